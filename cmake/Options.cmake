@@ -1,0 +1,33 @@
+# Reads config.cmake as TVM does: the build folder's copy wins over the source
+# folder's. What was given as -DOPTION=VALUE is in the cache already and wins
+# over both.
+if(EXISTS ${CMAKE_BINARY_DIR}/config.cmake)
+  set(NODEWISE_CONFIG ${CMAKE_BINARY_DIR}/config.cmake)
+else()
+  set(NODEWISE_CONFIG ${CMAKE_SOURCE_DIR}/config.cmake)
+endif()
+message(STATUS "nodewise: options from ${NODEWISE_CONFIG}")
+
+set(NODEWISE_OPTION_NAMES USE_COMMAND)
+foreach(name ${NODEWISE_OPTION_NAMES})
+  if(DEFINED CACHE{${name}})
+    set(given_${name} $CACHE{${name}})
+  endif()
+endforeach()
+include(${NODEWISE_CONFIG})
+foreach(name ${NODEWISE_OPTION_NAMES})
+  if(DEFINED given_${name})
+    set(${name} ${given_${name}})
+  endif()
+  message(STATUS "nodewise: ${name} ${${name}}")
+endforeach()
+
+# For those who work on nodewise itself.
+option(NODEWISE_TESTS "Build the tests and benchmarks" OFF)
+option(NODEWISE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+set(NODEWISE_SANITIZE "" CACHE STRING
+  "Sanitizers for everything, e.g. address,undefined or thread")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()

@@ -1,0 +1,6 @@
+# What to build. Edit this file, or copy it into the build folder and edit the
+# copy, which then wins; -DOPTION=VALUE on cmake's command line wins over both.
+
+# The `nodewise` command. Needs CLI11, nlohmann_json and zlib; without it only
+# the runtime library is built.
+set(USE_COMMAND ON)

@@ -1,0 +1,99 @@
+#include "nodewise/contrib/tensor_file.h"
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "contrib/tensor_file/npy.h"
+#include "contrib/tensor_file/npy_header.h"
+#include "contrib/tensor_file/npz.h"
+#include "contrib/tensor_file/zip_reader.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+enum class Format { kNpy, kNpz, kParams };
+
+absl::StatusOr<Format> FormatOfExtension(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension();
+  if (extension == ".npy") return Format::kNpy;
+  if (extension == ".npz") return Format::kNpz;
+  if (extension == ".params") return Format::kParams;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: extension is \"%s\", expected .npy, .npz or .params",
+                      path, extension));
+}
+
+// The content comes first: a file may have been renamed. A file that is cut
+// short or damaged at the front is still judged as what it is called.
+absl::StatusOr<Format> FormatOf(const std::string& path,
+                                absl::Span<const uint8_t> bytes) {
+  if (LooksLikeNpy(bytes)) return Format::kNpy;
+  if (LooksLikeZip(bytes)) return Format::kNpz;
+  if (LooksLikeParams(bytes)) return Format::kParams;
+  return FormatOfExtension(path);
+}
+
+// Everything that the format cannot hold is found before anything is written.
+absl::Status CheckTensors(Format format,
+                          absl::Span<const NamedTensor> tensors) {
+  for (const NamedTensor& entry : tensors) {
+    if (!entry.tensor.defined()) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("tensor %s is undefined", entry.name));
+    }
+    if (format == Format::kParams) continue;
+    const auto header =
+        MakeNpyHeader(entry.tensor.shape(), entry.tensor.dtype());
+    if (!header.ok()) return At("tensor " + entry.name, header.status());
+  }
+  if (format == Format::kNpz) return CheckNpzNames(tensors);
+  if (format == Format::kParams || tensors.size() == 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%d tensors for a .npy file, expected 1 (.npz holds any number)",
+      tensors.size()));
+}
+
+absl::Status WriteNumpyFile(const std::string& path, Format format,
+                            absl::Span<const NamedTensor> tensors) {
+  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  const absl::Status status = format == Format::kNpy
+                                  ? WriteNpy(tensors[0].tensor, &file)
+                                  : WriteNpz(tensors, &file);
+  NODEWISE_RETURN_IF_ERROR(status);
+  return file.Commit();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<NamedTensor>> ReadTensorFile(
+    const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
+  const auto file = std::make_shared<MappedFile>(std::move(mapped));
+  NODEWISE_ASSIGN_OR_RETURN(const Format format, FormatOf(path, file->bytes()));
+  if (format == Format::kNpz) return ParseNpz(file->bytes(), path);
+  if (format == Format::kNpy) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, ParseNpy(file->bytes(), path));
+    return std::vector<NamedTensor>{
+        {std::filesystem::path(path).stem(), std::move(tensor)}};
+  }
+  // Bytes behind the last tensor are no error, as they are none to TVM.
+  NODEWISE_ASSIGN_OR_RETURN(Params params,
+                            ParseParams(file->bytes(), path, file));
+  return std::move(params.tensors);
+}
+
+absl::Status WriteTensorFile(const std::string& path,
+                             absl::Span<const NamedTensor> tensors) {
+  NODEWISE_ASSIGN_OR_RETURN(const Format format, FormatOfExtension(path));
+  const absl::Status status = CheckTensors(format, tensors);
+  if (!status.ok()) return At(path, status);
+  if (format == Format::kParams) return WriteParams(path, tensors);
+  return WriteNumpyFile(path, format, tensors);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,77 @@
+#include <cstdlib>
+#include <iterator>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/cpu.h"
+#include "nodewise/runtime/device.h"
+
+namespace nodewise {
+namespace {
+
+// Every device type that TVM gives a number to, whether built in or not, so
+// that messages can name it. `open` is null for what this build lacks.
+struct DeviceRow {
+  int type;
+  const char* name;
+  Device* (*open)();
+};
+
+constexpr DeviceRow kDevices[] = {
+    {1, "cpu", &OpenCpuDevice},    {2, "cuda", nullptr},
+    {3, "cuda_host", nullptr},     {4, "opencl", nullptr},
+    {7, "vulkan", nullptr},        {8, "metal", nullptr},
+    {9, "vpi", nullptr},           {10, "rocm", nullptr},
+    {11, "rocm_host", nullptr},    {12, "ext_dev", nullptr},
+    {13, "cuda_managed", nullptr}, {14, "oneapi", nullptr},
+    {15, "webgpu", nullptr},       {16, "hexagon", nullptr},
+    {32, "aocl", nullptr},         {33, "sdaccel", nullptr},
+    {34, "opengl", nullptr},       {35, "microdev", nullptr},
+};
+
+const DeviceRow* FindRow(int type) {
+  for (const DeviceRow& row : kDevices) {
+    if (row.type == type) return &row;
+  }
+  return nullptr;
+}
+
+std::string BuiltInNames() {
+  std::string names;
+  for (const DeviceRow& row : kDevices) {
+    if (row.open != nullptr)
+      names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<Device*> FindDevice(DLDevice device) {
+  const DeviceRow* row = FindRow(device.device_type);
+  if (row != nullptr && row->open != nullptr) return row->open();
+  return absl::UnavailableError(
+      absl::StrFormat("%s: this build has no such device, it has: %s",
+                      ToString(device), BuiltInNames()));
+}
+
+std::string DeviceTypeName(int device_type) {
+  const DeviceRow* row = FindRow(device_type);
+  return row != nullptr ? row->name
+                        : absl::StrFormat("device_type_%d", device_type);
+}
+
+std::string ToString(DLDevice device) {
+  return absl::StrFormat("%s(%d)", DeviceTypeName(device.device_type),
+                         device.device_id);
+}
+
+absl::StatusOr<DLDeviceType> ParseDeviceType(std::string_view name) {
+  for (const DeviceRow& row : kDevices) {
+    if (name == row.name) return static_cast<DLDeviceType>(row.type);
+  }
+  return absl::NotFoundError(absl::StrFormat(
+      "device %s: no such device, this build has: %s", name, BuiltInNames()));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "absl/types/span.h"
+#include "nodewise/runtime/registry.h"
+
+namespace nodewise {
+
+// The named functions of this build, a table a subject.
+absl::Span<const FunctionRow> ContainerFunctions();
+absl::Span<const FunctionRow> RuntimeFunctions();
+
+}  // namespace nodewise

@@ -1,0 +1,369 @@
+#include "nodewise/runtime/packed_func.h"
+
+#include <exception>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/containers.h"
+#include "nodewise/runtime/last_error.h"
+#include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Finishes a call that came through C: 0 and the value, or -1 and the error.
+int ReturnToC(absl::StatusOr<Value> result, TVMValue* ret, int* ret_code) {
+  if (!result.ok()) {
+    SetLastError(std::move(result).status());
+    return -1;
+  }
+  (*std::move(result)).MoveToC(ret, ret_code);
+  return 0;
+}
+
+template <typename Body>
+absl::StatusOr<Value> CallGuarded(const Body& body, PackedArgs args) {
+  try {
+    return body(args);
+  } catch (const std::exception& error) {
+    return absl::InternalError(
+        absl::StrFormat("the function threw: %s", error.what()));
+  } catch (...) {
+    return absl::InternalError("the function threw something unknown");
+  }
+}
+
+class BodyFunction final : public FunctionObject {
+ public:
+  explicit BodyFunction(PackedBody body)
+      : FunctionObject(&Invoke, this), body_(std::move(body)) {}
+
+ private:
+  static int Invoke(TVMValue* args, int* codes, int count, TVMValue* ret,
+                    int* ret_code, void* self) {
+    const auto* function = static_cast<BodyFunction*>(self);
+    return ReturnToC(
+        CallGuarded(function->body_, PackedArgs(args, codes, count)), ret,
+        ret_code);
+  }
+
+  PackedBody body_;
+};
+
+class CompiledFunction final : public FunctionObject {
+ public:
+  CompiledFunction(TVMBackendPackedCFunc address, void* resource,
+                   Ref<RefCounted> owner)
+      : FunctionObject(address, resource), owner_(std::move(owner)) {}
+
+ private:
+  Ref<RefCounted> owner_;
+};
+
+class CallbackFunction final : public FunctionObject {
+ public:
+  CallbackFunction(TVMPackedCFunc callback, void* resource,
+                   TVMPackedCFuncFinalizer finalizer)
+      : FunctionObject(&Invoke, this),
+        callback_(callback),
+        resource_(resource),
+        finalizer_(finalizer) {}
+  ~CallbackFunction() override {
+    if (finalizer_ != nullptr) finalizer_(resource_);
+  }
+
+ private:
+  static int Invoke(TVMValue* args, int* codes, int count, TVMValue* ret,
+                    int* ret_code, void* self) {
+    const auto* function = static_cast<CallbackFunction*>(self);
+    Value result;  // The callback fills it by TVMCFuncSetReturn.
+    const int rc =
+        function->callback_(args, codes, count, &result, function->resource_);
+    if (rc != 0) return rc;
+    std::move(result).MoveToC(ret, ret_code);
+    return 0;
+  }
+
+  TVMPackedCFunc callback_;
+  void* resource_;
+  TVMPackedCFuncFinalizer finalizer_;
+};
+
+// Where text that went to C lives until the next one.
+struct ReturnStorage {
+  std::string text;
+  TVMByteArray bytes{};
+};
+
+ReturnStorage& ThisThreadsStorage() {
+  thread_local ReturnStorage storage;
+  return storage;
+}
+
+}  // namespace
+
+absl::Status ArgView::Mismatch(const char* wanted) const {
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "argument is %s, expected %s", TypeCodeName(code_), wanted));
+}
+
+bool ArgView::IsText() const {
+  return code_ == kTVMStr || code_ == kTVMBytes || code_ == kTVMDataType ||
+         dynamic_cast<StringObject*>(ObjectOrNull()) != nullptr;
+}
+
+absl::StatusOr<int64_t> ArgView::AsInt() const {
+  if (code_ == kTVMArgInt) return value_.v_int64;
+  if (code_ == kTVMArgBool) return int64_t{value_.v_int64 != 0};
+  return Mismatch("int");
+}
+
+absl::StatusOr<double> ArgView::AsDouble() const {
+  if (code_ == kTVMArgFloat) return value_.v_float64;
+  if (code_ == kTVMArgInt) return static_cast<double>(value_.v_int64);
+  return Mismatch("float");
+}
+
+absl::StatusOr<void*> ArgView::AsHandle() const {
+  switch (code_) {
+    case kTVMNullptr:
+      return nullptr;
+    case kTVMOpaqueHandle:
+    case kTVMDLTensorHandle:
+    case kTVMNDArrayHandle:
+      return value_.v_handle;
+    default:
+      return Mismatch("handle");
+  }
+}
+
+absl::StatusOr<DLDevice> ArgView::AsDevice() const {
+  if (code_ == kDLDevice) return value_.v_device;
+  return Mismatch("device");
+}
+
+absl::StatusOr<std::string_view> ArgView::AsString() const {
+  if (code_ == kTVMStr && value_.v_str != nullptr) {
+    return std::string_view(value_.v_str);
+  }
+  if (code_ == kTVMBytes && value_.v_handle != nullptr) {
+    const auto* bytes = static_cast<const TVMByteArray*>(value_.v_handle);
+    return std::string_view(bytes->data, bytes->size);
+  }
+  if (const auto* text = dynamic_cast<StringObject*>(ObjectOrNull())) {
+    return std::string_view(text->text);
+  }
+  return Mismatch("string");
+}
+
+absl::StatusOr<const DLTensor*> ArgView::AsTensor() const {
+  if ((code_ == kTVMDLTensorHandle || code_ == kTVMNDArrayHandle) &&
+      value_.v_handle != nullptr) {
+    return static_cast<const DLTensor*>(value_.v_handle);
+  }
+  return Mismatch("tensor");
+}
+
+absl::StatusOr<NDArray> ArgView::AsNDArray() const {
+  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, AsTensor());
+  if (code_ == kTVMDLTensorHandle) return NDArray::Borrow(*tensor, nullptr);
+  return NDArray::ShareHandle(const_cast<DLTensor*>(tensor));
+}
+
+Object* ArgView::ObjectOrNull() const {
+  switch (code_) {
+    case kTVMObjectHandle:
+    case kTVMModuleHandle:
+    case kTVMPackedFuncHandle:
+      return static_cast<Object*>(value_.v_handle);
+    case kTVMObjectRValueRefArg:
+      return *static_cast<Object**>(value_.v_handle);
+    default:
+      return nullptr;
+  }
+}
+
+absl::StatusOr<ArgView> PackedArgs::At(int index) const {
+  if (index < count_) return ArgView(values_[index], codes_[index]);
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "not enough arguments: %d passed, argument %d is needed", count_, index));
+}
+
+Value Value::Handle(void* handle) {
+  Value value;
+  value.data_ = handle;
+  return value;
+}
+
+ArgView Value::View() const {
+  TVMValue value{};
+  if (const auto* number = Get<int64_t>()) {
+    value.v_int64 = *number;
+    return {value, kTVMArgInt};
+  }
+  if (const auto* number = Get<double>()) {
+    value.v_float64 = *number;
+    return {value, kTVMArgFloat};
+  }
+  if (const auto* handle = Get<void*>()) {
+    value.v_handle = *handle;
+    return {value, kTVMOpaqueHandle};
+  }
+  if (const auto* text = Get<std::string>()) {
+    value.v_str = text->c_str();
+    return {value, kTVMStr};
+  }
+  if (const auto* bytes = Get<Bytes>()) {
+    byte_array_ = {bytes->data.data(), bytes->data.size()};
+    value.v_handle = &byte_array_;
+    return {value, kTVMBytes};
+  }
+  if (const auto* dtype = Get<DLDataType>()) {
+    value.v_type = *dtype;
+    return {value, kTVMDataType};
+  }
+  if (const auto* device = Get<DLDevice>()) {
+    value.v_device = *device;
+    return {value, kDLDevice};
+  }
+  if (const auto* array = Get<NDArray>(); array && array->defined()) {
+    value.v_handle = array->tensor();
+    return {value, kTVMNDArrayHandle};
+  }
+  if (const auto* object = Get<Ref<Object>>(); object && *object) {
+    value.v_handle = object->get();
+    return {value, (*object)->type_code()};
+  }
+  return {value, kTVMNullptr};
+}
+
+void Value::MoveToC(TVMValue* value, int* code) && {
+  const ArgView view = View();
+  *value = view.value();
+  *code = view.code();
+  ReturnStorage& storage = ThisThreadsStorage();
+  if (auto* text = std::get_if<std::string>(&data_)) {
+    storage.text = std::move(*text);
+    value->v_str = storage.text.c_str();
+  } else if (const auto* dtype = Get<DLDataType>()) {
+    storage.text = ToString(*dtype);
+    value->v_str = storage.text.c_str();
+    *code = kTVMStr;
+  } else if (auto* bytes = std::get_if<Bytes>(&data_)) {
+    storage.text = std::move(bytes->data);
+    storage.bytes = {storage.text.data(), storage.text.size()};
+    value->v_handle = &storage.bytes;
+  } else if (auto* array = std::get_if<NDArray>(&data_)) {
+    array->LeakHandle();
+  } else if (auto* object = std::get_if<Ref<Object>>(&data_)) {
+    object->Leak();
+  }
+  data_ = std::monostate();
+}
+
+absl::StatusOr<Value> Value::AdoptFromC(TVMValue value, int code) {
+  switch (code) {
+    case kTVMNDArrayHandle:
+      return Value(
+          NDArray::AdoptHandle(static_cast<DLTensor*>(value.v_handle)));
+    case kTVMObjectHandle:
+    case kTVMModuleHandle:
+    case kTVMPackedFuncHandle:
+      return Value(Ref<Object>::Adopt(static_cast<Object*>(value.v_handle)));
+    default:
+      return Copy(ArgView(value, code));
+  }
+}
+
+absl::StatusOr<Value> Value::Copy(ArgView argument) {
+  const TVMValue value = argument.value();
+  switch (argument.code()) {
+    case kTVMArgInt:
+    case kTVMArgBool:
+      return Value(value.v_int64);
+    case kTVMArgFloat:
+      return Value(value.v_float64);
+    case kTVMOpaqueHandle:
+      return Handle(value.v_handle);
+    case kTVMNullptr:
+      return Value();
+    case kTVMDataType:
+      return Value(value.v_type);
+    case kDLDevice:
+      return Value(value.v_device);
+    case kTVMStr: {
+      NODEWISE_ASSIGN_OR_RETURN(const std::string_view text,
+                                argument.AsString());
+      return Value(text);
+    }
+    case kTVMBytes: {
+      NODEWISE_ASSIGN_OR_RETURN(const std::string_view text,
+                                argument.AsString());
+      return Value(Bytes{std::string(text)});
+    }
+    case kTVMDLTensorHandle:
+    case kTVMNDArrayHandle: {
+      NODEWISE_ASSIGN_OR_RETURN(NDArray array, argument.AsNDArray());
+      return Value(std::move(array));
+    }
+    default: {
+      NODEWISE_ASSIGN_OR_RETURN(Ref<Object> object,
+                                argument.AsObject<Object>("a value to return"));
+      return Value(std::move(object));
+    }
+  }
+}
+
+PackedFunc PackedFunc::FromBody(PackedBody body) {
+  return PackedFunc(MakeRef<BodyFunction>(std::move(body)));
+}
+
+PackedFunc PackedFunc::FromAddress(TVMBackendPackedCFunc address,
+                                   void* resource, Ref<RefCounted> owner) {
+  return PackedFunc(
+      MakeRef<CompiledFunction>(address, resource, std::move(owner)));
+}
+
+PackedFunc PackedFunc::FromCallback(TVMPackedCFunc callback, void* resource,
+                                    TVMPackedCFuncFinalizer finalizer) {
+  return PackedFunc(MakeRef<CallbackFunction>(callback, resource, finalizer));
+}
+
+absl::StatusOr<Value> PackedFunc::CallPacked(PackedArgs args) const {
+  NODEWISE_CHECK(object_);
+  TVMValue ret{};
+  int ret_code = kTVMNullptr;
+  // The ABI takes the arrays as mutable; no function writes to them.
+  const int rc = object_->address()(const_cast<TVMValue*>(args.values()),
+                                    const_cast<int*>(args.codes()), args.size(),
+                                    &ret, &ret_code, object_->resource());
+  if (rc != 0) return TakeLastError();
+  return Value::AdoptFromC(ret, ret_code);
+}
+
+absl::StatusOr<Value> PackedFunc::CallValues(
+    absl::Span<const Value> args) const {
+  std::vector<TVMValue> values;
+  std::vector<int> codes;
+  for (const Value& arg : args) {
+    const ArgView view = arg.View();
+    values.push_back(view.value());
+    codes.push_back(view.code());
+  }
+  return CallPacked(
+      PackedArgs(values.data(), codes.data(), static_cast<int>(args.size())));
+}
+
+std::string_view TypeCodeName(int code) {
+  constexpr std::string_view kNames[] = {
+      "int",      "uint",   "float",  "handle",  "null",
+      "type",     "device", "tensor", "object",  "module",
+      "function", "string", "bytes",  "NDArray", "object reference",
+      "bool"};
+  if (code < 0 || code >= static_cast<int>(std::size(kNames))) {
+    return "of an unknown type";
+  }
+  return kNames[code];
+}
+
+}  // namespace nodewise

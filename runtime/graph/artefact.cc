@@ -1,0 +1,142 @@
+#include "nodewise/runtime/artefact.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/factory_module.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The one file in a folder with that ending; `preferred` if it is there.
+absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
+                                           const char* ending,
+                                           const char* preferred) {
+  std::error_code error;
+  if (fs::is_regular_file(folder / preferred, error)) {
+    return (folder / preferred).string();
+  }
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ending) {
+      found.push_back(entry.path().string());
+    }
+  }
+  if (error) {
+    return absl::UnavailableError(absl::StrFormat(
+        "%s: cannot list the folder: %s", folder.string(), error.message()));
+  }
+  std::sort(found.begin(), found.end());
+  if (found.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: has %d files *%s (%s, ...), expected %s or a single one",
+        folder.string(), found.size(), ending, found[0], preferred));
+  }
+  return found.empty() ? std::string() : found[0];
+}
+
+absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& target) {
+  ArtefactFiles files;
+  files.target = target;
+  NODEWISE_ASSIGN_OR_RETURN(files.graph,
+                            FileWithEnding(target, ".json", "graph.json"));
+  NODEWISE_ASSIGN_OR_RETURN(files.library,
+                            FileWithEnding(target, ".so", "lib.so"));
+  NODEWISE_ASSIGN_OR_RETURN(files.params,
+                            FileWithEnding(target, ".params", "params.params"));
+  if (!files.graph.empty() || !files.library.empty()) return files;
+  return absl::NotFoundError(absl::StrFormat(
+      "%s: holds no artefact, expected graph.json with lib.so and "
+      "params.params, or a factory library",
+      target));
+}
+
+// The factory among the modules of a library, or null.
+Module* FindFactory(const Ref<Module>& root) {
+  for (Module* module : root->Tree()) {
+    if (module->kind() == "GraphExecutorFactory") return module;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
+                                     const Ref<Module>& root) {
+  Module* const factory = FindFactory(root);
+  if (factory == nullptr || factory->imports().empty()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: holds no graph (it is compiled code alone; name its graph JSON "
+        "as the target and this with --lib)",
+        files.library));
+  }
+  Artefact artefact;
+  NODEWISE_ASSIGN_OR_RETURN(PackedFunc get_json,
+                            factory->GetFunction("get_graph_json"));
+  NODEWISE_ASSIGN_OR_RETURN(const Value json, get_json.Call());
+  NODEWISE_ASSIGN_OR_RETURN(artefact.graph, ParseGraph(GraphText::FromString(
+                                                files.library + ": graph JSON",
+                                                *json.Get<std::string>())));
+  artefact.params.tensors = FactoryParams(*factory);
+  artefact.library = LibraryOf(factory->imports()[0]);
+  return artefact;
+}
+
+}  // namespace
+
+absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
+                                           const std::string& library,
+                                           const std::string& params) {
+  std::error_code error;
+  ArtefactFiles files;
+  if (fs::is_directory(target, error)) {
+    NODEWISE_ASSIGN_OR_RETURN(files, FindInFolder(target));
+  } else if (!fs::exists(target, error)) {
+    return absl::NotFoundError(
+        absl::StrFormat("%s: no such file or folder", target));
+  } else if (fs::path(target).extension() == ".json") {
+    files.graph = target;
+  } else {
+    files.library = target;
+  }
+  files.target = target;
+  if (!library.empty()) files.library = library;
+  if (!params.empty()) files.params = params;
+  return files;
+}
+
+absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files) {
+  Ref<Module> root;
+  if (!files.library.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));
+  }
+  if (files.graph.empty()) return FromFactory(files, root);
+  Artefact artefact;
+  NODEWISE_ASSIGN_OR_RETURN(GraphText text, GraphText::FromFile(files.graph));
+  NODEWISE_ASSIGN_OR_RETURN(artefact.graph, ParseGraph(std::move(text)));
+  if (!root) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: no compiled library beside it (name it with --lib)", files.graph));
+  }
+  artefact.library = LibraryOf(root);
+  if (!files.params.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(artefact.params, OpenParams(files.params));
+  }
+  return artefact;
+}
+
+absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
+    const ArtefactFiles& files, GraphExecutor::Options options) {
+  NODEWISE_ASSIGN_OR_RETURN(Artefact artefact, LoadArtefact(files));
+  NODEWISE_ASSIGN_OR_RETURN(
+      std::unique_ptr<GraphExecutor> executor,
+      GraphExecutor::Create(std::move(artefact.graph), artefact.library,
+                            std::move(options)));
+  NODEWISE_RETURN_IF_ERROR(executor->LoadParams(artefact.params).status());
+  return executor;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,329 @@
+// The executor's inputs and outputs, and the run itself.
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/graph_executor.h"
+#include "nodewise/runtime/last_error.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// What compiled code may assume of a tensor's address: 64 bytes in all releases
+// but 0.7 to 0.9, whose 128 no x86 or Arm instruction asks for.
+constexpr uintptr_t kUsableAlignment = 64;
+
+std::string Where(const char* what, std::string_view name) {
+  return absl::StrFormat("%s %s", what, name);
+}
+
+}  // namespace
+
+absl::Status GraphExecutor::CheckType(const Port& port,
+                                      const DLTensor& tensor) const {
+  const GraphEntry& entry = graph_.entries[port.entry];
+  if (tensor.dtype.code == entry.dtype.code &&
+      tensor.dtype.bits == entry.dtype.bits &&
+      tensor.dtype.lanes == entry.dtype.lanes &&
+      ShapeOf(tensor) == absl::MakeConstSpan(entry.shape)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("tensor %s is %s, expected %s", port.name,
+                      TypeToString(ShapeOf(tensor), tensor.dtype),
+                      TypeToString(entry.shape, entry.dtype)));
+}
+
+void GraphExecutor::Repoint(uint32_t base, void* data) {
+  for (const uint32_t entry : aliases_[base]) {
+    tensors_[entry].data = data;
+    const auto flat = flat_tensors_.find(entry);
+    if (flat != flat_tensors_.end()) flat->second.second.data = data;
+  }
+}
+
+void GraphExecutor::MarkSet(Port* port) {
+  if (port->is_read && !port->is_set) --num_unset_;
+  port->is_set = true;
+}
+
+void GraphExecutor::Unbind(Port* port) {
+  if (!port->external.defined()) return;
+  if (port->is_copied) {
+    --num_copied_;
+  } else {
+    const uint32_t base = plan_.base_of[port->entry];
+    Repoint(base, slots_[plan_.slot_of[base]].data());
+  }
+  port->external = NDArray();
+  port->is_copied = false;
+}
+
+absl::Status GraphExecutor::SetInput(size_t input, const DLTensor& tensor) {
+  if (input >= inputs_.size()) {
+    return absl::OutOfRangeError(absl::StrFormat(
+        "input %d: the graph has %d inputs", input, inputs_.size()));
+  }
+  Port& port = inputs_[input];
+  NODEWISE_RETURN_IF_ERROR(At("input", CheckType(port, tensor)));
+  if (is_linked_[plan_.slot_of[port.entry]]) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "input %s: its data is linked into the library and cannot be set",
+        port.name));
+  }
+  // A bound tensor is the caller's: it must not be written to.
+  Unbind(&port);
+  NODEWISE_RETURN_IF_ERROR(
+      At(Where("input", port.name), CopyTensor(tensor, tensors_[port.entry])));
+  MarkSet(&port);
+  return absl::OkStatus();
+}
+
+absl::Status GraphExecutor::SetInput(std::string_view name,
+                                     const DLTensor& tensor) {
+  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputIndex(name));
+  return SetInput(input, tensor);
+}
+
+absl::Status GraphExecutor::CheckExternal(const Port& port,
+                                          const DLTensor& tensor) const {
+  NODEWISE_RETURN_IF_ERROR(CheckType(port, tensor));
+  const DLDevice wanted = tensors_[port.entry].device;
+  if (tensor.device == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("tensor %s is on %s, expected %s", port.name,
+                      ToString(tensor.device), ToString(wanted)));
+}
+
+bool GraphExecutor::UsableInPlace(const Port&, const DLTensor& tensor) const {
+  return IsCompact(tensor) &&
+         reinterpret_cast<uintptr_t>(DataOf(tensor)) % kUsableAlignment == 0;
+}
+
+absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
+                                             const NDArray& tensor) {
+  if (input >= inputs_.size()) {
+    return absl::OutOfRangeError(absl::StrFormat(
+        "input %d: the graph has %d inputs", input, inputs_.size()));
+  }
+  Port& port = inputs_[input];
+  NODEWISE_RETURN_IF_ERROR(At("input", CheckExternal(port, *tensor)));
+  Unbind(&port);
+  port.external = tensor;
+  port.is_copied = !UsableInPlace(port, *tensor);
+  if (port.is_copied) {
+    ++num_copied_;
+  } else {
+    Repoint(port.entry, tensor.data());
+  }
+  MarkSet(&port);
+  return absl::OkStatus();
+}
+
+absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
+                                              const NDArray& tensor) {
+  if (output >= outputs_.size()) {
+    return absl::OutOfRangeError(absl::StrFormat(
+        "output %d: the graph has %d outputs", output, outputs_.size()));
+  }
+  Port& port = outputs_[output];
+  NODEWISE_RETURN_IF_ERROR(At("output", CheckExternal(port, *tensor)));
+  Unbind(&port);
+  // No node writes an input that is handed on, and a tensor can be in one place
+  // only: where it cannot be moved to the caller's memory, it is copied there.
+  const uint32_t base = plan_.base_of[port.entry];
+  const NodeId maker = graph_.NodeOf(EntryId{base});
+  const bool is_input = graph_.node(maker).kind == GraphNode::Kind::kInput;
+  const bool is_taken =
+      std::any_of(outputs_.begin(), outputs_.end(), [&](const Port& other) {
+        return other.external.defined() && !other.is_copied &&
+               plan_.base_of[other.entry] == base;
+      });
+  port.external = tensor;
+  port.is_copied = is_input || is_taken || !UsableInPlace(port, *tensor);
+  if (port.is_copied) {
+    ++num_copied_;
+  } else {
+    Repoint(base, tensor.data());
+  }
+  return absl::OkStatus();
+}
+
+NDArray GraphExecutor::EntryArray(uint32_t entry) const {
+  // Keeps alive what the entry points at now: a bound tensor or its slot.
+  const uint32_t base = plan_.base_of[entry];
+  for (const std::vector<Port>* ports : {&inputs_, &outputs_}) {
+    for (const Port& port : *ports) {
+      if (port.external.defined() && !port.is_copied &&
+          plan_.base_of[port.entry] == base) {
+        return NDArray::Borrow(tensors_[entry],
+                               std::make_shared<NDArray>(port.external));
+      }
+    }
+  }
+  return NDArray::Borrow(
+      tensors_[entry], std::make_shared<NDArray>(slots_[plan_.slot_of[base]]));
+}
+
+absl::StatusOr<NDArray> GraphExecutor::GetInput(size_t input) {
+  if (input >= inputs_.size()) {
+    return absl::OutOfRangeError(absl::StrFormat(
+        "input %d: the graph has %d inputs", input, inputs_.size()));
+  }
+  Port& port = inputs_[input];
+  // An input that is copied from the caller's memory lives there.
+  if (port.external.defined()) return port.external;
+  // The caller may write through the array at any time.
+  MarkSet(&port);
+  return EntryArray(port.entry);
+}
+
+absl::StatusOr<NDArray> GraphExecutor::GetOutput(size_t output) const {
+  if (output >= outputs_.size()) {
+    return absl::OutOfRangeError(absl::StrFormat(
+        "output %d: the graph has %d outputs", output, outputs_.size()));
+  }
+  const Port& port = outputs_[output];
+  if (port.external.defined()) return port.external;
+  return EntryArray(port.entry);
+}
+
+absl::Status GraphExecutor::CopyOutput(size_t output,
+                                       const DLTensor& to) const {
+  if (output >= outputs_.size()) {
+    return absl::OutOfRangeError(absl::StrFormat(
+        "output %d: the graph has %d outputs", output, outputs_.size()));
+  }
+  const Port& port = outputs_[output];
+  NODEWISE_RETURN_IF_ERROR(At("output", CheckType(port, to)));
+  if (!has_run_) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("output %s: the graph has not been run", port.name));
+  }
+  return CopyTensor(tensors_[port.entry], to);
+}
+
+GraphExecutor::Port* GraphExecutor::ParamPort(std::string_view name,
+                                              const DLTensor& tensor) {
+  // Relay calls its constants p0, p1, ... even where the user has an input of
+  // that name: the type tells them apart, and if it does not, the last is the
+  // constant, as TVM takes it.
+  Port* last = nullptr;
+  Port* fitting = nullptr;
+  for (Port& port : inputs_) {
+    if (port.name != name) continue;
+    last = &port;
+    if (CheckType(port, tensor).ok()) fitting = &port;
+  }
+  return fitting != nullptr ? fitting : last;
+}
+
+absl::Status GraphExecutor::SetParam(std::string_view name,
+                                     const DLTensor& tensor) {
+  Port* const port = ParamPort(name, tensor);
+  if (port == nullptr) {
+    return absl::NotFoundError(
+        absl::StrFormat("parameter %s: the graph has no such input", name));
+  }
+  NODEWISE_RETURN_IF_ERROR(
+      SetInput(static_cast<size_t>(port - inputs_.data()), tensor));
+  port->is_param = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LoadedParams> GraphExecutor::LoadParams(const Params& params) {
+  LoadedParams loaded;
+  std::vector<std::pair<Port*, const NDArray*>> work;
+  std::unordered_map<std::string_view, Port*> by_name;
+  for (Port& port : inputs_) by_name[port.name] = &port;
+  for (const NamedTensor& param : params.tensors) {
+    Port* port = nullptr;
+    const auto known = by_name.find(param.name);
+    if (known == by_name.end()) {
+      loaded.unknown.push_back(param.name);
+      continue;
+    }
+    port = input_names_.count(param.name) == 1
+               ? known->second
+               : ParamPort(param.name, *param.tensor);
+    NODEWISE_RETURN_IF_ERROR(At("params", CheckType(*port, *param.tensor)));
+    work.emplace_back(port, &param.tensor);
+  }
+  for (const auto& [port, tensor] : work) {
+    NODEWISE_RETURN_IF_ERROR(
+        SetInput(static_cast<size_t>(port - inputs_.data()), **tensor));
+    port->is_param = true;
+    ++loaded.set;
+  }
+  return loaded;
+}
+
+absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
+                                        absl::Span<const std::string> names) {
+  for (const std::string& name : names) {
+    const auto mine = input_names_.find(name);
+    const auto theirs = other.input_names_.find(name);
+    if (mine == input_names_.end() || theirs == other.input_names_.end()) {
+      continue;
+    }
+    Port& from = other.inputs_[theirs->second];
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray shared,
+                              other.GetInput(theirs->second));
+    NODEWISE_RETURN_IF_ERROR(At(Where("shared parameter", name),
+                                SetInputZeroCopy(mine->second, shared)));
+    inputs_[mine->second].is_param = true;
+    from.is_param = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphExecutor::PrepareRun() {
+  if (num_unset_ > 0) {
+    std::string names;
+    for (const Port& port : inputs_) {
+      if (port.is_set || !port.is_read) continue;
+      names += (names.empty() ? "" : ", ") + port.name;
+    }
+    return absl::FailedPreconditionError(
+        absl::StrFormat("cannot run: %d of %d inputs were never set: %s",
+                        num_unset_, inputs_.size(), names));
+  }
+  if (num_copied_ == 0) return absl::OkStatus();
+  for (const Port& port : inputs_) {
+    if (!port.is_copied) continue;
+    NODEWISE_RETURN_IF_ERROR(CopyTensor(*port.external, tensors_[port.entry]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphExecutor::FinishRun() {
+  has_run_ = true;
+  if (num_copied_ == 0) return absl::OkStatus();
+  for (const Port& port : outputs_) {
+    if (!port.is_copied) continue;
+    NODEWISE_RETURN_IF_ERROR(CopyTensor(tensors_[port.entry], *port.external));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphExecutor::CallError(const Call& call) const {
+  const GraphNode& node = graph_.node(call.node);
+  return At(absl::StrFormat("node %d (%s)", Index(call.node), node.name),
+            At(node.function, TakeLastError()));
+}
+
+absl::Status GraphExecutor::Run() {
+  NODEWISE_RETURN_IF_ERROR(PrepareRun());
+  for (const Call& call : calls_) {
+    TVMValue ret;
+    int ret_code = kTVMNullptr;
+    const int rc = call.function(call.values, call.codes, call.count, &ret,
+                                 &ret_code, call.resource);
+    if (rc != 0) [[unlikely]]
+      return CallError(call);
+  }
+  return FinishRun();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/dtype.h"
+#include "nodewise/runtime/graph_json.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+std::string Outputs(uint32_t count) {
+  return absl::StrFormat("%d output%s", count, count == 1 ? "" : "s");
+}
+
+class Checker {
+ public:
+  Checker(const Graph& graph, FaultList* faults)
+      : graph_(graph), faults_(faults) {}
+
+  void Check() {
+    // Entries can be counted only on rows that are sound.
+    if (!CheckRows() || !CheckEntryCount()) return;
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckNode(n);
+    CheckInputs();
+    for (size_t h = 0; h < graph_.heads.size(); ++h) {
+      CheckRef(graph_.heads[h], absl::StrFormat("/heads/%d", h),
+               graph_.nodes.size());
+    }
+    CheckEntries();
+    if (faults_->HasErrors()) return;
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckSpecialNode(n);
+  }
+
+ private:
+  void Add(std::string path, std::string found, std::string expected = "",
+           Fault::Severity severity = Fault::Severity::kError) {
+    faults_->Add({severity, graph_.text.name, std::move(path), 0, 0,
+                  std::move(found), std::move(expected), ""});
+  }
+  void Warn(std::string path, std::string found, std::string expected = "") {
+    Add(std::move(path), std::move(found), std::move(expected),
+        Fault::Severity::kWarning);
+  }
+
+  bool CheckRows();
+  bool CheckEntryCount();
+  void CheckNode(uint32_t n);
+  void CheckInputs();
+  void CheckEntries();
+  void CheckSpecialNode(uint32_t n);
+  void CheckSame(uint32_t n, bool types_too);
+  bool CheckRef(const EntryRef& ref, const std::string& path, size_t before);
+
+  const Graph& graph_;
+  FaultList* faults_;
+};
+
+bool Checker::CheckRows() {
+  const auto& rows = graph_.node_row_ptr;
+  if (rows.size() != graph_.nodes.size() + 1) {
+    Add("/node_row_ptr", absl::StrFormat("%d items", rows.size()),
+        absl::StrFormat("%d (one per node and one more)",
+                        graph_.nodes.size() + 1));
+    return false;
+  }
+  if (rows[0] != 0) {
+    Add("/node_row_ptr/0", std::to_string(rows[0]), "0");
+    return false;
+  }
+  bool sound = true;
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    const GraphNode& node = graph_.nodes[n];
+    if (rows[n + 1] - rows[n] == node.num_outputs && rows[n + 1] >= rows[n]) {
+      continue;
+    }
+    sound = false;
+    Add(absl::StrFormat("/node_row_ptr/%d", n + 1), std::to_string(rows[n + 1]),
+        absl::StrFormat("%d: node %d (%s) begins at %d and has %s",
+                        uint64_t{rows[n]} + node.num_outputs, n, node.name,
+                        rows[n], Outputs(node.num_outputs)));
+  }
+  return sound;
+}
+
+bool Checker::CheckEntryCount() {
+  if (graph_.entries.size() == graph_.node_row_ptr.back()) return true;
+  Add("/attrs/shape", absl::StrFormat("%d entries", graph_.entries.size()),
+      std::to_string(graph_.node_row_ptr.back()));
+  return false;
+}
+
+// Whether a reference names an output of a node before node `before`.
+bool Checker::CheckRef(const EntryRef& ref, const std::string& path,
+                       size_t before) {
+  if (ref.node >= graph_.nodes.size()) {
+    Add(path + "/0", absl::StrFormat("node %d", ref.node),
+        absl::StrFormat("one of the %d nodes", graph_.nodes.size()));
+    return false;
+  }
+  const GraphNode& node = graph_.nodes[ref.node];
+  if (ref.node >= before) {
+    Add(path + "/0",
+        absl::StrFormat("node %d (%s), which does not run before node %d",
+                        ref.node, node.name, before),
+        "a node that runs earlier (the graph has a circle, or its nodes are "
+        "out of order)");
+    return false;
+  }
+  if (ref.output >= node.num_outputs) {
+    Add(path + "/1",
+        absl::StrFormat("output %d of node %d, which has %s", ref.output,
+                        ref.node, Outputs(node.num_outputs)));
+    return false;
+  }
+  return true;
+}
+
+void Checker::CheckNode(uint32_t n) {
+  const GraphNode& node = graph_.nodes[n];
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    CheckRef(node.inputs[i], absl::StrFormat("/nodes/%d/inputs/%d", n, i), n);
+  }
+  for (size_t i = 0; i < node.control_deps.size(); ++i) {
+    if (node.control_deps[i] < n) continue;
+    Add(absl::StrFormat("/nodes/%d/control_deps/%d", n, i),
+        absl::StrFormat("node %d", node.control_deps[i]),
+        absl::StrFormat("a node before %d", n));
+  }
+  if (node.kind == GraphNode::Kind::kInput) {
+    if (node.inputs.empty()) return;
+    Warn(absl::StrFormat("/nodes/%d/inputs", n),
+         absl::StrFormat("%d inputs of a node that computes nothing",
+                         node.inputs.size()));
+    return;
+  }
+  if (node.function.empty()) {
+    Add(absl::StrFormat("/nodes/%d/attrs/func_name", n), "an empty name");
+  }
+  if (node.num_inputs != node.inputs.size()) {
+    Warn(absl::StrFormat("/nodes/%d/attrs/num_inputs", n),
+         std::to_string(node.num_inputs),
+         absl::StrFormat("%d, the number of its inputs", node.inputs.size()));
+  }
+}
+
+void Checker::CheckInputs() {
+  std::vector<bool> seen(graph_.nodes.size(), false);
+  for (size_t i = 0; i < graph_.arg_nodes.size(); ++i) {
+    const uint32_t node = graph_.arg_nodes[i];
+    const std::string path = absl::StrFormat("/arg_nodes/%d", i);
+    if (node >= graph_.nodes.size()) {
+      Add(path, absl::StrFormat("node %d", node),
+          absl::StrFormat("one of the %d nodes", graph_.nodes.size()));
+    } else if (graph_.nodes[node].kind != GraphNode::Kind::kInput) {
+      Add(path,
+          absl::StrFormat("node %d (%s), which is a function", node,
+                          graph_.nodes[node].name),
+          "a node with op \"null\"");
+    } else if (seen[node]) {
+      Add(path, absl::StrFormat("node %d for the second time", node));
+    } else {
+      seen[node] = true;
+    }
+  }
+  std::vector<bool> read(graph_.nodes.size(), false);
+  const auto mark = [&](const std::vector<EntryRef>& refs) {
+    for (const EntryRef& ref : refs) {
+      if (ref.node < read.size()) read[ref.node] = true;
+    }
+  };
+  for (const GraphNode& node : graph_.nodes) mark(node.inputs);
+  mark(graph_.heads);
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    if (graph_.nodes[n].kind == GraphNode::Kind::kFunction || seen[n]) continue;
+    Add(absl::StrFormat("/nodes/%d", n),
+        absl::StrFormat("input %s, which arg_nodes leaves out",
+                        graph_.nodes[n].name),
+        "it among arg_nodes, or it cannot be set",
+        read[n] ? Fault::Severity::kError : Fault::Severity::kWarning);
+  }
+}
+
+void Checker::CheckEntries() {
+  for (size_t e = 0; e < graph_.entries.size(); ++e) {
+    const GraphEntry& entry = graph_.entries[e];
+    const absl::Status dtype = CheckDType(entry.dtype);
+    if (!dtype.ok()) {
+      Add(absl::StrFormat("/attrs/dltype/1/%d", e),
+          std::string(MessageOf(dtype)));
+    } else if (const auto bytes = TensorBytes(entry.shape, entry.dtype);
+               !bytes.ok()) {
+      Add(absl::StrFormat("/attrs/shape/1/%d", e),
+          std::string(MessageOf(bytes.status())));
+    }
+    if (entry.storage_id < 0) {
+      Add(absl::StrFormat("/attrs/storage_id/1/%d", e),
+          "a number below 0 or above 2147483647",
+          "a storage id (a negative one means shapes known at run time only, "
+          "which the graph executor cannot run)");
+    }
+    if (graph_.has_device_index && entry.device_type < 1) {
+      Add(absl::StrFormat("/attrs/device_index/1/%d", e), "no device type",
+          "one such as 1 (cpu)");
+    }
+  }
+}
+
+// __nop hands its input on under another shape, __copy to another device.
+void Checker::CheckSpecialNode(uint32_t n) {
+  const GraphNode& node = graph_.nodes[n];
+  if (node.kind != GraphNode::Kind::kFunction) return;
+  const bool nop = node.function == kNopFunction;
+  if (!nop && node.function != kCopyFunction) return;
+  if (node.inputs.size() != 1 || node.num_outputs != 1) {
+    Add(absl::StrFormat("/nodes/%d", n),
+        absl::StrFormat("%s with %d inputs and %s", node.function,
+                        node.inputs.size(), Outputs(node.num_outputs)),
+        "one of each");
+    return;
+  }
+  CheckSame(n, !nop);
+}
+
+void Checker::CheckSame(uint32_t n, bool types_too) {
+  const GraphNode& node = graph_.nodes[n];
+  const GraphEntry& from = graph_.entry(graph_.EntryOf(node.inputs[0]));
+  const EntryId output = graph_.EntryOf(NodeId{n}, 0);
+  const GraphEntry& to = graph_.entry(output);
+  const size_t from_bytes = TensorBytes(from.shape, from.dtype).value_or(0);
+  const size_t to_bytes = TensorBytes(to.shape, to.dtype).value_or(0);
+  const bool same = types_too ? from.shape == to.shape &&
+                                    from.dtype.code == to.dtype.code &&
+                                    from.dtype.bits == to.dtype.bits
+                              : from_bytes == to_bytes;
+  if (same) return;
+  Add(absl::StrFormat("/attrs/shape/1/%d", Index(output)),
+      absl::StrFormat("output of %s (node %d) with %d bytes", node.function, n,
+                      to_bytes),
+      absl::StrFormat("%d bytes, as its input has", from_bytes));
+}
+
+}  // namespace
+
+void CheckGraph(const Graph& graph, FaultList* faults) {
+  // What was found before is not this check's.
+  FaultList found;
+  Checker(graph, &found).Check();
+  for (Fault& fault : found.faults()) faults->Add(std::move(fault));
+}
+
+}  // namespace nodewise

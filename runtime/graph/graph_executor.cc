@@ -1,0 +1,306 @@
+#include "nodewise/runtime/graph_executor.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/last_error.h"
+#include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr char kLinkedParamFunction[] = "_lookup_linked_param";
+
+// Copies the bytes of one tensor to another of the same size, whatever their
+// shapes: a __nop whose slots differ.
+absl::StatusOr<Value> CopyAnyShape(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView first, args.At(0));
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView second, args.At(1));
+  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* from, first.AsTensor());
+  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* to, second.AsTensor());
+  DLTensor reshaped = *from;
+  reshaped.ndim = to->ndim;
+  reshaped.shape = to->shape;
+  reshaped.dtype = to->dtype;
+  NODEWISE_RETURN_IF_ERROR(CopyTensor(reshaped, *to));
+  return Value();
+}
+
+std::string NodePath(NodeId node) {
+  return absl::StrFormat("/nodes/%d", Index(node));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphExecutor::Create(
+    Graph graph, Ref<Library> library, Options options) {
+  std::unique_ptr<GraphExecutor> executor(
+      new GraphExecutor(std::move(graph), std::move(options)));
+  NODEWISE_RETURN_IF_ERROR(executor->Init(*library));
+  return executor;
+}
+
+absl::Status GraphExecutor::Init(Library& library) {
+  FaultList faults;
+  CheckGraph(graph_, &faults);
+  LocateFaults(graph_.text, &faults);
+  NODEWISE_RETURN_IF_ERROR(faults.ToStatus());
+  if (options_.devices.empty()) {
+    return absl::InvalidArgumentError("no device was given to run on");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      plan_, PlanStorage(graph_, options_.devices[0].device_type));
+  NODEWISE_RETURN_IF_ERROR(AllocateSlots(library));
+  MakeTensors();
+  MakePorts();
+  return BindCalls(library);
+}
+
+absl::StatusOr<DLDevice> GraphExecutor::DeviceOf(const StorageSlot& slot,
+                                                 uint32_t entry) const {
+  std::string given;
+  for (const DLDevice device : options_.devices) {
+    if (device.device_type == slot.device_type) return device;
+    given += (given.empty() ? "" : ", ") + ToString(device);
+  }
+  // TVM would silently take the first device.
+  const absl::Status status = GraphError(
+      graph_, absl::StrFormat("/attrs/device_index/1/%d", entry),
+      absl::StrFormat("an entry on %s", DeviceTypeName(slot.device_type)),
+      absl::StrFormat("one of the devices given: %s", given));
+  return absl::UnavailableError(MessageOf(status).data());
+}
+
+absl::Status GraphExecutor::AllocateSlots(Library& library) {
+  slots_.resize(plan_.slots.size());
+  is_linked_.resize(plan_.slots.size(), false);
+  for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
+    const uint32_t slot = plan_.slot_of[e];
+    if (slots_[slot].defined()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(slots_[slot], LinkedParam(library, slot, e));
+    is_linked_[slot] = slots_[slot].defined();
+    if (is_linked_[slot]) continue;
+    NODEWISE_ASSIGN_OR_RETURN(slots_[slot], AllocateSlot(slot, e));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NDArray> GraphExecutor::AllocateSlot(uint32_t slot,
+                                                    uint32_t entry) {
+  const StorageSlot& wanted = plan_.slots[slot];
+  NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, DeviceOf(wanted, entry));
+  const int64_t bytes[] = {static_cast<int64_t>(wanted.bytes)};
+  auto memory = NDArray::Empty(bytes, DLDataType{kDLUInt, 8, 1}, device);
+  if (memory.ok()) return memory;
+  return At(absl::StrFormat("storage %d", wanted.storage_id), memory.status());
+}
+
+// TVM 0.8 can link parameters into the library, which then has a function that
+// gives the address of the data of a storage id.
+absl::StatusOr<NDArray> GraphExecutor::LinkedParam(Library& library,
+                                                   uint32_t slot,
+                                                   uint32_t entry) {
+  const int64_t id = plan_.slots[slot].storage_id;
+  DLTensor like{};
+  like.device = options_.devices[0];
+  like.dtype = graph_.entries[entry].dtype;
+  like.shape = const_cast<int64_t*>(graph_.entries[entry].shape.data());
+  like.ndim = static_cast<int>(graph_.entries[entry].shape.size());
+  if (options_.linked_param) return options_.linked_param(id, like);
+  NODEWISE_ASSIGN_OR_RETURN(const PackedFunc lookup,
+                            library.Find(kLinkedParamFunction));
+  if (!lookup) return NDArray();
+  NODEWISE_ASSIGN_OR_RETURN(const Value found, lookup.Call(id));
+  void* const* data = found.Get<void*>();
+  if (data == nullptr || *data == nullptr) return NDArray();
+  const int64_t bytes[] = {static_cast<int64_t>(plan_.slots[slot].bytes)};
+  like.data = *data;
+  like.dtype = DLDataType{kDLUInt, 8, 1};
+  like.shape = const_cast<int64_t*>(bytes);
+  like.ndim = 1;
+  return NDArray::Borrow(like, std::make_shared<PackedFunc>(lookup));
+}
+
+void GraphExecutor::MakeTensors() {
+  tensors_.resize(graph_.entries.size());
+  aliases_.resize(graph_.entries.size());
+  for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
+    GraphEntry& entry = graph_.entries[e];
+    const NDArray& slot = slots_[plan_.slot_of[e]];
+    DLTensor& tensor = tensors_[e];
+    tensor.data = slot.data();
+    tensor.device = slot.device();
+    tensor.dtype = entry.dtype;
+    tensor.ndim = static_cast<int>(entry.shape.size());
+    tensor.shape = entry.shape.data();
+    aliases_[plan_.base_of[e]].push_back(e);
+  }
+}
+
+void GraphExecutor::MakePorts() {
+  std::vector<bool> is_read(graph_.entries.size(), false);
+  for (const GraphNode& node : graph_.nodes) {
+    for (const EntryRef& ref : node.inputs) {
+      is_read[Index(graph_.EntryOf(ref))] = true;
+    }
+  }
+  std::unordered_map<std::string_view, int> heads_named;
+  for (const EntryRef& head : graph_.heads) {
+    is_read[Index(graph_.EntryOf(head))] = true;
+    ++heads_named[graph_.nodes[head.node].name];
+  }
+  for (const uint32_t node : graph_.arg_nodes) {
+    Port port;
+    port.name = graph_.nodes[node].name;
+    port.node = node;
+    port.entry = Index(graph_.EntryOf(NodeId{node}, 0));
+    port.is_read = is_read[port.entry];
+    if (is_linked_[plan_.slot_of[port.entry]]) {
+      port.is_set = port.is_param = true;
+    }
+    if (port.is_read && !port.is_set) ++num_unset_;
+    input_names_.emplace(port.name, inputs_.size());
+    inputs_.push_back(std::move(port));
+  }
+  const std::vector<std::string> keys = NodeKeys(graph_);
+  for (const EntryRef& head : graph_.heads) {
+    const std::string& name = graph_.nodes[head.node].name;
+    Port port;
+    port.name = name;
+    port.node = head.node;
+    port.entry = Index(graph_.EntryOf(head));
+    if (heads_named[name] > 1) {
+      port.name = absl::StrFormat("%s:%d", keys[head.node], head.output);
+    }
+    outputs_.push_back(std::move(port));
+  }
+}
+
+DLTensor* GraphExecutor::ArgumentOf(uint32_t entry, bool flatten) {
+  DLTensor& tensor = tensors_[entry];
+  if (!flatten) return &tensor;
+  auto& [elements, flat] = flat_tensors_[entry];
+  elements = NumElements(ShapeOf(tensor)).value_or(0);
+  flat = tensor;
+  flat.ndim = 1;
+  flat.shape = &elements;
+  return &flat;
+}
+
+absl::Status GraphExecutor::BindCalls(Library& library) {
+  size_t arguments = 0;
+  for (const GraphNode& node : graph_.nodes) {
+    if (node.kind == GraphNode::Kind::kInput) continue;
+    arguments += node.inputs.size() + node.num_outputs;
+  }
+  values_.resize(arguments);
+  codes_.assign(arguments, kTVMDLTensorHandle);
+  calls_.reserve(graph_.nodes.size());
+  size_t next = 0;
+  std::vector<const DLTensor*> tensors;
+  for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+    const GraphNode& node = graph_.nodes[n];
+    if (node.kind == GraphNode::Kind::kInput) continue;
+    const size_t first = next;
+    tensors.clear();
+    const auto add = [&](uint32_t entry) {
+      DLTensor* const tensor = ArgumentOf(entry, node.flatten);
+      tensors.push_back(tensor);
+      values_[next++].v_handle = tensor;
+    };
+    for (const EntryRef& ref : node.inputs) add(Index(graph_.EntryOf(ref)));
+    for (uint32_t o = 0; o < node.num_outputs; ++o) {
+      add(Index(graph_.EntryOf(NodeId{n}, o)));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        PackedFunc function,
+        BindNode(library, NodeId{n}, tensors, node.num_outputs));
+    if (!function) continue;  // Nothing to do at run time.
+    calls_.push_back({function.object()->address(),
+                      function.object()->resource(), values_.data() + first,
+                      codes_.data() + first, static_cast<int>(tensors.size()),
+                      NodeId{n}});
+    functions_.push_back(std::move(function));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
+    Library& library, NodeId id, absl::Span<const DLTensor* const> args,
+    size_t num_outputs) {
+  const GraphNode& node = graph_.node(id);
+  if (node.function == kNopFunction || node.function == kCopyFunction) {
+    const uint32_t input = Index(graph_.EntryOf(node.inputs[0]));
+    const uint32_t output = Index(graph_.EntryOf(id, 0));
+    if (node.function == kNopFunction && plan_.base_of[output] != output) {
+      return PackedFunc();
+    }
+    NODEWISE_CHECK(input != output);
+    return PackedFunc::FromBody(&CopyAnyShape);
+  }
+  auto function = library.Bind({node.function, node.attrs, args, num_outputs});
+  if (function.ok()) return function;
+  const absl::Status located = GraphError(
+      graph_, NodePath(id) + "/attrs/func_name",
+      absl::StrFormat("node %s: %s", node.name, MessageOf(function.status())));
+  return absl::Status(function.status().code(), located.message());
+}
+
+TensorInfo GraphExecutor::InputInfo(size_t input) const {
+  const Port& port = inputs_[input];
+  const GraphEntry& entry = graph_.entries[port.entry];
+  return {port.name, entry.shape, entry.dtype, port.is_param};
+}
+
+TensorInfo GraphExecutor::OutputInfo(size_t output) const {
+  const Port& port = outputs_[output];
+  const GraphEntry& entry = graph_.entries[port.entry];
+  return {port.name, entry.shape, entry.dtype, false};
+}
+
+absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
+  const auto [first, last] = input_names_.equal_range(std::string(name));
+  std::vector<size_t> all;
+  std::vector<size_t> free;
+  for (auto place = first; place != last; ++place) {
+    all.push_back(place->second);
+    if (!inputs_[place->second].is_param) free.push_back(place->second);
+  }
+  if (all.size() == 1) return all[0];
+  if (free.size() == 1) return free[0];
+  std::vector<std::string> names;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const std::string key =
+        absl::StrFormat("%s#%d", inputs_[i].name, inputs_[i].node);
+    if (key == name) return i;
+    names.push_back(all.empty() ? inputs_[i].name : key);
+  }
+  if (all.empty()) {
+    return absl::NotFoundError(
+        absl::StrFormat("input %s: the graph has no such input%s", name,
+                        DidYouMean(name, names)));
+  }
+  std::sort(all.begin(), all.end());
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "input %s: %d inputs have that name, expected one of %s, ...", name,
+      all.size(), names[all[0]]));
+}
+
+absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].name == name) return i;
+    // TVM's own name for it: the node and the place among the outputs.
+    if (absl::StrFormat("%s:%d", graph_.nodes[outputs_[i].node].name, i) ==
+        name) {
+      return i;
+    }
+    names.push_back(outputs_[i].name);
+  }
+  return absl::NotFoundError(
+      absl::StrFormat("output %s: the graph has no such output%s", name,
+                      DidYouMean(name, names)));
+}
+
+}  // namespace nodewise

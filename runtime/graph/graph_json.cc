@@ -1,0 +1,128 @@
+#include "nodewise/runtime/graph_json.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/graph/graph_reader.h"
+
+namespace nodewise {
+namespace {
+
+void AddCountFault(const Graph& graph, const char* path, size_t found,
+                   size_t wanted, FaultList* faults) {
+  faults->Add({Fault::Severity::kError, graph.text.name, path, 0, 0,
+               absl::StrFormat("%d items", found),
+               absl::StrFormat("%d (one per node output)", wanted), ""});
+}
+
+// Joins the lists of the attributes into entries, if they agree on how many
+// entries there are.
+bool AssembleEntries(GraphLists lists, Graph* graph, FaultList* faults) {
+  if (!lists.has_shapes || !lists.has_dtypes || !lists.has_storage_ids) {
+    return false;  // Reported as missing keys.
+  }
+  const size_t count =
+      graph->node_row_ptr.empty() ? 0 : graph->node_row_ptr.back();
+  bool agree = true;
+  const auto check = [&](const char* path, bool present, size_t found) {
+    if (!present || found == count) return;
+    AddCountFault(*graph, path, found, count, faults);
+    agree = false;
+  };
+  check("/attrs/shape/1", true, lists.shapes.size());
+  check("/attrs/dltype/1", true, lists.dtypes.size());
+  check("/attrs/storage_id/1", true, lists.storage_ids.size());
+  check("/attrs/device_index/1", lists.has_device_types,
+        lists.device_types.size());
+  check("/attrs/storage_scope/1", lists.has_scopes, lists.scopes.size());
+  if (!agree) return false;
+  graph->entries.resize(count);
+  graph->has_device_index = lists.has_device_types;
+  graph->storage_scopes = std::move(lists.scopes);
+  for (size_t i = 0; i < count; ++i) {
+    GraphEntry& entry = graph->entries[i];
+    entry.shape = std::move(lists.shapes[i]);
+    entry.dtype = lists.dtypes[i];
+    // Out of range becomes -1, which CheckGraph reports with its place.
+    const auto narrow = [](int64_t value) {
+      return value >= 0 && value <= INT32_MAX ? static_cast<int32_t>(value)
+                                              : -1;
+    };
+    entry.storage_id = narrow(lists.storage_ids[i]);
+    if (lists.has_device_types) {
+      entry.device_type = narrow(lists.device_types[i]);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+GraphText GraphText::FromString(std::string name, std::string text) {
+  auto owner = std::make_shared<const std::string>(std::move(text));
+  return {std::move(name), *owner, owner};
+}
+
+absl::StatusOr<GraphText> GraphText::FromFile(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  auto owner = std::make_shared<const MappedFile>(std::move(file));
+  return GraphText{path, owner->text(), owner};
+}
+
+NodeId Graph::NodeOf(EntryId id) const {
+  // The last row that begins at or before the entry; rows of nodes without
+  // outputs are empty.
+  const auto row =
+      std::upper_bound(node_row_ptr.begin(), node_row_ptr.end(), Index(id));
+  return NodeId{static_cast<uint32_t>(row - node_row_ptr.begin() - 1)};
+}
+
+bool ParseGraph(GraphText text, Graph* graph, FaultList* faults) {
+  *graph = Graph();
+  graph->text = std::move(text);
+  GraphLists lists;
+  const size_t known = faults->faults().size();
+  if (ReadGraphJson(graph->text, graph, &lists, faults) &&
+      AssembleEntries(std::move(lists), graph, faults)) {
+    CheckGraph(*graph, faults);
+  }
+  LocateFaults(graph->text, faults);
+  return std::none_of(
+      faults->faults().begin() + static_cast<std::ptrdiff_t>(known),
+      faults->faults().end(), [](const Fault& fault) {
+        return fault.severity == Fault::Severity::kError;
+      });
+}
+
+absl::StatusOr<Graph> ParseGraph(GraphText text) {
+  Graph graph;
+  FaultList faults;
+  if (ParseGraph(std::move(text), &graph, &faults)) return graph;
+  return faults.ToStatus();
+}
+
+absl::Status GraphError(const Graph& graph, std::string path, std::string found,
+                        std::string expected, std::string hint) {
+  FaultList faults;
+  faults.Add({Fault::Severity::kError, graph.text.name, std::move(path), 0, 0,
+              std::move(found), std::move(expected), std::move(hint)});
+  LocateFaults(graph.text, &faults);
+  return faults.ToStatus();
+}
+
+std::vector<std::string> NodeKeys(const Graph& graph) {
+  std::unordered_map<std::string_view, size_t> uses;
+  for (const GraphNode& node : graph.nodes) ++uses[node.name];
+  std::vector<std::string> keys;
+  keys.reserve(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::string& name = graph.nodes[i].name;
+    keys.push_back(uses[name] == 1 ? name : absl::StrFormat("%s#%d", name, i));
+  }
+  return keys;
+}
+
+}  // namespace nodewise

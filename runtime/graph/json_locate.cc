@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "nodewise/runtime/graph_json.h"
+#include "runtime/graph/json_cursor.h"
+
+namespace nodewise {
+namespace {
+
+// The wanted paths, as a tree of their parts, so that one walk over the text
+// finds all of them.
+struct PathTree {
+  std::map<std::string, std::unique_ptr<PathTree>, std::less<>> children;
+  size_t offset = std::string_view::npos;
+
+  PathTree* Child(std::string_view part) {
+    const auto place = children.find(part);
+    return place == children.end() ? nullptr : place->second.get();
+  }
+};
+
+std::vector<std::string_view> Parts(std::string_view path) {
+  std::vector<std::string_view> parts;
+  while (!path.empty() && path[0] == '/') {
+    path.remove_prefix(1);
+    const size_t end = std::min(path.find('/'), path.size());
+    parts.push_back(path.substr(0, end));
+    path.remove_prefix(end);
+  }
+  return parts;
+}
+
+// Notes where each wanted value begins. Everything that is not wanted is
+// passed over without looking.
+class Locator {
+ public:
+  Locator(std::string_view text, PathTree* root) : cursor_(text), root_(root) {}
+
+  void Locate() {
+    nlohmann::json::sax_parse(cursor_.begin(), cursor_.end(), this,
+                              nlohmann::json::input_format_t::json,
+                              /*strict=*/false);
+  }
+
+  bool null() { return Scalar(); }
+  bool boolean(bool) { return Scalar(); }
+  bool number_integer(int64_t) { return Scalar(); }
+  bool number_unsigned(uint64_t) { return Scalar(); }
+  bool number_float(double, const std::string&) { return Scalar(); }
+  bool string(std::string&) { return Scalar(); }
+  bool binary(nlohmann::json::binary_t&) { return false; }
+  bool start_object(size_t) { return Open(false); }
+  bool start_array(size_t) { return Open(true); }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+  bool key(std::string& name) {
+    if (!stack_.empty() && skipped_ == 0) stack_.back().key.swap(name);
+    last_end_ = cursor_.offset();
+    return true;
+  }
+  bool parse_error(size_t, const std::string&,
+                   const nlohmann::json::exception&) {
+    return false;
+  }
+
+ private:
+  struct Frame {
+    PathTree* tree;
+    bool is_array;
+    size_t index = 0;
+    std::string key;
+  };
+
+  // The wanted part of the tree that the coming value is, or null.
+  PathTree* Coming() {
+    if (stack_.empty()) return root_;
+    const Frame& frame = stack_.back();
+    return frame.tree->Child(frame.is_array ? std::to_string(frame.index)
+                                            : frame.key);
+  }
+  // Notes where the coming value begins: behind the last token and what may
+  // stand between two.
+  void Note(PathTree* tree) {
+    if (tree == nullptr) return;
+    const std::string_view text = cursor_.text();
+    tree->offset =
+        std::min(text.find_first_not_of(" \t\r\n,:", last_end_), text.size());
+  }
+  bool Scalar() {
+    if (skipped_ == 0) {
+      Note(Coming());
+      Advance();
+    }
+    last_end_ = TokenEnd();
+    return true;
+  }
+  bool Open(bool is_array) {
+    PathTree* const tree = skipped_ == 0 ? Coming() : nullptr;
+    Note(tree);
+    if (tree == nullptr) {
+      ++skipped_;
+    } else {
+      stack_.push_back({tree, is_array, 0, ""});
+    }
+    last_end_ = cursor_.offset();
+    return true;
+  }
+  bool Close() {
+    if (skipped_ > 0) {
+      --skipped_;
+    } else {
+      stack_.pop_back();
+    }
+    if (skipped_ == 0) Advance();
+    last_end_ = cursor_.offset();
+    return true;
+  }
+  void Advance() {
+    if (!stack_.empty()) ++stack_.back().index;
+  }
+  // The parser has looked one character past a number.
+  size_t TokenEnd() const {
+    const size_t end = cursor_.offset();
+    const char last = end > 0 ? cursor_.text()[end - 1] : ' ';
+    return last == ',' || last == ']' || last == '}' ? end - 1 : end;
+  }
+
+  JsonCursor cursor_;
+  PathTree* root_;
+  std::vector<Frame> stack_;
+  size_t skipped_ = 0;
+  size_t last_end_ = 0;
+};
+
+// Turns offsets into lines by a list of where lines begin.
+class LineTable {
+ public:
+  explicit LineTable(std::string_view text) {
+    starts_.push_back(0);
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\n') starts_.push_back(i + 1);
+    }
+  }
+  void Place(size_t offset, Fault* fault) const {
+    const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
+    fault->line = static_cast<size_t>(next - starts_.begin());
+    fault->column = offset - *(next - 1) + 1;
+  }
+
+ private:
+  std::vector<size_t> starts_;
+};
+
+}  // namespace
+
+void LocateFaults(const GraphText& text, FaultList* faults) {
+  PathTree root;
+  std::vector<Fault*> wanted;
+  for (Fault& fault : faults->faults()) {
+    if (fault.line != 0 || fault.file != text.name) continue;
+    if (!fault.path.empty() && fault.path[0] != '/') continue;
+    wanted.push_back(&fault);
+    PathTree* tree = &root;
+    for (const std::string_view part : Parts(fault.path)) {
+      auto& child = tree->children[std::string(part)];
+      if (child == nullptr) child = std::make_unique<PathTree>();
+      tree = child.get();
+    }
+  }
+  if (wanted.empty() || text.text.empty()) return;
+  Locator(text.text, &root).Locate();
+  const LineTable lines(text.text);
+  for (Fault* fault : wanted) {
+    // What is missing is shown where it should be: in the nearest value around.
+    const PathTree* tree = &root;
+    size_t offset = root.offset;
+    for (const std::string_view part : Parts(fault->path)) {
+      tree = const_cast<PathTree*>(tree)->Child(part);
+      if (tree->offset != std::string_view::npos) offset = tree->offset;
+    }
+    if (offset != std::string_view::npos) lines.Place(offset, fault);
+  }
+}
+
+}  // namespace nodewise

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "nodewise/runtime/graph_executor.h"
+#include "nodewise/runtime/module.h"
+
+namespace nodewise {
+
+// A graph executor as a module, with the functions that TVM's has
+// (docs/c_api.md lists them): what host programs in C and in Python hold.
+class ExecutorModule : public Module {
+ public:
+  explicit ExecutorModule(std::unique_ptr<GraphExecutor> executor)
+      : executor_(std::move(executor)) {}
+
+  std::string_view kind() const override { return "GraphExecutor"; }
+  absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override;
+  std::vector<std::string> FunctionNames() const override;
+
+  GraphExecutor& executor() { return *executor_; }
+
+ private:
+  using Method = absl::StatusOr<Value> (ExecutorModule::*)(PackedArgs);
+  struct MethodRow {
+    std::string_view name;
+    Method method;
+  };
+  static const MethodRow kMethods[];
+
+  absl::StatusOr<size_t> InputArgument(PackedArgs args, int index) const;
+  absl::StatusOr<size_t> OutputArgument(PackedArgs args, int index) const;
+  absl::StatusOr<Value> SetInput(PackedArgs args);
+  absl::StatusOr<Value> SetParam(PackedArgs args);
+  absl::StatusOr<Value> SetInputZeroCopy(PackedArgs args);
+  absl::StatusOr<Value> SetOutputZeroCopy(PackedArgs args);
+  absl::StatusOr<Value> GetInput(PackedArgs args);
+  absl::StatusOr<Value> GetOutput(PackedArgs args);
+  absl::StatusOr<Value> GetInputIndex(PackedArgs args);
+  absl::StatusOr<Value> GetNumInputs(PackedArgs args);
+  absl::StatusOr<Value> GetNumOutputs(PackedArgs args);
+  absl::StatusOr<Value> GetInputInfo(PackedArgs args);
+  absl::StatusOr<Value> GetOutputInfo(PackedArgs args);
+  absl::StatusOr<Value> Run(PackedArgs args);
+  absl::StatusOr<Value> RunFromInputs(PackedArgs args);
+  absl::StatusOr<Value> LoadParams(PackedArgs args);
+  absl::StatusOr<Value> ShareParams(PackedArgs args);
+
+  std::unique_ptr<GraphExecutor> executor_;
+};
+
+// The registered function tvm.graph_executor.create: graph JSON, module, an
+// optional function that looks linked parameters up, then device types and
+// numbers in pairs.
+absl::StatusOr<Value> CreateGraphExecutor(PackedArgs args);
+
+}  // namespace nodewise

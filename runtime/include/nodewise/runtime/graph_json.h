@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+#include "nodewise/support/fault.h"
+
+namespace nodewise {
+
+// The graph JSON of TVM's graph executor (docs/formats/graph_json.md).
+
+// A node has one or more outputs; an entry is one of them. They are numbered
+// apart, so they are two types and one cannot pass for the other.
+enum class NodeId : uint32_t {};
+enum class EntryId : uint32_t {};
+
+inline constexpr uint32_t Index(NodeId id) { return static_cast<uint32_t>(id); }
+inline constexpr uint32_t Index(EntryId id) {
+  return static_cast<uint32_t>(id);
+}
+
+// An entry as the file names it: an output of a node.
+struct EntryRef {
+  uint32_t node = 0;
+  uint32_t output = 0;
+  uint32_t version = 0;  // Read and written; means nothing.
+};
+
+struct GraphNode {
+  enum class Kind {
+    kInput,     // op "null": an input or a parameter
+    kFunction,  // op "tvm_op"
+  };
+
+  Kind kind = Kind::kInput;
+  std::string name;  // Need not be unique.
+  std::vector<EntryRef> inputs;
+  // Of a function:
+  std::string function;  // func_name: a symbol, or __nop, or __copy.
+  uint32_t num_inputs = 0;
+  uint32_t num_outputs = 1;
+  bool flatten = false;  // flatten_data: tensors are passed with one dimension.
+  // The other attributes, in the order of the file.
+  std::vector<std::pair<std::string, std::string>> attrs;
+  std::vector<uint32_t> control_deps;
+};
+
+// What the graph's attributes say of one entry.
+struct GraphEntry {
+  std::vector<int64_t> shape;
+  DLDataType dtype{};
+  int32_t storage_id = 0;
+  int32_t device_type = 0;  // Meant only if the graph has device_index.
+};
+
+// Where a graph was read from. Kept with it, so that whatever is found wrong
+// later can be shown by line and column.
+struct GraphText {
+  std::string name;  // Of the file, for messages.
+  std::string_view text;
+  std::shared_ptr<const void> owner;  // Keeps `text` alive.
+
+  static GraphText FromString(std::string name, std::string text);
+  static absl::StatusOr<GraphText> FromFile(const std::string& path);
+};
+
+// The function name of a node that only gives a tensor another shape, and of
+// one that copies between devices.
+inline constexpr std::string_view kNopFunction = "__nop";
+inline constexpr std::string_view kCopyFunction = "__copy";
+
+struct Graph {
+  std::vector<GraphNode> nodes;
+  std::vector<uint32_t> arg_nodes;  // Numbers of nodes: the inputs, in order.
+  std::vector<EntryRef> heads;      // The outputs, in order.
+  // Entries of node n are [node_row_ptr[n], node_row_ptr[n + 1]).
+  std::vector<uint32_t> node_row_ptr;
+  std::vector<GraphEntry> entries;
+  bool has_device_index = false;
+  std::vector<std::string> storage_scopes;  // Empty, or one per entry.
+  // Attributes that are not known here: key and raw JSON.
+  std::vector<std::pair<std::string, std::string>> other_attrs;
+  GraphText text;
+
+  EntryId EntryOf(const EntryRef& ref) const {
+    return EntryId{node_row_ptr[ref.node] + ref.output};
+  }
+  EntryId EntryOf(NodeId node, uint32_t output) const {
+    return EntryId{node_row_ptr[Index(node)] + output};
+  }
+  const GraphEntry& entry(EntryId id) const { return entries[Index(id)]; }
+  const GraphNode& node(NodeId id) const { return nodes[Index(id)]; }
+  uint32_t OutputsOf(NodeId id) const {
+    return node_row_ptr[Index(id) + 1] - node_row_ptr[Index(id)];
+  }
+  // The node that makes an entry.
+  NodeId NodeOf(EntryId id) const;
+};
+
+// Reads and checks a graph. All keys may come in any order, positions are kept,
+// keys that are not known are kept or passed over. What is returned is sound:
+// every index is in range, every node reads entries of earlier nodes, every
+// list has one item per entry, every tensor has a size. kDataLoss otherwise.
+absl::StatusOr<Graph> ParseGraph(GraphText text);
+
+// The same, collecting every fault. Returns false if the result is not sound.
+bool ParseGraph(GraphText text, Graph* graph, FaultList* faults);
+
+// The checks of ParseGraph for a graph that was made or changed by hand.
+void CheckGraph(const Graph& graph, FaultList* faults);
+
+// Fills in the lines and columns of faults that name a path in `text`.
+void LocateFaults(const GraphText& text, FaultList* faults);
+
+// A fault of a graph at a JSON path, located.
+absl::Status GraphError(const Graph& graph, std::string path, std::string found,
+                        std::string expected = "", std::string hint = "");
+
+// Writes a graph as TVM lays it out; reading it back gives the same graph.
+std::string WriteGraph(const Graph& graph);
+
+// The key of a node: its name, or `name#index` if another node has that name.
+std::vector<std::string> NodeKeys(const Graph& graph);
+
+}  // namespace nodewise

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
+
+namespace nodewise {
+
+// What a compiled library says about itself, read from the file without loading
+// it. Plain values; nothing borrows the file.
+
+// A module in the library's blob.
+struct ModuleSummary {
+  std::string kind;  // "_lib", "GraphExecutorFactory", "opencl", ...
+  std::vector<uint32_t> imports;  // Numbers of modules.
+  // Of device code: its format, functions and size.
+  std::string format;
+  std::vector<std::string> functions;
+  uint64_t code_bytes = 0;
+  // Of a factory: the graph's JSON and the parameters.
+  std::string graph_json;
+  std::string module_name;
+  struct Tensor {
+    std::string name;
+    DLDataType dtype{};
+    std::vector<int64_t> shape;
+  };
+  std::vector<Tensor> tensors;  // Parameters, or constants.
+};
+
+struct LibrarySummary {
+  std::string path;
+  uint64_t bytes = 0;
+  std::string machine;  // "x86-64"
+  int bits = 0;
+  std::string type;  // "shared library"
+  std::string build_id;
+  std::vector<std::string> needed;
+  std::vector<std::string> functions;     // Compiled functions.
+  std::vector<std::string> context;       // Pointers the runtime must fill in.
+  std::vector<std::string> runtime_calls; // TVM functions called directly.
+  std::string abi;     // "TVM packed C functions" or "TVM-FFI", or "none".
+  std::string target;  // "llvm", "c", or "" if it cannot be told.
+  std::string era;     // "0.8 to 0.10", or "" if it cannot be told.
+  std::vector<std::string> era_evidence;
+  std::vector<ModuleSummary> modules;
+  // What is wrong with the blob; the rest holds all the same.
+  absl::Status blob_status;
+};
+
+absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path);
+
+}  // namespace nodewise

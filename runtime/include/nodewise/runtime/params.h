@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/runtime/ndarray.h"
+#include "nodewise/support/file.h"
+
+namespace nodewise {
+
+// A .params file: names and tensors as TVM's save_param_dict writes them
+// (docs/formats/params.md). The tensors borrow the bytes they were read from,
+// at any alignment, and must not be written to.
+struct Params {
+  std::vector<NamedTensor> tensors;  // In the order of the file.
+  size_t trailing_bytes = 0;         // Found behind the last tensor.
+
+  // The last tensor of that name (as in TVM), or null.
+  const NDArray* Find(std::string_view name) const;
+};
+
+// Maps the file; the tensors keep it mapped. Everything is checked before
+// anything is handed out: a file cut short, a count that cannot be true or a
+// size that does not fit its shape is kDataLoss with the byte it stands at.
+absl::StatusOr<Params> OpenParams(const std::string& path);
+
+// The same from memory. `owner` keeps `bytes` alive; it may be null if the
+// caller does. `where` names the bytes in messages.
+absl::StatusOr<Params> ParseParams(absl::Span<const uint8_t> bytes,
+                                   std::string where,
+                                   std::shared_ptr<void> owner);
+
+// The names alone; the tensors' bytes need not be there.
+absl::StatusOr<std::vector<std::string>> ParseParamNames(
+    absl::Span<const uint8_t> bytes, std::string where);
+
+// True if the bytes begin as a .params file does.
+bool LooksLikeParams(absl::Span<const uint8_t> bytes);
+
+// Writes tensor after tensor, without gathering them in memory. Tensors on
+// other devices are fetched one at a time. The file appears when complete.
+absl::Status WriteParams(const std::string& path,
+                         absl::Span<const NamedTensor> tensors);
+
+// The same bytes in memory.
+absl::StatusOr<std::string> SerializeParams(
+    absl::Span<const NamedTensor> tensors);
+
+}  // namespace nodewise

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace nodewise {
+
+// Reads little-endian fields from bytes that nobody vouches for. A read past
+// the end is kDataLoss and says where it was and what it wanted:
+// `lib.so: byte 24: tensor shape needs 16 bytes, 3 are left`. What it hands
+// out borrows the bytes.
+class ByteReader {
+ public:
+  // `where` names the file or the part of it; `base` is the offset of bytes[0]
+  // in that file, for the messages.
+  ByteReader(absl::Span<const uint8_t> bytes, std::string where,
+             uint64_t base = 0);
+
+  size_t offset() const { return offset_; }
+  size_t left() const { return bytes_.size() - offset_; }
+  const std::string& where() const { return where_; }
+
+  template <typename T>
+  absl::StatusOr<T> Read(const char* what) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (left() < sizeof(T)) return TooShort(what, sizeof(T));
+    T value;
+    std::memcpy(&value, bytes_.data() + offset_, sizeof(T));
+    offset_ += sizeof(T);
+    return value;
+  }
+  absl::StatusOr<absl::Span<const uint8_t>> Bytes(const char* what,
+                                                  uint64_t size);
+  // A u64 length and as many bytes.
+  absl::StatusOr<std::string_view> String(const char* what);
+  // A u64 count of things that take at least `least_bytes` each, so that a
+  // count which cannot be true is refused before anything is allocated for it.
+  absl::StatusOr<uint64_t> Count(const char* what, uint64_t least_bytes);
+
+  // kDataLoss with the place in front, for what the caller finds wrong with a
+  // field that began at `offset`.
+  absl::Status Fault(size_t offset, std::string_view message) const;
+
+ private:
+  absl::Status TooShort(const char* what, uint64_t wanted) const;
+
+  absl::Span<const uint8_t> bytes_;
+  std::string where_;
+  uint64_t base_;
+  size_t offset_ = 0;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,17 @@
+#pragma once
+
+// NODEWISE_CHECK states what must be true of our own code. It is on in every
+// build and aborts with the place; nothing that comes from outside the process
+// may be able to reach it (that is an absl::Status).
+#define NODEWISE_CHECK(condition) \
+  (static_cast<bool>(condition)   \
+       ? static_cast<void>(0)     \
+       : ::nodewise::CheckFailed(__FILE__, __LINE__, #condition))
+
+namespace nodewise {
+
+// Prints `file:line: check failed: condition` to stderr and aborts.
+[[noreturn]] void CheckFailed(const char* file, int line,
+                              const char* condition);
+
+}  // namespace nodewise

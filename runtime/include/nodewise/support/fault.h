@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace nodewise {
+
+// One thing that is wrong with a file, in parts, so that it can be printed as
+// a line or as JSON. A warning does not keep a file from being used.
+struct Fault {
+  enum class Severity { kError, kWarning };
+
+  Severity severity = Severity::kError;
+  std::string file;      // "graph.json"
+  std::string path;      // A JSON path, a tensor's name, or empty.
+  size_t line = 0;       // 1-based; 0 where lines mean nothing.
+  size_t column = 0;     // 1-based, in bytes.
+  std::string found;     // "output 3 of node 4, which has 1 output"
+  std::string expected;  // May be empty.
+  std::string hint;      // What to do about it; may be empty.
+
+  // "graph.json:212:14: /nodes/7/inputs/0/1"
+  std::string Where() const;
+  // "where: found, expected expected (hint)"
+  std::string ToString() const;
+};
+
+// What a check collects: all faults in one pass, in the order of the file.
+class FaultList {
+ public:
+  void Add(Fault fault) { faults_.push_back(std::move(fault)); }
+
+  const std::vector<Fault>& faults() const { return faults_; }
+  std::vector<Fault>& faults() { return faults_; }
+  bool HasErrors() const;
+  // OK without errors; else kDataLoss with the first error and how many more
+  // there are.
+  absl::Status ToStatus() const;
+
+ private:
+  std::vector<Fault> faults_;
+};
+
+// The candidate that is nearest to `name` in spelling, or "" if none is near
+// enough to be what was meant.
+std::string NearestName(std::string_view name,
+                        const std::vector<std::string>& candidates);
+
+// "; did you mean X?" for messages, or "" where no candidate is near.
+std::string DidYouMean(std::string_view name,
+                       const std::vector<std::string>& candidates);
+
+}  // namespace nodewise

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace nodewise {
+
+// A whole file, mapped read-only. Move-only; the bytes stay where they are
+// until it is destroyed. Any thread may read.
+class MappedFile {
+ public:
+  // Fails with kNotFound if there is no such file, kInvalidArgument if it is
+  // not a regular file, kPermissionDenied if it cannot be read.
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  absl::Span<const uint8_t> bytes() const { return {data_, size_}; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(data_), size_};
+  }
+
+  // Says that all of it is about to be read once, from front to back.
+  void WillReadAll() const;
+
+ private:
+  const uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// A file that appears under its name only when it is complete: it is written
+// beside its place and renamed by Commit(). Without Commit() nothing is left.
+class OutputFile {
+ public:
+  static absl::StatusOr<OutputFile> Create(const std::string& path);
+
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();
+
+  // Buffered. An error names the path and what the system said.
+  absl::Status Write(const void* data, size_t size);
+  absl::Status Write(std::string_view text) {
+    return Write(text.data(), text.size());
+  }
+  absl::Status Commit();
+
+ private:
+  OutputFile(std::string path, std::string temporary, int descriptor);
+  absl::Status Flush();
+  absl::Status WriteOut(const char* data, size_t size);
+
+  std::string path_;
+  std::string temporary_;
+  int descriptor_ = -1;
+  std::string buffer_;
+};
+
+// OK if `path` can be opened for reading and is a regular file; otherwise the
+// same errors as MappedFile::Open.
+absl::Status CheckReadable(const std::string& path);
+
+}  // namespace nodewise

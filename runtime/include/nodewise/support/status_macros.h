@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+// Leaves the function with the status of `expression` unless it is OK.
+#define NODEWISE_RETURN_IF_ERROR(expression)           \
+  do {                                                 \
+    absl::Status nodewise_status = (expression);       \
+    if (!nodewise_status.ok()) return nodewise_status; \
+  } while (false)
+
+// Assigns the value of a StatusOr to `target`, which may be a declaration, or
+// leaves the function with its status.
+#define NODEWISE_ASSIGN_OR_RETURN(target, expression)                     \
+  NODEWISE_ASSIGN_OR_RETURN_(NODEWISE_CONCAT_(nodewise_value_, __LINE__), \
+                             target, expression)
+
+#define NODEWISE_ASSIGN_OR_RETURN_(value, target, expression) \
+  auto value = (expression);                                  \
+  if (!value.ok()) return std::move(value).status();          \
+  target = *std::move(value)
+
+#define NODEWISE_CONCAT_(a, b) NODEWISE_CONCAT_INNER_(a, b)
+#define NODEWISE_CONCAT_INNER_(a, b) a##b
+
+namespace nodewise {
+
+// The message of a status. Abseil's string_view is not std::string_view in
+// every distribution; this one is. Valid while the status is.
+inline std::string_view MessageOf(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
+}
+
+// The same status with `where: ` in front of its message.
+inline absl::Status At(std::string_view where, const absl::Status& status) {
+  if (status.ok()) return status;
+  std::string text(where);
+  text.append(": ").append(MessageOf(status));
+  return absl::Status(status.code(), text);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+
+// Fork and join for parallel loops. The process has one pool of persistent
+// workers; a launch borrows idle ones and never waits for a busy one, so
+// launches may be nested and may come from several threads at once.
+//
+// The pool is never destroyed. After fork() the child starts with an empty
+// pool; a task itself may fork only to exec or _exit. No thread's CPU affinity
+// is changed: a worker inherits that of the thread whose launch created it.
+
+namespace nodewise {
+
+class TaskGroup;
+
+// The most tasks one launch can have.
+inline constexpr int kMaxTasks = 1024;
+
+// Runs one task, 0 <= task_id < group.num_tasks(). It may throw.
+using ParallelTask =
+    absl::FunctionRef<absl::Status(int task_id, TaskGroup& group)>;
+
+// Into how many tasks a launch without a count is split when nothing else
+// runs, from 1 to kMaxTasks: what SetNumThreads() says, else TVM_NUM_THREADS,
+// else OMP_NUM_THREADS, else the physical cores that the first caller may run
+// on. The environment is read once, at first use. Any thread may call.
+int NumThreads();
+
+// Overrides NumThreads() for the launches that follow, in all threads; counts
+// above kMaxTasks become kMaxTasks, and 0 or less ends the override.
+void SetNumThreads(int count);
+
+// The rule behind NumThreads(): the first of `tvm` and `omp`, the values of
+// the two variables or null, that is a positive integer, else `cores`.
+int ThreadCountFrom(const char* tvm, const char* omp, int cores);
+
+// Runs `task` once for each id, all at the same time, id 0 on the calling
+// thread and every other on a worker of its own, and returns when all ended.
+//
+// With `num_tasks` 0 the pool chooses: NumThreads() tasks, less the workers
+// that other launches have borrowed, and at least 1. Otherwise there are
+// exactly `num_tasks`, where need be on new workers.
+//
+// Returns OK if all tasks did; else their errors in the order of the ids, as
+// "task 2 of 4: message; task 3 of 4: message" (ids count from 0), with the
+// code of the first. What a task throws is its error, of code kInternal.
+// Without running anything, fails with kInvalidArgument if `num_tasks` is
+// below 0 or above kMaxTasks, and kResourceExhausted if no thread can be
+// created. Any thread may call, a running task too.
+absl::Status ParallelRun(int num_tasks, ParallelTask task);
+
+// One launch, as its tasks see it; it lives until ParallelRun() returns.
+class TaskGroup {
+ public:
+  TaskGroup(const TaskGroup&) = delete;
+  TaskGroup& operator=(const TaskGroup&) = delete;
+
+  int num_tasks() const { return num_tasks_; }
+
+  // Waits until every task of the group has called it as often as the calling
+  // task has; what they wrote before is then visible. Returns false once that
+  // cannot happen any more, because a task has ended without coming this far;
+  // then, and at every later call, nobody waits.
+  // REQUIRES: called by a task of this group, on the thread that runs it.
+  bool Barrier();
+
+ private:
+  friend class ThreadPool;
+
+  TaskGroup(int num_tasks, bool spin, const ParallelTask& task)
+      : num_tasks_(num_tasks), task_(task), spin_(spin) {}
+
+  void RunTask(int task_id) noexcept;
+  absl::Status CallTask(int task_id);
+  // Breaks the barrier for tasks that wait for one that has ended.
+  void LeaveBarrier();
+  absl::Status JoinedErrors();
+
+  const int num_tasks_;
+  const ParallelTask& task_;
+  std::atomic<bool> spin_;  // Whether spinning while waiting may pay.
+
+  // How many barriers are passed, above two flag bits (see the .cc).
+  std::atomic<uint32_t> phase_{0};
+  std::atomic<int> arrived_{0};
+
+  std::mutex errors_mutex_;
+  std::vector<std::pair<int, absl::Status>> errors_;
+};
+
+}  // namespace nodewise

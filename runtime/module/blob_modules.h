@@ -1,0 +1,13 @@
+#pragma once
+
+#include "nodewise/runtime/module.h"
+#include "runtime/module/module_blob.h"
+#include "runtime/module/symbols.h"
+
+namespace nodewise {
+
+// The module that an item of a library's blob stands for. It borrows from the
+// library's memory and keeps the library loaded.
+Ref<Module> MakeBlobModule(const BlobItem& item, const Ref<Symbols>& symbols);
+
+}  // namespace nodewise

@@ -1,0 +1,493 @@
+#include "runtime/module/elf.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/support/byte_reader.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/module/elf_parts.h"
+
+namespace nodewise {
+namespace {
+
+using elf_parts::Bytes;
+using elf_parts::CutShort;
+using elf_parts::DynamicSection;
+using elf_parts::Elf32;
+using elf_parts::Elf64;
+using elf_parts::Fits;
+using elf_parts::GnuHashHeader;
+using elf_parts::Item;
+using elf_parts::kBitsHere;
+using elf_parts::kThisMachine;
+using elf_parts::StringTable;
+
+constexpr char kSharedLibrary[] = "shared library";
+constexpr char kProgram[] = "program";
+
+// kDataLoss with the place in front.
+template <typename... Args>
+absl::Status Damaged(const std::string& where,
+                     const absl::FormatSpec<Args...>& format,
+                     const Args&... args) {
+  return absl::DataLossError(where + ": " + absl::StrFormat(format, args...));
+}
+
+std::string MachineName(int machine) {
+  if (machine == EM_X86_64) return "x86-64";
+  if (machine == EM_AARCH64) return "aarch64";
+  if (machine == EM_ARM) return "arm";
+  if (machine == EM_RISCV) return "riscv";
+  if (machine == EM_386) return "i386";
+  return absl::StrFormat("machine %d", machine);
+}
+
+std::string TypeName(int type) {
+  if (type == ET_REL) return "object file";
+  if (type == ET_EXEC) return kProgram;
+  if (type == ET_DYN) return kSharedLibrary;
+  if (type == ET_CORE) return "core dump";
+  return absl::StrFormat("type %d", type);
+}
+
+// The first bytes, as text if they are text: a linker script or an error page
+// under the name of a library is seen at a glance.
+std::string Beginning(Bytes bytes) {
+  const Bytes first = bytes.subspan(0, 16);
+  const bool is_text = std::all_of(first.begin(), first.end(), [](uint8_t c) {
+    return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r');
+  });
+  if (is_text) {
+    return absl::StrFormat(
+        "\"%s\"", absl::CHexEscape({reinterpret_cast<const char*>(first.data()),
+                                    first.size()}));
+  }
+  std::string hex;
+  for (const uint8_t byte : first.subspan(0, 4)) {
+    if (!hex.empty()) hex += ' ';
+    absl::StrAppendFormat(&hex, "%02x", byte);
+  }
+  return hex;
+}
+
+// The part of e_ident that decides how the rest is read.
+absl::Status CheckIdent(Bytes bytes, const std::string& where) {
+  if (bytes.empty()) return Damaged(where, "is empty, expected an ELF file");
+  const size_t magic_size = std::min<size_t>(bytes.size(), SELFMAG);
+  if (std::memcmp(bytes.data(), ELFMAG, magic_size) != 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: is not an ELF file (starts with %s)", where, Beginning(bytes)));
+  }
+  if (bytes.size() < EI_NIDENT) {
+    return CutShort(where, "ELF header", 0, sizeof(Elf32_Ehdr), bytes.size());
+  }
+  const int elf_class = bytes[EI_CLASS];
+  if (elf_class != ELFCLASS32 && elf_class != ELFCLASS64) {
+    return Damaged(where, "ELF class is %d, expected 1 (32-bit) or 2 (64-bit)",
+                   elf_class);
+  }
+  if (bytes[EI_DATA] == ELFDATA2MSB) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "%s: is a big-endian ELF file, expected little-endian", where));
+  }
+  if (bytes[EI_DATA] != ELFDATA2LSB) {
+    return Damaged(where, "ELF byte order is %d, expected 1 (little-endian)",
+                   bytes[EI_DATA]);
+  }
+  return absl::OkStatus();
+}
+
+// Reads a file of one of the two widths into an ElfFile.
+template <typename Elf>
+class Parser {
+ public:
+  Parser(Bytes bytes, std::string where) : notes_budget_(bytes.size()) {
+    file_.where = std::move(where);
+    file_.bytes = bytes;
+    file_.bits = Elf::kBits;
+  }
+
+  absl::StatusOr<ElfFile> Parse() {
+    NODEWISE_RETURN_IF_ERROR(ReadHeader());
+    NODEWISE_RETURN_IF_ERROR(ReadSegments());
+    if (!dynamic_segment_.has_value()) return std::move(file_);
+    file_.has_dynamic_section = true;
+    NODEWISE_RETURN_IF_ERROR(ReadDynamicSection());
+    if (dynamic_.is_program) file_.type = kProgram;
+    NODEWISE_ASSIGN_OR_RETURN(StringTable strings, FindStrings());
+    NODEWISE_RETURN_IF_ERROR(ReadLibraryNames(strings));
+    NODEWISE_RETURN_IF_ERROR(ReadSymbols(strings));
+    return std::move(file_);
+  }
+
+ private:
+  using Header = typename Elf::Header;
+  using Segment = typename Elf::Segment;
+  using Section = typename Elf::Section;
+  using Dynamic = typename Elf::Dynamic;
+  using Symbol = typename Elf::Symbol;
+
+  template <typename... Args>
+  absl::Status Fault(const absl::FormatSpec<Args...>& format,
+                     const Args&... args) const {
+    return Damaged(file_.where, format, args...);
+  }
+
+  absl::StatusOr<Bytes> Part(const std::string& part, uint64_t offset,
+                             uint64_t size) const {
+    if (!Fits(file_.bytes, offset, size)) {
+      return CutShort(file_.where, part, offset, size, file_.bytes.size());
+    }
+    return file_.bytes.subspan(offset, size);
+  }
+
+  absl::Status ReadHeader() {
+    NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes,
+                              Part("ELF header", 0, sizeof(Header)));
+    header_ = Item<Header>(bytes, 0);
+    file_.machine = MachineName(header_.e_machine);
+    file_.type = TypeName(header_.e_type);
+    if (header_.e_phnum != 0 && header_.e_phentsize != sizeof(Segment)) {
+      return Fault("program headers have %d bytes, expected %d",
+                   header_.e_phentsize, sizeof(Segment));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadSegments() {
+    const uint64_t table_size = uint64_t{header_.e_phnum} * sizeof(Segment);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Bytes table,
+        Part("program header table", header_.e_phoff, table_size));
+    for (uint32_t i = 0; i < header_.e_phnum; ++i) {
+      const Segment segment = Item<Segment>(table, i);
+      if (segment.p_type == PT_LOAD) {
+        NODEWISE_RETURN_IF_ERROR(AddSegment(segment, i));
+      } else if (segment.p_type == PT_DYNAMIC) {
+        if (dynamic_segment_.has_value()) {
+          return Fault("has two dynamic segments, expected one at most");
+        }
+        dynamic_segment_ = segment;
+      } else if (segment.p_type == PT_NOTE && file_.build_id.empty()) {
+        FindBuildId(segment);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddSegment(const Segment& segment, uint32_t index) {
+    const std::string name = absl::StrFormat("segment %d", index);
+    NODEWISE_RETURN_IF_ERROR(
+        Part(name, segment.p_offset, segment.p_filesz).status());
+    if (segment.p_memsz < segment.p_filesz) {
+      return Fault("%s has %d bytes in the file, but %d in memory", name,
+                   segment.p_filesz, segment.p_memsz);
+    }
+    if (segment.p_memsz > ~uint64_t{0} - segment.p_vaddr) {
+      return Fault("%s ends after the last address", name);
+    }
+    // The format wants them sorted, the loader of glibc relies on it, and
+    // BytesAt searches by it.
+    if (segment.p_vaddr < next_address_) {
+      return Fault(
+          "%s begins at address %#x, but the one before it ends at %#x", name,
+          segment.p_vaddr, next_address_);
+    }
+    next_address_ = uint64_t{segment.p_vaddr} + segment.p_memsz;
+    file_.segments.push_back({.index = index,
+                              .address = segment.p_vaddr,
+                              .offset = segment.p_offset,
+                              .file_size = segment.p_filesz,
+                              .memory_size = segment.p_memsz});
+    return absl::OkStatus();
+  }
+
+  // Notes are an extra: a damaged one is passed over. All note segments
+  // together may be as long as the file, lest thousands of them cover the
+  // same bytes.
+  void FindBuildId(const Segment& segment) {
+    if (!Fits(file_.bytes, segment.p_offset, segment.p_filesz)) return;
+    if (segment.p_filesz > notes_budget_) return;
+    notes_budget_ -= segment.p_filesz;
+    const Bytes notes = file_.bytes.subspan(segment.p_offset, segment.p_filesz);
+    const uint64_t align = segment.p_align == 8 ? 8 : 4;
+    uint64_t at = 0;
+    while (Fits(notes, at, sizeof(Elf32_Nhdr))) {
+      // The header of a note is the same in both widths.
+      const auto note = Item<Elf32_Nhdr>(notes.subspan(at), 0);
+      const uint64_t name = at + sizeof(note);
+      const uint64_t value = RoundUp(name + note.n_namesz, align);
+      if (!Fits(notes, value, note.n_descsz)) return;
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+          std::memcmp(notes.data() + name, "GNU", 4) == 0) {
+        const auto* id = reinterpret_cast<const char*>(notes.data() + value);
+        file_.build_id = absl::BytesToHexString({id, note.n_descsz});
+        return;
+      }
+      at = RoundUp(value + note.n_descsz, align);
+    }
+  }
+
+  static uint64_t RoundUp(uint64_t value, uint64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+  }
+
+  // Found by its address, as the loader does, not by its offset.
+  absl::Status ReadDynamicSection() {
+    NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes,
+                              BytesAt(file_, dynamic_segment_->p_vaddr));
+    const size_t count =
+        std::min<uint64_t>(bytes.size(), dynamic_segment_->p_filesz) /
+        sizeof(Dynamic);
+    for (size_t i = 0; i < count; ++i) {
+      const Dynamic entry = Item<Dynamic>(bytes, i);
+      if (entry.d_tag == DT_NULL) return absl::OkStatus();
+      dynamic_.Add(entry.d_tag, entry.d_un.d_val);
+    }
+    // The loader would read on.
+    return Fault("dynamic section of %d entries has no end mark", count);
+  }
+
+  absl::StatusOr<StringTable> FindStrings() const {
+    if (!dynamic_.strings.has_value()) return StringTable({}, file_.where);
+    NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes,
+                              BytesAt(file_, *dynamic_.strings));
+    if (!dynamic_.strings_size.has_value()) {
+      return Fault("dynamic section has a string table, but not its size");
+    }
+    if (*dynamic_.strings_size > bytes.size()) {
+      return Fault(
+          "string table has %d bytes, but its segment has only %d for it",
+          *dynamic_.strings_size, bytes.size());
+    }
+    return StringTable(bytes.subspan(0, *dynamic_.strings_size), file_.where);
+  }
+
+  absl::Status ReadLibraryNames(StringTable& strings) {
+    if (dynamic_.soname.has_value()) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          file_.soname, strings.At(*dynamic_.soname, "shared library", 0));
+    }
+    file_.needed.reserve(dynamic_.needed.size());
+    for (size_t i = 0; i < dynamic_.needed.size(); ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          const std::string_view name,
+          strings.At(dynamic_.needed[i], "needed library", i));
+      file_.needed.push_back(name);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadSymbols(StringTable& strings) {
+    if (!dynamic_.symbols.has_value()) return absl::OkStatus();
+    if (dynamic_.symbol_size.value_or(sizeof(Symbol)) != sizeof(Symbol)) {
+      return Fault("symbols have %d bytes, expected %d", *dynamic_.symbol_size,
+                   sizeof(Symbol));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const Bytes table,
+                              BytesAt(file_, *dynamic_.symbols));
+    NODEWISE_ASSIGN_OR_RETURN(const uint64_t count, CountSymbols());
+    if (count > table.size() / sizeof(Symbol)) {
+      return Fault("has %d symbols, but their segment has room for only %d",
+                   count, table.size() / sizeof(Symbol));
+    }
+    if (count <= 1) return absl::OkStatus();  // Symbol 0 means "none".
+    file_.symbols.reserve(count - 1);
+    for (size_t i = 1; i < count; ++i) {
+      const Symbol symbol = Item<Symbol>(table, i);
+      NODEWISE_ASSIGN_OR_RETURN(const std::string_view name,
+                                strings.At(symbol.st_name, "symbol", i));
+      file_.symbols.push_back(Convert(symbol, name));
+    }
+    return absl::OkStatus();
+  }
+
+  static ElfSymbol Convert(const Symbol& symbol, std::string_view name) {
+    // These two macros do the same in both widths.
+    const int binding = ELF64_ST_BIND(symbol.st_info);
+    return {.name = name,
+            .value = symbol.st_value,
+            .size = symbol.st_size,
+            .kind = KindOf(ELF64_ST_TYPE(symbol.st_info)),
+            .defined = symbol.st_shndx != SHN_UNDEF,
+            .weak = binding == STB_WEAK,
+            .local = binding == STB_LOCAL};
+  }
+
+  static ElfSymbol::Kind KindOf(int type) {
+    using Kind = ElfSymbol::Kind;
+    if (type == STT_NOTYPE) return Kind::kNone;
+    if (type == STT_OBJECT || type == STT_COMMON) return Kind::kData;
+    if (type == STT_FUNC || type == STT_GNU_IFUNC) return Kind::kFunction;
+    return Kind::kOther;
+  }
+
+  // The dynamic section gives the place of the symbols, but not their number;
+  // the loader needs only the hash tables, which know.
+  absl::StatusOr<uint64_t> CountSymbols() const {
+    if (dynamic_.hash.has_value()) return CountByHash(*dynamic_.hash);
+    uint64_t count = 0;
+    if (dynamic_.gnu_hash.has_value()) {
+      NODEWISE_ASSIGN_OR_RETURN(count, CountByGnuHash(*dynamic_.gnu_hash));
+    }
+    if (count == 0) count = CountBySections();
+    if (count == 0 && !dynamic_.gnu_hash.has_value()) {
+      return Fault("has symbols, but no hash table or sections to count them");
+    }
+    return count;
+  }
+
+  absl::StatusOr<ByteReader> ReaderAt(uint64_t address,
+                                      const char* what) const {
+    NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes, BytesAt(file_, address));
+    const uint64_t base = bytes.data() - file_.bytes.data();
+    return ByteReader(bytes, absl::StrFormat("%s: %s", file_.where, what),
+                      base);
+  }
+
+  absl::StatusOr<uint64_t> CountByHash(uint64_t address) const {
+    NODEWISE_ASSIGN_OR_RETURN(ByteReader reader,
+                              ReaderAt(address, "hash table"));
+    // The number of buckets, then that of the chains: one for each symbol.
+    NODEWISE_ASSIGN_OR_RETURN(const auto counts,
+                              (reader.Read<std::array<uint32_t, 2>>("header")));
+    return counts[1];
+  }
+
+  // Symbols with the same bucket lie side by side, so the last symbol is the
+  // end of the chain that begins last. 0 if no symbol is in the table: then
+  // it does not know of the others, which are never looked up here.
+  absl::StatusOr<uint64_t> CountByGnuHash(uint64_t address) const {
+    NODEWISE_ASSIGN_OR_RETURN(ByteReader reader,
+                              ReaderAt(address, "GNU hash table"));
+    NODEWISE_ASSIGN_OR_RETURN(const auto header,
+                              reader.Read<GnuHashHeader>("header"));
+    const uint64_t first = header.first_symbol;
+    const uint64_t filter_size =
+        header.num_filter_words * uint64_t{sizeof(typename Elf::FilterWord)};
+    NODEWISE_RETURN_IF_ERROR(reader.Bytes("filter", filter_size).status());
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Bytes buckets,
+        reader.Bytes("buckets", header.num_buckets * sizeof(uint32_t)));
+    uint64_t last = 0;
+    for (size_t i = 0; i < header.num_buckets; ++i) {
+      last = std::max<uint64_t>(last, Item<uint32_t>(buckets, i));
+    }
+    if (last == 0) return 0;
+    if (last < first) {
+      return Fault("GNU hash table begins with symbol %d, but has symbol %d",
+                   first, last);
+    }
+    NODEWISE_RETURN_IF_ERROR(
+        reader.Bytes("chains", (last - first) * sizeof(uint32_t)).status());
+    while (true) {
+      NODEWISE_ASSIGN_OR_RETURN(const uint32_t hash,
+                                reader.Read<uint32_t>("last chain"));
+      ++last;
+      if ((hash & 1) != 0) return last;
+    }
+  }
+
+  // 0 if there are no section headers or they do not tell.
+  uint64_t CountBySections() const {
+    const uint64_t table_size = uint64_t{header_.e_shnum} * sizeof(Section);
+    if (header_.e_shentsize != sizeof(Section)) return 0;
+    if (!Fits(file_.bytes, header_.e_shoff, table_size)) return 0;
+    const Bytes table = file_.bytes.subspan(header_.e_shoff, table_size);
+    for (size_t i = 0; i < header_.e_shnum; ++i) {
+      const Section section = Item<Section>(table, i);
+      if (section.sh_type == SHT_DYNSYM &&
+          section.sh_addr == *dynamic_.symbols) {
+        return section.sh_size / sizeof(Symbol);
+      }
+    }
+    return 0;
+  }
+
+  ElfFile file_;
+  Header header_ = {};
+  uint64_t next_address_ = 0;
+  uint64_t notes_budget_;
+  std::optional<Segment> dynamic_segment_;
+  DynamicSection dynamic_;
+};
+
+bool IsExported(const ElfSymbol& symbol) {
+  return symbol.defined && !symbol.local;
+}
+
+}  // namespace
+
+absl::StatusOr<ElfFile> ParseElf(Bytes bytes, std::string where) {
+  NODEWISE_RETURN_IF_ERROR(CheckIdent(bytes, where));
+  if (bytes[EI_CLASS] == ELFCLASS32) {
+    return Parser<Elf32>(bytes, std::move(where)).Parse();
+  }
+  return Parser<Elf64>(bytes, std::move(where)).Parse();
+}
+
+absl::StatusOr<Bytes> BytesAt(const ElfFile& file, uint64_t address) {
+  const auto after =
+      std::upper_bound(file.segments.begin(), file.segments.end(), address,
+                       [](uint64_t a, const ElfSegment& segment) {
+                         return a < segment.address;
+                       });
+  if (after != file.segments.begin()) {
+    const ElfSegment& segment = *std::prev(after);
+    const uint64_t skip = address - segment.address;
+    if (skip < segment.file_size) {
+      return file.bytes.subspan(segment.offset + skip,
+                                segment.file_size - skip);
+    }
+  }
+  return Damaged(file.where, "address %#x is in no segment's part of the file",
+                 address);
+}
+
+const ElfSymbol* FindSymbol(const ElfFile& file, std::string_view name) {
+  for (const ElfSymbol& symbol : file.symbols) {
+    if (IsExported(symbol) && symbol.name == name) return &symbol;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> FunctionNames(const ElfFile& file) {
+  std::vector<std::string> names;
+  for (const ElfSymbol& symbol : file.symbols) {
+    if (IsExported(symbol) && symbol.kind == ElfSymbol::Kind::kFunction) {
+      names.emplace_back(symbol.name);
+    }
+  }
+  return names;
+}
+
+absl::Status CheckLoadable(const ElfFile& file) {
+  if (file.type != kSharedLibrary) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: is an ELF file of type \"%s\", expected a shared "
+                        "library (link it with -shared)",
+                        file.where, file.type));
+  }
+  const std::string here = MachineName(kThisMachine);
+  if (file.machine != here) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "%s: is built for %s, this is %s", file.where, file.machine, here));
+  }
+  if (file.bits != kBitsHere) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "%s: is built for %d bits, this is a program of %d bits", file.where,
+        file.bits, kBitsHere));
+  }
+  if (file.has_dynamic_section) return absl::OkStatus();
+  return Damaged(file.where,
+                 "has no dynamic section, expected that of a shared library");
+}
+
+}  // namespace nodewise

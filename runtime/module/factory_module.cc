@@ -1,0 +1,133 @@
+#include "nodewise/runtime/factory_module.h"
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/containers.h"
+#include "nodewise/runtime/registry.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// A graph with its parameters, waiting for someone to create an executor.
+class GraphFactoryModule final : public Module {
+ public:
+  GraphFactoryModule(std::string graph_json, std::string name,
+                     std::vector<NamedTensor> params)
+      : graph_json_(std::move(graph_json)),
+        name_(std::move(name)),
+        params_(std::move(params)) {}
+
+  std::string_view kind() const override { return "GraphExecutorFactory"; }
+  const std::vector<NamedTensor>& params() const { return params_; }
+
+  absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override {
+    using Method = absl::StatusOr<Value> (GraphFactoryModule::*)(PackedArgs);
+    Method method = nullptr;
+    if (name == name_) method = &GraphFactoryModule::Create;
+    if (name == "debug_create") method = &GraphFactoryModule::CreateDebug;
+    if (name == "cuda_graph_create") method = &GraphFactoryModule::RefuseCuda;
+    if (name == "get_graph_json") method = &GraphFactoryModule::GraphJson;
+    if (name == "get_graph_params") method = &GraphFactoryModule::GraphParams;
+    if (name == "remove_params") method = &GraphFactoryModule::RemoveParams;
+    if (method == nullptr) return PackedFunc();
+    Ref<GraphFactoryModule> self(this);
+    return PackedFunc::FromBody(
+        [self, method](PackedArgs args) { return (*self.*method)(args); });
+  }
+
+ private:
+  absl::StatusOr<Value> Create(PackedArgs args) {
+    return CreateWith("tvm.graph_executor.create", args);
+  }
+
+  absl::StatusOr<Value> CreateDebug(PackedArgs args) {
+    NODEWISE_ASSIGN_OR_RETURN(const ArgView first, args.At(0));
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, first.AsString());
+    if (name != name_) {
+      return absl::NotFoundError(
+          absl::StrFormat("debug_create: the factory holds the module %s, not "
+                          "%s",
+                          name_, name));
+    }
+    return CreateWith("tvm.graph_executor_debug.create", args.From(1));
+  }
+
+  absl::StatusOr<Value> RefuseCuda(PackedArgs) {
+    return absl::UnimplementedError(
+        "cuda_graph_create: this build has no CUDA graphs");
+  }
+
+  absl::StatusOr<Value> GraphJson(PackedArgs) { return Value(graph_json_); }
+
+  absl::StatusOr<Value> GraphParams(PackedArgs) {
+    auto map = MakeRef<MapObject>();
+    for (const auto& [name, tensor] : params_) {
+      NODEWISE_ASSIGN_OR_RETURN(NDArray copy, tensor.CopyToHost());
+      map->Set(name, std::move(copy));
+    }
+    return Value(Ref<Object>(std::move(map)));
+  }
+
+  absl::StatusOr<Value> RemoveParams(PackedArgs) {
+    auto bare = MakeRef<GraphFactoryModule>(graph_json_, name_,
+                                            std::vector<NamedTensor>());
+    for (const Ref<Module>& import : imports()) {
+      NODEWISE_RETURN_IF_ERROR(bare->Import(import));
+    }
+    return Value(Ref<Object>(std::move(bare)));
+  }
+
+  // Executors are created by a registered function, so that a library can be
+  // loaded where no executor is built in.
+  absl::StatusOr<Value> CreateWith(const char* creator, PackedArgs devices) {
+    const PackedFunc create = nodewise::FindFunction(creator);
+    if (!create) {
+      return absl::UnimplementedError(
+          absl::StrFormat("this build has no %s", creator));
+    }
+    if (imports().empty()) {
+      return absl::DataLossError("the factory holds no compiled code");
+    }
+    std::vector<Value> args = {Value(graph_json_), Ref<Object>(imports()[0])};
+    for (int i = 0; i < devices.size(); ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, devices.At(i));
+      NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, arg.AsDevice());
+      args.emplace_back(static_cast<int64_t>(device.device_type));
+      args.emplace_back(static_cast<int64_t>(device.device_id));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(Value executor, create.CallValues(args));
+    NODEWISE_RETURN_IF_ERROR(SetParams(executor));
+    return executor;
+  }
+
+  absl::Status SetParams(const Value& executor) {
+    NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module,
+                              executor.View().AsObject<Module>("module"));
+    NODEWISE_ASSIGN_OR_RETURN(const PackedFunc set_param,
+                              module->GetFunction("nodewise.set_param"));
+    for (const auto& [name, tensor] : params_) {
+      NODEWISE_RETURN_IF_ERROR(set_param.Call(name, tensor).status());
+    }
+    return absl::OkStatus();
+  }
+
+  std::string graph_json_;
+  std::string name_;
+  // Views of the library's memory at any alignment: no second copy is kept.
+  std::vector<NamedTensor> params_;
+};
+
+}  // namespace
+
+Ref<Module> MakeGraphFactory(std::string graph_json, std::string name,
+                             std::vector<NamedTensor> params) {
+  return MakeRef<GraphFactoryModule>(std::move(graph_json), std::move(name),
+                                     std::move(params));
+}
+
+std::vector<NamedTensor> FactoryParams(const Module& module) {
+  const auto* factory = dynamic_cast<const GraphFactoryModule*>(&module);
+  return factory == nullptr ? std::vector<NamedTensor>() : factory->params();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,114 @@
+#include "nodewise/runtime/module.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+class ModuleLibrary final : public Library {
+ public:
+  explicit ModuleLibrary(Ref<Module> module) : module_(std::move(module)) {}
+
+  absl::StatusOr<PackedFunc> Find(std::string_view name) override {
+    return module_->FindFunction(name);
+  }
+  absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override {
+    NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, Find(request.function));
+    if (function) return function;
+    return absl::NotFoundError(absl::StrFormat(
+        "the library has no function %s%s", request.function,
+        DidYouMean(request.function, module_->AllFunctionNames())));
+  }
+
+ private:
+  Ref<Module> module_;
+};
+
+class TableLibrary final : public Library {
+ public:
+  explicit TableLibrary(std::vector<BuiltInKernel> kernels)
+      : kernels_(std::move(kernels)) {}
+
+  absl::StatusOr<PackedFunc> Find(std::string_view) override {
+    return PackedFunc();
+  }
+  absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override {
+    std::vector<std::string> names;
+    for (const BuiltInKernel& kernel : kernels_) {
+      if (kernel.name == request.function) return kernel.make(request);
+      names.push_back(kernel.name);
+    }
+    return absl::NotFoundError(
+        absl::StrFormat("there is no built-in function %s%s", request.function,
+                        DidYouMean(request.function, names)));
+  }
+
+ private:
+  std::vector<BuiltInKernel> kernels_;
+};
+
+}  // namespace
+
+std::vector<Module*> Module::Tree() {
+  std::vector<Module*> tree;
+  std::vector<Module*> waiting = {this};
+  // Imports may share imports: each module is visited once, or a library could
+  // be made whose paths cannot be counted.
+  std::unordered_set<Module*> seen;
+  while (!waiting.empty()) {
+    Module* const module = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(module).second) continue;
+    tree.push_back(module);
+    const auto& imports = module->imports_;
+    for (auto import = imports.rbegin(); import != imports.rend(); ++import) {
+      waiting.push_back(import->get());
+    }
+  }
+  return tree;
+}
+
+absl::StatusOr<PackedFunc> Module::FindFunction(std::string_view name) {
+  for (Module* module : Tree()) {
+    NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, module->GetFunction(name));
+    if (function) return function;
+  }
+  return PackedFunc();
+}
+
+std::vector<std::string> Module::AllFunctionNames() {
+  std::vector<std::string> names;
+  for (Module* module : Tree()) {
+    for (std::string& name : module->FunctionNames()) {
+      names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
+absl::Status Module::Import(Ref<Module> module) {
+  const std::vector<Module*> tree = module->Tree();
+  if (std::find(tree.begin(), tree.end(), this) != tree.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a %s module cannot import a %s module that imports it",
+                        kind(), module->kind()));
+  }
+  imports_.push_back(std::move(module));
+  return absl::OkStatus();
+}
+
+Ref<Library> LibraryOf(Ref<Module> module) {
+  return MakeRef<ModuleLibrary>(std::move(module));
+}
+
+Ref<Library> BuiltInLibrary(std::vector<BuiltInKernel> kernels) {
+  return MakeRef<TableLibrary>(std::move(kernels));
+}
+
+}  // namespace nodewise

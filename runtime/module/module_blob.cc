@@ -1,0 +1,274 @@
+#include "runtime/module/module_blob.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/byte_reader.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// The keys of device modules all have one layout.
+constexpr std::string_view kDeviceKeys[] = {
+    "cuda",   "opencl", "rocm", "hip",     "metal",
+    "vulkan", "webgpu", "aocl", "sdaccel", "aocl_sw_emu"};
+constexpr uint64_t kLeastString = sizeof(uint64_t);
+// Real libraries hold a handful; a lying count must not cost memory.
+constexpr uint64_t kMostModules = 1024;
+
+struct ImportTree {
+  std::vector<uint64_t> row_ptr;
+  std::vector<uint64_t> children;
+};
+
+absl::StatusOr<std::vector<std::string_view>> ReadStrings(ByteReader* reader,
+                                                          const char* what) {
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader->Count(what, kLeastString));
+  std::vector<std::string_view> strings;
+  strings.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view text,
+                              reader->String(what));
+    strings.push_back(text);
+  }
+  return strings;
+}
+
+absl::StatusOr<std::vector<uint64_t>> ReadNumbers(ByteReader* reader,
+                                                  const char* what) {
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader->Count(what, sizeof(uint64_t)));
+  std::vector<uint64_t> numbers;
+  numbers.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const uint64_t number,
+                              reader->Read<uint64_t>(what));
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// Names and as many tensors; where the two lists stand differs by item.
+absl::StatusOr<std::vector<std::pair<std::string_view, TensorRecord>>>
+ReadTensors(ByteReader* reader, const std::vector<std::string_view>& names) {
+  std::vector<std::pair<std::string_view, TensorRecord>> tensors;
+  tensors.reserve(names.size());
+  for (const std::string_view name : names) {
+    auto record = ReadTensorRecord(reader);
+    if (!record.ok()) {
+      return absl::Status(
+          record.status().code(),
+          absl::StrFormat("%s (tensor %s)", MessageOf(record.status()), name));
+    }
+    tensors.emplace_back(name, *std::move(record));
+  }
+  return tensors;
+}
+
+absl::StatusOr<GraphFactoryItem> ReadGraphFactory(ByteReader* reader) {
+  GraphFactoryItem item;
+  NODEWISE_ASSIGN_OR_RETURN(item.graph_json, reader->String("graph JSON"));
+  const size_t count_at = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(
+      const uint64_t count,
+      reader->Count("parameter count", kLeastString + kLeastRecordBytes));
+  NODEWISE_ASSIGN_OR_RETURN(const auto names,
+                            ReadStrings(reader, "parameter name"));
+  if (count != names.size()) {
+    return reader->Fault(
+        count_at, absl::StrFormat("parameter count is %d, expected %d (one per "
+                                  "name)",
+                                  count, names.size()));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(item.params, ReadTensors(reader, names));
+  NODEWISE_ASSIGN_OR_RETURN(item.module_name, reader->String("module name"));
+  return item;
+}
+
+absl::StatusOr<ConstantsItem> ReadConstants(ByteReader* reader) {
+  ConstantsItem item;
+  NODEWISE_ASSIGN_OR_RETURN(const auto names,
+                            ReadStrings(reader, "constant name"));
+  const size_t count_at = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader->Count("constant count", kLeastRecordBytes));
+  if (count != names.size()) {
+    return reader->Fault(count_at,
+                         absl::StrFormat("constant count is %d, expected %d "
+                                         "(one per name)",
+                                         count, names.size()));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(item.constants, ReadTensors(reader, names));
+  NODEWISE_ASSIGN_OR_RETURN(const auto symbols, ReadStrings(reader, "symbol"));
+  const size_t lists_at = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t lists,
+                            reader->Count("symbol list count", kLeastString));
+  if (lists != symbols.size()) {
+    return reader->Fault(
+        lists_at, absl::StrFormat("symbol list count is %d, expected %d (one "
+                                  "per symbol)",
+                                  lists, symbols.size()));
+  }
+  for (const std::string_view symbol : symbols) {
+    NODEWISE_ASSIGN_OR_RETURN(auto wanted,
+                              ReadStrings(reader, "constant of a symbol"));
+    item.symbols.emplace_back(symbol, std::move(wanted));
+  }
+  return item;
+}
+
+absl::StatusOr<DeviceFunction> ReadDeviceFunction(ByteReader* reader) {
+  DeviceFunction function;
+  // The map's key and the name inside the entry are the same word.
+  NODEWISE_RETURN_IF_ERROR(reader->String("device function key").status());
+  NODEWISE_ASSIGN_OR_RETURN(function.name,
+                            reader->String("device function name"));
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader->Count("argument types", 4));
+  function.arg_types.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype,
+                              reader->Read<DLDataType>("argument type"));
+    function.arg_types.push_back(dtype);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(function.launch_tags,
+                            ReadStrings(reader, "launch tag"));
+  return function;
+}
+
+absl::StatusOr<DeviceCodeItem> ReadDeviceCode(ByteReader* reader) {
+  DeviceCodeItem item;
+  NODEWISE_ASSIGN_OR_RETURN(item.format, reader->String("code format"));
+  // Four lengths or counts belong to each function.
+  NODEWISE_ASSIGN_OR_RETURN(
+      const uint64_t count,
+      reader->Count("device function count", 4 * kLeastString));
+  item.functions.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(auto function, ReadDeviceFunction(reader));
+    item.functions.push_back(std::move(function));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(item.code, reader->String("device code"));
+  return item;
+}
+
+absl::StatusOr<BlobItem> ReadItem(ByteReader* reader, size_t start,
+                                  std::string_view key) {
+  BlobItem item{key, OwnCodeItem{}};
+  if (key == "_lib") return item;
+  if (key == "GraphExecutorFactory" || key == "GraphRuntimeFactory") {
+    NODEWISE_ASSIGN_OR_RETURN(item.content, ReadGraphFactory(reader));
+    return item;
+  }
+  if (key == "const_loader" || key == "metadata") {
+    NODEWISE_ASSIGN_OR_RETURN(item.content, ReadConstants(reader));
+    return item;
+  }
+  if (std::find(std::begin(kDeviceKeys), std::end(kDeviceKeys), key) !=
+      std::end(kDeviceKeys)) {
+    NODEWISE_ASSIGN_OR_RETURN(item.content, ReadDeviceCode(reader));
+    return item;
+  }
+  return absl::UnimplementedError(absl::StrFormat(
+      "%s (a module of kind \"%s\": known are _lib, GraphExecutorFactory, "
+      "GraphRuntimeFactory, const_loader, metadata and device code)",
+      MessageOf(reader->Fault(start, "module kind is not known")),
+      key.substr(0, 64)));
+}
+
+// True if following imports always comes to an end: modules without parents
+// are taken away until none is left.
+bool IsAcyclic(const std::vector<std::vector<uint32_t>>& children) {
+  std::vector<size_t> parents(children.size(), 0);
+  for (const auto& row : children) {
+    for (const uint32_t child : row) ++parents[child];
+  }
+  std::vector<uint32_t> free;
+  for (uint32_t i = 0; i < children.size(); ++i) {
+    if (parents[i] == 0) free.push_back(i);
+  }
+  size_t taken = 0;
+  while (!free.empty()) {
+    const uint32_t module = free.back();
+    free.pop_back();
+    ++taken;
+    for (const uint32_t child : children[module]) {
+      if (--parents[child] == 0) free.push_back(child);
+    }
+  }
+  return taken == children.size();
+}
+
+absl::Status PlaceChildren(const ByteReader& reader, size_t start,
+                           const ImportTree& tree, ModuleBlob* blob) {
+  const size_t modules = blob->items.size();
+  if (tree.row_ptr.size() != modules + 1) {
+    return reader.Fault(
+        start, absl::StrFormat("import tree has %d rows, expected %d (one per "
+                               "module and one more)",
+                               tree.row_ptr.size(), modules + 1));
+  }
+  blob->children.assign(modules, {});
+  for (size_t i = 0; i < modules; ++i) {
+    if (tree.row_ptr[i] > tree.row_ptr[i + 1] ||
+        tree.row_ptr[i + 1] > tree.children.size()) {
+      return reader.Fault(
+          start, absl::StrFormat("import tree row %d is [%d, %d), but there "
+                                 "are %d children",
+                                 i, tree.row_ptr[i], tree.row_ptr[i + 1],
+                                 tree.children.size()));
+    }
+    for (uint64_t c = tree.row_ptr[i]; c < tree.row_ptr[i + 1]; ++c) {
+      if (tree.children[c] >= modules) {
+        return reader.Fault(
+            start, absl::StrFormat("module %d imports module %d, but there are "
+                                   "%d modules",
+                                   i, tree.children[c], modules));
+      }
+      blob->children[i].push_back(static_cast<uint32_t>(tree.children[c]));
+    }
+  }
+  if (IsAcyclic(blob->children)) return absl::OkStatus();
+  return reader.Fault(start, "modules import each other in a circle");
+}
+
+}  // namespace
+
+absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
+                                           std::string where) {
+  ByteReader outer(bytes, where);
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t size,
+                            outer.Read<uint64_t>("module blob size"));
+  NODEWISE_ASSIGN_OR_RETURN(const auto stream,
+                            outer.Bytes("module blob", size));
+  ByteReader reader(stream, std::move(where), sizeof(uint64_t));
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader.Count("module count", kLeastString));
+  if (count > kMostModules) {
+    return reader.Fault(0, absl::StrFormat("module count is %d, expected at "
+                                           "most %d",
+                                           count, kMostModules));
+  }
+  ModuleBlob blob;
+  for (uint64_t i = 0; i < count; ++i) {
+    const size_t start = reader.offset();
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view key,
+                              reader.String("module kind"));
+    if (key == "_import_tree") {
+      ImportTree tree;
+      NODEWISE_ASSIGN_OR_RETURN(tree.row_ptr,
+                                ReadNumbers(&reader, "import tree row"));
+      NODEWISE_ASSIGN_OR_RETURN(tree.children,
+                                ReadNumbers(&reader, "import tree child"));
+      NODEWISE_RETURN_IF_ERROR(PlaceChildren(reader, start, tree, &blob));
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(BlobItem item, ReadItem(&reader, start, key));
+    blob.items.push_back(std::move(item));
+  }
+  return blob;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,204 @@
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/c_api.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/module/elf.h"
+#include "runtime/module/symbols.h"
+
+namespace nodewise {
+namespace {
+
+// Tells one content of a path from another.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  int64_t modified_ns = 0;
+  int64_t size = 0;
+
+  bool operator==(const FileIdentity&) const = default;
+};
+
+FileIdentity IdentityOf(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino,
+          status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec,
+          status.st_size};
+}
+
+// What is read off the file before it is loaded.
+struct LibraryFacts {
+  std::string path;
+  FileIdentity identity;
+  std::vector<std::string> functions;                    // Sorted.
+  std::map<std::string, size_t, std::less<>> variables;  // Bytes from there.
+};
+
+class SharedLibrary;
+
+std::mutex& TableMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// All open libraries by the handle that dlopen gave for them.
+std::map<void*, SharedLibrary*>& OpenLibraries() {
+  static auto* const table = new std::map<void*, SharedLibrary*>;
+  return *table;
+}
+
+class SharedLibrary final : public Symbols {
+ public:
+  SharedLibrary(void* handle, LibraryFacts facts)
+      : handle_(handle), facts_(std::move(facts)) {}
+
+  ~SharedLibrary() override {
+    {
+      const std::lock_guard lock(TableMutex());
+      auto place = OpenLibraries().find(handle_);
+      if (place != OpenLibraries().end() && place->second == this) {
+        OpenLibraries().erase(place);
+      }
+    }
+    dlclose(handle_);
+    // Somebody else may hold the code open, and its caches with it.
+    void* resident = dlopen(facts_.path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (resident == nullptr) return;
+    dlclose(resident);
+    context().LeakFunctions();
+  }
+
+  void* Function(std::string_view name) const override {
+    // dlsym would also find the functions of libm.
+    if (!std::binary_search(facts_.functions.begin(), facts_.functions.end(),
+                            name)) {
+      return nullptr;
+    }
+    return dlsym(handle_, std::string(name).c_str());
+  }
+  void* Variable(std::string_view name) const override {
+    if (!facts_.variables.contains(name)) return nullptr;
+    return dlsym(handle_, std::string(name).c_str());
+  }
+  std::vector<std::string> FunctionNames() const override {
+    return facts_.functions;
+  }
+  absl::Span<const uint8_t> BytesFrom(std::string_view name) const override {
+    const auto place = facts_.variables.find(name);
+    if (place == facts_.variables.end()) return {};
+    return {static_cast<const uint8_t*>(Variable(name)), place->second};
+  }
+  const std::string& where() const override { return facts_.path; }
+  const FileIdentity& identity() const { return facts_.identity; }
+
+ private:
+  void* handle_;
+  LibraryFacts facts_;
+};
+
+// Libraries of TVM's C target call TVMBackendAllocWorkspace and its kin as
+// plain symbols. If we were loaded privately (by Python's ctypes, say), those
+// would not be found: raise ourselves into the global scope.
+void MakeOurSymbolsGlobal() {
+  static const bool done = [] {
+    Dl_info info;
+    if (dladdr(reinterpret_cast<void*>(&TVMBackendAllocWorkspace), &info) ==
+        0) {
+      return false;
+    }
+    // Never closed: the promotion must last.
+    return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) !=
+           nullptr;
+  }();
+  (void)done;
+}
+
+absl::Status RefuseOtherAbi(const std::string& path, const ElfFile& elf) {
+  for (const ElfSymbol& symbol : elf.symbols) {
+    if (symbol.name.starts_with("__tvm_ffi_") ||
+        symbol.name.starts_with("__TVMFFI")) {
+      return absl::UnimplementedError(absl::StrFormat(
+          "%s: is a TVM-FFI library (TVM 0.21 and later: it has the symbol "
+          "%s), expected one of TVM 0.6 to 0.20",
+          path, symbol.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  NODEWISE_ASSIGN_OR_RETURN(const ElfFile elf, ParseElf(file.bytes(), path));
+  NODEWISE_RETURN_IF_ERROR(CheckLoadable(elf));
+  NODEWISE_RETURN_IF_ERROR(RefuseOtherAbi(path, elf));
+  LibraryFacts facts{path, IdentityOf(path), FunctionNames(elf), {}};
+  std::sort(facts.functions.begin(), facts.functions.end());
+  for (const ElfSymbol& symbol : elf.symbols) {
+    if (!symbol.defined || symbol.local ||
+        symbol.kind == ElfSymbol::Kind::kFunction) {
+      continue;
+    }
+    // Variables that start as zeros have no bytes in the file.
+    const auto bytes = BytesAt(elf, symbol.value);
+    facts.variables.emplace(symbol.name, bytes.ok() ? bytes->size() : 0);
+  }
+  return facts;
+}
+
+// The table's object for a handle that dlopen just gave us, or null.
+absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
+                                         const LibraryFacts& facts) {
+  const std::lock_guard lock(TableMutex());
+  const auto place = OpenLibraries().find(handle);
+  if (place == OpenLibraries().end()) return Ref<Symbols>();
+  SharedLibrary* const known = place->second;
+  if (!known->TryRetain()) return Ref<Symbols>();
+  auto library = Ref<SharedLibrary>::Adopt(known);
+  if (library->identity() != facts.identity) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: the file was replaced while its old content is loaded, and the "
+        "system would go on using the old one (release it first, or give the "
+        "new file another name)",
+        facts.path));
+  }
+  return Ref<Symbols>(std::move(library));
+}
+
+}  // namespace
+
+absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(LibraryFacts facts, ReadFacts(path));
+  MakeOurSymbolsGlobal();
+  // A name without a slash would be looked for in the system's folders.
+  const std::string file =
+      path.find('/') == std::string::npos ? "./" + path : path;
+  void* const handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: cannot be loaded: %s", path, dlerror()));
+  }
+  auto known = AlreadyOpen(handle, facts);
+  if (!known.ok() || *known) {
+    dlclose(handle);
+    return known;
+  }
+  std::vector<std::string> variables;
+  for (const auto& [name, bytes] : facts.variables) variables.push_back(name);
+  auto library = MakeRef<SharedLibrary>(handle, std::move(facts));
+  {
+    const std::lock_guard lock(TableMutex());
+    OpenLibraries()[handle] = library.get();
+  }
+  NODEWISE_RETURN_IF_ERROR(PatchContext(*library, variables));
+  return Ref<Symbols>(std::move(library));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,141 @@
+// The C functions that compiled code calls.
+
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/c_api.h"
+#include "nodewise/runtime/half.h"
+#include "nodewise/runtime/last_error.h"
+#include "nodewise/runtime/workspace_pool.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/thread_pool.h"
+#include "runtime/module/symbols.h"
+
+namespace nodewise {
+namespace {
+
+int Report(absl::Status status) {
+  if (status.ok()) return 0;
+  SetLastError(std::move(status));
+  return -1;
+}
+
+absl::Status RefuseDevice(const char* function, int device_type) {
+  return absl::UnavailableError(absl::StrFormat(
+      "%s: %s memory is not built in", function, DeviceTypeName(device_type)));
+}
+
+absl::StatusOr<FunctionObject*> FindForContext(void* context,
+                                               const char* name) {
+  if (context == nullptr) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "compiled code calls %s, but its module context was never set", name));
+  }
+  return static_cast<CallContext*>(context)->Find(name);
+}
+
+}  // namespace
+}  // namespace nodewise
+
+using nodewise::Report;
+
+void TVMAPISetLastError(const char* message) {
+  nodewise::SetLastError(
+      absl::InternalError(message != nullptr ? message : ""));
+}
+
+const char* TVMGetLastError(void) { return nodewise::LastErrorMessage(); }
+
+int TVMBackendGetFuncFromEnv(void* module_context, const char* name,
+                             TVMFunctionHandle* out) {
+  const auto function = nodewise::FindForContext(module_context, name);
+  if (!function.ok()) return Report(function.status());
+  *out = *function;
+  return 0;
+}
+
+int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
+                int num_args, TVMValue* ret, int* ret_code) {
+  const auto* object = static_cast<nodewise::FunctionObject*>(function);
+  if (object == nullptr) {
+    return Report(absl::InvalidArgumentError("TVMFuncCall: function is null"));
+  }
+  // A caller that does not want the result passes null.
+  TVMValue unused_value;
+  int unused_code = kTVMNullptr;
+  if (ret == nullptr) ret = &unused_value;
+  if (ret_code == nullptr) ret_code = &unused_code;
+  *ret_code = kTVMNullptr;
+  return object->address()(args, type_codes, num_args, ret, ret_code,
+                           object->resource());
+}
+
+int TVMBackendRegisterSystemLibSymbol(const char* name, void* address) {
+  nodewise::RegisterSystemSymbol(name, address);
+  return 0;
+}
+
+int TVMBackendRegisterEnvCAPI(const char* name, void* address) {
+  nodewise::RegisterContextSymbol(std::string("__") + name, address);
+  return 0;
+}
+
+void* TVMBackendAllocWorkspace(int device_type, int, uint64_t nbytes, int,
+                               int) {
+  if (device_type != kDLCPU) {
+    Report(nodewise::RefuseDevice("TVMBackendAllocWorkspace", device_type));
+    return nullptr;
+  }
+  void* const data =
+      nodewise::WorkspacePool::ThisThread().AllocWorkspace(nbytes);
+  if (data == nullptr) {
+    Report(absl::ResourceExhaustedError(
+        absl::StrFormat("workspace: cannot allocate %d bytes", nbytes)));
+  }
+  return data;
+}
+
+int TVMBackendFreeWorkspace(int device_type, int, void* data) {
+  if (device_type != kDLCPU) {
+    return Report(
+        nodewise::RefuseDevice("TVMBackendFreeWorkspace", device_type));
+  }
+  return Report(nodewise::WorkspacePool::ThisThread().FreeWorkspace(data));
+}
+
+int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* cdata,
+                             int num_task) {
+  return Report(nodewise::ParallelRun(
+      num_task, [lambda, cdata](int task_id, nodewise::TaskGroup& group) {
+        TVMParallelGroupEnv env{&group, group.num_tasks()};
+        if (lambda(task_id, &env, cdata) == 0) return absl::OkStatus();
+        return nodewise::TakeLastError();
+      }));
+}
+
+int TVMBackendParallelBarrier(int, TVMParallelGroupEnv* env) {
+  auto* const group = static_cast<nodewise::TaskGroup*>(env->sync_handle);
+  if (group->Barrier()) return 0;
+  return Report(absl::AbortedError(
+      "parallel barrier: another task of the loop has failed"));
+}
+
+int TVMBackendRunOnce(void** handle, int (*function)(void*), void* cdata, int) {
+  if (*handle != nullptr) return 0;
+  *handle = reinterpret_cast<void*>(1);
+  return function(cdata);
+}
+
+// Half conversions that code of TVM 0.10 and older leaves to its runtime. Weak,
+// so that a compiler's own runtime library may bring them.
+extern "C" {
+__attribute__((weak)) uint16_t __gnu_f2h_ieee(float value) {
+  return nodewise::FloatToHalf(value);
+}
+__attribute__((weak)) float __gnu_h2f_ieee(uint16_t value) {
+  return nodewise::HalfToFloat(value);
+}
+__attribute__((weak)) uint16_t __truncdfhf2(double value) {
+  return nodewise::DoubleToHalf(value);
+}
+}

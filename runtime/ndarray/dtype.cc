@@ -1,0 +1,166 @@
+#include "nodewise/runtime/dtype.h"
+
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+struct CodeName {
+  std::string_view name;
+  uint8_t code;
+  uint8_t default_bits;
+};
+
+// Longer names before names that they begin with.
+constexpr CodeName kCodes[] = {
+    {"e4m3_float", kDTypeE4M3, 8},   {"e5m2_float", kDTypeE5M2, 8},
+    {"bfloat", kDLBfloat, 16},       {"float", kDLFloat, 32},
+    {"uint", kDLUInt, 32},           {"int", kDLInt, 32},
+    {"handle", kDLOpaqueHandle, 64}, {"complex", kDLComplex, 64},
+};
+
+// Takes decimal digits off the front of `text`; false if there are none or the
+// number is above `limit`.
+bool TakeNumber(std::string_view* text, uint32_t limit, uint32_t* number) {
+  size_t used = 0;
+  uint64_t value = 0;
+  while (used < text->size() && (*text)[used] >= '0' && (*text)[used] <= '9') {
+    value = value * 10 + static_cast<uint64_t>((*text)[used] - '0');
+    if (value > limit) return false;
+    ++used;
+  }
+  if (used == 0) return false;
+  text->remove_prefix(used);
+  *number = static_cast<uint32_t>(value);
+  return true;
+}
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+absl::Status UnknownType(std::string_view text) {
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "unknown type \"%s\", expected one such as float32, int8, bool", text));
+}
+
+}  // namespace
+
+absl::StatusOr<DLDataType> ParseDType(std::string_view text) {
+  if (text.empty() || text == "void") return DLDataType{kDLOpaqueHandle, 0, 0};
+  std::string_view rest = text;
+  DLDataType dtype{0, 0, 1};
+  if (rest.substr(0, 4) == "bool") {
+    dtype = kBool;
+    rest.remove_prefix(4);
+  } else {
+    const CodeName* code = nullptr;
+    for (const CodeName& row : kCodes) {
+      if (rest.substr(0, row.name.size()) != row.name) continue;
+      code = &row;
+      break;
+    }
+    if (code == nullptr) return UnknownType(text);
+    rest.remove_prefix(code->name.size());
+    uint32_t bits = code->default_bits;
+    if (!rest.empty() && IsDigit(rest[0]) && !TakeNumber(&rest, 255, &bits)) {
+      return UnknownType(text);
+    }
+    dtype.code = code->code;
+    dtype.bits = static_cast<uint8_t>(bits);
+  }
+  uint32_t lanes = 1;
+  if (!rest.empty() && rest[0] == 'x') {
+    rest.remove_prefix(1);
+    if (!TakeNumber(&rest, 65535, &lanes)) return UnknownType(text);
+  }
+  if (!rest.empty()) return UnknownType(text);
+  dtype.lanes = static_cast<uint16_t>(lanes);
+  return dtype;
+}
+
+std::string ToString(DLDataType dtype) {
+  if (dtype.bits == 0 && dtype.lanes == 0) return "void";
+  std::string text;
+  if (dtype.code == kDLUInt && dtype.bits == 1) {
+    text = "bool";
+  } else {
+    text = absl::StrFormat("custom[%d]", dtype.code);
+    for (const CodeName& row : kCodes) {
+      if (row.code == dtype.code) text = std::string(row.name);
+    }
+    if (dtype.code != kDLOpaqueHandle || dtype.bits != 64) {
+      text += std::to_string(dtype.bits);
+    }
+  }
+  if (dtype.lanes != 1) text += "x" + std::to_string(dtype.lanes);
+  return text;
+}
+
+size_t ElementBytes(DLDataType dtype) {
+  return (size_t{dtype.bits} * dtype.lanes + 7) / 8;
+}
+
+absl::Status CheckDType(DLDataType dtype) {
+  const int bits = dtype.bits;
+  const bool power_of_two = bits > 0 && (bits & (bits - 1)) == 0;
+  bool fine = dtype.lanes >= 1;
+  switch (dtype.code) {
+    case kDLInt:
+    case kDLUInt:
+      fine = fine && power_of_two && (bits == 1 || bits == 4 || bits % 8 == 0);
+      break;
+    default:
+      fine = fine && bits > 0 && bits % 8 == 0;
+  }
+  if (fine) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "type %s (code %d, %d bits, %d lanes) cannot be stored in a tensor",
+      ToString(dtype), dtype.code, bits, dtype.lanes));
+}
+
+absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> shape) {
+  int64_t elements = 1;
+  bool empty = false;
+  for (const int64_t dim : shape) {
+    if (dim < 0) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "shape %s has a negative dimension", ShapeToString(shape)));
+    }
+    empty = empty || dim == 0;
+  }
+  if (empty) return 0;
+  for (const int64_t dim : shape) {
+    if (__builtin_mul_overflow(elements, dim, &elements)) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("shape %s has more elements than memory can hold",
+                          ShapeToString(shape)));
+    }
+  }
+  return elements;
+}
+
+absl::StatusOr<size_t> TensorBytes(absl::Span<const int64_t> shape,
+                                   DLDataType dtype) {
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t elements, NumElements(shape));
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(
+          elements, static_cast<int64_t>(ElementBytes(dtype)), &bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("shape %s of %s needs more bytes than memory can hold",
+                        ShapeToString(shape), ToString(dtype)));
+  }
+  return static_cast<size_t>(bytes);
+}
+
+std::string ShapeToString(absl::Span<const int64_t> shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  }
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+}  // namespace nodewise

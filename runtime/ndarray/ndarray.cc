@@ -1,0 +1,319 @@
+#include "nodewise/runtime/ndarray.h"
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+// The DLTensor comes first, because C code knows a tensor by its address.
+struct NDArray::Box {
+  DLTensor tensor{};
+  std::atomic<int> count{1};
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  std::shared_ptr<void> owner;
+
+  static Box* Of(DLTensor* tensor) { return reinterpret_cast<Box*>(tensor); }
+};
+
+namespace {
+
+// What a managed tensor of ours hangs on to.
+struct ManagedNDArray {
+  DLManagedTensor managed{};
+  NDArray array;
+};
+
+absl::StatusOr<void*> AllocateShared(DLDevice device, size_t bytes,
+                                     std::shared_ptr<void>* owner) {
+  NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
+  NODEWISE_ASSIGN_OR_RETURN(
+      void* data, memory->Allocate(device.device_id, bytes, kTensorAlignment));
+  *owner = std::shared_ptr<void>(data, [memory, device, bytes](void* block) {
+    memory->Free(device.device_id, block, bytes);
+  });
+  return data;
+}
+
+// Walks all elements in row-major order, handing out byte offsets on both
+// sides. REQUIRES: same shape, at least one element.
+template <typename Visit>
+void ForEachElement(const DLTensor& from, const DLTensor& to, Visit visit) {
+  const int rank = from.ndim;
+  std::vector<int64_t> index(static_cast<size_t>(rank), 0);
+  const auto offset = [&](const DLTensor& tensor) {
+    int64_t position = 0;
+    int64_t compact = 1;
+    for (int d = rank - 1; d >= 0; --d) {
+      const int64_t stride =
+          tensor.strides != nullptr ? tensor.strides[d] : compact;
+      position += index[static_cast<size_t>(d)] * stride;
+      compact *= tensor.shape[d];
+    }
+    return position;
+  };
+  while (true) {
+    visit(offset(from), offset(to));
+    int d = rank - 1;
+    while (d >= 0 && ++index[static_cast<size_t>(d)] == from.shape[d]) {
+      index[static_cast<size_t>(d--)] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+absl::Status CheckSameType(const DLTensor& from, const DLTensor& to) {
+  if (from.dtype == to.dtype && ShapeOf(from) == ShapeOf(to)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "tensor is %s, expected %s", TypeToString(ShapeOf(from), from.dtype),
+      TypeToString(ShapeOf(to), to.dtype)));
+}
+
+absl::Status CopyBlock(const DLTensor& from, const DLTensor& to, size_t bytes) {
+  if (from.device.device_type == kDLCPU) {
+    NODEWISE_ASSIGN_OR_RETURN(Device * device, FindDevice(to.device));
+    return device->CopyFromHost(to.device.device_id, DataOf(to), DataOf(from),
+                                bytes);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(Device * device, FindDevice(from.device));
+  const int id = from.device.device_id;
+  if (to.device.device_type == kDLCPU) {
+    return device->CopyToHost(id, DataOf(to), DataOf(from), bytes);
+  }
+  if (to.device == from.device) {
+    return device->Copy(id, DataOf(to), DataOf(from), bytes);
+  }
+  // Two devices that cannot see each other meet in host memory.
+  std::vector<char> host(bytes);
+  NODEWISE_RETURN_IF_ERROR(
+      device->CopyToHost(id, host.data(), DataOf(from), bytes));
+  NODEWISE_ASSIGN_OR_RETURN(Device * target, FindDevice(to.device));
+  return target->CopyFromHost(to.device.device_id, DataOf(to), host.data(),
+                              bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<NDArray> NDArray::Empty(absl::Span<const int64_t> shape,
+                                       DLDataType dtype, DLDevice device) {
+  NODEWISE_RETURN_IF_ERROR(CheckDType(dtype));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(shape, dtype));
+  DLTensor tensor{};
+  std::shared_ptr<void> owner;
+  NODEWISE_ASSIGN_OR_RETURN(tensor.data, AllocateShared(device, bytes, &owner));
+  tensor.device = device;
+  tensor.ndim = static_cast<int>(shape.size());
+  tensor.dtype = dtype;
+  tensor.shape = const_cast<int64_t*>(shape.data());
+  return Borrow(tensor, std::move(owner));
+}
+
+NDArray NDArray::Borrow(const DLTensor& tensor, std::shared_ptr<void> owner) {
+  static_assert(offsetof(Box, tensor) == 0);
+  Box* box = new Box;
+  box->tensor = tensor;
+  box->owner = std::move(owner);
+  box->shape.assign(tensor.shape, tensor.shape + tensor.ndim);
+  box->tensor.shape = box->shape.data();
+  if (tensor.strides != nullptr) {
+    box->strides.assign(tensor.strides, tensor.strides + tensor.ndim);
+    box->tensor.strides = box->strides.data();
+  }
+  return NDArray(box);
+}
+
+NDArray NDArray::Map(absl::Span<const uint8_t> bytes,
+                     absl::Span<const int64_t> shape, DLDataType dtype,
+                     std::shared_ptr<const MappedFile> file) {
+  DLTensor tensor{};
+  tensor.data = const_cast<uint8_t*>(bytes.data());
+  tensor.device = kCpu;
+  tensor.ndim = static_cast<int>(shape.size());
+  tensor.dtype = dtype;
+  tensor.shape = const_cast<int64_t*>(shape.data());
+  return Borrow(tensor, std::const_pointer_cast<MappedFile>(std::move(file)));
+}
+
+absl::StatusOr<NDArray> NDArray::FromDLPack(DLManagedTensor* managed) {
+  if (managed == nullptr) {
+    return absl::InvalidArgumentError("DLPack: the managed tensor is null");
+  }
+  std::shared_ptr<void> owner(managed, [](void* pointer) {
+    auto* tensor = static_cast<DLManagedTensor*>(pointer);
+    if (tensor->deleter != nullptr) tensor->deleter(tensor);
+  });
+  NODEWISE_RETURN_IF_ERROR(CheckDType(managed->dl_tensor.dtype));
+  if (managed->dl_tensor.ndim < 0) {
+    return absl::InvalidArgumentError("DLPack: the rank is negative");
+  }
+  NODEWISE_RETURN_IF_ERROR(
+      TensorBytes(ShapeOf(managed->dl_tensor), managed->dl_tensor.dtype)
+          .status());
+  return Borrow(managed->dl_tensor, std::move(owner));
+}
+
+NDArray::NDArray(const NDArray& other) : box_(other.box_) {
+  if (box_ != nullptr) box_->count.fetch_add(1, std::memory_order_relaxed);
+}
+
+NDArray::NDArray(NDArray&& other) noexcept
+    : box_(std::exchange(other.box_, nullptr)) {}
+
+NDArray& NDArray::operator=(NDArray other) noexcept {
+  std::swap(box_, other.box_);
+  return *this;
+}
+
+NDArray::~NDArray() {
+  if (box_ != nullptr &&
+      box_->count.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    delete box_;
+  }
+}
+
+DLTensor* NDArray::tensor() const {
+  NODEWISE_CHECK(box_ != nullptr);
+  return &box_->tensor;
+}
+
+absl::Span<const int64_t> NDArray::shape() const { return ShapeOf(*tensor()); }
+
+void* NDArray::data() const { return DataOf(*tensor()); }
+
+size_t NDArray::bytes() const {
+  size_t elements = 1;
+  for (const int64_t dim : shape()) elements *= static_cast<size_t>(dim);
+  return elements * ElementBytes(dtype());
+}
+
+absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
+                                      DLDataType dtype) const {
+  NODEWISE_CHECK(IsCompact(*tensor()));
+  NODEWISE_RETURN_IF_ERROR(CheckDType(dtype));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t wanted, TensorBytes(shape, dtype));
+  if (wanted > bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a view as %s needs %d bytes, the tensor has %d",
+                        TypeToString(shape, dtype), wanted, bytes()));
+  }
+  DLTensor view = *tensor();
+  view.dtype = dtype;
+  view.ndim = static_cast<int>(shape.size());
+  view.shape = const_cast<int64_t*>(shape.data());
+  view.strides = nullptr;
+  return Borrow(view, std::make_shared<NDArray>(*this));
+}
+
+absl::StatusOr<NDArray> NDArray::CopyToHost() const {
+  NODEWISE_ASSIGN_OR_RETURN(NDArray copy, Empty(shape(), dtype(), kCpu));
+  NODEWISE_RETURN_IF_ERROR(CopyTensor(*tensor(), *copy));
+  return copy;
+}
+
+DLManagedTensor* NDArray::ToDLPack() const {
+  auto* managed = new ManagedNDArray;
+  managed->array = *this;
+  managed->managed.dl_tensor = *tensor();
+  managed->managed.manager_ctx = managed;
+  managed->managed.deleter = [](DLManagedTensor* self) {
+    delete static_cast<ManagedNDArray*>(self->manager_ctx);
+  };
+  return &managed->managed;
+}
+
+DLTensor* NDArray::LeakHandle() {
+  Box* box = std::exchange(box_, nullptr);
+  return box == nullptr ? nullptr : &box->tensor;
+}
+
+NDArray NDArray::AdoptHandle(DLTensor* handle) {
+  return handle == nullptr ? NDArray() : NDArray(Box::Of(handle));
+}
+
+NDArray NDArray::ShareHandle(DLTensor* handle) {
+  NDArray array = AdoptHandle(handle);
+  NDArray shared = array;
+  array.box_ = nullptr;
+  return shared;
+}
+
+absl::Span<const int64_t> ShapeOf(const DLTensor& tensor) {
+  return {tensor.shape, static_cast<size_t>(tensor.ndim)};
+}
+
+void* DataOf(const DLTensor& tensor) {
+  return static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
+
+bool IsCompact(const DLTensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  int64_t expected = 1;
+  for (int d = tensor.ndim - 1; d >= 0; --d) {
+    if (tensor.shape[d] == 0) return true;
+    if (tensor.shape[d] != 1 && tensor.strides[d] != expected) return false;
+    expected *= tensor.shape[d];
+  }
+  return true;
+}
+
+absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {
+  NODEWISE_RETURN_IF_ERROR(CheckSameType(from, to));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
+                            TensorBytes(ShapeOf(from), from.dtype));
+  if (bytes == 0) return absl::OkStatus();
+  if (IsCompact(from) && IsCompact(to)) return CopyBlock(from, to, bytes);
+  if (from.device.device_type != kDLCPU || to.device.device_type != kDLCPU) {
+    return absl::InvalidArgumentError(
+        "tensor has strides, expected a compact one (copy it first)");
+  }
+  const size_t width = ElementBytes(from.dtype);
+  char* const source = static_cast<char*>(DataOf(from));
+  char* const target = static_cast<char*>(DataOf(to));
+  ForEachElement(from, to, [&](int64_t at, int64_t into) {
+    std::memcpy(target + into * static_cast<int64_t>(width),
+                source + at * static_cast<int64_t>(width), width);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status CopyFromBytes(const void* data, size_t size, const DLTensor& to) {
+  DLTensor from = to;
+  from.device = kCpu;
+  from.data = const_cast<void*>(data);
+  from.strides = nullptr;
+  from.byte_offset = 0;
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
+                            TensorBytes(ShapeOf(to), to.dtype));
+  if (bytes == size) return CopyTensor(from, to);
+  return absl::InvalidArgumentError(
+      absl::StrFormat("got %d bytes for a tensor %s, expected %d", size,
+                      TypeToString(ShapeOf(to), to.dtype), bytes));
+}
+
+absl::Status CopyToBytes(const DLTensor& from, void* data, size_t size) {
+  DLTensor to = from;
+  to.device = kCpu;
+  to.data = data;
+  to.strides = nullptr;
+  to.byte_offset = 0;
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
+                            TensorBytes(ShapeOf(from), from.dtype));
+  if (bytes == size) return CopyTensor(from, to);
+  return absl::InvalidArgumentError(
+      absl::StrFormat("got room for %d bytes of a tensor %s, expected %d", size,
+                      TypeToString(ShapeOf(from), from.dtype), bytes));
+}
+
+std::string TypeToString(absl::Span<const int64_t> shape, DLDataType dtype) {
+  return ToString(dtype) + " " + ShapeToString(shape);
+}
+
+}  // namespace nodewise

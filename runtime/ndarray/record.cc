@@ -1,0 +1,121 @@
+#include "nodewise/runtime/record.h"
+
+#include <dmlc/io.h>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/device.h"
+#include "nodewise/runtime/dtype.h"
+#include "nodewise/runtime/ndarray.h"
+#include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
+
+// TVM counts ceil(bits / 8) bytes an element and forgets the lanes, so it saves
+// vector types cut short. A scalar type is the same either way.
+absl::Status CheckDataBytes(const ByteReader& reader, size_t offset,
+                            const TensorRecord& record, uint64_t bytes) {
+  const auto wanted = TensorBytes(record.shape, record.dtype);
+  if (!wanted.ok()) return reader.Fault(offset, MessageOf(wanted.status()));
+  if (bytes == *wanted) return absl::OkStatus();
+  const std::string cut =
+      record.dtype.lanes > 1 && bytes * record.dtype.lanes == *wanted
+          ? " (TVM saves vector types without their lanes; store the tensor "
+            "with a scalar type)"
+          : "";
+  return reader.Fault(
+      offset, absl::StrFormat("tensor %s has %d data bytes, expected %d%s",
+                              TypeToString(record.shape, record.dtype), bytes,
+                              *wanted, cut));
+}
+
+absl::Status ReadHeader(ByteReader* reader) {
+  const size_t start = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t magic,
+                            reader->Read<uint64_t>("tensor magic"));
+  if (magic != kTensorMagic) {
+    return reader->Fault(
+        start, absl::StrFormat("tensor magic is %016x, expected %016x", magic,
+                               kTensorMagic));
+  }
+  NODEWISE_RETURN_IF_ERROR(
+      reader->Read<uint64_t>("tensor reserved field").status());
+  const size_t device = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const int32_t type,
+                            reader->Read<int32_t>("tensor device type"));
+  NODEWISE_RETURN_IF_ERROR(
+      reader->Read<int32_t>("tensor device number").status());
+  if (type == kDLCPU) return absl::OkStatus();
+  return reader->Fault(
+      device,
+      absl::StrFormat("tensor is on device type %d, expected 1 (cpu)", type));
+}
+
+}  // namespace
+
+DLTensor TensorRecord::ToTensor() const {
+  DLTensor tensor{};
+  tensor.data = const_cast<uint8_t*>(data.data());
+  tensor.device = kCpu;
+  tensor.ndim = static_cast<int>(shape.size());
+  tensor.dtype = dtype;
+  tensor.shape = const_cast<int64_t*>(shape.data());
+  return tensor;
+}
+
+absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
+  TensorRecord record;
+  NODEWISE_RETURN_IF_ERROR(ReadHeader(reader));
+  const size_t rank_at = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const int32_t rank,
+                            reader->Read<int32_t>("tensor rank"));
+  const size_t type_at = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(record.dtype.code,
+                            reader->Read<uint8_t>("tensor type code"));
+  NODEWISE_ASSIGN_OR_RETURN(record.dtype.bits,
+                            reader->Read<uint8_t>("tensor type bits"));
+  NODEWISE_ASSIGN_OR_RETURN(record.dtype.lanes,
+                            reader->Read<uint16_t>("tensor type lanes"));
+  const absl::Status dtype_status = CheckDType(record.dtype);
+  if (!dtype_status.ok())
+    return reader->Fault(type_at, MessageOf(dtype_status));
+  if (rank < 0 || static_cast<uint64_t>(rank) > reader->left() / 8) {
+    return reader->Fault(
+        rank_at, absl::StrFormat("tensor rank is %d, but %d bytes are left",
+                                 rank, reader->left()));
+  }
+  record.shape.reserve(static_cast<size_t>(rank));
+  for (int32_t d = 0; d < rank; ++d) {
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t dim,
+                              reader->Read<int64_t>("tensor shape"));
+    record.shape.push_back(dim);
+  }
+  const size_t size_at = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes,
+                            reader->Read<uint64_t>("tensor data size"));
+  NODEWISE_RETURN_IF_ERROR(CheckDataBytes(*reader, size_at, record, bytes));
+  NODEWISE_ASSIGN_OR_RETURN(record.data, reader->Bytes("tensor data", bytes));
+  return record;
+}
+
+void WriteTensorRecord(const DLTensor& tensor, dmlc::Stream* stream) {
+  NODEWISE_CHECK(tensor.device.device_type == kDLCPU && IsCompact(tensor));
+  const absl::Span<const int64_t> shape = ShapeOf(tensor);
+  const size_t bytes = TensorBytes(shape, tensor.dtype).value();
+  stream->Write(kTensorMagic);
+  stream->Write(uint64_t{0});
+  stream->Write(int32_t{kDLCPU});
+  stream->Write(int32_t{0});
+  stream->Write(static_cast<int32_t>(tensor.ndim));
+  stream->Write(tensor.dtype.code);
+  stream->Write(tensor.dtype.bits);
+  stream->Write(tensor.dtype.lanes);
+  for (const int64_t dim : shape) stream->Write(dim);
+  stream->Write(static_cast<uint64_t>(bytes));
+  stream->Write(DataOf(tensor), bytes);
+}
+
+}  // namespace nodewise

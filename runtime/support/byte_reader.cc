@@ -1,0 +1,50 @@
+#include "nodewise/support/byte_reader.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+ByteReader::ByteReader(absl::Span<const uint8_t> bytes, std::string where,
+                       uint64_t base)
+    : bytes_(bytes), where_(std::move(where)), base_(base) {}
+
+absl::StatusOr<absl::Span<const uint8_t>> ByteReader::Bytes(const char* what,
+                                                            uint64_t size) {
+  if (left() < size) return TooShort(what, size);
+  const absl::Span<const uint8_t> result = bytes_.subspan(offset_, size);
+  offset_ += size;
+  return result;
+}
+
+absl::StatusOr<std::string_view> ByteReader::String(const char* what) {
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t size, Read<uint64_t>(what));
+  NODEWISE_ASSIGN_OR_RETURN(const auto bytes, Bytes(what, size));
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()),
+                          bytes.size());
+}
+
+absl::StatusOr<uint64_t> ByteReader::Count(const char* what,
+                                           uint64_t least_bytes) {
+  const size_t start = offset_;
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count, Read<uint64_t>(what));
+  if (count > left() / least_bytes) {
+    return Fault(start, absl::StrFormat("%s is %d, but only %d bytes are left",
+                                        what, count, left()));
+  }
+  return count;
+}
+
+absl::Status ByteReader::Fault(size_t offset, std::string_view message) const {
+  return absl::DataLossError(
+      absl::StrFormat("%s: byte %d: %s", where_, base_ + offset, message));
+}
+
+absl::Status ByteReader::TooShort(const char* what, uint64_t wanted) const {
+  return Fault(offset_, absl::StrFormat("%s needs %d bytes, %d are left", what,
+                                        wanted, left()));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,169 @@
+#include "nodewise/support/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 18;
+
+absl::Status SystemError(const std::string& path, const char* doing) {
+  const int error = errno;
+  const std::string text =
+      absl::StrFormat("%s: %s: %s", path, doing, std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
+  if (error == EACCES || error == EPERM || error == EROFS) {
+    return absl::PermissionDeniedError(text);
+  }
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    return absl::ResourceExhaustedError(text);
+  }
+  return absl::UnavailableError(text);
+}
+
+// Opens a regular file for reading and tells its size.
+absl::StatusOr<int> OpenRegular(const std::string& path, size_t* size) {
+  // O_NONBLOCK: a named pipe must be refused, not waited for.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return SystemError(path, "cannot open");
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) {
+    close(descriptor);
+    return SystemError(path, "cannot stat");
+  }
+  if (!S_ISREG(status.st_mode)) {
+    close(descriptor);
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: is %s, expected a regular file", path,
+        S_ISDIR(status.st_mode) ? "a directory" : "not a regular file"));
+  }
+  *size = static_cast<size_t>(status.st_size);
+  return descriptor;
+}
+
+}  // namespace
+
+absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+  MappedFile file;
+  NODEWISE_ASSIGN_OR_RETURN(const int descriptor,
+                            OpenRegular(path, &file.size_));
+  if (file.size_ == 0) {  // mmap refuses an empty file; it is still a file.
+    close(descriptor);
+    return file;
+  }
+  void* data = mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  close(descriptor);
+  if (data == MAP_FAILED) return SystemError(path, "cannot map");
+  file.data_ = static_cast<const uint8_t*>(data);
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(const_cast<uint8_t*>(data_), size_);
+}
+
+void MappedFile::WillReadAll() const {
+  if (data_ == nullptr) return;
+#ifdef MADV_POPULATE_READ
+  // One call maps every page; without it each 64 KiB costs a page fault. Older
+  // kernels refuse it, and read-ahead is then the next best.
+  if (madvise(const_cast<uint8_t*>(data_), size_, MADV_POPULATE_READ) == 0) {
+    return;
+  }
+#endif
+  madvise(const_cast<uint8_t*>(data_), size_, MADV_WILLNEED);
+}
+
+absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
+  std::string temporary = path + ".XXXXXX";
+  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
+  if (descriptor < 0) return SystemError(path, "cannot create");
+  return OutputFile(path, std::move(temporary), descriptor);
+}
+
+OutputFile::OutputFile(std::string path, std::string temporary, int descriptor)
+    : path_(std::move(path)),
+      temporary_(std::move(temporary)),
+      descriptor_(descriptor) {}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      buffer_(std::move(other.buffer_)) {}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ < 0) return;
+  close(descriptor_);
+  unlink(temporary_.c_str());
+}
+
+absl::Status OutputFile::Write(const void* data, size_t size) {
+  const char* bytes = static_cast<const char*>(data);
+  if (buffer_.size() + size > kBufferBytes) NODEWISE_RETURN_IF_ERROR(Flush());
+  if (size > kBufferBytes) return WriteOut(bytes, size);
+  buffer_.append(bytes, size);
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Flush() {
+  NODEWISE_RETURN_IF_ERROR(WriteOut(buffer_.data(), buffer_.size()));
+  buffer_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::WriteOut(const char* data, size_t size) {
+  while (size > 0) {
+    const ssize_t written = write(descriptor_, data, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError(path_, "cannot write");
+    data += written;
+    size -= static_cast<size_t>(written);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit() {
+  NODEWISE_RETURN_IF_ERROR(Flush());
+  // mkostemp makes the file private; give it the mode that open() would have.
+  const mode_t mask = umask(0);
+  umask(mask);
+  fchmod(descriptor_, 0666 & ~mask);
+  if (close(std::exchange(descriptor_, -1)) != 0 ||
+      rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const absl::Status status = SystemError(path_, "cannot write");
+    unlink(temporary_.c_str());
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReadable(const std::string& path) {
+  size_t size = 0;
+  NODEWISE_ASSIGN_OR_RETURN(const int descriptor, OpenRegular(path, &size));
+  close(descriptor);
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

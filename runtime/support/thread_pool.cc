@@ -1,0 +1,386 @@
+#include "nodewise/support/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Two neighbouring lines: x86 prefetches them in pairs.
+constexpr size_t kNoSharingBytes = 128;
+constexpr int kMaxCpus = 8192;
+constexpr size_t kSetBytes = CPU_ALLOC_SIZE(kMaxCpus);
+constexpr std::chrono::microseconds kSpinTime(20);
+constexpr int kPollsPerLookAtTheClock = 64;
+
+struct Processors {
+  int cpus = 1;
+  int cores = 1;
+};
+
+// Names the core that `cpu` is part of: its hardware threads, as in "0,4".
+std::string CoreOf(int cpu) {
+  std::ifstream file(absl::StrFormat(
+      "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu));
+  std::string siblings;
+  if (std::getline(file, siblings)) return siblings;
+  return absl::StrFormat("cpu%d", cpu);  // Without sysfs, each is a core.
+}
+
+Processors CountProcessors() {
+  // Not a plain cpu_set_t: the kernel refuses one with fewer bits than CPUs.
+  std::vector<cpu_set_t> set(kSetBytes / sizeof(cpu_set_t));
+  if (sched_getaffinity(0, kSetBytes, set.data()) != 0) {
+    const int cpus =
+        std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return {.cpus = cpus, .cores = cpus};
+  }
+  int cpus = 0;
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
+    if (!CPU_ISSET_S(cpu, kSetBytes, set.data())) continue;
+    ++cpus;
+    cores.insert(CoreOf(cpu));
+  }
+  return {.cpus = cpus, .cores = static_cast<int>(cores.size())};
+}
+
+const Processors& AvailableProcessors() {
+  static const Processors processors = CountProcessors();
+  return processors;
+}
+
+std::atomic<int> num_threads_override{0};
+
+void Pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Polls until `word` is neither `calm` nor `asleep`; false if it took too long.
+bool SpinWhile(const std::atomic<uint32_t>& word, uint32_t calm,
+               uint32_t asleep) {
+  std::chrono::steady_clock::time_point end;
+  for (bool first = true;; first = false) {
+    for (int i = 0; i < kPollsPerLookAtTheClock; ++i) {
+      const uint32_t value = word.load(std::memory_order_acquire);
+      if (value != calm && value != asleep) return true;
+      Pause();
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (first) end = now + kSpinTime;
+    if (now >= end) return false;
+  }
+}
+
+// Waits while `word` is `calm`, in the end by making it `asleep` and blocking.
+// Who changes it then sees from the old value whether to notify, and so makes
+// no system call for somebody who spins. Returns whether spinning was enough.
+bool WaitWhile(std::atomic<uint32_t>& word, uint32_t calm, uint32_t asleep,
+               bool spin) {
+  if (spin && SpinWhile(word, calm, asleep)) return true;
+  uint32_t found = calm;
+  if (word.compare_exchange_strong(found, asleep) || found == asleep) {
+    word.wait(asleep);
+  }
+  return false;
+}
+
+// The flags in TaskGroup::phase_, and the step from one phase to the next.
+constexpr uint32_t kAsleep = 1;
+constexpr uint32_t kBroken = 2;
+constexpr uint32_t kFlags = kAsleep | kBroken;
+constexpr uint32_t kOnePhase = 4;
+
+}  // namespace
+
+int ThreadCountFrom(const char* tvm, const char* omp, int cores) {
+  for (const char* value : {tvm, omp}) {
+    int count = 0;
+    if (value != nullptr && absl::SimpleAtoi(value, &count) && count >= 1) {
+      return std::min(count, kMaxTasks);
+    }
+  }
+  return std::clamp(cores, 1, kMaxTasks);
+}
+
+int NumThreads() {
+  const int count = num_threads_override.load(std::memory_order_relaxed);
+  if (count > 0) return count;
+  static const int by_default = ThreadCountFrom(std::getenv("TVM_NUM_THREADS"),
+                                                std::getenv("OMP_NUM_THREADS"),
+                                                AvailableProcessors().cores);
+  return by_default;
+}
+
+void SetNumThreads(int count) {
+  num_threads_override.store(std::clamp(count, 0, kMaxTasks),
+                             std::memory_order_relaxed);
+}
+
+bool TaskGroup::Barrier() {
+  // The phase cannot move on without the calling task, so this load is exact.
+  const uint32_t phase = phase_.load(std::memory_order_acquire) & ~kAsleep;
+  if ((phase & kBroken) != 0) return false;
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == num_tasks_) {
+    arrived_.store(0, std::memory_order_relaxed);
+    const uint32_t before = phase_.exchange(phase + kOnePhase);
+    if ((before & kAsleep) != 0) phase_.notify_all();
+    return true;
+  }
+  // Tasks that come this far apart once will do so again, be it for want of a
+  // free CPU: the rest of the launch does not spin.
+  const bool spin = spin_.load(std::memory_order_relaxed);
+  if (!WaitWhile(phase_, phase, phase | kAsleep, spin) && spin) {
+    spin_.store(false, std::memory_order_relaxed);
+  }
+  // A task that has passed may have ended by now and broken the next phase;
+  // that is no concern of this one.
+  return (phase_.load(std::memory_order_acquire) & ~kFlags) != phase;
+}
+
+void TaskGroup::LeaveBarrier() {
+  // Most tasks see that another was first and leave the cache line shared.
+  if ((phase_.load(std::memory_order_acquire) & kBroken) != 0) return;
+  const uint32_t before = phase_.fetch_or(kBroken);
+  if ((before & kAsleep) != 0) phase_.notify_all();
+}
+
+// noexcept: to lack the memory for a message while other tasks still use the
+// group leaves no way out.
+void TaskGroup::RunTask(int task_id) noexcept {
+  absl::Status status = CallTask(task_id);
+  if (!status.ok()) {
+    const std::lock_guard lock(errors_mutex_);
+    errors_.emplace_back(task_id, std::move(status));
+  }
+  if (num_tasks_ > 1) LeaveBarrier();
+}
+
+absl::Status TaskGroup::CallTask(int task_id) {
+  try {
+    return task_(task_id, *this);
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrFormat("threw: %s", error.what()));
+  } catch (...) {
+    return absl::InternalError("threw something that is no std::exception");
+  }
+}
+
+absl::Status TaskGroup::JoinedErrors() {
+  if (errors_.empty()) return absl::OkStatus();
+  std::sort(errors_.begin(), errors_.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (const auto& [task_id, status] : errors_) {
+    absl::StrAppendFormat(&text, "%stask %d of %d: %s",
+                          text.empty() ? "" : "; ", task_id, num_tasks_,
+                          status.message());
+  }
+  return absl::Status(errors_.front().second.code(), text);
+}
+
+// Hands out workers. Who has leased one owns it until it is given back, and
+// talks to it through its state alone.
+class ThreadPool {
+ public:
+  static ThreadPool& Get();
+
+  absl::Status Run(int num_tasks, ParallelTask task);
+
+ private:
+  // All that passes between launcher and worker shares one cache line.
+  struct alignas(kNoSharingBytes) Worker {
+    enum State : uint32_t { kIdle, kIdleAsleep, kBusy, kBusyAwaited };
+
+    void Start(TaskGroup& new_group, int new_task_id);
+    void Join();
+    void Loop();
+
+    std::atomic<uint32_t> state{kIdle};
+    int task_id = 0;
+    TaskGroup* group = nullptr;
+    int launcher_cpu = 0;           // At the start of the task.
+    std::atomic<int> cpu{0};        // At the end of the last task.
+    Worker* next = nullptr;         // In the idle list, or in the lease.
+    Worker* next_of_all = nullptr;  // Written once.
+  };
+
+  struct Lease {
+    Worker* first = nullptr;
+    Worker* last = nullptr;
+    int count = 0;
+  };
+
+  Lease TakeSpare();
+  absl::StatusOr<Lease> TakeExactly(int count);
+  Lease TakeLocked(int count);
+  void GiveBack(const Lease& lease);
+  Worker* NewWorker();
+
+  std::mutex mutex_;
+  Worker* idle_ = nullptr;
+  Worker* all_ = nullptr;  // So that leak checkers see that none is lost.
+  int num_leased_ = 0;
+};
+
+void ThreadPool::Worker::Start(TaskGroup& new_group, int new_task_id) {
+  group = &new_group;
+  task_id = new_task_id;
+  launcher_cpu = sched_getcpu();
+  if (state.exchange(kBusy) == kIdleAsleep) state.notify_one();
+}
+
+// On a busy machine launcher and worker often share a CPU. Spinning would then
+// keep the other from the very thing waited for: with it an empty launch took
+// 50 us, without it 6 us. (Where threads are is a guess, but a cheap one.)
+void ThreadPool::Worker::Join() {
+  const bool spin = group->spin_.load(std::memory_order_relaxed) &&
+                    cpu.load(std::memory_order_relaxed) != sched_getcpu();
+  WaitWhile(state, kBusy, kBusyAwaited, spin);
+}
+
+void ThreadPool::Worker::Loop() {
+  for (bool spin = false;;) {
+    WaitWhile(state, kIdle, kIdleAsleep, spin);
+    group->RunTask(task_id);
+    const int here = sched_getcpu();
+    cpu.store(here, std::memory_order_relaxed);
+    spin = group->spin_.load(std::memory_order_relaxed) && launcher_cpu != here;
+    // The last touch: from here on the group may be gone, and this worker may
+    // be leased again. It itself stays for ever, so it may still be notified.
+    if (state.exchange(kIdle) == kBusyAwaited) state.notify_one();
+  }
+}
+
+ThreadPool& ThreadPool::Get() {
+  static ThreadPool* const pool = [] {
+    pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); },
+                   [] {
+                     // The workers did not come along.
+                     Get().idle_ = nullptr;
+                     Get().num_leased_ = 0;
+                     Get().mutex_.unlock();
+                   });
+    return new ThreadPool;
+  }();
+  return *pool;
+}
+
+absl::Status ThreadPool::Run(int num_tasks, ParallelTask task) {
+  Lease lease;
+  if (num_tasks == 0) {
+    lease = TakeSpare();
+  } else {
+    NODEWISE_ASSIGN_OR_RETURN(lease, TakeExactly(num_tasks - 1));
+  }
+  const int count = 1 + lease.count;
+  // With more tasks than CPUs, who spins keeps another task from running.
+  TaskGroup group(count, /*spin=*/count <= AvailableProcessors().cpus, task);
+  int task_id = 0;
+  for (Worker* worker = lease.first; worker != nullptr; worker = worker->next) {
+    worker->Start(group, ++task_id);
+  }
+  group.RunTask(0);
+  for (Worker* worker = lease.first; worker != nullptr; worker = worker->next) {
+    worker->Join();
+  }
+  GiveBack(lease);
+  return group.JoinedErrors();
+}
+
+// Leased workers count against NumThreads() whoever has them, so launches side
+// by side or nested share the cores instead of multiplying.
+ThreadPool::Lease ThreadPool::TakeSpare() {
+  const int most = NumThreads() - 1;
+  if (most == 0) return {};
+  const std::lock_guard lock(mutex_);
+  return TakeLocked(most - num_leased_);
+}
+
+absl::StatusOr<ThreadPool::Lease> ThreadPool::TakeExactly(int count) {
+  if (count == 0) return Lease{};
+  Lease lease;
+  {
+    const std::lock_guard lock(mutex_);
+    lease = TakeLocked(count);
+  }
+  if (lease.count == count) return lease;
+  GiveBack(lease);
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "thread pool: found %d threads, expected %d (ask for fewer tasks)",
+      1 + lease.count, 1 + count));
+}
+
+// Takes from the front in the order in which GiveBack() puts there: the same
+// task meets the same worker again, and with it a warm cache.
+ThreadPool::Lease ThreadPool::TakeLocked(int count) {
+  Lease lease;
+  Worker** end = &lease.first;
+  while (lease.count < count) {
+    Worker* worker = idle_;
+    if (worker != nullptr) {
+      idle_ = worker->next;
+    } else {
+      worker = NewWorker();
+      if (worker == nullptr) break;
+    }
+    worker->next = nullptr;
+    *end = worker;
+    end = &worker->next;
+    lease.last = worker;
+    ++lease.count;
+  }
+  num_leased_ += lease.count;
+  return lease;
+}
+
+void ThreadPool::GiveBack(const Lease& lease) {
+  if (lease.count == 0) return;
+  const std::lock_guard lock(mutex_);
+  lease.last->next = idle_;
+  idle_ = lease.first;
+  num_leased_ -= lease.count;
+}
+
+ThreadPool::Worker* ThreadPool::NewWorker() {
+  try {
+    auto worker = std::make_unique<Worker>();
+    std::thread(&Worker::Loop, worker.get()).detach();
+    worker->next_of_all = all_;
+    all_ = worker.get();
+    return worker.release();
+  } catch (const std::exception&) {  // No memory, or no more threads.
+    return nullptr;
+  }
+}
+
+absl::Status ParallelRun(int num_tasks, ParallelTask task) {
+  if (num_tasks < 0 || num_tasks > kMaxTasks) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "parallel launch: found %d tasks, expected 0 to %d (0 leaves the "
+        "choice to the pool)",
+        num_tasks, kMaxTasks));
+  }
+  return ThreadPool::Get().Run(num_tasks, task);
+}
+
+}  // namespace nodewise

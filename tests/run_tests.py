@@ -1,0 +1,367 @@
+#!/usr/bin/python3
+"""Runs every test that has been built; `./dev test` builds first.
+
+The last line is `N passed, N failed`, followed by `, N skipped` if any were.
+Exits with 1 if a test failed or none ran. A test that runs in two suites (as
+it is and under a sanitizer) counts twice; one that is skipped counts once for
+each reason.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+SHOWN_LINES = 80
+
+# One test: `state` is passed, failed or skipped; `text` is the output of one
+# that failed and the reason of one that was skipped.
+Result = collections.namedtuple("Result", "name state text")
+
+# How a child process ended: `code` is None if it ran past its time.
+Ended = collections.namedtuple("Ended", "code output")
+
+SANITIZERS = {
+    "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    # Ends at the first report, so that it has the name of a test.
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+
+
+def suite_table():
+    """Rows of suite, how a part of it is run, and its parts; one that turns
+    out to have no part fails."""
+    return [
+        ("unit", run_gtest, [BUILD / "bin/nodewise_tests"]),
+        ("asan", run_gtest, [BUILD / "asan/bin/nodewise_tests"]),
+        ("tsan", run_gtest, [BUILD / "tsan/bin/nodewise_thread_tests"]),
+        ("apps", run_python, files("tests/apps/*_test.py")),
+        ("style", run_python, files("tests/style/*_test.py")),
+        ("install", run_python, files("tests/install/*_test.py")),
+        ("fuzz", run_fuzz, files("build/fuzz/bin/*_fuzz")),
+    ]
+
+
+def files(pattern):
+    return sorted(ROOT.glob(pattern))
+
+
+# --- child processes --------------------------------------------------------
+
+
+def environment(options):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GTEST_")}
+    env.update(SANITIZERS)
+    env["NODEWISE_BUILD"] = str(BUILD)
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    env.pop("NODEWISE_TEST_FULL", None)
+    if options.full:
+        env["NODEWISE_TEST_FULL"] = "1"
+    return env
+
+
+def run_child(command, options, scratch):
+    """Runs `command` with no stdin, ending it and all it started in time."""
+    log_path = scratch / "output.txt"
+    with open(log_path, "wb") as log:
+        child = subprocess.Popen(
+            [str(part) for part in command], cwd=ROOT, stdout=log,
+            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            env=environment(options), start_new_session=True)
+        try:
+            code = child.wait(options.limit)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            end_group(child)
+    return Ended(code, log_path.read_text(errors="replace"))
+
+
+def end_group(child):
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
+
+
+def fixed_addresses():
+    """The sanitizers of older compilers fail on kernels that spread addresses
+    widely; containers may forbid asking for less."""
+    prefix = ["setarch", "-R"]
+    if shutil.which("setarch") and not subprocess.run(
+            prefix + ["true"], stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, check=False).returncode:
+        return prefix
+    return []
+
+
+def how_it_ended(ended, options):
+    if ended.code is None:
+        return f"was ended after {options.limit} s"
+    if ended.code < 0:
+        return f"died of {signal.Signals(-ended.code).name}"
+    return f"exited with {ended.code}"
+
+
+def shorten(text):
+    """The beginning and the end of an output, where the cause may stand."""
+    lines = text.strip().splitlines()
+    if len(lines) > 2 * SHOWN_LINES:
+        left_out = len(lines) - 2 * SHOWN_LINES
+        lines[SHOWN_LINES:-SHOWN_LINES] = [f"... {left_out} lines ..."]
+    return "\n".join(lines)
+
+
+# --- GoogleTest -------------------------------------------------------------
+
+# The marks may follow what a test printed without a newline.
+GTEST_MARK = re.compile(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+?),?(?: .*)?$")
+GTEST_SKIP = re.compile(r"^\S+:\d+: Skipped\n(.*)", re.MULTILINE | re.DOTALL)
+GTEST_STATES = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+
+
+def run_gtest(binary, options):
+    if not binary.exists():
+        return [not_built(binary)]
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "report.json"
+        command = [*fixed_addresses(), binary, "--gtest_color=no",
+                   f"--gtest_output=json:{report}"]
+        if options.filter:
+            command.append(f"--gtest_filter=*{options.filter}*")
+        ended = run_child(command, options, pathlib.Path(folder))
+        printed, running = read_gtest_output(ended.output)
+        if report.exists():
+            results = read_gtest_report(report, printed)
+        else:
+            results = [r for r in printed.values() if r.name != running]
+    return results + gtest_end(binary, results, running, ended, options)
+
+
+def gtest_end(binary, results, running, ended, options):
+    """A failure for a binary that did not end as its tests say."""
+    all_passed = not any(r.state == "failed" for r in results)
+    if ended.code == 0 and not running:
+        if results or options.filter:
+            return []
+        return [Result(binary.name, "failed", "has no tests")]
+    how = f"{binary.relative_to(ROOT)} {how_it_ended(ended, options)}"
+    if running:
+        output = ended.output.rpartition(f" ] {running}\n")[2]
+        return [Result(running, "failed", f"{how}; the tests after this one "
+                       f"did not run\n{shorten(output)}")]
+    if ended.code is None or all_passed:
+        return [Result(f"{binary.name} (outside of its tests)", "failed",
+                       f"{how}\n{shorten(ended.output)}")]
+    return []
+
+
+def read_gtest_output(output):
+    """What each test printed, and the name of one that never ended."""
+    results, running, lines = {}, None, []
+    for line in output.splitlines():
+        mark = GTEST_MARK.search(line)
+        if running is None:
+            if mark and mark.group(1) == "RUN":
+                running, lines = mark.group(2), []
+        elif (mark and mark.group(2) == running
+              and mark.group(1) in GTEST_STATES):
+            lines.append(line[:mark.start()])
+            state = GTEST_STATES[mark.group(1)]
+            text = "\n".join(lines).strip()
+            results[running] = gtest_result(running, state, text)
+            running = None
+        else:
+            lines.append(line)
+    return results, running
+
+
+def gtest_result(name, state, text):
+    if state == "skipped":
+        reason = GTEST_SKIP.search(text)
+        text = " ".join((reason.group(1) if reason else text).split())
+    return Result(name, state, text)
+
+
+def read_gtest_report(report, printed):
+    """The report says what passed; only the output says why one was skipped
+    (as of GoogleTest 1.14)."""
+    results = []
+    for suite in json.loads(report.read_text(errors="replace"))["testsuites"]:
+        for test in suite["testsuite"]:
+            name = f"{suite['name']}.{test['name']}"
+            text = printed[name].text if name in printed else ""
+            results.append(read_gtest_test(name, test, text))
+    return results
+
+
+def read_gtest_test(name, test, text):
+    if test.get("failures"):
+        failures = "\n".join(f["failure"] for f in test["failures"])
+        return Result(name, "failed", text or failures)
+    if test["result"] == "SKIPPED":
+        return Result(name, "skipped", text)
+    if test["status"] == "NOTRUN":
+        return Result(name, "skipped", "disabled in its source")
+    return Result(name, "passed", "")
+
+
+def not_built(path):
+    return Result(path.name, "failed",
+                  f"{path.relative_to(ROOT)} is missing: run ./dev test")
+
+
+# --- Python tests -----------------------------------------------------------
+
+
+def run_python(path, options):
+    name = path.relative_to(ROOT)
+    with tempfile.TemporaryDirectory() as folder:
+        events = pathlib.Path(folder) / "events.jsonl"
+        command = [sys.executable, ROOT / "tests/support/run_unittest_file.py",
+                   name, events, options.filter]
+        ended = run_child(command, options, pathlib.Path(folder))
+        results, running = read_events(events, name)
+    if ended.code == 0:
+        if results or options.filter:
+            return results
+        return [Result(str(name), "failed", "has no tests")]
+    text = f"{name} {how_it_ended(ended, options)}\n{shorten(ended.output)}"
+    return results + [Result(running or str(name), "failed", text)]
+
+
+def read_events(path, file_name):
+    results, running = [], None
+    lines = path.read_text().splitlines() if path.exists() else []
+    for line in lines:
+        event = json.loads(line)
+        name = f"{file_name}:{event['name']}"
+        if event["state"] == "started":
+            running = name
+        else:
+            running = None
+            results.append(Result(name, event["state"], event["text"]))
+    return results, running
+
+
+# --- fuzz targets -----------------------------------------------------------
+
+
+def run_fuzz(binary, options):
+    """A fixed number of runs from a fixed seed counts as one test."""
+    if options.filter not in binary.name:
+        return []
+    corpus = ROOT / "tests/fuzz/corpus" / binary.name.removesuffix("_fuzz")
+    if not corpus.is_dir():
+        return [Result(binary.name, "failed",
+                       f"{corpus.relative_to(ROOT)} is missing: commit a few "
+                       "inputs that the fuzzer may start from")]
+    crashes = BUILD / "fuzz/crashes"
+    crashes.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "corpus"
+        shutil.copytree(corpus, copy)
+        command = [*fixed_addresses(), binary, "-seed=1",
+                   f"-runs={1000000 if options.full else 20000}",
+                   "-timeout=10", "-rss_limit_mb=2048",
+                   f"-artifact_prefix={crashes}/{binary.name}-", copy]
+        ended = run_child(command, options, pathlib.Path(folder))
+    if ended.code == 0:
+        return [Result(binary.name, "passed", "")]
+    text = f"{how_it_ended(ended, options)}\n{shorten(ended.output)}"
+    return [Result(binary.name, "failed", text)]
+
+
+# --- all of them ------------------------------------------------------------
+
+
+def run_suite(name, run, parts, options):
+    started = time.monotonic()
+    results = [r for part in parts for r in run(part, options)]
+    if not parts:
+        results = [Result(name, "failed", "the suite has nothing to run")]
+    counts = collections.Counter(r.state for r in results)
+    if results or not options.filter:
+        shown = ", ".join(f"{counts[state]} {state}"
+                          for state in ("passed", "failed", "skipped")
+                          if counts[state] or state != "skipped")
+        seconds = time.monotonic() - started
+        print(f"{name:8} {seconds:6.1f} s  {shown}", flush=True)
+    return results
+
+
+def print_failures(results):
+    for suite, result in results:
+        if result.state == "failed":
+            print(f"\nFAILED {suite}: {result.name}")
+            for line in result.text.splitlines():
+                print(f"  {line}")
+
+
+def print_skips(skips):
+    if skips:
+        print("\nskipped:")
+    for name, reason in skips:
+        print(f"  {name}: {reason or '(no reason given)'}")
+
+
+def print_summary(results):
+    """Returns the exit status."""
+    passed = sum(r.state == "passed" for _, r in results)
+    failed = sum(r.state == "failed" for _, r in results)
+    skips = sorted({(r.name, r.text) for _, r in results
+                    if r.state == "skipped"})
+    print_failures(results)
+    print_skips(skips)
+    if not passed and not failed:
+        print("\nno test ran")
+    print()
+    print(f"{passed} passed, {failed} failed"
+          + (f", {len(skips)} skipped" if skips else ""), flush=True)
+    return 0 if passed and not failed else 1
+
+
+def parse_arguments(suites):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true",
+                        help="the long version of tests that have one")
+    parser.add_argument("--filter", default="", metavar="TEXT",
+                        help="only tests whose name holds TEXT")
+    parser.add_argument("--suite", action="append", choices=suites,
+                        help="only this suite; may be given again")
+    parser.add_argument("--limit", type=float, metavar="SECONDS",
+                        help="time for one binary or file (default: 600, "
+                        "3600 with --full)")
+    options = parser.parse_args()
+    if options.limit is None:
+        options.limit = 3600 if options.full else 600
+    return options
+
+
+def main():
+    # What a test prints need not be ASCII, whatever the locale is.
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    table = suite_table()
+    options = parse_arguments([row[0] for row in table])
+    results = []
+    for name, run, parts in table:
+        if not options.suite or name in options.suite:
+            results += [(name, r)
+                        for r in run_suite(name, run, parts, options)]
+    return print_summary(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,333 @@
+"""Who may include whom: section 2 of the house style, checked on the tree.
+
+To add a public header, name it in PUBLIC_HEADERS; a folder, in BUILDS_ON; a
+library of others, in THIRD_PARTY.
+"""
+
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# The public headers, by the folder whose .cc files implement them. Those of
+# runtime/support are included as nodewise/support/NAME.h, those of runtime/*
+# as nodewise/runtime/NAME.h and those of contrib/* as nodewise/contrib/NAME.h.
+PUBLIC_HEADERS = {
+    "runtime/support": "check status_macros ref file byte_reader fault "
+                       "thread_pool",
+    "runtime/device": "device workspace_pool",
+    "runtime/ndarray": "dtype ndarray half",
+    "runtime/func": "packed_abi packed_func containers registry "
+                    "last_error",
+    "runtime/module": "module",
+    "runtime/cpu": "cpu",
+    "runtime/opencl": "opencl",
+    "runtime/cuda": "cuda",
+    "runtime/graph": "graph graph_json params storage_plan graph_executor "
+                     "artefact verify",
+    "runtime/debug": "debug_executor dump",
+    "runtime/builtin": "c_api",
+    "contrib/random": "random",
+    "contrib/tensor_file": "tensor_file",
+}
+
+# What stands directly to the left of each folder; it may use that, and all
+# that stands to the left of that in turn.
+BUILDS_ON = {
+    "runtime/support": "",
+    "runtime/device": "runtime/support",
+    "runtime/ndarray": "runtime/device",
+    "runtime/func": "runtime/ndarray",
+    "runtime/module": "runtime/func",
+    "runtime/cpu": "runtime/module",
+    "runtime/opencl": "runtime/module",
+    "runtime/cuda": "runtime/module",
+    "runtime/graph": "runtime/cpu runtime/opencl runtime/cuda",
+    "runtime/debug": "runtime/graph",
+    "runtime/builtin": "runtime/debug",
+    "contrib/random": "runtime/builtin",
+    "contrib/tensor_file": "runtime/builtin",
+    "contrib/ir": "runtime/builtin",
+    "contrib/ops": "contrib/ir contrib/random",
+    "contrib/onnx": "contrib/ops",
+    "contrib/interp": "contrib/ops",
+    "contrib/onednn": "contrib/ops",
+    "contrib/lower": "contrib/ops",
+    "contrib/runner": "contrib/onnx contrib/interp contrib/onednn "
+                      "contrib/lower",
+    "contrib/compare": "contrib/tensor_file",
+    "contrib/align": "contrib/runner contrib/compare",
+    "contrib/repro": "contrib/runner contrib/compare",
+    "contrib/planter": "contrib/runner",
+    "contrib/locate": "contrib/align contrib/repro",
+    "contrib/autotest": "contrib/align contrib/repro",
+    "contrib/precheck": "contrib/align contrib/repro",
+    "contrib/report": "contrib/locate contrib/autotest contrib/precheck",
+    "apps/nodewise": "contrib/report",
+    "apps/python": "contrib/report",
+}
+
+# Rows of how an include begins, the folders it may stand in ("" for all,
+# None for none of these) and what kinds of file: the first row that fits.
+ANYWHERE, ONLY_CC = ("public", "private", "cc"), ("cc",)
+THIRD_PARTY = [
+    ("absl/status/status.h", "", ANYWHERE),
+    ("absl/status/statusor.h", "", ANYWHERE),
+    ("absl/types/span.h", "", ANYWHERE),
+    ("absl/functional/function_ref.h", "", ANYWHERE),
+    ("absl/", "", ONLY_CC),
+    ("dlpack/", "", ANYWHERE),
+    ("dmlc/", "", ONLY_CC),
+    ("nlohmann/", "", ONLY_CC),
+    ("fmt/", "", ONLY_CC),
+    ("zlib.h", "contrib/tensor_file", ONLY_CC),
+    ("CLI/", "apps/nodewise", ("private", "cc")),
+    ("nanobind/", "apps/python", ("private", "cc")),
+    ("google/protobuf/", "contrib/onnx", ("private", "cc")),
+    ("dnnl", "contrib/onednn", ("private", "cc")),
+    ("oneapi/", "contrib/onednn", ("private", "cc")),
+    ("CL/", "runtime/opencl", ("private", "cc")),
+    ("cuda", "runtime/cuda", ("private", "cc")),
+    ("nvrtc", "runtime/cuda", ("private", "cc")),
+    ("gtest/", None, ()),
+    ("gmock/", None, ()),
+    ("benchmark/", None, ()),
+    ("sys/", "", ANYWHERE),
+]
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
+
+
+def public_path(folder, name):
+    group = folder if folder == "runtime/support" else folder.split("/")[0]
+    return f"nodewise/{group.split('/')[-1]}/{name}.h"
+
+
+HEADER_FOLDER = {public_path(folder, name): folder
+                 for folder, names in PUBLIC_HEADERS.items()
+                 for name in names.split()}
+
+
+def usable_from(folder):
+    """The folder, and every folder to its left."""
+    found, open_ends = set(), [folder]
+    while open_ends:
+        at = open_ends.pop()
+        if at not in found:
+            found.add(at)
+            open_ends += BUILDS_ON[at].split()
+    return found
+
+
+def kind_of(path):
+    if "/include/" in path:
+        return "public"
+    return "private" if path.endswith(".h") else "cc"
+
+
+def folder_of(path):
+    """The folder of BUILDS_ON that a file belongs to, or None."""
+    if kind_of(path) == "public":
+        return HEADER_FOLDER.get(path.split("/include/")[1])
+    folder = "/".join(path.split("/")[:2])
+    return folder if folder in BUILDS_ON else None
+
+
+def own_include_problem(path, folder, include):
+    """What is wrong with including a header of this project, or None."""
+    if include.startswith("nodewise/"):
+        target = HEADER_FOLDER.get(include)
+        if target is None:
+            return f"{include} is not in PUBLIC_HEADERS"
+        if target not in usable_from(folder):
+            return f"{folder} may not use {target} ({include})"
+        return None
+    if kind_of(path) == "public":
+        return f"a public header includes the private {include}"
+    if not include.startswith(folder + "/"):
+        return f"{include} is private to its folder"
+    return None
+
+
+def third_party_problem(path, folder, include):
+    for start, homes, kinds in THIRD_PARTY:
+        if include.startswith(start):
+            if homes is None:
+                return f"{include} belongs in tests"
+            if homes and folder not in homes.split():
+                return f"{include} belongs in {homes}"
+            if kind_of(path) not in kinds:
+                return f"{include} may not stand in a {kind_of(path)} header"
+            return None
+    if "/" in include:
+        return f"{include} is in no row of THIRD_PARTY"
+    return None
+
+
+def is_own(include):
+    return include.split("/")[0] in ("nodewise", "runtime", "contrib", "apps",
+                                     "tests")
+
+
+def is_relative(path, quote, include, tree):
+    """Whether an include leans on the folder of the file it stands in."""
+    if quote == "<":
+        return False
+    beside = path.rsplit("/", 1)[0] + "/" + include
+    return include.startswith(".") or beside in tree
+
+
+def problems_of(path, text, tree):
+    folder = folder_of(path)
+    if folder is None:
+        table = "PUBLIC_HEADERS" if kind_of(path) == "public" else "BUILDS_ON"
+        return [f"{path}: is not in {table}"]
+    found = []
+    for match in INCLUDE.finditer(text):
+        quote, include = match.groups()
+        if is_own(include):
+            problem = own_include_problem(path, folder, include)
+        elif is_relative(path, quote, include, tree):
+            problem = f"{include} should be written from the root"
+        else:
+            problem = third_party_problem(path, folder, include)
+        if problem:
+            line = text[:match.start(1)].count("\n") + 1
+            found.append(f"{path}:{line}: {problem}")
+    return found
+
+
+def violations(tree):
+    """`tree` is path -> text; all that is wrong with it, in path order."""
+    return [problem for path in sorted(tree)
+            for problem in problems_of(path, tree[path], tree)]
+
+
+def read_tree():
+    paths = [path for top in ("runtime", "contrib", "apps")
+             for path in (ROOT / top).rglob("*")
+             if path.suffix in (".cc", ".h", ".c", ".inc")]
+    return {str(path.relative_to(ROOT)): path.read_text() for path in paths}
+
+
+class LayersTest(unittest.TestCase):
+    def test_every_include_goes_to_the_left(self):
+        tree = read_tree()
+        self.assertTrue(tree, "found no source file")
+        found = violations(tree)
+        if found:
+            self.fail("\n" + "\n".join(found))
+
+
+class LayersSelfTest(unittest.TestCase):
+    """The check on made-up files: one that is right, then one wrong each."""
+
+    def expect(self, path, include, problem):
+        text = f"// Text.\n#include {include}\n"
+        expected = [f"{path}:2: {problem}"] if problem else []
+        tree = {path: text, "runtime/graph/node.h": ""}
+        self.assertEqual(violations(tree), expected)
+
+    def test_right_ones_pass(self):
+        header = "runtime/include/nodewise/runtime/ndarray.h"
+        for path, include in [
+                ("runtime/graph/params.cc", '"nodewise/runtime/module.h"'),
+                ("runtime/graph/params.cc", '"nodewise/runtime/params.h"'),
+                ("runtime/graph/params.cc", '"runtime/graph/node.h"'),
+                ("runtime/graph/params.cc", '"runtime/graph/deep/node.h"'),
+                ("runtime/graph/params.cc", "<nlohmann/json.hpp>"),
+                ("runtime/graph/params.cc", '"absl/strings/str_cat.h"'),
+                ("runtime/graph/params.cc", "<dmlc/io.h>"),
+                ("runtime/graph/params.cc", "<node.h>"),
+                ("contrib/tensor_file/npz.cc", "<zlib.h>"),
+                ("contrib/compare/compare.cc", '"nodewise/runtime/ndarray.h"'),
+                ("apps/nodewise/main.cc", "<CLI/CLI.hpp>"),
+                ("apps/nodewise/main.cc", '"nodewise/runtime/c_api.h"'),
+                (header, "<vector>"),
+                (header, "<sys/types.h>"),
+                (header, '"absl/status/statusor.h"'),
+                (header, "<dlpack/dlpack.h>")]:
+            with self.subTest(path=path, include=include):
+                self.expect(path, include, None)
+
+    def test_a_layer_to_the_right_is_refused(self):
+        self.expect("runtime/device/x.cc", '"nodewise/runtime/ndarray.h"',
+                    "runtime/device may not use runtime/ndarray "
+                    "(nodewise/runtime/ndarray.h)")
+
+    def test_a_layer_beside_is_refused(self):
+        self.expect("runtime/cpu/x.cc", "<nodewise/runtime/opencl.h>",
+                    "runtime/cpu may not use runtime/opencl "
+                    "(nodewise/runtime/opencl.h)")
+
+    def test_the_runtime_has_not_heard_of_contrib(self):
+        self.expect("runtime/builtin/x.cc",
+                    '"nodewise/contrib/tensor_file.h"',
+                    "runtime/builtin may not use contrib/tensor_file "
+                    "(nodewise/contrib/tensor_file.h)")
+
+    def test_a_public_header_has_the_layer_of_its_folder(self):
+        self.expect("runtime/include/nodewise/runtime/dtype.h",
+                    '"nodewise/runtime/graph.h"',
+                    "runtime/ndarray may not use runtime/graph "
+                    "(nodewise/runtime/graph.h)")
+
+    def test_a_private_header_stays_in_its_folder(self):
+        self.expect("runtime/debug/x.cc", '"runtime/graph/node.h"',
+                    "runtime/graph/node.h is private to its folder")
+
+    def test_nothing_includes_apps(self):
+        self.expect("contrib/report/x.cc", '"apps/nodewise/command.h"',
+                    "apps/nodewise/command.h is private to its folder")
+
+    def test_a_public_header_includes_no_private_one(self):
+        self.expect("runtime/include/nodewise/runtime/params.h",
+                    '"runtime/graph/node.h"',
+                    "a public header includes the private "
+                    "runtime/graph/node.h")
+
+    def test_a_relative_include_is_refused(self):
+        for include in "node.h", "../graph/node.h":
+            self.expect("runtime/graph/x.cc", f'"{include}"',
+                        f"{include} should be written from the root")
+
+    def test_a_header_that_is_in_no_table_is_named(self):
+        path = "runtime/include/nodewise/runtime/novel.h"
+        self.assertEqual(violations({path: ""}),
+                         [f"{path}: is not in PUBLIC_HEADERS"])
+        self.expect("runtime/graph/x.cc", '"nodewise/runtime/novel.h"',
+                    "nodewise/runtime/novel.h is not in PUBLIC_HEADERS")
+
+    def test_a_folder_that_is_in_no_table_is_named(self):
+        self.assertEqual(violations({"runtime/novel/x.cc": ""}),
+                         ["runtime/novel/x.cc: is not in BUILDS_ON"])
+
+    def test_third_party_headers_stay_at_home(self):
+        for include, home in [("<CLI/CLI.hpp>", "apps/nodewise"),
+                              ("<zlib.h>", "contrib/tensor_file"),
+                              ("<CL/cl.h>", "runtime/opencl"),
+                              ("<gtest/gtest.h>", "tests"),
+                              ("<gmock/gmock.h>", "tests"),
+                              ("<benchmark/benchmark.h>", "tests")]:
+            with self.subTest(include=include):
+                self.expect("runtime/graph/x.cc", include,
+                            f"{include[1:-1]} belongs in {home}")
+
+    def test_headers_that_may_stand_in_cc_files_only(self):
+        header = "runtime/include/nodewise/runtime/ndarray.h"
+        for include in ("nlohmann/json.hpp", "dmlc/io.h", "fmt/format.h",
+                        "absl/strings/string_view.h"):
+            with self.subTest(include=include):
+                self.expect(header, f"<{include}>",
+                            f"{include} may not stand in a public header")
+                self.expect("runtime/graph/x.h", f"<{include}>",
+                            f"{include} may not stand in a private header")
+
+    def test_an_unknown_library_is_named(self):
+        self.expect("runtime/graph/x.cc", "<boost/any.hpp>",
+                    "boost/any.hpp is in no row of THIRD_PARTY")
+
+
+if __name__ == "__main__":
+    unittest.main()

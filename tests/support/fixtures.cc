@@ -1,0 +1,28 @@
+#include "tests/support/fixtures.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace nodewise {
+
+std::string FixturesFolder() {
+  const auto folder = std::filesystem::path(NODEWISE_SOURCE_DIR).parent_path() /
+                      "shared" / "fixtures";
+  return std::filesystem::is_directory(folder) ? folder.string() : "";
+}
+
+std::vector<std::string> FixtureFolders(const std::string& part) {
+  std::vector<std::string> folders;
+  const std::filesystem::path root =
+      std::filesystem::path(FixturesFolder()) / part;
+  if (FixturesFolder().empty() || !std::filesystem::is_directory(root)) {
+    return folders;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(root)) {
+    if (entry.is_directory()) folders.push_back(entry.path().string());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nodewise {
+
+// The folder with artefacts that real compilers made, beside the project; ""
+// if it is not there. Tests that need it skip, naming it.
+std::string FixturesFolder();
+
+// The artefact folders below a part of it ("tvm-0.14"), sorted.
+std::vector<std::string> FixtureFolders(const std::string& part);
+
+}  // namespace nodewise
