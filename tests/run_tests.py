@@ -263,11 +263,13 @@ def run_fuzz(binary, options):
     """A fixed number of runs from a fixed seed counts as one test."""
     if options.filter not in binary.name:
         return []
-    corpus = ROOT / "tests/fuzz/corpus" / binary.name.removesuffix("_fuzz")
+    name = binary.name.removesuffix("_fuzz")
+    corpus = ROOT / "tests/fuzz/corpus" / name
     if not corpus.is_dir():
         return [Result(binary.name, "failed",
                        f"{corpus.relative_to(ROOT)} is missing: commit a few "
                        "inputs that the fuzzer may start from")]
+    dictionary = [f"-dict={path}" for path in files(f"tests/fuzz/{name}.dict")]
     crashes = BUILD / "fuzz/crashes"
     crashes.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -276,7 +278,8 @@ def run_fuzz(binary, options):
         command = [*fixed_addresses(), binary, "-seed=1",
                    f"-runs={1000000 if options.full else 20000}",
                    "-timeout=10", "-rss_limit_mb=2048",
-                   f"-artifact_prefix={crashes}/{binary.name}-", copy]
+                   f"-artifact_prefix={crashes}/{binary.name}-",
+                   *dictionary, copy]
         ended = run_child(command, options, pathlib.Path(folder))
     if ended.code == 0:
         return [Result(binary.name, "passed", "")]

@@ -68,7 +68,7 @@ absl::StatusOr<NDArray> ParseNpy(absl::Span<const uint8_t> bytes,
                         reader.left(),
                         TypeToString(header.shape, header.dtype)));
   }
-  const auto tensor = ToTensor(header, data);
+  auto tensor = ToTensor(header, data);
   if (!tensor.ok()) return At(reader.where(), tensor.status());
   return tensor;
 }

@@ -15,7 +15,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 class CpuDevice final : public Device {
  public:
   absl::StatusOr<void*> Allocate(int, size_t bytes, size_t alignment) override {
-    const bool huge = bytes >= 2 * kHugePage;
+    const bool huge = bytes >= kHugePage;
     const size_t align = std::max(alignment, huge ? kHugePage : sizeof(void*));
     void* data = nullptr;
     if (posix_memalign(&data, align, std::max<size_t>(bytes, 1)) != 0) {

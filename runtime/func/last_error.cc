@@ -32,4 +32,9 @@ absl::Status TakeLastError() {
   return absl::InternalError("the function failed without saying why");
 }
 
+void DropLastError() {
+  absl::Status& status = Slot().status;
+  if (!status.ok()) status = absl::OkStatus();
+}
+
 }  // namespace nodewise

@@ -108,7 +108,7 @@ absl::Status ArgView::Mismatch(const char* wanted) const {
 }
 
 bool ArgView::IsText() const {
-  return code_ == kTVMStr || code_ == kTVMBytes || code_ == kTVMDataType ||
+  return code_ == kTVMStr || code_ == kTVMBytes ||
          dynamic_cast<StringObject*>(ObjectOrNull()) != nullptr;
 }
 
@@ -177,6 +177,7 @@ Object* ArgView::ObjectOrNull() const {
     case kTVMPackedFuncHandle:
       return static_cast<Object*>(value_.v_handle);
     case kTVMObjectRValueRefArg:
+      if (value_.v_handle == nullptr) return nullptr;
       return *static_cast<Object**>(value_.v_handle);
     default:
       return nullptr;
@@ -333,6 +334,7 @@ absl::StatusOr<Value> PackedFunc::CallPacked(PackedArgs args) const {
   NODEWISE_CHECK(object_);
   TVMValue ret{};
   int ret_code = kTVMNullptr;
+  DropLastError();
   // The ABI takes the arrays as mutable; no function writes to them.
   const int rc = object_->address()(const_cast<TVMValue*>(args.values()),
                                     const_cast<int*>(args.codes()), args.size(),

@@ -262,18 +262,27 @@ absl::StatusOr<LoadedParams> GraphExecutor::LoadParams(const Params& params) {
 absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
                                         absl::Span<const std::string> names) {
   for (const std::string& name : names) {
-    const auto mine = input_names_.find(name);
-    const auto theirs = other.input_names_.find(name);
-    if (mine == input_names_.end() || theirs == other.input_names_.end()) {
-      continue;
+    // Of several with that name the parameter is meant, or else the last.
+    Port* from = nullptr;
+    for (Port& port : other.inputs_) {
+      if (port.name != name) continue;
+      if (from == nullptr || port.is_param || !from->is_param) from = &port;
     }
-    Port& from = other.inputs_[theirs->second];
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray shared,
-                              other.GetInput(theirs->second));
-    NODEWISE_RETURN_IF_ERROR(At(Where("shared parameter", name),
-                                SetInputZeroCopy(mine->second, shared)));
-    inputs_[mine->second].is_param = true;
-    from.is_param = true;
+    if (from == nullptr || input_names_.count(name) == 0) continue;
+    const std::string where = Where("shared parameter", name);
+    if (!from->is_set) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "%s: the other executor's was never set (set it first)", where));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray shared,
+        other.GetInput(static_cast<size_t>(from - other.inputs_.data())));
+    Port* const to = ParamPort(name, *shared);
+    NODEWISE_RETURN_IF_ERROR(
+        At(where,
+           SetInputZeroCopy(static_cast<size_t>(to - inputs_.data()), shared)));
+    to->is_param = true;
+    from->is_param = true;
   }
   return absl::OkStatus();
 }

@@ -71,22 +71,37 @@ bool Checker::CheckRows() {
   bool sound = true;
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     const GraphNode& node = graph_.nodes[n];
+    if (node.kind == GraphNode::Kind::kInput && node.num_outputs != 1) {
+      sound = false;
+      Add(absl::StrFormat("/nodes/%d", n),
+          absl::StrFormat("input %s with %s", Shortened(node.name),
+                          Outputs(node.num_outputs)),
+          "one");
+    }
     if (rows[n + 1] - rows[n] == node.num_outputs && rows[n + 1] >= rows[n]) {
       continue;
     }
     sound = false;
     Add(absl::StrFormat("/node_row_ptr/%d", n + 1), std::to_string(rows[n + 1]),
         absl::StrFormat("%d: node %d (%s) begins at %d and has %s",
-                        uint64_t{rows[n]} + node.num_outputs, n, node.name,
-                        rows[n], Outputs(node.num_outputs)));
+                        uint64_t{rows[n]} + node.num_outputs, n,
+                        Shortened(node.name), rows[n],
+                        Outputs(node.num_outputs)));
   }
   return sound;
 }
 
 bool Checker::CheckEntryCount() {
-  if (graph_.entries.size() == graph_.node_row_ptr.back()) return true;
-  Add("/attrs/shape", absl::StrFormat("%d entries", graph_.entries.size()),
-      std::to_string(graph_.node_row_ptr.back()));
+  const size_t count = graph_.node_row_ptr.back();
+  const size_t scopes = graph_.storage_scopes.size();
+  if (graph_.entries.size() != count) {
+    Add("/attrs/shape", absl::StrFormat("%d entries", graph_.entries.size()),
+        std::to_string(count));
+    return false;
+  }
+  if (scopes == 0 || scopes == count) return true;
+  Add("/attrs/storage_scope", absl::StrFormat("%d entries", scopes),
+      std::to_string(count));
   return false;
 }
 
@@ -102,7 +117,7 @@ bool Checker::CheckRef(const EntryRef& ref, const std::string& path,
   if (ref.node >= before) {
     Add(path + "/0",
         absl::StrFormat("node %d (%s), which does not run before node %d",
-                        ref.node, node.name, before),
+                        ref.node, Shortened(node.name), before),
         "a node that runs earlier (the graph has a circle, or its nodes are "
         "out of order)");
     return false;
@@ -155,7 +170,7 @@ void Checker::CheckInputs() {
     } else if (graph_.nodes[node].kind != GraphNode::Kind::kInput) {
       Add(path,
           absl::StrFormat("node %d (%s), which is a function", node,
-                          graph_.nodes[node].name),
+                          Shortened(graph_.nodes[node].name)),
           "a node with op \"null\"");
     } else if (seen[node]) {
       Add(path, absl::StrFormat("node %d for the second time", node));
@@ -175,7 +190,7 @@ void Checker::CheckInputs() {
     if (graph_.nodes[n].kind == GraphNode::Kind::kFunction || seen[n]) continue;
     Add(absl::StrFormat("/nodes/%d", n),
         absl::StrFormat("input %s, which arg_nodes leaves out",
-                        graph_.nodes[n].name),
+                        Shortened(graph_.nodes[n].name)),
         "it among arg_nodes, or it cannot be set",
         read[n] ? Fault::Severity::kError : Fault::Severity::kWarning);
   }
@@ -229,9 +244,7 @@ void Checker::CheckSame(uint32_t n, bool types_too) {
   const GraphEntry& to = graph_.entry(output);
   const size_t from_bytes = TensorBytes(from.shape, from.dtype).value_or(0);
   const size_t to_bytes = TensorBytes(to.shape, to.dtype).value_or(0);
-  const bool same = types_too ? from.shape == to.shape &&
-                                    from.dtype.code == to.dtype.code &&
-                                    from.dtype.bits == to.dtype.bits
+  const bool same = types_too ? from.shape == to.shape && from.dtype == to.dtype
                               : from_bytes == to_bytes;
   if (same) return;
   Add(absl::StrFormat("/attrs/shape/1/%d", Index(output)),

@@ -107,7 +107,15 @@ absl::StatusOr<NDArray> GraphExecutor::LinkedParam(Library& library,
   like.dtype = graph_.entries[entry].dtype;
   like.shape = const_cast<int64_t*>(graph_.entries[entry].shape.data());
   like.ndim = static_cast<int>(graph_.entries[entry].shape.size());
-  if (options_.linked_param) return options_.linked_param(id, like);
+  if (options_.linked_param) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray given, options_.linked_param(id, like));
+    if (!given.defined()) return given;
+    const size_t wanted = plan_.slots[slot].bytes;
+    if (given.bytes() >= wanted && IsCompact(*given)) return given;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "storage %d: the linked data is %s, expected %d compact bytes", id,
+        TypeToString(given.shape(), given.dtype()), wanted));
+  }
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc lookup,
                             library.Find(kLinkedParamFunction));
   if (!lookup) return NDArray();
@@ -291,12 +299,13 @@ absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].name == name) return i;
-    // TVM's own name for it: the node and the place among the outputs.
-    if (absl::StrFormat("%s:%d", graph_.nodes[outputs_[i].node].name, i) ==
-        name) {
-      return i;
-    }
     names.push_back(outputs_[i].name);
+  }
+  // TVM's own name for it: the node and the place among the outputs. A name of
+  // ours may look the same and mean another, so ours go first.
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const std::string& node = graph_.nodes[outputs_[i].node].name;
+    if (absl::StrFormat("%s:%d", node, i) == name) return i;
   }
   return absl::NotFoundError(
       absl::StrFormat("output %s: the graph has no such output%s", name,

@@ -24,8 +24,14 @@ bool AssembleEntries(GraphLists lists, Graph* graph, FaultList* faults) {
   if (!lists.has_shapes || !lists.has_dtypes || !lists.has_storage_ids) {
     return false;  // Reported as missing keys.
   }
-  const size_t count =
-      graph->node_row_ptr.empty() ? 0 : graph->node_row_ptr.back();
+  // Lists that agree with the nodes or with node_row_ptr are not to blame:
+  // CheckGraph holds those two against each other.
+  uint64_t count = 0;
+  for (const GraphNode& node : graph->nodes) count += node.num_outputs;
+  if (!graph->node_row_ptr.empty() &&
+      graph->node_row_ptr.back() == lists.shapes.size()) {
+    count = lists.shapes.size();
+  }
   bool agree = true;
   const auto check = [&](const char* path, bool present, size_t found) {
     if (!present || found == count) return;
@@ -84,17 +90,15 @@ bool ParseGraph(GraphText text, Graph* graph, FaultList* faults) {
   *graph = Graph();
   graph->text = std::move(text);
   GraphLists lists;
-  const size_t known = faults->faults().size();
-  if (ReadGraphJson(graph->text, graph, &lists, faults) &&
-      AssembleEntries(std::move(lists), graph, faults)) {
-    CheckGraph(*graph, faults);
+  FaultList found;  // What was found before does not make a graph unsound.
+  if (ReadGraphJson(graph->text, graph, &lists, &found) &&
+      AssembleEntries(std::move(lists), graph, &found)) {
+    CheckGraph(*graph, &found);
   }
-  LocateFaults(graph->text, faults);
-  return std::none_of(
-      faults->faults().begin() + static_cast<std::ptrdiff_t>(known),
-      faults->faults().end(), [](const Fault& fault) {
-        return fault.severity == Fault::Severity::kError;
-      });
+  LocateFaults(graph->text, &found);
+  const bool sound = !found.HasErrors();
+  for (Fault& fault : found.faults()) faults->Add(std::move(fault));
+  return sound;
 }
 
 absl::StatusOr<Graph> ParseGraph(GraphText text) {

@@ -189,6 +189,9 @@ class Reader {
                 std::string expected, std::string hint,
                 Fault::Severity severity = Fault::Severity::kError);
 
+  // Of the array that ends, not of its next item.
+  void AddListFault(std::string found, std::string expected);
+
   const GraphText& text_;
   JsonCursor cursor_;
   Graph* graph_;
@@ -228,6 +231,13 @@ void Reader::AddFault(const std::string& path_end, std::string found,
                       Fault::Severity severity) {
   faults_->Add({severity, text_.name, Path() + path_end, 0, 0, std::move(found),
                 std::move(expected), std::move(hint)});
+}
+
+void Reader::AddListFault(std::string found, std::string expected) {
+  const std::string path = Path();
+  faults_->Add({Fault::Severity::kError, text_.name,
+                path.substr(0, path.rfind('/')), 0, 0, std::move(found),
+                std::move(expected), ""});
 }
 
 // What the place the reader stands at takes, for messages.
@@ -281,8 +291,10 @@ bool Reader::key(std::string& name) {
                      : place == Place::kNodeAttrs ? seen_node_attrs_
                                                   : seen_attrs_;
     if (seen & row.seen) {
-      AddFault("", absl::StrFormat("the key \"%s\" for the second time", key),
-               "", "");
+      AddFault(
+          "",
+          absl::StrFormat("the key \"%s\" for the second time", Shortened(key)),
+          "", "");
     }
     seen |= row.seen;
     return true;
@@ -409,8 +421,8 @@ bool Reader::Close() {
   }
   const Place place = top().place;
   if (place == Place::kAttrPair && top().index != 2) {
-    AddFault("", absl::StrFormat("%d items", top().index),
-             "a pair of a type tag and a value", "");
+    AddListFault(absl::StrFormat("%d items", top().index),
+                 "a pair of a type tag and a value");
   }
   if (place == Place::kEntryRef) FinishEntryRef();
   --depth_;
@@ -523,7 +535,7 @@ void Reader::TakeString(std::string& value) {
                                         ? GraphNode::Kind::kInput
                                         : GraphNode::Kind::kFunction;
       } else if (key == "op") {
-        AddFault("", absl::StrFormat("the op \"%s\"", value),
+        AddFault("", absl::StrFormat("the op \"%s\"", Shortened(value)),
                  "\"null\" or \"tvm_op\"", "");
       } else {
         AddFault("", "a string", Expected(), "");
@@ -539,8 +551,8 @@ void Reader::TakeString(std::string& value) {
       if (value != dtype_text_) {
         const auto dtype = ParseDType(value);
         if (!dtype.ok()) {
-          AddFault("", absl::StrFormat("the type \"%s\"", value), Expected(),
-                   "");
+          AddFault("", absl::StrFormat("the type \"%s\"", Shortened(value)),
+                   Expected(), "");
         }
         dtype_ = dtype.value_or(DLDataType{});
         dtype_text_ = value;
@@ -560,8 +572,8 @@ void Reader::TakeString(std::string& value) {
 uint32_t Reader::ParseCount(const std::string& value) {
   uint32_t number = 0;
   if (absl::SimpleAtoi(value, &number) && number <= INT32_MAX) return number;
-  AddFault("", absl::StrFormat("\"%s\"", value), "a string that holds a number",
-           "");
+  AddFault("", absl::StrFormat("\"%s\"", Shortened(value)),
+           "a string that holds a number", "");
   return 0;
 }
 
@@ -592,7 +604,7 @@ void Reader::TakeTag(const std::string& tag) {
   const std::string& key = keys_[depth_ - 2];
   for (const auto& [name, wanted] : kTags) {
     if (name != key || tag == wanted) continue;
-    AddFault("", absl::StrFormat("the tag \"%s\"", tag),
+    AddFault("", absl::StrFormat("the tag \"%s\"", Shortened(tag)),
              absl::StrFormat("\"%s\"", wanted), "");
   }
 }
@@ -600,11 +612,8 @@ void Reader::TakeTag(const std::string& tag) {
 void Reader::FinishEntryRef() {
   const uint32_t count = top().index;
   if (count != 2 && count != 3) {
-    faults_->Add({Fault::Severity::kError, text_.name,
-                  Path().substr(0, Path().rfind('/')), 0, 0,
-                  absl::StrFormat("%d numbers", count),
-                  "a node entry: [node, output] or [node, output, version]",
-                  ""});
+    AddListFault(absl::StrFormat("%d numbers", count),
+                 "a node entry: [node, output] or [node, output, version]");
   }
   Charge(3 * sizeof(EntryRef));
   const Place list = frames_[depth_ - 2].place;
@@ -644,9 +653,10 @@ void Reader::FinishNodeAttrs() {
   std::unordered_set<std::string_view> names;
   for (const auto& [name, value] : attrs) {
     if (names.insert(name).second) continue;
-    AddFault("/" + name,
-             absl::StrFormat("the key \"%s\" for the second time", name), "",
-             "");
+    AddFault(
+        "/" + name,
+        absl::StrFormat("the key \"%s\" for the second time", Shortened(name)),
+        "", "");
   }
 }
 
@@ -676,8 +686,8 @@ bool Reader::parse_error(size_t position, const std::string&,
   faults_->Add(
       {Fault::Severity::kError, text_.name, "",
        static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1,
-       offset - line_start + 1, absl::StrFormat("not JSON: %s", reason), "",
-       ""});
+       offset - line_start + 1,
+       absl::StrFormat("not JSON: %s", Shortened(reason)), "", ""});
   return false;
 }
 

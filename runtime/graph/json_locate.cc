@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nodewise/runtime/graph_json.h"
@@ -23,9 +24,12 @@ struct PathTree {
   }
 };
 
+// No graph is deeper than this, but a key may be millions of slashes.
+constexpr size_t kMostParts = 16;
+
 std::vector<std::string_view> Parts(std::string_view path) {
   std::vector<std::string_view> parts;
-  while (!path.empty() && path[0] == '/') {
+  while (!path.empty() && path[0] == '/' && parts.size() < kMostParts) {
     path.remove_prefix(1);
     const size_t end = std::min(path.find('/'), path.size());
     parts.push_back(path.substr(0, end));
@@ -136,24 +140,30 @@ class Locator {
   size_t last_end_ = 0;
 };
 
-// Turns offsets into lines by a list of where lines begin.
-class LineTable {
- public:
-  explicit LineTable(std::string_view text) {
-    starts_.push_back(0);
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\n') starts_.push_back(i + 1);
-    }
-  }
-  void Place(size_t offset, Fault* fault) const {
-    const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
-    fault->line = static_cast<size_t>(next - starts_.begin());
-    fault->column = offset - *(next - 1) + 1;
-  }
-
- private:
-  std::vector<size_t> starts_;
+// Where a fault's value begins.
+struct Spot {
+  size_t offset;
+  Fault* fault;
 };
+
+// Turns offsets into lines in one walk over the text.
+void PlaceFaults(std::string_view text, std::vector<Spot> spots) {
+  std::stable_sort(
+      spots.begin(), spots.end(),
+      [](const Spot& a, const Spot& b) { return a.offset < b.offset; });
+  size_t at = 0;
+  size_t line = 1;
+  size_t line_start = 0;
+  for (const auto& [offset, fault] : spots) {
+    for (; at < offset; ++at) {
+      if (text[at] != '\n') continue;
+      ++line;
+      line_start = at + 1;
+    }
+    fault->line = line;
+    fault->column = offset - line_start + 1;
+  }
+}
 
 }  // namespace
 
@@ -173,7 +183,7 @@ void LocateFaults(const GraphText& text, FaultList* faults) {
   }
   if (wanted.empty() || text.text.empty()) return;
   Locator(text.text, &root).Locate();
-  const LineTable lines(text.text);
+  std::vector<Spot> spots;
   for (Fault* fault : wanted) {
     // What is missing is shown where it should be: in the nearest value around.
     const PathTree* tree = &root;
@@ -182,8 +192,9 @@ void LocateFaults(const GraphText& text, FaultList* faults) {
       tree = const_cast<PathTree*>(tree)->Child(part);
       if (tree->offset != std::string_view::npos) offset = tree->offset;
     }
-    if (offset != std::string_view::npos) lines.Place(offset, fault);
+    if (offset != std::string_view::npos) spots.push_back({offset, fault});
   }
+  PlaceFaults(text.text, std::move(spots));
 }
 
 }  // namespace nodewise

@@ -68,7 +68,7 @@ class PlanChecker {
     const NodeId node = graph_.NodeOf(EntryId{entry});
     const uint32_t output = entry - Index(graph_.EntryOf(node, 0));
     return absl::StrFormat("output %d of node %d (%s)", output, Index(node),
-                           graph_.node(node).name);
+                           Shortened(graph_.node(node).name));
   }
 
   void CheckSlot(const std::vector<uint32_t>& tensors) {
@@ -89,6 +89,11 @@ class PlanChecker {
   void CheckPair(uint32_t earlier, uint32_t later) {
     const Life& first = lives_[earlier];
     const Life& second = lives_[later];
+    if (second.written == first.written && first.last_read < 0) {
+      // Two inputs, or two outputs of one node: either may be written last.
+      if (second.last_read >= 0) CheckPair(later, earlier);
+      return;
+    }
     if (second.written > first.last_read) return;
     const std::string path = absl::StrFormat("/attrs/storage_id/1/%d", later);
     const int32_t id = graph_.entries[later].storage_id;
@@ -116,7 +121,7 @@ class PlanChecker {
                         "(%s) reads later",
                         id, Describe(later), Describe(earlier),
                         first.last_reader,
-                        graph_.nodes[first.last_reader].name),
+                        Shortened(graph_.nodes[first.last_reader].name)),
         "another storage");
   }
 
@@ -127,9 +132,10 @@ class PlanChecker {
     if (first == tensor || lives_[first].written >= 0) return;
     if (lives_[tensor].written <= lives_[first].last_read) return;
     Add(absl::StrFormat("/attrs/storage_id/1/%d", tensor),
-        absl::StrFormat("storage %d, where %s overwrites the input %s",
-                        graph_.entries[tensor].storage_id, Describe(tensor),
-                        graph_.node(graph_.NodeOf(EntryId{first})).name),
+        absl::StrFormat(
+            "storage %d, where %s overwrites the input %s",
+            graph_.entries[tensor].storage_id, Describe(tensor),
+            Shortened(graph_.node(graph_.NodeOf(EntryId{first})).name)),
         "another storage, or a second run needs the input set again",
         Fault::Severity::kWarning);
   }

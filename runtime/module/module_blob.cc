@@ -1,6 +1,7 @@
 #include "runtime/module/module_blob.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "nodewise/support/byte_reader.h"
@@ -18,6 +19,7 @@ constexpr uint64_t kLeastString = sizeof(uint64_t);
 constexpr uint64_t kMostModules = 1024;
 
 struct ImportTree {
+  size_t offset;
   std::vector<uint64_t> row_ptr;
   std::vector<uint64_t> children;
 };
@@ -178,6 +180,19 @@ absl::StatusOr<BlobItem> ReadItem(ByteReader* reader, size_t start,
       key.substr(0, 64)));
 }
 
+absl::Status ReadImportTree(ByteReader* reader, size_t start,
+                            std::optional<ImportTree>* tree) {
+  if (tree->has_value()) {
+    return reader->Fault(start, "there is an import tree already");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(auto row_ptr,
+                            ReadNumbers(reader, "import tree row"));
+  NODEWISE_ASSIGN_OR_RETURN(auto children,
+                            ReadNumbers(reader, "import tree child"));
+  *tree = ImportTree{start, std::move(row_ptr), std::move(children)};
+  return absl::OkStatus();
+}
+
 // True if following imports always comes to an end: modules without parents
 // are taken away until none is left.
 bool IsAcyclic(const std::vector<std::vector<uint32_t>>& children) {
@@ -201,8 +216,9 @@ bool IsAcyclic(const std::vector<std::vector<uint32_t>>& children) {
   return taken == children.size();
 }
 
-absl::Status PlaceChildren(const ByteReader& reader, size_t start,
-                           const ImportTree& tree, ModuleBlob* blob) {
+absl::Status PlaceChildren(const ByteReader& reader, const ImportTree& tree,
+                           ModuleBlob* blob) {
+  const size_t start = tree.offset;
   const size_t modules = blob->items.size();
   if (tree.row_ptr.size() != modules + 1) {
     return reader.Fault(
@@ -252,22 +268,20 @@ absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
                                            count, kMostModules));
   }
   ModuleBlob blob;
+  std::optional<ImportTree> tree;
   for (uint64_t i = 0; i < count; ++i) {
     const size_t start = reader.offset();
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view key,
                               reader.String("module kind"));
     if (key == "_import_tree") {
-      ImportTree tree;
-      NODEWISE_ASSIGN_OR_RETURN(tree.row_ptr,
-                                ReadNumbers(&reader, "import tree row"));
-      NODEWISE_ASSIGN_OR_RETURN(tree.children,
-                                ReadNumbers(&reader, "import tree child"));
-      NODEWISE_RETURN_IF_ERROR(PlaceChildren(reader, start, tree, &blob));
+      NODEWISE_RETURN_IF_ERROR(ReadImportTree(&reader, start, &tree));
       continue;
     }
     NODEWISE_ASSIGN_OR_RETURN(BlobItem item, ReadItem(&reader, start, key));
     blob.items.push_back(std::move(item));
   }
+  // It speaks of all modules, wherever it stands among them.
+  if (tree) NODEWISE_RETURN_IF_ERROR(PlaceChildren(reader, *tree, &blob));
   return blob;
 }
 

@@ -44,7 +44,19 @@ struct LibraryFacts {
 
 class SharedLibrary;
 
+// A name without a slash would be looked for in the system's folders.
+std::string LoaderPath(const std::string& path) {
+  return path.find('/') == std::string::npos ? "./" + path : path;
+}
+
 std::mutex& TableMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// Held while a library is opened, so that nobody is given one whose pointers
+// are still empty, nor a second object for one file.
+std::mutex& OpeningMutex() {
   static std::mutex mutex;
   return mutex;
 }
@@ -70,7 +82,8 @@ class SharedLibrary final : public Symbols {
     }
     dlclose(handle_);
     // Somebody else may hold the code open, and its caches with it.
-    void* resident = dlopen(facts_.path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    void* resident =
+        dlopen(LoaderPath(facts_.path).c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (resident == nullptr) return;
     dlclose(resident);
     context().LeakFunctions();
@@ -177,10 +190,8 @@ absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
 absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(LibraryFacts facts, ReadFacts(path));
   MakeOurSymbolsGlobal();
-  // A name without a slash would be looked for in the system's folders.
-  const std::string file =
-      path.find('/') == std::string::npos ? "./" + path : path;
-  void* const handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  const std::lock_guard opening(OpeningMutex());
+  void* const handle = dlopen(LoaderPath(path).c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: cannot be loaded: %s", path, dlerror()));

@@ -43,13 +43,19 @@ int FindRange(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
+bool IsVariable(std::string_view name) {
+  return name.ends_with("__tvm_module_ctx") ||
+         name.ends_with("__tvm_dev_mblob");
+}
+
 class SystemSymbolsImpl final : public Symbols {
  public:
   explicit SystemSymbolsImpl(std::string prefix)
       : prefix_(std::move(prefix)), where_("system library") {}
 
+  // What is registered does not say whether it is code.
   void* Function(std::string_view name) const override {
-    return Variable(name);
+    return IsVariable(name) ? nullptr : Variable(name);
   }
   void* Variable(std::string_view name) const override {
     SystemTable& table = TheTable();
@@ -63,7 +69,7 @@ class SystemSymbolsImpl final : public Symbols {
     const std::lock_guard lock(table.mutex);
     std::vector<std::string> names;
     for (const auto& [name, address] : table.symbols) {
-      if (name.find("__tvm_") == std::string::npos) names.push_back(name);
+      if (!IsVariable(name)) names.push_back(name);
     }
     return names;
   }

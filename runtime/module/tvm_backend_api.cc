@@ -66,6 +66,7 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
   if (ret == nullptr) ret = &unused_value;
   if (ret_code == nullptr) ret_code = &unused_code;
   *ret_code = kTVMNullptr;
+  nodewise::DropLastError();
   return object->address()(args, type_codes, num_args, ret, ret_code,
                            object->resource());
 }

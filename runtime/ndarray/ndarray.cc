@@ -151,13 +151,19 @@ absl::StatusOr<NDArray> NDArray::FromDLPack(DLManagedTensor* managed) {
     if (tensor->deleter != nullptr) tensor->deleter(tensor);
   });
   NODEWISE_RETURN_IF_ERROR(CheckDType(managed->dl_tensor.dtype));
-  if (managed->dl_tensor.ndim < 0) {
+  const DLTensor& tensor = managed->dl_tensor;
+  if (tensor.ndim < 0) {
     return absl::InvalidArgumentError("DLPack: the rank is negative");
   }
-  NODEWISE_RETURN_IF_ERROR(
-      TensorBytes(ShapeOf(managed->dl_tensor), managed->dl_tensor.dtype)
-          .status());
-  return Borrow(managed->dl_tensor, std::move(owner));
+  if (tensor.ndim > 0 && tensor.shape == nullptr) {
+    return absl::InvalidArgumentError("DLPack: the shape is null");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
+                            TensorBytes(ShapeOf(tensor), tensor.dtype));
+  if (bytes > 0 && tensor.data == nullptr) {
+    return absl::InvalidArgumentError("DLPack: the data is null");
+  }
+  return Borrow(tensor, std::move(owner));
 }
 
 NDArray::NDArray(const NDArray& other) : box_(other.box_) {
@@ -255,9 +261,11 @@ void* DataOf(const DLTensor& tensor) {
 
 bool IsCompact(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return true;
+  for (const int64_t dim : ShapeOf(tensor)) {
+    if (dim == 0) return true;
+  }
   int64_t expected = 1;
   for (int d = tensor.ndim - 1; d >= 0; --d) {
-    if (tensor.shape[d] == 0) return true;
     if (tensor.shape[d] != 1 && tensor.strides[d] != expected) return false;
     expected *= tensor.shape[d];
   }

@@ -1,6 +1,7 @@
 #include "nodewise/support/fault.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <utility>
 
@@ -45,6 +46,23 @@ std::string Fault::ToString() const {
   return text;
 }
 
+void FaultList::Add(Fault fault) {
+  if (faults_.size() < kMostFaults) {
+    faults_.push_back(std::move(fault));
+    return;
+  }
+  if (faults_.size() == kMostFaults) {
+    faults_.push_back({Fault::Severity::kWarning, fault.file, "", 0, 0,
+                       "more faults than are listed",
+                       absl::StrFormat("at most %d", kMostFaults),
+                       "mend these first"});
+  }
+  // What is not listed keeps the file from being used all the same.
+  if (fault.severity == Fault::Severity::kError) {
+    faults_.back().severity = Fault::Severity::kError;
+  }
+}
+
 bool FaultList::HasErrors() const {
   return std::any_of(faults_.begin(), faults_.end(), [](const Fault& fault) {
     return fault.severity == Fault::Severity::kError;
@@ -69,6 +87,15 @@ absl::Status FaultList::ToStatus() const {
                             more);
   }
   return absl::DataLossError(text);
+}
+
+std::string_view Shortened(std::string_view text) {
+  constexpr size_t kMostBytes = 500;
+  if (text.size() <= kMostBytes) return text;
+  // Bytes 0x80 to 0xBF go on with a character of UTF-8.
+  size_t end = kMostBytes;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
 }
 
 std::string NearestName(std::string_view name,

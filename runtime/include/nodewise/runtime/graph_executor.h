@@ -107,7 +107,8 @@ class GraphExecutor {
   // Sets every parameter that the graph has; nothing if one does not fit.
   absl::StatusOr<LoadedParams> LoadParams(const Params& params);
   // Uses the memory of another executor's inputs of these names, which stays
-  // alive. Names that one of them lacks are passed over.
+  // alive. Names that one of them lacks are passed over; kFailedPrecondition if
+  // the other's was never set.
   absl::Status ShareParams(GraphExecutor& other,
                            absl::Span<const std::string> names);
 

@@ -16,4 +16,8 @@ const char* LastErrorMessage();
 // without a word gets a status that says so.
 absl::Status TakeLastError();
 
+// Forgets an error that nobody took, before a call whose failure must not be
+// given that reason. The message stays for the host.
+void DropLastError();
+
 }  // namespace nodewise

@@ -47,7 +47,7 @@ class Module : public Object {
 // Loads a TVM library: `path` ends in .so (.dll, .dylib and .dso too), or
 // `format` says "so". Nothing of it runs but its constructors. The result is
 // the root of the library's import tree. Loading one file again while it is in
-// use gives the same module, since the process holds one copy of its code.
+// use gives other modules over the same code, since the process holds one copy.
 //
 // Fails with kNotFound (no such file), kInvalidArgument (not a shared library,
 // another machine's), kDataLoss (damaged), kUnimplemented (a module kind we do

@@ -26,7 +26,7 @@ struct TensorRecord {
 };
 
 // The least a record takes: a scalar of one byte.
-inline constexpr uint64_t kLeastRecordBytes = 37;
+inline constexpr uint64_t kLeastRecordBytes = 41;
 
 absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader);
 

@@ -31,7 +31,12 @@ struct Fault {
 // What a check collects: all faults in one pass, in the order of the file.
 class FaultList {
  public:
-  void Add(Fault fault) { faults_.push_back(std::move(fault)); }
+  // Nobody reads more, and a file may be made to have one for each byte.
+  static constexpr size_t kMostFaults = 10000;
+
+  // When the list is full, a last fault says that more were found; it is an
+  // error if one of those is.
+  void Add(Fault fault);
 
   const std::vector<Fault>& faults() const { return faults_; }
   std::vector<Fault>& faults() { return faults_; }
@@ -43,6 +48,10 @@ class FaultList {
  private:
   std::vector<Fault> faults_;
 };
+
+// What messages show of a text that comes from a file, which may be megabytes
+// long and be named by many faults: all of it, or how it begins.
+std::string_view Shortened(std::string_view text);
 
 // The candidate that is nearest to `name` in spelling, or "" if none is near
 // enough to be what was meant.

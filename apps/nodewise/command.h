@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "apps/nodewise/json_output.h"
+#include "apps/nodewise/option_list.h"
+#include "nodewise/support/fault.h"
+
+namespace nodewise {
+
+// What came of a command, in all the forms in which it may be shown.
+struct Outcome {
+  // The numbers are the exit statuses.
+  enum class Status {
+    kOk = 0,       // Fine, or a match.
+    kDiffers = 1,  // A mismatch, or faults in what was judged.
+    kError = 2,    // Could not judge.
+  };
+
+  Status status = Status::kOk;
+  std::string text;  // For people, on stdout.
+  JsonWriter json;   // What the document holds behind its envelope.
+  // With kError they go to stderr; otherwise `text` has said them.
+  std::vector<Fault> errors;
+  std::vector<std::string> notes;  // Worth knowing, but wrong is nothing.
+};
+
+// A verb of `nodewise`: says what options it takes, gets them filled in, and
+// runs once.
+class Command {
+ public:
+  virtual ~Command() = default;
+
+  virtual void AddOptions(OptionList* options) = 0;
+  // A status that is not OK is an outcome with that one error and no text.
+  virtual absl::StatusOr<Outcome> Run() = 0;
+};
+
+// A row of the table of commands.
+struct CommandRow {
+  const char* name;
+  const char* summary;   // One line, for the list of commands.
+  const char* examples;  // Lines of a shell, and what is to be known beside.
+  std::unique_ptr<Command> (*make)();
+};
+
+// All commands, in the order in which help lists them.
+absl::Span<const CommandRow> Commands();
+
+// The rows, each beside its command.
+extern const CommandRow kRunCommand;
+extern const CommandRow kInspectCommand;
+extern const CommandRow kVerifyCommand;
+
+}  // namespace nodewise

@@ -1,0 +1,17 @@
+#include <array>
+
+#include "apps/nodewise/command.h"
+
+namespace nodewise {
+
+absl::Span<const CommandRow> Commands() {
+  // Not at namespace scope: the rows of other files might be made later.
+  static const std::array rows = {
+      kRunCommand,
+      kVerifyCommand,
+      kInspectCommand,
+  };
+  return rows;
+}
+
+}  // namespace nodewise

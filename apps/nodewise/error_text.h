@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "nodewise/support/fault.h"
+
+namespace nodewise {
+
+// Takes a message that reads `where: found, expected expected (hint)` apart.
+// Where one part cannot be told from the next they stay together; nothing gets
+// lost. REQUIRES: the status is not OK.
+Fault FaultOf(const absl::Status& status);
+
+// The fault as a line of text.
+std::string LineOf(const Fault& fault);
+
+// The text with control characters as \xNN, since names in a file may hold
+// what a terminal obeys.
+std::string Printable(std::string_view text);
+
+// "69,356 bytes", "1 node".
+std::string CountOf(uint64_t count, std::string_view noun);
+
+}  // namespace nodewise

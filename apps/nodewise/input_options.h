@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "apps/nodewise/option_list.h"
+#include "nodewise/runtime/graph_executor.h"
+#include "nodewise/support/fault.h"
+
+namespace nodewise {
+
+// Where a run's inputs come from.
+struct InputOptions {
+  std::vector<std::string> inputs;  // NAME=FILE
+  std::string inputs_file;
+  std::optional<uint64_t> seed;
+};
+
+void AddInputOptions(OptionList* options, InputOptions* inputs);
+
+// An input that was set, and from what: "x.npy", or "random, seed 7".
+struct InputSource {
+  size_t input = 0;
+  std::string from;
+};
+
+// Sets the inputs, and draws those that are not given if there is a seed: each
+// from a stream of its name, so that giving one leaves the others as they were.
+// Returns what was set, in the order of the graph; every fault goes into
+// `faults`: unknown and doubled names, types that do not fit, inputs that were
+// not given.
+std::vector<InputSource> SetInputs(const InputOptions& options,
+                                   GraphExecutor* executor, FaultList* faults);
+
+}  // namespace nodewise

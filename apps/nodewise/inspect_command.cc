@@ -1,0 +1,179 @@
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/inspect.h"
+#include "apps/nodewise/text_table.h"
+#include "nodewise/runtime/artefact.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Kind { kGraph, kLibrary, kNpy, kNpz, kParams };
+
+bool BeginsWith(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+std::string FirstBytes(absl::Span<const uint8_t> bytes) {
+  if (bytes.empty()) return "is empty";
+  std::string text = "begins with the bytes";
+  for (const uint8_t byte : bytes.subspan(0, 4)) {
+    text += absl::StrFormat(" %02x", byte);
+  }
+  return text;
+}
+
+// The content decides, since a file may have been renamed. One that is damaged
+// at its front is taken for what it is called, so that its reader says what is
+// wrong with it.
+absl::StatusOr<Kind> KindOf(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  const std::string_view text = file.text();
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{') {
+    return Kind::kGraph;
+  }
+  if (BeginsWith(text,
+                 "\x7f"
+                 "ELF")) {
+    return Kind::kLibrary;
+  }
+  if (BeginsWith(text, "\x93NUMPY")) return Kind::kNpy;
+  if (BeginsWith(text, "PK\x03\x04") || BeginsWith(text, "PK\x05\x06")) {
+    return Kind::kNpz;
+  }
+  if (LooksLikeParams(file.bytes())) return Kind::kParams;
+  const std::string extension = fs::path(path).extension();
+  if (extension == ".json") return Kind::kGraph;
+  if (extension == ".so") return Kind::kLibrary;
+  if (extension == ".npy") return Kind::kNpy;
+  if (extension == ".npz") return Kind::kNpz;
+  if (extension == ".params") return Kind::kParams;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: %s, expected a graph JSON, a shared library, or a .params, .npy or "
+      ".npz file",
+      path, FirstBytes(file.bytes())));
+}
+
+absl::Status Inspect(const std::string& path, const ParamNames& params,
+                     Inspection* inspection) {
+  NODEWISE_ASSIGN_OR_RETURN(const Kind kind, KindOf(path));
+  switch (kind) {
+    case Kind::kGraph:
+      return InspectGraph(path, params, inspection);
+    case Kind::kLibrary:
+      return InspectLibrary(path, inspection);
+    case Kind::kNpy:
+      return InspectTensors(path, ".npy", inspection);
+    case Kind::kNpz:
+      return InspectTensors(path, ".npz", inspection);
+    case Kind::kParams:
+      return InspectTensors(path, ".params", inspection);
+  }
+  return absl::OkStatus();
+}
+
+// The names in a params file, or nothing if it cannot be read: inspecting it
+// will say why.
+ParamNames NamesIn(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  const auto params = OpenParams(path);
+  if (!params.ok()) return std::nullopt;
+  std::set<std::string> names;
+  for (const NamedTensor& entry : params->tensors) names.insert(entry.name);
+  return names;
+}
+
+class InspectFiles : public Command {
+ public:
+  void AddOptions(OptionList* options) override {
+    options->AddFlag("--all", "every line of lists that are cut otherwise",
+                     &all_);
+    options->AddPositional("FILE",
+                           "graph JSONs, compiled libraries, .params, .npy and "
+                           ".npz files, or folders with an artefact",
+                           &paths_);
+  }
+
+  absl::StatusOr<Outcome> Run() override {
+    Outcome outcome;
+    outcome.json.BeginArray("files");
+    for (const std::string& path : paths_) {
+      std::error_code error;
+      if (fs::is_directory(path, error)) {
+        AddFolder(path, &outcome);
+      } else {
+        AddFile(path, std::nullopt, &outcome);
+      }
+    }
+    outcome.json.EndArray();
+    if (!outcome.errors.empty()) outcome.status = Outcome::Status::kError;
+    return outcome;
+  }
+
+ private:
+  void AddFolder(const std::string& path, Outcome* outcome) const {
+    const auto files = FindArtefact(path);
+    if (!files.ok()) return AddError(files.status(), outcome);
+    const ParamNames params = NamesIn(files->params);
+    for (const std::string* file :
+         {&files->graph, &files->library, &files->params}) {
+      if (!file->empty()) AddFile(*file, params, outcome);
+    }
+  }
+
+  void AddFile(const std::string& path, const ParamNames& params,
+               Outcome* outcome) const {
+    Inspection inspection;
+    inspection.max_lines = all_ ? 0 : kShownLines;
+    const absl::Status status = Inspect(path, params, &inspection);
+    if (!status.ok()) AddError(status, outcome);
+    if (inspection.text.empty()) return;
+    if (!outcome->text.empty()) outcome->text += '\n';
+    outcome->text += inspection.text;
+    outcome->json.BeginObject();
+    outcome->json.Add("path", path);
+    outcome->json.Append(inspection.json);
+    outcome->json.EndObject();
+  }
+
+  static void AddError(const absl::Status& status, Outcome* outcome) {
+    outcome->errors.push_back(FaultOf(status));
+  }
+
+  std::vector<std::string> paths_;
+  bool all_ = false;
+};
+
+}  // namespace
+
+void AddLine(const std::string& title, const std::string& value,
+             Inspection* inspection) {
+  inspection->text += absl::StrFormat("  %-10s %s\n", title, value);
+}
+
+void AddList(const std::string& title, const std::vector<std::string>& lines,
+             Inspection* inspection) {
+  TextTable table;
+  for (const std::string& line : lines) table.AddRow({line});
+  AddLine(title, absl::StrFormat("%d", lines.size()), inspection);
+  inspection->text += table.ToString(4, inspection->max_lines);
+}
+
+const CommandRow kInspectCommand = {
+    "inspect", "shows what is in a file, running nothing of it",
+    "examples:\n"
+    "  nodewise inspect build/mlp\n"
+    "  nodewise inspect lib.so params.params --json\n"
+    "\nExit status: 0, or 2 if a file is damaged or of no known kind.\n",
+    [] { return std::unique_ptr<Command>(new InspectFiles); }};
+
+}  // namespace nodewise

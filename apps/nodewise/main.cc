@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/error_text.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// By Outcome::Status.
+constexpr const char* kStatusNames[] = {"ok", "differs", "error"};
+
+using Arguments = std::vector<std::string>;
+
+// Before any "--".
+bool Has(const Arguments& arguments, std::string_view option) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  return std::find(arguments.begin(), end, option) != end;
+}
+
+std::string MainHelp() {
+  std::string help =
+      "nodewise runs compiled neural networks and says what is wrong with "
+      "them.\n\nusage: nodewise VERB [options]\n\n";
+  for (const CommandRow& row : Commands()) {
+    help += absl::StrFormat("  %-10s%s\n", row.name, row.summary);
+  }
+  return help +
+         "  help      this text, or that of a verb: nodewise help VERB\n\n"
+         "  --version the version\n\n"
+         "Every verb takes --help and --json. Exit status: 0 fine, 1 something "
+         "differs or\nis faulty, 2 could not judge.\n";
+}
+
+// A verb's options and where they go.
+struct Invocation {
+  const CommandRow& row;
+  std::unique_ptr<Command> command = row.make();
+  OptionList options;
+  bool json = false;
+
+  explicit Invocation(const CommandRow& command_row) : row(command_row) {
+    command->AddOptions(&options);
+    options.AddFlag(
+        "--json", "one JSON document on stdout, and nothing else there", &json);
+  }
+};
+
+std::string HelpOf(const CommandRow& row) {
+  const Invocation invocation(row);
+  return absl::StrFormat("nodewise %s: %s\n\nusage: nodewise %s%s\n\n%s\n%s",
+                         row.name, row.summary, row.name,
+                         invocation.options.Usage(), invocation.options.Help(),
+                         row.examples);
+}
+
+const CommandRow* FindCommand(std::string_view name) {
+  for (const CommandRow& row : Commands()) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+// Bad use: the error and where to read up.
+Outcome BadUse(std::string_view where, const absl::Status& status,
+               const std::string& help) {
+  Fault fault = FaultOf(At(where, status));
+  fault.hint += fault.hint.empty() ? help : "; " + help;
+  Outcome outcome;
+  outcome.status = Outcome::Status::kError;
+  outcome.errors.push_back(std::move(fault));
+  return outcome;
+}
+
+Outcome UnknownCommand(const std::string& name) {
+  std::vector<std::string> names = {"help"};
+  std::string listed = "help";
+  for (const CommandRow& row : Commands()) {
+    names.push_back(row.name);
+    listed += absl::StrFormat(", %s", row.name);
+  }
+  return BadUse("verb " + name,
+                absl::InvalidArgumentError(
+                    absl::StrFormat("there is no such verb, expected one of "
+                                    "%s%s",
+                                    listed, DidYouMean(name, names))),
+                "nodewise help");
+}
+
+Outcome RunCommand(const CommandRow& row, const Arguments& arguments) {
+  Invocation invocation(row);
+  const absl::Status parsed = invocation.options.Parse(arguments);
+  if (!parsed.ok()) {
+    return BadUse(row.name, parsed,
+                  absl::StrFormat("nodewise %s --help", row.name));
+  }
+  absl::StatusOr<Outcome> outcome = invocation.command->Run();
+  if (outcome.ok()) return *std::move(outcome);
+  Outcome failed;
+  failed.status = Outcome::Status::kError;
+  failed.errors.push_back(FaultOf(outcome.status()));
+  return failed;
+}
+
+std::string DocumentOf(const Outcome& outcome, const std::string& verb) {
+  JsonWriter document;
+  document.Add("schema", "nodewise/1");
+  document.Add("verb", verb);
+  document.Add("status", kStatusNames[static_cast<int>(outcome.status)]);
+  document.AddFaults("errors", outcome.errors);
+  document.Add("notes", outcome.notes);
+  document.Append(outcome.json);
+  return document.Document();
+}
+
+// Returns false, having said so, if stdout does not take it.
+bool Print(const std::string& text) {
+  const bool printed =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+      std::fflush(stdout) == 0;
+  if (!printed) std::perror("nodewise: stdout");
+  return printed;
+}
+
+int Show(const Outcome& outcome, const std::string& verb, bool json) {
+  if (!Print(json ? DocumentOf(outcome, verb) : outcome.text)) return 2;
+  if (json) return static_cast<int>(outcome.status);
+  for (const std::string& note : outcome.notes) {
+    absl::FPrintF(stderr, "nodewise: note: %s\n", Printable(note));
+  }
+  if (outcome.status == Outcome::Status::kError) {
+    for (const Fault& fault : outcome.errors) {
+      absl::FPrintF(stderr, "nodewise: %s\n", LineOf(fault));
+    }
+  }
+  return static_cast<int>(outcome.status);
+}
+
+int Main(Arguments arguments) {
+  if (arguments.empty()) {
+    absl::FPrintF(stderr, "%s", MainHelp());
+    return 2;
+  }
+  const bool json = Has(arguments, "--json");
+  std::string verb = arguments[0];
+  arguments.erase(arguments.begin());
+  if (verb == "--version") {
+    return Print("nodewise " NODEWISE_VERSION "\n") ? 0 : 2;
+  }
+  bool wants_help = Has(arguments, "--help") || Has(arguments, "-h");
+  if (verb == "help" || verb == "--help" || verb == "-h") {
+    if (arguments.empty()) return Print(MainHelp()) ? 0 : 2;
+    verb = arguments[0];
+    wants_help = true;
+  }
+  const CommandRow* const row = FindCommand(verb);
+  if (row == nullptr) return Show(UnknownCommand(verb), verb, json);
+  if (wants_help) return Print(HelpOf(*row)) ? 0 : 2;
+  return Show(RunCommand(*row, arguments), verb, json);
+}
+
+}  // namespace
+}  // namespace nodewise
+
+int main(int argc, char** argv) {
+  return nodewise::Main({argv + std::min(argc, 1), argv + argc});
+}

@@ -1,0 +1,228 @@
+#include "apps/nodewise/option_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_format.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kHelpColumn = 24;
+constexpr size_t kLineWidth = 80;
+
+// `help` in lines that fit behind the column of names.
+std::string Wrapped(std::string_view help) {
+  std::string text;
+  size_t column = kHelpColumn;
+  while (!help.empty()) {
+    const size_t length = std::min(help.find(' '), help.size());
+    if (column > kHelpColumn && column + 1 + length >= kLineWidth) {
+      text += "\n" + std::string(kHelpColumn, ' ');
+      column = kHelpColumn;
+    }
+    if (column > kHelpColumn) {
+      text += ' ';
+      ++column;
+    }
+    text += help.substr(0, length);
+    column += length;
+    help.remove_prefix(std::min(length + 1, help.size()));
+  }
+  return text + "\n";
+}
+
+absl::Status BadNumber(const std::string& name, const std::string& found,
+                       const OptionList::Number& number) {
+  const std::string range =
+      number.most == UINT64_MAX
+          ? absl::StrFormat("a whole number from %d", number.least)
+          : absl::StrFormat("a whole number from %d to %d", number.least,
+                            number.most);
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s is \"%s\", expected %s", name, found, range));
+}
+
+absl::Status ReadNumber(const std::string& name, const std::string& text,
+                        const OptionList::Number& number) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < number.least ||
+      value > number.most) {
+    return BadNumber(name, text, number);
+  }
+  *number.value = value;
+  return absl::OkStatus();
+}
+
+// CLI11 speaks in exceptions; they end here.
+absl::Status ParseWith(CLI::App* app,
+                       const std::vector<std::string>& arguments) {
+  try {
+    // It wants them in reverse.
+    app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ArgumentMismatch& error) {
+    // "--lib: 1 required TEXT missing", or an option that came twice.
+    const std::string name(error.what(), std::string(error.what()).find(':'));
+    const auto times = std::count(arguments.begin(), arguments.end(), name);
+    return absl::InvalidArgumentError(
+        times > 1 ? absl::StrFormat("%s is given %d times, expected once", name,
+                                    times)
+                  : absl::StrFormat("%s has no value", name));
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string OptionList::Row::Left() const {
+  return placeholder.empty() ? name : name + " " + placeholder;
+}
+
+void OptionList::AddPositional(std::string name, std::string help,
+                               std::string* value) {
+  rows_.push_back({std::move(name), "", std::move(help), value});
+}
+
+void OptionList::AddPositional(std::string name, std::string help,
+                               std::vector<std::string>* value) {
+  rows_.push_back({std::move(name), "", std::move(help), value});
+}
+
+void OptionList::AddFlag(std::string name, std::string help, bool* value) {
+  rows_.push_back({std::move(name), "", std::move(help), value});
+}
+
+void OptionList::AddText(std::string name, std::string placeholder,
+                         std::string help, std::string* value) {
+  rows_.push_back(
+      {std::move(name), std::move(placeholder), std::move(help), value});
+}
+
+void OptionList::AddTexts(std::string name, std::string placeholder,
+                          std::string help, std::vector<std::string>* value) {
+  rows_.push_back(
+      {std::move(name), std::move(placeholder), std::move(help), value});
+}
+
+void OptionList::AddNumber(std::string name, std::string placeholder,
+                           std::string help, Number value) {
+  rows_.push_back(
+      {std::move(name), std::move(placeholder), std::move(help), value});
+}
+
+absl::Status OptionList::Parse(
+    const std::vector<std::string>& arguments) const {
+  CLI::App app;
+  app.set_help_flag();
+  // What is no option comes back as it is: CLI11 would report a misspelt
+  // option's value as a positional too many.
+  app.allow_extras();
+  std::vector<std::vector<std::string>> given(rows_.size());
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const Row& row = rows_[i];
+    if (row.is_positional()) continue;
+    if (const auto* flag = std::get_if<bool*>(&row.value)) {
+      app.add_flag(row.name, **flag);
+      continue;
+    }
+    CLI::Option* const option = app.add_option(row.name, given[i]);
+    if (row.takes_many()) {
+      option->allow_extra_args(false);  // One value each time.
+    } else {
+      option->expected(1);
+    }
+  }
+  NODEWISE_RETURN_IF_ERROR(ParseWith(&app, arguments));
+  NODEWISE_RETURN_IF_ERROR(SortRest(app.remaining(), &given));
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(Store(rows_[i], std::move(given[i])));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OptionList::Store(const Row& row, std::vector<std::string> texts) {
+  if (row.is_positional() && texts.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s is missing", row.name));
+  }
+  // An unset variable of a shell script must not pass for an option that was
+  // left out.
+  if (std::count(texts.begin(), texts.end(), "") > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s is empty, expected %s", row.name,
+                        row.placeholder.empty() ? row.name : row.placeholder));
+  }
+  if (texts.empty()) return absl::OkStatus();
+  if (const auto* number = std::get_if<Number>(&row.value)) {
+    return ReadNumber(row.name, texts[0], *number);
+  }
+  if (auto* const* text = std::get_if<std::string*>(&row.value)) {
+    **text = std::move(texts[0]);
+  } else if (auto* const* list =
+                 std::get_if<std::vector<std::string>*>(&row.value)) {
+    **list = std::move(texts);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OptionList::SortRest(
+    const std::vector<std::string>& rest,
+    std::vector<std::vector<std::string>>* given) const {
+  std::vector<std::string> names;
+  for (const Row& row : rows_) names.push_back(row.name);
+  const auto dashes = std::find(rest.begin(), rest.end(), "--");
+  for (auto it = rest.begin(); it != dashes; ++it) {
+    if (it->size() < 2 || (*it)[0] != '-') continue;
+    const std::string name = it->substr(0, it->find('='));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("unknown option %s%s", name, DidYouMean(name, names)));
+  }
+  size_t row = 0;
+  for (auto it = rest.begin(); it != rest.end(); ++it) {
+    if (it == dashes) continue;
+    while (row < rows_.size() &&
+           (!rows_[row].is_positional() ||
+            (!(*given)[row].empty() && !rows_[row].takes_many()))) {
+      ++row;
+    }
+    if (row == rows_.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s is one argument too many", *it));
+    }
+    (*given)[row].push_back(*it);
+  }
+  return absl::OkStatus();
+}
+
+std::string OptionList::Usage() const {
+  std::string usage;
+  for (const Row& row : rows_) {
+    if (!row.is_positional()) continue;
+    usage += " " + row.name + (row.takes_many() ? "..." : "");
+  }
+  return usage + " [options]";
+}
+
+std::string OptionList::Help() const {
+  std::string help;
+  for (const Row& row : rows_) {
+    std::string line = "  " + row.Left();
+    if (line.size() + 2 > kHelpColumn) {
+      line += "\n" + std::string(kHelpColumn, ' ');
+    } else {
+      line.append(kHelpColumn - line.size(), ' ');
+    }
+    help += line + Wrapped(row.help);
+  }
+  return help;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace nodewise {
+
+// What a command accepts on its command line, and the only place that knows
+// how command lines are read. The values must outlive the list.
+class OptionList {
+ public:
+  // Whole numbers from `least` to `most`.
+  struct Number {
+    std::optional<uint64_t>* value;
+    uint64_t least = 0;
+    uint64_t most = UINT64_MAX;
+  };
+
+  // Arguments without a name; they must be given. A vector takes one or more
+  // and must come last.
+  void AddPositional(std::string name, std::string help, std::string* value);
+  void AddPositional(std::string name, std::string help,
+                     std::vector<std::string>* value);
+  // `name` is "--lib"; `placeholder` says in help what its value is. An option
+  // with a vector may be given again.
+  void AddFlag(std::string name, std::string help, bool* value);
+  void AddText(std::string name, std::string placeholder, std::string help,
+               std::string* value);
+  void AddTexts(std::string name, std::string placeholder, std::string help,
+                std::vector<std::string>* value);
+  void AddNumber(std::string name, std::string placeholder, std::string help,
+                 Number value);
+
+  // Fills in the values. kInvalidArgument, with what was found and the nearest
+  // option, for anything that is not accepted.
+  absl::Status Parse(const std::vector<std::string>& arguments) const;
+
+  // " TARGET [options]", and the lines that describe each option.
+  std::string Usage() const;
+  std::string Help() const;
+
+ private:
+  struct Row {
+    std::string name;
+    std::string placeholder;  // Of an option with a value.
+    std::string help;
+    std::variant<bool*, std::string*, std::vector<std::string>*, Number> value;
+
+    bool is_positional() const { return name[0] != '-'; }
+    bool takes_many() const {
+      return std::holds_alternative<std::vector<std::string>*>(value);
+    }
+    std::string Left() const;  // "--lib FILE"
+  };
+
+  static absl::Status Store(const Row& row, std::vector<std::string> texts);
+  // Gives what is no option to the positionals.
+  absl::Status SortRest(const std::vector<std::string>& rest,
+                        std::vector<std::vector<std::string>>* given) const;
+
+  std::vector<Row> rows_;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,79 @@
+#include "apps/nodewise/target_options.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/device.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+absl::StatusOr<DLDevice> ParseDevice(const std::string& text) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  const auto type = ParseDeviceType(text.substr(0, colon));
+  if (!type.ok()) return At("--device", type.status());
+  DLDevice device{*type, 0};
+  if (colon < text.size()) {
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] =
+        std::from_chars(text.data() + colon + 1, end, device.device_id);
+    if (error != std::errc() || stop != end || device.device_id < 0) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--device: found \"%s\", expected NAME or NAME:ID, as in cpu:0",
+          text));
+    }
+  }
+  const auto found = FindDevice(device);
+  if (!found.ok()) return At("--device " + text, found.status());
+  return device;
+}
+
+}  // namespace
+
+void AddTargetOptions(OptionList* options, TargetOptions* target) {
+  options->AddPositional("TARGET",
+                         "an artefact folder, a factory library, or a graph "
+                         "JSON with --lib and --params",
+                         &target->target);
+  options->AddText("--lib", "FILE", "the compiled library to use",
+                   &target->library);
+  options->AddText("--params", "FILE", "the parameters to use",
+                   &target->params);
+}
+
+void AddDeviceOption(OptionList* options, TargetOptions* target) {
+  options->AddTexts("--device", "NAME[:ID]",
+                    "where to run: cpu (the default); may be given again for "
+                    "graphs on several devices",
+                    &target->devices);
+}
+
+absl::StatusOr<ArtefactFiles> FilesOf(const TargetOptions& target) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      ArtefactFiles files,
+      FindArtefact(target.target, target.library, target.params));
+  for (const std::string* file :
+       {&files.graph, &files.library, &files.params}) {
+    if (file->empty()) continue;
+    NODEWISE_RETURN_IF_ERROR(CheckReadable(*file));
+  }
+  return files;
+}
+
+absl::StatusOr<std::vector<DLDevice>> DevicesOf(const TargetOptions& target) {
+  std::vector<DLDevice> devices;
+  for (const std::string& text : target.devices) {
+    NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, ParseDevice(text));
+    devices.push_back(device);
+  }
+  if (std::none_of(devices.begin(), devices.end(),
+                   [](DLDevice device) { return device == kCpu; })) {
+    devices.push_back(kCpu);
+  }
+  return devices;
+}
+
+}  // namespace nodewise

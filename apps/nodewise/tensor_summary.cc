@@ -1,0 +1,185 @@
+#include "apps/nodewise/tensor_summary.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/dtype.h"
+#include "nodewise/runtime/half.h"
+
+namespace nodewise {
+namespace {
+
+// How each type is stored and what its numbers are calculated with.
+template <typename T>
+struct Plain {
+  using Stored = T;
+  static T Value(T stored) { return stored; }
+};
+struct Half {
+  using Stored = uint16_t;
+  static float Value(uint16_t stored) { return HalfToFloat(stored); }
+};
+struct Bfloat {
+  using Stored = uint16_t;
+  static float Value(uint16_t stored) { return BfloatToFloat(stored); }
+};
+struct Bool {
+  using Stored = uint8_t;
+  static bool Value(uint8_t stored) { return stored != 0; }
+};
+
+template <typename Value>
+std::string TextOf(Value value) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    return value ? "true" : "false";
+  } else {
+    // to_chars would keep the sign of a NaN.
+    if constexpr (std::is_floating_point_v<Value>) {
+      if (std::isnan(value)) return "nan";
+    }
+    char digits[64];
+    const auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
+    return std::string(digits, end);
+  }
+}
+
+template <typename Format>
+auto Load(const uint8_t* data, size_t index) {
+  typename Format::Stored stored;
+  std::memcpy(&stored, data + index * sizeof(stored), sizeof(stored));
+  return Format::Value(stored);
+}
+
+template <typename Format>
+void Scan(const uint8_t* data, size_t count, TensorSummary* summary) {
+  using Value = decltype(Load<Format>(data, 0));
+  bool any = false;
+  Value least{};
+  Value most{};
+  double sum = 0;
+  uint64_t num_finite = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Value value = Load<Format>(data, i);
+    if constexpr (std::is_floating_point_v<Value>) {
+      if (std::isnan(value)) {
+        ++summary->nans;
+        continue;
+      }
+    }
+    least = any ? std::min(least, value) : value;
+    most = any ? std::max(most, value) : value;
+    any = true;
+    if constexpr (std::is_floating_point_v<Value>) {
+      if (std::isinf(value)) {
+        ++summary->infinities;
+        continue;
+      }
+    }
+    ++num_finite;
+    sum += static_cast<double>(value);
+  }
+  if (any) summary->min = TextOf(least);
+  if (any) summary->max = TextOf(most);
+  summary->mean = num_finite == 0 ? std::numeric_limits<double>::quiet_NaN()
+                                  : sum / static_cast<double>(num_finite);
+}
+
+template <typename Format>
+void Summarise(const uint8_t* data, size_t count, size_t num_first,
+               TensorSummary* summary) {
+  summary->has_numbers = true;
+  Scan<Format>(data, count, summary);
+  for (size_t i = 0; i < std::min(count, num_first); ++i) {
+    summary->first.push_back(TextOf(Load<Format>(data, i)));
+  }
+}
+
+void SummariseRaw(const uint8_t* data, size_t count, size_t element_bytes,
+                  size_t num_first, TensorSummary* summary) {
+  for (size_t i = 0; i < std::min(count, num_first); ++i) {
+    std::string text = "0x";
+    // The highest byte first, as one writes numbers.
+    for (size_t b = element_bytes; b > 0; --b) {
+      text += absl::StrFormat("%02x", data[i * element_bytes + b - 1]);
+    }
+    summary->first.push_back(text);
+  }
+}
+
+using Summariser = void (*)(const uint8_t* data, size_t count, size_t num_first,
+                            TensorSummary* summary);
+
+struct FormatRow {
+  uint8_t code;
+  uint8_t bits;
+  Summariser summarise;
+};
+
+constexpr FormatRow kFormats[] = {
+    {kDLFloat, 16, &Summarise<Half>},
+    {kDLFloat, 32, &Summarise<Plain<float>>},
+    {kDLFloat, 64, &Summarise<Plain<double>>},
+    {kDLBfloat, 16, &Summarise<Bfloat>},
+    {kDLInt, 4, &Summarise<Plain<int8_t>>},
+    {kDLInt, 8, &Summarise<Plain<int8_t>>},
+    {kDLInt, 16, &Summarise<Plain<int16_t>>},
+    {kDLInt, 32, &Summarise<Plain<int32_t>>},
+    {kDLInt, 64, &Summarise<Plain<int64_t>>},
+    {kDLUInt, 1, &Summarise<Bool>},
+    {kDLUInt, 4, &Summarise<Plain<uint8_t>>},
+    {kDLUInt, 8, &Summarise<Plain<uint8_t>>},
+    {kDLUInt, 16, &Summarise<Plain<uint16_t>>},
+    {kDLUInt, 32, &Summarise<Plain<uint32_t>>},
+    {kDLUInt, 64, &Summarise<Plain<uint64_t>>},
+};
+
+}  // namespace
+
+TensorSummary SummariseTensor(const DLTensor& tensor, size_t num_first) {
+  TensorSummary summary;
+  const auto* const data = static_cast<const uint8_t*>(DataOf(tensor));
+  const auto elements =
+      static_cast<size_t>(NumElements(ShapeOf(tensor)).value_or(0));
+  // A lane of less than a byte does not stand alone: int4x8 is raw.
+  const bool is_packed = tensor.dtype.lanes > 1 && tensor.dtype.bits < 8;
+  for (const FormatRow& row : kFormats) {
+    if (row.code != tensor.dtype.code || row.bits != tensor.dtype.bits ||
+        is_packed) {
+      continue;
+    }
+    row.summarise(data, elements * tensor.dtype.lanes, num_first, &summary);
+    return summary;
+  }
+  SummariseRaw(data, elements, ElementBytes(tensor.dtype), num_first, &summary);
+  return summary;
+}
+
+void AddSummary(const TensorSummary& summary, JsonWriter* json) {
+  if (!summary.has_numbers) return;
+  json->AddScalar("min", summary.min);
+  json->AddScalar("max", summary.max);
+  json->Add("mean", summary.mean);
+  json->Add("nans", summary.nans);
+  json->Add("infinities", summary.infinities);
+}
+
+std::string ShortNumber(const std::string& text) {
+  if (text == "null") return "-";
+  if (text.find_first_of(".e") == std::string::npos) return text;
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool is_number = error == std::errc() && stop == end;
+  return is_number ? ShortNumber(value) : text;
+}
+
+std::string ShortNumber(double value) {
+  return std::isnan(value) ? "-" : absl::StrFormat("%.6g", value);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nodewise {
+
+// Lines of cells, padded so that columns line up.
+class TextTable {
+ public:
+  // The cells are made printable.
+  void AddRow(const std::vector<std::string>& cells);
+
+  // Every line indented by `indent` blanks; of more than `limit` lines the
+  // first ones and how many there are more. 0 means all.
+  std::string ToString(size_t indent, size_t limit) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// How many lines of a list are shown unless all are asked for.
+inline constexpr size_t kShownLines = 20;
+
+}  // namespace nodewise

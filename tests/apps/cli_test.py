@@ -1,0 +1,91 @@
+"""The command line itself: help, versions, and bad use."""
+
+import subprocess
+import unittest
+
+from support import NODEWISE, Scratch, document, nodewise
+
+
+class Help(unittest.TestCase):
+    def test_help_lists_every_verb(self):
+        result = nodewise("help")
+        self.assertEqual(result.code, 0)
+        for verb in ("run", "inspect", "verify"):
+            self.assertRegex(result.out, rf"(?m)^  {verb} ")
+
+    def test_every_verb_has_help_with_examples(self):
+        for verb in ("run", "inspect", "verify"):
+            with self.subTest(verb=verb):
+                result = nodewise(verb, "--help")
+                self.assertEqual(result.code, 0)
+                self.assertIn("--json", result.out)
+                self.assertIn(f"  nodewise {verb} ", result.out)
+                self.assertEqual(result.out, nodewise("help", verb).out)
+
+    def test_help_fits_80_columns(self):
+        for verb in ("run", "inspect", "verify"):
+            for line in nodewise(verb, "--help").out.splitlines():
+                self.assertLessEqual(len(line), 80, line)
+
+    def test_version_is_one_line(self):
+        self.assertRegex(nodewise("--version").out,
+                         r"\Anodewise \d+\.\d+\.\d+\n\Z")
+
+
+class BadUse(Scratch):
+    def test_bad_use_exits_with_2_and_names_what_is_wrong(self):
+        table = [
+            (["insepct", "x"], "did you mean inspect?"),
+            (["frobnicate"], "expected one of help, run"),
+            (["run"], "TARGET is missing"),
+            (["run", "a", "b"], "b is one argument too many"),
+            (["run", "a", "--threds", "3"], "did you mean --threads?"),
+            (["run", "a", "--threads", "0"], "from 1 to 1024"),
+            (["run", "a", "--threads", "x"], '"x", expected a whole number'),
+            (["run", "a", "--random-inputs", "-1"], "expected a whole number"),
+            (["run", "a", "--lib", "x", "--lib", "y"], "given 2 times"),
+            (["run", "a", "--lib", ""], "--lib is empty, expected FILE"),
+            (["verify", "a", "--all"], "unknown option --all"),
+            (["inspect"], "FILE is missing"),
+        ]
+        for arguments, message in table:
+            with self.subTest(arguments=arguments):
+                error = self.refused(*arguments)
+                self.assertIn(message, error)
+                self.assertRegex(error, r"nodewise (\w+ --help|help)\)\n")
+
+    def test_option_without_its_value_is_named(self):
+        self.assertIn("--lib has no value", nodewise("run", "a", "--lib").err)
+
+    def test_no_verb_shows_help_on_stderr(self):
+        result = nodewise()
+        self.assertEqual((result.code, result.out), (2, ""))
+        self.assertIn("usage: nodewise VERB", result.err)
+
+    def test_two_dashes_end_the_options(self):
+        self.assertIn("--x: no such file", self.refused_target("--", "--x"))
+
+    def refused_target(self, *arguments):
+        result = nodewise("verify", *arguments)
+        self.assertEqual(result.code, 2)
+        return result.err
+
+    def test_errors_in_json_are_taken_apart(self):
+        error = document(nodewise("run", "a", "--threds=3", "--json"))
+        self.assertEqual(list(error), ["schema", "verb", "status", "errors",
+                                       "notes"])
+        self.assertEqual(error["errors"], [{
+            "where": "run", "found": "unknown option --threds",
+            "expected": "",
+            "hint": "did you mean --threads?; nodewise run --help"}])
+
+    def test_output_that_cannot_be_written_is_no_success(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            child = subprocess.run([NODEWISE, "help"], stdout=full,
+                                   stderr=subprocess.PIPE, check=False)
+        self.assertEqual(child.returncode, 2)
+        self.assertIn(b"No space left", child.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,97 @@
+"""nodewise verify, on artefacts made here and spoilt."""
+
+import unittest
+
+import support
+from support import (BIAS, DATA, Scratch, Tensor, add_bias_graph, document,
+                     nodewise)
+
+LIBRARY = None
+
+
+def setUpModule():
+    global LIBRARY
+    LIBRARY = support.Library()
+
+
+def tearDownModule():
+    LIBRARY.close()
+
+
+class Verify(Scratch):
+    def verify(self, tree=None, params=None):
+        """The text and the document, which must agree."""
+        net = LIBRARY.artefact(self.folder / "net", tree or add_bias_graph(),
+                               {"bias": BIAS} if params is None else params)
+        shown = nodewise("verify", net)
+        asked = nodewise("verify", net, "--json")
+        found = document(asked)
+        self.assertEqual(shown.err + asked.err, "")
+        self.assertEqual(shown.code, asked.code)
+        errors, warnings = len(found["errors"]), len(found["warnings"])
+        self.assertEqual(shown.code, 1 if errors else 0, shown)
+        self.assertEqual(found["status"], "differs" if errors else "ok")
+        lines = shown.out.splitlines()
+        self.assertEqual(sum(x.startswith("error: ") for x in lines), errors)
+        self.assertEqual(sum(x.startswith("warning: ") for x in lines),
+                         warnings)
+        return shown.out, found
+
+    def test_sound_artefact_has_no_faults(self):
+        text, found = self.verify()
+        self.assertTrue(text.endswith(": 0 errors, 0 warnings\n"), text)
+        self.assertEqual((found["errors"], found["warnings"]), ([], []))
+        self.assertEqual(len(found["files"]), 3)
+
+    def test_fault_in_the_graph_is_located(self):
+        tree = add_bias_graph().tree()
+        tree["nodes"][2]["inputs"][1] = [7, 0, 0]
+        text, found = self.verify(tree)
+        self.assertRegex(text, r"error: .*graph\.json:\d+:\d+: "
+                               r"/nodes/2/inputs/1")
+        self.assertEqual(found["status"], "differs")
+
+    def test_all_faults_come_in_one_pass(self):
+        tree = add_bias_graph().tree()
+        tree["nodes"][2]["inputs"][1] = [7, 0, 0]
+        tree["heads"] = [[9, 0, 0]]
+        self.assertGreaterEqual(len(self.verify(tree)[1]["errors"]), 2)
+
+    def test_storage_that_is_shared_while_needed_is_a_fault(self):
+        tree = add_bias_graph().tree()
+        tree["attrs"]["storage_id"][1] = [0, 1, 1]
+        text, found = self.verify(tree)
+        self.assertTrue(found["errors"] or found["warnings"], text)
+
+    def test_function_that_the_library_lacks_is_a_fault(self):
+        tree = add_bias_graph().tree()
+        tree["nodes"][2]["attrs"]["func_name"] = "add_bas"
+        text, found = self.verify(tree)
+        self.assertEqual(len(found["errors"]), 1, text)
+        self.assertIn("add_bas", text)
+        self.assertIn("did you mean add_bias?", text)
+
+    def test_parameter_of_the_wrong_type_is_a_fault(self):
+        for wrong in (DATA, Tensor("float64", (3,), (0, 0, 0))):
+            with self.subTest(wrong=wrong):
+                text, found = self.verify(params={"bias": wrong})
+                self.assertEqual(len(found["errors"]), 1, text)
+                self.assertIn("bias", text)
+
+    def test_unknown_parameter_is_said(self):
+        text, _ = self.verify(params={"bias": BIAS, "extra": BIAS})
+        self.assertIn("extra", text)
+
+    def test_files_that_cannot_be_read_are_no_verdict(self):
+        net = LIBRARY.artefact(self.folder / "net", add_bias_graph())
+        empty = self.folder / "empty"
+        empty.mkdir()
+        for arguments in ([self.folder / "no"], [empty],
+                          [net, "--params", self.folder / "no.params"],
+                          [net, "--lib", self.folder]):
+            with self.subTest(arguments=arguments):
+                self.refused("verify", *arguments)
+
+
+if __name__ == "__main__":
+    unittest.main()

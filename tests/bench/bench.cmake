@@ -1,0 +1,25 @@
+# nodewise_bench prints ratios of two things timed side by side; see ratio.h.
+find_package(benchmark REQUIRED)
+
+# Kernels as TVM compiles them. Without folding, equal ones stay distinct.
+add_library(bench_kernels MODULE bench/dispatch_kernels.c)
+target_include_directories(bench_kernels PRIVATE
+  $<TARGET_PROPERTY:nodewise_runtime,INTERFACE_INCLUDE_DIRECTORIES>)
+target_compile_options(bench_kernels PRIVATE -O2 -fno-ipa-icf)
+set_target_properties(bench_kernels PROPERTIES PREFIX "")
+
+add_executable(nodewise_bench
+  bench/bench_main.cc
+  bench/ratio.cc
+  bench/dispatch_bench.cc
+  bench/load_bench.cc
+  bench/parallel_bench.cc
+  bench/parse_bench.cc
+)
+add_dependencies(nodewise_bench bench_kernels)
+target_include_directories(nodewise_bench PRIVATE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(nodewise_bench PRIVATE
+  NODEWISE_BENCH_KERNELS="$<TARGET_FILE:bench_kernels>")
+target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
+  absl::strings absl::str_format benchmark::benchmark
+  nlohmann_json::nlohmann_json Threads::Threads)

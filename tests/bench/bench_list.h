@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+namespace nodewise {
+
+// Each measures, prints lines that begin with `name`, and returns whether all
+// that it found is within its limits.
+
+// A run of 1,000 small nodes against a loop of calls.
+bool BenchDispatchOne(const std::string& name);
+bool BenchDispatchTwo(const std::string& name);
+bool BenchDispatchThousand(const std::string& name);
+
+// Parameters from a file into an executor against one memcpy into fresh memory,
+// also of huge pages.
+bool BenchLoad40(const std::string& name);
+bool BenchLoad160(const std::string& name);
+bool BenchLoadHugePages(const std::string& name);
+// What that takes of anonymous memory beyond the tensors.
+bool BenchLoadMemory(const std::string& name);
+
+// 100,000 nodes parsed, checked and planned against a JSON document alone.
+bool BenchParse(const std::string& name);
+
+// An empty launch of two tasks against a round trip between two threads.
+bool BenchParallelRun(const std::string& name);
+bool BenchParallelLaunch(const std::string& name);
+
+}  // namespace nodewise

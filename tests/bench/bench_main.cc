@@ -1,0 +1,67 @@
+// Google Benchmark chooses what is run; what is printed are ratios, see
+// ratio.h. With --check the exit status is 1 if one is above its limit.
+
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+
+#include "tests/bench/bench_list.h"
+
+namespace nodewise {
+namespace {
+
+struct BenchRow {
+  const char* name;
+  bool (*run)(const std::string& name);
+};
+
+constexpr BenchRow kBenches[] = {
+    {"runtime/dispatch_1_function", &BenchDispatchOne},
+    {"runtime/dispatch_2_functions", &BenchDispatchTwo},
+    {"runtime/dispatch_1000_functions", &BenchDispatchThousand},
+    {"runtime/load_40_mib", &BenchLoad40},
+    {"runtime/load_160_mib", &BenchLoad160},
+    {"runtime/load_160_mib_huge_pages", &BenchLoadHugePages},
+    {"runtime/load_memory", &BenchLoadMemory},
+    {"runtime/parse_100000_nodes", &BenchParse},
+    {"runtime/parallel_run", &BenchParallelRun},
+    {"runtime/parallel_launch", &BenchParallelLaunch},
+};
+
+// The lines are printed as they are found.
+class SilentReporter : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>&) override {}
+};
+
+// Takes --check out of the arguments; Google Benchmark reads the others.
+bool TakeCheck(int* argc, char** argv) {
+  int kept = 0;
+  for (int i = 0; i < *argc; ++i) {
+    if (std::strcmp(argv[i], "--check") != 0) argv[kept++] = argv[i];
+  }
+  const bool found = kept < *argc;
+  *argc = kept;
+  return found;
+}
+
+int Main(int argc, char** argv) {
+  const bool check = TakeCheck(&argc, argv);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  bool within_limits = true;
+  for (const BenchRow& row : kBenches) {
+    benchmark::RegisterBenchmark(row.name, [&](benchmark::State& state) {
+      for (auto _ : state) within_limits &= row.run(row.name);
+    })->Iterations(1);
+  }
+  SilentReporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  return check && !within_limits ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace nodewise
+
+int main(int argc, char** argv) { return nodewise::Main(argc, argv); }

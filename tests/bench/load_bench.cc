@@ -1,0 +1,216 @@
+#include <benchmark/benchmark.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/cpu.h"
+#include "nodewise/runtime/graph_executor.h"
+#include "nodewise/runtime/module.h"
+#include "nodewise/runtime/params.h"
+#include "nodewise/support/check.h"
+#include "tests/bench/bench_list.h"
+#include "tests/bench/ratio.h"
+
+namespace nodewise {
+namespace {
+
+constexpr double kLimit = 1.25;
+// Tensors below 2 MiB get no huge pages, however the baseline has them.
+constexpr double kHugePagesLimit = 1.5;
+constexpr double kMemoryLimitMib = 16;
+constexpr int kRounds = 15;
+constexpr size_t kMib = size_t{1} << 20;
+
+// Sizes in the proportions of a convolutional network: most of the bytes are in
+// few tensors, most of the tensors are small.
+std::vector<size_t> TensorSizes(size_t bytes) {
+  constexpr size_t kCycle[] = {8 * kMib, 4 * kMib, 2 * kMib, kMib, kMib / 2,
+                               kMib / 4, 8192,     8192,     1024, 1024};
+  std::vector<size_t> sizes;
+  for (size_t i = 0; bytes > 0; ++i) {
+    sizes.push_back(std::min(kCycle[i % std::size(kCycle)], bytes));
+    bytes -= sizes.back();
+  }
+  return sizes;
+}
+
+// A graph that has nothing but parameters, and the file with them.
+class ParamsOnDisk {
+ public:
+  explicit ParamsOnDisk(size_t bytes)
+      : path_(std::filesystem::temp_directory_path() /
+              absl::StrFormat("nodewise_bench_%d.params", getpid())) {
+    std::vector<NamedTensor> tensors;
+    for (const size_t size : TensorSizes(bytes)) {
+      const auto floats = static_cast<int64_t>(size / sizeof(float));
+      tensors.push_back({absl::StrFormat("p%d", tensors.size()),
+                         NDArray::Empty({floats}, kFloat32, kCpu).value()});
+      std::fill_n(tensors.back().tensor.As<float>(), floats, 0.5F);
+      AddInput(tensors.back().name, floats);
+    }
+    graph_.node_row_ptr.push_back(static_cast<uint32_t>(graph_.nodes.size()));
+    NODEWISE_CHECK(WriteParams(path_, tensors).ok());
+  }
+  ParamsOnDisk(const ParamsOnDisk&) = delete;
+  ParamsOnDisk& operator=(const ParamsOnDisk&) = delete;
+  ~ParamsOnDisk() { std::filesystem::remove(path_); }
+
+  const Graph& graph() const { return graph_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  void AddInput(const std::string& name, int64_t floats) {
+    const auto node = static_cast<uint32_t>(graph_.nodes.size());
+    graph_.nodes.emplace_back().name = name;
+    graph_.arg_nodes.push_back(node);
+    graph_.node_row_ptr.push_back(node);
+    graph_.heads.push_back({node, 0, 0});
+    graph_.entries.push_back(
+        {{floats}, kFloat32, static_cast<int32_t>(node), 0});
+  }
+
+  Graph graph_;
+  std::string path_;
+};
+
+// An executor for `graph` with the file's parameters: what is measured.
+std::unique_ptr<GraphExecutor> Load(Graph graph, const std::string& path) {
+  const auto params = OpenParams(path);
+  NODEWISE_CHECK(params.ok());
+  auto executor = GraphExecutor::Create(std::move(graph), BuiltInLibrary({}));
+  NODEWISE_CHECK(executor.ok());
+  const auto loaded = (*executor)->LoadParams(*params);
+  NODEWISE_CHECK(loaded.ok() && loaded->set == params->tensors.size());
+  return *std::move(executor);
+}
+
+// A program loads parameters once, into pages that it has never touched. Left
+// alone, malloc learns from the first round to keep large blocks for the next.
+void AlwaysFreshPages() {
+  constexpr int kDefault = 128 * 1024;
+  mallopt(M_MMAP_THRESHOLD, kDefault);
+  mallopt(M_TRIM_THRESHOLD, kDefault);
+  malloc_trim(0);
+}
+
+void* FromMalloc(size_t bytes) { return std::malloc(bytes); }
+
+// Where madvise gives huge pages, touching fresh memory costs much less, and
+// the executor's has them: this is the stricter baseline.
+void* FromDevice(size_t bytes) {
+  return OpenCpuDevice()->Allocate(0, bytes, kTensorAlignment).value();
+}
+
+bool BenchLoad(const std::string& name, size_t bytes, void* (*allocate)(size_t),
+               double limit = kLimit) {
+  AlwaysFreshPages();
+  const ParamsOnDisk file(bytes);
+  const std::string source(bytes, 'x');
+  // What was allocated is freed outside of the times.
+  const auto ours = [&] {
+    Graph graph = file.graph();
+    std::unique_ptr<GraphExecutor> executor;
+    return NanosecondsOf(
+        [&] { executor = Load(std::move(graph), file.path()); });
+  };
+  const auto baseline = [&] {
+    std::unique_ptr<void, decltype(&std::free)> copy(nullptr, &std::free);
+    return NanosecondsOf([&] {
+      copy.reset(allocate(bytes));
+      NODEWISE_CHECK(copy != nullptr);
+      std::memcpy(copy.get(), source.data(), bytes);
+      benchmark::DoNotOptimize(copy.get());
+      benchmark::ClobberMemory();
+    });
+  };
+  return RunContest({name, limit, kRounds, ours, baseline});
+}
+
+size_t AnonymousBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    size_t kib = 0;
+    if (word == "RssAnon:" && status >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+// How far this process's anonymous memory grows while `work` runs; what it
+// returns is kept to the end. Something that is freed at once may be missed.
+template <typename Work>
+size_t AnonymousGrowth(Work work) {
+  std::atomic<bool> done = false;
+  std::atomic<size_t> most = 0;
+  std::thread sampler([&] {
+    while (!done) most = std::max<size_t>(most, AnonymousBytes());
+  });
+  while (most == 0) std::this_thread::yield();
+  const size_t before = AnonymousBytes();
+  const auto result = work();
+  most = std::max<size_t>(most, AnonymousBytes());
+  done = true;
+  sampler.join();
+  return most - before;
+}
+
+// The same in a child that holds nothing else.
+size_t GrowthInChild(const ParamsOnDisk& file) {
+  void* const shared = mmap(nullptr, sizeof(size_t), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  NODEWISE_CHECK(shared != MAP_FAILED);
+  auto* const growth = static_cast<size_t*>(shared);
+  const pid_t child = fork();
+  if (child == 0) {
+    AlwaysFreshPages();
+    *growth = AnonymousGrowth([&] { return Load(file.graph(), file.path()); });
+    _exit(0);
+  }
+  int status = 0;
+  NODEWISE_CHECK(child > 0 && waitpid(child, &status, 0) == child);
+  NODEWISE_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  const size_t result = *growth;
+  munmap(shared, sizeof(size_t));
+  return result;
+}
+
+}  // namespace
+
+bool BenchLoad40(const std::string& name) {
+  return BenchLoad(name, 40 * kMib, &FromMalloc);
+}
+
+bool BenchLoad160(const std::string& name) {
+  return BenchLoad(name, 160 * kMib, &FromMalloc);
+}
+
+bool BenchLoadHugePages(const std::string& name) {
+  return BenchLoad(name, 160 * kMib, &FromDevice, kHugePagesLimit);
+}
+
+bool BenchLoadMemory(const std::string& name) {
+  bool within_limit = true;
+  for (const size_t mib : {40, 160}) {
+    const size_t growth = GrowthInChild(ParamsOnDisk(mib * kMib));
+    const double beyond =
+        (static_cast<double>(growth) - static_cast<double>(mib * kMib)) / kMib;
+    within_limit &= ReportValue(absl::StrFormat("%s_%d", name, mib), beyond,
+                                kMemoryLimitMib, "MiB beyond the tensors");
+  }
+  return within_limit;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,87 @@
+# The libraries that tests/ loads, in ${CMAKE_CURRENT_BINARY_DIR}/libraries, and
+# the blobs inside them, in libraries/blobs. One line each below; README.md says
+# what each is for.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+set(NODEWISE_TEST_LIBRARY_SOURCES ${CMAKE_CURRENT_LIST_DIR})
+set(NODEWISE_TEST_LIBRARY_FOLDER ${CMAKE_CURRENT_BINARY_DIR}/libraries)
+file(MAKE_DIRECTORY ${NODEWISE_TEST_LIBRARY_FOLDER}/blobs)
+add_custom_target(nodewise_test_libraries)
+
+# nodewise_test_library(NAME SOURCE.c [BLOB case [SYMBOL name]] [DEFINES ...])
+function(nodewise_test_library name source)
+  cmake_parse_arguments(arg "" "BLOB;SYMBOL" "DEFINES" ${ARGN})
+  set(sources ${NODEWISE_TEST_LIBRARY_SOURCES}/${source})
+  if(arg_BLOB)
+    if(NOT arg_SYMBOL)
+      set(arg_SYMBOL __tvm_dev_mblob)
+    endif()
+    set(base ${NODEWISE_TEST_LIBRARY_FOLDER}/blobs/${name})
+    set(script ${NODEWISE_TEST_LIBRARY_SOURCES}/make_blob.py)
+    set(graph ${NODEWISE_TEST_LIBRARY_SOURCES}/add_graph.json)
+    add_custom_command(OUTPUT ${base}.c ${base}.bin
+      COMMAND Python3::Interpreter ${script} ${arg_BLOB} ${arg_SYMBOL} ${graph}
+              ${base}.c ${base}.bin
+      DEPENDS ${script} ${graph} VERBATIM)
+    list(APPEND sources ${base}.c)
+  endif()
+  set(target nodewise_test_library_${name})
+  # A module may leave symbols for the process to define, as models do.
+  add_library(${target} MODULE ${sources})
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
+    LIBRARY_OUTPUT_DIRECTORY ${NODEWISE_TEST_LIBRARY_FOLDER}
+    C_STANDARD 11 C_EXTENSIONS OFF)
+  target_include_directories(${target} PRIVATE
+    ${PROJECT_SOURCE_DIR}/runtime/include
+    $<TARGET_PROPERTY:dlpack::dlpack,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
+  target_compile_definitions(${target} PRIVATE ${arg_DEFINES})
+  target_link_libraries(${target} PRIVATE m)
+  add_dependencies(nodewise_test_libraries ${target})
+endfunction()
+
+nodewise_test_library(add_llvm add_llvm.c)
+nodewise_test_library(add_c add_c.c)
+nodewise_test_library(workspace_llvm workspace_llvm.c)
+nodewise_test_library(parallel_llvm parallel_llvm.c)
+nodewise_test_library(closure_llvm closure_llvm.c)
+nodewise_test_library(closure_c closure_c.c)
+nodewise_test_library(split split.c)
+nodewise_test_library(returns returns.c)
+nodewise_test_library(main_llvm main_llvm.c)
+nodewise_test_library(main_c main_c.c)
+nodewise_test_library(three_parameters three_parameters.c)
+nodewise_test_library(linked_params linked_params.c)
+nodewise_test_library(run_once run_once.c)
+nodewise_test_library(half half.c)
+nodewise_test_library(unknown_pointer unknown_pointer.c)
+nodewise_test_library(uses_libm uses_libm.c)
+nodewise_test_library(system_lib system_lib.c
+  BLOB factory SYMBOL __tvm_dev_mblob DEFINES PREFIX= ANSWER=1)
+nodewise_test_library(system_lib_prefixed system_lib.c
+  BLOB factory SYMBOL net___tvm_dev_mblob DEFINES PREFIX=net_ ANSWER=2)
+
+# With a blob.
+nodewise_test_library(factory add_llvm.c BLOB factory)
+nodewise_test_library(factory_c add_c.c BLOB factory)
+nodewise_test_library(factory_07 add_llvm.c BLOB factory_07)
+nodewise_test_library(factory_cuda add_llvm.c BLOB factory_cuda)
+nodewise_test_library(two_libs add_llvm.c BLOB two_libs)
+nodewise_test_library(imports_06 device_host.c BLOB imports_06)
+nodewise_test_library(opencl device_host.c BLOB opencl)
+nodewise_test_library(const_loader init_symbol.c BLOB const_loader)
+nodewise_test_library(metadata init_symbol.c BLOB metadata)
+nodewise_test_library(unknown_kind add_llvm.c BLOB unknown_kind)
+nodewise_test_library(child_out_of_range add_llvm.c BLOB child_out_of_range)
+nodewise_test_library(circle add_llvm.c BLOB circle)
+nodewise_test_library(truncated add_llvm.c BLOB truncated)
+nodewise_test_library(too_long add_llvm.c BLOB too_long)
+nodewise_test_library(no_modules add_llvm.c BLOB no_modules)
+
+# A host program in C, linked to nothing else of ours.
+add_executable(nodewise_c_host ${CMAKE_CURRENT_SOURCE_DIR}/c_host/host.c)
+target_link_libraries(nodewise_c_host PRIVATE nodewise_runtime)
+set_target_properties(nodewise_c_host PROPERTIES
+  C_STANDARD 99 C_EXTENSIONS OFF LINKER_LANGUAGE C)
+target_compile_options(nodewise_c_host PRIVATE -Wall -Wextra -Werror -pedantic)
+add_dependencies(nodewise_test_libraries nodewise_c_host)

@@ -1,0 +1,126 @@
+"""Writes the blob that TVM puts into a library as `__tvm_dev_mblob`.
+
+usage: make_blob.py CASE SYMBOL GRAPH OUTPUT.c OUTPUT.bin
+
+The bytes go into a C array named SYMBOL and, as they are, into OUTPUT.bin.
+docs/formats/module_blob.md says how a blob is built up.
+"""
+
+import pathlib
+import struct
+import sys
+
+TENSOR_MAGIC = 0xDD5E40F096B4A13F
+
+
+def u64(value):
+    return struct.pack("<Q", value)
+
+
+def text(value):
+    data = value if isinstance(value, bytes) else value.encode()
+    return u64(len(data)) + data
+
+
+def texts(values):
+    return u64(len(values)) + b"".join(text(value) for value in values)
+
+
+def numbers(values):
+    return u64(len(values)) + b"".join(u64(value) for value in values)
+
+
+def tensor(values):
+    """A one-dimensional float32 tensor on the CPU."""
+    data = struct.pack(f"<{len(values)}f", *values)
+    head = struct.pack("<QQiiiBBHq", TENSOR_MAGIC, 0, 1, 0, 1, 2, 32, 1,
+                       len(values))
+    return head + u64(len(data)) + data
+
+
+def own_code():
+    return text("_lib")
+
+
+def import_tree(row_ptr, children):
+    return text("_import_tree") + numbers(row_ptr) + numbers(children)
+
+
+def factory(graph, key="GraphExecutorFactory"):
+    """The artefact of GRAPH with the parameter p0 = 10, 20, 30, 40."""
+    return (text(key) + text(graph) + u64(1) + texts(["p0"]) +
+            tensor([10, 20, 30, 40]) + text("default"))
+
+
+def constants(key):
+    """One constant, 2.5, for `scale`; `starved` wants one that is missing."""
+    return (text(key) + texts(["const_0"]) + u64(1) + tensor([2.5]) +
+            texts(["scale", "blocked", "starved"]) + u64(3) +
+            texts(["const_0"]) + texts([]) + texts(["const_9"]))
+
+
+def device_code(key):
+    """One kernel that takes a handle and two launch sizes."""
+    handle = struct.pack("<BBH", 3, 64, 1)
+    function = (text("the_kernel") + text("the_kernel") + u64(1) + handle +
+                texts(["blockIdx.x", "threadIdx.x"]))
+    return text(key) + text("cl") + u64(1) + function + text("__kernel void k")
+
+
+def items(*parts):
+    """A whole blob; an import tree counts as an item."""
+    stream = u64(len(parts)) + b"".join(parts)
+    return u64(len(stream)) + stream
+
+
+def cut(blob, size):
+    """The blob with a true length in front, but its end missing."""
+    return u64(size) + blob[8:8 + size]
+
+
+def cases(graph):
+    one_child = import_tree([0, 1, 1], [1])
+    whole = items(factory(graph), own_code(), one_child)
+    return {
+        "factory": whole,
+        "factory_07": items(factory(graph, "GraphRuntimeFactory"), own_code(),
+                            one_child),
+        "imports_06": items(device_code("cuda")),
+        "const_loader": items(constants("const_loader"), own_code(),
+                              one_child),
+        "metadata": items(constants("metadata"), own_code(), one_child),
+        "opencl": items(own_code(), device_code("opencl"), one_child),
+        "factory_cuda": items(factory(graph), own_code(), device_code("cuda"),
+                              import_tree([0, 1, 2, 2], [1, 2])),
+        # Both mean the same code; TVM 0.7 wrote one for each module of it.
+        "two_libs": items(factory(graph), own_code(), own_code(),
+                          import_tree([0, 2, 2, 2], [1, 2])),
+        "unknown_kind": items(own_code(), text("dnnl_json") + text("{}"),
+                              one_child),
+        "child_out_of_range": items(factory(graph), own_code(),
+                                    import_tree([0, 1, 1], [7])),
+        "circle": items(factory(graph), own_code(),
+                        import_tree([0, 1, 2], [1, 0])),
+        "truncated": cut(whole, len(whole) // 2),
+        # Says that it goes on for 4 GiB.
+        "too_long": u64(1 << 32) + whole[8:],
+        "no_modules": items(),
+    }
+
+
+def c_source(symbol, blob):
+    lines = [", ".join(f"{byte:#04x}" for byte in blob[i:i + 12])
+             for i in range(0, len(blob), 12)]
+    body = ",\n    ".join(lines)
+    return f"const unsigned char {symbol}[] = {{\n    {body}}};\n"
+
+
+def main():
+    case, symbol, graph, c_path, bin_path = sys.argv[1:]
+    blob = cases(pathlib.Path(graph).read_text())[case]
+    pathlib.Path(c_path).write_text(c_source(symbol, blob))
+    pathlib.Path(bin_path).write_bytes(blob)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+# The libFuzzer targets, one executable NAME_fuzz for each NAME_fuzz.cc here.
+# Its seeds are in corpus/NAME, its dictionary, if any, is NAME.dict.
+if(NODEWISE_FUZZ)
+  # The fuzzer sees only code that is compiled for it.
+  foreach(library nodewise_runtime nodewise_contrib)
+    if(TARGET ${library})
+      target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
+    endif()
+  endforeach()
+
+  function(nodewise_add_fuzz_target name)
+    add_executable(${name}_fuzz fuzz/${name}_fuzz.cc fuzz/memory_limit.cc)
+    target_include_directories(${name}_fuzz PRIVATE ${PROJECT_SOURCE_DIR})
+    target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(${name}_fuzz PRIVATE nodewise_options ${ARGN}
+      nodewise_runtime absl::strings absl::str_format)
+  endfunction()
+
+  nodewise_add_fuzz_target(elf)
+  nodewise_add_fuzz_target(graph_json)
+  nodewise_add_fuzz_target(module_blob)
+  nodewise_add_fuzz_target(params)
+  if(TARGET nodewise_contrib)
+    find_package(ZLIB REQUIRED)
+    nodewise_add_fuzz_target(npy nodewise_contrib)
+    nodewise_add_fuzz_target(npz nodewise_contrib ZLIB::ZLIB)
+  endif()
+endif()

@@ -1,0 +1,49 @@
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "nodewise/runtime/graph_json.h"
+#include "nodewise/runtime/storage_plan.h"
+#include "nodewise/support/check.h"
+#include "tests/fuzz/memory_limit.h"
+
+namespace {
+
+using nodewise::FaultList;
+using nodewise::Graph;
+
+// Everything that is done to a graph before anything of it runs.
+bool ParseAndPlan(std::string_view text, Graph* graph) {
+  FaultList faults;
+  const bool sound = ParseGraph({"fuzz.json", text, nullptr}, graph, &faults);
+  NODEWISE_CHECK(sound == !faults.HasErrors());
+  if (sound) {
+    const auto plan = PlanStorage(*graph, kDLCPU);
+    if (plan.ok()) CheckPlan(*graph, *plan, &faults);
+  }
+  for (const nodewise::Fault& fault : faults.faults()) {
+    NODEWISE_CHECK(!fault.ToString().empty());
+  }
+  return sound;
+}
+
+}  // namespace
+
+// Whatever the text is: faults, or a graph that is written in the same way
+// again when it is read back. Only reading is held to the memory limit: what
+// is written may be much longer than a dense text.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Graph graph;
+  {
+    const nodewise::MemoryLimit limit(size);
+    if (!ParseAndPlan({reinterpret_cast<const char*>(data), size}, &graph)) {
+      return 0;
+    }
+  }
+  const std::string written = WriteGraph(graph);
+  const auto again = nodewise::ParseGraph({"again.json", written, nullptr});
+  NODEWISE_CHECK(again.ok());
+  NODEWISE_CHECK(WriteGraph(*again) == written);
+  return 0;
+}
