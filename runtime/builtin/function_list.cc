@@ -7,6 +7,7 @@ absl::Span<const absl::Span<const FunctionRow>> BuiltInFunctions() {
   static const absl::Span<const FunctionRow> tables[] = {
       ContainerFunctions(),
       RuntimeFunctions(),
+      SortFunctions(),
   };
   return tables;
 }

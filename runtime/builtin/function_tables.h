@@ -8,5 +8,6 @@ namespace nodewise {
 // The named functions of this build, a table a subject.
 absl::Span<const FunctionRow> ContainerFunctions();
 absl::Span<const FunctionRow> RuntimeFunctions();
+absl::Span<const FunctionRow> SortFunctions();
 
 }  // namespace nodewise

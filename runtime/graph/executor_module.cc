@@ -18,6 +18,14 @@ absl::StatusOr<Params> ParamsArgument(PackedArgs args, int index) {
       nullptr);
 }
 
+// The executor checks the range; it cannot see a sign.
+absl::StatusOr<size_t> CheckedIndex(const char* what, int64_t number,
+                                    size_t count) {
+  if (number >= 0) return static_cast<size_t>(number);
+  return absl::OutOfRangeError(absl::StrFormat("%s %d: the graph has %d %ss",
+                                               what, number, count, what));
+}
+
 Value InfoMap(size_t count, const std::function<TensorInfo(size_t)>& info_of) {
   auto shapes = MakeRef<MapObject>();
   auto dtypes = MakeRef<MapObject>();
@@ -79,7 +87,7 @@ absl::StatusOr<size_t> ExecutorModule::InputArgument(PackedArgs args,
     return executor_->InputIndex(name);
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
-  return static_cast<size_t>(number);  // The executor checks the range.
+  return CheckedIndex("input", number, executor_->NumInputs());
 }
 
 absl::StatusOr<size_t> ExecutorModule::OutputArgument(PackedArgs args,
@@ -90,7 +98,7 @@ absl::StatusOr<size_t> ExecutorModule::OutputArgument(PackedArgs args,
     return executor_->OutputIndex(name);
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
-  return static_cast<size_t>(number);
+  return CheckedIndex("output", number, executor_->NumOutputs());
 }
 
 absl::StatusOr<Value> ExecutorModule::SetInput(PackedArgs args) {

@@ -87,7 +87,12 @@ absl::Status GraphExecutor::SetInput(std::string_view name,
 }
 
 absl::Status GraphExecutor::CheckExternal(const Port& port,
-                                          const DLTensor& tensor) const {
+                                          const NDArray& array) const {
+  if (!array.defined()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tensor %s is null", port.name));
+  }
+  const DLTensor& tensor = *array;
   NODEWISE_RETURN_IF_ERROR(CheckType(port, tensor));
   const DLDevice wanted = tensors_[port.entry].device;
   if (tensor.device == wanted) return absl::OkStatus();
@@ -108,7 +113,7 @@ absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
         "input %d: the graph has %d inputs", input, inputs_.size()));
   }
   Port& port = inputs_[input];
-  NODEWISE_RETURN_IF_ERROR(At("input", CheckExternal(port, *tensor)));
+  NODEWISE_RETURN_IF_ERROR(At("input", CheckExternal(port, tensor)));
   Unbind(&port);
   port.external = tensor;
   port.is_copied = !UsableInPlace(port, *tensor);
@@ -128,7 +133,11 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
         "output %d: the graph has %d outputs", output, outputs_.size()));
   }
   Port& port = outputs_[output];
-  NODEWISE_RETURN_IF_ERROR(At("output", CheckExternal(port, *tensor)));
+  NODEWISE_RETURN_IF_ERROR(At("output", CheckExternal(port, tensor)));
+  // What the last run left is what the output shows until the next.
+  if (has_run_) {
+    NODEWISE_RETURN_IF_ERROR(CopyTensor(tensors_[port.entry], *tensor));
+  }
   Unbind(&port);
   // No node writes an input that is handed on, and a tensor can be in one place
   // only: where it cannot be moved to the caller's memory, it is copied there.

@@ -83,8 +83,8 @@ absl::Status FaultList::ToStatus() const {
   if (first == nullptr) return absl::OkStatus();
   std::string text = first->ToString();
   if (more > 0) {
-    text += absl::StrFormat("; and %d more faults (nodewise verify lists all)",
-                            more);
+    text += absl::StrFormat("; and %d more fault%s (nodewise verify lists all)",
+                            more, more == 1 ? "" : "s");
   }
   return absl::DataLossError(text);
 }

@@ -22,15 +22,13 @@
     return 0;                                                               \
   }
 
-#define TEN(n)                                                     \
-  KERNEL(n##0)                                                     \
-  KERNEL(n##1) KERNEL(n##2) KERNEL(n##3) KERNEL(n##4) KERNEL(n##5) \
-      KERNEL(n##6) KERNEL(n##7) KERNEL(n##8) KERNEL(n##9)
-#define HUNDRED(n)                                                      \
-  TEN(n##0)                                                             \
-  TEN(n##1) TEN(n##2) TEN(n##3) TEN(n##4) TEN(n##5) TEN(n##6) TEN(n##7) \
-      TEN(n##8) TEN(n##9)
+/* clang-format off */
+#define TEN(n)                                                       \
+  KERNEL(n##0) KERNEL(n##1) KERNEL(n##2) KERNEL(n##3) KERNEL(n##4)   \
+  KERNEL(n##5) KERNEL(n##6) KERNEL(n##7) KERNEL(n##8) KERNEL(n##9)
+#define HUNDRED(n)                                                   \
+  TEN(n##0) TEN(n##1) TEN(n##2) TEN(n##3) TEN(n##4)                  \
+  TEN(n##5) TEN(n##6) TEN(n##7) TEN(n##8) TEN(n##9)
 
-HUNDRED(0)
-HUNDRED(1) HUNDRED(2) HUNDRED(3) HUNDRED(4) HUNDRED(5) HUNDRED(6) HUNDRED(7)
-    HUNDRED(8) HUNDRED(9)
+HUNDRED(0) HUNDRED(1) HUNDRED(2) HUNDRED(3) HUNDRED(4)
+HUNDRED(5) HUNDRED(6) HUNDRED(7) HUNDRED(8) HUNDRED(9)

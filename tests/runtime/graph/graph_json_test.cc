@@ -399,7 +399,7 @@ TEST(GraphFaultTest, StatusCountsTheFaultsItDoesNotShow) {
   EXPECT_THAT(ParseGraph(GraphFile(text)),
               FailsWith(StatusCode::kDataLoss,
                         AllOf(StartsWith("graph.json:4:13: /nodes/0/op: 5"),
-                              HasSubstr("and 1 more faults"))));
+                              HasSubstr("and 1 more fault "))));
 }
 
 TEST(GraphFaultTest, ColumnsCountBytesAndLinesEndInNewlines) {

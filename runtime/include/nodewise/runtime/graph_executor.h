@@ -162,7 +162,7 @@ class GraphExecutor {
                                       size_t num_outputs);
   DLTensor* ArgumentOf(uint32_t entry, bool flatten);
   void Repoint(uint32_t base, void* data);
-  absl::Status CheckExternal(const Port& port, const DLTensor& tensor) const;
+  absl::Status CheckExternal(const Port& port, const NDArray& array) const;
   bool UsableInPlace(const Port& port, const DLTensor& tensor) const;
   void Unbind(Port* port);
   void MarkSet(Port* port);

@@ -40,9 +40,9 @@ struct LibrarySummary {
   std::string type;  // "shared library"
   std::string build_id;
   std::vector<std::string> needed;
-  std::vector<std::string> functions;     // Compiled functions.
-  std::vector<std::string> context;       // Pointers the runtime must fill in.
-  std::vector<std::string> runtime_calls; // TVM functions called directly.
+  std::vector<std::string> functions;      // Compiled functions.
+  std::vector<std::string> context;        // Pointers the runtime must fill in.
+  std::vector<std::string> runtime_calls;  // TVM functions called directly.
   std::string abi;     // "TVM packed C functions" or "TVM-FFI", or "none".
   std::string target;  // "llvm", "c", or "" if it cannot be told.
   std::string era;     // "0.8 to 0.10", or "" if it cannot be told.

@@ -20,10 +20,12 @@
   NODEWISE_ASSIGN_OR_RETURN_(NODEWISE_CONCAT_(nodewise_value_, __LINE__), \
                              target, expression)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): `target` may be a declaration.
 #define NODEWISE_ASSIGN_OR_RETURN_(value, target, expression) \
   auto value = (expression);                                  \
   if (!value.ok()) return std::move(value).status();          \
   target = *std::move(value)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define NODEWISE_CONCAT_(a, b) NODEWISE_CONCAT_INNER_(a, b)
 #define NODEWISE_CONCAT_INNER_(a, b) a##b

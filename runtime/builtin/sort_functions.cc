@@ -1,0 +1,276 @@
+// The sorting functions that compiled code of topk, argsort and sort calls by
+// name. Equal elements keep their order; NaN goes to the end.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/half.h"
+#include "nodewise/runtime/ndarray.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/builtin/function_tables.h"
+
+namespace nodewise {
+namespace {
+
+// One row along the sorted axis: where it begins and how far its elements are
+// apart, in elements.
+struct Rows {
+  int64_t outer = 1;
+  int64_t length = 1;
+  int64_t inner = 1;
+};
+
+absl::StatusOr<Rows> RowsAlong(const DLTensor& tensor, int64_t axis) {
+  if (axis < 0) axis += tensor.ndim;
+  if (axis < 0 || axis >= tensor.ndim || !IsCompact(tensor)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "sort: axis %d of a tensor with %d dimensions", axis, tensor.ndim));
+  }
+  Rows rows;
+  for (int d = 0; d < tensor.ndim; ++d) {
+    int64_t& part =
+        d < axis ? rows.outer : (d == axis ? rows.length : rows.inner);
+    part *= tensor.shape[d];
+  }
+  return rows;
+}
+
+template <typename T>
+T Load(const DLTensor& tensor, int64_t index) {
+  T value;
+  std::memcpy(&value,
+              static_cast<const char*>(DataOf(tensor)) +
+                  index * static_cast<int64_t>(sizeof(T)),
+              sizeof(T));
+  return value;
+}
+
+// An element to sort by. int64 does not fit a double, so both are kept.
+struct Key {
+  double number;
+  int64_t integer;
+};
+
+absl::StatusOr<Key> KeyAt(const DLTensor& tensor, int64_t i) {
+  const auto real = [](double value) { return Key{value, 0}; };
+  const auto whole = [](int64_t value) { return Key{0, value}; };
+  switch (tensor.dtype.code << 8 | tensor.dtype.bits) {
+    case kDLFloat << 8 | 16:
+      return real(HalfToFloat(Load<uint16_t>(tensor, i)));
+    case kDLFloat << 8 | 32:
+      return real(Load<float>(tensor, i));
+    case kDLFloat << 8 | 64:
+      return real(Load<double>(tensor, i));
+    case kDLBfloat << 8 | 16:
+      return real(BfloatToFloat(Load<uint16_t>(tensor, i)));
+    case kDLInt << 8 | 8:
+      return whole(Load<int8_t>(tensor, i));
+    case kDLInt << 8 | 16:
+      return whole(Load<int16_t>(tensor, i));
+    case kDLInt << 8 | 32:
+      return whole(Load<int32_t>(tensor, i));
+    case kDLInt << 8 | 64:
+      return whole(Load<int64_t>(tensor, i));
+    case kDLUInt << 8 | 1:
+    case kDLUInt << 8 | 8:
+      return whole(Load<uint8_t>(tensor, i));
+    case kDLUInt << 8 | 16:
+      return whole(Load<uint16_t>(tensor, i));
+    case kDLUInt << 8 | 32:
+      return whole(Load<uint32_t>(tensor, i));
+    default:
+      return absl::UnimplementedError(
+          absl::StrFormat("sort: cannot sort %s", ToString(tensor.dtype)));
+  }
+}
+
+bool Before(const Key& a, const Key& b, bool ascending) {
+  if (std::isnan(a.number) || std::isnan(b.number)) {
+    return !std::isnan(a.number) && std::isnan(b.number);
+  }
+  const Key& first = ascending ? a : b;
+  const Key& second = ascending ? b : a;
+  return first.number < second.number || first.integer < second.integer;
+}
+
+absl::Status StoreIndex(const DLTensor& tensor, int64_t at, int64_t index) {
+  const auto store = [&](auto value) {
+    std::memcpy(static_cast<char*>(DataOf(tensor)) +
+                    at * static_cast<int64_t>(sizeof(value)),
+                &value, sizeof(value));
+    return absl::OkStatus();
+  };
+  switch (tensor.dtype.code << 8 | tensor.dtype.bits) {
+    case kDLInt << 8 | 32:
+      return store(static_cast<int32_t>(index));
+    case kDLInt << 8 | 64:
+      return store(index);
+    case kDLFloat << 8 | 32:
+      return store(static_cast<float>(index));
+    case kDLFloat << 8 | 64:
+      return store(static_cast<double>(index));
+    default:
+      return absl::UnimplementedError(absl::StrFormat(
+          "sort: cannot give indices as %s", ToString(tensor.dtype)));
+  }
+}
+
+// What is sorted, and where the results go; null where one is not wanted.
+struct SortJob {
+  const DLTensor* input = nullptr;
+  const DLTensor* values = nullptr;
+  const DLTensor* indices = nullptr;
+  // By row, how many elements take part (argsort of a part), or null for all.
+  const DLTensor* counts = nullptr;
+  int64_t axis = -1;
+  int64_t keep = 0;  // Below 1: all.
+  bool ascending = true;
+};
+
+absl::StatusOr<std::vector<int64_t>> SortedRow(const SortJob& job,
+                                               const Rows& rows, int64_t start,
+                                               int64_t count) {
+  std::vector<Key> keys;
+  for (int64_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const Key key,
+                              KeyAt(*job.input, start + i * rows.inner));
+    keys.push_back(key);
+  }
+  std::vector<int64_t> order(static_cast<size_t>(rows.length));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.begin() + count,
+                   [&](int64_t a, int64_t b) {
+                     return Before(keys[static_cast<size_t>(a)],
+                                   keys[static_cast<size_t>(b)], job.ascending);
+                   });
+  return order;
+}
+
+absl::Status CheckRoom(const DLTensor* output, const Rows& rows, int64_t keep) {
+  if (output == nullptr) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t room, NumElements(ShapeOf(*output)));
+  if (room >= rows.outer * keep * rows.inner) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("sort: the output has %d elements, expected %d", room,
+                      rows.outer * keep * rows.inner));
+}
+
+absl::StatusOr<Value> Sort(const SortJob& job) {
+  NODEWISE_ASSIGN_OR_RETURN(const Rows rows, RowsAlong(*job.input, job.axis));
+  const int64_t keep =
+      job.keep < 1 ? rows.length : std::min(job.keep, rows.length);
+  NODEWISE_RETURN_IF_ERROR(CheckRoom(job.values, rows, keep));
+  NODEWISE_RETURN_IF_ERROR(CheckRoom(job.indices, rows, keep));
+  const size_t width = ElementBytes(job.input->dtype);
+  for (int64_t row = 0; row < rows.outer * rows.inner; ++row) {
+    const int64_t outer = row / rows.inner;
+    const int64_t inner = row % rows.inner;
+    const int64_t start = outer * rows.length * rows.inner + inner;
+    int64_t count = rows.length;
+    if (job.counts != nullptr) {
+      count = std::clamp<int64_t>(Load<int32_t>(*job.counts, row), 0, count);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> order,
+                              SortedRow(job, rows, start, count));
+    for (int64_t i = 0; i < keep; ++i) {
+      const int64_t from = order[static_cast<size_t>(i)];
+      const int64_t to = outer * keep * rows.inner + i * rows.inner + inner;
+      if (job.indices != nullptr) {
+        NODEWISE_RETURN_IF_ERROR(StoreIndex(*job.indices, to, from));
+      }
+      if (job.values == nullptr) continue;
+      std::memcpy(static_cast<char*>(DataOf(*job.values)) +
+                      static_cast<size_t>(to) * width,
+                  static_cast<char*>(DataOf(*job.input)) +
+                      static_cast<size_t>(start + from * rows.inner) * width,
+                  width);
+    }
+  }
+  return Value();
+}
+
+absl::StatusOr<const DLTensor*> TensorAt(PackedArgs args, int index) {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
+  return arg.AsTensor();
+}
+
+// The axis and the direction are the last two arguments of all but topk.
+absl::Status ReadAxis(PackedArgs args, int axis, int ascending, SortJob* job) {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView axis_arg, args.At(axis));
+  NODEWISE_ASSIGN_OR_RETURN(job->axis, axis_arg.AsInt());
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView order, args.At(ascending));
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t is_ascending, order.AsInt());
+  job->ascending = is_ascending != 0;
+  return absl::OkStatus();
+}
+
+// (input, output, axis, is_ascend)
+absl::StatusOr<Value> ArgSort(PackedArgs args) {
+  SortJob job;
+  NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(job.indices, TensorAt(args, 1));
+  NODEWISE_RETURN_IF_ERROR(ReadAxis(args, 2, 3, &job));
+  return Sort(job);
+}
+
+absl::StatusOr<Value> SortValues(PackedArgs args) {
+  SortJob job;
+  NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(job.values, TensorAt(args, 1));
+  NODEWISE_RETURN_IF_ERROR(ReadAxis(args, 2, 3, &job));
+  return Sort(job);
+}
+
+// (input, counts, output, axis, is_ascend): sorts the first elements of a row.
+absl::StatusOr<Value> ArgSortPart(PackedArgs args) {
+  SortJob job;
+  NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(job.counts, TensorAt(args, 1));
+  NODEWISE_ASSIGN_OR_RETURN(job.indices, TensorAt(args, 2));
+  NODEWISE_RETURN_IF_ERROR(ReadAxis(args, 3, 4, &job));
+  if (job.counts->dtype == DLDataType{kDLInt, 32, 1}) return Sort(job);
+  return absl::InvalidArgumentError(
+      absl::StrFormat("argsort_nms: counts are %s, expected int32",
+                      ToString(job.counts->dtype)));
+}
+
+// (input, outputs..., k, axis, "both" | "values" | "indices", is_ascend)
+absl::StatusOr<Value> TopK(PackedArgs args) {
+  const int last = args.size() - 1;
+  if (last < 5) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "topk: got %d arguments, expected at least 6", args.size()));
+  }
+  SortJob job;
+  NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView k, args.At(last - 3));
+  NODEWISE_ASSIGN_OR_RETURN(job.keep, k.AsInt());
+  NODEWISE_RETURN_IF_ERROR(ReadAxis(args, last - 2, last, &job));
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView kind, args.At(last - 1));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view wanted, kind.AsString());
+  if (wanted == "both" || wanted == "values") {
+    NODEWISE_ASSIGN_OR_RETURN(job.values, TensorAt(args, 1));
+  }
+  if (wanted == "both" || wanted == "indices") {
+    NODEWISE_ASSIGN_OR_RETURN(job.indices,
+                              TensorAt(args, wanted == "both" ? 2 : 1));
+  }
+  return Sort(job);
+}
+
+constexpr FunctionRow kRows[] = {
+    {"tvm.contrib.sort.argsort", &ArgSort},
+    {"tvm.contrib.sort.argsort_nms", &ArgSortPart},
+    {"tvm.contrib.sort.sort", &SortValues},
+    {"tvm.contrib.sort.topk", &TopK},
+};
+
+}  // namespace
+
+absl::Span<const FunctionRow> SortFunctions() { return kRows; }
+
+}  // namespace nodewise

@@ -1,0 +1,215 @@
+// What can be said to be wrong with an artefact without running its code.
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/artefact.h"
+#include "nodewise/runtime/library_summary.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+class ArtefactChecker {
+ public:
+  ArtefactChecker(const ArtefactFiles& files, FaultList* faults)
+      : files_(files), faults_(faults) {}
+
+  absl::Status Check() {
+    if (!files_.library.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(library_, SummariseLibrary(files_.library));
+      has_library_ = true;
+      AddStatus(files_.library, library_.blob_status);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(GraphText text, FindGraph());
+    NODEWISE_RETURN_IF_ERROR(ReadParams());
+    if (text.name.empty()) return absl::OkStatus();  // The blob is at fault.
+    Graph graph;
+    if (ParseGraph(std::move(text), &graph, faults_)) CheckSoundGraph(graph);
+    return absl::OkStatus();
+  }
+
+ private:
+  void Add(std::string file, std::string path, std::string found,
+           std::string expected, std::string hint = "",
+           Fault::Severity severity = Fault::Severity::kError) {
+    faults_->Add({severity, std::move(file), std::move(path), 0, 0,
+                  std::move(found), std::move(expected), std::move(hint)});
+  }
+  // A status whose message has its place in front already.
+  void AddStatus(const std::string& file, const absl::Status& status) {
+    if (status.ok()) return;
+    std::string_view message = MessageOf(status);
+    if (message.starts_with(file + ": "))
+      message.remove_prefix(file.size() + 2);
+    Add(file, "", std::string(message), "");
+  }
+
+  const ModuleSummary* Factory() const {
+    for (const ModuleSummary& module : library_.modules) {
+      if (!module.graph_json.empty()) return &module;
+    }
+    return nullptr;
+  }
+
+  absl::StatusOr<GraphText> FindGraph() {
+    if (!files_.graph.empty()) return GraphText::FromFile(files_.graph);
+    if (const ModuleSummary* factory = Factory()) {
+      return GraphText::FromString(files_.library + ": graph JSON",
+                                   factory->graph_json);
+    }
+    if (!library_.blob_status.ok()) return GraphText();
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: holds no graph (it is compiled code alone; name its graph JSON as "
+        "the target and this with --lib)",
+        files_.library));
+  }
+
+  // Params of the wrong form are a fault; those that cannot be read, an error.
+  absl::Status ReadParams() {
+    if (files_.params.empty()) {
+      const ModuleSummary* factory =
+          files_.graph.empty() && has_library_ ? Factory() : nullptr;
+      has_params_ = factory != nullptr;
+      params_name_ = files_.library;
+      if (factory == nullptr) return absl::OkStatus();
+      for (const ModuleSummary::Tensor& tensor : factory->tensors) {
+        params_[tensor.name] = {tensor.shape, tensor.dtype};
+      }
+      return absl::OkStatus();
+    }
+    NODEWISE_RETURN_IF_ERROR(CheckReadable(files_.params));
+    params_name_ = files_.params;
+    const auto params = OpenParams(files_.params);
+    AddStatus(files_.params, params.status());
+    if (!params.ok()) return absl::OkStatus();
+    has_params_ = true;
+    for (const NamedTensor& entry : params->tensors) {
+      const absl::Span<const int64_t> shape = entry.tensor.shape();
+      const bool is_new =
+          params_
+              .insert_or_assign(entry.name, Type{{shape.begin(), shape.end()},
+                                                 entry.tensor.dtype()})
+              .second;
+      if (is_new) continue;
+      Warn(entry.name, "a second tensor of that name", "one (the last counts)");
+    }
+    if (params->trailing_bytes > 0) {
+      Warn("",
+           absl::StrFormat("%d bytes behind the last tensor",
+                           params->trailing_bytes),
+           "the end of the file");
+    }
+    return absl::OkStatus();
+  }
+
+  void Warn(std::string name, std::string found, std::string expected) {
+    Add(params_name_, std::move(name), std::move(found), std::move(expected),
+        "", Fault::Severity::kWarning);
+  }
+
+  void CheckSoundGraph(const Graph& graph) {
+    const auto plan = PlanStorage(graph, kDLCPU);
+    if (plan.ok()) {
+      CheckPlan(graph, *plan, faults_);
+    } else {
+      AddStatus(graph.text.name, plan.status());
+    }
+    if (has_library_) CheckFunctions(graph);
+    if (has_params_) CheckParams(graph);
+    LocateFaults(graph.text, faults_);
+  }
+
+  void CheckFunctions(const Graph& graph) {
+    std::vector<std::string> names = library_.functions;
+    for (const ModuleSummary& module : library_.modules) {
+      names.insert(names.end(), module.functions.begin(),
+                   module.functions.end());
+    }
+    const std::set<std::string_view> known(names.begin(), names.end());
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      const GraphNode& node = graph.nodes[n];
+      if (node.kind == GraphNode::Kind::kInput ||
+          node.function == kNopFunction || node.function == kCopyFunction ||
+          known.contains(node.function)) {
+        continue;
+      }
+      const std::string nearest = NearestName(node.function, names);
+      Add(graph.text.name, absl::StrFormat("/nodes/%d/attrs/func_name", n),
+          absl::StrFormat("function %s, which %s lacks", node.function,
+                          files_.library),
+          absl::StrFormat("one of its %d functions", names.size()),
+          nearest.empty() ? "" : absl::StrFormat("did you mean %s?", nearest));
+    }
+  }
+
+  void CheckParams(const Graph& graph) {
+    std::map<std::string_view, std::vector<uint32_t>> inputs;
+    for (const uint32_t node : graph.arg_nodes) {
+      inputs[graph.nodes[node].name].push_back(node);
+    }
+    std::vector<std::string> names;
+    for (const auto& [name, nodes] : inputs) names.emplace_back(name);
+    for (const auto& [name, type] : params_) {
+      const auto place = inputs.find(name);
+      if (place == inputs.end()) {
+        Warn(name, "a parameter that the graph does not have",
+             "the name of one of its inputs" + DidYouMean(name, names));
+        continue;
+      }
+      CheckParamType(graph, name, type, place->second);
+    }
+    CheckMissing(graph);
+  }
+
+  struct Type {
+    std::vector<int64_t> shape;
+    DLDataType dtype{};
+  };
+
+  void CheckParamType(const Graph& graph, const std::string& name,
+                      const Type& type, const std::vector<uint32_t>& nodes) {
+    const GraphEntry* entry = nullptr;
+    for (const uint32_t node : nodes) {
+      entry = &graph.entry(graph.EntryOf(NodeId{node}, 0));
+      if (entry->shape == type.shape && entry->dtype == type.dtype) return;
+    }
+    Add(params_name_, name, TypeToString(type.shape, type.dtype),
+        TypeToString(entry->shape, entry->dtype) + ", as the graph has it");
+  }
+
+  // Relay calls its constants p0, p1, ...; nobody else would set those.
+  void CheckMissing(const Graph& graph) {
+    for (size_t i = 0; i < graph.arg_nodes.size(); ++i) {
+      const std::string& name = graph.nodes[graph.arg_nodes[i]].name;
+      const bool is_constant =
+          name.size() > 1 && name[0] == 'p' &&
+          name.find_first_not_of("0123456789", 1) == std::string::npos;
+      if (!is_constant || params_.contains(name)) continue;
+      Add(graph.text.name, absl::StrFormat("/nodes/%d", graph.arg_nodes[i]),
+          absl::StrFormat("constant %s, which %s lacks", name, params_name_),
+          "a tensor for it (or is it an input?)", "",
+          Fault::Severity::kWarning);
+    }
+  }
+
+  const ArtefactFiles& files_;
+  FaultList* faults_;
+  LibrarySummary library_;
+  bool has_library_ = false;
+  std::map<std::string, Type> params_;
+  bool has_params_ = false;
+  std::string params_name_;
+};
+
+}  // namespace
+
+absl::StatusOr<FaultList> VerifyArtefact(const ArtefactFiles& files) {
+  FaultList faults;
+  NODEWISE_RETURN_IF_ERROR(ArtefactChecker(files, &faults).Check());
+  return faults;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,219 @@
+#include "nodewise/runtime/library_summary.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/module/elf.h"
+#include "runtime/module/module_blob.h"
+
+namespace nodewise {
+namespace {
+
+constexpr std::string_view kBlobName = "__tvm_dev_mblob";
+
+// A sign of when a library was made: releases from `first` to `last`, in the
+// minor numbers of TVM 0.N.
+struct Evidence {
+  int first;
+  int last;
+  std::string text;
+};
+constexpr int kFirstEra = 6;
+constexpr int kLastClassicEra = 20;
+constexpr int kLastEra = 27;
+
+bool HasSymbol(const ElfFile& elf, std::string_view name) {
+  return std::any_of(
+      elf.symbols.begin(), elf.symbols.end(),
+      [name](const ElfSymbol& symbol) { return symbol.name == name; });
+}
+
+bool AnyFunctionBegins(const LibrarySummary& summary, std::string_view start) {
+  return std::any_of(summary.functions.begin(), summary.functions.end(),
+                     [start](const std::string& name) {
+                       return std::string_view(name).starts_with(start);
+                     });
+}
+
+void AddSymbolEvidence(const ElfFile& elf, const LibrarySummary& summary,
+                       std::vector<Evidence>* found) {
+  const auto add_if = [&](bool there, int first, int last, const char* text) {
+    if (there) found->push_back({first, last, text});
+  };
+  add_if(AnyFunctionBegins(summary, "tvmgen_"), 8, kLastEra,
+         "function names begin with tvmgen_: 0.8 or later");
+  add_if(AnyFunctionBegins(summary, "fused_") &&
+             !AnyFunctionBegins(summary, "tvmgen_"),
+         kFirstEra, 7, "function names begin with fused_: 0.7 or earlier");
+  add_if(HasSymbol(elf, "_lookup_linked_param"), 8, 8,
+         "parameters are linked in as _lookup_linked_param: 0.8");
+  add_if(HasSymbol(elf, "__extendhfsf2") && summary.target == "llvm", 11,
+         kLastEra, "half conversions are built in: 0.11 or later");
+  add_if(HasSymbol(elf, "__gnu_h2f_ieee"), kFirstEra, 10,
+         "half conversions are left to the runtime: 0.10 or earlier");
+}
+
+void AddModuleEvidence(const LibrarySummary& summary,
+                       std::vector<Evidence>* found) {
+  bool has_tree = false;
+  for (const ModuleSummary& module : summary.modules) {
+    has_tree = has_tree || !module.imports.empty();
+    const auto add_if = [&](const char* kind, int first, int last,
+                            const char* text) {
+      if (module.kind == kind) found->push_back({first, last, text});
+    };
+    add_if("GraphRuntimeFactory", 7, 7, "a GraphRuntimeFactory: 0.7");
+    add_if("GraphExecutorFactory", 8, kLastClassicEra - 1,
+           "a GraphExecutorFactory: 0.8 to 0.19");
+    add_if("metadata", 7, 8, "a metadata module: 0.7 or 0.8");
+    add_if("const_loader", 9, kLastEra, "a const_loader module: 0.9 or later");
+  }
+  if (has_tree) {
+    found->push_back({7, kLastEra,
+                      "the modules have an import tree: 0.7 or "
+                      "later"});
+  }
+}
+
+void TellEra(const ElfFile& elf, LibrarySummary* summary) {
+  std::vector<Evidence> evidence;
+  AddSymbolEvidence(elf, *summary, &evidence);
+  AddModuleEvidence(*summary, &evidence);
+  if (summary->abi == "TVM-FFI") {
+    const bool prefixed = AnyFunctionBegins(*summary, "__tvm_ffi_");
+    evidence.push_back({prefixed ? 22 : 21, prefixed ? kLastEra : 21,
+                        prefixed ? "functions are called __tvm_ffi_...: 0.22 "
+                                   "or later"
+                                 : "TVM-FFI functions with bare names: 0.21"});
+  }
+  if (evidence.empty()) return;
+  int first = kFirstEra;
+  int last = summary->abi == "TVM-FFI" ? kLastEra : kLastClassicEra;
+  for (const Evidence& sign : evidence) {
+    first = std::max(first, sign.first);
+    last = std::min(last, sign.last);
+    summary->era_evidence.push_back(sign.text);
+  }
+  if (first > last) {
+    summary->era = "signs of several releases";
+  } else if (first == last) {
+    summary->era = absl::StrFormat("0.%d", first);
+  } else {
+    summary->era = absl::StrFormat("0.%d to 0.%d", first, last);
+  }
+}
+
+bool IsCompiledFunction(std::string_view name) {
+  constexpr std::string_view kNotOurs[] = {"_init", "_fini", "__extendhfsf2",
+                                           "__truncsfhf2", "__truncdfhf2"};
+  return std::find(std::begin(kNotOurs), std::end(kNotOurs), name) ==
+         std::end(kNotOurs);
+}
+
+void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
+  bool is_ffi = false;
+  for (const ElfSymbol& symbol : elf.symbols) {
+    const std::string_view name = symbol.name;
+    is_ffi = is_ffi || name.starts_with("__tvm_ffi_") ||
+             name.starts_with("__TVMFFI") || name.starts_with("TVMFFI");
+    if (!symbol.defined) {
+      if (name.starts_with("TVM")) summary->runtime_calls.emplace_back(name);
+    } else if (symbol.kind == ElfSymbol::Kind::kFunction) {
+      if (!symbol.local && IsCompiledFunction(name)) {
+        summary->functions.emplace_back(name);
+      }
+    } else if (name.starts_with("__TVM") || name.ends_with("_ctx")) {
+      summary->context.emplace_back(name);
+    }
+  }
+  std::sort(summary->functions.begin(), summary->functions.end());
+  std::sort(summary->context.begin(), summary->context.end());
+  std::sort(summary->runtime_calls.begin(), summary->runtime_calls.end());
+  const bool has_blob = HasSymbol(elf, kBlobName);
+  const bool is_tvm = has_blob || !summary->context.empty() ||
+                      !summary->runtime_calls.empty() ||
+                      AnyFunctionBegins(*summary, "tvmgen_") ||
+                      AnyFunctionBegins(*summary, "fused_");
+  summary->abi =
+      is_ffi ? "TVM-FFI" : (is_tvm ? "TVM packed C functions" : "none");
+  // The LLVM target calls the runtime through pointers and brings its half
+  // conversions along; the C target calls it by name.
+  if (!summary->context.empty() || HasSymbol(elf, "__truncsfhf2")) {
+    summary->target = "llvm";
+  } else if (!summary->runtime_calls.empty() && !is_ffi) {
+    summary->target = "c";
+  }
+}
+
+std::vector<ModuleSummary::Tensor> TensorsOf(
+    const std::vector<std::pair<std::string_view, TensorRecord>>& records) {
+  std::vector<ModuleSummary::Tensor> tensors;
+  for (const auto& [name, record] : records) {
+    tensors.push_back({std::string(name), record.dtype, record.shape});
+  }
+  return tensors;
+}
+
+ModuleSummary Summarise(const BlobItem& item) {
+  ModuleSummary summary;
+  summary.kind = std::string(item.key);
+  if (const auto* factory = std::get_if<GraphFactoryItem>(&item.content)) {
+    summary.graph_json = std::string(factory->graph_json);
+    summary.module_name = std::string(factory->module_name);
+    summary.tensors = TensorsOf(factory->params);
+  } else if (const auto* held = std::get_if<ConstantsItem>(&item.content)) {
+    summary.tensors = TensorsOf(held->constants);
+    for (const auto& [symbol, wanted] : held->symbols) {
+      summary.functions.emplace_back(symbol);
+    }
+  } else if (const auto* code = std::get_if<DeviceCodeItem>(&item.content)) {
+    summary.format = std::string(code->format);
+    summary.code_bytes = code->code.size();
+    for (const DeviceFunction& function : code->functions) {
+      summary.functions.emplace_back(function.name);
+    }
+  }
+  return summary;
+}
+
+absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
+  const ElfSymbol* symbol = FindSymbol(elf, kBlobName);
+  if (symbol == nullptr) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ModuleBlob blob,
+      ParseModuleBlob(bytes,
+                      absl::StrFormat("%s: %s", summary->path, kBlobName)));
+  for (size_t i = 0; i < blob.items.size(); ++i) {
+    ModuleSummary module = Summarise(blob.items[i]);
+    if (blob.has_import_tree()) module.imports = blob.children[i];
+    summary->modules.push_back(std::move(module));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  NODEWISE_ASSIGN_OR_RETURN(const ElfFile elf, ParseElf(file.bytes(), path));
+  LibrarySummary summary;
+  summary.path = path;
+  summary.bytes = file.bytes().size();
+  summary.machine = elf.machine;
+  summary.bits = elf.bits;
+  summary.type = elf.type;
+  summary.build_id = elf.build_id;
+  for (const std::string_view name : elf.needed) {
+    summary.needed.emplace_back(name);
+  }
+  SortSymbols(elf, &summary);
+  summary.blob_status = ReadBlob(elf, &summary);
+  TellEra(elf, &summary);
+  return summary;
+}
+
+}  // namespace nodewise

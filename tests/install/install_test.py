@@ -1,0 +1,70 @@
+"""What `cmake --install` leaves can be used by a project of someone else."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["NODEWISE_BUILD"])
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+
+
+def run(*command, **options):
+    done = subprocess.run([str(word) for word in command], text=True,
+                          capture_output=True, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+class InstallTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.prefix = cls.folder / "prefix"
+        run("cmake", "--install", BUILD, "--prefix", cls.prefix)
+        cls.net = cls.folder / "net"
+        cls.net.mkdir()
+        run("cc", "-shared", "-fPIC", "-O2", "-I",
+            TESTS.parent / "runtime/include", "-o", cls.net / "lib.so",
+            TESTS / "demo/net.c", "-lm")
+        run(sys.executable, TESTS / "demo/make_artefact.py", cls.net)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def test_installed_command_runs(self):
+        out = run(self.prefix / "bin/nodewise", "run", self.net, "--inputs",
+                  self.folder / "input.params")
+        self.assertIn("float32", out)
+
+    def test_consumer_project_finds_the_package_and_runs_an_artefact(self):
+        build = self.folder / "consumer"
+        run("cmake", "-S", TESTS / "install/consumer", "-B", build, "-G",
+            "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", build)
+        out = run(build / "consumer", self.net, self.folder / "input.params")
+        # softmax of (7.75, 10, 0): by hand from the weights.
+        self.assertAlmostEqual(float(out), 0.0953455, places=5)
+
+    def test_copy_of_the_options_in_the_build_folder_wins(self):
+        build = self.folder / "options"
+        build.mkdir()
+        (build / "config.cmake").write_text("set(USE_COMMAND OFF)\n")
+        out = run("cmake", "-S", TESTS.parent, "-B", build, "-G", "Ninja")
+        self.assertIn("USE_COMMAND OFF", out)
+
+    def test_option_on_the_command_line_wins_over_the_file(self):
+        build = self.folder / "given"
+        out = run("cmake", "-S", TESTS.parent, "-B", build, "-G", "Ninja",
+                  "-DUSE_COMMAND=OFF")
+        self.assertIn("USE_COMMAND OFF", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
