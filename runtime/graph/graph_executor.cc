@@ -65,11 +65,16 @@ absl::StatusOr<DLDevice> GraphExecutor::DeviceOf(const StorageSlot& slot,
     given += (given.empty() ? "" : ", ") + ToString(device);
   }
   // TVM would silently take the first device.
+  const DLDevice missing{static_cast<DLDeviceType>(slot.device_type), 0};
   const absl::Status status = GraphError(
       graph_, absl::StrFormat("/attrs/device_index/1/%d", entry),
       absl::StrFormat("an entry on %s", DeviceTypeName(slot.device_type)),
-      absl::StrFormat("one of the devices given: %s", given));
-  return absl::UnavailableError(MessageOf(status).data());
+      absl::StrFormat("one of the devices given: %s", given),
+      FindDevice(missing).ok()
+          ? "name it with the others"
+          : absl::StrFormat("this build has no %s device",
+                            DeviceTypeName(slot.device_type)));
+  return absl::UnavailableError(status.message());
 }
 
 absl::Status GraphExecutor::AllocateSlots(Library& library) {
