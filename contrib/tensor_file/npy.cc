@@ -74,7 +74,7 @@ absl::StatusOr<NDArray> ParseNpy(absl::Span<const uint8_t> bytes,
 }
 
 absl::StatusOr<NDArray> HostTensor(const NDArray& tensor) {
-  if (tensor.device().device_type == kDLCPU && IsCompact(*tensor)) {
+  if (DeviceTypeOf(tensor.device()) == kDLCPU && IsCompact(*tensor)) {
     return tensor;
   }
   return tensor.CopyToHost();

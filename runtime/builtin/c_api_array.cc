@@ -11,10 +11,6 @@
 namespace nodewise {
 namespace {
 
-DLDevice MakeDevice(int type, int id) {
-  return {static_cast<DLDeviceType>(type), id};
-}
-
 absl::StatusOr<NDArray> Allocate(absl::Span<const int64_t> shape, int code,
                                  int bits, int lanes, DLDevice device) {
   if (code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 ||

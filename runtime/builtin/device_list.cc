@@ -48,7 +48,7 @@ std::string BuiltInNames() {
 }  // namespace
 
 absl::StatusOr<Device*> FindDevice(DLDevice device) {
-  const DeviceRow* row = FindRow(device.device_type);
+  const DeviceRow* row = FindRow(DeviceTypeOf(device));
   if (row != nullptr && row->open != nullptr) return row->open();
   return absl::UnavailableError(
       absl::StrFormat("%s: this build has no such device, it has: %s",
@@ -62,13 +62,13 @@ std::string DeviceTypeName(int device_type) {
 }
 
 std::string ToString(DLDevice device) {
-  return absl::StrFormat("%s(%d)", DeviceTypeName(device.device_type),
+  return absl::StrFormat("%s(%d)", DeviceTypeName(DeviceTypeOf(device)),
                          device.device_id);
 }
 
-absl::StatusOr<DLDeviceType> ParseDeviceType(std::string_view name) {
+absl::StatusOr<int> ParseDeviceType(std::string_view name) {
   for (const DeviceRow& row : kDevices) {
-    if (name == row.name) return static_cast<DLDeviceType>(row.type);
+    if (name == row.name) return row.type;
   }
   return absl::NotFoundError(absl::StrFormat(
       "device %s: no such device, this build has: %s", name, BuiltInNames()));

@@ -72,7 +72,7 @@ absl::Status TakeDevices(PackedArgs args, GraphExecutor::Options* options) {
     NODEWISE_ASSIGN_OR_RETURN(const ArgView number, args.At(i + 1));
     NODEWISE_ASSIGN_OR_RETURN(const int64_t device_id, number.AsInt());
     options->devices.push_back(
-        {static_cast<DLDeviceType>(device_type), static_cast<int>(device_id)});
+        MakeDevice(static_cast<int>(device_type), static_cast<int>(device_id)));
   }
   return absl::OkStatus();
 }
@@ -202,8 +202,8 @@ absl::StatusOr<Value> ExecutorModule::RunFromInputs(PackedArgs args) {
     NODEWISE_RETURN_IF_ERROR(SetInput(args.From(i)).status());
   }
   NODEWISE_RETURN_IF_ERROR(executor_->Run());
-  const DLDevice host{static_cast<DLDeviceType>(device_type),
-                      static_cast<int>(device_id)};
+  const DLDevice host =
+      MakeDevice(static_cast<int>(device_type), static_cast<int>(device_id));
   std::vector<Value> outputs;
   for (size_t i = 0; i < executor_->NumOutputs(); ++i) {
     const TensorInfo info = executor_->OutputInfo(i);

@@ -50,7 +50,7 @@ absl::Status GraphExecutor::Init(Library& library) {
     return absl::InvalidArgumentError("no device was given to run on");
   }
   NODEWISE_ASSIGN_OR_RETURN(
-      plan_, PlanStorage(graph_, options_.devices[0].device_type));
+      plan_, PlanStorage(graph_, DeviceTypeOf(options_.devices[0])));
   NODEWISE_RETURN_IF_ERROR(AllocateSlots(library));
   MakeTensors();
   MakePorts();
@@ -61,11 +61,11 @@ absl::StatusOr<DLDevice> GraphExecutor::DeviceOf(const StorageSlot& slot,
                                                  uint32_t entry) const {
   std::string given;
   for (const DLDevice device : options_.devices) {
-    if (device.device_type == slot.device_type) return device;
+    if (DeviceTypeOf(device) == slot.device_type) return device;
     given += (given.empty() ? "" : ", ") + ToString(device);
   }
   // TVM would silently take the first device.
-  const DLDevice missing{static_cast<DLDeviceType>(slot.device_type), 0};
+  const DLDevice missing = MakeDevice(slot.device_type, 0);
   const absl::Status status = GraphError(
       graph_, absl::StrFormat("/attrs/device_index/1/%d", entry),
       absl::StrFormat("an entry on %s", DeviceTypeName(slot.device_type)),

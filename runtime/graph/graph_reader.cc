@@ -61,10 +61,28 @@ bool JsonAdapter::parse_error(size_t position, const std::string&,
   return false;
 }
 
+// The parser spells every control character out in the message of an error,
+// eight bytes for one, whether anyone reads it or not. A large file that is
+// mostly line ends would cost many times its size.
+bool IsMostlyControls(std::string_view text) {
+  constexpr size_t kLarge = size_t{4} << 20;
+  if (text.size() < kLarge) return false;
+  const auto controls = std::count_if(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < ' ';
+  });
+  return static_cast<size_t>(controls) > text.size() / 5 * 2;
+}
+
 }  // namespace
 
 bool ReadGraphJson(const GraphText& text, Graph* graph, GraphLists* lists,
                    FaultList* faults) {
+  if (IsMostlyControls(text.text)) {
+    faults->Add({Fault::Severity::kError, text.name, "", 1, 1,
+                 "mostly line ends and other control characters",
+                 "the text of a graph", ""});
+    return false;
+  }
   JsonCursor cursor(text.text);
   GraphEvents events(text, cursor, graph, lists, faults);
   JsonAdapter adapter(text, &events, faults);

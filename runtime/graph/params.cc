@@ -42,7 +42,7 @@ absl::Status WriteList(absl::Span<const NamedTensor> tensors,
   stream->Write(static_cast<uint64_t>(tensors.size()));
   for (const NamedTensor& entry : tensors) {
     NDArray host = entry.tensor;
-    if (host.device().device_type != kDLCPU || !IsCompact(*host)) {
+    if (DeviceTypeOf(host.device()) != kDLCPU || !IsCompact(*host)) {
       NODEWISE_ASSIGN_OR_RETURN(host, host.CopyToHost());
     }
     WriteTensorRecord(*host, stream);

@@ -92,7 +92,7 @@ class GraphFactoryModule final : public Module {
     for (int i = 0; i < devices.size(); ++i) {
       NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, devices.At(i));
       NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, arg.AsDevice());
-      args.emplace_back(static_cast<int64_t>(device.device_type));
+      args.emplace_back(int64_t{DeviceTypeOf(device)});
       args.emplace_back(static_cast<int64_t>(device.device_id));
     }
     NODEWISE_ASSIGN_OR_RETURN(Value executor, create.CallValues(args));

@@ -78,14 +78,14 @@ absl::Status CheckSameType(const DLTensor& from, const DLTensor& to) {
 }
 
 absl::Status CopyBlock(const DLTensor& from, const DLTensor& to, size_t bytes) {
-  if (from.device.device_type == kDLCPU) {
+  if (DeviceTypeOf(from.device) == kDLCPU) {
     NODEWISE_ASSIGN_OR_RETURN(Device * device, FindDevice(to.device));
     return device->CopyFromHost(to.device.device_id, DataOf(to), DataOf(from),
                                 bytes);
   }
   NODEWISE_ASSIGN_OR_RETURN(Device * device, FindDevice(from.device));
   const int id = from.device.device_id;
-  if (to.device.device_type == kDLCPU) {
+  if (DeviceTypeOf(to.device) == kDLCPU) {
     return device->CopyToHost(id, DataOf(to), DataOf(from), bytes);
   }
   if (to.device == from.device) {
@@ -278,7 +278,8 @@ absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {
                             TensorBytes(ShapeOf(from), from.dtype));
   if (bytes == 0) return absl::OkStatus();
   if (IsCompact(from) && IsCompact(to)) return CopyBlock(from, to, bytes);
-  if (from.device.device_type != kDLCPU || to.device.device_type != kDLCPU) {
+  if (DeviceTypeOf(from.device) != kDLCPU ||
+      DeviceTypeOf(to.device) != kDLCPU) {
     return absl::InvalidArgumentError(
         "tensor has strides, expected a compact one (copy it first)");
   }

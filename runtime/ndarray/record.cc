@@ -102,7 +102,7 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
 }
 
 void WriteTensorRecord(const DLTensor& tensor, dmlc::Stream* stream) {
-  NODEWISE_CHECK(tensor.device.device_type == kDLCPU && IsCompact(tensor));
+  NODEWISE_CHECK(DeviceTypeOf(tensor.device) == kDLCPU && IsCompact(tensor));
   const absl::Span<const int64_t> shape = ShapeOf(tensor);
   const size_t bytes = TensorBytes(shape, tensor.dtype).value();
   stream->Write(kTensorMagic);

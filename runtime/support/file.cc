@@ -83,18 +83,6 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<uint8_t*>(data_), size_);
 }
 
-void MappedFile::WillReadAll() const {
-  if (data_ == nullptr) return;
-#ifdef MADV_POPULATE_READ
-  // One call maps every page; without it each 64 KiB costs a page fault. Older
-  // kernels refuse it, and read-ahead is then the next best.
-  if (madvise(const_cast<uint8_t*>(data_), size_, MADV_POPULATE_READ) == 0) {
-    return;
-  }
-#endif
-  madvise(const_cast<uint8_t*>(data_), size_, MADV_WILLNEED);
-}
-
 absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
   std::string temporary = path + ".XXXXXX";
   const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);

@@ -101,6 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
         DenseCase{"Scopes", R"({"attrs": {"storage_scope": ["list_str", [)",
                   R"("",)", "]]}}"},
         DenseCase{"OtherAttrs", R"({"attrs": {)", R"("":[],)", "}}"},
+        DenseCase{"LineEnds", "", "\n", "["},
         DenseCase{"Nesting", "", "[", ""}),
     [](const auto& test) { return std::string(test.param.name); });
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -15,8 +16,21 @@ inline constexpr size_t kTensorAlignment = 128;
 
 inline constexpr DLDevice kCpu{kDLCPU, 0};
 
+// TVM numbers more device types than DLPack's enum has, and an enum must not be
+// read while it holds a number beyond its own. These two go around it.
+inline int DeviceTypeOf(DLDevice device) {
+  int type = 0;
+  std::memcpy(&type, &device.device_type, sizeof(type));
+  return type;
+}
+inline DLDevice MakeDevice(int type, int id) {
+  DLDevice device{kDLCPU, id};
+  std::memcpy(&device.device_type, &type, sizeof(type));
+  return device;
+}
+
 inline bool operator==(DLDevice a, DLDevice b) {
-  return a.device_type == b.device_type && a.device_id == b.device_id;
+  return DeviceTypeOf(a) == DeviceTypeOf(b) && a.device_id == b.device_id;
 }
 
 // Memory of one kind of device. There is one object a kind, it lives for ever,
@@ -51,6 +65,6 @@ std::string ToString(DLDevice device);
 std::string DeviceTypeName(int device_type);
 
 // The number of a name such as "cpu", or kNotFound.
-absl::StatusOr<DLDeviceType> ParseDeviceType(std::string_view name);
+absl::StatusOr<int> ParseDeviceType(std::string_view name);
 
 }  // namespace nodewise

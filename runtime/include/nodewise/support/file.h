@@ -27,9 +27,6 @@ class MappedFile {
     return {reinterpret_cast<const char*>(data_), size_};
   }
 
-  // Says that all of it is about to be read once, from front to back.
-  void WillReadAll() const;
-
  private:
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;
