@@ -15,7 +15,7 @@ absl::StatusOr<DLDevice> ParseDevice(const std::string& text) {
   const size_t colon = std::min(text.find(':'), text.size());
   const auto type = ParseDeviceType(text.substr(0, colon));
   if (!type.ok()) return At("--device", type.status());
-  DLDevice device{*type, 0};
+  DLDevice device = MakeDevice(*type, 0);
   if (colon < text.size()) {
     const char* const end = text.data() + text.size();
     const auto [stop, error] =

@@ -104,7 +104,7 @@ absl::StatusOr<Value> IsEnabled(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view target, TextAt(args, 0));
   if (target == "c" || target.starts_with("llvm")) return Value(1);
   const auto type = ParseDeviceType(target);
-  return Value(type.ok() && FindDevice({*type, 0}).ok() ? 1 : 0);
+  return Value(type.ok() && FindDevice(MakeDevice(*type, 0)).ok() ? 1 : 0);
 }
 
 // tvm.graph_executor_factory.create(json, module, name, [name, array]...)
