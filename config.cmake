@@ -1,6 +1,10 @@
 # What to build. Edit this file, or copy it into the build folder and edit the
 # copy, which then wins; -DOPTION=VALUE on cmake's command line wins over both.
 
+# The debug executor: every node timed and recorded, the commands and the
+# functions for it. Without it the runtime only runs.
+set(USE_PROFILER ON)
+
 # The `nodewise` command. Needs CLI11, nlohmann_json and zlib; without it only
 # the runtime library is built.
 set(USE_COMMAND ON)

@@ -54,6 +54,8 @@ absl::Span<const CommandRow> Commands();
 
 // The rows, each beside its command.
 extern const CommandRow kRunCommand;
+extern const CommandRow kProfileCommand;  // With USE_PROFILER.
+extern const CommandRow kDumpCommand;     // With USE_PROFILER.
 extern const CommandRow kInspectCommand;
 extern const CommandRow kVerifyCommand;
 

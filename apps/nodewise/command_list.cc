@@ -8,6 +8,10 @@ absl::Span<const CommandRow> Commands() {
   // Not at namespace scope: the rows of other files might be made later.
   static const std::array rows = {
       kRunCommand,
+#ifdef NODEWISE_USE_PROFILER
+      kProfileCommand,
+      kDumpCommand,
+#endif
       kVerifyCommand,
       kInspectCommand,
   };

@@ -3,10 +3,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "apps/nodewise/json_output.h"
 #include "nodewise/runtime/graph_json.h"
+#include "nodewise/runtime/ndarray.h"
 
 namespace nodewise {
 
@@ -15,6 +17,7 @@ struct Inspection {
   std::string text;
   JsonWriter json;       // Inside the object of the file.
   size_t max_lines = 0;  // Of a list in `text`; 0 means all.
+  bool may_be_cut = false;  // A .params file that is cut is no error.
 };
 
 // The names that a params file holds, or nothing if there is none to ask.
@@ -28,6 +31,20 @@ absl::Status InspectLibrary(const std::string& path, Inspection* inspection);
 // `format` is .npy, .npz or .params.
 absl::Status InspectTensors(const std::string& path, const std::string& format,
                             Inspection* inspection);
+
+// With USE_PROFILER: whether a folder is, or is above, a dump; what is in it.
+bool IsDump(const std::string& path);
+absl::Status InspectDump(const std::string& path, Inspection* inspection);
+// Writes the complete tensors of a dump or a .params file to a file of its own.
+absl::Status Recover(const std::string& path, const std::string& to,
+                     Inspection* inspection);
+
+// A list of tensors, each with its range.
+void AddTensors(const std::vector<NamedTensor>& tensors,
+                Inspection* inspection);
+// What a file promises and does not hold.
+void AddMissing(const std::vector<std::string>& missing, bool is_cut,
+                Inspection* inspection);
 
 // A graph that has been read, wherever it was.
 void DescribeGraph(const Graph& graph, const ParamNames& params,

@@ -97,18 +97,27 @@ class InspectFiles : public Command {
   void AddOptions(OptionList* options) override {
     options->AddFlag("--all", "every line of lists that are cut otherwise",
                      &all_);
+    options->AddText("--recover", "OUT",
+                     "writes the complete tensors of a dump or a .params file "
+                     "that was cut short to OUT",
+                     &recover_);
     options->AddPositional("FILE",
                            "graph JSONs, compiled libraries, .params, .npy and "
-                           ".npz files, or folders with an artefact",
+                           ".npz files, or folders with an artefact or a "
+                           "dump",
                            &paths_);
   }
 
   absl::StatusOr<Outcome> Run() override {
+    if (!recover_.empty() && paths_.size() != 1) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--recover: found %d files, expected one", paths_.size()));
+    }
     Outcome outcome;
     outcome.json.BeginArray("files");
     for (const std::string& path : paths_) {
       std::error_code error;
-      if (fs::is_directory(path, error)) {
+      if (fs::is_directory(path, error) && !IsDumpFolder(path)) {
         AddFolder(path, &outcome);
       } else {
         AddFile(path, std::nullopt, &outcome);
@@ -134,7 +143,11 @@ class InspectFiles : public Command {
                Outcome* outcome) const {
     Inspection inspection;
     inspection.max_lines = all_ ? 0 : kShownLines;
-    const absl::Status status = Inspect(path, params, &inspection);
+    inspection.may_be_cut = !recover_.empty();
+    absl::Status status = IsDumpFolder(path)
+                              ? InspectADump(path, &inspection)
+                              : Inspect(path, params, &inspection);
+    if (status.ok()) status = RecoverTo(path, &inspection);
     if (!status.ok()) AddError(status, outcome);
     if (inspection.text.empty()) return;
     if (!outcome->text.empty()) outcome->text += '\n';
@@ -145,12 +158,41 @@ class InspectFiles : public Command {
     outcome->json.EndObject();
   }
 
+#ifdef NODEWISE_USE_PROFILER
+  static bool IsDumpFolder(const std::string& path) {
+    std::error_code error;
+    return fs::is_directory(path, error) && IsDump(path);
+  }
+  static absl::Status InspectADump(const std::string& path,
+                                   Inspection* inspection) {
+    return InspectDump(path, inspection);
+  }
+  absl::Status RecoverTo(const std::string& path,
+                         Inspection* inspection) const {
+    if (recover_.empty()) return absl::OkStatus();
+    return Recover(path, recover_, inspection);
+  }
+#else
+  static bool IsDumpFolder(const std::string&) { return false; }
+  static absl::Status InspectADump(const std::string&, Inspection*) {
+    return absl::OkStatus();
+  }
+  absl::Status RecoverTo(const std::string& path,
+                         Inspection* inspection) const {
+    if (recover_.empty()) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(RecoverParams(path, recover_));
+    inspection->json.Add("recovered", recover_);
+    return absl::OkStatus();
+  }
+#endif
+
   static void AddError(const absl::Status& status, Outcome* outcome) {
     outcome->errors.push_back(FaultOf(status));
   }
 
   std::vector<std::string> paths_;
   bool all_ = false;
+  std::string recover_;
 };
 
 }  // namespace

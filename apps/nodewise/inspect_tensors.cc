@@ -14,15 +14,28 @@
 namespace nodewise {
 namespace {
 
-// TVM does not mind bytes behind the last tensor; whoever looks at the file
-// may.
-absl::StatusOr<std::vector<NamedTensor>> Read(const std::string& path,
-                                              const std::string& format,
-                                              size_t* trailing_bytes) {
-  if (format != ".params") return ReadTensorFile(path);
-  NODEWISE_ASSIGN_OR_RETURN(Params params, OpenParams(path));
-  *trailing_bytes = params.trailing_bytes;
-  return std::move(params.tensors);
+// What could be read. TVM does not mind bytes behind the last tensor; whoever
+// looks at the file may. A .params file may be cut, as a killed run leaves it.
+struct FileContent {
+  std::vector<NamedTensor> tensors;
+  size_t trailing_bytes = 0;
+  std::vector<std::string> missing;
+  bool is_cut = false;
+};
+
+absl::StatusOr<FileContent> Read(const std::string& path,
+                                 const std::string& format) {
+  FileContent content;
+  if (format != ".params") {
+    NODEWISE_ASSIGN_OR_RETURN(content.tensors, ReadTensorFile(path));
+    return content;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(PartialParams partial, OpenPartialParams(path));
+  content.tensors = std::move(partial.params.tensors);
+  content.trailing_bytes = partial.params.trailing_bytes;
+  content.missing = std::move(partial.missing);
+  content.is_cut = partial.is_cut;
+  return content;
 }
 
 void AddTensor(const NamedTensor& entry, TextTable* table, JsonWriter* json) {
@@ -50,19 +63,8 @@ void AddTensor(const NamedTensor& entry, TextTable* table, JsonWriter* json) {
 
 }  // namespace
 
-absl::Status InspectTensors(const std::string& path, const std::string& format,
-                            Inspection* inspection) {
-  size_t trailing_bytes = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
-                            Read(path, format, &trailing_bytes));
-  std::error_code error;
-  const uint64_t bytes = std::filesystem::file_size(path, error);
-  inspection->text +=
-      absl::StrFormat("%s: tensors (%s), %s\n", Printable(path), format,
-                      CountOf(error ? 0 : bytes, "byte"));
-  inspection->json.Add("kind", "tensors");
-  inspection->json.Add("format", format);
-  inspection->json.Add("bytes", error ? uint64_t{0} : bytes);
+void AddTensors(const std::vector<NamedTensor>& tensors,
+                Inspection* inspection) {
   TextTable table;
   inspection->json.BeginArray("tensors");
   for (const NamedTensor& entry : tensors) {
@@ -71,15 +73,44 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
   inspection->json.EndArray();
   AddLine("tensors", absl::StrFormat("%d", tensors.size()), inspection);
   inspection->text += table.ToString(4, inspection->max_lines);
-  if (trailing_bytes > 0) {
+}
+
+void AddMissing(const std::vector<std::string>& missing, bool is_cut,
+                Inspection* inspection) {
+  inspection->json.Add("cut", is_cut);
+  inspection->json.Add("missing", missing);
+  if (!is_cut) return;
+  inspection->text += absl::StrFormat(
+      "  cut short: %s missing (--recover FILE writes what is complete)\n",
+      missing.empty() ? std::string("all") : CountOf(missing.size(), "tensor"));
+  TextTable table;
+  for (const std::string& name : missing) table.AddRow({name});
+  inspection->text += table.ToString(4, inspection->max_lines);
+}
+
+absl::Status InspectTensors(const std::string& path, const std::string& format,
+                            Inspection* inspection) {
+  NODEWISE_ASSIGN_OR_RETURN(const FileContent content, Read(path, format));
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  inspection->text +=
+      absl::StrFormat("%s: tensors (%s), %s\n", Printable(path), format,
+                      CountOf(error ? 0 : bytes, "byte"));
+  inspection->json.Add("kind", "tensors");
+  inspection->json.Add("format", format);
+  inspection->json.Add("bytes", error ? uint64_t{0} : bytes);
+  AddTensors(content.tensors, inspection);
+  if (content.trailing_bytes > 0) {
     AddLine("behind the last",
-            CountOf(trailing_bytes, "byte") + " that belong to no tensor",
+            CountOf(content.trailing_bytes, "byte") +
+                " that belong to no tensor",
             inspection);
   }
-  if (format == ".params") {
-    inspection->json.Add("trailing_bytes", uint64_t{trailing_bytes});
-  }
-  return absl::OkStatus();
+  if (format != ".params") return absl::OkStatus();
+  inspection->json.Add("trailing_bytes", uint64_t{content.trailing_bytes});
+  AddMissing(content.missing, content.is_cut, inspection);
+  if (!content.is_cut || inspection->may_be_cut) return absl::OkStatus();
+  return OpenParams(path).status();
 }
 
 }  // namespace nodewise

@@ -96,6 +96,11 @@ void JsonWriter::AddScalar(std::string_view key, std::string_view text) {
   text_ += ScalarText(text);
 }
 
+void JsonWriter::AddRaw(std::string_view key, std::string_view json) {
+  NextMember(key);
+  text_ += json;
+}
+
 void JsonWriter::AddScalars(std::string_view key,
                             const std::vector<std::string>& texts) {
   NextMember(key);

@@ -33,6 +33,9 @@ class JsonWriter {
   void AddScalar(std::string_view key, std::string_view text);
   void AddScalars(std::string_view key, const std::vector<std::string>& texts);
 
+  // A JSON document made elsewhere.
+  void AddRaw(std::string_view key, std::string_view json);
+
   // Between Begin and End, members go into the array or the object. Objects in
   // an array have no key.
   void BeginObject(std::string_view key = {});

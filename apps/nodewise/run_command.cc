@@ -1,29 +1,24 @@
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <optional>
-#include <set>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/error_text.h"
-#include "apps/nodewise/input_options.h"
-#include "apps/nodewise/target_options.h"
-#include "apps/nodewise/tensor_summary.h"
-#include "apps/nodewise/text_table.h"
+#include "apps/nodewise/network.h"
+#include "apps/nodewise/outputs.h"
 #include "nodewise/contrib/tensor_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 
+#ifdef NODEWISE_USE_PROFILER
+#include "apps/nodewise/debug_run.h"
+#endif
+
 namespace nodewise {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr size_t kFirstValues = 8;
-constexpr size_t kShownNames = 8;
 constexpr uint64_t kMostRepeats = 1'000'000;
 
 struct RunTimes {
@@ -39,121 +34,6 @@ struct RunTimes {
     return sorted[middle];
   }
 };
-
-// What can be known to be wrong with --output before the run: afterwards it
-// would cost the run.
-absl::Status CheckOutputPath(const std::string& path, size_t num_outputs) {
-  if (path.empty()) return absl::OkStatus();
-  const std::string extension = fs::path(path).extension();
-  if (extension != ".npz" && extension != ".params" && extension != ".npy") {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: extension is \"%s\", expected .npz, .params or .npy", path,
-        extension));
-  }
-  if (extension == ".npy" && num_outputs > 1) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: %d outputs do not go into a .npy file, expected .npz or .params",
-        path, num_outputs));
-  }
-  std::error_code error;
-  const fs::path folder = fs::path(path).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder, error)) {
-    return absl::NotFoundError(absl::StrFormat(
-        "%s: there is no folder %s to write to", path, folder.string()));
-  }
-  if (fs::is_directory(path, error)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: is a folder, expected a file to write", path));
-  }
-  return absl::OkStatus();
-}
-
-// Host copies of the outputs under names that are different from each other:
-// one entry may be an output twice.
-absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
-    const GraphExecutor& executor) {
-  std::vector<NamedTensor> outputs;
-  std::set<std::string> taken;
-  for (size_t i = 0; i < executor.NumOutputs(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor.GetOutput(i));
-    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, output.CopyToHost());
-    const std::string name = executor.OutputInfo(i).name;
-    std::string unique = name;
-    for (int n = 2; !taken.insert(unique).second; ++n) {
-      unique = absl::StrFormat("%s_%d", name, n);
-    }
-    outputs.push_back({std::move(unique), std::move(copy)});
-  }
-  return outputs;
-}
-
-std::string UnknownParamsNote(const std::vector<std::string>& names,
-                              const std::string& from) {
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i) {
-    list += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > kShownNames) list += ", ...";
-  return absl::StrFormat("%s: %s that the graph does not have: %s", from,
-                         CountOf(names.size(), "parameter"), list);
-}
-
-void ShowInputs(const GraphExecutor& executor,
-                const std::vector<InputSource>& sources, Outcome* outcome) {
-  TextTable table;
-  outcome->json.BeginArray("inputs");
-  for (const InputSource& source : sources) {
-    const TensorInfo info = executor.InputInfo(source.input);
-    table.AddRow({"input", info.name, TypeToString(info.shape, info.dtype),
-                  "from " + source.from});
-    outcome->json.BeginObject();
-    outcome->json.Add("name", info.name);
-    outcome->json.Add("dtype", ToString(info.dtype));
-    outcome->json.Add("shape", info.shape);
-    outcome->json.Add("from", source.from);
-    outcome->json.EndObject();
-  }
-  outcome->json.EndArray();
-  outcome->text += table.ToString(0, 0);
-}
-
-std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
-  std::string text = absl::StrFormat(
-      "output  %s  %s\n", Printable(output.name),
-      TypeToString(output.tensor.shape(), output.tensor.dtype()));
-  if (summary.has_numbers) {
-    text +=
-        absl::StrFormat("  min %s  max %s  mean %s", ShortNumber(summary.min),
-                        ShortNumber(summary.max), ShortNumber(summary.mean));
-    text +=
-        absl::StrFormat("  NaN %d  Inf %d\n", summary.nans, summary.infinities);
-  }
-  text += "  values";
-  for (const std::string& value : summary.first) {
-    text += " " + ShortNumber(value);
-  }
-  const auto elements = NumElements(output.tensor.shape()).value_or(0) *
-                        output.tensor.dtype().lanes;
-  const bool has_more = static_cast<size_t>(elements) > summary.first.size();
-  return text + (has_more ? " ...\n" : elements == 0 ? " none\n" : "\n");
-}
-
-void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome) {
-  outcome->json.BeginArray("outputs");
-  for (const NamedTensor& output : outputs) {
-    const TensorSummary summary = SummariseTensor(*output.tensor, kFirstValues);
-    outcome->text += TextOf(output, summary);
-    outcome->json.BeginObject();
-    outcome->json.Add("name", output.name);
-    outcome->json.Add("dtype", ToString(output.tensor.dtype()));
-    outcome->json.Add("shape", output.tensor.shape());
-    outcome->json.Add("bytes", uint64_t{output.tensor.bytes()});
-    AddSummary(summary, &outcome->json);
-    outcome->json.AddScalars("first", summary.first);
-    outcome->json.EndObject();
-  }
-  outcome->json.EndArray();
-}
 
 void ShowTimes(const RunTimes& times, Outcome* outcome) {
   const size_t runs = times.milliseconds.size();
@@ -185,23 +65,29 @@ class RunNetwork : public Command {
     options->AddNumber("--threads", "N",
                        "threads for the compiled code's parallel loops",
                        {&threads_, 1, kMaxTasks});
+#ifdef NODEWISE_USE_PROFILER
+    AddDebugRunOptions(options, &debug_);
+#endif
   }
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
-    NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target_));
+#ifdef NODEWISE_USE_PROFILER
+    NODEWISE_RETURN_IF_ERROR(CheckDebugRun(debug_));
+#endif
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
+    NODEWISE_ASSIGN_OR_RETURN(const auto network,
+                              Network::Load(target_, inputs_));
     Outcome outcome;
-    NODEWISE_ASSIGN_OR_RETURN(const auto executor, Load(files, &outcome));
+    const auto executor = network->MakeFirst(&outcome);
+    if (executor == nullptr) return outcome;
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, executor->NumOutputs()));
-    FaultList faults;
-    const std::vector<InputSource> sources =
-        SetInputs(inputs_, executor.get(), &faults);
-    if (faults.HasErrors()) return Failed(std::move(faults));
+#ifdef NODEWISE_USE_PROFILER
+    if (debug_.Any()) return RunDebugged(*network, *executor);
+#endif
     NODEWISE_ASSIGN_OR_RETURN(const RunTimes times, RunAll(executor.get()));
     NODEWISE_ASSIGN_OR_RETURN(const auto outputs, FetchOutputs(*executor));
-    ShowHead(files, *executor, &outcome);
-    ShowInputs(*executor, sources, &outcome);
+    ShowNetwork(*network, *executor, &outcome);
     ShowOutputs(outputs, &outcome);
     ShowTimes(times, &outcome);
     NODEWISE_RETURN_IF_ERROR(Write(outputs, &outcome));
@@ -209,31 +95,20 @@ class RunNetwork : public Command {
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<GraphExecutor>> Load(
-      const ArtefactFiles& files, Outcome* outcome) const {
-    GraphExecutor::Options options;
-    NODEWISE_ASSIGN_OR_RETURN(options.devices, DevicesOf(target_));
-    NODEWISE_ASSIGN_OR_RETURN(Artefact artefact, LoadArtefact(files));
-    NODEWISE_ASSIGN_OR_RETURN(
-        auto executor,
-        GraphExecutor::Create(std::move(artefact.graph), artefact.library,
-                              std::move(options)));
-    const std::string& from =
-        files.params.empty() ? files.library : files.params;
-    const auto loaded = executor->LoadParams(artefact.params);
-    if (!loaded.ok()) return At(from, loaded.status());
-    if (!loaded->unknown.empty()) {
-      outcome->notes.push_back(UnknownParamsNote(loaded->unknown, from));
-    }
-    return executor;
-  }
-
-  static Outcome Failed(FaultList faults) {
+#ifdef NODEWISE_USE_PROFILER
+  absl::StatusOr<Outcome> RunDebugged(const Network& network,
+                                      const GraphExecutor& executor) const {
     Outcome outcome;
-    outcome.status = Outcome::Status::kError;
-    outcome.errors = std::move(faults.faults());
+    ShowNetwork(network, executor, &outcome);
+    const auto result = DebugRun(debug_, network, &outcome);
+    if (!result.ok()) return At(target_.target, result.status());
+    ShowOutputs(result->outputs, &outcome);
+    if (!result->outputs.empty()) {
+      NODEWISE_RETURN_IF_ERROR(Write(result->outputs, &outcome));
+    }
     return outcome;
   }
+#endif
 
   absl::StatusOr<RunTimes> RunAll(GraphExecutor* executor) const {
     using Clock = std::chrono::steady_clock;
@@ -247,23 +122,6 @@ class RunNetwork : public Command {
               .count());
     }
     return times;
-  }
-
-  void ShowHead(const ArtefactFiles& files, const GraphExecutor& executor,
-                Outcome* outcome) const {
-    size_t functions = 0;
-    for (const GraphNode& node : executor.graph().nodes) {
-      functions += node.kind == GraphNode::Kind::kFunction ? 1 : 0;
-    }
-    outcome->text = absl::StrFormat("%s: %s, %s\n", Printable(target_.target),
-                                    CountOf(functions, "function node"),
-                                    CountOf(executor.NumOutputs(), "output"));
-    outcome->json.BeginObject("target");
-    outcome->json.Add("graph", files.graph);
-    outcome->json.Add("library", files.library);
-    outcome->json.Add("params", files.params);
-    outcome->json.EndObject();
-    if (inputs_.seed.has_value()) outcome->json.Add("seed", *inputs_.seed);
   }
 
   absl::Status Write(const std::vector<NamedTensor>& outputs,
@@ -280,6 +138,9 @@ class RunNetwork : public Command {
   std::string output_;
   std::optional<uint64_t> repeat_;
   std::optional<uint64_t> threads_;
+#ifdef NODEWISE_USE_PROFILER
+  DebugRunOptions debug_;
+#endif
 };
 
 }  // namespace

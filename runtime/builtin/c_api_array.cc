@@ -108,6 +108,7 @@ absl::Status CheckStream(const char* function, DLDevice device,
 using nodewise::MakeDevice;
 using nodewise::Report;
 
+// NOLINTNEXTLINE(readability-function-size): the parameters are TVM's.
 int TVMArrayAlloc(const int64_t* shape, int ndim, int dtype_code,
                   int dtype_bits, int dtype_lanes, int device_type,
                   int device_id, TVMArrayHandle* out) {

@@ -159,13 +159,30 @@ absl::Status CheckRoom(const DLTensor* output, const Rows& rows, int64_t keep) {
                       rows.outer * keep * rows.inner));
 }
 
+// Element `from` of the input becomes element `to` of the outputs; `index` is
+// its number in its row.
+absl::Status Store(const SortJob& job, int64_t to, int64_t from,
+                   int64_t index) {
+  if (job.indices != nullptr) {
+    NODEWISE_RETURN_IF_ERROR(StoreIndex(*job.indices, to, index));
+  }
+  if (job.values != nullptr) {
+    const size_t width = ElementBytes(job.input->dtype);
+    std::memcpy(static_cast<char*>(DataOf(*job.values)) +
+                    static_cast<size_t>(to) * width,
+                static_cast<char*>(DataOf(*job.input)) +
+                    static_cast<size_t>(from) * width,
+                width);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Value> Sort(const SortJob& job) {
   NODEWISE_ASSIGN_OR_RETURN(const Rows rows, RowsAlong(*job.input, job.axis));
   const int64_t keep =
       job.keep < 1 ? rows.length : std::min(job.keep, rows.length);
   NODEWISE_RETURN_IF_ERROR(CheckRoom(job.values, rows, keep));
   NODEWISE_RETURN_IF_ERROR(CheckRoom(job.indices, rows, keep));
-  const size_t width = ElementBytes(job.input->dtype);
   for (int64_t row = 0; row < rows.outer * rows.inner; ++row) {
     const int64_t outer = row / rows.inner;
     const int64_t inner = row % rows.inner;
@@ -177,17 +194,10 @@ absl::StatusOr<Value> Sort(const SortJob& job) {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> order,
                               SortedRow(job, rows, start, count));
     for (int64_t i = 0; i < keep; ++i) {
-      const int64_t from = order[static_cast<size_t>(i)];
+      const int64_t index = order[static_cast<size_t>(i)];
       const int64_t to = outer * keep * rows.inner + i * rows.inner + inner;
-      if (job.indices != nullptr) {
-        NODEWISE_RETURN_IF_ERROR(StoreIndex(*job.indices, to, from));
-      }
-      if (job.values == nullptr) continue;
-      std::memcpy(static_cast<char*>(DataOf(*job.values)) +
-                      static_cast<size_t>(to) * width,
-                  static_cast<char*>(DataOf(*job.input)) +
-                      static_cast<size_t>(start + from * rows.inner) * width,
-                  width);
+      NODEWISE_RETURN_IF_ERROR(
+          Store(job, to, start + index * rows.inner, index));
     }
   }
   return Value();

@@ -151,6 +151,7 @@ class ArtefactChecker {
       inputs[graph.nodes[node].name].push_back(node);
     }
     std::vector<std::string> names;
+    names.reserve(inputs.size());
     for (const auto& [name, nodes] : inputs) names.emplace_back(name);
     for (const auto& [name, type] : params_) {
       const auto place = inputs.find(name);

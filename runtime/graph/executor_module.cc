@@ -275,24 +275,33 @@ absl::StatusOr<PackedFunc> ExecutorModule::GetFunction(std::string_view name) {
   return PackedFunc();
 }
 
-absl::StatusOr<Value> CreateGraphExecutor(PackedArgs args) {
+absl::StatusOr<CreateArguments> TakeCreateArguments(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView json, args.At(0));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, json.AsString());
   NODEWISE_ASSIGN_OR_RETURN(const ArgView code, args.At(1));
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module,
                             code.AsObject<Module>("module"));
-  GraphExecutor::Options options;
+  CreateArguments create;
   NODEWISE_ASSIGN_OR_RETURN(const ArgView third, args.At(2));
   const bool has_lookup = third.code() != kTVMArgInt;
-  if (has_lookup) NODEWISE_RETURN_IF_ERROR(TakeLookup(third, module, &options));
+  if (has_lookup) {
+    NODEWISE_RETURN_IF_ERROR(TakeLookup(third, module, &create.options));
+  }
   NODEWISE_RETURN_IF_ERROR(
-      TakeDevices(args.From(has_lookup ? 3 : 2), &options));
-  NODEWISE_ASSIGN_OR_RETURN(Graph graph, ParseGraph(GraphText::FromString(
-                                             "graph JSON", std::string(text))));
+      TakeDevices(args.From(has_lookup ? 3 : 2), &create.options));
+  NODEWISE_ASSIGN_OR_RETURN(create.graph,
+                            ParseGraph(GraphText::FromString(
+                                "graph JSON", std::string(text))));
+  create.library = LibraryOf(module);
+  return create;
+}
+
+absl::StatusOr<Value> CreateGraphExecutor(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(CreateArguments create, TakeCreateArguments(args));
   NODEWISE_ASSIGN_OR_RETURN(
       std::unique_ptr<GraphExecutor> executor,
-      GraphExecutor::Create(std::move(graph), LibraryOf(module),
-                            std::move(options)));
+      GraphExecutor::Create(std::move(create.graph), std::move(create.library),
+                            std::move(create.options)));
   return Value(Ref<Object>(MakeRef<ExecutorModule>(std::move(executor))));
 }
 

@@ -44,6 +44,7 @@ void GraphExecutor::Repoint(uint32_t base, void* data) {
 }
 
 void GraphExecutor::MarkSet(Port* port) {
+  ++input_changes_;
   if (port->is_read && !port->is_set) --num_unset_;
   port->is_set = true;
 }
@@ -159,6 +160,18 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
   return absl::OkStatus();
 }
 
+bool GraphExecutor::IsInSlot(EntryId entry) const {
+  const NDArray& slot = slots_[plan_.slot_of[Index(entry)]];
+  return tensors_[Index(entry)].data == slot.data();
+}
+
+bool GraphExecutor::MayChangeUnseen() const {
+  return is_input_lent_ ||
+         std::any_of(inputs_.begin(), inputs_.end(), [](const Port& port) {
+           return port.external.defined() && !port.is_param;
+         });
+}
+
 NDArray GraphExecutor::EntryArray(uint32_t entry) const {
   // Keeps alive what the entry points at now: a bound tensor or its slot.
   const uint32_t base = plan_.base_of[entry];
@@ -184,6 +197,7 @@ absl::StatusOr<NDArray> GraphExecutor::GetInput(size_t input) {
   // An input that is copied from the caller's memory lives there.
   if (port.external.defined()) return port.external;
   // The caller may write through the array at any time.
+  is_input_lent_ = true;
   MarkSet(&port);
   return EntryArray(port.entry);
 }

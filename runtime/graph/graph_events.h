@@ -122,7 +122,9 @@ class GraphEvents {
   // What becomes of them: graph_values.cc.
   void TakeNumber(int64_t value);
   void TakeString(std::string& value);
+  void TakeNodeField(std::string& value);
   void TakeNodeAttr(std::string& value);
+  void TakeDType(const std::string& value);
   void TakeTag(const std::string& tag);
   uint32_t TakeIndex(int64_t value);
   uint32_t ParseCount(const std::string& value);

@@ -49,12 +49,53 @@ absl::Status GraphExecutor::Init(Library& library) {
   if (options_.devices.empty()) {
     return absl::InvalidArgumentError("no device was given to run on");
   }
-  NODEWISE_ASSIGN_OR_RETURN(
-      plan_, PlanStorage(graph_, DeviceTypeOf(options_.devices[0])));
+  NODEWISE_RETURN_IF_ERROR(MakePlan());
   NODEWISE_RETURN_IF_ERROR(AllocateSlots(library));
   MakeTensors();
   MakePorts();
   return BindCalls(library);
+}
+
+absl::Status GraphExecutor::MakePlan() {
+  if (!options_.plan.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        plan_, PlanStorage(graph_, DeviceTypeOf(options_.devices[0])));
+    return absl::OkStatus();
+  }
+  NODEWISE_RETURN_IF_ERROR(At("storage plan", CheckGivenPlan(*options_.plan)));
+  plan_ = *std::move(options_.plan);
+  return absl::OkStatus();
+}
+
+absl::Status GraphExecutor::CheckGivenPlan(const StoragePlan& plan) const {
+  const size_t count = graph_.entries.size();
+  if (plan.slot_of.size() != count || plan.base_of.size() != count) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("has %d slot numbers and %d bases, expected %d (one "
+                        "per entry)",
+                        plan.slot_of.size(), plan.base_of.size(), count));
+  }
+  for (uint32_t e = 0; e < count; ++e) {
+    const uint32_t base = plan.base_of[e];
+    if (plan.slot_of[e] >= plan.slots.size() || base > e ||
+        plan.base_of[base] != base || plan.slot_of[base] != plan.slot_of[e]) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("entry %d is in slot %d with base %d, expected one "
+                          "of %d slots and an earlier base in the same",
+                          e, plan.slot_of[e], base, plan.slots.size()));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        const size_t bytes,
+        TensorBytes(graph_.entries[e].shape, graph_.entries[e].dtype));
+    const StorageSlot& slot = plan.slots[plan.slot_of[e]];
+    if (slot.bytes < bytes && !options_.allocate) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("storage %d has %d bytes, expected at least %d for "
+                          "entry %d",
+                          slot.storage_id, slot.bytes, bytes, e));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<DLDevice> GraphExecutor::DeviceOf(const StorageSlot& slot,
@@ -80,23 +121,38 @@ absl::StatusOr<DLDevice> GraphExecutor::DeviceOf(const StorageSlot& slot,
 absl::Status GraphExecutor::AllocateSlots(Library& library) {
   slots_.resize(plan_.slots.size());
   is_linked_.resize(plan_.slots.size(), false);
+  std::vector<size_t> largest(plan_.slots.size());
+  for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
+    const GraphEntry& entry = graph_.entries[e];
+    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
+                              TensorBytes(entry.shape, entry.dtype));
+    const uint32_t slot = plan_.slot_of[e];
+    largest[slot] =
+        std::max({largest[slot], bytes, plan_.slots[slot].bytes});
+  }
   for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
     const uint32_t slot = plan_.slot_of[e];
     if (slots_[slot].defined()) continue;
     NODEWISE_ASSIGN_OR_RETURN(slots_[slot], LinkedParam(library, slot, e));
     is_linked_[slot] = slots_[slot].defined();
     if (is_linked_[slot]) continue;
-    NODEWISE_ASSIGN_OR_RETURN(slots_[slot], AllocateSlot(slot, e));
+    NODEWISE_ASSIGN_OR_RETURN(slots_[slot],
+                              AllocateSlot(slot, e, largest[slot]));
   }
   return absl::OkStatus();
 }
 
+// `largest` is what the slot must hold, which a given plan may understate.
 absl::StatusOr<NDArray> GraphExecutor::AllocateSlot(uint32_t slot,
-                                                    uint32_t entry) {
+                                                    uint32_t entry,
+                                                    size_t largest) {
   const StorageSlot& wanted = plan_.slots[slot];
   NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, DeviceOf(wanted, entry));
-  const int64_t bytes[] = {static_cast<int64_t>(wanted.bytes)};
-  auto memory = NDArray::Empty(bytes, DLDataType{kDLUInt, 8, 1}, device);
+  const int64_t bytes[] = {static_cast<int64_t>(largest)};
+  auto memory =
+      options_.allocate
+          ? options_.allocate(slot, largest, device)
+          : NDArray::Empty(bytes, DLDataType{kDLUInt, 8, 1}, device);
   if (memory.ok()) return memory;
   return At(absl::StrFormat("storage %d", wanted.storage_id), memory.status());
 }

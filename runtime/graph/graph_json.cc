@@ -117,16 +117,4 @@ absl::Status GraphError(const Graph& graph, std::string path, std::string found,
   return faults.ToStatus();
 }
 
-std::vector<std::string> NodeKeys(const Graph& graph) {
-  std::unordered_map<std::string_view, size_t> uses;
-  for (const GraphNode& node : graph.nodes) ++uses[node.name];
-  std::vector<std::string> keys;
-  keys.reserve(graph.nodes.size());
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const std::string& name = graph.nodes[i].name;
-    keys.push_back(uses[name] == 1 ? name : absl::StrFormat("%s#%d", name, i));
-  }
-  return keys;
-}
-
 }  // namespace nodewise

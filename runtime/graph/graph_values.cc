@@ -63,41 +63,16 @@ void GraphEvents::TakeNumber(int64_t value) {
 }
 
 void GraphEvents::TakeString(std::string& value) {
-  const std::string& key = keys_[depth_ - 1];
   switch (top().place) {
     case Place::kNode:
-      if (key == "name") {
-        std::swap(graph_->nodes.back().name, value);
-      } else if (key == "op" && (value == "null" || value == "tvm_op")) {
-        graph_->nodes.back().kind = value == "null"
-                                        ? GraphNode::Kind::kInput
-                                        : GraphNode::Kind::kFunction;
-      } else if (key == "op") {
-        AddFault("", absl::StrFormat("the op \"%s\"", Shortened(value)),
-                 "\"null\" or \"tvm_op\"", "");
-      } else {
-        AddFault("", "a string", Expected(), "");
-      }
-      return;
+      return TakeNodeField(value);
     case Place::kNodeAttrs:
       return TakeNodeAttr(value);
     case Place::kAttrPair:
       if (top().index == 0) return TakeTag(value);
       return AddFault("", "a string", Expected(), "");
-    case Place::kDTypes: {
-      Charge(3 * sizeof(DLDataType));
-      if (value != dtype_text_) {
-        const auto dtype = ParseDType(value);
-        if (!dtype.ok()) {
-          AddFault("", absl::StrFormat("the type \"%s\"", Shortened(value)),
-                   Expected(), "");
-        }
-        dtype_ = dtype.value_or(DLDataType{});
-        dtype_text_ = value;
-      }
-      lists_->dtypes.push_back(dtype_);
-      return;
-    }
+    case Place::kDTypes:
+      return TakeDType(value);
     case Place::kScopes:
       Charge(kStringCost);
       lists_->scopes.push_back(std::move(value));
@@ -105,6 +80,36 @@ void GraphEvents::TakeString(std::string& value) {
     default:
       AddFault("", "a string", Expected(), "");
   }
+}
+
+void GraphEvents::TakeNodeField(std::string& value) {
+  GraphNode& node = graph_->nodes.back();
+  const std::string& key = keys_[depth_ - 1];
+  if (key == "name") {
+    std::swap(node.name, value);
+  } else if (key == "op" && (value == "null" || value == "tvm_op")) {
+    node.kind =
+        value == "null" ? GraphNode::Kind::kInput : GraphNode::Kind::kFunction;
+  } else if (key == "op") {
+    AddFault("", absl::StrFormat("the op \"%s\"", Shortened(value)),
+             "\"null\" or \"tvm_op\"", "");
+  } else {
+    AddFault("", "a string", Expected(), "");
+  }
+}
+
+void GraphEvents::TakeDType(const std::string& value) {
+  Charge(3 * sizeof(DLDataType));
+  if (value != dtype_text_) {
+    const auto dtype = ParseDType(value);
+    if (!dtype.ok()) {
+      AddFault("", absl::StrFormat("the type \"%s\"", Shortened(value)),
+               Expected(), "");
+    }
+    dtype_ = dtype.value_or(DLDataType{});
+    dtype_text_ = value;
+  }
+  lists_->dtypes.push_back(dtype_);
 }
 
 uint32_t GraphEvents::ParseCount(const std::string& value) {

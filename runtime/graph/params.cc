@@ -3,6 +3,7 @@
 #include <dmlc/io.h>
 #include <dmlc/memory_io.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_format.h"
@@ -33,13 +34,21 @@ class FileStream final : public dmlc::Stream {
   absl::Status status_;
 };
 
-absl::Status WriteList(absl::Span<const NamedTensor> tensors,
-                       dmlc::Stream* stream) {
+template <typename Items, typename NameOf>
+void WriteHeader(const Items& items, NameOf name_of, dmlc::Stream* stream) {
   stream->Write(kListMagic);
   stream->Write(uint64_t{0});
-  stream->Write(static_cast<uint64_t>(tensors.size()));
-  for (const NamedTensor& entry : tensors) stream->Write(entry.name);
-  stream->Write(static_cast<uint64_t>(tensors.size()));
+  stream->Write(static_cast<uint64_t>(items.size()));
+  for (const auto& item : items) stream->Write(name_of(item));
+  stream->Write(static_cast<uint64_t>(items.size()));
+}
+
+absl::Status WriteList(absl::Span<const NamedTensor> tensors,
+                       dmlc::Stream* stream) {
+  WriteHeader(
+      tensors,
+      [](const NamedTensor& entry) -> const std::string& { return entry.name; },
+      stream);
   for (const NamedTensor& entry : tensors) {
     NDArray host = entry.tensor;
     if (DeviceTypeOf(host.device()) != kDLCPU || !IsCompact(*host)) {
@@ -50,34 +59,85 @@ absl::Status WriteList(absl::Span<const NamedTensor> tensors,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::string>> ReadNames(ByteReader* reader) {
+// What a reader does about bytes that end too early.
+enum class AtEnd { kRefuse, kKeepWhatIsThere };
+
+absl::Status ReadMagic(ByteReader* reader) {
   const size_t start = reader->offset();
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t magic,
-                            reader->Read<uint64_t>("list magic"));
-  if (magic != kListMagic) {
+  uint64_t magic = 0;
+  const size_t size = std::min(reader->left(), sizeof(magic));
+  NODEWISE_ASSIGN_OR_RETURN(const auto bytes, reader->Bytes("magic", size));
+  std::memcpy(&magic, bytes.data(), size);
+  // Bytes cut short within the magic must be the beginning of it.
+  if (std::memcmp(&magic, &kListMagic, size) != 0) {
     return reader->Fault(
         start, absl::StrFormat("list magic is %016x, expected %016x (is this a "
                                ".params file?)",
                                magic, kListMagic));
   }
+  return reader->Bytes("list magic", sizeof(magic) - size).status();
+}
+
+// Adds the names that are there, also if it fails.
+absl::Status ReadNames(ByteReader* reader, AtEnd at_end,
+                       std::vector<std::string>* names) {
+  NODEWISE_RETURN_IF_ERROR(ReadMagic(reader));
   NODEWISE_RETURN_IF_ERROR(
       reader->Read<uint64_t>("list reserved field").status());
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
-                            reader->Count("name count", sizeof(uint64_t)));
-  std::vector<std::string> names;
-  names.reserve(count);
+                            at_end == AtEnd::kRefuse
+                                ? reader->Count("name count", sizeof(uint64_t))
+                                : reader->Read<uint64_t>("name count"));
+  names->reserve(std::min(count, reader->left() / sizeof(uint64_t)));
   for (uint64_t i = 0; i < count; ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name,
                               reader->String("name"));
-    names.emplace_back(name);
+    names->emplace_back(name);
   }
-  return names;
+  return absl::OkStatus();
+}
+
+absl::Status ReadTensorCount(ByteReader* reader, AtEnd at_end,
+                             size_t num_names) {
+  const size_t start = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(
+      const uint64_t count,
+      at_end == AtEnd::kRefuse
+          ? reader->Count("tensor count", kLeastRecordBytes)
+          : reader->Read<uint64_t>("tensor count"));
+  if (count == num_names) return absl::OkStatus();
+  return reader->Fault(start, absl::StrFormat("tensor count is %d, expected "
+                                              "%d (one per name)",
+                                              count, num_names));
 }
 
 // Puts the tensor's name into a message about its bytes.
 absl::Status ForTensor(const absl::Status& status, std::string_view name) {
   return absl::Status(status.code(), absl::StrFormat("%s (tensor %s)",
                                                      MessageOf(status), name));
+}
+
+// Leaves the tensors that are complete and the names without one, also if it
+// fails.
+absl::Status ReadList(ByteReader* reader, AtEnd at_end,
+                      const std::shared_ptr<void>& owner,
+                      PartialParams* partial) {
+  std::vector<std::string>& names = partial->missing;
+  std::vector<NamedTensor>& tensors = partial->params.tensors;
+  NODEWISE_RETURN_IF_ERROR(ReadNames(reader, at_end, &names));
+  NODEWISE_RETURN_IF_ERROR(ReadTensorCount(reader, at_end, names.size()));
+  tensors.reserve(std::min(names.size(), reader->left() / kLeastRecordBytes));
+  absl::Status status;
+  for (const std::string& name : names) {
+    const auto record = ReadTensorRecord(reader);
+    status = record.ok() ? absl::OkStatus() : ForTensor(record.status(), name);
+    if (!status.ok()) break;
+    tensors.push_back({name, NDArray::Borrow(record->ToTensor(), owner)});
+  }
+  names.erase(names.begin(),
+              names.begin() + static_cast<ptrdiff_t>(tensors.size()));
+  partial->params.trailing_bytes = status.ok() ? reader->left() : 0;
+  return status;
 }
 
 }  // namespace
@@ -93,38 +153,49 @@ absl::StatusOr<Params> ParseParams(absl::Span<const uint8_t> bytes,
                                    std::string where,
                                    std::shared_ptr<void> owner) {
   ByteReader reader(bytes, std::move(where));
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<std::string> names, ReadNames(&reader));
-  const size_t count_at = reader.offset();
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
-                            reader.Count("tensor count", kLeastRecordBytes));
-  if (count != names.size()) {
-    return reader.Fault(count_at,
-                        absl::StrFormat("tensor count is %d, expected "
-                                        "%d (one per name)",
-                                        count, names.size()));
-  }
-  Params params;
-  params.tensors.reserve(count);
-  for (std::string& name : names) {
-    const auto record = ReadTensorRecord(&reader);
-    if (!record.ok()) return ForTensor(record.status(), name);
-    params.tensors.push_back(
-        {std::move(name), NDArray::Borrow(record->ToTensor(), owner)});
-  }
-  params.trailing_bytes = reader.left();
-  return params;
+  PartialParams partial;
+  NODEWISE_RETURN_IF_ERROR(ReadList(&reader, AtEnd::kRefuse, owner, &partial));
+  return std::move(partial.params);
+}
+
+absl::StatusOr<PartialParams> ParsePartialParams(
+    absl::Span<const uint8_t> bytes, std::string where,
+    std::shared_ptr<void> owner) {
+  ByteReader reader(bytes, std::move(where));
+  PartialParams partial;
+  const absl::Status status =
+      ReadList(&reader, AtEnd::kKeepWhatIsThere, owner, &partial);
+  if (status.ok()) return partial;
+  if (!reader.ran_out()) return status;
+  partial.is_cut = true;
+  partial.cut_at = bytes.size();
+  return partial;
 }
 
 absl::StatusOr<std::vector<std::string>> ParseParamNames(
     absl::Span<const uint8_t> bytes, std::string where) {
   ByteReader reader(bytes, std::move(where));
-  return ReadNames(&reader);
+  std::vector<std::string> names;
+  NODEWISE_RETURN_IF_ERROR(ReadNames(&reader, AtEnd::kRefuse, &names));
+  return names;
 }
 
 absl::StatusOr<Params> OpenParams(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   auto shared = std::make_shared<MappedFile>(std::move(file));
   return ParseParams(shared->bytes(), path, shared);
+}
+
+absl::StatusOr<PartialParams> OpenPartialParams(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  auto shared = std::make_shared<MappedFile>(std::move(file));
+  return ParsePartialParams(shared->bytes(), path, shared);
+}
+
+absl::Status RecoverParams(const std::string& from, const std::string& to) {
+  NODEWISE_ASSIGN_OR_RETURN(const PartialParams partial,
+                            OpenPartialParams(from));
+  return WriteParams(to, partial.params.tensors);
 }
 
 bool LooksLikeParams(absl::Span<const uint8_t> bytes) {
@@ -148,6 +219,15 @@ absl::StatusOr<std::string> SerializeParams(
   std::string bytes;
   dmlc::MemoryStringStream stream(&bytes);
   NODEWISE_RETURN_IF_ERROR(WriteList(tensors, &stream));
+  return bytes;
+}
+
+std::string ParamsHeader(absl::Span<const std::string> names) {
+  std::string bytes;
+  dmlc::MemoryStringStream stream(&bytes);
+  WriteHeader(
+      names, [](const std::string& name) -> const std::string& { return name; },
+      &stream);
   return bytes;
 }
 

@@ -151,6 +151,7 @@ void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
 std::vector<ModuleSummary::Tensor> TensorsOf(
     const std::vector<std::pair<std::string_view, TensorRecord>>& records) {
   std::vector<ModuleSummary::Tensor> tensors;
+  tensors.reserve(records.size());
   for (const auto& [name, record] : records) {
     tensors.push_back({std::string(name), record.dtype, record.shape});
   }

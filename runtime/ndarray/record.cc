@@ -83,9 +83,10 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
   if (!dtype_status.ok())
     return reader->Fault(type_at, MessageOf(dtype_status));
   if (rank < 0 || static_cast<uint64_t>(rank) > reader->left() / 8) {
-    return reader->Fault(
-        rank_at, absl::StrFormat("tensor rank is %d, but %d bytes are left",
-                                 rank, reader->left()));
+    const std::string message = absl::StrFormat(
+        "tensor rank is %d, but %d bytes are left", rank, reader->left());
+    return rank < 0 ? reader->Fault(rank_at, message)
+                    : reader->RanOut(rank_at, message);
   }
   record.shape.reserve(static_cast<size_t>(rank));
   for (int32_t d = 0; d < rank; ++d) {
@@ -101,21 +102,25 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
   return record;
 }
 
-void WriteTensorRecord(const DLTensor& tensor, dmlc::Stream* stream) {
-  NODEWISE_CHECK(DeviceTypeOf(tensor.device) == kDLCPU && IsCompact(tensor));
-  const absl::Span<const int64_t> shape = ShapeOf(tensor);
-  const size_t bytes = TensorBytes(shape, tensor.dtype).value();
+void WriteRecordHead(absl::Span<const int64_t> shape, DLDataType dtype,
+                     dmlc::Stream* stream) {
   stream->Write(kTensorMagic);
   stream->Write(uint64_t{0});
   stream->Write(int32_t{kDLCPU});
   stream->Write(int32_t{0});
-  stream->Write(static_cast<int32_t>(tensor.ndim));
-  stream->Write(tensor.dtype.code);
-  stream->Write(tensor.dtype.bits);
-  stream->Write(tensor.dtype.lanes);
+  stream->Write(static_cast<int32_t>(shape.size()));
+  stream->Write(dtype.code);
+  stream->Write(dtype.bits);
+  stream->Write(dtype.lanes);
   for (const int64_t dim : shape) stream->Write(dim);
-  stream->Write(static_cast<uint64_t>(bytes));
-  stream->Write(DataOf(tensor), bytes);
+  stream->Write(static_cast<uint64_t>(TensorBytes(shape, dtype).value()));
+}
+
+void WriteTensorRecord(const DLTensor& tensor, dmlc::Stream* stream) {
+  NODEWISE_CHECK(DeviceTypeOf(tensor.device) == kDLCPU && IsCompact(tensor));
+  const absl::Span<const int64_t> shape = ShapeOf(tensor);
+  WriteRecordHead(shape, tensor.dtype, stream);
+  stream->Write(DataOf(tensor), TensorBytes(shape, tensor.dtype).value());
 }
 
 }  // namespace nodewise

@@ -31,8 +31,8 @@ absl::StatusOr<uint64_t> ByteReader::Count(const char* what,
   const size_t start = offset_;
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count, Read<uint64_t>(what));
   if (count > left() / least_bytes) {
-    return Fault(start, absl::StrFormat("%s is %d, but only %d bytes are left",
-                                        what, count, left()));
+    return RanOut(start, absl::StrFormat("%s is %d, but only %d bytes are left",
+                                         what, count, left()));
   }
   return count;
 }
@@ -42,9 +42,14 @@ absl::Status ByteReader::Fault(size_t offset, std::string_view message) const {
       absl::StrFormat("%s: byte %d: %s", where_, base_ + offset, message));
 }
 
-absl::Status ByteReader::TooShort(const char* what, uint64_t wanted) const {
-  return Fault(offset_, absl::StrFormat("%s needs %d bytes, %d are left", what,
-                                        wanted, left()));
+absl::Status ByteReader::RanOut(size_t offset, std::string_view message) {
+  ran_out_ = true;
+  return Fault(offset, message);
+}
+
+absl::Status ByteReader::TooShort(const char* what, uint64_t wanted) {
+  return RanOut(offset_, absl::StrFormat("%s needs %d bytes, %d are left", what,
+                                         wanted, left()));
 }
 
 }  // namespace nodewise

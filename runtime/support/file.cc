@@ -18,20 +18,6 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 18;
 
-absl::Status SystemError(const std::string& path, const char* doing) {
-  const int error = errno;
-  const std::string text =
-      absl::StrFormat("%s: %s: %s", path, doing, std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
-  if (error == EACCES || error == EPERM || error == EROFS) {
-    return absl::PermissionDeniedError(text);
-  }
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-    return absl::ResourceExhaustedError(text);
-  }
-  return absl::UnavailableError(text);
-}
-
 // Opens a regular file for reading and tells its size.
 absl::StatusOr<int> OpenRegular(const std::string& path, size_t* size) {
   // O_NONBLOCK: a named pipe must be refused, not waited for.
@@ -52,7 +38,34 @@ absl::StatusOr<int> OpenRegular(const std::string& path, size_t* size) {
   return descriptor;
 }
 
+absl::Status WriteAll(int descriptor, const std::string& path, const char* data,
+                      size_t size) {
+  while (size > 0) {
+    const ssize_t written = write(descriptor, data, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError(path, "cannot write");
+    data += written;
+    size -= static_cast<size_t>(written);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status SystemError(const std::string& path, const char* doing) {
+  const int error = errno;
+  const std::string text =
+      absl::StrFormat("%s: %s: %s", path, doing, std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
+  if (error == EEXIST) return absl::AlreadyExistsError(text);
+  if (error == EACCES || error == EPERM || error == EROFS) {
+    return absl::PermissionDeniedError(text);
+  }
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    return absl::ResourceExhaustedError(text);
+  }
+  return absl::UnavailableError(text);
+}
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   MappedFile file;
@@ -122,14 +135,7 @@ absl::Status OutputFile::Flush() {
 }
 
 absl::Status OutputFile::WriteOut(const char* data, size_t size) {
-  while (size > 0) {
-    const ssize_t written = write(descriptor_, data, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError(path_, "cannot write");
-    data += written;
-    size -= static_cast<size_t>(written);
-  }
-  return absl::OkStatus();
+  return WriteAll(descriptor_, path_, data, size);
 }
 
 absl::Status OutputFile::Commit() {
@@ -145,6 +151,61 @@ absl::Status OutputFile::Commit() {
     return status;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<GrowingFile> GrowingFile::Create(const std::string& path) {
+  GrowingFile file;
+  file.descriptor_ =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file.descriptor_ < 0) return SystemError(path, "cannot create");
+  file.path_ = path;
+  return file;
+}
+
+GrowingFile::GrowingFile(GrowingFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+GrowingFile& GrowingFile::operator=(GrowingFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+GrowingFile::~GrowingFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+absl::Status GrowingFile::Write(const void* data, size_t size) {
+  return WriteAll(descriptor_, path_, static_cast<const char*>(data), size);
+}
+
+absl::Status GrowingFile::Close() {
+  if (descriptor_ < 0 || close(std::exchange(descriptor_, -1)) == 0) {
+    return absl::OkStatus();
+  }
+  return SystemError(path_, "cannot write");
+}
+
+absl::Status AppendFile(const std::string& path, uint64_t offset,
+                        OutputFile* to) {
+  size_t size = 0;
+  NODEWISE_ASSIGN_OR_RETURN(const int descriptor, OpenRegular(path, &size));
+  std::string piece(kBufferBytes, '\0');
+  absl::Status status;
+  while (status.ok()) {
+    const ssize_t got = pread(descriptor, piece.data(), piece.size(),
+                              static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      if (got < 0) status = SystemError(path, "cannot read");
+      break;
+    }
+    status = to->Write(piece.data(), static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+  close(descriptor);
+  return status;
 }
 
 absl::Status CheckReadable(const std::string& path) {

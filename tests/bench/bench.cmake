@@ -2,7 +2,13 @@
 find_package(benchmark REQUIRED)
 
 # Kernels as TVM compiles them. Without folding, equal ones stay distinct.
-add_library(bench_kernels MODULE bench/dispatch_kernels.c)
+add_library(bench_kernels MODULE
+  bench/dispatch_kernels.c
+  bench/large_kernel.c
+)
+# Vectors for what reads or writes megabytes, as TVM compiles it.
+set_source_files_properties(bench/large_kernel.c bench/read_pass.c
+  PROPERTIES COMPILE_OPTIONS -O3)
 target_include_directories(bench_kernels PRIVATE
   $<TARGET_PROPERTY:nodewise_runtime,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_options(bench_kernels PRIVATE -O2 -fno-ipa-icf)
@@ -10,15 +16,22 @@ set_target_properties(bench_kernels PROPERTIES PREFIX "")
 
 add_executable(nodewise_bench
   bench/bench_main.cc
+  bench/chain.cc
+  bench/debug_networks.cc
+  bench/memory.cc
   bench/ratio.cc
+  bench/read_pass.c
+  bench/debug_bench.cc
   bench/dispatch_bench.cc
   bench/load_bench.cc
   bench/parallel_bench.cc
   bench/parse_bench.cc
+  support/fixtures.cc
 )
 add_dependencies(nodewise_bench bench_kernels)
 target_include_directories(nodewise_bench PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(nodewise_bench PRIVATE
+  NODEWISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
   NODEWISE_BENCH_KERNELS="$<TARGET_FILE:bench_kernels>")
 target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
   absl::strings absl::str_format benchmark::benchmark

@@ -27,4 +27,12 @@ bool BenchParse(const std::string& name);
 bool BenchParallelRun(const std::string& name);
 bool BenchParallelLaunch(const std::string& name);
 
+// What the debug executor costs on top of a plain run: the time of every node,
+// the statistics of every entry, a full dump, and the memory for it.
+bool BenchDebugFixture(const std::string& name);
+bool BenchDebugLarge(const std::string& name);
+bool BenchDebugChain(const std::string& name);
+// What of it comes once a run and once a node, however small the tensors.
+bool BenchDebugFixedCost(const std::string& name);
+
 }  // namespace nodewise

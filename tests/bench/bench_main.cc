@@ -26,6 +26,10 @@ constexpr BenchRow kBenches[] = {
     {"runtime/parse_100000_nodes", &BenchParse},
     {"runtime/parallel_run", &BenchParallelRun},
     {"runtime/parallel_launch", &BenchParallelLaunch},
+    {"runtime/debug_fixture", &BenchDebugFixture},
+    {"runtime/debug_512_mb", &BenchDebugLarge},
+    {"runtime/debug_chain", &BenchDebugChain},
+    {"runtime/debug_fixed_cost", &BenchDebugFixedCost},
 };
 
 // The lines are printed as they are found.
@@ -57,7 +61,8 @@ int Main(int argc, char** argv) {
     })->Iterations(1);
   }
   SilentReporter reporter;
-  benchmark::RunSpecifiedBenchmarks(&reporter);
+  // It has said so if none matched.
+  if (benchmark::RunSpecifiedBenchmarks(&reporter) == 0) return 2;
   return check && !within_limits ? 1 : 0;
 }
 

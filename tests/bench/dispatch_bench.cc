@@ -1,15 +1,14 @@
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "nodewise/runtime/graph_executor.h"
 #include "nodewise/runtime/module.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"
+#include "tests/bench/chain.h"
 #include "tests/bench/ratio.h"
 
 namespace nodewise {
@@ -21,44 +20,11 @@ constexpr int kRepeats = 20;
 constexpr uint32_t kNodes = 1000;
 constexpr int64_t kFloats = 16;
 
-std::string FunctionName(uint32_t call, uint32_t functions) {
-  return absl::StrFormat("bench_add_%03d", call % functions);
-}
-
-GraphNode AddNode(uint32_t call, uint32_t functions) {
-  GraphNode node;
-  node.kind = GraphNode::Kind::kFunction;
-  node.name = absl::StrFormat("add_%d", call);
-  node.function = FunctionName(call, functions);
-  node.inputs = {{call == 0 ? 0 : call + 1, 0, 0}, {1, 0, 0}};
-  node.num_inputs = 2;
-  return node;
-}
-
-NDArray Ones() {
-  NDArray ones = NDArray::Empty({kFloats}, kFloat32, kCpu).value();
-  std::fill_n(ones.As<float>(), kFloats, 1.0F);
-  return ones;
-}
-
-// x + p + p + ...; two blocks of memory take turns, as a compiler plans it.
-Graph ChainGraph(uint32_t functions) {
-  Graph graph;
-  graph.nodes.resize(2);
-  graph.nodes[0].name = "x";
-  graph.nodes[1].name = "p";
-  graph.arg_nodes = {0, 1};
-  for (uint32_t call = 0; call < kNodes; ++call) {
-    graph.nodes.push_back(AddNode(call, functions));
-  }
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    const auto storage = static_cast<int32_t>(n < 2 ? n : 2 + n % 2);
-    graph.entries.push_back({{kFloats}, kFloat32, storage, 0});
-    graph.node_row_ptr.push_back(n);
-  }
-  graph.node_row_ptr.push_back(kNodes + 2);
-  graph.heads = {{kNodes + 1, 0, 0}};
-  return graph;
+// x + p + p + ...
+Graph AddChain(uint32_t functions) {
+  return ChainGraph(
+      {kNodes, kFloats, /*reads_parameter=*/true,
+       [functions](uint32_t call) { return AddFunction(call, functions); }});
 }
 
 // The same calls by hand, with nothing around them. Tensors, shapes and
@@ -68,14 +34,14 @@ class PlainLoop {
  public:
   PlainLoop(Module& module, uint32_t functions)
       : values_(3 * kNodes), codes_(3 * kNodes, kTVMDLTensorHandle) {
-    for (NDArray& block : blocks_) block = Ones();
+    for (NDArray& block : blocks_) block = Ones(kFloats);
     for (uint32_t n = 0; n < kNodes + 2; ++n) {
       tensors_.push_back(*blocks_[n < 2 ? n : 2 + n % 2]);
       tensors_.back().shape = shapes_.emplace_back(1, kFloats).data();
     }
     for (uint32_t call = 0; call < kNodes; ++call) {
       functions_.push_back(
-          module.FindFunction(FunctionName(call, functions)).value());
+          module.FindFunction(AddFunction(call, functions)).value());
       NODEWISE_CHECK(static_cast<bool>(functions_.back()));
       addresses_.push_back(functions_.back().object()->address());
       values_[3 * call].v_handle = &tensors_[call == 0 ? 0 : call + 1];
@@ -112,11 +78,9 @@ bool BenchDispatch(const std::string& name, uint32_t functions) {
   NODEWISE_CHECK(module.ok());
   PlainLoop loop(**module, functions);
   const auto executor =
-      GraphExecutor::Create(ChainGraph(functions), LibraryOf(*module));
+      GraphExecutor::Create(AddChain(functions), LibraryOf(*module));
   NODEWISE_CHECK(executor.ok());
-  for (const char* input : {"x", "p"}) {
-    NODEWISE_CHECK((*executor)->SetInput(input, *Ones()).ok());
-  }
+  FillWithOnes(**executor);
   const auto run = [&] { NODEWISE_CHECK((*executor)->Run().ok()); };
   return RunContest(
       {name, kLimit, kRounds, [&] { return NanosecondsOfEach(kRepeats, run); },

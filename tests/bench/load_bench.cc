@@ -1,18 +1,12 @@
 #include <benchmark/benchmark.h>
-#include <malloc.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +17,7 @@
 #include "nodewise/runtime/params.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"
+#include "tests/bench/memory.h"
 #include "tests/bench/ratio.h"
 
 namespace nodewise {
@@ -33,7 +28,6 @@ constexpr double kLimit = 1.25;
 constexpr double kHugePagesLimit = 1.5;
 constexpr double kMemoryLimitMib = 16;
 constexpr int kRounds = 15;
-constexpr size_t kMib = size_t{1} << 20;
 
 // Sizes in the proportions of a convolutional network: most of the bytes are in
 // few tensors, most of the tensors are small.
@@ -98,15 +92,6 @@ std::unique_ptr<GraphExecutor> Load(Graph graph, const std::string& path) {
   return *std::move(executor);
 }
 
-// A program loads parameters once, into pages that it has never touched. Left
-// alone, malloc learns from the first round to keep large blocks for the next.
-void AlwaysFreshPages() {
-  constexpr int kDefault = 128 * 1024;
-  mallopt(M_MMAP_THRESHOLD, kDefault);
-  mallopt(M_TRIM_THRESHOLD, kDefault);
-  malloc_trim(0);
-}
-
 void* FromMalloc(size_t bytes) { return std::malloc(bytes); }
 
 // Where madvise gives huge pages, touching fresh memory costs much less, and
@@ -140,53 +125,6 @@ bool BenchLoad(const std::string& name, size_t bytes, void* (*allocate)(size_t),
   return RunContest({name, limit, kRounds, ours, baseline});
 }
 
-size_t AnonymousBytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    size_t kib = 0;
-    if (word == "RssAnon:" && status >> kib) return kib * 1024;
-  }
-  return 0;
-}
-
-// How far this process's anonymous memory grows while `work` runs; what it
-// returns is kept to the end. Something that is freed at once may be missed.
-template <typename Work>
-size_t AnonymousGrowth(Work work) {
-  std::atomic<bool> done = false;
-  std::atomic<size_t> most = 0;
-  std::thread sampler([&] {
-    while (!done) most = std::max<size_t>(most, AnonymousBytes());
-  });
-  while (most == 0) std::this_thread::yield();
-  const size_t before = AnonymousBytes();
-  const auto result = work();
-  most = std::max<size_t>(most, AnonymousBytes());
-  done = true;
-  sampler.join();
-  return most - before;
-}
-
-// The same in a child that holds nothing else.
-size_t GrowthInChild(const ParamsOnDisk& file) {
-  void* const shared = mmap(nullptr, sizeof(size_t), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  NODEWISE_CHECK(shared != MAP_FAILED);
-  auto* const growth = static_cast<size_t*>(shared);
-  const pid_t child = fork();
-  if (child == 0) {
-    AlwaysFreshPages();
-    *growth = AnonymousGrowth([&] { return Load(file.graph(), file.path()); });
-    _exit(0);
-  }
-  int status = 0;
-  NODEWISE_CHECK(child > 0 && waitpid(child, &status, 0) == child);
-  NODEWISE_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  const size_t result = *growth;
-  munmap(shared, sizeof(size_t));
-  return result;
-}
-
 }  // namespace
 
 bool BenchLoad40(const std::string& name) {
@@ -204,7 +142,10 @@ bool BenchLoadHugePages(const std::string& name) {
 bool BenchLoadMemory(const std::string& name) {
   bool within_limit = true;
   for (const size_t mib : {40, 160}) {
-    const size_t growth = GrowthInChild(ParamsOnDisk(mib * kMib));
+    const ParamsOnDisk file(mib * kMib);
+    std::unique_ptr<GraphExecutor> executor;
+    const size_t growth = GrowthInChild(
+        [] {}, [&] { executor = Load(file.graph(), file.path()); });
     const double beyond =
         (static_cast<double>(growth) - static_cast<double>(mib * kMib)) / kMib;
     within_limit &= ReportValue(absl::StrFormat("%s_%d", name, mib), beyond,

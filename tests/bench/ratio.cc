@@ -1,8 +1,11 @@
 #include "tests/bench/ratio.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <vector>
+
+#include "absl/strings/str_format.h"
 
 namespace nodewise {
 namespace {
@@ -10,47 +13,83 @@ namespace {
 constexpr int kWarmUps = 2;
 
 double Median(std::vector<double> values) {
-  const auto middle =
-      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return Quantile(std::move(values), 0.5);
+}
+
+std::string LimitText(double limit) {
+  return limit == kNoLimit ? "no limit" : absl::StrFormat("limit %.2f", limit);
+}
+
+// Prints the end of a line that is held against a limit.
+bool Judge(double value, double limit) {
+  std::puts(value <= limit ? "" : " ABOVE ITS LIMIT");
+  std::fflush(stdout);
+  return value <= limit;
 }
 
 }  // namespace
 
-bool RunContest(const Contest& contest) {
-  std::vector<double> ours;
-  std::vector<double> baselines;
-  std::vector<double> ratios;
-  for (int round = -kWarmUps; round < contest.rounds; ++round) {
+double Quantile(std::vector<double> values, double share) {
+  const auto place = static_cast<std::ptrdiff_t>(
+      std::lround(share * static_cast<double>(values.size() - 1)));
+  const auto at = values.begin() + place;
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+std::vector<std::vector<double>> TimeInTurns(
+    const std::vector<TimedSide>& sides, int rounds) {
+  std::vector<std::vector<double>> times(sides.size());
+  for (int round = -kWarmUps; round < rounds; ++round) {
     // Who comes second may find warmer caches: take turns at that too.
-    const bool first = round % 2 == 0;
-    double a = first ? contest.ours() : 0;
-    const double b = contest.baseline();
-    if (!first) a = contest.ours();
-    if (round < 0) continue;
-    ours.push_back(a);
-    baselines.push_back(b);
-    ratios.push_back(a / b);
+    const auto first = static_cast<size_t>(round + kWarmUps);
+    for (size_t i = 0; i < sides.size(); ++i) {
+      const size_t side = (first + i) % sides.size();
+      const double time = sides[side]();
+      if (round >= 0) times[side].push_back(time);
+    }
+  }
+  return times;
+}
+
+bool RunContest(const Contest& contest) {
+  const auto times =
+      TimeInTurns({contest.ours, contest.baseline}, contest.rounds);
+  std::vector<double> ratios;
+  for (size_t i = 0; i < times[0].size(); ++i) {
+    ratios.push_back(times[0][i] / times[1][i]);
   }
   const double median = Median(ratios);
   std::printf(
-      "%s: %.3f (limit %.2f, least %.3f) [ours %.0f ns, baseline %.0f ns, "
-      "%d rounds]%s\n",
-      contest.name.c_str(), median, contest.limit,
-      *std::min_element(ratios.begin(), ratios.end()), Median(ours),
-      Median(baselines), contest.rounds,
-      median <= contest.limit ? "" : " ABOVE ITS LIMIT");
-  std::fflush(stdout);
-  return median <= contest.limit;
+      "%s: %.3f (%s, least %.3f) [ours %.0f ns, baseline %.0f ns, %d rounds]",
+      contest.name.c_str(), median, LimitText(contest.limit).c_str(),
+      *std::min_element(ratios.begin(), ratios.end()), Median(times[0]),
+      Median(times[1]), contest.rounds);
+  return Judge(median, contest.limit);
+}
+
+bool RunSurplus(const Surplus& surplus) {
+  const auto times =
+      TimeInTurns({surplus.ours, surplus.plain, surplus.unit}, surplus.rounds);
+  std::vector<double> ratios;
+  for (size_t i = 0; i < times[0].size(); ++i) {
+    ratios.push_back((times[0][i] - times[1][i]) / times[2][i]);
+  }
+  const double median = Median(ratios);
+  std::printf(
+      "%s: %.3f (%s, quartiles %.3f to %.3f) [ours %.0f ns, plain %.0f ns, "
+      "unit %.0f ns, %d rounds]",
+      surplus.name.c_str(), median, LimitText(surplus.limit).c_str(),
+      Quantile(ratios, 0.25), Quantile(ratios, 0.75), Median(times[0]),
+      Median(times[1]), Median(times[2]), surplus.rounds);
+  return Judge(median, surplus.limit);
 }
 
 bool ReportValue(const std::string& name, double value, double limit,
                  const char* unit) {
-  std::printf("%s: %.1f %s (limit %.1f)%s\n", name.c_str(), value, unit, limit,
-              value <= limit ? "" : " ABOVE ITS LIMIT");
-  std::fflush(stdout);
-  return value <= limit;
+  std::printf("%s: %.1f %s (%s)", name.c_str(), value, unit,
+              LimitText(limit).c_str());
+  return Judge(value, limit);
 }
 
 }  // namespace nodewise

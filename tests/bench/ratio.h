@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace nodewise {
 
@@ -13,14 +15,17 @@ namespace nodewise {
 
 // Runs once and returns how many nanoseconds that took, so that a side may
 // leave out what it does before and after.
-using TimedRun = std::function<double()>;
+using TimedSide = std::function<double()>;
+
+// Where a ratio is told for what it is worth.
+inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 struct Contest {
   std::string name;
   double limit = 0;  // Of the ratio.
   int rounds = 0;
-  TimedRun ours;
-  TimedRun baseline;
+  TimedSide ours;
+  TimedSide baseline;
 };
 
 // Alternates the two and prints
@@ -28,6 +33,33 @@ struct Contest {
 // with the median and the least of the ratios of the rounds, and the medians
 // of the times. Returns whether the median is within the limit.
 bool RunContest(const Contest& contest);
+
+// What a run costs on top of a plain one, held against the least that what it
+// does besides must cost.
+struct Surplus {
+  std::string name;
+  double limit = 0;  // Of (ours - plain) / unit.
+  int rounds = 0;
+  TimedSide ours;
+  TimedSide plain;
+  TimedSide unit;
+};
+
+// Takes the three in turns and prints
+//   name: RATIO (limit L, quartiles P to Q) [ours A ns, plain B ns, unit C ns,
+//   N rounds]
+// on one line, where the ratio is the median of those of the rounds. Returns
+// whether that is within the limit.
+bool RunSurplus(const Surplus& surplus);
+
+// Runs each side once a round, each round beginning with another, and returns
+// what they took, by side and round.
+std::vector<std::vector<double>> TimeInTurns(
+    const std::vector<TimedSide>& sides, int rounds);
+
+// The value below which lies this share of them, 0.5 for the median. REQUIRES:
+// there is one.
+double Quantile(std::vector<double> values, double share);
 
 // Prints `name: VALUE UNIT (limit L)` and returns whether it is within it.
 bool ReportValue(const std::string& name, double value, double limit,

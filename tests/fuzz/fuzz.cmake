@@ -17,6 +17,7 @@ if(NODEWISE_FUZZ)
       nodewise_runtime absl::strings absl::str_format)
   endfunction()
 
+  nodewise_add_fuzz_target(dump)
   nodewise_add_fuzz_target(elf)
   nodewise_add_fuzz_target(graph_json)
   nodewise_add_fuzz_target(module_blob)

@@ -17,7 +17,7 @@ PUBLIC_HEADERS = {
     "runtime/support": "check status_macros ref file byte_reader fault "
                        "thread_pool",
     "runtime/device": "device workspace_pool",
-    "runtime/ndarray": "dtype ndarray half record",
+    "runtime/ndarray": "dtype ndarray half record tensor_stats",
     # c_api declares C functions that module and builtin implement.
     "runtime/func": "packed_abi packed_func containers registry "
                     "last_error c_api",
@@ -27,7 +27,9 @@ PUBLIC_HEADERS = {
     "runtime/cuda": "cuda",
     "runtime/graph": "graph_json params storage_plan graph_executor "
                      "executor_module artefact",
-    "runtime/debug": "debug_executor dump",
+    "runtime/debug": "node_times profile_table collector dump isolation "
+                     "plan_sanitizer sweep "
+                     "debug_executor debug_module",
     "contrib/random": "random",
     "contrib/tensor_file": "tensor_file",
 }
@@ -93,6 +95,7 @@ THIRD_PARTY = [
     ("gtest/", None, ()),
     ("gmock/", None, ()),
     ("benchmark/", None, ()),
+    ("linux/", "runtime/debug", ONLY_CC),
     ("sys/", "", ANYWHERE),
 ]
 

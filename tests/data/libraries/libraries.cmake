@@ -78,6 +78,13 @@ nodewise_test_library(truncated add_llvm.c BLOB truncated)
 nodewise_test_library(too_long add_llvm.c BLOB too_long)
 nodewise_test_library(no_modules add_llvm.c BLOB no_modules)
 
+# With OpenMP, where the compiler has it.
+find_package(OpenMP COMPONENTS C)
+if(OpenMP_C_FOUND)
+  nodewise_test_library(openmp openmp.c)
+  target_link_libraries(nodewise_test_library_openmp PRIVATE OpenMP::OpenMP_C)
+endif()
+
 # A host program in C, linked to nothing else of ours.
 add_executable(nodewise_c_host ${CMAKE_CURRENT_SOURCE_DIR}/c_host/host.c)
 target_link_libraries(nodewise_c_host PRIVATE nodewise_runtime)

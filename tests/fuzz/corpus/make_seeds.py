@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the seeds of graph_json_fuzz, params_fuzz and module_blob_fuzz into
-graph_json/, params/ and module_blob/, beside this file.
+"""Writes the seeds of graph_json_fuzz, params_fuzz, dump_fuzz and
+module_blob_fuzz into graph_json/, params/, dump/ and module_blob/, beside this
+file.
 
 Each is small and shows one thing that a writer of these formats does, from
 TVM 0.6 to 0.19. Needs nothing but Python, so the seeds are the same on every
@@ -241,6 +242,39 @@ def params_seeds():
     }
 
 
+# --- dumps ------------------------------------------------------------------
+
+
+def records(rows, stats=False):
+    """_nodewise_nodes.bin: (kind, flags, node, slot, entry, first, second)."""
+    tail = struct.pack("<3Q4d", 1, 0, 2, -1.5, 2.0, 0.25, 2.5)
+    body = b"".join(struct.pack("<HHIIIQQ", *row) + (tail if stats else b"")
+                    for row in rows)
+    return b"NODEWISE" + struct.pack("<II", 1, 88 if stats else 32) + body
+
+
+def dump_seeds():
+    keys = [f"n{i}____topo-index:{i}____output-num:0" for i in range(3)]
+    whole = tensor_list(list(zip(keys, (
+        tensor([2], 2, 32), tensor([], 0, 8), tensor([0], 2, 64)))))
+    run = [(3, 0, 0, 0, 0, 0x1234, 2), (2, 0, 1, 0, 0, 0x1234, 2),
+           (1, 0, 1, 0, 0, 1000, 2500), (3, 0, 1, 0, 1, 0x5678, 1)]
+    stats = [(3, 3, 0, 0, 0, 0x1234, 2), (3, 1, 1, 0, 1, 0x5678, 1)]
+    return {
+        "whole": whole,
+        "cut_in_data": whole[:-60],
+        "cut_in_shape": whole[:-12],
+        "cut_in_header": whole[:90],
+        "cut_in_magic": whole[:5],
+        "nothing": b"",
+        "records": records(run),
+        "records_stats": records(stats, stats=True),
+        "records_cut": records(run)[:-9],
+        "records_header": records([])[:11],
+        "records_kind": records([(4, 0, 0, 0, 0, 0, 0)]),
+    }
+
+
 # --- module blobs -----------------------------------------------------------
 
 
@@ -313,6 +347,7 @@ def module_blob_seeds():
 def main():
     for name, seeds in (("graph_json", graph_seeds()),
                         ("params", params_seeds()),
+                        ("dump", dump_seeds()),
                         ("module_blob", module_blob_seeds())):
         folder = FOLDER / name
         folder.mkdir(exist_ok=True)

@@ -23,6 +23,7 @@ class ExecutorModule : public Module {
   std::vector<std::string> FunctionNames() const override;
 
   GraphExecutor& executor() { return *executor_; }
+  const GraphExecutor& executor() const { return *executor_; }
 
  private:
   using Method = absl::StatusOr<Value> (ExecutorModule::*)(PackedArgs);
@@ -53,9 +54,17 @@ class ExecutorModule : public Module {
   std::unique_ptr<GraphExecutor> executor_;
 };
 
-// The registered function tvm.graph_executor.create: graph JSON, module, an
+// The arguments of the functions that create executors: graph JSON, module, an
 // optional function that looks linked parameters up, then device types and
 // numbers in pairs.
+struct CreateArguments {
+  Graph graph;
+  Ref<Library> library;
+  GraphExecutor::Options options;
+};
+absl::StatusOr<CreateArguments> TakeCreateArguments(PackedArgs args);
+
+// The registered function tvm.graph_executor.create.
 absl::StatusOr<Value> CreateGraphExecutor(PackedArgs args);
 
 }  // namespace nodewise

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -52,6 +54,16 @@ class GraphExecutor {
     std::function<absl::StatusOr<NDArray>(int64_t storage_id,
                                           const DLTensor& like)>
         linked_param;
+    // Where entries live, instead of where the graph's storage ids put them.
+    // kInvalidArgument if it is not one for this graph, or if a slot is smaller
+    // than an entry and there is no `allocate`.
+    std::optional<StoragePlan> plan;
+    // Gives the memory of a slot: one-dimensional, uint8, of at least `bytes`
+    // (never less than its largest entry), aligned to kTensorAlignment. Without
+    // it the device is asked.
+    std::function<absl::StatusOr<NDArray>(uint32_t slot, size_t bytes,
+                                          DLDevice device)>
+        allocate;
   };
 
   // Allocates the storage and binds every node to its function.
@@ -141,19 +153,36 @@ class GraphExecutor {
   GraphExecutor(Graph graph, Options options)
       : graph_(std::move(graph)), options_(std::move(options)) {}
 
+  // Checks and allocates; what Create does after making the object.
+  absl::Status Init(Library& library);
+
   const std::vector<Call>& calls() const { return calls_; }
+  // What compiled code sees of an entry.
+  const DLTensor& tensor(EntryId entry) const { return tensors_[Index(entry)]; }
+  // The entry's memory as it is now; kept alive by the array.
+  NDArray EntryArray(uint32_t entry) const;
+  // True if the entry lies in its slot and not in a caller's memory.
+  bool IsInSlot(EntryId entry) const;
+  // Moves a base entry and its aliases to other memory.
+  void Repoint(uint32_t base, void* data);
+  // Grows whenever an input is set or bound. Memory that the caller may write
+  // at any time makes MayChangeUnseen() true.
+  uint64_t input_changes() const { return input_changes_; }
+  bool MayChangeUnseen() const;
   absl::Status PrepareRun();
   absl::Status FinishRun();
   absl::Status CallError(const Call& call) const;
 
  private:
-  absl::Status Init(Library& library);
   absl::StatusOr<DLDevice> DeviceOf(const StorageSlot& slot,
                                     uint32_t entry) const;
+  absl::Status MakePlan();
+  absl::Status CheckGivenPlan(const StoragePlan& plan) const;
   absl::Status AllocateSlots(Library& library);
   absl::StatusOr<NDArray> LinkedParam(Library& library, uint32_t slot,
                                       uint32_t entry);
-  absl::StatusOr<NDArray> AllocateSlot(uint32_t slot, uint32_t entry);
+  absl::StatusOr<NDArray> AllocateSlot(uint32_t slot, uint32_t entry,
+                                       size_t largest);
   void MakeTensors();
   void MakePorts();
   absl::Status BindCalls(Library& library);
@@ -161,12 +190,10 @@ class GraphExecutor {
                                       absl::Span<const DLTensor* const> args,
                                       size_t num_outputs);
   DLTensor* ArgumentOf(uint32_t entry, bool flatten);
-  void Repoint(uint32_t base, void* data);
   absl::Status CheckExternal(const Port& port, const NDArray& array) const;
   bool UsableInPlace(const Port& port, const DLTensor& tensor) const;
   void Unbind(Port* port);
   void MarkSet(Port* port);
-  NDArray EntryArray(uint32_t entry) const;
   Port* ParamPort(std::string_view name, const DLTensor& tensor);
   absl::Status CheckType(const Port& port, const DLTensor& tensor) const;
 
@@ -190,6 +217,8 @@ class GraphExecutor {
   size_t num_unset_ = 0;   // Inputs that are read and were never set.
   size_t num_copied_ = 0;  // Ports that are copied around each run.
   bool has_run_ = false;
+  uint64_t input_changes_ = 0;
+  bool is_input_lent_ = false;  // GetInput handed its memory out.
 };
 
 }  // namespace nodewise

@@ -126,6 +126,14 @@ absl::Status GraphError(const Graph& graph, std::string path, std::string found,
 // Writes a graph as TVM lays it out; reading it back gives the same graph.
 std::string WriteGraph(const Graph& graph);
 
+// The node of a name or a key: what NodeKeys() gives, or "#7" for its number.
+// kNotFound, with the nearest, or kInvalidArgument if several nodes have that
+// name.
+absl::StatusOr<NodeId> FindNode(const Graph& graph, std::string_view key);
+
+// An entry as "node" (its output 0) or "node:1", the node as in FindNode().
+absl::StatusOr<EntryId> FindEntry(const Graph& graph, std::string_view key);
+
 // The key of a node: its name, or `name#index` if another node has that name.
 std::vector<std::string> NodeKeys(const Graph& graph);
 

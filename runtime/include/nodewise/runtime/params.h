@@ -35,6 +35,28 @@ absl::StatusOr<Params> ParseParams(absl::Span<const uint8_t> bytes,
                                    std::string where,
                                    std::shared_ptr<void> owner);
 
+// A .params file that may be cut short, as a process that was killed while it
+// wrote leaves it.
+struct PartialParams {
+  Params params;  // The tensors that are complete.
+  // Names of the header without a complete tensor, in order. Of a header that
+  // is cut itself, the names that are complete.
+  std::vector<std::string> missing;
+  bool is_cut = false;
+  uint64_t cut_at = 0;  // The size of the file, if it is cut.
+};
+
+// As OpenParams and ParseParams, but bytes that end too early are no error.
+// kDataLoss if they are damaged and not just cut.
+absl::StatusOr<PartialParams> OpenPartialParams(const std::string& path);
+absl::StatusOr<PartialParams> ParsePartialParams(
+    absl::Span<const uint8_t> bytes, std::string where,
+    std::shared_ptr<void> owner);
+
+// Writes a valid file of the complete tensors of one that may be cut short.
+// `to` may be the same path, and is written only if `from` can be read.
+absl::Status RecoverParams(const std::string& from, const std::string& to);
+
 // The names alone; the tensors' bytes need not be there.
 absl::StatusOr<std::vector<std::string>> ParseParamNames(
     absl::Span<const uint8_t> bytes, std::string where);
@@ -50,5 +72,8 @@ absl::Status WriteParams(const std::string& path,
 // The same bytes in memory.
 absl::StatusOr<std::string> SerializeParams(
     absl::Span<const NamedTensor> tensors);
+
+// What stands before the tensors in a file that has these names.
+std::string ParamsHeader(absl::Span<const std::string> names);
 
 }  // namespace nodewise

@@ -30,6 +30,10 @@ inline constexpr uint64_t kLeastRecordBytes = 41;
 
 absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader);
 
+// Writes what stands before the data of a compact tensor.
+void WriteRecordHead(absl::Span<const int64_t> shape, DLDataType dtype,
+                     dmlc::Stream* stream);
+
 // Writes a tensor in host memory. REQUIRES: it is compact.
 void WriteTensorRecord(const DLTensor& tensor, dmlc::Stream* stream);
 

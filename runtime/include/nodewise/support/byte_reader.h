@@ -24,6 +24,9 @@ class ByteReader {
   size_t offset() const { return offset_; }
   size_t left() const { return bytes_.size() - offset_; }
   const std::string& where() const { return where_; }
+  // True once a read went past the end: what tells bytes that are cut short
+  // from bytes that are wrong.
+  bool ran_out() const { return ran_out_; }
 
   template <typename T>
   absl::StatusOr<T> Read(const char* what) {
@@ -45,14 +48,17 @@ class ByteReader {
   // kDataLoss with the place in front, for what the caller finds wrong with a
   // field that began at `offset`.
   absl::Status Fault(size_t offset, std::string_view message) const;
+  // The same for a field that asks for more bytes than are left.
+  absl::Status RanOut(size_t offset, std::string_view message);
 
  private:
-  absl::Status TooShort(const char* what, uint64_t wanted) const;
+  absl::Status TooShort(const char* what, uint64_t wanted);
 
   absl::Span<const uint8_t> bytes_;
   std::string where_;
   uint64_t base_;
   size_t offset_ = 0;
+  bool ran_out_ = false;
 };
 
 }  // namespace nodewise

@@ -60,6 +60,36 @@ class OutputFile {
   std::string buffer_;
 };
 
+// A new file that is there from the start and grows as it is written, so that
+// a process that is killed leaves what it has written. Unbuffered, move-only.
+class GrowingFile {
+ public:
+  // Fails with kAlreadyExists rather than touch a file that is there.
+  static absl::StatusOr<GrowingFile> Create(const std::string& path);
+
+  GrowingFile() = default;
+  GrowingFile(GrowingFile&& other) noexcept;
+  GrowingFile& operator=(GrowingFile&& other) noexcept;
+  ~GrowingFile();
+
+  const std::string& path() const { return path_; }
+  bool is_open() const { return descriptor_ >= 0; }
+  // An error names the path and what the system said. What fitted is written.
+  absl::Status Write(const void* data, size_t size);
+  absl::Status Close();
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+// Copies what `path` holds from byte `offset` on into `to`, a piece at a time.
+absl::Status AppendFile(const std::string& path, uint64_t offset,
+                        OutputFile* to);
+
+// What errno says of `path`: "PATH: cannot open: No such file or directory".
+absl::Status SystemError(const std::string& path, const char* doing);
+
 // OK if `path` can be opened for reading and is a regular file; otherwise the
 // same errors as MappedFile::Open.
 absl::Status CheckReadable(const std::string& path);

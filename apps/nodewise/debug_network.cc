@@ -1,0 +1,49 @@
+#include "apps/nodewise/debug_network.h"
+
+#include <utility>
+
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebug(
+    const Network& network, DebugExecutor::DebugOptions options) {
+  options.devices = network.devices();
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto executor, DebugExecutor::Create(network.artefact().graph,
+                                           network.artefact().library,
+                                           std::move(options)));
+  NODEWISE_RETURN_IF_ERROR(network.SetAll(executor.get()));
+  return executor;
+}
+
+ExecutorMaker MakerOf(const Network& network) {
+  return [&network](DebugExecutor::DebugOptions options) {
+    options.records = false;
+    return MakeDebug(network, std::move(options));
+  };
+}
+
+void ShowCheck(const OutputCheck& check, Outcome* outcome) {
+  outcome->text += check.text + "\n";
+  outcome->json.BeginObject("plain_run");
+  outcome->json.Add("same_bits", check.same);
+  outcome->json.Add("text", check.text);
+  outcome->json.EndObject();
+  if (!check.same && outcome->status == Outcome::Status::kOk) {
+    outcome->status = Outcome::Status::kDiffers;
+  }
+}
+
+absl::Status CheckAgainstPlain(const Network& network,
+                               const GraphExecutor& debugged,
+                               Outcome* outcome) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());
+  NODEWISE_RETURN_IF_ERROR(plain->Run());
+  NODEWISE_ASSIGN_OR_RETURN(const OutputCheck check,
+                            CompareOutputs(debugged, *plain));
+  ShowCheck(check, outcome);
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

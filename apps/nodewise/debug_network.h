@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "apps/nodewise/network.h"
+#include "nodewise/runtime/debug_executor.h"
+
+namespace nodewise {
+
+// An executor of the network that is ready to run.
+absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebug(
+    const Network& network, DebugExecutor::DebugOptions options);
+
+// MakeDebug, recording nothing. The network must outlive it.
+ExecutorMaker MakerOf(const Network& network);
+
+// Runs a plain executor of its own and adds the line that says whether the
+// debugged one's outputs are the same bits. Not the same makes the outcome
+// kDiffers.
+absl::Status CheckAgainstPlain(const Network& network,
+                               const GraphExecutor& debugged,
+                               Outcome* outcome);
+void ShowCheck(const OutputCheck& check, Outcome* outcome);
+
+}  // namespace nodewise

@@ -1,0 +1,308 @@
+#include "apps/nodewise/debug_run.h"
+
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/debug_network.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/outputs.h"
+#include "apps/nodewise/progress.h"
+#include "nodewise/contrib/tensor_file.h"
+#include "nodewise/runtime/isolation.h"
+#include "nodewise/runtime/plan_sanitizer.h"
+#include "nodewise/runtime/sweep.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint64_t kLongestLimit = 86'400'000;
+
+absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
+  StopValues values;
+  for (const std::string& word : words) {
+    const std::string_view text = word;
+    if (text == "nan") {
+      values.nan = true;
+    } else if (text == "inf") {
+      values.infinity = true;
+    } else if (text.starts_with("abs>")) {
+      double limit = 0;
+      const char* const end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data() + 4, end, limit);
+      if (error != std::errc() || stop != end || !(limit >= 0)) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "--stop-on: found \"%s\", expected a number behind abs>", word));
+      }
+      values.above = limit;
+    } else {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--stop-on: found \"%s\", expected nan, inf or abs>LIMIT", word));
+    }
+  }
+  return values;
+}
+
+absl::Status ApplyPatches(const std::vector<std::string>& patches,
+                          DebugExecutor* executor) {
+  for (const std::string& patch : patches) {
+    // A node's name may hold "=", a file's rarely does.
+    const size_t equals = patch.rfind('=');
+    if (equals == std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--patch: found \"%s\", expected ENTRY=FILE, as in conv1:0=x.npy",
+          patch));
+    }
+    const auto entry =
+        FindEntry(executor->graph(), std::string_view(patch).substr(0, equals));
+    if (!entry.ok()) return At("--patch", entry.status());
+    const std::string file = patch.substr(equals + 1);
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(file));
+    if (tensors.size() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("--patch: %s holds %d tensors, expected one", file,
+                          tensors.size()));
+    }
+    NODEWISE_RETURN_IF_ERROR(
+        At("--patch", executor->Patch(*entry, *tensors[0].tensor)));
+  }
+  return absl::OkStatus();
+}
+
+std::string NodeName(const Graph& graph, NodeId node) {
+  return absl::StrFormat("node %d (%s)", Index(node),
+                         Printable(graph.node(node).name));
+}
+
+// Host copies of what a node made.
+absl::StatusOr<std::vector<NamedTensor>> OutputsOfNode(
+    const DebugExecutor& executor, NodeId node) {
+  const Graph& graph = executor.graph();
+  const std::string key = NodeKeys(graph)[Index(node)];
+  std::vector<NamedTensor> outputs;
+  for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray array,
+                              executor.ReadEntry(graph.EntryOf(node, o)));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());
+    outputs.push_back({absl::StrFormat("%s:%d", key, o), std::move(copy)});
+  }
+  return outputs;
+}
+
+// Runs to --until, to the first value of --stop-on or to the end.
+absl::StatusOr<std::optional<NodeId>> RunToStop(const DebugRunOptions& options,
+                                                DebugExecutor* executor) {
+  NODEWISE_ASSIGN_OR_RETURN(const StopValues values,
+                            ParseStopOn(options.stop_on));
+  NodeId last{static_cast<uint32_t>(executor->graph().nodes.size())};
+  if (!options.until.empty()) {
+    const auto node = FindNode(executor->graph(), options.until);
+    if (!node.ok()) return At("--until", node.status());
+    last = *node;
+  }
+  if (options.stop_on.empty()) {
+    if (executor->graph().nodes.size() == Index(last)) {
+      NODEWISE_RETURN_IF_ERROR(executor->Continue());
+      return std::optional<NodeId>();
+    }
+    NODEWISE_RETURN_IF_ERROR(executor->RunUntil(last));
+    return std::optional<NodeId>(last);
+  }
+  bool found = false;
+  const DebugExecutor::StopRule rule = StopAtValues(*executor, values);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::optional<NodeId> stopped,
+      executor->ContinueUntil([&](NodeId node) -> absl::StatusOr<bool> {
+        NODEWISE_ASSIGN_OR_RETURN(found, rule(node));
+        return found || Index(node) >= Index(last);
+      }));
+  if (!found && stopped.has_value() && options.until.empty()) {
+    return std::optional<NodeId>();
+  }
+  return stopped;
+}
+
+absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
+                                       const Network& network,
+                                       Outcome* outcome) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto executor, MakerOf(network)({}));
+  NODEWISE_RETURN_IF_ERROR(ApplyPatches(options.patches, executor.get()));
+  NODEWISE_ASSIGN_OR_RETURN(const std::optional<NodeId> stopped,
+                            RunToStop(options, executor.get()));
+  DebugRunResult result;
+  const Graph& graph = executor->graph();
+  if (!stopped.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
+    if (!options.stop_on.empty()) {
+      outcome->text += "no node made such a value\n";
+      outcome->json.Add("stopped_at", "");
+    }
+    return result;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(result.outputs,
+                            OutputsOfNode(*executor, *stopped));
+  const bool is_value =
+      !options.stop_on.empty() &&
+      (options.until.empty() ||
+       NodeKeys(graph)[Index(*stopped)] != options.until);
+  outcome->text += absl::StrFormat(
+      "stopped after %s, function %s%s\n", NodeName(graph, *stopped),
+      Printable(graph.node(*stopped).function),
+      is_value ? ": the first to make such a value" : "");
+  outcome->json.Add("stopped_at", NodeKeys(graph)[Index(*stopped)]);
+  if (is_value) outcome->status = Outcome::Status::kDiffers;
+  return result;
+}
+
+template <typename Findings>
+void ShowFindings(const char* what, const Graph& graph,
+                  const Findings& findings, Outcome* outcome) {
+  const std::vector<std::string> keys = NodeKeys(graph);
+  outcome->json.BeginArray(what);
+  for (const auto& finding : findings) {
+    outcome->text += Printable(finding.text) + "\n";
+    outcome->json.BeginObject();
+    outcome->json.Add("node", keys[Index(finding.node)]);
+    outcome->json.Add("text", finding.text);
+    outcome->json.EndObject();
+  }
+  outcome->json.EndArray();
+  if (!findings.empty()) outcome->status = Outcome::Status::kDiffers;
+}
+
+absl::StatusOr<DebugRunResult> Sanitized(const Network& network,
+                                         Outcome* outcome) {
+  NODEWISE_ASSIGN_OR_RETURN(SanitizeReport report,
+                            Sanitize(MakerOf(network), SanitizeOptions()));
+  outcome->text += absl::StrFormat(
+      "sanitized %s: %s%s\n", CountOf(report.nodes, "node"),
+      CountOf(report.faults.size(), "memory fault"),
+      report.had_more_faults ? ", and more that are not listed" : "");
+  ShowFindings("memory_faults", network.graph(), report.faults, outcome);
+  NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());
+  NODEWISE_RETURN_IF_ERROR(plain->Run());
+  std::vector<NDArray> outputs;
+  for (const NamedTensor& output : report.outputs) {
+    outputs.push_back(output.tensor);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const OutputCheck check,
+                            CompareOutputs(outputs, *plain));
+  ShowCheck(check, outcome);
+  return DebugRunResult{std::move(report.outputs)};
+}
+
+absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
+                                        const Network& network,
+                                        Outcome* outcome) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto executor, MakerOf(network)({}));
+  IsolationOptions isolation;
+  if (options.time_limit_ms.has_value()) {
+    isolation.time_limit_ms = static_cast<int64_t>(*options.time_limit_ms);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const IsolationReport report,
+                            RunIsolated(executor.get(), isolation));
+  outcome->text += absl::StrFormat(
+      "isolated %s: %s\n", CountOf(report.nodes, "node"),
+      CountOf(report.failures.size(), "failure"));
+  const Graph& graph = network.graph();
+  ShowFindings("failures", graph, report.failures, outcome);
+  std::vector<std::string> tainted;
+  for (const NodeId node : report.tainted) {
+    tainted.push_back(NodeKeys(graph)[Index(node)]);
+  }
+  outcome->json.Add("tainted", tainted);
+  if (!tainted.empty()) {
+    outcome->text += absl::StrFormat(
+        "%s on what a node that failed should have made\n",
+        CountOf(tainted.size(), "node") + " ran");
+  }
+  DebugRunResult result;
+  if (!report.failures.empty()) {
+    outcome->text += "outputs: not compared, since nodes failed\n";
+    return result;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
+  NODEWISE_RETURN_IF_ERROR(CheckAgainstPlain(network, *executor, outcome));
+  return result;
+}
+
+absl::StatusOr<DebugRunResult> Swept(const Network& network,
+                                     Outcome* outcome) {
+  SweepOptions options;
+  Progress progress("sweep");
+  options.progress = progress.Updater();
+  NODEWISE_ASSIGN_OR_RETURN(const SweepReport report,
+                            Sweep(MakerOf(network), options));
+  outcome->text += absl::StrFormat(
+      "swept %s: %s", CountOf(report.runs, "run"),
+      report.findings.empty() ? "always the same bits"
+                              : CountOf(report.findings.size(), "finding"));
+  if (report.inherited > 0) {
+    outcome->text += absl::StrFormat(", and %s that only passed them on",
+                                     CountOf(report.inherited, "node"));
+  }
+  outcome->text += '\n';
+  outcome->json.Add("runs", uint64_t{report.runs});
+  ShowFindings("unsteady", network.graph(), report.findings, outcome);
+  return DebugRunResult();
+}
+
+}  // namespace
+
+void AddDebugRunOptions(OptionList* options, DebugRunOptions* debug) {
+  options->AddText("--until", "NODE",
+                   "stops after this node and shows what it made; NODE is a "
+                   "name or #NUMBER",
+                   &debug->until);
+  options->AddTexts("--patch", "ENTRY=FILE",
+                    "gives NODE or NODE:OUTPUT the tensor of a file instead of "
+                    "running it; may be given again",
+                    &debug->patches);
+  options->AddTexts("--stop-on", "VALUE",
+                    "stops at the first node that makes such a value: nan, inf "
+                    "or abs>LIMIT; may be given again",
+                    &debug->stop_on);
+  options->AddFlag("--sanitize",
+                   "finds nodes that write or read memory that is not theirs, "
+                   "and faults of the storage plan",
+                   &debug->sanitize);
+  options->AddFlag("--isolate",
+                   "runs every node in a process of its own, so that one that "
+                   "crashes or hangs is named",
+                   &debug->isolate);
+  options->AddNumber("--time-limit-ms", "MS",
+                     "with --isolate: for one node (10000)",
+                     {&debug->time_limit_ms, 1, kLongestLimit});
+  options->AddFlag("--sweep",
+                   "repeats the run over thread counts and buffer addresses, "
+                   "and finds nodes that do not always make the same",
+                   &debug->sweep);
+}
+
+absl::Status CheckDebugRun(const DebugRunOptions& options) {
+  const bool steps = !options.until.empty() || !options.patches.empty() ||
+                     !options.stop_on.empty();
+  if (steps + options.sanitize + options.isolate + options.sweep > 1) {
+    return absl::InvalidArgumentError(
+        "found several ways to run, expected one of --sanitize, --isolate and "
+        "--sweep, or --until, --patch and --stop-on");
+  }
+  if (options.time_limit_ms.has_value() && !options.isolate) {
+    return absl::InvalidArgumentError(
+        "--time-limit-ms: means nothing without --isolate");
+  }
+  return ParseStopOn(options.stop_on).status();
+}
+
+absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
+                                        const Network& network,
+                                        Outcome* outcome) {
+  if (options.sanitize) return Sanitized(network, outcome);
+  if (options.isolate) return Isolated(options, network, outcome);
+  if (options.sweep) return Swept(network, outcome);
+  return Stepped(options, network, outcome);
+}
+
+}  // namespace nodewise

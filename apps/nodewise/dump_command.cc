@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/debug_network.h"
+#include "apps/nodewise/progress.h"
+#include "apps/nodewise/text_table.h"
+#include "nodewise/runtime/dump.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/thread_pool.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint64_t kMostRuns = 1'000'000;
+
+// Moves the bar while a run goes on.
+class RunProgress : public NodeObserver {
+ public:
+  RunProgress(const Graph& graph, Progress* progress)
+      : total_(graph.nodes.size()), progress_(*progress) {}
+  absl::Status AfterNode(NodeId node, NodeTime) override {
+    progress_.Update(Index(node) + size_t{1}, total_);
+    return absl::OkStatus();
+  }
+
+ private:
+  size_t total_;
+  Progress& progress_;
+};
+
+class DumpNetwork : public Command {
+ public:
+  void AddOptions(OptionList* options) override {
+    AddTargetOptions(options, &target_);
+    AddDeviceOption(options, &target_);
+    AddInputOptions(options, &inputs_);
+    options->AddText("--dump-root", "DIR",
+                     "where the dump goes (a fresh folder in $TMPDIR or /tmp)",
+                     &record_.root);
+    options->AddText("--what", "LIST",
+                     "tensor, stats or tensor,stats (tensor): whole tensors, "
+                     "or what they are like",
+                     &what_);
+    options->AddText("--select", "REGEX",
+                     "only nodes in whose name or function this is found",
+                     &record_.select);
+    options->AddText("--nodes", "A:B", "only the nodes numbered A to B",
+                     &nodes_);
+    options->AddNumber("--max-bytes", "N",
+                       "leaves out whole tensors that would make more",
+                       {&max_bytes_, 1});
+    options->AddNumber("--runs", "N", "runs N times, a dump each (1)",
+                       {&runs_, 1, kMostRuns});
+    options->AddNumber("--threads", "N",
+                       "threads for the compiled code's parallel loops",
+                       {&threads_, 1, kMaxTasks});
+  }
+
+  absl::StatusOr<Outcome> Run() override {
+    NODEWISE_RETURN_IF_ERROR(TakeWhat());
+    NODEWISE_RETURN_IF_ERROR(TakeNodes());
+    record_.max_bytes = max_bytes_.value_or(0);
+    if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
+    NODEWISE_ASSIGN_OR_RETURN(const auto network,
+                              Network::Load(target_, inputs_));
+    Outcome outcome;
+    if (network->MakeFirst(&outcome) == nullptr) return outcome;
+    DebugExecutor::DebugOptions options;
+    options.record = record_;
+    NODEWISE_ASSIGN_OR_RETURN(const auto executor,
+                              MakeDebug(*network, std::move(options)));
+    ShowNetwork(*network, *executor, &outcome);
+    ShowPlan(*executor->dump_plan(), &outcome);
+    NODEWISE_RETURN_IF_ERROR(RunAll(executor.get(), &outcome));
+    NODEWISE_RETURN_IF_ERROR(
+        CheckAgainstPlain(*network, *executor, &outcome));
+    return outcome;
+  }
+
+ private:
+  absl::Status TakeWhat() {
+    if (what_.empty()) return absl::OkStatus();
+    record_.tensors = record_.stats = false;
+    std::string_view rest = what_;
+    while (true) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      const std::string_view word = rest.substr(0, comma);
+      if (word == "tensor" || word == "tensors") {
+        record_.tensors = true;
+      } else if (word == "stats") {
+        record_.stats = true;
+      } else {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "--what: found \"%s\", expected tensor, stats or both with a comma",
+            word));
+      }
+      if (comma == rest.size()) return absl::OkStatus();
+      rest.remove_prefix(comma + 1);
+    }
+  }
+
+  absl::Status TakeNodes() {
+    if (nodes_.empty()) return absl::OkStatus();
+    const size_t colon = nodes_.find(':');
+    const auto number = [](std::string_view text, uint32_t* value) {
+      if (text.empty()) return true;
+      const char* const end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data(), end, *value);
+      return error == std::errc() && stop == end;
+    };
+    const std::string_view text = nodes_;
+    if (colon == std::string::npos ||
+        !number(text.substr(0, colon), &record_.first_node) ||
+        !number(text.substr(colon + 1), &record_.last_node)) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--nodes: found \"%s\", expected A:B, as in 3:7, 3: or :7", nodes_));
+    }
+    return absl::OkStatus();
+  }
+
+  void ShowPlan(const DumpPlan& plan, Outcome* outcome) const {
+    outcome->json.Add("entries", uint64_t{plan.items.size()});
+    outcome->json.Add("tensor_bytes", uint64_t{plan.tensor_bytes});
+    std::vector<std::string> left_out;
+    for (const DumpPlan::Item& item : plan.left_out) {
+      left_out.push_back(item.key);
+    }
+    outcome->json.Add("left_out", left_out);
+    if (left_out.empty()) return;
+    outcome->text += absl::StrFormat(
+        "left out by --max-bytes: %s\n", CountOf(left_out.size(), "tensor"));
+    TextTable table;
+    for (const DumpPlan::Item& item : plan.left_out) {
+      table.AddRow({item.key, CountOf(item.bytes, "byte")});
+    }
+    outcome->text += table.ToString(2, kShownLines);
+  }
+
+  absl::Status RunAll(DebugExecutor* executor, Outcome* outcome) const {
+    Progress bar("dump");
+    RunProgress progress(executor->graph(), &bar);
+    executor->AddObserver(&progress);
+    const DumpPlan& plan = *executor->dump_plan();
+    std::vector<std::string> folders;
+    for (uint64_t i = 0; i < runs_.value_or(1); ++i) {
+      const absl::Status status = executor->Run();
+      const absl::Status dump = executor->dump_status();
+      if (!status.ok()) return At(target_.target, status);
+      if (!dump.ok()) {
+        // The run's result is still good: the rest of the report follows.
+        outcome->status = Outcome::Status::kError;
+        outcome->errors.push_back(FaultOf(dump));
+        break;
+      }
+      folders.push_back(executor->dump_folder());
+      outcome->text += absl::StrFormat(
+          "dump    %s: %s, %s\n", Printable(folders.back()),
+          CountOf(plan.items.size(), record_.tensors ? "tensor" : "entry"),
+          CountOf(plan.tensor_bytes, "byte"));
+    }
+    executor->RemoveObserver(&progress);
+    outcome->json.Add("dumps", folders);
+    return absl::OkStatus();
+  }
+
+  TargetOptions target_;
+  InputOptions inputs_;
+  RecordOptions record_;
+  std::string what_, nodes_;
+  std::optional<uint64_t> max_bytes_, runs_, threads_;
+};
+
+}  // namespace
+
+const CommandRow kDumpCommand = {
+    "dump", "records every tensor of a run, as TVM's debugger lays them out",
+    "examples:\n"
+    "  nodewise dump build/mlp --random-inputs 1 --dump-root d\n"
+    "  nodewise dump build/mlp --random-inputs 1 --what stats --select conv\n"
+    "\nExit status: 0, 1 if the outputs were not those of a plain run, 2 if it "
+    "did not run or\nthe dump could not be written.\n",
+    [] { return std::unique_ptr<Command>(new DumpNetwork); }};
+
+}  // namespace nodewise

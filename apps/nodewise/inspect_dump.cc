@@ -1,0 +1,101 @@
+// Dumps, complete or not, and what can be saved of a .params file that is cut.
+
+#include <map>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/inspect.h"
+#include "apps/nodewise/text_table.h"
+#include "nodewise/runtime/dump.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+struct RecordCounts {
+  size_t runs = 0, reads = 0, outputs = 0, stats = 0, changed = 0;
+};
+
+// Also counts inputs that were not read as they had been made.
+RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
+  RecordCounts counts;
+  std::map<EntryId, uint64_t> made;
+  for (const NodeRecord& record : records) {
+    switch (record.kind) {
+      case NodeRecord::Kind::kTime:
+        ++counts.runs;
+        break;
+      case NodeRecord::Kind::kOutput:
+        ++counts.outputs;
+        if (record.has_stats) ++counts.stats;
+        made[record.entry] = record.stats.hash;
+        break;
+      case NodeRecord::Kind::kInput: {
+        ++counts.reads;
+        const auto place = made.find(record.entry);
+        if (place != made.end() && place->second != record.stats.hash) {
+          ++counts.changed;
+        }
+        break;
+      }
+    }
+  }
+  return counts;
+}
+
+void AddRecords(const Dump& dump, Inspection* inspection) {
+  if (dump.records.empty()) return;
+  const RecordCounts counts = CountRecords(dump.records);
+  AddLine("nodes run", absl::StrFormat("%d", counts.runs), inspection);
+  if (counts.stats > 0) {
+    AddLine("statistics", absl::StrFormat("of %d entries", counts.stats), inspection);
+  }
+  AddLine("inputs",
+          counts.changed == 0
+              ? absl::StrFormat("%d read, all as they were made", counts.reads)
+              : absl::StrFormat("%d read, %d of them not as they were made",
+                                counts.reads, counts.changed),
+          inspection);
+  inspection->json.BeginObject("records");
+  inspection->json.Add("nodes_run", uint64_t{counts.runs});
+  inspection->json.Add("inputs_read", uint64_t{counts.reads});
+  inspection->json.Add("inputs_changed", uint64_t{counts.changed});
+  inspection->json.Add("entries_with_statistics", uint64_t{counts.stats});
+  inspection->json.EndObject();
+}
+
+}  // namespace
+
+bool IsDump(const std::string& path) {
+  const auto dump = OpenDump(path);
+  return dump.ok() || !absl::IsNotFound(dump.status());
+}
+
+absl::Status InspectDump(const std::string& path, Inspection* inspection) {
+  NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
+  inspection->text +=
+      absl::StrFormat("%s: dump of a run\n", Printable(dump.folder));
+  inspection->json.Add("kind", "dump");
+  inspection->json.Add("folder", dump.folder);
+  inspection->json.Add("runs_beside", uint64_t{dump.runs_beside});
+  if (dump.runs_beside > 0) {
+    AddLine("beside it", CountOf(dump.runs_beside, "other run"), inspection);
+  }
+  AddRecords(dump, inspection);
+  AddTensors(dump.tensors.tensors, inspection);
+  AddMissing(dump.missing, dump.is_cut, inspection);
+  return absl::OkStatus();
+}
+
+absl::Status Recover(const std::string& path, const std::string& to,
+                     Inspection* inspection) {
+  std::string from = path;
+  const auto dump = OpenDump(path);
+  if (dump.ok()) from = dump->folder + "/output_tensors.params";
+  NODEWISE_RETURN_IF_ERROR(RecoverParams(from, to));
+  AddLine("recovered", Printable(to), inspection);
+  inspection->json.Add("recovered", to);
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,135 @@
+#include "apps/nodewise/network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/text_table.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kShownNames = 8;
+
+std::string UnknownParamsNote(const std::vector<std::string>& names,
+                              const std::string& from) {
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i) {
+    list += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kShownNames) list += ", ...";
+  return absl::StrFormat("%s: %s that the graph does not have: %s", from,
+                         CountOf(names.size(), "parameter"), list);
+}
+
+void ShowInputs(const Network& network, const GraphExecutor& executor,
+                Outcome* outcome) {
+  TextTable table;
+  outcome->json.BeginArray("inputs");
+  for (const InputSource& source : network.sources()) {
+    const TensorInfo info = executor.InputInfo(source.input);
+    table.AddRow({"input", info.name, TypeToString(info.shape, info.dtype),
+                  "from " + source.from});
+    outcome->json.BeginObject();
+    outcome->json.Add("name", info.name);
+    outcome->json.Add("dtype", ToString(info.dtype));
+    outcome->json.Add("shape", info.shape);
+    outcome->json.Add("from", source.from);
+    outcome->json.EndObject();
+  }
+  outcome->json.EndArray();
+  outcome->text += table.ToString(0, 0);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Network>> Network::Load(
+    const TargetOptions& target, const InputOptions& inputs) {
+  std::unique_ptr<Network> network(new Network(target, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(network->files_, FilesOf(target));
+  NODEWISE_ASSIGN_OR_RETURN(network->devices_, DevicesOf(target));
+  NODEWISE_ASSIGN_OR_RETURN(network->artefact_, LoadArtefact(network->files_));
+  return network;
+}
+
+absl::Status Network::SetParams(GraphExecutor* executor,
+                                LoadedParams* loaded) const {
+  const std::string& from =
+      files_.params.empty() ? files_.library : files_.params;
+  auto set = executor->LoadParams(artefact_.params);
+  if (!set.ok()) return At(from, set.status());
+  *loaded = *std::move(set);
+  return absl::OkStatus();
+}
+
+std::unique_ptr<GraphExecutor> Network::MakeFirst(Outcome* outcome) {
+  const auto fail = [&](const absl::Status& status) {
+    outcome->status = Outcome::Status::kError;
+    outcome->errors.push_back(FaultOf(status));
+    return nullptr;
+  };
+  GraphExecutor::Options options;
+  options.devices = devices_;
+  auto executor =
+      GraphExecutor::Create(artefact_.graph, artefact_.library, options);
+  if (!executor.ok()) return fail(executor.status());
+  LoadedParams loaded;
+  const absl::Status status = SetParams(executor->get(), &loaded);
+  if (!status.ok()) return fail(status);
+  if (!loaded.unknown.empty()) {
+    const std::string& from =
+        files_.params.empty() ? files_.library : files_.params;
+    outcome->notes.push_back(UnknownParamsNote(loaded.unknown, from));
+  }
+  FaultList faults;
+  sources_ = SetInputs(inputs_, executor->get(), &faults);
+  if (faults.HasErrors()) {
+    outcome->status = Outcome::Status::kError;
+    outcome->errors = std::move(faults.faults());
+    return nullptr;
+  }
+  return *std::move(executor);
+}
+
+absl::Status Network::SetAll(GraphExecutor* executor) const {
+  LoadedParams loaded;
+  NODEWISE_RETURN_IF_ERROR(SetParams(executor, &loaded));
+  FaultList faults;
+  SetInputs(inputs_, executor, &faults);
+  return faults.ToStatus();
+}
+
+absl::StatusOr<std::unique_ptr<GraphExecutor>> Network::MakePlain() const {
+  GraphExecutor::Options options;
+  options.devices = devices_;
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto executor,
+      GraphExecutor::Create(artefact_.graph, artefact_.library, options));
+  NODEWISE_RETURN_IF_ERROR(SetAll(executor.get()));
+  return executor;
+}
+
+void ShowNetwork(const Network& network, const GraphExecutor& executor,
+                 Outcome* outcome) {
+  size_t functions = 0;
+  for (const GraphNode& node : executor.graph().nodes) {
+    functions += node.kind == GraphNode::Kind::kFunction ? 1 : 0;
+  }
+  const ArtefactFiles& files = network.files();
+  outcome->text += absl::StrFormat(
+      "%s: %s, %s\n", Printable(network.target().target),
+      CountOf(functions, "function node"),
+      CountOf(executor.NumOutputs(), "output"));
+  outcome->json.BeginObject("target");
+  outcome->json.Add("graph", files.graph);
+  outcome->json.Add("library", files.library);
+  outcome->json.Add("params", files.params);
+  outcome->json.EndObject();
+  const InputOptions& inputs = network.inputs();
+  if (inputs.seed.has_value()) outcome->json.Add("seed", *inputs.seed);
+  ShowInputs(network, executor, outcome);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/input_options.h"
+#include "apps/nodewise/target_options.h"
+#include "nodewise/runtime/artefact.h"
+
+namespace nodewise {
+
+// A target that has been loaded, and the inputs for it. Makes executors that
+// are ready to run, each with tensors of its own.
+class Network {
+ public:
+  // Both must outlive the result.
+  static absl::StatusOr<std::unique_ptr<Network>> Load(
+      const TargetOptions& target, const InputOptions& inputs);
+
+  const ArtefactFiles& files() const { return files_; }
+  const Graph& graph() const { return artefact_.graph; }
+  // A first executor, whose inputs' faults are all reported, and what is worth
+  // knowing about the parameters. Null if there were faults.
+  std::unique_ptr<GraphExecutor> MakeFirst(Outcome* outcome);
+
+  absl::StatusOr<std::unique_ptr<GraphExecutor>> MakePlain() const;
+  // For executors of another class: what they are made of, and setting the
+  // parameters and inputs.
+  const Artefact& artefact() const { return artefact_; }
+  const std::vector<DLDevice>& devices() const { return devices_; }
+  absl::Status SetAll(GraphExecutor* executor) const;
+
+  // Where the inputs of the first executor came from.
+  const std::vector<InputSource>& sources() const { return sources_; }
+  const InputOptions& inputs() const { return inputs_; }
+  const TargetOptions& target() const { return target_; }
+
+ private:
+  Network(const TargetOptions& target, const InputOptions& inputs)
+      : target_(target), inputs_(inputs) {}
+
+  absl::Status SetParams(GraphExecutor* executor, LoadedParams* loaded) const;
+
+  const TargetOptions& target_;
+  const InputOptions& inputs_;
+  ArtefactFiles files_;
+  Artefact artefact_;
+  std::vector<DLDevice> devices_;
+  std::vector<InputSource> sources_;
+};
+
+// The head of a report: the target and its files, the inputs.
+void ShowNetwork(const Network& network, const GraphExecutor& executor,
+                 Outcome* outcome);
+
+}  // namespace nodewise

@@ -1,0 +1,103 @@
+#include "apps/nodewise/outputs.h"
+
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/tensor_summary.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kFirstValues = 8;
+
+std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
+  std::string text = absl::StrFormat(
+      "output  %s  %s\n", Printable(output.name),
+      TypeToString(output.tensor.shape(), output.tensor.dtype()));
+  if (summary.has_numbers) {
+    text +=
+        absl::StrFormat("  min %s  max %s  mean %s", ShortNumber(summary.min),
+                        ShortNumber(summary.max), ShortNumber(summary.mean));
+    text +=
+        absl::StrFormat("  NaN %d  Inf %d\n", summary.nans, summary.infinities);
+  }
+  text += "  values";
+  for (const std::string& value : summary.first) {
+    text += " " + ShortNumber(value);
+  }
+  const auto elements = NumElements(output.tensor.shape()).value_or(0) *
+                        output.tensor.dtype().lanes;
+  const bool has_more = static_cast<size_t>(elements) > summary.first.size();
+  return text + (has_more ? " ...\n" : elements == 0 ? " none\n" : "\n");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
+    const GraphExecutor& executor) {
+  std::vector<NamedTensor> outputs;
+  std::set<std::string> taken;
+  for (size_t i = 0; i < executor.NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor.GetOutput(i));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, output.CopyToHost());
+    const std::string name = executor.OutputInfo(i).name;
+    std::string unique = name;
+    for (int n = 2; !taken.insert(unique).second; ++n) {
+      unique = absl::StrFormat("%s_%d", name, n);
+    }
+    outputs.push_back({std::move(unique), std::move(copy)});
+  }
+  return outputs;
+}
+
+void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome) {
+  outcome->json.BeginArray("outputs");
+  for (const NamedTensor& output : outputs) {
+    const TensorSummary summary = SummariseTensor(*output.tensor, kFirstValues);
+    outcome->text += TextOf(output, summary);
+    outcome->json.BeginObject();
+    outcome->json.Add("name", output.name);
+    outcome->json.Add("dtype", ToString(output.tensor.dtype()));
+    outcome->json.Add("shape", output.tensor.shape());
+    outcome->json.Add("bytes", uint64_t{output.tensor.bytes()});
+    AddSummary(summary, &outcome->json);
+    outcome->json.AddScalars("first", summary.first);
+    outcome->json.EndObject();
+  }
+  outcome->json.EndArray();
+}
+
+absl::Status CheckOutputPath(const std::string& path, size_t num_outputs) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string extension = fs::path(path).extension();
+  if (extension != ".npz" && extension != ".params" && extension != ".npy") {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: extension is \"%s\", expected .npz, .params or .npy", path,
+        extension));
+  }
+  if (extension == ".npy" && num_outputs > 1) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: %d outputs do not go into a .npy file, expected .npz or .params",
+        path, num_outputs));
+  }
+  std::error_code error;
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, error)) {
+    return absl::NotFoundError(absl::StrFormat(
+        "%s: there is no folder %s to write to", path, folder.string()));
+  }
+  if (fs::is_directory(path, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: is a folder, expected a file to write", path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

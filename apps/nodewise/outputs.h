@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/nodewise/command.h"
+#include "nodewise/runtime/graph_executor.h"
+
+namespace nodewise {
+
+// Host copies of the outputs under names that are different from each other:
+// one entry may be an output twice.
+absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
+    const GraphExecutor& executor);
+
+// What each looks like.
+void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome);
+
+// What can be known to be wrong with --output before the run: afterwards it
+// would cost the run.
+absl::Status CheckOutputPath(const std::string& path, size_t num_outputs);
+
+}  // namespace nodewise

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/debug_network.h"
+#include "apps/nodewise/progress.h"
+#include "nodewise/runtime/profile_table.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/thread_pool.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint64_t kMostRuns = 1'000'000;
+constexpr uint64_t kMostInt = INT32_MAX;
+
+// The numbers of TVM's run(), where they are given.
+struct IsolatedNumbers {
+  std::optional<uint64_t> number, repeat, min_repeat_ms, limit_zero_time,
+      cooldown_ms, repeats_to_cooldown;
+
+  bool Any() const {
+    return number || repeat || min_repeat_ms || limit_zero_time ||
+           cooldown_ms || repeats_to_cooldown;
+  }
+  IsolatedOptions Options() const {
+    IsolatedOptions options;
+    const auto take = [](const std::optional<uint64_t>& from, int* to) {
+      if (from.has_value()) *to = static_cast<int>(*from);
+    };
+    take(number, &options.number);
+    take(repeat, &options.repeat);
+    take(min_repeat_ms, &options.min_repeat_ms);
+    take(limit_zero_time, &options.limit_zero_time_iterations);
+    take(cooldown_ms, &options.cooldown_interval_ms);
+    take(repeats_to_cooldown, &options.repeats_to_cooldown);
+    return options;
+  }
+};
+
+class ProfileNetwork : public Command {
+ public:
+  void AddOptions(OptionList* options) override {
+    AddTargetOptions(options, &target_);
+    AddDeviceOption(options, &target_);
+    AddInputOptions(options, &inputs_);
+    options->AddNumber("--runs", "N",
+                       "in place: N timed passes, each paired with a plain "
+                       "run (10)",
+                       {&runs_, 1, kMostRuns});
+    options->AddNumber("--warm-up", "N", "pairs before those (3)",
+                       {&warm_up_, 0, kMostRuns});
+    options->AddFlag("--isolated",
+                     "times every node by itself too, as TVM's debugger does",
+                     &isolated_);
+    AddIsolatedOptions(options);
+    options->AddTexts("--counter", "NAME",
+                      "reads a counter of the processor or the kernel around "
+                      "every node: cycles, instructions, cache-misses, "
+                      "page-faults, ...; may be given again",
+                      &counters_);
+    options->AddNumber("--threads", "N",
+                       "threads for the compiled code's parallel loops",
+                       {&threads_, 1, kMaxTasks});
+    options->AddText("--sort", "ORDER", "rows by time, or in graph order",
+                     &sort_);
+    options->AddText("--layout", "NAME",
+                     "clock: with start and end times; measurements: as TVM "
+                     "0.9 and later",
+                     &layout_);
+    options->AddNumber("--top", "N", "only the first N rows",
+                       {&top_, 1, kMostInt});
+    options->AddFlag("--csv", "a CSV with all figures in place of the table",
+                     &csv_);
+    options->AddText("--trace", "FILE",
+                     "writes a trace that Perfetto and chrome://tracing open",
+                     &trace_);
+  }
+
+  absl::StatusOr<Outcome> Run() override {
+    NODEWISE_RETURN_IF_ERROR(CheckWords());
+    if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
+    NODEWISE_ASSIGN_OR_RETURN(const auto network,
+                              Network::Load(target_, inputs_));
+    Outcome outcome;
+    const auto first = network->MakeFirst(&outcome);
+    if (first == nullptr) return outcome;
+    DebugExecutor::DebugOptions options;
+    options.records = false;
+    NODEWISE_ASSIGN_OR_RETURN(const auto executor,
+                              MakeDebug(*network, std::move(options)));
+    NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
+    ShowNetwork(*network, *executor, &outcome);
+    Show(*executor, profile, &outcome);
+    NODEWISE_RETURN_IF_ERROR(
+        CheckAgainstPlain(*network, *executor, &outcome));
+    NODEWISE_RETURN_IF_ERROR(WriteTrace(*executor, profile, &outcome));
+    return outcome;
+  }
+
+ private:
+  void AddIsolatedOptions(OptionList* options) {
+    options->AddNumber("--number", "N", "isolated: calls in a repeat (10)",
+                       {&numbers_.number, 1, kMostInt});
+    options->AddNumber("--repeat", "N", "isolated: measurements (1)",
+                       {&numbers_.repeat, 1, kMostRuns});
+    options->AddNumber("--min-repeat-ms", "MS",
+                       "isolated: more calls until a repeat takes this (0)",
+                       {&numbers_.min_repeat_ms, 0, kMostInt});
+    options->AddNumber("--limit-zero-time", "N",
+                       "isolated: gives up after N repeats of no time (100)",
+                       {&numbers_.limit_zero_time, 0, kMostInt});
+    options->AddNumber("--cooldown-ms", "MS",
+                       "isolated: sleeps between repeats (0)",
+                       {&numbers_.cooldown_ms, 0, kMostInt});
+    options->AddNumber("--repeats-to-cooldown", "N",
+                       "isolated: sleeps after every N repeats (1)",
+                       {&numbers_.repeats_to_cooldown, 1, kMostInt});
+  }
+
+  absl::Status CheckWords() const {
+    const auto check = [](const char* option, const std::string& word,
+                          const char* a, const char* b) {
+      if (word.empty() || word == a || word == b) return absl::OkStatus();
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: found \"%s\", expected %s or %s", option, word, a, b));
+    };
+    NODEWISE_RETURN_IF_ERROR(check("--sort", sort_, "time", "graph"));
+    return check("--layout", layout_, "clock", "measurements");
+  }
+
+  absl::StatusOr<Profile> Measure(DebugExecutor* executor) const {
+    DebugExecutor::ProfileOptions options;
+    options.runs = static_cast<int>(runs_.value_or(options.runs));
+    options.warm_up = static_cast<int>(warm_up_.value_or(options.warm_up));
+    if (isolated_ || numbers_.Any()) options.isolated = numbers_.Options();
+    std::vector<std::unique_ptr<Collector>> collectors;
+    std::vector<std::string> notes;
+    for (const std::string& name : counters_) {
+      const std::string names[] = {name};
+      auto collector = PerfCollector(names);
+      if (collector.ok()) {
+        options.collectors.push_back(collector->get());
+        collectors.push_back(*std::move(collector));
+        continue;
+      }
+      if (!absl::IsUnavailable(collector.status())) {
+        return At("--counter", collector.status());
+      }
+      notes.emplace_back(MessageOf(collector.status()));
+    }
+    Progress progress("profile");
+    options.progress = progress.Updater();
+    auto profile = executor->RunProfile(options);
+    if (!profile.ok()) return At(target_.target, profile.status());
+    profile->notes.insert(profile->notes.end(), notes.begin(), notes.end());
+    return profile;
+  }
+
+  void Show(const DebugExecutor& executor, const Profile& profile,
+            Outcome* outcome) const {
+    const Graph& graph = executor.graph();
+    const ProfileSummary summary =
+        SummariseProfile(graph, executor.plan(), profile);
+    TableOptions table;
+    if (layout_ == "measurements") table.layout = TableLayout::kMeasurements;
+    table.sort_by_time = sort_ == "time";
+    table.max_rows = static_cast<size_t>(top_.value_or(0));
+    if (csv_) {
+      outcome->text = ProfileCsv(graph, summary, profile);
+    } else {
+      outcome->text += "\n" + ProfileTable(graph, summary, profile, table) +
+                       "\n\n" + ProfileFooter(summary, profile);
+      if (outcome->text.back() != '\n') outcome->text += '\n';
+    }
+    outcome->json.AddRaw("profile", ProfileJson(graph, summary, profile));
+  }
+
+  absl::Status WriteTrace(const DebugExecutor& executor,
+                          const Profile& profile, Outcome* outcome) const {
+    if (trace_.empty()) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(trace_));
+    NODEWISE_RETURN_IF_ERROR(file.Write(
+        ProfileTrace(executor.graph(), executor.plan(), profile, {})));
+    NODEWISE_RETURN_IF_ERROR(file.Commit());
+    if (!csv_) {
+      outcome->text += absl::StrFormat("wrote %s\n", Printable(trace_));
+    }
+    outcome->json.Add("trace", trace_);
+    return absl::OkStatus();
+  }
+
+  TargetOptions target_;
+  InputOptions inputs_;
+  std::optional<uint64_t> runs_, warm_up_, threads_, top_;
+  IsolatedNumbers numbers_;
+  bool isolated_ = false;
+  bool csv_ = false;
+  std::vector<std::string> counters_;
+  std::string sort_, layout_, trace_;
+};
+
+}  // namespace
+
+const CommandRow kProfileCommand = {
+    "profile", "times every node, in place and by itself",
+    "examples:\n"
+    "  nodewise profile build/mlp --random-inputs 1\n"
+    "  nodewise profile build/mlp --random-inputs 1 --runs 100 --sort time "
+    "--trace t.json\n"
+    "  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5 "
+    "--layout measurements\n"
+    "\nExit status: 0, 1 if the outputs were not those of a plain run, 2 if it "
+    "did not run.\n",
+    [] { return std::unique_ptr<Command>(new ProfileNetwork); }};
+
+}  // namespace nodewise

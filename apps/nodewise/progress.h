@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+namespace nodewise {
+
+// A bar on stderr for work that takes a while, where stderr is a terminal; it
+// is wiped out at the end. Elsewhere it is nothing.
+class Progress {
+ public:
+  explicit Progress(std::string label);
+  ~Progress();
+
+  void Update(size_t done, size_t total);
+  std::function<void(size_t, size_t)> Updater() {
+    return [this](size_t done, size_t total) { Update(done, total); };
+  }
+
+ private:
+  std::string label_;
+  bool is_shown_;
+  bool is_drawn_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace nodewise

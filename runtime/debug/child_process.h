@@ -1,0 +1,72 @@
+#pragma once
+
+#include <signal.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+namespace nodewise {
+
+// Zeroed memory that a process shares with the children it forks later.
+class SharedMemory {
+ public:
+  static absl::StatusOr<SharedMemory> Create(size_t bytes);
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&&) = delete;
+  ~SharedMemory();
+
+  uint8_t* data() const { return data_; }
+
+ private:
+  SharedMemory(uint8_t* data, size_t bytes) : data_(data), bytes_(bytes) {}
+
+  uint8_t* data_;
+  size_t bytes_;
+};
+
+// How a child ended.
+struct ChildEnd {
+  enum class Kind {
+    kReturned,
+    kSignal,
+    kTimeout,
+    kExit,      // The work ended the process.
+    kVanished,  // Somebody else in this process collected it.
+  };
+  Kind kind = Kind::kVanished;
+  absl::Status status;  // kReturned: of the work.
+  int signal = 0;
+  bool has_address = false;
+  uint64_t address = 0;  // Of the access that failed.
+  int exit_status = 0;
+};
+
+// Runs work in children. While it lives, SIGCHLD is not ignored: the kernel
+// would throw away how a child ended.
+class ChildRunner {
+ public:
+  static absl::StatusOr<ChildRunner> Create();
+  ChildRunner(ChildRunner&&) noexcept;
+  ChildRunner& operator=(ChildRunner&&) = delete;
+  ~ChildRunner();
+
+  // Forks, runs `work` in the child on a thread that is new there, and waits.
+  // Whatever the work does to memory is gone afterwards, but for SharedMemory.
+  // The child and the processes that it started are killed after `limit_ms`.
+  // The child runs no exit handlers and writes none of this process's buffered
+  // output. Fails with kResourceExhausted if there can be no child.
+  absl::StatusOr<ChildEnd> Run(absl::FunctionRef<absl::Status()> work,
+                               int64_t limit_ms);
+
+ private:
+  explicit ChildRunner(SharedMemory shared);
+
+  SharedMemory shared_;  // A ChildReport.
+  bool owns_sigchld_ = false;
+  struct sigaction previous_sigchld_ {};
+};
+
+}  // namespace nodewise

@@ -1,0 +1,181 @@
+// Making a debug executor, and a pass over the graph that is timed or recorded.
+
+#include "nodewise/runtime/debug_executor.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/debug/node_clock.h"
+#include "runtime/debug/recorder.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint32_t kNoCall = UINT32_MAX;
+
+}  // namespace
+
+DebugExecutor::DebugExecutor(Graph graph, DebugOptions options)
+    : GraphExecutor(std::move(graph), static_cast<Options>(options)),
+      debug_options_(std::move(options)) {}
+
+DebugExecutor::~DebugExecutor() = default;
+
+absl::StatusOr<std::unique_ptr<DebugExecutor>> DebugExecutor::Create(
+    Graph graph, Ref<Library> library, DebugOptions options) {
+  std::unique_ptr<DebugExecutor> executor(
+      new DebugExecutor(std::move(graph), std::move(options)));
+  NODEWISE_RETURN_IF_ERROR(executor->Init(*library));
+  NODEWISE_RETURN_IF_ERROR(executor->InitDebug());
+  return executor;
+}
+
+absl::Status DebugExecutor::InitDebug() {
+  const size_t count = graph().nodes.size();
+  call_of_.assign(count, kNoCall);
+  for (uint32_t c = 0; c < calls().size(); ++c) {
+    call_of_[Index(calls()[c].node)] = c;
+  }
+  first_tensor_.reserve(count + 1);
+  for (uint32_t n = 0; n < count; ++n) {
+    first_tensor_.push_back(node_tensors_.size());
+    for (const EntryRef& ref : graph().nodes[n].inputs) {
+      node_tensors_.push_back(&tensor(graph().EntryOf(ref)));
+    }
+    for (uint32_t o = 0; o < graph().OutputsOf(NodeId{n}); ++o) {
+      node_tensors_.push_back(&tensor(graph().EntryOf(NodeId{n}, o)));
+    }
+  }
+  first_tensor_.push_back(node_tensors_.size());
+  times_.nodes.resize(count);
+  liveness_.owner.assign(plan().slots.size(), kNobody);
+  liveness_.computed.assign(graph().entries.size(), false);
+  if (!debug_options_.records) return absl::OkStatus();
+  return StartRecording(std::move(debug_options_.record));
+}
+
+absl::Status DebugExecutor::StartRecording(RecordOptions record) {
+  NODEWISE_ASSIGN_OR_RETURN(DumpPlan planned, PlanDump(graph(), record));
+  debug_options_.record = std::move(record);
+  dump_plan_ = std::make_unique<DumpPlan>(std::move(planned));
+  return absl::OkStatus();
+}
+
+absl::Span<const DLTensor* const> DebugExecutor::InputsOf(NodeId node) const {
+  const size_t first = first_tensor_[Index(node)];
+  return {node_tensors_.data() + first,
+          graph().nodes[Index(node)].inputs.size()};
+}
+
+absl::Span<const DLTensor* const> DebugExecutor::OutputsOf(NodeId node) const {
+  const uint32_t count = graph().OutputsOf(node);
+  const size_t end = first_tensor_[Index(node) + 1];
+  return {node_tensors_.data() + end - count, count};
+}
+
+void DebugExecutor::AddObserver(NodeObserver* observer) {
+  observers_.push_back(observer);
+}
+
+void DebugExecutor::RemoveObserver(NodeObserver* observer) {
+  observers_.erase(std::remove(observers_.begin(), observers_.end(), observer),
+                   observers_.end());
+}
+
+absl::Status DebugExecutor::Run() {
+  if (dump_plan_ != nullptr) return RunRecorded();
+  if (observers_.empty() && patches_.empty() && !invoker_) return RunTimed();
+  NODEWISE_RETURN_IF_ERROR(Restart());
+  return Continue();
+}
+
+// The plain executor's loop and one reading of the clock a node: the end of one
+// node is the start of the next.
+absl::Status DebugExecutor::RunTimed() {
+  in_pass_ = false;
+  NODEWISE_RETURN_IF_ERROR(PrepareRun());
+  std::fill(times_.nodes.begin(), times_.nodes.end(), NodeTime());
+  NodeTime* const times = times_.nodes.data();
+  int64_t last = ClockNanoseconds();
+  times_.whole = {last, last};
+  for (const Call& call : calls()) {
+    TVMValue ret;
+    int ret_code = kTVMNullptr;
+    const int rc = call.function(call.values, call.codes, call.count, &ret,
+                                 &ret_code, call.resource);
+    if (rc != 0) [[unlikely]] {
+      position_ = call.node;
+      is_liveness_due_ = true;
+      return CallError(call);
+    }
+    const int64_t now = ClockNanoseconds();
+    times[Index(call.node)] = {last, now};
+    last = now;
+  }
+  times_.whole.end_ns = last;
+  // A pass that stepping can look at: all has run.
+  position_ = NodeId{static_cast<uint32_t>(graph().nodes.size())};
+  in_pass_ = is_liveness_due_ = true;
+  return FinishRun();
+}
+
+absl::Status DebugExecutor::RunRecorded() {
+  dump_folder_.clear();
+  dump_status_ = absl::OkStatus();
+  Recorder recorder(this, *dump_plan_, debug_options_.record);
+  dump_status_ = recorder.Open();
+  // What a node made is recorded before an observer can touch it.
+  if (dump_status_.ok()) {
+    dump_folder_ = recorder.folder();
+    observers_.insert(observers_.begin(), &recorder);
+  }
+  absl::Status status = Restart();
+  if (status.ok()) status = Continue();
+  RemoveObserver(&recorder);
+  if (dump_status_.ok()) dump_status_ = recorder.Close(times_.nodes);
+  return status;
+}
+
+absl::Status DebugExecutor::CallNode(const Call& call) {
+  TVMValue ret;
+  int ret_code = kTVMNullptr;
+  const int rc = call.function(call.values, call.codes, call.count, &ret,
+                               &ret_code, call.resource);
+  return rc == 0 ? absl::OkStatus() : CallError(call);
+}
+
+absl::Status DebugExecutor::InvokeNode(NodeId node) {
+  const uint32_t index = call_of_[Index(node)];
+  if (index == kNoCall) return absl::OkStatus();
+  const Call& call = calls()[index];
+  if (!invoker_) return CallNode(call);
+  return invoker_(node, [&] { return CallNode(call); });
+}
+
+// One function node with all that watches it.
+absl::Status DebugExecutor::RunNode(NodeId node) {
+  for (NodeObserver* observer : observers_) {
+    NODEWISE_RETURN_IF_ERROR(observer->BeforeNode(node));
+  }
+  NodeTime& time = times_.nodes[Index(node)];
+  if (!IsReplaced(node)) {
+    const int64_t start = ClockNanoseconds();
+    const absl::Status status = InvokeNode(node);
+    time = {start, ClockNanoseconds()};
+    if (call_of_[Index(node)] == kNoCall) time = NodeTime();
+    if (!status.ok()) {
+      MarkLost(node);
+      return status;
+    }
+  }
+  if (!patches_.empty()) NODEWISE_RETURN_IF_ERROR(OverlayPatches(node));
+  MarkComputed(node, &liveness_);
+  for (NodeObserver* observer : observers_) {
+    NODEWISE_RETURN_IF_ERROR(observer->AfterNode(node, time));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
+
+namespace nodewise {
+
+// Names of a dump's files.
+inline constexpr char kGraphDumpFile[] = "_tvmdbg_graph_dump.json";
+inline constexpr char kTensorsFile[] = "output_tensors.params";
+inline constexpr char kTraceFile[] = "_tvmdbg_execution_trace.json";
+inline constexpr char kRecordsFile[] = "_nodewise_nodes.bin";
+
+// A run's folder that did not exist before.
+struct DumpFolder {
+  std::string path;               // ROOT[/run_N]/_tvmdbg_device_CPU_0
+  std::vector<std::string> made;  // The folders made for it, outermost first.
+};
+
+// `root` is made if it is missing, with all above it; "": a temporary one. Two
+// processes may do this at once and get different folders.
+absl::StatusOr<DumpFolder> MakeDumpFolder(const std::string& root,
+                                          DLDevice device);
+
+// Takes away what a failed attempt made, as far as it can be.
+void RemoveDumpFolder(const DumpFolder& folder);
+
+// The folder with the files of the last run that `path` leads to.
+struct FoundDump {
+  std::string folder;
+  size_t runs_beside = 0;
+};
+absl::StatusOr<FoundDump> FindDump(const std::string& path);
+
+}  // namespace nodewise

@@ -1,0 +1,46 @@
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "nodewise/runtime/dump.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/debug/dump_folder.h"
+
+namespace nodewise {
+namespace {
+
+bool IsThere(const std::string& path) {
+  return access(path.c_str(), F_OK) == 0;
+}
+
+absl::StatusOr<std::vector<NodeRecord>> OpenNodeRecords(
+    const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  return ParseNodeRecords(file.bytes(), path);
+}
+
+}  // namespace
+
+absl::StatusOr<Dump> OpenDump(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(FoundDump found, FindDump(path));
+  Dump dump;
+  dump.folder = std::move(found.folder);
+  dump.runs_beside = found.runs_beside;
+  const std::string tensors = dump.folder + "/" + kTensorsFile;
+  if (IsThere(tensors)) {
+    NODEWISE_ASSIGN_OR_RETURN(PartialParams partial,
+                              OpenPartialParams(tensors));
+    dump.tensors = std::move(partial.params);
+    dump.missing = std::move(partial.missing);
+    dump.is_cut = partial.is_cut;
+  }
+  const std::string records = dump.folder + "/" + kRecordsFile;
+  if (IsThere(records)) {
+    NODEWISE_ASSIGN_OR_RETURN(dump.records, OpenNodeRecords(records));
+  }
+  return dump;
+}
+
+}  // namespace nodewise

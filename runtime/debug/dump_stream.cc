@@ -1,0 +1,140 @@
+#include "runtime/debug/dump_stream.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace nodewise {
+
+ChunkPool::Memory ChunkPool::Take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Not make_unique: it would touch every page.
+  if (kept_.empty()) return Memory(new char[kChunkBytes]);
+  Memory memory = std::move(kept_.back());
+  kept_.pop_back();
+  return memory;
+}
+
+void ChunkPool::Give(Memory memory) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (kept_.size() < kMaxKept) kept_.push_back(std::move(memory));
+}
+
+ChunkWriter::ChunkWriter(std::shared_ptr<ChunkPool> pool)
+    : owner_(getpid()), pool_(std::move(pool)) {}
+
+ChunkWriter::~ChunkWriter() {
+  if (is_forked()) {
+    (void)thread_.release();  // It is the parent's; there is none to join.
+    return;
+  }
+  (void)Finish();
+  for (const auto& chunk : chunks_) pool_->Give(std::move(chunk->data));
+}
+
+bool ChunkWriter::is_forked() const { return getpid() != owner_; }
+
+ChunkWriter::Chunk* ChunkWriter::Take() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (free_.empty() && chunks_.size() < kMaxChunks) {
+    auto chunk = std::make_unique<Chunk>();
+    chunk->data = pool_->Take();
+    chunks_.push_back(std::move(chunk));
+    return chunks_.back().get();
+  }
+  changed_.wait(lock, [this] { return !free_.empty(); });
+  Chunk* chunk = free_.back();
+  free_.pop_back();
+  chunk->size = 0;
+  return chunk;
+}
+
+void ChunkWriter::Submit(Chunk* chunk) {
+  if (is_finished_) return WriteChunk(chunk);
+  if (thread_ == nullptr) StartThread();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(chunk);
+  }
+  changed_.notify_all();
+}
+
+void ChunkWriter::StartThread() {
+  // Signals are for the threads that the host program knows of.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::make_unique<std::thread>([this] { WriteChunks(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void ChunkWriter::WriteChunks() {
+  while (true) {
+    Chunk* chunk = nullptr;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return !queue_.empty() || is_stopping_; });
+      if (queue_.empty()) return;
+      chunk = queue_.front();
+      queue_.pop_front();
+    }
+    WriteChunk(chunk);
+  }
+}
+
+void ChunkWriter::WriteChunk(Chunk* chunk) {
+  absl::Status status;
+  if (!has_failed())
+    status = chunk->file->Write(chunk->data.get(), chunk->size);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!status.ok()) {
+      status_ = std::move(status);
+      failed_ = true;
+    }
+    free_.push_back(chunk);
+  }
+  changed_.notify_all();
+}
+
+absl::Status ChunkWriter::Finish() {
+  is_finished_ = true;
+  if (thread_ != nullptr) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_->join();
+    thread_.reset();
+  }
+  return status_;
+}
+
+void DumpStream::HandOver() {
+  if (chunk_ == nullptr) return;
+  chunk_->size = static_cast<size_t>(next_ - chunk_->data.get());
+  chunk_->file = file_;
+  writer_->Submit(std::exchange(chunk_, nullptr));
+  next_ = end_ = nullptr;
+}
+
+void DumpStream::AppendPieces(const char* data, size_t size) {
+  while (size > 0) {
+    if (next_ == end_) {
+      HandOver();
+      chunk_ = writer_->Take();
+      next_ = chunk_->data.get();
+      end_ = next_ + kChunkBytes;
+    }
+    const size_t piece = std::min(size, static_cast<size_t>(end_ - next_));
+    std::memcpy(next_, data, piece);
+    next_ += piece;
+    data += piece;
+    size -= piece;
+  }
+}
+
+}  // namespace nodewise

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "nodewise/support/file.h"
+
+namespace nodewise {
+
+inline constexpr size_t kChunkBytes = size_t{1} << 20;
+
+// Memory of chunks that goes from one run's writer to the next: pages that the
+// system has to hand out anew cost more than all else about a small tensor.
+// Keeps as many as a run of small tensors uses. Any thread may call.
+class ChunkPool {
+ public:
+  using Memory = std::unique_ptr<char[]>;
+
+  Memory Take();
+  void Give(Memory memory);
+
+ private:
+  static constexpr size_t kMaxKept = 2;
+
+  std::mutex mutex_;
+  std::vector<Memory> kept_;  // mutex_
+};
+
+// Writes chunks of bytes to files in the order in which they are handed over,
+// in a thread of its own that starts with the first of them. One producer.
+//
+// After the first error nothing is written any more; chunks still come back,
+// so that the producer is never held up by it. A forked child must not use it;
+// destroying it there does nothing: what is buffered is the parent's to write.
+class ChunkWriter {
+ public:
+  static constexpr size_t kMaxChunks = 12;
+
+  struct Chunk {
+    ChunkPool::Memory data;
+    size_t size = 0;
+    GrowingFile* file = nullptr;
+  };
+
+  explicit ChunkWriter(std::shared_ptr<ChunkPool> pool);
+  // Waits for what was handed over.
+  ~ChunkWriter();
+
+  // An empty chunk. Waits while all are on their way to the disk.
+  Chunk* Take();
+  // Hands it over to be written.
+  void Submit(Chunk* chunk);
+  // Waits for the thread to end, and returns the first error. From then on
+  // Submit() writes in the caller's thread, as it does if there is no thread.
+  absl::Status Finish();
+
+  bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
+  bool is_forked() const;
+
+ private:
+  void StartThread();
+  void WriteChunks();
+  void WriteChunk(Chunk* chunk);
+
+  const pid_t owner_;
+  const std::shared_ptr<ChunkPool> pool_;
+  std::atomic<bool> failed_ = false;
+  std::vector<std::unique_ptr<Chunk>> chunks_;  // The producer's.
+  std::unique_ptr<std::thread> thread_;
+  bool is_finished_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Chunk*> queue_;  // mutex_
+  std::vector<Chunk*> free_;  // mutex_; the last one used is warm in cache.
+  bool is_stopping_ = false;  // mutex_
+  absl::Status status_;       // mutex_
+};
+
+// One file's bytes, gathered in chunks.
+class DumpStream {
+ public:
+  // Both must outlive it.
+  DumpStream(ChunkWriter* writer, GrowingFile* file)
+      : writer_(writer), file_(file) {}
+
+  void Append(const void* data, size_t size) {
+    if (size <= static_cast<size_t>(end_ - next_)) {
+      std::memcpy(next_, data, size);
+      next_ += size;
+    } else {
+      AppendPieces(static_cast<const char*>(data), size);
+    }
+  }
+  // Lets go of what is there, though the chunk is not full.
+  void HandOver();
+
+ private:
+  void AppendPieces(const char* data, size_t size);
+
+  ChunkWriter* writer_;
+  GrowingFile* file_;
+  ChunkWriter::Chunk* chunk_ = nullptr;
+  char* next_ = nullptr;
+  char* end_ = nullptr;
+};
+
+}  // namespace nodewise

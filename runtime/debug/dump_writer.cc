@@ -1,0 +1,308 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/device.h"
+#include "nodewise/runtime/dump.h"
+#include "nodewise/runtime/profile_table.h"
+#include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/debug/dump_folder.h"
+#include "runtime/debug/dump_layout.h"
+#include "runtime/debug/dump_record.h"
+#include "runtime/debug/dump_stream.h"
+
+namespace nodewise {
+namespace {
+
+using Kind = NodeRecord::Kind;
+
+// What is older than this is on its way to the disk, so that a run which is
+// killed or crashes has left it.
+constexpr int64_t kHandOverNs = 100'000'000;
+
+absl::Status WriteWholeFile(const std::string& path, std::string_view text) {
+  NODEWISE_ASSIGN_OR_RETURN(GrowingFile file, GrowingFile::Create(path));
+  NODEWISE_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
+  return file.Close();
+}
+
+class DumpWriterImpl final : public DumpWriter {
+ public:
+  DumpWriterImpl(const Graph& graph, const DumpPlan& plan,
+                 const RecordOptions& options)
+      : graph_(graph),
+        plan_(plan),
+        layout_(plan.layout),
+        with_stats_(options.stats),
+        with_tensors_(options.tensors),
+        chunks_(plan.layout->chunks) {}
+
+  absl::Status Open(const RecordOptions& options, DLDevice device);
+
+  const std::string& folder() const override { return folder_.path; }
+  void WillRun(NodeId node, absl::Span<const DLTensor* const> inputs) override;
+  void DidRun(NodeId node, absl::Span<const DLTensor* const> outputs,
+              NodeTime time) override;
+  void Input(NodeId node, const DLTensor& tensor) override;
+  absl::Status Close(absl::Span<const NodeTime> times) override;
+
+ private:
+  using Entry = DumpLayout::Entry;
+
+  absl::Status OpenFiles();
+  bool Records(NodeId node) const {
+    return !is_stopped_ && !chunks_.has_failed() &&
+           layout_->is_recorded[Index(node)];
+  }
+  const DLTensor* OnHost(const DLTensor& tensor, const Entry& entry,
+                         DLTensor* copy);
+  void AppendContents(Kind kind, NodeId node, uint32_t slot, EntryId id,
+                      const DLTensor& tensor);
+  void AppendTensor(NodeId node, const Entry& entry, const DLTensor& tensor);
+  void Output(NodeId node, uint32_t slot, const DLTensor& tensor);
+  void Append(const DiskRecord& record, const DiskStats& stats);
+  void Stop(absl::Status status);
+  absl::Status WriteRest();
+  absl::Status FixHeader();
+  absl::Status WriteTrace(absl::Span<const NodeTime> times) const;
+  std::string PathOf(const char* file) const {
+    return folder_.path + "/" + file;
+  }
+
+  const Graph& graph_;
+  const DumpPlan& plan_;
+  const std::shared_ptr<const DumpLayout> layout_;
+  const bool with_stats_;
+  const bool with_tensors_;
+  DumpFolder folder_;
+  // The files outlive the thread, and the thread the streams.
+  GrowingFile tensors_file_;
+  GrowingFile records_file_;
+  ChunkWriter chunks_;
+  DumpStream tensors_{&chunks_, &tensors_file_};
+  DumpStream records_{&chunks_, &records_file_};
+  uint32_t next_item_ = 0;
+  int64_t handed_over_ns_ = 0;
+  std::vector<char> host_;  // A tensor of another device.
+  bool is_stopped_ = false;
+  bool is_closed_ = false;
+  absl::Status status_;  // Why it stopped.
+};
+
+absl::Status DumpWriterImpl::Open(const RecordOptions& options,
+                                  DLDevice device) {
+  NODEWISE_ASSIGN_OR_RETURN(folder_, MakeDumpFolder(options.root, device));
+  const absl::Status status = OpenFiles();
+  if (!status.ok()) RemoveDumpFolder(folder_);
+  return status;
+}
+
+absl::Status DumpWriterImpl::OpenFiles() {
+  const std::string& json = layout_->graph_json;
+  NODEWISE_RETURN_IF_ERROR(WriteWholeFile(
+      PathOf(kGraphDumpFile), json.empty() ? GraphDumpJson(graph_) : json));
+  NODEWISE_ASSIGN_OR_RETURN(records_file_,
+                            GrowingFile::Create(PathOf(kRecordsFile)));
+  RecordFileHeader header;
+  header.record_bytes = with_stats_ ? kLongRecordBytes : kShortRecordBytes;
+  NODEWISE_RETURN_IF_ERROR(records_file_.Write(&header, sizeof(header)));
+  if (!with_tensors_) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(tensors_file_,
+                            GrowingFile::Create(PathOf(kTensorsFile)));
+  return tensors_file_.Write(layout_->params_header.data(),
+                             layout_->params_header.size());
+}
+
+void DumpWriterImpl::Stop(absl::Status status) {
+  is_stopped_ = true;
+  if (status_.ok()) status_ = std::move(status);
+}
+
+// Null if the tensor cannot be fetched.
+const DLTensor* DumpWriterImpl::OnHost(const DLTensor& tensor,
+                                       const Entry& entry, DLTensor* copy) {
+  if (DeviceTypeOf(tensor.device) == kDLCPU) return &tensor;
+  host_.resize(std::max<size_t>(host_.size(), entry.bytes));
+  const absl::Status status = CopyToBytes(tensor, host_.data(), entry.bytes);
+  if (!status.ok()) {
+    Stop(At(folder_.path, status));
+    return nullptr;
+  }
+  *copy = tensor;
+  copy->data = host_.data();
+  copy->byte_offset = 0;
+  copy->device = kCpu;
+  return copy;
+}
+
+void DumpWriterImpl::Append(const DiskRecord& record, const DiskStats& stats) {
+  records_.Append(&record, sizeof(record));
+  if (with_stats_) records_.Append(&stats, sizeof(stats));
+}
+
+void DumpWriterImpl::AppendContents(Kind kind, NodeId node, uint32_t slot,
+                                    EntryId id, const DLTensor& tensor) {
+  const Entry& entry = layout_->entries[Index(id)];
+  DiskRecord record = {.kind = static_cast<uint16_t>(kind),
+                       .flags = 0,
+                       .node = Index(node),
+                       .slot = slot,
+                       .entry = Index(id),
+                       .first = 0,
+                       .second = entry.elements};
+  // What a node reads has been measured where it was made; that it is the same
+  // is all there is to say.
+  if (!with_stats_ || kind != Kind::kOutput) {
+    record.first = HashBytes(DataOf(tensor), entry.bytes);
+    Append(record, {});
+    return;
+  }
+  const TensorStats stats = StatsOf(tensor);
+  record.first = stats.hash;
+  record.flags = kRecordHasStats;
+  if (stats.has_numbers) record.flags |= kRecordHasNumbers;
+  Append(record, {.nans = stats.nans,
+                  .infinities = stats.infinities,
+                  .zeros = stats.zeros,
+                  .min = stats.min,
+                  .max = stats.max,
+                  .mean = stats.mean,
+                  .l2 = stats.l2});
+}
+
+void DumpWriterImpl::AppendTensor(NodeId node, const Entry& entry,
+                                  const DLTensor& tensor) {
+  if (entry.item == DumpLayout::kNoItem) return;
+  // The header names the tensors in the order of the plan. One that comes out
+  // of turn would get another's name.
+  if (entry.item != next_item_) {
+    Stop(absl::InternalError(absl::StrFormat(
+        "%s: node %d was recorded as item %d of the plan, expected item %d",
+        folder_.path, Index(node), entry.item, next_item_)));
+    return;
+  }
+  ++next_item_;
+  tensors_.Append(layout_->heads.data() + entry.head_at, entry.head_size);
+  tensors_.Append(DataOf(tensor), entry.bytes);
+}
+
+void DumpWriterImpl::Output(NodeId node, uint32_t slot,
+                            const DLTensor& tensor) {
+  const EntryId id = graph_.EntryOf(node, slot);
+  const Entry& entry = layout_->entries[Index(id)];
+  DLTensor copy;
+  const DLTensor* host = OnHost(tensor, entry, &copy);
+  if (host == nullptr) return;
+  AppendContents(Kind::kOutput, node, slot, id, *host);
+  AppendTensor(node, entry, *host);
+}
+
+void DumpWriterImpl::Input(NodeId node, const DLTensor& tensor) {
+  if (Records(node)) Output(node, 0, tensor);
+}
+
+void DumpWriterImpl::WillRun(NodeId node,
+                             absl::Span<const DLTensor* const> inputs) {
+  if (!Records(node)) return;
+  const std::vector<EntryRef>& refs = graph_.node(node).inputs;
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    const EntryId id = graph_.EntryOf(refs[i]);
+    DLTensor copy;
+    const DLTensor* host =
+        OnHost(*inputs[i], layout_->entries[Index(id)], &copy);
+    if (host == nullptr) return;
+    AppendContents(Kind::kInput, node, i, id, *host);
+  }
+}
+
+void DumpWriterImpl::DidRun(NodeId node,
+                            absl::Span<const DLTensor* const> outputs,
+                            NodeTime time) {
+  if (!Records(node)) return;
+  Append({.kind = static_cast<uint16_t>(Kind::kTime),
+          .flags = 0,
+          .node = Index(node),
+          .slot = 0,
+          .entry = 0,
+          .first = static_cast<uint64_t>(time.start_ns),
+          .second = static_cast<uint64_t>(time.end_ns)},
+         {});
+  for (uint32_t i = 0; i < outputs.size(); ++i) Output(node, i, *outputs[i]);
+  if (handed_over_ns_ == 0) handed_over_ns_ = time.start_ns;
+  if (time.end_ns - handed_over_ns_ < kHandOverNs) return;
+  tensors_.HandOver();
+  records_.HandOver();
+  handed_over_ns_ = time.end_ns;
+}
+
+// Writes what is buffered and closes the files.
+absl::Status DumpWriterImpl::WriteRest() {
+  absl::Status status = chunks_.Finish();
+  tensors_.HandOver();
+  records_.HandOver();
+  for (const absl::Status& next :
+       {chunks_.Finish(), tensors_file_.Close(), records_file_.Close()}) {
+    if (status.ok()) status = next;
+  }
+  return status;
+}
+
+// Copies the tensors behind a header that names no more than there are.
+absl::Status DumpWriterImpl::FixHeader() {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < next_item_; ++i) names.push_back(plan_.items[i].key);
+  const std::string path = PathOf(kTensorsFile);
+  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  NODEWISE_RETURN_IF_ERROR(file.Write(ParamsHeader(names)));
+  NODEWISE_RETURN_IF_ERROR(
+      AppendFile(path, layout_->params_header.size(), &file));
+  return file.Commit();
+}
+
+absl::Status DumpWriterImpl::WriteTrace(
+    absl::Span<const NodeTime> times) const {
+  std::vector<double> node_us;
+  node_us.reserve(times.size());
+  for (const NodeTime& time : times) {
+    node_us.push_back(static_cast<double>(time.Duration()) / 1e3);
+  }
+  return WriteWholeFile(PathOf(kTraceFile), TvmTrace(graph_, node_us));
+}
+
+absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
+  if (is_closed_ || chunks_.is_forked()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s: the dump is closed already", folder_.path));
+  }
+  is_closed_ = is_stopped_ = true;
+  absl::Status status = WriteRest();
+  if (status.ok() && with_tensors_ && next_item_ < plan_.items.size()) {
+    status = FixHeader();
+  }
+  if (!status.ok()) {
+    return absl::Status(
+        status.code(),
+        absl::StrFormat("%s (nodewise inspect --recover reads the tensors that "
+                        "are complete in %s)",
+                        MessageOf(status), PathOf(kTensorsFile)));
+  }
+  const absl::Status trace = WriteTrace(times);
+  return status_.ok() ? trace : status_;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DumpWriter>> DumpWriter::Create(
+    const Graph& graph, const DumpPlan& plan, const RecordOptions& options,
+    DLDevice device) {
+  NODEWISE_CHECK(plan.layout != nullptr);
+  auto writer = std::make_unique<DumpWriterImpl>(graph, plan, options);
+  NODEWISE_RETURN_IF_ERROR(writer->Open(options, device));
+  return std::unique_ptr<DumpWriter>(std::move(writer));
+}
+
+}  // namespace nodewise

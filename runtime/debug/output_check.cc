@@ -1,0 +1,93 @@
+// Whether watching changed the outcome, and rules that end a run.
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// In words; empty if they are the same.
+std::string DifferenceOf(const NDArray& a, const NDArray& b) {
+  const std::string type = TypeToString(a.shape(), a.dtype());
+  const std::string wanted = TypeToString(b.shape(), b.dtype());
+  if (type != wanted) {
+    return absl::StrFormat("is %s, there it is %s", type, wanted);
+  }
+  const uint8_t* const left = a.As<uint8_t>();
+  const uint8_t* const right = b.As<uint8_t>();
+  const uint8_t* const end = left + a.bytes();
+  const uint8_t* const place = std::mismatch(left, end, right).first;
+  if (place == end) return "";
+  return absl::StrFormat("differs first at byte %d of %d", place - left,
+                         a.bytes());
+}
+
+}  // namespace
+
+absl::StatusOr<OutputCheck> CompareOutputs(const GraphExecutor& debugged,
+                                           const GraphExecutor& plain) {
+  std::vector<NDArray> outputs;
+  for (size_t i = 0; i < debugged.NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray output, debugged.GetOutput(i));
+    outputs.push_back(std::move(output));
+  }
+  return CompareOutputs(outputs, plain);
+}
+
+absl::StatusOr<OutputCheck> CompareOutputs(absl::Span<const NDArray> outputs,
+                                           const GraphExecutor& plain) {
+  if (outputs.size() != plain.NumOutputs()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "got %d outputs to compare with %d, expected those of one graph",
+        outputs.size(), plain.NumOutputs()));
+  }
+  size_t bytes = 0;
+  for (size_t i = 0; i < plain.NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray right, plain.GetOutput(i));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray ours, outputs[i].CopyToHost());
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray theirs, right.CopyToHost());
+    const std::string difference = DifferenceOf(ours, theirs);
+    if (!difference.empty()) {
+      return OutputCheck{
+          false, absl::StrFormat(
+                     "outputs: NOT those of a plain run: output %d (%s) %s", i,
+                     plain.OutputInfo(i).name, difference)};
+    }
+    bytes += ours.bytes();
+  }
+  return OutputCheck{
+      true, absl::StrFormat("outputs: bit for bit those of a plain run (%d "
+                            "tensor%s, %d bytes)",
+                            plain.NumOutputs(),
+                            plain.NumOutputs() == 1 ? "" : "s", bytes)};
+}
+
+bool HoldsValue(const TensorStats& stats, const StopValues& values) {
+  if (!stats.has_numbers) return false;
+  if (values.nan && stats.nans > 0) return true;
+  if (values.infinity && stats.infinities > 0) return true;
+  if (!values.above.has_value() || stats.elements == stats.nans) return false;
+  return std::max(std::fabs(stats.min), std::fabs(stats.max)) > *values.above;
+}
+
+DebugExecutor::StopRule StopAtValues(const DebugExecutor& executor,
+                                     StopValues values) {
+  return [&executor, values](NodeId node) -> absl::StatusOr<bool> {
+    for (const DLTensor* output : executor.OutputsOf(node)) {
+      const NDArray array = NDArray::Borrow(*output, nullptr);
+      NODEWISE_ASSIGN_OR_RETURN(
+          const NDArray host, output->device == kCpu
+                                  ? absl::StatusOr<NDArray>(array)
+                                  : array.CopyToHost());
+      if (HoldsValue(StatsOf(*host), values)) return true;
+    }
+    return false;
+  };
+}
+
+}  // namespace nodewise

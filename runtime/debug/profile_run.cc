@@ -1,0 +1,280 @@
+// Runs that are only timed: in place, and every node by itself.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/thread_pool.h"
+#include "runtime/debug/node_clock.h"
+
+namespace nodewise {
+namespace {
+
+constexpr double kGrowth = 1.618;  // TVM's factor for `number`.
+
+absl::Status CheckOptions(const IsolatedOptions& options) {
+  const auto check = [](const char* name, int value, int least) {
+    if (value >= least) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s is %d, expected at least %d", name, value, least));
+  };
+  NODEWISE_RETURN_IF_ERROR(check("number", options.number, 1));
+  NODEWISE_RETURN_IF_ERROR(check("repeat", options.repeat, 1));
+  NODEWISE_RETURN_IF_ERROR(check("min_repeat_ms", options.min_repeat_ms, 0));
+  NODEWISE_RETURN_IF_ERROR(check("limit_zero_time_iterations",
+                                 options.limit_zero_time_iterations, 0));
+  NODEWISE_RETURN_IF_ERROR(
+      check("cooldown_interval_ms", options.cooldown_interval_ms, 0));
+  return check("repeats_to_cooldown", options.repeats_to_cooldown, 1);
+}
+
+void CoolDown(const IsolatedOptions& options, int repeat) {
+  if (options.cooldown_interval_ms <= 0) return;
+  if (repeat % options.repeats_to_cooldown != 0) return;
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(options.cooldown_interval_ms));
+}
+
+// Counts between nodes what collectors count.
+class CountingObserver : public NodeObserver {
+ public:
+  CountingObserver(absl::Span<Collector* const> collectors, size_t num_nodes)
+      : collectors_(collectors) {
+    for (Collector* collector : collectors) {
+      const std::vector<std::string> names = collector->Names();
+      before_.emplace_back(names.size());
+      after_.emplace_back(names.size());
+      for (const std::string& name : names) {
+        counts_.push_back({name, std::vector<double>(num_nodes)});
+      }
+    }
+  }
+
+  absl::Status BeforeNode(NodeId) override {
+    for (size_t c = 0; c < collectors_.size(); ++c) {
+      collectors_[c]->Read(absl::MakeSpan(before_[c]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AfterNode(NodeId node, NodeTime) override {
+    for (size_t c = collectors_.size(); c-- > 0;) {
+      collectors_[c]->Read(absl::MakeSpan(after_[c]));
+    }
+    size_t next = 0;
+    for (size_t c = 0; c < collectors_.size(); ++c) {
+      for (size_t i = 0; i < before_[c].size(); ++i, ++next) {
+        counts_[next].by_node[Index(node)] += after_[c][i] - before_[c][i];
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<NodeCounts> MeanOver(int runs) && {
+    for (NodeCounts& counts : counts_) {
+      for (double& value : counts.by_node) value /= runs;
+    }
+    return std::move(counts_);
+  }
+
+ private:
+  absl::Span<Collector* const> collectors_;
+  std::vector<std::vector<double>> before_;
+  std::vector<std::vector<double>> after_;
+  std::vector<NodeCounts> counts_;
+};
+
+}  // namespace
+
+absl::StatusOr<Profile> DebugExecutor::RunProfile(
+    const ProfileOptions& options) {
+  if (options.runs < 1 || options.warm_up < 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "got %d runs and %d to warm up, expected at least 1 and 0",
+        options.runs, options.warm_up));
+  }
+  Profile profile;
+  profile.wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count();
+  profile.monotonic_ns = ClockNanoseconds();
+  profile.threads = NumThreads();
+  NODEWISE_RETURN_IF_ERROR(TimePairs(options, &profile));
+  if (!options.collectors.empty()) {
+    NODEWISE_RETURN_IF_ERROR(CollectCounts(options, &profile));
+  }
+  if (options.isolated.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(profile.isolated,
+                              RunIndividual(*options.isolated));
+  }
+  return profile;
+}
+
+absl::Status DebugExecutor::TimePairs(const ProfileOptions& options,
+                                      Profile* profile) {
+  const int pairs = options.warm_up + options.runs;
+  profile->runs.reserve(static_cast<size_t>(options.runs));
+  for (int i = 0; i < pairs; ++i) {
+    int64_t plain = 0;
+    // Whichever is second finds warmer caches: they take turns.
+    for (const bool is_plain : {i % 2 == 0, i % 2 != 0}) {
+      const int64_t start = ClockNanoseconds();
+      NODEWISE_RETURN_IF_ERROR(is_plain ? GraphExecutor::Run() : RunTimed());
+      const int64_t end = ClockNanoseconds();
+      if (is_plain) {
+        plain = end - start;
+      } else {
+        times_.whole = {start, end};
+      }
+    }
+    if (options.progress) {
+      options.progress(static_cast<size_t>(i) + 1, static_cast<size_t>(pairs));
+    }
+    if (i < options.warm_up) continue;
+    profile->runs.push_back(times_);
+    profile->plain_ns.push_back(plain);
+  }
+  return absl::OkStatus();
+}
+
+// Passes of their own, since reading counters takes system calls.
+absl::Status DebugExecutor::CollectCounts(const ProfileOptions& options,
+                                          Profile* profile) {
+  std::vector<Collector*> started;
+  for (Collector* collector : options.collectors) {
+    const absl::Status status = collector->Start();
+    if (status.ok()) {
+      started.push_back(collector);
+    } else {
+      profile->notes.emplace_back(MessageOf(status));
+    }
+  }
+  if (started.empty()) return absl::OkStatus();
+  CountingObserver counting(started, graph().nodes.size());
+  observers_.push_back(&counting);
+  absl::Status status;
+  for (int i = 0; i < options.runs && status.ok(); ++i) {
+    status = Restart();
+    if (status.ok()) status = Continue();
+  }
+  RemoveObserver(&counting);
+  for (Collector* collector : started) collector->Stop();
+  profile->counters = std::move(counting).MeanOver(options.runs);
+  return status;
+}
+
+absl::StatusOr<std::vector<std::vector<double>>> DebugExecutor::RunIndividual(
+    const IsolatedOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckOptions(options));
+  std::vector<std::vector<double>> seconds(
+      graph().nodes.size(),
+      std::vector<double>(static_cast<size_t>(options.repeat)));
+  // Node after node, so that each finds the inputs that it has in a real run.
+  in_pass_ = false;
+  NODEWISE_RETURN_IF_ERROR(PrepareRun());
+  for (const Call& call : calls()) {
+    NODEWISE_ASSIGN_OR_RETURN(seconds[Index(call.node)],
+                              MeasureApart(call, options));
+    NODEWISE_RETURN_IF_ERROR(CallNode(call));
+  }
+  position_ = NodeId{static_cast<uint32_t>(graph().nodes.size())};
+  in_pass_ = is_liveness_due_ = true;
+  NODEWISE_RETURN_IF_ERROR(FinishRun());
+  return seconds;
+}
+
+absl::StatusOr<std::vector<double>> DebugExecutor::RunIndividualNode(
+    NodeId node, const IsolatedOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckOptions(options));
+  if (Index(node) >= graph().nodes.size()) {
+    return absl::OutOfRangeError(absl::StrFormat(
+        "node %d: the graph has %d nodes", Index(node), graph().nodes.size()));
+  }
+  NODEWISE_RETURN_IF_ERROR(Restart());
+  while (Index(position_) < Index(node)) NODEWISE_RETURN_IF_ERROR(Advance());
+  std::vector<double> seconds(static_cast<size_t>(options.repeat));
+  const uint32_t index = call_of_[Index(node)];
+  if (index < calls().size()) {
+    NODEWISE_ASSIGN_OR_RETURN(seconds, MeasureApart(calls()[index], options));
+  }
+  NODEWISE_RETURN_IF_ERROR(Advance());
+  return seconds;
+}
+
+bool DebugExecutor::WritesItsInput(NodeId node) const {
+  for (const DLTensor* output : OutputsOf(node)) {
+    for (const DLTensor* input : InputsOf(node)) {
+      if (input->data == output->data) return true;
+    }
+  }
+  return false;
+}
+
+// A node that works in place would read its own result the second time: while
+// it is measured it writes elsewhere.
+absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
+    const Call& call, const IsolatedOptions& options) {
+  if (!WritesItsInput(call.node)) return MeasureCall(call, options);
+  std::vector<std::pair<uint32_t, void*>> places;
+  std::vector<NDArray> elsewhere;
+  for (uint32_t o = 0; o < graph().OutputsOf(call.node); ++o) {
+    const uint32_t entry = Index(graph().EntryOf(call.node, o));
+    const DLTensor& own = tensor(EntryId{entry});
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray memory, NDArray::Empty(ShapeOf(own), own.dtype, own.device));
+    places.emplace_back(plan().base_of[entry], own.data);
+    elsewhere.push_back(std::move(memory));
+  }
+  for (size_t o = 0; o < places.size(); ++o) {
+    Repoint(places[o].first, elsewhere[o].data());
+  }
+  auto seconds = MeasureCall(call, options);
+  for (const auto& [base, data] : places) Repoint(base, data);
+  return seconds;
+}
+
+// TVM's rules, with one `number` for all repeats: there it grows in the middle.
+absl::StatusOr<std::vector<double>> DebugExecutor::MeasureCall(
+    const Call& call, const IsolatedOptions& options) {
+  const int64_t least_ns = int64_t{options.min_repeat_ms} * 1'000'000;
+  int64_t number = options.number;
+  NODEWISE_RETURN_IF_ERROR(TimeCalls(call, 1).status());
+  int zeros = 0;
+  NODEWISE_ASSIGN_OR_RETURN(int64_t taken, TimeCalls(call, number));
+  while (taken < least_ns && zeros < options.limit_zero_time_iterations) {
+    if (taken == 0) ++zeros;
+    const double wanted =
+        taken == 0 ? 0
+                   : static_cast<double>(least_ns) /
+                             (static_cast<double>(taken) /
+                              static_cast<double>(number)) +
+                         1;
+    const double grown = std::max(
+        wanted, std::ceil(static_cast<double>(number) * kGrowth));
+    number = static_cast<int64_t>(std::min(grown, 1e9));
+    NODEWISE_ASSIGN_OR_RETURN(taken, TimeCalls(call, number));
+  }
+  std::vector<double> seconds;
+  for (int r = 0; r < options.repeat; ++r) {
+    if (r > 0) {
+      NODEWISE_ASSIGN_OR_RETURN(taken, TimeCalls(call, number));
+    }
+    seconds.push_back(static_cast<double>(taken) * 1e-9 /
+                      static_cast<double>(number));
+    CoolDown(options, r);
+  }
+  return seconds;
+}
+
+absl::StatusOr<int64_t> DebugExecutor::TimeCalls(const Call& call,
+                                                 int64_t number) {
+  const int64_t start = ClockNanoseconds();
+  for (int64_t i = 0; i < number; ++i) NODEWISE_RETURN_IF_ERROR(CallNode(call));
+  return ClockNanoseconds() - start;
+}
+
+}  // namespace nodewise

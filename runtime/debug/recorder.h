@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nodewise/runtime/debug_executor.h"
+
+namespace nodewise {
+
+// Hands what a pass does to the writer of its dump.
+class Recorder : public NodeObserver {
+ public:
+  // All of them must outlive the recorder.
+  Recorder(const DebugExecutor* executor, const DumpPlan& plan,
+           const RecordOptions& options)
+      : executor_(*executor), plan_(plan), options_(options) {}
+
+  absl::Status Open();
+  const std::string& folder() const { return writer_->folder(); }
+  absl::Status Close(absl::Span<const NodeTime> times) {
+    return writer_->Close(times);
+  }
+
+  absl::Status BeforePass() override;
+  absl::Status BeforeNode(NodeId node) override;
+  absl::Status AfterNode(NodeId node, NodeTime time) override;
+
+ private:
+  const DebugExecutor& executor_;
+  const DumpPlan& plan_;
+  const RecordOptions& options_;
+  std::unique_ptr<DumpWriter> writer_;
+};
+
+}  // namespace nodewise

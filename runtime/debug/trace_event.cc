@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/dtype.h"
+#include "nodewise/runtime/profile_table.h"
+#include "runtime/debug/profile_text.h"
+
+namespace nodewise {
+namespace {
+
+constexpr int kNodeTrack = 1;
+constexpr int kFirstWorkerTrack = 2;
+
+// As Python's json.dumps() writes it, in ASCII alone.
+std::string JsonString(std::string_view text) {
+  using Json = nlohmann::json;
+  return Json(std::string(text))
+      .dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+std::string Metadata(std::string_view what, int track, std::string_view name) {
+  return absl::StrFormat(
+      R"({"ph": "M", "pid": 1, "tid": %d, "name": "%s", "args": )"
+      R"({"name": %s}})",
+      track, what, JsonString(name));
+}
+
+// Microseconds with all the nanoseconds.
+std::string Microseconds(int64_t ns) {
+  return absl::StrFormat("%d.%03d", ns / 1000, ns % 1000);
+}
+
+std::string ShapesOf(const Graph& graph, const std::vector<uint32_t>& entries) {
+  std::string text;
+  for (const uint32_t entry : entries) {
+    if (!text.empty()) text += ", ";
+    text += ToString(graph.entries[entry].dtype) +
+            ShapeToString(graph.entries[entry].shape);
+  }
+  return text;
+}
+
+// What Perfetto shows of a node that is clicked on, without the braces.
+std::string NodeArgs(const Graph& graph, const NodeProfile& figures) {
+  const GraphNode& node = graph.node(figures.node);
+  std::vector<uint32_t> inputs;
+  std::vector<uint32_t> outputs;
+  for (const EntryRef& ref : node.inputs) {
+    inputs.push_back(Index(graph.EntryOf(ref)));
+  }
+  for (uint32_t o = 0; o < graph.OutputsOf(figures.node); ++o) {
+    outputs.push_back(Index(graph.EntryOf(figures.node, o)));
+  }
+  return absl::StrFormat(
+      R"("node": %d, "op": %s, "inputs": %s, "outputs": %s, )"
+      R"("bytes_read": %d, "bytes_written": %d, "live_bytes": %d)",
+      Index(figures.node), JsonString(node.function),
+      JsonString(ShapesOf(graph, inputs)), JsonString(ShapesOf(graph, outputs)),
+      figures.bytes_read, figures.bytes_written, figures.live_bytes);
+}
+
+class TraceBuilder {
+ public:
+  TraceBuilder(const Graph& graph, const StoragePlan& plan,
+               const Profile& profile)
+      : graph_(graph),
+        profile_(profile),
+        summary_(SummariseProfile(graph, plan, profile)) {
+    for (const NodeProfile& figures : summary_.nodes) {
+      names_.push_back(JsonString(graph.node(figures.node).name));
+      args_.push_back(NodeArgs(graph, figures));
+    }
+  }
+
+  void AddRun(size_t run) {
+    const TimedRun& times = profile_.runs[run];
+    AddSpan(times.whole, kNodeTrack, absl::StrFormat("\"run %d\"", run),
+            absl::StrFormat("\"run\": %d", run));
+    for (size_t i = 0; i < summary_.nodes.size(); ++i) {
+      const uint32_t node = Index(summary_.nodes[i].node);
+      if (node >= times.nodes.size() || times.nodes[node].end_ns == 0) continue;
+      AddSpan(times.nodes[node], kNodeTrack, names_[i],
+              absl::StrFormat("\"run\": %d, %s", run, args_[i]));
+      AddLiveBytes(times.nodes[node].start_ns, summary_.nodes[i].live_bytes);
+    }
+  }
+
+  void AddWorker(const WorkerSpan& span) {
+    const bool known = Index(span.node) < graph_.nodes.size();
+    AddSpan({span.start_ns, span.end_ns}, kFirstWorkerTrack + span.worker,
+            known ? JsonString(graph_.node(span.node).name) : "\"?\"",
+            absl::StrFormat("\"node\": %d", Index(span.node)));
+    workers_.insert(span.worker);
+  }
+
+  std::string Finish() {
+    // A run begins with its first node, and what contains must come first.
+    std::stable_sort(events_.begin(), events_.end(),
+                     [](const Event& a, const Event& b) {
+                       if (a.start_ns != b.start_ns) {
+                         return a.start_ns < b.start_ns;
+                       }
+                       return a.duration_ns > b.duration_ns;
+                     });
+    std::string text = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n" +
+                       Metadata("process_name", 0, "nodewise") + ",\n" +
+                       Metadata("thread_name", kNodeTrack, "nodes");
+    for (const int worker : workers_) {
+      text += ",\n" + Metadata("thread_name", kFirstWorkerTrack + worker,
+                               absl::StrFormat("worker %d", worker));
+    }
+    for (const Event& event : events_) {
+      text += absl::StrFormat(
+          ",\n{\"ts\": %s, %s}",
+          Microseconds(event.start_ns - events_[0].start_ns), event.rest);
+    }
+    return text + "\n]}\n";
+  }
+
+ private:
+  struct Event {
+    int64_t start_ns;
+    int64_t duration_ns;
+    std::string rest;  // All but the start.
+  };
+
+  // `name` and `args` are JSON.
+  void AddSpan(NodeTime time, int track, std::string_view name,
+               std::string_view args) {
+    const int64_t duration = std::max<int64_t>(time.Duration(), 0);
+    events_.push_back(
+        {time.start_ns, duration,
+         absl::StrFormat(R"("dur": %s, "ph": "X", "pid": 1, "tid": %d, )"
+                         R"("name": %s, "args": {%s})",
+                         Microseconds(duration), track, name, args)});
+  }
+
+  void AddLiveBytes(int64_t moment_ns, uint64_t bytes) {
+    events_.push_back(
+        {moment_ns, 0,
+         absl::StrFormat(R"("ph": "C", "pid": 1, "name": "live bytes", )"
+                         R"("args": {"bytes": %d})",
+                         bytes)});
+  }
+
+  const Graph& graph_;
+  const Profile& profile_;
+  ProfileSummary summary_;
+  std::vector<std::string> names_;  // By row of the summary, as JSON.
+  std::vector<std::string> args_;
+  std::vector<Event> events_;
+  std::set<int> workers_;
+};
+
+}  // namespace
+
+std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
+                         const Profile& profile,
+                         const std::vector<WorkerSpan>& workers) {
+  TraceBuilder trace(graph, plan, profile);
+  for (size_t run = 0; run < profile.runs.size(); ++run) trace.AddRun(run);
+  for (const WorkerSpan& span : workers) trace.AddWorker(span);
+  return trace.Finish();
+}
+
+std::string TvmTrace(const Graph& graph, const std::vector<double>& node_us) {
+  std::string text = R"({"displayTimeUnit": "ns", "traceEvents": [)";
+  double now = 0;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const std::string name = JsonString(graph.nodes[n].name);
+    for (const char* phase : {"B", "E"}) {
+      if (*phase == 'E' && n < node_us.size()) now += node_us[n];
+      if (n > 0 || *phase == 'E') text += ", ";
+      text += absl::StrFormat(
+          R"({"ts": %s, "tid": 1, "pid": 1, "name": %s, "ph": "%s"})",
+          PythonFloat(now), name, phase);
+    }
+  }
+  return text + "]}";
+}
+
+}  // namespace nodewise

@@ -1,0 +1,84 @@
+// How nodes and entries are called.
+
+#include <charconv>
+#include <optional>
+#include <unordered_map>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/graph_json.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+std::optional<uint32_t> NumberIn(std::string_view text) {
+  uint32_t number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
+
+}  // namespace
+
+std::vector<std::string> NodeKeys(const Graph& graph) {
+  std::unordered_map<std::string_view, size_t> uses;
+  for (const GraphNode& node : graph.nodes) ++uses[node.name];
+  std::vector<std::string> keys;
+  keys.reserve(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::string& name = graph.nodes[i].name;
+    std::string key = name;
+    // A node may be called "a#1" while two others are called "a".
+    for (bool taken = uses[name] > 1; taken; taken = uses.count(key) > 0) {
+      key += absl::StrFormat("#%d", i);
+    }
+    keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+absl::StatusOr<NodeId> FindNode(const Graph& graph, std::string_view key) {
+  const std::vector<std::string> keys = NodeKeys(graph);
+  std::vector<std::string> same_name;
+  for (uint32_t n = 0; n < keys.size(); ++n) {
+    if (keys[n] == key) return NodeId{n};
+    if (graph.nodes[n].name == key) same_name.push_back(keys[n]);
+  }
+  if (!same_name.empty()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "node %s: %d nodes have that name, expected one of %s, ...", key,
+        same_name.size(), same_name[0]));
+  }
+  if (key.starts_with('#')) {
+    const std::optional<uint32_t> number = NumberIn(key.substr(1));
+    if (number.has_value() && *number < graph.nodes.size()) {
+      return NodeId{*number};
+    }
+    return absl::NotFoundError(absl::StrFormat(
+        "node %s: the graph has %d nodes", key, graph.nodes.size()));
+  }
+  return absl::NotFoundError(
+      absl::StrFormat("node %s: the graph has no such node%s", key,
+                      DidYouMean(key, keys)));
+}
+
+absl::StatusOr<EntryId> FindEntry(const Graph& graph, std::string_view key) {
+  const auto whole = FindNode(graph, key);
+  if (whole.ok() || absl::IsInvalidArgument(whole.status())) {
+    NODEWISE_RETURN_IF_ERROR(whole.status());
+    return graph.EntryOf(*whole, 0);
+  }
+  const size_t colon = key.rfind(':');
+  if (colon == key.npos) return whole.status();
+  const std::optional<uint32_t> output = NumberIn(key.substr(colon + 1));
+  if (!output.has_value()) return whole.status();
+  NODEWISE_ASSIGN_OR_RETURN(const NodeId node,
+                            FindNode(graph, key.substr(0, colon)));
+  if (*output < graph.OutputsOf(node)) return graph.EntryOf(node, *output);
+  return absl::OutOfRangeError(
+      absl::StrFormat("output %d of node %s, which has %d", *output,
+                      key.substr(0, colon), graph.OutputsOf(node)));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,248 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/runtime/collector.h"
+#include "nodewise/runtime/dump.h"
+#include "nodewise/runtime/graph_executor.h"
+#include "nodewise/runtime/node_times.h"
+
+namespace nodewise {
+
+// Watches a run at the boundaries of its nodes. What it does in between is not
+// part of any node's time. An error ends the run.
+class NodeObserver {
+ public:
+  virtual ~NodeObserver() = default;
+  // All inputs are in place; nothing has run.
+  virtual absl::Status BeforePass() { return absl::OkStatus(); }
+  // Function nodes only, also a __nop that costs nothing.
+  virtual absl::Status BeforeNode(NodeId) { return absl::OkStatus(); }
+  virtual absl::Status AfterNode(NodeId, NodeTime) { return absl::OkStatus(); }
+};
+
+// A graph executor that lets one see what happens in it: it times every node,
+// records every tensor, runs node by node, and changes nothing in the outcome.
+// It takes the place of a GraphExecutor: same methods, same meaning.
+//
+// Like it, not thread-safe.
+class DebugExecutor : public GraphExecutor {
+ public:
+  struct DebugOptions : Options {
+    bool records = true;   // Else Run() only times.
+    RecordOptions record;  // What it records.
+  };
+
+  // As GraphExecutor::Create, and kInvalidArgument if what is to be recorded
+  // makes no sense.
+  static absl::StatusOr<std::unique_ptr<DebugExecutor>> Create(
+      Graph graph, Ref<Library> library, DebugOptions options);
+
+  ~DebugExecutor() override;
+
+  // Runs all nodes in order, in their real storage, timing each, and records
+  // what the options say, one dump folder a run. The status is that of the
+  // nodes; trouble with the dump is dump_status().
+  absl::Status Run() override;
+
+  // The times of the last pass, also of one that stopped early.
+  const TimedRun& times() const { return times_; }
+  // Of the last Run(): the folder, and what went wrong with writing it.
+  const std::string& dump_folder() const { return dump_folder_; }
+  const absl::Status& dump_status() const { return dump_status_; }
+  // What the next runs record; kInvalidArgument if it makes no sense.
+  absl::Status StartRecording(RecordOptions record);
+  // The next runs only time.
+  void StopRecording() { dump_plan_.reset(); }
+  // What a run records; null if nothing.
+  const DumpPlan* dump_plan() const { return dump_plan_.get(); }
+
+  // --- Profiling ---
+  struct ProfileOptions {
+    int runs = 10;
+    int warm_up = 3;
+    std::optional<IsolatedOptions> isolated;
+    std::vector<Collector*> collectors;
+    // Called with done and total while it works; may be null.
+    std::function<void(size_t, size_t)> progress;
+  };
+  // Runs and times, recording nothing: `runs` times in place, each paired with
+  // a plain run, by turns the one and the other first, after `warm_up` pairs.
+  // Then, if wanted, every node by itself on the inputs it has in a real run (a
+  // node that writes over its own input gets other memory to write to), and as
+  // many passes with the collectors.
+  absl::StatusOr<Profile> RunProfile(const ProfileOptions& options);
+
+  // All nodes, or one, timed by itself: seconds by node and repeat.
+  absl::StatusOr<std::vector<std::vector<double>>> RunIndividual(
+      const IsolatedOptions& options);
+  absl::StatusOr<std::vector<double>> RunIndividualNode(
+      NodeId node, const IsolatedOptions& options);
+
+  // --- Stepping ---
+  // A pass over the graph can be stopped between nodes. Nothing is recorded.
+
+  // The node that is next in this pass; the number of nodes at its end.
+  NodeId Position() const { return position_; }
+  bool AtEnd() const { return Index(position_) == graph().nodes.size(); }
+  // Begins a new pass: nothing has run.
+  absl::Status Restart();
+  // Runs the next function node; kOutOfRange at the end of the pass.
+  absl::Status Step();
+  // Runs up to and including `node`, from the start if it has already run.
+  absl::Status RunUntil(NodeId node);
+  // Runs what is left of the pass.
+  absl::Status Continue();
+  // Runs until `stop` says true after a node, and returns that node; none if
+  // the end came first.
+  using StopRule = std::function<absl::StatusOr<bool>(NodeId)>;
+  absl::StatusOr<std::optional<NodeId>> ContinueUntil(const StopRule& stop);
+
+  // OK if the entry has been computed in this pass (or is an input) and no
+  // later node has written over it; else kFailedPrecondition that says which
+  // node will compute it or has overwritten it.
+  absl::Status CheckLive(EntryId entry) const;
+  // The entry's memory, which later nodes may write over; kFailedPrecondition
+  // as CheckLive.
+  absl::StatusOr<NDArray> ReadEntry(EntryId entry) const;
+
+  // Gives the entry these contents: now if it has been computed, and whenever
+  // its node runs, until ClearPatches(). A node all of whose outputs are
+  // patched is not called. An input of the graph is set for good. Shape and
+  // type must be the entry's.
+  absl::Status Patch(EntryId entry, const DLTensor& tensor);
+  void ClearPatches() { patches_.clear(); }
+  // Runs again those nodes of this pass that depend on patched entries, and
+  // what must be computed anew for them because its storage was used again; no
+  // other. Returns the nodes in order.
+  absl::StatusOr<std::vector<NodeId>> Recompute();
+
+  // --- For tools ---
+  // Observers see every node that this executor runs, in the order added, and
+  // must outlive it or be removed.
+  void AddObserver(NodeObserver* observer);
+  void RemoveObserver(NodeObserver* observer);
+
+  // Replaces how a node is called. The invoker runs `call`, here or in another
+  // process, and its status is the node's. Null: called directly.
+  using Invoker =
+      std::function<absl::Status(NodeId, absl::FunctionRef<absl::Status()>)>;
+  void SetInvoker(Invoker invoker) { invoker_ = std::move(invoker); }
+
+  // What compiled code sees of an entry now, dead or alive.
+  const DLTensor& TensorOf(EntryId entry) const { return tensor(entry); }
+  // Those of a node's inputs and outputs, in order.
+  absl::Span<const DLTensor* const> InputsOf(NodeId node) const;
+  absl::Span<const DLTensor* const> OutputsOf(NodeId node) const;
+
+  // Grows with the inputs that were set; unlike before means that what has run
+  // is out of date. Zero-copy inputs may change without it (true).
+  uint64_t InputChanges() const { return input_changes(); }
+  bool InputsMayChangeUnseen() const { return MayChangeUnseen(); }
+
+ private:
+  struct PatchedEntry {
+    uint32_t base;
+    NDArray bytes;
+  };
+  // Which base entry lies in each slot, and what has been computed.
+  struct Liveness {
+    std::vector<uint32_t> owner;  // By slot; kNobody.
+    std::vector<bool> computed;   // By entry.
+  };
+  static constexpr uint32_t kNobody = UINT32_MAX;
+
+  DebugExecutor(Graph graph, DebugOptions options);
+
+  absl::Status InitDebug();
+  absl::Status RunTimed();
+  absl::Status RunRecorded();
+  // One node of the pass, a function or not.
+  absl::Status Advance();
+  // Begins a pass unless one is under way.
+  absl::Status BePassing();
+  absl::Status RunNode(NodeId node);
+  absl::Status CallNode(const Call& call);
+  absl::Status InvokeNode(NodeId node);
+
+  absl::Status PatchInput(NodeId node, DLTensor value);
+  absl::Status Overlay(const PatchedEntry& patch);
+  absl::Status OverlayPatches(NodeId node);
+  bool IsPatched(uint32_t base) const;
+  bool IsReplaced(NodeId node) const;
+
+  // After a fast run it is worked out when somebody asks.
+  const Liveness& Live() const;
+  void BeginLiveness() const;
+  void MarkLost(NodeId node);
+  bool IsLive(const Liveness& state, uint32_t entry) const;
+  void MarkComputed(NodeId node, Liveness* state) const;
+  std::vector<bool> DependOnPatches() const;
+  absl::StatusOr<bool> AddMissing(std::vector<bool>* wanted) const;
+
+  absl::Status TimePairs(const ProfileOptions& options, Profile* profile);
+  absl::Status CollectCounts(const ProfileOptions& options, Profile* profile);
+  bool WritesItsInput(NodeId node) const;
+  absl::StatusOr<std::vector<double>> MeasureApart(
+      const Call& call, const IsolatedOptions& options);
+  absl::StatusOr<std::vector<double>> MeasureCall(
+      const Call& call, const IsolatedOptions& options);
+  absl::StatusOr<int64_t> TimeCalls(const Call& call, int64_t number);
+
+  DebugOptions debug_options_;
+  std::unique_ptr<DumpPlan> dump_plan_;
+  std::string dump_folder_;
+  absl::Status dump_status_;
+  TimedRun times_;
+  std::vector<uint32_t> call_of_;  // By node: its place in calls(), or none.
+  // By node: pointers to the tensors of its inputs and then its outputs.
+  std::vector<const DLTensor*> node_tensors_;
+  std::vector<size_t> first_tensor_;
+  NodeId position_{};
+  bool in_pass_ = false;
+  mutable Liveness liveness_;
+  mutable bool is_liveness_due_ = false;
+  std::vector<PatchedEntry> patches_;
+  std::vector<NodeObserver*> observers_;
+  Invoker invoker_;
+};
+
+// Makes an executor anew over the same graph and library with other options,
+// with all inputs and parameters set: what the tools that need several runs of
+// one network are given.
+using ExecutorMaker =
+    std::function<absl::StatusOr<std::unique_ptr<DebugExecutor>>(
+        DebugExecutor::DebugOptions)>;
+
+// Which values of a node's outputs end a run.
+struct StopValues {
+  bool nan = false;
+  bool infinity = false;
+  std::optional<double> above;  // |x| > above
+};
+bool HoldsValue(const TensorStats& stats, const StopValues& values);
+// A rule for ContinueUntil: stops at the first node that makes such a value.
+DebugExecutor::StopRule StopAtValues(const DebugExecutor& executor,
+                                     StopValues values);
+
+// Whether the outputs of two executors are the same bits, in words for a
+// report: "outputs: bit for bit those of a plain run (2 tensors, 4040 bytes)".
+struct OutputCheck {
+  bool same = false;
+  std::string text;
+};
+absl::StatusOr<OutputCheck> CompareOutputs(const GraphExecutor& debugged,
+                                           const GraphExecutor& plain);
+// The same for outputs that were kept, in their order.
+absl::StatusOr<OutputCheck> CompareOutputs(absl::Span<const NDArray> outputs,
+                                           const GraphExecutor& plain);
+
+}  // namespace nodewise

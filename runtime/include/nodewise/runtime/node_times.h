@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nodewise {
+
+// When a node ran, on the monotonic clock. Both 0 for a node that did not.
+struct NodeTime {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+
+  int64_t Duration() const { return end_ns - start_ns; }
+};
+
+// One pass over the graph in its real order. Where nothing else is done between
+// nodes, the end of one is the start of the next.
+struct TimedRun {
+  std::vector<NodeTime> nodes;  // By node; inputs and free __nop stay 0.
+  NodeTime whole;               // Read outside of all of them.
+};
+
+// How isolated measuring goes, with the meaning that TVM gives the words.
+struct IsolatedOptions {
+  int number = 10;
+  int repeat = 1;
+  int min_repeat_ms = 0;
+  int limit_zero_time_iterations = 100;
+  int cooldown_interval_ms = 0;
+  int repeats_to_cooldown = 1;
+};
+
+// A counter that was read around every node; see collector.h.
+struct NodeCounts {
+  std::string name;             // "cycles", ...
+  std::vector<double> by_node;  // Mean over the runs.
+};
+
+// Everything that profiling found out.
+struct Profile {
+  std::vector<TimedRun> runs;     // In place, without the warm-up.
+  std::vector<int64_t> plain_ns;  // Plain runs, one interleaved with each.
+  // Seconds by node and repeat, as TVM's run_individual gives them; empty if it
+  // was not asked for.
+  std::vector<std::vector<double>> isolated;
+  std::vector<NodeCounts> counters;
+  std::vector<std::string> notes;  // Why a counter is missing, and the like.
+  // The wall clock at a moment of the monotonic one, for clock times.
+  int64_t wall_ns = 0;
+  int64_t monotonic_ns = 0;
+  int threads = 0;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,57 @@
+#include "nodewise/runtime/tensor_stats.h"
+
+#include "nodewise/runtime/dtype.h"
+#include "nodewise/runtime/ndarray.h"
+#include "runtime/ndarray/tensor_stats_loops.h"
+
+namespace nodewise {
+namespace stats_loops {
+namespace {
+
+Scan ScanOf(const Level& level, DLDataType dtype) {
+  for (const FormatRow& row : level.formats) {
+    if (row.code != dtype.code || row.bits != dtype.bits) continue;
+    // A lane of less than a byte does not stand alone.
+    return dtype.lanes > 1 && dtype.bits < 8 ? nullptr : row.scan;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const Level& BestLevel() {
+  static const Level& best = []() -> const Level& {
+    const absl::Span<const Level> levels = AllLevels();
+    size_t i = 0;
+    while (!levels[i].works_here()) ++i;
+    return levels[i];
+  }();
+  return best;
+}
+
+TensorStats StatsAt(const Level& level, const DLTensor& tensor) {
+  TensorStats stats;
+  const auto* const data = static_cast<const uint8_t*>(DataOf(tensor));
+  const auto elements =
+      static_cast<size_t>(NumElements(ShapeOf(tensor)).value_or(0));
+  const size_t count = elements * tensor.dtype.lanes;
+  if (const Scan scan = ScanOf(level, tensor.dtype)) {
+    scan(data, count, &stats);
+    return stats;
+  }
+  stats.elements = count;
+  stats.hash = level.hash(data, elements * ElementBytes(tensor.dtype));
+  return stats;
+}
+
+}  // namespace stats_loops
+
+TensorStats StatsOf(const DLTensor& tensor) {
+  return stats_loops::StatsAt(stats_loops::BestLevel(), tensor);
+}
+
+uint64_t HashBytes(const void* data, size_t size) {
+  return stats_loops::BestLevel().hash(static_cast<const uint8_t*>(data), size);
+}
+
+}  // namespace nodewise

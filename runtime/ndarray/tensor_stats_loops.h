@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+#include "nodewise/runtime/tensor_stats.h"
+
+// The loops under StatsOf and HashBytes, compiled for several instruction sets;
+// for tensor_stats*.cc and their tests alone.
+namespace nodewise::stats_loops {
+
+// docs/formats/hash.md has the definition.
+inline constexpr size_t kHashLanes = 8;
+inline constexpr size_t kStripeBytes = 8 * kHashLanes;
+struct alignas(64) HashState {
+  uint64_t a[kHashLanes];
+  uint64_t b[kHashLanes];
+};
+
+// Fills in all fields of `stats` from `count` lanes at any address.
+using Scan = void (*)(const uint8_t* data, size_t count, TensorStats* stats);
+
+struct FormatRow {
+  uint8_t code;
+  uint8_t bits;
+  Scan scan;
+};
+
+// The same functions, with the same results bit for bit, for one instruction
+// set.
+struct Level {
+  const char* name;
+  bool (*works_here)();  // Whether this machine can run them.
+  uint64_t (*hash)(const uint8_t* data, size_t size);
+  absl::Span<const FormatRow> formats;  // Those that have numbers.
+};
+
+// From the best to the one that runs everywhere.
+absl::Span<const Level> AllLevels();
+// The first that works here; found once.
+const Level& BestLevel();
+
+TensorStats StatsAt(const Level& level, const DLTensor& tensor);
+
+}  // namespace nodewise::stats_loops

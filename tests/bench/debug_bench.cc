@@ -1,0 +1,344 @@
+// Every job of the debug executor is held against the least that it must cost:
+// timing against readings of the clock, statistics against a pass that reads
+// the same bytes, a dump against write() of the same bytes.
+
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/runtime/dtype.h"
+#include "nodewise/support/check.h"
+#include "runtime/debug/node_clock.h"
+#include "tests/bench/bench_list.h"
+#include "tests/bench/debug_networks.h"
+#include "tests/bench/memory.h"
+#include "tests/bench/ratio.h"
+#include "tests/bench/read_pass.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kTimingLimit = 1.2;
+constexpr double kStatsLimit = 1.5;
+constexpr double kDumpLimit = 1.3;
+constexpr size_t kMemoryLimit = 64 * kMib;  // And twice the largest entry.
+
+// Functions that are called.
+size_t NumCalls(const Graph& graph) {
+  size_t calls = 0;
+  for (const GraphNode& node : graph.nodes) {
+    const bool is_called = node.kind == GraphNode::Kind::kFunction &&
+                           node.function != kNopFunction;
+    calls += is_called ? 1 : 0;
+  }
+  return calls;
+}
+
+bool IsTmpfsWithSpace(const char* folder) {
+  constexpr size_t kSpace = 1536 * kMib;
+  struct statfs status;
+  return statfs(folder, &status) == 0 && status.f_type == TMPFS_MAGIC &&
+         status.f_bavail * static_cast<size_t>(status.f_bsize) >= kSpace;
+}
+
+// A place for dumps, in memory where there is such a file system.
+class DumpPlace {
+ public:
+  DumpPlace() {
+    fs::path folder = "/dev/shm";
+    if (!IsTmpfsWithSpace(folder.c_str())) {
+      folder = fs::temp_directory_path();
+      std::printf("no tmpfs with 1.5 GiB free at /dev/shm: dumps go to %s\n",
+                  folder.c_str());
+    }
+    path_ = folder / absl::StrFormat("nodewise_bench_%d", getpid());
+    Clear();
+  }
+  DumpPlace(const DumpPlace&) = delete;
+  DumpPlace& operator=(const DumpPlace&) = delete;
+  ~DumpPlace() { Clear(); }
+
+  const std::string& path() const { return path_; }
+  void Clear() { fs::remove_all(path_); }
+
+  // What the files hold.
+  size_t Bytes() const {
+    size_t bytes = 0;
+    for (const auto& file : fs::recursive_directory_iterator(path_)) {
+      if (file.is_regular_file()) bytes += file.file_size();
+    }
+    return bytes;
+  }
+
+ private:
+  std::string path_;
+};
+
+RecordOptions StatsTo(const DumpPlace& place) {
+  RecordOptions record;
+  record.tensors = false;
+  record.stats = true;
+  record.root = place.path();
+  return record;
+}
+
+RecordOptions DumpTo(const DumpPlace& place) {
+  RecordOptions record;
+  record.root = place.path();
+  return record;
+}
+
+// Timed runs borrow what they are given.
+
+TimedSide RunsOf(GraphExecutor& executor, int repeats) {
+  return [&executor, repeats] {
+    return NanosecondsOfEach(repeats,
+                             [&] { NODEWISE_CHECK(executor.Run().ok()); });
+  };
+}
+
+// One run a time; the dump that it leaves is removed after it.
+TimedSide RecordedRun(DebugExecutor& executor, DumpPlace& place) {
+  return [&executor, &place] {
+    const double time =
+        NanosecondsOf([&] { NODEWISE_CHECK(executor.Run().ok()); });
+    NODEWISE_CHECK(executor.dump_status().ok());
+    place.Clear();
+    return time;
+  };
+}
+
+TimedSide ClockReadings(size_t count, int repeats) {
+  return [count, repeats] {
+    return NanosecondsOfEach(repeats, [&] {
+      for (size_t i = 0; i < count; ++i) {
+        benchmark::DoNotOptimize(ClockNanoseconds());
+      }
+    });
+  };
+}
+
+// What the recorder looks at: each entry once where it is made and, if
+// `with_inputs`, once more wherever a node reads it, since it is hashed there.
+std::vector<const DLTensor*> Recorded(const DebugExecutor& executor,
+                                      bool with_inputs) {
+  std::vector<const DLTensor*> tensors;
+  for (uint32_t n = 0; n < executor.graph().nodes.size(); ++n) {
+    if (with_inputs) {
+      for (const DLTensor* input : executor.InputsOf(NodeId{n})) {
+        tensors.push_back(input);
+      }
+    }
+    for (const DLTensor* output : executor.OutputsOf(NodeId{n})) {
+      tensors.push_back(output);
+    }
+  }
+  return tensors;
+}
+
+// One pass over their bytes where they lie, in the order of the run. Few blocks
+// of memory take turns for the entries, so that much of it comes out of the
+// caches, as it does for the recorder: the strictest reading of the limit.
+TimedSide ReadPass(const std::vector<const DLTensor*>& tensors) {
+  struct Bytes {
+    const void* data;
+    size_t size;
+  };
+  std::vector<Bytes> all;
+  for (const DLTensor* tensor : tensors) {
+    all.push_back({DataOf(*tensor),
+                   TensorBytes(ShapeOf(*tensor), tensor->dtype).value()});
+  }
+  return [all] {
+    return NanosecondsOf([&] {
+      uint64_t sum = 0;
+      for (const Bytes& bytes : all) {
+        sum += NodewiseReadPass(bytes.data, bytes.size);
+      }
+      benchmark::DoNotOptimize(sum);
+    });
+  };
+}
+
+// As many bytes to one new file: opened, written in pieces of 1 MiB out of a
+// block that stays in the caches, and closed.
+TimedSide WriteOnce(size_t bytes, const DumpPlace& place) {
+  return [bytes, path = place.path(), block = std::string(kMib, 'x')] {
+    const double time = NanosecondsOf([&] {
+      const int file =
+          open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      NODEWISE_CHECK(file >= 0);
+      for (size_t left = bytes; left > 0;) {
+        const ssize_t written =
+            write(file, block.data(), std::min(left, block.size()));
+        NODEWISE_CHECK(written > 0);
+        left -= static_cast<size_t>(written);
+      }
+      NODEWISE_CHECK(close(file) == 0);
+    });
+    unlink(path.c_str());
+    return time;
+  };
+}
+
+bool BenchTiming(const std::string& name, const Network& network,
+                 double limit) {
+  const auto plain = MakePlain(network);
+  const auto timed = MakeDebug(network, std::nullopt);
+  const size_t readings = NumCalls(network.graph) + 1;
+  return RunSurplus({name, limit, network.rounds,
+                     RunsOf(*timed, network.repeats),
+                     RunsOf(*plain, network.repeats),
+                     ClockReadings(readings, network.repeats)});
+}
+
+// What the clock costs does not depend on what functions do, and beside those
+// that take milliseconds it is not seen.
+bool BenchTimings(const std::string& name, const Network& network) {
+  Network empty = WithEmptyFunctions(network);
+  empty.rounds = 101;
+  empty.repeats = 20;
+  const bool within_limit =
+      BenchTiming(name + "_timing_of_empty_functions", empty, kTimingLimit);
+  return BenchTiming(name + "_timing", network,
+                     network.is_fine_grained ? kTimingLimit : kNoLimit) &&
+         within_limit;
+}
+
+bool BenchStats(const std::string& name, const Network& network) {
+  DumpPlace place;
+  const auto plain = MakePlain(network);
+  const auto stats = MakeDebug(network, StatsTo(place));
+  const auto against = [&](const char* unit, double limit, bool with_inputs) {
+    return RunSurplus({name + unit, limit, network.rounds,
+                       RecordedRun(*stats, place), RunsOf(*plain, 1),
+                       ReadPass(Recorded(*stats, with_inputs))});
+  };
+  const bool within_limit = against("_stats", kStatsLimit, true);
+  against("_stats_reading_each_entry_once", kNoLimit, false);
+  return within_limit;
+}
+
+bool BenchDump(const std::string& name, const Network& network) {
+  DumpPlace place;
+  const auto plain = MakePlain(network);
+  const auto dump = MakeDebug(network, DumpTo(place));
+  NODEWISE_CHECK(dump->Run().ok() && dump->dump_status().ok());
+  const size_t bytes = place.Bytes();
+  place.Clear();
+  return RunSurplus({name + "_dump", kDumpLimit, network.rounds,
+                     RecordedRun(*dump, place), RunsOf(*plain, 1),
+                     WriteOnce(bytes, place)});
+}
+
+bool BenchMemory(const std::string& name, const Network& network) {
+  DumpPlace place;
+  size_t largest = 0;
+  for (const GraphEntry& entry : network.graph.entries) {
+    largest = std::max(largest, BytesOf(entry));
+  }
+  // It has run: what it has touched of its own is not the recording's.
+  std::unique_ptr<DebugExecutor> executor;
+  const size_t growth = GrowthInChild(
+      [&] {
+        executor = MakeDebug(network, std::nullopt);
+        NODEWISE_CHECK(executor->Run().ok());
+      },
+      [&] {
+        NODEWISE_CHECK(executor->StartRecording(DumpTo(place)).ok());
+        NODEWISE_CHECK(executor->Run().ok() && executor->dump_status().ok());
+      });
+  const auto limit = static_cast<double>(2 * largest + kMemoryLimit);
+  return ReportValue(name + "_memory", static_cast<double>(growth) / kMib,
+                     limit / kMib, "MiB beyond a plain run");
+}
+
+bool BenchNetwork(const std::string& name, const Network& network) {
+  std::printf("%s: %zu calls, %.3f MB of entries, %s\n", name.c_str(),
+              NumCalls(network.graph),
+              static_cast<double>(EntryBytes(network.graph)) / 1e6,
+              network.work.c_str());
+  const bool results[] = {BenchTimings(name, network),
+                          BenchStats(name, network), BenchDump(name, network),
+                          BenchMemory(name, network)};
+  bool within_limits = true;
+  for (const bool result : results) within_limits &= result;
+  return within_limits;
+}
+
+double MedianDifference(const std::vector<double>& ours,
+                        const std::vector<double>& plain) {
+  std::vector<double> differences;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    differences.push_back(ours[i] - plain[i]);
+  }
+  return Quantile(differences, 0.5);
+}
+
+// Tells what comes once a run and what once a node by a chain of one node and
+// one of a thousand.
+void BenchFixedCost(const std::string& name,
+                    std::optional<RecordOptions> record, DumpPlace& place) {
+  constexpr int kRounds = 101;
+  constexpr uint32_t kMany = 1000;
+  const Network one = SmallChain(1);
+  const Network many = SmallChain(kMany);
+  const auto plain_one = MakePlain(one);
+  const auto plain_many = MakePlain(many);
+  const auto our_one = MakeDebug(one, record);
+  const auto our_many = MakeDebug(many, record);
+  const auto times =
+      TimeInTurns({RecordedRun(*our_one, place), RunsOf(*plain_one, 1),
+                   RecordedRun(*our_many, place), RunsOf(*plain_many, 1)},
+                  kRounds);
+  const double of_one = MedianDifference(times[0], times[1]);
+  const double of_many = MedianDifference(times[2], times[3]);
+  const double a_node = (of_many - of_one) / (kMany - 1);
+  ReportValue(name + "_a_run", of_one - a_node, kNoLimit, "ns");
+  ReportValue(name + "_a_node", a_node, kNoLimit, "ns");
+}
+
+}  // namespace
+
+bool BenchDebugFixture(const std::string& name) {
+  const std::optional<Network> network = LargestFixture();
+  if (!network.has_value()) {
+    std::printf("%s: skipped, there are no fixtures of tvm-0.14\n",
+                name.c_str());
+    return true;
+  }
+  return BenchNetwork(name, *network);
+}
+
+bool BenchDebugLarge(const std::string& name) {
+  return BenchNetwork(name, LargeChain());
+}
+
+bool BenchDebugChain(const std::string& name) {
+  return BenchNetwork(name, SmallChain(1000));
+}
+
+bool BenchDebugFixedCost(const std::string& name) {
+  DumpPlace place;
+  BenchFixedCost(name + "_timing", std::nullopt, place);
+  BenchFixedCost(name + "_stats", StatsTo(place), place);
+  BenchFixedCost(name + "_dump", DumpTo(place), place);
+  return true;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/runtime/module.h"
+
+namespace nodewise {
+
+// A network to be debugged. Executors over it are made as they are needed.
+struct Network {
+  Graph graph;
+  Ref<Library> library;
+  std::function<void(GraphExecutor&)> set_inputs;
+  std::string work;  // What its nodes calculate, in words.
+  // Rounds of what runs it, and how often it runs in each for its times.
+  int rounds = 0;
+  int repeats = 1;
+  // Its nodes take no longer than the clock does.
+  bool is_fine_grained = false;
+};
+
+std::unique_ptr<GraphExecutor> MakePlain(const Network& network);
+std::unique_ptr<DebugExecutor> MakeDebug(const Network& network,
+                                         std::optional<RecordOptions> record);
+
+// A chain with 64 bytes a node: as good as nothing but fixed costs.
+Network SmallChain(uint32_t nodes);
+// A chain of 200 nodes of 2.56 MB.
+Network LargeChain();
+// The fixture with the most bytes of entries; none if there are no fixtures.
+std::optional<Network> LargestFixture();
+
+// The same network, but all functions return at once.
+Network WithEmptyFunctions(Network network);
+
+size_t BytesOf(const GraphEntry& entry);
+// Of all its entries.
+size_t EntryBytes(const Graph& graph);
+
+}  // namespace nodewise

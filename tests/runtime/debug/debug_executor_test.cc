@@ -1,0 +1,255 @@
+#include "nodewise/runtime/debug_executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/graph_builder.h"
+#include "tests/support/kernels.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Executor = std::unique_ptr<DebugExecutor>;
+
+Executor Make(const GraphBuilder& graph,
+              DebugExecutor::DebugOptions options = {}) {
+  options.records = false;
+  return DebugExecutor::Create(graph.Build(), TestKernels(), options).value();
+}
+
+// x, and `length` nodes that add one, in two storages by turns.
+GraphBuilder Chain(int length) {
+  GraphBuilder graph;
+  graph.Input("x", {{4}, "float32", 100});
+  std::string last = "x";
+  for (int i = 0; i < length; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    graph.Op(name, "inc", {last}, {{{4}, "float32", i % 2}});
+    last = name;
+  }
+  return graph.Head(last);
+}
+
+Executor MakeChain(int length) {
+  Executor executor = Make(Chain(length));
+  EXPECT_THAT(executor->SetInput(0, *Floats({0, 10, 20, 30})), IsOk());
+  return executor;
+}
+
+TEST(DebugExecutorTest, TakesThePlaceOfAGraphExecutor) {
+  const Executor debug = MakeChain(3);
+  GraphExecutor* const executor = debug.get();
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(3, 13, 23, 33));
+}
+
+TEST(DebugExecutorTest, EndOfANodeIsTheStartOfTheNext) {
+  const Executor executor = MakeChain(5);
+  ASSERT_THAT(executor->Run(), IsOk());
+  const std::vector<NodeTime>& times = executor->times().nodes;
+  ASSERT_EQ(times.size(), 6u);
+  EXPECT_EQ(times[0].end_ns, 0) << "an input does not run";
+  for (size_t n = 2; n < times.size(); ++n) {
+    EXPECT_EQ(times[n].start_ns, times[n - 1].end_ns);
+    EXPECT_GE(times[n].end_ns, times[n].start_ns);
+  }
+  EXPECT_EQ(executor->times().whole.start_ns, times[1].start_ns);
+  EXPECT_EQ(executor->times().whole.end_ns, times[5].end_ns);
+}
+
+TEST(DebugExecutorTest, NodeThatFailsIsNamedAndLaterOnesHaveNoTime) {
+  const Executor executor = Make(GraphBuilder()
+                                     .Input("x")
+                                     .Op("a", "inc", {"x"})
+                                     .Op("b", "fail", {"a"})
+                                     .Op("c", "inc", {"b"})
+                                     .Head("c"));
+  ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
+  EXPECT_THAT(executor->Run(),
+              FailsWith(StatusCode::kInternal, HasSubstr("node 2 (b)")));
+  EXPECT_NE(executor->times().nodes[1].end_ns, 0);
+  EXPECT_EQ(executor->times().nodes[3].end_ns, 0);
+}
+
+TEST(DebugExecutorTest, InputThatWasNeverSetIsAnErrorAsInTheOther) {
+  EXPECT_THAT(Make(Chain(1))->Run(),
+              FailsWith(StatusCode::kFailedPrecondition, HasSubstr("x")));
+}
+
+class Log : public NodeObserver {
+ public:
+  absl::Status BeforePass() override {
+    lines.push_back("pass");
+    return absl::OkStatus();
+  }
+  absl::Status BeforeNode(NodeId node) override {
+    lines.push_back("before " + std::to_string(Index(node)));
+    return absl::OkStatus();
+  }
+  absl::Status AfterNode(NodeId node, NodeTime) override {
+    lines.push_back("after " + std::to_string(Index(node)));
+    return status;
+  }
+
+  std::vector<std::string> lines;
+  absl::Status status;
+};
+
+TEST(DebugExecutorTest, ObserverSeesEveryNodeInOrder) {
+  const Executor executor = MakeChain(2);
+  Log log;
+  executor->AddObserver(&log);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(log.lines, ElementsAre("pass", "before 1", "after 1", "before 2",
+                                     "after 2"));
+}
+
+TEST(DebugExecutorTest, ErrorOfAnObserverEndsTheRun) {
+  const Executor executor = MakeChain(2);
+  Log log;
+  log.status = absl::AbortedError("enough");
+  executor->AddObserver(&log);
+  EXPECT_THAT(executor->Run(), FailsWith(StatusCode::kAborted, "enough"));
+  EXPECT_EQ(log.lines.size(), 3u);
+}
+
+TEST(DebugExecutorTest, InvokerStandsBetweenTheRunAndTheNode) {
+  const Executor executor = MakeChain(2);
+  executor->SetInvoker(
+      [](NodeId node, absl::FunctionRef<absl::Status()> call) {
+        return node == NodeId{1} ? absl::DataLossError("not this one") : call();
+      });
+  EXPECT_THAT(executor->Run(), FailsWith(StatusCode::kDataLoss, "not this one"));
+}
+
+TEST(DebugExecutorTest, ProfilePairsEveryRunWithAPlainOne) {
+  const Executor executor = MakeChain(4);
+  DebugExecutor::ProfileOptions options;
+  options.runs = 5;
+  size_t calls = 0;
+  options.progress = [&](size_t done, size_t total) {
+    ++calls;
+    EXPECT_LE(done, total);
+  };
+  const Profile profile = executor->RunProfile(options).value();
+  EXPECT_EQ(profile.runs.size(), 5u);
+  EXPECT_EQ(profile.plain_ns.size(), 5u);
+  EXPECT_EQ(calls, 8u);
+  EXPECT_TRUE(profile.isolated.empty());
+  for (const TimedRun& run : profile.runs) {
+    EXPECT_LE(run.whole.start_ns, run.nodes[1].start_ns);
+    EXPECT_GE(run.whole.end_ns, run.nodes[4].end_ns);
+  }
+}
+
+TEST(DebugExecutorTest, IsolatedTimesAreByNodeAndRepeat) {
+  const Executor executor = MakeChain(2);
+  IsolatedOptions options;
+  options.number = 3;
+  options.repeat = 4;
+  const auto seconds = executor->RunIndividual(options).value();
+  ASSERT_EQ(seconds.size(), 3u);
+  EXPECT_THAT(seconds[0], ElementsAre(0, 0, 0, 0));
+  ASSERT_EQ(seconds[1].size(), 4u);
+  EXPECT_GT(seconds[1][0], 0);
+}
+
+TEST(DebugExecutorTest, IsolatedTimingLeavesTheResultOfOneRun) {
+  // In place: without other memory to write to, repeating would go on adding.
+  const Executor executor = Make(GraphBuilder()
+                                     .Input("x")
+                                     .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
+                                     .Op("b", "inc", {"a"}, {{{4}, "float32", 7}})
+                                     .Head("b"));
+  ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
+  IsolatedOptions options;
+  options.number = 7;
+  options.repeat = 2;
+  ASSERT_THAT(executor->RunIndividual(options), IsOk());
+  EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(3, 4, 5, 6));
+}
+
+TEST(DebugExecutorTest, IsolatedOptionsOutOfRangeAreNamed) {
+  IsolatedOptions options;
+  options.repeats_to_cooldown = 0;
+  EXPECT_THAT(MakeChain(1)->RunIndividual(options),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("repeats_to_cooldown is 0")));
+}
+
+TEST(DebugExecutorTest, OutputsOfAPlainRunAreTheSameBits) {
+  const Executor debug = MakeChain(3);
+  const auto plain =
+      GraphExecutor::Create(Chain(3).Build(), TestKernels()).value();
+  ASSERT_THAT(plain->SetInput(0, *Floats({0, 10, 20, 30})), IsOk());
+  ASSERT_THAT(debug->Run(), IsOk());
+  ASSERT_THAT(plain->Run(), IsOk());
+  const OutputCheck check = CompareOutputs(*debug, *plain).value();
+  EXPECT_TRUE(check.same);
+  EXPECT_THAT(check.text, HasSubstr("bit for bit"));
+  EXPECT_THAT(check.text, HasSubstr("1 tensor, 16 bytes"));
+}
+
+// A debugger that is broken: it flips the lowest bit of what a node made.
+class BitFlipper : public NodeObserver {
+ public:
+  explicit BitFlipper(DebugExecutor* executor) : executor_(*executor) {}
+  absl::Status AfterNode(NodeId node, NodeTime) override {
+    static_cast<uint8_t*>(executor_.OutputsOf(node)[0]->data)[9] ^= 1;
+    return absl::OkStatus();
+  }
+
+ private:
+  DebugExecutor& executor_;
+};
+
+TEST(DebugExecutorTest, OneFlippedBitChangesTheLine) {
+  const Executor debug = MakeChain(1);
+  const Executor plain = MakeChain(1);
+  BitFlipper flipper(debug.get());
+  debug->AddObserver(&flipper);
+  ASSERT_THAT(debug->Run(), IsOk());
+  ASSERT_THAT(plain->Run(), IsOk());
+  const OutputCheck check = CompareOutputs(*debug, *plain).value();
+  EXPECT_FALSE(check.same);
+  EXPECT_THAT(check.text, HasSubstr("NOT those of a plain run"));
+  EXPECT_THAT(check.text, HasSubstr("byte 9 of 16"));
+}
+
+TEST(DebugExecutorTest, GivenPlanIsUsed) {
+  DebugExecutor::DebugOptions options;
+  options.plan = StoragePlan{{{0, 16, kDLCPU, ""}, {1, 16, kDLCPU, ""},
+                              {2, 16, kDLCPU, ""}},
+                             {0, 1, 2},
+                             {0, 1, 2}};
+  const Executor executor = Make(Chain(2), options);
+  EXPECT_EQ(executor->plan().slots.size(), 3u);
+}
+
+TEST(DebugExecutorTest, GivenPlanWithASlotTooSmallIsRefused) {
+  DebugExecutor::DebugOptions options;
+  options.plan = StoragePlan{{{0, 16, kDLCPU, ""}, {1, 8, kDLCPU, ""}},
+                             {0, 1},
+                             {0, 1}};
+  options.records = false;
+  EXPECT_THAT(
+      DebugExecutor::Create(Chain(1).Build(), TestKernels(), options),
+      FailsWith(StatusCode::kInvalidArgument,
+                HasSubstr("storage 1 has 8 bytes, expected at least 16")));
+}
+
+TEST(DebugExecutorTest, GivenPlanForAnotherGraphIsRefused) {
+  DebugExecutor::DebugOptions options;
+  options.plan = StoragePlan{{{0, 16, kDLCPU, ""}}, {0}, {0}};
+  EXPECT_THAT(DebugExecutor::Create(Chain(1).Build(), TestKernels(), options),
+              FailsWith(StatusCode::kInvalidArgument, HasSubstr("one per")));
+}
+
+}  // namespace
+}  // namespace nodewise

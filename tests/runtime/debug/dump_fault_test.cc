@@ -1,0 +1,166 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "nodewise/runtime/dump.h"
+#include "tests/runtime/debug/dump_support.h"
+#include "tests/support/graph_builder.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(DumpFaultTest, CallOutOfOrderEndsTheRecordingAndIsReported) {
+  const Graph graph = AddThenRelu().Build();
+  const RecordOptions options{.root = Folder()};
+  const DumpPlan plan = PlanDump(graph, options).value();
+  auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
+  const NDArray tensor = Floats({1, 2, 3, 4});
+  writer->Input(NodeId{0}, *tensor);
+  const DLTensor* output = tensor.tensor();
+  writer->DidRun(NodeId{3}, {&output, 1}, {});
+  writer->Input(NodeId{1}, *tensor);
+  EXPECT_THAT(writer->Close(TimesOf(graph)),
+              FailsWith(StatusCode::kInternal,
+                        HasSubstr("node 3 was recorded as item 3 of the plan, "
+                                  "expected item 1")));
+  EXPECT_EQ(OpenDump(options.root)->tensors.tensors.size(), 1u);
+}
+
+TEST(DumpFaultTest, WriterThatIsDroppedLeavesWhatAKilledRunWould) {
+  const Graph graph = AddThenRelu().Build();
+  const RecordOptions options{.root = Folder()};
+  const DumpPlan plan = PlanDump(graph, options).value();
+  {
+    auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
+    Record(graph, writer.get());
+  }
+  const auto dump = OpenDump(options.root);
+  ASSERT_THAT(dump, IsOk());
+  EXPECT_TRUE(dump->is_cut);
+  EXPECT_EQ(dump->missing, KeysOf(plan.items));
+}
+
+TEST(DumpFaultTest, WhatIsOlderThanATenthOfASecondIsOnItsWay) {
+  const Graph graph = AddThenRelu().Build();
+  const RecordOptions options{.root = Folder()};
+  const DumpPlan plan = PlanDump(graph, options).value();
+  {
+    auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
+    const NDArray tensor = Floats({1, 2, 3, 4});
+    const DLTensor* output = tensor.tensor();
+    writer->Input(NodeId{0}, *tensor);
+    writer->Input(NodeId{1}, *tensor);
+    writer->DidRun(NodeId{2}, {&output, 1}, {1'000, 200'000'000});
+  }
+  const auto dump = OpenDump(options.root);
+  ASSERT_THAT(dump, IsOk());
+  EXPECT_EQ(dump->tensors.tensors.size(), 3u);
+  EXPECT_THAT(dump->missing,
+              ElementsAre("relu0____topo-index:3____output-num:0"));
+}
+
+TEST(DumpFaultTest, RootThatCannotHoldAFolderIsNamed) {
+  const Graph graph = AddThenRelu().Build();
+  const std::string file = Folder() + "/file";
+  WriteText(file, "x");
+  EXPECT_THAT(WriteDump(graph, {.root = file}),
+              FailsWith(StatusCode::kInvalidArgument,
+                        AllOf(HasSubstr(file), HasSubstr("is not a folder"))));
+  EXPECT_THAT(WriteDump(graph, {.root = file + "/below"}).message(),
+              HasSubstr("file/below: cannot make the folder"));
+  EXPECT_THAT(WriteDump(graph, {.root = "/proc/nodewise"}).message(),
+              HasSubstr("/proc/nodewise: cannot make the folder"));
+}
+
+TEST(DumpFaultTest, UnwritableRootIsNamed) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  const std::string root = Folder();
+  chmod(root.c_str(), 0500);
+  EXPECT_THAT(WriteDump(AddThenRelu().Build(), {.root = root}),
+              FailsWith(StatusCode::kPermissionDenied, HasSubstr(root)));
+  chmod(root.c_str(), 0700);
+}
+
+// Runs `body` in a child whose files may not grow beyond `bytes`, as if the
+// disk were full, and returns what it exits with.
+template <typename Body>
+int WithFullDisk(rlim_t bytes, Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, bytes};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(DumpFaultTest, FullDiskIsReportedOnCloseAndTheRestCanBeRecovered) {
+  const Graph graph = LargeChain(100);
+  const std::string root = Folder();
+  const int rc = WithFullDisk(10 << 20, [&] {
+    const absl::Status status = WriteDump(graph, {.root = root});
+    const std::string message(status.message());
+    return status.code() == StatusCode::kResourceExhausted &&
+                   message.find(root) != message.npos &&
+                   message.find("inspect --recover") != message.npos
+               ? 0
+               : 1;
+  });
+  EXPECT_EQ(rc, 0);
+  const std::string path = root + kSubfolder + "/output_tensors.params";
+  ASSERT_THAT(RecoverParams(path, root + "/recovered"), IsOk());
+  const auto params = OpenParams(root + "/recovered");
+  ASSERT_THAT(params, IsOk());
+  EXPECT_EQ(params->tensors.size(), 39u);  // 40 MiB / 4, less the heads.
+}
+
+TEST(DumpFaultTest, FullDiskWhileTheHeaderIsCorrectedLeavesThePartialFile) {
+  const Graph graph = LargeChain(20);
+  const std::string root = Folder();
+  const RecordOptions options{.root = root};
+  const DumpPlan plan = PlanDump(graph, options).value();
+  auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
+  Record(graph, writer.get(), 10);
+  // What is named like this cannot be made beside the file.
+  const std::string folder = root + kSubfolder;
+  fs::rename(folder, root + "/moved");
+  EXPECT_THAT(writer->Close(TimesOf(graph)),
+              FailsWith(StatusCode::kNotFound,
+                        AllOf(HasSubstr(folder), HasSubstr("--recover"))));
+  const auto dump = OpenDump(root + "/moved");
+  ASSERT_THAT(dump, IsOk());
+  EXPECT_EQ(dump->tensors.tensors.size(), 10u);
+  EXPECT_EQ(dump->missing.size(), 11u);
+}
+
+TEST(DumpFaultTest, FailedStartLeavesNothingBehind) {
+  const std::string root = Folder();
+  const Graph graph = LargeChain(20);
+  const int rc = WithFullDisk(100, [&] {
+    const absl::Status status = WriteDump(graph, {.root = root + "/new"});
+    return status.code() == StatusCode::kResourceExhausted ? 0 : 1;
+  });
+  EXPECT_EQ(rc, 0);
+  EXPECT_TRUE(fs::is_empty(root));
+}
+
+}  // namespace
+}  // namespace nodewise

@@ -1,0 +1,258 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "nodewise/runtime/debug_executor.h"
+#include "tests/support/graph_builder.h"
+#include "tests/support/kernels.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Executor = std::unique_ptr<DebugExecutor>;
+
+Executor Make(const GraphBuilder& graph) {
+  DebugExecutor::DebugOptions options;
+  options.records = false;
+  auto executor =
+      DebugExecutor::Create(graph.Build(), TestKernels(), options).value();
+  EXPECT_THAT(executor->SetInput(0, *Floats({0, 1, 2, 3})), IsOk());
+  return executor;
+}
+
+// x -> a -> b -> c -> d, each one more; a and c share storage 0, b and d 1.
+Executor PingPong() {
+  return Make(GraphBuilder()
+                  .Input("x", {{4}, "float32", 100})
+                  .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+                  .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
+                  .Op("c", "inc", {"b"}, {{{4}, "float32", 0}})
+                  .Op("d", "inc", {"c"}, {{{4}, "float32", 1}})
+                  .Head("d"));
+}
+
+// Two arms from x that meet: only one depends on a.
+Executor Diamond() {
+  return Make(GraphBuilder()
+                  .Input("x")
+                  .Op("a", "inc", {"x"})
+                  .Op("b", "inc", {"x"})
+                  .Op("c", "inc", {"a"})
+                  .Op("sum", "add", {"b", "c"})
+                  .Head("sum")
+                  .Head("b"));
+}
+
+double First(const DebugExecutor& executor, uint32_t entry) {
+  return ValuesOf(executor.ReadEntry(EntryId{entry}).value())[0];
+}
+
+TEST(SteppingTest, StepRunsOneFunction) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->Step(), IsOk());
+  EXPECT_EQ(executor->Position(), NodeId{2});
+  EXPECT_EQ(First(*executor, 1), 1);
+}
+
+TEST(SteppingTest, StepBeyondTheEndIsRefused) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->Continue(), IsOk());
+  EXPECT_TRUE(executor->AtEnd());
+  EXPECT_THAT(executor->Step(),
+              FailsWith(StatusCode::kOutOfRange, HasSubstr("at its end")));
+}
+
+TEST(SteppingTest, RunUntilANodeThatHasRunBeginsAnew) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->RunUntil(NodeId{4}), IsOk());
+  ASSERT_THAT(executor->RunUntil(NodeId{2}), IsOk());
+  EXPECT_EQ(executor->Position(), NodeId{3});
+  EXPECT_EQ(First(*executor, 2), 2);
+}
+
+TEST(SteppingTest, SteppedPassEndsWithTheOutputsOfARun) {
+  const Executor executor = PingPong();
+  while (!executor->AtEnd()) ASSERT_THAT(executor->Step(), IsOk());
+  NDArray out = Floats({9, 9, 9, 9});
+  ASSERT_THAT(executor->CopyOutput(0, *out), IsOk());
+  EXPECT_THAT(ValuesOf(out), ElementsAre(4, 5, 6, 7));
+}
+
+TEST(SteppingTest, EntryThatWasNotComputedIsRefused) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->RunUntil(NodeId{1}), IsOk());
+  EXPECT_THAT(executor->ReadEntry(EntryId{3}),
+              FailsWith(StatusCode::kFailedPrecondition,
+                        AllOf(HasSubstr("node 3 (c)"),
+                              HasSubstr("not been computed"))));
+}
+
+TEST(SteppingTest, EntryWhoseStorageWasUsedAgainIsRefused) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->RunUntil(NodeId{3}), IsOk());
+  EXPECT_THAT(executor->ReadEntry(EntryId{1}),
+              FailsWith(StatusCode::kFailedPrecondition,
+                        AllOf(HasSubstr("node 1 (a)"),
+                              HasSubstr("node 3 (c) has written over it"),
+                              HasSubstr("storage 0"))));
+  EXPECT_EQ(First(*executor, 2), 2);
+}
+
+TEST(SteppingTest, FastRunLeavesTheSameThingsAlive) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
+  EXPECT_EQ(First(*executor, 3), 3);
+  EXPECT_EQ(First(*executor, 4), 4);
+  EXPECT_EQ(First(*executor, 0), 0);
+}
+
+TEST(SteppingTest, EntryThatDoesNotExistIsRefused) {
+  EXPECT_THAT(PingPong()->ReadEntry(EntryId{99}),
+              FailsWith(StatusCode::kOutOfRange, HasSubstr("5 entries")));
+}
+
+TEST(SteppingTest, PatchChangesWhatIsStillToRun) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->RunUntil(NodeId{2}), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{2}, *Floats({10, 10, 10, 10})), IsOk());
+  ASSERT_THAT(executor->Continue(), IsOk());
+  EXPECT_EQ(First(*executor, 4), 12);
+}
+
+TEST(SteppingTest, PatchGivenBeforeTheRunTakesTheNodesPlace) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->Patch(EntryId{2}, *Floats({10, 10, 10, 10})), IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(First(*executor, 4), 12);
+  executor->ClearPatches();
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(First(*executor, 4), 4);
+}
+
+TEST(SteppingTest, NodeThatFailsIsNotCalledIfItsOutputIsPatched) {
+  const Executor executor = Make(GraphBuilder()
+                                     .Input("x")
+                                     .Op("bad", "fail", {"x"})
+                                     .Op("c", "inc", {"bad"})
+                                     .Head("c"));
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({5, 5, 5, 5})), IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(First(*executor, 2), 6);
+}
+
+TEST(SteppingTest, OnlyWhatDependsOnAPatchRunsAgain) {
+  const Executor executor = Diamond();
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({10, 0, 0, 0})), IsOk());
+  EXPECT_THAT(executor->Recompute().value(), ElementsAre(NodeId{3}, NodeId{4}));
+  EXPECT_EQ(First(*executor, 4), 12);
+}
+
+TEST(SteppingTest, PatchOfAnEntryThatIsGoneIsPutBackForItsReaders) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({10, 0, 0, 0})), IsOk());
+  EXPECT_THAT(executor->Recompute().value(),
+              ElementsAre(NodeId{2}, NodeId{3}, NodeId{4}));
+  EXPECT_EQ(First(*executor, 4), 13);
+}
+
+TEST(SteppingTest, WhatIsMissingIsComputedAnew) {
+  // `late` needs a, whose storage c took over since.
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x", {{4}, "float32", 100})
+               .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+               .Op("p", "inc", {"x"}, {{{4}, "float32", 1}})
+               .Op("late", "add", {"a", "p"}, {{{4}, "float32", 2}})
+               .Op("c", "inc", {"x"}, {{{4}, "float32", 0}})
+               .Head("late")
+               .Head("c"));
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{2}, *Floats({10, 0, 0, 0})), IsOk());
+  // c is an output that was alive: it must be so again.
+  EXPECT_THAT(executor->Recompute().value(),
+              ElementsAre(NodeId{1}, NodeId{3}, NodeId{4}));
+  EXPECT_EQ(First(*executor, 3), 11);
+  EXPECT_EQ(First(*executor, 4), 1);
+}
+
+TEST(SteppingTest, PatchedInputIsSetForGood) {
+  const Executor executor = Diamond();
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{0}, *Floats({5, 5, 5, 5})), IsOk());
+  ASSERT_THAT(executor->Recompute(), IsOk());
+  EXPECT_EQ(First(*executor, 4), 13);
+}
+
+TEST(SteppingTest, PatchOfAnotherTypeIsRefused) {
+  EXPECT_THAT(PingPong()->Patch(EntryId{1}, *Floats({1})),
+              FailsWith(StatusCode::kInvalidArgument, HasSubstr("(4,)")));
+}
+
+TEST(SteppingTest, StopsAtTheFirstNodeThatMakesSuchAValue) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->SetInput(0, *Floats({0, 1, 2, 97.5})), IsOk());
+  StopValues values;
+  values.above = 100;
+  const auto stopped =
+      executor->ContinueUntil(StopAtValues(*executor, values)).value();
+  EXPECT_EQ(stopped, NodeId{3});
+  EXPECT_EQ(executor->Position(), NodeId{4});
+}
+
+TEST(SteppingTest, StopsAtNaNAndAtInfinityOnlyIfAsked) {
+  const Executor executor = PingPong();
+  ASSERT_THAT(executor->SetInput(0, *Floats({NAN, INFINITY, 0, 0})), IsOk());
+  for (const auto& [nan, infinity] :
+       {std::pair{true, false}, std::pair{false, true}}) {
+    ASSERT_THAT(executor->Restart(), IsOk());
+    const StopValues values{nan, infinity, {}};
+    EXPECT_EQ(executor->ContinueUntil(StopAtValues(*executor, values)).value(),
+              NodeId{1});
+  }
+  ASSERT_THAT(executor->Restart(), IsOk());
+  EXPECT_EQ(
+      executor->ContinueUntil(StopAtValues(*executor, StopValues())).value(),
+      std::nullopt);
+}
+
+TEST(SteppingTest, PassThatFailedBeginsAnew) {
+  const Executor executor = Make(GraphBuilder()
+                                     .Input("x")
+                                     .Op("a", "inc", {"x"})
+                                     .Op("b", "fail", {"a"})
+                                     .Head("b"));
+  EXPECT_FALSE(executor->Continue().ok());
+  EXPECT_EQ(First(*executor, 1), 1) << "what ran before can be read";
+  EXPECT_FALSE(executor->CheckLive(EntryId{2}).ok());
+  ASSERT_THAT(executor->Step(), IsOk());
+  EXPECT_EQ(executor->Position(), NodeId{2});
+}
+
+TEST(SteppingTest, ReshapeThatCostsNothingIsReadAsItsInput) {
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x", {{4}, "float32", 0})
+               .Op("a", "inc", {"x"}, {{{4}, "float32", 1}})
+               .Op("r", "__nop", {"a"}, {{{2, 2}, "float32", 1}})
+               .Op("b", "copy", {"r"}, {{{2, 2}, "float32", 2}})
+               .Head("b"));
+  ASSERT_THAT(executor->RunUntil(NodeId{1}), IsOk());
+  EXPECT_FALSE(executor->CheckLive(EntryId{2}).ok());
+  ASSERT_THAT(executor->RunUntil(NodeId{2}), IsOk());
+  EXPECT_EQ(First(*executor, 2), 1);
+  EXPECT_EQ(First(*executor, 1), 1);
+}
+
+}  // namespace
+}  // namespace nodewise

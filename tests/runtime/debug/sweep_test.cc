@@ -1,0 +1,177 @@
+#include "nodewise/runtime/sweep.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "nodewise/support/thread_pool.h"
+#include "tests/runtime/debug/more_kernels.h"
+#include "tests/support/fixtures.h"
+
+namespace nodewise {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using FloatPointers = const std::vector<float*>&;
+
+void CopyFour(const float* from, float* to) {
+  for (int i = 0; i < 4; ++i) to[i] = from[i];
+}
+
+// x -> a = inc -> f = `kernel` -> z = copy.
+ExecutorMaker ThreeNodes(const FloatKernel& kernel) {
+  return MakerOf(GraphBuilder()
+                     .Input("x")
+                     .Op("a", "inc", {"x"})
+                     .Op("f", "odd", {"a"})
+                     .Op("z", "copy", {"f"})
+                     .Head("z"),
+                 WithKernels({{"odd", kernel}}));
+}
+
+std::vector<std::string> FindingsOf(const ExecutorMaker& make,
+                                    size_t inherited = 1) {
+  const auto report = Sweep(make, {.threads = {1, 2, 3}, .progress = {}});
+  EXPECT_THAT(report, IsOk());
+  std::vector<std::string> lines;
+  if (!report.ok()) return lines;
+  EXPECT_EQ(report->inherited, inherited);
+  for (const SweepFinding& finding : report->findings) {
+    lines.push_back(finding.text);
+  }
+  return lines;
+}
+
+TEST(SweepTest, CleanNetworkHasNoFindings) {
+  size_t last = 0;
+  const SweepOptions options = {.threads = {1, 2},
+                                .progress = [&](size_t done, size_t total) {
+                                  EXPECT_EQ(done, last + 1);
+                                  EXPECT_EQ(total, 12u);
+                                  last = done;
+                                }};
+  const auto report = Sweep(MakerOf(AddThenRelu(), TestKernels()), options);
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->runs, 12u);
+  EXPECT_EQ(last, 12u);
+  EXPECT_THAT(report->findings, IsEmpty());
+  EXPECT_EQ(report->inherited, 0u);
+}
+
+TEST(SweepTest, ResultThatDependsOnTheThreadsIsFoundWhereItBegins) {
+  EXPECT_THAT(FindingsOf(ThreeNodes([](FloatPointers t) {
+                CopyFour(t[0], t[1]);
+                const auto task = [&](int id, TaskGroup& group) {
+                  if (id == 0) t[1][2] += 0.5f * group.num_tasks();
+                  return absl::OkStatus();
+                };
+                EXPECT_THAT(ParallelRun(0, task), IsOk());
+              })),
+              ElementsAre("node 2 (f): output 0 differs between 1 and 2 "
+                          "threads in 1 of 4 elements, by up to 0.5"));
+}
+
+TEST(SweepTest, ResultThatDependsOnAnAddressIsFound) {
+  EXPECT_THAT(
+      FindingsOf(ThreeNodes([](FloatPointers t) {
+        CopyFour(t[0], t[1]);
+        t[1][0] = static_cast<float>(reinterpret_cast<uintptr_t>(t[1]) % 4096);
+      })),
+      ElementsAre(HasSubstr("node 2 (f): output 0 differs between two "
+                            "addresses of the buffers in 1 of 4")));
+}
+
+TEST(SweepTest, ResultThatDependsOnUninitialisedMemoryIsFound) {
+  EXPECT_THAT(FindingsOf(ThreeNodes([](FloatPointers t) {
+                t[1][1] = t[0][1];
+                t[1][2] = t[0][2];
+              })),
+              ElementsAre("node 2 (f): output 0 differs between two contents "
+                          "of unused memory in 2 of 4 elements"));
+}
+
+TEST(SweepTest, ResultThatDependsOnTheCallIsFound) {
+  EXPECT_THAT(FindingsOf(MakerOf(GraphBuilder()
+                                     .Input("x")
+                                     .Op("c", "count", {"x"}, {{{1}}})
+                                     .Op("d", "inc", {"c"}, {{{1}}})
+                                     .Head("d"),
+                                 TestKernels())),
+              ElementsAre("node 1 (c): output 0 differs between two runs of "
+                          "the same in 1 of 1 elements, by up to 1"));
+}
+
+TEST(SweepTest, CausesAreToldApartInOneNetwork) {
+  int calls = 0;
+  const Ref<Library> library =
+      WithKernels({{"threads",
+                    [](FloatPointers t) {
+                      CopyFour(t[0], t[1]);
+                      t[1][0] = static_cast<float>(NumThreads());
+                    }},
+                   {"calls", [&](FloatPointers t) {
+                      CopyFour(t[0], t[1]);
+                      t[1][0] = static_cast<float>(++calls);
+                    }}});
+  const auto report = Sweep(MakerOf(GraphBuilder()
+                                        .Input("x")
+                                        .Op("t", "threads", {"x"})
+                                        .Op("c", "calls", {"x"})
+                                        .Op("s", "add", {"t", "c"})
+                                        .Head("s"),
+                                    library),
+                            {.threads = {1, 2}, .progress = {}});
+  ASSERT_THAT(report, IsOk());
+  ASSERT_EQ(report->findings.size(), 2u);
+  EXPECT_EQ(report->findings[0].between, "1 and 2 threads");
+  EXPECT_EQ(report->findings[1].between, "two runs of the same");
+  EXPECT_EQ(report->inherited, 1u);
+}
+
+TEST(SweepTest, ThreadCountIsRestored) {
+  const int before = NumThreads();
+  EXPECT_THAT(Sweep(MakerOf(AddThenRelu(), TestKernels()),
+                    {.threads = {before + 3}, .progress = {}}),
+              IsOk());
+  EXPECT_EQ(NumThreads(), before);
+}
+
+TEST(SweepTest, CountsBelowOneAreRefused) {
+  const ExecutorMaker make = MakerOf(AddThenRelu(), TestKernels());
+  const SweepOptions cases[] = {{.threads = {0}, .progress = {}},
+                                {.threads = {}, .layouts = 0, .progress = {}},
+                                {.threads = {}, .repeats = -1, .progress = {}}};
+  for (const SweepOptions& options : cases) {
+    EXPECT_THAT(Sweep(make, options),
+                FailsWith(StatusCode::kInvalidArgument, HasSubstr("sweep: ")));
+  }
+}
+
+TEST(SweepTest, FailingFunctionEndsIt) {
+  EXPECT_THAT(
+      Sweep(
+          MakerOf(GraphBuilder().Op("f", "fail", {}).Head("f"), TestKernels()),
+          {}),
+      FailsWith(StatusCode::kInternal, HasSubstr("node 0 (f): fail: ")));
+}
+
+TEST(SweepTest, FixturesAreSteady) {
+  const std::vector<std::string> folders = FixtureFolders("tvm-0.14");
+  if (folders.empty()) {
+    GTEST_SKIP() << "no ../shared/fixtures: artefacts of real TVM not tested";
+  }
+  for (const std::string& folder : folders) {
+    const auto report =
+        Sweep(MakerOfFixture(folder), {.threads = {1, 2}, .progress = {}});
+    ASSERT_THAT(report, IsOk()) << folder;
+    for (const SweepFinding& finding : report->findings) {
+      ADD_FAILURE() << folder << ": " << finding.text;
+    }
+    EXPECT_EQ(report->inherited, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace nodewise
