@@ -9,11 +9,9 @@ absl::Span<const CommandRow> Commands() {
   static const std::array rows = {
       kRunCommand,
 #ifdef NODEWISE_USE_PROFILER
-      kProfileCommand,
-      kDumpCommand,
+      kProfileCommand, kDumpCommand,
 #endif
-      kVerifyCommand,
-      kInspectCommand,
+      kVerifyCommand,  kInspectCommand,
   };
   return rows;
 }

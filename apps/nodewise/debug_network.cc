@@ -2,27 +2,15 @@
 
 #include <utility>
 
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/isolation.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+namespace {
 
-absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebug(
-    const Network& network, DebugExecutor::DebugOptions options) {
-  options.devices = network.devices();
-  NODEWISE_ASSIGN_OR_RETURN(
-      auto executor, DebugExecutor::Create(network.artefact().graph,
-                                           network.artefact().library,
-                                           std::move(options)));
-  NODEWISE_RETURN_IF_ERROR(network.SetAll(executor.get()));
-  return executor;
-}
-
-ExecutorMaker MakerOf(const Network& network) {
-  return [&network](DebugExecutor::DebugOptions options) {
-    options.records = false;
-    return MakeDebug(network, std::move(options));
-  };
-}
+// For one whole plain run.
+constexpr int64_t kPlainRunLimitMs = 3'600'000;
 
 void ShowCheck(const OutputCheck& check, Outcome* outcome) {
   outcome->text += check.text + "\n";
@@ -35,6 +23,26 @@ void ShowCheck(const OutputCheck& check, Outcome* outcome) {
   }
 }
 
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebug(
+    const Network& network, DebugExecutor::DebugOptions options) {
+  options.devices = network.devices();
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto executor,
+      DebugExecutor::Create(network.artefact().graph,
+                            network.artefact().library, std::move(options)));
+  NODEWISE_RETURN_IF_ERROR(network.SetAll(executor.get()));
+  return executor;
+}
+
+ExecutorMaker MakerOf(const Network& network) {
+  return [&network](DebugExecutor::DebugOptions options) {
+    options.records = false;
+    return MakeDebug(network, std::move(options));
+  };
+}
+
 absl::Status CheckAgainstPlain(const Network& network,
                                const GraphExecutor& debugged,
                                Outcome* outcome) {
@@ -42,6 +50,25 @@ absl::Status CheckAgainstPlain(const Network& network,
   NODEWISE_RETURN_IF_ERROR(plain->Run());
   NODEWISE_ASSIGN_OR_RETURN(const OutputCheck check,
                             CompareOutputs(debugged, *plain));
+  ShowCheck(check, outcome);
+  return absl::OkStatus();
+}
+
+absl::Status CheckAgainstPlainChild(const Network& network,
+                                    const std::vector<NamedTensor>& outputs,
+                                    Outcome* outcome) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());
+  const absl::Status ran = RunInChild(plain.get(), {kPlainRunLimitMs});
+  if (!ran.ok()) {
+    ShowCheck(
+        {false, absl::StrFormat("outputs: not compared, %s", MessageOf(ran))},
+        outcome);
+    return absl::OkStatus();
+  }
+  std::vector<NDArray> kept;
+  for (const NamedTensor& output : outputs) kept.push_back(output.tensor);
+  NODEWISE_ASSIGN_OR_RETURN(const OutputCheck check,
+                            CompareOutputs(kept, *plain));
   ShowCheck(check, outcome);
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/network.h"
@@ -16,11 +17,14 @@ absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebug(
 ExecutorMaker MakerOf(const Network& network);
 
 // Runs a plain executor of its own and adds the line that says whether the
-// debugged one's outputs are the same bits. Not the same makes the outcome
-// kDiffers.
+// outputs are the same bits. Not the same makes the outcome kDiffers.
 absl::Status CheckAgainstPlain(const Network& network,
-                               const GraphExecutor& debugged,
-                               Outcome* outcome);
-void ShowCheck(const OutputCheck& check, Outcome* outcome);
+                               const GraphExecutor& debugged, Outcome* outcome);
+// The same for outputs that were kept, with a plain run in a process of its
+// own: of a library that has shown faults, or may. A run that fails there is
+// said instead.
+absl::Status CheckAgainstPlainChild(const Network& network,
+                                    const std::vector<NamedTensor>& outputs,
+                                    Outcome* outcome);
 
 }  // namespace nodewise

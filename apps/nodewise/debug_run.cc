@@ -59,11 +59,14 @@ absl::Status ApplyPatches(const std::vector<std::string>& patches,
         FindEntry(executor->graph(), std::string_view(patch).substr(0, equals));
     if (!entry.ok()) return At("--patch", entry.status());
     const std::string file = patch.substr(equals + 1);
+    if (file.empty()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--patch: found \"%s\", expected a file behind the =", patch));
+    }
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(file));
     if (tensors.size() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("--patch: %s holds %d tensors, expected one", file,
-                          tensors.size()));
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--patch: %s holds %d tensors, expected one", file, tensors.size()));
     }
     NODEWISE_RETURN_IF_ERROR(
         At("--patch", executor->Patch(*entry, *tensors[0].tensor)));
@@ -91,37 +94,40 @@ absl::StatusOr<std::vector<NamedTensor>> OutputsOfNode(
   return outputs;
 }
 
+absl::StatusOr<NodeId> UntilNode(const DebugRunOptions& options,
+                                 const DebugExecutor& executor) {
+  const auto node = FindNode(executor.graph(), options.until);
+  if (!node.ok()) return At("--until", node.status());
+  return *node;
+}
+
+// Where a run ended before its end, and whether a value ended it.
+struct Stop {
+  std::optional<NodeId> node;
+  bool is_value = false;
+};
+
 // Runs to --until, to the first value of --stop-on or to the end.
-absl::StatusOr<std::optional<NodeId>> RunToStop(const DebugRunOptions& options,
-                                                DebugExecutor* executor) {
+absl::StatusOr<Stop> RunToStop(const DebugRunOptions& options,
+                               DebugExecutor* executor) {
   NODEWISE_ASSIGN_OR_RETURN(const StopValues values,
                             ParseStopOn(options.stop_on));
-  NodeId last{static_cast<uint32_t>(executor->graph().nodes.size())};
+  Stop stop;
   if (!options.until.empty()) {
-    const auto node = FindNode(executor->graph(), options.until);
-    if (!node.ok()) return At("--until", node.status());
-    last = *node;
+    NODEWISE_ASSIGN_OR_RETURN(stop.node, UntilNode(options, *executor));
   }
-  if (options.stop_on.empty()) {
-    if (executor->graph().nodes.size() == Index(last)) {
-      NODEWISE_RETURN_IF_ERROR(executor->Continue());
-      return std::optional<NodeId>();
-    }
-    NODEWISE_RETURN_IF_ERROR(executor->RunUntil(last));
-    return std::optional<NodeId>(last);
-  }
-  bool found = false;
   const DebugExecutor::StopRule rule = StopAtValues(*executor, values);
-  NODEWISE_ASSIGN_OR_RETURN(
-      const std::optional<NodeId> stopped,
-      executor->ContinueUntil([&](NodeId node) -> absl::StatusOr<bool> {
-        NODEWISE_ASSIGN_OR_RETURN(found, rule(node));
-        return found || Index(node) >= Index(last);
-      }));
-  if (!found && stopped.has_value() && options.until.empty()) {
-    return std::optional<NodeId>();
+  while (!executor->AtEnd()) {
+    const NodeId node = executor->Position();
+    NODEWISE_RETURN_IF_ERROR(executor->RunUntil(node));
+    if (!options.stop_on.empty() &&
+        executor->graph().node(node).kind == GraphNode::Kind::kFunction) {
+      NODEWISE_ASSIGN_OR_RETURN(stop.is_value, rule(node));
+    }
+    if (stop.is_value) stop.node = node;
+    if (stop.node == node) return stop;
   }
-  return stopped;
+  return stop;
 }
 
 absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
@@ -129,30 +135,28 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
                                        Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(const auto executor, MakerOf(network)({}));
   NODEWISE_RETURN_IF_ERROR(ApplyPatches(options.patches, executor.get()));
-  NODEWISE_ASSIGN_OR_RETURN(const std::optional<NodeId> stopped,
+  NODEWISE_ASSIGN_OR_RETURN(const Stop stop,
                             RunToStop(options, executor.get()));
+  if (!options.stop_on.empty() && !stop.is_value) {
+    outcome->text += "no node made such a value\n";
+  }
   DebugRunResult result;
   const Graph& graph = executor->graph();
-  if (!stopped.has_value()) {
+  if (!stop.node.has_value()) {
+    outcome->json.Add("stopped_at", "");
     NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
-    if (!options.stop_on.empty()) {
-      outcome->text += "no node made such a value\n";
-      outcome->json.Add("stopped_at", "");
-    }
     return result;
   }
   NODEWISE_ASSIGN_OR_RETURN(result.outputs,
-                            OutputsOfNode(*executor, *stopped));
-  const bool is_value =
-      !options.stop_on.empty() &&
-      (options.until.empty() ||
-       NodeKeys(graph)[Index(*stopped)] != options.until);
+                            OutputsOfNode(*executor, *stop.node));
+  const std::string& function = graph.node(*stop.node).function;
   outcome->text += absl::StrFormat(
-      "stopped after %s, function %s%s\n", NodeName(graph, *stopped),
-      Printable(graph.node(*stopped).function),
-      is_value ? ": the first to make such a value" : "");
-  outcome->json.Add("stopped_at", NodeKeys(graph)[Index(*stopped)]);
-  if (is_value) outcome->status = Outcome::Status::kDiffers;
+      "stopped after %s%s%s\n", NodeName(graph, *stop.node),
+      function.empty() ? ", an input" : ", function " + Printable(function),
+      stop.is_value ? ": the first to make such a value" : "");
+  outcome->json.Add("stopped_at", NodeKeys(graph)[Index(*stop.node)]);
+  outcome->json.Add("made_the_value", stop.is_value);
+  if (stop.is_value) outcome->status = Outcome::Status::kDiffers;
   return result;
 }
 
@@ -181,15 +185,8 @@ absl::StatusOr<DebugRunResult> Sanitized(const Network& network,
       CountOf(report.faults.size(), "memory fault"),
       report.had_more_faults ? ", and more that are not listed" : "");
   ShowFindings("memory_faults", network.graph(), report.faults, outcome);
-  NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());
-  NODEWISE_RETURN_IF_ERROR(plain->Run());
-  std::vector<NDArray> outputs;
-  for (const NamedTensor& output : report.outputs) {
-    outputs.push_back(output.tensor);
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const OutputCheck check,
-                            CompareOutputs(outputs, *plain));
-  ShowCheck(check, outcome);
+  NODEWISE_RETURN_IF_ERROR(
+      CheckAgainstPlainChild(network, report.outputs, outcome));
   return DebugRunResult{std::move(report.outputs)};
 }
 
@@ -203,9 +200,9 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   }
   NODEWISE_ASSIGN_OR_RETURN(const IsolationReport report,
                             RunIsolated(executor.get(), isolation));
-  outcome->text += absl::StrFormat(
-      "isolated %s: %s\n", CountOf(report.nodes, "node"),
-      CountOf(report.failures.size(), "failure"));
+  outcome->text +=
+      absl::StrFormat("isolated %s: %s\n", CountOf(report.nodes, "node"),
+                      CountOf(report.failures.size(), "failure"));
   const Graph& graph = network.graph();
   ShowFindings("failures", graph, report.failures, outcome);
   std::vector<std::string> tainted;
@@ -214,9 +211,9 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   }
   outcome->json.Add("tainted", tainted);
   if (!tainted.empty()) {
-    outcome->text += absl::StrFormat(
-        "%s on what a node that failed should have made\n",
-        CountOf(tainted.size(), "node") + " ran");
+    outcome->text +=
+        absl::StrFormat("%s on what a node that failed should have made\n",
+                        CountOf(tainted.size(), "node") + " ran");
   }
   DebugRunResult result;
   if (!report.failures.empty()) {
@@ -224,12 +221,12 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
     return result;
   }
   NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
-  NODEWISE_RETURN_IF_ERROR(CheckAgainstPlain(network, *executor, outcome));
+  NODEWISE_RETURN_IF_ERROR(
+      CheckAgainstPlainChild(network, result.outputs, outcome));
   return result;
 }
 
-absl::StatusOr<DebugRunResult> Swept(const Network& network,
-                                     Outcome* outcome) {
+absl::StatusOr<DebugRunResult> Swept(const Network& network, Outcome* outcome) {
   SweepOptions options;
   Progress progress("sweep");
   options.progress = progress.Updater();
@@ -286,8 +283,8 @@ absl::Status CheckDebugRun(const DebugRunOptions& options) {
                      !options.stop_on.empty();
   if (steps + options.sanitize + options.isolate + options.sweep > 1) {
     return absl::InvalidArgumentError(
-        "found several ways to run, expected one of --sanitize, --isolate and "
-        "--sweep, or --until, --patch and --stop-on");
+        "options: found several ways to run, expected one of --sanitize, "
+        "--isolate and --sweep, or --until, --patch and --stop-on");
   }
   if (options.time_limit_ms.has_value() && !options.isolate) {
     return absl::InvalidArgumentError(

@@ -13,8 +13,8 @@ namespace nodewise {
 // The ways of `run` that look into the run.
 struct DebugRunOptions {
   std::string until;
-  std::vector<std::string> patches;   // ENTRY=FILE
-  std::vector<std::string> stop_on;   // nan, inf, abs>LIMIT
+  std::vector<std::string> patches;  // ENTRY=FILE
+  std::vector<std::string> stop_on;  // nan, inf, abs>LIMIT
   bool sanitize = false;
   bool isolate = false;
   bool sweep = false;

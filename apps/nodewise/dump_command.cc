@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/debug_network.h"
+#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/text_table.h"
 #include "nodewise/runtime/dump.h"
@@ -77,8 +77,7 @@ class DumpNetwork : public Command {
     ShowNetwork(*network, *executor, &outcome);
     ShowPlan(*executor->dump_plan(), &outcome);
     NODEWISE_RETURN_IF_ERROR(RunAll(executor.get(), &outcome));
-    NODEWISE_RETURN_IF_ERROR(
-        CheckAgainstPlain(*network, *executor, &outcome));
+    NODEWISE_RETURN_IF_ERROR(CheckAgainstPlain(*network, *executor, &outcome));
     return outcome;
   }
 
@@ -132,8 +131,8 @@ class DumpNetwork : public Command {
     }
     outcome->json.Add("left_out", left_out);
     if (left_out.empty()) return;
-    outcome->text += absl::StrFormat(
-        "left out by --max-bytes: %s\n", CountOf(left_out.size(), "tensor"));
+    outcome->text += absl::StrFormat("left out by --max-bytes: %s\n",
+                                     CountOf(left_out.size(), "tensor"));
     TextTable table;
     for (const DumpPlan::Item& item : plan.left_out) {
       table.AddRow({item.key, CountOf(item.bytes, "byte")});
@@ -159,9 +158,12 @@ class DumpNetwork : public Command {
       }
       folders.push_back(executor->dump_folder());
       outcome->text += absl::StrFormat(
-          "dump    %s: %s, %s\n", Printable(folders.back()),
-          CountOf(plan.items.size(), record_.tensors ? "tensor" : "entry"),
-          CountOf(plan.tensor_bytes, "byte"));
+          "dump    %s: %s\n", Printable(folders.back()),
+          record_.tensors
+              ? absl::StrFormat("%s, %s", CountOf(plan.items.size(), "tensor"),
+                                CountOf(plan.tensor_bytes, "byte"))
+              : absl::StrFormat("statistics of %s",
+                                CountOf(plan.items.size(), "tensor")));
     }
     executor->RemoveObserver(&progress);
     outcome->json.Add("dumps", folders);

@@ -15,8 +15,8 @@ namespace nodewise {
 // What `inspect` says of one file, in both forms.
 struct Inspection {
   std::string text;
-  JsonWriter json;       // Inside the object of the file.
-  size_t max_lines = 0;  // Of a list in `text`; 0 means all.
+  JsonWriter json;          // Inside the object of the file.
+  size_t max_lines = 0;     // Of a list in `text`; 0 means all.
   bool may_be_cut = false;  // A .params file that is cut is no error.
 };
 

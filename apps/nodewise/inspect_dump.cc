@@ -48,7 +48,8 @@ void AddRecords(const Dump& dump, Inspection* inspection) {
   const RecordCounts counts = CountRecords(dump.records);
   AddLine("nodes run", absl::StrFormat("%d", counts.runs), inspection);
   if (counts.stats > 0) {
-    AddLine("statistics", absl::StrFormat("of %d entries", counts.stats), inspection);
+    AddLine("statistics", absl::StrFormat("of %d entries", counts.stats),
+            inspection);
   }
   AddLine("inputs",
           counts.changed == 0

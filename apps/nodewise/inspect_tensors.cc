@@ -101,10 +101,10 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
   inspection->json.Add("bytes", error ? uint64_t{0} : bytes);
   AddTensors(content.tensors, inspection);
   if (content.trailing_bytes > 0) {
-    AddLine("behind the last",
-            CountOf(content.trailing_bytes, "byte") +
-                " that belong to no tensor",
-            inspection);
+    AddLine(
+        "behind the last",
+        CountOf(content.trailing_bytes, "byte") + " that belong to no tensor",
+        inspection);
   }
   if (format != ".params") return absl::OkStatus();
   inspection->json.Add("trailing_bytes", uint64_t{content.trailing_bytes});

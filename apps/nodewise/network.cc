@@ -118,10 +118,10 @@ void ShowNetwork(const Network& network, const GraphExecutor& executor,
     functions += node.kind == GraphNode::Kind::kFunction ? 1 : 0;
   }
   const ArtefactFiles& files = network.files();
-  outcome->text += absl::StrFormat(
-      "%s: %s, %s\n", Printable(network.target().target),
-      CountOf(functions, "function node"),
-      CountOf(executor.NumOutputs(), "output"));
+  outcome->text +=
+      absl::StrFormat("%s: %s, %s\n", Printable(network.target().target),
+                      CountOf(functions, "function node"),
+                      CountOf(executor.NumOutputs(), "output"));
   outcome->json.BeginObject("target");
   outcome->json.Add("graph", files.graph);
   outcome->json.Add("library", files.library);

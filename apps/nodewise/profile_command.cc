@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/debug_network.h"
+#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/progress.h"
 #include "nodewise/runtime/profile_table.h"
 #include "nodewise/support/file.h"
@@ -96,9 +96,9 @@ class ProfileNetwork : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
     ShowNetwork(*network, *executor, &outcome);
     Show(*executor, profile, &outcome);
-    NODEWISE_RETURN_IF_ERROR(
-        CheckAgainstPlain(*network, *executor, &outcome));
+    NODEWISE_RETURN_IF_ERROR(CheckAgainstPlain(*network, *executor, &outcome));
     NODEWISE_RETURN_IF_ERROR(WriteTrace(*executor, profile, &outcome));
+    if (csv_) ShowCsv(*executor, profile, &outcome);
     return outcome;
   }
 
@@ -171,7 +171,7 @@ class ProfileNetwork : public Command {
     table.sort_by_time = sort_ == "time";
     table.max_rows = static_cast<size_t>(top_.value_or(0));
     if (csv_) {
-      outcome->text = ProfileCsv(graph, summary, profile);
+      outcome->notes = profile.notes;
     } else {
       outcome->text += "\n" + ProfileTable(graph, summary, profile, table) +
                        "\n\n" + ProfileFooter(summary, profile);
@@ -180,8 +180,22 @@ class ProfileNetwork : public Command {
     outcome->json.AddRaw("profile", ProfileJson(graph, summary, profile));
   }
 
-  absl::Status WriteTrace(const DebugExecutor& executor,
-                          const Profile& profile, Outcome* outcome) const {
+  // Nothing but the CSV is on stdout; what was in words goes to stderr.
+  static void ShowCsv(const DebugExecutor& executor, const Profile& profile,
+                      Outcome* outcome) {
+    const size_t last = outcome->text.rfind("outputs: ");
+    if (last != std::string::npos) {
+      const std::string_view line =
+          std::string_view(outcome->text).substr(last);
+      outcome->notes.emplace_back(line.substr(0, line.find('\n')));
+    }
+    outcome->text = ProfileCsv(
+        executor.graph(),
+        SummariseProfile(executor.graph(), executor.plan(), profile), profile);
+  }
+
+  absl::Status WriteTrace(const DebugExecutor& executor, const Profile& profile,
+                          Outcome* outcome) const {
     if (trace_.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(trace_));
     NODEWISE_RETURN_IF_ERROR(file.Write(

@@ -74,6 +74,7 @@ class RunNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
 #ifdef NODEWISE_USE_PROFILER
     NODEWISE_RETURN_IF_ERROR(CheckDebugRun(debug_));
+    NODEWISE_RETURN_IF_ERROR(CheckTogether());
 #endif
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     NODEWISE_ASSIGN_OR_RETURN(const auto network,
@@ -96,6 +97,18 @@ class RunNetwork : public Command {
 
  private:
 #ifdef NODEWISE_USE_PROFILER
+  absl::Status CheckTogether() const {
+    if (debug_.Any() && repeat_.has_value()) {
+      return absl::InvalidArgumentError(
+          "--repeat: means nothing together with a way to look into the run");
+    }
+    if (debug_.sweep && !output_.empty()) {
+      return absl::InvalidArgumentError(
+          "--output: --sweep has no outputs of one run to write");
+    }
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<Outcome> RunDebugged(const Network& network,
                                       const GraphExecutor& executor) const {
     Outcome outcome;
@@ -152,7 +165,9 @@ const CommandRow kRunCommand = {
     "  nodewise run build/mlp --input data=x.npy --output y.npz\n"
     "  nodewise run graph.json --lib lib.so --params params.params "
     "--inputs all.npz\n"
-    "\nExit status: 0 it ran, 2 it did not; then nothing is written.\n",
+    "  nodewise run build/mlp --random-inputs 1 --stop-on nan\n"
+    "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not; "
+    "then nothing is\nwritten.\n",
     [] { return std::unique_ptr<Command>(new RunNetwork); }};
 
 }  // namespace nodewise

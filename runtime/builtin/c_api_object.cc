@@ -22,7 +22,8 @@ constexpr std::string_view kTypeKeys[] = {"runtime.Object",
                                           "Array",
                                           "Map",
                                           "runtime.ShapeTuple",
-                                          "runtime.PackedFunc"};
+                                          "runtime.PackedFunc",
+                                          "runtime.profiling.Report"};
 
 absl::StatusOr<unsigned> TypeIndex(std::string_view key) {
   for (unsigned i = 0; i < std::size(kTypeKeys); ++i) {

@@ -166,8 +166,7 @@ absl::StatusOr<Value> DebugModule::GetNodeOutput(PackedArgs args) {
 absl::StatusOr<Value> DebugModule::RunIndividual(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const IsolatedOptions options,
                             TakeIsolatedOptions(args));
-  NODEWISE_ASSIGN_OR_RETURN(const auto seconds,
-                            debug().RunIndividual(options));
+  NODEWISE_ASSIGN_OR_RETURN(const auto seconds, debug().RunIndividual(options));
   return args.size() == 3 ? SecondsAsText(seconds) : SecondsAsBytes(seconds);
 }
 
@@ -190,8 +189,7 @@ absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
   const Graph& graph = executor().graph();
   std::vector<DLDevice> devices;
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    devices.push_back(
-        debug().TensorOf(graph.EntryOf(NodeId{n}, 0)).device);
+    devices.push_back(debug().TensorOf(graph.EntryOf(NodeId{n}, 0)).device);
   }
   return MakeTvmReport(graph, profile.runs[0], devices, profile.threads);
 }
@@ -206,7 +204,7 @@ absl::StatusOr<Value> DebugModule::Profile(PackedArgs args) {
       if (!array->items.empty()) {
         return absl::UnimplementedError(
             "profile: TVM's metric collectors are not supported (use `nodewise "
-            "profile --counters`)");
+            "profile --counter`)");
       }
     }
   }

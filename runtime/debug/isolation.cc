@@ -197,4 +197,40 @@ absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
       .Run();
 }
 
+absl::Status RunInChild(GraphExecutor* executor,
+                        const IsolationOptions& options) {
+  std::vector<NDArray> outputs;
+  size_t bytes = 0;
+  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray output, executor->GetOutput(i));
+    bytes += output.bytes();
+    outputs.push_back(std::move(output));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
+  NODEWISE_ASSIGN_OR_RETURN(const SharedMemory shared,
+                            SharedMemory::Create(bytes));
+  const auto work = [&]() -> absl::Status {
+    NODEWISE_RETURN_IF_ERROR(executor->Run());
+    uint8_t* to = shared.data();
+    for (const NDArray& output : outputs) {
+      NODEWISE_RETURN_IF_ERROR(CopyToBytes(*output, to, output.bytes()));
+      to += output.bytes();
+    }
+    return absl::OkStatus();
+  };
+  NODEWISE_ASSIGN_OR_RETURN(const ChildEnd end,
+                            runner.Run(work, options.time_limit_ms));
+  if (end.kind != ChildEnd::Kind::kReturned) {
+    return absl::AbortedError(
+        FailureOf(end, "plain run", options.time_limit_ms).text);
+  }
+  NODEWISE_RETURN_IF_ERROR(end.status);
+  const uint8_t* from = shared.data();
+  for (const NDArray& output : outputs) {
+    NODEWISE_RETURN_IF_ERROR(CopyFromBytes(from, output.bytes(), *output));
+    from += output.bytes();
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace nodewise

@@ -80,10 +80,10 @@ DebugExecutor::StopRule StopAtValues(const DebugExecutor& executor,
   return [&executor, values](NodeId node) -> absl::StatusOr<bool> {
     for (const DLTensor* output : executor.OutputsOf(node)) {
       const NDArray array = NDArray::Borrow(*output, nullptr);
-      NODEWISE_ASSIGN_OR_RETURN(
-          const NDArray host, output->device == kCpu
-                                  ? absl::StatusOr<NDArray>(array)
-                                  : array.CopyToHost());
+      NODEWISE_ASSIGN_OR_RETURN(const NDArray host,
+                                output->device == kCpu
+                                    ? absl::StatusOr<NDArray>(array)
+                                    : array.CopyToHost());
       if (HoldsValue(StatsOf(*host), values)) return true;
     }
     return false;

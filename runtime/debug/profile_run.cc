@@ -19,8 +19,8 @@ constexpr double kGrowth = 1.618;  // TVM's factor for `number`.
 absl::Status CheckOptions(const IsolatedOptions& options) {
   const auto check = [](const char* name, int value, int least) {
     if (value >= least) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s is %d, expected at least %d", name, value, least));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s is %d, expected at least %d", name, value, least));
   };
   NODEWISE_RETURN_IF_ERROR(check("number", options.number, 1));
   NODEWISE_RETURN_IF_ERROR(check("repeat", options.repeat, 1));
@@ -247,14 +247,13 @@ absl::StatusOr<std::vector<double>> DebugExecutor::MeasureCall(
   NODEWISE_ASSIGN_OR_RETURN(int64_t taken, TimeCalls(call, number));
   while (taken < least_ns && zeros < options.limit_zero_time_iterations) {
     if (taken == 0) ++zeros;
-    const double wanted =
-        taken == 0 ? 0
-                   : static_cast<double>(least_ns) /
-                             (static_cast<double>(taken) /
-                              static_cast<double>(number)) +
-                         1;
-    const double grown = std::max(
-        wanted, std::ceil(static_cast<double>(number) * kGrowth));
+    const double wanted = taken == 0 ? 0
+                                     : static_cast<double>(least_ns) /
+                                               (static_cast<double>(taken) /
+                                                static_cast<double>(number)) +
+                                           1;
+    const double grown =
+        std::max(wanted, std::ceil(static_cast<double>(number) * kGrowth));
     number = static_cast<int64_t>(std::min(grown, 1e9));
     NODEWISE_ASSIGN_OR_RETURN(taken, TimeCalls(call, number));
   }

@@ -8,9 +8,7 @@ absl::Status Recorder::Open() {
   const StoragePlan& storage = executor_.plan();
   // TVM names the folder after the first device, where most of a graph lives.
   const DLDevice device =
-      storage.slots.empty()
-          ? kCpu
-          : executor_.TensorOf(EntryId{0}).device;
+      storage.slots.empty() ? kCpu : executor_.TensorOf(EntryId{0}).device;
   NODEWISE_ASSIGN_OR_RETURN(
       writer_, DumpWriter::Create(executor_.graph(), plan_, options_, device));
   return absl::OkStatus();

@@ -70,8 +70,7 @@ void DebugExecutor::MarkComputed(NodeId node, Liveness* state) const {
 bool DebugExecutor::IsLive(const Liveness& state, uint32_t entry) const {
   if (!state.computed[entry]) return false;
   const uint32_t base = plan().base_of[entry];
-  return !IsInSlot(EntryId{base}) ||
-         state.owner[plan().slot_of[base]] == base;
+  return !IsInSlot(EntryId{base}) || state.owner[plan().slot_of[base]] == base;
 }
 
 absl::Status DebugExecutor::CheckLive(EntryId entry) const {

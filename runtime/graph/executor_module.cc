@@ -289,9 +289,9 @@ absl::StatusOr<CreateArguments> TakeCreateArguments(PackedArgs args) {
   }
   NODEWISE_RETURN_IF_ERROR(
       TakeDevices(args.From(has_lookup ? 3 : 2), &create.options));
-  NODEWISE_ASSIGN_OR_RETURN(create.graph,
-                            ParseGraph(GraphText::FromString(
-                                "graph JSON", std::string(text))));
+  NODEWISE_ASSIGN_OR_RETURN(
+      create.graph,
+      ParseGraph(GraphText::FromString("graph JSON", std::string(text))));
   create.library = LibraryOf(module);
   return create;
 }

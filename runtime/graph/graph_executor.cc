@@ -127,8 +127,7 @@ absl::Status GraphExecutor::AllocateSlots(Library& library) {
     NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
                               TensorBytes(entry.shape, entry.dtype));
     const uint32_t slot = plan_.slot_of[e];
-    largest[slot] =
-        std::max({largest[slot], bytes, plan_.slots[slot].bytes});
+    largest[slot] = std::max({largest[slot], bytes, plan_.slots[slot].bytes});
   }
   for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
     const uint32_t slot = plan_.slot_of[e];
@@ -149,10 +148,9 @@ absl::StatusOr<NDArray> GraphExecutor::AllocateSlot(uint32_t slot,
   const StorageSlot& wanted = plan_.slots[slot];
   NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, DeviceOf(wanted, entry));
   const int64_t bytes[] = {static_cast<int64_t>(largest)};
-  auto memory =
-      options_.allocate
-          ? options_.allocate(slot, largest, device)
-          : NDArray::Empty(bytes, DLDataType{kDLUInt, 8, 1}, device);
+  auto memory = options_.allocate
+                    ? options_.allocate(slot, largest, device)
+                    : NDArray::Empty(bytes, DLDataType{kDLUInt, 8, 1}, device);
   if (memory.ok()) return memory;
   return At(absl::StrFormat("storage %d", wanted.storage_id), memory.status());
 }

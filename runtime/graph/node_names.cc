@@ -58,9 +58,8 @@ absl::StatusOr<NodeId> FindNode(const Graph& graph, std::string_view key) {
     return absl::NotFoundError(absl::StrFormat(
         "node %s: the graph has %d nodes", key, graph.nodes.size()));
   }
-  return absl::NotFoundError(
-      absl::StrFormat("node %s: the graph has no such node%s", key,
-                      DidYouMean(key, keys)));
+  return absl::NotFoundError(absl::StrFormat(
+      "node %s: the graph has no such node%s", key, DidYouMean(key, keys)));
 }
 
 absl::StatusOr<EntryId> FindEntry(const Graph& graph, std::string_view key) {

@@ -10,6 +10,7 @@ KERNELS = r"""
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +22,13 @@ static size_t copy_floats(TVMValue* args) {
 
 KERNEL(crash) {
   *(volatile int*)0x40 = 1;
+  return 0;
+}
+
+/* Works on every thread but a process's first. */
+KERNEL(crash_on_first_thread) {
+  copy_floats(args);
+  if (syscall(SYS_gettid) == getpid()) *(volatile int*)0x40 = 1;
   return 0;
 }
 
@@ -36,6 +44,14 @@ KERNEL(leave) {
 KERNEL(overrun) {
   const size_t n = copy_floats(args);
   ((float*)tensor(args, 1)->data)[n] = 1;
+  return 0;
+}
+
+/* Spoils what the heap keeps behind its output, so that a plain run ends the
+ * process. */
+KERNEL(overrun_far) {
+  const size_t n = copy_floats(args);
+  memset((float*)tensor(args, 1)->data + n, 0x7f, 2048);
   return 0;
 }
 
@@ -79,6 +95,13 @@ KERNEL(busy) {
     clock_gettime(CLOCK_MONOTONIC, &now);
   } while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec -
                start.tv_nsec < 1000000);
+  return 0;
+}
+
+KERNEL(nap) {
+  const struct timespec tenth = {0, 100000000};
+  copy_floats(args);
+  nanosleep(&tenth, NULL);
   return 0;
 }
 

@@ -28,8 +28,8 @@ void ReadTensors(absl::Span<const uint8_t> data) {
   for (const NamedTensor& entry : tensors) {
     const auto key = ParseDumpKey(entry.name);
     NODEWISE_CHECK(!key.ok() || !key->has_topo_index ||
-                   DumpKeyOf(key->node, NodeId{key->topo_index},
-                             key->output) == entry.name);
+                   DumpKeyOf(key->node, NodeId{key->topo_index}, key->output) ==
+                       entry.name);
   }
 }
 

@@ -94,8 +94,8 @@ class FixtureDebugTest : public testing::TestWithParam<std::string> {
   }
 
   static std::string FreshRoot() {
-    const std::string root = testing::TempDir() + "/fixture_dump_" +
-                             FolderName({GetParam(), 0});
+    const std::string root =
+        testing::TempDir() + "/fixture_dump_" + FolderName({GetParam(), 0});
     std::filesystem::remove_all(root);
     return root;
   }
@@ -208,8 +208,8 @@ TEST_P(FixtureDebugTest, SweepFindsNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tvm, FixtureDebugTest,
-                         testing::ValuesIn(AllFolders()), FolderName);
+INSTANTIATE_TEST_SUITE_P(Tvm, FixtureDebugTest, testing::ValuesIn(AllFolders()),
+                         FolderName);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixtureDebugTest);
 
 }  // namespace

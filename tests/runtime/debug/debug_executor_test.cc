@@ -121,11 +121,11 @@ TEST(DebugExecutorTest, ErrorOfAnObserverEndsTheRun) {
 
 TEST(DebugExecutorTest, InvokerStandsBetweenTheRunAndTheNode) {
   const Executor executor = MakeChain(2);
-  executor->SetInvoker(
-      [](NodeId node, absl::FunctionRef<absl::Status()> call) {
-        return node == NodeId{1} ? absl::DataLossError("not this one") : call();
-      });
-  EXPECT_THAT(executor->Run(), FailsWith(StatusCode::kDataLoss, "not this one"));
+  executor->SetInvoker([](NodeId node, absl::FunctionRef<absl::Status()> call) {
+    return node == NodeId{1} ? absl::DataLossError("not this one") : call();
+  });
+  EXPECT_THAT(executor->Run(),
+              FailsWith(StatusCode::kDataLoss, "not this one"));
 }
 
 TEST(DebugExecutorTest, ProfilePairsEveryRunWithAPlainOne) {
@@ -162,11 +162,12 @@ TEST(DebugExecutorTest, IsolatedTimesAreByNodeAndRepeat) {
 
 TEST(DebugExecutorTest, IsolatedTimingLeavesTheResultOfOneRun) {
   // In place: without other memory to write to, repeating would go on adding.
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x")
-                                     .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
-                                     .Op("b", "inc", {"a"}, {{{4}, "float32", 7}})
-                                     .Head("b"));
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x")
+               .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
+               .Op("b", "inc", {"a"}, {{{4}, "float32", 7}})
+               .Head("b"));
   ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
   IsolatedOptions options;
   options.number = 7;
@@ -224,19 +225,18 @@ TEST(DebugExecutorTest, OneFlippedBitChangesTheLine) {
 
 TEST(DebugExecutorTest, GivenPlanIsUsed) {
   DebugExecutor::DebugOptions options;
-  options.plan = StoragePlan{{{0, 16, kDLCPU, ""}, {1, 16, kDLCPU, ""},
-                              {2, 16, kDLCPU, ""}},
-                             {0, 1, 2},
-                             {0, 1, 2}};
+  options.plan = StoragePlan{
+      {{0, 16, kDLCPU, ""}, {1, 16, kDLCPU, ""}, {2, 16, kDLCPU, ""}},
+      {0, 1, 2},
+      {0, 1, 2}};
   const Executor executor = Make(Chain(2), options);
   EXPECT_EQ(executor->plan().slots.size(), 3u);
 }
 
 TEST(DebugExecutorTest, GivenPlanWithASlotTooSmallIsRefused) {
   DebugExecutor::DebugOptions options;
-  options.plan = StoragePlan{{{0, 16, kDLCPU, ""}, {1, 8, kDLCPU, ""}},
-                             {0, 1},
-                             {0, 1}};
+  options.plan =
+      StoragePlan{{{0, 16, kDLCPU, ""}, {1, 8, kDLCPU, ""}}, {0, 1}, {0, 1}};
   options.records = false;
   EXPECT_THAT(
       DebugExecutor::Create(Chain(1).Build(), TestKernels(), options),

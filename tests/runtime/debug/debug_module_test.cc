@@ -26,15 +26,14 @@ class DebugModuleTest : public ::testing::Test {
     DebugExecutor::DebugOptions options;
     options.records = false;
     module_ = MakeRef<DebugModule>(
-        DebugExecutor::Create(
-            GraphBuilder()
-                .Input("x")
-                .Op("s", "split", {"x"}, {{{2}}, {{2}}})
-                .Op("c", "inc", {"s:1"}, {{{2}}})
-                .Op("d", "inc", {"c"}, {{{2}}})
-                .Head("d")
-                .Build(),
-            TestKernels(), options)
+        DebugExecutor::Create(GraphBuilder()
+                                  .Input("x")
+                                  .Op("s", "split", {"x"}, {{{2}}, {{2}}})
+                                  .Op("c", "inc", {"s:1"}, {{{2}}})
+                                  .Op("d", "inc", {"c"}, {{{2}}})
+                                  .Head("d")
+                                  .Build(),
+                              TestKernels(), options)
             .value());
     SetX(0);
   }

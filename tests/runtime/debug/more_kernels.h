@@ -114,4 +114,10 @@ inline std::string FixtureName(const std::string& folder) {
   return name;
 }
 
+// A place in memory of which the compiler knows nothing.
+inline volatile int* Address(uintptr_t number) {
+  volatile uintptr_t hidden = number;
+  return reinterpret_cast<volatile int*>(hidden);
+}
+
 }  // namespace nodewise

@@ -17,12 +17,6 @@
 namespace nodewise {
 namespace {
 
-// A place in memory of which the compiler knows nothing.
-volatile int* Address(uintptr_t number) {
-  volatile uintptr_t hidden = number;
-  return reinterpret_cast<volatile int*>(hidden);
-}
-
 using ::absl::StatusCode;
 using ::testing::AllOf;
 using ::testing::ElementsAre;

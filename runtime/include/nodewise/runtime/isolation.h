@@ -22,7 +22,7 @@ struct NodeFailure {
 };
 
 struct IsolationOptions {
-  int64_t time_limit_ms = 10'000;  // For one node.
+  int64_t time_limit_ms = 10'000;  // For one node, or one whole run.
 };
 
 struct IsolationReport {
@@ -42,5 +42,10 @@ struct IsolationReport {
 // and OpenMP begin afresh.
 absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
                                             const IsolationOptions& options);
+
+// Runs a whole executor in one forked child and takes its outputs over, so that
+// GetOutput() gives them: a run that crashes is an error, and nothing more.
+absl::Status RunInChild(GraphExecutor* executor,
+                        const IsolationOptions& options);
 
 }  // namespace nodewise
