@@ -91,6 +91,9 @@ void AddMissing(const std::vector<std::string>& missing, bool is_cut,
 absl::Status InspectTensors(const std::string& path, const std::string& format,
                             Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const FileContent content, Read(path, format));
+  if (content.is_cut && content.tensors.empty() && content.missing.empty()) {
+    return OpenParams(path).status();
+  }
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(path, error);
   inspection->text +=

@@ -166,8 +166,8 @@ const CommandRow kRunCommand = {
     "  nodewise run graph.json --lib lib.so --params params.params "
     "--inputs all.npz\n"
     "  nodewise run build/mlp --random-inputs 1 --stop-on nan\n"
-    "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not; "
-    "then nothing is\nwritten.\n",
+    "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not;\n"
+    "then nothing is written.\n",
     [] { return std::unique_ptr<Command>(new RunNetwork); }};
 
 }  // namespace nodewise

@@ -15,12 +15,6 @@
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/dump_layout.h"
 
-// With sanitizers g++ 12 sees what std::regex leaves uninitialised, wrongly
-// (GCC bug 105562).
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-
 namespace nodewise {
 namespace {
 
