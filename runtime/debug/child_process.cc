@@ -123,7 +123,7 @@ void ReportStatus(const absl::Status& status) {
   const std::string_view message = MessageOf(status);
   report.status_code = static_cast<int>(status.code());
   report.message_bytes = std::min(message.size(), sizeof(report.message));
-  std::memcpy(report.message, message.data(), report.message_bytes);
+  message.copy(report.message, report.message_bytes);
   ClaimEnd(ChildReport::kReturned);
 }
 

@@ -67,7 +67,8 @@ absl::Status ReadMagic(ByteReader* reader) {
   uint64_t magic = 0;
   const size_t size = std::min(reader->left(), sizeof(magic));
   NODEWISE_ASSIGN_OR_RETURN(const auto bytes, reader->Bytes("magic", size));
-  std::memcpy(&magic, bytes.data(), size);
+  // An empty span may have a null pointer, which memcpy must not see.
+  if (size > 0) std::memcpy(&magic, bytes.data(), size);
   // Bytes cut short within the magic must be the beginning of it.
   if (std::memcmp(&magic, &kListMagic, size) != 0) {
     return reader->Fault(
