@@ -117,7 +117,7 @@ class BadFiles(Scratch):
             ("x.json", b'{"nodes": [', "x.json:1:"),
             ("x.so", b"\x7fELF", "x.so"),
             ("x.npz", b"PK\x03\x04 and no more", "x.npz"),
-            ("x.params", params_bytes({"x": DATA})[:50], "x.params"),
+            ("x.params", params_bytes({"x": DATA})[:20], "x.params"),
             ("x.npy", npy_bytes(DATA)[:20], "x.npy"),
         ]
         for name, data, message in table:
@@ -125,6 +125,14 @@ class BadFiles(Scratch):
                 path = self.folder / name
                 path.write_bytes(data)
                 self.assertIn(message, self.refused("inspect", path))
+
+    def test_params_file_that_is_cut_says_what_is_missing(self):
+        path = self.folder / "x.params"
+        path.write_bytes(params_bytes({"x": DATA})[:50])
+        shown = nodewise("inspect", path)
+        self.assertEqual(shown.code, 2, shown)
+        self.assertIn("cut short: 1 tensor missing", shown.out)
+        self.assertIn("x.params", shown.err)
 
     def test_missing_file_does_not_hide_the_others(self):
         path = self.folder / "x.npy"
