@@ -94,11 +94,19 @@ class ProfileNetwork : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakeDebug(*network, std::move(options)));
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
+    const ProfileSummary summary =
+        SummariseProfile(executor->graph(), executor->plan(), profile);
     ShowNetwork(*network, *executor, &outcome);
-    Show(*executor, profile, &outcome);
+    Show(*executor, summary, profile, &outcome);
+    // Nothing but the CSV goes to stdout; what is said in words is a note.
+    if (csv_) outcome.text.clear();
     NODEWISE_RETURN_IF_ERROR(CheckAgainstPlain(*network, *executor, &outcome));
     NODEWISE_RETURN_IF_ERROR(WriteTrace(*executor, profile, &outcome));
-    if (csv_) ShowCsv(*executor, profile, &outcome);
+    if (csv_) {
+      outcome.text.pop_back();  // The end of the line.
+      outcome.notes.push_back(std::move(outcome.text));
+      outcome.text = ProfileCsv(executor->graph(), summary, profile);
+    }
     return outcome;
   }
 
@@ -161,37 +169,22 @@ class ProfileNetwork : public Command {
     return profile;
   }
 
-  void Show(const DebugExecutor& executor, const Profile& profile,
-            Outcome* outcome) const {
+  void Show(const DebugExecutor& executor, const ProfileSummary& summary,
+            const Profile& profile, Outcome* outcome) const {
     const Graph& graph = executor.graph();
-    const ProfileSummary summary =
-        SummariseProfile(graph, executor.plan(), profile);
     TableOptions table;
     if (layout_ == "measurements") table.layout = TableLayout::kMeasurements;
     table.sort_by_time = sort_ == "time";
     table.max_rows = static_cast<size_t>(top_.value_or(0));
     if (csv_) {
-      outcome->notes = profile.notes;
+      outcome->notes.insert(outcome->notes.end(), profile.notes.begin(),
+                            profile.notes.end());
     } else {
       outcome->text += "\n" + ProfileTable(graph, summary, profile, table) +
                        "\n\n" + ProfileFooter(summary, profile);
       if (outcome->text.back() != '\n') outcome->text += '\n';
     }
     outcome->json.AddRaw("profile", ProfileJson(graph, summary, profile));
-  }
-
-  // Nothing but the CSV is on stdout; what was in words goes to stderr.
-  static void ShowCsv(const DebugExecutor& executor, const Profile& profile,
-                      Outcome* outcome) {
-    const size_t last = outcome->text.rfind("outputs: ");
-    if (last != std::string::npos) {
-      const std::string_view line =
-          std::string_view(outcome->text).substr(last);
-      outcome->notes.emplace_back(line.substr(0, line.find('\n')));
-    }
-    outcome->text = ProfileCsv(
-        executor.graph(),
-        SummariseProfile(executor.graph(), executor.plan(), profile), profile);
   }
 
   absl::Status WriteTrace(const DebugExecutor& executor, const Profile& profile,
