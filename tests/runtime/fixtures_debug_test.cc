@@ -34,13 +34,7 @@ std::vector<std::string> AllFolders() {
 }
 
 std::string FolderName(const testing::TestParamInfo<std::string>& info) {
-  const std::string& folder = info.param;
-  std::string name =
-      folder.substr(folder.rfind('/', folder.rfind('/') - 1) + 1);
-  for (char& c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
-  return name;
+  return FixtureName(info.param);
 }
 
 class FixtureDebugTest : public testing::TestWithParam<std::string> {
@@ -95,7 +89,7 @@ class FixtureDebugTest : public testing::TestWithParam<std::string> {
 
   static std::string FreshRoot() {
     const std::string root =
-        testing::TempDir() + "/fixture_dump_" + FolderName({GetParam(), 0});
+        testing::TempDir() + "/fixture_dump_" + FixtureName(GetParam());
     std::filesystem::remove_all(root);
     return root;
   }

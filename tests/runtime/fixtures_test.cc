@@ -31,12 +31,8 @@ std::vector<Case> AllCases() {
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  std::string name = info.param.folder.substr(
-      info.param.folder.rfind('/', info.param.folder.rfind('/') - 1) + 1);
-  for (char& c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
-  return name + (info.param.from_factory ? "_factory" : "_triple");
+  return FixtureName(info.param.folder) +
+         (info.param.from_factory ? "_factory" : "_triple");
 }
 
 class FixtureTest : public testing::TestWithParam<Case> {

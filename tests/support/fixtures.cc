@@ -1,6 +1,7 @@
 #include "tests/support/fixtures.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 namespace nodewise {
@@ -23,6 +24,15 @@ std::vector<std::string> FixtureFolders(const std::string& part) {
   }
   std::sort(folders.begin(), folders.end());
   return folders;
+}
+
+std::string FixtureName(const std::string& folder) {
+  std::string name =
+      folder.substr(folder.rfind('/', folder.rfind('/') - 1) + 1);
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
 }
 
 }  // namespace nodewise

@@ -12,4 +12,7 @@ std::string FixturesFolder();
 // The artefact folders below a part of it ("tvm-0.14"), sorted.
 std::vector<std::string> FixtureFolders(const std::string& part);
 
+// Such a folder as a part of a test's name: "tvm_0_14_mlp_llvm".
+std::string FixtureName(const std::string& folder);
+
 }  // namespace nodewise

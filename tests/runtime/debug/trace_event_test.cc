@@ -221,10 +221,7 @@ TEST_P(TvmTraceFixtureTest, IsThatOfTvm) {
 INSTANTIATE_TEST_SUITE_P(Tvm, TvmTraceFixtureTest,
                          testing::ValuesIn(FixtureFolders("tvm-0.14")),
                          [](const testing::TestParamInfo<std::string>& info) {
-                           std::string name =
-                               info.param.substr(info.param.rfind('/') + 1);
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
+                           return FixtureName(info.param);
                          });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TvmTraceFixtureTest);
 
