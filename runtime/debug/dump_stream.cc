@@ -31,24 +31,37 @@ ChunkWriter::~ChunkWriter() {
     return;
   }
   (void)Finish();
-  for (const auto& chunk : chunks_) pool_->Give(std::move(chunk->data));
+  for (const auto& chunk : chunks_) {
+    if (chunk->data != nullptr) pool_->Give(std::move(chunk->data));
+  }
 }
 
 bool ChunkWriter::is_forked() const { return getpid() != owner_; }
 
 ChunkWriter::Chunk* ChunkWriter::Take() {
   std::unique_lock<std::mutex> lock(mutex_);
+  Chunk* chunk = nullptr;
   if (free_.empty() && chunks_.size() < kMaxChunks) {
-    auto chunk = std::make_unique<Chunk>();
-    chunk->data = pool_->Take();
-    chunks_.push_back(std::move(chunk));
-    return chunks_.back().get();
+    chunks_.push_back(std::make_unique<Chunk>());
+    chunk = chunks_.back().get();
+  } else {
+    changed_.wait(lock, [this] { return !free_.empty(); });
+    chunk = free_.back();
+    free_.pop_back();
   }
-  changed_.wait(lock, [this] { return !free_.empty(); });
-  Chunk* chunk = free_.back();
-  free_.pop_back();
+  if (chunk->data == nullptr) chunk->data = pool_->Take();
   chunk->size = 0;
+  chunk->borrowed = nullptr;
   return chunk;
+}
+
+void ChunkWriter::SubmitBorrowed(std::string_view bytes, GrowingFile* file) {
+  chunks_.push_back(std::make_unique<Chunk>());
+  Chunk* chunk = chunks_.back().get();
+  chunk->borrowed = bytes.data();
+  chunk->size = bytes.size();
+  chunk->file = file;
+  Submit(chunk);
 }
 
 void ChunkWriter::Submit(Chunk* chunk) {
@@ -86,8 +99,11 @@ void ChunkWriter::WriteChunks() {
 
 void ChunkWriter::WriteChunk(Chunk* chunk) {
   absl::Status status;
-  if (!has_failed())
-    status = chunk->file->Write(chunk->data.get(), chunk->size);
+  if (!has_failed()) {
+    const char* const bytes =
+        chunk->borrowed != nullptr ? chunk->borrowed : chunk->data.get();
+    status = chunk->file->Write(bytes, chunk->size);
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!status.ok()) {

@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -30,7 +31,7 @@ class ChunkPool {
   void Give(Memory memory);
 
  private:
-  static constexpr size_t kMaxKept = 2;
+  static constexpr size_t kMaxKept = 3;
 
   std::mutex mutex_;
   std::vector<Memory> kept_;  // mutex_
@@ -50,6 +51,8 @@ class ChunkWriter {
     ChunkPool::Memory data;
     size_t size = 0;
     GrowingFile* file = nullptr;
+    // What is written instead of `data`, if it is not null: the producer's own.
+    const char* borrowed = nullptr;
   };
 
   explicit ChunkWriter(std::shared_ptr<ChunkPool> pool);
@@ -60,10 +63,13 @@ class ChunkWriter {
   Chunk* Take();
   // Hands it over to be written.
   void Submit(Chunk* chunk);
+  // The same for bytes that stay where they are until Finish().
+  void SubmitBorrowed(std::string_view bytes, GrowingFile* file);
   // Waits for the thread to end, and returns the first error. From then on
   // Submit() writes in the caller's thread, as it does if there is no thread.
   absl::Status Finish();
 
+  bool has_thread() const { return thread_ != nullptr; }
   bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
   bool is_forked() const;
 

@@ -23,12 +23,8 @@ using Kind = NodeRecord::Kind;
 // What is older than this is on its way to the disk, so that a run which is
 // killed or crashes has left it.
 constexpr int64_t kHandOverNs = 100'000'000;
-
-absl::Status WriteWholeFile(const std::string& path, std::string_view text) {
-  NODEWISE_ASSIGN_OR_RETURN(GrowingFile file, GrowingFile::Create(path));
-  NODEWISE_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
-  return file.Close();
-}
+// Starting a thread and waiting for it takes as long as writing some of this.
+constexpr size_t kWorthAThread = 128 * 1024;
 
 class DumpWriterImpl final : public DumpWriter {
  public:
@@ -54,6 +50,7 @@ class DumpWriterImpl final : public DumpWriter {
   using Entry = DumpLayout::Entry;
 
   absl::Status OpenFiles();
+  absl::Status WriteGraphJson();
   bool Records(NodeId node) const {
     return !is_stopped_ && !chunks_.has_failed() &&
            layout_->is_recorded[Index(node)];
@@ -66,9 +63,9 @@ class DumpWriterImpl final : public DumpWriter {
   void Output(NodeId node, uint32_t slot, const DLTensor& tensor);
   void Append(const DiskRecord& record, const DiskStats& stats);
   void Stop(absl::Status status);
-  absl::Status WriteRest();
+  absl::Status WriteTrace(absl::Span<const NodeTime> times);
+  absl::Status CloseFiles();
   absl::Status FixHeader();
-  absl::Status WriteTrace(absl::Span<const NodeTime> times) const;
   std::string PathOf(const char* file) const {
     return folder_.path + "/" + file;
   }
@@ -79,12 +76,16 @@ class DumpWriterImpl final : public DumpWriter {
   const bool with_stats_;
   const bool with_tensors_;
   DumpFolder folder_;
+  std::string graph_json_;  // Where the layout does not keep it.
   // The files outlive the thread, and the thread the streams.
+  GrowingFile graph_file_;
   GrowingFile tensors_file_;
   GrowingFile records_file_;
+  GrowingFile trace_file_;
   ChunkWriter chunks_;
   DumpStream tensors_{&chunks_, &tensors_file_};
   DumpStream records_{&chunks_, &records_file_};
+  DumpStream trace_{&chunks_, &trace_file_};
   uint32_t next_item_ = 0;
   int64_t handed_over_ns_ = 0;
   std::vector<char> host_;  // A tensor of another device.
@@ -102,9 +103,7 @@ absl::Status DumpWriterImpl::Open(const RecordOptions& options,
 }
 
 absl::Status DumpWriterImpl::OpenFiles() {
-  const std::string& json = layout_->graph_json;
-  NODEWISE_RETURN_IF_ERROR(WriteWholeFile(
-      PathOf(kGraphDumpFile), json.empty() ? GraphDumpJson(graph_) : json));
+  NODEWISE_RETURN_IF_ERROR(WriteGraphJson());
   NODEWISE_ASSIGN_OR_RETURN(records_file_,
                             GrowingFile::Create(PathOf(kRecordsFile)));
   RecordFileHeader header;
@@ -115,6 +114,20 @@ absl::Status DumpWriterImpl::OpenFiles() {
                             GrowingFile::Create(PathOf(kTensorsFile)));
   return tensors_file_.Write(layout_->params_header.data(),
                              layout_->params_header.size());
+}
+
+// A short one at once; a long one goes to the thread, which writes it while the
+// nodes run.
+absl::Status DumpWriterImpl::WriteGraphJson() {
+  std::string_view json = layout_->graph_json;
+  if (json.empty()) json = graph_json_ = GraphDumpJson(graph_);
+  NODEWISE_ASSIGN_OR_RETURN(graph_file_,
+                            GrowingFile::Create(PathOf(kGraphDumpFile)));
+  if (json.size() < kWorthAThread) {
+    return graph_file_.Write(json.data(), json.size());
+  }
+  chunks_.SubmitBorrowed(json, &graph_file_);
+  return absl::OkStatus();
 }
 
 void DumpWriterImpl::Stop(absl::Status status) {
@@ -239,14 +252,28 @@ void DumpWriterImpl::DidRun(NodeId node,
   handed_over_ns_ = time.end_ns;
 }
 
-// Writes what is buffered and closes the files.
-absl::Status DumpWriterImpl::WriteRest() {
+absl::Status DumpWriterImpl::WriteTrace(absl::Span<const NodeTime> times) {
+  std::vector<double> node_us;
+  node_us.reserve(times.size());
+  for (const NodeTime& time : times) {
+    node_us.push_back(static_cast<double>(time.Duration()) / 1e3);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(trace_file_,
+                            GrowingFile::Create(PathOf(kTraceFile)));
+  WriteTvmTrace(graph_, node_us, [this](std::string_view text) {
+    trace_.Append(text.data(), text.size());
+  });
+  trace_.HandOver();
+  return absl::OkStatus();
+}
+
+// Waits until all that was handed over is written.
+absl::Status DumpWriterImpl::CloseFiles() {
   absl::Status status = chunks_.Finish();
-  tensors_.HandOver();
-  records_.HandOver();
-  for (const absl::Status& next :
-       {chunks_.Finish(), tensors_file_.Close(), records_file_.Close()}) {
-    if (status.ok()) status = next;
+  for (GrowingFile* file :
+       {&graph_file_, &tensors_file_, &records_file_, &trace_file_}) {
+    const absl::Status closed = file->Close();
+    if (status.ok()) status = closed;
   }
   return status;
 }
@@ -263,23 +290,19 @@ absl::Status DumpWriterImpl::FixHeader() {
   return file.Commit();
 }
 
-absl::Status DumpWriterImpl::WriteTrace(
-    absl::Span<const NodeTime> times) const {
-  std::vector<double> node_us;
-  node_us.reserve(times.size());
-  for (const NodeTime& time : times) {
-    node_us.push_back(static_cast<double>(time.Duration()) / 1e3);
-  }
-  return WriteWholeFile(PathOf(kTraceFile), TvmTrace(graph_, node_us));
-}
-
 absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
   if (is_closed_ || chunks_.is_forked()) {
     return absl::FailedPreconditionError(
         absl::StrFormat("%s: the dump is closed already", folder_.path));
   }
   is_closed_ = is_stopped_ = true;
-  absl::Status status = WriteRest();
+  // The thread, if there is one, writes these while the trace is put together.
+  // What little there is without one is not worth starting it.
+  if (!chunks_.has_thread()) (void)chunks_.Finish();
+  tensors_.HandOver();
+  records_.HandOver();
+  const absl::Status trace = WriteTrace(times);
+  absl::Status status = CloseFiles();
   if (status.ok() && with_tensors_ && next_item_ < plan_.items.size()) {
     status = FixHeader();
   }
@@ -290,7 +313,6 @@ absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
                         "are complete in %s)",
                         MessageOf(status), PathOf(kTensorsFile)));
   }
-  const absl::Status trace = WriteTrace(times);
   return status_.ok() ? trace : status_;
 }
 

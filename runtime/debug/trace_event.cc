@@ -16,9 +16,17 @@ namespace {
 constexpr int kNodeTrack = 1;
 constexpr int kFirstWorkerTrack = 2;
 
+// Printable ASCII that JSON takes as it is; most names are.
+bool IsPlain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+  });
+}
+
 // As Python's json.dumps() writes it, in ASCII alone.
 std::string JsonString(std::string_view text) {
   using Json = nlohmann::json;
+  if (IsPlain(text)) return '"' + std::string(text) + '"';
   return Json(std::string(text))
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
@@ -168,20 +176,28 @@ std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
   return trace.Finish();
 }
 
-std::string TvmTrace(const Graph& graph, const std::vector<double>& node_us) {
-  std::string text = R"({"displayTimeUnit": "ns", "traceEvents": [)";
-  double now = 0;
+void WriteTvmTrace(const Graph& graph, absl::Span<const double> node_us,
+                   absl::FunctionRef<void(std::string_view)> write) {
+  write(R"({"displayTimeUnit": "ns", "traceEvents": [)");
+  double now_us = 0;
+  std::string now = "0.0";
+  std::string events;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const std::string name = JsonString(graph.nodes[n].name);
-    for (const char* phase : {"B", "E"}) {
-      if (*phase == 'E' && n < node_us.size()) now += node_us[n];
-      if (n > 0 || *phase == 'E') text += ", ";
-      text += absl::StrFormat(
-          R"({"ts": %s, "tid": 1, "pid": 1, "name": %s, "ph": "%s"})",
-          PythonFloat(now), name, phase);
+    events.assign(n == 0 ? R"({"ts": )" : R"(, {"ts": )");
+    const auto add = [&](const char* rest) {
+      events.append(now).append(R"(, "tid": 1, "pid": 1, "name": )");
+      events.append(name).append(rest);
+    };
+    add(R"(, "ph": "B"}, {"ts": )");
+    if (n < node_us.size() && node_us[n] != 0) {
+      now_us += node_us[n];
+      now = PythonFloat(now_us);
     }
+    add(R"(, "ph": "E"})");
+    write(events);
   }
-  return text + "]}";
+  write("]}");
 }
 
 }  // namespace nodewise

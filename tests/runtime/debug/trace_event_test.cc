@@ -21,6 +21,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
+std::string TvmTrace(const Graph& graph, const std::vector<double>& node_us) {
+  std::string text;
+  WriteTvmTrace(graph, node_us,
+                [&text](std::string_view piece) { text += piece; });
+  return text;
+}
+
 TEST(PythonFloatTest, IsWhatPythonPrints) {
   const std::pair<double, const char*> cases[] = {
       {0, "0.0"},

@@ -3,8 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "nodewise/runtime/graph_json.h"
 #include "nodewise/runtime/node_times.h"
 #include "nodewise/runtime/storage_plan.h"
@@ -108,7 +111,9 @@ std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
                          const Profile& profile,
                          const std::vector<WorkerSpan>& workers);
 // The trace in TVM's words: one line, a B and an E event for each node, inputs
-// too, one after the other from 0. `node_us` is by node.
-std::string TvmTrace(const Graph& graph, const std::vector<double>& node_us);
+// too, one after the other from 0. `node_us` is by node. The text is handed to
+// `write` in pieces.
+void WriteTvmTrace(const Graph& graph, absl::Span<const double> node_us,
+                   absl::FunctionRef<void(std::string_view)> write);
 
 }  // namespace nodewise
