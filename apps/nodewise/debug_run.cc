@@ -18,8 +18,6 @@
 namespace nodewise {
 namespace {
 
-constexpr uint64_t kLongestLimit = 86'400'000;
-
 absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
   StopValues values;
   for (const std::string& word : words) {
@@ -247,36 +245,6 @@ absl::StatusOr<DebugRunResult> Swept(const Network& network, Outcome* outcome) {
 }
 
 }  // namespace
-
-void AddDebugRunOptions(OptionList* options, DebugRunOptions* debug) {
-  options->AddText("--until", "NODE",
-                   "stops after this node and shows what it made; NODE is a "
-                   "name or #NUMBER",
-                   &debug->until);
-  options->AddTexts("--patch", "ENTRY=FILE",
-                    "gives NODE or NODE:OUTPUT the tensor of a file instead of "
-                    "running it; may be given again",
-                    &debug->patches);
-  options->AddTexts("--stop-on", "VALUE",
-                    "stops at the first node that makes such a value: nan, inf "
-                    "or abs>LIMIT; may be given again",
-                    &debug->stop_on);
-  options->AddFlag("--sanitize",
-                   "finds nodes that write or read memory that is not theirs, "
-                   "and faults of the storage plan",
-                   &debug->sanitize);
-  options->AddFlag("--isolate",
-                   "runs every node in a process of its own, so that one that "
-                   "crashes or hangs is named",
-                   &debug->isolate);
-  options->AddNumber("--time-limit-ms", "MS",
-                     "with --isolate: for one node (10000)",
-                     {&debug->time_limit_ms, 1, kLongestLimit});
-  options->AddFlag("--sweep",
-                   "repeats the run over thread counts and buffer addresses, "
-                   "and finds nodes that do not always make the same",
-                   &debug->sweep);
-}
 
 absl::Status CheckDebugRun(const DebugRunOptions& options) {
   const bool steps = !options.until.empty() || !options.patches.empty() ||
