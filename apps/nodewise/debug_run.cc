@@ -72,11 +72,6 @@ absl::Status ApplyPatches(const std::vector<std::string>& patches,
   return absl::OkStatus();
 }
 
-std::string NodeName(const Graph& graph, NodeId node) {
-  return absl::StrFormat("node %d (%s)", Index(node),
-                         Printable(graph.node(node).name));
-}
-
 // Host copies of what a node made.
 absl::StatusOr<std::vector<NamedTensor>> OutputsOfNode(
     const DebugExecutor& executor, NodeId node) {
@@ -149,7 +144,7 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
                             OutputsOfNode(*executor, *stop.node));
   const std::string& function = graph.node(*stop.node).function;
   outcome->text += absl::StrFormat(
-      "stopped after %s%s%s\n", NodeName(graph, *stop.node),
+      "stopped after %s%s%s\n", Printable(NodeTitle(graph, *stop.node)),
       function.empty() ? ", an input" : ", function " + Printable(function),
       stop.is_value ? ": the first to make such a value" : "");
   outcome->json.Add("stopped_at", NodeKeys(graph)[Index(*stop.node)]);

@@ -11,15 +11,11 @@
 namespace nodewise {
 namespace {
 
-std::string NameOf(const Graph& graph, NodeId node) {
-  return absl::StrFormat("node %d (%s)", Index(node), graph.node(node).name);
-}
-
 std::string EntryName(const Graph& graph, EntryId entry) {
   const NodeId node = graph.NodeOf(entry);
   return absl::StrFormat("output %d of %s",
                          Index(entry) - graph.node_row_ptr[Index(node)],
-                         NameOf(graph, node));
+                         NodeTitle(graph, node));
 }
 
 bool IsFunction(const Graph& graph, NodeId node) {
@@ -97,7 +93,7 @@ absl::Status DebugExecutor::CheckLive(EntryId entry) const {
   return absl::FailedPreconditionError(absl::StrFormat(
       "%s: is gone, %s has written over it in storage %d (stop before that "
       "node, or run with storage of its own for every entry)",
-      EntryName(graph(), entry), NameOf(graph(), later),
+      EntryName(graph(), entry), NodeTitle(graph(), later),
       plan().slots[slot].storage_id));
 }
 
