@@ -186,7 +186,7 @@ class DebugExecutor : public GraphExecutor {
   bool IsLive(const Liveness& state, uint32_t entry) const;
   void MarkComputed(NodeId node, Liveness* state) const;
   std::vector<bool> DependOnPatches() const;
-  absl::StatusOr<bool> AddMissing(std::vector<bool>* wanted) const;
+  absl::Status AddMissing(std::vector<bool>* wanted) const;
 
   absl::Status TimePairs(const ProfileOptions& options, Profile* profile);
   absl::Status CollectCounts(const ProfileOptions& options, Profile* profile);
