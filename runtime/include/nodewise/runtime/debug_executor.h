@@ -60,8 +60,8 @@ class DebugExecutor : public GraphExecutor {
   const absl::Status& dump_status() const { return dump_status_; }
   // What the next runs record; kInvalidArgument if it makes no sense.
   absl::Status StartRecording(RecordOptions record);
-  // The next runs only time.
-  void StopRecording() { dump_plan_.reset(); }
+  // The next runs only time, and no dump is the last one any more.
+  void StopRecording();
   // What a run records; null if nothing.
   const DumpPlan* dump_plan() const { return dump_plan_.get(); }
 
