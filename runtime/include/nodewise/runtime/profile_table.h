@@ -58,9 +58,9 @@ enum class TableLayout {
   // Outputs: the table of TVM's documentation, a row for each function node.
   // Times are means over the in-place runs, rounded to two decimals and written
   // as Python does (3.4, and 12.0 for a whole number). Start and end are those
-  // of the first run, local time, the start rounded down and the end up to a
-  // microsecond: of one run the end is never nearer than Time(us), and two rows
-  // may seem to share a microsecond; ProfileJson has the nanoseconds. With more
+  // of the first run, local time, both rounded down to a microsecond: a row
+  // never ends after the next one starts, and where one node follows another
+  // the two texts are the same; ProfileJson has the nanoseconds. With more
   // runs than one the mean may be longer than the first run was. "-" where
   // nothing ran. Shape is that of the node's output 0.
   kClock,
