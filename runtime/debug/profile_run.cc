@@ -49,7 +49,7 @@ class CountingObserver : public NodeObserver {
       before_.emplace_back(names.size());
       after_.emplace_back(names.size());
       for (const std::string& name : names) {
-        counts_.push_back({name, std::vector<double>(num_nodes)});
+        counts_.push_back({FreeName(name), std::vector<double>(num_nodes)});
       }
     }
   }
@@ -83,6 +83,17 @@ class CountingObserver : public NodeObserver {
 
  private:
   absl::Span<Collector* const> collectors_;
+  // Two collectors may offer the same; names are keys in JSON.
+  std::string FreeName(const std::string& name) const {
+    const auto is_taken = [this](const std::string& key) {
+      return std::any_of(counts_.begin(), counts_.end(),
+                         [&](const NodeCounts& c) { return c.name == key; });
+    };
+    std::string key = name;
+    for (int i = 2; is_taken(key); ++i) key = absl::StrFormat("%s#%d", name, i);
+    return key;
+  }
+
   std::vector<std::vector<double>> before_;
   std::vector<std::vector<double>> after_;
   std::vector<NodeCounts> counts_;
