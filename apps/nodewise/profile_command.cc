@@ -148,6 +148,7 @@ class ProfileNetwork : public Command {
     if (isolated_ || numbers_.Any()) options.isolated = numbers_.Options();
     std::vector<std::unique_ptr<Collector>> collectors;
     std::vector<std::string> notes;
+    options.watches_workers = !trace_.empty();
     for (const std::string& name : counters_) {
       const std::string names[] = {name};
       auto collector = PerfCollector(names);
@@ -191,8 +192,8 @@ class ProfileNetwork : public Command {
                           Outcome* outcome) const {
     if (trace_.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(trace_));
-    NODEWISE_RETURN_IF_ERROR(file.Write(
-        ProfileTrace(executor.graph(), executor.plan(), profile, {})));
+    NODEWISE_RETURN_IF_ERROR(
+        file.Write(ProfileTrace(executor.graph(), executor.plan(), profile)));
     NODEWISE_RETURN_IF_ERROR(file.Commit());
     if (!csv_) {
       outcome->text += absl::StrFormat("wrote %s\n", Printable(trace_));

@@ -274,10 +274,10 @@ class Csv(WithNetwork):
 
 
 class Trace(WithNetwork):
-    def events(self, *arguments):
+    def events(self, *arguments, net=None):
         path = self.folder / "t.json"
         self.assertIn(f"wrote {path}\n",
-                      self.text("--trace", path, *arguments))
+                      self.text("--trace", path, *arguments, net=net))
         return json.loads(path.read_text())["traceEvents"]
 
     def test_has_each_node_of_each_run_with_rising_times(self):
@@ -286,7 +286,25 @@ class Trace(WithNetwork):
         self.assertEqual(times, sorted(times))
         nodes = [event["name"] for event in events
                  if event["ph"] == "X" and "node" in event["args"]]
-        self.assertEqual(nodes, NAMES * 2)
+        # The last is the run in which the workers are watched.
+        self.assertEqual(nodes, NAMES * 3)
+
+    def test_parallel_tasks_have_a_track_each_inside_their_node(self):
+        net = self.chain("copy", "four_tasks", "copy")
+        events = self.events("--runs", 1, "--threads", 1, net=net)
+        tracks = {event["tid"]: event["args"]["name"] for event in events
+                  if event["name"] == "thread_name"}
+        spans = [event for event in events
+                 if event["ph"] == "X" and event["name"] == "four_tasks_1"]
+        node = [span for span in spans if tracks[span["tid"]] == "nodes"][-1]
+        tasks = [span for span in spans if tracks[span["tid"]] != "nodes"]
+        self.assertEqual(sorted(tracks[task["tid"]] for task in tasks),
+                         [f"worker {i}" for i in range(4)])
+        for task in tasks:
+            self.assertGreaterEqual(task["ts"], node["ts"])
+            # Both are rounded to thousandths before they are added up here.
+            self.assertLessEqual(task["ts"] + task["dur"],
+                                 node["ts"] + node["dur"] + 0.0015)
 
     def test_has_memory_as_a_counter(self):
         counted = [event["args"]["bytes"] for event in self.events("--runs", 1)

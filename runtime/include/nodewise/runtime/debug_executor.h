@@ -71,6 +71,7 @@ class DebugExecutor : public GraphExecutor {
     int warm_up = 3;
     std::optional<IsolatedOptions> isolated;
     std::vector<Collector*> collectors;
+    bool watches_workers = false;  // One more run, for Profile::workers.
     // Called with done and total while it works; may be null.
     std::function<void(size_t, size_t)> progress;
   };
@@ -190,6 +191,7 @@ class DebugExecutor : public GraphExecutor {
 
   absl::Status TimePairs(const ProfileOptions& options, Profile* profile);
   absl::Status CollectCounts(const ProfileOptions& options, Profile* profile);
+  absl::Status WatchWorkers(Profile* profile);
   bool WritesItsInput(NodeId node) const;
   absl::StatusOr<std::vector<double>> MeasureApart(
       const Call& call, const IsolatedOptions& options);

@@ -95,18 +95,12 @@ std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
 std::string ProfileJson(const Graph& graph, const ProfileSummary& summary,
                         const Profile& profile);
 
-// A function that a worker thread ran for a node.
-struct WorkerSpan {
-  int64_t start_ns = 0, end_ns = 0;
-  int worker = 0;
-  NodeId node{};
-};
 // A Chrome trace that Perfetto opens: the nodes of every run on one track,
-// inside their run; a track for each worker that has spans; live bytes as a
-// counter. Events are in the order of time, from 0 at the first of them.
+// inside their run, the watched run behind them; a track for each worker that
+// has spans; live bytes as a counter. Events are in the order of time, from 0
+// at the first of them.
 std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
-                         const Profile& profile,
-                         const std::vector<WorkerSpan>& workers);
+                         const Profile& profile);
 // The trace in TVM's words: one line, a B and an E event for each node, inputs
 // too, one after the other from 0. `node_us` is by node.
 std::string TvmTrace(const Graph& graph, const std::vector<double>& node_us);
