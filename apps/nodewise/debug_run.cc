@@ -7,12 +7,14 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/debug_network.h"
 #include "apps/nodewise/error_text.h"
+#include "apps/nodewise/input_options.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/progress.h"
-#include "nodewise/contrib/tensor_file.h"
+#include "nodewise/runtime/dump.h"
 #include "nodewise/runtime/isolation.h"
 #include "nodewise/runtime/plan_sanitizer.h"
 #include "nodewise/runtime/sweep.h"
+#include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -37,10 +39,24 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
       values.above = limit;
     } else {
       return absl::InvalidArgumentError(absl::StrFormat(
-          "--stop-on: found \"%s\", expected nan, inf or abs>LIMIT", word));
+          "--stop-on: found \"%s\", expected nan, inf or abs>LIMIT%s", word,
+          DidYouMean(word, {"nan", "inf"})));
     }
   }
   return values;
+}
+
+// What an entry may be called in a file: as its node, as `run --until` writes
+// it, and as in a dump.
+std::vector<std::string> NamesOf(const Graph& graph, EntryId entry) {
+  const NodeId node = graph.NodeOf(entry);
+  const uint32_t output = Index(entry) - Index(graph.EntryOf(node, 0));
+  const std::string key = NodeKeys(graph)[Index(node)];
+  std::vector<std::string> names = {
+      absl::StrFormat("%s:%d", key, output),
+      DumpKeyOf(graph.node(node).name, node, output)};
+  if (output == 0) names.insert(names.begin(), key);
+  return names;
 }
 
 absl::Status ApplyPatches(const std::vector<std::string>& patches,
@@ -61,13 +77,9 @@ absl::Status ApplyPatches(const std::vector<std::string>& patches,
       return absl::InvalidArgumentError(absl::StrFormat(
           "--patch: found \"%s\", expected a file behind the =", patch));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(file));
-    if (tensors.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "--patch: %s holds %d tensors, expected one", file, tensors.size()));
-    }
-    NODEWISE_RETURN_IF_ERROR(
-        At("--patch", executor->Patch(*entry, *tensors[0].tensor)));
+    const auto tensor = ReadOneTensor(file, NamesOf(executor->graph(), *entry));
+    if (!tensor.ok()) return At("--patch", tensor.status());
+    NODEWISE_RETURN_IF_ERROR(At("--patch", executor->Patch(*entry, **tensor)));
   }
   return absl::OkStatus();
 }

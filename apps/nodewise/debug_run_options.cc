@@ -22,10 +22,12 @@ void AddDebugRunOptions(OptionList* options, DebugRunOptions* debug) {
                    "stops after this node and shows what it made; NODE is a "
                    "name or #NUMBER",
                    &debug->until);
-  options->AddTexts("--patch", "ENTRY=FILE",
-                    "gives NODE or NODE:OUTPUT the tensor of a file instead of "
-                    "running it; may be given again",
-                    &debug->patches);
+  options->AddTexts(
+      "--patch", "ENTRY=FILE",
+      "gives NODE or NODE:OUTPUT the tensor of that name in a "
+      "file, or its only one, instead of running it; may be given "
+      "again",
+      &debug->patches);
   options->AddTexts("--stop-on", "VALUE",
                     "stops at the first node that makes such a value: nan, inf "
                     "or abs>LIMIT; may be given again",

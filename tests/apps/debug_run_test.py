@@ -161,6 +161,14 @@ class Patch(WithNetwork):
             self.output_of("--patch", f"bias={self.bias_file()}", "--patch",
                            f"data={self.nines}"),
             [10, 10, 10, 7, 7, 7])
+    def test_file_of_several_gives_the_tensor_of_the_entrys_name(self):
+        for name in ("sum", "sum:0", "sum____topo-index:2____output-num:0"):
+            path = self.write("two.params",
+                              params_bytes({"other": DATA, name: NINES}))
+            with self.subTest(name=name):
+                self.assertEqual(self.output_of("--patch", f"sum={path}"),
+                                 NINES.values)
+
 
     def test_takes_what_until_wrote(self):
         path = self.folder / "sum.npy"
@@ -178,7 +186,8 @@ class Patch(WithNetwork):
                             "float32 (2, 3)\n"),
             (f"sum={double}", "(sum): tensor is float64 (2, 3), expected "
                               "float32 (2, 3)\n"),
-            (f"sum={two}", "two.params holds 2 tensors, expected one"),
+            (f"sum={two}", "two.params: has 2 tensors and none is named sum, "
+                           "expected it or a single one (it holds a, b)"),
             (f"sum={self.folder}/no.npy", "no.npy: "),
             (f"sum={self.net}/graph.json", "graph.json: "),
             (f"summ={self.nines}", "did you mean sum?"),

@@ -354,7 +354,8 @@ class PlainRun(WithNetwork):
 class BadInput(WithNetwork):
     def test_is_refused(self):
         table = [
-            (["--sort", "tme"], 'found "tme", expected time or graph'),
+            (["--sort", "tme"], 'found "tme", expected time or graph (did you '
+                                'mean time?)'),
             (["--layout", "clok"],
              'found "clok", expected clock or measurements'),
             (["--counter", "cycels"], "did you mean cycles?"),
