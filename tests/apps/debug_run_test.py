@@ -27,14 +27,7 @@ class WithNetwork(Scratch):
 
     def setUp(self):
         super().setUp()
-        self.net = LIBRARY.artefact(self.folder / "net", sum_graph(),
-                                    {"bias": BIAS})
-        self.inputs = self.write("in.params", params_bytes({"data": DATA}))
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
+        self.make_network(LIBRARY, sum_graph())
 
     def chain(self, *functions):
         return LIBRARY.artefact(self.folder / "chain", chain(*functions), {})
@@ -161,6 +154,13 @@ class Patch(WithNetwork):
             self.output_of("--patch", f"bias={self.bias_file()}", "--patch",
                            f"data={self.nines}"),
             [10, 10, 10, 7, 7, 7])
+
+    def test_takes_what_until_wrote(self):
+        path = self.folder / "sum.npy"
+        self.text("--until", "sum", "--output", path)
+        self.write("in.params", params_bytes({"data": NINES}))
+        self.assertEqual(self.output_of("--patch", f"sum={path}"), SUM)
+
     def test_file_of_several_gives_the_tensor_of_the_entrys_name(self):
         for name in ("sum", "sum:0", "sum____topo-index:2____output-num:0"):
             path = self.write("two.params",
@@ -168,13 +168,6 @@ class Patch(WithNetwork):
             with self.subTest(name=name):
                 self.assertEqual(self.output_of("--patch", f"sum={path}"),
                                  NINES.values)
-
-
-    def test_takes_what_until_wrote(self):
-        path = self.folder / "sum.npy"
-        self.text("--until", "sum", "--output", path)
-        self.write("in.params", params_bytes({"data": NINES}))
-        self.assertEqual(self.output_of("--patch", f"sum={path}"), SUM)
 
     def test_that_does_not_fit_is_refused(self):
         wide = self.write("wide.npy", npy_bytes(DATA._replace(shape=(3, 2))))

@@ -64,10 +64,7 @@ class WithNetwork(Scratch):
 
     def setUp(self):
         super().setUp()
-        self.net = LIBRARY.artefact(self.folder / "net", sum_graph(),
-                                    {"bias": BIAS})
-        self.inputs = self.folder / "in.params"
-        self.inputs.write_bytes(params_bytes({"data": DATA}))
+        self.make_network(LIBRARY, sum_graph())
         self.root = self.folder / "dumps"
 
     def dump(self, *arguments, net=None, code=0):

@@ -8,7 +8,7 @@ import unittest
 import unittest.mock
 
 from debug_support import DebugLibrary, chain, sum_graph
-from support import (BIAS, DATA, Scratch, document, nodewise, params_bytes)
+from support import Scratch, document, nodewise
 
 LIBRARY = None
 NAMES = ["sum", "copied", "last"]
@@ -48,10 +48,7 @@ class WithNetwork(Scratch):
 
     def setUp(self):
         super().setUp()
-        self.net = LIBRARY.artefact(self.folder / "net", sum_graph(),
-                                    {"bias": BIAS})
-        self.inputs = self.folder / "in.params"
-        self.inputs.write_bytes(params_bytes({"data": DATA}))
+        self.make_network(LIBRARY, sum_graph())
 
     def chain(self, *functions):
         return LIBRARY.artefact(self.folder / "chain", chain(*functions), {})
