@@ -49,6 +49,7 @@ def suite_table():
         ("apps", run_python, files("tests/apps/*_test.py")),
         ("style", run_python, files("tests/style/*_test.py")),
         ("install", run_python, files("tests/install/*_test.py")),
+        ("noprofiler", run_python, files("tests/noprofiler/*_test.py")),
         ("fuzz", run_fuzz, files("build/fuzz/bin/*_fuzz")),
     ]
 
@@ -301,7 +302,7 @@ def run_suite(name, run, parts, options):
                           for state in ("passed", "failed", "skipped")
                           if counts[state] or state != "skipped")
         seconds = time.monotonic() - started
-        print(f"{name:8} {seconds:6.1f} s  {shown}", flush=True)
+        print(f"{name:10} {seconds:6.1f} s  {shown}", flush=True)
     return results
 
 

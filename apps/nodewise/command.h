@@ -47,6 +47,8 @@ struct CommandRow {
   const char* summary;   // One line, for the list of commands.
   const char* examples;  // Lines of a shell, and what is to be known beside.
   std::unique_ptr<Command> (*make)();
+  // Why this build has the verb by name only; then `make` is null.
+  absl::Status (*missing)() = nullptr;
 };
 
 // All commands, in the order in which help lists them.
@@ -54,8 +56,8 @@ absl::Span<const CommandRow> Commands();
 
 // The rows, each beside its command.
 extern const CommandRow kRunCommand;
-extern const CommandRow kProfileCommand;  // With USE_PROFILER.
-extern const CommandRow kDumpCommand;     // With USE_PROFILER.
+extern const CommandRow kProfileCommand;
+extern const CommandRow kDumpCommand;
 extern const CommandRow kInspectCommand;
 extern const CommandRow kVerifyCommand;
 

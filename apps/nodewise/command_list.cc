@@ -7,11 +7,8 @@ namespace nodewise {
 absl::Span<const CommandRow> Commands() {
   // Not at namespace scope: the rows of other files might be made later.
   static const std::array rows = {
-      kRunCommand,
-#ifdef NODEWISE_USE_PROFILER
-      kProfileCommand, kDumpCommand,
-#endif
-      kVerifyCommand,  kInspectCommand,
+      kRunCommand,    kProfileCommand, kDumpCommand,
+      kVerifyCommand, kInspectCommand,
   };
   return rows;
 }

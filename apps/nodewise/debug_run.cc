@@ -7,18 +7,18 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/debug_network.h"
 #include "apps/nodewise/error_text.h"
+#include "apps/nodewise/input_options.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/progress.h"
-#include "nodewise/contrib/tensor_file.h"
+#include "nodewise/runtime/dump.h"
 #include "nodewise/runtime/isolation.h"
 #include "nodewise/runtime/plan_sanitizer.h"
 #include "nodewise/runtime/sweep.h"
+#include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
-
-constexpr uint64_t kLongestLimit = 86'400'000;
 
 absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
   StopValues values;
@@ -39,10 +39,24 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
       values.above = limit;
     } else {
       return absl::InvalidArgumentError(absl::StrFormat(
-          "--stop-on: found \"%s\", expected nan, inf or abs>LIMIT", word));
+          "--stop-on: found \"%s\", expected nan, inf or abs>LIMIT%s", word,
+          DidYouMean(word, {"nan", "inf"})));
     }
   }
   return values;
+}
+
+// What an entry may be called in a file: as its node, as `run --until` writes
+// it, and as in a dump.
+std::vector<std::string> NamesOf(const Graph& graph, EntryId entry) {
+  const NodeId node = graph.NodeOf(entry);
+  const uint32_t output = Index(entry) - Index(graph.EntryOf(node, 0));
+  const std::string key = NodeKeys(graph)[Index(node)];
+  std::vector<std::string> names = {
+      absl::StrFormat("%s:%d", key, output),
+      DumpKeyOf(graph.node(node).name, node, output)};
+  if (output == 0) names.insert(names.begin(), key);
+  return names;
 }
 
 absl::Status ApplyPatches(const std::vector<std::string>& patches,
@@ -63,20 +77,11 @@ absl::Status ApplyPatches(const std::vector<std::string>& patches,
       return absl::InvalidArgumentError(absl::StrFormat(
           "--patch: found \"%s\", expected a file behind the =", patch));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(file));
-    if (tensors.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "--patch: %s holds %d tensors, expected one", file, tensors.size()));
-    }
-    NODEWISE_RETURN_IF_ERROR(
-        At("--patch", executor->Patch(*entry, *tensors[0].tensor)));
+    const auto tensor = ReadOneTensor(file, NamesOf(executor->graph(), *entry));
+    if (!tensor.ok()) return At("--patch", tensor.status());
+    NODEWISE_RETURN_IF_ERROR(At("--patch", executor->Patch(*entry, **tensor)));
   }
   return absl::OkStatus();
-}
-
-std::string NodeName(const Graph& graph, NodeId node) {
-  return absl::StrFormat("node %d (%s)", Index(node),
-                         Printable(graph.node(node).name));
 }
 
 // Host copies of what a node made.
@@ -151,7 +156,7 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
                             OutputsOfNode(*executor, *stop.node));
   const std::string& function = graph.node(*stop.node).function;
   outcome->text += absl::StrFormat(
-      "stopped after %s%s%s\n", NodeName(graph, *stop.node),
+      "stopped after %s%s%s\n", Printable(NodeTitle(graph, *stop.node)),
       function.empty() ? ", an input" : ", function " + Printable(function),
       stop.is_value ? ": the first to make such a value" : "");
   outcome->json.Add("stopped_at", NodeKeys(graph)[Index(*stop.node)]);
@@ -247,36 +252,6 @@ absl::StatusOr<DebugRunResult> Swept(const Network& network, Outcome* outcome) {
 }
 
 }  // namespace
-
-void AddDebugRunOptions(OptionList* options, DebugRunOptions* debug) {
-  options->AddText("--until", "NODE",
-                   "stops after this node and shows what it made; NODE is a "
-                   "name or #NUMBER",
-                   &debug->until);
-  options->AddTexts("--patch", "ENTRY=FILE",
-                    "gives NODE or NODE:OUTPUT the tensor of a file instead of "
-                    "running it; may be given again",
-                    &debug->patches);
-  options->AddTexts("--stop-on", "VALUE",
-                    "stops at the first node that makes such a value: nan, inf "
-                    "or abs>LIMIT; may be given again",
-                    &debug->stop_on);
-  options->AddFlag("--sanitize",
-                   "finds nodes that write or read memory that is not theirs, "
-                   "and faults of the storage plan",
-                   &debug->sanitize);
-  options->AddFlag("--isolate",
-                   "runs every node in a process of its own, so that one that "
-                   "crashes or hangs is named",
-                   &debug->isolate);
-  options->AddNumber("--time-limit-ms", "MS",
-                     "with --isolate: for one node (10000)",
-                     {&debug->time_limit_ms, 1, kLongestLimit});
-  options->AddFlag("--sweep",
-                   "repeats the run over thread counts and buffer addresses, "
-                   "and finds nodes that do not always make the same",
-                   &debug->sweep);
-}
 
 absl::Status CheckDebugRun(const DebugRunOptions& options) {
   const bool steps = !options.until.empty() || !options.patches.empty() ||

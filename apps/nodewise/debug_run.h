@@ -1,32 +1,13 @@
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/debug_run_options.h"
 #include "apps/nodewise/network.h"
 
 namespace nodewise {
-
-// The ways of `run` that look into the run.
-struct DebugRunOptions {
-  std::string until;
-  std::vector<std::string> patches;  // ENTRY=FILE
-  std::vector<std::string> stop_on;  // nan, inf, abs>LIMIT
-  bool sanitize = false;
-  bool isolate = false;
-  bool sweep = false;
-  std::optional<uint64_t> time_limit_ms;
-
-  bool Any() const {
-    return !until.empty() || !patches.empty() || !stop_on.empty() || sanitize ||
-           isolate || sweep;
-  }
-};
-
-void AddDebugRunOptions(OptionList* options, DebugRunOptions* debug);
 
 // kInvalidArgument for options that do not go together or make no sense.
 absl::Status CheckDebugRun(const DebugRunOptions& options);

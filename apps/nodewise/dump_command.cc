@@ -10,6 +10,7 @@
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/text_table.h"
 #include "nodewise/runtime/dump.h"
+#include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 
@@ -71,9 +72,11 @@ class DumpNetwork : public Command {
     Outcome outcome;
     if (network->MakeFirst(&outcome) == nullptr) return outcome;
     DebugExecutor::DebugOptions options;
-    options.record = record_;
+    options.records = false;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakeDebug(*network, std::move(options)));
+    NODEWISE_RETURN_IF_ERROR(
+        At(SelectingOptions(), executor->StartRecording(record_)));
     ShowNetwork(*network, *executor, &outcome);
     ShowPlan(*executor->dump_plan(), &outcome);
     NODEWISE_RETURN_IF_ERROR(RunAll(executor.get(), &outcome));
@@ -95,8 +98,9 @@ class DumpNetwork : public Command {
         record_.stats = true;
       } else {
         return absl::InvalidArgumentError(absl::StrFormat(
-            "--what: found \"%s\", expected tensor, stats or both with a comma",
-            word));
+            "--what: found \"%s\", expected tensor, stats or both with a "
+            "comma%s",
+            word, DidYouMean(word, {"tensor", "stats"})));
       }
       if (comma == rest.size()) return absl::OkStatus();
       rest.remove_prefix(comma + 1);
@@ -120,6 +124,12 @@ class DumpNetwork : public Command {
           "--nodes: found \"%s\", expected A:B, as in 3:7, 3: or :7", nodes_));
     }
     return absl::OkStatus();
+  }
+
+  // What may have chosen no node.
+  std::string SelectingOptions() const {
+    if (nodes_.empty()) return "--select";
+    return record_.select.empty() ? "--nodes" : "--select, --nodes";
   }
 
   void ShowPlan(const DumpPlan& plan, Outcome* outcome) const {

@@ -56,17 +56,9 @@ class InputSetter {
     if (const auto known = executor_.InputIndex(name); !known.ok()) {
       return AddError(known.status());
     }
-    const auto tensors = ReadTensorFile(path);
-    if (!tensors.ok()) return AddError(tensors.status());
-    for (const NamedTensor& entry : *tensors) {
-      if (entry.name == name || tensors->size() == 1) {
-        return Set(name, entry.tensor, path);
-      }
-    }
-    AddError(absl::NotFoundError(absl::StrFormat(
-        "%s: has %d tensors and none is named %s, expected it or a single one "
-        "(it holds %s)",
-        path, tensors->size(), name, NamesOf(*tensors))));
+    const auto tensor = ReadOneTensor(path, {name});
+    if (!tensor.ok()) return AddError(tensor.status());
+    Set(name, *tensor, path);
   }
 
   // The file of `--inputs`.
@@ -179,6 +171,21 @@ std::vector<InputSource> SetInputs(const InputOptions& options,
   // After an error the list of what is missing would only mislead.
   if (!faults->HasErrors()) setter.Complete(options.seed);
   return setter.Sources();
+}
+
+absl::StatusOr<NDArray> ReadOneTensor(const std::string& path,
+                                      const std::vector<std::string>& names) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
+  if (tensors.size() == 1) return tensors[0].tensor;
+  for (const std::string& name : names) {
+    for (const NamedTensor& entry : tensors) {
+      if (entry.name == name) return entry.tensor;
+    }
+  }
+  return absl::NotFoundError(absl::StrFormat(
+      "%s: has %d tensors and none is named %s, expected it or a single one "
+      "(it holds %s)",
+      path, tensors.size(), names[0], NamesOf(tensors)));
 }
 
 }  // namespace nodewise

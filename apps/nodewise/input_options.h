@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
 #include "nodewise/runtime/graph_executor.h"
 #include "nodewise/support/fault.h"
@@ -34,5 +34,11 @@ struct InputSource {
 // not given.
 std::vector<InputSource> SetInputs(const InputOptions& options,
                                    GraphExecutor* executor, FaultList* faults);
+
+// What a file of tensors holds under one of these names, the first that is
+// there, or its only tensor whatever that is called. kNotFound if neither is;
+// the message names names[0].
+absl::StatusOr<NDArray> ReadOneTensor(const std::string& path,
+                                      const std::vector<std::string>& names);
 
 }  // namespace nodewise

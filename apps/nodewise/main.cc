@@ -92,6 +92,13 @@ Outcome UnknownCommand(const std::string& name) {
                 "nodewise help");
 }
 
+Outcome MissingCommand(const CommandRow& row) {
+  Outcome outcome;
+  outcome.status = Outcome::Status::kError;
+  outcome.errors.push_back(FaultOf(row.missing()));
+  return outcome;
+}
+
 Outcome RunCommand(const CommandRow& row, const Arguments& arguments) {
   Invocation invocation(row);
   const absl::Status parsed = invocation.options.Parse(arguments);
@@ -160,6 +167,7 @@ int Main(Arguments arguments) {
   }
   const CommandRow* const row = FindCommand(verb);
   if (row == nullptr) return Show(UnknownCommand(verb), verb, json);
+  if (row->missing != nullptr) return Show(MissingCommand(*row), verb, json);
   if (wants_help) return Print(HelpOf(*row)) ? 0 : 2;
   return Show(RunCommand(*row, arguments), verb, json);
 }

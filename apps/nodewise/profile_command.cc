@@ -8,6 +8,7 @@
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/progress.h"
 #include "nodewise/runtime/profile_table.h"
+#include "nodewise/support/fault.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
@@ -134,8 +135,9 @@ class ProfileNetwork : public Command {
     const auto check = [](const char* option, const std::string& word,
                           const char* a, const char* b) {
       if (word.empty() || word == a || word == b) return absl::OkStatus();
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: found \"%s\", expected %s or %s", option, word, a, b));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: found \"%s\", expected %s or %s%s", option, word,
+                          a, b, DidYouMean(word, {a, b})));
     };
     NODEWISE_RETURN_IF_ERROR(check("--sort", sort_, "time", "graph"));
     return check("--layout", layout_, "clock", "measurements");
@@ -146,6 +148,7 @@ class ProfileNetwork : public Command {
     options.runs = static_cast<int>(runs_.value_or(options.runs));
     options.warm_up = static_cast<int>(warm_up_.value_or(options.warm_up));
     if (isolated_ || numbers_.Any()) options.isolated = numbers_.Options();
+    options.watches_workers = !trace_.empty();
     std::vector<std::unique_ptr<Collector>> collectors;
     std::vector<std::string> notes;
     for (const std::string& name : counters_) {
@@ -191,8 +194,8 @@ class ProfileNetwork : public Command {
                           Outcome* outcome) const {
     if (trace_.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(trace_));
-    NODEWISE_RETURN_IF_ERROR(file.Write(
-        ProfileTrace(executor.graph(), executor.plan(), profile, {})));
+    NODEWISE_RETURN_IF_ERROR(
+        file.Write(ProfileTrace(executor.graph(), executor.plan(), profile)));
     NODEWISE_RETURN_IF_ERROR(file.Commit());
     if (!csv_) {
       outcome->text += absl::StrFormat("wrote %s\n", Printable(trace_));

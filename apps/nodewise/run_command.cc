@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/debug_run_options.h"
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/network.h"
 #include "apps/nodewise/outputs.h"
@@ -14,6 +15,8 @@
 
 #ifdef NODEWISE_USE_PROFILER
 #include "apps/nodewise/debug_run.h"
+#else
+#include "apps/nodewise/no_profiler.h"
 #endif
 
 namespace nodewise {
@@ -65,17 +68,12 @@ class RunNetwork : public Command {
     options->AddNumber("--threads", "N",
                        "threads for the compiled code's parallel loops",
                        {&threads_, 1, kMaxTasks});
-#ifdef NODEWISE_USE_PROFILER
     AddDebugRunOptions(options, &debug_);
-#endif
   }
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
-#ifdef NODEWISE_USE_PROFILER
-    NODEWISE_RETURN_IF_ERROR(CheckDebugRun(debug_));
-    NODEWISE_RETURN_IF_ERROR(CheckTogether());
-#endif
+    NODEWISE_RETURN_IF_ERROR(CheckDebugging());
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     NODEWISE_ASSIGN_OR_RETURN(const auto network,
                               Network::Load(target_, inputs_));
@@ -84,7 +82,7 @@ class RunNetwork : public Command {
     if (executor == nullptr) return outcome;
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, executor->NumOutputs()));
 #ifdef NODEWISE_USE_PROFILER
-    if (debug_.Any()) return RunDebugged(*network, *executor);
+    if (!debug_.Given().empty()) return RunDebugged(*network, *executor);
 #endif
     NODEWISE_ASSIGN_OR_RETURN(const RunTimes times, RunAll(executor.get()));
     NODEWISE_ASSIGN_OR_RETURN(const auto outputs, FetchOutputs(*executor));
@@ -97,8 +95,9 @@ class RunNetwork : public Command {
 
  private:
 #ifdef NODEWISE_USE_PROFILER
-  absl::Status CheckTogether() const {
-    if (debug_.Any() && repeat_.has_value()) {
+  absl::Status CheckDebugging() const {
+    NODEWISE_RETURN_IF_ERROR(CheckDebugRun(debug_));
+    if (!debug_.Given().empty() && repeat_.has_value()) {
       return absl::InvalidArgumentError(
           "--repeat: means nothing together with a way to look into the run");
     }
@@ -120,6 +119,11 @@ class RunNetwork : public Command {
       NODEWISE_RETURN_IF_ERROR(Write(result->outputs, &outcome));
     }
     return outcome;
+  }
+#else
+  absl::Status CheckDebugging() const {
+    if (debug_.Given().empty()) return absl::OkStatus();
+    return NeedsProfiler(debug_.Given());
   }
 #endif
 
@@ -151,9 +155,7 @@ class RunNetwork : public Command {
   std::string output_;
   std::optional<uint64_t> repeat_;
   std::optional<uint64_t> threads_;
-#ifdef NODEWISE_USE_PROFILER
   DebugRunOptions debug_;
-#endif
 };
 
 }  // namespace

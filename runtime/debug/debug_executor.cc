@@ -63,6 +63,12 @@ absl::Status DebugExecutor::StartRecording(RecordOptions record) {
   return absl::OkStatus();
 }
 
+void DebugExecutor::StopRecording() {
+  dump_plan_.reset();
+  dump_folder_.clear();
+  dump_status_ = absl::OkStatus();
+}
+
 absl::Span<const DLTensor* const> DebugExecutor::InputsOf(NodeId node) const {
   const size_t first = first_tensor_[Index(node)];
   return {node_tensors_.data() + first,

@@ -137,8 +137,8 @@ absl::StatusOr<EntryId> DebugModule::EntryArguments(PackedArgs args) {
   const uint32_t count = graph.OutputsOf(node);
   if (output < 0 || static_cast<uint32_t>(output) >= count) {
     return absl::OutOfRangeError(
-        absl::StrFormat("output %d of node %d (%s), which has %d", output,
-                        Index(node), graph.node(node).name, count));
+        absl::StrFormat("output %d of %s, which has %d", output,
+                        NodeTitle(graph, node), count));
   }
   return graph.EntryOf(node, static_cast<uint32_t>(output));
 }

@@ -40,15 +40,15 @@ class Selection {
     Selection selection(options);
     if (options.select.empty()) return selection;
     if (options.select.size() > kMaxExpressionBytes) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "select: the expression has %d bytes, expected at most %d",
-          options.select.size(), kMaxExpressionBytes));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("the expression has %d bytes, expected at most %d",
+                          options.select.size(), kMaxExpressionBytes));
     }
     try {
       selection.regex_.emplace(options.select, kRegexOptions);
     } catch (const std::exception& error) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("select: %s is no regular expression: %s",
+          absl::StrFormat("the expression %s is no regular expression: %s",
                           options.select, error.what()));
     }
     return selection;
@@ -62,7 +62,7 @@ class Selection {
       return IsFoundIn(key) || IsFoundIn(function);
     } catch (const std::exception& error) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("select: %s: %s (choose a simpler expression)",
+          absl::StrFormat("the expression %s: %s (choose a simpler one)",
                           options_.select, error.what()));
     }
   }
@@ -79,6 +79,21 @@ class Selection {
   std::optional<std::regex> regex_;
 };
 
+// How nodes are chosen, for a message.
+std::string ChoiceText(const RecordOptions& options) {
+  const RecordOptions all;
+  std::string nodes;
+  if (options.last_node != all.last_node) {
+    nodes = absl::StrFormat("nodes %d to %d", options.first_node,
+                            options.last_node);
+  } else if (options.first_node != all.first_node) {
+    nodes = absl::StrFormat("nodes %d and later", options.first_node);
+  }
+  if (options.select.empty()) return nodes;
+  return absl::StrFormat("the expression \"%s\"%s%s", options.select,
+                         nodes.empty() ? "" : " in ", nodes);
+}
+
 absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
                                               const RecordOptions& options) {
   NODEWISE_ASSIGN_OR_RETURN(const Selection selection,
@@ -93,10 +108,9 @@ absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
   }
   if (any) return chosen;
   return absl::InvalidArgumentError(absl::StrFormat(
-      "record: no node is chosen by the expression \"%s\" in nodes %d to %d, "
-      "expected at least one of %d (nodewise inspect lists them)",
-      options.select, options.first_node, options.last_node,
-      graph.nodes.size()));
+      "no node is chosen by %s, expected at least one of nodes 0 to %d "
+      "(nodewise inspect lists them)",
+      ChoiceText(options), graph.nodes.size() - 1));
 }
 
 // In the order of recording: inputs first, then functions.

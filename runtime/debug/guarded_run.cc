@@ -19,19 +19,13 @@ class SlotMemory {
 
   absl::StatusOr<NDArray> Allocate(uint32_t slot, size_t bytes, DLDevice device,
                                    const std::shared_ptr<SlotMemory>& self) {
-    const auto count = static_cast<int64_t>(bytes);
-    DLTensor tensor{};
-    tensor.dtype = {kDLUInt, 8, 1};
-    tensor.ndim = 1;
-    tensor.shape = const_cast<int64_t*>(&count);
-    tensor.device = device;
     if (DeviceTypeOf(device) != kDLCPU) {
-      return NDArray::Empty({count}, tensor.dtype, device);
+      return NDArray::Empty({static_cast<int64_t>(bytes)}, {kDLUInt, 8, 1},
+                            device);
     }
     NODEWISE_ASSIGN_OR_RETURN(const size_t block, memory_.Add(bytes));
     block_of_slot_[slot] = block;
-    tensor.data = memory_.block(block).data;
-    return NDArray::Borrow(tensor, self);
+    return NDArray::BorrowBytes(memory_.block(block).data, bytes, device, self);
   }
 
   GuardedMemory& memory() { return memory_; }

@@ -129,8 +129,7 @@ class Isolation {
       CopyOutputs(node, /*is_child=*/false);
       return absl::OkStatus();
     }
-    const std::string name = absl::StrFormat(
-        "node %d (%s)", Index(node), executor_->graph().node(node).name);
+    const std::string name = NodeTitle(executor_->graph(), node);
     NodeFailure failure = FailureOf(end, name, options_.time_limit_ms);
     failure.node = node;
     report_.failures.push_back(std::move(failure));

@@ -10,6 +10,7 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/debug/node_clock.h"
+#include "runtime/debug/worker_watch.h"
 
 namespace nodewise {
 namespace {
@@ -49,7 +50,7 @@ class CountingObserver : public NodeObserver {
       before_.emplace_back(names.size());
       after_.emplace_back(names.size());
       for (const std::string& name : names) {
-        counts_.push_back({name, std::vector<double>(num_nodes)});
+        counts_.push_back({FreeName(name), std::vector<double>(num_nodes)});
       }
     }
   }
@@ -82,6 +83,17 @@ class CountingObserver : public NodeObserver {
   }
 
  private:
+  // Two collectors may offer the same; names are keys in JSON.
+  std::string FreeName(const std::string& name) const {
+    const auto is_taken = [this](const std::string& key) {
+      return std::any_of(counts_.begin(), counts_.end(),
+                         [&](const NodeCounts& c) { return c.name == key; });
+    };
+    std::string key = name;
+    for (int i = 2; is_taken(key); ++i) key = absl::StrFormat("%s#%d", name, i);
+    return key;
+  }
+
   absl::Span<Collector* const> collectors_;
   std::vector<std::vector<double>> before_;
   std::vector<std::vector<double>> after_;
@@ -110,6 +122,9 @@ absl::StatusOr<Profile> DebugExecutor::RunProfile(
   if (options.isolated.has_value()) {
     NODEWISE_ASSIGN_OR_RETURN(profile.isolated,
                               RunIndividual(*options.isolated));
+  }
+  if (options.watches_workers) {
+    NODEWISE_RETURN_IF_ERROR(WatchWorkers(&profile));
   }
   return profile;
 }
@@ -164,6 +179,18 @@ absl::Status DebugExecutor::CollectCounts(const ProfileOptions& options,
   RemoveObserver(&counting);
   for (Collector* collector : started) collector->Stop();
   profile->counters = std::move(counting).MeanOver(options.runs);
+  return status;
+}
+
+// A run of its own, since watching costs each task two readings of the clock.
+absl::Status DebugExecutor::WatchWorkers(Profile* profile) {
+  WorkerWatch watch;
+  observers_.push_back(&watch);
+  absl::Status status = Restart();
+  if (status.ok()) status = Continue();
+  RemoveObserver(&watch);
+  profile->watched = times_;
+  profile->workers = watch.TakeSpans();
   return status;
 }
 

@@ -22,10 +22,11 @@ std::string ShapeOfOutput(const Graph& graph, NodeId node, uint32_t output) {
   return ShapeToString(graph.entry(graph.EntryOf(node, output)).shape);
 }
 
-// A moment as HH:MM:SS.ffffff of local time, rounded down or up.
-std::string ClockText(const Profile& profile, int64_t moment_ns, bool up) {
+// A moment as HH:MM:SS.ffffff of local time, always rounded down: rounded up,
+// the end of a node would be behind the start of the next.
+std::string ClockText(const Profile& profile, int64_t moment_ns) {
   const int64_t wall_ns = profile.wall_ns + (moment_ns - profile.monotonic_ns);
-  const int64_t us = (wall_ns + (up ? 999 : 0)) / 1000;
+  const int64_t us = wall_ns / 1000;
   const std::time_t seconds = us / 1000000;
   std::tm local{};
   localtime_r(&seconds, &local);
@@ -39,15 +40,14 @@ std::vector<Row> ClockRows(const Graph& graph, const ProfileSummary& summary,
   for (const NodeProfile& figures : summary.nodes) {
     const GraphNode& node = graph.node(figures.node);
     const double time = RoundTo(figures.mean_us, 2);
-    const auto clock = [&](int64_t moment_ns, bool up) {
-      return profile.runs.empty() ? "-" : ClockText(profile, moment_ns, up);
+    const auto clock = [&](int64_t moment_ns) {
+      return profile.runs.empty() ? "-" : ClockText(profile, moment_ns);
     };
     rows.push_back(
         {time,
          {OneLine(node.name), OneLine(node.function), PythonFloat(time),
           PythonFloat(RoundTo(figures.percent, 2)),
-          clock(figures.first_start_ns, false),
-          clock(figures.first_end_ns, true),
+          clock(figures.first_start_ns), clock(figures.first_end_ns),
           ShapeOfOutput(graph, figures.node, 0),
           std::to_string(node.num_inputs), std::to_string(node.num_outputs)}});
   }

@@ -37,8 +37,7 @@ RunWatcher::RunWatcher(const DebugExecutor& executor, GuardedMemory& memory,
   }
   result_->hashes.assign(graph_.entries.size(), 0);
   for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-    result_->actors.push_back(
-        absl::StrFormat("node %d (%s)", n, graph_.nodes[n].name));
+    result_->actors.push_back(NodeTitle(graph_, NodeId{n}));
     result_->node_of.insert(result_->node_of.end(), graph_.OutputsOf(NodeId{n}),
                             NodeId{n});
   }

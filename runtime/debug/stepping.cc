@@ -11,15 +11,11 @@
 namespace nodewise {
 namespace {
 
-std::string NameOf(const Graph& graph, NodeId node) {
-  return absl::StrFormat("node %d (%s)", Index(node), graph.node(node).name);
-}
-
 std::string EntryName(const Graph& graph, EntryId entry) {
   const NodeId node = graph.NodeOf(entry);
   return absl::StrFormat("output %d of %s",
                          Index(entry) - graph.node_row_ptr[Index(node)],
-                         NameOf(graph, node));
+                         NodeTitle(graph, node));
 }
 
 bool IsFunction(const Graph& graph, NodeId node) {
@@ -97,7 +93,7 @@ absl::Status DebugExecutor::CheckLive(EntryId entry) const {
   return absl::FailedPreconditionError(absl::StrFormat(
       "%s: is gone, %s has written over it in storage %d (stop before that "
       "node, or run with storage of its own for every entry)",
-      EntryName(graph(), entry), NameOf(graph(), later),
+      EntryName(graph(), entry), NodeTitle(graph(), later),
       plan().slots[slot].storage_id));
 }
 
@@ -270,40 +266,45 @@ std::vector<bool> DebugExecutor::DependOnPatches() const {
   return depends;
 }
 
-// Plays the wanted nodes through and adds one that makes what they lack.
-// Returns whether it added any.
-absl::StatusOr<bool> DebugExecutor::AddMissing(
-    std::vector<bool>* wanted) const {
-  Liveness state = Live();
-  const auto add = [&](uint32_t entry) -> absl::StatusOr<bool> {
-    const uint32_t base = plan().base_of[entry];
+// Adds the nodes that make what the wanted ones read and is not alive, and
+// those that make anew what is alive and a wanted one writes over: somebody may
+// read it next. Looks at each node once.
+absl::Status DebugExecutor::AddMissing(std::vector<bool>* wanted) const {
+  const Liveness& live = Live();
+  std::vector<uint32_t> unseen;
+  for (uint32_t n = 0; n < Index(position_); ++n) {
+    if ((*wanted)[n]) unseen.push_back(n);
+  }
+  const auto add = [&](uint32_t base) {
     const NodeId maker = graph().NodeOf(EntryId{base});
     if (!IsFunction(graph(), maker)) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "%s is needed and a node has written over it (set it and run anew)",
           EntryName(graph(), EntryId{base})));
     }
-    if ((*wanted)[Index(maker)]) return false;
+    if (!(*wanted)[Index(maker)]) unseen.push_back(Index(maker));
     (*wanted)[Index(maker)] = true;
-    return true;
+    return absl::OkStatus();
   };
-  for (uint32_t n = 0; n < Index(position_); ++n) {
-    if (!(*wanted)[n]) continue;
-    for (const EntryRef& ref : graph().nodes[n].inputs) {
+  while (!unseen.empty()) {
+    const NodeId node{unseen.back()};
+    unseen.pop_back();
+    for (const EntryRef& ref : graph().node(node).inputs) {
       const uint32_t entry = Index(graph().EntryOf(ref));
-      if (IsReplaced(NodeId{n}) || IsLive(state, entry)) continue;
-      NODEWISE_ASSIGN_OR_RETURN(const bool added, add(entry));
-      if (added) return true;
+      if (IsReplaced(node) || IsLive(live, entry)) continue;
+      NODEWISE_RETURN_IF_ERROR(add(plan().base_of[entry]));
     }
-    MarkComputed(NodeId{n}, &state);
+    for (uint32_t o = 0; o < graph().OutputsOf(node); ++o) {
+      const EntryId entry = graph().EntryOf(node, o);
+      const uint32_t base = plan().base_of[Index(entry)];
+      if (base != Index(entry) || !IsInSlot(entry)) continue;
+      const uint32_t owner = live.owner[plan().slot_of[base]];
+      if (owner != kNobody) {
+        NODEWISE_RETURN_IF_ERROR(add(owner));
+      }
+    }
   }
-  // What was alive must be so afterwards: somebody may read it next.
-  for (uint32_t e = 0; e < graph().entries.size(); ++e) {
-    if (!IsLive(Live(), e) || IsLive(state, e)) continue;
-    NODEWISE_ASSIGN_OR_RETURN(const bool added, add(e));
-    if (added) return true;
-  }
-  return false;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
@@ -312,9 +313,7 @@ absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
         "nothing to compute again: no pass has begun");
   }
   std::vector<bool> wanted = DependOnPatches();
-  for (bool more = true; more;) {
-    NODEWISE_ASSIGN_OR_RETURN(more, AddMissing(&wanted));
-  }
+  NODEWISE_RETURN_IF_ERROR(AddMissing(&wanted));
   std::vector<NodeId> ran;
   for (uint32_t n = 0; n < Index(position_); ++n) {
     if (!wanted[n]) continue;

@@ -166,9 +166,9 @@ class SweepWatcher : public NodeObserver {
       if (distance > finding->largest) finding->largest = distance;
     }
     finding->text = absl::StrFormat(
-        "node %d (%s): output %d differs between %s in %d of %d elements",
-        Index(finding->node), executor_->graph().node(finding->node).name,
-        finding->output, finding->between, finding->differing, count);
+        "%s: output %d differs between %s in %d of %d elements",
+        NodeTitle(executor_->graph(), finding->node), finding->output,
+        finding->between, finding->differing, count);
     if (finding->largest > 0) {
       finding->text += absl::StrFormat(", by up to %g", finding->largest);
     }

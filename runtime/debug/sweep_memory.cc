@@ -44,14 +44,9 @@ SweepMemory::~SweepMemory() {
 
 absl::StatusOr<NDArray> SweepMemory::Allocate(uint32_t slot, size_t bytes,
                                               DLDevice device) {
-  const auto count = static_cast<int64_t>(bytes);
-  DLTensor tensor{};
-  tensor.dtype = {kDLUInt, 8, 1};
-  tensor.ndim = 1;
-  tensor.shape = const_cast<int64_t*>(&count);
-  tensor.device = device;
   if (DeviceTypeOf(device) != kDLCPU) {
-    return NDArray::Empty({count}, tensor.dtype, device);
+    return NDArray::Empty({static_cast<int64_t>(bytes)}, {kDLUInt, 8, 1},
+                          device);
   }
   if (slot >= regions_.size()) regions_.resize(slot + 1);
   Region& region = regions_[slot];
@@ -69,8 +64,8 @@ absl::StatusOr<NDArray> SweepMemory::Allocate(uint32_t slot, size_t bytes,
     region = {static_cast<uint8_t*>(data), bytes + kSlack};
   }
   std::memset(region.data, FillOf(layout_), region.bytes);
-  tensor.data = region.data + OffsetOf(slot, layout_);
-  return NDArray::Borrow(tensor, shared_from_this());
+  return NDArray::BorrowBytes(region.data + OffsetOf(slot, layout_), bytes,
+                              device, shared_from_this());
 }
 
 }  // namespace nodewise

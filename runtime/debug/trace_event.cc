@@ -85,9 +85,14 @@ class TraceBuilder {
     }
   }
 
+  // The watched run has the number after the last.
   void AddRun(size_t run) {
-    const TimedRun& times = profile_.runs[run];
-    AddSpan(times.whole, kNodeTrack, absl::StrFormat("\"run %d\"", run),
+    const bool is_watched = run == profile_.runs.size();
+    const TimedRun& times = is_watched ? profile_.watched : profile_.runs[run];
+    if (times.nodes.empty()) return;
+    AddSpan(times.whole, kNodeTrack,
+            absl::StrFormat("\"run %d%s\"", run,
+                            is_watched ? ", workers watched" : ""),
             absl::StrFormat("\"run\": %d", run));
     for (size_t i = 0; i < summary_.nodes.size(); ++i) {
       const uint32_t node = Index(summary_.nodes[i].node);
@@ -168,11 +173,10 @@ class TraceBuilder {
 }  // namespace
 
 std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
-                         const Profile& profile,
-                         const std::vector<WorkerSpan>& workers) {
+                         const Profile& profile) {
   TraceBuilder trace(graph, plan, profile);
-  for (size_t run = 0; run < profile.runs.size(); ++run) trace.AddRun(run);
-  for (const WorkerSpan& span : workers) trace.AddWorker(span);
+  for (size_t run = 0; run <= profile.runs.size(); ++run) trace.AddRun(run);
+  for (const WorkerSpan& span : profile.workers) trace.AddWorker(span);
   return trace.Finish();
 }
 

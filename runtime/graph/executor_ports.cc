@@ -340,9 +340,8 @@ absl::Status GraphExecutor::FinishRun() {
 }
 
 absl::Status GraphExecutor::CallError(const Call& call) const {
-  const GraphNode& node = graph_.node(call.node);
-  return At(absl::StrFormat("node %d (%s)", Index(call.node), node.name),
-            At(node.function, TakeLastError()));
+  return At(NodeTitle(graph_, call.node),
+            At(graph_.node(call.node).function, TakeLastError()));
 }
 
 absl::Status GraphExecutor::Run() {

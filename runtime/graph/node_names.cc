@@ -21,6 +21,10 @@ std::optional<uint32_t> NumberIn(std::string_view text) {
 
 }  // namespace
 
+std::string NodeTitle(const Graph& graph, NodeId node) {
+  return absl::StrFormat("node %d (%s)", Index(node), graph.node(node).name);
+}
+
 std::vector<std::string> NodeKeys(const Graph& graph) {
   std::unordered_map<std::string_view, size_t> uses;
   for (const GraphNode& node : graph.nodes) ++uses[node.name];

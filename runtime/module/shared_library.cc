@@ -1,4 +1,5 @@
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -134,6 +135,33 @@ void MakeOurSymbolsGlobal() {
   (void)done;
 }
 
+bool IsOpenMp(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("libgomp") || name.starts_with("libomp") ||
+         name.starts_with("libiomp");
+}
+
+// OpenMP's threads outlive the loop that they were made for and wait for the
+// next one in the OpenMP library's own code. It must not be unmapped under them
+// with the last library that uses it, be it by way of another.
+void KeepOpenMpLoaded() {
+  std::vector<std::string> paths;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* found) {
+        if (IsOpenMp(info->dlpi_name)) {
+          static_cast<std::vector<std::string>*>(found)->emplace_back(
+              info->dlpi_name);
+        }
+        return 0;
+      },
+      &paths);
+  for (const std::string& path : paths) {
+    void* const handle =
+        dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (handle != nullptr) dlclose(handle);
+  }
+}
+
 absl::Status RefuseOtherAbi(const std::string& path, const ElfFile& elf) {
   for (const ElfSymbol& symbol : elf.symbols) {
     if (symbol.name.starts_with("__tvm_ffi_") ||
@@ -196,6 +224,7 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: cannot be loaded: %s", path, dlerror()));
   }
+  KeepOpenMpLoaded();
   auto known = AlreadyOpen(handle, facts);
   if (!known.ok() || *known) {
     dlclose(handle);

@@ -130,6 +130,18 @@ NDArray NDArray::Borrow(const DLTensor& tensor, std::shared_ptr<void> owner) {
   return NDArray(box);
 }
 
+NDArray NDArray::BorrowBytes(void* data, size_t bytes, DLDevice device,
+                             std::shared_ptr<void> owner) {
+  auto count = static_cast<int64_t>(bytes);
+  DLTensor tensor{};
+  tensor.data = data;
+  tensor.device = device;
+  tensor.ndim = 1;
+  tensor.dtype = {kDLUInt, 8, 1};
+  tensor.shape = &count;
+  return Borrow(tensor, std::move(owner));
+}
+
 NDArray NDArray::Map(absl::Span<const uint8_t> bytes,
                      absl::Span<const int64_t> shape, DLDataType dtype,
                      std::shared_ptr<const MappedFile> file) {

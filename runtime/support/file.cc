@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -38,12 +39,45 @@ absl::StatusOr<int> OpenRegular(const std::string& path, size_t* size) {
   return descriptor;
 }
 
+// The system says that a file may not grow any more by an error, and also by a
+// signal that ends a process which does not expect it: the error will do.
+class NoFileSizeSignal {
+ public:
+  NoFileSizeSignal() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  NoFileSizeSignal(const NoFileSizeSignal&) = delete;
+  NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
+  ~NoFileSizeSignal() {
+    // Whoever blocks it has to live with what is pending.
+    if (sigismember(&before_, SIGXFSZ) != 0) return;
+    constexpr timespec kNoTime{};
+    while (came_ && sigtimedwait(&signal_, nullptr, &kNoTime) < 0 &&
+           errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  void Came() { came_ = true; }
+
+ private:
+  sigset_t signal_, before_;
+  bool came_ = false;
+};
+
 absl::Status WriteAll(int descriptor, const std::string& path, const char* data,
                       size_t size) {
+  if (size == 0) return absl::OkStatus();
+  NoFileSizeSignal no_signal;
   while (size > 0) {
     const ssize_t written = write(descriptor, data, size);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError(path, "cannot write");
+    if (written < 0) {
+      if (errno == EFBIG) no_signal.Came();
+      return SystemError(path, "cannot write");
+    }
     data += written;
     size -= static_cast<size_t>(written);
   }

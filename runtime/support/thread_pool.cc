@@ -66,6 +66,7 @@ const Processors& AvailableProcessors() {
 }
 
 std::atomic<int> num_threads_override{0};
+std::atomic<TaskObserver*> task_observer{nullptr};
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -136,6 +137,10 @@ void SetNumThreads(int count) {
                              std::memory_order_relaxed);
 }
 
+void SetTaskObserver(TaskObserver* observer) {
+  task_observer.store(observer, std::memory_order_release);
+}
+
 bool TaskGroup::Barrier() {
   // The phase cannot move on without the calling task, so this load is exact.
   const uint32_t phase = phase_.load(std::memory_order_acquire) & ~kAsleep;
@@ -167,12 +172,25 @@ void TaskGroup::LeaveBarrier() {
 // noexcept: to lack the memory for a message while other tasks still use the
 // group leaves no way out.
 void TaskGroup::RunTask(int task_id) noexcept {
-  absl::Status status = CallTask(task_id);
+  absl::Status status =
+      observer_ == nullptr ? CallTask(task_id) : WatchTask(task_id);
   if (!status.ok()) {
     const std::lock_guard lock(errors_mutex_);
     errors_.emplace_back(task_id, std::move(status));
   }
   if (num_tasks_ > 1) LeaveBarrier();
+}
+
+absl::Status TaskGroup::WatchTask(int task_id) {
+  const auto now = [] {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  const int64_t start = now();
+  absl::Status status = CallTask(task_id);
+  observer_->TaskRan(start, now());
+  return status;
 }
 
 absl::Status TaskGroup::CallTask(int task_id) {
@@ -294,7 +312,8 @@ absl::Status ThreadPool::Run(int num_tasks, ParallelTask task) {
   }
   const int count = 1 + lease.count;
   // With more tasks than CPUs, who spins keeps another task from running.
-  TaskGroup group(count, /*spin=*/count <= AvailableProcessors().cpus, task);
+  TaskGroup group(count, /*spin=*/count <= AvailableProcessors().cpus, task,
+                  task_observer.load(std::memory_order_acquire));
   int task_id = 0;
   for (Worker* worker = lease.first; worker != nullptr; worker = worker->next) {
     worker->Start(group, ++task_id);

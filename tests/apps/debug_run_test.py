@@ -27,14 +27,7 @@ class WithNetwork(Scratch):
 
     def setUp(self):
         super().setUp()
-        self.net = LIBRARY.artefact(self.folder / "net", sum_graph(),
-                                    {"bias": BIAS})
-        self.inputs = self.write("in.params", params_bytes({"data": DATA}))
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
+        self.make_network(LIBRARY, sum_graph())
 
     def chain(self, *functions):
         return LIBRARY.artefact(self.folder / "chain", chain(*functions), {})
@@ -168,6 +161,14 @@ class Patch(WithNetwork):
         self.write("in.params", params_bytes({"data": NINES}))
         self.assertEqual(self.output_of("--patch", f"sum={path}"), SUM)
 
+    def test_file_of_several_gives_the_tensor_of_the_entrys_name(self):
+        for name in ("sum", "sum:0", "sum____topo-index:2____output-num:0"):
+            path = self.write("two.params",
+                              params_bytes({"other": DATA, name: NINES}))
+            with self.subTest(name=name):
+                self.assertEqual(self.output_of("--patch", f"sum={path}"),
+                                 NINES.values)
+
     def test_that_does_not_fit_is_refused(self):
         wide = self.write("wide.npy", npy_bytes(DATA._replace(shape=(3, 2))))
         double = self.write("double.npy",
@@ -178,7 +179,8 @@ class Patch(WithNetwork):
                             "float32 (2, 3)\n"),
             (f"sum={double}", "(sum): tensor is float64 (2, 3), expected "
                               "float32 (2, 3)\n"),
-            (f"sum={two}", "two.params holds 2 tensors, expected one"),
+            (f"sum={two}", "two.params: has 2 tensors and none is named sum, "
+                           "expected it or a single one (it holds a, b)"),
             (f"sum={self.folder}/no.npy", "no.npy: "),
             (f"sum={self.net}/graph.json", "graph.json: "),
             (f"summ={self.nines}", "did you mean sum?"),

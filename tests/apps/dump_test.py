@@ -64,10 +64,7 @@ class WithNetwork(Scratch):
 
     def setUp(self):
         super().setUp()
-        self.net = LIBRARY.artefact(self.folder / "net", sum_graph(),
-                                    {"bias": BIAS})
-        self.inputs = self.folder / "in.params"
-        self.inputs.write_bytes(params_bytes({"data": DATA}))
+        self.make_network(LIBRARY, sum_graph())
         self.root = self.folder / "dumps"
 
     def dump(self, *arguments, net=None, code=0):
@@ -349,10 +346,17 @@ class BadInput(WithNetwork):
             (["--nodes", "3"], 'found "3", expected A:B'),
             (["--nodes", "a:b"], 'found "a:b", expected A:B'),
             (["--nodes", "-1:2"], 'found "-1:2", expected A:B'),
-            (["--nodes", "9:"], "no node is chosen"),
-            (["--nodes", "3:2"], "no node is chosen"),
-            (["--select", "nothing"], "no node is chosen"),
-            (["--select", "("], "is no regular expression"),
+            (["--what", "stat"], "did you mean stats?"),
+            (["--nodes", "9:"], "--nodes: no node is chosen by nodes 9 and "
+                                "later, expected at least one of nodes 0 to 4"),
+            (["--nodes", "3:2"], "--nodes: no node is chosen by nodes 3 to 2"),
+            (["--select", "nothing"],
+             '--select: no node is chosen by the expression "nothing", '),
+            (["--select", "sum", "--nodes", "3:4"],
+             '--select, --nodes: no node is chosen by the expression "sum" in '
+             "nodes 3 to 4, "),
+            (["--select", "("],
+             "--select: the expression ( is no regular expression"),
             (["--max-bytes", "0"], "--max-bytes"),
             (["--runs", "0"], "--runs"),
         ]

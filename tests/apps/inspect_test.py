@@ -37,11 +37,6 @@ class Inspect(Scratch):
         self.assertEqual((result.code, result.err), (0, ""), result)
         return document(result)["files"][0]
 
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
-
     def test_folder_is_the_artefact_in_it(self):
         net = LIBRARY.artefact(self.folder / "net", add_bias_graph(),
                                {"bias": BIAS})

@@ -8,7 +8,7 @@ import unittest
 import unittest.mock
 
 from debug_support import DebugLibrary, chain, sum_graph
-from support import (BIAS, DATA, Scratch, document, nodewise, params_bytes)
+from support import Scratch, document, nodewise
 
 LIBRARY = None
 NAMES = ["sum", "copied", "last"]
@@ -48,10 +48,7 @@ class WithNetwork(Scratch):
 
     def setUp(self):
         super().setUp()
-        self.net = LIBRARY.artefact(self.folder / "net", sum_graph(),
-                                    {"bias": BIAS})
-        self.inputs = self.folder / "in.params"
-        self.inputs.write_bytes(params_bytes({"data": DATA}))
+        self.make_network(LIBRARY, sum_graph())
 
     def chain(self, *functions):
         return LIBRARY.artefact(self.folder / "chain", chain(*functions), {})
@@ -274,10 +271,10 @@ class Csv(WithNetwork):
 
 
 class Trace(WithNetwork):
-    def events(self, *arguments):
+    def events(self, *arguments, net=None):
         path = self.folder / "t.json"
         self.assertIn(f"wrote {path}\n",
-                      self.text("--trace", path, *arguments))
+                      self.text("--trace", path, *arguments, net=net))
         return json.loads(path.read_text())["traceEvents"]
 
     def test_has_each_node_of_each_run_with_rising_times(self):
@@ -286,7 +283,25 @@ class Trace(WithNetwork):
         self.assertEqual(times, sorted(times))
         nodes = [event["name"] for event in events
                  if event["ph"] == "X" and "node" in event["args"]]
-        self.assertEqual(nodes, NAMES * 2)
+        # The last is the run in which the workers are watched.
+        self.assertEqual(nodes, NAMES * 3)
+
+    def test_parallel_tasks_have_a_track_each_inside_their_node(self):
+        net = self.chain("copy", "four_tasks", "copy")
+        events = self.events("--runs", 1, "--threads", 1, net=net)
+        tracks = {event["tid"]: event["args"]["name"] for event in events
+                  if event["name"] == "thread_name"}
+        spans = [event for event in events
+                 if event["ph"] == "X" and event["name"] == "four_tasks_1"]
+        node = [span for span in spans if tracks[span["tid"]] == "nodes"][-1]
+        tasks = [span for span in spans if tracks[span["tid"]] != "nodes"]
+        self.assertEqual(sorted(tracks[task["tid"]] for task in tasks),
+                         [f"worker {i}" for i in range(4)])
+        for task in tasks:
+            self.assertGreaterEqual(task["ts"], node["ts"])
+            # Both are rounded to thousandths before they are added up here.
+            self.assertLessEqual(task["ts"] + task["dur"],
+                                 node["ts"] + node["dur"] + 0.0015)
 
     def test_has_memory_as_a_counter(self):
         counted = [event["args"]["bytes"] for event in self.events("--runs", 1)
@@ -336,7 +351,8 @@ class PlainRun(WithNetwork):
 class BadInput(WithNetwork):
     def test_is_refused(self):
         table = [
-            (["--sort", "tme"], 'found "tme", expected time or graph'),
+            (["--sort", "tme"], 'found "tme", expected time or graph (did you '
+                                'mean time?)'),
             (["--layout", "clok"],
              'found "clok", expected clock or measurements'),
             (["--counter", "cycels"], "did you mean cycles?"),

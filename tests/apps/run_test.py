@@ -26,15 +26,8 @@ class WithNetwork(Scratch):
 
     def setUp(self):
         super().setUp()
-        self.net = LIBRARY.artefact(self.folder / "net", add_bias_graph(),
-                                    {"bias": BIAS})
+        self.make_network(LIBRARY, add_bias_graph())
         self.npy = self.write("x.npy", npy_bytes(DATA))
-        self.inputs = self.write("all.params", params_bytes({"data": DATA}))
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
 
     def output_of(self, *arguments):
         result = nodewise("run", self.net, *arguments, "--json")

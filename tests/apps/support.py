@@ -105,6 +105,17 @@ class Scratch(unittest.TestCase):
         self.addCleanup(self._folder.cleanup)
         self.folder = pathlib.Path(self._folder.name)
 
+    def write(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def make_network(self, library, graph):
+        """`self.net`, an artefact of a graph that has the parameter bias, and
+        `self.inputs`, a file with its input."""
+        self.net = library.artefact(self.folder / "net", graph, {"bias": BIAS})
+        self.inputs = self.write("in.params", params_bytes({"data": DATA}))
+
     def refused(self, *arguments):
         """Runs what must exit with 2; its one error, as text and as JSON."""
         before = sorted(self.folder.rglob("*"))

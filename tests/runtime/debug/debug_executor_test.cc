@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
+#include "tests/support/test_libraries.h"
 
 namespace nodewise {
 namespace {
@@ -249,6 +252,63 @@ TEST(DebugExecutorTest, GivenPlanForAnotherGraphIsRefused) {
   options.plan = StoragePlan{{{0, 16, kDLCPU, ""}}, {0}, {0}};
   EXPECT_THAT(DebugExecutor::Create(Chain(1).Build(), TestKernels(), options),
               FailsWith(StatusCode::kInvalidArgument, HasSubstr("one per")));
+}
+
+TEST(RunProfileTest, TasksOfAParallelNodeAreSpansInsideIt) {
+  DebugExecutor::DebugOptions options;
+  options.records = false;
+  const Executor executor =
+      DebugExecutor::Create(GraphBuilder()
+                                .Input("x")
+                                .Op("s", "add_neighbours_square", {"x"})
+                                .Head("s")
+                                .Build(),
+                            LibraryOf(LoadTestLibrary("parallel_llvm")),
+                            options)
+          .value();
+  ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
+  DebugExecutor::ProfileOptions watched;
+  watched.watches_workers = true;
+  const auto profile = executor->RunProfile(watched);
+  ASSERT_THAT(profile, IsOk());
+  std::set<int> workers;
+  for (const WorkerSpan& span : profile->workers) {
+    EXPECT_EQ(span.node, NodeId{1});
+    EXPECT_GE(span.start_ns, profile->watched.nodes[1].start_ns);
+    EXPECT_LE(span.end_ns, profile->watched.nodes[1].end_ns);
+    workers.insert(span.worker);
+  }
+  // Tasks with a barrier run at the same time, so on four threads.
+  EXPECT_EQ(workers, (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(profile->workers.size(), 4u);
+}
+
+TEST(RunProfileTest, WorkersAreNotWatchedUnlessAskedFor) {
+  const auto profile = MakeChain(1)->RunProfile({});
+  ASSERT_THAT(profile, IsOk());
+  EXPECT_TRUE(profile->watched.nodes.empty());
+}
+
+// Says that it counts "calls".
+class Calls : public Collector {
+ public:
+  std::vector<std::string> Names() const override { return {"calls"}; }
+  absl::Status Start() override { return absl::OkStatus(); }
+  void Read(absl::Span<double> values) override { values[0] = 0; }
+  void Stop() override {}
+};
+
+TEST(RunProfileTest, CountersOfOneNameAreToldApart) {
+  Calls first, second, third;
+  DebugExecutor::ProfileOptions options;
+  options.collectors = {&first, &second, &third};
+  const auto profile = MakeChain(1)->RunProfile(options);
+  ASSERT_THAT(profile, IsOk());
+  std::vector<std::string> names;
+  for (const NodeCounts& counts : profile->counters) {
+    names.push_back(counts.name);
+  }
+  EXPECT_THAT(names, ElementsAre("calls", "calls#2", "calls#3"));
 }
 
 }  // namespace

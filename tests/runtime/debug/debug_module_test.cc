@@ -171,6 +171,15 @@ TEST_F(DebugModuleTest, RunRecordsNothingUnlessARootIsSet) {
   EXPECT_EQ(dump->tensors.tensors.size(), 5u);
 }
 
+TEST_F(DebugModuleTest, NoDumpIsTheLastOneAfterRecordingWasEnded) {
+  const std::string root = testing::TempDir() + "/debug_module_ended";
+  ASSERT_THAT(Call("nodewise.set_dump_root", root), IsOk());
+  ASSERT_THAT(Call("run"), IsOk());
+  EXPECT_NE(*Call("nodewise.get_dump_folder")->Get<std::string>(), "");
+  ASSERT_THAT(Call("nodewise.set_dump_root", Value()), IsOk());
+  EXPECT_EQ(*Call("nodewise.get_dump_folder")->Get<std::string>(), "");
+}
+
 TEST_F(DebugModuleTest, UnknownNameIsANullFunction) {
   EXPECT_FALSE(*module_->GetFunction("no_such_function"));
 }

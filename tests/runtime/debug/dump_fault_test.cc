@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 
 #include "nodewise/runtime/dump.h"
@@ -102,7 +101,6 @@ template <typename Body>
 int WithFullDisk(rlim_t bytes, Body body) {
   const pid_t child = fork();
   if (child == 0) {
-    std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{bytes, bytes};
     setrlimit(RLIMIT_FSIZE, &limit);
     _exit(body());

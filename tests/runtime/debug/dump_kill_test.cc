@@ -120,7 +120,7 @@ uint64_t Seed() {
 }
 
 TEST(DumpKillTest, KilledWriterLeavesWholeTensors) {
-  const char* full = std::getenv("NODEWISE_FULL_TESTS");
+  const char* full = std::getenv("NODEWISE_TEST_FULL");
   const int kills = full != nullptr && std::string(full) == "1" ? 1000 : 20;
   const uint64_t seed = Seed();
   std::cout << kills << " kills; repeat with NODEWISE_SEED=" << seed

@@ -122,8 +122,8 @@ TEST(DumpTest, BadSelectionIsRefused) {
       {{.select = std::string(1001, 'a')}, "has 1001 bytes"},
       {{.select = "nothing"},
        "no node is chosen by the expression \"nothing\""},
-      {{.first_node = 3, .last_node = 2}, "in nodes 3 to 2"},
-      {{.first_node = 5}, "in nodes 5 to"},
+      {{.first_node = 3, .last_node = 2}, "chosen by nodes 3 to 2, expected"},
+      {{.first_node = 5}, "chosen by nodes 5 and later, expected"},
   };
   for (const auto& [options, message] : cases) {
     EXPECT_THAT(PlanDump(graph, options),

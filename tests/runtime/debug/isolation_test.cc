@@ -242,12 +242,9 @@ TEST(IsolationTest, OpenMpKernelRunsAlsoWhereOpenMpRanBefore) {
   if (!std::filesystem::exists(LibraryPath("openmp"))) {
     GTEST_SKIP() << "no OpenMP with this compiler";
   }
-  // Kept for ever: libgomp's threads would outlive its code.
-  static const auto* const kept =
-      new Ref<Library>(LibraryOf(LoadTestLibrary("openmp")));
   const Executor executor = Make(MakerOf(
       GraphBuilder().Input("x").Op("s", "openmp_square", {"x"}).Head("s"),
-      *kept));
+      LibraryOf(LoadTestLibrary("openmp"))));
   for (const bool ran_before : {false, true}) {
     if (ran_before) {
       ASSERT_THAT(executor->Run(), IsOk());

@@ -186,6 +186,28 @@ TEST(SteppingTest, WhatIsMissingIsComputedAnew) {
   EXPECT_EQ(First(*executor, 4), 1);
 }
 
+TEST(SteppingTest, WhatIsMissingIsComputedAnewFromAsFarBackAsNeedBe) {
+  // e and f take over the storages of the chain from a to d.
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x", {{4}, "float32", 100})
+               .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+               .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
+               .Op("c", "inc", {"b"}, {{{4}, "float32", 0}})
+               .Op("d", "inc", {"c"}, {{{4}, "float32", 1}})
+               .Op("p", "inc", {"x"}, {{{4}, "float32", 2}})
+               .Op("sum", "add", {"d", "p"}, {{{4}, "float32", 3}})
+               .Op("e", "inc", {"sum"}, {{{4}, "float32", 0}})
+               .Op("f", "inc", {"e"}, {{{4}, "float32", 1}})
+               .Head("f"));
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{5}, *Floats({10, 0, 0, 0})), IsOk());
+  EXPECT_THAT(executor->Recompute().value(),
+              ElementsAre(NodeId{1}, NodeId{2}, NodeId{3}, NodeId{4}, NodeId{6},
+                          NodeId{7}, NodeId{8}));
+  EXPECT_EQ(First(*executor, 8), 16);
+}
+
 TEST(SteppingTest, PatchedInputIsSetForGood) {
   const Executor executor = Diamond();
   ASSERT_THAT(executor->Run(), IsOk());

@@ -66,10 +66,11 @@ Profile TwoRuns() {
   return profile;
 }
 
-json TraceOf(const Graph& graph, const Profile& profile,
-             const std::vector<WorkerSpan>& workers = {}) {
+json TraceOf(const Graph& graph, Profile profile,
+             std::vector<WorkerSpan> workers = {}) {
   const StoragePlan plan = PlanStorage(graph, kDLCPU).value();
-  return json::parse(ProfileTrace(graph, plan, profile, workers));
+  profile.workers = std::move(workers);
+  return json::parse(ProfileTrace(graph, plan, profile));
 }
 
 std::vector<json> EventsOf(const json& trace, const std::string& phase) {
@@ -126,6 +127,19 @@ TEST(ProfileTraceTest, EachWorkerHasItsTrack) {
   const auto spans = EventsOf(trace, "X");
   EXPECT_NE(spans[2]["tid"], spans[1]["tid"]);
   EXPECT_EQ(spans[2]["name"], spans[1]["name"]);
+}
+
+TEST(ProfileTraceTest, WatchedRunStandsBehindTheOthers) {
+  Profile profile = TwoRuns();
+  profile.watched.whole = {200000, 206000};
+  profile.watched.nodes = {{}, {}, {200000, 203000}, {203000, 206000}};
+  const auto spans = EventsOf(
+      TraceOf(AddThenRelu().Build(), profile, {{203100, 205000, 1, NodeId{3}}}),
+      "X");
+  ASSERT_EQ(spans.size(), 10u);
+  EXPECT_EQ(spans[6]["name"], "run 2, workers watched");
+  EXPECT_EQ(spans[9]["name"], spans[8]["name"]);
+  EXPECT_NE(spans[9]["tid"], spans[8]["tid"]);
 }
 
 TEST(ProfileTraceTest, TimesRise) {

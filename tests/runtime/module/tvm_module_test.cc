@@ -1,9 +1,12 @@
 // Libraries to TVM's ABI, loaded and called; see tests/data/libraries.
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "nodewise/runtime/c_api.h"
@@ -21,6 +24,13 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+// Whether this process has a file mapped in whose path that is.
+bool IsMapped(std::string_view part) {
+  std::ifstream maps("/proc/self/maps");
+  const std::string text{std::istreambuf_iterator<char>(maps), {}};
+  return text.find(part) != std::string::npos;
+}
 
 TEST(TvmModuleTest, FunctionsOfBothTargetsCompute) {
   for (const char* name : {"add_llvm", "add_c"}) {
@@ -52,6 +62,25 @@ TEST(TvmModuleTest, FailedCheckOfTheCodeIsTheStatus) {
   for (const Case& c : cases) {
     EXPECT_THAT(c.result, FailsWith(StatusCode::kInternal,
                                     HasSubstr(std::string(c.message))));
+  }
+}
+
+TEST(TvmModuleTest, ThreadsOfOpenMpOutliveTheLibraryThatMadeThem) {
+  if (!std::filesystem::exists(LibraryPath("openmp"))) {
+    GTEST_SKIP() << "no OpenMP with this compiler";
+  }
+  const NDArray four = Floats({1, 2, 3, 4});
+  for (int i = 0; i < 5; ++i) {
+    const NDArray squares = Floats({0, 0, 0, 0});
+    const LibraryCopy copy("openmp");
+    {
+      const Ref<Module> module = LoadModule(copy.path()).value();
+      ASSERT_TRUE(FunctionOf(module, "openmp_square").Call(four, squares).ok());
+    }
+    EXPECT_THAT(ValuesOf(squares), ElementsAre(1, 4, 9, 16));
+    // Without its code they would crash, now or when they next wake up.
+    EXPECT_EQ(dlopen(copy.path().c_str(), RTLD_LAZY | RTLD_NOLOAD), nullptr);
+    EXPECT_TRUE(IsMapped("/libgomp") || IsMapped("/libomp"));
   }
 }
 

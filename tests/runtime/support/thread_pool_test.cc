@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <climits>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -328,6 +329,51 @@ TEST_F(ThreadPoolTest, ForkedChildHasWorkersOfItsOwn) {
   EXPECT_TRUE(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
       << "wait status " << wait_status;
   EXPECT_TRUE(ParallelRun(3, task).ok());
+}
+
+class TaskLog : public TaskObserver {
+ public:
+  TaskLog() { SetTaskObserver(this); }
+  ~TaskLog() override { SetTaskObserver(nullptr); }
+  void TaskRan(int64_t start_ns, int64_t end_ns) noexcept override {
+    const std::lock_guard lock(mutex_);
+    threads.push_back(std::this_thread::get_id());
+    is_ordered &= 0 < start_ns && start_ns <= end_ns;
+  }
+
+  std::vector<std::thread::id> threads;
+  bool is_ordered = true;
+
+ private:
+  std::mutex mutex_;
+};
+
+TEST_F(ThreadPoolTest, ObserverIsToldOfEachTaskOnTheThreadThatRanIt) {
+  std::array<std::thread::id, 3> ran_on;
+  TaskLog log;
+  ASSERT_TRUE(ParallelRun(3, [&](int task_id, TaskGroup&) {
+                ran_on[static_cast<size_t>(task_id)] =
+                    std::this_thread::get_id();
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_THAT(log.threads, ::testing::UnorderedElementsAreArray(ran_on));
+  EXPECT_TRUE(log.is_ordered);
+}
+
+TEST_F(ThreadPoolTest, ObserverIsToldOfTasksThatFailToo) {
+  TaskLog log;
+  const absl::Status status =
+      ParallelRun(2, [](int, TaskGroup&) { return absl::AbortedError("no"); });
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(log.threads.size(), 2u);
+}
+
+TEST_F(ThreadPoolTest, ObserverThatHasLeftIsToldNothing) {
+  TaskLog kept;
+  SetTaskObserver(nullptr);
+  ASSERT_TRUE(
+      ParallelRun(2, [](int, TaskGroup&) { return absl::OkStatus(); }).ok());
+  EXPECT_TRUE(kept.threads.empty());
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ class DebugExecutor : public GraphExecutor {
   const absl::Status& dump_status() const { return dump_status_; }
   // What the next runs record; kInvalidArgument if it makes no sense.
   absl::Status StartRecording(RecordOptions record);
-  // The next runs only time.
-  void StopRecording() { dump_plan_.reset(); }
+  // The next runs only time, and no dump is the last one any more.
+  void StopRecording();
   // What a run records; null if nothing.
   const DumpPlan* dump_plan() const { return dump_plan_.get(); }
 
@@ -71,6 +71,7 @@ class DebugExecutor : public GraphExecutor {
     int warm_up = 3;
     std::optional<IsolatedOptions> isolated;
     std::vector<Collector*> collectors;
+    bool watches_workers = false;  // One more run, for Profile::workers.
     // Called with done and total while it works; may be null.
     std::function<void(size_t, size_t)> progress;
   };
@@ -186,10 +187,11 @@ class DebugExecutor : public GraphExecutor {
   bool IsLive(const Liveness& state, uint32_t entry) const;
   void MarkComputed(NodeId node, Liveness* state) const;
   std::vector<bool> DependOnPatches() const;
-  absl::StatusOr<bool> AddMissing(std::vector<bool>* wanted) const;
+  absl::Status AddMissing(std::vector<bool>* wanted) const;
 
   absl::Status TimePairs(const ProfileOptions& options, Profile* profile);
   absl::Status CollectCounts(const ProfileOptions& options, Profile* profile);
+  absl::Status WatchWorkers(Profile* profile);
   bool WritesItsInput(NodeId node) const;
   absl::StatusOr<std::vector<double>> MeasureApart(
       const Call& call, const IsolatedOptions& options);

@@ -134,6 +134,9 @@ absl::StatusOr<NodeId> FindNode(const Graph& graph, std::string_view key);
 // An entry as "node" (its output 0) or "node:1", the node as in FindNode().
 absl::StatusOr<EntryId> FindEntry(const Graph& graph, std::string_view key);
 
+// A node in a message: "node 7 (name)".
+std::string NodeTitle(const Graph& graph, NodeId node);
+
 // The key of a node: its name, or `name#index` if another node has that name.
 std::vector<std::string> NodeKeys(const Graph& graph);
 

@@ -24,6 +24,9 @@ class NDArray {
   // The tensor that `tensor` describes; shape and strides are copied, the data
   // is not. `owner` (may be null) is kept for as long as the result lives.
   static NDArray Borrow(const DLTensor& tensor, std::shared_ptr<void> owner);
+  // The same for plain memory: one dimension, of uint8.
+  static NDArray BorrowBytes(void* data, size_t bytes, DLDevice device,
+                             std::shared_ptr<void> owner);
   // `bytes` of a mapped file as a tensor that must not be written to. The data
   // may lie at any address. REQUIRES: bytes holds the whole tensor.
   static NDArray Map(absl::Span<const uint8_t> bytes,

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/runtime/graph_json.h"
+
 namespace nodewise {
 
 // When a node ran, on the monotonic clock. Both 0 for a node that did not.
@@ -37,6 +39,13 @@ struct NodeCounts {
   std::vector<double> by_node;  // Mean over the runs.
 };
 
+// A task of a parallel loop that a thread ran for a node.
+struct WorkerSpan {
+  int64_t start_ns = 0, end_ns = 0;
+  int worker = 0;  // 0 is the thread that runs the network.
+  NodeId node{};
+};
+
 // Everything that profiling found out.
 struct Profile {
   std::vector<TimedRun> runs;     // In place, without the warm-up.
@@ -45,6 +54,10 @@ struct Profile {
   // was not asked for.
   std::vector<std::vector<double>> isolated;
   std::vector<NodeCounts> counters;
+  // A run of its own in which the thread pool was watched, part of no figure;
+  // both empty if that was not asked for.
+  TimedRun watched;
+  std::vector<WorkerSpan> workers;
   std::vector<std::string> notes;  // Why a counter is missing, and the like.
   // The wall clock at a moment of the monotonic one, for clock times.
   int64_t wall_ns = 0;

@@ -61,9 +61,9 @@ enum class TableLayout {
   // Outputs: the table of TVM's documentation, a row for each function node.
   // Times are means over the in-place runs, rounded to two decimals and written
   // as Python does (3.4, and 12.0 for a whole number). Start and end are those
-  // of the first run, local time, the start rounded down and the end up to a
-  // microsecond: of one run the end is never nearer than Time(us), and two rows
-  // may seem to share a microsecond; ProfileJson has the nanoseconds. With more
+  // of the first run, local time, both rounded down to a microsecond: a row
+  // never ends after the next one starts, and where one node follows another
+  // the two texts are the same; ProfileJson has the nanoseconds. With more
   // runs than one the mean may be longer than the first run was. "-" where
   // nothing ran. Shape is that of the node's output 0.
   kClock,
@@ -98,18 +98,12 @@ std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
 std::string ProfileJson(const Graph& graph, const ProfileSummary& summary,
                         const Profile& profile);
 
-// A function that a worker thread ran for a node.
-struct WorkerSpan {
-  int64_t start_ns = 0, end_ns = 0;
-  int worker = 0;
-  NodeId node{};
-};
 // A Chrome trace that Perfetto opens: the nodes of every run on one track,
-// inside their run; a track for each worker that has spans; live bytes as a
-// counter. Events are in the order of time, from 0 at the first of them.
+// inside their run, the watched run behind them; a track for each worker that
+// has spans; live bytes as a counter. Events are in the order of time, from 0
+// at the first of them.
 std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
-                         const Profile& profile,
-                         const std::vector<WorkerSpan>& workers);
+                         const Profile& profile);
 // The trace in TVM's words: one line, a B and an E event for each node, inputs
 // too, one after the other from 0. `node_us` is by node. The text is handed to
 // `write` in pieces.

@@ -57,6 +57,19 @@ int ThreadCountFrom(const char* tvm, const char* omp, int cores);
 // created. Any thread may call, a running task too.
 absl::Status ParallelRun(int num_tasks, ParallelTask task);
 
+// Watches who works when. Told of every task, before its launch returns, on the
+// thread that ran it; times are on the steady clock.
+class TaskObserver {
+ public:
+  virtual ~TaskObserver() = default;
+  virtual void TaskRan(int64_t start_ns, int64_t end_ns) noexcept = 0;
+};
+
+// The observer of all launches that follow, in all threads; null for none, and
+// then none costs anything. A launch under way goes on telling the observer that
+// was there when it began: it must outlive such launches.
+void SetTaskObserver(TaskObserver* observer);
+
 // One launch, as its tasks see it; it lives until ParallelRun() returns.
 class TaskGroup {
  public:
@@ -75,10 +88,12 @@ class TaskGroup {
  private:
   friend class ThreadPool;
 
-  TaskGroup(int num_tasks, bool spin, const ParallelTask& task)
-      : num_tasks_(num_tasks), task_(task), spin_(spin) {}
+  TaskGroup(int num_tasks, bool spin, const ParallelTask& task,
+            TaskObserver* observer)
+      : num_tasks_(num_tasks), task_(task), observer_(observer), spin_(spin) {}
 
   void RunTask(int task_id) noexcept;
+  absl::Status WatchTask(int task_id);
   absl::Status CallTask(int task_id);
   // Breaks the barrier for tasks that wait for one that has ended.
   void LeaveBarrier();
@@ -86,7 +101,8 @@ class TaskGroup {
 
   const int num_tasks_;
   const ParallelTask& task_;
-  std::atomic<bool> spin_;  // Whether spinning while waiting may pay.
+  TaskObserver* const observer_;  // Null mostly.
+  std::atomic<bool> spin_;        // Whether spinning while waiting may pay.
 
   // How many barriers are passed, above two flag bits (see the .cc).
   std::atomic<uint32_t> phase_{0};
