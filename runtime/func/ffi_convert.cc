@@ -143,8 +143,7 @@ void FfiArguments::AddTensor(const DLTensor* tensor) {
     bools_.back().dtype = kFfiBool;
     tensor = &bools_.back();
   }
-  values_.push_back(
-      Any(tensor == nullptr ? kTVMFFINone : kTVMFFIDLTensorPtr));
+  values_.push_back(Any(tensor == nullptr ? kTVMFFINone : kTVMFFIDLTensorPtr));
   values_.back().v_ptr = const_cast<DLTensor*>(tensor);
 }
 

@@ -93,8 +93,7 @@ void CallMemory::LayOutFfi(const FfiFunction& function,
                            absl::Span<const DLTensor* const> tensors,
                            PreparedCall* call) {
   const size_t count = tensors.size();
-  auto* const args =
-      static_cast<TVMFFIAny*>(Take(count * sizeof(TVMFFIAny)));
+  auto* const args = static_cast<TVMFFIAny*>(Take(count * sizeof(TVMFFIAny)));
   size_t num_bools = 0;
   for (size_t i = 0; i < count; ++i) {
     args[i] = {kTVMFFIDLTensorPtr, 0, {}};

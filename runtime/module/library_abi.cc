@@ -60,8 +60,7 @@ LibraryAbi AbiOf(const ElfFile& elf) {
 std::string SymbolOf(LibraryAbi abi, std::string_view name) {
   const bool is_symbol =
       abi != LibraryAbi::kFfiPrefixed || name.starts_with(kFfiPrefix);
-  return is_symbol ? std::string(name)
-                   : std::string(kFfiPrefix).append(name);
+  return is_symbol ? std::string(name) : std::string(kFfiPrefix).append(name);
 }
 
 std::vector<std::string> KernelNames(const ElfFile& elf, LibraryAbi abi) {

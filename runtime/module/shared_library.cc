@@ -124,8 +124,9 @@ class SharedLibrary final : public Symbols {
 };
 
 // Libraries of TVM's C target call TVMBackendAllocWorkspace and its kin as
-// plain symbols, and every library of TVM 0.24 and later raises its errors so. If we were loaded privately (by Python's ctypes, say), those
-// would not be found: raise ourselves into the global scope.
+// plain symbols, and every library of TVM 0.24 and later raises its errors so.
+// If we were loaded privately (by Python's ctypes, say), those would not be
+// found: raise ourselves into the global scope.
 void MakeOurSymbolsGlobal() {
   static const bool done = [] {
     Dl_info info;
@@ -156,10 +157,9 @@ absl::Status CheckWanted(const LibraryFacts& facts) {
 
 // Those that no library which it brings along can be expected to have.
 std::vector<std::string> WantedOfRuntime(const ElfFile& elf) {
-  const bool brings_tvm =
-      std::any_of(elf.needed.begin(), elf.needed.end(), [](auto name) {
-        return name.find("tvm") != std::string_view::npos;
-      });
+  const bool brings_tvm = std::any_of(
+      elf.needed.begin(), elf.needed.end(),
+      [](auto name) { return name.find("tvm") != std::string_view::npos; });
   std::vector<std::string> wanted;
   if (brings_tvm) return wanted;
   for (const ElfSymbol& symbol : elf.symbols) {

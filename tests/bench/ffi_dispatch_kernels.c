@@ -3,24 +3,24 @@
 #include "dlpack/dlpack.h"
 #include "nodewise/runtime/ffi_abi.h"
 
-#define KERNEL(n)                                                            \
-  int __tvm_ffi_bench_add_##n(void* self, const TVMFFIAny* args,             \
-                              int32_t count, TVMFFIAny* result) {            \
-    (void)self, (void)result;                                                \
-    if (count != 3 || args[0].type_index != kTVMFFIDLTensorPtr ||            \
-        args[1].type_index != kTVMFFIDLTensorPtr ||                          \
-        args[2].type_index != kTVMFFIDLTensorPtr) {                          \
-      return -1;                                                             \
-    }                                                                        \
-    const DLTensor* const to = (const DLTensor*)args[2].v_ptr;               \
-    if (to->ndim != 1 || to->shape[0] != 16 || to->byte_offset != 0) {       \
-      return -1;                                                             \
-    }                                                                        \
-    const float* a = (const float*)((DLTensor*)args[0].v_ptr)->data;         \
-    const float* b = (const float*)((DLTensor*)args[1].v_ptr)->data;         \
-    float* const sum = (float*)to->data;                                     \
-    for (int i = 0; i < 16; ++i) sum[i] = a[i] + b[i];                       \
-    return 0;                                                                \
+#define KERNEL(n)                                                      \
+  int __tvm_ffi_bench_add_##n(void* self, const TVMFFIAny* args,       \
+                              int32_t count, TVMFFIAny* result) {      \
+    (void)self, (void)result;                                          \
+    if (count != 3 || args[0].type_index != kTVMFFIDLTensorPtr ||      \
+        args[1].type_index != kTVMFFIDLTensorPtr ||                    \
+        args[2].type_index != kTVMFFIDLTensorPtr) {                    \
+      return -1;                                                       \
+    }                                                                  \
+    const DLTensor* const to = (const DLTensor*)args[2].v_ptr;         \
+    if (to->ndim != 1 || to->shape[0] != 16 || to->byte_offset != 0) { \
+      return -1;                                                       \
+    }                                                                  \
+    const float* a = (const float*)((DLTensor*)args[0].v_ptr)->data;   \
+    const float* b = (const float*)((DLTensor*)args[1].v_ptr)->data;   \
+    float* const sum = (float*)to->data;                               \
+    for (int i = 0; i < 16; ++i) sum[i] = a[i] + b[i];                 \
+    return 0;                                                          \
   }
 
 /* clang-format off */

@@ -12,15 +12,13 @@ int TVMBackendGetFuncFromEnv(void* context, const char* name, void** out);
 #define CALL TVMFFIFunctionCall
 #define GET_FROM_ENV TVMBackendGetFuncFromEnv
 #else
-WEAK int (*__TVMFFIFunctionCall)(void*, TVMFFIAny*, int32_t,
-                                 TVMFFIAny*) = NULL;
+WEAK int (*__TVMFFIFunctionCall)(void*, TVMFFIAny*, int32_t, TVMFFIAny*) = NULL;
 #define CALL __TVMFFIFunctionCall
 #define GET_FROM_ENV __TVMBackendGetFuncFromEnv
 #if FFI_ERA <= 25
 WEAK int (*__TVMBackendGetFuncFromEnv)(void*, const char*, void**) = NULL;
 #else
-WEAK int (*__TVMFFIEnvModLookupFromImports)(void*, const char*,
-                                            void**) = NULL;
+WEAK int (*__TVMFFIEnvModLookupFromImports)(void*, const char*, void**) = NULL;
 WEAK int (*__TVMFFIHandleInitOnce)(void**, InitFunction) = NULL;
 #endif
 #endif
@@ -34,20 +32,20 @@ void* __tvm_ffi__library_ctx = NULL;
 #endif
 
 #if FFI_ERA <= 25
-#define LOOKED_UP(variable, name)                                     \
-  static void* variable = NULL;                                       \
-  static int Get_##variable(void) {                                   \
-    if (variable != NULL) return 0;                                   \
-    return GET_FROM_ENV(CONTEXT, name, &variable);                    \
+#define LOOKED_UP(variable, name)                  \
+  static void* variable = NULL;                    \
+  static int Get_##variable(void) {                \
+    if (variable != NULL) return 0;                \
+    return GET_FROM_ENV(CONTEXT, name, &variable); \
   }
 #else
-#define LOOKED_UP(variable, name)                                     \
-  static void* variable = NULL;                                       \
-  static int Init_##variable(void** out) {                            \
-    return __TVMFFIEnvModLookupFromImports(CONTEXT, name, out);       \
-  }                                                                   \
-  static int Get_##variable(void) {                                   \
-    return __TVMFFIHandleInitOnce(&variable, &Init_##variable);       \
+#define LOOKED_UP(variable, name)                               \
+  static void* variable = NULL;                                 \
+  static int Init_##variable(void** out) {                      \
+    return __TVMFFIEnvModLookupFromImports(CONTEXT, name, out); \
+  }                                                             \
+  static int Get_##variable(void) {                             \
+    return __TVMFFIHandleInitOnce(&variable, &Init_##variable); \
   }
 #endif
 

@@ -14,8 +14,7 @@
 
 #define FFI_PARAMETERS \
   void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIAny *result
-#define UNUSED_PARAMETERS \
-  ((void)self, (void)args, (void)num_args, (void)result)
+#define UNUSED_PARAMETERS ((void)self, (void)args, (void)num_args, (void)result)
 
 /* The symbol of a function. */
 #if FFI_ERA == 21
@@ -27,10 +26,10 @@
 /* Raises an error of two parts, with a null between them. */
 #if FFI_ERA >= 24
 #define USES_RAISE struct unused_raise_struct
-#define RAISE(kind, first, second)                      \
-  do {                                                  \
-    const char* parts[] = {first, NULL, second};        \
-    TVMFFIErrorSetRaisedFromCStrParts(kind, parts, 3);  \
+#define RAISE(kind, first, second)                     \
+  do {                                                 \
+    const char* parts[] = {first, NULL, second};       \
+    TVMFFIErrorSetRaisedFromCStrParts(kind, parts, 3); \
   } while (0)
 #else
 #define USES_RAISE \

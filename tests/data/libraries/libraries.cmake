@@ -69,6 +69,7 @@ nodewise_test_library(ffi_closure_c ffi_closure.c
   DEFINES FFI_ERA=25 FFI_DIRECT)
 nodewise_test_library(ffi_returns ffi_returns.c)
 nodewise_test_library(ffi_bool ffi_bool.c)
+nodewise_test_library(ffi_rival ffi_rival.c)
 nodewise_test_library(ffi_unknown_pointer ffi_wants.c
   DEFINES FFI_WANTS_POINTER)
 nodewise_test_library(ffi_unknown_name ffi_wants.c

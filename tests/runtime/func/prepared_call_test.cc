@@ -38,8 +38,7 @@ TEST(PreparedCallTest, ErrorIsThatOfTheFunction) {
     const PreparedCall call =
         memory.Prepare(FunctionOf(LoadTestLibrary(name), kAdd), {&*x});
     ASSERT_NE(call.Run(), 0);
-    EXPECT_THAT(call.Error(),
-                FailsWith(StatusCode::kInternal, HasSubstr("3")))
+    EXPECT_THAT(call.Error(), FailsWith(StatusCode::kInternal, HasSubstr("3")))
         << name;
   }
 }
@@ -50,14 +49,14 @@ TEST(PreparedCallTest, BoolsFollowTheirTensors) {
   const NDArray second = MakeTensor<uint8_t>({2}, {0, 0}, kBool);
   const NDArray y = MakeTensor<uint8_t>({2}, {7, 7}, kBool);
   DLTensor x = *first;
-  const PreparedCall call = memory.Prepare(
-      FunctionOf(LoadTestLibrary("ffi_bool"), "not"), {&x, &*y});
+  const PreparedCall call =
+      memory.Prepare(FunctionOf(LoadTestLibrary("ffi_bool"), "not"), {&x, &*y});
   ASSERT_EQ(call.Run(), 0);
   EXPECT_THAT(ValuesOf<uint8_t>(y), ElementsAre(0, 1));
   x.data = second.data();
   ASSERT_EQ(call.Run(), 0);
   EXPECT_THAT(ValuesOf<uint8_t>(y), ElementsAre(1, 1));
-  EXPECT_EQ(x.dtype, kBool);
+  EXPECT_TRUE(x.dtype == kBool);
 }
 
 TEST(PreparedCallTest, ObjectsThatAFunctionReturnsAreFreed) {

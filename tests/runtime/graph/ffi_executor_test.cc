@@ -61,13 +61,13 @@ TEST(FfiExecutorTest, BoolInputsMayLieInTheCallersMemory) {
 
 TEST(FfiExecutorTest, ErrorOfTheCodeNamesTheNode) {
   const TensorSpec three = {.shape = {3}};
-  auto executor = GraphExecutor::Create(
-      GraphBuilder()
-          .Input("x", three)
-          .Op("sum", kAdd, {"x", "x"}, {three})
-          .Head("sum")
-          .Build(),
-      FfiLibrary("ffi_add"));
+  auto executor =
+      GraphExecutor::Create(GraphBuilder()
+                                .Input("x", three)
+                                .Op("sum", kAdd, {"x", "x"}, {three})
+                                .Head("sum")
+                                .Build(),
+                            FfiLibrary("ffi_add"));
   ASSERT_THAT(executor, IsOk());
   ASSERT_THAT((*executor)->SetInput("x", *Floats({1, 2, 3})), IsOk());
   EXPECT_THAT((*executor)->Run(),

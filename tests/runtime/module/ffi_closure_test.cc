@@ -72,8 +72,8 @@ TEST(FfiClosureTest, CodeIsGivenTheSortThatComesWithTheRuntime) {
     const NDArray values = MakeTensor<float>({2, 2}, {0, 0, 0, 0});
     const NDArray indices = MakeTensor<int64_t>({2, 2}, {0, 0, 0, 0});
     EXPECT_THAT(FunctionOf(LoadTestLibrary(name), "two_greatest")
-                    .Call(MakeTensor<float>({2, 3}, {1, 3, 2, 6, 4, 5}),
-                          values, indices),
+                    .Call(MakeTensor<float>({2, 3}, {1, 3, 2, 6, 4, 5}), values,
+                          indices),
                 IsOk())
         << name;
     EXPECT_THAT(ValuesOf(values), ElementsAre(3, 2, 6, 5));
@@ -95,7 +95,7 @@ TEST(FfiClosureTest, ValuesOfEveryKindArrive) {
         EXPECT_EQ(args.At(3)->AsDouble().value(), 2.5);
         EXPECT_EQ(args.At(6)->AsDevice()->device_id, 3);
         const DLTensor* tensor = *args.At(11)->AsTensor();
-        EXPECT_EQ(tensor->dtype, kBool);
+        EXPECT_TRUE(tensor->dtype == kBool);
         return Value("a text that is returned");
       });
   const Ref<Module> module = LoadTestLibrary("ffi_closure");

@@ -18,8 +18,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr const char* kAddLibraries[] = {"ffi_add", "ffi_add_now",
-                                         "ffi_add_22", "ffi_add_21"};
+constexpr const char* kAddLibraries[] = {"ffi_add", "ffi_add_now", "ffi_add_22",
+                                         "ffi_add_21"};
 
 TEST(FfiModuleTest, FunctionsOfEveryEraCompute) {
   for (const char* name : kAddLibraries) {
@@ -136,11 +136,10 @@ TEST(FfiModuleTest, ArgumentsOfEveryKindAreConverted) {
 
 TEST(FfiModuleTest, ArgumentWithoutAFormIsNamed) {
   const Ref<Module> module = LoadTestLibrary("ffi_returns");
-  EXPECT_THAT(
-      FunctionOf(module, "type_index").Call(1, Ref<Object>(module)),
-      FailsWith(StatusCode::kInvalidArgument,
-                AllOf(HasSubstr("argument 1: module cannot pass"),
-                      HasSubstr("expected a number"))));
+  EXPECT_THAT(FunctionOf(module, "type_index").Call(1, Ref<Object>(module)),
+              FailsWith(StatusCode::kInvalidArgument,
+                        AllOf(HasSubstr("argument 1: module cannot pass"),
+                              HasSubstr("expected a number"))));
 }
 
 TEST(FfiModuleTest, BoolsAreShownAsTheCodeWantsThem) {
