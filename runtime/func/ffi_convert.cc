@@ -138,10 +138,10 @@ absl::Status FfiArguments::Set(PackedArgs args) {
 }
 
 void FfiArguments::AddTensor(const DLTensor* tensor) {
-  if (tensor != nullptr && tensor->dtype == kBool) {
-    bools_.push_back(*tensor);
-    bools_.back().dtype = kFfiBool;
-    tensor = &bools_.back();
+  if (tensor != nullptr && !(FfiType(tensor->dtype) == tensor->dtype)) {
+    renumbered_.push_back(*tensor);
+    renumbered_.back().dtype = FfiType(tensor->dtype);
+    tensor = &renumbered_.back();
   }
   values_.push_back(Any(tensor == nullptr ? kTVMFFINone : kTVMFFIDLTensorPtr));
   values_.back().v_ptr = const_cast<DLTensor*>(tensor);
@@ -209,9 +209,9 @@ void PackedArguments::Add(TVMValue value, int code) {
 
 void PackedArguments::AddTensor(DLTensor* tensor) {
   if (tensor != nullptr && tensor->dtype == kFfiBool) {
-    bools_.push_back(*tensor);
-    bools_.back().dtype = kBool;
-    tensor = &bools_.back();
+    renumbered_.push_back(*tensor);
+    renumbered_.back().dtype = kBool;
+    tensor = &renumbered_.back();
   }
   TVMValue value{};
   value.v_handle = tensor;

@@ -22,6 +22,7 @@ class ArtefactChecker {
       NODEWISE_ASSIGN_OR_RETURN(library_, SummariseLibrary(files_.library));
       has_library_ = true;
       AddStatus(files_.library, library_.blob_status);
+      AddStatus(files_.library, library_.run_status);
     }
     NODEWISE_ASSIGN_OR_RETURN(GraphText text, FindGraph());
     NODEWISE_RETURN_IF_ERROR(ReadParams());

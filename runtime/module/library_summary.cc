@@ -244,6 +244,7 @@ absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path) {
   }
   SortSymbols(elf, &summary);
   summary.blob_status = ReadBlob(elf, &summary);
+  summary.run_status = CheckKind(elf);
   TellEra(elf, &summary);
   return summary;
 }
