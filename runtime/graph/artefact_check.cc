@@ -22,6 +22,7 @@ class ArtefactChecker {
       NODEWISE_ASSIGN_OR_RETURN(library_, SummariseLibrary(files_.library));
       has_library_ = true;
       AddStatus(files_.library, library_.blob_status);
+      AddStatus(files_.library, library_.run_status);
     }
     NODEWISE_ASSIGN_OR_RETURN(GraphText text, FindGraph());
     NODEWISE_RETURN_IF_ERROR(ReadParams());
@@ -175,7 +176,9 @@ class ArtefactChecker {
     const GraphEntry* entry = nullptr;
     for (const uint32_t node : nodes) {
       entry = &graph.entry(graph.EntryOf(NodeId{node}, 0));
-      if (entry->shape == type.shape && entry->dtype == type.dtype) return;
+      if (entry->shape == type.shape && IsSameType(entry->dtype, type.dtype)) {
+        return;
+      }
     }
     Add(params_name_, name, TypeToString(type.shape, type.dtype),
         TypeToString(entry->shape, entry->dtype) + ", as the graph has it");

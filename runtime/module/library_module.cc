@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "nodewise/runtime/ffi_function.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/blob_modules.h"
@@ -79,6 +80,10 @@ absl::StatusOr<PackedFunc> LibraryModule::GetFunction(std::string_view name) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string symbol, ResolveEntryName(name));
   void* const address = symbols_->Function(symbol);
   if (address == nullptr) return PackedFunc();
+  if (symbols_->abi() != LibraryAbi::kPackedC) {
+    return FfiFunction::Make(reinterpret_cast<TVMFFISafeCallType>(address),
+                             nullptr, Ref<RefCounted>(this));
+  }
   return PackedFunc::FromAddress(
       reinterpret_cast<TVMBackendPackedCFunc>(address), nullptr,
       Ref<RefCounted>(this));

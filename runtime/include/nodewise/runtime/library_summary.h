@@ -50,6 +50,8 @@ struct LibrarySummary {
   std::vector<ModuleSummary> modules;
   // What is wrong with the blob; the rest holds all the same.
   absl::Status blob_status;
+  // Why a sound library cannot run here all the same, where the file shows it.
+  absl::Status run_status;
 };
 
 absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path);

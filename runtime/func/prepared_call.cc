@@ -1,0 +1,150 @@
+#include "nodewise/runtime/prepared_call.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "nodewise/runtime/last_error.h"
+#include "nodewise/support/check.h"
+
+namespace nodewise {
+
+// A tensor and what the function is shown instead: the same with its type in
+// the numbers of the function's convention.
+struct CallMemory::ShownTensor {
+  const DLTensor* tensor;
+  DLTensor shown;
+};
+
+// Stands in for a function that knows a type of its tensors by another number.
+// The tensors move (another plan, another input), so what is shown follows them
+// at each call.
+struct CallMemory::StandIn {
+  PreparedCall call;  // Of the function itself.
+  absl::Span<ShownTensor> tensors;
+
+  void Follow() const {
+    for (ShownTensor& tensor : tensors) {
+      const DLDataType dtype = tensor.shown.dtype;
+      tensor.shown = *tensor.tensor;
+      tensor.shown.dtype = dtype;
+    }
+  }
+  static int RunPacked(TVMValue* args, int* codes, int count, TVMValue* ret,
+                       int* ret_code, void* self) {
+    const auto* stand_in = static_cast<const StandIn*>(self);
+    stand_in->Follow();
+    return stand_in->call.packed_(args, codes, count, ret, ret_code,
+                                  stand_in->call.resource_);
+  }
+  static int RunFfi(void* self, const TVMFFIAny* args, int32_t count,
+                    TVMFFIAny* result) {
+    const auto* stand_in = static_cast<const StandIn*>(self);
+    stand_in->Follow();
+    return stand_in->call.safe_call_(stand_in->call.resource_, args, count,
+                                     result);
+  }
+};
+
+namespace {
+
+constexpr size_t kBlockBytes = 1 << 16;
+constexpr size_t kAlignment = alignof(std::max_align_t);
+
+}  // namespace
+
+absl::Status PreparedCall::Error() const {
+  return codes_ != nullptr ? TakeLastError() : TakeFfiError();
+}
+
+void* CallMemory::Take(size_t bytes) {
+  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (bytes > left_) {
+    left_ = std::max(bytes, kBlockBytes);
+    blocks_.push_back(std::make_unique<std::byte[]>(left_));
+    next_ = blocks_.back().get();
+  }
+  left_ -= bytes;
+  return std::exchange(next_, next_ + bytes);
+}
+
+PreparedCall CallMemory::Prepare(PackedFunc function,
+                                 absl::Span<const DLTensor* const> tensors) {
+  NODEWISE_CHECK(function);
+  const FunctionObject& object = *function.object();
+  const auto* ffi = dynamic_cast<const FfiFunction*>(&object);
+  std::vector<const DLTensor*> shown(tensors.begin(), tensors.end());
+  const absl::Span<ShownTensor> changed =
+      Show(ffi != nullptr ? &FfiType : &ClassicType, &shown);
+  PreparedCall call;
+  call.count_ = static_cast<int>(shown.size());
+  if (ffi != nullptr) {
+    call.safe_call_ = ffi->safe_call();
+    call.resource_ = ffi->self();
+    LayOutFfi(shown, &call);
+  } else {
+    call.packed_ = object.address();
+    call.resource_ = object.resource();
+    LayOutPacked(shown, &call);
+  }
+  functions_.push_back(std::move(function));
+  if (changed.empty()) return call;
+  PreparedCall outer = call;
+  outer.resource_ = new (Take(sizeof(StandIn))) StandIn{call, changed};
+  if (ffi != nullptr) {
+    outer.safe_call_ = &StandIn::RunFfi;
+  } else {
+    outer.packed_ = &StandIn::RunPacked;
+  }
+  return outer;
+}
+
+absl::Span<CallMemory::ShownTensor> CallMemory::Show(
+    DLDataType (*numbering)(DLDataType),
+    std::vector<const DLTensor*>* tensors) {
+  const auto count = static_cast<size_t>(
+      std::count_if(tensors->begin(), tensors->end(), [&](const auto* tensor) {
+        return !(numbering(tensor->dtype) == tensor->dtype);
+      }));
+  if (count == 0) return {};
+  auto* const all =
+      static_cast<ShownTensor*>(Take(count * sizeof(ShownTensor)));
+  ShownTensor* next = all;
+  for (const DLTensor*& tensor : *tensors) {
+    const DLDataType dtype = numbering(tensor->dtype);
+    if (dtype == tensor->dtype) continue;
+    auto* const shown = new (next++) ShownTensor{tensor, *tensor};
+    shown->shown.dtype = dtype;
+    tensor = &shown->shown;
+  }
+  return {all, count};
+}
+
+void CallMemory::LayOutPacked(absl::Span<const DLTensor* const> tensors,
+                              PreparedCall* call) {
+  const size_t count = tensors.size();
+  // One code more, so that there is an address without arguments too.
+  void* const memory =
+      Take(count * sizeof(TVMValue) + (count + 1) * sizeof(int));
+  auto* const values = static_cast<TVMValue*>(memory);
+  auto* const codes = reinterpret_cast<int*>(values + count);
+  for (size_t i = 0; i < count; ++i) {
+    values[i].v_handle = const_cast<DLTensor*>(tensors[i]);
+    codes[i] = kTVMDLTensorHandle;
+  }
+  call->args_ = values;
+  call->codes_ = codes;
+}
+
+void CallMemory::LayOutFfi(absl::Span<const DLTensor* const> tensors,
+                           PreparedCall* call) {
+  auto* const args =
+      static_cast<TVMFFIAny*>(Take(tensors.size() * sizeof(TVMFFIAny)));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    args[i] = {kTVMFFIDLTensorPtr, 0, {0}};
+    args[i].v_ptr = const_cast<DLTensor*>(tensors[i]);
+  }
+  call->args_ = args;
+}
+
+}  // namespace nodewise
