@@ -126,6 +126,7 @@ void ShowNetwork(const Network& network, const GraphExecutor& executor,
   outcome->json.Add("graph", files.graph);
   outcome->json.Add("library", files.library);
   outcome->json.Add("params", files.params);
+  if (!files.function.empty()) outcome->json.Add("function", files.function);
   outcome->json.EndObject();
   const InputOptions& inputs = network.inputs();
   if (inputs.seed.has_value()) outcome->json.Add("seed", *inputs.seed);
