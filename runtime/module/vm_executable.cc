@@ -1,5 +1,6 @@
 // Reads the bytes of a Relax VM executable (docs/formats/vm_library.md).
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -213,20 +214,24 @@ absl::StatusOr<absl::Span<const uint8_t>> ReadWords(ByteReader* reader,
   return reader->Bytes(what, count * sizeof(int64_t));
 }
 
+// Functions never share instructions, so their lengths add up.
 absl::Status CheckRanges(const ByteReader& reader,
                          const std::vector<size_t>& offsets,
                          const VmExecutable& executable) {
+  int64_t left = executable.num_instructions();
   for (size_t f = 0; f < executable.functions.size(); ++f) {
     const VmFunction& function = executable.functions[f];
     if (function.kind != VmFunction::Kind::kBytecode) continue;
     if (function.first >= 0 && function.first <= function.end &&
-        function.end <= executable.num_instructions()) {
+        function.end <= executable.num_instructions() &&
+        function.end - function.first <= left) {
+      left -= function.end - function.first;
       continue;
     }
     return reader.Fault(
         offsets[f],
         absl::StrFormat("function %s has instructions [%d, %d), expected a "
-                        "part of the %d",
+                        "part of its own of the %d",
                         Shortened(function.name), function.first, function.end,
                         executable.num_instructions()));
   }
@@ -240,29 +245,29 @@ int64_t WordAt(absl::Span<const uint8_t> words, int64_t index) {
   return word;
 }
 
-// Reads the words of one instruction, never past the last.
+// Reads the words of one instruction, never those of the next: a word that
+// many instructions share would make a small file endless to read.
 class WordReader {
  public:
   WordReader(const VmExecutable& executable, int64_t index)
-      : executable_(executable), at_(WordAt(executable.offsets, index)) {}
+      : words_(executable.words), at_(WordAt(executable.offsets, index)) {
+    const auto count = static_cast<int64_t>(words_.size() / sizeof(int64_t));
+    end_ = index + 1 < executable.num_instructions()
+               ? std::min(count, WordAt(executable.offsets, index + 1))
+               : count;
+  }
 
   absl::StatusOr<int64_t> Next() {
-    const auto count =
-        static_cast<int64_t>(executable_.words.size() / sizeof(int64_t));
-    if (at_ < 0 || at_ >= count) {
-      return absl::DataLossError(absl::StrFormat(
-          "it goes on at word %d, expected one of the %d words", at_, count));
-    }
-    return WordAt(executable_.words, at_++);
+    if (at_ >= 0 && at_ < end_) return WordAt(words_, at_++);
+    return absl::DataLossError(absl::StrFormat(
+        "it goes on at word %d, expected one before word %d", at_, end_));
   }
-  int64_t left() const {
-    return static_cast<int64_t>(executable_.words.size() / sizeof(int64_t)) -
-           at_;
-  }
+  int64_t left() const { return end_ - at_; }
 
  private:
-  const VmExecutable& executable_;
+  absl::Span<const uint8_t> words_;
   int64_t at_;
+  int64_t end_;
 };
 
 // A kind in the upper 8 bits, a signed value in the lower 56.

@@ -21,7 +21,7 @@ struct ArtefactFiles {
   // Whatever is known of the files in words, for messages: the TARGET.
   std::string target;
   // Of a VM library, the function that is meant: "" means main or the only one.
-  std::string function;
+  std::string function{};
 };
 
 // Finds the files of a TARGET: a folder (graph.json, lib.so, params.params, or
