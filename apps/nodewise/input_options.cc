@@ -119,7 +119,8 @@ class InputSetter {
                           path, name, sources_[*input])));
     }
     sources_[*input] = path;
-    if (tensor.shape() != info.shape || !(tensor.dtype() == info.dtype)) {
+    if (tensor.shape() != info.shape ||
+        !IsSameType(tensor.dtype(), info.dtype)) {
       return AddError(absl::InvalidArgumentError(
           absl::StrFormat("%s: input %s: is %s, expected %s", path, name,
                           TypeToString(tensor.shape(), tensor.dtype()),

@@ -101,11 +101,7 @@ absl::Status DebugExecutor::RunTimed() {
   int64_t last = ClockNanoseconds();
   times_.whole = {last, last};
   for (const Call& call : calls()) {
-    TVMValue ret;
-    int ret_code = kTVMNullptr;
-    const int rc = call.function(call.values, call.codes, call.count, &ret,
-                                 &ret_code, call.resource);
-    if (rc != 0) [[unlikely]] {
+    if (call.function.Run() != 0) [[unlikely]] {
       position_ = call.node;
       is_liveness_due_ = true;
       return CallError(call);
@@ -139,11 +135,7 @@ absl::Status DebugExecutor::RunRecorded() {
 }
 
 absl::Status DebugExecutor::CallNode(const Call& call) {
-  TVMValue ret;
-  int ret_code = kTVMNullptr;
-  const int rc = call.function(call.values, call.codes, call.count, &ret,
-                               &ret_code, call.resource);
-  return rc == 0 ? absl::OkStatus() : CallError(call);
+  return call.function.Run() == 0 ? absl::OkStatus() : CallError(call);
 }
 
 absl::Status DebugExecutor::InvokeNode(NodeId node) {

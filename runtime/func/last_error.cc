@@ -26,6 +26,8 @@ void SetLastError(absl::Status status) {
 
 const char* LastErrorMessage() { return Slot().message.c_str(); }
 
+bool HasLastError() { return !Slot().status.ok(); }
+
 absl::Status TakeLastError() {
   absl::Status status = std::exchange(Slot().status, absl::OkStatus());
   if (!status.ok()) return status;

@@ -203,7 +203,9 @@ class ArtefactChecker {
     const GraphEntry* entry = nullptr;
     for (const uint32_t node : nodes) {
       entry = &graph.entry(graph.EntryOf(NodeId{node}, 0));
-      if (entry->shape == type.shape && entry->dtype == type.dtype) return;
+      if (entry->shape == type.shape && IsSameType(entry->dtype, type.dtype)) {
+        return;
+      }
     }
     Add(params_name_, name, TypeToString(type.shape, type.dtype),
         TypeToString(entry->shape, entry->dtype) + ", as the graph has it");

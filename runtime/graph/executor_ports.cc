@@ -23,9 +23,7 @@ std::string Where(const char* what, std::string_view name) {
 absl::Status GraphExecutor::CheckType(const Port& port,
                                       const DLTensor& tensor) const {
   const GraphEntry& entry = graph_.entries[port.entry];
-  if (tensor.dtype.code == entry.dtype.code &&
-      tensor.dtype.bits == entry.dtype.bits &&
-      tensor.dtype.lanes == entry.dtype.lanes &&
+  if (IsSameType(tensor.dtype, entry.dtype) &&
       ShapeOf(tensor) == absl::MakeConstSpan(entry.shape)) {
     return absl::OkStatus();
   }
@@ -321,6 +319,7 @@ absl::Status GraphExecutor::PrepareRun() {
         absl::StrFormat("cannot run: %d of %d inputs were never set: %s",
                         num_unset_, inputs_.size(), names));
   }
+  DropLastError();
   if (num_copied_ == 0) return absl::OkStatus();
   for (const Port& port : inputs_) {
     if (!port.is_copied) continue;
@@ -342,18 +341,15 @@ absl::Status GraphExecutor::FinishRun() {
 absl::Status GraphExecutor::CallError(const Call& call) const {
   const GraphNode& node = graph_.node(call.node);
   return At(absl::StrFormat("node %d (%s)", Index(call.node), node.name),
-            At(node.function, TakeLastError()));
+            At(node.function, call.function.Error()));
 }
 
 absl::Status GraphExecutor::Run() {
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
   for (const Call& call : calls_) {
-    TVMValue ret;
-    int ret_code = kTVMNullptr;
-    const int rc = call.function(call.values, call.codes, call.count, &ret,
-                                 &ret_code, call.resource);
-    if (rc != 0) [[unlikely]]
+    if (call.function.Run() != 0) [[unlikely]] {
       return CallError(call);
+    }
   }
   return FinishRun();
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/last_error.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
@@ -256,25 +255,14 @@ DLTensor* GraphExecutor::ArgumentOf(uint32_t entry, bool flatten) {
 }
 
 absl::Status GraphExecutor::BindCalls(Library& library) {
-  size_t arguments = 0;
-  for (const GraphNode& node : graph_.nodes) {
-    if (node.kind == GraphNode::Kind::kInput) continue;
-    arguments += node.inputs.size() + node.num_outputs;
-  }
-  values_.resize(arguments);
-  codes_.assign(arguments, kTVMDLTensorHandle);
   calls_.reserve(graph_.nodes.size());
-  size_t next = 0;
   std::vector<const DLTensor*> tensors;
   for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
     const GraphNode& node = graph_.nodes[n];
     if (node.kind == GraphNode::Kind::kInput) continue;
-    const size_t first = next;
     tensors.clear();
     const auto add = [&](uint32_t entry) {
-      DLTensor* const tensor = ArgumentOf(entry, node.flatten);
-      tensors.push_back(tensor);
-      values_[next++].v_handle = tensor;
+      tensors.push_back(ArgumentOf(entry, node.flatten));
     };
     for (const EntryRef& ref : node.inputs) add(Index(graph_.EntryOf(ref)));
     for (uint32_t o = 0; o < node.num_outputs; ++o) {
@@ -284,11 +272,8 @@ absl::Status GraphExecutor::BindCalls(Library& library) {
         PackedFunc function,
         BindNode(library, NodeId{n}, tensors, node.num_outputs));
     if (!function) continue;  // Nothing to do at run time.
-    calls_.push_back({function.object()->address(),
-                      function.object()->resource(), values_.data() + first,
-                      codes_.data() + first, static_cast<int>(tensors.size()),
-                      NodeId{n}});
-    functions_.push_back(std::move(function));
+    calls_.push_back(
+        {call_memory_.Prepare(std::move(function), tensors), NodeId{n}});
   }
   return absl::OkStatus();
 }

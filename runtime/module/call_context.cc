@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/c_api.h"
+#include "nodewise/runtime/ffi_abi.h"
 #include "nodewise/runtime/registry.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/library_module.h"
@@ -32,6 +34,14 @@ std::vector<ContextSymbol>& ContextSymbols() {
       {"__TVMBackendFreeWorkspace", Address(&TVMBackendFreeWorkspace)},
       {"__TVMBackendParallelLaunch", Address(&TVMBackendParallelLaunch)},
       {"__TVMBackendParallelBarrier", Address(&TVMBackendParallelBarrier)},
+      {"__TVMFFIFunctionCall", Address(&TVMFFIFunctionCall)},
+      {"__TVMFFIErrorSetRaisedFromCStr",
+       Address(&TVMFFIErrorSetRaisedFromCStr)},
+      {"__TVMFFIErrorSetRaisedFromCStrParts",
+       Address(&TVMFFIErrorSetRaisedFromCStrParts)},
+      {"__TVMFFIEnvModLookupFromImports",
+       Address(&TVMFFIEnvModLookupFromImports)},
+      {"__TVMFFIHandleInitOnce", Address(&TVMFFIHandleInitOnce)},
   };
   return *symbols;
 }
@@ -39,6 +49,12 @@ std::vector<ContextSymbol>& ContextSymbols() {
 std::mutex& ContextMutex() {
   static std::mutex mutex;
   return mutex;
+}
+
+// Never destroyed: contexts of static objects are.
+std::set<void*>& LiveContexts() {
+  static auto* const contexts = new std::set<void*>;
+  return *contexts;
 }
 
 void* FindContextSymbol(std::string_view name) {
@@ -51,8 +67,34 @@ void* FindContextSymbol(std::string_view name) {
 
 }  // namespace
 
-absl::StatusOr<FunctionObject*> CallContext::Find(std::string_view name) {
+CallContext::CallContext() {
+  const std::lock_guard lock(ContextMutex());
+  LiveContexts().insert(this);
+}
+
+CallContext::~CallContext() {
+  const std::lock_guard lock(ContextMutex());
+  LiveContexts().erase(this);
+}
+
+CallContext* CallContext::FromAddress(void* address) {
+  const std::lock_guard lock(ContextMutex());
+  return LiveContexts().contains(address) ? static_cast<CallContext*>(address)
+                                          : nullptr;
+}
+
+absl::StatusOr<void*> CallContext::Find(std::string_view name) {
   const std::lock_guard lock(mutex_);
+  NODEWISE_ASSIGN_OR_RETURN(FunctionObject* const function,
+                            FindFunctionOf(name));
+  if (!is_ffi_) return function;
+  Ref<FfiClosure>& closure = closures_[std::string(name)];
+  if (!closure) closure = MakeRef<FfiClosure>(Ref<FunctionObject>(function));
+  return closure->handle();
+}
+
+absl::StatusOr<FunctionObject*> CallContext::FindFunctionOf(
+    std::string_view name) {
   if (const auto known = found_.find(name); known != found_.end()) {
     return known->second.get();
   }
@@ -85,6 +127,7 @@ void CallContext::Remove(LibraryModule* module) {
 void CallContext::LeakFunctions() {
   const std::lock_guard lock(mutex_);
   for (auto& [name, function] : found_) function.Leak();
+  for (auto& [name, closure] : closures_) closure.Leak();
 }
 
 absl::Status PatchContext(const Symbols& symbols,

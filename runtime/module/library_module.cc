@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "nodewise/runtime/ffi_function.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/blob_modules.h"
@@ -51,6 +52,15 @@ void IntroduceNeighbours(const std::vector<Ref<Module>>& modules) {
   }
 }
 
+void GiveFfiContext(const Symbols& symbols) {
+  symbols.context().UseFfi();
+  for (const std::string_view name : kFfiContextNames) {
+    void* const variable = symbols.Variable(name);
+    if (variable == nullptr) continue;
+    *static_cast<void**>(variable) = &symbols.context();
+  }
+}
+
 }  // namespace
 
 LibraryModule::LibraryModule(Ref<Symbols> symbols)
@@ -79,6 +89,10 @@ absl::StatusOr<PackedFunc> LibraryModule::GetFunction(std::string_view name) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string symbol, ResolveEntryName(name));
   void* const address = symbols_->Function(symbol);
   if (address == nullptr) return PackedFunc();
+  if (symbols_->abi() != LibraryAbi::kPackedC) {
+    return FfiFunction::Make(reinterpret_cast<TVMFFISafeCallType>(address),
+                             nullptr, Ref<RefCounted>(this));
+  }
   return PackedFunc::FromAddress(
       reinterpret_cast<TVMBackendPackedCFunc>(address), nullptr,
       Ref<RefCounted>(this));
@@ -105,6 +119,7 @@ absl::StatusOr<Ref<Module>> BuildModules(Ref<Symbols> symbols,
   if (void* context = symbols->Variable(context_name); context != nullptr) {
     *static_cast<void**>(context) = &symbols->context();
   }
+  if (symbols->abi() != LibraryAbi::kPackedC) GiveFfiContext(*symbols);
   auto library = MakeRef<LibraryModule>(symbols);
   if (symbols->Variable(blob_name) == nullptr) return Ref<Module>(library);
   NODEWISE_ASSIGN_OR_RETURN(

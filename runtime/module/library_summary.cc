@@ -7,6 +7,7 @@
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/elf.h"
+#include "runtime/module/library_abi.h"
 #include "runtime/module/library_bin.h"
 #include "runtime/module/module_blob.h"
 
@@ -24,12 +25,19 @@ struct Evidence {
 };
 constexpr int kFirstEra = 6;
 constexpr int kLastClassicEra = 20;
+constexpr int kFirstFfiEra = 21;
 constexpr int kLastEra = 27;
+constexpr std::string_view kFfiAbi = "TVM-FFI";
 
 bool HasSymbol(const ElfFile& elf, std::string_view name) {
   return std::any_of(
       elf.symbols.begin(), elf.symbols.end(),
       [name](const ElfSymbol& symbol) { return symbol.name == name; });
+}
+
+// Whether the code calls it, by its name or through a pointer.
+bool Calls(const ElfFile& elf, const std::string& name) {
+  return HasSymbol(elf, name) || HasSymbol(elf, "__" + name);
 }
 
 bool AnyFunctionBegins(const LibrarySummary& summary, std::string_view start) {
@@ -44,9 +52,10 @@ void AddSymbolEvidence(const ElfFile& elf, const LibrarySummary& summary,
   const auto add_if = [&](bool there, int first, int last, const char* text) {
     if (there) found->push_back({first, last, text});
   };
+  const bool is_ffi = summary.abi == kFfiAbi;
   add_if(AnyFunctionBegins(summary, "tvmgen_"), 8, kLastEra,
          "function names begin with tvmgen_: 0.8 or later");
-  add_if(AnyFunctionBegins(summary, "fused_") &&
+  add_if(!is_ffi && AnyFunctionBegins(summary, "fused_") &&
              !AnyFunctionBegins(summary, "tvmgen_"),
          kFirstEra, 7, "function names begin with fused_: 0.7 or earlier");
   add_if(HasSymbol(elf, "_lookup_linked_param"), 8, 8,
@@ -55,6 +64,25 @@ void AddSymbolEvidence(const ElfFile& elf, const LibrarySummary& summary,
          kLastEra, "half conversions are built in: 0.11 or later");
   add_if(HasSymbol(elf, "__gnu_h2f_ieee"), kFirstEra, 10,
          "half conversions are left to the runtime: 0.10 or earlier");
+}
+
+void AddFfiEvidence(const ElfFile& elf, std::vector<Evidence>* found) {
+  const auto add_if = [&](bool there, int first, int last, const char* text) {
+    if (there) found->push_back({first, last, text});
+  };
+  const bool prefixed = AbiOf(elf) == LibraryAbi::kFfiPrefixed;
+  add_if(prefixed, 22, kLastEra,
+         "functions are called __tvm_ffi_...: 0.22 or later");
+  add_if(!prefixed, kFirstFfiEra, 21,
+         "TVM-FFI functions with bare names: 0.21");
+  const bool in_parts = Calls(elf, "TVMFFIErrorSetRaisedFromCStrParts");
+  add_if(in_parts, 24, kLastEra, "errors are raised in parts: 0.24 or later");
+  add_if(!in_parts && Calls(elf, "TVMFFIErrorSetRaisedFromCStr"), kFirstFfiEra,
+         23, "errors are raised in one piece: 0.23 or earlier");
+  add_if(Calls(elf, "TVMFFIEnvModLookupFromImports"), 26, kLastEra,
+         "functions are looked up in the imports: 0.26 or later");
+  add_if(Calls(elf, "TVMBackendGetFuncFromEnv"), kFirstFfiEra, 25,
+         "functions are looked up in the environment: 0.25 or earlier");
 }
 
 void AddModuleEvidence(const LibrarySummary& summary,
@@ -86,16 +114,11 @@ void TellEra(const ElfFile& elf, LibrarySummary* summary) {
   std::vector<Evidence> evidence;
   AddSymbolEvidence(elf, *summary, &evidence);
   AddModuleEvidence(*summary, &evidence);
-  if (summary->abi == "TVM-FFI") {
-    const bool prefixed = AnyFunctionBegins(*summary, "__tvm_ffi_");
-    evidence.push_back({prefixed ? 22 : 21, prefixed ? kLastEra : 21,
-                        prefixed ? "functions are called __tvm_ffi_...: 0.22 "
-                                   "or later"
-                                 : "TVM-FFI functions with bare names: 0.21"});
-  }
+  const bool is_ffi = summary->abi == kFfiAbi;
+  if (is_ffi) AddFfiEvidence(elf, &evidence);
   if (evidence.empty()) return;
-  int first = kFirstEra;
-  int last = summary->abi == "TVM-FFI" ? kLastEra : kLastClassicEra;
+  int first = is_ffi ? kFirstFfiEra : kFirstEra;
+  int last = is_ffi ? kLastEra : kLastClassicEra;
   for (const Evidence& sign : evidence) {
     first = std::max(first, sign.first);
     last = std::min(last, sign.last);
@@ -117,23 +140,34 @@ bool IsCompiledFunction(std::string_view name) {
          std::end(kNotOurs);
 }
 
+// The LLVM target calls the runtime through pointers and brings its half
+// conversions along; the C target calls it by name. What raises errors is
+// called by name from both.
+std::string TargetOf(const ElfFile& elf, const LibrarySummary& summary) {
+  const bool has_pointers = std::any_of(
+      summary.context.begin(), summary.context.end(),
+      [](const std::string& name) { return name.starts_with("__TVM"); });
+  if (has_pointers || HasSymbol(elf, "__truncsfhf2")) return "llvm";
+  for (const std::string& name : summary.runtime_calls) {
+    if (!name.starts_with("TVMFFIErrorSetRaised")) return "c";
+  }
+  return "";
+}
+
 void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
-  bool is_ffi = false;
+  const LibraryAbi abi = AbiOf(elf);
+  for (std::string& name : KernelNames(elf, abi)) {
+    if (IsCompiledFunction(name)) summary->functions.push_back(std::move(name));
+  }
   for (const ElfSymbol& symbol : elf.symbols) {
     const std::string_view name = symbol.name;
-    is_ffi = is_ffi || name.starts_with("__tvm_ffi_") ||
-             name.starts_with("__TVMFFI") || name.starts_with("TVMFFI");
     if (!symbol.defined) {
       if (name.starts_with("TVM")) summary->runtime_calls.emplace_back(name);
-    } else if (symbol.kind == ElfSymbol::Kind::kFunction) {
-      if (!symbol.local && IsCompiledFunction(name)) {
-        summary->functions.emplace_back(name);
-      }
-    } else if (name.starts_with("__TVM") || name.ends_with("_ctx")) {
+    } else if (symbol.kind != ElfSymbol::Kind::kFunction &&
+               (name.starts_with("__TVM") || name.ends_with("_ctx"))) {
       summary->context.emplace_back(name);
     }
   }
-  std::sort(summary->functions.begin(), summary->functions.end());
   std::sort(summary->context.begin(), summary->context.end());
   std::sort(summary->runtime_calls.begin(), summary->runtime_calls.end());
   const bool has_blob = HasSymbol(elf, kBlobName);
@@ -141,15 +175,12 @@ void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
                       !summary->runtime_calls.empty() ||
                       AnyFunctionBegins(*summary, "tvmgen_") ||
                       AnyFunctionBegins(*summary, "fused_");
-  summary->abi =
-      is_ffi ? "TVM-FFI" : (is_tvm ? "TVM packed C functions" : "none");
-  // The LLVM target calls the runtime through pointers and brings its half
-  // conversions along; the C target calls it by name.
-  if (!summary->context.empty() || HasSymbol(elf, "__truncsfhf2")) {
-    summary->target = "llvm";
-  } else if (!summary->runtime_calls.empty() && !is_ffi) {
-    summary->target = "c";
+  if (abi != LibraryAbi::kPackedC) {
+    summary->abi = kFfiAbi;
+  } else {
+    summary->abi = is_tvm ? "TVM packed C functions" : "none";
   }
+  summary->target = TargetOf(elf, *summary);
 }
 
 std::vector<ModuleSummary::Tensor> TensorsOf(

@@ -11,6 +11,7 @@
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/elf.h"
+#include "runtime/module/library_abi.h"
 #include "runtime/module/symbols.h"
 
 namespace nodewise {
@@ -38,7 +39,10 @@ FileIdentity IdentityOf(const std::string& path) {
 struct LibraryFacts {
   std::string path;
   FileIdentity identity;
-  std::vector<std::string> functions;                    // Sorted.
+  LibraryAbi abi = LibraryAbi::kPackedC;
+  std::vector<std::string> functions;  // Symbols, sorted.
+  std::vector<std::string> kernels;    // What graphs call them.
+  std::vector<std::string> wanted;     // TVM functions from elsewhere.
   std::map<std::string, size_t, std::less<>> variables;  // Bytes from there.
 };
 
@@ -89,20 +93,22 @@ class SharedLibrary final : public Symbols {
     context().LeakFunctions();
   }
 
+  LibraryAbi abi() const override { return facts_.abi; }
   void* Function(std::string_view name) const override {
+    const std::string symbol = SymbolOf(facts_.abi, name);
     // dlsym would also find the functions of libm.
     if (!std::binary_search(facts_.functions.begin(), facts_.functions.end(),
-                            name)) {
+                            symbol)) {
       return nullptr;
     }
-    return dlsym(handle_, std::string(name).c_str());
+    return dlsym(handle_, symbol.c_str());
   }
   void* Variable(std::string_view name) const override {
     if (!facts_.variables.contains(name)) return nullptr;
     return dlsym(handle_, std::string(name).c_str());
   }
   std::vector<std::string> FunctionNames() const override {
-    return facts_.functions;
+    return facts_.kernels;
   }
   absl::Span<const uint8_t> BytesFrom(std::string_view name) const override {
     const auto place = facts_.variables.find(name);
@@ -118,8 +124,9 @@ class SharedLibrary final : public Symbols {
 };
 
 // Libraries of TVM's C target call TVMBackendAllocWorkspace and its kin as
-// plain symbols. If we were loaded privately (by Python's ctypes, say), those
-// would not be found: raise ourselves into the global scope.
+// plain symbols, and every library of TVM 0.24 and later raises its errors so.
+// If we were loaded privately (by Python's ctypes, say), those would not be
+// found: raise ourselves into the global scope.
 void MakeOurSymbolsGlobal() {
   static const bool done = [] {
     Dl_info info;
@@ -134,26 +141,48 @@ void MakeOurSymbolsGlobal() {
   (void)done;
 }
 
-absl::Status RefuseOtherAbi(const std::string& path, const ElfFile& elf) {
+// What the library wants of its runtime must be there when it is loaded: found
+// missing at the first call, it would end the process.
+absl::Status CheckWanted(const LibraryFacts& facts) {
+  std::string missing;
+  for (const std::string& name : facts.wanted) {
+    if (dlsym(RTLD_DEFAULT, name.c_str()) != nullptr) continue;
+    missing += (missing.empty() ? "" : ", ") + name;
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrFormat(
+      "%s: its code calls runtime functions that are not known here: %s",
+      facts.path, missing));
+}
+
+// Those that no library which it brings along can be expected to have.
+std::vector<std::string> WantedOfRuntime(const ElfFile& elf) {
+  const bool brings_tvm = std::any_of(
+      elf.needed.begin(), elf.needed.end(),
+      [](auto name) { return name.find("tvm") != std::string_view::npos; });
+  std::vector<std::string> wanted;
+  if (brings_tvm) return wanted;
   for (const ElfSymbol& symbol : elf.symbols) {
-    if (symbol.name.starts_with("__tvm_ffi_") ||
-        symbol.name.starts_with("__TVMFFI")) {
-      return absl::UnimplementedError(absl::StrFormat(
-          "%s: is a TVM-FFI library (TVM 0.21 and later: it has the symbol "
-          "%s), expected one of TVM 0.6 to 0.20",
-          path, symbol.name));
+    if (!symbol.defined && !symbol.weak && symbol.name.starts_with("TVM")) {
+      wanted.emplace_back(symbol.name);
     }
   }
-  return absl::OkStatus();
+  return wanted;
 }
 
 absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   NODEWISE_ASSIGN_OR_RETURN(const ElfFile elf, ParseElf(file.bytes(), path));
   NODEWISE_RETURN_IF_ERROR(CheckLoadable(elf));
-  NODEWISE_RETURN_IF_ERROR(RefuseOtherAbi(path, elf));
-  LibraryFacts facts{path, IdentityOf(path), FunctionNames(elf), {}};
+  NODEWISE_RETURN_IF_ERROR(CheckKind(elf));
+  LibraryFacts facts;
+  facts.path = path;
+  facts.identity = IdentityOf(path);
+  facts.abi = AbiOf(elf);
+  facts.functions = FunctionNames(elf);
   std::sort(facts.functions.begin(), facts.functions.end());
+  facts.kernels = KernelNames(elf, facts.abi);
+  facts.wanted = WantedOfRuntime(elf);
   for (const ElfSymbol& symbol : elf.symbols) {
     if (!symbol.defined || symbol.local ||
         symbol.kind == ElfSymbol::Kind::kFunction) {
@@ -190,6 +219,7 @@ absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
 absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(LibraryFacts facts, ReadFacts(path));
   MakeOurSymbolsGlobal();
+  NODEWISE_RETURN_IF_ERROR(CheckWanted(facts));
   const std::lock_guard opening(OpeningMutex());
   void* const handle = dlopen(LoaderPath(path).c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/c_api.h"
+#include "nodewise/runtime/ffi_function.h"
 #include "nodewise/runtime/half.h"
 #include "nodewise/runtime/last_error.h"
 #include "nodewise/runtime/workspace_pool.h"
@@ -25,15 +26,6 @@ absl::Status RefuseDevice(const char* function, int device_type) {
       "%s: %s memory is not built in", function, DeviceTypeName(device_type)));
 }
 
-absl::StatusOr<FunctionObject*> FindForContext(void* context,
-                                               const char* name) {
-  if (context == nullptr) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "compiled code calls %s, but its module context was never set", name));
-  }
-  return static_cast<CallContext*>(context)->Find(name);
-}
-
 }  // namespace
 }  // namespace nodewise
 
@@ -48,10 +40,8 @@ const char* TVMGetLastError(void) { return nodewise::LastErrorMessage(); }
 
 int TVMBackendGetFuncFromEnv(void* module_context, const char* name,
                              TVMFunctionHandle* out) {
-  const auto function = nodewise::FindForContext(module_context, name);
-  if (!function.ok()) return Report(function.status());
-  *out = *function;
-  return 0;
+  return nodewise::FindForCode(module_context, name, "TVMBackendGetFuncFromEnv",
+                               out);
 }
 
 int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
@@ -110,7 +100,7 @@ int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* cdata,
       num_task, [lambda, cdata](int task_id, nodewise::TaskGroup& group) {
         TVMParallelGroupEnv env{&group, group.num_tasks()};
         if (lambda(task_id, &env, cdata) == 0) return absl::OkStatus();
-        return nodewise::TakeLastError();
+        return nodewise::TakeFfiError();
       }));
 }
 

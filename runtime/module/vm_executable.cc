@@ -375,21 +375,13 @@ absl::StatusOr<VmInstruction> DecodeVmInstruction(
 }
 
 absl::StatusOr<DLDataType> VmDType(DLDataType dtype, VmEra era) {
-  // Codes 0 to 5 never changed.
-  if (era == VmEra::kClassic || dtype.code < 6) return dtype;
-  DLDataType ours = dtype;
-  if (dtype.code == 6 && dtype.bits == 8) {
-    ours.code = kBool.code;
-    ours.bits = kBool.bits;
-    return ours;
-  }
-  if ((dtype.code == 10 || dtype.code == 12) && dtype.bits == 8) {
-    ours.code = dtype.code == 10 ? kDTypeE4M3 : kDTypeE5M2;
-    return ours;
+  // Codes 0 to 5 never changed, and from 8 on ours are TVM-FFI's.
+  if (era == VmEra::kClassic || dtype.code < 6 || dtype.code > 7) return dtype;
+  if (dtype == DLDataType{kFfiBool.code, kFfiBool.bits, dtype.lanes}) {
+    return DLDataType{kBool.code, kBool.bits, dtype.lanes};
   }
   return absl::UnimplementedError(absl::StrFormat(
-      "type code %d with %d bits, expected one up to bfloat16, complex, bool, "
-      "float8_e4m3fn or float8_e5m2",
+      "type code %d with %d bits, expected another than float8_e3m4",
       dtype.code, dtype.bits));
 }
 

@@ -69,7 +69,7 @@ void ForEachElement(const DLTensor& from, const DLTensor& to, Visit visit) {
 }
 
 absl::Status CheckSameType(const DLTensor& from, const DLTensor& to) {
-  if (from.dtype == to.dtype && ShapeOf(from) == ShapeOf(to)) {
+  if (IsSameType(from.dtype, to.dtype) && ShapeOf(from) == ShapeOf(to)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrFormat(

@@ -14,6 +14,13 @@ target_include_directories(bench_kernels PRIVATE
 target_compile_options(bench_kernels PRIVATE -O2 -fno-ipa-icf)
 set_target_properties(bench_kernels PROPERTIES PREFIX "")
 
+# A library has one ABI for all its functions.
+add_library(bench_ffi_kernels MODULE bench/ffi_dispatch_kernels.c)
+target_include_directories(bench_ffi_kernels PRIVATE
+  $<TARGET_PROPERTY:nodewise_runtime,INTERFACE_INCLUDE_DIRECTORIES>)
+target_compile_options(bench_ffi_kernels PRIVATE -O2 -fno-ipa-icf)
+set_target_properties(bench_ffi_kernels PROPERTIES PREFIX "")
+
 add_executable(nodewise_bench
   bench/bench_main.cc
   bench/chain.cc
@@ -28,11 +35,12 @@ add_executable(nodewise_bench
   bench/parse_bench.cc
   support/fixtures.cc
 )
-add_dependencies(nodewise_bench bench_kernels)
+add_dependencies(nodewise_bench bench_kernels bench_ffi_kernels)
 target_include_directories(nodewise_bench PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(nodewise_bench PRIVATE
   NODEWISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-  NODEWISE_BENCH_KERNELS="$<TARGET_FILE:bench_kernels>")
+  NODEWISE_BENCH_KERNELS="$<TARGET_FILE:bench_kernels>"
+  NODEWISE_BENCH_FFI_KERNELS="$<TARGET_FILE:bench_ffi_kernels>")
 target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
   absl::strings absl::str_format benchmark::benchmark
   nlohmann_json::nlohmann_json Threads::Threads)

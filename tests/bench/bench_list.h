@@ -11,6 +11,9 @@ namespace nodewise {
 bool BenchDispatchOne(const std::string& name);
 bool BenchDispatchTwo(const std::string& name);
 bool BenchDispatchThousand(const std::string& name);
+bool BenchFfiDispatchOne(const std::string& name);
+bool BenchFfiDispatchTwo(const std::string& name);
+bool BenchFfiDispatchThousand(const std::string& name);
 
 // Parameters from a file into an executor against one memcpy into fresh memory,
 // also of huge pages.

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "nodewise/runtime/ffi_function.h"
 #include "nodewise/runtime/graph_executor.h"
 #include "nodewise/runtime/module.h"
 #include "nodewise/support/check.h"
@@ -15,6 +16,7 @@ namespace nodewise {
 namespace {
 
 constexpr double kLimit = 1.10;
+constexpr double kFfiLimit = 1.15;
 constexpr int kRounds = 201;
 constexpr int kRepeats = 20;
 constexpr uint32_t kNodes = 1000;
@@ -32,8 +34,11 @@ Graph AddChain(uint32_t functions) {
 // them is not what is measured.
 class PlainLoop {
  public:
-  PlainLoop(Module& module, uint32_t functions)
-      : values_(3 * kNodes), codes_(3 * kNodes, kTVMDLTensorHandle) {
+  virtual ~PlainLoop() = default;
+  virtual void Run() = 0;
+
+ protected:
+  PlainLoop(Module& module, uint32_t functions) {
     for (NDArray& block : blocks_) block = Ones(kFloats);
     for (uint32_t n = 0; n < kNodes + 2; ++n) {
       tensors_.push_back(*blocks_[n < 2 ? n : 2 + n % 2]);
@@ -43,14 +48,40 @@ class PlainLoop {
       functions_.push_back(
           module.FindFunction(AddFunction(call, functions)).value());
       NODEWISE_CHECK(static_cast<bool>(functions_.back()));
-      addresses_.push_back(functions_.back().object()->address());
-      values_[3 * call].v_handle = &tensors_[call == 0 ? 0 : call + 1];
-      values_[3 * call + 1].v_handle = &tensors_[1];
-      values_[3 * call + 2].v_handle = &tensors_[call + 2];
     }
   }
 
-  void Run() {
+  const FunctionObject& function(uint32_t call) const {
+    return *functions_[call].object();
+  }
+  // One of the three of a call.
+  DLTensor* tensor(uint32_t call, uint32_t argument) {
+    if (argument == 1) return &tensors_[1];
+    return &tensors_[argument == 0 && call == 0 ? 0 : call + 1 + argument / 2];
+  }
+
+ private:
+  std::array<NDArray, 4> blocks_;
+  std::vector<DLTensor> tensors_;
+  std::vector<std::vector<int64_t>> shapes_;
+  std::vector<PackedFunc> functions_;
+};
+
+class PackedLoop final : public PlainLoop {
+ public:
+  PackedLoop(Module& module, uint32_t functions)
+      : PlainLoop(module, functions),
+        values_(3 * kNodes),
+        codes_(3 * kNodes, kTVMDLTensorHandle) {
+    for (uint32_t call = 0; call < kNodes; ++call) {
+      addresses_.push_back(function(call).address());
+      for (uint32_t i = 0; i < 3; ++i) {
+        values_[3 * call + i].v_handle = tensor(call, i);
+      }
+    }
+  }
+
+  void Run() override {
     TVMValue* values = values_.data();
     int* codes = codes_.data();
     for (const TVMBackendPackedCFunc function : addresses_) {
@@ -64,41 +95,81 @@ class PlainLoop {
   }
 
  private:
-  std::array<NDArray, 4> blocks_;
-  std::vector<DLTensor> tensors_;
-  std::vector<std::vector<int64_t>> shapes_;
-  std::vector<PackedFunc> functions_;
   std::vector<TVMBackendPackedCFunc> addresses_;
   std::vector<TVMValue> values_;
   std::vector<int> codes_;
 };
 
-bool BenchDispatch(const std::string& name, uint32_t functions) {
-  const auto module = LoadModule(NODEWISE_BENCH_KERNELS);
+class FfiLoop final : public PlainLoop {
+ public:
+  FfiLoop(Module& module, uint32_t functions)
+      : PlainLoop(module, functions), args_(3 * kNodes) {
+    for (uint32_t call = 0; call < kNodes; ++call) {
+      const auto* ffi = dynamic_cast<const FfiFunction*>(&function(call));
+      NODEWISE_CHECK(ffi != nullptr);
+      addresses_.push_back(ffi->safe_call());
+      for (uint32_t i = 0; i < 3; ++i) {
+        args_[3 * call + i].type_index = kTVMFFIDLTensorPtr;
+        args_[3 * call + i].v_ptr = tensor(call, i);
+      }
+    }
+  }
+
+  void Run() override {
+    const TVMFFIAny* args = args_.data();
+    for (const TVMFFISafeCallType function : addresses_) {
+      TVMFFIAny result;
+      result.type_index = kTVMFFINone;
+      result.small_len = 0;
+      const int rc = function(nullptr, args, 3, &result);
+      NODEWISE_CHECK(rc == 0);
+      args += 3;
+    }
+  }
+
+ private:
+  std::vector<TVMFFISafeCallType> addresses_;
+  std::vector<TVMFFIAny> args_;
+};
+
+template <typename Loop>
+bool BenchDispatch(const std::string& name, const char* kernels, double limit,
+                   uint32_t functions) {
+  const auto module = LoadModule(kernels);
   NODEWISE_CHECK(module.ok());
-  PlainLoop loop(**module, functions);
+  Loop loop(**module, functions);
   const auto executor =
       GraphExecutor::Create(AddChain(functions), LibraryOf(*module));
   NODEWISE_CHECK(executor.ok());
   FillWithOnes(**executor);
   const auto run = [&] { NODEWISE_CHECK((*executor)->Run().ok()); };
   return RunContest(
-      {name, kLimit, kRounds, [&] { return NanosecondsOfEach(kRepeats, run); },
+      {name, limit, kRounds, [&] { return NanosecondsOfEach(kRepeats, run); },
        [&] { return NanosecondsOfEach(kRepeats, [&] { loop.Run(); }); }});
+}
+
+bool BenchPacked(const std::string& name, uint32_t functions) {
+  return BenchDispatch<PackedLoop>(name, NODEWISE_BENCH_KERNELS, kLimit,
+                                   functions);
+}
+
+bool BenchFfi(const std::string& name, uint32_t functions) {
+  return BenchDispatch<FfiLoop>(name, NODEWISE_BENCH_FFI_KERNELS, kFfiLimit,
+                                functions);
 }
 
 }  // namespace
 
-bool BenchDispatchOne(const std::string& name) {
-  return BenchDispatch(name, 1);
-}
-
-bool BenchDispatchTwo(const std::string& name) {
-  return BenchDispatch(name, 2);
-}
-
+bool BenchDispatchOne(const std::string& name) { return BenchPacked(name, 1); }
+bool BenchDispatchTwo(const std::string& name) { return BenchPacked(name, 2); }
 bool BenchDispatchThousand(const std::string& name) {
-  return BenchDispatch(name, 1000);
+  return BenchPacked(name, 1000);
+}
+
+bool BenchFfiDispatchOne(const std::string& name) { return BenchFfi(name, 1); }
+bool BenchFfiDispatchTwo(const std::string& name) { return BenchFfi(name, 2); }
+bool BenchFfiDispatchThousand(const std::string& name) {
+  return BenchFfi(name, 1000);
 }
 
 }  // namespace nodewise

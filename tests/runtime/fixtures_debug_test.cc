@@ -25,7 +25,8 @@ using ::testing::IsEmpty;
 
 std::vector<std::string> AllFolders() {
   std::vector<std::string> all;
-  for (const char* part : {"tvm-0.8", "tvm-0.14"}) {
+  for (const char* part :
+       {"tvm-0.8", "tvm-0.14", "tvm-0.25", "tvm-0.26", "tvm-0.27"}) {
     for (std::string& folder : FixtureFolders(part)) {
       all.push_back(std::move(folder));
     }

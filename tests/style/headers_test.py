@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE_FOLDERS = [ROOT / "runtime/include", ROOT / "contrib/include"]
 
 # Programs in C include these.
-C_HEADERS = ("packed_abi.h", "c_api.h")
+C_HEADERS = ("packed_abi.h", "ffi_abi.h", "c_api.h")
 
 WARNINGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
 CXX = [os.environ.get("CXX", "g++"), "-std=c++20", "-x", "c++"]

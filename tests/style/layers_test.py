@@ -19,7 +19,8 @@ PUBLIC_HEADERS = {
     "runtime/device": "device workspace_pool",
     "runtime/ndarray": "dtype ndarray half record tensor_stats",
     # c_api declares C functions that module and builtin implement.
-    "runtime/func": "packed_abi packed_func containers registry "
+    "runtime/func": "packed_abi ffi_abi packed_func containers registry "
+                    "ffi_function prepared_call "
                     "last_error c_api",
     "runtime/module": "module factory_module library_summary vm_library",
     "runtime/cpu": "cpu",

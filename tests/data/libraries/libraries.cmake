@@ -56,6 +56,26 @@ nodewise_test_library(run_once run_once.c)
 nodewise_test_library(half half.c)
 nodewise_test_library(unknown_pointer unknown_pointer.c)
 nodewise_test_library(uses_libm uses_libm.c)
+nodewise_test_library(ffi_add ffi_add.c)
+nodewise_test_library(ffi_add_now ffi_add.c)
+target_link_options(nodewise_test_library_ffi_add_now PRIVATE -Wl,-z,now)
+nodewise_test_library(ffi_add_22 ffi_add.c DEFINES FFI_ERA=22)
+nodewise_test_library(ffi_add_21 ffi_add.c DEFINES FFI_ERA=21)
+nodewise_test_library(ffi_workspace ffi_workspace.c)
+nodewise_test_library(ffi_closure ffi_closure.c)
+nodewise_test_library(ffi_closure_25 ffi_closure.c DEFINES FFI_ERA=25)
+nodewise_test_library(ffi_closure_21 ffi_closure.c DEFINES FFI_ERA=21)
+nodewise_test_library(ffi_closure_c ffi_closure.c
+  DEFINES FFI_ERA=25 FFI_DIRECT)
+nodewise_test_library(ffi_returns ffi_returns.c)
+nodewise_test_library(ffi_bool ffi_bool.c)
+nodewise_test_library(ffi_rival ffi_rival.c)
+nodewise_test_library(ffi_unknown_pointer ffi_wants.c
+  DEFINES FFI_WANTS_POINTER)
+nodewise_test_library(ffi_unknown_name ffi_wants.c
+  DEFINES FFI_WANTS=TVMFFIFuture)
+nodewise_test_library(ffi_compiled_vm ffi_wants.c
+  DEFINES FFI_WANTS=TVMBackendAnyListSetPackedArg)
 nodewise_test_library(system_lib system_lib.c
   BLOB factory SYMBOL __tvm_dev_mblob DEFINES PREFIX= ANSWER=1)
 nodewise_test_library(system_lib_prefixed system_lib.c

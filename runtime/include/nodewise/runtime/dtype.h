@@ -21,6 +21,15 @@ inline bool operator==(DLDataType a, DLDataType b) {
 inline constexpr DLDataType kFloat32{kDLFloat, 32, 1};
 inline constexpr DLDataType kInt64{kDLInt, 64, 1};
 inline constexpr DLDataType kBool{kDLUInt, 1, 1};
+// Bool as TVM 0.21 and later have it, in libraries and in files. Nothing else
+// here uses it: a graph's bools are kBool.
+inline constexpr DLDataType kFfiBool{6, 8, 1};
+
+// True for equal types and for the two bools, which have the same elements.
+inline bool IsSameType(DLDataType a, DLDataType b) {
+  return a == b || (a == kBool && b == kFfiBool) ||
+         (a == kFfiBool && b == kBool);
+}
 
 // Reads TVM's spelling: "float32", "int8", "bool", "bfloat16", "float32x4",
 // "e4m3_float8", "handle". The whole text must be used. kInvalidArgument.

@@ -15,6 +15,7 @@
 #include "nodewise/runtime/module.h"
 #include "nodewise/runtime/ndarray.h"
 #include "nodewise/runtime/params.h"
+#include "nodewise/runtime/prepared_call.h"
 #include "nodewise/runtime/storage_plan.h"
 
 namespace nodewise {
@@ -129,13 +130,9 @@ class GraphExecutor {
   virtual absl::Status Run();
 
  protected:
-  // A call with its arguments laid out, so that running is a loop of calls.
+  // Running is a loop of these.
   struct Call {
-    TVMBackendPackedCFunc function;
-    void* resource;
-    TVMValue* values;
-    int* codes;
-    int count;
+    PreparedCall function;
     NodeId node;
   };
   // An input or output of the graph and what is bound to it.
@@ -210,9 +207,7 @@ class GraphExecutor {
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;
   std::unordered_multimap<std::string, size_t> input_names_;
-  std::vector<PackedFunc> functions_;  // Kept alive for the calls.
-  std::vector<TVMValue> values_;
-  std::vector<int> codes_;
+  CallMemory call_memory_;
   std::vector<Call> calls_;
   size_t num_unset_ = 0;   // Inputs that are read and were never set.
   size_t num_copied_ = 0;  // Ports that are copied around each run.

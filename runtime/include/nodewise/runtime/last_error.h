@@ -11,6 +11,9 @@ void SetLastError(absl::Status status);
 // The message, "" if there was none. Valid until the next error on the thread.
 const char* LastErrorMessage();
 
+// Whether there is an error that nobody took.
+bool HasLastError();
+
 // The error that made a C function return nonzero, and forgets it, so that it
 // is never taken for the reason of a later failure. A function that failed
 // without a word gets a status that says so.

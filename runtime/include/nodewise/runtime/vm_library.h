@@ -94,8 +94,8 @@ absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
 absl::StatusOr<VmInstruction> DecodeVmInstruction(
     const VmExecutable& executable, int64_t index);
 
-// The type in our numbering: TVM-FFI numbers bool and the 8-bit floats anew.
-// kUnimplemented for types that we have no number for.
+// The type in our numbering: TVM-FFI numbers bool anew, and uses a number of
+// ours for another 8-bit float, which is kUnimplemented.
 absl::StatusOr<DLDataType> VmDType(DLDataType dtype, VmEra era);
 
 // A library file with the VM's bytecode in it.

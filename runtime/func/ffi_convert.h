@@ -1,0 +1,59 @@
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nodewise/runtime/ffi_function.h"
+#include "nodewise/runtime/packed_func.h"
+
+namespace nodewise {
+
+// The arguments of a classic call as TVM-FFI's. Borrows from them.
+class FfiArguments {
+ public:
+  // kInvalidArgument, with the number of the argument that has no such form.
+  absl::Status Set(PackedArgs args);
+
+  const TVMFFIAny* data() const { return values_.data(); }
+  int32_t size() const { return static_cast<int32_t>(values_.size()); }
+
+ private:
+  absl::Status Add(ArgView arg);
+  void AddTensor(const DLTensor* tensor);
+
+  std::vector<TVMFFIAny> values_;
+  std::deque<DLTensor> bools_;
+};
+
+// The arguments of a call by TVM-FFI as classic ones. Borrows from them.
+class PackedArguments {
+ public:
+  absl::Status Set(const TVMFFIAny* args, int32_t count);
+
+  PackedArgs args() const {
+    return {values_.data(), codes_.data(), static_cast<int>(values_.size())};
+  }
+
+ private:
+  absl::Status Add(const TVMFFIAny& arg);
+  absl::Status AddObject(int32_t type_index, const TVMFFIObject* object);
+  void AddTensor(DLTensor* tensor);
+  void AddText(std::string text, int code);
+  void Add(TVMValue value, int code);
+
+  std::vector<TVMValue> values_;
+  std::vector<int> codes_;
+  std::deque<std::string> texts_;
+  std::deque<TVMByteArray> bytes_;
+  std::deque<DLTensor> bools_;
+};
+
+// Takes over what a function of TVM-FFI returned.
+absl::StatusOr<Value> ValueOfFfi(TVMFFIAny result);
+// The other way: a counted object in `result` is the receiver's.
+absl::Status ValueToFfi(const Value& value, TVMFFIAny* result);
+
+}  // namespace nodewise

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "nodewise/runtime/ffi_function.h"
+#include "nodewise/runtime/packed_func.h"
+
+namespace nodewise {
+
+// A function with its tensors laid out in the convention that the function has,
+// so that calling it is one branch and one indirect call. What the tensors hold
+// may change between calls; where their DLTensors lie may not. Valid while the
+// CallMemory that made it.
+class PreparedCall {
+ public:
+  PreparedCall() = default;
+
+  // Returns 0, or else Error() says what went wrong, once.
+  int Run() const {
+    if (codes_ != nullptr) {
+      TVMValue ret;
+      int ret_code = kTVMNullptr;
+      return packed_(static_cast<TVMValue*>(args_), codes_, count_, &ret,
+                     &ret_code, resource_);
+    }
+    TVMFFIAny ret;
+    ret.type_index = kTVMFFINone;
+    ret.small_len = 0;
+    const int rc =
+        safe_call_(resource_, static_cast<TVMFFIAny*>(args_), count_, &ret);
+    if (ret.type_index >= kTVMFFIStaticObjectBegin) [[unlikely]] {
+      DropFfiResult(&ret);
+    }
+    return rc;
+  }
+  // REQUIRES: the last Run() on this thread was of this call and failed.
+  absl::Status Error() const;
+
+ private:
+  friend class CallMemory;
+
+  union {
+    TVMBackendPackedCFunc packed_ = nullptr;
+    TVMFFISafeCallType safe_call_;
+  };
+  void* resource_ = nullptr;
+  void* args_ = nullptr;
+  int* codes_ = nullptr;  // Null if the convention is TVM-FFI's.
+  int count_ = 0;
+};
+
+// Where the arguments of prepared calls lie, one behind the other in the order
+// of Prepare(). Keeps their functions alive.
+class CallMemory {
+ public:
+  CallMemory() = default;
+  CallMemory(const CallMemory&) = delete;
+  CallMemory& operator=(const CallMemory&) = delete;
+
+  // REQUIRES: function is not null; the tensors outlive the call.
+  PreparedCall Prepare(PackedFunc function,
+                       absl::Span<const DLTensor* const> tensors);
+
+ private:
+  void* Take(size_t bytes);
+  void LayOutPacked(absl::Span<const DLTensor* const> tensors,
+                    PreparedCall* call);
+  void LayOutFfi(const FfiFunction& function,
+                 absl::Span<const DLTensor* const> tensors, PreparedCall* call);
+
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::byte* next_ = nullptr;
+  size_t left_ = 0;
+  std::vector<PackedFunc> functions_;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,87 @@
+#include "nodewise/runtime/prepared_call.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_libraries.h"
+
+namespace nodewise {
+namespace {
+
+using absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(PreparedCallTest, CallsFunctionsOfEitherConvention) {
+  for (const char* name : {"add_llvm", "ffi_add", "ffi_add_21"}) {
+    CallMemory memory;
+    const NDArray sum = Floats({0, 0, 0, 0});
+    const NDArray first = Floats({1, 2, 3, 4});
+    DLTensor x = *first;
+    const NDArray y = Floats({10, 20, 30, 40});
+    const PreparedCall call = memory.Prepare(
+        FunctionOf(LoadTestLibrary(name), kAdd), {&x, &*y, &*sum});
+    EXPECT_EQ(call.Run(), 0) << name;
+    EXPECT_THAT(ValuesOf(sum), ElementsAre(11, 22, 33, 44));
+    x.data = y.data();  // What a tensor holds may move.
+    EXPECT_EQ(call.Run(), 0) << name;
+    EXPECT_THAT(ValuesOf(sum), ElementsAre(20, 40, 60, 80));
+  }
+}
+
+TEST(PreparedCallTest, ErrorIsThatOfTheFunction) {
+  const NDArray x = Floats({1, 2, 3, 4});
+  for (const char* name : {"add_llvm", "ffi_add"}) {
+    CallMemory memory;
+    const PreparedCall call =
+        memory.Prepare(FunctionOf(LoadTestLibrary(name), kAdd), {&*x});
+    ASSERT_NE(call.Run(), 0);
+    EXPECT_THAT(call.Error(), FailsWith(StatusCode::kInternal, HasSubstr("3")))
+        << name;
+  }
+}
+
+TEST(PreparedCallTest, BoolsFollowTheirTensors) {
+  CallMemory memory;
+  const NDArray first = MakeTensor<uint8_t>({2}, {1, 0}, kBool);
+  const NDArray second = MakeTensor<uint8_t>({2}, {0, 0}, kBool);
+  const NDArray y = MakeTensor<uint8_t>({2}, {7, 7}, kBool);
+  DLTensor x = *first;
+  const PreparedCall call =
+      memory.Prepare(FunctionOf(LoadTestLibrary("ffi_bool"), "not"), {&x, &*y});
+  ASSERT_EQ(call.Run(), 0);
+  EXPECT_THAT(ValuesOf<uint8_t>(y), ElementsAre(0, 1));
+  x.data = second.data();
+  ASSERT_EQ(call.Run(), 0);
+  EXPECT_THAT(ValuesOf<uint8_t>(y), ElementsAre(1, 1));
+  EXPECT_TRUE(x.dtype == kBool);
+}
+
+TEST(PreparedCallTest, ObjectsThatAFunctionReturnsAreFreed) {
+  CallMemory memory;
+  const Ref<Module> module = LoadTestLibrary("ffi_returns");
+  const PreparedCall call =
+      memory.Prepare(FunctionOf(module, "returns_text"), {});
+  ASSERT_EQ(call.Run(), 0);
+  EXPECT_EQ(IntOf(FunctionOf(module, "texts_alive").Call()), 0);
+}
+
+TEST(PreparedCallTest, CallsStayWhereTheyAre) {
+  CallMemory memory;
+  const PackedFunc add = FunctionOf(LoadTestLibrary("ffi_add"), kAdd);
+  const NDArray x = Floats({1, 2, 3, 4});
+  const NDArray sum = Floats({0, 0, 0, 0});
+  const PreparedCall first = memory.Prepare(add, {&*x, &*x, &*sum});
+  const std::vector<const DLTensor*> many(100'000, &*x);
+  const PreparedCall last = memory.Prepare(add, many);
+  EXPECT_EQ(first.Run(), 0);
+  EXPECT_THAT(ValuesOf(sum), ElementsAre(2, 4, 6, 8));
+  EXPECT_NE(last.Run(), 0);
+  EXPECT_THAT(last.Error(), FailsWith(StatusCode::kInternal,
+                                      HasSubstr("Expected 3 arguments")));
+}
+
+}  // namespace
+}  // namespace nodewise
