@@ -245,7 +245,11 @@ absl::Status VmReader::Return(int64_t index, const Value& value) {
 // What the checks at the front of a function have not said of its inputs.
 absl::Status VmReader::CheckInputs() {
   for (const VmInput& input : program_.inputs) {
-    const VmTensor& tensor = program_.tensors[input.tensor];
+    VmTensor& tensor = program_.tensors[input.tensor];
+    const VmInputType* given = GivenFor(input);
+    for (size_t d = 0; given != nullptr && d < tensor.shape.size(); ++d) {
+      if (tensor.shape[d] < 0) tensor.shape[d] = given->shape[d];
+    }
     if (input.is_tuple || !tensor.is_used) continue;
     if (!tensor.has_shape || !tensor.has_dtype) {
       Refuse(input.checked_at,

@@ -116,10 +116,11 @@ class VmReader {
   absl::StatusOr<Heap*> HeapOf(const Call& call, size_t index);
   absl::Status CheckSlot(const Call& call, const Heap* heap,
                          int64_t slot) const;
+  // What was given for an input and has its rank, or null.
   const VmInputType* GivenFor(const VmInput& input) const;
   absl::Status LearnShape(const Call& call, VmInput* input, size_t rank);
   absl::Status MatchDim(const Call& call, size_t place, Heap* heap,
-                        int64_t* dim);
+                        int64_t given, int64_t* dim);
   absl::StatusOr<Value> BecomeTuple(const Call& call, VmInput* input);
   absl::StatusOr<Value> CheckTensorInfo(const Call& call);
   absl::StatusOr<Value> CheckShapeInfo(const Call& call);

@@ -118,14 +118,15 @@ absl::Status VmReader::CheckSlot(const Call& call, const Heap* heap,
 }
 
 const VmInputType* VmReader::GivenFor(const VmInput& input) const {
+  const VmTensor& tensor = program_.tensors[input.tensor];
   for (const VmInputType& given : given_) {
-    if (given.name == input.name) return &given;
+    if (given.name != input.name) continue;
+    return given.shape.size() == tensor.shape.size() ? &given : nullptr;
   }
   return nullptr;
 }
 
-// A shape of an input that nothing has been said of yet: what was given, or
-// dimensions that are open.
+// A shape of an input that nothing has been said of yet: all dimensions open.
 absl::Status VmReader::LearnShape(const Call& call, VmInput* input,
                                   size_t rank) {
   input->checked_at = call.instruction;
@@ -137,10 +138,6 @@ absl::Status VmReader::LearnShape(const Call& call, VmInput* input,
   }
   tensor.has_shape = true;
   tensor.shape.assign(rank, -1);
-  const VmInputType* given = GivenFor(*input);
-  if (given != nullptr && given->shape.size() == rank) {
-    tensor.shape = given->shape;
-  }
   return absl::OkStatus();
 }
 
@@ -225,11 +222,12 @@ absl::StatusOr<VmReader::Value> VmReader::CheckTupleInfo(const Call& call) {
 }
 
 // Holds one dimension against its code and number, or learns it: below 0 it is
-// not known yet.
+// not known yet. What the bytecode says goes before what was `given`.
 absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
-                                int64_t* dim) {
+                                int64_t given, int64_t* dim) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t code, IntOf(call, place));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, IntOf(call, place + 1));
+  if (*dim < 0 && (code == kStore || code == kIgnore)) *dim = given;
   int64_t wanted = *dim;
   if (code == kStore || code == kEqualsSlot) {
     NODEWISE_RETURN_IF_ERROR(CheckSlot(call, heap, number));
@@ -265,11 +263,13 @@ absl::StatusOr<VmReader::Value> VmReader::MatchShape(const Call& call) {
   }
   Dims* dims = nullptr;
   Dims copy;
+  const VmInputType* given = nullptr;
   if (Is(call, 0, Value::Kind::kTensor)) {
     NODEWISE_ASSIGN_OR_RETURN(const uint32_t tensor, TensorOf(call, 0));
     if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
       NODEWISE_RETURN_IF_ERROR(
           LearnShape(call, input, static_cast<size_t>(rank)));
+      given = GivenFor(*input);
     }
     dims = &program_.tensors[tensor].shape;
   } else {
@@ -282,7 +282,9 @@ absl::StatusOr<VmReader::Value> VmReader::MatchShape(const Call& call) {
                absl::StrFormat("%d, as the tensor has", dims->size()));
   }
   for (size_t d = 0; d < dims->size(); ++d) {
-    NODEWISE_RETURN_IF_ERROR(MatchDim(call, 3 + 2 * d, heap, &(*dims)[d]));
+    const int64_t open = given == nullptr ? -1 : given->shape[d];
+    NODEWISE_RETURN_IF_ERROR(
+        MatchDim(call, 3 + 2 * d, heap, open, &(*dims)[d]));
   }
   return Value();
 }
@@ -293,7 +295,7 @@ absl::StatusOr<VmReader::Value> VmReader::MatchNumber(const Call& call) {
   }
   NODEWISE_ASSIGN_OR_RETURN(int64_t number, IntOf(call, 0));
   NODEWISE_ASSIGN_OR_RETURN(Heap* const heap, HeapOf(call, 1));
-  NODEWISE_RETURN_IF_ERROR(MatchDim(call, 2, heap, &number));
+  NODEWISE_RETURN_IF_ERROR(MatchDim(call, 2, heap, number, &number));
   return Value();
 }
 

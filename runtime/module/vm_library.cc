@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/elf.h"
+#include "runtime/module/library_abi.h"
 #include "runtime/module/library_bin.h"
 #include "runtime/module/module_blob.h"
 
@@ -14,9 +15,6 @@ namespace nodewise {
 namespace {
 
 constexpr std::string_view kClassicBlob = "__tvm_dev_mblob";
-constexpr std::string_view kKernelPrefix = "__tvm_ffi_";
-// What the library keeps for its runtime: __tvm_ffi__library_bin, ...
-constexpr std::string_view kInternalPrefix = "__tvm_ffi__";
 
 // The bytecode of a library of TVM-FFI, or nothing.
 absl::StatusOr<std::optional<VmExecutable>> FindModern(const ElfFile& elf) {
@@ -54,26 +52,6 @@ absl::StatusOr<std::optional<VmExecutable>> FindClassic(const ElfFile& elf) {
   return std::nullopt;
 }
 
-// TVM 0.22 and later write a prefix before the names of kernels.
-std::vector<std::string_view> KernelsIn(const ElfFile& elf) {
-  std::vector<std::string_view> bare;
-  std::vector<std::string_view> prefixed;
-  for (const ElfSymbol& symbol : elf.symbols) {
-    if (!symbol.defined || symbol.local ||
-        symbol.kind != ElfSymbol::Kind::kFunction) {
-      continue;
-    }
-    bare.push_back(symbol.name);
-    if (symbol.name.starts_with(kKernelPrefix) &&
-        !symbol.name.starts_with(kInternalPrefix)) {
-      prefixed.push_back(symbol.name.substr(kKernelPrefix.size()));
-    }
-  }
-  std::vector<std::string_view>& kernels = prefixed.empty() ? bare : prefixed;
-  std::sort(kernels.begin(), kernels.end());
-  return std::move(kernels);
-}
-
 }  // namespace
 
 bool VmLibrary::HasKernel(std::string_view name) const {
@@ -94,7 +72,7 @@ absl::StatusOr<std::unique_ptr<VmLibrary>> OpenVmLibrary(
   }
   if (!found.has_value()) return nullptr;
   library->executable = *std::move(found);
-  library->kernels = KernelsIn(elf);
+  library->kernels = KernelNames(elf, AbiOf(elf));
   return library;
 }
 

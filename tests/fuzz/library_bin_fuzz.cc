@@ -21,7 +21,7 @@ std::unique_ptr<VmLibrary> LibraryWith(nodewise::VmExecutable executable) {
   auto library = std::make_unique<VmLibrary>();
   library->path = "fuzz.so";
   for (const VmFunction& function : executable.functions) {
-    library->kernels.push_back(function.name);
+    library->kernels.emplace_back(function.name);
   }
   std::sort(library->kernels.begin(), library->kernels.end());
   library->executable = std::move(executable);

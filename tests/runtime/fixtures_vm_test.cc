@@ -119,6 +119,48 @@ TEST_P(VmFixtureTest, TvmsPlanIsKept) {
   EXPECT_EQ(plan->slots.size(), storages + made->graph.arg_nodes.size());
 }
 
+// The outputs with that plan, or with TVM's own.
+std::vector<NDArray> OutputsOf(const std::string& folder, bool is_private) {
+  const ArtefactFiles files{"", folder + "/vm.so", "", folder};
+  const Artefact artefact = LoadArtefact(files).value();
+  GraphExecutor::Options options;
+  if (is_private) {
+    options.plan = PrivatePlan(artefact.graph,
+                               PlanStorage(artefact.graph, kDLCPU).value());
+  }
+  const auto executor =
+      GraphExecutor::Create(artefact.graph, artefact.library, options).value();
+  EXPECT_THAT(executor->LoadParams(artefact.params), IsOk());
+  const Params inputs = OpenParams(folder + "/inputs.params").value();
+  for (const NamedTensor& input : inputs.tensors) {
+    EXPECT_THAT(executor->SetInput(input.name, *input.tensor), IsOk());
+  }
+  // Twice: what a run leaves behind must not matter to the next.
+  EXPECT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(executor->Run(), IsOk());
+  std::vector<NDArray> outputs;
+  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
+    outputs.push_back(executor->GetOutput(i)->CopyToHost().value());
+  }
+  return outputs;
+}
+
+TEST_P(VmFixtureTest, OutputsAreThoseOfTvmBitForBitWithEitherPlan) {
+  const Params expected = OpenParams(GetParam() + "/outputs.params").value();
+  for (const bool is_private : {false, true}) {
+    const auto outputs = OutputsOf(GetParam(), is_private);
+    ASSERT_EQ(outputs.size(), expected.tensors.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const NDArray* wanted = expected.Find("output_" + std::to_string(i));
+      ASSERT_NE(wanted, nullptr);
+      ASSERT_EQ(wanted->bytes(), outputs[i].bytes());
+      EXPECT_EQ(std::memcmp(wanted->data(), outputs[i].data(), wanted->bytes()),
+                0)
+          << "output " << i << (is_private ? " with private storage" : "");
+    }
+  }
+}
+
 TEST_P(VmFixtureTest, VerifyFindsNothing) {
   const auto faults = VerifyArtefact(Files());
   ASSERT_THAT(faults, IsOk());

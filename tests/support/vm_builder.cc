@@ -226,8 +226,8 @@ std::string VmBuilder::LibraryBin() const {
 }
 
 std::unique_ptr<VmLibrary> VmLibraryOf(const std::string& bytes,
-                                     std::vector<std::string_view> kernels,
-                                     VmEra era) {
+                                       std::vector<std::string> kernels,
+                                       VmEra era) {
   auto library = std::make_unique<VmLibrary>();
   library->path = "vm.so";
   auto executable = ParseVmExecutable(

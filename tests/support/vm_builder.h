@@ -100,8 +100,8 @@ class VmBuilder {
 // A library of these bytes whose code has these kernels. `bytes` must outlive
 // it. Ends the test if they cannot be read.
 std::unique_ptr<VmLibrary> VmLibraryOf(const std::string& bytes,
-                                     std::vector<std::string_view> kernels,
-                                     VmEra era = VmEra::kFfi);
+                                       std::vector<std::string> kernels,
+                                       VmEra era = VmEra::kFfi);
 
 // x of float32 (4,) through relu, then added to a constant.
 VmBuilder ReluThenAdd();

@@ -171,6 +171,8 @@ def cases(graph):
             own_code(), one_child),
         "vm_ffi": library_bin(
             vm_executable((70, 5, 69, 65), 0xD225DE2F4214151E)),
+        "vm_ffi_21": library_bin(
+            vm_executable((72, 5, 71, 65), 0xD225DE2F4214151D)),
         "vm_damaged": library_bin(b"no bytecode"),
     }
 

@@ -350,8 +350,10 @@ TEST(VmGraphTest, SeveralFunctionsWithoutMainNeedAChoice) {
 // --- Whole libraries
 // -----------------------------------------------------------
 
-TEST(VmArtefactTest, ClassicLibraryRuns) {
-  const LibraryCopy library("vm_classic");
+class VmArtefactTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(VmArtefactTest, LibraryRunsAsItStands) {
+  const LibraryCopy library(GetParam());
   const auto files = FindArtefact(library.path());
   ASSERT_THAT(files, IsOk());
   auto executor = CreateExecutor(*files, {});
@@ -362,15 +364,18 @@ TEST(VmArtefactTest, ClassicLibraryRuns) {
               ElementsAre(11, 22, 33, 44));
 }
 
-TEST(VmArtefactTest, SoundLibraryHasNoFaults) {
-  for (const char* name : {"vm_classic", "vm_ffi"}) {
-    const auto faults = VerifyArtefact({"", LibraryPath(name), "", name});
-    ASSERT_THAT(faults, IsOk());
-    EXPECT_THAT(faults->faults(), IsEmpty());
-  }
+TEST_P(VmArtefactTest, VerifyFindsNothing) {
+  const auto faults =
+      VerifyArtefact({"", LibraryPath(GetParam()), "", GetParam()});
+  ASSERT_THAT(faults, IsOk());
+  EXPECT_THAT(faults->faults(), IsEmpty());
 }
 
-TEST(VmArtefactTest, DamagedBytecodeIsAFault) {
+INSTANTIATE_TEST_SUITE_P(Eras, VmArtefactTest,
+                         testing::Values("vm_classic", "vm_ffi_21", "vm_ffi"),
+                         [](const auto& info) { return info.param; });
+
+TEST(VmLibraryTest, DamagedBytecodeIsAFault) {
   const auto faults =
       VerifyArtefact({"", LibraryPath("vm_damaged"), "", "vm_damaged"});
   ASSERT_THAT(faults, IsOk());
@@ -378,7 +383,7 @@ TEST(VmArtefactTest, DamagedBytecodeIsAFault) {
   EXPECT_THAT(faults->faults()[0].ToString(), HasSubstr("bytecode magic"));
 }
 
-TEST(VmArtefactTest, FunctionOfALibraryWithoutBytecodeIsRefused) {
+TEST(VmLibraryTest, FunctionOfALibraryWithoutBytecodeIsRefused) {
   ArtefactFiles files{"", LibraryPath("factory"), "", "factory.so"};
   files.function = "main";
   EXPECT_THAT(LoadArtefact(files),

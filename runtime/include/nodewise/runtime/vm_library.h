@@ -104,7 +104,7 @@ struct VmLibrary {
   std::shared_ptr<const MappedFile> file;  // What the rest borrows.
   VmExecutable executable;
   // The functions that its own code has, as the bytecode calls them; sorted.
-  std::vector<std::string_view> kernels;
+  std::vector<std::string> kernels;
 
   bool HasKernel(std::string_view name) const;
 };
