@@ -86,14 +86,42 @@ absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
   return artefact;
 }
 
+// Lets a kernel of the library compute dimensions.
+absl::Status ComputeDims(Module& root, std::string_view kernel,
+                         absl::Span<int64_t> heap) {
+  NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
+                            root.FindFunction(kernel));
+  if (!function) {
+    return absl::NotFoundError(
+        absl::StrFormat("the library has no function %s", kernel));
+  }
+  const int64_t size[] = {static_cast<int64_t>(heap.size())};
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray numbers,
+                            NDArray::Empty(size, kInt64, kCpu));
+  const size_t bytes = heap.size() * sizeof(int64_t);
+  NODEWISE_RETURN_IF_ERROR(CopyFromBytes(heap.data(), bytes, *numbers));
+  NODEWISE_RETURN_IF_ERROR(function.Call(numbers).status());
+  return CopyToBytes(*numbers, heap.data(), bytes);
+}
+
 // Parameters of a file beside a VM library are inputs that the compiler did
 // not bind.
 absl::StatusOr<Artefact> FromBytecode(const ArtefactFiles& files,
                                       const VmLibrary& library,
                                       absl::Span<const VmInputType> given) {
+  VmBinding binding;
+  Ref<Module> root;
+  if (!given.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));
+    binding.inputs.assign(given.begin(), given.end());
+    binding.compute = [&root](std::string_view kernel,
+                              absl::Span<int64_t> heap) {
+      return ComputeDims(*root, kernel, heap);
+    };
+  }
   Artefact artefact;
   NODEWISE_ASSIGN_OR_RETURN(VmGraph made,
-                            ReadVmGraph(library, files.function, given));
+                            ReadVmGraph(library, files.function, binding));
   artefact.graph = std::move(made.graph);
   artefact.params = std::move(made.params);
   if (!files.params.empty()) {
@@ -102,7 +130,9 @@ absl::StatusOr<Artefact> FromBytecode(const ArtefactFiles& files,
       artefact.params.tensors.push_back(std::move(tensor));
     }
   }
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> root, LoadModule(files.library));
+  if (!root) {
+    NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));
+  }
   artefact.library = LibraryOf(root);
   return artefact;
 }

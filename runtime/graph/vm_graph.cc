@@ -283,10 +283,10 @@ absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
 
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
                                     const VmFunction& function,
-                                    absl::Span<const VmInputType> given,
+                                    const VmBinding& binding,
                                     FaultList* reasons) {
   FaultList found;
-  VmReader reader(library, function, given, &found);
+  VmReader reader(library, function, binding, &found);
   NODEWISE_RETURN_IF_ERROR(reader.Read());
   VmGraph made;
   if (found.faults().empty()) {
@@ -300,11 +300,11 @@ absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
 
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
                                     const std::string& function_name,
-                                    absl::Span<const VmInputType> given) {
+                                    const VmBinding& binding) {
   NODEWISE_ASSIGN_OR_RETURN(const VmFunction* function,
                             FindVmFunction(library, function_name));
   FaultList reasons;
-  auto made = ReadVmGraph(library, *function, given, &reasons);
+  auto made = ReadVmGraph(library, *function, binding, &reasons);
   if (!made.ok()) return made.status();
   if (reasons.faults().empty()) return made;
   return Refusal(library, *function, reasons);

@@ -19,11 +19,11 @@ constexpr std::string_view kBuiltinPrefix = "vm.builtin.";
 }  // namespace
 
 VmReader::VmReader(const VmLibrary& library, const VmFunction& function,
-                   absl::Span<const VmInputType> given, FaultList* reasons)
+                   const VmBinding& binding, FaultList* reasons)
     : library_(library),
       executable_(library.executable),
       function_(function),
-      given_(given),
+      binding_(binding),
       reasons_(reasons) {
   for (const auto& [constant, scope] : executable_.memory_scopes) {
     if (!IsGlobal(scope)) scopes_.emplace(constant, scope);
@@ -179,6 +179,9 @@ absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
                   absl::StrFormat("a call of %s, which is no kernel of the "
                                   "library",
                                   Shortened(call.name)));
+  }
+  if (call.args.size() == 1 && Is(call, 0, Value::Kind::kHeap)) {
+    return ComputeDims(call);
   }
   // Kernels write to their last arguments: those that nothing has written yet.
   size_t first_output = call.args.size();

@@ -20,7 +20,7 @@ class VmReader {
  public:
   // All must outlive the reader.
   VmReader(const VmLibrary& library, const VmFunction& function,
-           absl::Span<const VmInputType> given, FaultList* reasons);
+           const VmBinding& binding, FaultList* reasons);
 
   // kDataLoss if the bytecode cannot be true. `reasons` gets all that a graph
   // cannot say; the program is whole only if there is none.
@@ -131,6 +131,8 @@ class VmReader {
   absl::StatusOr<Value> MakeShape(const Call& call);
   absl::StatusOr<Value> MakeNumber(const Call& call);
   absl::StatusOr<Value> AllocShapeHeap(const Call& call);
+  // A kernel that reads and writes the heap.
+  absl::StatusOr<Value> ComputeDims(const Call& call);
 
   // vm_builtins.cc
   absl::StatusOr<uint32_t> ItemOf(const Call& call, VmInput* tuple,
@@ -150,7 +152,7 @@ class VmReader {
   const VmLibrary& library_;
   const VmExecutable& executable_;
   const VmFunction& function_;
-  absl::Span<const VmInputType> given_;
+  const VmBinding& binding_;
   FaultList* reasons_;
   VmProgram program_;
   std::unordered_map<int64_t, Value> registers_;
@@ -160,6 +162,7 @@ class VmReader {
   std::vector<Dims> shapes_;
   std::vector<std::vector<Value>> tuples_;
   std::vector<Heap> heaps_;
+  bool has_open_dims_ = false;  // Some that the heap would hold.
   bool is_straight_ = true;
   bool has_returned_ = false;
 };

@@ -2,6 +2,7 @@
 // dimensions.
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -23,6 +24,8 @@ enum MakeCode : int64_t { kUseNumber = 0, kLoad = 1 };
 
 // What TVM compiles has a handful; each costs memory for every tensor.
 constexpr size_t kMostDims = 32;
+// Of a heap that compiled code works on.
+constexpr int64_t kMostComputed = 65536;
 
 }  // namespace
 
@@ -119,7 +122,7 @@ absl::Status VmReader::CheckSlot(const Call& call, const Heap* heap,
 
 const VmInputType* VmReader::GivenFor(const VmInput& input) const {
   const VmTensor& tensor = program_.tensors[input.tensor];
-  for (const VmInputType& given : given_) {
+  for (const VmInputType& given : binding_.inputs) {
     if (given.name != input.name) continue;
     return given.shape.size() == tensor.shape.size() ? &given : nullptr;
   }
@@ -233,6 +236,7 @@ absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
     NODEWISE_RETURN_IF_ERROR(CheckSlot(call, heap, number));
   }
   if (code == kStore) {
+    has_open_dims_ = has_open_dims_ || *dim < 0;
     if (*dim >= 0) heap->slots[number] = *dim;
     return absl::OkStatus();
   }
@@ -339,6 +343,35 @@ absl::StatusOr<VmReader::Value> VmReader::MakeNumber(const Call& call) {
   // Whoever left it open has been refused for it, or will be.
   if (slot == heap->slots.end()) return Value{Value::Kind::kUnknown};
   return Value{Value::Kind::kInt, slot->second};
+}
+
+absl::StatusOr<VmReader::Value> VmReader::ComputeDims(const Call& call) {
+  if (binding_.compute == nullptr || has_open_dims_) {
+    return Refuse(call.instruction,
+                  absl::StrFormat("a call of %s, which computes dimensions",
+                                  Shortened(call.name)),
+                  "known at run time only: give the inputs");
+  }
+  Heap& heap = heaps_[static_cast<size_t>(call.args[0].number)];
+  if (heap.size > kMostComputed) {
+    return Lie(call.instruction,
+               absl::StrFormat("a heap of %d places", heap.size),
+               absl::StrFormat("at most %d", kMostComputed));
+  }
+  // No dimension, so that what the kernel leaves out is seen.
+  constexpr int64_t kOpen = std::numeric_limits<int64_t>::min();
+  std::vector<int64_t> numbers(static_cast<size_t>(heap.size), kOpen);
+  for (const auto& [slot, number] : heap.slots) {
+    numbers[static_cast<size_t>(slot)] = number;
+  }
+  NODEWISE_RETURN_IF_ERROR(
+      At(Place(call.instruction),
+         binding_.compute(call.name, absl::MakeSpan(numbers))));
+  for (size_t slot = 0; slot < numbers.size(); ++slot) {
+    if (numbers[slot] == kOpen) continue;
+    heap.slots[static_cast<int64_t>(slot)] = numbers[slot];
+  }
+  return Value();
 }
 
 absl::StatusOr<VmReader::Value> VmReader::AllocShapeHeap(const Call& call) {

@@ -49,9 +49,13 @@ uint64_t ReadAll(absl::Span<const uint8_t> bytes, nodewise::VmEra era) {
   for (const VmFunction& function : library->executable.functions) {
     if (function.kind == VmFunction::Kind::kPacked) continue;
     nodewise::FaultList reasons;
-    const nodewise::VmInputType given{"x", {3, 2}, nodewise::kFloat32};
+    nodewise::VmBinding binding{{{"x", {3, 2}, nodewise::kFloat32}}, nullptr};
+    binding.compute = [](std::string_view, absl::Span<int64_t> heap) {
+      for (size_t i = 0; i < heap.size(); ++i) heap[i] = heap.front() + 1;
+      return absl::OkStatus();
+    };
     const auto made =
-        nodewise::ReadVmGraph(*library, function, {&given, 1}, &reasons);
+        nodewise::ReadVmGraph(*library, function, binding, &reasons);
     if (!made.ok()) continue;
     NODEWISE_CHECK(reasons.faults().empty() || made->graph.nodes.empty());
     if (reasons.faults().empty()) total += CheckMade(*made);

@@ -42,11 +42,11 @@ struct Converted {
 
 std::unique_ptr<Converted> Convert(const VmBuilder& vm,
                                    const std::string& function = "",
-                                   absl::Span<const VmInputType> given = {}) {
+                                   const VmBinding& binding = {}) {
   auto converted = std::make_unique<Converted>();
   converted->bytes = vm.Bytes();
   converted->library = VmLibraryOf(converted->bytes, {"relu", "add", "split"});
-  auto made = ReadVmGraph(*converted->library, function, given);
+  auto made = ReadVmGraph(*converted->library, function, binding);
   if (!made.ok()) {
     ADD_FAILURE() << made.status();
     return converted;
@@ -288,16 +288,61 @@ VmBuilder OpenBatch() {
 }
 
 TEST(VmGraphTest, OpenDimensionIsBoundByTheInputGiven) {
-  const VmInputType x{"x", {3, 2}, kFloat32};
-  const auto c = Convert(OpenBatch(), "", {&x, 1});
+  const auto c = Convert(OpenBatch(), "", {{{"x", {3, 2}, kFloat32}}, {}});
   ASSERT_EQ(c->graph().entries.size(), 2u);
   EXPECT_THAT(c->graph().entries[0].shape, ElementsAre(3, 2));
   EXPECT_THAT(c->graph().entries[1].shape, ElementsAre(3, 2));
 }
 
+// x of (n,) through a kernel that computes 4 * n, the bytes of y.
+VmBuilder ComputedBytes() {
+  VmBuilder vm;
+  vm.Function("main", {"x"});
+  vm.Call("vm.builtin.alloc_shape_heap", {vm.Vm(), vm.I(2)}, 1);
+  vm.Call("vm.builtin.check_tensor_info",
+          {R(0), vm.I(1), vm.Type(kFloat32), vm.Text("")});
+  vm.Call("vm.builtin.match_shape",
+          {R(0), R(1), vm.I(1), vm.I(1), vm.I(0), vm.Text("")});
+  vm.Call("split", {R(1)});
+  vm.Call("vm.builtin.make_shape", {R(1), vm.I(1), vm.I(1), vm.I(1)}, 2);
+  vm.Call("vm.builtin.alloc_storage",
+          {vm.Vm(), R(2), vm.I(0), vm.Type({1, 8, 1}), vm.Text("global")}, 3);
+  vm.Call("vm.builtin.shape_of", {R(0)}, 4);
+  vm.Call("vm.builtin.alloc_tensor", {R(3), vm.I(0), R(4), vm.Type(kFloat32)},
+          5);
+  vm.Call("relu", {R(0), R(5)}).Return(5);
+  return vm;
+}
+
+TEST(VmGraphTest, KernelsComputeDimensionsWhereTheyMayRun) {
+  VmBinding binding{{{"x", {3}, kFloat32}}, {}};
+  binding.compute = [](std::string_view kernel, absl::Span<int64_t> heap) {
+    EXPECT_EQ(kernel, "split");
+    EXPECT_EQ(heap[0], 3);
+    heap[1] = 4 * heap[0];
+    return absl::OkStatus();
+  };
+  const auto c = Convert(ComputedBytes(), "", binding);
+  ASSERT_EQ(c->graph().entries.size(), 2u);
+  EXPECT_THAT(c->graph().entries[1].shape, ElementsAre(3));
+}
+
+TEST(VmGraphTest, DimensionsThatComeOutTooSmallAreNotFollowed) {
+  VmBinding binding{{{"x", {3}, kFloat32}}, {}};
+  binding.compute = [](std::string_view, absl::Span<int64_t> heap) {
+    heap[1] = 8;
+    return absl::OkStatus();
+  };
+  const std::string bytes = ComputedBytes().Bytes();
+  const auto library = VmLibraryOf(bytes, {"relu", "split"});
+  EXPECT_THAT(
+      ReadVmGraph(*library, "", binding),
+      FailsWith(StatusCode::kDataLoss, HasSubstr("a tensor of 12 bytes")));
+}
+
 TEST(VmGraphTest, DimensionInTheBytecodeGoesBeforeTheInputGiven) {
-  const VmInputType x{"x", {9}, kFloat32};
-  EXPECT_THAT(Convert(ReluThenAdd(), "", {&x, 1})->graph().entries[0].shape,
+  const VmBinding binding{{{"x", {9}, kFloat32}}, {}};
+  EXPECT_THAT(Convert(ReluThenAdd(), "", binding)->graph().entries[0].shape,
               ElementsAre(4));
 }
 

@@ -173,8 +173,8 @@ TEST(VmRefusalTest, CompiledShapeCodeIsRefused) {
   vm.Call("vm.builtin.alloc_shape_heap", {vm.Vm(), vm.I(1)}, 3);
   vm.Call("shape_func", {R(3)}).Return(0);
   EXPECT_THAT(Reasons(vm),
-              ElementsAre(HasSubstr("argument 0 of shape_func, which is the "
-                                    "heap of computed dimensions")));
+              ElementsAre(HasSubstr("a call of shape_func, which computes "
+                                    "dimensions")));
 }
 
 TEST(VmRefusalTest, MemoryThatIsNotTheUsualIsRefused) {

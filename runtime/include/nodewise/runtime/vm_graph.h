@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,11 +24,20 @@ struct VmGraph {
   std::vector<std::string> notes;
 };
 
-// An input that is at hand: binds dimensions that the bytecode leaves open.
+// An input, as far as a function may want to know it.
 struct VmInputType {
   std::string name;
   std::vector<int64_t> shape;
   DLDataType dtype{};
+};
+
+// What binds dimensions that a function leaves open.
+struct VmBinding {
+  std::vector<VmInputType> inputs;  // Those that are at hand.
+  // Runs a kernel of the library that computes dimensions from others: it reads
+  // and writes `heap`. Null: such a function is refused.
+  std::function<absl::Status(std::string_view kernel, absl::Span<int64_t> heap)>
+      compute;
 };
 
 // The functions that can be asked for: all but kernels, in file order.
@@ -38,17 +49,18 @@ std::vector<std::string> VmFunctionNames(const VmExecutable& executable);
 absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
                                                  const std::string& name);
 
-// Follows the instructions of a function, running nothing. What a graph cannot
-// say is added to `reasons`, all of it with its place; the graph is empty then.
-// kDataLoss for bytecode that cannot be true: it is not followed further.
+// Follows the instructions of a function, running nothing but what the binding
+// has for it. What a graph cannot say is added to `reasons`, all of it with its
+// place; the graph is empty then. kDataLoss for bytecode that cannot be true:
+// it is not followed further.
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
                                     const VmFunction& function,
-                                    absl::Span<const VmInputType> given,
+                                    const VmBinding& binding,
                                     FaultList* reasons);
 
 // The same, with the reasons as one kUnimplemented.
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
                                     const std::string& function_name,
-                                    absl::Span<const VmInputType> given = {});
+                                    const VmBinding& binding = {});
 
 }  // namespace nodewise
