@@ -11,10 +11,10 @@ namespace nodewise {
 namespace {
 
 // Words that begin a part of a place: "lib.so: byte 24: tensor shape needs".
-constexpr std::array<std::string_view, 12> kPlaceWords = {
-    "byte ",    "tensor ",    "input ",          "output ",
-    "node ",    "parameter ", "params",          "member ",
-    "storage ", "graph JSON", "__tvm_dev_mblob", "module "};
+constexpr std::array<std::string_view, 15> kPlaceWords = {
+    "byte ",           "tensor ",    "input ",    "output ",      "node ",
+    "parameter ",      "params",     "member ",   "storage ",     "graph JSON",
+    "__tvm_dev_mblob", "__tvm_ffi_", "function ", "instruction ", "module "};
 
 constexpr std::string_view kDidYouMean = "; did you mean ";
 constexpr std::string_view kExpected = ", expected ";

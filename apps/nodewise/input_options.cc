@@ -35,6 +35,23 @@ std::vector<bool> ReadInputs(const Graph& graph) {
   return result;
 }
 
+// One `--input NAME=FILE`.
+struct InputArgument {
+  std::string name;
+  std::string path;
+};
+
+absl::StatusOr<InputArgument> ParseArgument(const std::string& argument) {
+  const size_t equals = argument.find('=');
+  if (equals != 0 && equals != std::string::npos &&
+      equals + 1 != argument.size()) {
+    return InputArgument{argument.substr(0, equals),
+                         argument.substr(equals + 1)};
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("--input: found \"%s\", expected NAME=FILE", argument));
+}
+
 class InputSetter {
  public:
   InputSetter(GraphExecutor* executor, FaultList* faults)
@@ -42,23 +59,16 @@ class InputSetter {
         faults_(*faults),
         sources_(executor->NumInputs()) {}
 
-  // One `--input NAME=FILE`.
-  void SetFromArgument(const std::string& argument) {
-    const size_t equals = argument.find('=');
-    if (equals == 0 || equals == std::string::npos ||
-        equals + 1 == argument.size()) {
-      return AddError(absl::InvalidArgumentError(absl::StrFormat(
-          "--input: found \"%s\", expected NAME=FILE", argument)));
-    }
-    const std::string name = argument.substr(0, equals);
-    const std::string path = argument.substr(equals + 1);
+  void SetFromArgument(const std::string& text) {
+    const auto argument = ParseArgument(text);
+    if (!argument.ok()) return AddError(argument.status());
     // A name is the cheaper thing to be wrong.
-    if (const auto known = executor_.InputIndex(name); !known.ok()) {
+    if (const auto known = executor_.InputIndex(argument->name); !known.ok()) {
       return AddError(known.status());
     }
-    const auto tensor = ReadOneTensor(path, {name});
+    const auto tensor = ReadOneTensor(argument->path, {argument->name});
     if (!tensor.ok()) return AddError(tensor.status());
-    Set(name, *tensor, path);
+    Set(argument->name, *tensor, argument->path);
   }
 
   // The file of `--inputs`.
@@ -160,6 +170,27 @@ void AddInputOptions(OptionList* options, InputOptions* inputs) {
                      "draws the inputs that are not given; one seed gives the "
                      "same values everywhere",
                      {&inputs->seed});
+}
+
+absl::StatusOr<std::vector<VmInputType>> InputTypes(
+    const InputOptions& options) {
+  std::vector<VmInputType> types;
+  const auto add = [&types](const std::string& name, const NDArray& tensor) {
+    const absl::Span<const int64_t> shape = tensor.shape();
+    types.push_back({name, {shape.begin(), shape.end()}, tensor.dtype()});
+  };
+  for (const std::string& text : options.inputs) {
+    NODEWISE_ASSIGN_OR_RETURN(const InputArgument argument,
+                              ParseArgument(text));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                              ReadOneTensor(argument.path, {argument.name}));
+    add(argument.name, tensor);
+  }
+  if (options.inputs_file.empty()) return types;
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors,
+                            ReadTensorFile(options.inputs_file));
+  for (const NamedTensor& entry : tensors) add(entry.name, entry.tensor);
+  return types;
 }
 
 std::vector<InputSource> SetInputs(const InputOptions& options,

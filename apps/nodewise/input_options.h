@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
 #include "nodewise/runtime/graph_executor.h"
+#include "nodewise/runtime/vm_graph.h"
 #include "nodewise/support/fault.h"
 
 namespace nodewise {
@@ -20,6 +21,11 @@ struct InputOptions {
 };
 
 void AddInputOptions(OptionList* options, InputOptions* inputs);
+
+// What is known of the inputs before there is a network: for one that takes
+// dimensions from them. The first error of a file or an argument.
+absl::StatusOr<std::vector<VmInputType>> InputTypes(
+    const InputOptions& options);
 
 // An input that was set, and from what: "x.npy", or "random, seed 7".
 struct InputSource {

@@ -18,6 +18,7 @@ struct Inspection {
   JsonWriter json;          // Inside the object of the file.
   size_t max_lines = 0;     // Of a list in `text`; 0 means all.
   bool may_be_cut = false;  // A .params file that is cut is no error.
+  std::string function;     // Of a VM library, whose graph to show.
 };
 
 // The names that a params file holds, or nothing if there is none to ask.
@@ -28,6 +29,8 @@ using ParamNames = std::optional<std::set<std::string>>;
 absl::Status InspectGraph(const std::string& path, const ParamNames& params,
                           Inspection* inspection);
 absl::Status InspectLibrary(const std::string& path, Inspection* inspection);
+// The VM functions of a library that has some, and the graph of one of them.
+absl::Status InspectBytecode(const std::string& path, Inspection* inspection);
 // `format` is .npy, .npz or .params.
 absl::Status InspectTensors(const std::string& path, const std::string& format,
                             Inspection* inspection);

@@ -97,6 +97,10 @@ class InspectFiles : public Command {
   void AddOptions(OptionList* options) override {
     options->AddFlag("--all", "every line of lists that are cut otherwise",
                      &all_);
+    options->AddText("--function", "NAME",
+                     "of a VM library, the function whose graph to show: main, "
+                     "if it has one",
+                     &function_);
     options->AddText("--recover", "OUT",
                      "writes the complete tensors of a dump or a .params file "
                      "that was cut short to OUT",
@@ -144,6 +148,7 @@ class InspectFiles : public Command {
     Inspection inspection;
     inspection.max_lines = all_ ? 0 : kShownLines;
     inspection.may_be_cut = !recover_.empty();
+    inspection.function = function_;
     absl::Status status = IsDumpFolder(path)
                               ? InspectADump(path, &inspection)
                               : Inspect(path, params, &inspection);
@@ -192,6 +197,7 @@ class InspectFiles : public Command {
 
   std::vector<std::string> paths_;
   bool all_ = false;
+  std::string function_;
   std::string recover_;
 };
 

@@ -206,8 +206,9 @@ absl::Status InspectLibrary(const std::string& path, Inspection* inspection) {
     AddList("calls into the runtime", library.runtime_calls, inspection);
   }
   AddModules(library, inspection);
-  const absl::Status graph_status = AddGraph(library, inspection);
-  return library.blob_status.ok() ? graph_status : library.blob_status;
+  if (!library.blob_status.ok()) return library.blob_status;
+  if (library.has_bytecode) return InspectBytecode(path, inspection);
+  return AddGraph(library, inspection);
 }
 
 }  // namespace nodewise

@@ -50,7 +50,14 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Load(
   std::unique_ptr<Network> network(new Network(target, inputs));
   NODEWISE_ASSIGN_OR_RETURN(network->files_, FilesOf(target));
   NODEWISE_ASSIGN_OR_RETURN(network->devices_, DevicesOf(target));
-  NODEWISE_ASSIGN_OR_RETURN(network->artefact_, LoadArtefact(network->files_));
+  auto artefact = LoadArtefact(network->files_);
+  if (absl::IsUnimplemented(artefact.status())) {
+    // It may leave dimensions open that the inputs have.
+    NODEWISE_ASSIGN_OR_RETURN(const auto given, InputTypes(inputs));
+    if (!given.empty()) artefact = LoadArtefact(network->files_, given);
+  }
+  NODEWISE_RETURN_IF_ERROR(artefact.status());
+  network->artefact_ = *std::move(artefact);
   return network;
 }
 
@@ -126,6 +133,7 @@ void ShowNetwork(const Network& network, const GraphExecutor& executor,
   outcome->json.Add("graph", files.graph);
   outcome->json.Add("library", files.library);
   outcome->json.Add("params", files.params);
+  if (!files.function.empty()) outcome->json.Add("function", files.function);
   outcome->json.EndObject();
   const InputOptions& inputs = network.inputs();
   if (inputs.seed.has_value()) outcome->json.Add("seed", *inputs.seed);

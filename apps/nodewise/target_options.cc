@@ -35,13 +35,16 @@ absl::StatusOr<DLDevice> ParseDevice(const std::string& text) {
 
 void AddTargetOptions(OptionList* options, TargetOptions* target) {
   options->AddPositional("TARGET",
-                         "an artefact folder, a factory library, or a graph "
-                         "JSON with --lib and --params",
+                         "an artefact folder, a factory or VM library, or a "
+                         "graph JSON with --lib and --params",
                          &target->target);
   options->AddText("--lib", "FILE", "the compiled library to use",
                    &target->library);
   options->AddText("--params", "FILE", "the parameters to use",
                    &target->params);
+  options->AddText("--function", "NAME",
+                   "of a VM library, the function to use: main, if it has one",
+                   &target->function);
 }
 
 void AddDeviceOption(OptionList* options, TargetOptions* target) {
@@ -55,6 +58,7 @@ absl::StatusOr<ArtefactFiles> FilesOf(const TargetOptions& target) {
   NODEWISE_ASSIGN_OR_RETURN(
       ArtefactFiles files,
       FindArtefact(target.target, target.library, target.params));
+  files.function = target.function;
   for (const std::string* file :
        {&files.graph, &files.library, &files.params}) {
     if (file->empty()) continue;

@@ -14,6 +14,7 @@ struct TargetOptions {
   std::string target;
   std::string library;
   std::string params;
+  std::string function;
   std::vector<std::string> devices;
 };
 

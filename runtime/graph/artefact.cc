@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/factory_module.h"
+#include "nodewise/runtime/vm_graph.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -52,7 +53,7 @@ absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& target) {
   if (!files.graph.empty() || !files.library.empty()) return files;
   return absl::NotFoundError(absl::StrFormat(
       "%s: holds no artefact, expected graph.json with lib.so and "
-      "params.params, or a factory library",
+      "params.params, or a factory or VM library",
       target));
 }
 
@@ -85,6 +86,75 @@ absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
   return artefact;
 }
 
+// Lets a kernel of the library compute dimensions.
+absl::Status ComputeDims(Module& root, std::string_view kernel,
+                         absl::Span<int64_t> heap) {
+  NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
+                            root.FindFunction(kernel));
+  if (!function) {
+    return absl::NotFoundError(
+        absl::StrFormat("the library has no function %s", kernel));
+  }
+  const int64_t size[] = {static_cast<int64_t>(heap.size())};
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray numbers,
+                            NDArray::Empty(size, kInt64, kCpu));
+  const size_t bytes = heap.size() * sizeof(int64_t);
+  NODEWISE_RETURN_IF_ERROR(CopyFromBytes(heap.data(), bytes, *numbers));
+  NODEWISE_RETURN_IF_ERROR(function.Call(numbers).status());
+  return CopyToBytes(*numbers, heap.data(), bytes);
+}
+
+// Parameters of a file beside a VM library are inputs that the compiler did
+// not bind.
+absl::StatusOr<Artefact> FromBytecode(const ArtefactFiles& files,
+                                      const VmLibrary& library,
+                                      absl::Span<const VmInputType> given) {
+  VmBinding binding;
+  Ref<Module> root;
+  if (!given.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));
+    binding.inputs.assign(given.begin(), given.end());
+    binding.compute = [&root](std::string_view kernel,
+                              absl::Span<int64_t> heap) {
+      return ComputeDims(*root, kernel, heap);
+    };
+  }
+  Artefact artefact;
+  NODEWISE_ASSIGN_OR_RETURN(VmGraph made,
+                            ReadVmGraph(library, files.function, binding));
+  artefact.graph = std::move(made.graph);
+  artefact.params = std::move(made.params);
+  if (!files.params.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(Params params, OpenParams(files.params));
+    for (NamedTensor& tensor : params.tensors) {
+      artefact.params.tensors.push_back(std::move(tensor));
+    }
+  }
+  if (!root) {
+    NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));
+  }
+  artefact.library = LibraryOf(root);
+  return artefact;
+}
+
+// The bytecode of a library that is a target by itself, or null. What is no
+// library at all is left for loading to say.
+absl::StatusOr<std::unique_ptr<VmLibrary>> FindBytecode(
+    const ArtefactFiles& files) {
+  if (!files.graph.empty() || files.library.empty()) return nullptr;
+  auto library = OpenVmLibrary(files.library);
+  if (library.ok() || absl::IsDataLoss(library.status())) return library;
+  return nullptr;
+}
+
+absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
+  if (files.function.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: is no VM library, so it has no function %s to choose (leave out "
+      "--function)",
+      files.target, files.function));
+}
+
 }  // namespace
 
 absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
@@ -108,7 +178,11 @@ absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
   return files;
 }
 
-absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files) {
+absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
+                                      absl::Span<const VmInputType> given) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto bytecode, FindBytecode(files));
+  if (bytecode != nullptr) return FromBytecode(files, *bytecode, given);
+  NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
   Ref<Module> root;
   if (!files.library.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/artefact.h"
 #include "nodewise/runtime/library_summary.h"
+#include "nodewise/runtime/vm_graph.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -23,6 +24,7 @@ class ArtefactChecker {
       has_library_ = true;
       AddStatus(files_.library, library_.blob_status);
       AddStatus(files_.library, library_.run_status);
+      if (files_.graph.empty() && library_.has_bytecode) return CheckBytecode();
     }
     NODEWISE_ASSIGN_OR_RETURN(GraphText text, FindGraph());
     NODEWISE_RETURN_IF_ERROR(ReadParams());
@@ -46,6 +48,32 @@ class ArtefactChecker {
     if (message.starts_with(file + ": "))
       message.remove_prefix(file.size() + 2);
     Add(file, "", std::string(message), "");
+  }
+
+  absl::Status CheckBytecode() {
+    const auto library = OpenVmLibrary(files_.library);
+    if (!library.ok() || *library == nullptr) {
+      // Where the summary could not read it, it has said so.
+      if (library_.blob_status.ok())
+        AddStatus(files_.library, library.status());
+      return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const VmFunction* function,
+                              FindVmFunction(**library, files_.function));
+    const auto made = ReadVmGraph(**library, *function, {}, faults_);
+    AddStatus(files_.library, made.status());
+    NODEWISE_RETURN_IF_ERROR(ReadParams());
+    if (!made.ok() || made->graph.nodes.empty()) return absl::OkStatus();
+    for (const NamedTensor& entry : made->params.tensors) {
+      const absl::Span<const int64_t> shape = entry.tensor.shape();
+      params_[entry.name] = {{shape.begin(), shape.end()},
+                             entry.tensor.dtype()};
+    }
+    for (const std::string& note : made->notes) Warn("", note, "");
+    has_params_ = true;
+    functions_are_known_ = true;
+    CheckSoundGraph(made->graph);
+    return absl::OkStatus();
   }
 
   const ModuleSummary* Factory() const {
@@ -118,7 +146,7 @@ class ArtefactChecker {
     } else {
       AddStatus(graph.text.name, plan.status());
     }
-    if (has_library_) CheckFunctions(graph);
+    if (has_library_ && !functions_are_known_) CheckFunctions(graph);
     if (has_params_) CheckParams(graph);
     LocateFaults(graph.text, faults_);
   }
@@ -203,6 +231,7 @@ class ArtefactChecker {
   FaultList* faults_;
   LibrarySummary library_;
   bool has_library_ = false;
+  bool functions_are_known_ = false;  // To be in the library.
   std::map<std::string, Type> params_;
   bool has_params_ = false;
   std::string params_name_;

@@ -113,6 +113,20 @@ class DeviceCodeModule final : public Module {
   std::vector<std::string> functions_;
 };
 
+// Bytecode, which is run as a graph and not from here; its imports have the
+// kernels.
+class BytecodeModule final : public Module {
+ public:
+  explicit BytecodeModule(std::string kind) : kind_(std::move(kind)) {}
+  std::string_view kind() const override { return kind_; }
+  absl::StatusOr<PackedFunc> GetFunction(std::string_view) override {
+    return PackedFunc();
+  }
+
+ private:
+  std::string kind_;
+};
+
 Ref<Module> MakeFactory(const GraphFactoryItem& item,
                         const Ref<Symbols>& symbols) {
   std::vector<NamedTensor> params;
@@ -136,6 +150,9 @@ Ref<Module> MakeBlobModule(const BlobItem& item, const Ref<Symbols>& symbols) {
   }
   if (const auto* code = std::get_if<DeviceCodeItem>(&item.content)) {
     return MakeRef<DeviceCodeModule>(*code, std::string(item.key));
+  }
+  if (std::holds_alternative<BytecodeItem>(item.content)) {
+    return MakeRef<BytecodeModule>(std::string(item.key));
   }
   return MakeRef<LibraryModule>(symbols);
 }

@@ -8,6 +8,7 @@
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/elf.h"
 #include "runtime/module/library_abi.h"
+#include "runtime/module/library_bin.h"
 #include "runtime/module/module_blob.h"
 
 namespace nodewise {
@@ -98,6 +99,9 @@ void AddModuleEvidence(const LibrarySummary& summary,
            "a GraphExecutorFactory: 0.8 to 0.19");
     add_if("metadata", 7, 8, "a metadata module: 0.7 or 0.8");
     add_if("const_loader", 9, kLastEra, "a const_loader module: 0.9 or later");
+    add_if("relax.Executable", 14, 19, "a relax.Executable: 0.14 to 0.19");
+    add_if("relax.VMExecutable", 20, kLastEra,
+           "a relax.VMExecutable: 0.20 or later");
   }
   if (has_tree) {
     found->push_back({7, kLastEra,
@@ -207,8 +211,31 @@ ModuleSummary Summarise(const BlobItem& item) {
     for (const DeviceFunction& function : code->functions) {
       summary.functions.emplace_back(function.name);
     }
+  } else if (const auto* code = std::get_if<BytecodeItem>(&item.content)) {
+    summary.code_bytes = code->bytes.size();
   }
   return summary;
+}
+
+// What a library of TVM-FFI carries. Only the bytecode has a reader here.
+absl::Status ReadLibraryBin(const ElfFile& elf, LibrarySummary* summary) {
+  for (const std::string_view name : kLibraryBinNames) {
+    const ElfSymbol* symbol = FindSymbol(elf, name);
+    if (symbol == nullptr) continue;
+    NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const LibraryBin bin,
+        ParseLibraryBin(bytes, absl::StrFormat("%s: %s", summary->path, name)));
+    for (const LibraryBinModule& item : bin.modules) {
+      ModuleSummary module;
+      module.kind = std::string(item.kind);
+      module.imports = item.imports;
+      module.code_bytes = item.data.size();
+      summary->modules.push_back(std::move(module));
+    }
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
@@ -245,6 +272,12 @@ absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path) {
   SortSymbols(elf, &summary);
   summary.blob_status = ReadBlob(elf, &summary);
   summary.run_status = CheckKind(elf);
+  if (summary.blob_status.ok()) {
+    summary.blob_status = ReadLibraryBin(elf, &summary);
+  }
+  for (const ModuleSummary& module : summary.modules) {
+    summary.has_bytecode = summary.has_bytecode || IsBytecodeKind(module.kind);
+  }
   TellEra(elf, &summary);
   return summary;
 }

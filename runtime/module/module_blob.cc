@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
+#include "runtime/module/library_bin.h"
 
 namespace nodewise {
 namespace {
@@ -156,6 +157,14 @@ absl::StatusOr<DeviceCodeItem> ReadDeviceCode(ByteReader* reader) {
   return item;
 }
 
+absl::StatusOr<BytecodeItem> ReadBytecode(ByteReader* reader) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view bytes,
+                            reader->String("bytecode"));
+  return BytecodeItem{
+      {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+      sizeof(uint64_t) + reader->offset() - bytes.size()};
+}
+
 absl::StatusOr<BlobItem> ReadItem(ByteReader* reader, size_t start,
                                   std::string_view key) {
   BlobItem item{key, OwnCodeItem{}};
@@ -173,9 +182,14 @@ absl::StatusOr<BlobItem> ReadItem(ByteReader* reader, size_t start,
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadDeviceCode(reader));
     return item;
   }
+  if (IsBytecodeKind(key)) {
+    NODEWISE_ASSIGN_OR_RETURN(item.content, ReadBytecode(reader));
+    return item;
+  }
   return absl::UnimplementedError(absl::StrFormat(
       "%s (a module of kind \"%s\": known are _lib, GraphExecutorFactory, "
-      "GraphRuntimeFactory, const_loader, metadata and device code)",
+      "GraphRuntimeFactory, const_loader, metadata, relax.Executable and "
+      "device code)",
       MessageOf(reader->Fault(start, "module kind is not known")),
       key.substr(0, 64)));
 }
@@ -191,29 +205,6 @@ absl::Status ReadImportTree(ByteReader* reader, size_t start,
                             ReadNumbers(reader, "import tree child"));
   *tree = ImportTree{start, std::move(row_ptr), std::move(children)};
   return absl::OkStatus();
-}
-
-// True if following imports always comes to an end: modules without parents
-// are taken away until none is left.
-bool IsAcyclic(const std::vector<std::vector<uint32_t>>& children) {
-  std::vector<size_t> parents(children.size(), 0);
-  for (const auto& row : children) {
-    for (const uint32_t child : row) ++parents[child];
-  }
-  std::vector<uint32_t> free;
-  for (uint32_t i = 0; i < children.size(); ++i) {
-    if (parents[i] == 0) free.push_back(i);
-  }
-  size_t taken = 0;
-  while (!free.empty()) {
-    const uint32_t module = free.back();
-    free.pop_back();
-    ++taken;
-    for (const uint32_t child : children[module]) {
-      if (--parents[child] == 0) free.push_back(child);
-    }
-  }
-  return taken == children.size();
 }
 
 absl::Status PlaceChildren(const ByteReader& reader, const ImportTree& tree,

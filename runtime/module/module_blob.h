@@ -46,9 +46,17 @@ struct DeviceCodeItem {
   std::string_view code;
 };
 
+// `relax.Executable`, `relax.VMExecutable`: bytecode of the Relax VM, which
+// ParseVmExecutable reads.
+struct BytecodeItem {
+  absl::Span<const uint8_t> bytes;
+  uint64_t offset = 0;  // Of `bytes`, from the blob's first byte.
+};
+
 struct BlobItem {
   std::string_view key;
-  std::variant<OwnCodeItem, GraphFactoryItem, ConstantsItem, DeviceCodeItem>
+  std::variant<OwnCodeItem, GraphFactoryItem, ConstantsItem, DeviceCodeItem,
+               BytecodeItem>
       content;
 };
 

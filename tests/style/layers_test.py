@@ -22,12 +22,12 @@ PUBLIC_HEADERS = {
     "runtime/func": "packed_abi ffi_abi packed_func containers registry "
                     "ffi_function prepared_call "
                     "last_error c_api",
-    "runtime/module": "module factory_module library_summary",
+    "runtime/module": "module factory_module library_summary vm_library",
     "runtime/cpu": "cpu",
     "runtime/opencl": "opencl",
     "runtime/cuda": "cuda",
     "runtime/graph": "graph_json params storage_plan graph_executor "
-                     "executor_module artefact",
+                     "executor_module vm_graph artefact",
     "runtime/debug": "node_times profile_table collector dump isolation "
                      "plan_sanitizer sweep "
                      "debug_executor debug_module",

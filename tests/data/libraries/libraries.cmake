@@ -97,6 +97,13 @@ nodewise_test_library(circle add_llvm.c BLOB circle)
 nodewise_test_library(truncated add_llvm.c BLOB truncated)
 nodewise_test_library(too_long add_llvm.c BLOB too_long)
 nodewise_test_library(no_modules add_llvm.c BLOB no_modules)
+nodewise_test_library(vm_classic add_llvm.c BLOB vm_classic)
+nodewise_test_library(vm_ffi ffi_add.c
+  BLOB vm_ffi SYMBOL __tvm_ffi__library_bin)
+nodewise_test_library(vm_ffi_21 ffi_add.c
+  BLOB vm_ffi_21 SYMBOL __tvm_ffi_library_bin DEFINES FFI_ERA=21)
+nodewise_test_library(vm_damaged ffi_add.c
+  BLOB vm_damaged SYMBOL __tvm_ffi__library_bin)
 
 # With OpenMP, where the compiler has it.
 find_package(OpenMP COMPONENTS C)

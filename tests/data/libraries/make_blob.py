@@ -73,6 +73,66 @@ def items(*parts):
     return u64(len(stream)) + stream
 
 
+def constant(tag, payload):
+    return struct.pack("<i", tag) + payload
+
+
+def vm_executable(tags, magic):
+    """main(x) = x + (10, 20, 30, 40) by the kernel of the library's code.
+
+    `tags` are those of tensors, types, shapes and texts.
+    """
+    tensor_tag, type_tag, shape_tag, text_tag = tags
+
+    def argument(kind, value):
+        return kind << 56 | value
+
+    def call(target, function, *args):
+        return [1, target, function, len(args), *args]
+
+    void, machine = 1 << 54, (1 << 54) + 1
+    number = {i: argument(1, i) for i in (0, 1, 4)}
+    const = [argument(2, i) for i in range(7)]
+    code = [
+        call(void, 1, 0, number[1], const[0], const[1]),
+        call(void, 2, 0, void, number[1], number[0], number[4], const[1]),
+        call(1, 3, machine, const[2], number[0], const[3], const[4]),
+        call(2, 4, 1, number[0], const[5], const[0]),
+        call(void, 5, 0, const[6], 2),
+        [2, 2],
+    ]
+    names = ["main", "vm.builtin.check_tensor_info", "vm.builtin.match_shape",
+             "vm.builtin.alloc_storage", "vm.builtin.alloc_tensor",
+             "tvmgen_default_fused_add"]
+    table = u64(len(names))
+    for i, name in enumerate(names):
+        fields = (0, len(code), 1, 3) if i == 0 else (0, 0, -2, 0)
+        table += (struct.pack("<i", 1 if i == 0 else 0) + text(name) +
+                  struct.pack("<4q", *fields) +
+                  texts(["x"] if i == 0 else []))
+    pool = u64(7) + b"".join([
+        constant(type_tag, struct.pack("<BBH", 2, 32, 1)),
+        constant(text_tag, text("param")),
+        constant(shape_tag, numbers([16])),
+        constant(type_tag, struct.pack("<BBH", 1, 8, 1)),
+        constant(text_tag, text("global")),
+        constant(shape_tag, numbers([4])),
+        constant(tensor_tag, tensor([10, 20, 30, 40])),
+    ])
+    offsets = [sum(map(len, code[:i])) for i in range(len(code))]
+    words = [word for instruction in code for word in instruction]
+    scopes = u64(0) if magic & 1 == 0 else b""
+    return (u64(magic) + text("0.14") + table + scopes + pool +
+            numbers(offsets) + numbers(words))
+
+
+def library_bin(executable):
+    """What TVM-FFI reads: the tree, then kinds and what they hold."""
+    body = (numbers([0, 1, 1]) + numbers([1]) + text("relax.VMExecutable") +
+            text(executable) + own_code())
+    return text(body)
+
+
 def cut(blob, size):
     """The blob with a true length in front, but its end missing."""
     return u64(size) + blob[8:8 + size]
@@ -105,6 +165,15 @@ def cases(graph):
         # Says that it goes on for 4 GiB.
         "too_long": u64(1 << 32) + whole[8:],
         "no_modules": items(),
+        "vm_classic": items(
+            text("relax.Executable") +
+            text(vm_executable((0, 1, 2, 3), 0xD225DE2F4214151D)),
+            own_code(), one_child),
+        "vm_ffi": library_bin(
+            vm_executable((70, 5, 69, 65), 0xD225DE2F4214151E)),
+        "vm_ffi_21": library_bin(
+            vm_executable((72, 5, 71, 65), 0xD225DE2F4214151D)),
+        "vm_damaged": library_bin(b"no bytecode"),
     }
 
 

@@ -17,7 +17,7 @@ namespace nodewise {
 struct ModuleSummary {
   std::string kind;  // "_lib", "GraphExecutorFactory", "opencl", ...
   std::vector<uint32_t> imports;  // Numbers of modules.
-  // Of device code: its format, functions and size.
+  // Of device code: its format and functions; of it and of bytecode, the size.
   std::string format;
   std::vector<std::string> functions;
   uint64_t code_bytes = 0;
@@ -48,6 +48,7 @@ struct LibrarySummary {
   std::string era;     // "0.8 to 0.10", or "" if it cannot be told.
   std::vector<std::string> era_evidence;
   std::vector<ModuleSummary> modules;
+  bool has_bytecode = false;  // Of the Relax VM; see vm_library.h.
   // What is wrong with the blob; the rest holds all the same.
   absl::Status blob_status;
   // Why a sound library cannot run here all the same, where the file shows it.

@@ -1,0 +1,136 @@
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/inspect.h"
+#include "apps/nodewise/text_table.h"
+#include "nodewise/runtime/vm_graph.h"
+#include "nodewise/runtime/vm_library.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// "main(x, w)".
+std::string SignatureOf(const VmFunction& function) {
+  std::string text = std::string(function.name) + "(";
+  for (size_t i = 0; i < function.params.size(); ++i) {
+    text.append(i == 0 ? "" : ", ").append(function.params[i]);
+  }
+  return text + ")";
+}
+
+void AddMembers(const VmFunction& function, JsonWriter* json) {
+  const bool is_bytecode = function.kind == VmFunction::Kind::kBytecode;
+  std::vector<std::string> params(function.params.begin(),
+                                  function.params.end());
+  json->Add("name", function.name);
+  json->Add("kind", is_bytecode ? "bytecode" : "compiled");
+  json->Add("params", params);
+  json->Add("instructions",
+            static_cast<uint64_t>(function.end - function.first));
+  json->Add("registers", static_cast<uint64_t>(function.num_registers));
+}
+
+// A line of the function, and one for each reason against a graph of it.
+void AddFunction(const VmLibrary& library, const VmFunction& function,
+                 TextTable* table, Inspection* inspection) {
+  FaultList reasons;
+  const auto made = ReadVmGraph(library, function, {}, &reasons);
+  if (!made.ok()) {
+    const Fault fault = FaultOf(made.status());
+    reasons.Add(fault);
+  }
+  inspection->json.BeginObject();
+  AddMembers(function, &inspection->json);
+  const bool is_graph = reasons.faults().empty();
+  inspection->json.Add("is_graph", is_graph);
+  inspection->json.AddFaults("reasons", reasons.faults());
+  inspection->json.EndObject();
+  std::string what = "compiled";
+  if (function.kind == VmFunction::Kind::kBytecode) {
+    what = absl::StrFormat(
+        "%s, %s",
+        CountOf(static_cast<uint64_t>(function.end - function.first),
+                "instruction"),
+        is_graph ? CountOf(made->graph.nodes.size(), "node")
+                 : "no static graph:");
+  }
+  table->AddRow({SignatureOf(function) + "  " + what});
+  for (Fault fault : reasons.faults()) {
+    fault.file.clear();
+    table->AddRow({"  " + fault.ToString()});
+  }
+}
+
+uint64_t ConstantBytes(const VmExecutable& executable) {
+  uint64_t bytes = 0;
+  for (const VmConstant& constant : executable.constants) {
+    const auto* tensor = std::get_if<TensorRecord>(&constant);
+    if (tensor != nullptr) bytes += tensor->data.size();
+  }
+  return bytes;
+}
+
+absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
+  const auto function = FindVmFunction(library, inspection->function);
+  // Without a choice there need be none.
+  if (!function.ok()) {
+    return inspection->function.empty() ? absl::OkStatus() : function.status();
+  }
+  FaultList reasons;
+  NODEWISE_ASSIGN_OR_RETURN(const VmGraph made,
+                            ReadVmGraph(library, **function, {}, &reasons));
+  if (!reasons.faults().empty()) return absl::OkStatus();
+  ParamNames params = std::set<std::string>();
+  for (const NamedTensor& tensor : made.params.tensors) {
+    params->insert(tensor.name);
+  }
+  inspection->text +=
+      absl::StrFormat("the graph of %s:\n", Printable((*function)->name));
+  for (const std::string& note : made.notes) {
+    AddLine("note", Printable(note), inspection);
+  }
+  inspection->json.BeginObject("graph");
+  inspection->json.Add("function", (*function)->name);
+  inspection->json.Add("notes", made.notes);
+  DescribeGraph(made.graph, params, inspection);
+  inspection->json.EndObject();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto library, OpenVmLibrary(path));
+  if (library == nullptr) return absl::OkStatus();
+  const VmExecutable& executable = library->executable;
+  const uint64_t bytes = ConstantBytes(executable);
+  AddLine("bytecode",
+          absl::StrFormat("version %s, %s, %s in tensors",
+                          Printable(executable.version),
+                          CountOf(executable.constants.size(), "constant"),
+                          CountOf(bytes, "byte")),
+          inspection);
+  inspection->json.BeginObject("bytecode");
+  inspection->json.Add("version", executable.version);
+  inspection->json.Add("constants", uint64_t{executable.constants.size()});
+  inspection->json.Add("constant_bytes", bytes);
+  inspection->json.BeginArray("functions");
+  TextTable table;
+  uint64_t count = 0;
+  for (const VmFunction& function : executable.functions) {
+    if (function.kind == VmFunction::Kind::kPacked) continue;
+    ++count;
+    AddFunction(*library, function, &table, inspection);
+  }
+  inspection->json.EndArray();
+  inspection->json.EndObject();
+  AddLine("VM functions", absl::StrFormat("%d", count), inspection);
+  inspection->text += table.ToString(4, inspection->max_lines);
+  return AddGraph(*library, inspection);
+}
+
+}  // namespace nodewise
