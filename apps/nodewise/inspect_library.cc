@@ -22,6 +22,15 @@ std::string Joined(const std::vector<std::string>& texts) {
   return joined;
 }
 
+// Without the library's path in front; "" if it can.
+std::string WhyNotRun(const LibrarySummary& library) {
+  std::string_view reason = MessageOf(library.run_status);
+  if (reason.starts_with(library.path + ": ")) {
+    reason.remove_prefix(library.path.size() + 2);
+  }
+  return std::string(reason);
+}
+
 void AddHead(const LibrarySummary& library, Inspection* inspection) {
   const auto line = [&](const char* title, const std::string& value) {
     if (!value.empty()) AddLine(title, Printable(value), inspection);
@@ -35,9 +44,7 @@ void AddHead(const LibrarySummary& library, Inspection* inspection) {
   for (const std::string& evidence : library.era_evidence) {
     inspection->text += "    " + Printable(evidence) + "\n";
   }
-  if (!library.run_status.ok()) {
-    line("cannot run", std::string(MessageOf(library.run_status)));
-  }
+  line("cannot run", WhyNotRun(library));
   line("build id", library.build_id);
   line("needs", Joined(library.needed));
 }
@@ -52,9 +59,7 @@ void AddHeadMembers(const LibrarySummary& library, JsonWriter* json) {
   json->Add("target", library.target);
   json->Add("era", library.era);
   json->Add("era_evidence", library.era_evidence);
-  if (!library.run_status.ok()) {
-    json->Add("cannot_run", std::string(MessageOf(library.run_status)));
-  }
+  if (!library.run_status.ok()) json->Add("cannot_run", WhyNotRun(library));
   json->Add("build_id", library.build_id);
   json->Add("needed", library.needed);
   json->Add("functions", library.functions);

@@ -151,6 +151,7 @@ TEST(RandomTensorTest, IntegersFillWhatTheTypeHoldsOfTheirRange) {
       {{kDLInt, 8, 1}, -10, 11}, {{kDLUInt, 8, 1}, 0, 11},
       {{kDLInt, 4, 1}, -8, 7},   {{kDLUInt, 4, 1}, 0, 11},
       {{kDLInt, 1, 1}, -1, 0},   {kBool, 0, 1},
+      {kFfiBool, 0, 1},
   };
   for (const auto& row : rows) {
     const std::set<int> values = Values<int8_t>(Draw(row.dtype));

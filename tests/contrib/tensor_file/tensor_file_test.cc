@@ -164,6 +164,15 @@ TEST(TensorFileTest, FourBitIntegersBecomeBytes) {
   EXPECT_EQ(ToString(read->at(1).tensor.dtype()), "uint8");
 }
 
+TEST(TensorFileTest, BoolOfTodaysTvmIsNumpysBool) {
+  const std::string path = TestPath("x.npy");
+  const NDArray bools = Counting({2}, kFfiBool);
+  ASSERT_TRUE(WriteTensorFile(path, {{"x", bools}}).ok());
+  const auto read = ReadTensorFile(path);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(ToString(read->at(0).tensor.dtype()), "bool");
+}
+
 TEST(TensorFileTest, EightBitFloatsAreWrittenAndNotGuessedBack) {
   for (const uint8_t code : {kDTypeE4M3, kDTypeE5M2}) {
     const std::string path = TestPath("x.npy");

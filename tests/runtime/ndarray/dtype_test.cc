@@ -66,7 +66,7 @@ TEST(DTypeTest, TextThatIsNoTypeIsRefusedAndQuoted) {
   const char* const texts[] = {"float32 ",      " float32",  "Float32",
                                "float33x",      "float-32",  "float256",
                                "float9999",     "int8x",     "int8x65536",
-                               "int8x-1",       "boolean",   "bool8",
+                               "int8x-1",       "boolean",   "bool16",
                                "foo",           "32",        "x4",
                                "int8x4x4",      "float32\n", "custom[a]",
                                "floatxvscalex4"};
