@@ -22,8 +22,6 @@ enum MatchCode : int64_t {
 };
 enum MakeCode : int64_t { kUseNumber = 0, kLoad = 1 };
 
-// What TVM compiles has a handful; each costs memory for every tensor.
-constexpr size_t kMostDims = 32;
 // Of a heap that compiled code works on.
 constexpr int64_t kMostComputed = 65536;
 

@@ -106,6 +106,7 @@ absl::Status ReadMemoryScopes(ByteReader* reader, VmExecutable* executable) {
                               reader->String("memory scope"));
     executable->memory_scopes.emplace_back(constant, scope);
   }
+  std::sort(executable->memory_scopes.begin(), executable->memory_scopes.end());
   return absl::OkStatus();
 }
 

@@ -69,7 +69,7 @@ struct VmExecutable {
   VmEra era = VmEra::kFfi;
   std::string_view version;
   std::vector<VmFunction> functions;
-  // Constants that are to lie in another memory than "global".
+  // Constants that are to lie in a memory that is named, by their numbers.
   std::vector<std::pair<int64_t, std::string_view>> memory_scopes;
   std::vector<VmConstant> constants;
   // i64 each, at any alignment: where an instruction begins, and the words.
