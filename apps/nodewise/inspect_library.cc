@@ -35,6 +35,9 @@ void AddHead(const LibrarySummary& library, Inspection* inspection) {
   for (const std::string& evidence : library.era_evidence) {
     inspection->text += "    " + Printable(evidence) + "\n";
   }
+  if (!library.run_status.ok()) {
+    line("cannot run", std::string(MessageOf(library.run_status)));
+  }
   line("build id", library.build_id);
   line("needs", Joined(library.needed));
 }
@@ -49,6 +52,9 @@ void AddHeadMembers(const LibrarySummary& library, JsonWriter* json) {
   json->Add("target", library.target);
   json->Add("era", library.era);
   json->Add("era_evidence", library.era_evidence);
+  if (!library.run_status.ok()) {
+    json->Add("cannot_run", std::string(MessageOf(library.run_status)));
+  }
   json->Add("build_id", library.build_id);
   json->Add("needed", library.needed);
   json->Add("functions", library.functions);

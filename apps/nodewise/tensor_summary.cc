@@ -131,6 +131,7 @@ constexpr FormatRow kFormats[] = {
     {kDLInt, 32, &Summarise<Plain<int32_t>>},
     {kDLInt, 64, &Summarise<Plain<int64_t>>},
     {kDLUInt, 1, &Summarise<Bool>},
+    {kDTypeBool, 8, &Summarise<Bool>},
     {kDLUInt, 4, &Summarise<Plain<uint8_t>>},
     {kDLUInt, 8, &Summarise<Plain<uint8_t>>},
     {kDLUInt, 16, &Summarise<Plain<uint16_t>>},

@@ -130,6 +130,14 @@ void FillInts(RandomSource& source, const NDArray& tensor) {
   }
 }
 
+// As those of kBool.
+void FillBools(RandomSource& source, const NDArray& tensor) {
+  auto* const values = tensor.As<uint8_t>();
+  for (size_t i = 0; i < tensor.bytes(); ++i) {
+    values[i] = static_cast<uint8_t>(source.Between(0, 1));
+  }
+}
+
 Fill IntFill(DLDataType dtype) {
   if (dtype.bits < 8 && dtype.lanes > 1) return nullptr;
   switch (dtype.bits) {
@@ -166,6 +174,7 @@ constexpr FloatRow kFloats[] = {
 };
 
 Fill FindFill(DLDataType dtype) {
+  if (dtype == kFfiBool) return &FillBools;
   if (dtype.code == kDLInt || dtype.code == kDLUInt) return IntFill(dtype);
   for (const FloatRow& row : kFloats) {
     if (row.code == dtype.code && row.bits == dtype.bits) return row.fill;

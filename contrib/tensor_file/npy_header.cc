@@ -43,7 +43,7 @@ constexpr TypeName kTypes[] = {
 constexpr TypeName kWrittenAs[] = {
     {"i1", {kDLInt, 1, 1}},     {"i1", {kDLInt, 4, 1}},
     {"u1", {kDLUInt, 4, 1}},    {"V1", {kDTypeE4M3, 8, 1}},
-    {"V1", {kDTypeE5M2, 8, 1}},
+    {"V1", {kDTypeE5M2, 8, 1}}, {"b1", kFfiBool},
 };
 
 struct RefusedType {

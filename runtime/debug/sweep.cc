@@ -37,7 +37,8 @@ double NumberAt(const uint8_t* element, DLDataType dtype) {
     return dtype.code == kDLFloat ? HalfToFloat(bits) : BfloatToFloat(bits);
   }
   const bool is_signed = dtype.code == kDLInt;
-  if (!is_signed && dtype.code != kDLUInt) return NAN;
+  const bool is_unsigned = dtype.code == kDLUInt || dtype == kFfiBool;
+  if (!is_signed && !is_unsigned) return NAN;
   switch (bytes) {
     case 1:
       return is_signed ? Load<int8_t>(element) : Load<uint8_t>(element);

@@ -19,6 +19,38 @@ constexpr int kDestroy = 1;
 constexpr int kFree = 2;
 constexpr uint32_t kMostSmallText = 7;
 
+// Kinds of values that lie alike in both unions; the last two are borrowed.
+struct PlainKind {
+  int32_t type_index;
+  int code;
+  bool is_borrowed = false;
+};
+constexpr PlainKind kPlainKinds[] = {
+    {kTVMFFINone, kTVMNullptr},
+    {kTVMFFIInt, kTVMArgInt},
+    {kTVMFFIBool, kTVMArgBool},
+    {kTVMFFIFloat, kTVMArgFloat},
+    {kTVMFFIOpaquePtr, kTVMOpaqueHandle},
+    {kTVMFFIDataType, kTVMDataType},
+    {kTVMFFIDevice, kDLDevice},
+    {kTVMFFIRawStr, kTVMStr, true},
+    {kTVMFFIByteArrayPtr, kTVMBytes, true},
+};
+
+const PlainKind* PlainByCode(int code) {
+  for (const PlainKind& kind : kPlainKinds) {
+    if (kind.code == code) return &kind;
+  }
+  return nullptr;
+}
+
+const PlainKind* PlainByTypeIndex(int32_t type_index) {
+  for (const PlainKind& kind : kPlainKinds) {
+    if (kind.type_index == type_index) return &kind;
+  }
+  return nullptr;
+}
+
 TVMFFIAny Any(int32_t type_index) { return {type_index, 0, {0}}; }
 
 // The part of an object behind its head.
@@ -138,57 +170,30 @@ absl::Status FfiArguments::Set(PackedArgs args) {
 }
 
 void FfiArguments::AddTensor(const DLTensor* tensor) {
-  if (tensor != nullptr && tensor->dtype == kBool) {
-    bools_.push_back(*tensor);
-    bools_.back().dtype = kFfiBool;
-    tensor = &bools_.back();
+  if (tensor != nullptr && !(FfiType(tensor->dtype) == tensor->dtype)) {
+    renumbered_.push_back(*tensor);
+    renumbered_.back().dtype = FfiType(tensor->dtype);
+    tensor = &renumbered_.back();
   }
   values_.push_back(Any(tensor == nullptr ? kTVMFFINone : kTVMFFIDLTensorPtr));
   values_.back().v_ptr = const_cast<DLTensor*>(tensor);
 }
 
 absl::Status FfiArguments::Add(ArgView arg) {
-  // The unions agree in where and how each of these lies.
+  if (arg.code() == kTVMDLTensorHandle || arg.code() == kTVMNDArrayHandle) {
+    AddTensor(static_cast<const DLTensor*>(arg.value().v_handle));
+    return absl::OkStatus();
+  }
   TVMFFIAny any = Any(kTVMFFINone);
-  any.v_int64 = arg.value().v_int64;
-  switch (arg.code()) {
-    case kTVMNullptr:
-      any.v_int64 = 0;
-      break;
-    case kTVMArgInt:
-      any.type_index = kTVMFFIInt;
-      break;
-    case kTVMArgBool:
-      any.type_index = kTVMFFIBool;
-      break;
-    case kTVMArgFloat:
-      any.type_index = kTVMFFIFloat;
-      break;
-    case kTVMOpaqueHandle:
-      any.type_index = kTVMFFIOpaquePtr;
-      break;
-    case kTVMDataType:
-      any.type_index = kTVMFFIDataType;
-      break;
-    case kDLDevice:
-      any.type_index = kTVMFFIDevice;
-      break;
-    case kTVMStr:
-      any.type_index = kTVMFFIRawStr;
-      break;
-    case kTVMBytes:
-      any.type_index = kTVMFFIByteArrayPtr;
-      break;
-    case kTVMDLTensorHandle:
-    case kTVMNDArrayHandle:
-      AddTensor(static_cast<const DLTensor*>(arg.value().v_handle));
-      return absl::OkStatus();
-    default: {
-      if (!arg.IsText()) return NoSuchForm(TypeCodeName(arg.code()));
-      NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, arg.AsString());
-      any.type_index = kTVMFFIRawStr;  // A string object's text ends with a 0.
-      any.v_c_str = text.data();
-    }
+  if (const PlainKind* kind = PlainByCode(arg.code())) {
+    any.type_index = kind->type_index;
+    if (!arg.IsNull()) any.v_int64 = arg.value().v_int64;
+  } else if (arg.IsText()) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, arg.AsString());
+    any.type_index = kTVMFFIRawStr;  // A string object's text ends with a 0.
+    any.v_c_str = text.data();
+  } else {
+    return NoSuchForm(TypeCodeName(arg.code()));
   }
   values_.push_back(any);
   return absl::OkStatus();
@@ -209,9 +214,9 @@ void PackedArguments::Add(TVMValue value, int code) {
 
 void PackedArguments::AddTensor(DLTensor* tensor) {
   if (tensor != nullptr && tensor->dtype == kFfiBool) {
-    bools_.push_back(*tensor);
-    bools_.back().dtype = kBool;
-    tensor = &bools_.back();
+    renumbered_.push_back(*tensor);
+    renumbered_.back().dtype = kBool;
+    tensor = &renumbered_.back();
   }
   TVMValue value{};
   value.v_handle = tensor;
@@ -230,46 +235,22 @@ void PackedArguments::AddText(std::string text, int code) {
 }
 
 absl::Status PackedArguments::Add(const TVMFFIAny& arg) {
-  TVMValue value{};
-  value.v_int64 = arg.v_int64;
+  if (const PlainKind* kind = PlainByTypeIndex(arg.type_index)) {
+    TVMValue value{};
+    if (kind->code != kTVMNullptr) value.v_int64 = arg.v_int64;
+    Add(value, kind->code);
+    return absl::OkStatus();
+  }
   switch (arg.type_index) {
-    case kTVMFFINone:
-      Add(TVMValue{}, kTVMNullptr);
-      break;
-    case kTVMFFIInt:
-      Add(value, kTVMArgInt);
-      break;
-    case kTVMFFIBool:
-      value.v_int64 = arg.v_int64 != 0;
-      Add(value, kTVMArgBool);
-      break;
-    case kTVMFFIFloat:
-      Add(value, kTVMArgFloat);
-      break;
-    case kTVMFFIOpaquePtr:
-      Add(value, kTVMOpaqueHandle);
-      break;
-    case kTVMFFIDataType:
-      Add(value, kTVMDataType);
-      break;
-    case kTVMFFIDevice:
-      Add(value, kDLDevice);
-      break;
     case kTVMFFIDLTensorPtr:
       AddTensor(static_cast<DLTensor*>(arg.v_ptr));
-      break;
-    case kTVMFFIRawStr:
-      Add(value, kTVMStr);
-      break;
-    case kTVMFFIByteArrayPtr:
-      Add(value, kTVMBytes);
-      break;
+      return absl::OkStatus();
     case kTVMFFISmallStr:
       AddText(std::string(SmallText(arg)), kTVMStr);
-      break;
+      return absl::OkStatus();
     case kTVMFFISmallBytes:
       AddText(std::string(SmallText(arg)), kTVMBytes);
-      break;
+      return absl::OkStatus();
     case kTVMFFIObjectRValueRef: {
       const auto* object = *static_cast<TVMFFIObject**>(arg.v_ptr);
       return AddObject(object->type_index, object);
@@ -277,7 +258,6 @@ absl::Status PackedArguments::Add(const TVMFFIAny& arg) {
     default:
       return AddObject(arg.type_index, static_cast<TVMFFIObject*>(arg.v_ptr));
   }
-  return absl::OkStatus();
 }
 
 absl::Status PackedArguments::AddObject(int32_t type_index,
@@ -339,30 +319,13 @@ absl::Status ValueToFfi(const Value& value, TVMFFIAny* result) {
   }
   *result = Any(kTVMFFINone);
   const ArgView view = value.View();
-  result->v_int64 = view.value().v_int64;
-  switch (view.code()) {
-    case kTVMNullptr:
-      result->v_int64 = 0;
-      return absl::OkStatus();
-    case kTVMArgInt:
-      result->type_index = kTVMFFIInt;
-      return absl::OkStatus();
-    case kTVMArgFloat:
-      result->type_index = kTVMFFIFloat;
-      return absl::OkStatus();
-    case kTVMOpaqueHandle:
-      result->type_index = kTVMFFIOpaquePtr;
-      return absl::OkStatus();
-    case kTVMDataType:
-      result->type_index = kTVMFFIDataType;
-      return absl::OkStatus();
-    case kDLDevice:
-      result->type_index = kTVMFFIDevice;
-      return absl::OkStatus();
-    default:
-      *result = Any(kTVMFFINone);
-      return At("result", NoSuchForm(TypeCodeName(view.code())));
+  const PlainKind* const kind = PlainByCode(view.code());
+  if (kind == nullptr || kind->is_borrowed) {
+    return At("result", NoSuchForm(TypeCodeName(view.code())));
   }
+  result->type_index = kind->type_index;
+  result->v_int64 = view.value().v_int64;
+  return absl::OkStatus();
 }
 
 void DropFfiResult(TVMFFIAny* result) {

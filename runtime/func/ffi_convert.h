@@ -25,7 +25,7 @@ class FfiArguments {
   void AddTensor(const DLTensor* tensor);
 
   std::vector<TVMFFIAny> values_;
-  std::deque<DLTensor> bools_;
+  std::deque<DLTensor> renumbered_;
 };
 
 // The arguments of a call by TVM-FFI as classic ones. Borrows from them.
@@ -48,7 +48,7 @@ class PackedArguments {
   std::vector<int> codes_;
   std::deque<std::string> texts_;
   std::deque<TVMByteArray> bytes_;
-  std::deque<DLTensor> bools_;
+  std::deque<DLTensor> renumbered_;
 };
 
 // Takes over what a function of TVM-FFI returned.

@@ -8,36 +8,48 @@
 #include "nodewise/support/check.h"
 
 namespace nodewise {
-namespace {
 
-constexpr size_t kBlockBytes = 1 << 16;
-constexpr size_t kAlignment = alignof(TVMFFIAny);
-
-// A tensor of kBool and what the function is shown instead.
-struct BoolTensor {
+// A tensor and what the function is shown instead: the same with its type in
+// the numbers of the function's convention.
+struct CallMemory::ShownTensor {
   const DLTensor* tensor;
   DLTensor shown;
 };
 
-// Stands in for a function that wants its bools as kFfiBool. The tensors move
-// (another plan, another input), so what is shown follows them at each call.
-struct BoolCall {
-  TVMFFISafeCallType safe_call;
-  void* self;
-  BoolTensor* tensors;
-  size_t num_tensors;
+// Stands in for a function that knows a type of its tensors by another number.
+// The tensors move (another plan, another input), so what is shown follows them
+// at each call.
+struct CallMemory::StandIn {
+  PreparedCall call;  // Of the function itself.
+  absl::Span<ShownTensor> tensors;
 
-  static int Run(void* self, const TVMFFIAny* args, int32_t count,
-                 TVMFFIAny* result) {
-    const auto* call = static_cast<const BoolCall*>(self);
-    for (size_t i = 0; i < call->num_tensors; ++i) {
-      BoolTensor& tensor = call->tensors[i];
+  void Follow() const {
+    for (ShownTensor& tensor : tensors) {
+      const DLDataType dtype = tensor.shown.dtype;
       tensor.shown = *tensor.tensor;
-      tensor.shown.dtype = kFfiBool;
+      tensor.shown.dtype = dtype;
     }
-    return call->safe_call(call->self, args, count, result);
+  }
+  static int RunPacked(TVMValue* args, int* codes, int count, TVMValue* ret,
+                       int* ret_code, void* self) {
+    const auto* stand_in = static_cast<const StandIn*>(self);
+    stand_in->Follow();
+    return stand_in->call.packed_(args, codes, count, ret, ret_code,
+                                  stand_in->call.resource_);
+  }
+  static int RunFfi(void* self, const TVMFFIAny* args, int32_t count,
+                    TVMFFIAny* result) {
+    const auto* stand_in = static_cast<const StandIn*>(self);
+    stand_in->Follow();
+    return stand_in->call.safe_call_(stand_in->call.resource_, args, count,
+                                     result);
   }
 };
+
+namespace {
+
+constexpr size_t kBlockBytes = 1 << 16;
+constexpr size_t kAlignment = alignof(std::max_align_t);
 
 }  // namespace
 
@@ -59,18 +71,53 @@ void* CallMemory::Take(size_t bytes) {
 PreparedCall CallMemory::Prepare(PackedFunc function,
                                  absl::Span<const DLTensor* const> tensors) {
   NODEWISE_CHECK(function);
-  PreparedCall call;
-  call.count_ = static_cast<int>(tensors.size());
   const FunctionObject& object = *function.object();
-  if (const auto* ffi = dynamic_cast<const FfiFunction*>(&object)) {
-    LayOutFfi(*ffi, tensors, &call);
+  const auto* ffi = dynamic_cast<const FfiFunction*>(&object);
+  std::vector<const DLTensor*> shown(tensors.begin(), tensors.end());
+  const absl::Span<ShownTensor> changed =
+      Show(ffi != nullptr ? &FfiType : &ClassicType, &shown);
+  PreparedCall call;
+  call.count_ = static_cast<int>(shown.size());
+  if (ffi != nullptr) {
+    call.safe_call_ = ffi->safe_call();
+    call.resource_ = ffi->self();
+    LayOutFfi(shown, &call);
   } else {
     call.packed_ = object.address();
     call.resource_ = object.resource();
-    LayOutPacked(tensors, &call);
+    LayOutPacked(shown, &call);
   }
   functions_.push_back(std::move(function));
-  return call;
+  if (changed.empty()) return call;
+  PreparedCall outer = call;
+  outer.resource_ = new (Take(sizeof(StandIn))) StandIn{call, changed};
+  if (ffi != nullptr) {
+    outer.safe_call_ = &StandIn::RunFfi;
+  } else {
+    outer.packed_ = &StandIn::RunPacked;
+  }
+  return outer;
+}
+
+absl::Span<CallMemory::ShownTensor> CallMemory::Show(
+    DLDataType (*numbering)(DLDataType),
+    std::vector<const DLTensor*>* tensors) {
+  const auto count = static_cast<size_t>(
+      std::count_if(tensors->begin(), tensors->end(), [&](const auto* tensor) {
+        return !(numbering(tensor->dtype) == tensor->dtype);
+      }));
+  if (count == 0) return {};
+  auto* const all =
+      static_cast<ShownTensor*>(Take(count * sizeof(ShownTensor)));
+  ShownTensor* next = all;
+  for (const DLTensor*& tensor : *tensors) {
+    const DLDataType dtype = numbering(tensor->dtype);
+    if (dtype == tensor->dtype) continue;
+    auto* const shown = new (next++) ShownTensor{tensor, *tensor};
+    shown->shown.dtype = dtype;
+    tensor = &shown->shown;
+  }
+  return {all, count};
 }
 
 void CallMemory::LayOutPacked(absl::Span<const DLTensor* const> tensors,
@@ -89,31 +136,15 @@ void CallMemory::LayOutPacked(absl::Span<const DLTensor* const> tensors,
   call->codes_ = codes;
 }
 
-void CallMemory::LayOutFfi(const FfiFunction& function,
-                           absl::Span<const DLTensor* const> tensors,
+void CallMemory::LayOutFfi(absl::Span<const DLTensor* const> tensors,
                            PreparedCall* call) {
-  const size_t count = tensors.size();
-  auto* const args = static_cast<TVMFFIAny*>(Take(count * sizeof(TVMFFIAny)));
-  size_t num_bools = 0;
-  for (size_t i = 0; i < count; ++i) {
-    args[i] = {kTVMFFIDLTensorPtr, 0, {}};
+  auto* const args =
+      static_cast<TVMFFIAny*>(Take(tensors.size() * sizeof(TVMFFIAny)));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    args[i] = {kTVMFFIDLTensorPtr, 0, {0}};
     args[i].v_ptr = const_cast<DLTensor*>(tensors[i]);
-    if (tensors[i]->dtype == kBool) ++num_bools;
   }
   call->args_ = args;
-  call->safe_call_ = function.safe_call();
-  call->resource_ = function.self();
-  if (num_bools == 0) return;
-  auto* const bools =
-      static_cast<BoolTensor*>(Take(num_bools * sizeof(BoolTensor)));
-  call->resource_ = new (Take(sizeof(BoolCall)))
-      BoolCall{function.safe_call(), function.self(), bools, num_bools};
-  call->safe_call_ = &BoolCall::Run;
-  BoolTensor* next = bools;
-  for (size_t i = 0; i < count; ++i) {
-    if (!(tensors[i]->dtype == kBool)) continue;
-    args[i].v_ptr = &(new (next++) BoolTensor{tensors[i], {}})->shown;
-  }
 }
 
 }  // namespace nodewise

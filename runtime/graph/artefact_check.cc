@@ -23,6 +23,7 @@ class ArtefactChecker {
       NODEWISE_ASSIGN_OR_RETURN(library_, SummariseLibrary(files_.library));
       has_library_ = true;
       AddStatus(files_.library, library_.blob_status);
+      AddStatus(files_.library, library_.run_status);
       if (files_.graph.empty() && library_.has_bytecode) return CheckBytecode();
     }
     NODEWISE_ASSIGN_OR_RETURN(GraphText text, FindGraph());

@@ -327,19 +327,12 @@ uint32_t VmReader::ConstantTensor(int64_t index, int64_t constant) {
   tensor.origin = VmTensor::Origin::kConstant;
   tensor.source = static_cast<uint32_t>(constant);
   tensor.has_shape = tensor.has_dtype = tensor.is_written = true;
-  tensor.dtype = record.dtype;
+  tensor.dtype = VmDType(record.dtype, executable_.era);
   if (record.shape.size() <= kMostDims) {
     tensor.shape = record.shape;
   } else {
     Refuse(index, absl::StrFormat("constant %d of %d dimensions", constant,
                                   record.shape.size()));
-  }
-  const auto dtype = VmDType(record.dtype, executable_.era);
-  if (dtype.ok()) {
-    tensor.dtype = *dtype;
-  } else {
-    Refuse(index, absl::StrFormat("constant %d of %s", constant,
-                                  MessageOf(dtype.status())));
   }
   CheckMemoryOf(index, constant);
   const uint32_t made = AddTensor(std::move(tensor));

@@ -65,6 +65,16 @@ void* FindContextSymbol(std::string_view name) {
   return nullptr;
 }
 
+// The code of TVM-FFI's libraries has one context for all modules over it.
+void GiveFfiContext(const Symbols& symbols) {
+  symbols.context().UseFfi();
+  for (const std::string_view name : kFfiContextNames) {
+    void* const variable = symbols.Variable(name);
+    if (variable == nullptr) continue;
+    *static_cast<void**>(variable) = &symbols.context();
+  }
+}
+
 }  // namespace
 
 CallContext::CallContext() {
@@ -132,6 +142,7 @@ void CallContext::LeakFunctions() {
 
 absl::Status PatchContext(const Symbols& symbols,
                           const std::vector<std::string>& variables) {
+  if (symbols.abi() != LibraryAbi::kPackedC) GiveFfiContext(symbols);
   std::string unknown;
   for (const std::string& name : variables) {
     if (!name.starts_with("__TVM")) continue;

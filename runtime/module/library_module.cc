@@ -52,15 +52,6 @@ void IntroduceNeighbours(const std::vector<Ref<Module>>& modules) {
   }
 }
 
-void GiveFfiContext(const Symbols& symbols) {
-  symbols.context().UseFfi();
-  for (const std::string_view name : kFfiContextNames) {
-    void* const variable = symbols.Variable(name);
-    if (variable == nullptr) continue;
-    *static_cast<void**>(variable) = &symbols.context();
-  }
-}
-
 }  // namespace
 
 LibraryModule::LibraryModule(Ref<Symbols> symbols)
@@ -119,7 +110,6 @@ absl::StatusOr<Ref<Module>> BuildModules(Ref<Symbols> symbols,
   if (void* context = symbols->Variable(context_name); context != nullptr) {
     *static_cast<void**>(context) = &symbols->context();
   }
-  if (symbols->abi() != LibraryAbi::kPackedC) GiveFfiContext(*symbols);
   auto library = MakeRef<LibraryModule>(symbols);
   if (symbols->Variable(blob_name) == nullptr) return Ref<Module>(library);
   NODEWISE_ASSIGN_OR_RETURN(

@@ -271,6 +271,7 @@ absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path) {
   }
   SortSymbols(elf, &summary);
   summary.blob_status = ReadBlob(elf, &summary);
+  summary.run_status = CheckKind(elf);
   if (summary.blob_status.ok()) {
     summary.blob_status = ReadLibraryBin(elf, &summary);
   }

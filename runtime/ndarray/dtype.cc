@@ -15,8 +15,11 @@ struct CodeName {
   uint8_t default_bits;
 };
 
-// Longer names before names that they begin with.
+// Longer names before names that they begin with; of two names of a type the
+// one that is written last.
 constexpr CodeName kCodes[] = {
+    {"float8_e4m3fn", kDTypeE4M3, 8},
+    {"float8_e5m2", kDTypeE5M2, 8},
     {"e4m3_float", kDTypeE4M3, 8},   {"e5m2_float", kDTypeE5M2, 8},
     {"bfloat", kDLBfloat, 16},       {"float", kDLFloat, 32},
     {"uint", kDLUInt, 32},           {"int", kDLInt, 32},
@@ -52,7 +55,10 @@ absl::StatusOr<DLDataType> ParseDType(std::string_view text) {
   if (text.empty() || text == "void") return DLDataType{kDLOpaqueHandle, 0, 0};
   std::string_view rest = text;
   DLDataType dtype{0, 0, 1};
-  if (rest.substr(0, 4) == "bool") {
+  if (rest.substr(0, 5) == "bool8") {
+    dtype = kFfiBool;
+    rest.remove_prefix(5);
+  } else if (rest.substr(0, 4) == "bool") {
     dtype = kBool;
     rest.remove_prefix(4);
   } else {
@@ -86,6 +92,8 @@ std::string ToString(DLDataType dtype) {
   std::string text;
   if (dtype.code == kDLUInt && dtype.bits == 1) {
     text = "bool";
+  } else if (dtype.code == kDTypeBool && dtype.bits == 8) {
+    text = "bool8";
   } else {
     text = absl::StrFormat("custom[%d]", dtype.code);
     for (const CodeName& row : kCodes) {
@@ -97,6 +105,21 @@ std::string ToString(DLDataType dtype) {
   }
   if (dtype.lanes != 1) text += "x" + std::to_string(dtype.lanes);
   return text;
+}
+
+DLDataType ClassicType(DLDataType dtype) {
+  if (dtype == kFfiBool) return kBool;
+  if (dtype.code == kDTypeE4M3 && dtype.bits == 8) dtype.code = 6;
+  if (dtype.code == kDTypeE5M2 && dtype.bits == 8) dtype.code = 7;
+  return dtype;
+}
+
+DLDataType FfiType(DLDataType dtype) {
+  return dtype == kBool ? kFfiBool : dtype;
+}
+
+bool IsSameType(DLDataType a, DLDataType b) {
+  return FfiType(a) == FfiType(b) || ClassicType(a) == b || a == ClassicType(b);
 }
 
 size_t ElementBytes(DLDataType dtype) {

@@ -5,6 +5,7 @@
 
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
+#include "nodewise/runtime/dtype.h"
 #include "nodewise/runtime/tensor_stats.h"
 
 // The loops under StatsOf and HashBytes, compiled for several instruction sets;

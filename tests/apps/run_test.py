@@ -127,6 +127,7 @@ class Types(Scratch):
             ("uint64", [0, 2**64 - 1], [0, 2**64 - 1]),
             ("uint8", [0, 255], [0, 255]),
             ("bool", [False, True], [False, True]),
+            ("bool8", [False, True], [False, True]),
             ("float16", [0.5, -2], [0.5, -2]),
             ("float32", [0.1, 1e30], [0.1, 1e30]),
             ("float64", [0.1, 1e300], [0.1, 1e300]),

@@ -27,7 +27,7 @@ DTYPES = {
     "uint16": (1, 16, "H"), "uint32": (1, 32, "I"), "uint64": (1, 64, "Q"),
     "float16": (2, 16, "e"), "float32": (2, 32, "f"),
     "float64": (2, 64, "d"), "bfloat16": (4, 16, "H"),
-    "e4m3_float8": (6, 8, "B"),
+    "e4m3_float8": (10, 8, "B"), "bool8": (6, 8, "?"),
 }
 NPY_DTYPES = {"float32": "<f4", "float64": "<f8", "float16": "<f2",
               "int32": "<i4", "int64": "<i8", "uint8": "|u1", "bool": "|b1",

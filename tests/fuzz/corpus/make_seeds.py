@@ -211,7 +211,7 @@ def tensor_list(tensors, reserved=0):
 def all_types():
     types = {"f32": (2, 32), "f16": (2, 16), "f64": (2, 64), "bf16": (4, 16),
              "i8": (0, 8), "i4": (0, 4), "i64": (0, 64), "u8": (1, 8),
-             "bool": (1, 1), "e4m3": (6, 8), "e5m2": (7, 8),
+             "bool": (1, 1), "bool8": (6, 8), "e5m2": (12, 8),
              "handle": (3, 64), "custom": (129, 16)}
     return [(name, tensor([2, 3], *kind)) for name, kind in types.items()]
 

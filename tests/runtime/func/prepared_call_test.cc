@@ -59,6 +59,26 @@ TEST(PreparedCallTest, BoolsFollowTheirTensors) {
   EXPECT_TRUE(x.dtype == kBool);
 }
 
+TEST(PreparedCallTest, ClassicFunctionsAreShownClassicNumbers) {
+  std::vector<DLDataType> seen;
+  const PackedFunc look =
+      PackedFunc::FromBody([&](PackedArgs args) -> absl::StatusOr<Value> {
+        for (int i = 0; i < args.size(); ++i) {
+          seen.push_back((*args.At(i)->AsTensor())->dtype);
+        }
+        return Value();
+      });
+  CallMemory memory;
+  const NDArray x = MakeTensor<uint8_t>({1}, {0}, kFfiBool);
+  const NDArray y = Floats({1});
+  const NDArray z = MakeTensor<uint8_t>({1}, {0}, {kDTypeE4M3, 8, 1});
+  ASSERT_EQ(memory.Prepare(look, {&*x, &*y, &*z}).Run(), 0);
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_TRUE(seen[0] == kBool);
+  EXPECT_TRUE(seen[1] == kFloat32);
+  EXPECT_TRUE(seen[2] == (DLDataType{6, 8, 1}));
+}
+
 TEST(PreparedCallTest, ObjectsThatAFunctionReturnsAreFreed) {
   CallMemory memory;
   const Ref<Module> module = LoadTestLibrary("ffi_returns");

@@ -59,7 +59,7 @@ TEST(ParamsTest, EveryTypeComesBackBitForBit) {
         "int8",        "int16",       "int32",     "int64",    "uint4",
         "uint8",       "uint16",      "uint32",    "uint64",   "bool",
         "e4m3_float8", "e5m2_float8", "complex64", "handle",   "float32x4",
-        "int8x3",      "boolx9",      "uint4x2"}) {
+        "bool8",       "int8x3",      "boolx9",    "uint4x2"}) {
     const DLDataType dtype = ParseDType(name).value();
     std::vector<uint8_t> data(6 * ElementBytes(dtype));
     for (size_t i = 0; i < data.size(); ++i) data[i] = uint8_t(37 * i + 1);

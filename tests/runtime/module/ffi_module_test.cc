@@ -123,13 +123,14 @@ TEST(FfiModuleTest, ReturnedValuesAreTaken) {
 TEST(FfiModuleTest, ArgumentsOfEveryKindAreConverted) {
   const Ref<Module> module = LoadTestLibrary("ffi_returns");
   const PackedFunc type_index = FunctionOf(module, "type_index");
+  int place = 0;
   EXPECT_EQ(IntOf(type_index.Call(Value())), kTVMFFINone);
   EXPECT_EQ(IntOf(type_index.Call(7)), kTVMFFIInt);
   EXPECT_EQ(IntOf(type_index.Call(0.5)), kTVMFFIFloat);
   EXPECT_EQ(IntOf(type_index.Call("text")), kTVMFFIRawStr);
   EXPECT_EQ(IntOf(type_index.Call(kFloat32)), kTVMFFIDataType);
   EXPECT_EQ(IntOf(type_index.Call(kCpu)), kTVMFFIDevice);
-  EXPECT_EQ(IntOf(type_index.Call(Value::Handle(&module))), kTVMFFIOpaquePtr);
+  EXPECT_EQ(IntOf(type_index.Call(Value::Handle(&place))), kTVMFFIOpaquePtr);
   EXPECT_EQ(IntOf(type_index.Call(Floats({1}))), kTVMFFIDLTensorPtr);
   EXPECT_EQ(IntOf(FunctionOf(module, "length_of_text").Call("four")), 4);
 }

@@ -35,11 +35,15 @@ TEST(DTypeTest, EverySpellingOfTvmIsReadAndWrittenBack) {
       {"uint8", {kDLUInt, 8, 1}, "uint8"},
       {"uint16", {kDLUInt, 16, 1}, "uint16"},
       {"bool", {kDLUInt, 1, 1}, "bool"},
+      {"bool8", kFfiBool, "bool8"},
+      {"bool8x4", {kDTypeBool, 8, 4}, "bool8x4"},
       {"boolx4", {kDLUInt, 1, 4}, "boolx4"},
       {"bfloat", {kDLBfloat, 16, 1}, "bfloat16"},
       {"bfloat16", {kDLBfloat, 16, 1}, "bfloat16"},
       {"e4m3_float8", {kDTypeE4M3, 8, 1}, "e4m3_float8"},
       {"e5m2_float", {kDTypeE5M2, 8, 1}, "e5m2_float8"},
+      {"float8_e4m3fn", {kDTypeE4M3, 8, 1}, "e4m3_float8"},
+      {"float8_e5m2", {kDTypeE5M2, 8, 1}, "e5m2_float8"},
       {"handle", {kDLOpaqueHandle, 64, 1}, "handle"},
       {"handle32", {kDLOpaqueHandle, 32, 1}, "handle32"},
       {"complex64", {kDLComplex, 64, 1}, "complex64"},
@@ -62,7 +66,7 @@ TEST(DTypeTest, TextThatIsNoTypeIsRefusedAndQuoted) {
   const char* const texts[] = {"float32 ",      " float32",  "Float32",
                                "float33x",      "float-32",  "float256",
                                "float9999",     "int8x",     "int8x65536",
-                               "int8x-1",       "boolean",   "bool8",
+                               "int8x-1",       "boolean",   "bool16",
                                "foo",           "32",        "x4",
                                "int8x4x4",      "float32\n", "custom[a]",
                                "floatxvscalex4"};
@@ -99,6 +103,30 @@ TEST(DTypeTest, ElementsTakeWholeBytesWithAllLanes) {
   for (const auto& row : rows) {
     EXPECT_EQ(ElementBytes(row.dtype), row.bytes) << ToString(row.dtype);
   }
+}
+
+TEST(DTypeTest, BoolAndEightBitFloatsHaveOneNumberHereAndAnotherThere) {
+  const DLDataType e4m3 = {kDTypeE4M3, 8, 1};
+  const DLDataType e5m2 = {kDTypeE5M2, 8, 1};
+  EXPECT_TRUE(ClassicType(kFfiBool) == kBool);
+  EXPECT_TRUE(FfiType(kBool) == kFfiBool);
+  EXPECT_TRUE(ClassicType(e4m3) == (DLDataType{6, 8, 1}));
+  EXPECT_TRUE(ClassicType(e5m2) == (DLDataType{7, 8, 1}));
+  EXPECT_TRUE(FfiType(e4m3) == e4m3);
+  EXPECT_TRUE(ClassicType(kFloat32) == kFloat32);
+  EXPECT_TRUE(FfiType(kFloat32) == kFloat32);
+}
+
+TEST(DTypeTest, TypesAreTheSameByEitherNumber) {
+  const DLDataType e4m3 = {kDTypeE4M3, 8, 1};
+  EXPECT_TRUE(IsSameType(kBool, kFfiBool));
+  EXPECT_TRUE(IsSameType(kFfiBool, kBool));
+  EXPECT_TRUE(IsSameType(e4m3, {6, 8, 1}));
+  EXPECT_TRUE(IsSameType(kFloat32, kFloat32));
+  EXPECT_FALSE(IsSameType(kBool, {kDLUInt, 8, 1}));
+  EXPECT_FALSE(IsSameType(kBool, e4m3));
+  EXPECT_FALSE(IsSameType(kFfiBool, {kDTypeBool, 8, 4}));
+  EXPECT_FALSE(IsSameType(e4m3, {kDTypeE5M2, 8, 1}));
 }
 
 TEST(DTypeTest, TensorMayHaveTheWidthsOfTvmAlone) {

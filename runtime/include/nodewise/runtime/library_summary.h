@@ -51,6 +51,8 @@ struct LibrarySummary {
   bool has_bytecode = false;  // Of the Relax VM; see vm_library.h.
   // What is wrong with the blob; the rest holds all the same.
   absl::Status blob_status;
+  // Why a sound library cannot run here all the same, where the file shows it.
+  absl::Status run_status;
 };
 
 absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path);

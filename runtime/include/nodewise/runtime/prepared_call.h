@@ -13,7 +13,8 @@
 namespace nodewise {
 
 // A function with its tensors laid out in the convention that the function has,
-// so that calling it is one branch and one indirect call. What the tensors hold
+// their types in its numbers, so that calling it is one branch and one indirect
+// call. What the tensors hold
 // may change between calls; where their DLTensors lie may not. Valid while the
 // CallMemory that made it.
 class PreparedCall {
@@ -67,11 +68,16 @@ class CallMemory {
                        absl::Span<const DLTensor* const> tensors);
 
  private:
+  struct ShownTensor;
+  struct StandIn;
+
   void* Take(size_t bytes);
+  // Replaces the tensors whose type has another number by such as have that.
+  absl::Span<ShownTensor> Show(DLDataType (*numbering)(DLDataType),
+                               std::vector<const DLTensor*>* tensors);
   void LayOutPacked(absl::Span<const DLTensor* const> tensors,
                     PreparedCall* call);
-  void LayOutFfi(const FfiFunction& function,
-                 absl::Span<const DLTensor* const> tensors, PreparedCall* call);
+  void LayOutFfi(absl::Span<const DLTensor* const> tensors, PreparedCall* call);
 
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* next_ = nullptr;

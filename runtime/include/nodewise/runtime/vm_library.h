@@ -94,9 +94,9 @@ absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
 absl::StatusOr<VmInstruction> DecodeVmInstruction(
     const VmExecutable& executable, int64_t index);
 
-// The type in our numbering: TVM-FFI numbers bool anew, and uses a number of
-// ours for another 8-bit float, which is kUnimplemented.
-absl::StatusOr<DLDataType> VmDType(DLDataType dtype, VmEra era);
+// The type in the numbers that we use: what TVM 0.20 and before called the 8-bit
+// floats means others since.
+DLDataType VmDType(DLDataType dtype, VmEra era);
 
 // A library file with the VM's bytecode in it.
 struct VmLibrary {
