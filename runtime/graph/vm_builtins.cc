@@ -120,12 +120,7 @@ absl::StatusOr<VmReader::Value> VmReader::AllocTensor(const Call& call) {
   VmTensor tensor;
   tensor.source = static_cast<uint32_t>(call.args[0].number);
   tensor.has_shape = tensor.has_dtype = true;
-  const auto dtype = VmDType(*named, executable_.era);
-  if (!dtype.ok()) {
-    return Refuse(call.instruction,
-                  absl::StrFormat("a tensor of %s", MessageOf(dtype.status())));
-  }
-  tensor.dtype = *dtype;
+  tensor.dtype = VmDType(*named, executable_.era);
   const absl::Status is_type = CheckDType(tensor.dtype);
   if (!is_type.ok()) {
     return Lie(call.instruction, std::string(MessageOf(is_type)),

@@ -24,11 +24,7 @@ VmReader::VmReader(const VmLibrary& library, const VmFunction& function,
       executable_(library.executable),
       function_(function),
       binding_(binding),
-      reasons_(reasons) {
-  for (const auto& [constant, scope] : executable_.memory_scopes) {
-    if (!IsGlobal(scope)) scopes_.emplace(constant, scope);
-  }
-}
+      reasons_(reasons) {}
 
 absl::Status VmReader::Read() {
   if (function_.kind != VmFunction::Kind::kBytecode) {
@@ -331,23 +327,30 @@ uint32_t VmReader::ConstantTensor(int64_t index, int64_t constant) {
   tensor.origin = VmTensor::Origin::kConstant;
   tensor.source = static_cast<uint32_t>(constant);
   tensor.has_shape = tensor.has_dtype = tensor.is_written = true;
-  tensor.shape = record.shape;
-  tensor.dtype = record.dtype;
-  const auto dtype = VmDType(record.dtype, executable_.era);
-  if (dtype.ok()) {
-    tensor.dtype = *dtype;
+  tensor.dtype = VmDType(record.dtype, executable_.era);
+  if (record.shape.size() <= kMostDims) {
+    tensor.shape = record.shape;
   } else {
-    Refuse(index, absl::StrFormat("constant %d of %s", constant,
-                                  MessageOf(dtype.status())));
+    Refuse(index, absl::StrFormat("constant %d of %d dimensions", constant,
+                                  record.shape.size()));
   }
-  const auto scope = scopes_.find(constant);
-  if (scope != scopes_.end()) {
-    Refuse(index, absl::StrFormat("constant %d in memory \"%s\"", constant,
-                                  Shortened(scope->second)));
-  }
+  CheckMemoryOf(index, constant);
   const uint32_t made = AddTensor(std::move(tensor));
   constant_tensors_.emplace(constant, made);
   return made;
+}
+
+void VmReader::CheckMemoryOf(int64_t index, int64_t constant) {
+  const auto& scopes = executable_.memory_scopes;
+  const auto scope = std::lower_bound(
+      scopes.begin(), scopes.end(), constant,
+      [](const auto& entry, int64_t number) { return entry.first < number; });
+  if (scope == scopes.end() || scope->first != constant ||
+      IsGlobal(scope->second)) {
+    return;
+  }
+  Refuse(index, absl::StrFormat("constant %d in memory \"%s\"", constant,
+                                Shortened(scope->second)));
 }
 
 uint32_t VmReader::AddTensor(VmTensor tensor) {

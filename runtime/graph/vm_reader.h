@@ -47,6 +47,8 @@ class VmReader {
     int64_t number = 0;
   };
   using Dims = std::vector<int64_t>;
+  // What TVM compiles has a handful; each costs memory for every tensor.
+  static constexpr size_t kMostDims = 32;
 
   // Numbers that are computed from shapes; those that are known.
   struct Heap {
@@ -88,6 +90,7 @@ class VmReader {
   absl::StatusOr<Value> Register(int64_t index, int64_t number) const;
   absl::Status SetRegister(int64_t index, int64_t number, const Value& value);
   uint32_t ConstantTensor(int64_t index, int64_t constant);
+  void CheckMemoryOf(int64_t index, int64_t constant);
   uint32_t AddTensor(VmTensor tensor);
   uint32_t AddInput(std::string name, uint32_t depth);
 
@@ -157,8 +160,6 @@ class VmReader {
   VmProgram program_;
   std::unordered_map<int64_t, Value> registers_;
   std::unordered_map<int64_t, uint32_t> constant_tensors_;
-  // Of constants that are to lie in other memory than the usual.
-  std::unordered_map<int64_t, std::string_view> scopes_;
   std::vector<Dims> shapes_;
   std::vector<std::vector<Value>> tuples_;
   std::vector<Heap> heaps_;

@@ -22,8 +22,6 @@ enum MatchCode : int64_t {
 };
 enum MakeCode : int64_t { kUseNumber = 0, kLoad = 1 };
 
-// What TVM compiles has a handful; each costs memory for every tensor.
-constexpr size_t kMostDims = 32;
 // Of a heap that compiled code works on.
 constexpr int64_t kMostComputed = 65536;
 
@@ -164,18 +162,14 @@ absl::StatusOr<VmReader::Value> VmReader::CheckTensorInfo(const Call& call) {
   if (call.args.size() == 3 || Is(call, 2, Value::Kind::kNone)) return Value();
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType* named, DTypeOf(call, 2));
   if (named->bits == 0) return Value();  // "void": any type.
-  const auto dtype = VmDType(*named, executable_.era);
-  if (!dtype.ok()) {
-    return Refuse(call.instruction,
-                  absl::StrFormat("a tensor of %s", MessageOf(dtype.status())));
-  }
-  if (tensor.has_dtype && tensor.dtype != *dtype) {
+  const DLDataType dtype = VmDType(*named, executable_.era);
+  if (tensor.has_dtype && !(tensor.dtype == dtype)) {
     return Lie(
-        call.instruction, absl::StrFormat("a check for %s", ToString(*dtype)),
+        call.instruction, absl::StrFormat("a check for %s", ToString(dtype)),
         absl::StrFormat("%s, as the tensor has", ToString(tensor.dtype)));
   }
   tensor.has_dtype = true;
-  tensor.dtype = *dtype;
+  tensor.dtype = dtype;
   return Value();
 }
 

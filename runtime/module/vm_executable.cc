@@ -106,6 +106,7 @@ absl::Status ReadMemoryScopes(ByteReader* reader, VmExecutable* executable) {
                               reader->String("memory scope"));
     executable->memory_scopes.emplace_back(constant, scope);
   }
+  std::sort(executable->memory_scopes.begin(), executable->memory_scopes.end());
   return absl::OkStatus();
 }
 
@@ -374,15 +375,11 @@ absl::StatusOr<VmInstruction> DecodeVmInstruction(
   return instruction;
 }
 
-absl::StatusOr<DLDataType> VmDType(DLDataType dtype, VmEra era) {
-  // Codes 0 to 5 never changed, and from 8 on ours are TVM-FFI's.
-  if (era == VmEra::kClassic || dtype.code < 6 || dtype.code > 7) return dtype;
-  if (dtype == DLDataType{kFfiBool.code, kFfiBool.bits, dtype.lanes}) {
-    return DLDataType{kBool.code, kBool.bits, dtype.lanes};
-  }
-  return absl::UnimplementedError(absl::StrFormat(
-      "type code %d with %d bits, expected another than float8_e3m4",
-      dtype.code, dtype.bits));
+DLDataType VmDType(DLDataType dtype, VmEra era) {
+  if (era == VmEra::kFfi || dtype.bits != 8) return dtype;
+  if (dtype.code == 6) dtype.code = kDTypeE4M3;
+  if (dtype.code == 7) dtype.code = kDTypeE5M2;
+  return dtype;
 }
 
 }  // namespace nodewise

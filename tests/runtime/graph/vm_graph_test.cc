@@ -260,13 +260,13 @@ TEST(VmGraphTest, UnusedInputOfUnknownTypeIsLeftOutAndNoted) {
   EXPECT_THAT(c->made.notes, ElementsAre(HasSubstr("unused is left out")));
 }
 
-TEST(VmGraphTest, BoolIsOurBool) {
+TEST(VmGraphTest, BoolIsThatOfTvmFfi) {
   VmBuilder vm;
   vm.Function("main", {"x"}).Input(0, {4}, {6, 8, 1}).Storage(1, 4);
   vm.TensorIn(1, 2, {4}, 0, {6, 8, 1}).Call("relu", {R(0), R(2)}).Return(2);
   const auto c = Convert(vm);
-  EXPECT_EQ(ToString(c->graph().entries[0].dtype), "bool");
-  EXPECT_EQ(ToString(c->graph().entries[1].dtype), "bool");
+  EXPECT_EQ(ToString(c->graph().entries[0].dtype), "bool8");
+  EXPECT_EQ(ToString(c->graph().entries[1].dtype), "bool8");
 }
 
 // x of (n, 2): stored in the heap, checked, and used for the shape of y.

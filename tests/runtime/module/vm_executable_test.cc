@@ -236,13 +236,11 @@ TEST(VmExecutableTest, InstructionsThatCannotBeAreDataLoss) {
   }
 }
 
-TEST(VmDTypeTest, FfiNumbersBoolAnew) {
-  EXPECT_EQ(ToString(VmDType({6, 8, 1}, VmEra::kFfi).value()), "bool");
-  EXPECT_EQ(ToString(VmDType({1, 1, 1}, VmEra::kFfi).value()), "bool");
-  EXPECT_EQ(VmDType({10, 8, 1}, VmEra::kFfi)->code, 10);
-  EXPECT_EQ(VmDType({6, 8, 1}, VmEra::kClassic)->code, kDTypeE4M3);
-  EXPECT_THAT(VmDType({7, 8, 1}, VmEra::kFfi),
-              FailsWith(StatusCode::kUnimplemented, HasSubstr("type code 7")));
+TEST(VmDTypeTest, SmallFloatsOfClassicLibrariesGetTheirNewNumbers) {
+  EXPECT_EQ(VmDType({6, 8, 1}, VmEra::kClassic).code, kDTypeE4M3);
+  EXPECT_EQ(VmDType({7, 8, 1}, VmEra::kClassic).code, kDTypeE5M2);
+  EXPECT_EQ(VmDType({6, 8, 1}, VmEra::kFfi).code, kDTypeBool);
+  EXPECT_EQ(VmDType({7, 8, 1}, VmEra::kFfi).code, 7);
 }
 
 TEST(OpenVmLibraryTest, BytecodeOfClassicLibraryIsFound) {

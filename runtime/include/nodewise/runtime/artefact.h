@@ -27,8 +27,8 @@ struct ArtefactFiles {
 // Finds the files of a TARGET: a folder (graph.json, lib.so, params.params, or
 // the one *.json, *.so, *.params in it; or such a library alone), a factory or
 // VM library, or a graph JSON with `library` and `params` named beside it.
-// Nothing is opened but the folder. kNotFound or kInvalidArgument, saying what is there
-// and what is missing.
+// Nothing is opened but the folder. kNotFound or kInvalidArgument, saying what
+// is there and what is missing.
 absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
                                            const std::string& library = "",
                                            const std::string& params = "");

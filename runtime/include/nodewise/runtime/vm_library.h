@@ -69,7 +69,7 @@ struct VmExecutable {
   VmEra era = VmEra::kFfi;
   std::string_view version;
   std::vector<VmFunction> functions;
-  // Constants that are to lie in another memory than "global".
+  // Constants that are to lie in a memory that is named, by their numbers.
   std::vector<std::pair<int64_t, std::string_view>> memory_scopes;
   std::vector<VmConstant> constants;
   // i64 each, at any alignment: where an instruction begins, and the words.
@@ -94,9 +94,9 @@ absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
 absl::StatusOr<VmInstruction> DecodeVmInstruction(
     const VmExecutable& executable, int64_t index);
 
-// The type in our numbering: TVM-FFI numbers bool anew, and uses a number of
-// ours for another 8-bit float, which is kUnimplemented.
-absl::StatusOr<DLDataType> VmDType(DLDataType dtype, VmEra era);
+// The type in the numbers that we use: what TVM 0.20 and before called the 8-bit
+// floats means others since.
+DLDataType VmDType(DLDataType dtype, VmEra era);
 
 // A library file with the VM's bytecode in it.
 struct VmLibrary {
