@@ -164,7 +164,8 @@ void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
     if (!symbol.defined) {
       if (name.starts_with("TVM")) summary->runtime_calls.emplace_back(name);
     } else if (symbol.kind != ElfSymbol::Kind::kFunction &&
-               (name.starts_with("__TVM") || name.ends_with("_ctx"))) {
+               (name.starts_with("__TVM") ||
+                (name.starts_with("__tvm_") && name.ends_with("_ctx")))) {
       summary->context.emplace_back(name);
     }
   }
