@@ -43,6 +43,9 @@ class Sum {
     Add(item.format);
     Add(item.code);
   }
+  void operator()(const nodewise::BytecodeItem& item) {
+    for (const uint8_t byte : item.bytes) total_ += byte;
+  }
   uint64_t total() const { return total_; }
 
  private:
