@@ -1,5 +1,7 @@
 // The C functions that compiled code calls.
 
+#include <bit>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/strings/str_format.h"
@@ -126,7 +128,20 @@ __attribute__((weak)) uint16_t __gnu_f2h_ieee(float value) {
 __attribute__((weak)) float __gnu_h2f_ieee(uint16_t value) {
   return nodewise::HalfToFloat(value);
 }
+// LLVM up to 14 takes its result from an integer register, LLVM from 15 on and
+// GCC from one for vectors, and all of them find this one.
+#ifdef __x86_64__
+struct HalfInBothRegisters {
+  uint64_t integer;
+  double vector;
+};
+__attribute__((weak)) HalfInBothRegisters __truncdfhf2(double value) {
+  const uint64_t half = nodewise::DoubleToHalf(value);
+  return {half, std::bit_cast<double>(half)};
+}
+#else
 __attribute__((weak)) uint16_t __truncdfhf2(double value) {
   return nodewise::DoubleToHalf(value);
 }
+#endif
 }
