@@ -51,6 +51,25 @@ namespace {
 constexpr size_t kBlockBytes = 1 << 16;
 constexpr size_t kAlignment = alignof(std::max_align_t);
 
+// Calls `set_number` or `set_tensor` with each place of a call and what is
+// there.
+template <typename SetTensor, typename SetNumber>
+void ForEachArgument(absl::Span<const DLTensor* const> tensors,
+                     absl::Span<const CallNumber> numbers, SetTensor set_tensor,
+                     SetNumber set_number) {
+  const size_t count = tensors.size() + numbers.size();
+  auto tensor = tensors.begin();
+  auto number = numbers.begin();
+  for (size_t i = 0; i < count; ++i) {
+    if (number != numbers.end() && number->place == i) {
+      set_number(i, (number++)->value);
+    } else {
+      NODEWISE_CHECK(tensor != tensors.end());
+      set_tensor(i, const_cast<DLTensor*>(*tensor++));
+    }
+  }
+}
+
 }  // namespace
 
 absl::Status PreparedCall::Error() const {
@@ -69,7 +88,8 @@ void* CallMemory::Take(size_t bytes) {
 }
 
 PreparedCall CallMemory::Prepare(PackedFunc function,
-                                 absl::Span<const DLTensor* const> tensors) {
+                                 absl::Span<const DLTensor* const> tensors,
+                                 absl::Span<const CallNumber> numbers) {
   NODEWISE_CHECK(function);
   const FunctionObject& object = *function.object();
   const auto* ffi = dynamic_cast<const FfiFunction*>(&object);
@@ -77,15 +97,15 @@ PreparedCall CallMemory::Prepare(PackedFunc function,
   const absl::Span<ShownTensor> changed =
       Show(ffi != nullptr ? &FfiType : &ClassicType, &shown);
   PreparedCall call;
-  call.count_ = static_cast<int>(shown.size());
+  call.count_ = static_cast<int>(shown.size() + numbers.size());
   if (ffi != nullptr) {
     call.safe_call_ = ffi->safe_call();
     call.resource_ = ffi->self();
-    LayOutFfi(shown, &call);
+    LayOutFfi(shown, numbers, &call);
   } else {
     call.packed_ = object.address();
     call.resource_ = object.resource();
-    LayOutPacked(shown, &call);
+    LayOutPacked(shown, numbers, &call);
   }
   functions_.push_back(std::move(function));
   if (changed.empty()) return call;
@@ -121,29 +141,42 @@ absl::Span<CallMemory::ShownTensor> CallMemory::Show(
 }
 
 void CallMemory::LayOutPacked(absl::Span<const DLTensor* const> tensors,
+                              absl::Span<const CallNumber> numbers,
                               PreparedCall* call) {
-  const size_t count = tensors.size();
+  const size_t count = tensors.size() + numbers.size();
   // One code more, so that there is an address without arguments too.
   void* const memory =
       Take(count * sizeof(TVMValue) + (count + 1) * sizeof(int));
   auto* const values = static_cast<TVMValue*>(memory);
   auto* const codes = reinterpret_cast<int*>(values + count);
-  for (size_t i = 0; i < count; ++i) {
-    values[i].v_handle = const_cast<DLTensor*>(tensors[i]);
-    codes[i] = kTVMDLTensorHandle;
-  }
+  ForEachArgument(
+      tensors, numbers,
+      [&](size_t i, DLTensor* tensor) {
+        values[i].v_handle = tensor;
+        codes[i] = kTVMDLTensorHandle;
+      },
+      [&](size_t i, int64_t number) {
+        values[i].v_int64 = number;
+        codes[i] = kTVMArgInt;
+      });
   call->args_ = values;
   call->codes_ = codes;
 }
 
 void CallMemory::LayOutFfi(absl::Span<const DLTensor* const> tensors,
+                           absl::Span<const CallNumber> numbers,
                            PreparedCall* call) {
-  auto* const args =
-      static_cast<TVMFFIAny*>(Take(tensors.size() * sizeof(TVMFFIAny)));
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    args[i] = {kTVMFFIDLTensorPtr, 0, {0}};
-    args[i].v_ptr = const_cast<DLTensor*>(tensors[i]);
-  }
+  const size_t count = tensors.size() + numbers.size();
+  auto* const args = static_cast<TVMFFIAny*>(Take(count * sizeof(TVMFFIAny)));
+  ForEachArgument(
+      tensors, numbers,
+      [&](size_t i, DLTensor* tensor) {
+        args[i] = {kTVMFFIDLTensorPtr, 0, {0}};
+        args[i].v_ptr = tensor;
+      },
+      [&](size_t i, int64_t number) {
+        args[i] = {kTVMFFIInt, 0, {number}};
+      });
   call->args_ = args;
 }
 

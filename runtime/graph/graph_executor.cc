@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
+#include "runtime/graph/call_numbers.h"
 
 namespace nodewise {
 namespace {
@@ -272,8 +273,11 @@ absl::Status GraphExecutor::BindCalls(Library& library) {
         PackedFunc function,
         BindNode(library, NodeId{n}, tensors, node.num_outputs));
     if (!function) continue;  // Nothing to do at run time.
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<CallNumber> numbers,
+                              CallNumbersOf(graph_, NodeId{n}, tensors.size()));
     calls_.push_back(
-        {call_memory_.Prepare(std::move(function), tensors), NodeId{n}});
+        {call_memory_.Prepare(std::move(function), tensors, numbers),
+         NodeId{n}});
   }
   return absl::OkStatus();
 }

@@ -37,6 +37,7 @@ const VmReader::BuiltinRow VmReader::kBuiltins[] = {
     {"vm.builtin.make_tuple", 0, kAny, &VmReader::MakeTuple, ""},
     {"vm.builtin.tuple_getitem", 2, 2, &VmReader::TupleItem, ""},
     {"vm.builtin.tuple_reset_item", 2, 2, &VmReader::TupleResetItem, ""},
+    {"vm.builtin.call_tir_dyn", 2, kAny, &VmReader::CallWithDims, ""},
     {"vm.builtin.check_func_info", 0, kAny, nullptr, "functions as values"},
     {"vm.builtin.make_closure", 0, kAny, nullptr, "functions as values"},
     {"vm.builtin.invoke_closure", 0, kAny, nullptr, "functions as values"},
@@ -49,8 +50,6 @@ const VmReader::BuiltinRow VmReader::kBuiltins[] = {
      "a shape that is computed as a tensor"},
     {"vm.builtin.compute_alloc_shape", 0, kAny, nullptr,
      "a shape that is known at run time only"},
-    {"vm.builtin.call_tir_dyn", 0, kAny, nullptr,
-     "a kernel that takes dimensions as numbers"},
     {"vm.builtin.to_device", 0, kAny, nullptr, "a copy between devices"},
 };
 
@@ -177,7 +176,7 @@ absl::StatusOr<VmReader::Value> VmReader::Reshape(const Call& call) {
   tensor.dtype = base.dtype;
   program_.tensors[from].is_used = true;
   const uint32_t view = AddTensor(std::move(tensor));
-  program_.calls.push_back({"", {from}, {view}});
+  program_.calls.push_back({"", {from}, {view}, {}});
   return Value{Value::Kind::kTensor, view};
 }
 
@@ -239,6 +238,29 @@ absl::StatusOr<VmReader::Value> VmReader::TupleResetItem(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t tuple, TupleOf(call, 0));
   tuples_[tuple][static_cast<size_t>(call.args[1].number)] = Value();
   return Value();
+}
+
+// (kernel, its tensors, a shape whose dimensions are its last arguments)
+absl::StatusOr<VmReader::Value> VmReader::CallWithDims(const Call& call) {
+  if (!Is(call, 0, Value::Kind::kFunction)) {
+    return Lie(call.instruction,
+               absl::StrFormat("a call of %s", Describe(call.args[0])),
+               "a function");
+  }
+  Call inner{
+      call.instruction,
+      executable_.functions[static_cast<size_t>(call.args[0].number)].name,
+      {call.args.begin() + 1, call.args.end() - 1}};
+  const size_t last = call.args.size() - 1;
+  if (Is(call, last, Value::Kind::kUnknown)) {
+    inner.args.push_back({Value::Kind::kUnknown});
+    return CallKernel(inner);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const Dims dims, DimsOf(call, last));
+  for (const int64_t dim : dims) {
+    inner.args.push_back({Value::Kind::kInt, dim});
+  }
+  return CallKernel(inner);
 }
 
 }  // namespace nodewise

@@ -10,6 +10,7 @@
 #include "nodewise/runtime/dtype.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
+#include "runtime/graph/call_numbers.h"
 #include "runtime/graph/vm_reader.h"
 
 namespace nodewise {
@@ -144,6 +145,9 @@ class GraphMaker {
     node.function = std::string(is_view ? kNopFunction : call.function);
     node.num_inputs = static_cast<uint32_t>(call.inputs.size());
     node.num_outputs = static_cast<uint32_t>(call.outputs.size());
+    if (!call.numbers.empty()) {
+      node.attrs.emplace_back(kCallNumbers, CallNumbersText(call.numbers));
+    }
     const uint32_t number = AddNode(std::move(node));
     for (uint32_t o = 0; o < call.outputs.size(); ++o) {
       const uint32_t tensor = call.outputs[o];

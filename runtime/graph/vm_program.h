@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlpack/dlpack.h"
+#include "nodewise/runtime/prepared_call.h"
 
 namespace nodewise {
 
@@ -51,6 +52,7 @@ struct VmCall {
   std::string_view function;
   std::vector<uint32_t> inputs;  // Tensors.
   std::vector<uint32_t> outputs;
+  std::vector<CallNumber> numbers;  // Among its arguments.
 };
 
 struct VmProgram {

@@ -138,11 +138,13 @@ absl::StatusOr<VmReader::Value> VmReader::Evaluate(const Call& call,
                         row->most_args > row->least_args ? "at least " : "",
                         row->least_args));
   }
-  const bool is_tuple = row->method == &VmReader::MakeTuple;
+  const bool may_be_unknown = row->method == &VmReader::MakeTuple ||
+                              row->method == &VmReader::CallWithDims;
   const auto unknown = [](const Value& value) {
     return value.kind == Value::Kind::kUnknown;
   };
-  if (!is_tuple && std::any_of(call.args.begin(), call.args.end(), unknown)) {
+  if (!may_be_unknown &&
+      std::any_of(call.args.begin(), call.args.end(), unknown)) {
     return Value{Value::Kind::kUnknown};
   }
   return (this->*row->method)(call);
@@ -179,25 +181,34 @@ absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
   if (call.args.size() == 1 && Is(call, 0, Value::Kind::kHeap)) {
     return ComputeDims(call);
   }
-  // Kernels write to their last arguments: those that nothing has written yet.
+  // Kernels write to their last tensors: those that nothing has written yet.
+  VmCall node{call.name, {}, {}, {}};
   size_t first_output = call.args.size();
-  std::vector<uint32_t> outputs;
-  while (first_output > 0 && Is(call, first_output - 1, Value::Kind::kTensor)) {
-    const auto tensor =
-        static_cast<uint32_t>(call.args[first_output - 1].number);
+  for (; first_output > 0; --first_output) {
+    const Value& value = call.args[first_output - 1];
+    if (value.kind == Value::Kind::kInt) continue;
+    if (value.kind == Value::Kind::kUnknown) continue;
+    if (value.kind != Value::Kind::kTensor) break;
+    const auto tensor = static_cast<uint32_t>(value.number);
     if (program_.tensors[tensor].is_written) break;
     program_.tensors[tensor].is_written = true;
-    outputs.push_back(tensor);
-    --first_output;
+    node.outputs.push_back(tensor);
   }
-  std::reverse(outputs.begin(), outputs.end());
-  VmCall node{call.name, {}, std::move(outputs)};
-  for (size_t i = 0; i < first_output; ++i) {
-    const std::optional<uint32_t> input = KernelInput(call, i);
-    if (input.has_value()) node.inputs.push_back(*input);
+  std::reverse(node.outputs.begin(), node.outputs.end());
+  bool is_refused = false;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    if (Is(call, i, Value::Kind::kInt)) {
+      node.numbers.push_back({static_cast<uint32_t>(i), call.args[i].number});
+    } else if (Is(call, i, Value::Kind::kUnknown)) {
+      is_refused = true;
+    } else if (i < first_output) {
+      const std::optional<uint32_t> input = KernelInput(call, i);
+      is_refused = is_refused || !input.has_value();
+      if (input.has_value()) node.inputs.push_back(*input);
+    }
   }
   // Where an argument was refused, that is reason enough.
-  if (node.outputs.empty() && node.inputs.size() == first_output) {
+  if (node.outputs.empty() && !is_refused) {
     return Refuse(call.instruction,
                   absl::StrFormat("a call of %s without a new tensor to write "
                                   "to",

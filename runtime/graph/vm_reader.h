@@ -151,6 +151,7 @@ class VmReader {
   absl::StatusOr<Value> MakeTuple(const Call& call);
   absl::StatusOr<Value> TupleItem(const Call& call);
   absl::StatusOr<Value> TupleResetItem(const Call& call);
+  absl::StatusOr<Value> CallWithDims(const Call& call);
 
   const VmLibrary& library_;
   const VmExecutable& executable_;

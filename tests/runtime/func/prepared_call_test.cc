@@ -31,6 +31,45 @@ TEST(PreparedCallTest, CallsFunctionsOfEitherConvention) {
   }
 }
 
+TEST(PreparedCallTest, NumbersStandWhereTheyAreWanted) {
+  std::vector<int> codes;
+  std::vector<int64_t> numbers;
+  const PackedFunc look =
+      PackedFunc::FromBody([&](PackedArgs args) -> absl::StatusOr<Value> {
+        for (int i = 0; i < args.size(); ++i) {
+          codes.push_back(args.codes()[i]);
+          if (codes.back() == kTVMArgInt) {
+            numbers.push_back(args.values()[i].v_int64);
+          }
+        }
+        return Value();
+      });
+  CallMemory memory;
+  const NDArray x = Floats({1});
+  const CallNumber wanted[] = {{0, -1}, {2, 256}, {4, 7}};
+  ASSERT_EQ(memory.Prepare(look, {&*x, &*x}, wanted).Run(), 0);
+  EXPECT_THAT(codes, ElementsAre(kTVMArgInt, kTVMDLTensorHandle, kTVMArgInt,
+                                 kTVMDLTensorHandle, kTVMArgInt));
+  EXPECT_THAT(numbers, ElementsAre(-1, 256, 7));
+}
+
+// Writes its number to its tensor.
+int FillWithNumber(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny*) {
+  if (count != 2 || args[0].type_index != kTVMFFIInt) return -1;
+  auto* const tensor = static_cast<DLTensor*>(args[1].v_ptr);
+  *static_cast<float*>(tensor->data) = static_cast<float>(args[0].v_int64);
+  return 0;
+}
+
+TEST(PreparedCallTest, NumbersAreThoseOfTvmFfiThere) {
+  CallMemory memory;
+  const NDArray x = Floats({1});
+  const CallNumber number[] = {{0, 42}};
+  const PackedFunc fill = FfiFunction::Make(&FillWithNumber, nullptr, {});
+  ASSERT_EQ(memory.Prepare(fill, {&*x}, number).Run(), 0);
+  EXPECT_THAT(ValuesOf(x), ElementsAre(42));
+}
+
 TEST(PreparedCallTest, ErrorIsThatOfTheFunction) {
   const NDArray x = Floats({1, 2, 3, 4});
   for (const char* name : {"add_llvm", "ffi_add"}) {

@@ -197,6 +197,24 @@ TEST(VmGraphTest, KernelMayWriteSeveralTensors) {
   EXPECT_EQ(c->graph().heads[1].output, 0u);
 }
 
+TEST(VmGraphTest, NumbersOfAKernelAreAnAttributeOfItsNode) {
+  VmBuilder vm;
+  vm.Function("main", {"x"}).Input(0, {4}).Alloc(1, 2, {4}).Alloc(3, 4, {4});
+  vm.Call("relu", {R(0), vm.I(3), vm.Number(256), R(2)});
+  vm.Call("vm.builtin.call_tir_dyn",
+          {vm.F("add"), R(2), R(2), R(4), vm.Shape({5, 6})});
+  vm.Return(4);
+  const auto c = Convert(vm);
+  ASSERT_THAT(c->names(), ElementsAre("x", "relu", "add"));
+  using Attr = std::pair<std::string, std::string>;
+  EXPECT_THAT(c->graph().nodes[1].attrs,
+              ElementsAre(Attr("call_numbers", "1=3 2=256")));
+  EXPECT_THAT(c->graph().nodes[2].attrs,
+              ElementsAre(Attr("call_numbers", "3=5 4=6")));
+  EXPECT_EQ(c->graph().nodes[2].num_inputs, 2u);
+  EXPECT_EQ(c->graph().nodes[2].num_outputs, 1u);
+}
+
 TEST(VmGraphTest, HeadsMayBeInputsConstantsAndTwiceTheSame) {
   VmBuilder vm;
   vm.Function("main", {"x"}).Input(0, {4}).Alloc(1, 2, {4});

@@ -51,14 +51,14 @@ VmBuilder Begin() {
 TEST(VmRefusalTest, AllReasonsAreSaidAtOnceWithTheirPlaces) {
   VmBuilder vm = Begin();
   vm.Call("relax.run.unique", {R(0)}, 3);
-  vm.Call("vm.builtin.call_tir_dyn", {R(0)}, 4);
+  vm.Call("vm.builtin.invoke_closure", {R(0)}, 4);
   vm.If(0, 2).Goto(1).Return(2);
   EXPECT_THAT(
       Reasons(vm),
       ElementsAre("vm.so: function main: instruction 4: a call of "
                   "relax.run.unique, which is no kernel of the library",
-                  HasSubstr("instruction 5: a call of vm.builtin.call_tir_dyn "
-                            "(a kernel that takes dimensions as numbers)"),
+                  HasSubstr("instruction 5: a call of "
+                            "vm.builtin.invoke_closure (functions as values)"),
                   HasSubstr("instruction 6: a branch on a value"),
                   HasSubstr("instruction 7: a jump")));
   EXPECT_THAT(StatusOf(vm), FailsWith(StatusCode::kUnimplemented,
@@ -99,12 +99,12 @@ TEST(VmRefusalTest, KernelWithoutANewTensorWorksInPlace) {
 TEST(VmRefusalTest, ArgumentsThatAreNoTensorsAreNamed) {
   VmBuilder vm = Begin();
   vm.Call("vm.builtin.null_value", {}, 3);
-  vm.Call("add", {vm.I(7), vm.Text("t"), R(3), vm.Shape({1}), vm.F("add"), R(1),
-                  vm.Vm(), R(2)});
+  vm.Call("add", {vm.Real(7), vm.Text("t"), R(3), vm.Shape({1}), vm.F("add"),
+                  R(1), vm.Vm(), R(2)});
   vm.Return(2);
   EXPECT_THAT(
       Reasons(vm),
-      ElementsAre(HasSubstr("argument 0 of add, which is the number 7"),
+      ElementsAre(HasSubstr("argument 0 of add, which is constant"),
                   HasSubstr("argument 1 of add, which is constant"),
                   HasSubstr("argument 2 of add, which is None"),
                   HasSubstr("argument 3 of add, which is constant"),

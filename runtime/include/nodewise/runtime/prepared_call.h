@@ -12,6 +12,12 @@
 
 namespace nodewise {
 
+// A number among the arguments of a call.
+struct CallNumber {
+  uint32_t place = 0;  // Among all its arguments.
+  int64_t value = 0;
+};
+
 // A function with its tensors laid out in the convention that the function has,
 // their types in its numbers, so that calling it is one branch and one indirect
 // call. What the tensors hold
@@ -63,9 +69,12 @@ class CallMemory {
   CallMemory(const CallMemory&) = delete;
   CallMemory& operator=(const CallMemory&) = delete;
 
-  // REQUIRES: function is not null; the tensors outlive the call.
+  // The numbers are in the order of their places, the tensors take the others.
+  // REQUIRES: function is not null; the tensors outlive the call; there is an
+  // argument at each place.
   PreparedCall Prepare(PackedFunc function,
-                       absl::Span<const DLTensor* const> tensors);
+                       absl::Span<const DLTensor* const> tensors,
+                       absl::Span<const CallNumber> numbers = {});
 
  private:
   struct ShownTensor;
@@ -76,8 +85,9 @@ class CallMemory {
   absl::Span<ShownTensor> Show(DLDataType (*numbering)(DLDataType),
                                std::vector<const DLTensor*>* tensors);
   void LayOutPacked(absl::Span<const DLTensor* const> tensors,
-                    PreparedCall* call);
-  void LayOutFfi(absl::Span<const DLTensor* const> tensors, PreparedCall* call);
+                    absl::Span<const CallNumber> numbers, PreparedCall* call);
+  void LayOutFfi(absl::Span<const DLTensor* const> tensors,
+                 absl::Span<const CallNumber> numbers, PreparedCall* call);
 
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* next_ = nullptr;
