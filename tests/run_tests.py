@@ -51,6 +51,7 @@ def suite_table():
         ("install", run_python, files("tests/install/*_test.py")),
         ("noprofiler", run_python, files("tests/noprofiler/*_test.py")),
         ("fuzz", run_fuzz, files("build/fuzz/bin/*_fuzz")),
+        ("tvm", run_python, files("tests/tvm/*_test.py")),
     ]
 
 
