@@ -23,25 +23,38 @@ namespace {
 
 using ::testing::IsEmpty;
 
-std::vector<std::string> AllFolders() {
-  std::vector<std::string> all;
+struct Fixture {
+  std::string folder;
+  // The library with bytecode instead of what an exporter made of it.
+  bool is_vm = false;
+
+  std::string name() const {
+    return FixtureName(folder) + (is_vm ? "_vm" : "");
+  }
+};
+
+void PrintTo(const Fixture& fixture, std::ostream* out) {
+  *out << fixture.name();
+}
+
+std::vector<Fixture> AllFixtures() {
+  std::vector<Fixture> all;
   for (const char* part :
        {"tvm-0.8", "tvm-0.14", "tvm-0.25", "tvm-0.26", "tvm-0.27"}) {
-    for (std::string& folder : FixtureFolders(part)) {
-      all.push_back(std::move(folder));
+    for (const std::string& folder : FixtureFolders(part)) {
+      all.push_back({folder});
+      const bool has_vm = std::filesystem::exists(folder + "/vm.so");
+      if (has_vm) all.push_back({folder, /*is_vm=*/true});
     }
   }
   return all;
 }
 
-std::string FolderName(const testing::TestParamInfo<std::string>& info) {
-  return FixtureName(info.param);
-}
-
-class FixtureDebugTest : public testing::TestWithParam<std::string> {
+class FixtureDebugTest : public testing::TestWithParam<Fixture> {
  protected:
   static absl::StatusOr<Artefact> Load() {
-    const std::string& folder = GetParam();
+    const auto& [folder, is_vm] = GetParam();
+    if (is_vm) return LoadArtefact({"", folder + "/vm.so", "", folder});
     return LoadArtefact({folder + "/graph.json", folder + "/lib.so",
                          folder + "/params.params", folder});
   }
@@ -50,7 +63,7 @@ class FixtureDebugTest : public testing::TestWithParam<std::string> {
                              GraphExecutor* executor) {
     NODEWISE_RETURN_IF_ERROR(executor->LoadParams(artefact.params).status());
     NODEWISE_ASSIGN_OR_RETURN(const Params inputs,
-                              OpenParams(GetParam() + "/inputs.params"));
+                              OpenParams(GetParam().folder + "/inputs.params"));
     for (const NamedTensor& input : inputs.tensors) {
       NODEWISE_RETURN_IF_ERROR(executor->SetInput(input.name, *input.tensor));
     }
@@ -90,7 +103,7 @@ class FixtureDebugTest : public testing::TestWithParam<std::string> {
 
   static std::string FreshRoot() {
     const std::string root =
-        testing::TempDir() + "/fixture_dump_" + FixtureName(GetParam());
+        testing::TempDir() + "/fixture_dump_" + GetParam().name();
     std::filesystem::remove_all(root);
     return root;
   }
@@ -151,7 +164,7 @@ TEST_P(FixtureDebugTest, EveryInputIsReadAsItWasMade) {
 }
 
 TEST_P(FixtureDebugTest, DumpIsThatOfTvmTensorForTensor) {
-  const std::string theirs = GetParam() + "/tvm_debug";
+  const std::string theirs = GetParam().folder + "/tvm_debug";
   if (!std::filesystem::exists(theirs)) {
     GTEST_SKIP() << "no dump of TVM's beside this fixture";
   }
@@ -203,8 +216,11 @@ TEST_P(FixtureDebugTest, SweepFindsNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tvm, FixtureDebugTest, testing::ValuesIn(AllFolders()),
-                         FolderName);
+INSTANTIATE_TEST_SUITE_P(Tvm, FixtureDebugTest,
+                         testing::ValuesIn(AllFixtures()),
+                         [](const testing::TestParamInfo<Fixture>& info) {
+                           return info.param.name();
+                         });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixtureDebugTest);
 
 }  // namespace
