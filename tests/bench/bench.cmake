@@ -25,6 +25,9 @@ add_executable(nodewise_bench
   bench/bench_main.cc
   bench/chain.cc
   bench/debug_networks.cc
+  bench/debug_sides.cc
+  bench/modern_bench.cc
+  bench/tvm_process.cc
   bench/memory.cc
   bench/ratio.cc
   bench/read_pass.c

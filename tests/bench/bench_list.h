@@ -38,4 +38,8 @@ bool BenchDebugChain(const std::string& name);
 // What of it comes once a run and once a node, however small the tensors.
 bool BenchDebugFixedCost(const std::string& name);
 
+// The same network in the VM of today's TVM and here, in turns.
+bool BenchModernChain(const std::string& name);
+bool BenchModernConvnet(const std::string& name);
+
 }  // namespace nodewise

@@ -33,6 +33,8 @@ constexpr BenchRow kBenches[] = {
     {"runtime/debug_512_mb", &BenchDebugLarge},
     {"runtime/debug_chain", &BenchDebugChain},
     {"runtime/debug_fixed_cost", &BenchDebugFixedCost},
+    {"modern/chain", &BenchModernChain},
+    {"modern/convnet", &BenchModernConvnet},
 };
 
 // The lines are printed as they are found.

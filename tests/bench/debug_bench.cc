@@ -4,13 +4,10 @@
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,9 +17,9 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/debug_executor.h"
 #include "nodewise/support/check.h"
-#include "runtime/debug/node_clock.h"
 #include "tests/bench/bench_list.h"
 #include "tests/bench/debug_networks.h"
+#include "tests/bench/debug_sides.h"
 #include "tests/bench/memory.h"
 #include "tests/bench/ratio.h"
 #include "tests/bench/read_pass.h"
@@ -30,107 +27,9 @@
 namespace nodewise {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr double kTimingLimit = 1.2;
 constexpr double kStatsLimit = 1.5;
 constexpr double kDumpLimit = 1.3;
 constexpr size_t kMemoryLimit = 64 * kMib;  // And twice the largest entry.
-
-// Functions that are called.
-size_t NumCalls(const Graph& graph) {
-  size_t calls = 0;
-  for (const GraphNode& node : graph.nodes) {
-    const bool is_called = node.kind == GraphNode::Kind::kFunction &&
-                           node.function != kNopFunction;
-    calls += is_called ? 1 : 0;
-  }
-  return calls;
-}
-
-bool IsTmpfsWithSpace(const char* folder) {
-  constexpr size_t kSpace = 1536 * kMib;
-  struct statfs status;
-  return statfs(folder, &status) == 0 && status.f_type == TMPFS_MAGIC &&
-         status.f_bavail * static_cast<size_t>(status.f_bsize) >= kSpace;
-}
-
-// A place for dumps, in memory where there is such a file system.
-class DumpPlace {
- public:
-  DumpPlace() {
-    fs::path folder = "/dev/shm";
-    if (!IsTmpfsWithSpace(folder.c_str())) {
-      folder = fs::temp_directory_path();
-      std::printf("no tmpfs with 1.5 GiB free at /dev/shm: dumps go to %s\n",
-                  folder.c_str());
-    }
-    path_ = folder / absl::StrFormat("nodewise_bench_%d", getpid());
-    Clear();
-  }
-  DumpPlace(const DumpPlace&) = delete;
-  DumpPlace& operator=(const DumpPlace&) = delete;
-  ~DumpPlace() { Clear(); }
-
-  const std::string& path() const { return path_; }
-  void Clear() { fs::remove_all(path_); }
-
-  // What the files hold.
-  size_t Bytes() const {
-    size_t bytes = 0;
-    for (const auto& file : fs::recursive_directory_iterator(path_)) {
-      if (file.is_regular_file()) bytes += file.file_size();
-    }
-    return bytes;
-  }
-
- private:
-  std::string path_;
-};
-
-RecordOptions StatsTo(const DumpPlace& place) {
-  RecordOptions record;
-  record.tensors = false;
-  record.stats = true;
-  record.root = place.path();
-  return record;
-}
-
-RecordOptions DumpTo(const DumpPlace& place) {
-  RecordOptions record;
-  record.root = place.path();
-  return record;
-}
-
-// Timed runs borrow what they are given.
-
-TimedSide RunsOf(GraphExecutor& executor, int repeats) {
-  return [&executor, repeats] {
-    return NanosecondsOfEach(repeats,
-                             [&] { NODEWISE_CHECK(executor.Run().ok()); });
-  };
-}
-
-// One run a time; the dump that it leaves is removed after it.
-TimedSide RecordedRun(DebugExecutor& executor, DumpPlace& place) {
-  return [&executor, &place] {
-    const double time =
-        NanosecondsOf([&] { NODEWISE_CHECK(executor.Run().ok()); });
-    NODEWISE_CHECK(executor.dump_status().ok());
-    place.Clear();
-    return time;
-  };
-}
-
-TimedSide ClockReadings(size_t count, int repeats) {
-  return [count, repeats] {
-    return NanosecondsOfEach(repeats, [&] {
-      for (size_t i = 0; i < count; ++i) {
-        benchmark::DoNotOptimize(ClockNanoseconds());
-      }
-    });
-  };
-}
 
 // What the recorder looks at: each entry once where it is made and, if
 // `with_inputs`, once more wherever a node reads it, since it is hashed there.
@@ -206,17 +105,6 @@ TimedSide WriteOnce(size_t bytes, const DumpPlace& place) {
     unlink(path.c_str());
     return time;
   };
-}
-
-bool BenchTiming(const std::string& name, const Network& network,
-                 double limit) {
-  const auto plain = MakePlain(network);
-  const auto timed = MakeDebug(network, std::nullopt);
-  const size_t readings = NumCalls(network.graph) + 1;
-  return RunSurplus({name, limit, network.rounds,
-                     RunsOf(*timed, network.repeats),
-                     RunsOf(*plain, network.repeats),
-                     ClockReadings(readings, network.repeats)});
 }
 
 // What the clock costs does not depend on what functions do, and beside those

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "nodewise/runtime/artefact.h"
 #include "nodewise/runtime/dtype.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/chain.h"
@@ -54,9 +53,19 @@ std::string LargestFixtureFolder() {
 }
 
 Network FixtureNetwork(const std::string& folder) {
-  auto artefact = LoadArtefact({folder + "/graph.json", folder + "/lib.so",
-                                folder + "/params.params", folder});
-  auto inputs = OpenParams(folder + "/inputs.params");
+  Network network = ArtefactNetwork({folder + "/graph.json", folder + "/lib.so",
+                                     folder + "/params.params", folder},
+                                    folder + "/inputs.params");
+  network.work = fs::path(folder).filename();
+  network.rounds = 101;
+  return network;
+}
+
+}  // namespace
+
+Network ArtefactNetwork(const ArtefactFiles& files, const std::string& given) {
+  auto artefact = LoadArtefact(files);
+  auto inputs = OpenParams(given);
   NODEWISE_CHECK(artefact.ok() && inputs.ok());
   Network network;
   network.graph = std::move(artefact->graph);
@@ -69,12 +78,8 @@ Network FixtureNetwork(const std::string& folder) {
       NODEWISE_CHECK(executor.SetInput(input.name, *input.tensor).ok());
     }
   };
-  network.work = fs::path(folder).filename();
-  network.rounds = 101;
   return network;
 }
-
-}  // namespace
 
 std::unique_ptr<GraphExecutor> MakePlain(const Network& network) {
   auto executor = GraphExecutor::Create(network.graph, network.library);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "nodewise/runtime/artefact.h"
 #include "nodewise/runtime/debug_executor.h"
 #include "nodewise/runtime/module.h"
 
@@ -31,6 +32,9 @@ std::unique_ptr<DebugExecutor> MakeDebug(const Network& network,
 
 // A chain with 64 bytes a node: as good as nothing but fixed costs.
 Network SmallChain(uint32_t nodes);
+// What the files hold, with inputs of a .params file; its rounds and its work
+// are to be said.
+Network ArtefactNetwork(const ArtefactFiles& files, const std::string& given);
 // A chain of 200 nodes of 2.56 MB.
 Network LargeChain();
 // The fixture with the most bytes of entries; none if there are no fixtures.

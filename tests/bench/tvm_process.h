@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace nodewise {
+
+// A Python with today's TVM, which waits for what to run while others are
+// timed: tests/bench/tvm_process.py. What goes wrong with it once it is there
+// ends the program.
+class TvmProcess {
+ public:
+  // Null if TVM is not installed, and says so, with the name of the benchmark.
+  static std::unique_ptr<TvmProcess> Start(const std::string& name);
+  TvmProcess(const TvmProcess&) = delete;
+  TvmProcess& operator=(const TvmProcess&) = delete;
+  ~TvmProcess();
+
+  // A folder with vm.so, a chain of that many operators of 16 floats, and
+  // inputs.params. It may take a minute, and is kept.
+  std::string Chain(int operators);
+  // The nanoseconds of a run of TVM's VM with the vm.so and inputs.params of a
+  // folder: the mean of `runs`.
+  double Run(const std::string& folder, int runs);
+  // The same where every output is copied as the network runs.
+  double RunWithCopies(const std::string& folder, int runs);
+
+ private:
+  TvmProcess(int child, std::FILE* to, std::FILE* from);
+  std::string Ask(const std::string& line);
+
+  int child_;
+  std::FILE* to_;
+  std::FILE* from_;
+};
+
+}  // namespace nodewise
