@@ -27,6 +27,7 @@
 namespace nodewise {
 namespace {
 
+constexpr double kTimingLimit = 1.2;
 constexpr double kStatsLimit = 1.5;
 constexpr double kDumpLimit = 1.3;
 constexpr size_t kMemoryLimit = 64 * kMib;  // And twice the largest entry.
@@ -107,10 +108,21 @@ TimedSide WriteOnce(size_t bytes, const DumpPlace& place) {
   };
 }
 
+bool BenchTiming(const std::string& name, const TimedNetwork& network,
+                 double limit) {
+  const auto plain = MakePlain(network);
+  const auto timed = MakeDebug(network, std::nullopt);
+  const size_t readings = NumCalls(network.graph) + 1;
+  return RunSurplus({name, limit, network.rounds,
+                     RunsOf(*timed, network.repeats),
+                     RunsOf(*plain, network.repeats),
+                     ClockReadings(readings, network.repeats)});
+}
+
 // What the clock costs does not depend on what functions do, and beside those
 // that take milliseconds it is not seen.
-bool BenchTimings(const std::string& name, const Network& network) {
-  Network empty = WithEmptyFunctions(network);
+bool BenchTimings(const std::string& name, const TimedNetwork& network) {
+  TimedNetwork empty = WithEmptyFunctions(network);
   empty.rounds = 101;
   empty.repeats = 20;
   const bool within_limit =
@@ -123,7 +135,7 @@ bool BenchTimings(const std::string& name, const Network& network) {
 // What is judged is the strictest reading of the limit: few blocks of memory
 // take turns for the entries, so that a pass over them where they lie finds
 // much in the caches. The other rows are for those who read it otherwise.
-bool BenchStats(const std::string& name, const Network& network) {
+bool BenchStats(const std::string& name, const TimedNetwork& network) {
   DumpPlace place;
   const auto plain = MakePlain(network);
   const auto stats = MakeDebug(network, StatsTo(place));
@@ -144,7 +156,7 @@ bool BenchStats(const std::string& name, const Network& network) {
   return within_limit;
 }
 
-bool BenchDump(const std::string& name, const Network& network) {
+bool BenchDump(const std::string& name, const TimedNetwork& network) {
   DumpPlace place;
   const auto plain = MakePlain(network);
   const auto dump = MakeDebug(network, DumpTo(place));
@@ -156,7 +168,7 @@ bool BenchDump(const std::string& name, const Network& network) {
                      WriteOnce(bytes, place)});
 }
 
-bool BenchMemory(const std::string& name, const Network& network) {
+bool BenchMemory(const std::string& name, const TimedNetwork& network) {
   DumpPlace place;
   size_t largest = 0;
   for (const GraphEntry& entry : network.graph.entries) {
@@ -178,7 +190,7 @@ bool BenchMemory(const std::string& name, const Network& network) {
                      limit / kMib, "MiB beyond a plain run");
 }
 
-bool BenchNetwork(const std::string& name, const Network& network) {
+bool BenchNetwork(const std::string& name, const TimedNetwork& network) {
   std::printf("%s: %zu calls, %.3f MB of entries, %s\n", name.c_str(),
               NumCalls(network.graph),
               static_cast<double>(EntryBytes(network.graph)) / 1e6,
@@ -206,8 +218,8 @@ void BenchFixedCost(const std::string& name,
                     std::optional<RecordOptions> record, DumpPlace& place) {
   constexpr int kRounds = 101;
   constexpr uint32_t kMany = 1000;
-  const Network one = SmallChain(1);
-  const Network many = SmallChain(kMany);
+  const TimedNetwork one = SmallChain(1);
+  const TimedNetwork many = SmallChain(kMany);
   const auto plain_one = MakePlain(one);
   const auto plain_many = MakePlain(many);
   const auto our_one = MakeDebug(one, record);
@@ -225,8 +237,12 @@ void BenchFixedCost(const std::string& name,
 
 }  // namespace
 
+bool BenchEveryTime(const std::string& name, const TimedNetwork& network) {
+  return BenchTiming(name, network, kTimingLimit);
+}
+
 bool BenchDebugFixture(const std::string& name) {
-  const std::optional<Network> network = LargestFixture();
+  const std::optional<TimedNetwork> network = LargestFixture();
   if (!network.has_value()) {
     std::printf("%s: skipped, there are no fixtures of tvm-0.14\n",
                 name.c_str());

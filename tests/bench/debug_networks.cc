@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "nodewise/runtime/artefact.h"
 #include "nodewise/runtime/dtype.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/chain.h"
@@ -52,22 +53,12 @@ std::string LargestFixtureFolder() {
   return largest;
 }
 
-Network FixtureNetwork(const std::string& folder) {
-  Network network = ArtefactNetwork({folder + "/graph.json", folder + "/lib.so",
-                                     folder + "/params.params", folder},
-                                    folder + "/inputs.params");
-  network.work = fs::path(folder).filename();
-  network.rounds = 101;
-  return network;
-}
-
-}  // namespace
-
-Network ArtefactNetwork(const ArtefactFiles& files, const std::string& given) {
-  auto artefact = LoadArtefact(files);
-  auto inputs = OpenParams(given);
+TimedNetwork FixtureNetwork(const std::string& folder) {
+  auto artefact = LoadArtefact({folder + "/graph.json", folder + "/lib.so",
+                                folder + "/params.params", folder});
+  auto inputs = OpenParams(folder + "/inputs.params");
   NODEWISE_CHECK(artefact.ok() && inputs.ok());
-  Network network;
+  TimedNetwork network;
   network.graph = std::move(artefact->graph);
   network.library = artefact->library;
   const auto params = std::make_shared<Params>(std::move(artefact->params));
@@ -78,17 +69,21 @@ Network ArtefactNetwork(const ArtefactFiles& files, const std::string& given) {
       NODEWISE_CHECK(executor.SetInput(input.name, *input.tensor).ok());
     }
   };
+  network.work = fs::path(folder).filename();
+  network.rounds = 101;
   return network;
 }
 
-std::unique_ptr<GraphExecutor> MakePlain(const Network& network) {
+}  // namespace
+
+std::unique_ptr<GraphExecutor> MakePlain(const TimedNetwork& network) {
   auto executor = GraphExecutor::Create(network.graph, network.library);
   NODEWISE_CHECK(executor.ok());
   network.set_inputs(**executor);
   return *std::move(executor);
 }
 
-std::unique_ptr<DebugExecutor> MakeDebug(const Network& network,
+std::unique_ptr<DebugExecutor> MakeDebug(const TimedNetwork& network,
                                          std::optional<RecordOptions> record) {
   DebugExecutor::DebugOptions options;
   options.records = record.has_value();
@@ -100,8 +95,8 @@ std::unique_ptr<DebugExecutor> MakeDebug(const Network& network,
   return *std::move(executor);
 }
 
-Network SmallChain(uint32_t nodes) {
-  Network network;
+TimedNetwork SmallChain(uint32_t nodes) {
+  TimedNetwork network;
   network.graph =
       ChainGraph({nodes, /*floats=*/16, /*reads_parameter=*/true,
                   [](uint32_t call) { return AddFunction(call, 1000); }});
@@ -114,8 +109,8 @@ Network SmallChain(uint32_t nodes) {
   return network;
 }
 
-Network LargeChain() {
-  Network network;
+TimedNetwork LargeChain() {
+  TimedNetwork network;
   network.graph =
       ChainGraph({200, /*floats=*/640'000, /*reads_parameter=*/false,
                   [](uint32_t) { return "bench_steps"; }});
@@ -126,13 +121,13 @@ Network LargeChain() {
   return network;
 }
 
-std::optional<Network> LargestFixture() {
+std::optional<TimedNetwork> LargestFixture() {
   const std::string folder = LargestFixtureFolder();
   if (folder.empty()) return std::nullopt;
   return FixtureNetwork(folder);
 }
 
-Network WithEmptyFunctions(Network network) {
+TimedNetwork WithEmptyFunctions(TimedNetwork network) {
   network.library = Ref<Library>(new EmptyFunctions);
   return network;
 }

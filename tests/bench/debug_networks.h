@@ -7,14 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "nodewise/runtime/artefact.h"
 #include "nodewise/runtime/debug_executor.h"
 #include "nodewise/runtime/module.h"
 
 namespace nodewise {
 
 // A network to be debugged. Executors over it are made as they are needed.
-struct Network {
+struct TimedNetwork {
   Graph graph;
   Ref<Library> library;
   std::function<void(GraphExecutor&)> set_inputs;
@@ -26,22 +25,19 @@ struct Network {
   bool is_fine_grained = false;
 };
 
-std::unique_ptr<GraphExecutor> MakePlain(const Network& network);
-std::unique_ptr<DebugExecutor> MakeDebug(const Network& network,
+std::unique_ptr<GraphExecutor> MakePlain(const TimedNetwork& network);
+std::unique_ptr<DebugExecutor> MakeDebug(const TimedNetwork& network,
                                          std::optional<RecordOptions> record);
 
 // A chain with 64 bytes a node: as good as nothing but fixed costs.
-Network SmallChain(uint32_t nodes);
-// What the files hold, with inputs of a .params file; its rounds and its work
-// are to be said.
-Network ArtefactNetwork(const ArtefactFiles& files, const std::string& given);
+TimedNetwork SmallChain(uint32_t nodes);
 // A chain of 200 nodes of 2.56 MB.
-Network LargeChain();
+TimedNetwork LargeChain();
 // The fixture with the most bytes of entries; none if there are no fixtures.
-std::optional<Network> LargestFixture();
+std::optional<TimedNetwork> LargestFixture();
 
 // The same network, but all functions return at once.
-Network WithEmptyFunctions(Network network);
+TimedNetwork WithEmptyFunctions(TimedNetwork network);
 
 size_t BytesOf(const GraphEntry& entry);
 // Of all its entries.

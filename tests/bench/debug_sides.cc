@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "nodewise/support/check.h"
@@ -98,17 +97,6 @@ TimedSide ClockReadings(size_t count, int repeats) {
       }
     });
   };
-}
-
-bool BenchTiming(const std::string& name, const Network& network,
-                 double limit) {
-  const auto plain = MakePlain(network);
-  const auto timed = MakeDebug(network, std::nullopt);
-  const size_t readings = NumCalls(network.graph) + 1;
-  return RunSurplus({name, limit, network.rounds,
-                     RunsOf(*timed, network.repeats),
-                     RunsOf(*plain, network.repeats),
-                     ClockReadings(readings, network.repeats)});
 }
 
 }  // namespace nodewise

@@ -40,10 +40,8 @@ TimedSide RunsOf(GraphExecutor& executor, int repeats);
 TimedSide RecordedRun(DebugExecutor& executor, DumpPlace& place);
 TimedSide ClockReadings(size_t count, int repeats);
 
-// Of the time of every node, in readings of the clock: one for each, and some.
-inline constexpr double kTimingLimit = 1.2;
-// Prints what timing every node costs in such readings; returns whether it is
-// within the limit.
-bool BenchTiming(const std::string& name, const Network& network, double limit);
+// Prints what the time of every node costs, in readings of the clock; returns
+// whether that is within its limit. In debug_bench.cc.
+bool BenchEveryTime(const std::string& name, const TimedNetwork& network);
 
 }  // namespace nodewise

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "nodewise/runtime/artefact.h"
 #include "nodewise/runtime/ffi_function.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"
@@ -31,9 +33,20 @@ constexpr double kDirectLimit = 1.15;
 constexpr double kChainDumpLimit = 1.0 / 10;
 constexpr double kConvnetDumpLimit = 1;
 
-Network NetworkIn(const std::string& folder) {
-  Network network = ArtefactNetwork({"", folder + "/vm.so", "", folder},
-                                    folder + "/inputs.params");
+TimedNetwork NetworkIn(const std::string& folder) {
+  auto artefact = LoadArtefact({"", folder + "/vm.so", "", folder});
+  auto inputs = OpenParams(folder + "/inputs.params");
+  NODEWISE_CHECK(artefact.ok() && inputs.ok());
+  TimedNetwork network;
+  network.graph = std::move(artefact->graph);
+  network.library = artefact->library;
+  network.set_inputs = [params = std::move(artefact->params),
+                        values = *std::move(inputs)](GraphExecutor& executor) {
+    NODEWISE_CHECK(executor.LoadParams(params).ok());
+    for (const NamedTensor& input : values.tensors) {
+      NODEWISE_CHECK(executor.SetInput(input.name, *input.tensor).ok());
+    }
+  };
   network.rounds = kRounds;
   network.repeats = kRepeats;
   return network;
@@ -43,7 +56,7 @@ Network NetworkIn(const std::string& folder) {
 // those of an executor of its own.
 class DirectCalls {
  public:
-  explicit DirectCalls(const Network& network)
+  explicit DirectCalls(const TimedNetwork& network)
       : memory_(MakeDebug(network, std::nullopt)) {
     const Graph& graph = network.graph;
     size_t count = 0;
@@ -108,7 +121,8 @@ bool BenchAgainstVm(const std::string& name, const std::string& folder,
                      [&] { return tvm.Run(folder, kVmRepeats); }});
 }
 
-bool BenchAgainstDirectCalls(const std::string& name, const Network& network) {
+bool BenchAgainstDirectCalls(const std::string& name,
+                             const TimedNetwork& network) {
   const auto plain = MakePlain(network);
   const DirectCalls calls(network);
   return RunContest(
@@ -147,11 +161,11 @@ bool BenchModernChain(const std::string& name) {
   const auto tvm = TvmProcess::Start(name);
   if (tvm == nullptr) return true;
   const std::string folder = tvm->Chain(kOperators);
-  const Network network = NetworkIn(folder);
+  const TimedNetwork network = NetworkIn(folder);
   return All({
       BenchAgainstVm(name + "_vs_vm", folder, *tvm, kVmLimit),
       BenchAgainstDirectCalls(name + "_vs_direct_calls", network),
-      BenchTiming(name + "_timing", network, kTimingLimit),
+      BenchEveryTime(name + "_timing", network),
       BenchDumpAgainstVm(name + "_dump_vs_vm", folder, *tvm, kChainDumpLimit),
   });
 }
