@@ -3,7 +3,7 @@
     python3 tests/tvm/onnx_cases.py [--write] [NAME...]
 
 runs all cases, or these, in TVM and in nodewise, and prints what is not the
-same; --write writes onnx_cases.txt anew. Look at what changed in it: its
+same; --write writes onnx_cases.tsv anew. Look at what changed in it: its
 counts are there so that it cannot grow unseen.
 """
 
@@ -18,7 +18,7 @@ import sys
 
 import tvm_package
 
-LIST = tvm_package.HERE / "onnx_cases.txt"
+LIST = tvm_package.HERE / "onnx_cases.tsv"
 WORKERS = 2
 SECONDS = 120  # For one case in TVM.
 HEAD = """\
@@ -131,14 +131,14 @@ def class_of(state):
 
 
 def text_of(found):
-    """What onnx_cases.txt should hold."""
+    """What onnx_cases.tsv should hold."""
     classes = {name: class_of(state) for name, state in found.items() if state}
     counts = collections.Counter(classes.values())
     lines = [HEAD.format(cases=len(found),
                          onnx=tvm_package.package("onnx")[0],
                          tvm=tvm_package.package("apache_tvm")[0])]
-    lines += [f"{name} {count}" for name, count in sorted(counts.items())]
-    lines += [""] + [f"{name} {kind}" for name, kind in sorted(classes.items())]
+    lines += [f"{name}\t{count}" for name, count in sorted(counts.items())]
+    lines += [""] + [f"{name}\t{kind}" for name, kind in sorted(classes.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
 """ONNX's backend cases that TVM imports: nodewise runs the library that TVM
 makes of one, and every output has the bits of TVM's own VM. Those that do not
-are in onnx_cases.txt, by class."""
+are in onnx_cases.tsv, by class."""
 
 import functools
 import unittest
