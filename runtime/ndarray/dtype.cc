@@ -20,10 +20,14 @@ struct CodeName {
 constexpr CodeName kCodes[] = {
     {"float8_e4m3fn", kDTypeE4M3, 8},
     {"float8_e5m2", kDTypeE5M2, 8},
-    {"e4m3_float", kDTypeE4M3, 8},   {"e5m2_float", kDTypeE5M2, 8},
-    {"bfloat", kDLBfloat, 16},       {"float", kDLFloat, 32},
-    {"uint", kDLUInt, 32},           {"int", kDLInt, 32},
-    {"handle", kDLOpaqueHandle, 64}, {"complex", kDLComplex, 64},
+    {"e4m3_float", kDTypeE4M3, 8},
+    {"e5m2_float", kDTypeE5M2, 8},
+    {"bfloat", kDLBfloat, 16},
+    {"float", kDLFloat, 32},
+    {"uint", kDLUInt, 32},
+    {"int", kDLInt, 32},
+    {"handle", kDLOpaqueHandle, 64},
+    {"complex", kDLComplex, 64},
 };
 
 // Takes decimal digits off the front of `text`; false if there are none or the

@@ -42,8 +42,8 @@ struct Artefact {
 
 // Reads all of it. Loads the library, which runs its constructors. `given` are
 // inputs that are at hand, for a VM library that leaves dimensions open.
-absl::StatusOr<Artefact> LoadArtefact(
-    const ArtefactFiles& files, absl::Span<const VmInputType> given = {});
+absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
+                                      absl::Span<const VmInputType> given = {});
 
 // LoadArtefact and GraphExecutor::Create, with the parameters set.
 absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(

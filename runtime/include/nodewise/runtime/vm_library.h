@@ -94,8 +94,8 @@ absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
 absl::StatusOr<VmInstruction> DecodeVmInstruction(
     const VmExecutable& executable, int64_t index);
 
-// The type in the numbers that we use: what TVM 0.20 and before called the 8-bit
-// floats means others since.
+// The type in the numbers that we use: what TVM 0.20 and before called the
+// 8-bit floats means others since.
 DLDataType VmDType(DLDataType dtype, VmEra era);
 
 // A library file with the VM's bytecode in it.

@@ -66,8 +66,8 @@ class TaskObserver {
 };
 
 // The observer of all launches that follow, in all threads; null for none, and
-// then none costs anything. A launch under way goes on telling the observer that
-// was there when it began: it must outlive such launches.
+// then none costs anything. A launch under way goes on telling the observer
+// that was there when it began: it must outlive such launches.
 void SetTaskObserver(TaskObserver* observer);
 
 // One launch, as its tasks see it; it lives until ParallelRun() returns.
