@@ -5,19 +5,37 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_format.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
-// The DLTensor comes first, because C code knows a tensor by its address.
+// The DLTensor comes first, because C code knows a tensor by its address. Small
+// tensors come and go by the thousand: each is a box and a block of memory,
+// and no other allocation.
 struct NDArray::Box {
+  // Sides of most tensors, which need no memory of their own.
+  using Sides = absl::InlinedVector<int64_t, 4>;
+
   DLTensor tensor{};
   std::atomic<int> count{1};
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
-  std::shared_ptr<void> owner;
+  Sides shape;
+  Sides strides;
+  std::shared_ptr<void> owner;  // Of memory that is borrowed.
+  Device* memory = nullptr;     // Where `block` was allocated; else null.
+  void* block = nullptr;
+  size_t bytes = 0;
+
+  Box() = default;
+  Box(const Box&) = delete;
+  Box& operator=(const Box&) = delete;
+  ~Box() {
+    if (memory != nullptr) {
+      memory->Free(tensor.device.device_id, block, bytes);
+    }
+  }
 
   static Box* Of(DLTensor* tensor) { return reinterpret_cast<Box*>(tensor); }
 };
@@ -29,17 +47,6 @@ struct ManagedNDArray {
   DLManagedTensor managed{};
   NDArray array;
 };
-
-absl::StatusOr<void*> AllocateShared(DLDevice device, size_t bytes,
-                                     std::shared_ptr<void>* owner) {
-  NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
-  NODEWISE_ASSIGN_OR_RETURN(
-      void* data, memory->Allocate(device.device_id, bytes, kTensorAlignment));
-  *owner = std::shared_ptr<void>(data, [memory, device, bytes](void* block) {
-    memory->Free(device.device_id, block, bytes);
-  });
-  return data;
-}
 
 // Walks all elements in row-major order, handing out byte offsets on both
 // sides. REQUIRES: same shape, at least one element.
@@ -106,14 +113,19 @@ absl::StatusOr<NDArray> NDArray::Empty(absl::Span<const int64_t> shape,
                                        DLDataType dtype, DLDevice device) {
   NODEWISE_RETURN_IF_ERROR(CheckDType(dtype));
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(shape, dtype));
+  NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
   DLTensor tensor{};
-  std::shared_ptr<void> owner;
-  NODEWISE_ASSIGN_OR_RETURN(tensor.data, AllocateShared(device, bytes, &owner));
+  NODEWISE_ASSIGN_OR_RETURN(
+      tensor.data, memory->Allocate(device.device_id, bytes, kTensorAlignment));
   tensor.device = device;
   tensor.ndim = static_cast<int>(shape.size());
   tensor.dtype = dtype;
   tensor.shape = const_cast<int64_t*>(shape.data());
-  return Borrow(tensor, std::move(owner));
+  NDArray array = Borrow(tensor, nullptr);
+  array.box_->memory = memory;
+  array.box_->block = tensor.data;
+  array.box_->bytes = bytes;
+  return array;
 }
 
 NDArray NDArray::Borrow(const DLTensor& tensor, std::shared_ptr<void> owner) {
