@@ -1,0 +1,167 @@
+#include "contrib/ir/inference.h"
+
+#include "absl/strings/str_format.h"
+#include "contrib/ir/places.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+std::string Several(size_t count, const char* what) {
+  return absl::StrFormat("%d %s%s", count, what, count == 1 ? "" : "s");
+}
+
+absl::Status CheckCount(const Operation& operation, const char* what,
+                        size_t count, size_t fewest, size_t most) {
+  if (count >= fewest && count <= most) return absl::OkStatus();
+  std::string wanted = Several(fewest, what);
+  if (most == SIZE_MAX) {
+    wanted += " or more";
+  } else if (most != fewest) {
+    wanted = absl::StrFormat("%d to %s", fewest, Several(most, what));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: has %s, expected %s (of %s)", PlaceOf(operation),
+                      Several(count, what), wanted, operation.kind()));
+}
+
+template <size_t kMost>
+bool IsRequired(const RowList<Param, kMost>& params, size_t slot) {
+  return slot < params.size() && params[slot].kind == Param::Kind::kRequired;
+}
+
+absl::Status Wrong(const Operation& operation, size_t slot,
+                   std::string_view problem) {
+  return absl::InternalError(absl::StrFormat("%s: Infer of %s says %s",
+                                             PlaceOfOutput(operation, slot),
+                                             operation.kind(), problem));
+}
+
+// Whether what the operator says of an output can be.
+absl::Status CheckInfo(const Operation& operation, size_t slot,
+                       const OutputInfo& info) {
+  const absl::Status status = CheckType(info.type);
+  if (!status.ok()) return Wrong(operation, slot, MessageOf(status));
+  if (!info.elements.has_value() || !info.type.has_rank()) {
+    return absl::OkStatus();
+  }
+  const Shape& shape = *info.type.shape;
+  const bool fits =
+      shape.size() <= 1 &&
+      (!info.type.is_static() ||
+       info.elements->size() ==
+           static_cast<size_t>(shape.empty() ? 1 : shape[0].size()));
+  if (fits) return absl::OkStatus();
+  return Wrong(
+      operation, slot,
+      absl::StrFormat("%s of %s", Several(info.elements->size(), "element"),
+                      ToString(info.type)));
+}
+
+}  // namespace
+
+std::vector<InputInfo> InputInfosOf(const NetworkData& data,
+                                    absl::Span<const ValueId> inputs) {
+  std::vector<InputInfo> infos(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == kNoValue) continue;
+    infos[i].is_given = true;
+    const NetworkValue* const value = Find(data, inputs[i]);
+    if (value == nullptr) continue;
+    infos[i].type = value->type;
+    if (value->kind == NetworkValue::Kind::kConstant && value->data.defined()) {
+      infos[i].constant = &value->data;
+    }
+    if (value->elements.has_value()) infos[i].elements = &*value->elements;
+  }
+  return infos;
+}
+
+absl::Status CheckType(const TensorType& type) {
+  if (type.has_dtype()) {
+    NODEWISE_RETURN_IF_ERROR(CheckDType(type.dtype));
+  }
+  if (!type.has_rank()) return absl::OkStatus();
+  for (const Dim& dim : *type.shape) {
+    if (dim.is_known() && dim.size() < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("type %s has a negative side", ToString(type)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckArity(const Operation& operation) {
+  const OperatorDef& def = operation.def();
+  NODEWISE_RETURN_IF_ERROR(CheckCount(operation, "input",
+                                      operation.inputs.size(), def.min_inputs(),
+                                      def.max_inputs()));
+  NODEWISE_RETURN_IF_ERROR(CheckCount(operation, "output",
+                                      operation.outputs.size(),
+                                      def.min_outputs(), def.max_outputs()));
+  for (size_t i = 0; i < operation.inputs.size(); ++i) {
+    if (operation.inputs[i] == kNoValue && IsRequired(def.inputs, i)) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: is not given, expected a tensor", PlaceOfInput(operation, i)));
+    }
+  }
+  for (size_t i = 0; i < operation.outputs.size(); ++i) {
+    if (operation.outputs[i] == kNoValue && IsRequired(def.outputs, i)) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: is not wanted, expected a name (it cannot be "
+                          "left out)",
+                          PlaceOfOutput(operation, i)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRestrictions(const NetworkData& data,
+                               const Operation& operation) {
+  const auto infos = InputInfosOf(data, operation.inputs);
+  const absl::Status status =
+      operation.def().check(operation.attrs.get(), Inputs(infos));
+  return At(PlaceOf(operation), status);
+}
+
+absl::StatusOr<OutputInfos> InferOutputs(const NetworkData& data,
+                                         const Operation& operation) {
+  const auto inputs = InputInfosOf(data, operation.inputs);
+  auto infos = operation.def().infer(operation.attrs.get(), Inputs(inputs),
+                                     operation.outputs.size());
+  if (!infos.ok()) return At(PlaceOf(operation), infos.status());
+  if (infos->size() != operation.outputs.size()) {
+    return absl::InternalError(absl::StrFormat(
+        "%s: Infer of %s speaks of %s, expected %d", PlaceOf(operation),
+        operation.kind(), Several(infos->size(), "output"),
+        operation.outputs.size()));
+  }
+  for (size_t i = 0; i < infos->size(); ++i) {
+    OutputInfo& info = (*infos)[i];
+    NODEWISE_RETURN_IF_ERROR(CheckInfo(operation, i, info));
+    if (info.elements.has_value() && info.elements->size() > kMostElements) {
+      info.elements.reset();
+    }
+  }
+  return infos;
+}
+
+absl::StatusOr<OutputInfos> CheckAndInfer(const NetworkData& data,
+                                          const Operation& operation) {
+  NODEWISE_RETURN_IF_ERROR(CheckArity(operation));
+  NODEWISE_RETURN_IF_ERROR(CheckRestrictions(data, operation));
+  return InferOutputs(data, operation);
+}
+
+std::vector<NamedBody> BodiesOf(const OpAttrs& attrs) {
+  std::vector<NamedBody> bodies;
+  for (const AttrField& field : attrs.def().fields) {
+    const auto value = field.get(attrs.get());
+    if (!value.has_value()) continue;
+    const Subgraph* const graph = std::get_if<Subgraph>(&*value);
+    if (graph != nullptr) bodies.push_back({field.name, *graph});
+  }
+  return bodies;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,183 @@
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ir/inference.h"
+#include "contrib/ir/network_editor.h"
+#include "contrib/ir/places.h"
+#include "nodewise/contrib/verifier.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+template <typename Names>
+absl::Status NotFound(const char* what, std::string_view name,
+                      const Names& names) {
+  std::vector<std::string> candidates;
+  for (const auto& [candidate, id] : names) candidates.push_back(candidate);
+  std::sort(candidates.begin(), candidates.end());
+  return absl::NotFoundError(
+      absl::StrFormat("%s %s: the network has none of that name%s", what,
+                      Shortened(name), DidYouMean(name, candidates)));
+}
+
+template <typename Names>
+absl::Status CheckName(const char* what, const std::string& name,
+                       const Names& names) {
+  if (name.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: has no name, expected one", what));
+  }
+  if (names.find(name) == names.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s %s: the name is taken, expected another", what, Shortened(name)));
+}
+
+absl::StatusOr<NDArray> OnHost(NDArray data) {
+  if (DeviceTypeOf(data.device()) == kDLCPU && IsCompact(*data)) return data;
+  return data.CopyToHost();
+}
+
+}  // namespace
+
+Network::Network(std::string name) : version_(NetworkEditor::NextVersion()) {
+  data_.name = std::move(name);
+}
+
+absl::StatusOr<Network> Network::FromData(NetworkData data) {
+  const auto faults = Verify(data);
+  NODEWISE_RETURN_IF_ERROR(ToStatus(faults));
+  Network network;
+  network.data_ = std::move(data);
+  NetworkEditor::MakeIndex(&network);
+  return network;
+}
+
+bool Network::Has(ValueId id) const { return Find(data_, id) != nullptr; }
+bool Network::Has(OperationId id) const { return Find(data_, id) != nullptr; }
+
+int Network::opset(std::string_view domain) const {
+  for (const auto& [name, version] : data_.opsets) {
+    if (name == domain) return version;
+  }
+  return 0;
+}
+
+absl::StatusOr<ValueId> Network::FindValue(std::string_view name) const {
+  const auto found = value_names_.find(std::string(name));
+  if (found != value_names_.end()) return found->second;
+  return NotFound("value", name, value_names_);
+}
+
+absl::StatusOr<OperationId> Network::FindOperation(
+    std::string_view name) const {
+  const auto found = operation_names_.find(std::string(name));
+  if (found != operation_names_.end()) return found->second;
+  return NotFound("operation", name, operation_names_);
+}
+
+std::vector<InputInfo> Network::InputsOf(OperationId id) const {
+  return InputInfosOf(data_, operation(id).inputs);
+}
+
+const OperatorDef* Network::RowOf(const OpSet& ops, const void* type) const {
+  const OperatorDef* const newest = ops.FindType(type);
+  if (newest == nullptr) return nullptr;
+  const OperatorDef* const held =
+      ops.Find(newest->domain, newest->name, opset(newest->domain));
+  return held != nullptr && held->type == type ? held : newest;
+}
+
+absl::Status Network::SetOpset(std::string_view domain, int version) {
+  if (version < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("opset %d of domain \"%s\": expected 1 or more",
+                        version, Shortened(domain)));
+  }
+  NetworkEditor edit(this);
+  auto& opsets = data_.opsets;
+  const auto place =
+      std::find_if(opsets.begin(), opsets.end(),
+                   [&](const auto& opset) { return opset.first == domain; });
+  if (place != opsets.end()) {
+    place->second = version;
+  } else {
+    opsets.emplace_back(domain, version);
+  }
+  edit.Keep();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ValueId> Network::AddInput(std::string name, TensorType type) {
+  NODEWISE_RETURN_IF_ERROR(CheckName("input", name, value_names_));
+  NODEWISE_RETURN_IF_ERROR(
+      At(absl::StrFormat("input %s", Shortened(name)), CheckType(type)));
+  NetworkValue value;
+  value.name = std::move(name);
+  value.type = std::move(type);
+  return NetworkEditor::AddValue(this, std::move(value));
+}
+
+absl::StatusOr<ValueId> Network::AddConstant(std::string name, NDArray data) {
+  if (name.empty()) {
+    name = FreeName(
+        absl::StrFormat("constant_%d", data_.values.size()),
+        [&](const std::string& n) { return value_names_.count(n) > 0; });
+  }
+  NODEWISE_RETURN_IF_ERROR(CheckName("constant", name, value_names_));
+  const std::string place = absl::StrFormat("constant %s", Shortened(name));
+  if (!data.defined()) {
+    return absl::InvalidArgumentError(place + ": has no data");
+  }
+  NetworkValue value;
+  value.kind = NetworkValue::Kind::kConstant;
+  value.type = TensorType::Of(*data);
+  NODEWISE_RETURN_IF_ERROR(At(place, CheckType(value.type)));
+  auto host = OnHost(std::move(data));
+  if (!host.ok()) return At(place, host.status());
+  value.name = std::move(name);
+  value.elements = ElementsOf(*host);
+  value.data = *std::move(host);
+  return NetworkEditor::AddValue(this, std::move(value));
+}
+
+absl::Status Network::SetOutputs(std::vector<ValueId> outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(CheckTensor(
+        *this, outputs[i],
+        absl::StrFormat("network %s: output %d", Shortened(data_.name), i)));
+  }
+  NetworkEditor edit(this);
+  data_.outputs = std::move(outputs);
+  edit.Keep();
+  return absl::OkStatus();
+}
+
+absl::Status Network::Rename(ValueId id, std::string name) {
+  NODEWISE_RETURN_IF_ERROR(CheckTensor(*this, id, "value to rename"));
+  NetworkValue& value = *data_.values[Index(id)];
+  if (value.name == name) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(CheckName("value", name, value_names_));
+  NetworkEditor edit(this);
+  value_names_.erase(value.name);
+  value.name = std::move(name);
+  value_names_.emplace(value.name, id);
+  edit.Keep();
+  return absl::OkStatus();
+}
+
+absl::Status Network::Rename(OperationId id, std::string name) {
+  NODEWISE_RETURN_IF_ERROR(CheckExists(*this, id));
+  Operation& operation = *data_.operations[Index(id)];
+  if (operation.name == name) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(CheckName("operation", name, operation_names_));
+  NetworkEditor edit(this);
+  operation_names_.erase(operation.name);
+  operation.name = std::move(name);
+  operation_names_.emplace(operation.name, id);
+  edit.Keep();
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nodewise/contrib/verifier.h"
+
+namespace nodewise {
+
+// Collects faults in any order and gives them out by part and operation.
+class FaultSink {
+ public:
+  // Nobody reads more, and data may be made to have one for each byte.
+  static constexpr size_t kMostFaults = 10000;
+
+  // Faults with the same part and `rank` stay in the order in which they came.
+  void Add(uint64_t rank, NetworkFault fault);
+  size_t errors() const { return errors_; }
+  std::vector<NetworkFault> TakeSorted();
+
+ private:
+  std::vector<std::pair<uint64_t, NetworkFault>> faults_;
+  size_t errors_ = 0;
+  bool is_cut_ = false;
+  bool cut_errors_ = false;
+};
+
+// One network, of an outer one or a body, while it is verified.
+class NetworkCheck {
+ public:
+  // `prefix` is where the network is: "" or "operation If_3: else_branch: ".
+  // All faults of a body have the rank of the operation that it belongs to.
+  NetworkCheck(const NetworkData& data, std::string prefix, FaultSink* sink);
+  NetworkCheck(const NetworkData& data, std::string prefix, uint64_t rank,
+               FaultSink* sink);
+
+  // The three parts; the second takes what the first has found into account.
+  void CheckStructure();
+  void CheckInformation();
+  void AskTargets(const Network& network, absl::Span<const Target> targets);
+
+  const NetworkData& data() const { return data_; }
+  const std::string& prefix() const { return prefix_; }
+  // Where the faults of operations and values go. An operation is known by its
+  // place among the data: the number that it has itself may be wrong.
+  uint64_t RankOf(OperationId id) const;
+  uint64_t RankOf(const NetworkValue& value) const;
+
+ private:
+  // verify_structure.cc
+  void CheckNumbers();
+  void CheckLinksOf(OperationId id);
+  void CheckOutputLink(OperationId id, uint32_t slot);
+  void CheckBarriersOf(OperationId id);
+  void CheckProducerOf(ValueId id);
+  void CheckUses();
+  void CheckInputList();
+  void CheckOutputList();
+  // verify_order.cc
+  void CheckOrder();
+  void CheckCycles();
+  void CheckRunsBefore();
+  void CheckReachability();
+  void CheckOutputsDepend();
+  // verify_information.cc
+  void CheckOpsets();
+  void CheckNames();
+  void CheckValue(ValueId id);
+  void CheckConstant(ValueId id);
+  // Whether the operator can be asked about it.
+  bool CheckOperator(OperationId id);
+  bool HasSaneInputs(const Operation& operation) const;
+  void CheckInferred(OperationId id);
+
+  void Add(FaultPart part, bool is_warning, uint64_t rank, std::string where,
+           std::string found, std::string expected, std::string hint);
+  void Structure(uint64_t rank, std::string where, std::string found,
+                 std::string expected = "", std::string hint = "") {
+    Add(FaultPart::kStructure, false, rank, std::move(where), std::move(found),
+        std::move(expected), std::move(hint));
+  }
+  void Unreached(uint64_t rank, std::string where, std::string found,
+                 std::string hint = "") {
+    Add(FaultPart::kStructure, true, rank, std::move(where), std::move(found),
+        "", std::move(hint));
+  }
+  void Information(uint64_t rank, std::string where, std::string found,
+                   std::string expected = "", std::string hint = "") {
+    Add(FaultPart::kInformation, false, rank, std::move(where),
+        std::move(found), std::move(expected), std::move(hint));
+  }
+  // An error with the place of the operation in front.
+  void Information(OperationId id, const absl::Status& status);
+  std::string NetworkPlace() const;
+  // The producers of what the operation reads or waits for, as far as they are
+  // there.
+  std::vector<OperationId> MakersOf(const Operation& operation) const;
+
+  const NetworkData& data_;
+  std::string prefix_;
+  bool is_body_ = false;
+  uint64_t body_rank_ = 0;
+  FaultSink* sink_;
+  size_t errors_before_ = 0;
+  std::vector<uint32_t> positions_;  // First in the order; UINT32_MAX: none.
+  std::vector<bool> is_in_cycle_;    // By operation.
+  std::vector<bool> is_sane_;        // By value: may be shown to operators.
+};
+
+}  // namespace nodewise

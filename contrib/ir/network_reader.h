@@ -1,0 +1,82 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/contrib/ir.h"
+
+namespace nodewise {
+
+// What the networks of one text may cost together.
+struct TextBudget {
+  int depth = 0;            // Bodies within bodies.
+  size_t numbers_left = 0;  // Of values and operations, given or skipped.
+};
+
+// Reads one network of a text (docs/formats/network_text.md), a body or the
+// outermost one.
+class NetworkReader {
+ public:
+  NetworkReader(std::string_view* text, const OpSet& ops, TextBudget* budget)
+      : text_(*text), ops_(ops), budget_(*budget) {}
+
+  // Leaves the text behind the network, or at what is wrong with it.
+  absl::StatusOr<NetworkData> Read();
+
+ private:
+  absl::Status ReadStatement();
+  absl::Status ReadOpset();
+  absl::Status ReadInput();
+  absl::Status ReadConstant();
+  absl::Status ReadValue();
+  absl::Status ReadUses();
+  absl::Status ReadNumbers();
+
+  // network_reader_operation.cc
+  absl::Status ReadOperation();
+  absl::Status ReadOutputsOf(OperationId id, Operation* operation);
+  absl::Status ReadOutput(OperationId id, Operation* operation);
+  absl::Status ReadBarriersOf(OperationId id, Operation* operation);
+  absl::StatusOr<const OperatorDef*> ReadKind();
+  absl::StatusOr<std::vector<NamedAttr>> ReadAttrs();
+  absl::StatusOr<AttrValue> ReadAttrValue();
+  absl::StatusOr<AttrValue> ReadGraph();
+
+  // Takes a word if it comes next.
+  bool TakeKeyword(std::string_view keyword);
+  bool TakeNothing();  // "_"
+  absl::Status Need(char c);
+  absl::StatusOr<uint32_t> ReadNumber(char sign);
+  // "_" or a number.
+  absl::StatusOr<ValueId> ReadValueId();
+  absl::StatusOr<OperationId> ReadOperationId();
+  absl::StatusOr<std::vector<ValueId>> ReadValueIds();
+  absl::Status ReadElements(NetworkValue* value);
+  // "name: type", the type only if it comes.
+  absl::StatusOr<bool> ReadNameAndType(NetworkValue* value);
+  // Puts it under this number, which nothing may have yet.
+  absl::Status Define(std::string_view start, uint32_t id, NetworkValue value);
+  // Makes as many numbers of values and operations, if not there yet.
+  absl::Status MakeRoom(std::string_view start, size_t values,
+                        size_t operations);
+
+  // What the text need not say.
+  void FillOrder();
+  void FillUses();
+  void InferTypes();
+
+  std::string_view& text_;
+  const OpSet& ops_;
+  TextBudget& budget_;
+  NetworkData data_;
+  std::vector<OperationId> as_written_;
+  bool has_order_ = false;
+  bool has_inputs_ = false;
+  std::vector<ValueId> untyped_;
+  std::vector<std::pair<ValueId, std::vector<Use>>> uses_;
+};
+
+}  // namespace nodewise

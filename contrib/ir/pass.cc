@@ -1,0 +1,144 @@
+#include "nodewise/contrib/pass.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ir/places.h"
+#include "nodewise/contrib/network_text.h"
+#include "nodewise/contrib/side_table.h"
+#include "nodewise/contrib/verifier.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Larger constants say nothing to a reader.
+constexpr size_t kMostElementsWritten = 1024;
+
+std::string FileNameOf(std::string_view pass) {
+  std::string name(Shortened(pass));
+  for (char& c : name) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '-' || c == '_';
+    if (!is_plain) c = '_';
+  }
+  return name;
+}
+
+absl::Status WriteNetwork(const std::string& path, const Network& network) {
+  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  NODEWISE_RETURN_IF_ERROR(
+      file.Write(NetworkToText(network.data(), {kMostElementsWritten})));
+  return file.Commit();
+}
+
+// Writes both, and returns what an error says of it.
+std::string WriteBoth(const std::string& folder, const Pass& pass,
+                      const Network& before, const Network& after) {
+  if (folder.empty()) return "";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::string start =
+      (std::filesystem::path(folder) / FileNameOf(pass.name)).string();
+  for (const auto& [path, network] :
+       {std::pair(start + ".before.txt", &before),
+        std::pair(start + ".after.txt", &after)}) {
+    const absl::Status status = WriteNetwork(path, *network);
+    if (!status.ok()) {
+      return absl::StrFormat(" (could not be written: %s)", MessageOf(status));
+    }
+  }
+  return absl::StrFormat(" (see %s.before.txt and %s.after.txt)", start, start);
+}
+
+absl::Status RunPass(const Pass& pass, const PassOptions& options,
+                     Network& network) {
+  const Network before = network;
+  absl::Status status = pass.run(network);
+  const char* what = "failed";
+  if (status.ok()) {
+    status = ToStatus(Verify(network.data()));
+    what = "left a network that is not valid";
+  }
+  if (status.ok()) return status;
+  const std::string written = WriteBoth(options.folder, pass, before, network);
+  network = before;
+  return absl::Status(status.code(),
+                      absl::StrFormat("pass %s: %s: %s%s", pass.name, what,
+                                      MessageOf(status), written));
+}
+
+bool IsOutput(const Network& network, ValueId id) {
+  const auto outputs = network.outputs();
+  return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
+}
+
+// Those of the kind that read an output of `id`.
+std::vector<OperationId> NextOf(const Network& network, OperationId id,
+                                std::string_view kind, bool only_user) {
+  std::vector<OperationId> next;
+  for (const ValueId output : network.operation(id).outputs) {
+    if (output == kNoValue) continue;
+    const std::vector<Use>& uses = network.value(output).uses;
+    const bool is_shared =
+        IsOutput(network, output) ||
+        std::any_of(uses.begin(), uses.end(),
+                    [&](const Use& use) { return use.user != uses[0].user; });
+    if (only_user && is_shared) continue;
+    for (const Use& use : uses) {
+      const bool is_new =
+          std::find(next.begin(), next.end(), use.user) == next.end();
+      if (is_new && network.operation(use.user).kind() == kind) {
+        next.push_back(use.user);
+      }
+    }
+  }
+  std::sort(next.begin(), next.end());
+  return next;
+}
+
+}  // namespace
+
+absl::Status StaleTable(const Network& network, const char* pass,
+                        uint64_t version) {
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "network %s: was edited since pass %s (version %d), expected the network "
+      "as it was then, of version %d (run the pass again)",
+      Shortened(network.name()), pass, network.version(), version));
+}
+
+absl::Status RunPasses(absl::Span<const Pass> passes,
+                       const PassOptions& options, Network& network) {
+  for (const Pass& pass : passes) {
+    NODEWISE_RETURN_IF_ERROR(RunPass(pass, options, network));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::vector<OperationId>> FindChains(
+    const Network& network, absl::Span<const std::string_view> kinds,
+    const ChainOptions& options) {
+  std::vector<std::vector<OperationId>> chains;
+  if (kinds.empty()) return chains;
+  for (const OperationId id : network.order()) {
+    if (network.operation(id).kind() == kinds[0]) chains.push_back({id});
+  }
+  for (size_t i = 1; i < kinds.size(); ++i) {
+    std::vector<std::vector<OperationId>> longer;
+    for (const auto& chain : chains) {
+      for (const OperationId next :
+           NextOf(network, chain.back(), kinds[i], options.only_user)) {
+        longer.push_back(chain);
+        longer.back().push_back(next);
+      }
+    }
+    chains = std::move(longer);
+  }
+  return chains;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,106 @@
+#include "contrib/ir/places.h"
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/fault.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kMostOfPath = 16;  // Shown at either end.
+
+template <typename Item, typename Id>
+const Item* FindItem(const std::vector<std::optional<Item>>& items, Id id) {
+  if (Index(id) >= items.size()) return nullptr;
+  const std::optional<Item>& item = items[Index(id)];
+  return item.has_value() ? &*item : nullptr;
+}
+
+// The formal name of input or output `slot`, or "".
+template <size_t kMost>
+std::string_view FormalName(const RowList<Param, kMost>& params, size_t slot) {
+  if (slot < params.size()) return params[slot].name;
+  if (params.empty()) return "";
+  const Param& last = params[params.size() - 1];
+  return last.kind == Param::Kind::kVariadic ? last.name : "";
+}
+
+std::string SlotText(const char* what, size_t slot, std::string_view formal) {
+  std::string text = absl::StrFormat(": %s %d", what, slot);
+  if (!formal.empty()) text += absl::StrFormat(" (%s)", formal);
+  return text;
+}
+
+}  // namespace
+
+const NetworkValue* Find(const NetworkData& data, ValueId id) {
+  return FindItem(data.values, id);
+}
+
+const Operation* Find(const NetworkData& data, OperationId id) {
+  return FindItem(data.operations, id);
+}
+
+std::string PlaceOf(const Operation& operation) {
+  if (operation.name.empty()) {
+    return absl::StrFormat("operation #%d", Index(operation.id));
+  }
+  return absl::StrFormat("operation %s", Shortened(operation.name));
+}
+
+std::string PlaceOfInput(const Operation& operation, size_t slot) {
+  const std::string_view formal =
+      operation.attrs.defined() ? FormalName(operation.def().inputs, slot) : "";
+  return PlaceOf(operation) + SlotText("input", slot, formal);
+}
+
+std::string PlaceOfOutput(const Operation& operation, size_t slot) {
+  const std::string_view formal =
+      operation.attrs.defined() ? FormalName(operation.def().outputs, slot)
+                                : "";
+  return PlaceOf(operation) + SlotText("output", slot, formal);
+}
+
+std::string PlaceOf(const NetworkData& data, const NetworkValue& value) {
+  if (!value.name.empty()) {
+    return absl::StrFormat("value %s", Shortened(value.name));
+  }
+  const Operation* const producer = Find(data, value.producer);
+  if (value.kind == NetworkValue::Kind::kBarrier && producer != nullptr) {
+    return "the barrier of " + PlaceOf(*producer);
+  }
+  return absl::StrFormat("value %%%d", Index(value.id));
+}
+
+std::string Shown(const NetworkData& data, ValueId id) {
+  if (id == kNoValue) return "no value";
+  const NetworkValue* const value = Find(data, id);
+  if (value != nullptr) return PlaceOf(data, *value);
+  return absl::StrFormat("value %%%d, which does not exist", Index(id));
+}
+
+std::string Shown(const NetworkData& data, OperationId id) {
+  if (id == kNoOperation) return "no operation";
+  const Operation* const operation = Find(data, id);
+  if (operation != nullptr) return PlaceOf(*operation);
+  return absl::StrFormat("operation #%d, which does not exist", Index(id));
+}
+
+std::string PathText(const NetworkData& data,
+                     absl::Span<const OperationId> path) {
+  std::string text;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) text += " -> ";
+    if (i == kMostOfPath && path.size() > 2 * kMostOfPath) {
+      const size_t left_out = path.size() - 2 * kMostOfPath;
+      text += absl::StrFormat("(%d more) -> ", left_out);
+      i += left_out;
+    }
+    const Operation* const operation = Find(data, path[i]);
+    text += operation == nullptr || operation->name.empty()
+                ? absl::StrFormat("#%d", Index(path[i]))
+                : std::string(Shortened(operation->name));
+  }
+  return text;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "nodewise/contrib/ir.h"
+
+namespace nodewise {
+
+// What there is under a number, right or wrong; null if nothing.
+const NetworkValue* Find(const NetworkData& data, ValueId id);
+const Operation* Find(const NetworkData& data, OperationId id);
+
+// How messages name a place: "operation Conv_3", "operation Conv_3: input 1
+// (W)", "value w", "the barrier of operation Conv_3". Names come from files, so
+// they are shortened.
+std::string PlaceOf(const Operation& operation);
+std::string PlaceOfInput(const Operation& operation, size_t slot);
+std::string PlaceOfOutput(const Operation& operation, size_t slot);
+std::string PlaceOf(const NetworkData& data, const NetworkValue& value);
+
+// "value w", "value 7, which does not exist", ...
+std::string Shown(const NetworkData& data, ValueId id);
+std::string Shown(const NetworkData& data, OperationId id);
+
+// Operations one after the other: "a -> b -> a", cut in the middle if there are
+// very many.
+std::string PathText(const NetworkData& data,
+                     absl::Span<const OperationId> path);
+
+}  // namespace nodewise

@@ -1,0 +1,227 @@
+#include "nodewise/contrib/subnetwork.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ir/network_editor.h"
+#include "contrib/ir/places.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Works out which operations and values belong to a part, then builds it.
+class Extraction {
+ public:
+  Extraction(const Network& network, absl::Span<const ValueId> from,
+             absl::Span<const ValueId> to)
+      : network_(network),
+        from_(from),
+        to_(to),
+        is_cut_(network.data().values.size(), false),
+        is_inside_(network.data().operations.size(), false),
+        is_read_(network.data().values.size(), false),
+        copy_of_(network.data().values.size(), kNoValue),
+        part_(network.name()) {}
+
+  absl::StatusOr<Network> Run() {
+    NODEWISE_RETURN_IF_ERROR(CheckArguments());
+    for (const ValueId id : from_) is_cut_[Index(id)] = true;
+    FindOperations();
+    FindReads();
+    NODEWISE_RETURN_IF_ERROR(CheckAllRead());
+    NODEWISE_RETURN_IF_ERROR(Build());
+    return std::move(part_);
+  }
+
+ private:
+  absl::Status CheckArguments() const {
+    for (const ValueId id : from_) {
+      NODEWISE_RETURN_IF_ERROR(CheckTensor(network_, id, "start of the part"));
+    }
+    for (const ValueId id : to_) {
+      NODEWISE_RETURN_IF_ERROR(CheckTensor(network_, id, "end of the part"));
+    }
+    if (!to_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrFormat("network %s: a part without any end, expected at least "
+                        "one value",
+                        Shortened(network_.name())));
+  }
+
+  // Forward: what is made of `from`, or of constants alone. Backward: what the
+  // ends need.
+  void FindOperations() {
+    std::vector<bool> is_made(copy_of_.size(), false);
+    std::vector<bool> has_input(copy_of_.size(), false);
+    for (uint32_t i = 0; i < copy_of_.size(); ++i) {
+      const auto& value = network_.data().values[i];
+      is_made[i] = is_cut_[i];
+      has_input[i] = is_cut_[i] || (value.has_value() &&
+                                    value->kind == NetworkValue::Kind::kInput);
+    }
+    for (const OperationId id : network_.order()) {
+      const Operation& operation = network_.operation(id);
+      const auto any = [&](const std::vector<bool>& flags) {
+        return std::any_of(
+            operation.inputs.begin(), operation.inputs.end(),
+            [&](ValueId in) { return in != kNoValue && flags[Index(in)]; });
+      };
+      const bool made = any(is_made);
+      const bool input = any(has_input);
+      is_inside_[Index(id)] = from_.empty() || made || !input;
+      for (const ValueId output : operation.outputs) {
+        if (output == kNoValue || is_cut_[Index(output)]) continue;
+        is_made[Index(output)] = made;
+        has_input[Index(output)] = input;
+      }
+    }
+    KeepNeeded();
+  }
+
+  void KeepNeeded() {
+    std::vector<bool> is_needed(copy_of_.size(), false);
+    for (const ValueId id : to_) is_needed[Index(id)] = true;
+    const auto order = network_.order();
+    for (size_t i = order.size(); i-- > 0;) {
+      const Operation& operation = network_.operation(order[i]);
+      const bool needed = std::any_of(
+          operation.outputs.begin(), operation.outputs.end(), [&](ValueId id) {
+            return id != kNoValue && is_needed[Index(id)] &&
+                   !is_cut_[Index(id)];
+          });
+      if (!needed) is_inside_[Index(order[i])] = false;
+      if (!is_inside_[Index(order[i])]) continue;
+      for (const ValueId id : operation.inputs) {
+        if (id != kNoValue) is_needed[Index(id)] = true;
+      }
+    }
+  }
+
+  void FindReads() {
+    for (const OperationId id : network_.order()) {
+      if (!is_inside_[Index(id)]) continue;
+      for (const ValueId input : network_.operation(id).inputs) {
+        if (input != kNoValue) is_read_[Index(input)] = true;
+      }
+    }
+    for (const ValueId id : to_) is_read_[Index(id)] = true;
+  }
+
+  absl::Status CheckAllRead() const {
+    for (const ValueId id : from_) {
+      if (is_read_[Index(id)]) continue;
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: no end of the part depends on it, expected one that does",
+          Shown(network_.data(), id)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Build() {
+    for (const auto& [domain, version] : network_.data().opsets) {
+      NODEWISE_RETURN_IF_ERROR(part_.SetOpset(domain, version));
+    }
+    for (const ValueId id : from_) NODEWISE_RETURN_IF_ERROR(AddInput(id));
+    // The network's inputs in its order, then what stands at the cut.
+    for (const ValueId id : network_.inputs()) {
+      if (is_read_[Index(id)]) {
+        NODEWISE_RETURN_IF_ERROR(AddInput(id));
+      }
+    }
+    for (uint32_t i = 0; i < is_read_.size(); ++i) {
+      if (is_read_[i]) {
+        NODEWISE_RETURN_IF_ERROR(AddSource(ValueId{i}));
+      }
+    }
+    for (const OperationId id : network_.order()) {
+      if (is_inside_[Index(id)]) {
+        NODEWISE_RETURN_IF_ERROR(AddOperation(id));
+      }
+    }
+    std::vector<ValueId> outputs;
+    for (const ValueId id : to_) outputs.push_back(copy_of_[Index(id)]);
+    return part_.SetOutputs(std::move(outputs));
+  }
+
+  absl::Status AddInput(ValueId id) {
+    if (copy_of_[Index(id)] != kNoValue) return absl::OkStatus();
+    const NetworkValue& value = network_.value(id);
+    NODEWISE_ASSIGN_OR_RETURN(copy_of_[Index(id)],
+                              part_.AddInput(value.name, value.type));
+    return absl::OkStatus();
+  }
+
+  // A constant, or what an operation outside makes.
+  absl::Status AddSource(ValueId id) {
+    const NetworkValue& value = network_.value(id);
+    if (copy_of_[Index(id)] != kNoValue) return absl::OkStatus();
+    if (value.kind == NetworkValue::Kind::kConstant) {
+      NODEWISE_ASSIGN_OR_RETURN(copy_of_[Index(id)],
+                                part_.AddConstant(value.name, value.data));
+      return absl::OkStatus();
+    }
+    if (is_inside_[Index(value.producer)]) return absl::OkStatus();
+    return AddInput(id);
+  }
+
+  absl::Status AddOperation(OperationId id) {
+    const Operation& operation = network_.operation(id);
+    NewOperation added;
+    added.attrs = operation.attrs;
+    added.name = operation.name;
+    for (const ValueId input : operation.inputs) {
+      added.inputs.push_back(input == kNoValue ? kNoValue
+                                               : copy_of_[Index(input)]);
+    }
+    for (const ValueId output : operation.outputs) {
+      added.outputs.push_back(OutputName(output));
+    }
+    for (const ValueId barrier : operation.after) {
+      if (copy_of_[Index(barrier)] == kNoValue) continue;
+      added.after.push_back(copy_of_[Index(barrier)]);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const OperationId copy,
+                              part_.AddOperation(std::move(added)));
+    const Operation& made = part_.operation(copy);
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      const ValueId output = operation.outputs[i];
+      if (output == kNoValue || is_cut_[Index(output)]) continue;
+      copy_of_[Index(output)] = made.outputs[i];
+    }
+    copy_of_[Index(operation.barrier)] = made.barrier;
+    return absl::OkStatus();
+  }
+
+  // An output that is cut off is an input already, so that another value must
+  // stand where it is made.
+  std::string OutputName(ValueId output) const {
+    if (output == kNoValue) return "";
+    const std::string& name = network_.value(output).name;
+    if (!is_cut_[Index(output)]) return name;
+    return FreeName(name + "_cut", [&](const std::string& other) {
+      return network_.FindValue(other).ok();
+    });
+  }
+
+  const Network& network_;
+  absl::Span<const ValueId> from_;
+  absl::Span<const ValueId> to_;
+  std::vector<bool> is_cut_;      // By value: one of `from`.
+  std::vector<bool> is_inside_;   // By operation: belongs to the part.
+  std::vector<bool> is_read_;     // By value: by the part, or its end.
+  std::vector<ValueId> copy_of_;  // By value, in the part.
+  Network part_;
+};
+
+}  // namespace
+
+absl::StatusOr<Network> ExtractNetwork(const Network& network,
+                                       absl::Span<const ValueId> from,
+                                       absl::Span<const ValueId> to) {
+  return Extraction(network, from, to).Run();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,229 @@
+#include "nodewise/contrib/verifier.h"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ir/inference.h"
+#include "contrib/ir/network_check.h"
+#include "contrib/ir/network_editor.h"
+#include "contrib/ir/places.h"
+#include "nodewise/support/fault.h"
+
+namespace nodewise {
+namespace {
+
+constexpr const char* kHeadings[] = {
+    "Structure (links, order, what depends on what)",
+    "Information (names, types, attributes)",
+    "Run time (what the targets can do)",
+};
+
+// One for the network and one for each body in it, however deep; without
+// recursion. A body that is used twice is checked once.
+std::vector<std::unique_ptr<NetworkCheck>> AllNetworks(const NetworkData& data,
+                                                       FaultSink* sink) {
+  std::vector<std::unique_ptr<NetworkCheck>> all;
+  all.push_back(std::make_unique<NetworkCheck>(data, "", sink));
+  std::unordered_set<const Network*> seen;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto& operations = all[i]->data().operations;
+    for (uint32_t id = 0; id < operations.size(); ++id) {
+      const auto& operation = operations[id];
+      if (!operation.has_value() || !operation->attrs.defined()) continue;
+      for (const NamedBody& body : BodiesOf(operation->attrs)) {
+        const Network* const network = body.graph.body.get();
+        if (network == nullptr || !seen.insert(network).second) continue;
+        all.push_back(std::make_unique<NetworkCheck>(
+            network->data(),
+            absl::StrFormat("%s%s: %s: ", all[i]->prefix(), PlaceOf(*operation),
+                            body.attribute),
+            all[i]->RankOf(OperationId{id}), sink));
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string NetworkFault::ToString() const {
+  std::string text = where + ": " + found;
+  if (!expected.empty()) text += ", expected " + expected;
+  if (!hint.empty()) text += " (" + hint + ")";
+  return text;
+}
+
+void FaultSink::Add(uint64_t rank, NetworkFault fault) {
+  if (!fault.is_warning) ++errors_;
+  if (faults_.size() < kMostFaults) {
+    faults_.emplace_back(rank, std::move(fault));
+    return;
+  }
+  // What is not listed keeps the network from being valid all the same.
+  is_cut_ = true;
+  cut_errors_ = cut_errors_ || !fault.is_warning;
+}
+
+std::vector<NetworkFault> FaultSink::TakeSorted() {
+  std::stable_sort(faults_.begin(), faults_.end(),
+                   [](const auto& a, const auto& b) {
+                     if (a.second.part != b.second.part) {
+                       return a.second.part < b.second.part;
+                     }
+                     return a.first < b.first;
+                   });
+  std::vector<NetworkFault> sorted;
+  sorted.reserve(faults_.size() + 1);
+  for (auto& [rank, fault] : faults_) sorted.push_back(std::move(fault));
+  if (is_cut_) {
+    sorted.push_back({FaultPart::kRunTime, !cut_errors_, "network",
+                      "more faults than are listed",
+                      absl::StrFormat("at most %d", kMostFaults),
+                      "mend these first"});
+  }
+  return sorted;
+}
+
+std::vector<NetworkFault> Verify(const NetworkData& data,
+                                 absl::Span<const Target> targets) {
+  FaultSink sink;
+  const auto networks = AllNetworks(data, &sink);
+  for (const auto& network : networks) {
+    network->CheckStructure();
+    network->CheckInformation();
+  }
+  // Targets are shown what is valid only: they may follow its links.
+  if (!targets.empty() && sink.errors() == 0) {
+    for (const auto& network : networks) {
+      const auto copy = NetworkEditor::Unverified(network->data());
+      network->AskTargets(*copy, targets);
+    }
+  }
+  return sink.TakeSorted();
+}
+
+absl::Status ToStatus(absl::Span<const NetworkFault> faults) {
+  const NetworkFault* first = nullptr;
+  size_t more = 0;
+  for (const NetworkFault& fault : faults) {
+    if (fault.is_warning) continue;
+    if (first == nullptr) {
+      first = &fault;
+    } else {
+      ++more;
+    }
+  }
+  if (first == nullptr) return absl::OkStatus();
+  std::string text = first->ToString();
+  if (more > 0) {
+    text +=
+        absl::StrFormat("; and %d more fault%s", more, more == 1 ? "" : "s");
+  }
+  return absl::DataLossError(text);
+}
+
+std::string FaultReport(absl::Span<const NetworkFault> faults) {
+  std::string text;
+  for (const FaultPart part :
+       {FaultPart::kStructure, FaultPart::kInformation, FaultPart::kRunTime}) {
+    std::string lines;
+    for (const NetworkFault& fault : faults) {
+      if (fault.part != part) continue;
+      lines +=
+          absl::StrFormat("  %s: %s\n", fault.is_warning ? "warning" : "error",
+                          fault.ToString());
+    }
+    text += absl::StrFormat("%s: %s", kHeadings[static_cast<size_t>(part)],
+                            lines.empty() ? "no faults\n" : "\n" + lines);
+  }
+  return text;
+}
+
+// --- NetworkCheck
+
+NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
+                           FaultSink* sink)
+    : data_(data),
+      prefix_(std::move(prefix)),
+      sink_(sink),
+      positions_(data.operations.size(), UINT32_MAX),
+      is_in_cycle_(data.operations.size(), false),
+      is_sane_(data.values.size(), false) {
+  for (uint32_t i = 0; i < data.order.size(); ++i) {
+    const uint32_t id = Index(data.order[i]);
+    if (id < positions_.size() && positions_[id] == UINT32_MAX) {
+      positions_[id] = i;
+    }
+  }
+}
+
+NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
+                           uint64_t rank, FaultSink* sink)
+    : NetworkCheck(data, std::move(prefix), sink) {
+  is_body_ = true;
+  body_rank_ = rank;
+}
+
+uint64_t NetworkCheck::RankOf(OperationId id) const {
+  if (is_body_) return body_rank_;
+  // Those in the order first, then the others by number.
+  const uint32_t position = positions_[Index(id)];
+  return 1 +
+         (position != UINT32_MAX ? position : uint64_t{UINT32_MAX} + Index(id));
+}
+
+uint64_t NetworkCheck::RankOf(const NetworkValue& value) const {
+  if (is_body_) return body_rank_;
+  return Find(data_, value.producer) != nullptr ? RankOf(value.producer) : 0;
+}
+
+std::string NetworkCheck::NetworkPlace() const {
+  return absl::StrFormat("network %s", Shortened(data_.name));
+}
+
+std::vector<OperationId> NetworkCheck::MakersOf(
+    const Operation& operation) const {
+  std::vector<OperationId> makers;
+  for (const auto* ids : {&operation.inputs, &operation.after}) {
+    for (const ValueId id : *ids) {
+      const NetworkValue* const value = Find(data_, id);
+      if (value == nullptr || Find(data_, value->producer) == nullptr) continue;
+      makers.push_back(value->producer);
+    }
+  }
+  return makers;
+}
+
+void NetworkCheck::Add(FaultPart part, bool is_warning, uint64_t rank,
+                       std::string where, std::string found,
+                       std::string expected, std::string hint) {
+  sink_->Add(is_body_ ? body_rank_ : rank,
+             {part, is_warning, prefix_ + std::move(where), std::move(found),
+              std::move(expected), std::move(hint)});
+}
+
+void NetworkCheck::AskTargets(const Network& network,
+                              absl::Span<const Target> targets) {
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    for (const Target& target : targets) {
+      if (target.ask == nullptr) continue;
+      const Support support = target.ask(network, operation);
+      const auto add = [&](bool is_warning, const std::string& what) {
+        Add(FaultPart::kRunTime, is_warning, RankOf(id), PlaceOf(operation),
+            absl::StrFormat(
+                "%s %s %s: %s", target.name,
+                is_warning ? "is not at its best with" : "cannot run",
+                operation.kind(), what),
+            "", "");
+      };
+      if (!support.can) add(false, support.why_not);
+      if (!support.can) continue;
+      for (const std::string& penalty : support.penalties) add(true, penalty);
+    }
+  }
+}
+
+}  // namespace nodewise

@@ -1,0 +1,229 @@
+#include <unordered_map>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ir/inference.h"
+#include "contrib/ir/network_check.h"
+#include "contrib/ir/places.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+std::string ElementsText(const std::optional<Shape>& elements) {
+  return elements.has_value() ? "elements " + ToString(*elements)
+                              : "no known elements";
+}
+
+}  // namespace
+
+void NetworkCheck::CheckInformation() {
+  CheckOpsets();
+  CheckNames();
+  for (uint32_t id = 0; id < data_.values.size(); ++id) {
+    if (data_.values[id].has_value()) CheckValue(ValueId{id});
+  }
+  for (uint32_t id = 0; id < data_.operations.size(); ++id) {
+    if (!data_.operations[id].has_value()) continue;
+    if (CheckOperator(OperationId{id}) &&
+        HasSaneInputs(*data_.operations[id])) {
+      CheckInferred(OperationId{id});
+    }
+  }
+}
+
+void NetworkCheck::CheckOpsets() {
+  std::unordered_map<std::string_view, int> versions;
+  for (const auto& [domain, version] : data_.opsets) {
+    const std::string shown =
+        absl::StrFormat("opset %d of domain \"%s\"", version, domain);
+    if (version < 1) {
+      Information(0, NetworkPlace(), "has " + shown, "1 or more");
+    }
+    const auto [first, is_new] = versions.emplace(domain, version);
+    if (is_new) continue;
+    Information(0, NetworkPlace(),
+                absl::StrFormat("has %s, and %d as well", shown, first->second),
+                "one opset of a domain");
+  }
+}
+
+void NetworkCheck::CheckNames() {
+  std::unordered_map<std::string_view, uint32_t> values;
+  for (uint32_t id = 0; id < data_.values.size(); ++id) {
+    const auto& value = data_.values[id];
+    if (!value.has_value() || value->kind == NetworkValue::Kind::kBarrier) {
+      continue;
+    }
+    if (value->name.empty()) {
+      Information(RankOf(*value), absl::StrFormat("value %%%d", id),
+                  "has no name", "one");
+      continue;
+    }
+    const auto [first, is_new] = values.emplace(value->name, id);
+    if (is_new) continue;
+    Information(RankOf(*value), PlaceOf(data_, *value),
+                absl::StrFormat("values %%%d and %%%d have this name",
+                                first->second, id),
+                "one value of a name");
+  }
+  std::unordered_map<std::string_view, uint32_t> operations;
+  for (uint32_t id = 0; id < data_.operations.size(); ++id) {
+    const auto& operation = data_.operations[id];
+    if (!operation.has_value()) continue;
+    if (operation->name.empty()) {
+      Information(RankOf(OperationId{id}), absl::StrFormat("operation #%d", id),
+                  "has no name", "one");
+      continue;
+    }
+    const auto [first, is_new] = operations.emplace(operation->name, id);
+    if (is_new) continue;
+    Information(RankOf(OperationId{id}), PlaceOf(*operation),
+                absl::StrFormat("operations #%d and #%d have this name",
+                                first->second, id),
+                "one operation of a name");
+  }
+}
+
+void NetworkCheck::CheckValue(ValueId id) {
+  const NetworkValue& value = *data_.values[Index(id)];
+  const std::string place = PlaceOf(data_, value);
+  if (value.kind == NetworkValue::Kind::kBarrier) {
+    if (value.name.empty() && value.type == TensorType() &&
+        !value.data.defined() && !value.elements.has_value()) {
+      return;
+    }
+    Information(RankOf(value), place,
+                "is a barrier with a name, a type or data", "none of these");
+    return;
+  }
+  const absl::Status status = CheckType(value.type);
+  if (!status.ok()) {
+    Information(RankOf(value), place, std::string(MessageOf(status)));
+    return;
+  }
+  is_sane_[Index(id)] = true;
+  if (value.kind == NetworkValue::Kind::kConstant) {
+    CheckConstant(id);
+  } else if (value.data.defined()) {
+    Information(RankOf(value), place, "has data, and is no constant",
+                "data of constants only");
+  }
+  if (value.kind == NetworkValue::Kind::kInput && value.elements.has_value()) {
+    Information(RankOf(value), place,
+                "is an input with " + ElementsText(value.elements),
+                "none before the network runs");
+    is_sane_[Index(id)] = false;
+  }
+}
+
+void NetworkCheck::CheckConstant(ValueId id) {
+  const NetworkValue& value = *data_.values[Index(id)];
+  const std::string place = PlaceOf(data_, value);
+  const auto fault = [&](std::string found, std::string expected) {
+    Information(RankOf(value), place, std::move(found), std::move(expected));
+    is_sane_[Index(id)] = false;
+  };
+  if (!value.data.defined()) return fault("is a constant without data", "data");
+  const TensorType type = TensorType::Of(*value.data);
+  const absl::Status status = CheckType(type);
+  if (!status.ok()) return fault("has data that cannot be", ToString(type));
+  if (DeviceTypeOf(value.data.device()) != kDLCPU || !IsCompact(*value.data)) {
+    return fault("has data that is on a device or not compact",
+                 "compact data in host memory");
+  }
+  if (!(type == value.type)) {
+    return fault("is of type " + ToString(value.type),
+                 ToString(type) + ", which its data is");
+  }
+  const std::optional<Shape> elements = ElementsOf(value.data);
+  if (value.elements != elements) {
+    fault("has " + ElementsText(value.elements),
+          ElementsText(elements) + ", as in its data");
+  }
+}
+
+bool NetworkCheck::CheckOperator(OperationId id) {
+  const Operation& operation = *data_.operations[Index(id)];
+  const std::string place = PlaceOf(operation);
+  if (!operation.attrs.defined()) {
+    Information(RankOf(id), place, "has no operator", "one");
+    return false;
+  }
+  const OperatorDef& def = operation.def();
+  bool has_opset = false;
+  for (const auto& [domain, version] : data_.opsets) {
+    has_opset = has_opset || (domain == def.domain && version > 0);
+  }
+  if (!has_opset) {
+    Information(RankOf(id), place,
+                absl::StrFormat("the network has no opset of domain \"%s\"",
+                                def.domain),
+                absl::StrFormat("one for %s", def.name));
+  }
+  const absl::Status arity = CheckArity(operation);
+  if (!arity.ok()) Information(id, arity);
+  bool has_bodies = true;
+  size_t captures = 0;
+  for (const NamedBody& body : BodiesOf(operation.attrs)) {
+    captures += body.graph.captures;
+    if (body.graph.body != nullptr) continue;
+    Information(RankOf(id), place,
+                absl::StrFormat("attribute %s has no graph", body.attribute),
+                "one");
+    has_bodies = false;
+  }
+  if (captures > operation.inputs.size()) {
+    Information(
+        RankOf(id), place,
+        absl::StrFormat("its bodies capture %d values", captures),
+        absl::StrFormat("at most its %d inputs", operation.inputs.size()));
+    return false;
+  }
+  return arity.ok() && has_bodies;
+}
+
+bool NetworkCheck::HasSaneInputs(const Operation& operation) const {
+  for (const ValueId input : operation.inputs) {
+    if (input == kNoValue) continue;
+    if (Find(data_, input) == nullptr || !is_sane_[Index(input)]) return false;
+  }
+  return true;
+}
+
+void NetworkCheck::CheckInferred(OperationId id) {
+  const Operation& operation = *data_.operations[Index(id)];
+  const absl::Status status = CheckRestrictions(data_, operation);
+  if (!status.ok()) return Information(id, status);
+  const auto infos = InferOutputs(data_, operation);
+  if (!infos.ok()) return Information(id, infos.status());
+  for (size_t i = 0; i < infos->size(); ++i) {
+    const NetworkValue* const value = Find(data_, operation.outputs[i]);
+    if (value == nullptr || value->kind != NetworkValue::Kind::kOutput) {
+      continue;
+    }
+    const OutputInfo& info = (*infos)[i];
+    if (!(value->type == info.type)) {
+      Information(RankOf(id), PlaceOfOutput(operation, i),
+                  absl::StrFormat("%s is of type %s", PlaceOf(data_, *value),
+                                  ToString(value->type)),
+                  ToString(info.type) + ", as inferred");
+    } else if (value->elements != info.elements) {
+      Information(RankOf(id), PlaceOfOutput(operation, i),
+                  absl::StrFormat("%s has %s", PlaceOf(data_, *value),
+                                  ElementsText(value->elements)),
+                  ElementsText(info.elements) + ", as inferred");
+    }
+  }
+}
+
+void NetworkCheck::Information(OperationId id, const absl::Status& status) {
+  const std::string place = PlaceOf(*data_.operations[Index(id)]);
+  std::string_view found = MessageOf(status);
+  if (found.substr(0, place.size() + 2) == place + ": ") {
+    found.remove_prefix(place.size() + 2);
+  }
+  Information(RankOf(id), place, std::string(found));
+}
+
+}  // namespace nodewise

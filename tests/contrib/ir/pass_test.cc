@@ -1,0 +1,181 @@
+#include "nodewise/contrib/pass.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "nodewise/contrib/side_table.h"
+#include "tests/support/matchers.h"
+#include "tests/support/network_ops.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+using absl::StatusCode;
+using test_ops::AttrsOf;
+using test_ops::Ops;
+using test_ops::TextOf;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// x -> dequantize d -> relu r -> softmax s, the output.
+class PassTest : public testing::Test {
+ protected:
+  PassTest() { EXPECT_THAT(net_.SetOutputs({s_}), IsOk()); }
+
+  OperationId Maker(ValueId id) const { return net_.value(id).producer; }
+
+  Network net_{"net"};
+  ValueId x_ = net_.AddInput("x", TensorType({kDLInt, 8, 1}, {2, 2})).value();
+  ValueId d_ = net_.Add(Ops(), test_ops::Dequantize{}, {x_}, "d").value();
+  ValueId r_ = net_.Add(Ops(), test_ops::Relu{}, {d_}, "r").value();
+  ValueId s_ = net_.Add(Ops(), test_ops::Softmax{}, {r_}, "s").value();
+};
+
+// OV-22.
+TEST_F(PassTest, PassesRunOneAfterTheOther) {
+  std::vector<std::string> ran;
+  const auto pass = [&](const char* name) {
+    return Pass{name, [&ran, name](Network&) {
+                  ran.emplace_back(name);
+                  return absl::OkStatus();
+                }};
+  };
+  EXPECT_THAT(RunPasses({pass("one"), pass("two")}, {}, net_), IsOk());
+  EXPECT_THAT(ran, ElementsAre("one", "two"));
+}
+
+TEST_F(PassTest, FailedPassIsNamedAndTakenBack) {
+  const std::string before = TextOf(net_);
+  const Pass pass{"fold", [&](Network& network) {
+                    EXPECT_THAT(network.SetOutputs({r_}), IsOk());
+                    return absl::UnimplementedError("cannot do it");
+                  }};
+  EXPECT_THAT(RunPasses({pass}, {}, net_),
+              FailsWith(StatusCode::kUnimplemented,
+                        HasSubstr("pass fold: failed: cannot do it")));
+  EXPECT_EQ(TextOf(net_), before);
+}
+
+// OV-21: the fault, the pass, and the network before and after it.
+TEST_F(PassTest, FaultLeftByAPassIsNamedAndWritten) {
+  test_ops::Moody::says = {TensorType(kFloat32)};
+  ASSERT_THAT(net_.SetOpset("com.test", 1), IsOk());
+  ASSERT_THAT(net_.Add(Ops(), test_ops::Moody{}, {s_}, "moody"), IsOk());
+  const std::string before = TextOf(net_);
+  const std::string folder =
+      testing::TempDir() + "pass_test/" + std::to_string(getpid());
+  const Pass pass{"spoil it", [&](Network& network) {
+                    // What was inferred does not hold any more.
+                    test_ops::Moody::says = {TensorType(kInt64)};
+                    return network.SetOutputs({r_});
+                  }};
+  const std::string start = folder + "/spoil_it";
+  EXPECT_THAT(
+      RunPasses({pass}, {.folder = folder}, net_),
+      FailsWith(StatusCode::kDataLoss,
+                AllOf(HasSubstr("pass spoil it: left a network that is not "
+                                "valid: operation moody: output 0 (Y): value "
+                                "moody is of type float32[...], expected "
+                                "int64[...]"),
+                      HasSubstr("(see " + start + ".before.txt"))));
+  EXPECT_EQ(ReadAll(start + ".before.txt"), before);
+  EXPECT_THAT(ReadAll(start + ".after.txt"), HasSubstr("output %3;"));
+  EXPECT_EQ(TextOf(net_), before);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(PassTest, FolderThatCannotBeWrittenIsSaid) {
+  const Pass pass{"p", [](Network&) { return absl::InternalError("bad"); }};
+  EXPECT_THAT(RunPasses({pass}, {.folder = "/dev/null/x"}, net_),
+              FailsWith(StatusCode::kInternal,
+                        AllOf(HasSubstr("pass p: failed: bad"),
+                              HasSubstr("could not be written: /dev/null/x"))));
+}
+
+// OV-37, OV-38.
+TEST_F(PassTest, ChainsAreFoundByKind) {
+  EXPECT_THAT(FindChains(net_, {"Dequantize", "Relu"}),
+              ElementsAre(ElementsAre(Maker(d_), Maker(r_))));
+  EXPECT_THAT(FindChains(net_, {"Dequantize", "Relu", "Softmax"}).size(), 1u);
+  EXPECT_THAT(FindChains(net_, {"Dequantize", "Softmax"}), IsEmpty());
+  EXPECT_THAT(FindChains(net_, {}), IsEmpty());
+}
+
+TEST_F(PassTest, ChainEndsWhereOthersReadToo) {
+  ASSERT_THAT(net_.Add(Ops(), test_ops::Relu{}, {d_}, "other"), IsOk());
+  EXPECT_THAT(FindChains(net_, {"Dequantize", "Relu"}), IsEmpty());
+  EXPECT_EQ(
+      FindChains(net_, {"Dequantize", "Relu"}, {.only_user = false}).size(),
+      2u);
+}
+
+TEST_F(PassTest, ChainEndsAtAnOutputOfTheNetwork) {
+  ASSERT_THAT(net_.SetOutputs({d_, s_}), IsOk());
+  EXPECT_THAT(FindChains(net_, {"Dequantize", "Relu"}), IsEmpty());
+}
+
+// OV-38: what a pass does with a chain.
+TEST_F(PassTest, ChainIsMergedIntoOneOperation) {
+  const Pass merge{
+      "merge", [](Network& network) -> absl::Status {
+        for (const auto& chain : FindChains(network, {"Dequantize", "Relu"})) {
+          const auto one = network.AddOperation(
+              {.attrs = AttrsOf<test_ops::Dequantize>(),
+               .inputs = network.operation(chain[0]).inputs,
+               .name = "merged"});
+          if (!one.ok()) return one.status();
+          const ValueId old = network.operation(chain[1]).outputs[0];
+          const ValueId made = network.operation(*one).outputs[0];
+          const absl::Status status = network.ReplaceUses({old}, {made});
+          if (!status.ok()) return status;
+        }
+        network.RemoveUnused();
+        return absl::OkStatus();
+      }};
+  ASSERT_THAT(RunPasses({merge}, {}, net_), IsOk());
+  ASSERT_EQ(net_.order().size(), 2u);
+  EXPECT_EQ(net_.operation(net_.order()[0]).name, "merged");
+  EXPECT_EQ(net_.operation(net_.order()[1]).name, "s");
+}
+
+// OV-09 to OV-11.
+TEST_F(PassTest, SideTableIsOfOneVersionOfTheNetwork) {
+  const SideTable<std::vector<int>> slots(net_, "plan", {0, 1});
+  ASSERT_THAT(slots.Get(), IsOk());
+  EXPECT_EQ(**slots.Get(), (std::vector<int>{0, 1}));
+  ASSERT_THAT(net_.Rename(r_, "renamed"), IsOk());
+  EXPECT_THAT(slots.Get(),
+              FailsWith(StatusCode::kFailedPrecondition,
+                        AllOf(HasSubstr("network net: was edited since pass "
+                                        "plan"),
+                              HasSubstr("run the pass again"))));
+}
+
+TEST_F(PassTest, SideTableSurvivesARefusedEdit) {
+  const SideTable<int> table(net_, "plan", 7);
+  EXPECT_FALSE(net_.Remove(Maker(d_)).ok());
+  EXPECT_FALSE(net_.ReplaceInput(Maker(r_), 0, x_).ok());
+  EXPECT_THAT(table.Get(), IsOk());
+}
+
+TEST_F(PassTest, SideTableKnowsANetworkThatWasAssigned) {
+  const SideTable<int> table(net_, "plan", 7);
+  net_ = Network("other");
+  EXPECT_FALSE(table.Get().ok());
+}
+
+}  // namespace
+}  // namespace nodewise

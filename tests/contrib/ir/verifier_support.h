@@ -1,0 +1,59 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "nodewise/contrib/network_text.h"
+#include "nodewise/contrib/verifier.h"
+#include "tests/support/matchers.h"
+#include "tests/support/network_ops.h"
+
+// What tests of the verifier share: a network without faults, as text, to be
+// broken in one place, and the faults that are then found.
+namespace nodewise {
+
+inline constexpr char kGood[] = R"(network "net" {
+  opset "" 21;
+  input %0 "x": float32[2, 3];
+  constant %1 "w" = float32[3] [1, 2, 3];
+  #0 "add" = Add@7(%0, %1) -> %2 "a": float32[2, 3] barrier %3;
+  #1 "relu" = Relu@14(%2) -> %4 "r": float32[2, 3] barrier %5 after %3;
+  #2 "soft" = Softmax@13(%4) {axis: int 1} -> %6 "s": float32[2, 3] barrier %7;
+  output %6;
+}
+)";
+
+inline std::string Replaced(std::string text, const std::string& from,
+                            const std::string& to) {
+  const size_t place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  return place == std::string::npos ? text
+                                    : text.replace(place, from.size(), to);
+}
+
+inline std::vector<std::string> FaultsIn(const std::string& text) {
+  const auto data = ParseNetworkText(text, test_ops::Ops(), "net.txt");
+  EXPECT_THAT(data, IsOk());
+  std::vector<std::string> faults;
+  if (!data.ok()) return faults;
+  constexpr const char* kParts[] = {"structure", "information", "run time"};
+  for (const NetworkFault& fault : Verify(*data)) {
+    faults.push_back(std::string(kParts[static_cast<int>(fault.part)]) +
+                     (fault.is_warning ? " warning: " : ": ") +
+                     fault.ToString());
+  }
+  return faults;
+}
+
+// The faults of the good network with one thing replaced, or put at its end.
+inline std::vector<std::string> FaultsWith(const std::string& from,
+                                           const std::string& to) {
+  return FaultsIn(Replaced(kGood, from, to));
+}
+inline std::vector<std::string> FaultsWith(const std::string& more) {
+  return FaultsWith("output %6;", "output %6; " + more);
+}
+
+}  // namespace nodewise

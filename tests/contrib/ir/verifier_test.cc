@@ -1,0 +1,313 @@
+// Faults of information and of run time, and how the verifier reports.
+
+#include "nodewise/contrib/verifier.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/contrib/ir/verifier_support.h"
+
+namespace nodewise {
+namespace {
+
+using absl::StatusCode;
+using test_ops::Ops;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// --- Information: OV-06 to OV-13, OV-33 to OV-36.
+
+TEST(VerifierTest, DoubledNames) {
+  EXPECT_THAT(FaultsWith("\"r\"", "\"x\""),
+              ElementsAre("information: value x: values %0 and %4 have this "
+                          "name, expected one value of a name"));
+  EXPECT_THAT(FaultsWith("\"relu\"", "\"add\""),
+              ElementsAre("information: operation add: operations #0 and #1 "
+                          "have this name, expected one operation of a name"));
+}
+
+TEST(VerifierTest, EmptyNames) {
+  EXPECT_THAT(FaultsWith("\"r\"", "\"\""),
+              ElementsAre("information: value %4: has no name, expected one"));
+  EXPECT_THAT(
+      FaultsWith("\"relu\"", "\"\""),
+      ElementsAre("information: operation #1: has no name, expected one"));
+}
+
+TEST(VerifierTest, TypeThatIsNotTheOneInferred) {
+  EXPECT_THAT(FaultsWith("\"r\": float32[2, 3]", "\"r\": float32[2, 4]"),
+              testing::Contains("information: operation relu: output 0 (Y): "
+                                "value r is of type float32[2, 4], expected "
+                                "float32[2, 3], as inferred"));
+}
+
+TEST(VerifierTest, ElementsThatAreNotThoseInferred) {
+  const std::string shape =
+      "#3 \"sh\" = Shape@1(%0) -> %8 \"sh\": int64[2] elements [2, 4] barrier "
+      "%9; output %6, %8;";
+  EXPECT_THAT(FaultsWith(shape),
+              ElementsAre("information: operation sh: output 0 (Y): value sh "
+                          "has elements [2, 4], expected elements [2, 3], as "
+                          "inferred"));
+  EXPECT_THAT(FaultsWith(Replaced(shape, " elements [2, 4]", "")),
+              ElementsAre(HasSubstr("value sh has no known elements")));
+}
+
+TEST(VerifierTest, TypeThatNoTensorCanHave) {
+  EXPECT_THAT(FaultsWith("\"x\": float32", "\"x\": dtype(2, 7, 1)"),
+              ElementsAre(HasSubstr("information: value x: type float7 (code "
+                                    "2, 7 bits, 1 lanes)")));
+  EXPECT_THAT(FaultsWith("\"x\": float32[2", "\"x\": float32[-2"),
+              ElementsAre("information: value x: type float32[-2, 3] has a "
+                          "negative side"));
+}
+
+TEST(VerifierTest, ConstantWithoutData) {
+  EXPECT_THAT(FaultsWith("constant %1 \"w\" = float32[3] [1, 2, 3];",
+                         "value %1 constant \"w\": float32[3];"),
+              ElementsAre("information: value w: is a constant without data, "
+                          "expected data"));
+}
+
+TEST(VerifierTest, ConstantOfAnotherTypeThanItsData) {
+  EXPECT_THAT(FaultsWith("constant %1 \"w\" = float32[3] [1, 2, 3];",
+                         "value %1 constant \"w\": float32[1, 3] = float32[3] "
+                         "[1, 2, 3];"),
+              ElementsAre("information: value w: is of type float32[1, 3], "
+                          "expected float32[3], which its data is"));
+}
+
+TEST(VerifierTest, ConstantWithOtherElementsThanItsData) {
+  EXPECT_THAT(FaultsWith("output %6;",
+                         "value %8 constant \"k\": int64[1] = int64[1] [3] "
+                         "elements [4]; output %6, %8;"),
+              testing::Contains("information: value k: has elements [4], "
+                                "expected elements [3], as in its data"));
+}
+
+TEST(VerifierTest, InputWithDataOrElements) {
+  EXPECT_THAT(
+      FaultsWith("input %0 \"x\": float32[2, 3];",
+                 "value %0 input \"x\": float32[2, 3] = float32[1] [1]; inputs "
+                 "%0;"),
+      ElementsAre(HasSubstr("value x: has data, and is no constant")));
+  EXPECT_THAT(FaultsWith("input %0 \"x\": float32[2, 3];",
+                         "value %0 input \"x\": float32[2, 3] elements [1]; "
+                         "inputs %0;"),
+              ElementsAre(HasSubstr("value x: is an input with elements [1]")));
+}
+
+TEST(VerifierTest, BarrierWithAName) {
+  EXPECT_THAT(
+      FaultsWith("barrier %7;",
+                 "barrier ref %7; value %7 barrier \"b\": ?[...] from #2.0;"),
+      ElementsAre("information: value b: is a barrier with a name, a type or "
+                  "data, expected none of these"));
+}
+
+TEST(VerifierTest, OperationWithoutAnOperator) {
+  EXPECT_THAT(
+      FaultsWith("Softmax@13(%4) {axis: int 1}", "none(%4)"),
+      ElementsAre("information: operation soft: has no operator, expected "
+                  "one"));
+}
+
+// OV-13.
+TEST(VerifierTest, AttributeThatDoesNotFit) {
+  EXPECT_THAT(FaultsWith("axis: int 1", "axis: int 2"),
+              ElementsAre("information: operation soft: attribute axis: is 2, "
+                          "expected -2 to 1"));
+}
+
+TEST(VerifierTest, InferenceThatFails) {
+  EXPECT_THAT(FaultsWith("float32[3] [1, 2, 3]", "float32[2] [1, 2]"),
+              ElementsAre(HasSubstr("information: operation add: [2, 3] and "
+                                    "[2]: sides of 3 and 2")));
+}
+
+TEST(VerifierTest, WrongNumberOfInputs) {
+  EXPECT_THAT(FaultsWith("Add@7(%0, %1)", "Add@7(%0, %1, %1)"),
+              ElementsAre("information: operation add: has 3 inputs, expected "
+                          "2 inputs (of Add)"));
+  EXPECT_THAT(FaultsWith("Add@7(%0, %1)", "Add@7(%0, _)"),
+              testing::Contains("information: operation add: input 1 (B): is "
+                                "not given, expected a tensor"));
+}
+
+TEST(VerifierTest, WrongNumberOfOutputs) {
+  EXPECT_THAT(FaultsWith("%6 \"s\": float32[2, 3]",
+                         "%6 \"s\": float32[2, 3], %8 \"t\": float32[1]"),
+              ElementsAre(HasSubstr("operation soft: has 2 outputs, expected 1 "
+                                    "output (of Softmax)")));
+  EXPECT_THAT(FaultsWith("%2 \"a\": float32[2, 3]", "_"),
+              testing::Contains(HasSubstr("operation add: output 0 (C): is not "
+                                          "wanted")));
+}
+
+TEST(VerifierTest, DomainWithoutAnOpset) {
+  EXPECT_THAT(FaultsWith("opset \"\" 21;", ""),
+              testing::Contains("information: operation add: the network has "
+                                "no opset of domain \"\", expected one for "
+                                "Add"));
+}
+
+TEST(VerifierTest, OpsetsThatCannotBe) {
+  EXPECT_THAT(FaultsWith("opset \"a\" 0; opset \"\" 13;"),
+              ElementsAre(HasSubstr("network net: has opset 0 of domain \"a\", "
+                                    "expected 1 or more"),
+                          HasSubstr("has opset 13 of domain \"\", and 21 as "
+                                    "well")));
+}
+
+// --- Bodies.
+
+constexpr char kWithBody[] = R"(network "net" {
+  opset "" 21;
+  input %0 "c": bool[];
+  input %1 "x": float32[2];
+  #0 "if" = If@11(%0, %1) {
+    then_branch: graph 1 network "b" {
+      opset "" 21;
+      input %0 "p": float32[2];
+      #0 "r" = Relu@6(%0) -> %1 "r": float32[2] barrier %2;
+      output %1;
+    },
+    else_branch: graph 0 network "e" {
+      opset "" 21;
+      constant %0 "k" = float32[2] [0, 0];
+      output %0;
+    }
+  } -> %2 "y": float32[2] barrier %3;
+  output %2;
+}
+)";
+
+TEST(VerifierTest, GoodBodiesHaveNoFaults) {
+  EXPECT_THAT(FaultsIn(kWithBody), IsEmpty());
+}
+
+TEST(VerifierTest, FaultInABodyHasItsPath) {
+  const std::string text =
+      Replaced(kWithBody, "\"r\": float32[2]", "\"r\": float32[3]");
+  EXPECT_THAT(
+      FaultsIn(text),
+      testing::Contains(
+          "information: operation if: then_branch: operation r: output 0 (Y): "
+          "value r is of type float32[3], expected float32[2], as inferred"));
+}
+
+TEST(VerifierTest, BodyThatIsMissing) {
+  std::string text = kWithBody;
+  const size_t start = text.find("graph 0 network");
+  text.replace(start, text.find("\n  } ->") - start, "graph 0 none");
+  EXPECT_THAT(FaultsIn(text),
+              ElementsAre("information: operation if: attribute else_branch "
+                          "has no graph, expected one"));
+}
+
+TEST(VerifierTest, MoreCapturesThanInputs) {
+  const std::string text = Replaced(kWithBody, "graph 1", "graph 3");
+  EXPECT_THAT(FaultsIn(text),
+              testing::Contains("information: operation if: its bodies capture "
+                                "3 values, expected at most its 2 inputs"));
+}
+
+// --- Run time: OV-14 to OV-16, OV-39.
+
+Support NoSoftmax(const Network& network, const Operation& operation) {
+  if (operation.kind() == "Softmax") return {false, "has no kernel", {}};
+  if (operation.kind() != "Relu") return {};
+  const TensorType& type = network.value(operation.inputs[0]).type;
+  return {true, "", {"a copy of " + ToString(type)}};
+}
+
+TEST(VerifierTest, TargetsAreAskedForEveryOperation) {
+  const NetworkData data = *ParseNetworkText(kGood, Ops(), "net");
+  const auto faults = Verify(data, {{"box", &NoSoftmax}});
+  ASSERT_EQ(faults.size(), 2u);
+  EXPECT_TRUE(faults[0].is_warning);
+  EXPECT_EQ(faults[0].ToString(),
+            "operation relu: box is not at its best with Relu: a copy of "
+            "float32[2, 3]");
+  EXPECT_EQ(faults[1].part, FaultPart::kRunTime);
+  EXPECT_EQ(faults[1].ToString(),
+            "operation soft: box cannot run Softmax: has no kernel");
+}
+
+TEST(VerifierTest, TargetsAreNotShownABrokenNetwork) {
+  const NetworkData data = *ParseNetworkText(
+      Replaced(kGood, "axis: int 1", "axis: int 5"), Ops(), "net");
+  EXPECT_EQ(Verify(data, {{"box", &NoSoftmax}}).size(), 1u);
+}
+
+// --- The report.
+
+TEST(VerifierTest, FaultsAreInTheOrderOfPartsThenOperations) {
+  const std::string text = Replaced(
+      Replaced(Replaced(kGood, "axis: int 1", "axis: int 5"), "\"x\"", "\"\""),
+      "barrier %7;", "barrier _; uses %0;");
+  EXPECT_THAT(FaultsIn(text),
+              ElementsAre(HasSubstr("structure: operation add"),
+                          HasSubstr("structure: operation soft"),
+                          HasSubstr("information: value %0"),
+                          HasSubstr("information: operation soft")));
+}
+
+// OV-01.
+TEST(VerifierTest, ReportHasThreeHeadings) {
+  const NetworkData data = *ParseNetworkText(
+      Replaced(kGood, "axis: int 1", "axis: int 5"), Ops(), "net");
+  EXPECT_EQ(FaultReport(Verify(data)),
+            "Structure (links, order, what depends on what): no faults\n"
+            "Information (names, types, attributes): \n"
+            "  error: operation soft: attribute axis: is 5, expected -2 to 1\n"
+            "Run time (what the targets can do): no faults\n");
+}
+
+TEST(VerifierTest, WarningsAreNoErrors) {
+  const NetworkData data = *ParseNetworkText(
+      Replaced(kGood, "output %6;", "output %4;"), Ops(), "net");
+  EXPECT_EQ(Verify(data).size(), 1u);
+  EXPECT_THAT(ToStatus(Verify(data)), IsOk());
+}
+
+TEST(VerifierTest, StatusHasTheFirstErrorAndTheirNumber) {
+  const NetworkData data = *ParseNetworkText(
+      Replaced(kGood, "output %6;", "output %4, %99; order #0;"), Ops(), "net");
+  EXPECT_THAT(ToStatus(Verify(data)),
+              FailsWith(StatusCode::kDataLoss,
+                        AllOf(HasSubstr("operation relu: is not in the order"),
+                              HasSubstr("and 2 more faults"))));
+}
+
+TEST(VerifierTest, VeryManyFaultsAreCutShort) {
+  NetworkData data;
+  data.values.resize(30'000);
+  for (auto& value : data.values) value.emplace();
+  const auto faults = Verify(data);
+  EXPECT_EQ(faults.size(), 10'001u);
+  EXPECT_EQ(faults.back().found, "more faults than are listed");
+  EXPECT_FALSE(faults.back().is_warning);
+}
+
+TEST(VerifierTest, LongCycleIsFoundAndCutShort) {
+  Network net("ring");
+  ValueId last = net.AddInput("x", TensorType(kFloat32)).value();
+  for (int i = 0; i < 100'000; ++i) {
+    last = net.Add(Ops(), test_ops::Relu{}, {last}).value();
+  }
+  NetworkData data = net.data();
+  data.operations[0]->inputs = {last};
+  data.values[0]->uses.clear();
+  data.values[Index(last)]->uses = {{OperationId{0}, 0}};
+  const auto faults = Verify(data);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_THAT(faults[0].found,
+              AllOf(HasSubstr("depends on itself: Relu_0 -> Relu_1 -> "),
+                    HasSubstr(" -> (99969 more) -> "),
+                    HasSubstr(" -> Relu_99999 -> Relu_0")));
+}
+
+}  // namespace
+}  // namespace nodewise
