@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/contrib/op_def.h"
+#include "nodewise/runtime/ndarray.h"
+
+namespace nodewise {
+
+// The two bounds on the rounding error of a correct kernel of one output, by
+// element (design: "Two error bounds"). NaN where none can be given.
+struct Bounds {
+  std::vector<double> proved;
+  std::vector<double> expected;
+};
+
+// Runs the body of a control-flow operation on its inputs, captures behind.
+using BodyRunner = std::function<absl::StatusOr<std::vector<NDArray>>(
+    const Subgraph& body, std::vector<NDArray> inputs)>;
+
+// What an operator evaluates: its inputs, all there, and the outputs to make.
+// Everything is compact and in host memory.
+class EvalArgs {
+ public:
+  struct Options {
+    bool with_bounds = false;
+    // Needed by If, Loop and Scan only.
+    BodyRunner run_body;
+  };
+
+  // `inferred`, by output: what Infer says of it, given these inputs. The types
+  // must outlive this.
+  EvalArgs(std::vector<NDArray> inputs, std::vector<bool> wanted,
+           Options options, std::vector<const TensorType*> inferred = {});
+
+  size_t num_inputs() const { return inputs_.size(); }
+  bool has(size_t i) const {
+    return i < inputs_.size() && inputs_[i].defined();
+  }
+  // REQUIRES: has(i).
+  const NDArray& in(size_t i) const { return inputs_[i]; }
+  absl::Span<const int64_t> shape(size_t i) const { return inputs_[i].shape(); }
+  DLDataType dtype(size_t i) const { return inputs_[i].dtype(); }
+  // The integers of an int32 or int64 input; kInvalidArgument for others.
+  absl::StatusOr<std::vector<int64_t>> Ints(size_t i) const;
+
+  size_t num_outputs() const { return outputs_.size(); }
+  bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
+  // A new output, uninitialised.
+  absl::StatusOr<NDArray> MakeOutput(size_t i, absl::Span<const int64_t> shape,
+                                     DLDataType dtype);
+  // The same, of the type that Infer gives it. REQUIRES: is_inferred(i).
+  absl::StatusOr<NDArray> MakeOutput(size_t i);
+  // True if Infer knows the whole type of this output, element type and sizes.
+  bool is_inferred(size_t i) const;
+  const TensorType& inferred(size_t i) const { return *inferred_[i]; }
+  // An output that shares memory with an input (Reshape, Identity).
+  void SetOutput(size_t i, NDArray tensor) { outputs_[i] = std::move(tensor); }
+  const std::vector<NDArray>& outputs() const { return outputs_; }
+  std::vector<NDArray> TakeOutputs() { return std::move(outputs_); }
+
+  // Where a kSum operator writes the bounds of output `i`, one for each
+  // element; null unless they are wanted. The caller resizes.
+  Bounds* bounds(size_t i) {
+    return options_.with_bounds ? &bounds_[i] : nullptr;
+  }
+  std::vector<Bounds>& all_bounds() { return bounds_; }
+
+  const BodyRunner& run_body() const { return options_.run_body; }
+
+ private:
+  std::vector<NDArray> inputs_;
+  std::vector<bool> wanted_;
+  Options options_;
+  std::vector<const TensorType*> inferred_;
+  std::vector<NDArray> outputs_;
+  std::vector<Bounds> bounds_;
+};
+
+// Evaluates one operation and checks what came out against what Infer says of
+// these very inputs. kInvalidArgument, with the operator and the input, if one
+// that it must have is not given; the error of an operator is passed on.
+struct Evaluated {
+  std::vector<NDArray> outputs;
+  std::vector<Bounds> bounds;  // With options.with_bounds, one per output.
+};
+absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs,
+                                   std::vector<NDArray> inputs,
+                                   std::vector<bool> wanted,
+                                   EvalArgs::Options options = {});
+
+// The same for inputs that the operation has been checked and inferred with
+// before: nothing is done again but that the outputs are of these types, one
+// for each, all of them static. REQUIRES: what Check and Infer read of the
+// inputs, types and constants, is what it was then.
+absl::StatusOr<Evaluated> EvaluateChecked(const OpAttrs& attrs,
+                                          std::vector<NDArray> inputs,
+                                          std::vector<const TensorType*> types,
+                                          std::vector<bool> wanted,
+                                          EvalArgs::Options options = {});
+// True if the tensor is of exactly this type, which is static.
+bool IsOfType(const NDArray& tensor, const TensorType& type);
+
+}  // namespace nodewise

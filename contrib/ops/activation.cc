@@ -1,0 +1,276 @@
+#include <numbers>
+
+#include "contrib/ops/elementwise.h"
+#include "contrib/ops/op_families.h"
+
+namespace nodewise {
+
+// How Gelu is calculated.
+enum class GeluFormula { kErf, kTanh };
+template <>
+struct Words<GeluFormula> {
+  static constexpr std::pair<GeluFormula, std::string_view> kAll[] = {
+      {GeluFormula::kErf, "none"}, {GeluFormula::kTanh, "tanh"}};
+};
+
+namespace {
+
+double SigmoidOf(double x) {
+  // The exponential must not overflow: inf / inf is no number.
+  const double small = std::exp(-std::fabs(x));
+  return (x < 0 ? small : 1) / (1 + small);
+}
+double SoftplusOf(double x) {
+  return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+}
+
+struct Relu : NumberMap<Relu> {
+  template <typename T>
+  static T Of(T x) {
+    return x < 0 ? 0 : x;
+  }
+};
+
+struct LeakyRelu : FloatMap<LeakyRelu> {
+  float alpha = 0.01f;
+  static constexpr auto Fields() {
+    return FieldList(Field<&LeakyRelu::alpha>("alpha"));
+  }
+  double Of(double x) const { return x < 0 ? alpha * x : x; }
+};
+
+struct ThresholdedRelu : FloatMap<ThresholdedRelu> {
+  float alpha = 1;
+  static constexpr auto Fields() {
+    return FieldList(Field<&ThresholdedRelu::alpha>("alpha"));
+  }
+  double Of(double x) const { return x > alpha || std::isnan(x) ? x : 0; }
+};
+
+struct Elu : FloatMap<Elu> {
+  float alpha = 1;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Elu::alpha>("alpha"));
+  }
+  double Of(double x) const { return x < 0 ? alpha * std::expm1(x) : x; }
+  double Scale(double x, double) const { return x < 0 ? std::fabs(alpha) : 0; }
+};
+
+struct Selu : FloatMap<Selu> {
+  float alpha = 1.67326319217681884765625f;
+  float gamma = 1.05070102214813232421875f;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Selu::alpha>("alpha"),
+                     Field<&Selu::gamma>("gamma"));
+  }
+  double Of(double x) const {
+    return gamma * (x <= 0 ? alpha * std::expm1(x) : x);
+  }
+  double Scale(double x, double) const {
+    return x <= 0 ? std::fabs(double{gamma} * alpha) : 0;
+  }
+};
+
+struct Celu : FloatMap<Celu> {
+  float alpha = 1;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Celu::alpha>("alpha"));
+  }
+  double Of(double x) const {
+    // The sum of the standard's two halves, of which NaN must get through.
+    return x > 0 || std::isnan(x) ? Positive(x) : Negative(x);
+  }
+  double Scale(double, double) const { return std::fabs(alpha); }
+
+ private:
+  double Negative(double x) const {
+    return std::min(0.0, alpha * std::expm1(x / alpha)) + 0;
+  }
+  double Positive(double x) const {
+    if (std::isnan(x) || alpha >= 0) return x;
+    return x + Negative(x);
+  }
+};
+
+struct Sigmoid : FloatMap<Sigmoid> {
+  static double Of(double x) { return SigmoidOf(x); }
+};
+
+struct HardSigmoid : FloatMap<HardSigmoid> {
+  float alpha = 0.2f;
+  float beta = 0.5f;
+  static constexpr auto Fields() {
+    return FieldList(Field<&HardSigmoid::alpha>("alpha"),
+                     Field<&HardSigmoid::beta>("beta"));
+  }
+  double Of(double x) const {
+    const double y = alpha * x + beta;
+    return y < 0 ? 0 : y > 1 ? 1 : y;
+  }
+  double Scale(double, double) const { return 1 + std::fabs(beta); }
+};
+
+// x * max(0, min(1, x / 6 + 0.5)).
+struct HardSwish : FloatMap<HardSwish> {
+  static double Of(double x) {
+    if (x <= -3) return std::isinf(x) ? -0.0 : x * 0;
+    return x >= 3 ? x : x * (x / 6 + 0.5);
+  }
+  static double Scale(double x, double) { return std::min(std::fabs(x), 3.0); }
+};
+
+struct Gelu : FloatMap<Gelu> {
+  GeluFormula approximate = GeluFormula::kErf;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Gelu::approximate>("approximate"));
+  }
+  double Of(double x) const {
+    // Of what would be 0 times infinity, and is not a number to the formula.
+    if (x == -std::numeric_limits<double>::infinity()) return -0.0;
+    if (approximate == GeluFormula::kErf) {
+      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    }
+    const double inner =
+        std::sqrt(2 * std::numbers::inv_pi) * (x + 0.044715 * x * x * x);
+    return x * SigmoidOf(2 * inner);
+  }
+  static double Scale(double x, double) { return std::min(std::fabs(x), 16.0); }
+};
+
+// x * sigmoid(alpha * x).
+struct Swish : FloatMap<Swish> {
+  float alpha = 1;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Swish::alpha>("alpha"));
+  }
+  double Of(double x) const {
+    const double sigmoid = SigmoidOf(alpha * x);
+    return sigmoid == 0 ? -0.0 : x * sigmoid;
+  }
+  double Scale(double x, double y) const {
+    return std::fabs(y) * (1 + std::min(std::fabs(alpha * x), 1000.0));
+  }
+};
+
+struct Softplus : FloatMap<Softplus> {
+  static double Of(double x) { return SoftplusOf(x); }
+  static double Scale(double, double) { return 1; }
+};
+
+// x * tanh(softplus(x)).
+struct Mish : FloatMap<Mish> {
+  static double Of(double x) {
+    const double gate = std::tanh(SoftplusOf(x));
+    return gate == 0 ? -0.0 : x * gate;
+  }
+  static double Scale(double x, double y) {
+    return std::max(std::min(std::fabs(x), 100.0), std::fabs(y));
+  }
+};
+
+struct Softsign : FloatMap<Softsign> {
+  static double Of(double x) {
+    return std::isinf(x) ? std::copysign(1, x) : x / (1 + std::fabs(x));
+  }
+};
+
+// x drawn towards 0 by `bias` outside of [-lambd, lambd], 0 inside.
+struct Shrink : NumberMap<Shrink> {
+  float bias = 0;
+  float lambd = 0.5f;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Shrink::bias>("bias"),
+                     Field<&Shrink::lambd>("lambd"));
+  }
+  double Of(double x) const {
+    if (x < -double{lambd}) return x + bias;
+    return x > lambd ? x - bias : std::isnan(x) ? x : 0;
+  }
+  template <typename T>
+  requires std::is_integral_v<T> T Of(T x)
+  const {
+    // A long double holds all integers of 64 bits.
+    const auto wide = static_cast<long double>(x);
+    if (wide < -lambd) return Truncated<T>(wide + bias);
+    return wide > lambd ? Truncated<T>(wide - bias) : T{0};
+  }
+
+ private:
+  template <typename T>
+  static T Truncated(long double x) {
+    if (std::isnan(x)) return 0;
+    constexpr auto kLow = std::numeric_limits<T>::min();
+    constexpr auto kHigh = std::numeric_limits<T>::max();
+    if (x <= static_cast<long double>(kLow)) return kLow;
+    if (x >= static_cast<long double>(kHigh)) return kHigh;
+    return static_cast<T>(x);
+  }
+};
+
+constexpr OperatorDef kOperators[] = {
+    Row<Relu>({.name = "Relu", .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<LeakyRelu>({.name = "LeakyRelu",
+                    .inputs = {"X"},
+                    .outputs = {"Y"},
+                    .bound = Ulps(1)}),
+    Row<ThresholdedRelu>({.name = "ThresholdedRelu",
+                          .since = 10,
+                          .inputs = {"X"},
+                          .outputs = {"Y"}}),
+    Row<Elu>({.name = "Elu", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
+    Row<Selu>({.name = "Selu",
+               .since = 6,
+               .inputs = {"X"},
+               .outputs = {"Y"},
+               .bound = kSum}),
+    Row<Celu>({.name = "Celu",
+               .since = 12,
+               .inputs = {"X"},
+               .outputs = {"Y"},
+               .bound = kSum}),
+    Row<Sigmoid>({.name = "Sigmoid",
+                  .inputs = {"X"},
+                  .outputs = {"Y"},
+                  .bound = Ulps(4)}),
+    Row<HardSigmoid>({.name = "HardSigmoid",
+                      .inputs = {"X"},
+                      .outputs = {"Y"},
+                      .bound = kSum}),
+    Row<HardSwish>({.name = "HardSwish",
+                    .since = 14,
+                    .inputs = {"X"},
+                    .outputs = {"Y"},
+                    .bound = kSum}),
+    Row<Gelu>({.name = "Gelu",
+               .since = 20,
+               .inputs = {"X"},
+               .outputs = {"Y"},
+               .bound = kSum}),
+    Row<Swish>({.name = "Swish",
+                .since = 24,
+                .inputs = {"X"},
+                .outputs = {"Y"},
+                .bound = kSum}),
+    Row<Softplus>(
+        {.name = "Softplus", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
+    Row<Mish>({.name = "Mish",
+               .since = 18,
+               .inputs = {"X"},
+               .outputs = {"Y"},
+               .bound = kSum}),
+    Row<Softsign>({.name = "Softsign",
+                   .inputs = {"input"},
+                   .outputs = {"output"},
+                   .bound = Ulps(2)}),
+    Row<Shrink>({.name = "Shrink",
+                 .since = 9,
+                 .inputs = {"input"},
+                 .outputs = {"output"},
+                 .bound = Ulps(1)}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> ActivationOperators() { return kOperators; }
+
+}  // namespace nodewise

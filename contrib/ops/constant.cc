@@ -1,0 +1,412 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/tensor_loops.h"
+#include "contrib/ops/tensor_moves.h"
+#include "nodewise/contrib/op_row.h"
+#include "nodewise/support/status_macros.h"
+
+// Operators that make tensors out of nothing but numbers and shapes.
+namespace nodewise {
+namespace {
+
+template <typename T>
+absl::StatusOr<NDArray> TensorOf(absl::Span<const T> values,
+                                 absl::Span<const int64_t> shape,
+                                 DLDataType dtype) {
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, NDArray::Empty(shape, dtype, kCpu));
+  std::copy(values.begin(), values.end(), tensor.As<T>());
+  return tensor;
+}
+
+// Exactly one of the forms is given; strings and sparse tensors are no numbers.
+struct Constant {
+  std::optional<NDArray> value;
+  std::optional<float> value_float;
+  std::optional<std::vector<float>> value_floats;
+  std::optional<int64_t> value_int;
+  std::optional<std::vector<int64_t>> value_ints;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Constant::value>("value"),
+                     Field<&Constant::value_float>("value_float"),
+                     Field<&Constant::value_floats>("value_floats"),
+                     Field<&Constant::value_int>("value_int"),
+                     Field<&Constant::value_ints>("value_ints"));
+  }
+
+  absl::Status Check(const Inputs&) const {
+    const int given = value.has_value() + value_float.has_value() +
+                      value_floats.has_value() + value_int.has_value() +
+                      value_ints.has_value();
+    if (given == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrFormat("has %d values, expected exactly one", given));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs&) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, Tensor());
+    const TensorType type = TensorType::Of(*tensor);
+    return OneOutput(type.dtype, type.shape, ElementsOf(tensor));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, Tensor());
+    args.SetOutput(0, std::move(tensor));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<NDArray> Tensor() const {
+    if (value.has_value() && value->defined()) return *value;
+    if (value_float.has_value()) {
+      return TensorOf<float>({&*value_float, 1}, {}, kFloat32);
+    }
+    if (value_floats.has_value()) {
+      const auto count = static_cast<int64_t>(value_floats->size());
+      return TensorOf<float>(*value_floats, {count}, kFloat32);
+    }
+    if (value_int.has_value()) {
+      return TensorOf<int64_t>({&*value_int, 1}, {}, kInt64);
+    }
+    if (!value_ints.has_value()) {
+      return absl::InvalidArgumentError("has no value");
+    }
+    const auto count = static_cast<int64_t>(value_ints->size());
+    return TensorOf<int64_t>(*value_ints, {count}, kInt64);
+  }
+};
+
+struct ConstantOfShape {
+  std::optional<NDArray> value;
+  static constexpr auto Fields() {
+    return FieldList(Field<&ConstantOfShape::value>("value"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    if (value.has_value() && (!value->defined() || CountOf(*value) != 1 ||
+                              !WithType(value->dtype(), [](auto) {
+                                 return absl::OkStatus();
+                               }).ok())) {
+      return AttributeError("value", "is not one number");
+    }
+    return All(RequireType(in, 0, kInt64), RequireRank(in, 0, 1));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    const DLDataType dtype = value.has_value() ? value->dtype() : kFloat32;
+    auto shape = ShapeFromInput(in, 0);
+    if (!shape.has_value()) return OneOutput(dtype, std::nullopt);
+    const absl::Status status = CheckShape(*shape);
+    if (!status.ok()) return InputError(0, std::string(MessageOf(status)));
+    std::optional<Shape> elements = Elements(*shape);
+    return OneOutput(dtype, std::move(shape), std::move(elements));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    const uint64_t zero = 0;
+    FillWith(y, value.has_value() ? value->data() : &zero);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::optional<Shape> Elements(const Shape& shape) const {
+    if (!value.has_value() || shape.size() > 1) return std::nullopt;
+    const auto one = ElementsOf(*value);
+    if (!one.has_value() || one->size() != 1) return std::nullopt;
+    if (shape.empty()) return one;
+    if (!shape[0].is_known() ||
+        shape[0].size() > static_cast<int64_t>(kMostElements)) {
+      return std::nullopt;
+    }
+    return Shape(static_cast<size_t>(shape[0].size()), (*one)[0]);
+  }
+};
+
+// start, start + delta, ... short of limit. `stash_type` (opset 27) says what
+// a kernel calculates 16-bit floats in; here it is double always.
+struct Range {
+  int64_t stash_type = 1;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Range::stash_type>("stash_type"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    return All(RequireNumber(in, 0), RequireSameType(in),
+               RequireRank(in, 0, 0, 1), RequireRank(in, 1, 0, 1),
+               RequireRank(in, 2, 0, 1));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    DLDataType dtype{};
+    for (size_t i = 0; i < 3 && dtype.bits == 0; ++i) dtype = in.type(i).dtype;
+    const auto start = in.Ints(0);
+    const auto limit = in.Ints(1);
+    const auto delta = in.Ints(2);
+    if (IsFloat(dtype) || !start || !limit || !delta) {
+      const auto a = OneNumber(in, 0);
+      const auto b = OneNumber(in, 1);
+      const auto c = OneNumber(in, 2);
+      if (!a || !b || !c) return OneOutput(dtype, UnknownShape(1));
+      NODEWISE_ASSIGN_OR_RETURN(const int64_t count, CountFloats(*a, *b, *c));
+      return OneOutput(dtype, Shape{count});
+    }
+    if (start->size() != 1 || limit->size() != 1 || delta->size() != 1) {
+      return absl::InvalidArgumentError("start, limit, delta: are no scalars");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t count,
+                              CountInts((*start)[0], (*limit)[0], (*delta)[0]));
+    std::optional<Shape> elements;
+    if (count <= static_cast<int64_t>(kMostElements)) {
+      elements.emplace();
+      for (int64_t i = 0; i < count; ++i) {
+        elements->push_back((*start)[0] + i * (*delta)[0]);
+      }
+    }
+    return OneOutput(dtype, Shape{count}, std::move(elements));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    return WithNumber(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      Fill(args.in(0).As<T>()[0], args.in(2).As<T>()[0], y);
+      if (Bounds* const bounds = args.bounds(0)) {
+        FillBounds(ToDouble(args.in(0).As<T>()[0]),
+                   ToDouble(args.in(2).As<T>()[0]), y, bounds);
+      }
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  static absl::StatusOr<int64_t> CountFloats(double start, double limit,
+                                             double delta) {
+    const double count = std::ceil((limit - start) / delta);
+    constexpr double kMost = 0x1p62;
+    if (delta == 0 || !(count < kMost)) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%g to %g in steps of %g has no end", start, limit, delta));
+    }
+    return count > 0 ? static_cast<int64_t>(count) : 0;
+  }
+  static absl::StatusOr<int64_t> CountInts(int64_t start, int64_t limit,
+                                           int64_t delta) {
+    if (delta == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%d to %d in steps of 0 has no end", start, limit));
+    }
+    const __int128 way = static_cast<__int128>(limit) - start;
+    const __int128 step = delta;
+    if (way == 0 || (way < 0) != (step < 0)) return 0;
+    const __int128 count = (way + step + (step < 0 ? 1 : -1)) / step;
+    if (count > INT64_MAX) {
+      return absl::InvalidArgumentError("has more elements than can be");
+    }
+    return static_cast<int64_t>(count);
+  }
+
+  template <typename T>
+  static void Fill(T start, T delta, const NDArray& y) {
+    T* const to = y.As<T>();
+    ParallelFor(CountOf(y), 2, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        if constexpr (kIsFloatType<T>) {
+          to[i] = FromDouble<T>(ToDouble(start) +
+                                static_cast<double>(i) * ToDouble(delta));
+        } else {
+          to[i] = static_cast<T>(static_cast<uint64_t>(start) +
+                                 static_cast<uint64_t>(i) *
+                                     static_cast<uint64_t>(delta));
+        }
+      }
+    });
+  }
+
+  // Kernels that add step by step are off by one rounding for each, and all
+  // roundings of a step may go the same way.
+  static void FillBounds(double start, double delta, const NDArray& y,
+                         Bounds* bounds) {
+    const double u = UnitRoundoff(y.dtype());
+    bounds->proved.resize(static_cast<size_t>(CountOf(y)));
+    for (size_t i = 0; i < bounds->proved.size(); ++i) {
+      const auto n = static_cast<double>(i);
+      bounds->proved[i] =
+          (n + 1) * u * (std::fabs(start) + n * std::fabs(delta));
+    }
+    bounds->expected = bounds->proved;
+  }
+};
+
+struct OneHot {
+  int64_t axis = -1;
+  static constexpr auto Fields() {
+    return FieldList(Field<&OneHot::axis>("axis"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(All(RequireNumber(in, 0), RequireNumber(in, 1),
+                                 RequireRank(in, 1, 0, 1),
+                                 RequireRank(in, 2, 1)));
+    const Dim values = SideOf(in, 2, 0);
+    if (values.is_known() && values != Dim(2)) {
+      return InputError(
+          2, absl::StrFormat("has %d elements, expected 2", values.size()));
+    }
+    const auto rank = RankOf(in);
+    return rank.has_value() ? Axis(axis, *rank + 1).status() : absl::OkStatus();
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    const DLDataType dtype = in.type(2).dtype;
+    const auto rank = RankOf(in);
+    if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+    NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, *rank + 1));
+    Dim depth;
+    if (const auto known = OneInt(in, 1)) depth = *known;
+    if (depth.is_known() && depth.size() < 0) {
+      return InputError(
+          1, absl::StrFormat("is %d, expected 0 or more", depth.size()));
+    }
+    Shape sides = *in.type(0).shape;
+    sides.insert(sides.begin() + at, depth);
+    NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
+    return OneOutput(dtype, std::move(sides));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    NODEWISE_ASSIGN_OR_RETURN(const int at,
+                              Axis(axis, static_cast<int>(y.shape().size())));
+    const AxisSplit split = SplitAt(y.shape(), at);
+    FillWith(y, args.in(2).data());
+    const size_t width = ElementBytes(y.dtype());
+    const char* const on = args.in(2).As<char>() + width;
+    return WithNumber(args.dtype(0), [&](auto zero) {
+      const auto* const indices = args.in(0).As<decltype(zero)>();
+      for (int64_t i = 0; i < CountOf(args.in(0)); ++i) {
+        const int64_t index = IndexOf(indices[i]);
+        if (index < -split.size || index >= split.size) continue;
+        const int64_t inside = index < 0 ? index + split.size : index;
+        const int64_t to =
+            (i / split.inner * split.size + inside) * split.inner +
+            i % split.inner;
+        std::memcpy(y.As<char>() + static_cast<size_t>(to) * width, on, width);
+      }
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  template <typename T>
+  static int64_t IndexOf(T value) {
+    if constexpr (std::is_same_v<T, uint64_t>) {
+      return value > INT64_MAX ? INT64_MAX : static_cast<int64_t>(value);
+    } else if constexpr (std::is_integral_v<T>) {
+      return value;
+    } else {
+      return FromDouble<int64_t>(ToDouble(value));
+    }
+  }
+};
+
+struct EyeLike {
+  std::optional<DLDataType> dtype;
+  int64_t k = 0;
+  static constexpr auto Fields() {
+    return FieldList(Field<&EyeLike::dtype>("dtype"), Field<&EyeLike::k>("k"));
+  }
+
+  absl::Status Check(const Inputs& in) const { return RequireRank(in, 0, 2); }
+  OutputInfos Infer(const Inputs& in) const {
+    return OneOutput(dtype.value_or(in.type(0).dtype),
+                     Shape{SideOf(in, 0, 0), SideOf(in, 0, 1)});
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    const int64_t columns = y.shape()[1];
+    const int64_t rows = y.shape()[0];
+    const uint64_t zeros = 0;
+    FillWith(y, &zeros);
+    if (k <= -rows || k >= columns) return absl::OkStatus();
+    return WithType(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const int64_t first = std::max<int64_t>(0, -k);
+      for (int64_t i = first; i < rows && i + k < columns; ++i) {
+        y.As<T>()[i * columns + i + k] = FromDouble<T>(1);
+      }
+      return absl::OkStatus();
+    });
+  }
+};
+
+struct Trilu {
+  bool upper = true;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Trilu::upper>("upper"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    return All(RequireRank(in, 0, 2, INT32_MAX), RequireType(in, 1, kInt64),
+               RequireRank(in, 1, 0, 1));
+  }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    const size_t rank = y.shape().size();
+    const int64_t rows = y.shape()[rank - 2];
+    const int64_t columns = y.shape()[rank - 1];
+    int64_t k = 0;
+    if (args.has(1)) {
+      NODEWISE_ASSIGN_OR_RETURN(const auto given, args.Ints(1));
+      if (given.size() != 1) return InputError(1, "is not one number");
+      k = std::clamp(given[0], -rows, columns);
+    }
+    if (columns <= 0) return absl::OkStatus();
+    return WithSize(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const T* from = args.in(0).As<T>();
+      T* to = y.As<T>();
+      const int64_t lines = CountOf(y) / columns;
+      for (int64_t line = 0; line < lines; ++line) {
+        // Elements [begin, end) of this row stay.
+        const int64_t diagonal = line % rows + k;
+        const int64_t begin =
+            upper ? std::clamp<int64_t>(diagonal, 0, columns) : 0;
+        const int64_t end =
+            upper ? columns : std::clamp<int64_t>(diagonal + 1, 0, columns);
+        std::fill(to, to + columns, T{0});
+        std::copy(from + begin, from + end, to + begin);
+        from += columns;
+        to += columns;
+      }
+      return absl::OkStatus();
+    });
+  }
+};
+
+constexpr OperatorDef kRows[] = {
+    Row<Constant>({.name = "Constant", .since = 1, .outputs = {"output"}}),
+    Row<ConstantOfShape>({.name = "ConstantOfShape",
+                          .since = 9,
+                          .inputs = {"input"},
+                          .outputs = {"output"}}),
+    Row<Range>({.name = "Range",
+                .since = 11,
+                .inputs = {"start", "limit", "delta"},
+                .outputs = {"output"},
+                .bound = kSum}),
+    Row<OneHot>({.name = "OneHot",
+                 .since = 9,
+                 .inputs = {"indices", "depth", "values"},
+                 .outputs = {"output"}}),
+    Row<EyeLike>({.name = "EyeLike",
+                  .since = 9,
+                  .inputs = {"input"},
+                  .outputs = {"output"}}),
+    Row<Trilu>({.name = "Trilu",
+                .since = 14,
+                .inputs = {"input", Optional("k")},
+                .outputs = {"output"}}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> ConstantOperators() { return kRows; }
+
+}  // namespace nodewise

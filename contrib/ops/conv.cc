@@ -1,0 +1,348 @@
+#include "contrib/ops/conv.h"
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/sum_bounds.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+void MultiplyConv(const ConvProducts& products, Terms terms, StoreTile store) {
+  const ProductSizes& sizes = products.sizes;
+  const auto pack_weights = [&](const Strips& strips) {
+    Factor factor = products.weights;
+    const int64_t group = strips.item % products.groups;
+    factor.data =
+        ElementAt(factor.dtype, factor.data, group * sizes.rows * sizes.depth);
+    if (factor.zero_point_by_line) factor.zero_points += group * sizes.rows;
+    PackFactor(factor, strips);
+  };
+  MultiplyMatrices(sizes, terms, pack_weights, products.columns, store);
+}
+
+// Calls f(begin, channel, sums, count) for each row of a tile: elements of the
+// output from `begin` on.
+template <typename F>
+void ForEachRow(const ConvProducts& products, const ProductTile& tile, F f) {
+  const ProductSizes& sizes = products.sizes;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int64_t row = tile.item * sizes.rows + tile.row + r;
+    f(row * sizes.columns + tile.column, row % (products.groups * sizes.rows),
+      tile.Row(r), tile.columns);
+  }
+}
+
+void FillConvBounds(const ConvProducts& products, const NDArray& out,
+                    const std::vector<double>& bias, double terms,
+                    Bounds* bounds) {
+  const auto fill = [&](Terms of, std::vector<double>* to) {
+    to->resize(static_cast<size_t>(CountOf(out)));
+    MultiplyConv(products, of, [&](const ProductTile& tile) {
+      ForEachRow(products, tile,
+                 [&](int64_t begin, int64_t channel, const double* sums,
+                     int64_t count) {
+                   double b =
+                       bias.empty() ? 0 : bias[static_cast<size_t>(channel)];
+                   b = of == Terms::kAbsolute ? std::fabs(b) : b * b;
+                   for (int64_t i = 0; i < count; ++i) {
+                     (*to)[static_cast<size_t>(begin + i)] = sums[i] + b;
+                   }
+                 });
+    });
+  };
+  fill(Terms::kAbsolute, &bounds->proved);
+  fill(Terms::kSquared, &bounds->expected);
+  BoundSums(out, bias.empty() ? terms : terms + 1, bounds);
+}
+
+}  // namespace
+
+absl::Status StoreConv(EvalArgs& args, const ConvProducts& products,
+                       size_t bias_input, double terms) {
+  const NDArray& out = args.outputs()[0];
+  const std::vector<double> bias = args.has(bias_input)
+                                       ? ToDoubles(args.in(bias_input))
+                                       : std::vector<double>();
+  NODEWISE_RETURN_IF_ERROR(WithFloat(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const to = out.As<T>();
+    MultiplyConv(products, Terms::kPlain, [&](const ProductTile& tile) {
+      ForEachRow(products, tile,
+                 [&](int64_t begin, int64_t channel, const double* sums,
+                     int64_t count) {
+                   const double b =
+                       bias.empty() ? 0 : bias[static_cast<size_t>(channel)];
+                   for (int64_t i = 0; i < count; ++i) {
+                     to[begin + i] = FromDouble<T>(sums[i] + b);
+                   }
+                 });
+    });
+    return absl::OkStatus();
+  }));
+  if (args.bounds(0) != nullptr) {
+    FillConvBounds(products, out, bias, terms, args.bounds(0));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected) {
+  NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 1));
+  if (!in.has(i) || !in.type(i).has_rank() || !expected.is_known()) {
+    return absl::OkStatus();
+  }
+  const Dim& found = (*in.type(i).shape)[0];
+  if (!found.is_known() || found.size() == expected.size()) {
+    return absl::OkStatus();
+  }
+  return InputError(i, absl::StrFormat("has %d elements, expected %d",
+                                       found.size(), expected.size()));
+}
+
+namespace {
+
+// The attributes of Conv and ConvInteger, and what they say of shapes.
+struct ConvBase {
+  Padding auto_pad = Padding::kNotset;
+  std::vector<int64_t> dilations;
+  int64_t group = 1;
+  std::vector<int64_t> kernel_shape;
+  std::vector<int64_t> pads;
+  std::vector<int64_t> strides;
+
+  static constexpr auto Fields() {
+    return FieldList(Field<&ConvBase::auto_pad>("auto_pad"),
+                     Field<&ConvBase::dilations>("dilations"),
+                     Field<&ConvBase::group>("group"),
+                     Field<&ConvBase::kernel_shape>("kernel_shape"),
+                     Field<&ConvBase::pads>("pads"),
+                     Field<&ConvBase::strides>("strides"));
+  }
+  WindowAttributes WindowOf(std::vector<int64_t> kernel) const {
+    return {auto_pad, std::move(kernel), strides, dilations, pads, false};
+  }
+  absl::Status CheckShapes(const Inputs& in) const;
+  absl::StatusOr<OutputInfos> InferShape(const Inputs& in,
+                                         DLDataType dtype) const;
+  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const;
+  // The window on actual inputs, and the output's shape.
+  absl::StatusOr<PlacedWindow> Place(const EvalArgs& args,
+                                     std::vector<int64_t>* shape) const;
+  ConvProducts ProductsOf(const EvalArgs& args, const WindowColumns& columns,
+                          PackStrips pack) const;
+};
+
+absl::Status ConvBase::CheckShapes(const Inputs& in) const {
+  NODEWISE_RETURN_IF_ERROR(
+      All(RequireRank(in, 0, 3, INT_MAX), RequireRank(in, 1, 3, INT_MAX)));
+  if (group < 1) {
+    return AttributeError("group",
+                          absl::StrFormat("is %d, expected 1 or more", group));
+  }
+  if (!in.type(1).has_rank()) return absl::OkStatus();
+  const Shape& w = *in.type(1).shape;
+  NODEWISE_RETURN_IF_ERROR(RequireRank(in, 0, static_cast<int>(w.size())));
+  if (w[0].is_known() && w[0].size() % group != 0) {
+    return InputError(
+        1, absl::StrFormat("has %d kernels, expected a multiple of %d (group)",
+                           w[0].size(), group));
+  }
+  if (!in.type(0).has_rank()) return absl::OkStatus();
+  const Dim& channels = (*in.type(0).shape)[1];
+  const Dim expected = Times(w[1], group);
+  if (channels.is_known() && expected.is_known() &&
+      channels.size() != expected.size()) {
+    return InputError(
+        0, absl::StrFormat("has %d channels, expected %d as the weights have "
+                           "in %d groups",
+                           channels.size(), expected.size(), group));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OutputInfos> ConvBase::InferShape(const Inputs& in,
+                                                 DLDataType dtype) const {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> kernel,
+                            KernelOf(kernel_shape, in.type(1)));
+  const bool has_rank = in.type(0).has_rank();
+  if (!has_rank && !in.type(1).has_rank()) {
+    return OutputInfos{TensorType(dtype)};
+  }
+  const Shape input =
+      has_rank ? *in.type(0).shape : UnknownShape(in.type(1).rank());
+  NODEWISE_ASSIGN_OR_RETURN(Shape sides,
+                            WindowedSides(WindowOf(std::move(kernel)), input));
+  Shape shape = UnknownShape(2);
+  shape[0] = input[0];
+  if (in.type(1).has_rank()) shape[1] = (*in.type(1).shape)[0];
+  shape.insert(shape.end(), sides.begin(), sides.end());
+  TensorType type(dtype, std::move(shape));
+  if (const auto sizes = type.sizes()) {
+    NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
+  }
+  return OutputInfos{std::move(type)};
+}
+
+double ConvBase::Flops(const Inputs& in,
+                       absl::Span<const OutputInfo> out) const {
+  const auto weights = in.type(1).sizes();
+  const auto result = out[0].type.sizes();
+  if (!weights || !result) return 0;
+  double flops = 2;
+  for (size_t i = 1; i < weights->size(); ++i) {
+    flops *= static_cast<double>((*weights)[i]);
+  }
+  for (const int64_t size : *result) flops *= static_cast<double>(size);
+  return flops;
+}
+
+absl::StatusOr<PlacedWindow> ConvBase::Place(
+    const EvalArgs& args, std::vector<int64_t>* shape) const {
+  const auto weights = args.shape(1);
+  NODEWISE_ASSIGN_OR_RETURN(
+      PlacedWindow placed,
+      PlaceWindow(WindowOf({weights.begin() + 2, weights.end()}),
+                  args.shape(0).subspan(2)));
+  *shape = {args.shape(0)[0], weights[0]};
+  shape->insert(shape->end(), placed.output.begin(), placed.output.end());
+  return placed;
+}
+
+ConvProducts ConvBase::ProductsOf(const EvalArgs& args,
+                                  const WindowColumns& columns,
+                                  PackStrips pack) const {
+  ConvProducts products{args.shape(0)[0], group, {}, {}, pack};
+  ProductSizes& sizes = products.sizes;
+  sizes.items = products.images * group;
+  sizes.rows = args.shape(1)[0] / group;
+  sizes.columns = columns.num_columns();
+  sizes.depth = args.shape(1)[1] * columns.kernel_size();
+  sizes.right_is_side_by_side = true;
+  products.weights = {args.dtype(1), args.in(1).data(), sizes.depth, 1};
+  return products;
+}
+
+// Packs the columns of items: image by image, group by group.
+auto PackerOf(const EvalArgs& args, int64_t group,
+              const WindowColumns& columns) {
+  const int64_t channels = args.shape(0)[1] / group;
+  const NDArray& x = args.in(0);
+  return [&x, &columns, channels](const Strips& strips) {
+    columns.Pack(ElementAt(x.dtype(), x.data(),
+                           strips.item * channels * columns.image_size()),
+                 strips);
+  };
+}
+
+struct Conv : ConvBase {
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(
+        All(RequireFloat(in, 0), RequireSameType(in), CheckShapes(in)));
+    if (!in.type(1).has_rank()) return absl::OkStatus();
+    return RequireLength(in, 2, (*in.type(1).shape)[0]);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return InferShape(
+        in, in.type(0).has_dtype() ? in.type(0).dtype : in.type(1).dtype);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    std::vector<int64_t> shape;
+    NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed, Place(args, &shape));
+    NODEWISE_RETURN_IF_ERROR(args.MakeOutput(0, shape, args.dtype(0)).status());
+    const WindowColumns columns(GeometryOf(placed), args.dtype(0), 0);
+    const auto pack = PackerOf(args, group, columns);
+    const ConvProducts products = ProductsOf(args, columns, pack);
+    return StoreConv(args, products, 2,
+                     static_cast<double>(products.sizes.depth));
+  }
+};
+
+// The convolution of 8-bit integers less their zero points, modulo 2^32.
+struct ConvInteger : ConvBase {
+  absl::Status Check(const Inputs& in) const;
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return InferShape(in, kInt32);
+  }
+  absl::Status Evaluate(EvalArgs& args) const;
+};
+
+absl::Status ConvInteger::Check(const Inputs& in) const {
+  for (const size_t i : {0, 1}) {
+    if (!in.type(i).has_dtype()) continue;
+    const DLDataType dtype = in.type(i).dtype;
+    if (!(dtype == kInt8) && !(dtype == kUint8)) {
+      return InputError(i,
+                        absl::StrFormat("is of type %s, expected int8 or uint8",
+                                        ToString(dtype)));
+    }
+    NODEWISE_RETURN_IF_ERROR(RequireType(in, i + 2, dtype));
+  }
+  return CheckShapes(in);
+}
+
+absl::Status ConvInteger::Evaluate(EvalArgs& args) const {
+  std::vector<int64_t> shape;
+  NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed, Place(args, &shape));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
+                            args.MakeOutput(0, shape, kInt32));
+  if (args.has(2) && CountOf(args.in(2)) != 1) {
+    return InputError(2, "has more than one element, expected a scalar");
+  }
+  const double x_zero = args.has(2) ? ToDoubles(args.in(2))[0] : 0;
+  const std::vector<double> w_zeros =
+      args.has(3) ? ToDoubles(args.in(3)) : std::vector<double>();
+  const size_t num_zeros = w_zeros.size();
+  if (args.has(3) && num_zeros != 1 &&
+      static_cast<int64_t>(num_zeros) != shape[1]) {
+    return InputError(3, absl::StrFormat("has %d elements, expected 1 or %d",
+                                         num_zeros, shape[1]));
+  }
+  const WindowColumns columns(GeometryOf(placed), args.dtype(0), x_zero);
+  const auto pack = PackerOf(args, group, columns);
+  ConvProducts products = ProductsOf(args, columns, pack);
+  if (num_zeros > 0) products.weights.zero_points = w_zeros.data();
+  products.weights.zero_point_by_line = num_zeros > 1;
+  auto* const to = out.As<int32_t>();
+  MultiplyConv(products, Terms::kPlain, [&](const ProductTile& tile) {
+    ForEachRow(products, tile,
+               [&](int64_t begin, int64_t, const double* sums, int64_t count) {
+                 for (int64_t i = 0; i < count; ++i) {
+                   to[begin + i] =
+                       static_cast<int32_t>(static_cast<int64_t>(sums[i]));
+                 }
+               });
+  });
+  return absl::OkStatus();
+}
+
+constexpr OperatorDef kConvs[] = {
+    Row<Conv>({.name = "Conv",
+               .since = 1,
+               .inputs = {"X", "W", Optional("B")},
+               .outputs = {"Y"},
+               .bound = kSum}),
+    Row<ConvInteger>({.name = "ConvInteger",
+                      .since = 10,
+                      .inputs = {"x", "w", Optional("x_zero_point"),
+                                 Optional("w_zero_point")},
+                      .outputs = {"y"},
+                      .bound = kExact}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> ConvOperators() {
+  static const std::vector<OperatorDef>* const all = [] {
+    auto* const rows =
+        new std::vector<OperatorDef>(std::begin(kConvs), std::end(kConvs));
+    for (const auto& part : {ConvTransposeOperators(), DeformConvOperators()}) {
+      rows->insert(rows->end(), part.begin(), part.end());
+    }
+    return rows;
+  }();
+  return *all;
+}
+
+}  // namespace nodewise

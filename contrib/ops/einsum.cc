@@ -1,0 +1,499 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ops/matmul_parts.h"
+#include "contrib/ops/shape_rules.h"
+#include "contrib/ops/sum_bounds.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// A letter, or a side that an ellipsis stands for: kEllipsis plus its place
+// counted from the last.
+using Label = int;
+using Labels = std::vector<Label>;
+constexpr Label kEllipsis = 1000;
+
+struct Equation {
+  // Letters and kEllipsis, as written.
+  std::vector<Labels> terms;
+  Labels output;
+};
+
+absl::Status EquationError(std::string_view equation, const char* message) {
+  return AttributeError("equation",
+                        absl::StrFormat("\"%s\": %s", equation, message));
+}
+
+absl::StatusOr<Equation> ParseEquation(const std::string& text) {
+  Equation equation;
+  Labels term;
+  bool in_output = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == ' ') continue;
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+      term.push_back(c);
+    } else if (text.compare(i, 3, "...") == 0) {
+      if (std::count(term.begin(), term.end(), kEllipsis) > 0) {
+        return EquationError(text, "has two ellipses in a term");
+      }
+      term.push_back(kEllipsis);
+      i += 2;
+    } else if (c == ',' && !in_output) {
+      equation.terms.push_back(std::exchange(term, {}));
+    } else if (text.compare(i, 2, "->") == 0 && !in_output) {
+      equation.terms.push_back(std::exchange(term, {}));
+      in_output = true;
+      ++i;
+    } else {
+      return EquationError(text, "has a character that means nothing there");
+    }
+  }
+  if (in_output) {
+    equation.output = term;
+    return equation;
+  }
+  equation.terms.push_back(std::move(term));
+  // What comes once, in the order of the alphabet, behind the ellipsis.
+  std::map<Label, int> counts;
+  bool has_ellipsis = false;
+  for (const Labels& labels : equation.terms) {
+    for (const Label label : labels) {
+      has_ellipsis |= label == kEllipsis;
+      if (label != kEllipsis) ++counts[label];
+    }
+  }
+  if (has_ellipsis) equation.output.push_back(kEllipsis);
+  for (const auto& [label, count] : counts) {
+    if (count == 1) equation.output.push_back(label);
+  }
+  return equation;
+}
+
+// The ellipsis replaced by `sides` sides.
+Labels Expand(const Labels& labels, size_t sides) {
+  Labels all;
+  for (const Label label : labels) {
+    if (label != kEllipsis) {
+      all.push_back(label);
+      continue;
+    }
+    for (size_t i = sides; i-- > 0;) {
+      all.push_back(kEllipsis + static_cast<Label>(i));
+    }
+  }
+  return all;
+}
+
+// The equation with what the inputs' ranks say.
+struct Expanded {
+  bool is_known = false;  // False, and all else empty, if a rank is not.
+  std::vector<Labels> terms;
+  Labels output;
+  std::map<Label, Dim> sides;
+};
+
+absl::Status AddSide(Label label, const Dim& side, Expanded* expanded) {
+  Dim& known = expanded->sides.try_emplace(label, Dim(1)).first->second;
+  if (side == Dim(1) || known == side) return absl::OkStatus();
+  if (known == Dim(1) || (!known.is_known() && side.is_known())) {
+    known = side;
+    return absl::OkStatus();
+  }
+  if (!known.is_known() || !side.is_known()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "one letter stands for sides of %d and %d", known.size(), side.size()));
+}
+
+absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
+                                   const std::string& text, const Inputs& in) {
+  Expanded expanded{true, {}, {}, {}};
+  size_t ellipsis = 0;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Labels& term = equation.terms[i];
+    const auto rank = static_cast<size_t>(in.type(i).rank());
+    const bool has_ellipsis =
+        std::count(term.begin(), term.end(), kEllipsis) > 0;
+    const size_t letters = term.size() - (has_ellipsis ? 1 : 0);
+    if (rank < letters || (!has_ellipsis && rank != letters)) {
+      return InputError(i, absl::StrFormat("has rank %d, expected %d as the "
+                                           "equation says",
+                                           rank, letters));
+    }
+    ellipsis = std::max(ellipsis, rank - letters);
+    expanded.terms.push_back(Expand(term, rank - letters));
+    for (size_t s = 0; s < rank; ++s) {
+      NODEWISE_RETURN_IF_ERROR(
+          AddSide(expanded.terms[i][s], (*in.type(i).shape)[s], &expanded));
+    }
+  }
+  expanded.output = Expand(equation.output, ellipsis);
+  Labels sorted = expanded.output;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    return EquationError(text, "has a letter twice in its output");
+  }
+  for (const Label label : sorted) {
+    if (expanded.sides.count(label) > 0) continue;
+    return EquationError(text, "has a letter in its output only");
+  }
+  return expanded;
+}
+
+struct Einsum {
+  std::string equation;
+
+  static constexpr auto Fields() {
+    return FieldList(RequiredField<&Einsum::equation>("equation"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    for (size_t i = 0; i < in.size(); ++i) {
+      NODEWISE_RETURN_IF_ERROR(RequireNumber(in, i));
+    }
+    NODEWISE_RETURN_IF_ERROR(RequireSameType(in));
+    return Expand(in).status();
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const;
+  absl::Status Evaluate(EvalArgs& args) const;
+
+ private:
+  absl::StatusOr<Expanded> Expand(const Inputs& in) const;
+};
+
+absl::StatusOr<Expanded> Einsum::Expand(const Inputs& in) const {
+  NODEWISE_ASSIGN_OR_RETURN(const Equation parsed, ParseEquation(equation));
+  if (parsed.terms.size() != in.size()) {
+    return EquationError(equation,
+                         "has another number of terms than there "
+                         "are inputs");
+  }
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!in.type(i).has_rank()) return Expanded();
+  }
+  return ExpandAll(parsed, equation, in);
+}
+
+absl::StatusOr<OutputInfos> Einsum::Infer(const Inputs& in) const {
+  TensorType type;
+  for (size_t i = 0; i < in.size() && !type.has_dtype(); ++i) {
+    type.dtype = in.type(i).dtype;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto expanded, Expand(in));
+  if (!expanded.is_known) return OutputInfos{std::move(type)};
+  Shape shape;
+  for (const Label label : expanded.output) {
+    shape.push_back(expanded.sides.at(label));
+  }
+  type.shape = std::move(shape);
+  if (const auto sizes = type.sizes()) {
+    NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
+  }
+  return OutputInfos{std::move(type)};
+}
+
+// A tensor whose sides have labels, each at most once. Number is double, or
+// uint64_t for integers modulo 2^64.
+template <typename Number>
+struct Term {
+  Labels labels;
+  std::vector<Number> values;
+};
+
+class Sizes {
+ public:
+  explicit Sizes(const std::map<Label, Dim>& sides) : sides_(sides) {}
+  int64_t of(Label label) const { return sides_.at(label).size(); }
+  // kResourceExhausted if so many elements are beyond reason.
+  absl::StatusOr<int64_t> Count(const Labels& labels) const {
+    std::vector<int64_t> sizes;
+    for (const Label label : labels) sizes.push_back(of(label));
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(sizes));
+    constexpr int64_t kMost = int64_t{1} << 33;
+    if (count <= kMost) return count;
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "an intermediate product has %d elements, expected %d at most", count,
+        kMost));
+  }
+
+ private:
+  const std::map<Label, Dim>& sides_;
+};
+
+bool Has(const Labels& labels, Label label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+// Sums or repeats: to[kept] = sum over `summed` of from[...], where `strides`
+// has the steps of kept and summed labels through `from`.
+template <typename Number>
+void Gather(const Number* from, absl::Span<const int64_t> sizes,
+            absl::Span<const int64_t> strides, size_t kept, Number* to) {
+  const int64_t outer = Product(sizes.first(kept));
+  const int64_t inner = Product(sizes.subspan(kept));
+  std::vector<int64_t> at(sizes.size());
+  int64_t offset = 0;
+  for (int64_t i = 0; i < outer; ++i) {
+    Number sum = 0;
+    for (int64_t j = 0; j < inner; ++j) {
+      sum += from[offset];
+      for (size_t s = sizes.size(); s-- > 0;) {
+        offset += strides[s];
+        if (++at[s] < sizes[s]) break;
+        offset -= strides[s] * sizes[s];
+        at[s] = 0;
+      }
+    }
+    to[i] = sum;
+  }
+}
+
+// `from`, whose sides are `labels` with these strides, as a term of `kept`; the
+// other labels are summed.
+template <typename Number>
+absl::StatusOr<Term<Number>> Reordered(const Number* from, const Labels& labels,
+                                       const std::vector<int64_t>& strides,
+                                       const Labels& kept, const Sizes& sizes) {
+  Labels order = kept;
+  for (const Label label : labels) {
+    if (!Has(order, label)) order.push_back(label);
+  }
+  std::vector<int64_t> order_sizes;
+  std::vector<int64_t> order_strides;
+  for (const Label label : order) {
+    int64_t stride = 0;
+    for (size_t s = 0; s < labels.size(); ++s) {
+      if (labels[s] == label) stride += strides[s];
+    }
+    order_sizes.push_back(sizes.of(label));
+    order_strides.push_back(stride);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t count, sizes.Count(kept));
+  Term<Number> term{kept, std::vector<Number>(static_cast<size_t>(count))};
+  if (count > 0) {
+    Gather(from, order_sizes, order_strides, kept.size(), term.values.data());
+  }
+  return term;
+}
+
+template <typename Number>
+absl::StatusOr<Term<Number>> Reordered(const Term<Number>& term,
+                                       const Labels& kept, const Sizes& sizes) {
+  std::vector<int64_t> shape;
+  for (const Label label : term.labels) shape.push_back(sizes.of(label));
+  return Reordered(term.values.data(), term.labels, StridesOf(shape), kept,
+                   sizes);
+}
+
+// What two terms share or do not, of the labels that are still needed.
+struct Sharing {
+  Labels items;  // Both, needed.
+  Labels rows;   // The left one only.
+  Labels columns;
+  Labels depth;  // Both, summed.
+};
+template <typename Number>
+Sharing SharingOf(const Term<Number>& a, const Term<Number>& b,
+                  const Labels& needed) {
+  Sharing sharing;
+  for (const Label label : a.labels) {
+    if (!Has(b.labels, label)) {
+      sharing.rows.push_back(label);
+    } else if (Has(needed, label)) {
+      sharing.items.push_back(label);
+    } else {
+      sharing.depth.push_back(label);
+    }
+  }
+  for (const Label label : b.labels) {
+    if (!Has(a.labels, label)) sharing.columns.push_back(label);
+  }
+  return sharing;
+}
+
+Labels Joined(Labels a, const Labels& b, const Labels& c) {
+  a.insert(a.end(), b.begin(), b.end());
+  a.insert(a.end(), c.begin(), c.end());
+  return a;
+}
+
+template <typename Number>
+void MultiplyTerms(const MatrixOperands& operands, Number* to) {
+  const ProductSizes& sizes = operands.sizes;
+  if constexpr (std::is_same_v<Number, double>) {
+    MultiplyFactors(operands, Terms::kPlain, [&](const ProductTile& tile) {
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        std::copy_n(
+            tile.Row(r), tile.columns,
+            to + (tile.item * sizes.rows + tile.row + r) * sizes.columns +
+                tile.column);
+      }
+    });
+  } else {
+    MultiplyIntegers<uint64_t>(
+        operands, [&](int64_t item, int64_t row, const uint64_t* sums) {
+          std::copy_n(sums, sizes.columns,
+                      to + (item * sizes.rows + row) * sizes.columns);
+        });
+  }
+}
+
+template <typename Number>
+absl::StatusOr<Term<Number>> Contract(const Term<Number>& a,
+                                      const Term<Number>& b,
+                                      const Labels& needed,
+                                      const Sizes& sizes) {
+  const Sharing sharing = SharingOf(a, b, needed);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Term<Number> left,
+      Reordered(a, Joined(sharing.items, sharing.rows, sharing.depth), sizes));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Term<Number> right,
+      Reordered(b, Joined(sharing.items, sharing.columns, sharing.depth),
+                sizes));
+  Term<Number> result{Joined(sharing.items, sharing.rows, sharing.columns), {}};
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t count, sizes.Count(result.labels));
+  result.values.resize(static_cast<size_t>(count));
+  if (count == 0) return result;
+  MatrixOperands operands;
+  ProductSizes& product = operands.sizes;
+  NODEWISE_ASSIGN_OR_RETURN(product.items, sizes.Count(sharing.items));
+  NODEWISE_ASSIGN_OR_RETURN(product.rows, sizes.Count(sharing.rows));
+  NODEWISE_ASSIGN_OR_RETURN(product.columns, sizes.Count(sharing.columns));
+  NODEWISE_ASSIGN_OR_RETURN(product.depth, sizes.Count(sharing.depth));
+  operands.left = {kFloat64, left.values.data(), product.depth, 1};
+  operands.right = {kFloat64, right.values.data(), product.depth, 1};
+  operands.left_begins.clear();
+  operands.right_begins.clear();
+  for (int64_t i = 0; i < product.items; ++i) {
+    operands.left_begins.push_back(i * product.rows * product.depth);
+    operands.right_begins.push_back(i * product.columns * product.depth);
+  }
+  MultiplyTerms(operands, result.values.data());
+  return result;
+}
+
+// The elements of an input, changed by `f`.
+template <typename Number, typename F>
+std::vector<Number> Load(const NDArray& tensor, F f) {
+  std::vector<Number> values(static_cast<size_t>(CountOf(tensor)));
+  (void)WithNumber(tensor.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const from = tensor.As<T>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      if constexpr (kIsFloatType<T>) {
+        values[i] = static_cast<Number>(f(ToDouble(from[i])));
+      } else {
+        values[i] = static_cast<Number>(from[i]);
+      }
+    }
+    return absl::OkStatus();
+  });
+  return values;
+}
+
+// The result, in the order of the output.
+template <typename Number, typename F>
+absl::StatusOr<std::vector<Number>> Calculate(const EvalArgs& args,
+                                              const Expanded& all, F f) {
+  const Sizes sizes(all.sides);
+  std::optional<Term<Number>> product;
+  for (size_t i = 0; i < args.num_inputs(); ++i) {
+    Labels needed = all.output;  // By those behind, too.
+    for (size_t j = i + 1; j < all.terms.size(); ++j) {
+      needed.insert(needed.end(), all.terms[j].begin(), all.terms[j].end());
+    }
+    // Sides of 1 are repeated: they are left out.
+    Labels labels;
+    std::vector<int64_t> strides;
+    Labels kept;
+    const std::vector<int64_t> compact = StridesOf(args.shape(i));
+    for (size_t s = 0; s < compact.size(); ++s) {
+      const Label label = all.terms[i][s];
+      if (args.shape(i)[s] == 1) continue;
+      labels.push_back(label);
+      strides.push_back(compact[s]);
+      const bool in_product =
+          product.has_value() && Has(product->labels, label);
+      if ((Has(needed, label) || in_product) && !Has(kept, label)) {
+        kept.push_back(label);
+      }
+    }
+    const std::vector<Number> values = Load<Number>(args.in(i), f);
+    NODEWISE_ASSIGN_OR_RETURN(
+        Term<Number> term,
+        Reordered(values.data(), labels, strides, kept, sizes));
+    if (!product.has_value()) {
+      product = std::move(term);
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(product, Contract(*product, term, needed, sizes));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(Term<Number> result,
+                            Reordered(*product, all.output, sizes));
+  return std::move(result.values);
+}
+
+// Terms of each sum, and a rounding for each further factor.
+double TermsOf(const Expanded& all) {
+  double summed = 1;
+  for (const auto& [label, side] : all.sides) {
+    if (!Has(all.output, label)) summed *= static_cast<double>(side.size());
+  }
+  return summed + static_cast<double>(all.terms.size());
+}
+
+absl::Status Einsum::Evaluate(EvalArgs& args) const {
+  std::vector<InputInfo> infos(args.num_inputs());
+  for (size_t i = 0; i < infos.size(); ++i) {
+    infos[i].is_given = true;
+    infos[i].type = TensorType::Of(*args.in(i));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto all, Expand(Inputs(infos)));
+  std::vector<int64_t> shape;
+  for (const Label of : all.output) shape.push_back(all.sides.at(of).size());
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
+                            args.MakeOutput(0, shape, args.dtype(0)));
+  if (!IsFloat(args.dtype(0))) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::vector<uint64_t> values,
+        Calculate<uint64_t>(args, all, [](double x) { return x; }));
+    return WithInteger(args.dtype(0), [&](auto zero) {
+      using T = decltype(zero);
+      std::transform(values.begin(), values.end(), out.As<T>(),
+                     [](uint64_t x) { return static_cast<T>(x); });
+      return absl::OkStatus();
+    });
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<double> values,
+      Calculate<double>(args, all, [](double x) { return x; }));
+  StoreDoubles(values.data(), 0, CountOf(out), out);
+  Bounds* const bounds = args.bounds(0);
+  if (bounds == nullptr) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(
+      bounds->proved,
+      Calculate<double>(args, all, [](double x) { return std::fabs(x); }));
+  NODEWISE_ASSIGN_OR_RETURN(
+      bounds->expected,
+      Calculate<double>(args, all, [](double x) { return x * x; }));
+  BoundSums(out, TermsOf(all), bounds);
+  return absl::OkStatus();
+}
+
+constexpr OperatorDef kEinsums[] = {
+    Row<Einsum>({.name = "Einsum",
+                 .since = 12,
+                 .inputs = {Variadic("Inputs")},
+                 .outputs = {"Output"},
+                 .bound = kSum}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> EinsumOperators() { return kEinsums; }
+
+}  // namespace nodewise

@@ -1,0 +1,218 @@
+#include "contrib/ops/elementwise.h"
+#include "contrib/ops/op_families.h"
+
+// Functions of one number.
+
+namespace nodewise {
+namespace {
+
+struct Abs : NumberMap<Abs> {
+  OutputInfos Infer(const Inputs& in) const {
+    OutputInfos out = LikeInput(in);
+    out[0].elements = MapElements(in, [](const Dim& x) {
+      if (!x.is_known()) return Dim();
+      return Dim(static_cast<int64_t>(Of(x.size())));
+    });
+    return out;
+  }
+  static double Of(double x) { return std::fabs(x); }
+  template <typename T>
+  requires std::is_integral_v<T>
+  static T Of(T x) { return x < 0 ? Wrapped<T>(0 - Bits(x)) : x; }
+};
+
+struct Neg : NumberMap<Neg> {
+  OutputInfos Infer(const Inputs& in) const {
+    OutputInfos out = LikeInput(in);
+    out[0].elements = MapElements(in, [](const Dim& x) {
+      return x.is_known() ? Dim(Of(x.size())) : Dim();
+    });
+    return out;
+  }
+  static double Of(double x) { return -x; }
+  template <typename T>
+  requires std::is_integral_v<T>
+  static T Of(T x) { return Wrapped<T>(0 - Bits(x)); }
+};
+
+struct Sign : NumberMap<Sign> {
+  static double Of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+  template <typename T>
+  requires std::is_integral_v<T>
+  static T Of(T x) { return static_cast<T>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0)); }
+};
+
+// Opset 9 has it for integers too.
+struct Erf : NumberMap<Erf> {
+  static double Of(double x) { return std::erf(x); }
+  template <typename T>
+  requires std::is_integral_v<T>
+  static T Of(T x) { return FromDouble<T>(std::erf(ToDouble(x))); }
+};
+
+struct Sqrt : FloatMap<Sqrt> {
+  static double Of(double x) { return std::sqrt(x); }
+};
+struct Reciprocal : FloatMap<Reciprocal> {
+  static double Of(double x) { return 1 / x; }
+};
+struct Exp : FloatMap<Exp> {
+  static double Of(double x) { return std::exp(x); }
+};
+struct Log : FloatMap<Log> {
+  static double Of(double x) { return std::log(x); }
+};
+struct Tanh : FloatMap<Tanh> {
+  static double Of(double x) { return std::tanh(x); }
+};
+struct Floor : FloatMap<Floor> {
+  static double Of(double x) { return std::floor(x); }
+};
+struct Ceil : FloatMap<Ceil> {
+  static double Of(double x) { return std::ceil(x); }
+};
+// Halves to the even neighbour; the rounding mode is never another one.
+struct Round : FloatMap<Round> {
+  static double Of(double x) { return std::nearbyint(x); }
+};
+
+// Kernels reduce the angle with an error of a few units at 1.
+struct Sin : FloatMap<Sin> {
+  static double Of(double x) { return std::sin(x); }
+  static double Scale(double, double) { return 1; }
+};
+struct Cos : FloatMap<Cos> {
+  static double Of(double x) { return std::cos(x); }
+  static double Scale(double, double) { return 1; }
+};
+struct Tan : FloatMap<Tan> {
+  static double Of(double x) { return std::tan(x); }
+  static double Scale(double, double y) { return 1 + y * y; }
+};
+struct Asin : FloatMap<Asin> {
+  static double Of(double x) { return std::asin(x); }
+};
+struct Acos : FloatMap<Acos> {
+  static double Of(double x) { return std::acos(x); }
+  static double Scale(double, double) { return 1; }
+};
+struct Atan : FloatMap<Atan> {
+  static double Of(double x) { return std::atan(x); }
+};
+struct Sinh : FloatMap<Sinh> {
+  static double Of(double x) { return std::sinh(x); }
+  static double Scale(double, double) { return 1; }
+};
+struct Cosh : FloatMap<Cosh> {
+  static double Of(double x) { return std::cosh(x); }
+};
+// The inverses are logarithms of something near 1.
+struct Asinh : FloatMap<Asinh> {
+  static double Of(double x) { return std::asinh(x); }
+  static double Scale(double, double) { return 1; }
+};
+struct Acosh : FloatMap<Acosh> {
+  static double Of(double x) { return std::acosh(x); }
+  static double Scale(double, double y) { return 1 / std::max(y, 1e-4); }
+};
+struct Atanh : FloatMap<Atanh> {
+  static double Of(double x) { return std::atanh(x); }
+  static double Scale(double, double) { return 1; }
+};
+
+constexpr OperatorDef kOperators[] = {
+    Row<Abs>({.name = "Abs", .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<Neg>({.name = "Neg", .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<Sign>({.name = "Sign",
+               .since = 9,
+               .inputs = {"input"},
+               .outputs = {"output"}}),
+    Row<Erf>({.name = "Erf",
+              .since = 9,
+              .inputs = {"input"},
+              .outputs = {"output"},
+              .bound = Ulps(4)}),
+    Row<Sqrt>(
+        {.name = "Sqrt", .inputs = {"X"}, .outputs = {"Y"}, .bound = Ulps(1)}),
+    Row<Reciprocal>({.name = "Reciprocal",
+                     .inputs = {"X"},
+                     .outputs = {"Y"},
+                     .bound = Ulps(1)}),
+    Row<Exp>({.name = "Exp",
+              .inputs = {"input"},
+              .outputs = {"output"},
+              .bound = Ulps(4)}),
+    Row<Log>({.name = "Log",
+              .inputs = {"input"},
+              .outputs = {"output"},
+              .bound = Ulps(4)}),
+    Row<Tanh>({.name = "Tanh",
+               .inputs = {"input"},
+               .outputs = {"output"},
+               .bound = Ulps(4)}),
+    Row<Floor>({.name = "Floor", .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<Ceil>({.name = "Ceil", .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<Round>(
+        {.name = "Round", .since = 11, .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<Sin>({.name = "Sin",
+              .since = 7,
+              .inputs = {"input"},
+              .outputs = {"output"},
+              .bound = kSum}),
+    Row<Cos>({.name = "Cos",
+              .since = 7,
+              .inputs = {"input"},
+              .outputs = {"output"},
+              .bound = kSum}),
+    Row<Tan>({.name = "Tan",
+              .since = 7,
+              .inputs = {"input"},
+              .outputs = {"output"},
+              .bound = kSum}),
+    Row<Asin>({.name = "Asin",
+               .since = 7,
+               .inputs = {"input"},
+               .outputs = {"output"},
+               .bound = Ulps(4)}),
+    Row<Acos>({.name = "Acos",
+               .since = 7,
+               .inputs = {"input"},
+               .outputs = {"output"},
+               .bound = kSum}),
+    Row<Atan>({.name = "Atan",
+               .since = 7,
+               .inputs = {"input"},
+               .outputs = {"output"},
+               .bound = Ulps(4)}),
+    Row<Sinh>({.name = "Sinh",
+               .since = 9,
+               .inputs = {"input"},
+               .outputs = {"output"},
+               .bound = kSum}),
+    Row<Cosh>({.name = "Cosh",
+               .since = 9,
+               .inputs = {"input"},
+               .outputs = {"output"},
+               .bound = Ulps(4)}),
+    Row<Asinh>({.name = "Asinh",
+                .since = 9,
+                .inputs = {"input"},
+                .outputs = {"output"},
+                .bound = kSum}),
+    Row<Acosh>({.name = "Acosh",
+                .since = 9,
+                .inputs = {"input"},
+                .outputs = {"output"},
+                .bound = kSum}),
+    Row<Atanh>({.name = "Atanh",
+                .since = 9,
+                .inputs = {"input"},
+                .outputs = {"output"},
+                .bound = kSum}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> ElementaryOperators() { return kOperators; }
+
+}  // namespace nodewise

@@ -1,0 +1,414 @@
+#include "absl/strings/str_format.h"
+#include "contrib/ops/elementwise.h"
+#include "contrib/ops/norm_rows.h"
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/reduce_loops.h"
+#include "contrib/ops/sum_bounds.h"
+
+// Normalization by whatever sides an attribute names.
+
+namespace nodewise {
+namespace {
+
+// Scale and bias may be repeated over X, but not the other way round.
+absl::Status CheckSpread(const Inputs& in, size_t i) {
+  const TensorType& x = in.type(0);
+  const TensorType& list = in.type(i);
+  if (!in.has(i) || !x.has_rank() || !list.has_rank()) return absl::OkStatus();
+  const Shape shapes[] = {*x.shape, *list.shape};
+  const auto both = BroadcastShapes(shapes);
+  if (both.ok() && AreCompatible(TensorType(x.dtype, *both), x)) {
+    return absl::OkStatus();
+  }
+  return InputError(i,
+                    absl::StrFormat("has shape %s, expected one that can be "
+                                    "repeated over %s",
+                                    ToString(*list.shape), ToString(*x.shape)));
+}
+
+// How input `i` lies on the rows of X.
+struct SpreadList {
+  std::vector<double> values;
+  bool is_single = false;  // One number for all.
+  bool by_row = false;     // As large as X; else as one row.
+};
+absl::StatusOr<SpreadList> SpreadOver(const EvalArgs& args, size_t i,
+                                      int64_t run) {
+  SpreadList list;
+  const absl::Span<const int64_t> shape = args.shape(i);
+  list.values = ToDoubles(args.in(i));
+  if (list.values.size() == 1) {
+    list.is_single = true;
+    return list;
+  }
+  // Rows are the last sides of X: what has as many elements as a row, and no
+  // more sides than one but for sides of 1 in front, lies on it as it is.
+  const absl::Span<const int64_t> x = args.shape(0);
+  const absl::Span<const int64_t> shapes[] = {x, shape};
+  NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, MakeBroadcast(shapes));
+  bool is_row = static_cast<int64_t>(list.values.size()) == run;
+  int64_t stride = 1;
+  for (size_t k = 0; is_row && k < shape.size() && stride < run; ++k) {
+    const int64_t side = shape[shape.size() - 1 - k];
+    is_row = side == x[x.size() - 1 - k];
+    stride *= side;
+  }
+  if (is_row) return list;
+  std::vector<double> all(static_cast<size_t>(plan.count));
+  ForEachRun(
+      plan, 1,
+      [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+        for (int64_t j = 0; j < n; ++j) {
+          all[static_cast<size_t>(out + j)] =
+              list.values[static_cast<size_t>(at[1] + j * steps[1])];
+        }
+      });
+  list.values = std::move(all);
+  list.by_row = true;
+  return list;
+}
+
+// A list as long as the rule wants it.
+std::vector<double> Stretched(SpreadList list, const NormRows& rule) {
+  const auto size = static_cast<size_t>(rule.parts * rule.period);
+  if (list.values.size() == size) return std::move(list.values);
+  std::vector<double> stretched(size);
+  for (size_t i = 0; i < size; ++i) {
+    stretched[i] = list.values[i % list.values.size()];
+  }
+  return stretched;
+}
+
+absl::StatusOr<NormRows> RowsFrom(const EvalArgs& args, int64_t axis) {
+  const absl::Span<const int64_t> shape = args.shape(0);
+  NODEWISE_ASSIGN_OR_RETURN(const int side,
+                            Axis(axis, static_cast<int>(shape.size())));
+  NormRows rule;
+  rule.rows = Product(shape.subspan(0, static_cast<size_t>(side)));
+  rule.run = Product(shape.subspan(static_cast<size_t>(side)));
+  if (rule.rows * rule.run == 0) {
+    rule.scale = {1};
+    return rule;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(SpreadList scale, SpreadOver(args, 1, rule.run));
+  SpreadList bias;
+  bias.is_single = true;
+  if (args.has(2)) {
+    NODEWISE_ASSIGN_OR_RETURN(bias, SpreadOver(args, 2, rule.run));
+  }
+  const bool is_single = scale.is_single && bias.is_single;
+  rule.parts = is_single ? 1 : rule.run;
+  rule.period = scale.by_row || bias.by_row ? rule.rows : 1;
+  rule.scale = Stretched(std::move(scale), rule);
+  if (args.has(2)) rule.bias = Stretched(std::move(bias), rule);
+  return rule;
+}
+
+absl::Status CheckAxis(const Inputs& in, int64_t axis) {
+  NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
+  if (!in.type(0).has_rank()) return absl::OkStatus();
+  return Axis(axis, in.type(0).rank()).status();
+}
+
+// The sides from `axis` on are normalized together. Mean and deviation are in
+// the type that the calculation is said to use; it is double all the same.
+struct LayerNorm {
+  int64_t axis = -1;
+  float epsilon = 1e-5f;
+  DLDataType stash_type = kFloat32;
+
+  static constexpr auto Fields() {
+    return FieldList(Field<&LayerNorm::axis>("axis"),
+                     Field<&LayerNorm::epsilon>("epsilon"),
+                     Field<&LayerNorm::stash_type>("stash_type"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    if (!IsFloat(stash_type)) {
+      return AttributeError("stash_type", "is no float, expected one");
+    }
+    return All(CheckAxis(in, axis), RequireSameType(in), CheckSpread(in, 1),
+               CheckSpread(in, 2));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t outputs) const {
+    TensorType statistics(stash_type);
+    if (in.type(0).has_rank()) {
+      NODEWISE_ASSIGN_OR_RETURN(const int side, Axis(axis, in.type(0).rank()));
+      statistics.shape = in.type(0).shape;
+      for (auto i = static_cast<size_t>(side); i < statistics.shape->size();
+           ++i) {
+        (*statistics.shape)[i] = 1;
+      }
+    }
+    OutputInfos infos{in.type(0), statistics, statistics};
+    infos.resize(outputs);
+    return infos;
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
+    rule.epsilon = epsilon;
+    RowStatistics statistics;
+    NODEWISE_RETURN_IF_ERROR(
+        NormalizeRows(args, rule, args.dtype(0), &statistics));
+    NODEWISE_RETURN_IF_ERROR(
+        MakeStatistics(args, rule.rows, 1, statistics.mean));
+    return MakeStatistics(args, rule.rows, 2, statistics.inverse_deviation);
+  }
+  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
+    return 6 * CountOf(out[0]);
+  }
+
+ private:
+  absl::Status MakeStatistics(EvalArgs& args, int64_t rows, size_t output,
+                              const std::vector<double>& values) const {
+    if (!args.wants(output)) return absl::OkStatus();
+    const auto x = args.shape(0);
+    std::vector<int64_t> shape(x.begin(), x.end());
+    NODEWISE_ASSIGN_OR_RETURN(const int side,
+                              Axis(axis, static_cast<int>(shape.size())));
+    std::fill(shape.begin() + side, shape.end(), 1);
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray made,
+                              args.MakeOutput(output, shape, stash_type));
+    StoreDoubles(values.data(), 0, rows, made);
+    // A sum and a function of it; nobody compares them more closely.
+    if (Bounds* const bounds = args.bounds(output)) {
+      bounds->proved.assign(values.size(),
+                            std::numeric_limits<double>::quiet_NaN());
+      bounds->expected = bounds->proved;
+    }
+    return absl::OkStatus();
+  }
+};
+
+struct RmsNorm {
+  int64_t axis = -1;
+  float epsilon = 1e-5f;
+  int64_t stash_type = 1;
+
+  static constexpr auto Fields() {
+    return FieldList(Field<&RmsNorm::axis>("axis"),
+                     Field<&RmsNorm::epsilon>("epsilon"),
+                     Field<&RmsNorm::stash_type>("stash_type"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    return All(CheckAxis(in, axis), RequireFloat(in, 1), CheckSpread(in, 1));
+  }
+  OutputInfos Infer(const Inputs& in) const {
+    return LikeInput(in, 0, in.type(1).dtype);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
+    rule.epsilon = epsilon;
+    rule.is_centred = false;
+    return NormalizeRows(args, rule, args.dtype(1));
+  }
+  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
+    return 4 * CountOf(out[0]);
+  }
+};
+
+// Calls f(x, j) for all elements of a slice, and puts what it returns in their
+// place in `y`; j counts the results of the reduction.
+template <typename T, typename F>
+void Rewrite(const ReducePlan& plan, const Slice& slice, const T* x, T* y,
+             F f) {
+  ForEachRow(plan, slice, [&](int64_t begin) {
+    const int64_t n = plan.run == 1 ? slice.n : plan.run;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t j = plan.run == 1 ? i : 0;
+      y[begin + i] = FromDouble<T>(f(ToDouble(x[begin + i]), j));
+    }
+  });
+}
+
+// Bounds in the places of a slice's elements: f(x, j) is what n roundings that
+// lie between make of an element; expected has their square root.
+template <typename T, typename F>
+void BoundRewritten(const ReducePlan& plan, const Slice& slice, const T* x,
+                    Bounds* bounds, F f) {
+  const auto n = static_cast<double>(plan.terms);
+  const double expected = std::min(n, kExpectedFactor * std::sqrt(n));
+  ForEachRow(plan, slice, [&](int64_t begin) {
+    const int64_t length = plan.run == 1 ? slice.n : plan.run;
+    for (int64_t i = 0; i < length; ++i) {
+      const int64_t j = plan.run == 1 ? i : 0;
+      const auto out = static_cast<size_t>(begin + i);
+      bounds->proved[out] = f(ToDouble(x[begin + i]), j, n);
+      bounds->expected[out] = f(ToDouble(x[begin + i]), j, expected);
+    }
+  });
+}
+
+// Makes output 0 like input 0, and calls f(plan, slice, x, y, bounds) for the
+// slices of a reduction over some sides.
+template <typename F>
+absl::Status ForEachReduced(EvalArgs& args, const std::vector<bool>& is_reduced,
+                            F f) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                            args.MakeOutput(0, args.shape(0), args.dtype(0)));
+  Bounds* const bounds = args.bounds(0);
+  if (bounds != nullptr) {
+    bounds->proved.resize(static_cast<size_t>(CountOf(y)));
+    bounds->expected.resize(bounds->proved.size());
+  }
+  if (CountOf(y) == 0) return absl::OkStatus();
+  const ReducePlan plan = MakeReducePlan(args.shape(0), is_reduced);
+  return WithFloat(args.dtype(0), [&](auto zero) {
+    using T = decltype(zero);
+    ForEachSlice(plan, 3, [&](const Slice& slice) {
+      f(plan, slice, args.in(0).As<T>(), y.As<T>(), bounds);
+    });
+    return absl::OkStatus();
+  });
+}
+
+// x / norm along one side; 0 where the norm is 0.
+struct LpNorm {
+  int64_t axis = -1;
+  int64_t p = 2;
+
+  static constexpr auto Fields() {
+    return FieldList(Field<&LpNorm::axis>("axis"), Field<&LpNorm::p>("p"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    if (p != 1 && p != 2) {
+      return AttributeError("p", absl::StrFormat("is %d, expected 1 or 2", p));
+    }
+    return CheckAxis(in, axis);
+  }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const size_t rank = args.shape(0).size();
+    NODEWISE_ASSIGN_OR_RETURN(const int side,
+                              Axis(axis, static_cast<int>(rank)));
+    std::vector<bool> is_reduced(rank);
+    is_reduced[static_cast<size_t>(side)] = true;
+    const DLDataType dtype = args.dtype(0);
+    const bool squares = p == 2;
+    return ForEachReduced(
+        args, is_reduced,
+        [&](const ReducePlan& plan, const Slice& slice, const auto* x, auto* y,
+            Bounds* bounds) {
+          double norms[kSliceMost];
+          FoldSum(plan, slice, x, norms, [squares](double value, int64_t) {
+            return squares ? value * value : std::fabs(value);
+          });
+          for (int64_t j = 0; j < slice.n; ++j) {
+            if (squares) norms[j] = std::sqrt(norms[j]);
+          }
+          const auto normal = [&](double value, int64_t j) {
+            return norms[j] == 0 ? 0 : value / norms[j];
+          };
+          Rewrite(plan, slice, x, y, normal);
+          if (bounds == nullptr) return;
+          BoundRewritten(plan, slice, x, bounds,
+                         [&](double value, int64_t j, double roundings) {
+                           const double result = normal(value, j);
+                           return 1.01 * UnitRoundoff(dtype) * (roundings + 4) *
+                                      std::fabs(result) +
+                                  2 * HalfUlp(dtype, result);
+                         });
+        });
+  }
+  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
+    return 3 * CountOf(out[0]);
+  }
+};
+
+// (x - mean) / deviation over the sides that are named. What the standard adds
+// to the deviation so that it is not 0 is in its function body only.
+struct MeanVarianceNorm {
+  std::vector<int64_t> axes = {0, 2, 3};
+
+  static constexpr double kTiny = 1e-9f;
+  static constexpr auto Fields() {
+    return FieldList(Field<&MeanVarianceNorm::axes>("axes"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
+    if (!in.type(0).has_rank()) return absl::OkStatus();
+    return Axes(axes, in.type(0).rank()).status();
+  }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const size_t rank = args.shape(0).size();
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides,
+                              Axes(axes, static_cast<int>(rank)));
+    std::vector<bool> is_reduced(rank, axes.empty());
+    for (const int side : sides) is_reduced[static_cast<size_t>(side)] = true;
+    const DLDataType dtype = args.dtype(0);
+    return ForEachReduced(
+        args, is_reduced,
+        [&](const ReducePlan& plan, const Slice& slice, const auto* x, auto* y,
+            Bounds* bounds) { Run(plan, slice, x, y, dtype, bounds); });
+  }
+  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
+    return 6 * CountOf(out[0]);
+  }
+
+ private:
+  template <typename T>
+  static void Run(const ReducePlan& plan, const Slice& slice, const T* x, T* y,
+                  DLDataType dtype, Bounds* bounds) {
+    const auto n = static_cast<double>(plan.terms);
+    double means[kSliceMost];
+    double deviations[kSliceMost];
+    FoldSum(plan, slice, x, means, [](double value, int64_t) { return value; });
+    for (int64_t j = 0; j < slice.n; ++j) means[j] /= n;
+    FoldSum(plan, slice, x, deviations, [&](double value, int64_t j) {
+      return (value - means[j]) * (value - means[j]);
+    });
+    for (int64_t j = 0; j < slice.n; ++j) {
+      deviations[j] = std::sqrt(deviations[j] / n);
+    }
+    Rewrite(plan, slice, x, y, [&](double value, int64_t j) {
+      return (value - means[j]) / (deviations[j] + kTiny);
+    });
+    if (bounds == nullptr) return;
+    // The variance is a difference of mean squares.
+    const double u = UnitRoundoff(dtype);
+    BoundRewritten(
+        plan, slice, x, bounds, [&](double value, int64_t j, double roundings) {
+          const double variance = deviations[j] * deviations[j];
+          const double squares = variance + means[j] * means[j];
+          const double of_mean = u * (roundings + 1) * std::sqrt(squares);
+          const double relative =
+              (2 * u * (roundings + 4) * squares + of_mean * of_mean) /
+              variance;
+          if (!(relative < 0.5)) {
+            return std::numeric_limits<double>::quiet_NaN();
+          }
+          const double distance = std::fabs(value - means[j]);
+          return 1.01 * (of_mean + distance * (relative + 4 * u)) /
+                     deviations[j] +
+                 2 * HalfUlp(dtype, distance / deviations[j]);
+        });
+  }
+};
+
+constexpr OperatorDef kOperators[] = {
+    Row<LayerNorm>({.name = "LayerNormalization",
+                    .since = 17,
+                    .inputs = {"X", "Scale", Optional("B")},
+                    .outputs = {"Y", Optional("Mean"), Optional("InvStdDev")},
+                    .bound = kSum}),
+    Row<RmsNorm>({.name = "RMSNormalization",
+                  .since = 23,
+                  .inputs = {"X", "scale"},
+                  .outputs = {"Y"},
+                  .bound = kSum}),
+    Row<LpNorm>({.name = "LpNormalization",
+                 .inputs = {"input"},
+                 .outputs = {"output"},
+                 .bound = kSum}),
+    Row<MeanVarianceNorm>({.name = "MeanVarianceNormalization",
+                           .since = 9,
+                           .inputs = {"X"},
+                           .outputs = {"Y"},
+                           .bound = kSum}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> LayerNormOperators() { return kOperators; }
+
+}  // namespace nodewise

@@ -1,0 +1,337 @@
+#include "contrib/ops/elementwise.h"
+#include "contrib/ops/op_families.h"
+
+namespace nodewise {
+
+enum class ShiftDirection { kLeft, kRight };
+template <>
+struct Words<ShiftDirection> {
+  static constexpr std::pair<ShiftDirection, std::string_view> kAll[] = {
+      {ShiftDirection::kLeft, "LEFT"}, {ShiftDirection::kRight, "RIGHT"}};
+};
+
+namespace {
+
+// And, Or, Xor of two truths.
+template <typename Operation>
+struct Logical {
+  static absl::Status Check(const Inputs& in) {
+    return All(RequireBool(in, 0), RequireBool(in, 1));
+  }
+  static DLDataType ResultType(const Inputs&) { return kBool; }
+  static constexpr Dim (*kElement)(const Dim&, const Dim&) = nullptr;
+  static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
+    return MapPairs<Bool, Bool>(args, plan, kBool, [](Bool a, Bool b) {
+      return Bool{Operation::Of(a.bits != 0, b.bits != 0)};
+    });
+  }
+};
+struct Both {
+  static bool Of(bool a, bool b) { return a && b; }
+};
+struct Either {
+  static bool Of(bool a, bool b) { return a || b; }
+};
+struct Differing {
+  static bool Of(bool a, bool b) { return a != b; }
+};
+
+struct Not {
+  absl::Status Check(const Inputs& in) const { return RequireBool(in, 0); }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                              args.MakeOutput(0, args.shape(0), kBool));
+    const auto* const from = args.in(0).As<uint8_t>();
+    auto* const to = y.As<uint8_t>();
+    for (int64_t i = 0; i < CountOf(y); ++i) to[i] = from[i] == 0;
+    return absl::OkStatus();
+  }
+};
+
+// Two numbers, or truths, of one type.
+template <typename Operation>
+struct Comparison {
+  static absl::Status Check(const Inputs& in) { return RequireSameType(in); }
+  static DLDataType ResultType(const Inputs&) { return kBool; }
+  static constexpr Dim (*kElement)(const Dim&, const Dim&) = nullptr;
+  static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
+    return WithType(args.dtype(0), [&](auto zero) {
+      return MapTruth<decltype(zero)>(
+          args, plan, [](auto a, auto b) { return Operation::Of(a, b); });
+    });
+  }
+};
+struct Equals {
+  template <typename T>
+  static bool Of(T a, T b) {
+    return a == b;
+  }
+};
+struct IsGreater {
+  template <typename T>
+  static bool Of(T a, T b) {
+    return a > b;
+  }
+};
+struct IsLess {
+  template <typename T>
+  static bool Of(T a, T b) {
+    return a < b;
+  }
+};
+struct IsAtLeast {
+  template <typename T>
+  static bool Of(T a, T b) {
+    return a >= b;
+  }
+};
+struct IsAtMost {
+  template <typename T>
+  static bool Of(T a, T b) {
+    return a <= b;
+  }
+};
+
+// A truth about each float.
+template <typename Class>
+struct FloatTest {
+  absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in, 0, kBool); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                              args.MakeOutput(0, args.shape(0), kBool));
+    const Class op = static_cast<const Class&>(*this);
+    return WithFloat(args.dtype(0), [&](auto zero) {
+      const auto* const from = args.in(0).As<decltype(zero)>();
+      auto* const to = y.As<uint8_t>();
+      for (int64_t i = 0; i < CountOf(y); ++i) to[i] = op.Of(ToDouble(from[i]));
+      return absl::OkStatus();
+    });
+  }
+};
+struct IsNaN : FloatTest<IsNaN> {
+  static bool Of(double x) { return std::isnan(x); }
+};
+struct IsInf : FloatTest<IsInf> {
+  bool detect_negative = true;
+  bool detect_positive = true;
+  static constexpr auto Fields() {
+    return FieldList(Field<&IsInf::detect_negative>("detect_negative"),
+                     Field<&IsInf::detect_positive>("detect_positive"));
+  }
+  bool Of(double x) const {
+    return std::isinf(x) && (x < 0 ? detect_negative : detect_positive);
+  }
+};
+
+// Bits of two integers of one type.
+template <typename Operation>
+struct Bitwise {
+  static absl::Status Check(const Inputs& in) {
+    return All(RequireInteger(in, 0), RequireInteger(in, 1),
+               RequireSameType(in));
+  }
+  static DLDataType ResultType(const Inputs& in) { return SharedType(in); }
+  static constexpr Dim (*kElement)(const Dim&, const Dim&) = nullptr;
+  static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
+    return WithSize(args.dtype(0), [&](auto zero) {
+      using T = decltype(zero);
+      return MapPairs<T, T>(args, plan, args.dtype(0), [](T a, T b) {
+        return static_cast<T>(Operation::Of(a, b));
+      });
+    });
+  }
+};
+struct BitAnd {
+  static uint64_t Of(uint64_t a, uint64_t b) { return a & b; }
+};
+struct BitOr {
+  static uint64_t Of(uint64_t a, uint64_t b) { return a | b; }
+};
+struct BitXor {
+  static uint64_t Of(uint64_t a, uint64_t b) { return a ^ b; }
+};
+
+struct BitwiseNot {
+  absl::Status Check(const Inputs& in) const { return RequireInteger(in, 0); }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    const auto* const from = args.in(0).As<uint8_t>();
+    auto* const to = y.As<uint8_t>();
+    for (size_t i = 0; i < y.bytes(); ++i) {
+      to[i] = static_cast<uint8_t>(~from[i]);
+    }
+    return absl::OkStatus();
+  }
+};
+
+struct BitShift {
+  ShiftDirection direction = ShiftDirection::kLeft;
+  static constexpr auto Fields() {
+    return FieldList(RequiredField<&BitShift::direction>("direction"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    for (const size_t i : {0, 1}) {
+      if (in.type(i).has_dtype() && !IsUnsigned(in.type(i).dtype)) {
+        return InputError(i, std::string(MessageOf(RefuseType(
+                                 in.type(i).dtype, "an unsigned integer"))));
+      }
+    }
+    return RequireSameType(in);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return Countable(BroadcastInputs(in));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastPair(args));
+    const bool to_left = direction == ShiftDirection::kLeft;
+    return WithSize(args.dtype(0), [&](auto zero) {
+      using T = decltype(zero);
+      // All bits are gone where there are no more to move; C++ would not say.
+      return MapPairs<T, T>(args, plan, args.dtype(0), [=](T x, T by) {
+        if (by >= 8 * sizeof(T)) return T{0};
+        const auto bits = uint64_t{x};
+        return static_cast<T>(to_left ? bits << by : bits >> by);
+      });
+    });
+  }
+};
+
+// X where the condition holds, else Y.
+struct Where {
+  absl::Status Check(const Inputs& in) const {
+    return All(RequireBool(in, 0), RequireSameType(in, 1));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    const DLDataType dtype =
+        in.type(1).has_dtype() ? in.type(1).dtype : in.type(2).dtype;
+    NODEWISE_ASSIGN_OR_RETURN(OutputInfos out,
+                              Countable(BroadcastInputs(in, dtype)));
+    out[0].elements = Elements(in);
+    return out;
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const absl::Span<const int64_t> shapes[] = {args.shape(0), args.shape(1),
+                                                args.shape(2)};
+    NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, MakeBroadcast(shapes));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray z,
+                              args.MakeOutput(0, plan.shape, args.dtype(1)));
+    return WithSize(args.dtype(1), [&](auto zero) {
+      using T = decltype(zero);
+      const auto* const condition = args.in(0).As<uint8_t>();
+      const T* const x = args.in(1).As<T>();
+      const T* const y = args.in(2).As<T>();
+      ForEachRun(
+          plan, 2,
+          [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+            T* const to = z.As<T>() + out;
+            for (int64_t i = 0; i < n; ++i) {
+              to[i] = condition[at[0] + i * steps[0]] != 0
+                          ? x[at[1] + i * steps[1]]
+                          : y[at[2] + i * steps[2]];
+            }
+          });
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  // Of a shape that is chosen, where the condition is known.
+  static std::optional<Shape> Elements(const Inputs& in) {
+    const NDArray* const condition = in[0].constant;
+    if (condition == nullptr || in[1].elements == nullptr ||
+        in[2].elements == nullptr) {
+      return std::nullopt;
+    }
+    const auto truths = static_cast<size_t>(CountOf(*condition));
+    const Shape* const choices[] = {in[2].elements, in[1].elements};
+    const size_t sizes[] = {truths, choices[0]->size(), choices[1]->size()};
+    const bool has_none = truths == 0 || sizes[1] == 0 || sizes[2] == 0;
+    const size_t count =
+        has_none ? 0 : std::max({sizes[0], sizes[1], sizes[2]});
+    if (count > kMostElements) return std::nullopt;
+    Shape result;
+    for (size_t i = 0; i < count; ++i) {
+      for (const size_t size : sizes) {
+        if (size != 1 && size != count) return std::nullopt;
+      }
+      const bool holds = condition->As<uint8_t>()[truths == 1 ? 0 : i] != 0;
+      const Shape& chosen = *choices[holds ? 1 : 0];
+      result.push_back(chosen[chosen.size() == 1 ? 0 : i]);
+    }
+    return result;
+  }
+};
+
+constexpr OperatorDef kOperators[] = {
+    Row<BinaryAtAxis<Logical<Both>>>(
+        {.name = "And", .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<Binary<Logical<Both>>>(
+        {.name = "And", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<BinaryAtAxis<Logical<Either>>>(
+        {.name = "Or", .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<Binary<Logical<Either>>>(
+        {.name = "Or", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<BinaryAtAxis<Logical<Differing>>>(
+        {.name = "Xor", .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<Binary<Logical<Differing>>>(
+        {.name = "Xor", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<Not>({.name = "Not", .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<BinaryAtAxis<Comparison<Equals>>>(
+        {.name = "Equal", .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<Binary<Comparison<Equals>>>(
+        {.name = "Equal", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<BinaryAtAxis<Comparison<IsGreater>>>(
+        {.name = "Greater", .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<Binary<Comparison<IsGreater>>>({.name = "Greater",
+                                        .since = 7,
+                                        .inputs = {"A", "B"},
+                                        .outputs = {"C"}}),
+    Row<BinaryAtAxis<Comparison<IsLess>>>(
+        {.name = "Less", .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<Binary<Comparison<IsLess>>>(
+        {.name = "Less", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<Binary<Comparison<IsAtLeast>>>({.name = "GreaterOrEqual",
+                                        .since = 12,
+                                        .inputs = {"A", "B"},
+                                        .outputs = {"C"}}),
+    Row<Binary<Comparison<IsAtMost>>>({.name = "LessOrEqual",
+                                       .since = 12,
+                                       .inputs = {"A", "B"},
+                                       .outputs = {"C"}}),
+    Row<IsNaN>(
+        {.name = "IsNaN", .since = 9, .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<IsInf>(
+        {.name = "IsInf", .since = 10, .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<Binary<Bitwise<BitAnd>>>({.name = "BitwiseAnd",
+                                  .since = 18,
+                                  .inputs = {"A", "B"},
+                                  .outputs = {"C"}}),
+    Row<Binary<Bitwise<BitOr>>>({.name = "BitwiseOr",
+                                 .since = 18,
+                                 .inputs = {"A", "B"},
+                                 .outputs = {"C"}}),
+    Row<Binary<Bitwise<BitXor>>>({.name = "BitwiseXor",
+                                  .since = 18,
+                                  .inputs = {"A", "B"},
+                                  .outputs = {"C"}}),
+    Row<BitwiseNot>(
+        {.name = "BitwiseNot", .since = 18, .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<BitShift>({.name = "BitShift",
+                   .since = 11,
+                   .inputs = {"X", "Y"},
+                   .outputs = {"Z"}}),
+    Row<Where>({.name = "Where",
+                .since = 9,
+                .inputs = {"condition", "X", "Y"},
+                .outputs = {"output"}}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> LogicOperators() { return kOperators; }
+
+}  // namespace nodewise

@@ -1,0 +1,283 @@
+#include "contrib/ops/matrix_product.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "contrib/ops/matrix_kernel.h"
+#include "contrib/ops/tensor_loops.h"
+#include "nodewise/support/thread_pool.h"
+
+namespace nodewise {
+namespace {
+
+using matrix_kernel::kStripColumns;
+
+// A strip of the right factor stays in the first cache, a chunk of the left one
+// in the second.
+constexpr int64_t kDepth = 256;
+constexpr int64_t kChunkRows = 96;
+// What a thread takes at a time.
+constexpr int64_t kMostRows = 384;
+constexpr int64_t kMostColumns = 384;
+constexpr int64_t kFewestColumns = 48;
+constexpr double kNanosecondsPerTerm = 0.05;
+// So few rows read the right factor too seldom to pay for narrow strips. It is
+// packed as it lies, long lines of few steps: what the second cache has room
+// for.
+constexpr int64_t kThinRows = 4;
+constexpr int64_t kMostThinColumns = 2048;
+constexpr int64_t kThinBlock = 16'384;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How the products are cut into tiles.
+struct Tiling {
+  int64_t rows;
+  int64_t columns;
+  int64_t row_tiles;
+  int64_t column_tiles;
+  int64_t tiles;
+};
+
+// Equal parts of at most `most`, a multiple of `unit`.
+int64_t PartOf(int64_t size, int64_t most, int64_t unit) {
+  const int64_t part = CeilDiv(size, CeilDiv(size, most));
+  return CeilDiv(part, unit) * unit;
+}
+
+bool IsThin(const ProductSizes& sizes) {
+  return sizes.right_is_side_by_side && sizes.rows <= kThinRows;
+}
+
+Tiling TilingFor(const ProductSizes& sizes, int workers) {
+  int64_t most_rows = kMostRows;
+  int64_t most_columns = IsThin(sizes) ? kMostThinColumns : kMostColumns;
+  Tiling tiling{};
+  while (true) {
+    tiling.rows = PartOf(sizes.rows, most_rows, 12);
+    tiling.columns = PartOf(sizes.columns, most_columns, kStripColumns);
+    tiling.row_tiles = CeilDiv(sizes.rows, tiling.rows);
+    tiling.column_tiles = CeilDiv(sizes.columns, tiling.columns);
+    tiling.tiles = sizes.items * tiling.row_tiles * tiling.column_tiles;
+    // Enough that no thread is left with one tile more than the others for
+    // long.
+    const bool is_enough = tiling.tiles >= 4 * int64_t{workers};
+    if (workers < 2 || is_enough) return tiling;
+    if (tiling.columns >= 2 * kFewestColumns && tiling.columns >= tiling.rows) {
+      most_columns = tiling.columns / 2;
+    } else if (tiling.rows >= 2 * kFewestColumns) {
+      most_rows = tiling.rows / 2;
+    } else {
+      return tiling;
+    }
+  }
+}
+
+void Apply(Terms terms, double* numbers, int64_t count) {
+  if (terms == Terms::kAbsolute) {
+    for (int64_t i = 0; i < count; ++i) numbers[i] = std::fabs(numbers[i]);
+  } else if (terms == Terms::kSquared) {
+    for (int64_t i = 0; i < count; ++i) numbers[i] *= numbers[i];
+  }
+}
+
+// One thread's memory, and how it makes a tile.
+class TileMaker {
+ public:
+  TileMaker(const ProductSizes& sizes, Terms terms, const Tiling& tiling)
+      : sizes_(sizes),
+        terms_(terms),
+        tiling_(tiling),
+        level_(matrix_kernel::BestLevel()),
+        is_thin_(IsThin(sizes)),
+        chunk_(std::min(tiling.rows, kChunkRows)) {
+    const int64_t most_steps =
+        is_thin_ ? std::min(kDepth, kThinBlock / tiling.columns) : kDepth;
+    depth_ = std::min(sizes.depth, most_steps);
+    const int64_t chunk = CeilDiv(chunk_, level_.rows) * level_.rows;
+    left_.reset(new double[static_cast<size_t>(chunk * depth_)]);
+    right_.reset(new double[static_cast<size_t>(tiling.columns * depth_)]);
+    sums_.reset(new double[static_cast<size_t>(tiling.rows * tiling.columns)]);
+  }
+
+  void Make(int64_t index, PackStrips left, PackStrips right, StoreTile store) {
+    ProductTile tile{};
+    const int64_t of_item = index / tiling_.column_tiles;
+    tile.column = index % tiling_.column_tiles * tiling_.columns;
+    tile.row = of_item % tiling_.row_tiles * tiling_.rows;
+    tile.item = of_item / tiling_.row_tiles;
+    tile.rows = std::min(tiling_.rows, sizes_.rows - tile.row);
+    tile.columns = std::min(tiling_.columns, sizes_.columns - tile.column);
+    tile.sums = sums_.get();
+    tile.stride = tiling_.columns;
+    std::fill_n(sums_.get(), tile.rows * tile.stride, 0.0);
+    for (int64_t step = 0; step < sizes_.depth; step += depth_) {
+      AddSteps(tile, step, std::min(depth_, sizes_.depth - step), left, right);
+    }
+    store(tile);
+  }
+
+ private:
+  void AddSteps(const ProductTile& tile, int64_t step, int64_t steps,
+                PackStrips left, PackStrips right) {
+    const int64_t columns =
+        CeilDiv(tile.columns, kStripColumns) * kStripColumns;
+    const int64_t strip = is_thin_ ? columns : kStripColumns;
+    right({tile.item, tile.column, tile.columns, step, steps, strip,
+           right_.get()});
+    Apply(terms_, right_.get(), columns * steps);
+    for (int64_t row = 0; row < tile.rows; row += chunk_) {
+      const int64_t rows = std::min(chunk_, tile.rows - row);
+      left({tile.item, tile.row + row, rows, step, steps, level_.rows,
+            left_.get()});
+      Apply(terms_, left_.get(),
+            CeilDiv(rows, level_.rows) * level_.rows * steps);
+      level_.multiply({steps, rows, columns, left_.get(), right_.get(), strip,
+                       sums_.get() + row * tile.stride, tile.stride});
+    }
+  }
+
+  const ProductSizes& sizes_;
+  const Terms terms_;
+  const Tiling& tiling_;
+  const matrix_kernel::Level& level_;
+  const bool is_thin_;
+  const int64_t chunk_;
+  int64_t depth_;
+  std::unique_ptr<double[]> left_;
+  std::unique_ptr<double[]> right_;
+  std::unique_ptr<double[]> sums_;
+};
+
+// Lines side by side in memory: they are read as they go into the strip.
+template <typename T, int kWidth>
+void PackSideBySide(const T* from, int64_t step_stride, int64_t steps,
+                    double* to) {
+  for (int64_t k = 0; k < steps; ++k) {
+    for (int i = 0; i < kWidth; ++i) to[i] = ToDouble(from[i]);
+    from += step_stride;
+    to += kWidth;
+  }
+}
+
+// Lines that lie anywhere.
+template <typename T, int kWidth>
+void PackLines(const T* from, int64_t line_stride, int64_t step_stride,
+               int64_t steps, double* to) {
+  for (int64_t k = 0; k < steps; ++k) {
+    for (int i = 0; i < kWidth; ++i) to[i] = ToDouble(from[i * line_stride]);
+    from += step_stride;
+    to += kWidth;
+  }
+}
+
+template <typename T>
+void PackStrip(const Factor& factor, const T* from, int64_t lines,
+               const Strips& strips, double* to) {
+  const int64_t width = strips.width;
+  // One wide strip: it is read as it lies.
+  if (factor.line_stride == 1 && width > kStripColumns) {
+    for (int64_t k = 0; k < strips.steps; ++k) {
+      const T* const step = from + k * factor.step_stride;
+      for (int64_t i = 0; i < lines; ++i) to[i] = ToDouble(step[i]);
+      std::fill(to + lines, to + width, 0.0);
+      to += width;
+    }
+    return;
+  }
+  if (factor.line_stride == 1 && lines == kStripColumns &&
+      width == kStripColumns) {
+    PackSideBySide<T, kStripColumns>(from, factor.step_stride, strips.steps,
+                                     to);
+    return;
+  }
+  const auto pack_whole = [&](auto pack) {
+    pack(from, factor.line_stride, factor.step_stride, strips.steps, to);
+  };
+  if (lines == width && width == 6) return pack_whole(PackLines<T, 6>);
+  if (lines == width && width == 8) return pack_whole(PackLines<T, 8>);
+  if (lines == width && width == 12) return pack_whole(PackLines<T, 12>);
+  for (int64_t i = 0; i < width; ++i) {
+    if (i >= lines) {
+      for (int64_t k = 0; k < strips.steps; ++k) to[k * width + i] = 0;
+      continue;
+    }
+    const T* const line = from + i * factor.line_stride;
+    for (int64_t k = 0; k < strips.steps; ++k) {
+      to[k * width + i] = ToDouble(line[k * factor.step_stride]);
+    }
+  }
+}
+
+void SubtractZeroPoints(const Factor& factor, int64_t line, int64_t lines,
+                        const Strips& strips, double* to) {
+  for (int64_t i = 0; i < lines; ++i) {
+    const double zero =
+        factor.zero_points[factor.zero_point_by_line ? line + i : 0];
+    for (int64_t k = 0; k < strips.steps; ++k) {
+      to[k * strips.width + i] -= zero;
+    }
+  }
+}
+
+template <typename T>
+void PackAs(const Factor& factor, const Strips& strips) {
+  const T* const data = static_cast<const T*>(factor.data);
+  double* to = strips.to;
+  for (int64_t done = 0; done < strips.lines; done += strips.width) {
+    const int64_t line = strips.line + done;
+    const int64_t lines = std::min(strips.width, strips.lines - done);
+    PackStrip(
+        factor,
+        data + line * factor.line_stride + strips.step * factor.step_stride,
+        lines, strips, to);
+    if (factor.zero_points != nullptr) {
+      SubtractZeroPoints(factor, line, lines, strips, to);
+    }
+    to += strips.width * strips.steps;
+  }
+}
+
+}  // namespace
+
+void MultiplyMatrices(const ProductSizes& sizes, Terms terms, PackStrips left,
+                      PackStrips right, StoreTile store) {
+  if (sizes.items == 0 || sizes.rows == 0 || sizes.columns == 0) return;
+  const double work =
+      static_cast<double>(sizes.items) * static_cast<double>(sizes.rows) *
+      static_cast<double>(sizes.columns) *
+      (static_cast<double>(sizes.depth) + 8) * kNanosecondsPerTerm;
+  const int threads = work < 100'000 ? 1 : NumThreads();
+  const Tiling tiling = TilingFor(sizes, threads);
+  const int64_t workers = std::min<int64_t>(threads, tiling.tiles);
+  // Taken one by one, since other processes may slow one thread down.
+  std::atomic<int64_t> next = 0;
+  ParallelFor(workers, work / static_cast<double>(workers),
+              [&](int64_t, int64_t) {
+                TileMaker maker(sizes, terms, tiling);
+                while (true) {
+                  const int64_t tile = next++;
+                  if (tile >= tiling.tiles) return;
+                  maker.Make(tile, left, right, store);
+                }
+              });
+}
+
+void PackFactor(const Factor& factor, const Strips& strips) {
+  if (factor.dtype == kInt8) return PackAs<int8_t>(factor, strips);
+  if (factor.dtype == kUint8) return PackAs<uint8_t>(factor, strips);
+  (void)WithFloat(factor.dtype, [&](auto zero) {
+    PackAs<decltype(zero)>(factor, strips);
+    return absl::OkStatus();
+  });
+}
+
+const void* ElementAt(DLDataType dtype, const void* data, int64_t index) {
+  return static_cast<const uint8_t*>(data) +
+         index * static_cast<int64_t>(ElementBytes(dtype));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,309 @@
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/quantize_rules.h"
+#include "contrib/ops/tensor_loops.h"
+#include "nodewise/contrib/op_row.h"
+#include "nodewise/support/status_macros.h"
+
+// Floats to integers by a scale and a zero point, and back.
+namespace nodewise {
+namespace {
+
+// The number as an element of this type has it.
+double RoundedTo(DLDataType dtype, double x) {
+  if (dtype == kFloat32) return static_cast<double>(static_cast<float>(x));
+  if (dtype == kFloat16) return ToDouble(FromDouble<Half>(x));
+  if (dtype == kBfloat16) return ToDouble(FromDouble<Bfloat>(x));
+  return x;
+}
+
+// 0 stands for "not set" in the files.
+struct OptionalType {
+  DLDataType dtype{};
+};
+
+}  // namespace
+
+template <>
+struct op_row::Transport<OptionalType> {
+  static std::optional<AttrValue> Get(OptionalType member) {
+    if (member.dtype.bits == 0) return AttrValue(int64_t{0});
+    return Transport<DLDataType>::Get(member.dtype);
+  }
+  static absl::Status Set(OptionalType* member, AttrValue value) {
+    const int64_t* const number = std::get_if<int64_t>(&value);
+    if (number != nullptr && *number == 0) {
+      *member = {};
+      return absl::OkStatus();
+    }
+    return Transport<DLDataType>::Set(&member->dtype, std::move(value));
+  }
+};
+
+namespace {
+
+// Calls f(data, scale, zero_point) of doubles for each element.
+template <typename F>
+absl::Status MapScaled(const ScaleAttributes& attributes, EvalArgs& args,
+                       const NDArray& y, F f) {
+  const std::vector<double> scales = ToDoubles(args.in(1));
+  std::vector<double> zeros(scales.size(), 0);
+  if (args.has(2)) zeros = ToDoubles(args.in(2));
+  if (zeros.size() != scales.size()) {
+    return InputError(2, absl::StrFormat("has %d elements, expected %d",
+                                         zeros.size(), scales.size()));
+  }
+  return WithType(args.dtype(0), [&](auto from_zero) {
+    using From = decltype(from_zero);
+    return WithType(y.dtype(), [&](auto to_zero) {
+      using To = decltype(to_zero);
+      const From* const from = args.in(0).As<From>();
+      To* const to = y.As<To>();
+      return ForEachScaleRun(attributes, args, [&](const ScaleRun& run) {
+        for (int64_t i = 0; i < run.n; ++i) {
+          const auto k = static_cast<size_t>(run.scale + i * run.step);
+          to[run.begin + i] = FromDouble<To>(
+              f(ToDouble(from[run.begin + i]), scales[k], zeros[k]));
+        }
+      });
+    });
+  });
+}
+
+// The type of what is quantized: the zero point's, else the attribute's.
+absl::StatusOr<DLDataType> QuantizedType(const Inputs& in, DLDataType told) {
+  const bool has_zero = in.has(2);
+  const DLDataType zero = in.type(2).dtype;
+  if (has_zero && zero.bits != 0 && told.bits != 0 && !(zero == told)) {
+    return AttributeError("output_dtype",
+                          absl::StrFormat("is %s, but the zero point is %s",
+                                          ToString(told), ToString(zero)));
+  }
+  const DLDataType dtype = told.bits != 0 ? told
+                           : has_zero     ? zero
+                                          : DLDataType(kUint8);
+  if (dtype.bits == 0 || RangeOf(dtype).has_value()) return dtype;
+  return AttributeError("output_dtype",
+                        absl::StrFormat("is %s, expected an integer of 8 or 16 "
+                                        "bits",
+                                        ToString(dtype)));
+}
+
+// Divided as the operator says, in the type of the scale or the one told.
+struct Quantizer {
+  DLDataType precision{};
+  QuantRange range;
+
+  double operator()(double x, double scale, double zero) const {
+    const double divisor = RoundedTo(precision, scale);
+    const double quotient =
+        RoundedTo(precision, RoundedTo(precision, x) / divisor);
+    return Saturated(std::nearbyint(quotient) + zero, range);
+  }
+};
+
+// Axes came with opset 13, 16-bit types, blocks and output_dtype with 21,
+// precision with 23.
+struct QuantizeLinear {
+  int64_t axis = 1;
+  int64_t block_size = 0;
+  OptionalType output_dtype;
+  OptionalType precision;
+  bool saturate = true;  // Of fp8, which is refused.
+  static constexpr auto Fields() {
+    return FieldList(Field<&QuantizeLinear::axis>("axis"),
+                     Field<&QuantizeLinear::block_size>("block_size"),
+                     Field<&QuantizeLinear::output_dtype>("output_dtype"),
+                     Field<&QuantizeLinear::precision>("precision"),
+                     Field<&QuantizeLinear::saturate>("saturate"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    const DLDataType x = in.type(0).dtype;
+    if (x.bits != 0 && !(x == kInt32)) {
+      NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
+    }
+    if (precision.dtype.bits != 0 && !IsFloat(precision.dtype)) {
+      return AttributeError("precision", "is no float");
+    }
+    return All(RequireNumber(in, 1), RequireQuantized(in, 2),
+               CheckScale({axis, block_size}, in),
+               QuantizedType(in, output_dtype.dtype).status());
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype,
+                              QuantizedType(in, output_dtype.dtype));
+    return LikeInput(in, 0, dtype);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    const DLDataType type = precision.dtype.bits != 0 ? precision.dtype
+                            : IsFloat(args.dtype(1))  ? args.dtype(1)
+                                                      : kFloat32;
+    const Quantizer quantize{type, *RangeOf(y.dtype())};
+    BoundByOneStep(y, args.bounds(0));
+    return MapScaled({axis, block_size}, args, y, quantize);
+  }
+};
+
+// Axes came with opset 13, blocks with 21, output_dtype with 23.
+struct DequantizeLinear {
+  int64_t axis = 1;
+  int64_t block_size = 0;
+  OptionalType output_dtype;
+  static constexpr auto Fields() {
+    return FieldList(Field<&DequantizeLinear::axis>("axis"),
+                     Field<&DequantizeLinear::block_size>("block_size"),
+                     Field<&DequantizeLinear::output_dtype>("output_dtype"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    const DLDataType x = in.type(0).dtype;
+    if (!(x == kInt32)) {
+      NODEWISE_RETURN_IF_ERROR(RequireQuantized(in, 0));
+    }
+    if (x.bits != 0) {
+      NODEWISE_RETURN_IF_ERROR(RequireType(in, 2, x));
+    }
+    if (output_dtype.dtype.bits != 0 && !IsFloat(output_dtype.dtype)) {
+      return AttributeError("output_dtype", "is no float");
+    }
+    return All(RequireFloat(in, 1), CheckScale({axis, block_size}, in));
+  }
+  OutputInfos Infer(const Inputs& in) const {
+    const DLDataType told = output_dtype.dtype;
+    return LikeInput(in, 0, told.bits != 0 ? told : in.type(1).dtype);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    return MapScaled(
+        {axis, block_size}, args, y,
+        [](double x, double scale, double zero) { return (x - zero) * scale; });
+  }
+};
+
+// Quantized and dequantized at once: what training for quantization inserts.
+struct FakeQuantize {
+  int64_t axis = 1;
+  int64_t block_size = 0;
+  OptionalType output_dtype;  // Of what lies between.
+  static constexpr auto Fields() {
+    return FieldList(Field<&FakeQuantize::axis>("axis"),
+                     Field<&FakeQuantize::block_size>("block_size"),
+                     Field<&FakeQuantize::output_dtype>("output_dtype"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    return All(RequireFloat(in, 0), RequireFloat(in, 1),
+               RequireQuantized(in, 2), CheckScale({axis, block_size}, in),
+               QuantizedType(in, output_dtype.dtype).status());
+  }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    const DLDataType told = output_dtype.dtype;
+    const DLDataType between = told.bits != 0 ? told
+                               : args.has(2)  ? args.dtype(2)
+                                              : DLDataType(kUint8);
+    const Quantizer quantize{args.dtype(1), *RangeOf(between)};
+    NODEWISE_RETURN_IF_ERROR(MapScaled(
+        {axis, block_size}, args, y, [&](double x, double scale, double zero) {
+          return (quantize(x, scale, zero) - zero) * scale;
+        }));
+    Bounds* const bounds = args.bounds(0);
+    if (bounds == nullptr) return absl::OkStatus();
+    // One step is as long as the scale.
+    const std::vector<double> scales = ToDoubles(args.in(1));
+    bounds->proved.resize(static_cast<size_t>(CountOf(y)));
+    NODEWISE_RETURN_IF_ERROR(
+        ForEachScaleRun({axis, block_size}, args, [&](const ScaleRun& run) {
+          for (int64_t i = 0; i < run.n; ++i) {
+            const auto k = static_cast<size_t>(run.scale + i * run.step);
+            bounds->proved[static_cast<size_t>(run.begin + i)] =
+                std::fabs(scales[k]);
+          }
+        }));
+    bounds->expected = bounds->proved;
+    return absl::OkStatus();
+  }
+};
+
+// Scale and zero point from the data, so that 0 is a number of the range.
+struct DynamicQuantizeLinear {
+  absl::Status Check(const Inputs& in) const {
+    return RequireType(in, 0, kFloat32);
+  }
+  OutputInfos Infer(const Inputs& in) const {
+    TensorType y = in.type(0);
+    y.dtype = kUint8;
+    return {y, TensorType(kFloat32, Shape()), TensorType(kUint8, Shape())};
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const NDArray& x = args.in(0);
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y_scale, args.MakeOutput(1));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y_zero, args.MakeOutput(2));
+    const float* const from = x.As<float>();
+    float low = 0;
+    float high = 0;
+    for (int64_t i = 0; i < CountOf(x); ++i) {
+      low = std::min(low, from[i]);
+      high = std::max(high, from[i]);
+    }
+    const QuantRange range{0, 255};
+    // In float32, as the operator is defined by others of that type.
+    const float scale = (high - low) / 255.0F;
+    const float middle = scale == 0 ? 0 : 0 - low / scale;
+    const double zero = std::nearbyint(Saturated(middle, range));
+    *y_scale.As<float>() = scale;
+    *y_zero.As<uint8_t>() = static_cast<uint8_t>(zero);
+    auto* const to = y.As<uint8_t>();
+    ParallelFor(CountOf(x), 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const float quotient = scale == 0 ? 0 : from[i] / scale;
+        to[i] = static_cast<uint8_t>(Saturated(
+            std::nearbyint(static_cast<double>(quotient)) + zero, range));
+      }
+    });
+    BoundByOneStep(y, args.bounds(0));
+    BoundByOneStep(y_zero, args.bounds(2));
+    if (Bounds* const bounds = args.bounds(1)) {
+      bounds->proved = {4 * HalfUlp(kFloat32, static_cast<double>(scale))};
+      bounds->expected = bounds->proved;
+    }
+    return absl::OkStatus();
+  }
+};
+
+constexpr OperatorDef kRows[] = {
+    Row<QuantizeLinear>({.name = "QuantizeLinear",
+                         .since = 10,
+                         .inputs = {"x", "y_scale", Optional("y_zero_point")},
+                         .outputs = {"y"},
+                         .bound = kSum}),
+    Row<DequantizeLinear>({.name = "DequantizeLinear",
+                           .since = 10,
+                           .inputs = {"x", "x_scale", Optional("x_zero_point")},
+                           .outputs = {"y"},
+                           .bound = Ulps(1)}),
+    Row<DynamicQuantizeLinear>({.name = "DynamicQuantizeLinear",
+                                .since = 11,
+                                .inputs = {"x"},
+                                .outputs = {"y", "y_scale", "y_zero_point"},
+                                .bound = kSum}),
+    Row<FakeQuantize>({.name = "FakeQuantize",
+                       .domain = "nodewise",
+                       .since = 1,
+                       .inputs = {"x", "scale", Optional("zero_point")},
+                       .outputs = {"y"},
+                       .bound = kSum}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> QuantizeOperators() { return kRows; }
+
+}  // namespace nodewise

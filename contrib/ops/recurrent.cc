@@ -1,0 +1,241 @@
+#include "contrib/ops/recurrent.h"
+
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/recurrent_error.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// The steps of a cell in both kinds of arithmetic.
+template <typename Cell>
+absl::Status RunCell(const Cell& cell, EvalArgs& args, int64_t gates) {
+  const CellErrors errors(args.dtype(0));
+  return cell.Run(args, gates, Cell::kDefaults,
+                  {[&](const CellWeights& weights, const double* inputs,
+                       double* h, double* c, double* sums) {
+                     cell.Step(CellNumbers(), weights, inputs, h, c, sums);
+                   },
+                   [&](const CellWeights& weights, const SumOfTerms* inputs,
+                       RoughNumber* h, RoughNumber* c, RoughNumber* sums) {
+                     cell.Step(errors, weights, inputs, h, c, sums);
+                   }});
+}
+
+// Gates: input, output, forget, cell.
+struct Lstm : RecurrentBase {
+  static constexpr const char* kDefaults[] = {"Sigmoid", "Tanh", "Tanh"};
+  bool input_forget = false;
+
+  static constexpr auto Fields() {
+    return FieldList(Field<&Lstm::activation_alpha>("activation_alpha"),
+                     Field<&Lstm::activation_beta>("activation_beta"),
+                     Field<&Lstm::activations>("activations"),
+                     Field<&Lstm::clip>("clip"),
+                     Field<&Lstm::direction>("direction"),
+                     Field<&Lstm::hidden_size>("hidden_size"),
+                     Field<&Lstm::input_forget>("input_forget"),
+                     Field<&Lstm::layout>("layout"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    return CheckShapes(in, 4, kDefaults);
+  }
+  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
+    return InferShapes(in, num_outputs);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    return FlopsOf(in);
+  }
+  template <typename Arithmetic>
+  void Step(const Arithmetic& in, const CellWeights& weights,
+            const typename Arithmetic::Input* inputs,
+            typename Arithmetic::Number* h, typename Arithmetic::Number* c,
+            typename Arithmetic::Number* sums) const;
+  absl::Status Evaluate(EvalArgs& args) const {
+    return RunCell(*this, args, 4);
+  }
+};
+
+template <typename Arithmetic>
+void Lstm::Step(const Arithmetic& in, const CellWeights& weights,
+                const typename Arithmetic::Input* inputs,
+                typename Arithmetic::Number* h, typename Arithmetic::Number* c,
+                typename Arithmetic::Number* sums) const {
+  using Number = typename Arithmetic::Number;
+  const int64_t n = weights.hidden;
+  const Activation& f = weights.activations[0];
+  const Activation& g = weights.activations[1];
+  const Activation& out = weights.activations[2];
+  const double* const peep =
+      weights.peepholes.empty() ? nullptr : weights.peepholes.data();
+  in.AddUp(weights, inputs, h, 0, 4 * n, sums);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto gate = [&](int64_t column, int64_t peephole,
+                          const Number& cell) {
+      Number sum = sums[column * n + i];
+      if (peep != nullptr) {
+        const Number weight = in.Known(peep[peephole * n + i]);
+        sum = in.Add(sum, in.Multiply(weight, cell));
+      }
+      return in.Apply(f, sum);
+    };
+    const Number before = c[i];
+    const Number input = gate(0, 0, before);
+    const Number forget =
+        input_forget ? in.Complement(input) : gate(2, 2, before);
+    c[i] = in.Add(in.Multiply(forget, before),
+                  in.Multiply(input, in.Apply(g, sums[3 * n + i])));
+    h[i] = in.Multiply(gate(1, 1, c[i]), in.Apply(out, c[i]));
+  }
+}
+
+// Gates: update, reset, hidden.
+struct Gru : RecurrentBase {
+  static constexpr const char* kDefaults[] = {"Sigmoid", "Tanh"};
+  bool linear_before_reset = false;
+
+  static constexpr auto Fields() {
+    return FieldList(
+        Field<&Gru::activation_alpha>("activation_alpha"),
+        Field<&Gru::activation_beta>("activation_beta"),
+        Field<&Gru::activations>("activations"), Field<&Gru::clip>("clip"),
+        Field<&Gru::direction>("direction"),
+        Field<&Gru::hidden_size>("hidden_size"), Field<&Gru::layout>("layout"),
+        Field<&Gru::linear_before_reset>("linear_before_reset"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    return CheckShapes(in, 3, kDefaults);
+  }
+  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
+    return InferShapes(in, num_outputs);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    return FlopsOf(in);
+  }
+  template <typename Arithmetic>
+  void Step(const Arithmetic& in, const CellWeights& weights,
+            const typename Arithmetic::Input* inputs,
+            typename Arithmetic::Number* h, typename Arithmetic::Number* c,
+            typename Arithmetic::Number* sums) const;
+  absl::Status Evaluate(EvalArgs& args) const {
+    return RunCell(*this, args, 3);
+  }
+};
+
+template <typename Arithmetic>
+void Gru::Step(const Arithmetic& in, const CellWeights& weights,
+               const typename Arithmetic::Input* inputs,
+               typename Arithmetic::Number* h, typename Arithmetic::Number*,
+               typename Arithmetic::Number* sums) const {
+  using Number = typename Arithmetic::Number;
+  const int64_t n = weights.hidden;
+  const Activation& f = weights.activations[0];
+  const Activation& g = weights.activations[1];
+  in.AddUp(weights, inputs, h, 0, 2 * n, sums);
+  Number* const update = sums;
+  Number* const reset = sums + n;
+  Number* const hidden = sums + 2 * n;
+  for (int64_t i = 0; i < n; ++i) {
+    update[i] = in.Apply(f, update[i]);
+    reset[i] = in.Apply(f, reset[i]);
+  }
+  if (linear_before_reset) {
+    in.AddUp(weights, nullptr, h, 2 * n, n, sums);
+    for (int64_t i = 0; i < n; ++i) {
+      hidden[i] =
+          in.Add(in.Multiply(hidden[i], reset[i]), in.Of(inputs[2 * n + i]));
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) reset[i] = in.Multiply(reset[i], h[i]);
+    in.AddUp(weights, inputs, reset, 2 * n, n, sums);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const Number next = in.Apply(g, hidden[i]);
+    h[i] = in.Add(in.Multiply(in.Complement(update[i]), next),
+                  in.Multiply(update[i], h[i]));
+  }
+}
+
+struct Rnn : RecurrentBase {
+  static constexpr const char* kDefaults[] = {"Tanh"};
+
+  static constexpr auto Fields() {
+    return FieldList(
+        Field<&Rnn::activation_alpha>("activation_alpha"),
+        Field<&Rnn::activation_beta>("activation_beta"),
+        Field<&Rnn::activations>("activations"), Field<&Rnn::clip>("clip"),
+        Field<&Rnn::direction>("direction"),
+        Field<&Rnn::hidden_size>("hidden_size"), Field<&Rnn::layout>("layout"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    return CheckShapes(in, 1, kDefaults);
+  }
+  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
+    return InferShapes(in, num_outputs);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    return FlopsOf(in);
+  }
+  template <typename Arithmetic>
+  void Step(const Arithmetic& in, const CellWeights& weights,
+            const typename Arithmetic::Input* inputs,
+            typename Arithmetic::Number* h, typename Arithmetic::Number*,
+            typename Arithmetic::Number* sums) const {
+    in.AddUp(weights, inputs, h, 0, weights.hidden, sums);
+    for (int64_t i = 0; i < weights.hidden; ++i) {
+      h[i] = in.Apply(weights.activations[0], sums[i]);
+    }
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    return RunCell(*this, args, 1);
+  }
+};
+
+// Before opset 7 an attribute said whether the first output is wanted, which
+// its being there says too.
+template <typename Cell>
+struct WithOutputSequence : Cell {
+  bool output_sequence = false;
+
+  static constexpr auto Fields() {
+    constexpr auto kNewer = Cell::Fields();
+    std::array<AttrField, kNewer.size() + 1> all{};
+    for (size_t i = 0; i < kNewer.size(); ++i) all[i] = kNewer[i];
+    all[kNewer.size()] =
+        Field<&WithOutputSequence::output_sequence>("output_sequence");
+    return all;
+  }
+};
+
+template <typename Class>
+constexpr OperatorDef LstmRow(int since) {
+  return Row<Class>(
+      {.name = "LSTM",
+       .since = since,
+       .inputs = {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
+                  Optional("initial_h"), Optional("initial_c"), Optional("P")},
+       .outputs = {Optional("Y"), Optional("Y_h"), Optional("Y_c")},
+       .bound = kSum});
+}
+template <typename Class>
+constexpr OperatorDef OtherRow(const char* name, int since) {
+  return Row<Class>(
+      {.name = name,
+       .since = since,
+       .inputs = {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
+                  Optional("initial_h")},
+       .outputs = {Optional("Y"), Optional("Y_h")},
+       .bound = kSum});
+}
+
+constexpr OperatorDef kRecurrents[] = {
+    LstmRow<WithOutputSequence<Lstm>>(1),        LstmRow<Lstm>(7),
+    OtherRow<WithOutputSequence<Gru>>("GRU", 1), OtherRow<Gru>("GRU", 7),
+    OtherRow<WithOutputSequence<Rnn>>("RNN", 1), OtherRow<Rnn>("RNN", 7),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> RecurrentOperators() { return kRecurrents; }
+
+}  // namespace nodewise

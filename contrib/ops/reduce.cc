@@ -1,0 +1,452 @@
+#include <functional>
+
+#include "contrib/ops/elementwise.h"
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/reduce_loops.h"
+#include "contrib/ops/reduce_shape.h"
+#include "contrib/ops/sum_bounds.h"
+
+namespace nodewise {
+namespace {
+
+// The elements of one slice of results.
+template <typename T>
+struct Part {
+  const ReducePlan& plan;
+  const Slice& slice;
+  const T* x;
+
+  template <typename Total, typename Step>
+  void Sum(Total* totals, Step step) const {
+    FoldSum(plan, slice, x, totals, step);
+  }
+  double terms() const { return static_cast<double>(plan.terms); }
+};
+
+double Square(double x) { return x * x; }
+
+// How sums go wrong, from the terms that a kernel adds up: Term() of each.
+template <typename Kind, typename T>
+void BoundSlice(const Part<T>& part, DLDataType dtype, const double* results,
+                Bounds* bounds) {
+  double absolute[kSliceMost];
+  double squares[kSliceMost];
+  double sums[kSliceMost];
+  double shifts[kSliceMost] = {};
+  Kind::Shifts(part, shifts);
+  const auto term = [&](auto x, int64_t j) {
+    return Kind::Term(static_cast<double>(x), shifts[j]);
+  };
+  part.Sum(absolute, [&](auto x, int64_t j) { return std::fabs(term(x, j)); });
+  part.Sum(squares, [&](auto x, int64_t j) { return Square(term(x, j)); });
+  part.Sum(sums, term);
+  for (int64_t j = 0; j < part.slice.n; ++j) {
+    const SumBound sum =
+        BoundSum(dtype, {part.terms(), absolute[j], squares[j], sums[j]});
+    const auto out = static_cast<size_t>(part.slice.out + j);
+    const double rounding = 2 * HalfUlp(dtype, results[j]);
+    const auto bound = [&](double error) {
+      return Kind::Error(error, sums[j], part.terms(), dtype) + rounding;
+    };
+    bounds->proved[out] = bound(sum.proved);
+    bounds->expected[out] = bound(sum.expected);
+  }
+}
+
+// What the kinds below have in common: terms that are added up, and a function
+// of their sum. Error() is how an error of the sum shows in the result.
+struct SumKind {
+  template <typename T>
+  static void Shifts(const Part<T>&, double*) {}
+  static double Term(double x, double) { return x; }
+  static double Error(double error, double, double, DLDataType) {
+    return error;
+  }
+};
+
+struct Sum : SumKind {
+  static Dim Element(const Dim& a, const Dim& b) { return Plus(a, b); }
+  template <typename T>
+  static void Floats(const Part<T>& part, double* y) {
+    part.Sum(y, [](double x, int64_t) { return x; });
+  }
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    uint64_t totals[kSliceMost];
+    part.Sum(totals, [](T x, int64_t) { return Bits(x); });
+    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = Wrapped<T>(totals[j]);
+  }
+};
+
+struct Mean : SumKind {
+  template <typename T>
+  static void Floats(const Part<T>& part, double* y) {
+    Sum::Floats(part, y);
+    for (int64_t j = 0; j < part.slice.n; ++j) y[j] /= part.terms();
+  }
+  // Truncated; of nothing, which is undefined, 0.
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    __int128 totals[kSliceMost];
+    part.Sum(totals, [](T x, int64_t) { return static_cast<__int128>(x); });
+    const int64_t terms = std::max<int64_t>(part.plan.terms, 1);
+    for (int64_t j = 0; j < part.slice.n; ++j) {
+      y[j] = static_cast<T>(totals[j] / terms);
+    }
+  }
+  static double Error(double error, double, double terms, DLDataType) {
+    return error / terms;
+  }
+};
+
+struct SumSquare : SumKind {
+  static double Term(double x, double) { return x * x; }
+  template <typename T>
+  static void Floats(const Part<T>& part, double* y) {
+    part.Sum(y, [](double x, int64_t) { return x * x; });
+  }
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    uint64_t totals[kSliceMost];
+    part.Sum(totals, [](T x, int64_t) { return Bits(x) * Bits(x); });
+    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = Wrapped<T>(totals[j]);
+  }
+};
+
+struct L1 : SumKind {
+  static double Term(double x, double) { return std::fabs(x); }
+  template <typename T>
+  static void Floats(const Part<T>& part, double* y) {
+    part.Sum(y, [](double x, int64_t) { return std::fabs(x); });
+  }
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    uint64_t totals[kSliceMost];
+    part.Sum(totals,
+             [](T x, int64_t) { return x < 0 ? 0 - Bits(x) : Bits(x); });
+    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = Wrapped<T>(totals[j]);
+  }
+};
+
+struct L2 : SumSquare {
+  template <typename T>
+  static void Floats(const Part<T>& part, double* y) {
+    SumSquare::Floats(part, y);
+    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = std::sqrt(y[j]);
+  }
+  // The largest integer whose square is not above the sum.
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    using Wide = unsigned __int128;
+    Wide totals[kSliceMost];
+    part.Sum(totals, [](T x, int64_t) {
+      const auto size = static_cast<Wide>(x < 0 ? 0 - Bits(x) : Bits(x));
+      return size * size;
+    });
+    for (int64_t j = 0; j < part.slice.n; ++j) {
+      // The squares of larger ones do not fit; sums that did not have wrapped.
+      constexpr Wide kMost = std::numeric_limits<uint64_t>::max();
+      const auto estimate = std::sqrt(static_cast<long double>(totals[j]));
+      Wide root = std::min(static_cast<Wide>(estimate), kMost);
+      while (root * root > totals[j]) --root;
+      while (root < kMost && (root + 1) * (root + 1) <= totals[j]) ++root;
+      y[j] = static_cast<T>(root);
+    }
+  }
+  static double Error(double error, double sum, double, DLDataType) {
+    return sum > 0 ? error / std::sqrt(sum) : std::sqrt(error);
+  }
+};
+
+// Of integers by way of double: the results of the next two are small.
+template <typename Kind, typename T>
+void IntegersByDouble(const Part<T>& part, T* y) {
+  double results[kSliceMost];
+  Kind::Floats(part, results);
+  for (int64_t j = 0; j < part.slice.n; ++j) y[j] = FromDouble<T>(results[j]);
+}
+
+// -log(1 - r) is not above r / (1 - r).
+double OfLogarithm(double relative) {
+  if (!(relative < 0.5)) return std::numeric_limits<double>::quiet_NaN();
+  return relative / (1 - relative);
+}
+
+struct LogSum : SumKind {
+  template <typename T>
+  static void Floats(const Part<T>& part, double* y) {
+    Sum::Floats(part, y);
+    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = std::log(y[j]);
+  }
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    IntegersByDouble<LogSum>(part, y);
+  }
+  static double Error(double error, double sum, double, DLDataType dtype) {
+    const double relative = error / sum;
+    return OfLogarithm(relative) + 8 * HalfUlp(dtype, std::log(sum));
+  }
+};
+
+// max(a, b), where NaN is larger than all. Floats as they are.
+struct Larger {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return b > a || b != b ? b : a;
+  }
+};
+struct Smaller {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return b < a || b != b ? b : a;
+  }
+};
+template <typename Choice, typename T, typename Total>
+void Choose(const Part<T>& part, Total first, Total* y) {
+  std::fill(y, y + part.slice.n, first);
+  Fold(
+      part.plan, part.slice, part.x, y,
+      [](Total a, auto b, int64_t) {
+        return Choice()(a, static_cast<Total>(b));
+      },
+      Choice());
+}
+
+struct LogSumExp : SumKind {
+  // The largest element, which is taken away before the exponential; nothing
+  // where that is infinite.
+  template <typename T>
+  static void Shifts(const Part<T>& part, double* shifts) {
+    Choose<Larger>(part, -std::numeric_limits<double>::infinity(), shifts);
+    for (int64_t j = 0; j < part.slice.n; ++j) {
+      if (std::isinf(shifts[j])) shifts[j] = 0;
+    }
+  }
+  static double Term(double x, double shift) { return std::exp(x - shift); }
+  template <typename T>
+  static void Floats(const Part<T>& part, double* y) {
+    double shifts[kSliceMost];
+    Shifts(part, shifts);
+    part.Sum(y, [&](double x, int64_t j) { return std::exp(x - shifts[j]); });
+    for (int64_t j = 0; j < part.slice.n; ++j) {
+      y[j] = std::log(y[j]) + shifts[j];
+    }
+  }
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    IntegersByDouble<LogSumExp>(part, y);
+  }
+  // Terms that matter are e^-20 or more; the rounding of such an argument and
+  // of the exponential itself is another 24 roundings of the sum.
+  static double Error(double error, double sum, double, DLDataType dtype) {
+    const double relative = error / sum + 24 * UnitRoundoff(dtype);
+    return OfLogarithm(relative) + 8 * HalfUlp(dtype, std::log(sum));
+  }
+};
+
+// The largest or smallest. Of none the one that gives way to all others.
+template <typename Choice, bool kLargest>
+struct Extreme {
+  static Dim Element(const Dim& a, const Dim& b) {
+    if (!a.is_known() || !b.is_known()) return Dim();
+    return Choice()(a.size(), b.size());
+  }
+  template <typename T>
+  static void Floats(const Part<T>& part, double* y) {
+    const double end = std::numeric_limits<double>::infinity();
+    Choose<Choice>(part, kLargest ? -end : end, y);
+  }
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    using Ends = std::numeric_limits<T>;
+    Choose<Choice>(part, kLargest ? Ends::lowest() : Ends::max(), y);
+  }
+};
+using Max = Extreme<Larger, true>;
+using Min = Extreme<Smaller, false>;
+
+struct Prod {
+  static Dim Element(const Dim& a, const Dim& b) { return Times(a, b); }
+  template <typename T>
+  static void Floats(const Part<T>& part, double* y) {
+    std::fill(y, y + part.slice.n, 1);
+    Fold(
+        part.plan, part.slice, part.x, y,
+        [](double a, double x, int64_t) { return a * x; }, std::multiplies<>());
+  }
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    uint64_t totals[kSliceMost];
+    std::fill(totals, totals + part.slice.n, uint64_t{1});
+    Fold(
+        part.plan, part.slice, part.x, totals,
+        [](uint64_t a, T x, int64_t) { return a * Bits(x); },
+        std::multiplies<>());
+    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = Wrapped<T>(totals[j]);
+  }
+};
+
+// What a product may reach on its way, whatever the order, decides whether its
+// roundings are all there is.
+template <typename T>
+void BoundProducts(const Part<T>& part, DLDataType dtype, const double* results,
+                   Bounds* bounds) {
+  double large[kSliceMost];
+  double small[kSliceMost];
+  part.Sum(large, [](double x, int64_t) {
+    return std::max(std::log2(std::fabs(x)), 0.0);
+  });
+  part.Sum(small, [](double x, int64_t) {
+    return x == 0 ? 0 : std::min(std::log2(std::fabs(x)), 0.0);
+  });
+  const double u = UnitRoundoff(dtype);
+  const double lowest = std::log2(HalfUlp(dtype, 0) / u) + 2;
+  for (int64_t j = 0; j < part.slice.n; ++j) {
+    const auto out = static_cast<size_t>(part.slice.out + j);
+    const bool is_safe = large[j] < -lowest && small[j] > lowest;
+    const double size = is_safe ? std::fabs(results[j])
+                                : std::numeric_limits<double>::quiet_NaN();
+    bounds->proved[out] = 1.01 * u * part.terms() * size;
+    bounds->expected[out] =
+        kExpectedFactor * u * std::sqrt(part.terms()) * size;
+  }
+}
+
+template <typename Kind>
+concept HasElement = requires(const Dim& a) {
+  Kind::Element(a, a);
+};
+
+template <typename Kind>
+struct Reduce {
+  bool keepdims = true;
+  bool noop_with_empty_axes = false;
+
+  static constexpr auto Fields() {
+    return FieldList(
+        Field<&Reduce::keepdims>("keepdims"),
+        Field<&Reduce::noop_with_empty_axes>("noop_with_empty_axes"));
+  }
+  static constexpr bool kIsExtreme =
+      std::is_same_v<Kind, Max> || std::is_same_v<Kind, Min>;
+
+  absl::Status Check(const Inputs& in) const {
+    const bool may_be_bool = kIsExtreme && IsBool(in.type(0).dtype);
+    if (!may_be_bool) NODEWISE_RETURN_IF_ERROR(RequireNumber(in, 0));
+    return CheckReduce(in, {keepdims, noop_with_empty_axes});
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    NODEWISE_ASSIGN_OR_RETURN(
+        OutputInfos out, InferReduce(in, {keepdims, noop_with_empty_axes}));
+    if constexpr (HasElement<Kind>) out[0].elements = Elements(in);
+    return out;
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    std::vector<int64_t> axes;
+    if (args.has(1)) {
+      NODEWISE_ASSIGN_OR_RETURN(axes, args.Ints(1));
+    }
+    const absl::Span<const int64_t> shape = args.shape(0);
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_reduced,
+                              ReducedSides(axes, static_cast<int>(shape.size()),
+                                           {keepdims, noop_with_empty_axes}));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray y,
+        args.MakeOutput(0, ReducedShape(shape, is_reduced, keepdims),
+                        args.dtype(0)));
+    return Run(args, MakeReducePlan(shape, is_reduced), y);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    return CountOf(OutputInfo(in.type(0)));
+  }
+
+ private:
+  // Of a shape that becomes its number of elements.
+  static std::optional<Shape> Elements(const Inputs& in) {
+    const Shape* const elements = in[0].elements;
+    if (elements == nullptr || elements->empty() || in.has(1) ||
+        in.type(0).dtype != kInt64) {
+      return std::nullopt;
+    }
+    Dim total = (*elements)[0];
+    for (size_t i = 1; i < elements->size(); ++i) {
+      total = Kind::Element(total, (*elements)[i]);
+    }
+    return Shape{total};
+  }
+
+  static absl::Status Run(EvalArgs& args, const ReducePlan& plan,
+                          const NDArray& y) {
+    Bounds* const bounds = args.bounds(0);
+    if (bounds != nullptr) {
+      bounds->proved.assign(static_cast<size_t>(plan.count), 0);
+      bounds->expected = bounds->proved;
+    }
+    return WithType(args.dtype(0), [&](auto zero) {
+      using T = decltype(zero);
+      ForEachSlice(plan, 1, [&](const Slice& slice) {
+        if constexpr (kIsFloatType<T>) {
+          RunFloats<T>(args, plan, slice, y, bounds);
+        } else if constexpr (std::is_same_v<T, Bool>) {
+          RunIntegers<uint8_t>(args, plan, slice, y);
+        } else {
+          RunIntegers<T>(args, plan, slice, y);
+        }
+      });
+      return absl::OkStatus();
+    });
+  }
+  template <typename T>
+  static void RunFloats(const EvalArgs& args, const ReducePlan& plan,
+                        const Slice& slice, const NDArray& y, Bounds* bounds) {
+    const Part<T> part{plan, slice, args.in(0).As<T>()};
+    double results[kSliceMost];
+    Kind::Floats(part, results);
+    T* const to = y.As<T>() + slice.out;
+    for (int64_t j = 0; j < slice.n; ++j) to[j] = FromDouble<T>(results[j]);
+    if (bounds == nullptr || kIsExtreme) return;
+    if constexpr (std::is_same_v<Kind, Prod>) {
+      BoundProducts(part, args.dtype(0), results, bounds);
+    } else if constexpr (!kIsExtreme) {
+      BoundSlice<Kind>(part, args.dtype(0), results, bounds);
+    }
+  }
+  template <typename T>
+  static void RunIntegers(const EvalArgs& args, const ReducePlan& plan,
+                          const Slice& slice, const NDArray& y) {
+    T results[kSliceMost];
+    Kind::Integers(Part<T>{plan, slice, args.in(0).As<T>()}, results);
+    std::copy(results, results + slice.n, y.As<T>() + slice.out);
+    if (!IsBool(args.dtype(0)) || plan.terms != 0) return;
+    std::fill(y.As<T>() + slice.out, y.As<T>() + slice.out + slice.n,
+              static_cast<T>(std::is_same_v<Kind, Min> ? 1 : 0));
+  }
+};
+
+template <typename Kind>
+constexpr OperatorDef ReduceRow(std::string_view name, int axes_until) {
+  return Row<Reduce<Kind>>({.name = name,
+                            .inputs = {"data", Optional("axes")},
+                            .outputs = {"reduced"},
+                            .moved = {{"axes", 1, axes_until}},
+                            .bound = kSum});
+}
+
+constexpr OperatorDef kOperators[] = {
+    ReduceRow<Sum>("ReduceSum", 13),
+    ReduceRow<Mean>("ReduceMean", 18),
+    ReduceRow<SumSquare>("ReduceSumSquare", 18),
+    ReduceRow<L1>("ReduceL1", 18),
+    ReduceRow<L2>("ReduceL2", 18),
+    ReduceRow<LogSum>("ReduceLogSum", 18),
+    ReduceRow<LogSumExp>("ReduceLogSumExp", 18),
+    ReduceRow<Max>("ReduceMax", 18),
+    ReduceRow<Min>("ReduceMin", 18),
+    ReduceRow<Prod>("ReduceProd", 18),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> ReduceOperators() { return kOperators; }
+
+}  // namespace nodewise

@@ -1,0 +1,384 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/tensor_loops.h"
+#include "contrib/ops/tensor_moves.h"
+#include "nodewise/contrib/op_row.h"
+#include "nodewise/support/status_macros.h"
+
+// Operators that write into a copy of their first input, by index.
+namespace nodewise {
+
+enum class ScatterReduction { kNone, kAdd, kMul, kMax, kMin };
+template <>
+struct Words<ScatterReduction> {
+  static constexpr std::pair<ScatterReduction, std::string_view> kAll[] = {
+      {ScatterReduction::kNone, "none"},
+      {ScatterReduction::kAdd, "add"},
+      {ScatterReduction::kMul, "mul"},
+      {ScatterReduction::kMax, "max"},
+      {ScatterReduction::kMin, "min"}};
+};
+
+enum class CacheMode { kLinear, kCircular };
+template <>
+struct Words<CacheMode> {
+  static constexpr std::pair<CacheMode, std::string_view> kAll[] = {
+      {CacheMode::kLinear, "linear"}, {CacheMode::kCircular, "circular"}};
+};
+
+namespace {
+
+// Update `i`, `run` elements long, goes to element targets[i] and those behind.
+struct Targets {
+  std::vector<int64_t> targets;
+  int64_t run = 1;
+};
+
+template <typename T>
+T Reduce(ScatterReduction reduction, T old, T update) {
+  if constexpr (std::is_integral_v<T>) {
+    // Without signs, so that it wraps around.
+    using U = std::make_unsigned_t<T>;
+    const auto a = static_cast<uint64_t>(static_cast<U>(old));
+    const auto b = static_cast<uint64_t>(static_cast<U>(update));
+    if (reduction == ScatterReduction::kAdd) return static_cast<T>(a + b);
+    if (reduction == ScatterReduction::kMul) return static_cast<T>(a * b);
+  } else {
+    if (reduction == ScatterReduction::kAdd) return old + update;
+    if (reduction == ScatterReduction::kMul) return old * update;
+    if (std::isnan(old)) return old;
+    if (std::isnan(update)) return update;
+  }
+  return reduction == ScatterReduction::kMax ? std::max(old, update)
+                                             : std::min(old, update);
+}
+
+// Calls f(element, update) for every pair, one after the other: several may go
+// to one element.
+template <typename F>
+void ForEachTarget(const Targets& where, F f) {
+  for (size_t i = 0; i < where.targets.size(); ++i) {
+    const int64_t from = static_cast<int64_t>(i) * where.run;
+    for (int64_t k = 0; k < where.run; ++k) f(where.targets[i] + k, from + k);
+  }
+}
+
+void WriteBounds(ScatterReduction reduction, const Targets& where,
+                 const std::vector<double>& data,
+                 const std::vector<double>& updates,
+                 const std::vector<double>& result, DLDataType dtype,
+                 Bounds* bounds) {
+  const double u = UnitRoundoff(dtype);
+  std::vector<double> count(data.size(), 0);
+  std::vector<double> sum(data.size());
+  for (size_t i = 0; i < data.size(); ++i) sum[i] = std::fabs(data[i]);
+  ForEachTarget(where, [&](int64_t to, int64_t from) {
+    count[static_cast<size_t>(to)] += 1;
+    sum[static_cast<size_t>(to)] +=
+        std::fabs(updates[static_cast<size_t>(from)]);
+  });
+  const bool adds = reduction == ScatterReduction::kAdd;
+  const bool rounds = adds || reduction == ScatterReduction::kMul;
+  bounds->proved.assign(data.size(), 0);
+  for (size_t i = 0; rounds && i < data.size(); ++i) {
+    bounds->proved[i] = count[i] * u * (adds ? sum[i] : std::fabs(result[i]));
+  }
+  bounds->expected = bounds->proved;
+}
+
+// Floats and bool: in double, rounded once. `or` and `and` are + and * of bool.
+absl::Status ReduceFloats(ScatterReduction reduction, const Targets& where,
+                          EvalArgs& args, const NDArray& y) {
+  const std::vector<double> data = ToDoubles(args.in(0));
+  const std::vector<double> updates = ToDoubles(args.in(2));
+  std::vector<double> result = data;
+  ForEachTarget(where, [&](int64_t to, int64_t from) {
+    double& element = result[static_cast<size_t>(to)];
+    element = Reduce(reduction, element, updates[static_cast<size_t>(from)]);
+  });
+  StoreDoubles(result.data(), 0, CountOf(y), y);
+  if (Bounds* const bounds = args.bounds(0)) {
+    WriteBounds(reduction, where, data, updates, result, y.dtype(), bounds);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ScatterInto(ScatterReduction reduction, const Targets& where,
+                         EvalArgs& args) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+  if (reduction != ScatterReduction::kNone && !IsInteger(y.dtype())) {
+    return ReduceFloats(reduction, where, args, y);
+  }
+  CopyAll(args.in(0), y);
+  if (Bounds* const bounds = args.bounds(0)) {
+    bounds->proved.assign(static_cast<size_t>(CountOf(y)), 0);
+    bounds->expected = bounds->proved;
+  }
+  const auto write = [&](auto zero, auto f) {
+    using T = decltype(zero);
+    T* const to = y.As<T>();
+    const T* const updates = args.in(2).As<T>();
+    ForEachTarget(where, [&](int64_t element, int64_t from) {
+      to[element] = f(to[element], updates[from]);
+    });
+    return absl::OkStatus();
+  };
+  if (reduction == ScatterReduction::kNone) {
+    return WithSize(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      return write(zero, [](T, T update) { return update; });
+    });
+  }
+  return WithInteger(y.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    return write(zero, [reduction](T old, T update) {
+      return Reduce(reduction, old, update);
+    });
+  });
+}
+
+OutputInfos LikeData(const Inputs& in) {
+  TensorType type = in.type(0);
+  if (!type.has_dtype()) type.dtype = in.type(2).dtype;
+  return {std::move(type)};
+}
+
+absl::Status CheckTypes(const Inputs& in, size_t updates) {
+  const DLDataType data = in.type(0).dtype;
+  if (!in.type(0).has_dtype()) return absl::OkStatus();
+  return RequireType(in, updates, data);
+}
+
+struct ScatterElements {
+  int64_t axis = 0;
+  ScatterReduction reduction = ScatterReduction::kNone;  // With opset 16.
+  static constexpr auto Fields() {
+    return FieldList(Field<&ScatterElements::axis>("axis"),
+                     Field<&ScatterElements::reduction>("reduction"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(All(RequireIndex(in, 1), CheckTypes(in, 2),
+                                 RequireRank(in, 0, 1, INT32_MAX)));
+    const auto rank = RankOf(in);
+    if (rank.has_value()) {
+      NODEWISE_RETURN_IF_ERROR(All(RequireRank(in, 1, *rank),
+                                   RequireRank(in, 2, *rank),
+                                   Axis(axis, *rank).status()));
+    }
+    if (!RankOf(in, 1).has_value() || RankOf(in, 1) != RankOf(in, 2)) {
+      return absl::OkStatus();
+    }
+    for (size_t i = 0; i < in.type(1).shape->size(); ++i) {
+      const auto both = UniteDims(SideOf(in, 2, i), SideOf(in, 1, i));
+      if (!both.ok())
+        return InputError(2, std::string(MessageOf(both.status())));
+    }
+    return absl::OkStatus();
+  }
+  OutputInfos Infer(const Inputs& in) const { return LikeData(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const absl::Span<const int64_t> shape = args.shape(1);
+    const absl::Span<const int64_t> data = args.shape(0);
+    NODEWISE_ASSIGN_OR_RETURN(const int front,
+                              Axis(axis, static_cast<int>(data.size())));
+    const auto at = static_cast<size_t>(front);
+    Targets where;
+    NODEWISE_ASSIGN_OR_RETURN(where.targets, IndicesInside(args, 1, data[at]));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (i == at || shape[i] <= data[i]) continue;
+      return InputError(1, absl::StrFormat("side %d is %d, expected %d at most",
+                                           i, shape[i], data[i]));
+    }
+    const std::vector<int64_t> strides = StridesOf(data);
+    for (size_t i = 0; i < where.targets.size(); ++i) {
+      auto rest = static_cast<int64_t>(i);
+      int64_t offset = where.targets[i] * strides[at];
+      for (size_t side = shape.size(); side-- > 0;) {
+        if (side != at) offset += rest % shape[side] * strides[side];
+        rest /= shape[side];
+      }
+      where.targets[i] = offset;
+    }
+    return ScatterInto(reduction, where, args);
+  }
+};
+
+struct ScatterND {
+  ScatterReduction reduction = ScatterReduction::kNone;  // With opset 16.
+  static constexpr auto Fields() {
+    return FieldList(Field<&ScatterND::reduction>("reduction"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(All(RequireType(in, 1, kInt64), CheckTypes(in, 2),
+                                 RequireRank(in, 0, 1, INT32_MAX),
+                                 RequireRank(in, 1, 1, INT32_MAX)));
+    const auto rank = RankOf(in);
+    const auto indices = RankOf(in, 1);
+    if (!rank.has_value() || !indices.has_value()) return absl::OkStatus();
+    const Dim& depth = in.type(1).shape->back();
+    if (!depth.is_known()) return absl::OkStatus();
+    if (depth.size() < 1 || depth.size() > *rank) {
+      return InputError(1, absl::StrFormat("has tuples of %d, expected 1 to %d",
+                                           depth.size(), *rank));
+    }
+    const int expected = *indices + *rank - static_cast<int>(depth.size()) - 1;
+    NODEWISE_RETURN_IF_ERROR(RequireRank(in, 2, expected));
+    for (int i = 0; RankOf(in, 2).has_value() && i < expected; ++i) {
+      const bool is_tuple = i < *indices - 1;
+      const int k =
+          is_tuple ? i : i - (*indices - 1) + static_cast<int>(depth.size());
+      const auto both =
+          UniteDims(SideOf(in, 2, static_cast<size_t>(i)),
+                    SideOf(in, is_tuple ? 1 : 0, static_cast<size_t>(k)));
+      if (!both.ok())
+        return InputError(2, std::string(MessageOf(both.status())));
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    OutputInfos infos = LikeData(in);
+    std::optional<Shape> elements = KnownElements(in);
+    const auto indices = in.Ints(1);
+    const auto updates = KnownElements(in, 2);
+    if (!elements.has_value() || !indices.has_value() || !updates.has_value() ||
+        RankOf(in) != 1 || reduction != ScatterReduction::kNone ||
+        updates->size() != indices->size()) {
+      return infos;
+    }
+    for (size_t i = 0; i < indices->size(); ++i) {
+      const auto at =
+          IndexInside((*indices)[i], static_cast<int64_t>(elements->size()));
+      if (!at.ok()) return InputError(1, std::string(MessageOf(at.status())));
+      (*elements)[static_cast<size_t>(*at)] = (*updates)[i];
+    }
+    infos[0].elements = std::move(elements);
+    return infos;
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const absl::Span<const int64_t> data = args.shape(0);
+    const auto depth = static_cast<size_t>(args.shape(1).back());
+    const std::vector<int64_t> strides = StridesOf(data);
+    Targets where;
+    where.run = Product(data.subspan(depth));
+    const absl::Span<const int64_t> shape = args.shape(1);
+    where.targets.resize(
+        static_cast<size_t>(Product(shape.first(shape.size() - 1))));
+    const auto* index = args.in(1).As<int64_t>();
+    for (int64_t& target : where.targets) {
+      target = 0;
+      for (size_t k = 0; k < depth; ++k) {
+        const auto at = IndexInside(*index++, data[k]);
+        if (!at.ok()) return InputError(1, std::string(MessageOf(at.status())));
+        target += *at * strides[k];
+      }
+    }
+    return ScatterInto(reduction, where, args);
+  }
+};
+
+struct TensorScatter {
+  int64_t axis = -2;
+  CacheMode mode = CacheMode::kLinear;
+  static constexpr auto Fields() {
+    return FieldList(Field<&TensorScatter::axis>("axis"),
+                     Field<&TensorScatter::mode>("mode"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(All(CheckTypes(in, 1), RequireType(in, 2, kInt64),
+                                 RequireRank(in, 2, 1),
+                                 RequireRank(in, 0, 2, INT32_MAX)));
+    const auto rank = RankOf(in);
+    if (!rank.has_value()) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(RequireRank(in, 1, *rank));
+    NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, *rank));
+    if (at == 0) return AttributeError("axis", "is 0, which is the batch");
+    if (!RankOf(in, 1).has_value()) return absl::OkStatus();
+    for (int i = 0; i < *rank; ++i) {
+      const Dim cache = SideOf(in, 0, static_cast<size_t>(i));
+      const Dim update = SideOf(in, 1, static_cast<size_t>(i));
+      if (!cache.is_known() || !update.is_known()) continue;
+      const bool fits = i == at ? update.size() <= cache.size()
+                                : update.size() == cache.size();
+      if (!fits) {
+        return InputError(1, absl::StrFormat("side %d is %d against the "
+                                             "cache's %d",
+                                             i, update.size(), cache.size()));
+      }
+    }
+    const auto both = UniteDims(SideOf(in, 2, 0), SideOf(in, 0, 0));
+    if (both.ok()) return absl::OkStatus();
+    return InputError(2, std::string(MessageOf(both.status())));
+  }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const int at, Axis(axis, static_cast<int>(args.shape(0).size())));
+    const AxisSplit cache = SplitAt(args.shape(0), at);
+    const AxisSplit update = SplitAt(args.shape(1), at);
+    std::vector<int64_t> first(static_cast<size_t>(args.shape(0)[0]), 0);
+    if (args.has(2)) {
+      NODEWISE_ASSIGN_OR_RETURN(first, args.Ints(2));
+    }
+    for (const int64_t index : first) {
+      const bool is_inside = index >= 0 && (mode == CacheMode::kCircular ||
+                                            index <= cache.size - update.size);
+      if (!is_inside) {
+        return InputError(2, absl::StrFormat("has %d, expected 0 to %d", index,
+                                             cache.size - update.size));
+      }
+    }
+    CopyAll(args.in(0), y);
+    if (CountOf(args.in(1)) == 0) return absl::OkStatus();
+    const int64_t rows = cache.outer / args.shape(0)[0];
+    const size_t run =
+        static_cast<size_t>(cache.inner) * ElementBytes(y.dtype());
+    const char* from = args.in(1).As<char>();
+    for (int64_t i = 0; i < cache.outer * update.size; ++i) {
+      const int64_t row = i / update.size;
+      const int64_t begin = first[static_cast<size_t>(row / rows)] % cache.size;
+      const int64_t to = (begin + i % update.size) % cache.size;
+      std::memcpy(
+          y.As<char>() + static_cast<size_t>(row * cache.size + to) * run, from,
+          run);
+      from += run;
+    }
+    return absl::OkStatus();
+  }
+};
+
+constexpr OperatorDef kRows[] = {
+    Row<ScatterElements>({.name = "Scatter",
+                          .since = 9,
+                          .inputs = {"data", "indices", "updates"},
+                          .outputs = {"output"},
+                          .bound = kSum}),
+    Row<ScatterElements>({.name = "ScatterElements",
+                          .since = 11,
+                          .inputs = {"data", "indices", "updates"},
+                          .outputs = {"output"},
+                          .bound = kSum}),
+    Row<ScatterND>({.name = "ScatterND",
+                    .since = 11,
+                    .inputs = {"data", "indices", "updates"},
+                    .outputs = {"output"},
+                    .bound = kSum}),
+    Row<TensorScatter>(
+        {.name = "TensorScatter",
+         .since = 24,
+         .inputs = {"past_cache", "update", Optional("write_indices")},
+         .outputs = {"present_cache"}}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> ScatterOperators() { return kRows; }
+
+}  // namespace nodewise

@@ -1,0 +1,376 @@
+#include <algorithm>
+#include <cmath>
+#include <complex>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ops/fourier.h"
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/tensor_loops.h"
+#include "contrib/ops/tensor_moves.h"
+#include "nodewise/contrib/op_row.h"
+#include "nodewise/support/status_macros.h"
+
+// Fourier transforms of tensors whose last side holds the real part and, if it
+// is 2 long, the imaginary one.
+namespace nodewise {
+namespace {
+
+using Complex = std::complex<double>;
+
+// Longer transforms than this are no signals.
+constexpr int64_t kMostLength = int64_t{1} << 32;
+
+struct DftRule {
+  bool inverse = false;
+  bool onesided = false;
+
+  // Both: from one half of a spectrum, as its other half is its mirror image,
+  // back to real numbers.
+  bool is_real_inverse() const { return inverse && onesided; }
+  bool is_real_forward() const { return onesided && !inverse; }
+  int64_t LengthFor(int64_t side) const {
+    return is_real_inverse() ? 2 * (side - 1) : side;
+  }
+  int64_t OutputSide(int64_t length) const {
+    return is_real_forward() ? length / 2 + 1 : length;
+  }
+};
+
+absl::Status CheckDft(const DftRule& rule, const Inputs& in) {
+  NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, 0),
+                               RequireRank(in, 0, 2, INT32_MAX),
+                               RequireIndex(in, 1), RequireRank(in, 1, 0, 1)));
+  if (!in.type(0).has_rank()) return absl::OkStatus();
+  const Dim& parts = in.type(0).shape->back();
+  if (!parts.is_known()) return absl::OkStatus();
+  if (parts.size() != 1 && parts.size() != 2) {
+    return InputError(0, absl::StrFormat("has a last side of %d, expected 1 or "
+                                         "2",
+                                         parts.size()));
+  }
+  if (rule.is_real_forward() && parts.size() == 2) {
+    return AttributeError("onesided", "is set, but the input is complex");
+  }
+  if (rule.is_real_inverse() && parts.size() == 1) {
+    return AttributeError("onesided", "is set, but the spectrum is real");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> DftAxis(int64_t axis, int rank) {
+  NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, rank));
+  if (at < rank - 1) return at;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("axis %d is the last one, which holds the parts", axis));
+}
+
+// `axis`: none if it is not known.
+absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
+                                     std::optional<int64_t> axis) {
+  TensorType type = in.type(0);
+  if (!type.has_rank()) return OutputInfos{type};
+  Shape& shape = *type.shape;
+  shape.back() = rule.is_real_inverse() ? 1 : 2;
+  if (!axis.has_value()) {
+    std::fill(shape.begin(), shape.end() - 1, Dim());
+    return OutputInfos{type};
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const int at, DftAxis(*axis, type.rank()));
+  Dim& side = shape[static_cast<size_t>(at)];
+  if (!in.has(1)) {
+    if (side.is_known()) {
+      const int64_t length = rule.LengthFor(side.size());
+      if (length < 1 || length > kMostLength) {
+        return InputError(0, absl::StrFormat("makes a signal of %d", length));
+      }
+      side = rule.OutputSide(length);
+    } else if (rule.onesided) {
+      side = Dim();
+    }
+    return OutputInfos{type};
+  }
+  const auto length = OneInt(in, 1);
+  side = Dim();
+  if (!length.has_value()) return OutputInfos{type};
+  if (*length < 1 || *length > kMostLength) {
+    return InputError(1, absl::StrFormat("is %d, expected 1 to 2^32", *length));
+  }
+  side = rule.OutputSide(*length);
+  return OutputInfos{type};
+}
+
+// The numbers of one signal, as long as its transform: cut off or filled up
+// with 0, and mirrored where only half of a spectrum is given.
+void LoadSignal(const DftRule& rule, const std::vector<double>& x,
+                int64_t first, int64_t step, int64_t parts, int64_t side,
+                std::vector<Complex>* signal) {
+  const auto length = static_cast<int64_t>(signal->size());
+  std::fill(signal->begin(), signal->end(), Complex());
+  const int64_t given = rule.is_real_inverse() ? std::min(side, length / 2 + 1)
+                                               : std::min(side, length);
+  for (int64_t i = 0; i < given; ++i) {
+    const auto at = static_cast<size_t>(first + i * step);
+    (*signal)[static_cast<size_t>(i)] = {x[at], parts == 2 ? x[at + 1] : 0};
+  }
+  if (!rule.is_real_inverse()) return;
+  for (int64_t i = 1; 2 * i < length; ++i) {
+    (*signal)[static_cast<size_t>(length - i)] =
+        std::conj((*signal)[static_cast<size_t>(i)]);
+  }
+  // Those that are their own mirror image are real.
+  (*signal)[0].imag(0);
+  if (length % 2 == 0) (*signal)[static_cast<size_t>(length / 2)].imag(0);
+}
+
+// Where transforms are written, and their bounds.
+struct SpectrumSink {
+  DLDataType dtype;
+  std::vector<double> values;
+  Bounds* bounds = nullptr;
+
+  void Resize(size_t count) {
+    values.resize(count);
+    if (bounds == nullptr) return;
+    bounds->proved.resize(count);
+    bounds->expected.resize(count);
+  }
+  void Write(size_t i, double value, const SumOfTerms& terms, double scale) {
+    values[i] = value * scale;
+    if (bounds == nullptr) return;
+    SumOfTerms sum = terms;
+    sum.result = value;
+    const SumBound bound = BoundSum(dtype, sum);
+    bounds->proved[i] = bound.proved * scale;
+    bounds->expected[i] = bound.expected * scale;
+  }
+};
+
+SumOfTerms TermsOf(const std::vector<Complex>& signal) {
+  // Each is multiplied with a root that is rounded as well.
+  SumOfTerms terms;
+  terms.terms = 2 * static_cast<double>(signal.size()) + 2;
+  for (const Complex& number : signal) {
+    terms.absolute += std::fabs(number.real()) + std::fabs(number.imag());
+    terms.squares += std::norm(number);
+  }
+  return terms;
+}
+
+absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+  const absl::Span<const int64_t> shape = args.shape(0);
+  NODEWISE_ASSIGN_OR_RETURN(const int at,
+                            DftAxis(axis, static_cast<int>(shape.size())));
+  const AxisSplit split = SplitAt(shape, at);
+  const int64_t parts = shape.back();
+  const int64_t out_side = y.shape()[static_cast<size_t>(at)];
+  const int64_t out_parts = y.shape().back();
+  int64_t length = rule.LengthFor(split.size);
+  if (args.has(1)) {
+    NODEWISE_ASSIGN_OR_RETURN(const auto given, args.Ints(1));
+    length = given[0];
+  }
+  const Fourier fourier(length);
+  const std::vector<double> x = ToDoubles(args.in(0));
+  SpectrumSink sink{y.dtype(), {}, args.bounds(0)};
+  sink.Resize(static_cast<size_t>(CountOf(y)));
+  const int64_t lanes = split.inner / parts;
+  const double scale = rule.inverse ? 1 / static_cast<double>(length) : 1;
+  const double work = 50 * static_cast<double>(length);
+  ParallelFor(split.outer * lanes, work, [&](int64_t begin, int64_t end) {
+    std::vector<Complex> signal(static_cast<size_t>(length));
+    for (int64_t lane = begin; lane < end; ++lane) {
+      const int64_t outer = lane / lanes;
+      const int64_t inner = lane % lanes;
+      LoadSignal(rule, x, outer * split.size * split.inner + inner * parts,
+                 split.inner, parts, split.size, &signal);
+      const SumOfTerms terms = TermsOf(signal);
+      fourier.Transform(signal.data(), rule.inverse);
+      for (int64_t k = 0; k < out_side; ++k) {
+        const Complex& number = signal[static_cast<size_t>(k)];
+        const auto to = static_cast<size_t>(
+            ((outer * out_side + k) * lanes + inner) * out_parts);
+        sink.Write(to, number.real(), terms, scale);
+        if (out_parts == 2) sink.Write(to + 1, number.imag(), terms, scale);
+      }
+    }
+  });
+  StoreDoubles(sink.values.data(), 0, CountOf(y), y);
+  return absl::OkStatus();
+}
+
+// The axis became an input, with another default, with opset 20.
+struct Dft17 {
+  int64_t axis = 1;
+  bool inverse = false;
+  bool onesided = false;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Dft17::axis>("axis"),
+                     Field<&Dft17::inverse>("inverse"),
+                     Field<&Dft17::onesided>("onesided"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    return CheckDft({inverse, onesided}, in);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return InferDft({inverse, onesided}, in, axis);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    return EvaluateDft({inverse, onesided}, args, axis);
+  }
+};
+
+struct Dft {
+  bool inverse = false;
+  bool onesided = false;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Dft::inverse>("inverse"),
+                     Field<&Dft::onesided>("onesided"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    return All(CheckDft({inverse, onesided}, in), RequireIndex(in, 2),
+               RequireRank(in, 2, 0, 1));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return InferDft({inverse, onesided}, in,
+                    in.has(2) ? OneInt(in, 2) : std::optional<int64_t>(-2));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    int64_t axis = -2;
+    if (args.has(2)) {
+      NODEWISE_ASSIGN_OR_RETURN(const auto given, args.Ints(2));
+      if (given.size() != 1) return InputError(2, "is not one number");
+      axis = given[0];
+    }
+    return EvaluateDft({inverse, onesided}, args, axis);
+  }
+};
+
+// Transforms of frames of a signal, each times a window.
+struct Stft {
+  bool onesided = true;
+  static constexpr auto Fields() {
+    return FieldList(Field<&Stft::onesided>("onesided"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(
+        All(RequireFloat(in, 0), RequireIndex(in, 1), RequireFloat(in, 2),
+            RequireIndex(in, 3), RequireRank(in, 0, 3), RequireRank(in, 2, 1),
+            RequireRank(in, 1, 0, 1), RequireRank(in, 3, 0, 1)));
+    const Dim parts = SideOf(in, 0, 2);
+    if (parts.is_known() && parts.size() != 1 && parts.size() != 2) {
+      return InputError(0, absl::StrFormat("has a last side of %d, expected 1 "
+                                           "or 2",
+                                           parts.size()));
+    }
+    if (onesided && parts == Dim(2)) {
+      return AttributeError("onesided", "is set, but the signal is complex");
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    const DLDataType dtype = in.type(0).dtype;
+    Shape shape{SideOf(in, 0, 0), Dim(), Dim(), 2};
+    const auto step = OneInt(in, 1);
+    Dim length = SideOf(in, 0, 1);
+    if (in.has(2)) length = SideOf(in, 2, 0);
+    if (in.has(3)) {
+      const auto given = OneInt(in, 3);
+      if (in.has(2) && length.is_known() && given.has_value() &&
+          length.size() != *given) {
+        return InputError(3, absl::StrFormat("is %d, expected %d as the window "
+                                             "is long",
+                                             *given, length.size()));
+      }
+      length = given.has_value() ? Dim(*given) : length;
+    }
+    if (step.has_value() && *step < 1) {
+      return InputError(1, absl::StrFormat("is %d, expected 1 or more", *step));
+    }
+    if (!length.is_known()) return OneOutput(dtype, shape);
+    if (length.size() < 1 || length.size() > kMostLength) {
+      return InputError(
+          3, absl::StrFormat("is %d, expected 1 to 2^32", length.size()));
+    }
+    shape[2] = onesided ? length.size() / 2 + 1 : length.size();
+    const Dim signal = SideOf(in, 0, 1);
+    if (!step.has_value() || !signal.is_known()) return OneOutput(dtype, shape);
+    if (signal.size() < length.size()) {
+      return InputError(0, absl::StrFormat("is %d long, shorter than a frame "
+                                           "of %d",
+                                           signal.size(), length.size()));
+    }
+    shape[1] = (signal.size() - length.size()) / *step + 1;
+    return OneOutput(dtype, shape);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    NODEWISE_ASSIGN_OR_RETURN(const auto step, args.Ints(1));
+    std::vector<double> window;
+    int64_t length = args.shape(0)[1];
+    if (args.has(2)) {
+      window = ToDoubles(args.in(2));
+      length = CountOf(args.in(2));
+    }
+    if (args.has(3)) {
+      NODEWISE_ASSIGN_OR_RETURN(const auto given, args.Ints(3));
+      length = given[0];
+    }
+    const std::vector<double> x = ToDoubles(args.in(0));
+    const Fourier fourier(length);
+    SpectrumSink sink{y.dtype(), {}, args.bounds(0)};
+    sink.Resize(static_cast<size_t>(CountOf(y)));
+    const int64_t frames = y.shape()[1];
+    const int64_t bins = y.shape()[2];
+    const int64_t parts = args.shape(0)[2];
+    const double work = 50 * static_cast<double>(length);
+    ParallelFor(y.shape()[0] * frames, work, [&](int64_t begin, int64_t end) {
+      std::vector<Complex> signal(static_cast<size_t>(length));
+      for (int64_t frame = begin; frame < end; ++frame) {
+        const int64_t first =
+            frame / frames * args.shape(0)[1] + frame % frames * step[0];
+        LoadSignal({}, x, first * parts, parts, parts, length, &signal);
+        for (size_t i = 0; i < window.size(); ++i) signal[i] *= window[i];
+        const SumOfTerms terms = TermsOf(signal);
+        fourier.Transform(signal.data(), false);
+        for (int64_t k = 0; k < bins; ++k) {
+          const auto to = static_cast<size_t>((frame * bins + k) * 2);
+          const Complex& number = signal[static_cast<size_t>(k)];
+          sink.Write(to, number.real(), terms, 1);
+          sink.Write(to + 1, number.imag(), terms, 1);
+        }
+      }
+    });
+    StoreDoubles(sink.values.data(), 0, CountOf(y), y);
+    return absl::OkStatus();
+  }
+};
+
+constexpr OperatorDef kRows[] = {
+    Row<Dft17>({.name = "DFT",
+                .since = 17,
+                .inputs = {"input", Optional("dft_length")},
+                .outputs = {"output"},
+                .bound = kSum}),
+    Row<Dft>({.name = "DFT",
+              .since = 20,
+              .inputs = {"input", Optional("dft_length"), Optional("axis")},
+              .outputs = {"output"},
+              .bound = kSum}),
+    Row<Stft>({.name = "STFT",
+               .since = 17,
+               .inputs = {"signal", "frame_step", Optional("window"),
+                          Optional("frame_length")},
+               .outputs = {"output"},
+               .bound = kSum}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> SignalOperators() { return kRows; }
+
+}  // namespace nodewise

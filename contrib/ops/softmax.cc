@@ -1,0 +1,289 @@
+#include "contrib/ops/elementwise.h"
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/sum_bounds.h"
+
+namespace nodewise {
+namespace {
+
+// Columns that are worked on together where elements of one distribution do
+// not lie side by side.
+constexpr int64_t kColumns = 64;
+
+// Distributions as [outer, size, inner]: one for each outer and inner place.
+struct Layout {
+  int64_t outer = 1;
+  int64_t size = 1;
+  int64_t inner = 1;
+};
+
+// From opset 13 on the axis is one side.
+struct OneSide {
+  static constexpr int64_t kDefault = -1;
+  static absl::Status Check(int64_t axis, int rank) {
+    return Axis(axis, rank).status();
+  }
+  static Layout Of(absl::Span<const int64_t> shape, int64_t axis) {
+    const auto side = static_cast<size_t>(
+        axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis);
+    return {Product(shape.subspan(0, side)), shape[side],
+            Product(shape.subspan(side + 1))};
+  }
+};
+// Before, all sides from the axis on were one; the axis may lie behind the
+// last, which leaves distributions of one element.
+struct SidesFrom {
+  static constexpr int64_t kDefault = 1;
+  static absl::Status Check(int64_t axis, int rank) {
+    if (axis == rank) return absl::OkStatus();
+    return Axis(axis, rank).status();
+  }
+  static Layout Of(absl::Span<const int64_t> shape, int64_t axis) {
+    const auto side = static_cast<size_t>(
+        axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis);
+    return {Product(shape.subspan(0, side)), Product(shape.subspan(side)), 1};
+  }
+};
+
+// One distribution, or some side by side: element i of column j is x[i * step +
+// j], its result y[i * columns + j].
+struct Block {
+  int64_t size;
+  int64_t columns;
+};
+
+struct Peaks {
+  double values[kColumns];
+};
+Peaks PeaksOf(const double* x, const Block& block) {
+  Peaks peaks;
+  std::fill(peaks.values, peaks.values + block.columns,
+            -std::numeric_limits<double>::infinity());
+  for (int64_t i = 0; i < block.size; ++i) {
+    const double* const row = x + i * block.columns;
+    for (int64_t j = 0; j < block.columns; ++j) {
+      double& peak = peaks.values[j];
+      peak = row[j] > peak || std::isnan(row[j]) ? row[j] : peak;
+    }
+  }
+  return peaks;
+}
+
+// Replaces the elements by exponentials of their distance from the largest.
+// Returns the sums.
+Peaks Exponentiate(const Peaks& peaks, const Block& block, double* x) {
+  Peaks sums{};
+  for (int64_t i = 0; i < block.size; ++i) {
+    double* const row = x + i * block.columns;
+    for (int64_t j = 0; j < block.columns; ++j) {
+      row[j] = std::exp(row[j] - peaks.values[j]);
+      sums.values[j] += row[j];
+    }
+  }
+  return sums;
+}
+
+// The bounds of one element from those of its parts: a sum of exponentials of
+// which each has an argument that is rounded, and a function of a few ULP.
+struct Spread {
+  double distance = 0;  // From the largest element, averaged by probability.
+  double squares = 0;   // Of the probabilities.
+};
+std::vector<Spread> SpreadsOf(const std::vector<double>& logs,
+                              const Block& block) {
+  std::vector<Spread> spreads(static_cast<size_t>(block.columns));
+  for (int64_t i = 0; i < block.size; ++i) {
+    for (int64_t j = 0; j < block.columns; ++j) {
+      const double log = logs[static_cast<size_t>(i * block.columns + j)];
+      const double probability = std::exp(log);
+      Spread& spread = spreads[static_cast<size_t>(j)];
+      if (probability > 0) spread.distance -= probability * log;
+      spread.squares += probability * probability;
+    }
+  }
+  return spreads;
+}
+
+// An exponential and a logarithm are off by as many roundings.
+constexpr double kFunctionRoundings = 8;
+
+// Errors of the sum of exponentials, relative to it.
+SumBound SumErrors(const Spread& spread, double terms, DLDataType dtype) {
+  const double u = UnitRoundoff(dtype);
+  const double common =
+      u * (spread.distance + kFunctionRoundings) + terms * HalfUlp(dtype, 0);
+  return {u * terms + common, kExpectedFactor * u * std::sqrt(terms) *
+                                      (1 + std::sqrt(spread.squares)) +
+                                  common};
+}
+
+struct Softmax {
+  static void Run(const Block& block, double* x) {
+    const Peaks sums = Exponentiate(PeaksOf(x, block), block, x);
+    for (int64_t i = 0; i < block.size; ++i) {
+      for (int64_t j = 0; j < block.columns; ++j) {
+        x[i * block.columns + j] /= sums.values[j];
+      }
+    }
+  }
+  // Of a probability e^log.
+  static double Error(double log, double of_sum, DLDataType dtype) {
+    const double u = UnitRoundoff(dtype);
+    const double y = std::exp(log);
+    const double distance = y > 0 ? -log : 0;
+    const double relative = of_sum + u * (distance + kFunctionRoundings);
+    return 1.01 * y * relative + 2 * HalfUlp(dtype, y) + 8 * HalfUlp(dtype, 0);
+  }
+};
+
+struct LogSoftmax {
+  static void Run(const Block& block, double* x) {
+    std::vector<double> shifted(x, x + block.size * block.columns);
+    const Peaks peaks = PeaksOf(x, block);
+    const Peaks sums = Exponentiate(peaks, block, shifted.data());
+    double logs[kColumns];
+    for (int64_t j = 0; j < block.columns; ++j) {
+      logs[j] = std::log(sums.values[j]);
+    }
+    for (int64_t i = 0; i < block.size; ++i) {
+      for (int64_t j = 0; j < block.columns; ++j) {
+        double& y = x[i * block.columns + j];
+        y = (y - peaks.values[j]) - logs[j];
+      }
+    }
+  }
+  static double Error(double log, double of_sum, DLDataType dtype) {
+    // The distance and the logarithm of the sum are rounded, their difference
+    // too.
+    const double u = UnitRoundoff(dtype);
+    return 1.01 * of_sum + 4 * u * std::fabs(log) +
+           kFunctionRoundings * u * std::max(1.0, std::fabs(log));
+  }
+};
+
+// 1 for the first of the largest elements, 0 for the others.
+struct Hardmax {
+  static void Run(const Block& block, double* x) {
+    const Peaks peaks = PeaksOf(x, block);
+    bool is_found[kColumns] = {};
+    for (int64_t i = 0; i < block.size; ++i) {
+      for (int64_t j = 0; j < block.columns; ++j) {
+        double& y = x[i * block.columns + j];
+        const double peak = peaks.values[j];
+        const bool is_peak = y == peak || (std::isnan(y) && std::isnan(peak));
+        y = is_peak && !is_found[j] ? 1 : 0;
+        is_found[j] |= is_peak;
+      }
+    }
+  }
+};
+
+template <typename Kind, typename Rule>
+struct Distribution {
+  int64_t axis = Rule::kDefault;
+
+  static constexpr auto Fields() {
+    return FieldList(Field<&Distribution::axis>("axis"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
+    if (!in.type(0).has_rank()) return absl::OkStatus();
+    return Rule::Check(axis, in.type(0).rank());
+  }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    const Layout layout = Rule::Of(args.shape(0), axis);
+    Bounds* const bounds = args.bounds(0);
+    if (bounds != nullptr) {
+      bounds->proved.assign(static_cast<size_t>(CountOf(y)), 0);
+      bounds->expected = bounds->proved;
+    }
+    if (CountOf(y) == 0) return absl::OkStatus();
+    const int64_t columns = std::min(layout.inner, kColumns);
+    const int64_t blocks = (layout.inner + columns - 1) / columns;
+    const double work = 15 * static_cast<double>(layout.size * columns);
+    ParallelFor(layout.outer * blocks, work, [&](int64_t begin, int64_t end) {
+      std::vector<double> buffer(static_cast<size_t>(layout.size * columns));
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % blocks * columns;
+        const Block block{layout.size, std::min(columns, layout.inner - first)};
+        const int64_t at = i / blocks * layout.size * layout.inner + first;
+        Load(args.in(0), at, layout.inner, block, buffer.data());
+        if (bounds != nullptr) {
+          FillBounds(buffer, at, layout.inner, block, args.dtype(0), bounds);
+        }
+        Kind::Run(block, buffer.data());
+        Store(buffer.data(), at, layout.inner, block, y);
+      }
+    });
+    return absl::OkStatus();
+  }
+  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
+    return 4 * CountOf(out[0]);
+  }
+
+ private:
+  static void Load(const NDArray& x, int64_t at, int64_t step,
+                   const Block& block, double* to) {
+    if (step == 1) return LoadDoubles(x, at, at + block.size, to);
+    for (int64_t i = 0; i < block.size; ++i) {
+      const int64_t row = at + i * step;
+      LoadDoubles(x, row, row + block.columns, to + i * block.columns);
+    }
+  }
+  static void Store(const double* from, int64_t at, int64_t step,
+                    const Block& block, const NDArray& y) {
+    if (step == 1) return StoreDoubles(from, at, at + block.size, y);
+    for (int64_t i = 0; i < block.size; ++i) {
+      const int64_t row = at + i * step;
+      StoreDoubles(from + i * block.columns, row, row + block.columns, y);
+    }
+  }
+  static void FillBounds(std::vector<double> logs, int64_t at, int64_t step,
+                         const Block& block, DLDataType dtype, Bounds* bounds) {
+    if constexpr (!std::is_same_v<Kind, Hardmax>) {
+      LogSoftmax::Run(block, logs.data());
+      const std::vector<Spread> spreads = SpreadsOf(logs, block);
+      for (int64_t i = 0; i < block.size; ++i) {
+        for (int64_t j = 0; j < block.columns; ++j) {
+          const SumBound sum =
+              SumErrors(spreads[static_cast<size_t>(j)],
+                        static_cast<double>(block.size), dtype);
+          const double log = logs[static_cast<size_t>(i * block.columns + j)];
+          const auto out = static_cast<size_t>(at + i * step + j);
+          bounds->proved[out] = Kind::Error(log, sum.proved, dtype);
+          bounds->expected[out] = Kind::Error(log, sum.expected, dtype);
+        }
+      }
+    }
+  }
+};
+
+template <typename Kind>
+constexpr OperatorDef BeforeRow(std::string_view name) {
+  return Row<Distribution<Kind, SidesFrom>>({.name = name,
+                                             .inputs = {"input"},
+                                             .outputs = {"output"},
+                                             .bound = kSum});
+}
+template <typename Kind>
+constexpr OperatorDef NowRow(std::string_view name) {
+  return Row<Distribution<Kind, OneSide>>({.name = name,
+                                           .since = 13,
+                                           .inputs = {"input"},
+                                           .outputs = {"output"},
+                                           .bound = kSum});
+}
+
+constexpr OperatorDef kOperators[] = {
+    BeforeRow<Softmax>("Softmax"),       NowRow<Softmax>("Softmax"),
+    BeforeRow<LogSoftmax>("LogSoftmax"), NowRow<LogSoftmax>("LogSoftmax"),
+    BeforeRow<Hardmax>("Hardmax"),       NowRow<Hardmax>("Hardmax"),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> SoftmaxOperators() { return kOperators; }
+
+}  // namespace nodewise

@@ -1,0 +1,99 @@
+#pragma once
+
+// One operation, evaluated or inferred by its name, for tests of operators.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nodewise/contrib/evaluate.h"
+#include "nodewise/contrib/ops.h"
+#include "nodewise/support/status_macros.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+
+// An operator of this opset with its attributes; what it is given and asked
+// for. Inputs that are left out are NDArray().
+struct Operation {
+  const char* name;
+  int opset = kNewestOpset;
+  std::vector<NamedAttr> attrs = {};
+  size_t num_outputs = 1;
+
+  absl::StatusOr<OpAttrs> Make() const {
+    const OperatorDef* const def = AllOperators().Find("", name, opset);
+    if (def == nullptr) return absl::NotFoundError(name);
+    return MakeAttrs(*def, attrs);
+  }
+};
+
+// Without bounds unless they are asked for.
+inline absl::StatusOr<Evaluated> EvaluateAll(const Operation& operation,
+                                             std::vector<NDArray> inputs,
+                                             bool with_bounds = false) {
+  NODEWISE_ASSIGN_OR_RETURN(const OpAttrs attrs, operation.Make());
+  EvalArgs::Options options;
+  options.with_bounds = with_bounds;
+  return Evaluate(attrs, std::move(inputs),
+                  std::vector<bool>(operation.num_outputs, true), options);
+}
+
+// The first output.
+inline absl::StatusOr<NDArray> EvaluateOne(const Operation& operation,
+                                           std::vector<NDArray> inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const Evaluated evaluated,
+                            EvaluateAll(operation, std::move(inputs)));
+  return evaluated.outputs[0];
+}
+
+// The elements of the first output; fails the test if there is none.
+template <typename T = float>
+std::vector<T> ElementsOf(const Operation& operation,
+                          std::vector<NDArray> inputs) {
+  const auto output = EvaluateOne(operation, std::move(inputs));
+  EXPECT_THAT(output, IsOk());
+  if (!output.ok()) return {};
+  return ValuesOf<T>(*output);
+}
+
+// What is known of an input: "float32[batch, 3]", as ParseTensorType reads it.
+struct Known {
+  const char* type;
+  std::optional<Shape> elements = std::nullopt;
+};
+
+inline absl::StatusOr<OutputInfos> InferOf(const Operation& operation,
+                                           const std::vector<Known>& known) {
+  NODEWISE_ASSIGN_OR_RETURN(const OpAttrs attrs, operation.Make());
+  std::vector<InputInfo> infos(known.size());
+  for (size_t i = 0; i < known.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(infos[i].type, ParseTensorType(known[i].type));
+    infos[i].is_given = true;
+    if (known[i].elements.has_value()) infos[i].elements = &*known[i].elements;
+  }
+  const OperatorDef& def = attrs.def();
+  NODEWISE_RETURN_IF_ERROR(def.check(attrs.get(), Inputs(infos)));
+  return def.infer(attrs.get(), Inputs(infos), operation.num_outputs);
+}
+
+// The type of the first output as text, or the error.
+inline std::string InferredType(const Operation& operation,
+                                const std::vector<Known>& known) {
+  const auto infos = InferOf(operation, known);
+  return infos.ok() ? ToString((*infos)[0].type) : infos.status().ToString();
+}
+// The elements of the first output that are known, as text; "" for none.
+inline std::string KnownElements(const Operation& operation,
+                                 const std::vector<Known>& known) {
+  const auto infos = InferOf(operation, known);
+  if (!infos.ok()) return infos.status().ToString();
+  const auto& elements = (*infos)[0].elements;
+  return elements.has_value() ? ToString(*elements) : "";
+}
+
+}  // namespace nodewise

@@ -1,0 +1,99 @@
+#include <limits>
+
+#include "tests/contrib/ops/eval_support.h"
+
+namespace nodewise {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+NDArray Truths(const std::vector<uint8_t>& values) {
+  return MakeTensor<uint8_t>({static_cast<int64_t>(values.size())}, values,
+                             kBool);
+}
+std::vector<uint8_t> Of(const Operation& operation,
+                        std::vector<NDArray> inputs) {
+  return ElementsOf<uint8_t>(operation, std::move(inputs));
+}
+
+TEST(LogicTest, TruthsAreJoined) {
+  const std::vector<NDArray> inputs = {Truths({0, 0, 1, 1}),
+                                       Truths({0, 1, 0, 1})};
+  EXPECT_THAT(Of({"And"}, inputs), ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(Of({"Or"}, inputs), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(Of({"Xor"}, inputs), ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(Of({"Not"}, {inputs[0]}), ElementsAre(1, 1, 0, 0));
+}
+
+TEST(LogicTest, NumbersAreNoTruths) {
+  EXPECT_THAT(EvaluateOne({"And"}, {Floats({1}), Floats({1})}),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("input 0: is of type float32")));
+}
+
+TEST(LogicTest, NanComparesWithNothing) {
+  const std::vector<NDArray> inputs = {Floats({1, kNan, 2}),
+                                       Floats({1, kNan, 3})};
+  EXPECT_THAT(Of({"Equal"}, inputs), ElementsAre(1, 0, 0));
+  EXPECT_THAT(Of({"LessOrEqual"}, inputs), ElementsAre(1, 0, 1));
+  EXPECT_THAT(Of({"GreaterOrEqual"}, inputs), ElementsAre(1, 0, 0));
+  EXPECT_THAT(Of({"Less"}, inputs), ElementsAre(0, 0, 1));
+  EXPECT_THAT(Of({"Greater"}, inputs), ElementsAre(0, 0, 0));
+}
+
+TEST(LogicTest, LargeIntegersAreComparedExactly) {
+  const int64_t large = int64_t{1} << 60;
+  EXPECT_THAT(Of({"Equal"}, {MakeTensor<int64_t>({1}, {large}),
+                             MakeTensor<int64_t>({1}, {large + 1})}),
+              ElementsAre(0));
+}
+
+TEST(LogicTest, FloatsAreTested) {
+  const auto x = Floats({kInf, -kInf, kNan, 1});
+  EXPECT_THAT(Of({"IsNaN"}, {x}), ElementsAre(0, 0, 1, 0));
+  EXPECT_THAT(Of({"IsInf"}, {x}), ElementsAre(1, 1, 0, 0));
+  const Operation positive{"IsInf", 20, {{"detect_negative", int64_t{0}}}};
+  EXPECT_THAT(Of(positive, {x}), ElementsAre(1, 0, 0, 0));
+}
+
+TEST(LogicTest, BitsAreJoinedAndShifted) {
+  const auto x = MakeTensor<uint8_t>({3}, {0x0F, 0x81, 0xFF});
+  const auto y = MakeTensor<uint8_t>({3}, {0x3C, 1, 8});
+  EXPECT_THAT(Of({"BitwiseAnd"}, {x, y}), ElementsAre(0x0C, 1, 8));
+  EXPECT_THAT(Of({"BitwiseXor"}, {x, y}), ElementsAre(0x33, 0x80, 0xF7));
+  EXPECT_THAT(Of({"BitwiseNot"}, {x}), ElementsAre(0xF0, 0x7E, 0));
+  const Operation left{"BitShift", 11, {{"direction", std::string("LEFT")}}};
+  const auto by = MakeTensor<uint8_t>({3}, {1, 1, 8});
+  EXPECT_THAT(Of(left, {x, by}), ElementsAre(0x1E, 2, 0));
+}
+
+TEST(LogicTest, ShiftNeedsADirection) {
+  const auto x = MakeTensor<uint8_t>({1}, {1});
+  EXPECT_THAT(
+      EvaluateOne({"BitShift"}, {x, x}),
+      FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("direction")));
+}
+
+TEST(WhereTest, AllThreeAreBroadcast) {
+  const auto column = MakeTensor<uint8_t>({2, 1}, {1, 0}, kBool);
+  const auto y = EvaluateOne({"Where"}, {column, Floats({1, 2}), Floats({9})});
+  ASSERT_THAT(y, IsOk());
+  EXPECT_THAT(y->shape(), ElementsAre(2, 2));
+  EXPECT_THAT(ValuesOf(*y), ElementsAre(1, 2, 9, 9));
+}
+
+TEST(WhereTest, TypesAreChecked) {
+  EXPECT_THAT(
+      EvaluateOne({"Where"}, {Floats({1}), Floats({1}), Floats({1})}),
+      FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("input 0")));
+  EXPECT_EQ(
+      InferredType({"Where"}, {{"bool[n]"}, {"float16[...]"}, {"float16[1]"}}),
+      "float16[...]");
+}
+
+}  // namespace
+}  // namespace nodewise

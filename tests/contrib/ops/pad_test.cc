@@ -1,0 +1,97 @@
+#include "tests/contrib/ops/eval_support.h"
+
+namespace nodewise {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+NDArray Longs(const std::vector<int64_t>& values) {
+  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
+}
+NamedAttr Mode(const char* mode) { return {"mode", std::string(mode)}; }
+NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
+
+TEST(PadTest, EveryModeFillsItsWay) {
+  const NDArray x = Floats({1, 2, 3});
+  const NDArray pads = Longs({2, 1});
+  EXPECT_THAT(ElementsOf({"Pad", 13}, {x, pads, MakeTensor<float>({}, {9})}),
+              ElementsAre(9, 9, 1, 2, 3, 9));
+  EXPECT_THAT(ElementsOf({"Pad", 13, {Mode("reflect")}}, {x, pads}),
+              ElementsAre(3, 2, 1, 2, 3, 2));
+  EXPECT_THAT(ElementsOf({"Pad", 13, {Mode("edge")}}, {x, pads}),
+              ElementsAre(1, 1, 1, 2, 3, 3));
+  EXPECT_THAT(ElementsOf({"Pad", 19, {Mode("wrap")}}, {x, pads}),
+              ElementsAre(2, 3, 1, 2, 3, 1));
+}
+
+TEST(PadTest, ReflectionGoesOnBeyondTheOtherEnd) {
+  EXPECT_THAT(ElementsOf({"Pad", 13, {Mode("reflect")}},
+                         {Floats({1, 2}), Longs({3, 2})}),
+              ElementsAre(2, 1, 2, 1, 2, 1, 2));
+}
+
+TEST(PadTest, NegativePadsCutOff) {
+  EXPECT_THAT(ElementsOf({"Pad", 13}, {Floats({1, 2, 3, 4}), Longs({-1, 1})}),
+              ElementsAre(2, 3, 4, 0));
+  EXPECT_THAT(ElementsOf({"Pad", 13, {Mode("edge")}},
+                         {Floats({1, 2, 3, 4}), Longs({-2, 2})}),
+              ElementsAre(3, 4, 4, 4));
+  EXPECT_FALSE(
+      EvaluateOne({"Pad", 13}, {Floats({1, 2}), Longs({-2, -1})}).ok());
+}
+
+TEST(PadTest, AxesNameTheSides) {
+  const auto x = MakeTensor<float>({2, 2}, {1, 2, 3, 4});
+  EXPECT_THAT(
+      ElementsOf({"Pad", 18}, {x, Longs({0, 1}), NDArray(), Longs({-1})}),
+      ElementsAre(1, 2, 0, 3, 4, 0));
+}
+
+TEST(PadTest, HugePadsFailInsteadOfOverflowing) {
+  for (const int64_t pad : {INT64_MAX, INT64_MAX / 2}) {
+    EXPECT_FALSE(
+        EvaluateOne({"Pad", 13}, {Floats({1, 2}), Longs({pad, pad})}).ok());
+  }
+}
+
+TEST(TileTest, SidesAreRepeated) {
+  const auto x = MakeTensor<float>({1, 2}, {1, 2});
+  EXPECT_THAT(ElementsOf({"Tile", 13}, {x, Longs({2, 2})}),
+              ElementsAre(1, 2, 1, 2, 1, 2, 1, 2));
+  EXPECT_THAT(EvaluateOne({"Tile", 13}, {x, Longs({-1, 2})}),
+              FailsWith(kInvalid, HasSubstr("-1")));
+}
+
+TEST(DepthToSpaceTest, TheModeSaysHowDepthIsOrdered) {
+  const auto x = MakeTensor<float>({1, 8, 1, 1}, {0, 1, 2, 3, 4, 5, 6, 7});
+  EXPECT_THAT(ElementsOf({"DepthToSpace", 13, {Attr("blocksize", 2)}}, {x}),
+              ElementsAre(0, 2, 4, 6, 1, 3, 5, 7));
+  EXPECT_THAT(
+      ElementsOf({"DepthToSpace", 13, {Attr("blocksize", 2), Mode("CRD")}},
+                 {x}),
+      ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST(DepthToSpaceTest, SpaceToDepthTurnsItBack) {
+  const auto x = MakeTensor<float>({1, 1, 2, 2}, {0, 1, 2, 3});
+  EXPECT_THAT(ElementsOf({"SpaceToDepth", 13, {Attr("blocksize", 2)}}, {x}),
+              ElementsAre(0, 1, 2, 3));
+  EXPECT_FALSE(
+      EvaluateOne({"SpaceToDepth", 13, {Attr("blocksize", 3)}}, {x}).ok());
+  EXPECT_FALSE(
+      EvaluateOne({"SpaceToDepth", 13, {Attr("blocksize", 0)}}, {x}).ok());
+}
+
+TEST(CenterCropPadTest, TheOddElementIsAtTheEnd) {
+  EXPECT_THAT(
+      ElementsOf({"CenterCropPad", 18}, {Floats({1, 2, 3, 4}), Longs({3})}),
+      ElementsAre(1, 2, 3));
+  EXPECT_THAT(ElementsOf({"CenterCropPad", 18}, {Floats({1, 2}), Longs({5})}),
+              ElementsAre(0, 1, 2, 0, 0));
+}
+
+}  // namespace
+}  // namespace nodewise
