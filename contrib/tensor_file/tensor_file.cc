@@ -9,25 +9,29 @@
 #include "contrib/tensor_file/npy_header.h"
 #include "contrib/tensor_file/npz.h"
 #include "contrib/tensor_file/zip_reader.h"
+#include "nodewise/contrib/tensor_proto.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-enum class Format { kNpy, kNpz, kParams };
+enum class Format { kNpy, kNpz, kParams, kPb };
 
 absl::StatusOr<Format> FormatOfExtension(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension();
   if (extension == ".npy") return Format::kNpy;
   if (extension == ".npz") return Format::kNpz;
   if (extension == ".params") return Format::kParams;
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: extension is \"%s\", expected .npy, .npz or .params",
-                      path, extension));
+  if (extension == ".pb") return Format::kPb;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: extension is \"%s\", expected .npy, .npz, .params or "
+      ".pb",
+      path, extension));
 }
 
 // The content comes first: a file may have been renamed. A file that is cut
-// short or damaged at the front is still judged as what it is called.
+// short or damaged at the front is still judged as what it is called. Nothing
+// in a .pb file tells that it is one.
 absl::StatusOr<Format> FormatOf(const std::string& path,
                                 absl::Span<const uint8_t> bytes) {
   if (LooksLikeNpy(bytes)) return Format::kNpy;
@@ -44,7 +48,7 @@ absl::Status CheckTensors(Format format,
       return absl::InvalidArgumentError(
           absl::StrFormat("tensor %s is undefined", entry.name));
     }
-    if (format == Format::kParams) continue;
+    if (format == Format::kParams || format == Format::kPb) continue;
     const auto header =
         MakeNpyHeader(entry.tensor.shape(), entry.tensor.dtype());
     if (!header.ok()) return At("tensor " + entry.name, header.status());
@@ -54,8 +58,23 @@ absl::Status CheckTensors(Format format,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrFormat(
-      "%d tensors for a .npy file, expected 1 (.npz holds any number)",
-      tensors.size()));
+      "%d tensors for a %s file, expected 1 (.npz holds any number)",
+      tensors.size(), format == Format::kPb ? ".pb" : ".npy"));
+}
+
+absl::StatusOr<NamedTensor> ReadPb(const std::string& path,
+                                   absl::Span<const uint8_t> bytes) {
+  NODEWISE_ASSIGN_OR_RETURN(NamedTensor tensor, ParseTensorProto(bytes, path));
+  if (tensor.name.empty()) tensor.name = std::filesystem::path(path).stem();
+  return tensor;
+}
+
+absl::Status WritePb(const std::string& path, const NamedTensor& tensor) {
+  const auto bytes = WriteTensorProto(tensor);
+  if (!bytes.ok()) return At(path, bytes.status());
+  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  NODEWISE_RETURN_IF_ERROR(file.Write(*bytes));
+  return file.Commit();
 }
 
 absl::Status WriteNumpyFile(const std::string& path, Format format,
@@ -81,6 +100,10 @@ absl::StatusOr<std::vector<NamedTensor>> ReadTensorFile(
     return std::vector<NamedTensor>{
         {std::filesystem::path(path).stem(), std::move(tensor)}};
   }
+  if (format == Format::kPb) {
+    NODEWISE_ASSIGN_OR_RETURN(NamedTensor tensor, ReadPb(path, file->bytes()));
+    return std::vector<NamedTensor>{std::move(tensor)};
+  }
   // Bytes behind the last tensor are no error, as they are none to TVM.
   NODEWISE_ASSIGN_OR_RETURN(Params params,
                             ParseParams(file->bytes(), path, file));
@@ -93,6 +116,7 @@ absl::Status WriteTensorFile(const std::string& path,
   const absl::Status status = CheckTensors(format, tensors);
   if (!status.ok()) return At(path, status);
   if (format == Format::kParams) return WriteParams(path, tensors);
+  if (format == Format::kPb) return WritePb(path, tensors[0]);
   return WriteNumpyFile(path, format, tensors);
 }
 

@@ -14,17 +14,12 @@
 #include "absl/types/span.h"
 #include "nodewise/runtime/ndarray.h"
 #include "nodewise/support/status_macros.h"
+#include "tests/support/matchers.h"
 
 namespace nodewise {
 
-inline absl::Status StatusOf(const absl::Status& status) { return status; }
-template <typename T>
-absl::Status StatusOf(const absl::StatusOr<T>& value) {
-  return value.status();
-}
-
 // Holds of a Status or StatusOr with this code, whose message has this part.
-MATCHER_P2(FailsWith, code, part, "") {
+MATCHER_P2(FailsNaming, code, part, "") {
   const absl::Status status = StatusOf(arg);
   *result_listener << "which is " << status.ToString();
   return status.code() == code &&
