@@ -1,0 +1,123 @@
+// Bodies of control flow: as networks of their own, or, of an If whose
+// condition is known, what is in the branch in the place of the node.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "contrib/onnx/graph_importer.h"
+
+namespace nodewise {
+namespace {
+
+const proto::Graph* BodyNamed(const proto::Node& node, std::string_view name) {
+  for (const proto::Attribute& attribute : node.attribute()) {
+    if (attribute.name() == name &&
+        TypeOf(attribute) == AttributeType::kGraph) {
+      return &attribute.g();
+    }
+  }
+  return nullptr;
+}
+
+bool IsMadeIn(const proto::Graph& graph, const std::string& name) {
+  return std::any_of(
+      graph.node().begin(), graph.node().end(), [&](const proto::Node& node) {
+        return std::find(node.output().begin(), node.output().end(), name) !=
+               node.output().end();
+      });
+}
+
+}  // namespace
+
+std::optional<Subgraph> GraphImporter::ImportBody(
+    const proto::Graph& graph, absl::Span<const TensorType> types,
+    const std::string& where, Scope* scope, std::vector<ValueId>* captures) {
+  if (state_.depth >= ImportState::kMostDepth) {
+    state_.Error(
+        where, "is too deep in bodies and functions",
+        absl::StrFormat("%d of them at most", ImportState::kMostDepth));
+    return std::nullopt;
+  }
+  ++state_.depth;
+  const size_t errors = state_.errors;
+  GraphImporter importer(&state_, graph.name());
+  Scope inner;
+  inner.outer = scope;
+  inner.outer_graph = this;
+  inner.calls = scope->calls;
+  inner.attributes = scope->attributes;
+  inner.opsets = scope->opsets;
+  importer.Import(graph, types, &inner);
+  --state_.depth;
+  if (state_.errors > errors) return std::nullopt;
+  Subgraph body;
+  body.captures = static_cast<uint32_t>(importer.captures().size());
+  captures->insert(captures->end(), importer.captures().begin(),
+                   importer.captures().end());
+  body.body = std::make_shared<const Network>(std::move(importer.network_));
+  return body;
+}
+
+// The branch that an If takes in every run, or null. Exporters write such an If
+// for what a shape decides, and the other branch need not fit the shape.
+const proto::Graph* GraphImporter::TakenBranch(const proto::Node& node,
+                                               Scope* scope) {
+  if (!state_.options.fold_shapes || !DomainOf(node.domain()).empty() ||
+      node.op_type() != "If" || node.input_size() != 1 ||
+      state_.depth >= ImportState::kMostDepth) {
+    return nullptr;
+  }
+  const Binding* const condition = Find(scope, node.input(0));
+  if (condition == nullptr || condition->value == kNoValue) return nullptr;
+  const NDArray& data = network_.value(condition->value).data;
+  if (!data.defined() || !(data.dtype() == kBool) || data.bytes() != 1) {
+    return nullptr;
+  }
+  const bool is_true = *data.As<uint8_t>() != 0;
+  const proto::Graph* const taken =
+      BodyNamed(node, is_true ? "then_branch" : "else_branch");
+  const proto::Graph* const other =
+      BodyNamed(node, is_true ? "else_branch" : "then_branch");
+  if (taken == nullptr || other == nullptr || taken->input_size() > 0 ||
+      taken->output_size() < node.output_size()) {
+    return nullptr;
+  }
+  // What is passed on as it is would lose the name that the node gives it.
+  for (const proto::ValueInfo& output : taken->output()) {
+    if (!IsMadeIn(*taken, output.name())) return nullptr;
+  }
+  return taken;
+}
+
+void GraphImporter::ImportBranch(const proto::Graph& branch,
+                                 const proto::Node& node,
+                                 const std::string& name,
+                                 const std::string& where, Scope* scope) {
+  Scope inner;
+  inner.outer = scope;
+  inner.outer_graph = this;
+  inner.prefix = name + "/";
+  inner.calls = scope->calls;
+  inner.attributes = scope->attributes;
+  inner.opsets = scope->opsets;
+  const std::vector<std::string> names = OutputNames(node, *scope);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) continue;
+    inner.renamed.emplace(branch.output(static_cast<int>(i)).name(), names[i]);
+  }
+  ++state_.depth;
+  AddConstants(branch, &inner);
+  for (int i = 0; i < branch.node_size(); ++i) {
+    ImportNode(branch.node(i), static_cast<size_t>(i), &inner);
+  }
+  --state_.depth;
+  CheckTypes(branch, inner);
+  for (int i = 0; i < node.output_size(); ++i) {
+    // It is there: a node makes it, or is broken.
+    Bind(node, static_cast<size_t>(i), inner.values.at(branch.output(i).name()),
+         where, scope);
+  }
+}
+
+}  // namespace nodewise

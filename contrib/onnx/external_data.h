@@ -1,0 +1,37 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "contrib/onnx/onnx_types.h"
+#include "nodewise/support/file.h"
+
+namespace nodewise {
+
+// The tensors of one model: those with their data in the model, and those with
+// it in files of the model's folder, which are mapped once and never left.
+class TensorReader {
+ public:
+  // `owner` keeps the messages alive, for tensors that borrow from them. An
+  // empty folder: there may be no such files.
+  TensorReader(std::shared_ptr<void> owner, std::string folder)
+      : owner_(std::move(owner)), folder_(std::move(folder)) {}
+
+  // kUnimplemented for types that are refused, kNotFound for a file that is
+  // not there, kDataLoss for all that does not fit.
+  absl::StatusOr<NDArray> Read(const proto::Tensor& tensor);
+
+ private:
+  absl::StatusOr<NDArray> ReadExternal(const proto::Tensor& tensor);
+  // The file at this place below the folder.
+  absl::StatusOr<std::shared_ptr<const MappedFile>> Open(
+      const std::string& location);
+
+  std::shared_ptr<void> owner_;
+  std::string folder_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+};
+
+}  // namespace nodewise

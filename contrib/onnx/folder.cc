@@ -1,0 +1,158 @@
+#include "contrib/onnx/folder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nodewise/contrib/evaluate.h"
+
+namespace nodewise {
+namespace {
+
+// Larger constants are data, not shapes, and are worth their time at run time.
+constexpr int64_t kMostInputElements = 65'536;
+constexpr int64_t kMostOutputElements = 4'096;
+// Of an operator that does not say what it costs.
+constexpr double kUnknownCost = 64;
+
+template <typename T>
+void Fill(const Shape& elements, const NDArray& tensor) {
+  T* out = tensor.As<T>();
+  for (const Dim& element : elements) *out++ = static_cast<T>(element.size());
+}
+
+// A tensor whose elements have been inferred, if all of them are known.
+std::optional<NDArray> TensorOfElements(const NetworkValue& value) {
+  if (!value.elements.has_value() || !value.type.is_static()) {
+    return std::nullopt;
+  }
+  const Shape& elements = *value.elements;
+  if (!std::all_of(elements.begin(), elements.end(),
+                   [](const Dim& element) { return element.is_known(); })) {
+    return std::nullopt;
+  }
+  auto tensor = NDArray::Empty(*value.type.sizes(), value.type.dtype, kCpu);
+  if (!tensor.ok() ||
+      tensor->bytes() != elements.size() * ElementBytes(value.type.dtype)) {
+    return std::nullopt;
+  }
+  if (value.type.dtype == kInt64) {
+    Fill<int64_t>(elements, *tensor);
+  } else if (value.type.dtype == DLDataType{kDLInt, 32, 1}) {
+    Fill<int32_t>(elements, *tensor);
+  } else {
+    return std::nullopt;
+  }
+  return *std::move(tensor);
+}
+
+std::optional<std::vector<NDArray>> OutputsOfElements(
+    const Network& network, const Operation& operation) {
+  std::vector<NDArray> outputs;
+  for (const ValueId id : operation.outputs) {
+    if (id == kNoValue) {
+      outputs.emplace_back();
+      continue;
+    }
+    auto tensor = TensorOfElements(network.value(id));
+    if (!tensor.has_value()) return std::nullopt;
+    outputs.push_back(*std::move(tensor));
+  }
+  return outputs;
+}
+
+// Of a tensor; none if that is not known.
+std::optional<int64_t> Elements(const TensorType& type) {
+  const auto sizes = type.sizes();
+  if (!type.has_dtype() || !sizes.has_value()) return std::nullopt;
+  const auto elements = NumElements(*sizes);
+  if (!elements.ok()) return std::nullopt;
+  return *elements;
+}
+
+bool HasBody(const OpAttrs& attrs) {
+  for (const AttrField& field : attrs.def().fields) {
+    const auto value = field.get(attrs.get());
+    if (value.has_value() && std::holds_alternative<Subgraph>(*value)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+double CostOf(const Network& network, const Operation& operation,
+              double elements) {
+  const OperatorDef& def = operation.def();
+  if (def.flops == nullptr) return kUnknownCost * elements;
+  const std::vector<InputInfo> inputs = network.InputsOf(operation.id);
+  std::vector<OutputInfo> outputs;
+  for (const ValueId id : operation.outputs) {
+    outputs.emplace_back(id == kNoValue ? TensorType()
+                                        : network.value(id).type);
+  }
+  const double flops =
+      def.flops(operation.attrs.get(), Inputs(inputs), outputs);
+  return elements + (flops > 0 ? flops : kUnknownCost * elements);
+}
+
+}  // namespace
+
+// True, and the budget is less, if the operation reads nothing but constants
+// and little is to be done.
+bool Folder::Affords(const Network& network, const Operation& operation) {
+  int64_t read = 0;
+  bool reads_any = false;
+  for (const ValueId id : operation.inputs) {
+    if (id == kNoValue) continue;
+    const NetworkValue& value = network.value(id);
+    if (value.kind != NetworkValue::Kind::kConstant) return false;
+    read += Elements(value.type).value_or(kMostInputElements + 1);
+    if (read > kMostInputElements) return false;
+    reads_any = true;
+  }
+  // Without inputs it may draw random numbers.
+  if (!reads_any || HasBody(operation.attrs)) return false;
+  int64_t written = 0;
+  for (const ValueId id : operation.outputs) {
+    if (id == kNoValue) continue;
+    // What the data decides (NonZero) cannot be more than there is of it.
+    written +=
+        Elements(network.value(id).type)
+            .value_or(read <= kMostOutputElements ? kMostOutputElements / 4
+                                                  : kMostOutputElements + 1);
+    if (written > kMostOutputElements) return false;
+  }
+  const double cost =
+      CostOf(network, operation, static_cast<double>(read + written));
+  if (cost > work_left_) return false;
+  work_left_ -= cost;
+  return true;
+}
+
+std::optional<std::vector<NDArray>> Folder::Fold(const Network& network,
+                                                 OperationId id) {
+  if (!is_on_) return std::nullopt;
+  const Operation& operation = network.operation(id);
+  auto known = OutputsOfElements(network, operation);
+  if (known.has_value()) return known;
+  if (!Affords(network, operation)) return std::nullopt;
+  std::vector<NDArray> inputs;
+  for (const ValueId input : operation.inputs) {
+    inputs.push_back(input == kNoValue ? NDArray() : network.value(input).data);
+  }
+  std::vector<bool> wanted;
+  for (const ValueId output : operation.outputs) {
+    wanted.push_back(output != kNoValue);
+  }
+  // An operator that fails will say so when the network runs.
+  auto result = Evaluate(operation.attrs, std::move(inputs), wanted);
+  if (!result.ok()) return std::nullopt;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) continue;
+    if (i >= result->outputs.size() || !result->outputs[i].defined()) {
+      return std::nullopt;
+    }
+  }
+  return std::move(result->outputs);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,161 @@
+// Calls of a model's own functions: what is in the function takes the place of
+// the node.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "contrib/onnx/graph_importer.h"
+
+namespace nodewise {
+namespace {
+
+std::string_view NameOf(const proto::Function& function) {
+  return Shortened(function.name());
+}
+
+// By name: what a call does not give.
+std::map<std::string, const proto::Attribute*, std::less<>> DefaultsOf(
+    const proto::Function& function) {
+  std::map<std::string, const proto::Attribute*, std::less<>> defaults;
+  for (const std::string& name : function.attribute()) {
+    defaults.emplace(name, nullptr);
+  }
+  for (const proto::Attribute& attribute : function.attribute_proto()) {
+    defaults[attribute.name()] = &attribute;
+  }
+  return defaults;
+}
+
+}  // namespace
+
+void GraphImporter::ImportCall(const proto::Function& function,
+                               const proto::Node& node, const std::string& name,
+                               const std::string& where, Scope* scope) {
+  Scope inner;
+  bool is_fine = CheckCall(function, node, where, *scope);
+  is_fine = is_fine && BindInputs(function, node, where, &inner, scope);
+  is_fine = is_fine && BindAttributes(function, node, where, &inner, *scope);
+  if (!is_fine) return BreakOutputs(node, where, scope);
+  inner.prefix = name + "/";
+  inner.calls = scope->calls;
+  inner.calls.push_back(&function);
+  inner.opsets = &state_.function_opsets.at(&function);
+  const std::vector<std::string> names = OutputNames(node, *scope);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) continue;
+    inner.renamed.emplace(function.output(static_cast<int>(i)), names[i]);
+  }
+  ++state_.depth;
+  for (int i = 0; i < function.node_size(); ++i) {
+    ImportNode(function.node(i), static_cast<size_t>(i), &inner);
+  }
+  --state_.depth;
+  BindResults(function, node, where, inner, scope);
+}
+
+bool GraphImporter::CheckCall(const proto::Function& function,
+                              const proto::Node& node, const std::string& where,
+                              const Scope& scope) {
+  if (std::find(scope.calls.begin(), scope.calls.end(), &function) !=
+      scope.calls.end()) {
+    state_.Error(where,
+                 absl::StrFormat("function %s calls itself", NameOf(function)),
+                 "functions that end");
+    return false;
+  }
+  if (state_.depth >= ImportState::kMostDepth) {
+    state_.Error(
+        where, "is too deep in bodies and functions",
+        absl::StrFormat("%d of them at most", ImportState::kMostDepth));
+    return false;
+  }
+  if (node.input_size() > function.input_size() ||
+      node.output_size() > function.output_size()) {
+    state_.Error(where,
+                 absl::StrFormat("has %d inputs and %d outputs",
+                                 node.input_size(), node.output_size()),
+                 absl::StrFormat("at most %d and %d, as function %s",
+                                 function.input_size(), function.output_size(),
+                                 NameOf(function)));
+    return false;
+  }
+  return true;
+}
+
+bool GraphImporter::BindInputs(const proto::Function& function,
+                               const proto::Node& node,
+                               const std::string& where, Scope* inner,
+                               Scope* scope) {
+  bool is_whole = true;
+  for (int i = 0; i < function.input_size(); ++i) {
+    Binding& formal = inner->values[function.input(i)];
+    if (i >= node.input_size() || node.input(i).empty()) continue;
+    const Binding* const actual = Find(scope, node.input(i));
+    if (actual == nullptr) {
+      ReportMissing(node.input(i), i, where);
+      is_whole = false;
+      continue;
+    }
+    // A broken one goes in too, so that what else is wrong inside is told.
+    formal = *actual;
+  }
+  return is_whole;
+}
+
+bool GraphImporter::BindAttributes(const proto::Function& function,
+                                   const proto::Node& node,
+                                   const std::string& where, Scope* inner,
+                                   const Scope& scope) {
+  auto values = DefaultsOf(function);
+  bool is_whole = true;
+  const auto refuse = [&](const proto::Attribute& attribute,
+                          std::string_view found, std::string expected) {
+    state_.Error(
+        where,
+        absl::StrFormat("attribute %s %s", Shortened(attribute.name()), found),
+        std::move(expected));
+    is_whole = false;
+  };
+  for (const proto::Attribute& attribute : node.attribute()) {
+    const auto value = values.find(attribute.name());
+    if (value == values.end()) {
+      refuse(attribute, "is unknown",
+             absl::StrFormat("one of function %s", NameOf(function)));
+    } else if (TypeOf(attribute) == AttributeType::kGraph) {
+      refuse(attribute, "of a function is a graph", "a value");
+    } else if (attribute.ref_attr_name().empty()) {
+      value->second = &attribute;
+    } else {
+      const auto outer = scope.attributes.find(attribute.ref_attr_name());
+      if (outer != scope.attributes.end()) value->second = outer->second;
+    }
+  }
+  for (const auto& [name, attribute] : values) {
+    if (attribute != nullptr) inner->attributes.emplace(name, attribute);
+  }
+  return is_whole;
+}
+
+void GraphImporter::BindResults(const proto::Function& function,
+                                const proto::Node& node,
+                                const std::string& where, const Scope& inner,
+                                Scope* scope) {
+  for (int i = 0; i < node.output_size(); ++i) {
+    const std::string& name = function.output(i);
+    const auto made = inner.values.find(name);
+    Binding result{kNoValue, true};
+    if (made != inner.values.end()) {
+      result = made->second;
+    } else {
+      state_.Error(where,
+                   absl::StrFormat("output %s of function %s is made by "
+                                   "nothing",
+                                   Shortened(name), NameOf(function)),
+                   "the output of one of its nodes");
+    }
+    Bind(node, static_cast<size_t>(i), result, where, scope);
+  }
+}
+
+}  // namespace nodewise

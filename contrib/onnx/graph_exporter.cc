@@ -1,0 +1,293 @@
+#include "contrib/onnx/graph_exporter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "contrib/onnx/attributes.h"
+#include "nodewise/contrib/op_row.h"
+#include "nodewise/runtime/half.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+std::string WhereOf(const Operation& operation) {
+  return absl::StrFormat("operation %s (%s)", operation.name, operation.kind());
+}
+
+size_t CountCaptures(const Operation& operation) {
+  size_t count = 0;
+  for (const AttrField& field : operation.def().fields) {
+    const auto value = field.get(operation.attrs.get());
+    if (!value.has_value()) continue;
+    if (const auto* const body = std::get_if<Subgraph>(&*value)) {
+      count += body->captures;
+    }
+  }
+  return count;
+}
+
+float NumberOf(const NDArray& tensor) {
+  const DLDataType dtype = tensor.dtype();
+  if (dtype.code == kDLBfloat) return BfloatToFloat(*tensor.As<uint16_t>());
+  if (dtype.bits == 16) return HalfToFloat(*tensor.As<uint16_t>());
+  if (dtype.bits == 64) return static_cast<float>(*tensor.As<double>());
+  return *tensor.As<float>();
+}
+
+// A constant as the attribute that it was in older versions.
+absl::StatusOr<AttrValue> AttributeOf(const NDArray& tensor,
+                                      const MovedAttribute& moved) {
+  const DLDataType dtype = tensor.dtype();
+  const size_t count = tensor.bytes() / ElementBytes(dtype);
+  const bool is_number = tensor->ndim == 0 || (moved.is_list && count == 1);
+  const bool is_float = dtype.code == kDLFloat || dtype.code == kDLBfloat;
+  if (is_float && is_number) return AttrValue(NumberOf(tensor));
+  if (dtype == kFloat32 && tensor->ndim == 1) {
+    const float* const data = tensor.As<float>();
+    return AttrValue(std::vector<float>(data, data + count));
+  }
+  if (dtype == kInt64 && is_number) return AttrValue(*tensor.As<int64_t>());
+  if (dtype == kInt64 && tensor->ndim == 1) {
+    const int64_t* const data = tensor.As<int64_t>();
+    return AttrValue(std::vector<int64_t>(data, data + count));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("is %s, expected numbers, since it is an attribute "
+                      "before opset %d",
+                      TypeToString(tensor.shape(), dtype), moved.until));
+}
+
+}  // namespace
+
+GraphExporter::GraphExporter(const Network& network, GraphExporter* outer,
+                             absl::Span<const std::string> captured)
+    : network_(network), outer_(outer), num_captures_(captured.size()) {
+  NameValues(captured);
+}
+
+absl::Status GraphExporter::Export(proto::Graph* to) {
+  to->set_name(network_.name().empty() ? "network" : network_.name());
+  const auto inputs = network_.inputs();
+  for (size_t i = 0; i + num_captures_ < inputs.size(); ++i) {
+    AddInfo(network_.value(inputs[i]), to->add_input());
+  }
+  for (const OperationId id : network_.order()) {
+    NODEWISE_RETURN_IF_ERROR(AddNode(network_.operation(id), to->add_node()));
+  }
+  std::set<ValueId> outputs;
+  for (const ValueId id : network_.outputs()) {
+    AddInfo(network_.value(id), to->add_output());
+    outputs.insert(id);
+    needed_.insert(id);
+  }
+  NODEWISE_RETURN_IF_ERROR(AddConstants(to));
+  for (const OperationId id : network_.order()) {
+    for (const ValueId output : network_.operation(id).outputs) {
+      if (output == kNoValue || outputs.count(output) > 0) continue;
+      const NetworkValue& value = network_.value(output);
+      if (value.type.has_dtype()) AddInfo(value, to->add_value_info());
+    }
+  }
+  return absl::OkStatus();
+}
+
+// --- Names ------------------------------------------------------------------
+
+void GraphExporter::NameValues(absl::Span<const std::string> captured) {
+  const auto inputs = network_.inputs();
+  for (size_t i = 0; i < captured.size(); ++i) {
+    names_[inputs[inputs.size() - captured.size() + i]] = captured[i];
+  }
+  for (const auto& value : network_.data().values) {
+    if (!value.has_value() || value->kind == NetworkValue::Kind::kBarrier ||
+        names_.count(value->id) > 0) {
+      continue;
+    }
+    NameValue(*value);
+  }
+}
+
+// ONNX wants names in a body that nothing around it has.
+void GraphExporter::NameValue(const NetworkValue& value) {
+  if (IsOuterConstant(value)) {
+    from_outside_.insert(value.id);
+    names_[value.id] = value.name;
+    return;
+  }
+  std::string name = value.name;
+  for (size_t n = 2; IsTaken(name); ++n) {
+    name = absl::StrFormat("%s_%d", value.name, n);
+  }
+  taken_.insert(name);
+  names_[value.id] = std::move(name);
+}
+
+bool GraphExporter::IsTaken(const std::string& name) const {
+  for (const GraphExporter* at = this; at != nullptr; at = at->outer_) {
+    if (at->taken_.count(name) > 0) return true;
+  }
+  return false;
+}
+
+bool GraphExporter::IsOuterConstant(const NetworkValue& constant) {
+  if (constant.kind != NetworkValue::Kind::kConstant) return false;
+  for (GraphExporter* at = outer_; at != nullptr; at = at->outer_) {
+    const auto found = at->network_.FindValue(constant.name);
+    if (!found.ok()) continue;
+    const NetworkValue& value = at->network_.value(*found);
+    const bool is_same = value.kind == NetworkValue::Kind::kConstant &&
+                         value.data.tensor() == constant.data.tensor() &&
+                         at->names_.at(*found) == constant.name;
+    if (is_same) at->needed_.insert(*found);
+    return is_same;
+  }
+  return false;
+}
+
+std::string GraphExporter::NameOf(ValueId id) const {
+  return id == kNoValue ? std::string() : names_.at(id);
+}
+
+void GraphExporter::AddInfo(const NetworkValue& value,
+                            proto::ValueInfo* to) const {
+  to->set_name(NameOf(value.id));
+  WriteType(value.type, to->mutable_type());
+}
+
+// --- Nodes ------------------------------------------------------------------
+
+absl::Status GraphExporter::AddNode(const Operation& operation,
+                                    proto::Node* to) {
+  const OperatorDef& def = operation.def();
+  const int opset = network_.opset(def.domain);
+  if (def.since > opset) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: is of opset %d, and the network of %d",
+                        WhereOf(operation), def.since, opset));
+  }
+  to->set_name(operation.name);
+  to->set_op_type(std::string(def.name));
+  if (!def.domain.empty()) to->set_domain(std::string(def.domain));
+  std::vector<ValueId> inputs = operation.inputs;
+  const size_t own = inputs.size() - CountCaptures(operation);
+  NODEWISE_RETURN_IF_ERROR(
+      AddBodies(operation, absl::MakeSpan(inputs).subspan(own), to));
+  inputs.resize(own);
+  NODEWISE_RETURN_IF_ERROR(AddMoved(operation, &inputs, to));
+  NODEWISE_RETURN_IF_ERROR(AddAttributes(operation, to));
+  while (!inputs.empty() && inputs.back() == kNoValue) inputs.pop_back();
+  for (const ValueId input : inputs) {
+    to->add_input(NameOf(input));
+    if (input != kNoValue) needed_.insert(input);
+  }
+  for (const ValueId output : operation.outputs) {
+    to->add_output(NameOf(output));
+  }
+  return absl::OkStatus();
+}
+
+// What is as it would be without being told is not told: an older opset may
+// not know the attribute.
+absl::Status GraphExporter::AddAttributes(const Operation& operation,
+                                          proto::Node* to) {
+  const std::shared_ptr<void> usual = operation.def().make();
+  for (const AttrField& field : operation.def().fields) {
+    const auto value = field.get(operation.attrs.get());
+    if (!value.has_value() || std::holds_alternative<Subgraph>(*value)) {
+      continue;
+    }
+    if (!field.is_required && op_row::SameAttr(value, field.get(usual.get()))) {
+      continue;
+    }
+    proto::Attribute* const attribute = to->add_attribute();
+    attribute->set_name(std::string(field.name));
+    const absl::Status status = WriteAttribute(*value, attribute);
+    if (!status.ok()) {
+      return At(
+          absl::StrFormat("%s: attribute %s", WhereOf(operation), field.name),
+          status);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphExporter::AddBodies(const Operation& operation,
+                                      absl::Span<const ValueId> captures,
+                                      proto::Node* to) {
+  for (const AttrField& field : operation.def().fields) {
+    const auto value = field.get(operation.attrs.get());
+    if (!value.has_value()) continue;
+    const auto* const body = std::get_if<Subgraph>(&*value);
+    if (body == nullptr || body->body == nullptr) continue;
+    std::vector<std::string> names;
+    for (const ValueId id : captures.subspan(0, body->captures)) {
+      names.push_back(NameOf(id));
+      needed_.insert(id);
+    }
+    captures.remove_prefix(body->captures);
+    proto::Attribute* const attribute = to->add_attribute();
+    attribute->set_name(std::string(field.name));
+    attribute->set_type(static_cast<int>(AttributeType::kGraph));
+    GraphExporter exporter(*body->body, this, names);
+    const absl::Status status = exporter.Export(attribute->mutable_g());
+    if (!status.ok()) {
+      return At(absl::StrFormat("%s: %s", WhereOf(operation), field.name),
+                status);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphExporter::AddMoved(const Operation& operation,
+                                     std::vector<ValueId>* inputs,
+                                     proto::Node* to) {
+  const OperatorDef& def = operation.def();
+  for (const MovedAttribute& moved : def.moved) {
+    if (network_.opset(def.domain) >= moved.until ||
+        moved.input >= inputs->size()) {
+      continue;
+    }
+    const ValueId input = std::exchange((*inputs)[moved.input], kNoValue);
+    if (input == kNoValue) continue;
+    const NetworkValue& value = network_.value(input);
+    if (value.kind != NetworkValue::Kind::kConstant) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: input %d (%s) is calculated, expected a constant, since it is "
+          "the attribute %s before opset %d",
+          WhereOf(operation), moved.input, value.name, moved.attribute,
+          moved.until));
+    }
+    const auto attr = AttributeOf(value.data, moved);
+    if (!attr.ok()) {
+      return At(absl::StrFormat("%s: input %d (%s)", WhereOf(operation),
+                                moved.input, value.name),
+                attr.status());
+    }
+    moved_.insert(input);
+    proto::Attribute* const attribute = to->add_attribute();
+    attribute->set_name(std::string(moved.attribute));
+    NODEWISE_RETURN_IF_ERROR(WriteAttribute(*attr, attribute));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphExporter::AddConstants(proto::Graph* to) {
+  for (const auto& value : network_.data().values) {
+    if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant ||
+        from_outside_.count(value->id) > 0 ||
+        (moved_.count(value->id) > 0 && needed_.count(value->id) == 0)) {
+      continue;
+    }
+    proto::Tensor* const tensor = to->add_initializer();
+    tensor->set_name(NameOf(value->id));
+    const absl::Status status = WriteTensor(value->data, tensor);
+    if (!status.ok()) {
+      return At(absl::StrFormat("constant %s", value->name), status);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "contrib/onnx/onnx_types.h"
+#include "nodewise/contrib/ir.h"
+
+namespace nodewise {
+
+// Writes one network as a graph: the model's, or a body of control flow.
+class GraphExporter {
+ public:
+  // `outer` is the network around a body, and `captured` the names there of
+  // its last inputs; null and none for the model's own graph. Both networks
+  // outlive this.
+  GraphExporter(const Network& network, GraphExporter* outer,
+                absl::Span<const std::string> captured);
+
+  // kInvalidArgument, with the operation, for what the network's opset cannot
+  // say; kUnimplemented for types that ONNX does not have.
+  absl::Status Export(proto::Graph* to);
+
+ private:
+  void NameValues(absl::Span<const std::string> captured);
+  void NameValue(const NetworkValue& value);
+  bool IsTaken(const std::string& name) const;
+  // The constant around this graph that is this one, seen from it.
+  bool IsOuterConstant(const NetworkValue& constant);
+  std::string NameOf(ValueId id) const;
+
+  absl::Status AddNode(const Operation& operation, proto::Node* to);
+  absl::Status AddAttributes(const Operation& operation, proto::Node* to);
+  absl::Status AddBodies(const Operation& operation,
+                         absl::Span<const ValueId> captures, proto::Node* to);
+  // Makes attributes of the inputs that the opset knows as such.
+  absl::Status AddMoved(const Operation& operation,
+                        std::vector<ValueId>* inputs, proto::Node* to);
+  absl::Status AddConstants(proto::Graph* to);
+  void AddInfo(const NetworkValue& value, proto::ValueInfo* to) const;
+
+  const Network& network_;
+  GraphExporter* outer_;
+  size_t num_captures_;
+  std::map<ValueId, std::string> names_;
+  std::set<std::string> taken_;     // The names, for the bodies.
+  std::set<ValueId> needed_;        // Constants that something reads.
+  std::set<ValueId> moved_;         // Constants that became attributes.
+  std::set<ValueId> from_outside_;  // Constants that stand around this graph.
+};
+
+}  // namespace nodewise

@@ -1,0 +1,282 @@
+#include "contrib/onnx/graph_importer.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "contrib/onnx/renumber.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+std::string DomainOf(std::string_view domain) {
+  return domain == "ai.onnx" ? std::string() : std::string(domain);
+}
+
+void ImportState::Error(std::string path, std::string found,
+                        std::string expected, std::string hint) {
+  ++errors;
+  Fault fault;
+  fault.file = where;
+  fault.path = std::move(path);
+  fault.found = std::move(found);
+  fault.expected = std::move(expected);
+  fault.hint = std::move(hint);
+  faults.Add(std::move(fault));
+}
+
+void ImportState::Error(std::string path, const absl::Status& status) {
+  Error(std::move(path), std::string(MessageOf(status)));
+}
+
+void ImportState::Warning(std::string path, std::string found,
+                          std::string expected) {
+  Fault fault;
+  fault.severity = Fault::Severity::kWarning;
+  fault.file = where;
+  fault.path = std::move(path);
+  fault.found = std::move(found);
+  fault.expected = std::move(expected);
+  faults.Add(std::move(fault));
+}
+
+std::string NameSet::Unique(std::string name) {
+  const auto [entry, is_new] = taken_.emplace(name, 1);
+  if (is_new) return name;
+  while (true) {
+    std::string unique = absl::StrFormat("%s_%d", name, ++entry->second);
+    if (taken_.emplace(unique, 1).second) return unique;
+  }
+}
+
+GraphImporter::GraphImporter(ImportState* state, std::string name)
+    : state_(*state), network_(std::move(name)) {
+  for (const auto& [domain, version] : state_.opsets) {
+    const absl::Status status = network_.SetOpset(domain, version);
+    if (!status.ok()) state_.Error("opset_import", status);
+  }
+}
+
+void GraphImporter::Import(const proto::Graph& graph,
+                           absl::Span<const TensorType> input_types,
+                           Scope* scope) {
+  ReserveNames(graph);
+  AddInputs(graph, input_types, scope);
+  AddConstants(graph, scope);
+  for (int i = 0; i < graph.node_size(); ++i) {
+    ImportNode(graph.node(i), static_cast<size_t>(i), scope);
+  }
+  SetOutputs(graph, scope);
+  CheckTypes(graph, *scope);
+  if (state_.options.fold_shapes) network_.RemoveUnused();
+  if (state_.errors == 0) network_ = Renumbered(std::move(network_));
+}
+
+// What the graph calls something keeps that name, so it is nobody else's.
+void GraphImporter::ReserveNames(const proto::Graph& graph) {
+  for (const auto& input : graph.input()) names_.Reserve(input.name());
+  for (const auto& tensor : graph.initializer()) names_.Reserve(tensor.name());
+  for (const auto& node : graph.node()) {
+    for (const std::string& output : node.output()) {
+      names_.Reserve(output);
+      makers_.emplace(output, node.name());
+    }
+  }
+}
+
+std::string GraphImporter::UniqueName(NameSet* names, std::string name) {
+  std::string unique = names->Unique(std::move(name));
+  state_.name_bytes_left -= std::min(state_.name_bytes_left, unique.size());
+  return unique;
+}
+
+Binding GraphImporter::AddConstant(const std::string& where, std::string name,
+                                   NDArray data) {
+  const auto id = network_.AddConstant(std::move(name), std::move(data));
+  if (id.ok()) return {*id, false};
+  state_.Error(where, id.status());
+  return {kNoValue, true};
+}
+
+void GraphImporter::AddInputs(const proto::Graph& graph,
+                              absl::Span<const TensorType> input_types,
+                              Scope* scope) {
+  std::set<std::string_view> constants;
+  for (const auto& tensor : graph.initializer()) {
+    constants.insert(tensor.name());
+  }
+  const size_t count = static_cast<size_t>(graph.input_size());
+  // Those of an operation that its body does not see come first.
+  const size_t skipped =
+      input_types.size() > count ? input_types.size() - count : 0;
+  for (size_t i = 0; i < count; ++i) {
+    const proto::ValueInfo& info = graph.input(static_cast<int>(i));
+    // Early models list every initializer as an input too; later ones mean a
+    // default value by it.
+    if (constants.count(info.name()) > 0) {
+      if (scope->outer == nullptr) continue;
+      state_.Error("input " + info.name(),
+                   "of a body has an initializer, expected none");
+    }
+    AddInput(info,
+             skipped + i < input_types.size() ? input_types[skipped + i]
+                                              : TensorType(),
+             scope);
+  }
+}
+
+void GraphImporter::AddInput(const proto::ValueInfo& info,
+                             const TensorType& fallback, Scope* scope) {
+  const std::string where = absl::StrFormat("input %s", Shortened(info.name()));
+  Binding& binding = scope->values[info.name()];
+  if (binding.value != kNoValue || binding.is_broken) {
+    return state_.Error(where, "is there twice", "every name once");
+  }
+  binding.is_broken = true;
+  if (info.name().empty()) {
+    return state_.Error(where, "has no name", "one");
+  }
+  auto type = ReadType(info.type(), &state_.dims);
+  if (!type.ok()) return state_.Error(where, type.status());
+  if (!type->has_dtype()) type->dtype = fallback.dtype;
+  if (scope->outer == nullptr && !type->has_dtype()) {
+    return state_.Error(where, "has no element type", "one");
+  }
+  if (scope->outer == nullptr && Freeze(info.name(), *type, scope)) return;
+  const auto id = network_.AddInput(info.name(), *std::move(type));
+  if (!id.ok()) return state_.Error(where, id.status());
+  binding = {*id, false};
+}
+
+// True if the input is one of those to be frozen.
+bool GraphImporter::Freeze(const std::string& name, const TensorType& type,
+                           Scope* scope) {
+  for (const NamedTensor& entry : state_.options.freeze) {
+    if (entry.name != name) continue;
+    const std::string where = absl::StrFormat("input %s", Shortened(name));
+    const TensorType found = TensorType::Of(*entry.tensor);
+    if (!AreCompatible(found, type)) {
+      state_.Error(where, "is frozen to " + ToString(found), ToString(type));
+    } else {
+      scope->values[name] = AddConstant(where, name, entry.tensor);
+    }
+    return true;
+  }
+  return false;
+}
+
+void GraphImporter::AddConstants(const proto::Graph& graph, Scope* scope) {
+  for (const proto::SparseTensor& tensor : graph.sparse_initializer()) {
+    const std::string& name = tensor.values().name();
+    state_.Error(absl::StrFormat("initializer %s", Shortened(name)),
+                 "is sparse", "a dense one");
+    scope->values[name].is_broken = true;
+  }
+  for (const proto::Tensor& tensor : graph.initializer()) {
+    const std::string where =
+        absl::StrFormat("initializer %s", Shortened(tensor.name()));
+    Binding& binding = scope->values[tensor.name()];
+    if (binding.value != kNoValue || binding.is_broken) {
+      state_.Error(where, "is there twice", "every name once");
+      continue;
+    }
+    binding.is_broken = true;
+    if (tensor.name().empty()) {
+      state_.Error(where, "has no name", "one");
+      continue;
+    }
+    auto data = state_.tensors.Read(tensor);
+    if (!data.ok()) {
+      state_.Error(where, data.status());
+      continue;
+    }
+    if (scope->outer == nullptr &&
+        Freeze(tensor.name(), TensorType::Of(**data), scope)) {
+      continue;
+    }
+    binding =
+        AddConstant(where,
+                    scope->prefix.empty()
+                        ? tensor.name()
+                        : UniqueName(&names_, scope->prefix + tensor.name()),
+                    *std::move(data));
+  }
+}
+
+// What a body reads from around it becomes an input of its network; a constant
+// comes along, so that shapes can be made of it.
+Binding GraphImporter::Capture(const Binding& outer,
+                               const GraphImporter& from) {
+  if (outer.is_broken || outer.value == kNoValue) return outer;
+  const NetworkValue& value = from.network_.value(outer.value);
+  const std::string where = absl::StrFormat("value %s", Shortened(value.name));
+  std::string name = UniqueName(&names_, value.name);
+  if (value.kind == NetworkValue::Kind::kConstant) {
+    return AddConstant(where, std::move(name), value.data);
+  }
+  const auto id = network_.AddInput(std::move(name), value.type);
+  if (!id.ok()) {
+    state_.Error(where, id.status());
+    return {kNoValue, true};
+  }
+  captures_.push_back(outer.value);
+  return {*id, false};
+}
+
+const Binding* GraphImporter::Find(Scope* scope, const std::string& name) {
+  const auto found = scope->values.find(name);
+  if (found != scope->values.end()) return &found->second;
+  if (scope->outer == nullptr) return nullptr;
+  const Binding* const outer = scope->outer_graph->Find(scope->outer, name);
+  if (outer == nullptr || scope->outer_graph == this) return outer;
+  const Binding captured = Capture(*outer, *scope->outer_graph);
+  return &scope->values.emplace(name, captured).first->second;
+}
+
+void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
+  std::vector<ValueId> outputs;
+  bool is_whole = true;
+  for (const proto::ValueInfo& info : graph.output()) {
+    const std::string where =
+        absl::StrFormat("output %s", Shortened(info.name()));
+    const auto type = ReadType(info.type(), &state_.dims);
+    if (!type.ok()) state_.Error(where, type.status());
+    const Binding* const binding = Find(scope, info.name());
+    if (binding == nullptr) {
+      std::vector<std::string> known;
+      for (const auto& [name, value] : scope->values) known.push_back(name);
+      state_.Error(where, "is made by nothing",
+                   "the output of a node, an input or an initializer" +
+                       DidYouMean(info.name(), known));
+    }
+    if (binding == nullptr || binding->value == kNoValue) {
+      is_whole = false;
+      continue;
+    }
+    outputs.push_back(binding->value);
+  }
+  if (graph.output_size() == 0 && scope->outer == nullptr) {
+    state_.Error("graph", "has no outputs", "one at least");
+  }
+  if (!is_whole) return;
+  const absl::Status status = network_.SetOutputs(std::move(outputs));
+  if (!status.ok()) state_.Error("graph", status);
+}
+
+// The types that a model states are a second opinion, no more: the shape
+// inference that wrote them may have been wrong.
+void GraphImporter::CheckTypes(const proto::Graph& graph, const Scope& scope) {
+  const auto check = [&](const proto::ValueInfo& info) {
+    const auto found = scope.values.find(info.name());
+    if (found == scope.values.end() || found->second.value == kNoValue) return;
+    const auto stated = ReadType(info.type(), &state_.dims);
+    const TensorType& inferred = network_.value(found->second.value).type;
+    if (!stated.ok() || AreCompatible(*stated, inferred)) return;
+    state_.Warning(absl::StrFormat("value %s", Shortened(info.name())),
+                   "is stated to be " + ToString(*stated),
+                   ToString(inferred) + " as inferred");
+  };
+  for (const proto::ValueInfo& info : graph.value_info()) check(info);
+  for (const proto::ValueInfo& info : graph.output()) check(info);
+}
+
+}  // namespace nodewise

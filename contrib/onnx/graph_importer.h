@@ -1,0 +1,199 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "contrib/onnx/attributes.h"
+#include "contrib/onnx/external_data.h"
+#include "contrib/onnx/folder.h"
+#include "contrib/onnx/onnx_types.h"
+#include "nodewise/contrib/ir.h"
+#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/support/fault.h"
+
+namespace nodewise {
+
+using Opsets = std::map<std::string, int>;  // Versions by domain.
+
+// "" for ONNX's own domain under either of its names.
+std::string DomainOf(std::string_view domain);
+
+// What the parts of one import share.
+struct ImportState {
+  ImportState(const OpSet& op_set, const ImportOptions& import_options,
+              FaultList* fault_list, std::string model, TensorReader reader)
+      : ops(op_set),
+        options(import_options),
+        faults(*fault_list),
+        where(std::move(model)),
+        tensors(std::move(reader)),
+        folder(import_options.fold_shapes) {}
+
+  const OpSet& ops;
+  const ImportOptions& options;
+  FaultList& faults;
+  std::string where;  // The model, in faults.
+  TensorReader tensors;
+  DimSizes dims;
+  Opsets opsets;
+  // By domain, name and overload.
+  std::map<std::tuple<std::string, std::string, std::string>,
+           const proto::Function*>
+      functions;
+  Folder folder;
+  size_t errors = 0;  // In `faults`, of this import.
+  size_t depth = 0;   // Of calls and bodies within each other.
+  static constexpr size_t kMostDepth = 64;
+  std::map<const proto::Function*, Opsets> function_opsets;
+  // Calls of functions can make much out of little: what they may still make.
+  size_t nodes_left = 50'000;
+  size_t name_bytes_left = size_t{64} << 20;
+
+  void Error(std::string path, std::string found, std::string expected = "",
+             std::string hint = "");
+  void Error(std::string path, const absl::Status& status);
+  void Warning(std::string path, std::string found, std::string expected);
+};
+
+// What a name in a model stands for in the network.
+struct Binding {
+  ValueId value = kNoValue;  // Or an optional input that was not given.
+  // Something is wrong with what makes it, and has been told.
+  bool is_broken = false;
+};
+
+// Names, each given once; those that are taken get a number.
+class NameSet {
+ public:
+  void Reserve(const std::string& name) { taken_.emplace(name, 1); }
+  std::string Unique(std::string name);
+
+ private:
+  std::map<std::string, size_t> taken_;  // With the last number behind it.
+};
+
+class GraphImporter;
+
+// The names that a node may read: those of a graph, of one call of a function
+// or of a branch that is always taken. A graph that is a body sees what is
+// around it too.
+struct Scope {
+  Scope* outer = nullptr;                // Of the body's operation.
+  GraphImporter* outer_graph = nullptr;  // Of a taken branch, the same graph.
+  std::map<std::string, Binding, std::less<>> values;
+  // Of a call or a taken branch: in front of the names of what is in it, the
+  // functions that it is in, its attributes, and names that its outputs have
+  // outside.
+  std::string prefix;
+  std::vector<const proto::Function*> calls;
+  std::map<std::string, const proto::Attribute*, std::less<>> attributes;
+  std::map<std::string, std::string, std::less<>> renamed;
+  const Opsets* opsets = nullptr;
+};
+
+// Makes a network of one graph: the model's, or a body of control flow. Faults
+// go into the state; after one the network is not what the graph says.
+class GraphImporter {
+ public:
+  GraphImporter(ImportState* state, std::string name);
+
+  // `scope` has its outer parts set; the types are what is known of the inputs
+  // of a body where it does not say so itself.
+  void Import(const proto::Graph& graph,
+              absl::Span<const TensorType> input_types, Scope* scope);
+
+  Network& network() { return network_; }
+  // By input of the network behind the graph's own: what it stands for around
+  // the graph.
+  const std::vector<ValueId>& captures() const { return captures_; }
+
+ private:
+  // graph_importer.cc
+  void ReserveNames(const proto::Graph& graph);
+  void AddInputs(const proto::Graph& graph,
+                 absl::Span<const TensorType> input_types, Scope* scope);
+  void AddInput(const proto::ValueInfo& info, const TensorType& fallback,
+                Scope* scope);
+  void AddConstants(const proto::Graph& graph, Scope* scope);
+  void SetOutputs(const proto::Graph& graph, Scope* scope);
+  void CheckTypes(const proto::Graph& graph, const Scope& scope);
+  bool Freeze(const std::string& name, const TensorType& type, Scope* scope);
+  Binding Capture(const Binding& outer, const GraphImporter& from);
+  // Where there is nothing of that name, null.
+  const Binding* Find(Scope* scope, const std::string& name);
+  std::string UniqueName(NameSet* names, std::string name);
+  Binding AddConstant(const std::string& where, std::string name, NDArray data);
+
+  // node_importer.cc
+  struct NodeParts;
+  void ImportNode(const proto::Node& node, size_t index, Scope* scope);
+  void ImportConstant(const proto::Node& node, const std::string& where,
+                      Scope* scope);
+  void ImportOperation(const proto::Node& node, NodeParts* parts, Scope* scope);
+  const OperatorDef* FindOperator(const proto::Node& node,
+                                  const std::string& where, const Scope& scope);
+  void ReportUnknown(const proto::Node& node, std::optional<int> opset,
+                     const std::string& where);
+  bool ReadInputs(const proto::Node& node, NodeParts* parts, Scope* scope);
+  void ReportMissing(const std::string& name, int input,
+                     const std::string& where);
+  bool ReadAttributes(const proto::Node& node, NodeParts* parts, Scope* scope);
+  bool MoveAttribute(const MovedAttribute& moved, NodeParts* parts);
+  bool AddMoved(NodeParts* parts);
+  bool AddBodies(NodeParts* parts, Scope* scope);
+  static void PadInputs(NodeParts* parts, bool has_captures);
+  void AddOperation(const proto::Node& node, OpAttrs attrs, NodeParts* parts,
+                    Scope* scope);
+  std::vector<Binding> FoldOutputs(OperationId id, const std::string& where);
+  std::vector<std::string> OutputNames(const proto::Node& node,
+                                       const Scope& scope);
+  void Bind(const proto::Node& node, size_t output, Binding binding,
+            const std::string& where, Scope* scope);
+  void BreakOutputs(const proto::Node& node, const std::string& where,
+                    Scope* scope);
+  std::string NodeName(const proto::Node& node, size_t index,
+                       const Scope& scope);
+
+  // body_importer.cc
+  std::optional<Subgraph> ImportBody(const proto::Graph& graph,
+                                     absl::Span<const TensorType> types,
+                                     const std::string& where, Scope* scope,
+                                     std::vector<ValueId>* captures);
+  const proto::Graph* TakenBranch(const proto::Node& node, Scope* scope);
+  void ImportBranch(const proto::Graph& branch, const proto::Node& node,
+                    const std::string& name, const std::string& where,
+                    Scope* scope);
+
+  // function_importer.cc
+  void ImportCall(const proto::Function& function, const proto::Node& node,
+                  const std::string& name, const std::string& where,
+                  Scope* scope);
+  bool CheckCall(const proto::Function& function, const proto::Node& node,
+                 const std::string& where, const Scope& scope);
+  bool BindInputs(const proto::Function& function, const proto::Node& node,
+                  const std::string& where, Scope* inner, Scope* scope);
+  bool BindAttributes(const proto::Function& function, const proto::Node& node,
+                      const std::string& where, Scope* inner,
+                      const Scope& scope);
+  void BindResults(const proto::Function& function, const proto::Node& node,
+                   const std::string& where, const Scope& inner, Scope* scope);
+
+  ImportState& state_;
+  Network network_;
+  NameSet names_;  // Of values.
+  NameSet node_names_;
+  // Names that some node of the graph makes, to tell what is not sorted from
+  // what is missing.
+  std::map<std::string, std::string, std::less<>> makers_;
+  std::vector<ValueId> captures_;
+};
+
+}  // namespace nodewise

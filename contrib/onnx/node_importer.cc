@@ -1,0 +1,478 @@
+// Nodes: operators with their attributes, inputs and bodies.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "contrib/onnx/graph_importer.h"
+#include "nodewise/runtime/half.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Trailing names that are empty say nothing.
+int CountGiven(const google::protobuf::RepeatedPtrField<std::string>& names) {
+  int count = names.size();
+  while (count > 0 && names.Get(count - 1).empty()) --count;
+  return count;
+}
+
+std::string OperatorName(const proto::Node& node) {
+  const std::string domain = DomainOf(node.domain());
+  return std::string(Shortened(domain.empty() ? node.op_type()
+                                              : domain + "." + node.op_type()));
+}
+
+// A float32 number as one of the type that the operator calculates in.
+absl::StatusOr<NDArray> NumberLike(float number, DLDataType dtype) {
+  if (dtype.code != kDLFloat && dtype.code != kDLBfloat) dtype = kFloat32;
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                            NDArray::Empty({}, dtype, kCpu));
+  if (dtype.code == kDLBfloat) {
+    *tensor.As<uint16_t>() = FloatToBfloat(number);
+  } else if (dtype.bits == 16) {
+    *tensor.As<uint16_t>() = FloatToHalf(number);
+  } else if (dtype.bits == 64) {
+    *tensor.As<double>() = number;
+  } else {
+    *tensor.As<float>() = number;
+  }
+  return tensor;
+}
+
+// An attribute as the tensor that it is in newer versions of its operator.
+absl::StatusOr<NDArray> TensorOf(const AttrValue& value,
+                                 const MovedAttribute& moved, DLDataType like) {
+  const auto make = [](absl::Span<const int64_t> shape, DLDataType dtype,
+                       const void* data) -> absl::StatusOr<NDArray> {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                              NDArray::Empty(shape, dtype, kCpu));
+    if (tensor.bytes() == 0) return tensor;
+    NODEWISE_RETURN_IF_ERROR(CopyFromBytes(data, tensor.bytes(), *tensor));
+    return tensor;
+  };
+  if (const auto* const number = std::get_if<int64_t>(&value)) {
+    if (moved.is_list) return make({1}, kInt64, number);
+    return make({}, kInt64, number);
+  }
+  if (const auto* const numbers = std::get_if<std::vector<int64_t>>(&value)) {
+    return make({static_cast<int64_t>(numbers->size())}, kInt64,
+                numbers->data());
+  }
+  if (const auto* const numbers = std::get_if<std::vector<float>>(&value)) {
+    return make({static_cast<int64_t>(numbers->size())}, kFloat32,
+                numbers->data());
+  }
+  if (const auto* const number = std::get_if<float>(&value)) {
+    return NumberLike(*number, like);
+  }
+  return absl::InvalidArgumentError("is no number, expected one or several");
+}
+
+}  // namespace
+
+// What has been read of a node so far.
+struct GraphImporter::NodeParts {
+  const OperatorDef* def = nullptr;
+  std::string name;
+  std::string where;
+  int opset = 0;
+  std::vector<NamedAttr> attrs;
+  std::vector<std::pair<std::string, const proto::Graph*>> bodies;
+  std::vector<ValueId> inputs;
+};
+
+std::string GraphImporter::NodeName(const proto::Node& node, size_t index,
+                                    const Scope& scope) {
+  std::string name = node.name();
+  if (name.empty()) {
+    name = absl::StrFormat("%s_%d", Shortened(node.op_type()), index);
+  }
+  return UniqueName(&node_names_, scope.prefix + name);
+}
+
+void GraphImporter::ImportNode(const proto::Node& node, size_t index,
+                               Scope* scope) {
+  NodeParts parts;
+  parts.name = NodeName(node, index, *scope);
+  parts.where = absl::StrFormat("node %s (%s)", Shortened(parts.name),
+                                OperatorName(node));
+  if (!scope->calls.empty()) {
+    // One fault is enough; there may be no end of them.
+    if (state_.nodes_left == 0) return BreakOutputs(node, parts.where, scope);
+    if (--state_.nodes_left == 0 || state_.name_bytes_left == 0) {
+      state_.nodes_left = 0;
+      state_.Error(parts.where, "functions call each other too often",
+                   "a model whose functions take less than 50000 nodes");
+    }
+  }
+  const auto function = state_.functions.find(
+      {DomainOf(node.domain()), node.op_type(), node.overload()});
+  if (function != state_.functions.end()) {
+    return ImportCall(*function->second, node, parts.name, parts.where, scope);
+  }
+  if (DomainOf(node.domain()).empty() && node.op_type() == "Constant") {
+    return ImportConstant(node, parts.where, scope);
+  }
+  if (const proto::Graph* const branch = TakenBranch(node, scope)) {
+    return ImportBranch(*branch, node, parts.name, parts.where, scope);
+  }
+  ImportOperation(node, &parts, scope);
+}
+
+// A Constant is a constant of the network, not an operation.
+void GraphImporter::ImportConstant(const proto::Node& node,
+                                   const std::string& where, Scope* scope) {
+  NodeParts parts;
+  parts.where = where;
+  if (!ReadAttributes(node, &parts, scope)) {
+    return BreakOutputs(node, where, scope);
+  }
+  absl::StatusOr<NDArray> tensor = absl::InvalidArgumentError(
+      "has no value, expected one of value, value_float, value_floats, "
+      "value_int and value_ints");
+  if (parts.attrs.size() == 1 && node.output_size() == 1) {
+    const AttrValue& value = parts.attrs[0].value;
+    const NDArray* const given = std::get_if<NDArray>(&value);
+    tensor = given != nullptr ? *given : TensorOf(value, {}, kFloat32);
+  }
+  if (!tensor.ok()) {
+    state_.Error(where, tensor.status());
+    return BreakOutputs(node, where, scope);
+  }
+  const std::vector<std::string> names = OutputNames(node, *scope);
+  if (names.empty()) return;
+  if (scope->values.count(node.output(0)) > 0) {
+    return Bind(node, 0, {kNoValue, true}, where, scope);
+  }
+  Bind(node, 0, AddConstant(where, names[0], *std::move(tensor)), where, scope);
+}
+
+void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
+                                    Scope* scope) {
+  parts->def = FindOperator(node, parts->where, *scope);
+  const auto opset = scope->opsets->find(DomainOf(node.domain()));
+  if (opset != scope->opsets->end()) parts->opset = opset->second;
+  // Whatever is wrong with one of these, the others are looked at too.
+  const bool has_inputs = ReadInputs(node, parts, scope);
+  bool has_attrs = ReadAttributes(node, parts, scope);
+  if (parts->def != nullptr) has_attrs = AddMoved(parts) && has_attrs;
+  has_attrs = AddBodies(parts, scope) && has_attrs;
+  if (parts->def == nullptr || !has_attrs) {
+    return BreakOutputs(node, parts->where, scope);
+  }
+  auto attrs = MakeAttrs(*parts->def, parts->attrs);
+  if (!attrs.ok()) state_.Error(parts->where, attrs.status());
+  if (!attrs.ok() || !has_inputs) {
+    return BreakOutputs(node, parts->where, scope);
+  }
+  AddOperation(node, *std::move(attrs), parts, scope);
+}
+
+// The row of the operator that holds in this scope, or null.
+const OperatorDef* GraphImporter::FindOperator(const proto::Node& node,
+                                               const std::string& where,
+                                               const Scope& scope) {
+  const std::string domain = DomainOf(node.domain());
+  const auto opset = scope.opsets->find(domain);
+  if (opset == scope.opsets->end()) {
+    ReportUnknown(node, std::nullopt, where);
+    return nullptr;
+  }
+  const OperatorDef* const row =
+      state_.ops.Find(domain, node.op_type(), opset->second);
+  if (row == nullptr) {
+    ReportUnknown(node, opset->second, where);
+    return nullptr;
+  }
+  const auto model = state_.opsets.find(domain);
+  if (model == state_.opsets.end() ||
+      state_.ops.Find(domain, node.op_type(), model->second) != row) {
+    state_.Error(
+        where,
+        absl::StrFormat("is of opset %d, by its function", opset->second),
+        "what it is in the model's opset");
+    return nullptr;
+  }
+  return row;
+}
+
+void GraphImporter::ReportUnknown(const proto::Node& node,
+                                  std::optional<int> opset,
+                                  const std::string& where) {
+  const std::string domain = DomainOf(node.domain());
+  const OperatorDef* oldest = nullptr;
+  bool has_domain = domain.empty();
+  for (const OperatorDef* row : state_.ops.rows()) {
+    has_domain |= row->domain == domain;
+    if (row->domain != domain || row->name != node.op_type()) continue;
+    if (oldest == nullptr || row->since < oldest->since) oldest = row;
+  }
+  if (!has_domain) {
+    return state_.Error(where,
+                        absl::StrFormat("is of domain %s", Shortened(domain)),
+                        "ai.onnx, or a function of the model");
+  }
+  if (!opset.has_value()) {
+    return state_.Error(where, "is of a domain that the model does not import",
+                        "an opset_import of it");
+  }
+  state_.Error(where, absl::StrFormat("is not known in opset %d", *opset),
+               oldest != nullptr
+                   ? absl::StrFormat("opset %d or more", oldest->since)
+                   : "an operator that is known" +
+                         DidYouMean(node.op_type(), state_.ops.Names()));
+}
+
+// False if something is wrong with one, told here or by what makes it.
+bool GraphImporter::ReadInputs(const proto::Node& node, NodeParts* parts,
+                               Scope* scope) {
+  bool is_whole = true;
+  for (int i = 0; i < CountGiven(node.input()); ++i) {
+    const std::string& name = node.input(i);
+    Binding binding;
+    if (!name.empty()) {
+      const Binding* const found = Find(scope, name);
+      if (found != nullptr) {
+        binding = *found;
+      } else {
+        binding.is_broken = true;
+        ReportMissing(name, i, parts->where);
+      }
+    }
+    is_whole = is_whole && !binding.is_broken;
+    parts->inputs.push_back(binding.value);
+  }
+  return is_whole;
+}
+
+void GraphImporter::ReportMissing(const std::string& name, int input,
+                                  const std::string& where) {
+  const auto maker = makers_.find(name);
+  if (maker == makers_.end()) {
+    return state_.Error(
+        where,
+        absl::StrFormat("input %d (%s) is made by nothing", input,
+                        Shortened(name)),
+        "the output of a node before it, an input or an initializer");
+  }
+  state_.Error(
+      where,
+      absl::StrFormat("input %d (%s) is made further on, by node %s", input,
+                      Shortened(name), Shortened(maker->second)),
+      "nodes in an order in which they can run",
+      "if they are no cycle, sort them");
+}
+
+bool GraphImporter::ReadAttributes(const proto::Node& node, NodeParts* parts,
+                                   Scope* scope) {
+  bool is_whole = true;
+  for (const proto::Attribute& given : node.attribute()) {
+    const proto::Attribute* attribute = &given;
+    if (!given.ref_attr_name().empty()) {
+      const auto found = scope->attributes.find(given.ref_attr_name());
+      // What the call does not give is not given here either.
+      if (found == scope->attributes.end() && !scope->calls.empty()) continue;
+      if (found == scope->attributes.end()) {
+        state_.Error(parts->where,
+                     absl::StrFormat("attribute %s refers to one of a function",
+                                     Shortened(given.name())),
+                     "a value, since it is in none");
+        is_whole = false;
+        continue;
+      }
+      attribute = found->second;
+    }
+    if (TypeOf(*attribute) == AttributeType::kGraph) {
+      parts->bodies.emplace_back(given.name(), &attribute->g());
+      continue;
+    }
+    auto value = ReadAttribute(*attribute, &state_.tensors);
+    if (!value.ok()) {
+      state_.Error(parts->where,
+                   At(absl::StrFormat("attribute %s", Shortened(given.name())),
+                      value.status()));
+      is_whole = false;
+      continue;
+    }
+    parts->attrs.push_back({given.name(), *std::move(value)});
+  }
+  return is_whole;
+}
+
+// Attributes that are inputs in newer versions become inputs.
+bool GraphImporter::AddMoved(NodeParts* parts) {
+  bool is_whole = true;
+  for (const MovedAttribute& moved : parts->def->moved) {
+    if (parts->opset >= moved.until) continue;
+    is_whole = MoveAttribute(moved, parts) && is_whole;
+  }
+  return is_whole;
+}
+
+bool GraphImporter::MoveAttribute(const MovedAttribute& moved,
+                                  NodeParts* parts) {
+  std::vector<ValueId>& inputs = parts->inputs;
+  if (moved.input < inputs.size() && inputs[moved.input] != kNoValue) {
+    state_.Error(parts->where,
+                 absl::StrFormat("input %d is given", moved.input),
+                 absl::StrFormat("the attribute %s before opset %d",
+                                 moved.attribute, moved.until));
+    return false;
+  }
+  const auto attr = std::find_if(
+      parts->attrs.begin(), parts->attrs.end(),
+      [&](const NamedAttr& each) { return each.name == moved.attribute; });
+  if (attr == parts->attrs.end()) return true;
+  const bool has_like = !inputs.empty() && inputs[0] != kNoValue;
+  auto tensor =
+      TensorOf(attr->value, moved,
+               has_like ? network_.value(inputs[0]).type.dtype : kFloat32);
+  parts->attrs.erase(attr);
+  if (!tensor.ok()) {
+    state_.Error(
+        parts->where,
+        At(absl::StrFormat("attribute %s", moved.attribute), tensor.status()));
+    return false;
+  }
+  const Binding constant = AddConstant(
+      parts->where,
+      UniqueName(&names_,
+                 absl::StrFormat("%s/%s", parts->name, moved.attribute)),
+      *std::move(tensor));
+  if (inputs.size() <= moved.input) inputs.resize(moved.input + 1, kNoValue);
+  inputs[moved.input] = constant.value;
+  return !constant.is_broken;
+}
+
+// Imports the bodies. What they capture becomes inputs behind the others, body
+// by body in the order of the operator's attributes.
+bool GraphImporter::AddBodies(NodeParts* parts, Scope* scope) {
+  if (parts->bodies.empty()) return true;
+  const auto rank = [&](const std::string& name) {
+    size_t i = 0;
+    if (parts->def == nullptr) return i;
+    while (i < parts->def->fields.size() &&
+           parts->def->fields[i].name != name) {
+      ++i;
+    }
+    return i;
+  };
+  std::stable_sort(parts->bodies.begin(), parts->bodies.end(),
+                   [&](const auto& a, const auto& b) {
+                     return rank(a.first) < rank(b.first);
+                   });
+  std::vector<TensorType> types;
+  for (const ValueId input : parts->inputs) {
+    types.push_back(input == kNoValue ? TensorType()
+                                      : network_.value(input).type);
+  }
+  std::vector<ValueId> captures;
+  bool is_whole = true;
+  for (const auto& [name, graph] : parts->bodies) {
+    auto body = ImportBody(*graph, types, parts->where, scope, &captures);
+    is_whole = is_whole && body.has_value();
+    if (body.has_value()) parts->attrs.push_back({name, *std::move(body)});
+  }
+  PadInputs(parts, !captures.empty());
+  parts->inputs.insert(parts->inputs.end(), captures.begin(), captures.end());
+  return is_whole;
+}
+
+// Captures stand behind all inputs that the operator defines by name.
+void GraphImporter::PadInputs(NodeParts* parts, bool has_captures) {
+  if (!has_captures || parts->def == nullptr) return;
+  size_t named = 0;
+  for (const Param& param : parts->def->inputs) {
+    named += param.kind == Param::Kind::kVariadic ? 0 : 1;
+  }
+  if (parts->inputs.size() < named) parts->inputs.resize(named, kNoValue);
+}
+
+void GraphImporter::AddOperation(const proto::Node& node, OpAttrs attrs,
+                                 NodeParts* parts, Scope* scope) {
+  NewOperation operation;
+  operation.attrs = std::move(attrs);
+  operation.inputs = std::move(parts->inputs);
+  operation.name = std::move(parts->name);
+  operation.outputs = OutputNames(node, *scope);
+  // How many there are says something: Split makes as many parts.
+  if (operation.attrs.def().max_outputs() == SIZE_MAX) {
+    operation.outputs.resize(static_cast<size_t>(node.output_size()));
+  }
+  for (int i = 0; i < CountGiven(node.output()); ++i) {
+    if (node.output(i).empty() || scope->values.count(node.output(i)) == 0) {
+      continue;
+    }
+    return BreakOutputs(node, parts->where, scope);
+  }
+  const auto id = network_.AddOperation(std::move(operation));
+  if (!id.ok()) {
+    state_.Error(parts->where, id.status());
+    return BreakOutputs(node, parts->where, scope);
+  }
+  const std::vector<Binding> outputs = FoldOutputs(*id, parts->where);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Bind(node, i, outputs[i], parts->where, scope);
+  }
+}
+
+// The operation's outputs, or what they will always be.
+std::vector<Binding> GraphImporter::FoldOutputs(OperationId id,
+                                                const std::string& where) {
+  std::vector<Binding> bindings;
+  const std::vector<ValueId> outputs = network_.operation(id).outputs;
+  auto folded = state_.folder.Fold(network_, id);
+  std::vector<std::string> names;
+  for (const ValueId output : outputs) {
+    bindings.push_back({output, false});
+    names.push_back(output == kNoValue ? "" : network_.value(output).name);
+  }
+  if (!folded.has_value() || !network_.Remove(id).ok()) return bindings;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] == kNoValue) continue;
+    bindings[i] = AddConstant(where, names[i], std::move((*folded)[i]));
+  }
+  return bindings;
+}
+
+std::vector<std::string> GraphImporter::OutputNames(const proto::Node& node,
+                                                    const Scope& scope) {
+  std::vector<std::string> names;
+  for (int i = 0; i < CountGiven(node.output()); ++i) {
+    const std::string& name = node.output(i);
+    const auto renamed = scope.renamed.find(name);
+    if (name.empty() || scope.prefix.empty()) {
+      names.push_back(name);
+    } else if (renamed != scope.renamed.end()) {
+      names.push_back(renamed->second);
+    } else {
+      names.push_back(UniqueName(&names_, scope.prefix + name));
+    }
+  }
+  return names;
+}
+
+void GraphImporter::Bind(const proto::Node& node, size_t output,
+                         Binding binding, const std::string& where,
+                         Scope* scope) {
+  const auto i = static_cast<int>(output);
+  if (i >= node.output_size() || node.output(i).empty()) return;
+  const auto [entry, is_new] = scope->values.emplace(node.output(i), binding);
+  if (is_new) return;
+  state_.Error(where,
+               absl::StrFormat("output %d (%s) is there already", i,
+                               Shortened(node.output(i))),
+               "every name once");
+}
+
+// So that what reads them does not repeat the fault.
+void GraphImporter::BreakOutputs(const proto::Node& node,
+                                 const std::string& where, Scope* scope) {
+  for (int i = 0; i < node.output_size(); ++i) {
+    Bind(node, static_cast<size_t>(i), {kNoValue, true}, where, scope);
+  }
+}
+
+}  // namespace nodewise

@@ -1,0 +1,38 @@
+// In place of the rest of this folder, in builds without ONNX.
+
+#include "nodewise/contrib/onnx_model.h"
+
+namespace nodewise {
+namespace {
+
+absl::Status Absent(const std::string& where) {
+  return absl::UnimplementedError(
+      where +
+      ": is an ONNX model, which a build with USE_ONNX OFF cannot read or "
+      "write");
+}
+
+}  // namespace
+
+absl::StatusOr<Network> ImportOnnx(const std::string& path, const OpSet&,
+                                   const ImportOptions&, FaultList*) {
+  return Absent(path);
+}
+
+absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t>, std::string where,
+                                   std::string, const OpSet&,
+                                   const ImportOptions&, FaultList*) {
+  return Absent(where);
+}
+
+absl::StatusOr<std::string> ExportOnnx(const Network& network) {
+  return Absent("network " + network.name());
+}
+
+absl::Status WriteOnnxCase(const std::string& folder, const Network&,
+                           absl::Span<const NDArray>,
+                           absl::Span<const NDArray>) {
+  return Absent(folder);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,54 @@
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/contrib/tensor_file.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status WriteTensors(const fs::path& folder, const char* what,
+                          const Network& network,
+                          absl::Span<const ValueId> values,
+                          absl::Span<const NDArray> tensors) {
+  if (values.size() != tensors.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: has %d %ss, expected %d", folder.string(),
+                        tensors.size(), what, values.size()));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const fs::path path = folder / absl::StrFormat("%s_%d.pb", what, i);
+    NODEWISE_RETURN_IF_ERROR(
+        WriteTensorFile(path, {{network.value(values[i]).name, tensors[i]}}));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteOnnxCase(const std::string& folder, const Network& network,
+                           absl::Span<const NDArray> inputs,
+                           absl::Span<const NDArray> outputs) {
+  const fs::path data = fs::path(folder) / "test_data_set_0";
+  std::error_code error;
+  fs::create_directories(data, error);
+  if (error) {
+    return absl::PermissionDeniedError(absl::StrFormat(
+        "%s: cannot be made: %s", data.string(), error.message()));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::string model, ExportOnnx(network));
+  NODEWISE_ASSIGN_OR_RETURN(
+      OutputFile file, OutputFile::Create(fs::path(folder) / "model.onnx"));
+  NODEWISE_RETURN_IF_ERROR(file.Write(model));
+  NODEWISE_RETURN_IF_ERROR(file.Commit());
+  NODEWISE_RETURN_IF_ERROR(
+      WriteTensors(data, "input", network, network.inputs(), inputs));
+  return WriteTensors(data, "output", network, network.outputs(), outputs);
+}
+
+}  // namespace nodewise

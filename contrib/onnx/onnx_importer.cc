@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "contrib/onnx/graph_importer.h"
+#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/contrib/ops.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr int64_t kOldestIr = 3;
+constexpr int64_t kNewestIr = 13;
+// The rows of the operators say which of them hold that early.
+constexpr int kOldestOpset = 1;
+
+absl::StatusOr<std::shared_ptr<proto::Model>> ParseModel(
+    absl::Span<const uint8_t> bytes, const std::string& where) {
+  if (bytes.size() > INT_MAX) {
+    return absl::DataLossError(absl::StrFormat(
+        "%s: has %d bytes, expected less than 2 GiB (weights may lie in files "
+        "beside it)",
+        where, bytes.size()));
+  }
+  auto model = std::make_shared<proto::Model>();
+  if (model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return model;
+  }
+  return absl::DataLossError(
+      absl::StrFormat("%s: is no ONNX model, or a damaged one (protobuf cannot "
+                      "read it)",
+                      where));
+}
+
+template <typename Imports>
+Opsets ReadOpsets(const Imports& imports, const std::string& where,
+                  ImportState* state) {
+  Opsets opsets;
+  for (const proto::OperatorSetId& import : imports) {
+    const std::string domain = DomainOf(import.domain());
+    const int64_t version = import.version();
+    const int newest = domain.empty() ? kNewestOpset : INT_MAX;
+    const int oldest = domain.empty() ? kOldestOpset : 1;
+    if (version < oldest || version > newest) {
+      state->Error(where,
+                   absl::StrFormat(
+                       "opset of %s is %d",
+                       domain.empty() ? "ai.onnx" : Shortened(domain), version),
+                   domain.empty() ? absl::StrFormat("%d to %d", oldest, newest)
+                                  : std::string("a version"));
+    }
+    const auto [entry, is_new] = opsets.emplace(
+        domain, static_cast<int>(std::clamp<int64_t>(version, oldest, newest)));
+    if (!is_new) {
+      state->Error(where,
+                   absl::StrFormat("domain \"%s\" is imported twice",
+                                   Shortened(import.domain())),
+                   "every domain once");
+    }
+  }
+  return opsets;
+}
+
+void ReadVersions(const proto::Model& model, ImportState* state) {
+  if (model.ir_version() < kOldestIr || model.ir_version() > kNewestIr) {
+    state->Error("ir_version", absl::StrFormat("is %d", model.ir_version()),
+                 absl::StrFormat("%d to %d", kOldestIr, kNewestIr));
+  }
+  state->opsets = ReadOpsets(model.opset_import(), "opset_import", state);
+}
+
+void ReadFunctions(const proto::Model& model, ImportState* state) {
+  for (const proto::Function& function : model.functions()) {
+    const std::string where =
+        absl::StrFormat("function %s", Shortened(function.name()));
+    Opsets opsets = ReadOpsets(function.opset_import(), where, state);
+    // What it does not say is as in the model.
+    opsets.insert(state->opsets.begin(), state->opsets.end());
+    state->function_opsets.emplace(&function, std::move(opsets));
+    const bool is_new =
+        state->functions
+            .emplace(std::tuple(DomainOf(function.domain()), function.name(),
+                                function.overload()),
+                     &function)
+            .second;
+    if (!is_new) state->Error(where, "is there twice", "every function once");
+  }
+}
+
+void ReadDims(ImportState* state) {
+  for (const auto& [name, size] : state->options.dims) {
+    const std::string where = absl::StrFormat("dimension %s", Shortened(name));
+    if (size < 0) {
+      state->Error(where, absl::StrFormat("is given as %d", size), "0 or more");
+    }
+    const auto [entry, is_new] = state->dims.sizes.emplace(name, size);
+    if (!is_new && entry->second != size) {
+      state->Error(
+          where,
+          absl::StrFormat("is given as %d and as %d", entry->second, size),
+          "one size");
+    }
+  }
+}
+
+// What was asked for and is not there.
+void CheckOptions(const proto::Graph& graph, ImportState* state) {
+  const std::vector<std::string> dims(state->dims.names.begin(),
+                                      state->dims.names.end());
+  for (const auto& [name, size] : state->dims.sizes) {
+    if (state->dims.names.count(name) > 0) continue;
+    state->Error(absl::StrFormat("dimension %s", Shortened(name)),
+                 "is not in the model",
+                 "the name of a dimension" + DidYouMean(name, dims));
+  }
+  std::vector<std::string> names;
+  for (const auto& input : graph.input()) names.push_back(input.name());
+  for (const auto& tensor : graph.initializer()) names.push_back(tensor.name());
+  for (const NamedTensor& entry : state->options.freeze) {
+    if (std::find(names.begin(), names.end(), entry.name) != names.end()) {
+      continue;
+    }
+    state->Error(absl::StrFormat("input %s", Shortened(entry.name)),
+                 "is not in the model and cannot be frozen",
+                 "the name of an input" + DidYouMean(entry.name, names));
+  }
+}
+
+absl::StatusOr<Network> ImportModel(std::shared_ptr<proto::Model> model,
+                                    ImportState* state) {
+  ReadVersions(*model, state);
+  ReadFunctions(*model, state);
+  ReadDims(state);
+  if (!model->has_graph()) state->Error("graph", "is missing", "one");
+  if (model->training_info_size() > 0) {
+    state->Warning("training_info", "is left out", "inference alone");
+  }
+  GraphImporter importer(state, model->graph().name());
+  Scope scope;
+  scope.opsets = &state->opsets;
+  importer.Import(model->graph(), {}, &scope);
+  CheckOptions(model->graph(), state);
+  if (state->errors > 0) return state->faults.ToStatus();
+  return std::move(importer.network());
+}
+
+}  // namespace
+
+absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t> bytes,
+                                   std::string where, std::string folder,
+                                   const OpSet& ops,
+                                   const ImportOptions& options,
+                                   FaultList* faults) {
+  NODEWISE_ASSIGN_OR_RETURN(auto model, ParseModel(bytes, where));
+  ImportState state(ops, options, faults, std::move(where),
+                    TensorReader(model, std::move(folder)));
+  return ImportModel(std::move(model), &state);
+}
+
+absl::StatusOr<Network> ImportOnnx(const std::string& path, const OpSet& ops,
+                                   const ImportOptions& options,
+                                   FaultList* faults) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  std::string folder = std::filesystem::path(path).parent_path();
+  return ImportOnnx(file.bytes(), path, folder.empty() ? "." : folder, ops,
+                    options, faults);
+}
+
+}  // namespace nodewise

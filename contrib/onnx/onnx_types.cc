@@ -1,0 +1,125 @@
+#include "contrib/onnx/onnx_types.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
+                            DimSizes* dims) {
+  if (dim.has_dim_value()) {
+    // What some exporters write for a side that they do not know.
+    if (dim.dim_value() == -1) return Dim();
+    if (dim.dim_value() >= 0) return Dim(dim.dim_value());
+    return absl::DataLossError(absl::StrFormat(
+        "has a side of %d, expected 0 or more", dim.dim_value()));
+  }
+  if (!dim.has_dim_param() || dim.dim_param().empty()) return Dim();
+  dims->names.insert(dim.dim_param());
+  const auto size = dims->sizes.find(dim.dim_param());
+  if (size == dims->sizes.end()) return Dim::Named(dim.dim_param());
+  return Dim(size->second);
+}
+
+// What a type is that is none of a tensor.
+const char* RefusedKind(const proto::Type& type) {
+  switch (type.value_case()) {
+    case proto::Type::kSequenceType:
+      return "a sequence";
+    case proto::Type::kMapType:
+      return "a map";
+    case proto::Type::kOpaqueType:
+      return "opaque";
+    case proto::Type::kSparseTensorType:
+      return "a sparse tensor";
+    case proto::Type::kOptionalType:
+      return "an optional";
+    case proto::Type::kTensorType:
+    case proto::Type::VALUE_NOT_SET:
+      break;
+  }
+  return nullptr;
+}
+
+template <typename Numbers>
+auto SpanOf(const Numbers& numbers) {
+  return absl::MakeConstSpan(numbers.data(),
+                             static_cast<size_t>(numbers.size()));
+}
+
+}  // namespace
+
+absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims) {
+  if (const char* const kind = RefusedKind(type)) {
+    return absl::UnimplementedError(
+        absl::StrFormat("is %s, expected a tensor", kind));
+  }
+  TensorType result;
+  if (!type.has_tensor_type()) return result;
+  const proto::Type::OfTensor& tensor = type.tensor_type();
+  if (tensor.elem_type() != 0) {
+    NODEWISE_ASSIGN_OR_RETURN(result.dtype, DTypeFromOnnx(tensor.elem_type()));
+  }
+  if (!tensor.has_shape()) return result;
+  result.shape.emplace();
+  for (const proto::Shape::Dimension& dim : tensor.shape().dim()) {
+    NODEWISE_ASSIGN_OR_RETURN(Dim side, ReadDim(dim, dims));
+    result.shape->push_back(std::move(side));
+  }
+  return result;
+}
+
+void WriteType(const TensorType& type, proto::Type* to) {
+  proto::Type::OfTensor* const tensor = to->mutable_tensor_type();
+  if (type.has_dtype()) {
+    tensor->set_elem_type(
+        static_cast<int32_t>(OnnxNumberOf(type.dtype).value_or(0)));
+  }
+  if (!type.has_rank()) return;
+  proto::Shape* const shape = tensor->mutable_shape();
+  for (const Dim& side : *type.shape) {
+    proto::Shape::Dimension* const dim = shape->add_dim();
+    if (side.is_known()) {
+      dim->set_dim_value(side.size());
+    } else if (!side.name().empty()) {
+      dim->set_dim_param(side.name());
+    }
+  }
+}
+
+TensorFields FieldsOf(const proto::Tensor& tensor) {
+  TensorFields fields;
+  fields.name = tensor.name();
+  fields.dims = SpanOf(tensor.dims());
+  fields.data_type = tensor.data_type();
+  fields.floats = SpanOf(tensor.float_data());
+  fields.int32s = SpanOf(tensor.int32_data());
+  fields.int64s = SpanOf(tensor.int64_data());
+  fields.doubles = SpanOf(tensor.double_data());
+  fields.uint64s = SpanOf(tensor.uint64_data());
+  fields.has_raw = tensor.has_raw_data();
+  fields.raw = {reinterpret_cast<const uint8_t*>(tensor.raw_data().data()),
+                tensor.raw_data().size()};
+  return fields;
+}
+
+absl::Status WriteTensor(const NDArray& tensor, proto::Tensor* to) {
+  const auto number = OnnxNumberOf(tensor.dtype());
+  if (!number.has_value()) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "is %s, expected a type that ONNX has", ToString(tensor.dtype())));
+  }
+  NDArray host = tensor;
+  if (DeviceTypeOf(host.device()) != kDLCPU || !IsCompact(*host)) {
+    NODEWISE_ASSIGN_OR_RETURN(host, host.CopyToHost());
+  }
+  for (const int64_t dim : host.shape()) to->add_dims(dim);
+  to->set_data_type(static_cast<int32_t>(*number));
+  to->set_raw_data(host.data(), host.bytes());
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,90 @@
+#include "contrib/onnx/renumber.h"
+
+#include <utility>
+#include <vector>
+
+namespace nodewise {
+namespace {
+
+// By old number; kNoValue and kNoOperation for what is gone.
+struct Numbers {
+  std::vector<ValueId> values;
+  std::vector<OperationId> operations;
+  size_t num_values = 0;
+  bool is_same = true;  // Nothing gets another number.
+
+  ValueId Of(ValueId id) const {
+    return id == kNoValue ? id : values[Index(id)];
+  }
+  OperationId Of(OperationId id) const {
+    return id == kNoOperation ? id : operations[Index(id)];
+  }
+  void Add(ValueId id) {
+    if (id == kNoValue) return;
+    is_same = is_same && Index(id) == num_values;
+    values[Index(id)] = ValueId(num_values++);
+  }
+};
+
+Numbers NumbersOf(const NetworkData& data) {
+  Numbers numbers;
+  numbers.values.assign(data.values.size(), kNoValue);
+  numbers.operations.assign(data.operations.size(), kNoOperation);
+  for (const ValueId id : data.inputs) numbers.Add(id);
+  for (const auto& value : data.values) {
+    if (!value.has_value()) continue;
+    if (value->kind == NetworkValue::Kind::kConstant) numbers.Add(value->id);
+  }
+  for (size_t i = 0; i < data.order.size(); ++i) {
+    const OperationId id = data.order[i];
+    numbers.is_same = numbers.is_same && Index(id) == i;
+    numbers.operations[Index(id)] = OperationId(i);
+    const Operation& operation = *data.operations[Index(id)];
+    for (const ValueId output : operation.outputs) numbers.Add(output);
+    numbers.Add(operation.barrier);
+  }
+  numbers.is_same = numbers.is_same && numbers.num_values == data.values.size();
+  return numbers;
+}
+
+void Renumber(const Numbers& numbers, std::vector<ValueId>* ids) {
+  for (ValueId& id : *ids) id = numbers.Of(id);
+}
+
+}  // namespace
+
+Network Renumbered(Network network) {
+  const NetworkData& data = network.data();
+  const Numbers numbers = NumbersOf(data);
+  if (numbers.is_same) return network;
+  NetworkData made;
+  made.name = data.name;
+  made.opsets = data.opsets;
+  made.inputs = data.inputs;
+  made.outputs = data.outputs;
+  Renumber(numbers, &made.inputs);
+  Renumber(numbers, &made.outputs);
+  made.values.resize(numbers.num_values);
+  for (const auto& value : data.values) {
+    if (!value.has_value()) continue;
+    NetworkValue copy = *value;
+    copy.id = numbers.Of(value->id);
+    copy.producer = numbers.Of(value->producer);
+    for (Use& use : copy.uses) use.user = numbers.Of(use.user);
+    made.values[Index(copy.id)] = std::move(copy);
+  }
+  for (const OperationId id : data.order) {
+    Operation copy = *data.operations[Index(id)];
+    copy.id = numbers.Of(id);
+    Renumber(numbers, &copy.inputs);
+    Renumber(numbers, &copy.outputs);
+    Renumber(numbers, &copy.after);
+    copy.barrier = numbers.Of(copy.barrier);
+    made.order.push_back(copy.id);
+    made.operations.emplace_back(std::move(copy));
+  }
+  auto renumbered = Network::FromData(std::move(made));
+  return renumbered.ok() ? *std::move(renumbered) : std::move(network);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "nodewise/contrib/ir.h"
+
+namespace nodewise {
+
+// The same network with the numbers that it has when it is made in one go:
+// inputs, constants, then what each operation makes. Importing adds and removes
+// in between, and a model that was written from the result gives those numbers.
+Network Renumbered(Network network);
+
+}  // namespace nodewise

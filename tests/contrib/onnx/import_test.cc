@@ -1,0 +1,291 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/contrib/onnx/model_builder.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> LinesOf(const FaultList& faults) {
+  std::vector<std::string> lines;
+  for (const Fault& fault : faults.faults()) lines.push_back(fault.ToString());
+  return lines;
+}
+
+// All that is wrong with a model that cannot be imported.
+std::vector<std::string> FaultsOf(const ModelBuilder& builder,
+                                  const ImportOptions& options = {}) {
+  FaultList faults;
+  const auto network = builder.Import(options, &faults);
+  EXPECT_EQ(network.ok(), !faults.HasErrors());
+  return LinesOf(faults);
+}
+
+const NetworkValue& ValueNamed(const Network& network,
+                               const std::string& name) {
+  return network.value(network.FindValue(name).value());
+}
+
+TEST(OnnxImportTest, ANodeBecomesAnOperationWithItsNames) {
+  const Network network = NegModel().Import().value();
+  ASSERT_EQ(network.order().size(), 1);
+  const Operation& neg = network.operation(network.order()[0]);
+  EXPECT_EQ(neg.name, "n");
+  EXPECT_EQ(neg.kind(), "Neg");
+  EXPECT_EQ(ToString(ValueNamed(network, "y").type), "float32[2]");
+  EXPECT_EQ(network.name(), "net");
+  EXPECT_EQ(network.opset(), 13);
+}
+
+TEST(OnnxImportTest, ANodeWithoutNameIsNamedAfterOperatorAndNumber) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Output("z");
+  builder.Node("Neg", {"x"}, {"y"});
+  builder.Node("Neg", {"y"}, {"z"});
+  const Network network = builder.Import().value();
+  EXPECT_THAT(network.FindOperation("Neg_1"), IsOk());
+}
+
+TEST(OnnxImportTest, AnInputThatIsAnInitializerTooIsAConstant) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Input("w", {2}).Output("y");
+  builder.Floats("w", {1, 2});
+  builder.Node("Plus", {"x", "w"}, {"y"});
+  const Network network = builder.Import().value();
+  EXPECT_EQ(network.inputs().size(), 1);
+  EXPECT_EQ(ValuesOf(ValueNamed(network, "w").data),
+            (std::vector<float>{1, 2}));
+}
+
+TEST(OnnxImportTest, AConstantNodeIsAConstant) {
+  ModelBuilder builder;
+  builder.Input("x", {1}).Output("y");
+  auto& node = builder.Node("Constant", {}, {"c"});
+  AddAttribute("value_floats", 6, &node).add_floats(3);
+  builder.Node("Plus", {"x", "c"}, {"y"});
+  const Network network = builder.Import({.fold_shapes = false}).value();
+  EXPECT_EQ(ValueNamed(network, "c").kind, NetworkValue::Kind::kConstant);
+}
+
+TEST(OnnxImportTest, AttributesThatAreNotGivenHaveTheirDefaults) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Output("y");
+  auto& node = builder.Node("Scale", {"x"}, {"y"});
+  AddAttribute("factor", 1, &node).set_f(3);
+  const Network network = builder.Import().value();
+  const auto attrs = NamedAttrsOf(network.operation(network.order()[0]).attrs);
+  ASSERT_EQ(attrs.size(), 2);
+  EXPECT_EQ(std::get<float>(attrs[0].value), 3);
+  EXPECT_EQ(std::get<float>(attrs[1].value), 0);
+}
+
+TEST(OnnxImportTest, AllFaultsComeInOnePass) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Output("y");
+  builder.Node("Nag", {"x"}, {"a"}, "first");
+  builder.Node("Scale", {"a"}, {"b"}, "second");
+  auto& node = builder.Node("Fused", {"x"}, {"c"}, "third");
+  node.set_domain("com.microsoft");
+  builder.Node("Late", {"x"}, {"d"}, "fourth");
+  builder.Node("Plus", {"b", "gone"}, {"y"}, "fifth");
+  EXPECT_THAT(
+      FaultsOf(builder),
+      ElementsAre(
+          "model.onnx: node first (Nag): is not known in opset 13, expected an "
+          "operator that is known; did you mean Neg?",
+          AllOf(HasSubstr("node second (Scale)"),
+                HasSubstr("factor: is missing")),
+          HasSubstr("node third (com.microsoft.Fused): is of domain "
+                    "com.microsoft"),
+          "model.onnx: node fourth (Late): is not known in opset 13, expected "
+          "opset 15 or more",
+          HasSubstr("node fifth (Plus): input 1 (gone) is made by nothing")));
+}
+
+TEST(OnnxImportTest, WhatReadsABrokenNodeStaysQuiet) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Output("z");
+  builder.Node("Nag", {"x"}, {"y"});
+  builder.Node("Neg", {"y"}, {"z"});
+  EXPECT_EQ(FaultsOf(builder).size(), 1);
+}
+
+TEST(OnnxImportTest, RestrictionsOfOperatorsAreFaultsOfTheirNodes) {
+  ModelBuilder builder;
+  builder.Input("x", {2}, kOnnxInt64).Output("y");
+  builder.Node("Neg", {"x"}, {"y"}, "n");
+  EXPECT_THAT(FaultsOf(builder),
+              ElementsAre(AllOf(HasSubstr("node n (Neg)"),
+                                HasSubstr("input X: is no float"))));
+}
+
+TEST(OnnxImportTest, VersionsOutsideTheRangeAreRefused) {
+  EXPECT_THAT(
+      FaultsOf(NegModel(0)),
+      testing::Contains(HasSubstr("opset of ai.onnx is 0, expected 1")));
+  EXPECT_THAT(FaultsOf(NegModel(99)),
+              ElementsAre(HasSubstr("opset of ai.onnx is 99, expected 1")));
+  ModelBuilder builder = NegModel();
+  builder.model().set_ir_version(99);
+  EXPECT_THAT(FaultsOf(builder),
+              ElementsAre("model.onnx: ir_version: is 99, expected 3 to 13"));
+}
+
+TEST(OnnxImportTest, BothNamesOfOnnxsDomainAreOne) {
+  ModelBuilder builder = NegModel();
+  builder.model().mutable_opset_import(0)->set_domain("ai.onnx");
+  builder.graph().mutable_node(0)->set_domain("ai.onnx");
+  EXPECT_THAT(builder.Import(), IsOk());
+}
+
+TEST(OnnxImportTest, NodesOutOfOrderAreNamed) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Output("z");
+  builder.Node("Neg", {"y"}, {"z"}, "second");
+  builder.Node("Neg", {"x"}, {"y"}, "first");
+  EXPECT_THAT(FaultsOf(builder),
+              ElementsAre(HasSubstr("node second (Neg): input 0 (y) is made "
+                                    "further on, by node first")));
+}
+
+TEST(OnnxImportTest, DoubledNamesAreFaults) {
+  ModelBuilder builder = NegModel();
+  builder.Node("Neg", {"x"}, {"y"}, "again");
+  builder.Input("x", {2});
+  builder.Floats("x", {1});
+  EXPECT_THAT(FaultsOf(builder),
+              testing::Contains(HasSubstr(
+                  "node again (Neg): output 0 (y) is there already")));
+}
+
+TEST(OnnxImportTest, TypesThatAreRefusedAreNamed) {
+  ModelBuilder builder;
+  builder.Input("x", {2}, 8).Input("q", {2}, 17).Output("y");
+  builder.graph().add_input()->set_name("s");
+  builder.graph().mutable_input(2)->mutable_type()->mutable_sequence_type();
+  builder.Node("Neg", {"x"}, {"y"});
+  EXPECT_THAT(
+      FaultsOf(builder),
+      ElementsAre(testing::ContainsRegex("input x: .*[sS](TRING|tring)"),
+                  testing::ContainsRegex("input q: .*8[eE]4[mM]3"),
+                  HasSubstr("input s: is a sequence")));
+}
+
+TEST(OnnxImportTest, AStatedTypeThatIsNotWhatIsInferredIsAWarning) {
+  ModelBuilder builder = NegModel();
+  builder.Node("Neg", {"y"}, {"z"});
+  builder.Output("z");
+  ModelBuilder::SetInfo("z", {3}, kOnnxFloat, builder.graph().add_value_info());
+  FaultList faults;
+  EXPECT_THAT(builder.Import({}, &faults), IsOk());
+  EXPECT_THAT(LinesOf(faults),
+              ElementsAre("model.onnx: value z: is stated to be float32[3], "
+                          "expected float32[2] as inferred"));
+}
+
+TEST(OnnxImportTest, DimensionsAreBoundByName) {
+  ModelBuilder builder = NegModel();
+  builder.graph()
+      .mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_param("batch");
+  EXPECT_EQ(ToString(ValueNamed(builder.Import().value(), "y").type),
+            "float32[batch]");
+  const ImportOptions options{.dims = {{"batch", 7}}};
+  EXPECT_EQ(ToString(ValueNamed(builder.Import(options).value(), "y").type),
+            "float32[7]");
+  EXPECT_THAT(FaultsOf(builder, {.dims = {{"batsh", 7}}}),
+              ElementsAre(HasSubstr("dimension batsh: is not in the model, "
+                                    "expected the name of a dimension; did "
+                                    "you mean batch?")));
+}
+
+TEST(OnnxImportTest, AFrozenInputIsAConstant) {
+  const ImportOptions options{.freeze = {{"x", Floats({1, 2})}}};
+  const Network network = NegModel().Import(options).value();
+  EXPECT_TRUE(network.inputs().empty());
+  EXPECT_THAT(FaultsOf(NegModel(), {.freeze = {{"x", Floats({1})}}}),
+              ElementsAre(HasSubstr("input x: is frozen to float32[1], "
+                                    "expected float32[2]")));
+  EXPECT_THAT(FaultsOf(NegModel(), {.freeze = {{"w", Floats({1})}}}),
+              ElementsAre(HasSubstr("input w: is not in the model")));
+}
+
+TEST(OnnxImportTest, ShapesThatAreCalculatedAreFolded) {
+  ModelBuilder builder;
+  builder.Input("x", {2, 3}).Input("flat", {6}).Output("y");
+  builder.Node("Sides", {"x"}, {"sides"});
+  builder.Node("Fit", {"flat", "sides"}, {"y"});
+  const Network network = builder.Import().value();
+  EXPECT_EQ(network.order().size(), 1);
+  EXPECT_EQ(ToString(ValueNamed(network, "y").type), "float32[2, 3]");
+  const Network whole = builder.Import({.fold_shapes = false}).value();
+  EXPECT_EQ(whole.order().size(), 2);
+}
+
+TEST(OnnxImportTest, WhatReadsConstantsAloneIsCalculated) {
+  ModelBuilder builder;
+  builder.Output("y");
+  builder.Floats("w", {1, -2});
+  builder.Node("Neg", {"w"}, {"y"});
+  const Network network = builder.Import().value();
+  EXPECT_EQ(network.order().size(), 0);
+  EXPECT_EQ(ValuesOf(ValueNamed(network, "y").data),
+            (std::vector<float>{-1, 2}));
+}
+
+TEST(OnnxImportTest, AttributesThatMovedBecomeConstants) {
+  ModelBuilder builder(9);
+  builder.Input("x", {2}).Output("a").Output("b").Output("c");
+  AddAttribute("axes", 7, &builder.Node("Squash", {"x"}, {"a"}, "s"))
+      .add_ints(0);
+  AddAttribute("k", 2, &builder.Node("Best", {"x"}, {"b"}, "t")).set_i(5);
+  AddAttribute("limit", 1, &builder.Node("Bound", {"x"}, {"c"}, "u")).set_f(6);
+  const Network network = builder.Import().value();
+  EXPECT_EQ(ToString(ValueNamed(network, "s/axes").type), "int64[1]");
+  EXPECT_EQ(ToString(ValueNamed(network, "t/k").type), "int64[1]");
+  EXPECT_EQ(ToString(ValueNamed(network, "u/limit").type), "float32[]");
+}
+
+TEST(OnnxImportTest, AMovedAttributeIsUnknownWhereItIsAnInput) {
+  ModelBuilder builder(13);
+  builder.Input("x", {2}).Output("y");
+  AddAttribute("axes", 7, &builder.Node("Squash", {"x"}, {"y"})).add_ints(0);
+  EXPECT_THAT(FaultsOf(builder), ElementsAre(HasSubstr("attribute axes")));
+}
+
+TEST(OnnxImportTest, OptionalInputsAndOutputsMayBeEmptyNames) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Output("y");
+  builder.Node("Squash", {"x", ""}, {"a"});
+  builder.Node("Halve", {"a"}, {"y", ""});
+  EXPECT_THAT(builder.Import(), IsOk());
+}
+
+TEST(OnnxImportTest, WhatIsNoModelIsDataLoss) {
+  FaultList faults;
+  const std::string bytes = "no model at all";
+  EXPECT_THAT(
+      ImportOnnx({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+                 "model.onnx", "", TestOperators(), {}, &faults),
+      FailsWith(absl::StatusCode::kDataLoss,
+                HasSubstr("model.onnx: is no ONNX model")));
+}
+
+TEST(OnnxImportTest, AnOutputThatNothingMakesIsNamed) {
+  ModelBuilder builder = NegModel();
+  builder.Output("yy");
+  EXPECT_THAT(FaultsOf(builder),
+              ElementsAre(HasSubstr("output yy: is made by nothing")));
+}
+
+}  // namespace
+}  // namespace nodewise
