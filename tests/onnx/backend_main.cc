@@ -1,0 +1,170 @@
+// Runs the cases of ONNX's package against the reference:
+//   nodewise_onnx_backend DATA [--not-run FILE] [--filter TEXT]
+//     [--list-missing]
+// DATA is onnx/backend/test/data of the package. Prints each case that fails,
+// then how many passed, failed and were skipped, by class, and how many had a
+// tolerance of their own. Exits with 0 if none failed, 1 if one did, 2 if it
+// could not run them.
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
+#include "tests/onnx/backend_suite.h"
+
+namespace nodewise {
+namespace {
+
+struct Options {
+  std::string data;
+  std::string not_run;
+  std::string filter;
+  bool list_missing = false;
+};
+
+struct Counts {
+  size_t passed = 0;
+  size_t failed = 0;
+  size_t inexact = 0;                     // Ran with a tolerance of their own.
+  std::map<std::string, size_t> skipped;  // By class.
+};
+
+bool Read(int argc, char** argv, Options* options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--list-missing") {
+      options->list_missing = true;
+    } else if ((word == "--not-run" || word == "--filter") && i + 1 < argc) {
+      (word == "--filter" ? options->filter : options->not_run) = argv[++i];
+    } else if (word[0] != '-' && options->data.empty()) {
+      options->data = word;
+    } else {
+      return false;
+    }
+  }
+  return !options->data.empty();
+}
+
+std::string SuiteOf(const std::string& name) {
+  return name.substr(0, name.find('/'));
+}
+
+void ListMissing(const std::vector<BackendCase>& cases) {
+  std::map<std::string, size_t> by_operator;
+  size_t held_up = 0;
+  for (const BackendCase& one : cases) {
+    const auto missing = MissingOperators(one);
+    held_up += missing.empty() ? 0 : 1;
+    for (const std::string& name : missing) ++by_operator[name];
+  }
+  std::vector<std::pair<size_t, std::string>> rows;
+  for (const auto& [name, count] : by_operator) rows.push_back({count, name});
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return std::pair(b.first, a.second) < std::pair(a.first, b.second);
+  });
+  for (const auto& [count, name] : rows) {
+    absl::PrintF("%5d  %s\n", count, name);
+  }
+  absl::PrintF("%d of %d cases want an operator that is missing\n", held_up,
+               cases.size());
+}
+
+// By suite.
+std::map<std::string, Counts> RunAll(const std::vector<BackendCase>& cases,
+                                     const NotRun& not_run) {
+  std::map<std::string, Counts> counts;
+  for (const BackendCase& one : cases) {
+    Counts& suite = counts[SuiteOf(one.name)];
+    const auto listed = not_run.cases.find(one.name);
+    if (listed != not_run.cases.end()) {
+      ++suite.skipped[listed->second];
+      continue;
+    }
+    if (one.is_inexact) ++suite.inexact;
+    const absl::Status status = RunCase(one);
+    ++(status.ok() ? suite.passed : suite.failed);
+    if (!status.ok()) {
+      absl::PrintF("FAILED %s: %s\n", one.name, MessageOf(status));
+    }
+  }
+  return counts;
+}
+
+size_t Show(const std::map<std::string, Counts>& counts) {
+  std::map<std::string, size_t> by_class;
+  size_t passed = 0;
+  size_t failed = 0;
+  size_t skipped = 0;
+  size_t inexact = 0;
+  for (const auto& [suite, count] : counts) {
+    size_t left_out = 0;
+    for (const auto& [reason, n] : count.skipped) {
+      by_class[reason] += n;
+      left_out += n;
+    }
+    absl::PrintF("%-18s %5d passed %5d failed %5d skipped\n", suite,
+                 count.passed, count.failed, left_out);
+    passed += count.passed;
+    failed += count.failed;
+    inexact += count.inexact;
+    skipped += left_out;
+  }
+  for (const auto& [reason, n] : by_class) {
+    absl::PrintF("skipped, %-17s %5d\n", reason, n);
+  }
+  absl::PrintF("%d ran with a tolerance of their own\n", inexact);
+  absl::PrintF("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+  return failed;
+}
+
+int Main(const Options& options) {
+  auto cases = FindCases(options.data);
+  absl::StatusOr<NotRun> not_run = NotRun();
+  if (!options.not_run.empty()) not_run = ReadNotRun(options.not_run);
+  for (const absl::Status& status : {cases.status(), not_run.status()}) {
+    if (status.ok()) continue;
+    absl::FPrintF(stderr, "%s\n", MessageOf(status));
+    return 2;
+  }
+  // The lists are about the cases of ONNX's package; there are other folders.
+  std::vector<std::string> faults;
+  if (!options.not_run.empty()) {
+    faults = FaultsOf(*not_run, *cases);
+    for (const std::string& name : UnknownInexact(*cases)) {
+      faults.push_back(name + ": has a tolerance of its own, but is no case");
+    }
+  }
+  for (const std::string& fault : faults) absl::PrintF("LIST %s\n", fault);
+  cases->erase(std::remove_if(cases->begin(), cases->end(),
+                              [&](const BackendCase& one) {
+                                return one.name.find(options.filter) ==
+                                       std::string::npos;
+                              }),
+               cases->end());
+  if (options.list_missing) {
+    ListMissing(*cases);
+    return 0;
+  }
+  const size_t failed = Show(RunAll(*cases, *not_run));
+  return failed + faults.size() > 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace nodewise
+
+int main(int argc, char** argv) {
+  nodewise::Options options;
+  if (!nodewise::Read(argc, argv, &options)) {
+    absl::FPrintF(stderr,
+                  "usage: %s DATA [--not-run FILE] [--filter TEXT] "
+                  "[--list-missing]\n",
+                  argv[0]);
+    return 2;
+  }
+  return nodewise::Main(options);
+}

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nodewise/runtime/ndarray.h"
+
+namespace nodewise {
+
+// The rule of ONNX's own runner: |actual - expected| <= atol + rtol |expected|,
+// NaN is NaN, and shapes and types are equal.
+struct Tolerance {
+  double relative = 1e-3;
+  double absolute = 1e-7;
+};
+
+// One of the cases that ONNX's package brings for those who run its models: a
+// model, and sets of inputs with the outputs that they must give.
+struct BackendCase {
+  std::string name;   // "node/test_relu"
+  std::string model;  // The path of its .onnx.
+  // Folders with input_0.pb, ..., output_0.pb, ...; none: the inputs are made
+  // up and the outputs lie beside the model.
+  std::vector<std::string> data_sets;
+  Tolerance tolerance;
+  // Of each output, where the case has a file tolerance.json beside its model:
+  // a list of {"rtol", "atol"}.
+  std::vector<Tolerance> by_output;
+  // It has a tolerance of its own in kOwnTolerances (backend_suite.cc), since
+  // the outputs that are recorded are less exact than the rule allows.
+  bool is_inexact = false;
+};
+
+// All cases below the package's folder of data, in the order of their names.
+absl::StatusOr<std::vector<BackendCase>> FindCases(const std::string& folder);
+
+// The names in kOwnTolerances that are no cases.
+std::vector<std::string> UnknownInexact(const std::vector<BackendCase>& cases);
+
+// Runs the model on each set; the first thing that is not as it should be, be
+// it an import that fails or an output that differs.
+absl::Status RunCase(const BackendCase& one);
+
+// The operators that keep the model from being imported, without doubles.
+std::vector<std::string> MissingOperators(const BackendCase& one);
+
+absl::Status CompareTensors(const NDArray& actual, const NDArray& expected,
+                            const Tolerance& tolerance);
+
+// The file that says which cases are not run: a line `CLASS COUNT` for each
+// class, a blank line, and a line `CASE CLASS` for each case.
+struct NotRun {
+  std::map<std::string, std::string> cases;  // The class, by name.
+  std::map<std::string, size_t> counts;      // By class.
+};
+absl::StatusOr<NotRun> ReadNotRun(const std::string& path);
+// What is wrong with the list, given all cases: those that are not there, and
+// classes that have not as many as they say.
+std::vector<std::string> FaultsOf(const NotRun& not_run,
+                                  const std::vector<BackendCase>& cases);
+
+}  // namespace nodewise

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Writes not_run.txt: the cases of ONNX's package that nodewise does not run,
+each with its class, for reasons that stand in the case itself.
+
+    build/venv/bin/python tests/onnx/classify_cases.py [--print]
+
+Needs the onnx package whose cases they are. Run it when the package changes,
+and look at what it changed: the counts are there so that the list cannot grow
+unseen.
+"""
+
+import collections
+import pathlib
+import sys
+
+import onnx
+
+DATA = pathlib.Path(onnx.__file__).parent / "backend/test/data"
+SUITES = ("node", "pytorch-converted", "pytorch-operator", "simple")
+OUT = pathlib.Path(__file__).resolve().parent / "not_run.txt"
+
+ELEMENT_CLASSES = {
+    "STRING": "string", "COMPLEX64": "complex", "COMPLEX128": "complex",
+    "FLOAT8E4M3FN": "fp8", "FLOAT8E4M3FNUZ": "fp8", "FLOAT8E5M2": "fp8",
+    "FLOAT8E5M2FNUZ": "fp8", "FLOAT8E8M0": "fp8", "FLOAT4E2M1": "fp4",
+    "UINT4": "int4", "INT4": "int4", "UINT2": "int2", "INT2": "int2",
+}
+DOMAIN_CLASSES = {
+    "ai.onnx.ml": "ai.onnx.ml", "ai.onnx.preview": "preview",
+    "ai.onnx.preview.training": "training",
+}
+RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike",
+          "RandomUniform", "RandomUniformLike"}
+
+
+def nodes_of(graph):
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for body in [attribute.g, *attribute.graphs]:
+                yield from nodes_of(body)
+
+
+def classes_of_type(kind):
+    which = kind.WhichOneof("value")
+    if which == "sequence_type":
+        yield "sequence"
+        yield from classes_of_type(kind.sequence_type.elem_type)
+    elif which == "optional_type":
+        yield "optional"
+        yield from classes_of_type(kind.optional_type.elem_type)
+    elif which == "map_type":
+        yield "map"
+    elif which == "tensor_type":
+        yield from classes_of_element(kind.tensor_type.elem_type)
+
+
+def classes_of_element(number):
+    name = onnx.TensorProto.DataType.Name(number)
+    if name in ELEMENT_CLASSES:
+        yield ELEMENT_CLASSES[name]
+
+
+def classes_of_node(node):
+    if node.domain in DOMAIN_CLASSES:
+        yield DOMAIN_CLASSES[node.domain]
+    if node.op_type in RANDOM:
+        yield "random"
+    if node.op_type == "ImageDecoder":
+        yield "image"
+    if node.op_type.startswith("Sequence") or node.op_type in (
+            "SplitToSequence", "ConcatFromSequence"):
+        yield "sequence"
+    if node.op_type.startswith("Optional"):
+        yield "optional"
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.TENSOR:
+            yield from classes_of_element(attribute.t.data_type)
+        if attribute.type == onnx.AttributeProto.TYPE_PROTO:
+            yield from classes_of_type(attribute.tp)
+        # The type that a cast makes.
+        if attribute.name in ("to", "dtype", "output_dtype"):
+            yield from classes_of_element(attribute.i)
+
+
+def drops_at_random(model, folder):
+    """A Dropout that is told to drop: what is left cannot be foretold."""
+    names = [x.name for x in model.graph.input]
+    for node in nodes_of(model.graph):
+        if node.op_type != "Dropout" or len(node.input) < 3:
+            continue
+        values = {}
+        for name in node.input[1:]:
+            if name not in names:
+                continue
+            path = folder / "test_data_set_0" / f"input_{names.index(name)}.pb"
+            tensor = onnx.TensorProto.FromString(path.read_bytes())
+            values[name] = onnx.numpy_helper.to_array(tensor).item()
+        for each in nodes_of(model.graph):
+            if each.op_type == "Constant":
+                values[each.output[0]] = onnx.numpy_helper.to_array(
+                    each.attribute[0].t).item()
+        ratio = values.get(node.input[1], 0.5)
+        if values.get(node.input[2], False) and ratio != 0:
+            return True
+    return False
+
+
+def class_of(folder):
+    """The first reason that applies, or None."""
+    model = onnx.load(folder / "model.onnx")
+    found = set()
+    graph = model.graph
+    for info in [*graph.input, *graph.output, *graph.value_info]:
+        found.update(classes_of_type(info.type))
+    for tensor in graph.initializer:
+        found.update(classes_of_element(tensor.data_type))
+    for node in nodes_of(graph):
+        found.update(classes_of_node(node))
+    if drops_at_random(model, folder):
+        found.add("random")
+    order = ["ai.onnx.ml", "training", "preview", "map", "optional",
+             "sequence", "string", "complex", "fp8", "fp4", "int4", "int2",
+             "image", "random"]
+    return next((name for name in order if name in found), None)
+
+
+def main():
+    cases = {}
+    for suite in SUITES:
+        for model in sorted((DATA / suite).glob("*/model.onnx")):
+            reason = class_of(model.parent)
+            if reason:
+                cases[f"{suite}/{model.parent.name}"] = reason
+    counts = collections.Counter(cases.values())
+    lines = ["# The cases of ONNX 1.22.0 that are not run, and why: how many "
+             "of each class,", "# then each. Made by classify_cases.py."]
+    lines += [f"{name} {count}" for name, count in sorted(counts.items())]
+    lines += [""] + [f"{name} {reason}"
+                     for name, reason in sorted(cases.items())]
+    text = "\n".join(lines) + "\n"
+    if sys.argv[1:] == ["--print"]:
+        print(text, end="")
+    else:
+        OUT.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
