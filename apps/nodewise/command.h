@@ -60,5 +60,6 @@ extern const CommandRow kProfileCommand;
 extern const CommandRow kDumpCommand;
 extern const CommandRow kInspectCommand;
 extern const CommandRow kVerifyCommand;
+extern const CommandRow kExtractCommand;
 
 }  // namespace nodewise

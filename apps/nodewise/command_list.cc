@@ -8,7 +8,7 @@ absl::Span<const CommandRow> Commands() {
   // Not at namespace scope: the rows of other files might be made later.
   static const std::array rows = {
       kRunCommand,    kProfileCommand, kDumpCommand,
-      kVerifyCommand, kInspectCommand,
+      kVerifyCommand, kInspectCommand, kExtractCommand,
   };
   return rows;
 }

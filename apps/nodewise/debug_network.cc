@@ -26,7 +26,7 @@ void ShowCheck(const OutputCheck& check, Outcome* outcome) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebug(
-    const Network& network, DebugExecutor::DebugOptions options) {
+    const LoadedTarget& network, DebugExecutor::DebugOptions options) {
   options.devices = network.devices();
   NODEWISE_ASSIGN_OR_RETURN(
       auto executor,
@@ -36,14 +36,14 @@ absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebug(
   return executor;
 }
 
-ExecutorMaker MakerOf(const Network& network) {
+ExecutorMaker MakerOf(const LoadedTarget& network) {
   return [&network](DebugExecutor::DebugOptions options) {
     options.records = false;
     return MakeDebug(network, std::move(options));
   };
 }
 
-absl::Status CheckAgainstPlain(const Network& network,
+absl::Status CheckAgainstPlain(const LoadedTarget& network,
                                const GraphExecutor& debugged,
                                Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());
@@ -54,7 +54,7 @@ absl::Status CheckAgainstPlain(const Network& network,
   return absl::OkStatus();
 }
 
-absl::Status CheckAgainstPlainChild(const Network& network,
+absl::Status CheckAgainstPlainChild(const LoadedTarget& network,
                                     const std::vector<NamedTensor>& outputs,
                                     Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());

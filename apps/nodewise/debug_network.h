@@ -4,26 +4,26 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "apps/nodewise/network.h"
+#include "apps/nodewise/loaded_target.h"
 #include "nodewise/runtime/debug_executor.h"
 
 namespace nodewise {
 
 // An executor of the network that is ready to run.
 absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebug(
-    const Network& network, DebugExecutor::DebugOptions options);
+    const LoadedTarget& network, DebugExecutor::DebugOptions options);
 
 // MakeDebug, recording nothing. The network must outlive it.
-ExecutorMaker MakerOf(const Network& network);
+ExecutorMaker MakerOf(const LoadedTarget& network);
 
 // Runs a plain executor of its own and adds the line that says whether the
 // outputs are the same bits. Not the same makes the outcome kDiffers.
-absl::Status CheckAgainstPlain(const Network& network,
+absl::Status CheckAgainstPlain(const LoadedTarget& network,
                                const GraphExecutor& debugged, Outcome* outcome);
 // The same for outputs that were kept, with a plain run in a process of its
 // own: of a library that has shown faults, or may. A run that fails there is
 // said instead.
-absl::Status CheckAgainstPlainChild(const Network& network,
+absl::Status CheckAgainstPlainChild(const LoadedTarget& network,
                                     const std::vector<NamedTensor>& outputs,
                                     Outcome* outcome);
 

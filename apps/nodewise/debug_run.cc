@@ -136,7 +136,7 @@ absl::StatusOr<Stop> RunToStop(const DebugRunOptions& options,
 }
 
 absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
-                                       const Network& network,
+                                       const LoadedTarget& network,
                                        Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(const auto executor, MakerOf(network)({}));
   NODEWISE_RETURN_IF_ERROR(ApplyPatches(options.patches, executor.get()));
@@ -181,7 +181,7 @@ void ShowFindings(const char* what, const Graph& graph,
   if (!findings.empty()) outcome->status = Outcome::Status::kDiffers;
 }
 
-absl::StatusOr<DebugRunResult> Sanitized(const Network& network,
+absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& network,
                                          Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(SanitizeReport report,
                             Sanitize(MakerOf(network), SanitizeOptions()));
@@ -196,7 +196,7 @@ absl::StatusOr<DebugRunResult> Sanitized(const Network& network,
 }
 
 absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
-                                        const Network& network,
+                                        const LoadedTarget& network,
                                         Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(const auto executor, MakerOf(network)({}));
   IsolationOptions isolation;
@@ -231,7 +231,8 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   return result;
 }
 
-absl::StatusOr<DebugRunResult> Swept(const Network& network, Outcome* outcome) {
+absl::StatusOr<DebugRunResult> Swept(const LoadedTarget& network,
+                                     Outcome* outcome) {
   SweepOptions options;
   Progress progress("sweep");
   options.progress = progress.Updater();
@@ -269,7 +270,7 @@ absl::Status CheckDebugRun(const DebugRunOptions& options) {
 }
 
 absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
-                                        const Network& network,
+                                        const LoadedTarget& network,
                                         Outcome* outcome) {
   if (options.sanitize) return Sanitized(network, outcome);
   if (options.isolate) return Isolated(options, network, outcome);

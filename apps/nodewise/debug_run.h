@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_run_options.h"
-#include "apps/nodewise/network.h"
+#include "apps/nodewise/loaded_target.h"
 
 namespace nodewise {
 
@@ -21,7 +21,7 @@ struct DebugRunResult {
 
 // Runs in the way that the options say and adds what was found to the outcome.
 absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
-                                        const Network& network,
+                                        const LoadedTarget& network,
                                         Outcome* outcome);
 
 }  // namespace nodewise

@@ -68,7 +68,7 @@ class DumpNetwork : public Command {
     record_.max_bytes = max_bytes_.value_or(0);
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     NODEWISE_ASSIGN_OR_RETURN(const auto network,
-                              Network::Load(target_, inputs_));
+                              LoadedTarget::Load(target_, inputs_));
     Outcome outcome;
     if (network->MakeFirst(&outcome) == nullptr) return outcome;
     DebugExecutor::DebugOptions options;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/error_text.h"
-#include "nodewise/contrib/random.h"
+#include "apps/nodewise/model_options.h"
 #include "nodewise/contrib/tensor_file.h"
 #include "nodewise/support/status_macros.h"
 
@@ -35,40 +35,61 @@ std::vector<bool> ReadInputs(const Graph& graph) {
   return result;
 }
 
-// One `--input NAME=FILE`.
-struct InputArgument {
-  std::string name;
-  std::string path;
-};
+class ExecutorInputs : public InputTaker {
+ public:
+  explicit ExecutorInputs(GraphExecutor* executor)
+      : executor_(*executor), is_read_(ReadInputs(executor->graph())) {}
 
-absl::StatusOr<InputArgument> ParseArgument(const std::string& argument) {
-  const size_t equals = argument.find('=');
-  if (equals != 0 && equals != std::string::npos &&
-      equals + 1 != argument.size()) {
-    return InputArgument{argument.substr(0, equals),
-                         argument.substr(equals + 1)};
+  size_t size() const override { return executor_.NumInputs(); }
+  std::string Name(size_t input) const override {
+    return executor_.InputInfo(input).name;
   }
-  return absl::InvalidArgumentError(
-      absl::StrFormat("--input: found \"%s\", expected NAME=FILE", argument));
-}
+  std::string Type(size_t input) const override {
+    const TensorInfo info = executor_.InputInfo(input);
+    return TypeToString(info.shape, info.dtype);
+  }
+  bool IsNeeded(size_t input) const override {
+    return is_read_[input] && !executor_.InputInfo(input).is_param;
+  }
+  absl::StatusOr<size_t> Find(const std::string& name) const override {
+    return executor_.InputIndex(name);
+  }
+  bool Fits(size_t input, const NDArray& tensor) const override {
+    const TensorInfo info = executor_.InputInfo(input);
+    return tensor.shape() == info.shape &&
+           IsSameType(tensor.dtype(), info.dtype);
+  }
+  absl::Status Set(size_t input, const NDArray& tensor) override {
+    return executor_.SetInput(input, *tensor);
+  }
+  absl::StatusOr<NDArray> Draw(size_t input,
+                               RandomSource& source) const override {
+    const TensorInfo info = executor_.InputInfo(input);
+    return RandomTensor(source, info.shape, info.dtype);
+  }
+
+ private:
+  GraphExecutor& executor_;
+  std::vector<bool> is_read_;
+};
 
 class InputSetter {
  public:
-  InputSetter(GraphExecutor* executor, FaultList* faults)
-      : executor_(*executor),
-        faults_(*faults),
-        sources_(executor->NumInputs()) {}
+  InputSetter(InputTaker* taker, FaultList* faults)
+      : taker_(*taker), faults_(*faults), sources_(taker->size()) {}
 
-  void SetFromArgument(const std::string& text) {
-    const auto argument = ParseArgument(text);
-    if (!argument.ok()) return AddError(argument.status());
+  // One `--input NAME=FILE`.
+  void SetFromArgument(const std::string& argument) {
+    const auto parts = SplitAtEquals("--input", argument, "NAME=FILE");
+    if (!parts.ok()) return AddError(parts.status());
+    const auto& [name, path] = *parts;
     // A name is the cheaper thing to be wrong.
-    if (const auto known = executor_.InputIndex(argument->name); !known.ok()) {
+    if (const auto known = taker_.Find(name); !known.ok()) {
       return AddError(known.status());
     }
-    const auto tensor = ReadOneTensor(argument->path, {argument->name});
+    const auto tensor = ReadOneTensor(path, {name});
     if (!tensor.ok()) return AddError(tensor.status());
-    Set(argument->name, *tensor, argument->path);
+    Set(name, *tensor, path);
   }
 
   // The file of `--inputs`.
@@ -86,14 +107,12 @@ class InputSetter {
 
   // Everything that is not given yet and is no parameter.
   void Complete(std::optional<uint64_t> seed) {
-    const std::vector<bool> is_read = ReadInputs(executor_.graph());
-    for (size_t i = 0; i < executor_.NumInputs(); ++i) {
-      const TensorInfo info = executor_.InputInfo(i);
-      if (info.is_param || !sources_[i].empty() || !is_read[i]) continue;
+    for (size_t i = 0; i < taker_.size(); ++i) {
+      if (!sources_[i].empty() || !taker_.IsNeeded(i)) continue;
       if (seed.has_value()) {
-        SetRandom(i, info, *seed);
+        SetRandom(i, *seed);
       } else {
-        AddMissing(info);
+        AddMissing(i);
       }
     }
   }
@@ -111,9 +130,8 @@ class InputSetter {
 
   void Set(const std::string& name, const NDArray& tensor,
            const std::string& path) {
-    const auto input = executor_.InputIndex(name);
+    const auto input = taker_.Find(name);
     if (!input.ok()) return AddError(At(path, input.status()));
-    const TensorInfo info = executor_.InputInfo(*input);
     if (!sources_[*input].empty()) {
       return AddError(absl::InvalidArgumentError(
           absl::StrFormat("%s: input %s: is given twice, expected once (%s "
@@ -121,37 +139,37 @@ class InputSetter {
                           path, name, sources_[*input])));
     }
     sources_[*input] = path;
-    if (tensor.shape() != info.shape ||
-        !IsSameType(tensor.dtype(), info.dtype)) {
-      return AddError(absl::InvalidArgumentError(
-          absl::StrFormat("%s: input %s: is %s, expected %s", path, name,
-                          TypeToString(tensor.shape(), tensor.dtype()),
-                          TypeToString(info.shape, info.dtype))));
+    if (!taker_.Fits(*input, tensor)) {
+      return AddError(absl::InvalidArgumentError(absl::StrFormat(
+          "%s: input %s: is %s, expected %s", path, name,
+          TypeToString(tensor.shape(), tensor.dtype()), taker_.Type(*input))));
     }
-    const absl::Status status = executor_.SetInput(*input, *tensor);
+    const absl::Status status = taker_.Set(*input, tensor);
     if (!status.ok()) AddError(At(path, status));
   }
 
-  void SetRandom(size_t input, const TensorInfo& info, uint64_t seed) {
-    RandomSource source(seed, info.name);
+  void SetRandom(size_t input, uint64_t seed) {
+    const std::string name = taker_.Name(input);
+    RandomSource source(seed, name);
     sources_[input] = absl::StrFormat("random, seed %d", seed);
-    const auto tensor = RandomTensor(source, info.shape, info.dtype);
+    const auto tensor = taker_.Draw(input, source);
     const absl::Status status =
-        tensor.ok() ? executor_.SetInput(input, **tensor) : tensor.status();
-    if (!status.ok()) AddError(At("input " + info.name, status));
+        tensor.ok() ? taker_.Set(input, *tensor) : tensor.status();
+    if (!status.ok()) AddError(At("input " + name, status));
   }
 
-  void AddMissing(const TensorInfo& info) {
+  void AddMissing(size_t input) {
+    const std::string name = taker_.Name(input);
     Fault fault;
-    fault.file = "input " + info.name;
+    fault.file = "input " + name;
     fault.found = "was not given";
-    fault.expected = TypeToString(info.shape, info.dtype);
+    fault.expected = taker_.Type(input);
     fault.hint = absl::StrFormat(
-        "--input %s=FILE, --inputs FILE or --random-inputs SEED", info.name);
+        "--input %s=FILE, --inputs FILE or --random-inputs SEED", name);
     faults_.Add(std::move(fault));
   }
 
-  GraphExecutor& executor_;
+  InputTaker& taker_;
   FaultList& faults_;
   std::vector<std::string> sources_;  // By input; empty if it is not set.
 };
@@ -160,8 +178,8 @@ class InputSetter {
 
 void AddInputOptions(OptionList* options, InputOptions* inputs) {
   options->AddTexts("--input", "NAME=FILE",
-                    "an input from a .npy, .npz or .params file; once for each "
-                    "input",
+                    "an input from a .npy, .npz, .params or .pb file; once for "
+                    "each input",
                     &inputs->inputs);
   options->AddText("--inputs", "FILE",
                    "inputs by their names from one .npz or .params file",
@@ -180,10 +198,10 @@ absl::StatusOr<std::vector<VmInputType>> InputTypes(
     types.push_back({name, {shape.begin(), shape.end()}, tensor.dtype()});
   };
   for (const std::string& text : options.inputs) {
-    NODEWISE_ASSIGN_OR_RETURN(const InputArgument argument,
-                              ParseArgument(text));
+    NODEWISE_ASSIGN_OR_RETURN(const NameAndValue argument,
+                              SplitAtEquals("--input", text, "NAME=FILE"));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
-                              ReadOneTensor(argument.path, {argument.name}));
+                              ReadOneTensor(argument.value, {argument.name}));
     add(argument.name, tensor);
   }
   if (options.inputs_file.empty()) return types;
@@ -195,7 +213,13 @@ absl::StatusOr<std::vector<VmInputType>> InputTypes(
 
 std::vector<InputSource> SetInputs(const InputOptions& options,
                                    GraphExecutor* executor, FaultList* faults) {
-  InputSetter setter(executor, faults);
+  ExecutorInputs inputs(executor);
+  return SetInputs(options, &inputs, faults);
+}
+
+std::vector<InputSource> SetInputs(const InputOptions& options,
+                                   InputTaker* taker, FaultList* faults) {
+  InputSetter setter(taker, faults);
   for (const std::string& argument : options.inputs) {
     setter.SetFromArgument(argument);
   }

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
+#include "nodewise/contrib/random.h"
 #include "nodewise/runtime/graph_executor.h"
 #include "nodewise/runtime/vm_graph.h"
 #include "nodewise/support/fault.h"
@@ -27,6 +29,27 @@ void AddInputOptions(OptionList* options, InputOptions* inputs);
 absl::StatusOr<std::vector<VmInputType>> InputTypes(
     const InputOptions& options);
 
+// What takes the inputs: an executor, or a network.
+class InputTaker {
+ public:
+  virtual ~InputTaker() = default;
+
+  virtual size_t size() const = 0;
+  virtual std::string Name(size_t input) const = 0;
+  // "float32 (1, 64)".
+  virtual std::string Type(size_t input) const = 0;
+  // True if the run cannot do without.
+  virtual bool IsNeeded(size_t input) const = 0;
+  // kNotFound, with the nearest name.
+  virtual absl::StatusOr<size_t> Find(const std::string& name) const = 0;
+  virtual bool Fits(size_t input, const NDArray& tensor) const = 0;
+  // REQUIRES: it fits.
+  virtual absl::Status Set(size_t input, const NDArray& tensor) = 0;
+  // A tensor that fits, from the source; an error if it cannot be told which.
+  virtual absl::StatusOr<NDArray> Draw(size_t input,
+                                       RandomSource& source) const = 0;
+};
+
 // An input that was set, and from what: "x.npy", or "random, seed 7".
 struct InputSource {
   size_t input = 0;
@@ -38,6 +61,8 @@ struct InputSource {
 // Returns what was set, in the order of the graph; every fault goes into
 // `faults`: unknown and doubled names, types that do not fit, inputs that were
 // not given.
+std::vector<InputSource> SetInputs(const InputOptions& options,
+                                   InputTaker* taker, FaultList* faults);
 std::vector<InputSource> SetInputs(const InputOptions& options,
                                    GraphExecutor* executor, FaultList* faults);
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "apps/nodewise/json_output.h"
+#include "apps/nodewise/model_options.h"
 #include "nodewise/runtime/graph_json.h"
 #include "nodewise/runtime/ndarray.h"
 
@@ -31,9 +32,12 @@ absl::Status InspectGraph(const std::string& path, const ParamNames& params,
 absl::Status InspectLibrary(const std::string& path, Inspection* inspection);
 // The VM functions of a library that has some, and the graph of one of them.
 absl::Status InspectBytecode(const std::string& path, Inspection* inspection);
-// `format` is .npy, .npz or .params.
+// `format` is .npy, .npz, .params or .pb.
 absl::Status InspectTensors(const std::string& path, const std::string& format,
                             Inspection* inspection);
+
+absl::Status InspectModel(const std::string& path, const ModelOptions& options,
+                          Inspection* inspection);
 
 // With USE_PROFILER: whether a folder is, or is above, a dump; what is in it.
 bool IsDump(const std::string& path);

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Kind { kGraph, kLibrary, kNpy, kNpz, kParams };
+enum class Kind { kGraph, kLibrary, kNpy, kNpz, kParams, kPb, kModel };
 
 bool BeginsWith(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
@@ -57,14 +57,16 @@ absl::StatusOr<Kind> KindOf(const std::string& path) {
   if (extension == ".npy") return Kind::kNpy;
   if (extension == ".npz") return Kind::kNpz;
   if (extension == ".params") return Kind::kParams;
+  if (extension == ".pb") return Kind::kPb;
+  if (IsModel(path)) return Kind::kModel;
   return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: %s, expected a graph JSON, a shared library, or a .params, .npy or "
-      ".npz file",
+      "%s: %s, expected a graph JSON, a shared library, an .onnx model, or a "
+      ".params, .npy, .npz or .pb file",
       path, FirstBytes(file.bytes())));
 }
 
 absl::Status Inspect(const std::string& path, const ParamNames& params,
-                     Inspection* inspection) {
+                     const ModelOptions& model, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const Kind kind, KindOf(path));
   switch (kind) {
     case Kind::kGraph:
@@ -77,6 +79,10 @@ absl::Status Inspect(const std::string& path, const ParamNames& params,
       return InspectTensors(path, ".npz", inspection);
     case Kind::kParams:
       return InspectTensors(path, ".params", inspection);
+    case Kind::kPb:
+      return InspectTensors(path, ".pb", inspection);
+    case Kind::kModel:
+      return InspectModel(path, model, inspection);
   }
   return absl::OkStatus();
 }
@@ -105,10 +111,11 @@ class InspectFiles : public Command {
                      "writes the complete tensors of a dump or a .params file "
                      "that was cut short to OUT",
                      &recover_);
+    AddModelOptions(options, &model_);
     options->AddPositional("FILE",
-                           "graph JSONs, compiled libraries, .params, .npy and "
-                           ".npz files, or folders with an artefact or a "
-                           "dump",
+                           "graph JSONs, compiled libraries, ONNX models, "
+                           ".params, .npy, .npz and .pb files, or folders with "
+                           "an artefact or a dump",
                            &paths_);
   }
 
@@ -151,7 +158,7 @@ class InspectFiles : public Command {
     inspection.function = function_;
     absl::Status status = IsDumpFolder(path)
                               ? InspectADump(path, &inspection)
-                              : Inspect(path, params, &inspection);
+                              : Inspect(path, params, model_, &inspection);
     if (status.ok()) status = RecoverTo(path, &inspection);
     if (!status.ok()) AddError(status, outcome);
     if (inspection.text.empty()) return;
@@ -199,6 +206,7 @@ class InspectFiles : public Command {
   bool all_ = false;
   std::string function_;
   std::string recover_;
+  ModelOptions model_;
 };
 
 }  // namespace
@@ -221,6 +229,7 @@ const CommandRow kInspectCommand = {
     "examples:\n"
     "  nodewise inspect build/mlp\n"
     "  nodewise inspect lib.so params.params --json\n"
+    "  nodewise inspect model.onnx --dim batch=1\n"
     "\nExit status: 0, or 2 if a file is damaged or of no known kind.\n",
     [] { return std::unique_ptr<Command>(new InspectFiles); }};
 

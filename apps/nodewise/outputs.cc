@@ -77,15 +77,16 @@ void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome) {
 absl::Status CheckOutputPath(const std::string& path, size_t num_outputs) {
   if (path.empty()) return absl::OkStatus();
   const std::string extension = fs::path(path).extension();
-  if (extension != ".npz" && extension != ".params" && extension != ".npy") {
+  const bool holds_one = extension == ".npy" || extension == ".pb";
+  if (extension != ".npz" && extension != ".params" && !holds_one) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: extension is \"%s\", expected .npz, .params or .npy", path,
+        "%s: extension is \"%s\", expected .npz, .params, .npy or .pb", path,
         extension));
   }
-  if (extension == ".npy" && num_outputs > 1) {
+  if (holds_one && num_outputs > 1) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: %d outputs do not go into a .npy file, expected .npz or .params",
-        path, num_outputs));
+        "%s: %d outputs do not go into a %s file, expected .npz or .params",
+        path, num_outputs, extension));
   }
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();

@@ -86,7 +86,7 @@ class ProfileNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(CheckWords());
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     NODEWISE_ASSIGN_OR_RETURN(const auto network,
-                              Network::Load(target_, inputs_));
+                              LoadedTarget::Load(target_, inputs_));
     Outcome outcome;
     const auto first = network->MakeFirst(&outcome);
     if (first == nullptr) return outcome;

@@ -7,8 +7,10 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_run_options.h"
 #include "apps/nodewise/error_text.h"
-#include "apps/nodewise/network.h"
+#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/model_options.h"
 #include "apps/nodewise/outputs.h"
+#include "apps/nodewise/reference_run.h"
 #include "nodewise/contrib/tensor_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
@@ -59,9 +61,14 @@ class RunNetwork : public Command {
     AddTargetOptions(options, &target_);
     AddDeviceOption(options, &target_);
     AddInputOptions(options, &inputs_);
+    options->AddFlag("--reference",
+                     "computes an ONNX model slowly but surely, by the "
+                     "definitions of its operators",
+                     &reference_);
+    AddModelOptions(options, &model_);
     options->AddText("--output", "FILE",
                      "writes the outputs to a .npz, .params or (a single one) "
-                     ".npy file",
+                     ".npy or .pb file",
                      &output_);
     options->AddNumber("--repeat", "N", "runs N times, to time it",
                        {&repeat_, 1, kMostRepeats});
@@ -73,10 +80,17 @@ class RunNetwork : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
-    NODEWISE_RETURN_IF_ERROR(CheckDebugging());
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
+    if (IsModel(target_.target)) return RunModel();
+    NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
+    if (reference_) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: is no .onnx file, expected one with --reference",
+                          target_.target));
+    }
+    NODEWISE_RETURN_IF_ERROR(CheckDebugging());
     NODEWISE_ASSIGN_OR_RETURN(const auto network,
-                              Network::Load(target_, inputs_));
+                              LoadedTarget::Load(target_, inputs_));
     Outcome outcome;
     const auto executor = network->MakeFirst(&outcome);
     if (executor == nullptr) return outcome;
@@ -94,6 +108,30 @@ class RunNetwork : public Command {
   }
 
  private:
+  absl::StatusOr<Outcome> RunModel() {
+    const auto refuse = [&](const char* expected) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: is an ONNX model, expected %s", target_.target, expected));
+    };
+    if (!reference_) return refuse("--reference, to say what runs it");
+    if (!target_.library.empty() || !target_.params.empty() ||
+        !target_.devices.empty()) {
+      return refuse("no --lib, --params or --device");
+    }
+    if (repeat_.has_value()) return refuse("no --repeat");
+    if (!debug_.Given().empty()) {
+      return refuse("no way to look into the run");
+    }
+    Outcome outcome;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto outputs,
+        RunReference(target_.target, model_, inputs_, output_, &outcome));
+    if (outcome.status == Outcome::Status::kOk) {
+      NODEWISE_RETURN_IF_ERROR(Write(outputs, &outcome));
+    }
+    return outcome;
+  }
+
 #ifdef NODEWISE_USE_PROFILER
   absl::Status CheckDebugging() const {
     NODEWISE_RETURN_IF_ERROR(CheckDebugRun(debug_));
@@ -108,7 +146,7 @@ class RunNetwork : public Command {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Outcome> RunDebugged(const Network& network,
+  absl::StatusOr<Outcome> RunDebugged(const LoadedTarget& network,
                                       const GraphExecutor& executor) const {
     Outcome outcome;
     ShowNetwork(network, executor, &outcome);
@@ -152,6 +190,8 @@ class RunNetwork : public Command {
 
   TargetOptions target_;
   InputOptions inputs_;
+  bool reference_ = false;
+  ModelOptions model_;
   std::string output_;
   std::optional<uint64_t> repeat_;
   std::optional<uint64_t> threads_;
@@ -161,13 +201,14 @@ class RunNetwork : public Command {
 }  // namespace
 
 const CommandRow kRunCommand = {
-    "run", "runs a compiled network and shows its outputs",
+    "run", "runs a network and shows its outputs",
     "examples:\n"
     "  nodewise run build/mlp --random-inputs 1\n"
     "  nodewise run build/mlp --input data=x.npy --output y.npz\n"
     "  nodewise run graph.json --lib lib.so --params params.params "
     "--inputs all.npz\n"
     "  nodewise run build/mlp --random-inputs 1 --stop-on nan\n"
+    "  nodewise run model.onnx --reference --input x=input_0.pb\n"
     "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not;\n"
     "then nothing is written.\n",
     [] { return std::unique_ptr<Command>(new RunNetwork); }};

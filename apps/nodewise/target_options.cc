@@ -35,8 +35,8 @@ absl::StatusOr<DLDevice> ParseDevice(const std::string& text) {
 
 void AddTargetOptions(OptionList* options, TargetOptions* target) {
   options->AddPositional("TARGET",
-                         "an artefact folder, a factory or VM library, or a "
-                         "graph JSON with --lib and --params",
+                         "an artefact folder, a factory or VM library, a graph "
+                         "JSON with --lib and --params, or an ONNX model",
                          &target->target);
   options->AddText("--lib", "FILE", "the compiled library to use",
                    &target->library);

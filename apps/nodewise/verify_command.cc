@@ -3,7 +3,9 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/error_text.h"
+#include "apps/nodewise/model_options.h"
 #include "apps/nodewise/target_options.h"
+#include "nodewise/contrib/verifier.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -13,11 +15,48 @@ class VerifyTarget : public Command {
  public:
   void AddOptions(OptionList* options) override {
     AddTargetOptions(options, &target_);
+    AddModelOptions(options, &model_);
   }
 
   absl::StatusOr<Outcome> Run() override {
+    if (IsModel(target_.target)) return VerifyModel();
+    NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
     NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target_));
     NODEWISE_ASSIGN_OR_RETURN(FaultList found, VerifyArtefact(files));
+    return OutcomeOf(std::move(found), FilesIn(files));
+  }
+
+ private:
+  absl::StatusOr<Outcome> VerifyModel() {
+    if (!target_.library.empty() || !target_.params.empty()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: is an ONNX model, expected no --lib and no --params",
+          target_.target));
+    }
+    FaultList found;
+    const auto network = LoadModel(target_.target, model_, &found);
+    if (!network.ok() && !found.HasErrors()) return network.status();
+    if (network.ok()) AddFaults(*network, &found);
+    return OutcomeOf(std::move(found), {target_.target});
+  }
+
+  // What the import would not let through; there should be nothing.
+  void AddFaults(const Network& network, FaultList* found) const {
+    for (NetworkFault& fault : Verify(network.data())) {
+      Fault entry;
+      entry.severity = fault.is_warning ? Fault::Severity::kWarning
+                                        : Fault::Severity::kError;
+      entry.file = target_.target;
+      entry.path = std::move(fault.where);
+      entry.found = std::move(fault.found);
+      entry.expected = std::move(fault.expected);
+      entry.hint = std::move(fault.hint);
+      found->Add(std::move(entry));
+    }
+  }
+
+  Outcome OutcomeOf(FaultList found,
+                    const std::vector<std::string>& files) const {
     Outcome outcome;
     std::vector<Fault> warnings;
     for (Fault& fault : found.faults()) {
@@ -31,11 +70,10 @@ class VerifyTarget : public Command {
                                     CountOf(outcome.errors.size(), "error"),
                                     CountOf(warnings.size(), "warning"));
     outcome.json.AddFaults("warnings", warnings);
-    outcome.json.Add("files", FilesIn(files));
+    outcome.json.Add("files", files);
     return outcome;
   }
 
- private:
   static std::vector<std::string> FilesIn(const ArtefactFiles& files) {
     std::vector<std::string> paths;
     for (const std::string* path :
@@ -46,15 +84,17 @@ class VerifyTarget : public Command {
   }
 
   TargetOptions target_;
+  ModelOptions model_;
 };
 
 }  // namespace
 
 const CommandRow kVerifyCommand = {
-    "verify", "lists every fault of a compiled network, running none of it",
+    "verify", "lists every fault of a network, running none of it",
     "examples:\n"
     "  nodewise verify build/mlp\n"
     "  nodewise verify graph.json --lib lib.so --params params.params\n"
+    "  nodewise verify model.onnx\n"
     "\nExit status: 0 no errors (warnings may be), 1 errors, 2 a file cannot "
     "be read.\n",
     [] { return std::unique_ptr<Command>(new VerifyTarget); }};

@@ -1,4 +1,4 @@
-#include "apps/nodewise/network.h"
+#include "apps/nodewise/loaded_target.h"
 
 #include <algorithm>
 #include <utility>
@@ -24,7 +24,7 @@ std::string UnknownParamsNote(const std::vector<std::string>& names,
                          CountOf(names.size(), "parameter"), list);
 }
 
-void ShowInputs(const Network& network, const GraphExecutor& executor,
+void ShowInputs(const LoadedTarget& network, const GraphExecutor& executor,
                 Outcome* outcome) {
   TextTable table;
   outcome->json.BeginArray("inputs");
@@ -45,9 +45,9 @@ void ShowInputs(const Network& network, const GraphExecutor& executor,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Network>> Network::Load(
+absl::StatusOr<std::unique_ptr<LoadedTarget>> LoadedTarget::Load(
     const TargetOptions& target, const InputOptions& inputs) {
-  std::unique_ptr<Network> network(new Network(target, inputs));
+  std::unique_ptr<LoadedTarget> network(new LoadedTarget(target, inputs));
   NODEWISE_ASSIGN_OR_RETURN(network->files_, FilesOf(target));
   NODEWISE_ASSIGN_OR_RETURN(network->devices_, DevicesOf(target));
   auto artefact = LoadArtefact(network->files_);
@@ -61,8 +61,8 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Load(
   return network;
 }
 
-absl::Status Network::SetParams(GraphExecutor* executor,
-                                LoadedParams* loaded) const {
+absl::Status LoadedTarget::SetParams(GraphExecutor* executor,
+                                     LoadedParams* loaded) const {
   const std::string& from =
       files_.params.empty() ? files_.library : files_.params;
   auto set = executor->LoadParams(artefact_.params);
@@ -71,7 +71,7 @@ absl::Status Network::SetParams(GraphExecutor* executor,
   return absl::OkStatus();
 }
 
-std::unique_ptr<GraphExecutor> Network::MakeFirst(Outcome* outcome) {
+std::unique_ptr<GraphExecutor> LoadedTarget::MakeFirst(Outcome* outcome) {
   const auto fail = [&](const absl::Status& status) {
     outcome->status = Outcome::Status::kError;
     outcome->errors.push_back(FaultOf(status));
@@ -100,7 +100,7 @@ std::unique_ptr<GraphExecutor> Network::MakeFirst(Outcome* outcome) {
   return *std::move(executor);
 }
 
-absl::Status Network::SetAll(GraphExecutor* executor) const {
+absl::Status LoadedTarget::SetAll(GraphExecutor* executor) const {
   LoadedParams loaded;
   NODEWISE_RETURN_IF_ERROR(SetParams(executor, &loaded));
   FaultList faults;
@@ -108,7 +108,7 @@ absl::Status Network::SetAll(GraphExecutor* executor) const {
   return faults.ToStatus();
 }
 
-absl::StatusOr<std::unique_ptr<GraphExecutor>> Network::MakePlain() const {
+absl::StatusOr<std::unique_ptr<GraphExecutor>> LoadedTarget::MakePlain() const {
   GraphExecutor::Options options;
   options.devices = devices_;
   NODEWISE_ASSIGN_OR_RETURN(
@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> Network::MakePlain() const {
   return executor;
 }
 
-void ShowNetwork(const Network& network, const GraphExecutor& executor,
+void ShowNetwork(const LoadedTarget& network, const GraphExecutor& executor,
                  Outcome* outcome) {
   size_t functions = 0;
   for (const GraphNode& node : executor.graph().nodes) {

@@ -14,10 +14,10 @@ namespace nodewise {
 
 // A target that has been loaded, and the inputs for it. Makes executors that
 // are ready to run, each with tensors of its own.
-class Network {
+class LoadedTarget {
  public:
   // Both must outlive the result.
-  static absl::StatusOr<std::unique_ptr<Network>> Load(
+  static absl::StatusOr<std::unique_ptr<LoadedTarget>> Load(
       const TargetOptions& target, const InputOptions& inputs);
 
   const ArtefactFiles& files() const { return files_; }
@@ -39,7 +39,7 @@ class Network {
   const TargetOptions& target() const { return target_; }
 
  private:
-  Network(const TargetOptions& target, const InputOptions& inputs)
+  LoadedTarget(const TargetOptions& target, const InputOptions& inputs)
       : target_(target), inputs_(inputs) {}
 
   absl::Status SetParams(GraphExecutor* executor, LoadedParams* loaded) const;
@@ -53,7 +53,7 @@ class Network {
 };
 
 // The head of a report: the target and its files, the inputs.
-void ShowNetwork(const Network& network, const GraphExecutor& executor,
+void ShowNetwork(const LoadedTarget& network, const GraphExecutor& executor,
                  Outcome* outcome);
 
 }  // namespace nodewise

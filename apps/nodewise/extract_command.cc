@@ -1,0 +1,134 @@
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/model_options.h"
+#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/contrib/subnetwork.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+class ExtractModel : public Command {
+ public:
+  void AddOptions(OptionList* options) override {
+    options->AddPositional("MODEL", "an ONNX model", &model_);
+    options->AddTexts("--from", "NAME",
+                      "a value that becomes an input, or an operation whose "
+                      "inputs do; may be given again. Without any: the inputs "
+                      "of the model",
+                      &from_);
+    options->AddTexts("--to", "NAME",
+                      "a value that becomes an output, or an operation whose "
+                      "outputs do; may be given again",
+                      &to_);
+    options->AddText("-o,--output", "FILE", "the ONNX model to write",
+                     &output_);
+    AddModelOptions(options, &options_);
+  }
+
+  absl::StatusOr<Outcome> Run() override {
+    if (to_.empty()) {
+      return absl::InvalidArgumentError(
+          "--to: is missing, expected what the part is to end with");
+    }
+    if (output_.empty()) {
+      return absl::InvalidArgumentError(
+          "-o: is missing, expected the file to write");
+    }
+    Outcome outcome;
+    FaultList faults;
+    const auto network = LoadModel(model_, options_, &faults);
+    if (!network.ok()) {
+      if (!faults.HasErrors()) return network.status();
+      outcome.status = Outcome::Status::kError;
+      outcome.errors = std::move(faults.faults());
+      return outcome;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const auto from, Find(*network, from_, true));
+    NODEWISE_ASSIGN_OR_RETURN(const auto to, Find(*network, to_, false));
+    const auto part = ExtractNetwork(*network, from, to);
+    if (!part.ok()) return At(model_, part.status());
+    NODEWISE_RETURN_IF_ERROR(Write(*part));
+    Show(*part, &outcome);
+    return outcome;
+  }
+
+ private:
+  // The values of these names. An operation stands for the values that it
+  // reads and that are no constants, or for those that it makes.
+  absl::StatusOr<std::vector<ValueId>> Find(
+      const Network& network, const std::vector<std::string>& names,
+      bool is_from) const {
+    std::vector<ValueId> values;
+    std::set<ValueId> taken;
+    const auto add = [&](ValueId id) {
+      if (id != kNoValue && taken.insert(id).second) values.push_back(id);
+    };
+    for (const std::string& name : names) {
+      const auto value = network.FindValue(name);
+      if (value.ok()) {
+        add(*value);
+        continue;
+      }
+      const auto operation = network.FindOperation(name);
+      if (!operation.ok()) return At(model_, value.status());
+      const Operation& found = network.operation(*operation);
+      for (const ValueId id : is_from ? found.inputs : found.outputs) {
+        const bool is_constant =
+            id != kNoValue &&
+            network.value(id).kind == NetworkValue::Kind::kConstant;
+        if (!is_constant) add(id);
+      }
+    }
+    return values;
+  }
+
+  absl::Status Write(const Network& network) const {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string bytes, ExportOnnx(network));
+    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(output_));
+    NODEWISE_RETURN_IF_ERROR(file.Write(bytes));
+    return file.Commit();
+  }
+
+  void Show(const Network& network, Outcome* outcome) const {
+    outcome->text = absl::StrFormat(
+        "%s: %s, %s, %s\nwrote %s\n", Printable(model_),
+        CountOf(network.order().size(), "operation"),
+        CountOf(network.inputs().size(), "input"),
+        CountOf(network.outputs().size(), "output"), Printable(output_));
+    outcome->json.Add("operations", uint64_t{network.order().size()});
+    outcome->json.Add("inputs", NamesOf(network, network.inputs()));
+    outcome->json.Add("outputs", NamesOf(network, network.outputs()));
+    outcome->json.Add("written", output_);
+  }
+
+  static std::vector<std::string> NamesOf(const Network& network,
+                                          absl::Span<const ValueId> values) {
+    std::vector<std::string> names;
+    for (const ValueId id : values) names.push_back(network.value(id).name);
+    return names;
+  }
+
+  std::string model_;
+  std::vector<std::string> from_;
+  std::vector<std::string> to_;
+  std::string output_;
+  ModelOptions options_;
+};
+
+}  // namespace
+
+const CommandRow kExtractCommand = {
+    "extract", "cuts a part out of an ONNX model",
+    "examples:\n"
+    "  nodewise extract model.onnx --to conv1 -o front.onnx\n"
+    "  nodewise extract model.onnx --from a --from b --to c -o part.onnx\n"
+    "\nExit status: 0 it was written, 2 it was not.\n",
+    [] { return std::unique_ptr<Command>(new ExtractModel); }};
+
+}  // namespace nodewise

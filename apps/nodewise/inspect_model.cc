@@ -1,0 +1,146 @@
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/inspect.h"
+#include "apps/nodewise/text_table.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// What the network's operations are and cost.
+struct Operators {
+  std::map<std::string, uint64_t> counts;  // By kind.
+  double flops = 0;
+  uint64_t without_flops = 0;
+};
+
+std::string KindOf(const Operation& operation) {
+  const OperatorDef& def = operation.def();
+  return def.domain.empty() ? std::string(def.name)
+                            : absl::StrFormat("%s.%s", def.domain, def.name);
+}
+
+double FlopsOf(const Network& network, const Operation& operation) {
+  const std::vector<InputInfo> inputs = network.InputsOf(operation.id);
+  std::vector<OutputInfo> outputs;
+  for (const ValueId id : operation.outputs) {
+    outputs.emplace_back(id == kNoValue ? TensorType()
+                                        : network.value(id).type);
+  }
+  return operation.def().flops(operation.attrs.get(), Inputs(inputs), outputs);
+}
+
+Operators CountOperators(const Network& network) {
+  Operators found;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    ++found.counts[KindOf(operation)];
+    const double flops = FlopsOf(network, operation);
+    found.flops += flops;
+    found.without_flops += flops > 0 ? 0 : 1;
+  }
+  return found;
+}
+
+void AddValues(const char* title, const Network& network,
+               absl::Span<const ValueId> values, Inspection* inspection) {
+  TextTable table;
+  inspection->json.BeginArray(title);
+  for (const ValueId id : values) {
+    const NetworkValue& value = network.value(id);
+    table.AddRow({value.name, ToString(value.type)});
+    inspection->json.BeginObject();
+    inspection->json.Add("name", value.name);
+    inspection->json.Add("type", ToString(value.type));
+    inspection->json.EndObject();
+  }
+  inspection->json.EndArray();
+  AddLine(title, absl::StrFormat("%d", values.size()), inspection);
+  inspection->text += table.ToString(4, inspection->max_lines);
+}
+
+void AddOperators(const Network& network, Inspection* inspection) {
+  const Operators found = CountOperators(network);
+  const uint64_t operations = network.order().size();
+  TextTable table;
+  inspection->json.Add("operations", operations);
+  inspection->json.BeginArray("operators");
+  for (const auto& [kind, count] : found.counts) {
+    table.AddRow({kind, absl::StrFormat("%d", count)});
+    inspection->json.BeginObject();
+    inspection->json.Add("name", kind);
+    inspection->json.Add("uses", count);
+    inspection->json.EndObject();
+  }
+  inspection->json.EndArray();
+  AddLine("operators",
+          absl::StrFormat("%d in %s", found.counts.size(),
+                          CountOf(operations, "operation")),
+          inspection);
+  inspection->text += table.ToString(4, inspection->max_lines);
+  inspection->json.Add("flops", found.flops);
+  inspection->json.Add("operations_without_flops", found.without_flops);
+  AddLine("FLOPs",
+          absl::StrFormat("%.4g, %s not counted", found.flops,
+                          CountOf(found.without_flops, "operation")),
+          inspection);
+}
+
+void AddConstants(const Network& network, Inspection* inspection) {
+  uint64_t tensors = 0;
+  uint64_t elements = 0;
+  uint64_t bytes = 0;
+  for (const auto& value : network.data().values) {
+    if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant) {
+      continue;
+    }
+    ++tensors;
+    elements += value->data.bytes() / ElementBytes(value->data.dtype());
+    bytes += value->data.bytes();
+  }
+  inspection->json.BeginObject("constants");
+  inspection->json.Add("tensors", tensors);
+  inspection->json.Add("elements", elements);
+  inspection->json.Add("bytes", bytes);
+  inspection->json.EndObject();
+  AddLine("constants",
+          absl::StrFormat("%s, %s, %s", CountOf(tensors, "tensor"),
+                          CountOf(elements, "element"), CountOf(bytes, "byte")),
+          inspection);
+}
+
+}  // namespace
+
+absl::Status InspectModel(const std::string& path, const ModelOptions& options,
+                          Inspection* inspection) {
+  FaultList faults;
+  NODEWISE_ASSIGN_OR_RETURN(const Network network,
+                            LoadModel(path, options, &faults));
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  inspection->text +=
+      absl::StrFormat("%s: ONNX model, opset %d, %s\n", Printable(path),
+                      network.opset(), CountOf(error ? 0 : bytes, "byte"));
+  inspection->json.Add("kind", "model");
+  inspection->json.Add("bytes", error ? uint64_t{0} : bytes);
+  inspection->json.Add("name", network.name());
+  inspection->json.Add("opset", uint64_t(network.opset()));
+  AddValues("inputs", network, network.inputs(), inspection);
+  AddValues("outputs", network, network.outputs(), inspection);
+  AddOperators(network, inspection);
+  AddConstants(network, inspection);
+  inspection->json.AddFaults("warnings", faults.faults());
+  if (!faults.faults().empty()) {
+    AddLine("warnings",
+            absl::StrFormat("%d (nodewise verify lists them)",
+                            faults.faults().size()),
+            inspection);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

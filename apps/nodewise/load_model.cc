@@ -1,0 +1,58 @@
+#include <charconv>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/model_options.h"
+#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/contrib/ops.h"
+#include "nodewise/contrib/tensor_file.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+absl::StatusOr<std::pair<std::string, int64_t>> ParseDim(
+    const std::string& text) {
+  NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
+                            SplitAtEquals("--dim", text, "NAME=N"));
+  int64_t size = 0;
+  const char* const end = parts.value.data() + parts.value.size();
+  const auto [stop, error] = std::from_chars(parts.value.data(), end, size);
+  if (error != std::errc() || stop != end || size < 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "--dim: found \"%s\", expected NAME=N, as in batch=1", text));
+  }
+  return std::pair(std::move(parts.name), size);
+}
+
+absl::StatusOr<NamedTensor> ReadFrozen(const std::string& text) {
+  NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
+                            SplitAtEquals("--freeze", text, "NAME=FILE"));
+  NODEWISE_ASSIGN_OR_RETURN(auto tensors, ReadTensorFile(parts.value));
+  for (NamedTensor& entry : tensors) {
+    if (entry.name != parts.name && tensors.size() > 1) continue;
+    return NamedTensor{std::move(parts.name), std::move(entry.tensor)};
+  }
+  return absl::NotFoundError(absl::StrFormat(
+      "%s: has %d tensors and none is named %s, expected it or a single one",
+      parts.value, tensors.size(), parts.name));
+}
+
+}  // namespace
+
+absl::StatusOr<Network> LoadModel(const std::string& path,
+                                  const ModelOptions& options,
+                                  FaultList* faults) {
+  ImportOptions import;
+  for (const std::string& text : options.dims) {
+    NODEWISE_ASSIGN_OR_RETURN(auto dim, ParseDim(text));
+    import.dims.push_back(std::move(dim));
+  }
+  for (const std::string& text : options.freeze) {
+    NODEWISE_ASSIGN_OR_RETURN(NamedTensor tensor, ReadFrozen(text));
+    import.freeze.push_back(std::move(tensor));
+  }
+  return ImportOnnx(path, AllOperators(), import, faults);
+}
+
+}  // namespace nodewise

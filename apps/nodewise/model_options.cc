@@ -1,0 +1,42 @@
+#include "apps/nodewise/model_options.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_format.h"
+
+namespace nodewise {
+void AddModelOptions(OptionList* options, ModelOptions* model) {
+  options->AddTexts("--dim", "NAME=N",
+                    "of an ONNX model: the size of a dimension that has a "
+                    "name; may be given again",
+                    &model->dims);
+  options->AddTexts("--freeze", "NAME=FILE",
+                    "of an ONNX model: an input that is always this tensor; "
+                    "may be given again",
+                    &model->freeze);
+}
+
+bool IsModel(const std::string& path) {
+  return std::filesystem::path(path).extension() == ".onnx";
+}
+
+absl::Status CheckNoModelOptions(const ModelOptions& options,
+                                 const std::string& target) {
+  if (!options.any()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: is no .onnx file, expected one with %s", target,
+                      options.dims.empty() ? "--freeze" : "--dim"));
+}
+
+absl::StatusOr<NameAndValue> SplitAtEquals(std::string_view option,
+                                           const std::string& text,
+                                           std::string_view expected) {
+  const size_t equals = text.find('=');
+  if (equals != 0 && equals != std::string::npos && equals + 1 != text.size()) {
+    return NameAndValue{text.substr(0, equals), text.substr(equals + 1)};
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: found \"%s\", expected %s", option, text, expected));
+}
+
+}  // namespace nodewise

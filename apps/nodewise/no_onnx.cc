@@ -1,0 +1,15 @@
+// In place of load_model.cc, in builds without ONNX and its operators.
+
+#include "apps/nodewise/model_options.h"
+
+namespace nodewise {
+
+absl::StatusOr<Network> LoadModel(const std::string& path, const ModelOptions&,
+                                  FaultList*) {
+  return absl::UnimplementedError(
+      path +
+      ": is an ONNX model, and this build was configured with USE_ONNX OFF "
+      "(set USE_ONNX ON in config.cmake, or -DUSE_ONNX=ON)");
+}
+
+}  // namespace nodewise

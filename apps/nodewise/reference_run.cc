@@ -1,0 +1,155 @@
+#include "apps/nodewise/reference_run.h"
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/error_text.h"
+#include "apps/nodewise/outputs.h"
+#include "apps/nodewise/text_table.h"
+#include "nodewise/contrib/interpreter.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+class NetworkInputs : public InputTaker {
+ public:
+  explicit NetworkInputs(const Network& network)
+      : network_(network), tensors_(network.inputs().size()) {}
+
+  std::vector<NDArray>& tensors() { return tensors_; }
+
+  size_t size() const override { return tensors_.size(); }
+  std::string Name(size_t input) const override { return value(input).name; }
+  std::string Type(size_t input) const override {
+    return ToString(value(input).type);
+  }
+  bool IsNeeded(size_t) const override { return true; }
+  absl::StatusOr<size_t> Find(const std::string& name) const override {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < size(); ++i) {
+      if (Name(i) == name) return i;
+      names.push_back(Name(i));
+    }
+    return absl::NotFoundError(
+        absl::StrFormat("input %s: the model has none of that name%s", name,
+                        DidYouMean(name, names)));
+  }
+  bool Fits(size_t input, const NDArray& tensor) const override {
+    return AreCompatible(TensorType::Of(*tensor), value(input).type);
+  }
+  absl::Status Set(size_t input, const NDArray& tensor) override {
+    tensors_[input] = tensor;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<NDArray> Draw(size_t input,
+                               RandomSource& source) const override {
+    const TensorType& type = value(input).type;
+    if (!type.is_static()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "is %s, expected all sizes, to draw it (--dim NAME=N)",
+          ToString(type)));
+    }
+    return RandomTensor(source, *type.sizes(), type.dtype);
+  }
+
+ private:
+  const NetworkValue& value(size_t input) const {
+    return network_.value(network_.inputs()[input]);
+  }
+
+  const Network& network_;
+  std::vector<NDArray> tensors_;
+};
+
+// Under names that are different: a value may be an output twice.
+std::vector<NamedTensor> Named(const Network& network,
+                               std::vector<NDArray> tensors) {
+  std::vector<NamedTensor> outputs;
+  std::set<std::string> taken;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string& name = network.value(network.outputs()[i]).name;
+    std::string unique = name;
+    for (int n = 2; !taken.insert(unique).second; ++n) {
+      unique = absl::StrFormat("%s_%d", name, n);
+    }
+    outputs.push_back({std::move(unique), std::move(tensors[i])});
+  }
+  return outputs;
+}
+
+void ShowInputs(const std::string& path, const Network& network,
+                const std::vector<InputSource>& sources,
+                const InputOptions& options,
+                const std::vector<NDArray>& tensors, Outcome* outcome) {
+  outcome->text += absl::StrFormat("%s: %s, %s\n", Printable(path),
+                                   CountOf(network.order().size(), "operation"),
+                                   CountOf(network.outputs().size(), "output"));
+  outcome->json.BeginObject("target");
+  outcome->json.Add("model", path);
+  outcome->json.EndObject();
+  if (options.seed.has_value()) outcome->json.Add("seed", *options.seed);
+  TextTable table;
+  outcome->json.BeginArray("inputs");
+  for (const InputSource& source : sources) {
+    const NDArray& tensor = tensors[source.input];
+    const std::string& name =
+        network.value(network.inputs()[source.input]).name;
+    table.AddRow({"input", name, TypeToString(tensor.shape(), tensor.dtype()),
+                  "from " + source.from});
+    outcome->json.BeginObject();
+    outcome->json.Add("name", name);
+    outcome->json.Add("dtype", ToString(tensor.dtype()));
+    outcome->json.Add("shape", tensor.shape());
+    outcome->json.Add("from", source.from);
+    outcome->json.EndObject();
+  }
+  outcome->json.EndArray();
+  outcome->text += table.ToString(0, 0);
+}
+
+std::vector<NamedTensor> Fail(FaultList faults, Outcome* outcome) {
+  outcome->status = Outcome::Status::kError;
+  outcome->errors = std::move(faults.faults());
+  return {};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<NamedTensor>> RunReference(
+    const std::string& path, const ModelOptions& model,
+    const InputOptions& inputs, const std::string& output, Outcome* outcome) {
+  FaultList faults;
+  const auto network = LoadModel(path, model, &faults);
+  if (!network.ok()) {
+    if (!faults.HasErrors()) return network.status();
+    return Fail(std::move(faults), outcome);
+  }
+  for (const Fault& fault : faults.faults()) {
+    outcome->notes.push_back(fault.ToString());
+  }
+  NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output, network->outputs().size()));
+  FaultList input_faults;
+  NetworkInputs taker(*network);
+  const auto sources = SetInputs(inputs, &taker, &input_faults);
+  if (input_faults.HasErrors()) {
+    return Fail(std::move(input_faults), outcome);
+  }
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  auto tensors = Interpret(*network, taker.tensors());
+  if (!tensors.ok()) return At(path, tensors.status());
+  const double milliseconds =
+      std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  ShowInputs(path, *network, sources, inputs, taker.tensors(), outcome);
+  std::vector<NamedTensor> outputs = Named(*network, *std::move(tensors));
+  ShowOutputs(outputs, outcome);
+  outcome->text +=
+      absl::StrFormat("computed by the reference in %.3f ms\n", milliseconds);
+  outcome->json.Add("reference_ms", milliseconds);
+  return outputs;
+}
+
+}  // namespace nodewise

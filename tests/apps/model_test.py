@@ -1,0 +1,173 @@
+"""The commands on ONNX models, put together here without ONNX."""
+
+import pathlib
+import struct
+import sys
+import unittest
+
+from support import Scratch, document, nodewise
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
+                       "support"))
+
+# pylint: disable=wrong-import-position
+from onnx_bytes import (floats, onnx_graph, onnx_model,  # noqa: E402
+                        onnx_node, value_info)
+
+
+def chain(*nodes, dims=(2, "n"), constants=()):
+    """A model from x to y."""
+    return onnx_model(onnx_graph(nodes, [value_info("x", dims=dims)],
+                                 [value_info("y")], constants))
+
+
+NEG_ABS = chain(onnx_node("Neg", ["x"], ["m"], name="first"),
+                onnx_node("Abs", ["m"], ["y"], name="second"))
+
+
+class Models(Scratch):
+    def write(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def floats_file(self, name, *values):
+        return self.write(name, floats("", *values))
+
+
+class Verify(Models):
+    def test_a_model_without_faults_exits_with_0(self):
+        model = self.write("net.onnx", NEG_ABS)
+        result = nodewise("verify", model)
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(result.out, f"{model}: 0 errors, 0 warnings\n")
+
+    def test_every_fault_is_listed(self):
+        model = self.write("net.onnx", chain(
+            onnx_node("Nag", ["x"], ["a"], name="one"),
+            onnx_node("Fused", ["a"], ["b"], domain="com.example"),
+            onnx_node("Neg", ["c"], ["y"])))
+        result = nodewise("verify", model, "--json")
+        self.assertEqual(result.code, 1, result)
+        found = [error["where"] for error in document(result)["errors"]]
+        self.assertEqual(found, [f"{model}: node one (Nag)",
+                                 f"{model}: node Fused_1 (com.example.Fused)",
+                                 f"{model}: node Neg_2 (Neg)"])
+
+    def test_what_is_no_model_cannot_be_judged(self):
+        self.refused("verify", self.write("net.onnx", b"no model"))
+        self.refused("verify", self.folder / "none.onnx")
+
+    def test_dimensions_belong_to_models(self):
+        self.write("graph.json", b"{}")
+        error = self.refused("verify", self.folder / "graph.json",
+                             "--dim", "n=1")
+        self.assertIn(".onnx", str(error))
+
+
+class Inspect(Models):
+    def inspected(self, *arguments):
+        result = nodewise("inspect", *arguments, "--json")
+        self.assertEqual((result.code, result.err), (0, ""), result)
+        return document(result)["files"][0]
+
+    def test_a_model_shows_operators_types_and_constants(self):
+        model = self.write("net.onnx", chain(
+            onnx_node("Add", ["x", "w"], ["a"]),
+            onnx_node("Add", ["a", "w"], ["b"]),
+            onnx_node("Neg", ["b"], ["y"]), dims=(2,),
+            constants=[floats("w", 1.0, 2.0)]))
+        found = self.inspected(model)
+        self.assertEqual(found["kind"], "model")
+        self.assertEqual(found["opset"], 13)
+        self.assertEqual(found["operators"],
+                         [{"name": "Add", "uses": 2},
+                          {"name": "Neg", "uses": 1}])
+        self.assertEqual(found["outputs"], [{"name": "y",
+                                             "type": "float32[2]"}])
+        self.assertEqual(found["constants"],
+                         {"tensors": 1, "elements": 2, "bytes": 8})
+
+    def test_dimensions_can_be_given(self):
+        model = self.write("net.onnx", NEG_ABS)
+        self.assertEqual(self.inspected(model)["inputs"][0]["type"],
+                         "float32[2, n]")
+        found = self.inspected(model, "--dim", "n=5")
+        self.assertEqual(found["outputs"][0]["type"], "float32[2, 5]")
+
+    def test_a_pb_file_is_a_tensor(self):
+        found = self.inspected(self.floats_file("x.pb", 1.0, 2.0))
+        self.assertEqual((found["kind"], found["format"]), ("tensors", ".pb"))
+        self.assertEqual(found["tensors"][0]["shape"], [2])
+
+
+class Run(Models):
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("net.onnx", chain(
+            onnx_node("Neg", ["x"], ["y"]), dims=("n",)))
+
+    def test_the_reference_runs_a_model(self):
+        out = self.folder / "y.pb"
+        result = nodewise("run", self.model, "--reference", "--input",
+                          f"x={self.floats_file('x.pb', 1.0, -2.0)}",
+                          "--output", out, "--json")
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(document(result)["outputs"][0]["first"], [-1, 2])
+        self.assertTrue(out.read_bytes().endswith(
+            struct.pack("<2f", -1.0, 2.0)))
+
+    def test_random_inputs_need_all_sizes(self):
+        error = self.refused("run", self.model, "--reference",
+                             "--random-inputs", "1")
+        self.assertIn("--dim", str(error))
+        result = nodewise("run", self.model, "--reference",
+                          "--random-inputs", "1", "--dim", "n=3")
+        self.assertEqual(result.code, 0, result)
+
+    def test_a_frozen_input_is_not_asked_for(self):
+        result = nodewise("run", self.model, "--reference", "--freeze",
+                          f"x={self.floats_file('x.pb', 3.0)}", "--json")
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(document(result)["outputs"][0]["first"], [-3])
+
+    def test_inputs_are_checked(self):
+        self.refused("run", self.model, "--reference")
+        self.refused("run", self.model, "--reference", "--input",
+                     f"z={self.floats_file('x.pb', 3.0)}")
+
+    def test_what_runs_a_model_must_be_said(self):
+        error = self.refused("run", self.model, "--random-inputs", "1")
+        self.assertIn("--reference", str(error))
+
+
+class Extract(Models):
+    def test_a_part_is_a_model_of_its_own(self):
+        model = self.write("net.onnx", NEG_ABS)
+        part = self.folder / "part.onnx"
+        result = nodewise("extract", model, "--from", "m", "--to", "y",
+                          "-o", part)
+        self.assertEqual(result.code, 0, result)
+        found = document(nodewise("inspect", part, "--json"))["files"][0]
+        self.assertEqual(found["operators"], [{"name": "Abs", "uses": 1}])
+        self.assertEqual(found["inputs"][0]["name"], "m")
+
+    def test_an_operation_stands_for_what_it_reads_and_makes(self):
+        model = self.write("net.onnx", NEG_ABS)
+        part = self.folder / "part.onnx"
+        result = nodewise("extract", model, "--from", "second", "--to",
+                          "second", "-o", part, "--json")
+        self.assertEqual(result.code, 0, result)
+        found = document(result)
+        self.assertEqual((found["inputs"], found["outputs"]),
+                         (["m"], ["y"]))
+
+    def test_unknown_names_are_refused(self):
+        model = self.write("net.onnx", NEG_ABS)
+        self.refused("extract", model, "--to", "nothing", "-o",
+                     self.folder / "part.onnx")
+        self.refused("extract", model, "-o", self.folder / "part.onnx")
+
+
+if __name__ == "__main__":
+    unittest.main()
