@@ -24,18 +24,18 @@ set_target_properties(bench_ffi_kernels PROPERTIES PREFIX "")
 add_executable(nodewise_bench
   bench/bench_main.cc
   bench/chain.cc
+  bench/debug_bench.cc
   bench/debug_networks.cc
   bench/debug_sides.cc
-  bench/modern_bench.cc
-  bench/tvm_process.cc
-  bench/memory.cc
-  bench/ratio.cc
-  bench/read_pass.c
-  bench/debug_bench.cc
   bench/dispatch_bench.cc
   bench/load_bench.cc
+  bench/memory.cc
+  bench/modern_bench.cc
   bench/parallel_bench.cc
   bench/parse_bench.cc
+  bench/ratio.cc
+  bench/read_pass.c
+  bench/tvm_process.cc
   support/fixtures.cc
 )
 add_dependencies(nodewise_bench bench_kernels bench_ffi_kernels)
@@ -47,3 +47,27 @@ target_compile_definitions(nodewise_bench PRIVATE
 target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
   absl::strings absl::str_format benchmark::benchmark
   nlohmann_json::nlohmann_json Threads::Threads)
+
+# The network debugger's part: the interpreter, in a process of its own as its
+# peer is.
+if(TARGET nodewise_contrib AND USE_ONNX)
+  target_sources(nodewise_bench PRIVATE
+    bench/interpreter_bench.cc
+    bench/peer.cc
+  )
+  target_link_libraries(nodewise_bench PRIVATE nodewise_contrib)
+  target_compile_definitions(nodewise_bench PRIVATE
+    NODEWISE_BENCH_CONTRIB=1
+    NODEWISE_BUILD_DIR="${PROJECT_BINARY_DIR}"
+    NODEWISE_BENCH_INTERPRETER="$<TARGET_FILE:nodewise_bench_interpreter>")
+  add_executable(nodewise_bench_interpreter
+    bench/interpreter_child.cc
+    bench/memory.cc
+    bench/ratio.cc
+  )
+  target_include_directories(nodewise_bench_interpreter PRIVATE
+    ${PROJECT_SOURCE_DIR})
+  target_link_libraries(nodewise_bench_interpreter PRIVATE nodewise_ops
+    nodewise_options absl::str_format Threads::Threads)
+  add_dependencies(nodewise_bench nodewise_bench_interpreter)
+endif()

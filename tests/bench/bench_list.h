@@ -38,6 +38,11 @@ bool BenchDebugChain(const std::string& name);
 // What of it comes once a run and once a node, however small the tensors.
 bool BenchDebugFixedCost(const std::string& name);
 
+// The reference interpreter against ONNX's reference evaluator: time, memory,
+// and that their outputs are the same. Skipped where that is not installed.
+bool BenchInterpreterResidualNet(const std::string& name);
+bool BenchInterpreterEncoder(const std::string& name);
+bool BenchInterpreterChain(const std::string& name);
 // The same network in the VM of today's TVM and here, in turns.
 bool BenchModernChain(const std::string& name);
 bool BenchModernConvnet(const std::string& name);

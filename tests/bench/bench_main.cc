@@ -33,6 +33,11 @@ constexpr BenchRow kBenches[] = {
     {"runtime/debug_512_mb", &BenchDebugLarge},
     {"runtime/debug_chain", &BenchDebugChain},
     {"runtime/debug_fixed_cost", &BenchDebugFixedCost},
+#if NODEWISE_BENCH_CONTRIB
+    {"contrib/interpreter_residual_net", &BenchInterpreterResidualNet},
+    {"contrib/interpreter_encoder", &BenchInterpreterEncoder},
+    {"contrib/interpreter_chain", &BenchInterpreterChain},
+#endif
     {"modern/chain", &BenchModernChain},
     {"modern/convnet", &BenchModernConvnet},
 };

@@ -16,14 +16,17 @@
 namespace nodewise {
 namespace {
 
-size_t AnonymousBytes() {
+// A line of /proc/self/status.
+size_t StatusBytes(const char* field) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
     size_t kib = 0;
-    if (word == "RssAnon:" && status >> kib) return kib * 1024;
+    if (word == field && status >> kib) return kib * 1024;
   }
   return 0;
 }
+
+size_t AnonymousBytes() { return StatusBytes("RssAnon:"); }
 
 size_t AnonymousGrowth(const std::function<void()>& work) {
   std::atomic<bool> done = false;
@@ -41,6 +44,8 @@ size_t AnonymousGrowth(const std::function<void()>& work) {
 }
 
 }  // namespace
+
+size_t PeakBytes() { return StatusBytes("VmHWM:"); }
 
 void AlwaysFreshPages() {
   constexpr int kDefault = 128 * 1024;

@@ -16,4 +16,7 @@ void AlwaysFreshPages();
 size_t GrowthInChild(const std::function<void()>& prepare,
                      const std::function<void()>& work);
 
+// The most memory that this process has ever had, files that it maps included.
+size_t PeakBytes();
+
 }  // namespace nodewise

@@ -87,7 +87,7 @@ bool RunSurplus(const Surplus& surplus) {
 
 bool ReportValue(const std::string& name, double value, double limit,
                  const char* unit) {
-  std::printf("%s: %.1f %s (%s)", name.c_str(), value, unit,
+  std::printf("%s: %.3g %s (%s)", name.c_str(), value, unit,
               LimitText(limit).c_str());
   return Judge(value, limit);
 }

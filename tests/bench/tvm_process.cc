@@ -24,7 +24,7 @@ double NumberOf(const std::string& text) {
 std::unique_ptr<TvmProcess> TvmProcess::Start(const std::string& name) {
   const std::string root = NODEWISE_SOURCE_DIR;
   const std::string venv = root + "/build/tvm_venv";
-  if (!std::filesystem::exists(venv + "/tvm_is_there")) {
+  if (!std::filesystem::exists(venv + "/is_complete")) {
     std::printf("%s: skipped, TVM is not installed in build/tvm_venv\n",
                 name.c_str());
     return nullptr;

@@ -1,0 +1,107 @@
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/contrib/tensor_file.h"
+#include "nodewise/support/check.h"
+#include "tests/bench/bench_list.h"
+#include "tests/bench/memory.h"
+#include "tests/bench/peer.h"
+#include "tests/bench/ratio.h"
+
+namespace nodewise {
+namespace {
+
+// Of the memory of the interpreter's process and the evaluator's.
+constexpr double kMemoryLimit = 1;
+// OpenBLAS's threads go on spinning for a while when they are done.
+constexpr std::chrono::milliseconds kRest(50);
+
+const std::string& Sources() {
+  static const auto* const folder =
+      new std::string(NODEWISE_SOURCE_DIR "/tests/bench");
+  return *folder;
+}
+
+struct Case {
+  std::string name;  // Of the line that is printed.
+  std::string model;
+  double limit;  // Of our time and the evaluator's.
+  int rounds;
+  double tolerance;  // Of the outputs, relative to the largest number.
+};
+
+// Floats of a file that Peer has written.
+NDArray ReadOutput(const std::string& path) {
+  auto tensors = ReadTensorFile(path);
+  NODEWISE_CHECK(tensors.ok() && tensors->size() == 1);
+  NODEWISE_CHECK((*tensors)[0].tensor.dtype() == kFloat32);
+  return (*tensors)[0].tensor;
+}
+
+// The largest difference of the first outputs, relative to the largest number;
+// infinite if they are of different sizes or there is a NaN.
+double Difference(Peer& ours, Peer& theirs, const std::string& stem) {
+  ours.Ask(stem + ".ours.npy");
+  theirs.Ask(stem + ".theirs.npy");
+  const NDArray a = ReadOutput(stem + ".ours.npy");
+  const NDArray b = ReadOutput(stem + ".theirs.npy");
+  if (a.shape() != b.shape()) return kNoLimit;
+  double worst = 0;
+  double largest = 0;
+  for (size_t i = 0; i < a.bytes() / sizeof(float); ++i) {
+    const double error = std::fabs(double{a.As<float>()[i]} - b.As<float>()[i]);
+    if (std::isnan(error)) return kNoLimit;
+    worst = std::max(worst, error);
+    largest = std::max(largest, std::fabs(double{b.As<float>()[i]}));
+  }
+  return worst / largest;
+}
+
+bool Bench(const Case& one) {
+  const std::string python = NODEWISE_BUILD_DIR "/venv/bin/python";
+  const std::string models = NODEWISE_BUILD_DIR "/bench_models";
+  if (!std::filesystem::exists(NODEWISE_BUILD_DIR "/venv/is_complete")) {
+    std::printf(
+        "%s: skipped: ONNX's package is not in build/venv (./dev "
+        "setup)\n",
+        one.name.c_str());
+    return true;
+  }
+  NODEWISE_CHECK(
+      RunProgram({python, Sources() + "/interpreter_models.py", models}));
+  const std::string stem = models + "/" + one.model;
+  Peer ours({NODEWISE_BENCH_INTERPRETER, stem + ".onnx", stem + ".npz"});
+  Peer theirs({python, Sources() + "/interpreter_child.py", stem + ".onnx",
+               stem + ".npz"});
+  const auto side = [](Peer& peer) {
+    return [&peer] {
+      std::this_thread::sleep_for(kRest);
+      return peer.Ask("run");
+    };
+  };
+  bool within =
+      RunContest({one.name, one.limit, one.rounds, side(ours), side(theirs)});
+  within &= ReportValue(one.name + "_memory",
+                        ours.Ask("memory") / theirs.Ask("memory"), kMemoryLimit,
+                        "of the evaluator's");
+  within &= ReportValue(one.name + "_difference",
+                        Difference(ours, theirs, stem) / one.tolerance, 1,
+                        "of the tolerance");
+  return within;
+}
+
+}  // namespace
+
+bool BenchInterpreterResidualNet(const std::string& name) {
+  return Bench({name, "residual_net", 1.0 / 3, 7, 1e-5});
+}
+bool BenchInterpreterEncoder(const std::string& name) {
+  return Bench({name, "encoder", 1.0 / 3, 21, 1e-5});
+}
+bool BenchInterpreterChain(const std::string& name) {
+  return Bench({name, "chain", 1.0 / 20, 101, 1e-6});
+}
+
+}  // namespace nodewise

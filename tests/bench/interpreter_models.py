@@ -1,0 +1,181 @@
+"""Writes the models of the interpreter's benchmark, with their inputs.
+
+usage: interpreter_models.py FOLDER
+
+Makes FOLDER/NAME.onnx and FOLDER/NAME.npz for residual_net, encoder and chain;
+those that are there already are left alone.
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper, version_converter
+
+OPSET = 17
+IR = 8
+
+
+def tensor(name, values):
+    return numpy_helper.from_array(values.astype(np.float32), name)
+
+
+def write(folder, name, model, feeds):
+    onnx.checker.check_model(model)
+    np.savez(folder / f"{name}.npz", **feeds)
+    # Last: a model that is there has its inputs.
+    onnx.save(model, folder / f"{name}.onnx")
+
+
+# --- the light residual net --------------------------------------------------
+
+
+def weights_of(name, shape, rng):
+    """What keeps the numbers near 1 from layer to layer."""
+    if len(shape) > 1:
+        # Not one class alone in the end: its Softmax would hide all errors.
+        scale = 0.05 if name.endswith("/pred_w_0") else 1.0
+        return scale * rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+    if name.endswith("_rm_0"):  # The mean in a normalisation.
+        return 0.1 * rng.standard_normal(shape)
+    return rng.uniform(0.5, 1.0, shape)
+
+
+def residual_net(rng):
+    """ONNX's light ResNet-50 at OPSET: weights in the place of the nodes that
+    fill them with one number."""
+    data = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
+    model = onnx.load(data / "light_resnet50.onnx")
+    model = version_converter.convert_version(model, OPSET)
+    model.ir_version = IR
+    graph = model.graph
+    given = {t.name: t for t in graph.initializer}
+    for node in [n for n in graph.node if n.op_type == "ConstantOfShape"]:
+        graph.node.remove(node)
+        shape = numpy_helper.to_array(given[node.input[0]])
+        name = node.output[0]
+        given[name] = tensor(name, weights_of(name, shape, rng))
+    read = {name for node in graph.node for name in node.input}
+    del graph.initializer[:]
+    graph.initializer.extend(t for t in given.values() if t.name in read)
+    inputs = [i for i in graph.input if i.name in read - set(given)]
+    del graph.input[:]
+    graph.input.extend(inputs)
+    image = rng.standard_normal((1, 3, 224, 224))
+    return model, {inputs[0].name: image.astype(np.float32)}
+
+
+# --- the encoder -------------------------------------------------------------
+
+
+class Builder:
+    """A graph that grows node by node; every method returns a name."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.nodes = []
+        self.weights = []
+
+    def add(self, kind, *inputs, **attributes):
+        name = f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(
+            helper.make_node(kind, inputs, [name], name, **attributes))
+        return name
+
+    def constant(self, values):
+        name = f"w_{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(values, name))
+        return name
+
+    def number(self, value):
+        return self.constant(np.array(value, np.float32))
+
+    def random(self, *shape, scale=1.0):
+        values = scale * self.rng.standard_normal(shape)
+        return self.constant(values.astype(np.float32))
+
+    def linear(self, x, rows, columns):
+        weights = self.random(rows, columns, scale=1 / np.sqrt(rows))
+        return self.add("Add", self.add("MatMul", x, weights),
+                        self.random(columns, scale=0.1))
+
+    def model(self, name, x, y):
+        graph = helper.make_graph(self.nodes, name, [x], [y], self.weights)
+        opsets = [helper.make_opsetid("", OPSET)]
+        return helper.make_model(graph, ir_version=IR, opset_imports=opsets)
+
+
+TOKENS, WIDTH, HEADS, INNER, LAYERS = 128, 384, 12, 1536, 6
+
+
+def attention(net, x):
+    parts = net.constant(np.array([1, TOKENS, HEADS, WIDTH // HEADS]))
+
+    def heads(order):
+        split = net.add("Reshape", net.linear(x, WIDTH, WIDTH), parts)
+        return net.add("Transpose", split, perm=order)
+
+    scores = net.add("MatMul", heads([0, 2, 1, 3]), heads([0, 2, 3, 1]))
+    scale = net.number(np.sqrt(WIDTH / HEADS))
+    shares = net.add("Softmax", net.add("Div", scores, scale), axis=-1)
+    mixed = net.add("Transpose", net.add("MatMul", shares, heads([0, 2, 1, 3])),
+                    perm=[0, 2, 1, 3])
+    whole = net.constant(np.array([1, TOKENS, WIDTH]))
+    return net.linear(net.add("Reshape", mixed, whole), WIDTH, WIDTH)
+
+
+def gelu(net, x):
+    erf = net.add("Erf", net.add("Div", x, net.number(np.sqrt(2))))
+    both = net.add("Mul", x, net.add("Add", erf, net.number(1)))
+    return net.add("Mul", both, net.number(0.5))
+
+
+def encoder(rng):
+    """A transformer's encoder, written as exporters write it."""
+    net = Builder(rng)
+
+    def added_and_normalised(x, y):
+        return net.add("LayerNormalization", net.add("Add", x, y),
+                       net.random(WIDTH, scale=0.5), net.random(WIDTH))
+
+    x = "x"
+    for _ in range(LAYERS):
+        x = added_and_normalised(x, attention(net, x))
+        inner = gelu(net, net.linear(x, WIDTH, INNER))
+        x = added_and_normalised(x, net.linear(inner, INNER, WIDTH))
+    shape = [1, TOKENS, WIDTH]
+    model = net.model(
+        "encoder", helper.make_tensor_value_info("x", TensorProto.FLOAT, shape),
+        helper.make_tensor_value_info(x, TensorProto.FLOAT, shape))
+    return model, {"x": rng.standard_normal(shape).astype(np.float32)}
+
+
+# --- the chain ---------------------------------------------------------------
+
+
+def chain(rng):
+    """1,000 small operators, each reading the one before it."""
+    net = Builder(rng)
+    x = "x"
+    for _ in range(250):
+        x = net.add("Add", x, net.random(16))
+        x = net.add("Relu", x)
+        x = net.add("Mul", x, net.random(16, scale=0.5))
+        x = net.add("Tanh", x)
+    model = net.model(
+        "chain", helper.make_tensor_value_info("x", TensorProto.FLOAT, [16]),
+        helper.make_tensor_value_info(x, TensorProto.FLOAT, [16]))
+    return model, {"x": rng.standard_normal(16).astype(np.float32)}
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for make in (residual_net, encoder, chain):
+        if not (folder / f"{make.__name__}.onnx").exists():
+            write(folder, make.__name__, *make(np.random.default_rng(1)))
+
+
+if __name__ == "__main__":
+    main()
