@@ -5,6 +5,10 @@
 # functions for it. Without it the runtime only runs.
 set(USE_PROFILER ON)
 
+# ONNX models in and out. Needs protobuf; without it commands that are given a
+# model say so.
+set(USE_ONNX ON)
+
 # The `nodewise` command. Needs CLI11, nlohmann_json and zlib; without it only
 # the runtime library is built.
 set(USE_COMMAND ON)

@@ -8,7 +8,7 @@ else()
 endif()
 message(STATUS "nodewise: options from ${NODEWISE_CONFIG}")
 
-set(NODEWISE_OPTION_NAMES USE_PROFILER USE_COMMAND)
+set(NODEWISE_OPTION_NAMES USE_PROFILER USE_COMMAND USE_ONNX)
 foreach(name ${NODEWISE_OPTION_NAMES})
   if(DEFINED CACHE{${name}})
     set(given_${name} $CACHE{${name}})

@@ -39,17 +39,20 @@ SANITIZERS = {
 }
 
 
-def suite_table():
+def suite_table(full):
     """Rows of suite, how a part of it is run, and its parts; one that turns
     out to have no part fails."""
+    asan = ["nodewise_tests"] + ["nodewise_ops_tests"] * full
     return [
-        ("unit", run_gtest, [BUILD / "bin/nodewise_tests"]),
-        ("asan", run_gtest, [BUILD / "asan/bin/nodewise_tests"]),
+        ("unit", run_gtest, [BUILD / "bin/nodewise_tests",
+                             BUILD / "bin/nodewise_ops_tests"]),
+        ("asan", run_gtest, [BUILD / "asan/bin" / name for name in asan]),
         ("tsan", run_gtest, [BUILD / "tsan/bin/nodewise_thread_tests"]),
         ("apps", run_python, files("tests/apps/*_test.py")),
+        ("onnx", run_python, files("tests/onnx/*_test.py")),
         ("style", run_python, files("tests/style/*_test.py")),
         ("install", run_python, files("tests/install/*_test.py")),
-        ("noprofiler", run_python, files("tests/noprofiler/*_test.py")),
+        ("minimal", run_python, files("tests/minimal/*_test.py")),
         ("fuzz", run_fuzz, files("build/fuzz/bin/*_fuzz")),
         ("tvm", run_python, files("tests/tvm/*_test.py")),
     ]
@@ -358,8 +361,8 @@ def parse_arguments(suites):
 def main():
     # What a test prints need not be ASCII, whatever the locale is.
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    table = suite_table()
-    options = parse_arguments([row[0] for row in table])
+    options = parse_arguments([row[0] for row in suite_table(full=True)])
+    table = suite_table(options.full)
     results = []
     for name, run, parts in table:
         if not options.suite or name in options.suite:

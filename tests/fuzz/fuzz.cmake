@@ -2,11 +2,17 @@
 # Its seeds are in corpus/NAME, its dictionary, if any, is NAME.dict.
 if(NODEWISE_FUZZ)
   # The fuzzer sees only code that is compiled for it.
-  foreach(library nodewise_runtime nodewise_contrib)
+  foreach(library nodewise_runtime nodewise_contrib nodewise_ops)
     if(TARGET ${library})
       target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
   endforeach()
+
+  # clang and the sanitizers need twice as long for them with -O1, and models
+  # are not run here, only read.
+  if(TARGET nodewise_ops)
+    target_compile_options(nodewise_ops PRIVATE -O0)
+  endif()
 
   function(nodewise_add_fuzz_target name)
     add_executable(${name}_fuzz fuzz/${name}_fuzz.cc fuzz/memory_limit.cc)
@@ -27,7 +33,12 @@ if(NODEWISE_FUZZ)
   nodewise_add_fuzz_target(params)
   if(TARGET nodewise_contrib)
     find_package(ZLIB REQUIRED)
+    nodewise_add_fuzz_target(network_text nodewise_contrib)
     nodewise_add_fuzz_target(npy nodewise_contrib)
     nodewise_add_fuzz_target(npz nodewise_contrib ZLIB::ZLIB)
+    nodewise_add_fuzz_target(tensor_proto nodewise_contrib)
+  endif()
+  if(TARGET nodewise_onnx_proto)
+    nodewise_add_fuzz_target(onnx nodewise_ops)
   endif()
 endif()

@@ -32,7 +32,12 @@ PUBLIC_HEADERS = {
                      "plan_sanitizer sweep "
                      "debug_executor debug_module",
     "contrib/random": "random",
-    "contrib/tensor_file": "tensor_file",
+    "contrib/tensor_file": "tensor_file tensor_proto",
+    "contrib/ir": "tensor_type op_def op_row ir side_table verifier pass "
+                  "network_text subnetwork",
+    "contrib/ops": "evaluate ops",
+    "contrib/interp": "interpreter",
+    "contrib/onnx": "onnx_model",
 }
 
 # What stands directly to the left of each folder; it may use that, and all
@@ -50,10 +55,10 @@ BUILDS_ON = {
     "runtime/debug": "runtime/graph",
     "runtime/builtin": "runtime/debug",
     "contrib/random": "runtime/builtin",
-    "contrib/tensor_file": "runtime/builtin",
+    "contrib/tensor_file": "contrib/ir",
     "contrib/ir": "runtime/builtin",
     "contrib/ops": "contrib/ir contrib/random",
-    "contrib/onnx": "contrib/ops",
+    "contrib/onnx": "contrib/ops contrib/tensor_file",
     "contrib/interp": "contrib/ops",
     "contrib/onednn": "contrib/ops",
     "contrib/lower": "contrib/ops",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the seeds of graph_json_fuzz, params_fuzz, dump_fuzz and
-module_blob_fuzz into graph_json/, params/, dump/ and module_blob/, beside this
-file.
+"""Writes the seeds of graph_json_fuzz, params_fuzz, dump_fuzz,
+module_blob_fuzz, onnx_fuzz and tensor_proto_fuzz into graph_json/, params/,
+dump/, module_blob/, onnx/ and tensor_proto/, beside this file.
 
 Each is small and shows one thing that a writer of these formats does, from
 TVM 0.6 to 0.19. Needs nothing but Python, so the seeds are the same on every
@@ -11,8 +11,15 @@ machine.
 import json
 import pathlib
 import struct
+import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parents[1] / "support"))
+
+from onnx_bytes import (BOOL, FLOAT, INT32, INT64, attribute,  # noqa: E402
+                        floats, ints, message, onnx_graph, onnx_model,
+                        onnx_node, proto_tensor, value_info, varint)
+
 CPU, CUDA = 1, 2
 
 # --- graphs -----------------------------------------------------------------
@@ -344,11 +351,93 @@ def module_blob_seeds():
     }
 
 
+# --- ONNX -------------------------------------------------------------------
+
+
+def onnx_seeds():
+    x, y = value_info("x", dims=[2, "n"]), value_info("y")
+    relu = onnx_node("Relu", ["x"], ["y"])
+    function = message((1, "Twice"), (4, "a"), (5, "c"), (6, "by"),
+                       (7, [onnx_node("Neg", ["a"], ["b"]),
+                            onnx_node("Neg", ["b"], ["c"])]),
+                       (9, message((2, 13))), (10, "local"))
+    branch = onnx_graph([onnx_node("Add", ["x", "x"], ["t"])], [],
+                        [value_info("t")])
+    body = onnx_graph(
+        [onnx_node("Identity", ["c"], ["d"]), onnx_node("Neg", ["s"], ["r"])],
+        [value_info("i", INT64), value_info("c", BOOL), value_info("s")],
+        [value_info("d", BOOL), value_info("r")])
+    return {
+        "relu": onnx_model(onnx_graph([relu], [x], [y])),
+        "shapes": onnx_model(onnx_graph(
+            [onnx_node("Shape", ["x"], ["s"]),
+             onnx_node("Gather", ["s", "i"], ["d"], attribute("axis", 0)),
+             onnx_node("Concat", ["d", "m"], ["t"], attribute("axis", 0)),
+             onnx_node("Reshape", ["x", "t"], ["y"])],
+            [value_info("x", dims=[2, 3, 4])], [y],
+            [ints("i", 0), ints("m", -1)])),
+        "conv": onnx_model(onnx_graph(
+            [onnx_node("Conv", ["x", "w", "b"], ["c"],
+                       attribute("pads", [0, 0, 0, 0]),
+                       attribute("strides", [1, 1])),
+             onnx_node("Clip", ["c", "", "six"], ["y"])],
+            [value_info("x", dims=[1, 1, 3, 3])], [y],
+            [proto_tensor("w", [1, 1, 1, 1], FLOAT, (4, struct.pack("<f", 2))),
+             floats("b", 1.0), proto_tensor("six", [], FLOAT,
+                                            (9, struct.pack("<f", 6)))])),
+        "old": onnx_model(onnx_graph(
+            [onnx_node("Squeeze", ["x"], ["s"], attribute("axes", [0])),
+             onnx_node("Clip", ["s"], ["y"], attribute("min", 0.0),
+                       attribute("max", 6.0))],
+            [value_info("x", dims=[1, 4])], [y]), opset=6, ir_version=3),
+        "function": onnx_model(onnx_graph(
+            [onnx_node("Twice", ["x"], ["y"], attribute("by", 1.0),
+                       domain="local")], [x], [y]), functions=[function]),
+        "if": onnx_model(onnx_graph(
+            [onnx_node("If", ["k"], ["y"], attribute("then_branch", branch),
+                       attribute("else_branch", branch))],
+            [x, value_info("k", BOOL)], [y])),
+        "loop": onnx_model(onnx_graph(
+            [onnx_node("Loop", ["m", "", "x"], ["y"],
+                       attribute("body", body))], [x], [y],
+            [proto_tensor("m", [], INT64, (7, varint(3)))])),
+        "constant": onnx_model(onnx_graph(
+            [onnx_node("Constant", [], ["k"], message(
+                (1, "value"), (5, floats("", 1.0, 2.0)), (20, 4))),
+             onnx_node("Mul", ["x", "k"], ["y"])], [x], [y])),
+        "external": onnx_model(onnx_graph(
+            [onnx_node("Identity", ["w"], ["y"])], [], [y],
+            [proto_tensor("w", [4], FLOAT, (13, [
+                message((1, "location"), (2, "../w.bin")),
+                message((1, "offset"), (2, "8"))]), (14, 1))])),
+        "unsorted": onnx_model(onnx_graph(
+            [onnx_node("Neg", ["a"], ["y"]), onnx_node("Neg", ["x"], ["a"])],
+            [x], [y])),
+    }
+
+
+def tensor_proto_seeds():
+    return {
+        "raw": floats("w", 1.0, 2.0),
+        "ints": ints("w", 1, -1),
+        "bytes": proto_tensor("w", [2], 2, (5, [1, 255])),
+        "doubles": proto_tensor("w", [1], 11, (10, struct.pack("<d", 0.5))),
+        "words": proto_tensor("w", [2], 12, (11, varint(7) + varint(8))),
+        "halves": proto_tensor("w", [1], 10, (5, varint(0x3C00))),
+        "empty": proto_tensor("w", [0, 3], BOOL),
+        "scalar": proto_tensor("", [], INT32, (5, varint(-5))),
+        "huge": proto_tensor("w", [1 << 40], FLOAT),
+        "cut": floats("w", 1.0, 2.0)[:-3],
+    }
+
+
 def main():
     for name, seeds in (("graph_json", graph_seeds()),
                         ("params", params_seeds()),
                         ("dump", dump_seeds()),
-                        ("module_blob", module_blob_seeds())):
+                        ("module_blob", module_blob_seeds()),
+                        ("onnx", onnx_seeds()),
+                        ("tensor_proto", tensor_proto_seeds())):
         folder = FOLDER / name
         folder.mkdir(exist_ok=True)
         for seed, data in seeds.items():

@@ -2,7 +2,7 @@
 asks for it is told which option to set.
 
 Environment: NODEWISE_BUILD is the build folder; what is tested is in its
-folder noprofiler.
+folder minimal.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ["NODEWISE_BUILD"]) / "noprofiler"
+BUILD = pathlib.Path(os.environ["NODEWISE_BUILD"]) / "minimal"
 LIBRARY = BUILD / "lib/libnodewise_runtime.so"
 SOURCES = ROOT / "tests/data/libraries"
 

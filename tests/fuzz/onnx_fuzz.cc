@@ -1,0 +1,35 @@
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/contrib/ops.h"
+#include "nodewise/contrib/verifier.h"
+#include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
+
+namespace {
+
+absl::StatusOr<nodewise::Network> Import(absl::Span<const uint8_t> bytes) {
+  nodewise::FaultList faults;
+  auto network = nodewise::ImportOnnx(bytes, "fuzz.onnx", "",
+                                      nodewise::AllOperators(), {}, &faults);
+  NODEWISE_CHECK(!network.ok() || !faults.HasErrors());
+  return network;
+}
+
+}  // namespace
+
+// Whatever the bytes are: an error, or a network without faults that comes back
+// from what it would be written as.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto network = Import({data, size});
+  if (!network.ok()) return 0;
+  NODEWISE_CHECK(nodewise::ToStatus(nodewise::Verify(network->data())).ok());
+  const auto bytes = nodewise::ExportOnnx(*network);
+  if (!bytes.ok()) return 0;
+  NODEWISE_CHECK(
+      Import({reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()})
+          .ok());
+  return 0;
+}
