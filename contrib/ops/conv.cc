@@ -103,23 +103,8 @@ absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected) {
 
 namespace {
 
-// The attributes of Conv and ConvInteger, and what they say of shapes.
-struct ConvBase {
-  Padding auto_pad = Padding::kNotset;
-  std::vector<int64_t> dilations;
-  int64_t group = 1;
-  std::vector<int64_t> kernel_shape;
-  std::vector<int64_t> pads;
-  std::vector<int64_t> strides;
-
-  static constexpr auto Fields() {
-    return FieldList(Field<&ConvBase::auto_pad>("auto_pad"),
-                     Field<&ConvBase::dilations>("dilations"),
-                     Field<&ConvBase::group>("group"),
-                     Field<&ConvBase::kernel_shape>("kernel_shape"),
-                     Field<&ConvBase::pads>("pads"),
-                     Field<&ConvBase::strides>("strides"));
-  }
+// What the attributes of Conv and ConvInteger say of shapes.
+struct ConvBase : ConvAttributes {
   WindowAttributes WindowOf(std::vector<int64_t> kernel) const {
     return {auto_pad, std::move(kernel), strides, dilations, pads, false};
   }

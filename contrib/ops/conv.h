@@ -7,8 +7,28 @@
 #include "absl/functional/function_ref.h"
 #include "contrib/ops/window_columns.h"
 #include "contrib/ops/window_rules.h"
+#include "nodewise/contrib/op_row.h"
 
 namespace nodewise {
+
+// The attributes of Conv, ConvInteger and QLinearConv.
+struct ConvAttributes {
+  Padding auto_pad = Padding::kNotset;
+  std::vector<int64_t> dilations;
+  int64_t group = 1;
+  std::vector<int64_t> kernel_shape;
+  std::vector<int64_t> pads;
+  std::vector<int64_t> strides;
+
+  static constexpr auto Fields() {
+    return FieldList(Field<&ConvAttributes::auto_pad>("auto_pad"),
+                     Field<&ConvAttributes::dilations>("dilations"),
+                     Field<&ConvAttributes::group>("group"),
+                     Field<&ConvAttributes::kernel_shape>("kernel_shape"),
+                     Field<&ConvAttributes::pads>("pads"),
+                     Field<&ConvAttributes::strides>("strides"));
+  }
+};
 
 // The products of a convolution: for each image and each group of channels, the
 // weights as rows against the columns of the image.

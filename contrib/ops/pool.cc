@@ -169,10 +169,6 @@ struct AveragePool : PoolBase {
   absl::Status Check(const Inputs& in) const {
     return All(RequireFloat(in, 0), CheckShapes(in));
   }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferShape(in));
-    return OutputInfos{std::move(type)};
-  }
   absl::Status Evaluate(EvalArgs& args) const;
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
     const auto sizes = out[0].type.sizes();
@@ -303,10 +299,6 @@ struct LpPool : PoolBase {
     }
     return All(RequireFloat(in, 0), CheckShapes(in));
   }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferShape(in));
-    return OutputInfos{std::move(type)};
-  }
   absl::Status Evaluate(EvalArgs& args) const {
     return EvaluateLpPool(*this, static_cast<double>(p), args);
   }
@@ -328,10 +320,6 @@ struct OldLpPool : PoolBase {
                             absl::StrFormat("is %g, expected more than 0", p));
     }
     return All(RequireFloat(in, 0), CheckShapes(in));
-  }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferShape(in));
-    return OutputInfos{std::move(type)};
   }
   absl::Status Evaluate(EvalArgs& args) const {
     return EvaluateLpPool(*this, p, args);

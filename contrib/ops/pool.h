@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "contrib/ops/window_rules.h"
+#include "nodewise/contrib/op_def.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -22,6 +24,11 @@ struct PoolBase {
   }
   absl::Status CheckShapes(const Inputs& in) const;
   absl::StatusOr<TensorType> InferShape(const Inputs& in) const;
+  // For those with one output.
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferShape(in));
+    return OutputInfos{std::move(type)};
+  }
 };
 
 // Which elements of a plane each place of the output sees: along every side a

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "contrib/ops/conv.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/quantize_rules.h"
 #include "contrib/ops/tensor_loops.h"
@@ -121,38 +122,35 @@ absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
   });
 }
 
-struct QLinearConv {
-  Padding auto_pad = Padding::kNotset;
-  std::vector<int64_t> dilations;
-  int64_t group = 1;
-  std::vector<int64_t> kernel_shape;
-  std::vector<int64_t> pads;
-  std::vector<int64_t> strides;
-  static constexpr auto Fields() {
-    return FieldList(Field<&QLinearConv::auto_pad>("auto_pad"),
-                     Field<&QLinearConv::dilations>("dilations"),
-                     Field<&QLinearConv::group>("group"),
-                     Field<&QLinearConv::kernel_shape>("kernel_shape"),
-                     Field<&QLinearConv::pads>("pads"),
-                     Field<&QLinearConv::strides>("strides"));
-  }
-
+// What both have in common. A `Class` has Integers(): the product of integers
+// that it scales.
+template <typename Class>
+struct QLinearProduct {
   absl::Status Check(const Inputs& in) const {
-    NODEWISE_RETURN_IF_ERROR(
-        All(RequireType(in, kBias, kInt32), RequireRank(in, kBias, 1)));
-    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, Integers());
+    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, self().Integers());
     return CheckProduct(integers, in);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, Integers());
+    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, self().Integers());
     return InferProduct(integers, in);
   }
   double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
-    const auto integers = Integers();
+    const auto integers = self().Integers();
     if (!integers.ok()) return 0;
     std::vector<InputInfo> infos;
     return integers->def().flops(integers->get(), IntegerInputs(in, &infos),
                                  out);
+  }
+
+ private:
+  const Class& self() const { return static_cast<const Class&>(*this); }
+};
+
+struct QLinearConv : ConvAttributes, QLinearProduct<QLinearConv> {
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(
+        All(RequireType(in, kBias, kInt32), RequireRank(in, kBias, 1)));
+    return QLinearProduct::Check(in);
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, Integers());
@@ -179,6 +177,7 @@ struct QLinearConv {
   }
 
  private:
+  friend QLinearProduct;
   absl::StatusOr<OpAttrs> Integers() const {
     std::vector<NamedAttr> attrs;
     for (const AttrField& field : Fields()) {
@@ -190,22 +189,7 @@ struct QLinearConv {
   }
 };
 
-struct QLinearMatMul {
-  absl::Status Check(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, Integers());
-    return CheckProduct(integers, in);
-  }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, Integers());
-    return InferProduct(integers, in);
-  }
-  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
-    const auto integers = Integers();
-    if (!integers.ok()) return 0;
-    std::vector<InputInfo> infos;
-    return integers->def().flops(integers->get(), IntegerInputs(in, &infos),
-                                 out);
-  }
+struct QLinearMatMul : QLinearProduct<QLinearMatMul> {
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, Integers());
     NODEWISE_ASSIGN_OR_RETURN(const NDArray sums,
@@ -234,6 +218,7 @@ struct QLinearMatMul {
   }
 
  private:
+  friend QLinearProduct;
   struct ScaleList {
     std::vector<double> scales;
     int64_t lines = 1;

@@ -7,23 +7,36 @@
 namespace nodewise {
 namespace {
 
-// The steps of a cell in both kinds of arithmetic.
-template <typename Cell>
-absl::Status RunCell(const Cell& cell, EvalArgs& args, int64_t gates) {
-  const CellErrors errors(args.dtype(0));
-  return cell.Run(args, gates, Cell::kDefaults,
-                  {[&](const CellWeights& weights, const double* inputs,
-                       double* h, double* c, double* sums) {
-                     cell.Step(CellNumbers(), weights, inputs, h, c, sums);
-                   },
-                   [&](const CellWeights& weights, const SumOfTerms* inputs,
-                       RoughNumber* h, RoughNumber* c, RoughNumber* sums) {
-                     cell.Step(errors, weights, inputs, h, c, sums);
-                   }});
-}
+// What the cells have in common. A `Class` has the names of its activations in
+// kDefaults, and Step(), which is done in both kinds of arithmetic.
+template <typename Class, int64_t kGates>
+struct RecurrentCell : RecurrentBase {
+  absl::Status Check(const Inputs& in) const {
+    return CheckShapes(in, kGates, Class::kDefaults);
+  }
+  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
+    return InferShapes(in, num_outputs);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    return FlopsOf(in);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const Class& cell = static_cast<const Class&>(*this);
+    const CellErrors errors(args.dtype(0));
+    return Run(args, kGates, Class::kDefaults,
+               {[&](const CellWeights& weights, const double* inputs, double* h,
+                    double* c, double* sums) {
+                  cell.Step(CellNumbers(), weights, inputs, h, c, sums);
+                },
+                [&](const CellWeights& weights, const SumOfTerms* inputs,
+                    RoughNumber* h, RoughNumber* c, RoughNumber* sums) {
+                  cell.Step(errors, weights, inputs, h, c, sums);
+                }});
+  }
+};
 
 // Gates: input, output, forget, cell.
-struct Lstm : RecurrentBase {
+struct Lstm : RecurrentCell<Lstm, 4> {
   static constexpr const char* kDefaults[] = {"Sigmoid", "Tanh", "Tanh"};
   bool input_forget = false;
 
@@ -37,23 +50,11 @@ struct Lstm : RecurrentBase {
                      Field<&Lstm::input_forget>("input_forget"),
                      Field<&Lstm::layout>("layout"));
   }
-  absl::Status Check(const Inputs& in) const {
-    return CheckShapes(in, 4, kDefaults);
-  }
-  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
-    return InferShapes(in, num_outputs);
-  }
-  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
-    return FlopsOf(in);
-  }
   template <typename Arithmetic>
   void Step(const Arithmetic& in, const CellWeights& weights,
             const typename Arithmetic::Input* inputs,
             typename Arithmetic::Number* h, typename Arithmetic::Number* c,
             typename Arithmetic::Number* sums) const;
-  absl::Status Evaluate(EvalArgs& args) const {
-    return RunCell(*this, args, 4);
-  }
 };
 
 template <typename Arithmetic>
@@ -90,7 +91,7 @@ void Lstm::Step(const Arithmetic& in, const CellWeights& weights,
 }
 
 // Gates: update, reset, hidden.
-struct Gru : RecurrentBase {
+struct Gru : RecurrentCell<Gru, 3> {
   static constexpr const char* kDefaults[] = {"Sigmoid", "Tanh"};
   bool linear_before_reset = false;
 
@@ -103,23 +104,11 @@ struct Gru : RecurrentBase {
         Field<&Gru::hidden_size>("hidden_size"), Field<&Gru::layout>("layout"),
         Field<&Gru::linear_before_reset>("linear_before_reset"));
   }
-  absl::Status Check(const Inputs& in) const {
-    return CheckShapes(in, 3, kDefaults);
-  }
-  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
-    return InferShapes(in, num_outputs);
-  }
-  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
-    return FlopsOf(in);
-  }
   template <typename Arithmetic>
   void Step(const Arithmetic& in, const CellWeights& weights,
             const typename Arithmetic::Input* inputs,
             typename Arithmetic::Number* h, typename Arithmetic::Number* c,
             typename Arithmetic::Number* sums) const;
-  absl::Status Evaluate(EvalArgs& args) const {
-    return RunCell(*this, args, 3);
-  }
 };
 
 template <typename Arithmetic>
@@ -156,7 +145,7 @@ void Gru::Step(const Arithmetic& in, const CellWeights& weights,
   }
 }
 
-struct Rnn : RecurrentBase {
+struct Rnn : RecurrentCell<Rnn, 1> {
   static constexpr const char* kDefaults[] = {"Tanh"};
 
   static constexpr auto Fields() {
@@ -167,15 +156,6 @@ struct Rnn : RecurrentBase {
         Field<&Rnn::direction>("direction"),
         Field<&Rnn::hidden_size>("hidden_size"), Field<&Rnn::layout>("layout"));
   }
-  absl::Status Check(const Inputs& in) const {
-    return CheckShapes(in, 1, kDefaults);
-  }
-  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
-    return InferShapes(in, num_outputs);
-  }
-  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
-    return FlopsOf(in);
-  }
   template <typename Arithmetic>
   void Step(const Arithmetic& in, const CellWeights& weights,
             const typename Arithmetic::Input* inputs,
@@ -185,9 +165,6 @@ struct Rnn : RecurrentBase {
     for (int64_t i = 0; i < weights.hidden; ++i) {
       h[i] = in.Apply(weights.activations[0], sums[i]);
     }
-  }
-  absl::Status Evaluate(EvalArgs& args) const {
-    return RunCell(*this, args, 1);
   }
 };
 
