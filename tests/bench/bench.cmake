@@ -33,6 +33,7 @@ add_executable(nodewise_bench
   bench/modern_bench.cc
   bench/parallel_bench.cc
   bench/parse_bench.cc
+  bench/peer.cc
   bench/ratio.cc
   bench/read_pass.c
   bench/tvm_process.cc
@@ -53,7 +54,6 @@ target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
 if(TARGET nodewise_contrib AND USE_ONNX)
   target_sources(nodewise_bench PRIVATE
     bench/interpreter_bench.cc
-    bench/peer.cc
   )
   target_link_libraries(nodewise_bench PRIVATE nodewise_contrib)
   target_compile_definitions(nodewise_bench PRIVATE

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -72,6 +73,15 @@ bool Bench(const Case& one) {
   NODEWISE_CHECK(
       RunProgram({python, Sources() + "/interpreter_models.py", models}));
   const std::string stem = models + "/" + one.model;
+  // Two threads on both sides, whichever library counts them.
+  for (const char* variable :
+       {"TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
+    setenv(variable, "2", 1);
+  }
+  // Both take these lines:
+  //   run         runs the model; how many nanoseconds that took
+  //   PATH.npy    the same, and writes its first output there
+  //   memory      the most bytes of memory that it has ever had
   Peer ours({NODEWISE_BENCH_INTERPRETER, stem + ".onnx", stem + ".npz"});
   Peer theirs({python, Sources() + "/interpreter_child.py", stem + ".onnx",
                stem + ".npz"});

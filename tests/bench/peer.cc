@@ -5,8 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <array>
 
+#include "absl/strings/numbers.h"
 #include "nodewise/support/check.h"
 
 namespace nodewise {
@@ -33,10 +34,6 @@ pid_t Start(const std::vector<std::string>& command, int in, int out) {
 }  // namespace
 
 Peer::Peer(const std::vector<std::string>& command) {
-  for (const char* name :
-       {"TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
-    setenv(name, "2", 1);
-  }
   int to[2];
   int from[2];
   // Closed on exec: a pipe that another peer holds too would never end.
@@ -55,12 +52,21 @@ Peer::~Peer() {
   waitpid(process_, nullptr, 0);
 }
 
-double Peer::Ask(const std::string& line) {
-  double answer = 0;
+std::string Peer::AskText(const std::string& line) {
   NODEWISE_CHECK(std::fprintf(to_, "%s\n", line.c_str()) > 0);
   NODEWISE_CHECK(std::fflush(to_) == 0);
-  NODEWISE_CHECK(std::fscanf(from_, "%lf", &answer) == 1);
-  return answer;
+  std::array<char, 4096> answer;
+  NODEWISE_CHECK(std::fgets(answer.data(), answer.size(), from_) != nullptr);
+  std::string text = answer.data();
+  NODEWISE_CHECK(text.ends_with('\n'));
+  text.pop_back();
+  return text;
+}
+
+double Peer::Ask(const std::string& line) {
+  double number = 0;
+  NODEWISE_CHECK(absl::SimpleAtod(AskText(line), &number));
+  return number;
 }
 
 bool RunProgram(const std::vector<std::string>& command) {

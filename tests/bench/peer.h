@@ -8,22 +8,18 @@
 
 namespace nodewise {
 
-// A process that does the same thing again and again. It is sent a line and
-// answers with a number on one:
-//   run           does it; how many nanoseconds that took
-//   PATH.npy      the same, and writes its first output there
-//   memory        the most bytes of memory that it has ever had
-// It lives as long as this object.
+// A process that is sent a line and answers with one, again and again. It ends
+// with its input: it lives as long as this object.
 class Peer {
  public:
-  // `command` is the program and its arguments. Its threads are two, whichever
-  // library counts them.
+  // `command` is the program and its arguments.
   explicit Peer(const std::vector<std::string>& command);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   ~Peer();
 
-  // Ends this program if the process has ended.
+  // These end this program if the process has ended.
+  std::string AskText(const std::string& line);
   double Ask(const std::string& line);
 
  private:

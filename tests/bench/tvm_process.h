@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
+
+#include "tests/bench/peer.h"
 
 namespace nodewise {
 
@@ -14,9 +15,6 @@ class TvmProcess {
  public:
   // Null if TVM is not installed, and says so, with the name of the benchmark.
   static std::unique_ptr<TvmProcess> Start(const std::string& name);
-  TvmProcess(const TvmProcess&) = delete;
-  TvmProcess& operator=(const TvmProcess&) = delete;
-  ~TvmProcess();
 
   // A folder with vm.so, a chain of that many operators of 16 floats, and
   // inputs.params. It may take a minute, and is kept.
@@ -28,12 +26,10 @@ class TvmProcess {
   double RunWithCopies(const std::string& folder, int runs);
 
  private:
-  TvmProcess(int child, std::FILE* to, std::FILE* from);
-  std::string Ask(const std::string& line);
+  explicit TvmProcess(const std::vector<std::string>& command)
+      : peer_(command) {}
 
-  int child_;
-  std::FILE* to_;
-  std::FILE* from_;
+  Peer peer_;
 };
 
 }  // namespace nodewise
