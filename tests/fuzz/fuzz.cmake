@@ -2,7 +2,8 @@
 # Its seeds are in corpus/NAME, its dictionary, if any, is NAME.dict.
 if(NODEWISE_FUZZ)
   # The fuzzer sees only code that is compiled for it.
-  foreach(library nodewise_runtime nodewise_contrib nodewise_ops)
+  foreach(library
+      nodewise_precompiled nodewise_runtime nodewise_contrib nodewise_ops)
     if(TARGET ${library})
       target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
@@ -12,6 +13,9 @@ if(NODEWISE_FUZZ)
   # are not run here, only read.
   if(TARGET nodewise_ops)
     target_compile_options(nodewise_ops PRIVATE -O0)
+    # What is precompiled is so for -O1.
+    set_target_properties(nodewise_ops PROPERTIES
+      DISABLE_PRECOMPILE_HEADERS ON)
   endif()
 
   function(nodewise_add_fuzz_target name)

@@ -1,0 +1,42 @@
+# The headers that nearly every file includes, parsed once: half the time of a
+# build. None of ours is among them, so that no edit compiles everything again.
+# Files include what they use all the same; the preset `minimal`, which has
+# CMAKE_DISABLE_PRECOMPILE_HEADERS, is there to see it.
+set(NODEWISE_COMMON_HEADERS
+  <algorithm>
+  <cmath>
+  <functional>
+  <map>
+  <memory>
+  <optional>
+  <set>
+  <string>
+  <string_view>
+  <utility>
+  <vector>
+  <absl/status/statusor.h>
+  <absl/strings/str_format.h>
+  <absl/types/span.h>
+)
+
+# Each takes 100 MB, so the libraries share one. It has a target of its own,
+# since those that share must be compiled with its definitions or more.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/precompiled.cc CONTENT "")
+add_library(nodewise_precompiled OBJECT EXCLUDE_FROM_ALL
+  ${PROJECT_BINARY_DIR}/generated/precompiled.cc)
+target_link_libraries(nodewise_precompiled PRIVATE nodewise_options
+  absl::statusor absl::str_format absl::span)
+target_precompile_headers(nodewise_precompiled PRIVATE
+  ${NODEWISE_COMMON_HEADERS})
+
+# nodewise_precompile(TARGET [HEADER...]); libraries have no headers of their
+# own.
+function(nodewise_precompile target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    target_precompile_headers(${target} PRIVATE
+      ${NODEWISE_COMMON_HEADERS} ${ARGN})
+  else()
+    target_precompile_headers(${target} REUSE_FROM nodewise_precompiled)
+  endif()
+endfunction()
