@@ -98,7 +98,7 @@ struct Interpreter::Plan {
     bool is_sure;
     // By output.
     std::vector<const TensorType*> types;
-    std::vector<bool> wanted;
+    absl::InlinedVector<bool, 4> wanted;
     // By input: nothing reads it after this.
     absl::InlinedVector<bool, 4> is_last_use;
   };
@@ -226,7 +226,7 @@ class Interpreter::Running {
 
   absl::StatusOr<Evaluated> EvaluateStep(const Plan::Step& step) {
     const Operation& operation = *step.operation;
-    std::vector<NDArray> inputs(operation.inputs.size());
+    Tensors inputs(operation.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId id = operation.inputs[i];
       if (id == kNoValue) continue;

@@ -135,11 +135,11 @@ std::optional<std::vector<NDArray>> Folder::Fold(const Network& network,
   auto known = OutputsOfElements(network, operation);
   if (known.has_value()) return known;
   if (!Affords(network, operation)) return std::nullopt;
-  std::vector<NDArray> inputs;
+  Tensors inputs;
   for (const ValueId input : operation.inputs) {
     inputs.push_back(input == kNoValue ? NDArray() : network.value(input).data);
   }
-  std::vector<bool> wanted;
+  absl::InlinedVector<bool, 4> wanted;
   for (const ValueId output : operation.outputs) {
     wanted.push_back(output != kNoValue);
   }
@@ -152,7 +152,7 @@ std::optional<std::vector<NDArray>> Folder::Fold(const Network& network,
       return std::nullopt;
     }
   }
-  return std::move(result->outputs);
+  return std::vector<NDArray>(result->outputs.begin(), result->outputs.end());
 }
 
 }  // namespace nodewise

@@ -79,12 +79,13 @@ void FillBounds(const ErrorBound& bound, const NDArray& output,
 
 }  // namespace
 
-EvalArgs::EvalArgs(std::vector<NDArray> inputs, std::vector<bool> wanted,
-                   Options options, std::vector<const TensorType*> inferred)
-    : inputs_(std::move(inputs)),
-      wanted_(std::move(wanted)),
-      options_(std::move(options)),
-      inferred_(std::move(inferred)),
+EvalArgs::EvalArgs(absl::Span<const NDArray> inputs,
+                   absl::Span<const bool> wanted, const Options& options,
+                   absl::Span<const TensorType* const> inferred)
+    : inputs_(inputs),
+      wanted_(wanted),
+      options_(options),
+      inferred_(inferred),
       outputs_(wanted_.size()),
       bounds_(options_.with_bounds ? wanted_.size() : 0) {}
 
@@ -108,6 +109,18 @@ absl::StatusOr<NDArray> EvalArgs::MakeOutput(size_t i,
                                              absl::Span<const int64_t> shape,
                                              DLDataType dtype) {
   NODEWISE_ASSIGN_OR_RETURN(outputs_[i], NDArray::Empty(shape, dtype, kCpu));
+  return outputs_[i];
+}
+
+absl::StatusOr<NDArray> EvalArgs::MakeOutputOver(
+    size_t i, size_t from, absl::Span<const int64_t> shape, DLDataType dtype) {
+  const NDArray& input = inputs_[from];
+  // Bounds are calculated from inputs and outputs.
+  if (options_.with_bounds || !input.is_held_once() ||
+      !(input.dtype() == dtype) || input.shape() != shape) {
+    return MakeOutput(i, shape, dtype);
+  }
+  outputs_[i] = input;
   return outputs_[i];
 }
 
@@ -137,10 +150,9 @@ bool IsOfType(const NDArray& tensor, const TensorType& type) {
   return true;
 }
 
-absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs,
-                                   std::vector<NDArray> inputs,
-                                   std::vector<bool> wanted,
-                                   EvalArgs::Options options) {
+absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
+                                   absl::Span<const bool> wanted,
+                                   const EvalArgs::Options& options) {
   const OperatorDef& def = attrs.def();
   NODEWISE_RETURN_IF_ERROR(CheckGiven(def, inputs, wanted.size()));
   const std::vector<InputInfo> infos = InfosOf(inputs);
@@ -155,23 +167,19 @@ absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs,
   }
   std::vector<const TensorType*> types;
   for (const OutputInfo& info : expected) types.push_back(&info.type);
-  return EvaluateChecked(attrs, std::move(inputs), std::move(types),
-                         std::move(wanted), std::move(options));
+  return EvaluateChecked(attrs, std::move(inputs), types, wanted, options);
 }
 
-absl::StatusOr<Evaluated> EvaluateChecked(const OpAttrs& attrs,
-                                          std::vector<NDArray> inputs,
-                                          std::vector<const TensorType*> types,
-                                          std::vector<bool> wanted,
-                                          EvalArgs::Options options) {
+absl::StatusOr<Evaluated> EvaluateChecked(
+    const OpAttrs& attrs, Tensors inputs,
+    absl::Span<const TensorType* const> types, absl::Span<const bool> wanted,
+    const EvalArgs::Options& options) {
   const OperatorDef& def = attrs.def();
-  const bool with_bounds = options.with_bounds;
-  EvalArgs args(std::move(inputs), std::move(wanted), std::move(options),
-                std::move(types));
+  EvalArgs args(inputs, wanted, options, types);
   NODEWISE_RETURN_IF_ERROR(def.evaluate(attrs.get(), args));
   NODEWISE_RETURN_IF_ERROR(CheckOutputs(attrs, args));
   Evaluated result{args.TakeOutputs(), std::move(args.all_bounds())};
-  if (!with_bounds) return result;
+  if (!options.with_bounds) return result;
   for (size_t i = 0; i < result.outputs.size(); ++i) {
     if (!result.outputs[i].defined()) continue;
     FillBounds(def.bound, result.outputs[i], &result.bounds[i]);

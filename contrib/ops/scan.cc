@@ -293,10 +293,12 @@ absl::Status Scan8::RunSequence(
   for (size_t i = 0; i < parts.states; ++i) {
     (*results)[i].push_back(steps.states[i]);
   }
+  constexpr bool kWanted[] = {true};
+  const EvalArgs::Options options;
   for (size_t k = 0; k < parts.outputs; ++k) {
     std::vector<NDArray>& made = steps.made[k];
     // What lies behind the sequence's end is not defined: 0 here.
-    EvalArgs stacked({}, {true}, {});
+    EvalArgs stacked({}, kWanted, options, {});
     const TensorType& type =
         body.body->value(body.body->outputs()[parts.states + k]).type;
     if (static_cast<int64_t>(made.size()) < length) {

@@ -143,8 +143,7 @@ void StoreDoubles(const double* from, int64_t begin, int64_t end,
 namespace {
 
 // Appends a side, or joins it with the one before where all inputs go on.
-void AddSide(int64_t size, const std::vector<int64_t>& strides,
-             Broadcast* plan) {
+void AddSide(int64_t size, const Broadcast::Sides& strides, Broadcast* plan) {
   if (size == 1) return;
   if (!plan->sides.empty()) {
     bool joins = true;
@@ -200,7 +199,7 @@ absl::StatusOr<Broadcast> MakeBroadcast(
           "shapes do not fit: a side of %d against one of %d", shape[i], side));
     }
   }
-  std::vector<int64_t> strides(shapes.size());
+  Broadcast::Sides strides(shapes.size());
   for (size_t i = 0; i < rank; ++i) {
     for (size_t k = 0; k < shapes.size(); ++k) {
       const size_t skipped = rank - shapes[k].size();

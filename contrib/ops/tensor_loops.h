@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -168,21 +169,31 @@ void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end, double* to);
 void StoreDoubles(const double* from, int64_t begin, int64_t end,
                   const NDArray& tensor);
 
+// to[i] = f(from[i]), which may be the same memory; calculated in double.
+template <typename T, typename F>
+void MapSpan(const T* from, int64_t n, T* to, F f) {
+  const auto of = [&f](T x) { return FromDouble<T>(f(ToDouble(x))); };
+  if (from == to) {
+    // A loop of its own: compilers vectorise only what they can tell apart.
+    for (int64_t i = 0; i < n; ++i) to[i] = of(to[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = of(from[i]);
+  }
+}
+
 // y = f(x) for every element of input 0, calculated in double, of its type.
 // Defined here so that `f` is inlined. Floats only; integers are refused.
 template <typename F>
 absl::Status MapFloats(EvalArgs& args, F f) {
   const NDArray& x = args.in(0);
-  auto y = args.MakeOutput(0, x.shape(), x.dtype());
+  auto y = args.MakeOutputOver(0, 0, x.shape(), x.dtype());
   if (!y.ok()) return y.status();
   return WithFloat(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const from = x.As<T>();
     T* const to = y->template As<T>();
     ParallelFor(CountOf(x), 8, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        to[i] = FromDouble<T>(f(ToDouble(from[i])));
-      }
+      MapSpan(from + begin, end - begin, to + begin, f);
     });
     return absl::OkStatus();
   });
@@ -192,9 +203,12 @@ absl::Status MapFloats(EvalArgs& args, F f) {
 // shape of the result, with sides joined where that changes nothing, and the
 // strides of each input (0 where it is repeated).
 struct Broadcast {
-  std::vector<int64_t> shape;  // Of the result, as it is.
-  std::vector<int64_t> sides;  // The same with neighbours joined; never empty.
-  std::vector<std::vector<int64_t>> strides;  // By input, by side.
+  // One number for each side; small tensors have no time for allocations.
+  using Sides = absl::InlinedVector<int64_t, 6>;
+
+  Sides shape;  // Of the result, as it is.
+  Sides sides;  // The same with neighbours joined; never empty.
+  absl::InlinedVector<Sides, 3> strides;  // By input, by side.
   int64_t count = 0;
 };
 // kInvalidArgument if they do not fit.
@@ -207,6 +221,20 @@ void ForEachRun(const Broadcast& plan, double work,
                 absl::FunctionRef<void(int64_t out, const int64_t* offsets,
                                        int64_t n, const int64_t* steps)>
                     f);
+
+// to[i] = f(to[i], b[i]), as below.
+template <typename T, typename B, typename F>
+void MapRunOver(T* __restrict to, const B* __restrict b, int64_t step_b,
+                int64_t n, F f) {
+  if (step_b == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = f(to[i], b[i]);
+  } else if (step_b == 0) {
+    const B y = *b;
+    for (int64_t i = 0; i < n; ++i) to[i] = f(to[i], y);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = f(to[i], b[i * step_b]);
+  }
+}
 
 // to[i] = f(a[i], b[i]) for i below n, with steps other than 1. The usual steps
 // have loops of their own, which compilers vectorise.
@@ -231,7 +259,7 @@ void MapRun(const A* __restrict a, int64_t step_a, const B* __restrict b,
 template <typename In, typename Out, typename F>
 absl::Status MapPairs(EvalArgs& args, const Broadcast& plan,
                       DLDataType out_type, F f) {
-  auto z = args.MakeOutput(0, plan.shape, out_type);
+  auto z = args.MakeOutputOver(0, 0, plan.shape, out_type);
   if (!z.ok()) return z.status();
   const In* const x = args.in(0).As<In>();
   const In* const y = args.in(1).As<In>();
@@ -239,6 +267,12 @@ absl::Status MapPairs(EvalArgs& args, const Broadcast& plan,
   ForEachRun(
       plan, 2,
       [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+        if constexpr (std::is_same_v<In, Out>) {
+          if (x == to) {
+            MapRunOver(to + out, y + at[1], steps[1], n, f);
+            return;
+          }
+        }
         MapRun(x + at[0], steps[0], y + at[1], steps[1], n, to + out, f);
       });
   return absl::OkStatus();

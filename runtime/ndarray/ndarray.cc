@@ -224,6 +224,11 @@ size_t NDArray::bytes() const {
   return elements * ElementBytes(dtype());
 }
 
+bool NDArray::is_held_once() const {
+  return box_ != nullptr && box_->memory != nullptr &&
+         box_->count.load(std::memory_order_acquire) == 1;
+}
+
 absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
                                       DLDataType dtype) const {
   NODEWISE_CHECK(IsCompact(*tensor()));

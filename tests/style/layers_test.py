@@ -84,6 +84,7 @@ THIRD_PARTY = [
     ("absl/status/statusor.h", "", ANYWHERE),
     ("absl/types/span.h", "", ANYWHERE),
     ("absl/functional/function_ref.h", "", ANYWHERE),
+    ("absl/container/inlined_vector.h", "", ANYWHERE),
     ("absl/", "", ONLY_CC),
     ("dlpack/", "", ANYWHERE),
     ("dmlc/", "", ONLY_CC),

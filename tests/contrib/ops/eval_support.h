@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "nodewise/contrib/evaluate.h"
 #include "nodewise/contrib/ops.h"
 #include "nodewise/support/status_macros.h"
@@ -39,8 +40,11 @@ inline absl::StatusOr<Evaluated> EvaluateAll(const Operation& operation,
   NODEWISE_ASSIGN_OR_RETURN(const OpAttrs attrs, operation.Make());
   EvalArgs::Options options;
   options.with_bounds = with_bounds;
-  return Evaluate(attrs, std::move(inputs),
-                  std::vector<bool>(operation.num_outputs, true), options);
+  const absl::InlinedVector<bool, 4> wanted(operation.num_outputs, true);
+  return Evaluate(attrs,
+                  Tensors(std::make_move_iterator(inputs.begin()),
+                          std::make_move_iterator(inputs.end())),
+                  wanted, options);
 }
 
 // The first output.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -25,6 +26,9 @@ struct Bounds {
 using BodyRunner = std::function<absl::StatusOr<std::vector<NDArray>>(
     const Subgraph& body, std::vector<NDArray> inputs)>;
 
+// Those of one operation: few, and operations come by the thousand.
+using Tensors = absl::InlinedVector<NDArray, 3>;
+
 // What an operator evaluates: its inputs, all there, and the outputs to make.
 // Everything is compact and in host memory.
 class EvalArgs {
@@ -35,10 +39,12 @@ class EvalArgs {
     BodyRunner run_body;
   };
 
-  // `inferred`, by output: what Infer says of it, given these inputs. The types
-  // must outlive this.
-  EvalArgs(std::vector<NDArray> inputs, std::vector<bool> wanted,
-           Options options, std::vector<const TensorType*> inferred = {});
+  // `inferred`, by output: what Infer says of it, given these inputs. All that
+  // is given must outlive this; inputs that nobody else holds may be written
+  // over.
+  EvalArgs(absl::Span<const NDArray> inputs, absl::Span<const bool> wanted,
+           const Options& options,
+           absl::Span<const TensorType* const> inferred);
 
   size_t num_inputs() const { return inputs_.size(); }
   bool has(size_t i) const {
@@ -56,6 +62,12 @@ class EvalArgs {
   // A new output, uninitialised.
   absl::StatusOr<NDArray> MakeOutput(size_t i, absl::Span<const int64_t> shape,
                                      DLDataType dtype);
+  // The same for an operator that reads each element of input `from` before it
+  // writes the one at that place, and no other after that: where nothing else
+  // wants the input, the output may be in its memory.
+  absl::StatusOr<NDArray> MakeOutputOver(size_t i, size_t from,
+                                         absl::Span<const int64_t> shape,
+                                         DLDataType dtype);
   // The same, of the type that Infer gives it. REQUIRES: is_inferred(i).
   absl::StatusOr<NDArray> MakeOutput(size_t i);
   // True if Infer knows the whole type of this output, element type and sizes.
@@ -63,8 +75,8 @@ class EvalArgs {
   const TensorType& inferred(size_t i) const { return *inferred_[i]; }
   // An output that shares memory with an input (Reshape, Identity).
   void SetOutput(size_t i, NDArray tensor) { outputs_[i] = std::move(tensor); }
-  const std::vector<NDArray>& outputs() const { return outputs_; }
-  std::vector<NDArray> TakeOutputs() { return std::move(outputs_); }
+  const Tensors& outputs() const { return outputs_; }
+  Tensors TakeOutputs() { return std::move(outputs_); }
 
   // Where a kSum operator writes the bounds of output `i`, one for each
   // element; null unless they are wanted. The caller resizes.
@@ -76,35 +88,34 @@ class EvalArgs {
   const BodyRunner& run_body() const { return options_.run_body; }
 
  private:
-  std::vector<NDArray> inputs_;
-  std::vector<bool> wanted_;
-  Options options_;
-  std::vector<const TensorType*> inferred_;
-  std::vector<NDArray> outputs_;
+  absl::Span<const NDArray> inputs_;
+  absl::Span<const bool> wanted_;
+  const Options& options_;
+  absl::Span<const TensorType* const> inferred_;
+  Tensors outputs_;
   std::vector<Bounds> bounds_;
 };
 
 // Evaluates one operation and checks what came out against what Infer says of
 // these very inputs. kInvalidArgument, with the operator and the input, if one
-// that it must have is not given; the error of an operator is passed on.
+// that it must have is not given; the error of an operator is passed on. Inputs
+// that nobody else holds may be written over.
 struct Evaluated {
-  std::vector<NDArray> outputs;
+  Tensors outputs;
   std::vector<Bounds> bounds;  // With options.with_bounds, one per output.
 };
-absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs,
-                                   std::vector<NDArray> inputs,
-                                   std::vector<bool> wanted,
-                                   EvalArgs::Options options = {});
+absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
+                                   absl::Span<const bool> wanted,
+                                   const EvalArgs::Options& options = {});
 
 // The same for inputs that the operation has been checked and inferred with
 // before: nothing is done again but that the outputs are of these types, one
 // for each, all of them static. REQUIRES: what Check and Infer read of the
 // inputs, types and constants, is what it was then.
-absl::StatusOr<Evaluated> EvaluateChecked(const OpAttrs& attrs,
-                                          std::vector<NDArray> inputs,
-                                          std::vector<const TensorType*> types,
-                                          std::vector<bool> wanted,
-                                          EvalArgs::Options options = {});
+absl::StatusOr<Evaluated> EvaluateChecked(
+    const OpAttrs& attrs, Tensors inputs,
+    absl::Span<const TensorType* const> types, absl::Span<const bool> wanted,
+    const EvalArgs::Options& options = {});
 // True if the tensor is of exactly this type, which is static.
 bool IsOfType(const NDArray& tensor, const TensorType& type);
 

@@ -56,6 +56,9 @@ class NDArray {
   }
   // Bytes of a compact tensor of this shape and type.
   size_t bytes() const;
+  // True if the memory is its own and no other NDArray is the same tensor or a
+  // view of it: nobody else sees what is written there.
+  bool is_held_once() const;
 
   // The same memory under another shape or type, which must not need more
   // bytes. REQUIRES: this one is compact.
