@@ -1,6 +1,7 @@
 #include "contrib/ops/elementwise.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/vector_math.h"
 
 namespace nodewise {
 namespace {
@@ -54,8 +55,45 @@ struct Block {
 struct Peaks {
   double values[kColumns];
 };
+
+// Of one distribution whose elements lie side by side. Independent partial
+// results are what compilers vectorise.
+constexpr int64_t kLanes = 8;
+double LargerOf(double peak, double x) {
+  return x > peak || std::isnan(x) ? x : peak;
+}
+double PeakOf(const double* x, int64_t size) {
+  double lanes[kLanes];
+  std::fill_n(lanes, kLanes, -std::numeric_limits<double>::infinity());
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    for (int64_t k = 0; k < kLanes; ++k) {
+      lanes[k] = LargerOf(lanes[k], x[i + k]);
+    }
+  }
+  for (; i < size; ++i) lanes[0] = LargerOf(lanes[0], x[i]);
+  double peak = lanes[0];
+  for (const double lane : lanes) peak = LargerOf(peak, lane);
+  return peak;
+}
+double SumOf(const double* x, int64_t size) {
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    for (int64_t k = 0; k < kLanes; ++k) lanes[k] += x[i + k];
+  }
+  for (; i < size; ++i) lanes[0] += x[i];
+  double total = 0;
+  for (const double lane : lanes) total += lane;
+  return total;
+}
+
 Peaks PeaksOf(const double* x, const Block& block) {
   Peaks peaks;
+  if (block.columns == 1) {
+    peaks.values[0] = PeakOf(x, block.size);
+    return peaks;
+  }
   std::fill(peaks.values, peaks.values + block.columns,
             -std::numeric_limits<double>::infinity());
   for (int64_t i = 0; i < block.size; ++i) {
@@ -72,12 +110,21 @@ Peaks PeaksOf(const double* x, const Block& block) {
 // Returns the sums.
 Peaks Exponentiate(const Peaks& peaks, const Block& block, double* x) {
   Peaks sums{};
+  const int64_t count = block.size * block.columns;
+  if (block.columns == 1) {
+    for (int64_t i = 0; i < count; ++i) x[i] -= peaks.values[0];
+    ExpAll(x, count);
+    sums.values[0] = SumOf(x, count);
+    return sums;
+  }
   for (int64_t i = 0; i < block.size; ++i) {
     double* const row = x + i * block.columns;
-    for (int64_t j = 0; j < block.columns; ++j) {
-      row[j] = std::exp(row[j] - peaks.values[j]);
-      sums.values[j] += row[j];
-    }
+    for (int64_t j = 0; j < block.columns; ++j) row[j] -= peaks.values[j];
+  }
+  ExpAll(x, count);
+  for (int64_t i = 0; i < block.size; ++i) {
+    const double* const row = x + i * block.columns;
+    for (int64_t j = 0; j < block.columns; ++j) sums.values[j] += row[j];
   }
   return sums;
 }
@@ -119,6 +166,10 @@ SumBound SumErrors(const Spread& spread, double terms, DLDataType dtype) {
 struct Softmax {
   static void Run(const Block& block, double* x) {
     const Peaks sums = Exponentiate(PeaksOf(x, block), block, x);
+    if (block.columns == 1) {
+      for (int64_t i = 0; i < block.size; ++i) x[i] /= sums.values[0];
+      return;
+    }
     for (int64_t i = 0; i < block.size; ++i) {
       for (int64_t j = 0; j < block.columns; ++j) {
         x[i * block.columns + j] /= sums.values[j];
@@ -191,8 +242,9 @@ struct Distribution {
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray y,
+        args.MakeOutputOver(0, 0, args.shape(0), args.dtype(0)));
     const Layout layout = Rule::Of(args.shape(0), axis);
     Bounds* const bounds = args.bounds(0);
     if (bounds != nullptr) {
@@ -202,7 +254,7 @@ struct Distribution {
     if (CountOf(y) == 0) return absl::OkStatus();
     const int64_t columns = std::min(layout.inner, kColumns);
     const int64_t blocks = (layout.inner + columns - 1) / columns;
-    const double work = 15 * static_cast<double>(layout.size * columns);
+    const double work = 6 * static_cast<double>(layout.size * columns);
     ParallelFor(layout.outer * blocks, work, [&](int64_t begin, int64_t end) {
       std::vector<double> buffer(static_cast<size_t>(layout.size * columns));
       for (int64_t i = begin; i < end; ++i) {

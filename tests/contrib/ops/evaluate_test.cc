@@ -33,7 +33,7 @@ TEST(EvaluateTest, MoreOutputsThanThereAreAreRefused) {
 
 // Elementwise operators write over an input that nothing else holds.
 TEST(EvaluateTest, OutputsMayTakeTheMemoryOfInputsThatAreGivenAway) {
-  for (const char* kind : {"Tanh", "Add", "Erf"}) {
+  for (const char* kind : {"Tanh", "Add", "Erf", "Softmax"}) {
     std::vector<NDArray> inputs = {Floats({1, -2, 3})};
     if (std::string(kind) == "Add") inputs.push_back(Floats({0.5F}));
     const void* const memory = inputs[0].data();
@@ -49,7 +49,7 @@ TEST(EvaluateTest, InputsThatAreStillHeldAreLeftAlone) {
   const NDArray x = Floats({1, -2, 3});
   const auto view = x.View({3, 1}, kFloat32);
   ASSERT_THAT(view, IsOk());
-  for (const char* kind : {"Tanh", "Erf"}) {
+  for (const char* kind : {"Tanh", "Erf", "Softmax"}) {
     EXPECT_THAT(EvaluateOne({kind, 13}, {x}), IsOk());
     EXPECT_THAT(EvaluateOne({kind, 13}, {*view}), IsOk());
     EXPECT_THAT(ValuesOf(x), testing::ElementsAre(1, -2, 3)) << kind;
