@@ -9,6 +9,7 @@ each reason.
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -28,6 +29,10 @@ SHOWN_LINES = 80
 # that failed and the reason of one that was skipped.
 Result = collections.namedtuple("Result", "name state text")
 
+# The tests of a GoogleTest binary whose number, divided by `count`, leaves
+# `index`.
+Shard = collections.namedtuple("Shard", "binary index count")
+
 # How a child process ended: `code` is None if it ran past its time.
 Ended = collections.namedtuple("Ended", "code output")
 
@@ -44,10 +49,10 @@ def suite_table(full):
     out to have no part fails."""
     asan = ["nodewise_tests"] + ["nodewise_ops_tests"] * full
     return [
-        ("unit", run_gtest, [BUILD / "bin/nodewise_tests",
-                             BUILD / "bin/nodewise_ops_tests"]),
-        ("asan", run_gtest, [BUILD / "asan/bin" / name for name in asan]),
-        ("tsan", run_gtest, [BUILD / "tsan/bin/nodewise_thread_tests"]),
+        ("unit", run_gtest, shards("bin", ["nodewise_tests",
+                                           "nodewise_ops_tests"])),
+        ("asan", run_gtest, shards("asan/bin", asan)),
+        ("tsan", run_gtest, shards("tsan/bin", ["nodewise_thread_tests"])),
         ("apps", run_python, files("tests/apps/*_test.py")),
         ("onnx", run_python, files("tests/onnx/*_test.py")),
         ("style", run_python, files("tests/style/*_test.py")),
@@ -60,6 +65,13 @@ def suite_table(full):
 
 def files(pattern):
     return sorted(ROOT.glob(pattern))
+
+
+def shards(folder, names):
+    """Each binary as several parts with some of its tests each."""
+    count = min(os.cpu_count(), 8)
+    return [Shard(BUILD / folder / name, index, count)
+            for name in names for index in range(count)]
 
 
 # --- child processes --------------------------------------------------------
@@ -76,14 +88,15 @@ def environment(options):
     return env
 
 
-def run_child(command, options, scratch):
+def run_child(command, options, scratch, extra=None):
     """Runs `command` with no stdin, ending it and all it started in time."""
     log_path = scratch / "output.txt"
     with open(log_path, "wb") as log:
         child = subprocess.Popen(
             [str(part) for part in command], cwd=ROOT, stdout=log,
             stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            env=environment(options), start_new_session=True)
+            env={**environment(options), **(extra or {})},
+            start_new_session=True)
         try:
             code = child.wait(options.limit)
         except subprocess.TimeoutExpired:
@@ -137,7 +150,8 @@ GTEST_SKIP = re.compile(r"^\S+:\d+: Skipped\n(.*)", re.MULTILINE | re.DOTALL)
 GTEST_STATES = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
 
 
-def run_gtest(binary, options):
+def run_gtest(shard, options):
+    binary = shard.binary
     if not binary.exists():
         return [not_built(binary)]
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +160,9 @@ def run_gtest(binary, options):
                    f"--gtest_output=json:{report}"]
         if options.filter:
             command.append(f"--gtest_filter=*{options.filter}*")
-        ended = run_child(command, options, pathlib.Path(folder))
+        ended = run_child(command, options, pathlib.Path(folder),
+                          {"GTEST_TOTAL_SHARDS": str(shard.count),
+                           "GTEST_SHARD_INDEX": str(shard.index)})
         printed, running = read_gtest_output(ended.output)
         if report.exists():
             results = read_gtest_report(report, printed)
@@ -297,7 +313,10 @@ def run_fuzz(binary, options):
 
 def run_suite(name, run, parts, options):
     started = time.monotonic()
-    results = [r for part in parts for r in run(part, options)]
+    # As many at a time as there are cores; the report has them in order.
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        ran = pool.map(lambda part: run(part, options), parts)
+        results = [result for part in ran for result in part]
     if not parts:
         results = [Result(name, "failed", "the suite has nothing to run")]
     counts = collections.Counter(r.state for r in results)

@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "nodewise/runtime/profile_table.h"
 #include "runtime/debug/profile_text.h"
@@ -207,13 +207,19 @@ std::string ReadAll(const std::string& path) {
 
 // A trace with T for each of its times, which are moved to `times`.
 std::string WithoutTimes(const std::string& text, std::vector<double>* times) {
-  static const std::regex* const time = new std::regex("\"ts\": ([^,]+)");
-  for (std::sregex_iterator i(text.begin(), text.end(), *time), end; i != end;
-       ++i) {
-    times->push_back(std::stod((*i)[1]));
-    EXPECT_EQ(PythonFloat(times->back()), (*i)[1]);
+  static constexpr std::string_view kKey = "\"ts\": ";
+  std::string rest;
+  size_t from = 0;
+  for (size_t at = text.find(kKey); at != std::string::npos;
+       at = text.find(kKey, from)) {
+    at += kKey.size();
+    rest += text.substr(from, at - from) + "T";
+    from = std::min(text.find(',', at), text.size());
+    const std::string time = text.substr(at, from - at);
+    times->push_back(std::stod(time));
+    EXPECT_EQ(PythonFloat(times->back()), time);
   }
-  return std::regex_replace(text, *time, "\"ts\": T");
+  return rest + text.substr(from);
 }
 
 class TvmTraceFixtureTest : public testing::TestWithParam<std::string> {};
