@@ -33,18 +33,21 @@ inline std::string Replaced(std::string text, const std::string& from,
                                     : text.replace(place, from.size(), to);
 }
 
-inline std::vector<std::string> FaultsIn(const std::string& text) {
-  const auto data = ParseNetworkText(text, test_ops::Ops(), "net.txt");
-  EXPECT_THAT(data, IsOk());
+inline std::vector<std::string> FaultsIn(const NetworkData& data) {
   std::vector<std::string> faults;
-  if (!data.ok()) return faults;
   constexpr const char* kParts[] = {"structure", "information", "run time"};
-  for (const NetworkFault& fault : Verify(*data)) {
+  for (const NetworkFault& fault : Verify(data)) {
     faults.push_back(std::string(kParts[static_cast<int>(fault.part)]) +
                      (fault.is_warning ? " warning: " : ": ") +
                      fault.ToString());
   }
   return faults;
+}
+
+inline std::vector<std::string> FaultsIn(const std::string& text) {
+  const auto data = ParseNetworkText(text, test_ops::Ops(), "net.txt");
+  EXPECT_THAT(data, IsOk());
+  return data.ok() ? FaultsIn(*data) : std::vector<std::string>();
 }
 
 // The faults of the good network with one thing replaced, or put at its end.

@@ -86,6 +86,32 @@ TEST(VerifierTest, ConstantWithOtherElementsThanItsData) {
                                 "expected elements [3], as in its data"));
 }
 
+// What a constant can have through the API alone.
+std::vector<std::string> FaultsWithData(const DLTensor& tensor) {
+  auto data = ParseNetworkText(kGood, Ops(), "net.txt");
+  EXPECT_THAT(data, IsOk());
+  data->values[1]->data = NDArray::Borrow(tensor, nullptr);
+  return FaultsIn(*data);
+}
+
+TEST(VerifierTest, ConstantWhoseDataIsNotCompact) {
+  float numbers[6] = {};
+  int64_t shape[] = {3};
+  int64_t strides[] = {2};
+  EXPECT_THAT(
+      FaultsWithData({numbers, kCpu, 1, kFloat32, shape, strides, 0}),
+      ElementsAre("information: value w: has data that is on a device or not "
+                  "compact, expected compact data in host memory"));
+}
+
+TEST(VerifierTest, ConstantWithDataThatNoTensorCanHave) {
+  float numbers[6] = {};
+  int64_t shape[] = {3};
+  EXPECT_THAT(
+      FaultsWithData({numbers, kCpu, 1, {kDLFloat, 7, 1}, shape, nullptr, 0}),
+      ElementsAre(HasSubstr("information: value w: has data that cannot be")));
+}
+
 TEST(VerifierTest, InputWithDataOrElements) {
   EXPECT_THAT(
       FaultsWith("input %0 \"x\": float32[2, 3];",
