@@ -1,5 +1,7 @@
 #include "nodewise/runtime/tensor_stats.h"
 
+#include <algorithm>
+
 #include "nodewise/runtime/dtype.h"
 #include "nodewise/runtime/ndarray.h"
 #include "runtime/ndarray/tensor_stats_loops.h"
@@ -20,13 +22,10 @@ Scan ScanOf(const Level& level, DLDataType dtype) {
 }  // namespace
 
 const Level& BestLevel() {
-  static const Level& best = []() -> const Level& {
-    const absl::Span<const Level> levels = AllLevels();
-    size_t i = 0;
-    while (!levels[i].works_here()) ++i;
-    return levels[i];
-  }();
-  return best;
+  static const auto best =
+      std::find_if(AllLevels().begin(), AllLevels().end(),
+                   [](const Level& level) { return level.works_here(); });
+  return *best;
 }
 
 TensorStats StatsAt(const Level& level, const DLTensor& tensor) {
