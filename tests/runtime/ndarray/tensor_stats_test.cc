@@ -233,14 +233,15 @@ TEST(TensorStatsTest, EveryHalfAndBfloatIsCounted) {
 
 TEST(TensorStatsTest, LevelsAgreeBitForBit) {
   std::mt19937_64 random(kSeed);
-  const Level& baseline = AllLevels().back();
+  const absl::Span<const Level> levels = AllLevels();
+  const Level& baseline = levels.back();
   for (const Format& format : kFormats) {
     for (const Content content : {Content::kFinite, Content::kAnything}) {
       for (const size_t count : Lengths()) {
         const auto bytes = RandomBytes(format.dtype, count, content, &random);
         const auto expected =
             BitsOf(StatsOfBytes(bytes, format.dtype, baseline));
-        for (const Level& level : AllLevels()) {
+        for (const Level& level : levels) {
           if (!level.works_here()) continue;
           ASSERT_EQ(BitsOf(StatsOfBytes(bytes, format.dtype, level)), expected)
               << ToString(format.dtype) << " " << count << " " << level.name;
