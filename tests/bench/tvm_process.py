@@ -57,7 +57,7 @@ def machine(folder, copies):
         (folder / "inputs.params").read_bytes())
     taken = []
 
-#Inputs and constants are left out, and nothing is written to a file.
+    # Inputs and constants are left out, and nothing is written to a file.
     def copy(_, name, before_run, __, *args):
         if not before_run and not name.startswith("vm.builtin."):
             taken.append((name, args[-1].numpy().copy()))
