@@ -11,7 +11,7 @@
 
 namespace nodewise {
 
-// The attributes of Conv, ConvInteger and QLinearConv.
+// The attributes of Conv, ConvInteger and QLinearConv; ConvTranspose has more.
 struct ConvAttributes {
   Padding auto_pad = Padding::kNotset;
   std::vector<int64_t> dilations;

@@ -5,15 +5,9 @@
 namespace nodewise {
 namespace {
 
-struct ConvTranspose {
-  Padding auto_pad = Padding::kNotset;
-  std::vector<int64_t> dilations;
-  int64_t group = 1;
-  std::vector<int64_t> kernel_shape;
+struct ConvTranspose : ConvAttributes {
   std::vector<int64_t> output_padding;
   std::vector<int64_t> output_shape;
-  std::vector<int64_t> pads;
-  std::vector<int64_t> strides;
 
   static constexpr auto Fields() {
     return FieldList(Field<&ConvTranspose::auto_pad>("auto_pad"),
