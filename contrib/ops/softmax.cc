@@ -99,29 +99,35 @@ Peaks PeaksOf(const double* x, const Block& block) {
   for (int64_t i = 0; i < block.size; ++i) {
     const double* const row = x + i * block.columns;
     for (int64_t j = 0; j < block.columns; ++j) {
-      double& peak = peaks.values[j];
-      peak = row[j] > peak || std::isnan(row[j]) ? row[j] : peak;
+      peaks.values[j] = LargerOf(peaks.values[j], row[j]);
     }
   }
   return peaks;
 }
 
-// Replaces the elements by exponentials of their distance from the largest.
-// Returns the sums.
-Peaks Exponentiate(const Peaks& peaks, const Block& block, double* x) {
-  Peaks sums{};
-  const int64_t count = block.size * block.columns;
+// x = f(x, number of its column) for all elements.
+template <typename F>
+void Replace(const Block& block, double* x, F f) {
   if (block.columns == 1) {
-    for (int64_t i = 0; i < count; ++i) x[i] -= peaks.values[0];
-    ExpAll(x, count);
-    sums.values[0] = SumOf(x, count);
-    return sums;
+    for (int64_t i = 0; i < block.size; ++i) x[i] = f(x[i], 0);
+    return;
   }
   for (int64_t i = 0; i < block.size; ++i) {
     double* const row = x + i * block.columns;
-    for (int64_t j = 0; j < block.columns; ++j) row[j] -= peaks.values[j];
+    for (int64_t j = 0; j < block.columns; ++j) row[j] = f(row[j], j);
   }
-  ExpAll(x, count);
+}
+
+// Replaces the elements by exponentials of their distance from the largest.
+// Returns the sums.
+Peaks Exponentiate(const Peaks& peaks, const Block& block, double* x) {
+  Replace(block, x, [&](double y, int64_t j) { return y - peaks.values[j]; });
+  ExpAll(x, block.size * block.columns);
+  Peaks sums{};
+  if (block.columns == 1) {
+    sums.values[0] = SumOf(x, block.size);
+    return sums;
+  }
   for (int64_t i = 0; i < block.size; ++i) {
     const double* const row = x + i * block.columns;
     for (int64_t j = 0; j < block.columns; ++j) sums.values[j] += row[j];
@@ -166,15 +172,7 @@ SumBound SumErrors(const Spread& spread, double terms, DLDataType dtype) {
 struct Softmax {
   static void Run(const Block& block, double* x) {
     const Peaks sums = Exponentiate(PeaksOf(x, block), block, x);
-    if (block.columns == 1) {
-      for (int64_t i = 0; i < block.size; ++i) x[i] /= sums.values[0];
-      return;
-    }
-    for (int64_t i = 0; i < block.size; ++i) {
-      for (int64_t j = 0; j < block.columns; ++j) {
-        x[i * block.columns + j] /= sums.values[j];
-      }
-    }
+    Replace(block, x, [&](double y, int64_t j) { return y / sums.values[j]; });
   }
   // Of a probability e^log.
   static double Error(double log, double of_sum, DLDataType dtype) {
@@ -195,12 +193,9 @@ struct LogSoftmax {
     for (int64_t j = 0; j < block.columns; ++j) {
       logs[j] = std::log(sums.values[j]);
     }
-    for (int64_t i = 0; i < block.size; ++i) {
-      for (int64_t j = 0; j < block.columns; ++j) {
-        double& y = x[i * block.columns + j];
-        y = (y - peaks.values[j]) - logs[j];
-      }
-    }
+    Replace(block, x, [&](double y, int64_t j) {
+      return (y - peaks.values[j]) - logs[j];
+    });
   }
   static double Error(double log, double of_sum, DLDataType dtype) {
     // The distance and the logarithm of the sum are rounded, their difference
