@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "nodewise/support/instruction_level.h"
+
 // Sums that are to stay in registers.
 #if defined(__clang__)
 #define NODEWISE_UNROLL _Pragma("unroll")
@@ -58,10 +60,8 @@ constexpr Level kLevels[] = {
 absl::Span<const Level> AllLevels() { return kLevels; }
 
 const Level& BestLevel() {
-  static const Level& best =
-      *std::find_if(std::begin(kLevels), std::end(kLevels),
-                    [](const Level& level) { return level.works_here(); });
-  return best;
+  static const Level* const best = FirstThatWorks(AllLevels());
+  return *best;
 }
 
 }  // namespace nodewise::matrix_kernel

@@ -1,10 +1,10 @@
 #include "contrib/ops/vector_math.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <iterator>
+
+#include "nodewise/support/instruction_level.h"
 
 // No branches and no calls, so that compilers vectorise the loops at the end.
 #define NODEWISE_INLINE inline __attribute__((always_inline))
@@ -124,10 +124,8 @@ constexpr Level kLevels[] = {
 };
 
 const Level& BestLevel() {
-  static const Level& best =
-      *std::find_if(std::begin(kLevels), std::end(kLevels),
-                    [](const Level& level) { return level.works_here(); });
-  return best;
+  static const Level* const best = FirstThatWorks(AllLevels());
+  return *best;
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 #include "nodewise/runtime/tensor_stats.h"
 
-#include <algorithm>
-
 #include "nodewise/runtime/dtype.h"
 #include "nodewise/runtime/ndarray.h"
+#include "nodewise/support/instruction_level.h"
 #include "runtime/ndarray/tensor_stats_loops.h"
 
 namespace nodewise {
@@ -22,9 +21,7 @@ Scan ScanOf(const Level& level, DLDataType dtype) {
 }  // namespace
 
 const Level& BestLevel() {
-  static const auto best =
-      std::find_if(AllLevels().begin(), AllLevels().end(),
-                   [](const Level& level) { return level.works_here(); });
+  static const Level* const best = FirstThatWorks(AllLevels());
   return *best;
 }
 
