@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-
 #include "nodewise/contrib/ir.h"
 #include "nodewise/contrib/verifier.h"
 #include "tests/support/matchers.h"
