@@ -137,6 +137,7 @@ absl::StatusOr<std::vector<NamedTensor>> RunReference(
   if (input_faults.HasErrors()) {
     return Fail(std::move(input_faults), outcome);
   }
+  KeepFreedMemory();
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   auto tensors = Interpret(*network, taker.tensors());

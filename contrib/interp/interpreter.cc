@@ -1,5 +1,10 @@
 #include "nodewise/contrib/interpreter.h"
 
+#include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -296,6 +301,14 @@ absl::StatusOr<std::vector<NDArray>> Interpret(
     const Network& network, std::vector<NDArray> inputs,
     const InterpretOptions& options) {
   return Interpreter(network).Run(std::move(inputs), options);
+}
+
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  // 32 MiB is the most that glibc takes here.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
 }
 
 }  // namespace nodewise

@@ -39,6 +39,7 @@ absl::Status Answer(const std::string& model, const std::string& inputs_path) {
                             ImportOnnx(model, AllOperators(), {}, &faults));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> inputs,
                             ReadInputs(inputs_path, network));
+  KeepFreedMemory();
   const Interpreter interpreter(network);
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "memory") {

@@ -51,4 +51,10 @@ absl::StatusOr<std::vector<NDArray>> Interpret(
     const Network& network, std::vector<NDArray> inputs,
     const InterpretOptions& options = {});
 
+// Has this process keep memory that it frees, up to 256 MiB, where the C
+// library can be told (glibc's). Else it goes back to the system with one
+// operation's tensors and is asked for, and cleared, again with the next's: a
+// tenth of a transformer's time. For programs to call, since it is theirs.
+void KeepFreedMemory();
+
 }  // namespace nodewise
