@@ -1,12 +1,23 @@
 #include "contrib/onnx/onnx_types.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
+
+// Exporters write "?" or "-1", for several sides that need not be of one size,
+// where they know none.
+bool IsName(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](unsigned char c) {
+    return absl::ascii_isalpha(c) || c == '_' || c >= 0x80;
+  });
+}
 
 absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
                             DimSizes* dims) {
@@ -17,7 +28,7 @@ absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
     return absl::DataLossError(absl::StrFormat(
         "has a side of %d, expected 0 or more", dim.dim_value()));
   }
-  if (!dim.has_dim_param() || dim.dim_param().empty()) return Dim();
+  if (!dim.has_dim_param() || !IsName(dim.dim_param())) return Dim();
   dims->names.insert(dim.dim_param());
   const auto size = dims->sizes.find(dim.dim_param());
   if (size == dims->sizes.end()) return Dim::Named(dim.dim_param());

@@ -188,7 +188,8 @@ TEST(OnnxImportTest, AStatedTypeThatIsNotWhatIsInferredIsAWarning) {
                           "expected float32[2] as inferred"));
 }
 
-TEST(OnnxImportTest, DimensionsAreBoundByName) {
+// Of the only side of its input.
+ModelBuilder NegModelOfSide(const char* name) {
   ModelBuilder builder = NegModel();
   builder.graph()
       .mutable_input(0)
@@ -196,7 +197,25 @@ TEST(OnnxImportTest, DimensionsAreBoundByName) {
       ->mutable_tensor_type()
       ->mutable_shape()
       ->mutable_dim(0)
-      ->set_dim_param("batch");
+      ->set_dim_param(name);
+  return builder;
+}
+
+TEST(OnnxImportTest, ANameOfASideThatIsNoNameLeavesItUnknown) {
+  const auto type = [](const char* name) {
+    const Network network = NegModelOfSide(name).Import().value();
+    return ToString(ValueNamed(network, "y").type);
+  };
+  for (const char* const none : {"", "?", "-1"}) {
+    EXPECT_EQ(type(none), "float32[?]") << none;
+  }
+  for (const char* const name : {"_", "Side.0", "\xC3\xA4"}) {
+    EXPECT_NE(type(name), "float32[?]") << name;
+  }
+}
+
+TEST(OnnxImportTest, DimensionsAreBoundByName) {
+  ModelBuilder builder = NegModelOfSide("batch");
   EXPECT_EQ(ToString(ValueNamed(builder.Import().value(), "y").type),
             "float32[batch]");
   const ImportOptions options{.dims = {{"batch", 7}}};
