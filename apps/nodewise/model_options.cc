@@ -7,8 +7,9 @@
 namespace nodewise {
 void AddModelOptions(OptionList* options, ModelOptions* model) {
   options->AddTexts("--dim", "NAME=N",
-                    "of an ONNX model: the size of a dimension that has a "
-                    "name; may be given again",
+                    "of an ONNX model: the size of a dimension by its name, "
+                    "or by INPUT:SIDE, as in x:0=1, where it has none; may be "
+                    "given again",
                     &model->dims);
   options->AddTexts("--freeze", "NAME=FILE",
                     "of an ONNX model: an input that is always this tensor; "

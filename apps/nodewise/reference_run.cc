@@ -14,6 +14,21 @@
 namespace nodewise {
 namespace {
 
+// The options that give the unknown sides of an input their sizes.
+std::string HowToBind(const NetworkValue& input) {
+  if (!input.type.has_rank()) return "";
+  std::string options;
+  for (size_t i = 0; i < input.type.shape->size(); ++i) {
+    const Dim& side = (*input.type.shape)[i];
+    if (side.is_known()) continue;
+    const std::string name = side.name().empty()
+                                 ? absl::StrFormat("%s:%d", input.name, i)
+                                 : side.name();
+    absl::StrAppendFormat(&options, " --dim %s=N", name);
+  }
+  return ":" + options;
+}
+
 class NetworkInputs : public InputTaker {
  public:
   explicit NetworkInputs(const Network& network)
@@ -48,9 +63,9 @@ class NetworkInputs : public InputTaker {
                                RandomSource& source) const override {
     const TensorType& type = value(input).type;
     if (!type.is_static()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "is %s, expected all sizes, to draw it (--dim NAME=N)",
-          ToString(type)));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("is %s, expected all sizes, to draw it%s",
+                          ToString(type), HowToBind(value(input))));
     }
     return RandomTensor(source, *type.sizes(), type.dtype);
   }

@@ -138,10 +138,13 @@ void GraphImporter::AddInput(const proto::ValueInfo& info,
   auto type = ReadType(info.type(), &state_.dims);
   if (!type.ok()) return state_.Error(where, type.status());
   if (!type->has_dtype()) type->dtype = fallback.dtype;
-  if (scope->outer == nullptr && !type->has_dtype()) {
-    return state_.Error(where, "has no element type", "one");
+  if (scope->outer == nullptr) {
+    if (!type->has_dtype()) {
+      return state_.Error(where, "has no element type", "one");
+    }
+    BindUnnamedSides(info.name(), &*type, &state_.dims);
+    if (Freeze(info.name(), *type, scope)) return;
   }
-  if (scope->outer == nullptr && Freeze(info.name(), *type, scope)) return;
   const auto id = network_.AddInput(info.name(), *std::move(type));
   if (!id.ok()) return state_.Error(where, id.status());
   binding = {*id, false};

@@ -19,6 +19,12 @@ bool IsName(std::string_view text) {
   });
 }
 
+Dim BoundOr(const Dim& unbound, const std::string& name, DimSizes* dims) {
+  dims->names.insert(name);
+  const auto size = dims->sizes.find(name);
+  return size == dims->sizes.end() ? unbound : Dim(size->second);
+}
+
 absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
                             DimSizes* dims) {
   if (dim.has_dim_value()) {
@@ -29,10 +35,7 @@ absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
         "has a side of %d, expected 0 or more", dim.dim_value()));
   }
   if (!dim.has_dim_param() || !IsName(dim.dim_param())) return Dim();
-  dims->names.insert(dim.dim_param());
-  const auto size = dims->sizes.find(dim.dim_param());
-  if (size == dims->sizes.end()) return Dim::Named(dim.dim_param());
-  return Dim(size->second);
+  return BoundOr(Dim::Named(dim.dim_param()), dim.dim_param(), dims);
 }
 
 // What a type is that is none of a tensor.
@@ -81,6 +84,16 @@ absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims) {
     result.shape->push_back(std::move(side));
   }
   return result;
+}
+
+void BindUnnamedSides(const std::string& input, TensorType* type,
+                      DimSizes* dims) {
+  if (!type->has_rank()) return;
+  for (size_t i = 0; i < type->shape->size(); ++i) {
+    Dim& side = (*type->shape)[i];
+    if (side.is_known() || !side.name().empty()) continue;
+    side = BoundOr(side, absl::StrFormat("%s:%d", input, i), dims);
+  }
 }
 
 void WriteType(const TensorType& type, proto::Type* to) {

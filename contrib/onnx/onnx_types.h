@@ -24,6 +24,9 @@ struct DimSizes {
 // Nothing stated: nothing known. kUnimplemented for sequences, maps and so on,
 // by name, and for element types that are refused.
 absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims);
+// A side of an input that has no name goes by INPUT:SIDE.
+void BindUnnamedSides(const std::string& input, TensorType* type,
+                      DimSizes* dims);
 // REQUIRES: the element type is not known, or is one of ONNX's.
 void WriteType(const TensorType& type, proto::Type* to);
 

@@ -120,7 +120,7 @@ class Run(Models):
     def test_random_inputs_need_all_sizes(self):
         error = self.refused("run", self.model, "--reference",
                              "--random-inputs", "1")
-        self.assertIn("--dim", str(error))
+        self.assertIn("--dim n=N", str(error))
         result = nodewise("run", self.model, "--reference",
                           "--random-inputs", "1", "--dim", "n=3")
         self.assertEqual(result.code, 0, result)

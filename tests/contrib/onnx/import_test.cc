@@ -227,6 +227,19 @@ TEST(OnnxImportTest, DimensionsAreBoundByName) {
                                     "you mean batch?")));
 }
 
+TEST(OnnxImportTest, SidesWithoutANameAreBoundByInputAndNumber) {
+  const ModelBuilder builder = NegModelOfSide("?");
+  const ImportOptions options{.dims = {{"x:0", 7}}};
+  EXPECT_EQ(ToString(ValueNamed(builder.Import(options).value(), "y").type),
+            "float32[7]");
+  EXPECT_THAT(FaultsOf(builder, {.dims = {{"x:1", 7}}}),
+              ElementsAre(HasSubstr("dimension x:1: is not in the model, "
+                                    "expected the name of a dimension; did "
+                                    "you mean x:0?")));
+  EXPECT_THAT(FaultsOf(NegModelOfSide("batch"), {.dims = {{"x:0", 7}}}),
+              ElementsAre(HasSubstr("dimension x:0: is not in the model")));
+}
+
 TEST(OnnxImportTest, AFrozenInputIsAConstant) {
   const ImportOptions options{.freeze = {{"x", Floats({1, 2})}}};
   const Network network = NegModel().Import(options).value();

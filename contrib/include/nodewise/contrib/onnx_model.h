@@ -16,7 +16,8 @@ namespace nodewise {
 // kUnimplemented and say so.
 
 struct ImportOptions {
-  // Sizes for dimensions by their names.
+  // Sizes for dimensions by their names, or by INPUT:SIDE where a side of an
+  // input has none.
   std::vector<std::pair<std::string, int64_t>> dims = {};
   // Inputs to be made constants.
   std::vector<NamedTensor> freeze = {};
