@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -36,12 +37,15 @@ class NetworkCheck {
   NetworkCheck(const NetworkData& data, std::string prefix, uint64_t rank,
                FaultSink* sink);
 
-  // The three parts; the second takes what the first has found into account.
+  // One after the other, each taking what those before have found into account.
   void CheckStructure();
   void CheckInformation();
+  // `damaged` are bodies that operators cannot be asked about.
+  void CheckInference(const std::unordered_set<const Network*>& damaged);
   void AskTargets(const Network& network, absl::Span<const Target> targets);
 
   const NetworkData& data() const { return data_; }
+  size_t errors() const { return errors_; }
   const std::string& prefix() const { return prefix_; }
   // Where the faults of operations and values go. An operation is known by its
   // place among the data: the number that it has itself may be wrong.
@@ -103,10 +107,11 @@ class NetworkCheck {
   bool is_body_ = false;
   uint64_t body_rank_ = 0;
   FaultSink* sink_;
-  size_t errors_before_ = 0;
+  size_t errors_ = 0;
   std::vector<uint32_t> positions_;  // First in the order; UINT32_MAX: none.
   std::vector<bool> is_in_cycle_;    // By operation.
   std::vector<bool> is_sane_;        // By value: may be shown to operators.
+  std::vector<bool> is_askable_;     // By operation: its operator is sane.
 };
 
 }  // namespace nodewise

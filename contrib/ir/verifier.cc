@@ -20,30 +20,67 @@ constexpr const char* kHeadings[] = {
     "Run time (what the targets can do)",
 };
 
-// One for the network and one for each body in it, however deep; without
-// recursion. A body that is used twice is checked once.
-std::vector<std::unique_ptr<NetworkCheck>> AllNetworks(const NetworkData& data,
-                                                       FaultSink* sink) {
-  std::vector<std::unique_ptr<NetworkCheck>> all;
-  all.push_back(std::make_unique<NetworkCheck>(data, "", sink));
-  std::unordered_set<const Network*> seen;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const auto& operations = all[i]->data().operations;
-    for (uint32_t id = 0; id < operations.size(); ++id) {
-      const auto& operation = operations[id];
-      if (!operation.has_value() || !operation->attrs.defined()) continue;
-      for (const NamedBody& body : BodiesOf(operation->attrs)) {
-        const Network* const network = body.graph.body.get();
-        if (network == nullptr || !seen.insert(network).second) continue;
-        all.push_back(std::make_unique<NetworkCheck>(
-            network->data(),
-            absl::StrFormat("%s%s: %s: ", all[i]->prefix(), PlaceOf(*operation),
-                            body.attribute),
-            all[i]->RankOf(OperationId{id}), sink));
-      }
+// f(operation's number, a body of it) for each body of the network's
+// operations that is there.
+template <typename F>
+void ForEachBody(const NetworkData& data, F f) {
+  for (uint32_t id = 0; id < data.operations.size(); ++id) {
+    const auto& operation = data.operations[id];
+    if (!operation.has_value() || !operation->attrs.defined()) continue;
+    for (const NamedBody& body : BodiesOf(operation->attrs)) {
+      if (body.graph.body != nullptr) f(OperationId{id}, body);
     }
   }
+}
+
+struct CheckedNetwork {
+  const Network* body;  // Null for the outermost.
+  std::unique_ptr<NetworkCheck> check;
+};
+
+// One for the network and one for each body in it, however deep; without
+// recursion. A body that is used twice is checked once.
+std::vector<CheckedNetwork> AllNetworks(const NetworkData& data,
+                                        FaultSink* sink) {
+  std::vector<CheckedNetwork> all;
+  all.push_back({nullptr, std::make_unique<NetworkCheck>(data, "", sink)});
+  std::unordered_set<const Network*> seen;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const NetworkCheck& outer = *all[i].check;
+    ForEachBody(outer.data(), [&](OperationId id, const NamedBody& body) {
+      const Network* const network = body.graph.body.get();
+      if (!seen.insert(network).second) return;
+      const Operation& operation = *outer.data().operations[Index(id)];
+      auto check = std::make_unique<NetworkCheck>(
+          network->data(),
+          absl::StrFormat("%s%s: %s: ", outer.prefix(), PlaceOf(operation),
+                          body.attribute),
+          outer.RankOf(id), sink);
+      all.push_back({network, std::move(check)});
+    });
+  }
   return all;
+}
+
+// The bodies with an error in them, however deep.
+std::unordered_set<const Network*> DamagedBodies(
+    const std::vector<CheckedNetwork>& networks) {
+  std::unordered_set<const Network*> damaged;
+  // Bodies stand behind what they belong to. One that is used twice does so for
+  // its first use, hence until there are no more.
+  for (size_t before = SIZE_MAX; before != damaged.size();) {
+    before = damaged.size();
+    for (auto network = networks.rbegin(); network != networks.rend();
+         ++network) {
+      bool is_damaged = network->check->errors() > 0;
+      ForEachBody(network->check->data(),
+                  [&](OperationId, const NamedBody& body) {
+                    is_damaged |= damaged.count(body.graph.body.get()) > 0;
+                  });
+      if (is_damaged) damaged.insert(network->body);
+    }
+  }
+  return damaged;
 }
 
 }  // namespace
@@ -90,15 +127,17 @@ std::vector<NetworkFault> Verify(const NetworkData& data,
                                  absl::Span<const Target> targets) {
   FaultSink sink;
   const auto networks = AllNetworks(data, &sink);
-  for (const auto& network : networks) {
-    network->CheckStructure();
-    network->CheckInformation();
+  for (const auto& [body, check] : networks) {
+    check->CheckStructure();
+    check->CheckInformation();
   }
+  const auto damaged = DamagedBodies(networks);
+  for (const auto& [body, check] : networks) check->CheckInference(damaged);
   // Targets are shown what is valid only: they may follow its links.
   if (!targets.empty() && sink.errors() == 0) {
-    for (const auto& network : networks) {
-      const auto copy = NetworkEditor::Unverified(network->data());
-      network->AskTargets(*copy, targets);
+    for (const auto& [body, check] : networks) {
+      const auto copy = NetworkEditor::Unverified(check->data());
+      check->AskTargets(*copy, targets);
     }
   }
   return sink.TakeSorted();
@@ -150,7 +189,8 @@ NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
       sink_(sink),
       positions_(data.operations.size(), UINT32_MAX),
       is_in_cycle_(data.operations.size(), false),
-      is_sane_(data.values.size(), false) {
+      is_sane_(data.values.size(), false),
+      is_askable_(data.operations.size(), false) {
   for (uint32_t i = 0; i < data.order.size(); ++i) {
     const uint32_t id = Index(data.order[i]);
     if (id < positions_.size() && positions_[id] == UINT32_MAX) {
@@ -199,6 +239,7 @@ std::vector<OperationId> NetworkCheck::MakersOf(
 void NetworkCheck::Add(FaultPart part, bool is_warning, uint64_t rank,
                        std::string where, std::string found,
                        std::string expected, std::string hint) {
+  if (!is_warning) ++errors_;
   sink_->Add(is_body_ ? body_rank_ : rank,
              {part, is_warning, prefix_ + std::move(where), std::move(found),
               std::move(expected), std::move(hint)});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unordered_map>
 
 #include "absl/strings/str_format.h"
@@ -25,8 +26,21 @@ void NetworkCheck::CheckInformation() {
   }
   for (uint32_t id = 0; id < data_.operations.size(); ++id) {
     if (!data_.operations[id].has_value()) continue;
-    if (CheckOperator(OperationId{id}) &&
-        HasSaneInputs(*data_.operations[id])) {
+    is_askable_[id] = CheckOperator(OperationId{id});
+  }
+}
+
+void NetworkCheck::CheckInference(
+    const std::unordered_set<const Network*>& damaged) {
+  for (uint32_t id = 0; id < data_.operations.size(); ++id) {
+    if (!is_askable_[id]) continue;
+    const Operation& operation = *data_.operations[id];
+    const std::vector<NamedBody> bodies = BodiesOf(operation.attrs);
+    const bool is_damaged =
+        std::any_of(bodies.begin(), bodies.end(), [&](const NamedBody& body) {
+          return damaged.count(body.graph.body.get()) > 0;
+        });
+    if (!is_damaged && HasSaneInputs(operation)) {
       CheckInferred(OperationId{id});
     }
   }

@@ -223,6 +223,33 @@ TEST(VerifierTest, FaultInABodyHasItsPath) {
           "value r is of type float32[3], expected float32[2], as inferred"));
 }
 
+TEST(VerifierTest, OperatorIsNotAskedAboutADamagedBody) {
+  // Its inference would follow the link that leads nowhere.
+  const std::string text = Replaced(kWithBody, "output %1;", "output %9999;");
+  EXPECT_THAT(FaultsIn(text),
+              ElementsAre("structure: operation if: then_branch: network b: "
+                          "output 0: is value %9999, which does not exist, "
+                          "expected a tensor of the network"));
+}
+
+TEST(VerifierTest, OperatorIsNotAskedAboutABodyWithADamagedBodyInIt) {
+  const std::string inner(R"(    then_branch: graph 1 network "b" {
+      opset "" 21;
+      input %0 "p": float32[2];
+      constant %1 "d" = bool[] [1];
+      #0 "in" = If@11(%1, %0) {
+        then_branch: graph 1 network "bb" { output %9999; },
+        else_branch: graph 0 network "ee" { output %9998; }
+      } -> %2 "r": float32[2] barrier %3;
+      output %2;
+    },
+)");
+  std::string text = kWithBody;
+  const size_t start = text.find("    then_branch");
+  text.replace(start, text.find("    else_branch") - start, inner);
+  EXPECT_THAT(FaultsIn(text), testing::Each(HasSubstr("operation in: ")));
+}
+
 TEST(VerifierTest, BodyThatIsMissing) {
   std::string text = kWithBody;
   const size_t start = text.find("graph 0 network");
