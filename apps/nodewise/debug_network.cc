@@ -66,6 +66,7 @@ absl::Status CheckAgainstPlainChild(const LoadedTarget& network,
     return absl::OkStatus();
   }
   std::vector<NDArray> kept;
+  kept.reserve(outputs.size());
   for (const NamedTensor& output : outputs) kept.push_back(output.tensor);
   NODEWISE_ASSIGN_OR_RETURN(const OutputCheck check,
                             CompareOutputs(kept, *plain));

@@ -33,9 +33,9 @@ RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
       case NodeRecord::Kind::kInput: {
         ++counts.reads;
         const auto place = made.find(record.entry);
-        if (place != made.end() && place->second != record.stats.hash) {
-          ++counts.changed;
-        }
+        const bool is_changed =
+            place != made.end() && place->second != record.stats.hash;
+        counts.changed += is_changed ? 1 : 0;
         break;
       }
     }

@@ -170,7 +170,8 @@ struct Raising {
       ForEachRun(
           plan, 20,
           [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
-            MapRun(x + at[0], steps[0], y.data() + at[1], steps[1], n, to + out,
+            MapRun(Strided{x + at[0], steps[0]},
+                   Strided{y.data() + at[1], steps[1]}, n, to + out,
                    [](T base, double exponent) {
                      return FromDouble<T>(Power(ToDouble(base), exponent));
                    });
@@ -224,8 +225,9 @@ struct Raising {
       ForEachRun(
           plan, 20,
           [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
-            MapRun(x + at[0], steps[0], exponents.data() + at[1], steps[1], n,
-                   to + out, &IntegerPower<T>);
+            MapRun(Strided{x + at[0], steps[0]},
+                   Strided{exponents.data() + at[1], steps[1]}, n, to + out,
+                   &IntegerPower<T>);
           });
       return absl::OkStatus();
     });

@@ -236,21 +236,32 @@ void MapRunOver(T* __restrict to, const B* __restrict b, int64_t step_b,
   }
 }
 
-// to[i] = f(a[i], b[i]) for i below n, with steps other than 1. The usual steps
-// have loops of their own, which compilers vectorise.
+// Element i at data[i * step].
+template <typename T>
+struct Strided {
+  const T* data;
+  int64_t step;
+};
+// For clang 14, which does not find it itself.
+template <typename T>
+Strided(const T*, int64_t) -> Strided<T>;
+
+// to[i] = f(element i of a, of b) for i below n. The usual steps have loops of
+// their own, which compilers vectorise.
 template <typename A, typename B, typename Out, typename F>
-void MapRun(const A* __restrict a, int64_t step_a, const B* __restrict b,
-            int64_t step_b, int64_t n, Out* __restrict to, F f) {
-  if (step_a == 1 && step_b == 1) {
-    for (int64_t i = 0; i < n; ++i) to[i] = f(a[i], b[i]);
-  } else if (step_a == 1 && step_b == 0) {
-    const B y = *b;
-    for (int64_t i = 0; i < n; ++i) to[i] = f(a[i], y);
-  } else if (step_a == 0 && step_b == 1) {
-    const A x = *a;
-    for (int64_t i = 0; i < n; ++i) to[i] = f(x, b[i]);
+void MapRun(Strided<A> a, Strided<B> b, int64_t n, Out* __restrict to, F f) {
+  const A* const __restrict x = a.data;
+  const B* const __restrict y = b.data;
+  if (a.step == 1 && b.step == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = f(x[i], y[i]);
+  } else if (a.step == 1 && b.step == 0) {
+    const B same = *y;
+    for (int64_t i = 0; i < n; ++i) to[i] = f(x[i], same);
+  } else if (a.step == 0 && b.step == 1) {
+    const A same = *x;
+    for (int64_t i = 0; i < n; ++i) to[i] = f(same, y[i]);
   } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = f(a[i * step_a], b[i * step_b]);
+    for (int64_t i = 0; i < n; ++i) to[i] = f(x[i * a.step], y[i * b.step]);
   }
 }
 
@@ -273,7 +284,8 @@ absl::Status MapPairs(EvalArgs& args, const Broadcast& plan,
             return;
           }
         }
-        MapRun(x + at[0], steps[0], y + at[1], steps[1], n, to + out, f);
+        MapRun(Strided{x + at[0], steps[0]}, Strided{y + at[1], steps[1]}, n,
+               to + out, f);
       });
   return absl::OkStatus();
 }
