@@ -15,6 +15,7 @@ template <typename Names>
 absl::Status NotFound(const char* what, std::string_view name,
                       const Names& names) {
   std::vector<std::string> candidates;
+  candidates.reserve(names.size());
   for (const auto& [candidate, id] : names) candidates.push_back(candidate);
   std::sort(candidates.begin(), candidates.end());
   return absl::NotFoundError(

@@ -66,6 +66,7 @@ class NetworkCheck {
   void CheckOrder();
   void CheckCycles();
   void CheckRunsBefore();
+  bool RunsBefore(OperationId id, OperationId maker) const;
   void CheckReachability();
   void CheckOutputsDepend();
   // verify_information.cc
@@ -78,22 +79,21 @@ class NetworkCheck {
   bool HasSaneInputs(const Operation& operation) const;
   void CheckInferred(OperationId id);
 
-  void Add(FaultPart part, bool is_warning, uint64_t rank, std::string where,
-           std::string found, std::string expected, std::string hint);
+  void Add(uint64_t rank, NetworkFault fault);
   void Structure(uint64_t rank, std::string where, std::string found,
                  std::string expected = "", std::string hint = "") {
-    Add(FaultPart::kStructure, false, rank, std::move(where), std::move(found),
-        std::move(expected), std::move(hint));
+    Add(rank, {FaultPart::kStructure, false, std::move(where), std::move(found),
+               std::move(expected), std::move(hint)});
   }
   void Unreached(uint64_t rank, std::string where, std::string found,
                  std::string hint = "") {
-    Add(FaultPart::kStructure, true, rank, std::move(where), std::move(found),
-        "", std::move(hint));
+    Add(rank, {FaultPart::kStructure, true, std::move(where), std::move(found),
+               "", std::move(hint)});
   }
   void Information(uint64_t rank, std::string where, std::string found,
                    std::string expected = "", std::string hint = "") {
-    Add(FaultPart::kInformation, false, rank, std::move(where),
-        std::move(found), std::move(expected), std::move(hint));
+    Add(rank, {FaultPart::kInformation, false, std::move(where),
+               std::move(found), std::move(expected), std::move(hint)});
   }
   // An error with the place of the operation in front.
   void Information(OperationId id, const absl::Status& status);

@@ -209,10 +209,9 @@ absl::Status NetworkEditor::MoveBehind(OperationId last,
     const OperationId id = data().order[i];
     if (!moves[Index(id)]) {
       ForEachMaker(network_, operation(id), [&](OperationId maker) {
-        if (moves[Index(maker)] && !moves[Index(id)]) {
-          moves[Index(id)] = true;
-          via.emplace(Index(id), maker);
-        }
+        if (!moves[Index(maker)] || moves[Index(id)]) return;
+        moves[Index(id)] = true;
+        via.emplace(Index(id), maker);
       });
     }
     (moves[Index(id)] ? moving : staying).push_back(id);

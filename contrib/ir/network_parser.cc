@@ -39,7 +39,7 @@ absl::StatusOr<NetworkValue::Kind> TakeKind(std::string_view* text) {
 
 absl::StatusOr<NetworkData> ParseNetworkText(std::string_view text,
                                              const OpSet& ops,
-                                             std::string where) {
+                                             const std::string& where) {
   std::string_view rest = text;
   TextBudget budget;
   budget.numbers_left = kMostGaps + text.size() / kFewestBytesOfItem;

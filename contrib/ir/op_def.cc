@@ -1,6 +1,7 @@
 #include "nodewise/contrib/op_def.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <tuple>
 
@@ -51,7 +52,9 @@ bool IsHost(const NDArray& tensor) {
 }
 
 // Bit by bit: NaN is the same attribute as NaN, 0 is not that as -0.
-bool Same(float a, float b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+bool Same(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
 bool Same(const std::vector<float>& a, const std::vector<float>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](float x, float y) { return Same(x, y); });
@@ -184,8 +187,8 @@ std::optional<Shape> ElementsOf(const NDArray& constant) {
 }
 
 const InputInfo& Inputs::operator[](size_t i) const {
-  static const InputInfo* const kNotGiven = new InputInfo;
-  return i < inputs_.size() ? inputs_[i] : *kNotGiven;
+  static const InputInfo* const not_given = new InputInfo;
+  return i < inputs_.size() ? inputs_[i] : *not_given;
 }
 
 std::optional<std::vector<int64_t>> Inputs::Ints(size_t i) const {

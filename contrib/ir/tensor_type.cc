@@ -62,14 +62,13 @@ absl::StatusOr<Dim> BroadcastSides(absl::Span<const Shape> shapes,
     if (shape.size() <= from_end) continue;
     const Dim& dim = shape[shape.size() - 1 - from_end];
     if (dim == Dim(1) || dim == all) continue;
-    if (all == Dim(1)) {
-      all = dim;
-    } else if (all.is_known() && dim.is_known()) {
+    if (all != Dim(1) && all.is_known() && dim.is_known()) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "sides of %d and %d (%d from the last) cannot be broadcast, expected "
           "equal ones or a 1",
           all.size(), dim.size(), from_end));
-    } else if (dim.is_known()) {
+    }
+    if (all == Dim(1) || dim.is_known()) {
       all = dim;
     } else if (!all.is_known()) {
       all = Dim();  // Either of them may be the one that is 1.

@@ -56,7 +56,7 @@ std::string DimText(const Dim& dim) {
 // three numbers, so that a text can hold what is wrong with a network.
 std::string DTypeText(DLDataType dtype) {
   if (dtype == DLDataType{}) return "?";
-  const std::string name = ToString(dtype);
+  std::string name = ToString(dtype);
   const auto again = ParseDType(name);
   if (again.ok() && *again == dtype && IsWord(name)) return name;
   return absl::StrFormat("%s(%d, %d, %d)", kRawType, dtype.code, dtype.bits,

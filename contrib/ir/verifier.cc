@@ -236,13 +236,10 @@ std::vector<OperationId> NetworkCheck::MakersOf(
   return makers;
 }
 
-void NetworkCheck::Add(FaultPart part, bool is_warning, uint64_t rank,
-                       std::string where, std::string found,
-                       std::string expected, std::string hint) {
-  if (!is_warning) ++errors_;
-  sink_->Add(is_body_ ? body_rank_ : rank,
-             {part, is_warning, prefix_ + std::move(where), std::move(found),
-              std::move(expected), std::move(hint)});
+void NetworkCheck::Add(uint64_t rank, NetworkFault fault) {
+  if (!fault.is_warning) ++errors_;
+  fault.where = prefix_ + fault.where;
+  sink_->Add(is_body_ ? body_rank_ : rank, std::move(fault));
 }
 
 void NetworkCheck::AskTargets(const Network& network,
@@ -253,12 +250,12 @@ void NetworkCheck::AskTargets(const Network& network,
       if (target.ask == nullptr) continue;
       const Support support = target.ask(network, operation);
       const auto add = [&](bool is_warning, const std::string& what) {
-        Add(FaultPart::kRunTime, is_warning, RankOf(id), PlaceOf(operation),
-            absl::StrFormat(
-                "%s %s %s: %s", target.name,
-                is_warning ? "is not at its best with" : "cannot run",
-                operation.kind(), what),
-            "", "");
+        Add(RankOf(id), {FaultPart::kRunTime, is_warning, PlaceOf(operation),
+                         absl::StrFormat("%s %s %s: %s", target.name,
+                                         is_warning ? "is not at its best with"
+                                                    : "cannot run",
+                                         operation.kind(), what),
+                         "", ""});
       };
       if (!support.can) add(false, support.why_not);
       if (!support.can) continue;

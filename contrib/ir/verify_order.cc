@@ -51,6 +51,7 @@ class Peeler {
     std::rotate(path.begin(), std::min_element(path.begin(), path.end()),
                 path.end());
     std::vector<uint32_t> cycle;
+    cycle.reserve(path.size());
     for (const OperationId id : path) cycle.push_back(Index(id));
     Take(std::move(cycle));
     return path;
@@ -125,6 +126,14 @@ void NetworkCheck::CheckCycles() {
   }
 }
 
+// A cycle is a fault of its own.
+bool NetworkCheck::RunsBefore(OperationId id, OperationId maker) const {
+  if (Find(data_, maker) == nullptr) return false;
+  const uint32_t position = positions_[Index(maker)];
+  if (position == UINT32_MAX || position < positions_[Index(id)]) return false;
+  return !is_in_cycle_[Index(id)] || !is_in_cycle_[Index(maker)];
+}
+
 void NetworkCheck::CheckRunsBefore() {
   for (const OperationId id : data_.order) {
     const Operation* const operation = Find(data_, id);
@@ -133,18 +142,13 @@ void NetworkCheck::CheckRunsBefore() {
       for (size_t i = 0; i < ids->size(); ++i) {
         const NetworkValue* const value = Find(data_, (*ids)[i]);
         if (value == nullptr) continue;
-        const OperationId maker = value->producer;
-        const Operation* const made_by = Find(data_, maker);
-        if (made_by == nullptr || positions_[Index(maker)] == UINT32_MAX ||
-            positions_[Index(maker)] < positions_[Index(id)] ||
-            (is_in_cycle_[Index(id)] && is_in_cycle_[Index(maker)])) {
-          continue;
-        }
+        if (!RunsBefore(id, value->producer)) continue;
         const bool is_input = ids == &operation->inputs;
         Structure(RankOf(id),
                   is_input ? PlaceOfInput(*operation, i) : PlaceOf(*operation),
                   absl::StrFormat("runs before %s, which makes %s",
-                                  PlaceOf(*made_by), PlaceOf(data_, *value)),
+                                  PlaceOf(*Find(data_, value->producer)),
+                                  PlaceOf(data_, *value)),
                   "producers first");
       }
     }

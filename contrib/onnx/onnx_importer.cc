@@ -131,20 +131,20 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
   }
 }
 
-absl::StatusOr<Network> ImportModel(std::shared_ptr<proto::Model> model,
+absl::StatusOr<Network> ImportModel(const proto::Model& model,
                                     ImportState* state) {
-  ReadVersions(*model, state);
-  ReadFunctions(*model, state);
+  ReadVersions(model, state);
+  ReadFunctions(model, state);
   ReadDims(state);
-  if (!model->has_graph()) state->Error("graph", "is missing", "one");
-  if (model->training_info_size() > 0) {
+  if (!model.has_graph()) state->Error("graph", "is missing", "one");
+  if (model.training_info_size() > 0) {
     state->Warning("training_info", "is left out", "inference alone");
   }
-  GraphImporter importer(state, model->graph().name());
+  GraphImporter importer(state, model.graph().name());
   Scope scope;
   scope.opsets = &state->opsets;
-  importer.Import(model->graph(), {}, &scope);
-  CheckOptions(model->graph(), state);
+  importer.Import(model.graph(), {}, &scope);
+  CheckOptions(model.graph(), state);
   if (state->errors > 0) return state->faults.ToStatus();
   return std::move(importer.network());
 }
@@ -159,7 +159,7 @@ absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t> bytes,
   NODEWISE_ASSIGN_OR_RETURN(auto model, ParseModel(bytes, where));
   ImportState state(ops, options, faults, std::move(where),
                     TensorReader(model, std::move(folder)));
-  return ImportModel(std::move(model), &state);
+  return ImportModel(*model, &state);
 }
 
 absl::StatusOr<Network> ImportOnnx(const std::string& path, const OpSet& ops,

@@ -111,7 +111,7 @@ struct ConstantOfShape {
  private:
   std::optional<Shape> Elements(const Shape& shape) const {
     if (!value.has_value() || shape.size() > 1) return std::nullopt;
-    const auto one = ElementsOf(*value);
+    auto one = ElementsOf(*value);
     if (!one.has_value() || one->size() != 1) return std::nullopt;
     if (shape.empty()) return one;
     if (!shape[0].is_known() ||

@@ -232,8 +232,9 @@ absl::Status ConvTranspose::Evaluate(EvalArgs& args) const {
   // The other taps fall into the gaps.
   double terms = static_cast<double>(channels);
   for (size_t s = 0; s < geometry.kernel.size(); ++s) {
-    terms *= static_cast<double>((geometry.kernel[s] + geometry.spread[s] - 1) /
-                                 geometry.spread[s]);
+    const int64_t taps =
+        (geometry.kernel[s] + geometry.spread[s] - 1) / geometry.spread[s];
+    terms *= static_cast<double>(taps);
   }
   // With strides and dilations that share a factor all may meet.
   for (size_t s = 0; s < geometry.kernel.size(); ++s) {

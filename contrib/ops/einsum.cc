@@ -387,7 +387,7 @@ std::vector<Number> Load(const NDArray& tensor, F f) {
       if constexpr (kIsFloatType<T>) {
         values[i] = static_cast<Number>(f(ToDouble(from[i])));
       } else {
-        values[i] = static_cast<Number>(from[i]);
+        values[i] = Wrapped(from[i]);
       }
     }
     return absl::OkStatus();

@@ -171,7 +171,8 @@ absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
 }
 
 absl::StatusOr<Evaluated> EvaluateChecked(
-    const OpAttrs& attrs, Tensors inputs,
+    const OpAttrs& attrs,
+    Tensors inputs,  // NOLINT(performance-unnecessary-value-param)
     absl::Span<const TensorType* const> types, absl::Span<const bool> wanted,
     const EvalArgs::Options& options) {
   const OperatorDef& def = attrs.def();

@@ -60,8 +60,9 @@ Fourier::Fourier(int64_t length) : length_(length) {
   if (is_power) return;
   for (int64_t k = 0; k < length; ++k) {
     // The square is taken around the circle before it loses digits.
-    const auto square = static_cast<__int128>(k) * k % (2 * length);
-    chirp_.push_back(Turned(static_cast<int64_t>(square), 2 * length));
+    const int64_t circle = 2 * length;
+    const auto square = static_cast<__int128>(k) * k % circle;
+    chirp_.push_back(Turned(static_cast<int64_t>(square), circle));
   }
   filter_.assign(static_cast<size_t>(padded_), {});
   for (size_t k = 0; k < chirp_.size(); ++k) {

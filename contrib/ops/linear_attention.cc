@@ -82,13 +82,13 @@ Dim PartOf(const Dim& side, int64_t parts) {
 }
 
 Dim LinearAttention::KeySize(const Inputs& in) const {
-  const Dim size = PartOf(SideOf(in, kQuery, 2), q_num_heads);
+  Dim size = PartOf(SideOf(in, kQuery, 2), q_num_heads);
   if (size.is_known()) return size;
-  const Dim of_key = PartOf(SideOf(in, kKey, 2), kv_num_heads);
+  Dim of_key = PartOf(SideOf(in, kKey, 2), kv_num_heads);
   return of_key.is_known() ? of_key : SideOf(in, kPast, 2);
 }
 Dim LinearAttention::ValueSize(const Inputs& in) const {
-  const Dim size = PartOf(SideOf(in, kValue, 2), kv_num_heads);
+  Dim size = PartOf(SideOf(in, kValue, 2), kv_num_heads);
   return size.is_known() ? size : SideOf(in, kPast, 3);
 }
 

@@ -2,6 +2,8 @@
 
 // What MatMul, Gemm and their relatives share; for these files alone.
 
+#include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -22,6 +24,16 @@ struct MatrixOperands {
 // In double.
 void MultiplyFactors(const MatrixOperands& operands, Terms terms,
                      StoreTile store);
+
+// Modulo 2^64.
+template <typename T>
+uint64_t Wrapped(T integer) {
+  if constexpr (std::is_signed_v<T>) {
+    return static_cast<uint64_t>(int64_t{integer});
+  } else {
+    return integer;
+  }
+}
 
 // Of integers, modulo 2^64: calls store(item, row, sums) for every row.
 template <typename T>
@@ -44,11 +56,11 @@ void MultiplyIntegers(
           static_cast<const T*>(right.data) + operands.right_begins[item];
       std::fill(sums.begin(), sums.end(), 0);
       for (int64_t k = 0; k < sizes.depth; ++k) {
-        const auto factor = static_cast<uint64_t>(a[k * left.step_stride]);
+        const uint64_t factor = Wrapped(a[k * left.step_stride]);
         const T* const row = b + k * right.step_stride;
         for (int64_t j = 0; j < sizes.columns; ++j) {
           sums[static_cast<size_t>(j)] +=
-              factor * static_cast<uint64_t>(row[j * right.line_stride]);
+              factor * Wrapped(row[j * right.line_stride]);
         }
       }
       store(at / sizes.rows, at % sizes.rows, sums.data());

@@ -29,7 +29,7 @@ struct SideProduct {
 };
 
 // What -1 stands for, given the sides that are left over on either side.
-absl::StatusOr<Dim> MissingSide(SideProduct data, SideProduct target) {
+absl::StatusOr<Dim> MissingSide(SideProduct data, const SideProduct& target) {
   for (const std::string& name : target.names) {
     const auto found = std::find(data.names.begin(), data.names.end(), name);
     if (found == data.names.end()) return Dim();

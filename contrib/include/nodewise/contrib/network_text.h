@@ -24,6 +24,6 @@ std::string NetworkToText(const NetworkData& data,
 // outputs may be left out; they are inferred.
 absl::StatusOr<NetworkData> ParseNetworkText(std::string_view text,
                                              const OpSet& ops,
-                                             std::string where);
+                                             const std::string& where);
 
 }  // namespace nodewise

@@ -35,6 +35,7 @@ struct PlainTransport {
     return absl::OkStatus();
   }
 };
+// NOLINTBEGIN(bugprone-macro-parentheses): a type takes none.
 #define NODEWISE_PLAIN_TRANSPORT(type, kind)                      \
   template <>                                                     \
   struct Transport<type> : PlainTransport<type> {                 \
@@ -51,6 +52,7 @@ NODEWISE_PLAIN_TRANSPORT(std::vector<std::string>, "a list of strings")
 NODEWISE_PLAIN_TRANSPORT(NDArray, "a tensor")
 NODEWISE_PLAIN_TRANSPORT(Subgraph, "a graph")
 #undef NODEWISE_PLAIN_TRANSPORT
+// NOLINTEND(bugprone-macro-parentheses)
 
 template <>
 struct Transport<bool> {
@@ -82,7 +84,7 @@ struct Transport<std::optional<T>> {
   }
   static absl::Status Set(std::optional<T>* member, AttrValue value) {
     T given{};
-    const absl::Status status = Transport<T>::Set(&given, std::move(value));
+    absl::Status status = Transport<T>::Set(&given, std::move(value));
     if (status.ok()) *member = std::move(given);
     return status;
   }
