@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace nodewise {
 struct TextBudget {
   int depth = 0;            // Bodies within bodies.
   size_t numbers_left = 0;  // Of values and operations, given or skipped.
+  // Bodies that are not valid: operators cannot be asked about them.
+  std::unordered_set<const Network*> damaged = {};
 };
 
 // Reads one network of a text (docs/formats/network_text.md), a body or the
@@ -66,6 +69,7 @@ class NetworkReader {
   // What the text need not say.
   void FillOrder();
   void FillUses();
+  bool HasDamagedBody(const Operation& operation) const;
   void InferTypes();
 
   std::string_view& text_;

@@ -147,8 +147,12 @@ absl::StatusOr<AttrValue> NetworkReader::ReadGraph() {
                             NetworkReader(&text_, ops_, &budget_).Read());
   --budget_.depth;
   auto valid = Network::FromData(data);
-  graph.body = valid.ok() ? std::make_shared<const Network>(*std::move(valid))
-                          : NetworkEditor::Unverified(std::move(data));
+  if (valid.ok()) {
+    graph.body = std::make_shared<const Network>(*std::move(valid));
+  } else {
+    graph.body = NetworkEditor::Unverified(std::move(data));
+    budget_.damaged.insert(graph.body.get());
+  }
   return graph;
 }
 

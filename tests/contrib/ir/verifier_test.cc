@@ -232,6 +232,13 @@ TEST(VerifierTest, OperatorIsNotAskedAboutADamagedBody) {
                           "expected a tensor of the network"));
 }
 
+TEST(VerifierTest, TypeThatADamagedBodyWouldTellStaysUnknown) {
+  std::string text = Replaced(kWithBody, "output %1;", "output %9999;");
+  text = Replaced(text, "\"y\": float32[2]", "\"y\"");
+  EXPECT_THAT(FaultsIn(text),
+              ElementsAre(HasSubstr("structure: operation if: then_branch: ")));
+}
+
 TEST(VerifierTest, OperatorIsNotAskedAboutABodyWithADamagedBodyInIt) {
   const std::string inner(R"(    then_branch: graph 1 network "b" {
       opset "" 21;
