@@ -21,7 +21,7 @@ NamedAttr Attr(const char* name, const char* value) {
 
 // An operator at a few places; what comes out is from mpmath.
 struct AtPlaces {
-  Operation operation;
+  OpSetup operation;
   std::vector<float> x;
   std::vector<float> y;
 };
@@ -104,7 +104,7 @@ TEST(ActivationTest, IntegersAreTakenWhereTheStandardHasThem) {
 }
 
 TEST(ActivationTest, WordThatIsNoneIsRefused) {
-  const Operation gelu{"Gelu", 20, {Attr("approximate", "sometimes")}};
+  const OpSetup gelu{"Gelu", 20, {Attr("approximate", "sometimes")}};
   EXPECT_THAT(
       EvaluateOne(gelu, {Floats({1})}),
       FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("sometimes")));

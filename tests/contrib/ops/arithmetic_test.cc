@@ -73,10 +73,10 @@ TEST(ArithmeticTest, HalvesAreRoundedOnce) {
 
 TEST(ArithmeticTest, BelowOpset7TheSecondInputIsAlignedByAxis) {
   const auto x = MakeTensor<float>({2, 3}, {0, 0, 0, 0, 0, 0});
-  const Operation aligned{"Add", 6, {Attr("broadcast", 1), Attr("axis", 0)}};
+  const OpSetup aligned{"Add", 6, {Attr("broadcast", 1), Attr("axis", 0)}};
   EXPECT_THAT(ElementsOf(aligned, {x, Floats({1, 2})}),
               ElementsAre(1, 1, 1, 2, 2, 2));
-  const Operation suffix{"Add", 6, {Attr("broadcast", 1)}};
+  const OpSetup suffix{"Add", 6, {Attr("broadcast", 1)}};
   EXPECT_THAT(ElementsOf(suffix, {x, Floats({1, 2, 3})}),
               ElementsAre(1, 2, 3, 1, 2, 3));
 }
@@ -89,7 +89,7 @@ TEST(ArithmeticTest, BelowOpset7NothingIsBroadcastUnasked) {
 }
 
 TEST(ArithmeticTest, AxisBeyondTheRankIsRefused) {
-  const Operation add{"Add", 6, {Attr("broadcast", 1), Attr("axis", 9)}};
+  const OpSetup add{"Add", 6, {Attr("broadcast", 1), Attr("axis", 9)}};
   EXPECT_THAT(
       EvaluateOne(add,
                   {MakeTensor<float>({2, 2}, {0, 0, 0, 0}), Floats({1, 2})}),

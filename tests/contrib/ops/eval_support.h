@@ -20,7 +20,7 @@ namespace nodewise {
 
 // An operator of this opset with its attributes; what it is given and asked
 // for. Inputs that are left out are NDArray().
-struct Operation {
+struct OpSetup {
   const char* name;
   int opset = kNewestOpset;
   std::vector<NamedAttr> attrs = {};
@@ -34,7 +34,7 @@ struct Operation {
 };
 
 // Without bounds unless they are asked for.
-inline absl::StatusOr<Evaluated> EvaluateAll(const Operation& operation,
+inline absl::StatusOr<Evaluated> EvaluateAll(const OpSetup& operation,
                                              std::vector<NDArray> inputs,
                                              bool with_bounds = false) {
   NODEWISE_ASSIGN_OR_RETURN(const OpAttrs attrs, operation.Make());
@@ -48,7 +48,7 @@ inline absl::StatusOr<Evaluated> EvaluateAll(const Operation& operation,
 }
 
 // The first output.
-inline absl::StatusOr<NDArray> EvaluateOne(const Operation& operation,
+inline absl::StatusOr<NDArray> EvaluateOne(const OpSetup& operation,
                                            std::vector<NDArray> inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const Evaluated evaluated,
                             EvaluateAll(operation, std::move(inputs)));
@@ -57,7 +57,7 @@ inline absl::StatusOr<NDArray> EvaluateOne(const Operation& operation,
 
 // The elements of the first output; fails the test if there is none.
 template <typename T = float>
-std::vector<T> ElementsOf(const Operation& operation,
+std::vector<T> ElementsOf(const OpSetup& operation,
                           std::vector<NDArray> inputs) {
   const auto output = EvaluateOne(operation, std::move(inputs));
   EXPECT_THAT(output, IsOk());
@@ -71,7 +71,7 @@ struct Known {
   std::optional<Shape> elements = std::nullopt;
 };
 
-inline absl::StatusOr<OutputInfos> InferOf(const Operation& operation,
+inline absl::StatusOr<OutputInfos> InferOf(const OpSetup& operation,
                                            const std::vector<Known>& known) {
   NODEWISE_ASSIGN_OR_RETURN(const OpAttrs attrs, operation.Make());
   std::vector<InputInfo> infos(known.size());
@@ -86,13 +86,13 @@ inline absl::StatusOr<OutputInfos> InferOf(const Operation& operation,
 }
 
 // The type of the first output as text, or the error.
-inline std::string InferredType(const Operation& operation,
+inline std::string InferredType(const OpSetup& operation,
                                 const std::vector<Known>& known) {
   const auto infos = InferOf(operation, known);
   return infos.ok() ? ToString((*infos)[0].type) : infos.status().ToString();
 }
 // The elements of the first output that are known, as text; "" for none.
-inline std::string KnownElements(const Operation& operation,
+inline std::string KnownElements(const OpSetup& operation,
                                  const std::vector<Known>& known) {
   const auto infos = InferOf(operation, known);
   if (!infos.ok()) return infos.status().ToString();

@@ -124,7 +124,7 @@ TEST(ScatterNdTest, SumsHaveBounds) {
 TEST(TensorScatterTest, CircularWritesWrapAround) {
   const auto cache = MakeTensor<float>({1, 4, 1}, {1, 2, 3, 4});
   const auto update = MakeTensor<float>({1, 2, 1}, {8, 9});
-  const Operation circular{
+  const OpSetup circular{
       "TensorScatter", 24, {{"mode", std::string("circular")}}};
   EXPECT_THAT(ElementsOf(circular, {cache, update, Longs({3})}),
               ElementsAre(9, 2, 3, 8));

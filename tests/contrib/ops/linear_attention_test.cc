@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::Pointwise;
 using Numbers = std::vector<float>;
 
-Operation Rule(const char* rule, int64_t heads = 1, int64_t kv_heads = 1) {
+OpSetup Rule(const char* rule, int64_t heads = 1, int64_t kv_heads = 1) {
   return {"LinearAttention",
           27,
           {{"q_num_heads", heads},
@@ -65,14 +65,14 @@ TEST(LinearAttentionTest, QueriesShareTheStatesOfFewerHeads) {
 }
 
 TEST(LinearAttentionTest, WithoutAScaleItIsThatOfTheKeys) {
-  Operation usual = Rule("linear");
+  OpSetup usual = Rule("linear");
   usual.attrs.erase(usual.attrs.begin() + 2);
   const NDArray four = MakeTensor<float>({1, 1, 4}, {1, 1, 1, 1});
   EXPECT_THAT(ElementsOf(usual, {four, four, four}), ElementsAre(2, 2, 2, 2));
 }
 
 TEST(LinearAttentionTest, SidesThatAreNotKnownStayUnknown) {
-  const Operation rule = Rule("linear", 4, 2);
+  const OpSetup rule = Rule("linear", 4, 2);
   const auto infos = InferOf(
       rule,
       {{"float16[b, t, 12]"}, {"float16[b, t, ?]"}, {"float16[?, ?, 10]"}});
@@ -104,7 +104,7 @@ TEST(LinearAttentionTest, GatesMustBeWhatTheRuleReads) {
 
 TEST(LinearAttentionTest, SidesThatDoNotFitAreRefused) {
   const struct {
-    Operation rule;
+    OpSetup rule;
     std::vector<Known> known;
     const char* message;
   } cases[] = {

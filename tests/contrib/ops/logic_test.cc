@@ -15,8 +15,7 @@ NDArray Truths(const std::vector<uint8_t>& values) {
   return MakeTensor<uint8_t>({static_cast<int64_t>(values.size())}, values,
                              kBool);
 }
-std::vector<uint8_t> Of(const Operation& operation,
-                        std::vector<NDArray> inputs) {
+std::vector<uint8_t> Of(const OpSetup& operation, std::vector<NDArray> inputs) {
   return ElementsOf<uint8_t>(operation, std::move(inputs));
 }
 
@@ -56,7 +55,7 @@ TEST(LogicTest, FloatsAreTested) {
   const auto x = Floats({kInf, -kInf, kNan, 1});
   EXPECT_THAT(Of({"IsNaN"}, {x}), ElementsAre(0, 0, 1, 0));
   EXPECT_THAT(Of({"IsInf"}, {x}), ElementsAre(1, 1, 0, 0));
-  const Operation positive{"IsInf", 20, {{"detect_negative", int64_t{0}}}};
+  const OpSetup positive{"IsInf", 20, {{"detect_negative", int64_t{0}}}};
   EXPECT_THAT(Of(positive, {x}), ElementsAre(1, 0, 0, 0));
 }
 
@@ -66,7 +65,7 @@ TEST(LogicTest, BitsAreJoinedAndShifted) {
   EXPECT_THAT(Of({"BitwiseAnd"}, {x, y}), ElementsAre(0x0C, 1, 8));
   EXPECT_THAT(Of({"BitwiseXor"}, {x, y}), ElementsAre(0x33, 0x80, 0xF7));
   EXPECT_THAT(Of({"BitwiseNot"}, {x}), ElementsAre(0xF0, 0x7E, 0));
-  const Operation left{"BitShift", 11, {{"direction", std::string("LEFT")}}};
+  const OpSetup left{"BitShift", 11, {{"direction", std::string("LEFT")}}};
   const auto by = MakeTensor<uint8_t>({3}, {1, 1, 8});
   EXPECT_THAT(Of(left, {x, by}), ElementsAre(0x1E, 2, 0));
 }

@@ -34,7 +34,7 @@ TEST(NegativeLogLikelihoodTest, EachReductionHasItsShape) {
 }
 
 TEST(NegativeLogLikelihoodTest, IgnoredLabelCountsForNothing) {
-  const Operation loss{
+  const OpSetup loss{
       "NegativeLogLikelihoodLoss", 13, {{"ignore_index", int64_t{-7}}}};
   const auto labels = MakeTensor<int64_t>({2, 2}, {2, 1, -7, -7});
   EXPECT_THAT(ElementsOf(loss, {Scores(), labels}), ElementsAre(-2.5f));
@@ -66,7 +66,7 @@ TEST(SoftmaxCrossEntropyTest, LabelsOfAnotherShapeAreRefused) {
 }
 
 TEST(SoftmaxCrossEntropyTest, InferenceFollowsTheLabels) {
-  const Operation loss{
+  const OpSetup loss{
       "SoftmaxCrossEntropyLoss", 13, {Word("reduction", "none")}};
   EXPECT_EQ(InferredType(loss, {{"float32[...]"}, {"int64[n, 2]"}}),
             "float32[n, 2]");

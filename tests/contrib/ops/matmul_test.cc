@@ -94,12 +94,12 @@ TEST(MatMulIntegerTest, ZeroPointsOfRowsAndColumnsAreSubtracted) {
 }
 
 TEST(GemmTest, AllAttributesTakePart) {
-  const Operation gemm = {"Gemm",
-                          13,
-                          {{"alpha", 0.5f},
-                           {"beta", 2.0f},
-                           {"transA", int64_t{1}},
-                           {"transB", int64_t{1}}}};
+  const OpSetup gemm = {"Gemm",
+                        13,
+                        {{"alpha", 0.5f},
+                         {"beta", 2.0f},
+                         {"transA", int64_t{1}},
+                         {"transB", int64_t{1}}}};
   EXPECT_THAT(ElementsOf(gemm, {Counting({2, 1}),
                                 MakeTensor<float>({2, 2}, {1, 2, 3, 4}),
                                 Floats({10, 20})}),
@@ -123,7 +123,7 @@ TEST(GemmTest, BiasThatDoesNotFitIsRefused) {
                 HasSubstr("input 2: is of shape [3]")));
 }
 
-Operation EinsumOf(const char* equation) {
+OpSetup EinsumOf(const char* equation) {
   return {"Einsum", 12, {{"equation", std::string(equation)}}};
 }
 

@@ -12,8 +12,8 @@ NDArray Longs(const Ints& values) {
 }
 
 // Numbers 2, 3 and the pairs 5 6, 6 7, in places 3, 0, 1 and 2.
-Operation Counts(int64_t shortest, int64_t longest, int64_t skips,
-                 const char* mode = "TF") {
+OpSetup Counts(int64_t shortest, int64_t longest, int64_t skips,
+               const char* mode = "TF") {
   return {"TfIdfVectorizer",
           9,
           {{"min_gram_length", shortest},
@@ -53,7 +53,7 @@ TEST(TfIdfVectorizerTest, WeightsAreThoseOfTheNgrams) {
   for (const auto& [mode, first, last] : {std::tuple{"TF", 1.0f, 2.0f},
                                           {"IDF", 10.0f, 0.5f},
                                           {"TFIDF", 10.0f, 1.0f}}) {
-    Operation counts = Counts(1, 2, 0, mode);
+    OpSetup counts = Counts(1, 2, 0, mode);
     counts.attrs.push_back({"weights", std::vector<float>{0.5f, 10, 1, 1}});
     EXPECT_THAT(ElementsOf(counts, {x}), ElementsAre(first, 0, 0, last))
         << mode;
@@ -74,7 +74,7 @@ TEST(TfIdfVectorizerTest, BoundsOfCountsAreZero) {
 }
 
 TEST(TfIdfVectorizerTest, StringsAreRefusedByName) {
-  Operation counts = Counts(1, 2, 0);
+  OpSetup counts = Counts(1, 2, 0);
   counts.attrs.back() = {"pool_strings", std::vector<std::string>{"a"}};
   EXPECT_THAT(InferOf(counts, {{"int64[3]"}}),
               FailsWith(absl::StatusCode::kUnimplemented,
@@ -96,7 +96,7 @@ TEST(TfIdfVectorizerTest, PoolsThatAreNoNgramsAreRefused) {
       {2, {"max_skip_count", int64_t{-1}}},
   };
   for (const auto& one : cases) {
-    Operation counts = Counts(1, 2, 0);
+    OpSetup counts = Counts(1, 2, 0);
     counts.attrs[one.attribute] = one.value;
     EXPECT_THAT(InferOf(counts, {{"int64[3]"}}),
                 FailsWith(absl::StatusCode::kInvalidArgument,

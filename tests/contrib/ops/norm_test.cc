@@ -55,7 +55,7 @@ std::vector<NDArray> BatchNormInputs() {
 
 TEST(BatchNormTest, EveryOpsetUsesTheStatisticsThatAreGiven) {
   for (const int opset : {6, 7, 9, 13, 14, 15}) {
-    Operation norm{"BatchNormalization", opset, {Real("epsilon", 0)}};
+    OpSetup norm{"BatchNormalization", opset, {Real("epsilon", 0)}};
     if (opset == 6) norm.attrs.push_back(Attr("is_test", 1));
     EXPECT_THAT(ElementsOf(norm, BatchNormInputs()), ElementsAre(0, 1, 21, 41))
         << opset;
@@ -67,7 +67,7 @@ TEST(BatchNormTest, WithoutSpatialEachElementHasItsOwnStatistics) {
   const auto list = [](float a, float b) {
     return MakeTensor<float>({2, 1}, {a, b});
   };
-  const Operation norm{
+  const OpSetup norm{
       "BatchNormalization", 7, {Real("epsilon", 0), Attr("spatial", 0)}};
   EXPECT_THAT(
       ElementsOf(norm, {x, list(1, 2), list(0, 1), list(1, 1), list(4, 16)}),
@@ -75,7 +75,7 @@ TEST(BatchNormTest, WithoutSpatialEachElementHasItsOwnStatistics) {
 }
 
 // Two items of two channels with two places.
-Operation Training() {
+OpSetup Training() {
   return {
       "BatchNormalization",
       15,
@@ -121,7 +121,7 @@ TEST(BatchNormTest, BoundsOfTrainingGrowWithWhatIsSummed) {
 }
 
 TEST(BatchNormTest, MoreOutputsMeanTrainingOnly) {
-  Operation infers = Training();
+  OpSetup infers = Training();
   infers.attrs.pop_back();
   EXPECT_THAT(EvaluateAll(infers, TrainingInputs()),
               FailsWith(absl::StatusCode::kInvalidArgument,
@@ -151,7 +151,7 @@ TEST(BatchNormTest, ListOfAnotherLengthIsRefused) {
 
 TEST(LayerNormTest, RowsGetMeanAndDeviation) {
   const auto x = MakeTensor<float>({2, 2}, {1, 3, 10, 20});
-  Operation norm{"LayerNormalization", 17, {Real("epsilon", 0)}, 3};
+  OpSetup norm{"LayerNormalization", 17, {Real("epsilon", 0)}, 3};
   const auto all = EvaluateAll(norm, {x, Floats({1, 2}), Floats({0, 0.5f})});
   ASSERT_THAT(all, IsOk());
   EXPECT_THAT(ValuesOf(all->outputs[0]), ElementsAre(-1, 2.5f, -1, 2.5f));
@@ -203,8 +203,7 @@ TEST(GroupNormTest, ScaleIsByGroupBelowOpset21) {
 TEST(GroupNormTest, GroupsThatDoNotFitAreRefused) {
   const auto x = MakeTensor<float>({1, 3, 1}, {1, 2, 3});
   for (const int64_t groups : {int64_t{0}, int64_t{2}, INT64_MIN}) {
-    const Operation norm{
-        "GroupNormalization", 21, {Attr("num_groups", groups)}};
+    const OpSetup norm{"GroupNormalization", 21, {Attr("num_groups", groups)}};
     EXPECT_THAT(
         EvaluateOne(norm, {x, Floats({1, 1, 1}), Floats({1, 1, 1})}),
         FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("groups")));
@@ -214,7 +213,7 @@ TEST(GroupNormTest, GroupsThatDoNotFitAreRefused) {
 TEST(LrnTest, NeighboursAreChannels) {
   // Two instances and three channels, so that one is not taken for the other.
   const auto x = MakeTensor<float>({2, 3, 1}, {1, 2, 3, 4, 5, 6});
-  const Operation lrn{
+  const OpSetup lrn{
       "LRN",
       13,
       {Attr("size", 2), Real("alpha", 2), Real("beta", 1), Real("bias", 1)}};
@@ -227,7 +226,7 @@ TEST(LrnTest, NeighboursAreChannels) {
 
 TEST(LrnTest, HugeWindowIsAllChannels) {
   const auto x = MakeTensor<float>({1, 2, 1}, {1, 2});
-  const Operation lrn{"LRN", 13, {Attr("size", INT64_MAX)}};
+  const OpSetup lrn{"LRN", 13, {Attr("size", INT64_MAX)}};
   EXPECT_THAT(ElementsOf(lrn, {x}), ElementsAre(1, 2));
   EXPECT_THAT(EvaluateOne({"LRN", 13, {Attr("size", 0)}}, {x}),
               FailsWith(absl::StatusCode::kInvalidArgument,

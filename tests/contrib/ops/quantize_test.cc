@@ -36,13 +36,13 @@ TEST(QuantizeLinearTest, EveryChannelHasItsScale) {
 TEST(QuantizeLinearTest, BlocksHaveTheirScales) {
   const auto x = MakeTensor<float>({1, 3}, {1, 2, 3});
   const auto scale = MakeTensor<float>({1, 2}, {1, 3});
-  const Operation blocks{
+  const OpSetup blocks{
       "QuantizeLinear", 21, {Attr("axis", 1), Attr("block_size", 2)}};
   EXPECT_THAT(ElementsOf<uint8_t>(blocks, {x, scale}), ElementsAre(1, 2, 1));
 }
 
 TEST(QuantizeLinearTest, TheTypeMayBeToldInstead) {
-  const Operation told{"QuantizeLinear", 21, {Attr("output_dtype", 5)}};
+  const OpSetup told{"QuantizeLinear", 21, {Attr("output_dtype", 5)}};
   EXPECT_THAT(ElementsOf<int16_t>(told, {Floats({40000, -3}), Float(1)}),
               ElementsAre(32767, -3));
   EXPECT_THAT(EvaluateOne(told, {Floats({1}), Float(1), Byte(0)}),

@@ -10,7 +10,7 @@ using testing::HasSubstr;
 using Strings = std::vector<std::string>;
 
 // One element a step, one hidden element: h = f(x + h).
-Operation SumOf(std::vector<NamedAttr> attrs, Strings functions = {"Affine"}) {
+OpSetup SumOf(std::vector<NamedAttr> attrs, Strings functions = {"Affine"}) {
   attrs.push_back({"activations", std::move(functions)});
   return {"RNN", 14, std::move(attrs), 2};
 }

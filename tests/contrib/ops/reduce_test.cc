@@ -29,7 +29,7 @@ NDArray Cube() {
 }
 
 TEST(ReduceTest, AnySidesMayGo) {
-  const Operation sum{"ReduceSum", 13, {Attr("keepdims", 0)}};
+  const OpSetup sum{"ReduceSum", 13, {Attr("keepdims", 0)}};
   EXPECT_THAT(ElementsOf(sum, {Cube(), Longs({-1})}),
               ElementsAre(10, 26, 42, 58, 74, 90));
   EXPECT_THAT(ElementsOf(sum, {Cube(), Longs({0, 2})}),
@@ -41,8 +41,7 @@ TEST(ReduceTest, AnySidesMayGo) {
 }
 
 TEST(ReduceTest, NoAxesAreAllOrNone) {
-  const Operation noop{
-      "ReduceSumSquare", 18, {Attr("noop_with_empty_axes", 1)}};
+  const OpSetup noop{"ReduceSumSquare", 18, {Attr("noop_with_empty_axes", 1)}};
   EXPECT_THAT(ElementsOf(noop, {Floats({2, 3})}), ElementsAre(4, 9));
   const auto all =
       EvaluateOne({"ReduceSumSquare"}, {Floats({2, 3}), Longs({})});
@@ -71,7 +70,7 @@ TEST(ReduceTest, EachKindHasItsFormula) {
 
 TEST(ReduceTest, OfNothingTheNeutralElementIsLeft) {
   const auto none = MakeTensor<float>({2, 0}, {});
-  const Operation sum{"ReduceSum", 13, {Attr("keepdims", 0)}};
+  const OpSetup sum{"ReduceSum", 13, {Attr("keepdims", 0)}};
   EXPECT_THAT(ElementsOf(sum, {none, Longs({1})}), ElementsAre(0, 0));
   EXPECT_THAT(ElementsOf({"ReduceMax"}, {none}), ElementsAre(-kInf));
   EXPECT_THAT(ElementsOf({"ReduceMin"}, {none}), ElementsAre(kInf));
@@ -120,7 +119,7 @@ TEST(ReduceTest, WrongAxesAreRefused) {
 
 TEST(ReduceTest, InferenceSaysWhatCanBeSaid) {
   const Known data{"float32[batch, 3, 1]"};
-  const Operation flat{"ReduceMean", 18, {Attr("keepdims", 0)}};
+  const OpSetup flat{"ReduceMean", 18, {Attr("keepdims", 0)}};
   EXPECT_EQ(InferredType(flat, {data, {"int64[1]", Shape{1}}}),
             "float32[batch, 1]");
   EXPECT_EQ(InferredType(flat, {data, {"int64[1]"}}), "float32[?, ?]");
@@ -137,9 +136,9 @@ TEST(ReduceTest, ShapeBecomesItsNumberOfElements) {
 
 TEST(ArgMaxTest, TiesGoToTheFirstOrTheLast) {
   const auto x = MakeTensor<float>({2, 3}, {2, 1, 2, 3, 3, 0});
-  const Operation first{"ArgMax", 13, {Attr("axis", -1), Attr("keepdims", 0)}};
+  const OpSetup first{"ArgMax", 13, {Attr("axis", -1), Attr("keepdims", 0)}};
   EXPECT_THAT(ElementsOf<int64_t>(first, {x}), ElementsAre(0, 0));
-  const Operation last{
+  const OpSetup last{
       "ArgMax", 13, {Attr("axis", 1), Attr("select_last_index", 1)}};
   EXPECT_THAT(ElementsOf<int64_t>(last, {x}), ElementsAre(2, 1));
   EXPECT_THAT(ElementsOf<int64_t>({"ArgMin"}, {x}), ElementsAre(0, 0, 1));
@@ -157,8 +156,7 @@ TEST(CumSumTest, DirectionAndStartAreChosen) {
   EXPECT_THAT(ElementsOf({"CumSum"}, {x, axis}), ElementsAre(1, 3, 6));
   EXPECT_THAT(ElementsOf({"CumSum", 14, {Attr("exclusive", 1)}}, {x, axis}),
               ElementsAre(0, 1, 3));
-  const Operation both{
-      "CumSum", 14, {Attr("exclusive", 1), Attr("reverse", 1)}};
+  const OpSetup both{"CumSum", 14, {Attr("exclusive", 1), Attr("reverse", 1)}};
   EXPECT_THAT(ElementsOf(both, {x, axis}), ElementsAre(5, 3, 0));
   EXPECT_THAT(ElementsOf({"CumProd"}, {x, axis}), ElementsAre(1, 2, 6));
 }

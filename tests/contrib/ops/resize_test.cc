@@ -67,7 +67,7 @@ TEST(ResizeTest, Opset10TakesTheNextElementWhenItShrinks) {
 }
 
 TEST(ResizeTest, TheRatioOfTheSidesIsKept) {
-  const Operation not_larger{
+  const OpSetup not_larger{
       "Resize", 18, {Word("keep_aspect_ratio_policy", "not_larger")}};
   const auto y = EvaluateOne(
       not_larger, {Wide(), NDArray(), NDArray(), Longs({1, 1, 7, 8})});
@@ -77,7 +77,7 @@ TEST(ResizeTest, TheRatioOfTheSidesIsKept) {
 }
 
 TEST(ResizeTest, WhatIsOutsideTheRegionIsTheValueTold) {
-  const Operation crop{
+  const OpSetup crop{
       "Resize",
       13,
       {Word("mode", "linear"),
@@ -163,10 +163,9 @@ TEST(GridSampleTest, PlacesThatAreNoNumbersDoNotCrash) {
   const auto grid = MakeTensor<float>({1, 3, 1}, {NAN, INFINITY, -1e30F});
   for (const char* mode : {"linear", "nearest", "cubic"}) {
     for (const char* padding : {"zeros", "border", "reflection"}) {
-      const Operation sample{
-          "GridSample",
-          20,
-          {Word("mode", mode), Word("padding_mode", padding)}};
+      const OpSetup sample{"GridSample",
+                           20,
+                           {Word("mode", mode), Word("padding_mode", padding)}};
       EXPECT_THAT(EvaluateOne(sample, {x, grid}), IsOk());
     }
   }

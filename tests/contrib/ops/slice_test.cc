@@ -77,7 +77,7 @@ TEST(SliceTest, ElementsOfShapesAreCutToo) {
 }
 
 TEST(SplitTest, TheLastPartMayBeSmallerFromOpset18On) {
-  const Operation split{"Split", 18, {Attr("num_outputs", 3)}, 3};
+  const OpSetup split{"Split", 18, {Attr("num_outputs", 3)}, 3};
   const auto parts = EvaluateAll(split, {Floats({1, 2, 3, 4, 5})});
   ASSERT_THAT(parts, IsOk());
   EXPECT_THAT(ValuesOf(parts->outputs[1]), ElementsAre(3, 4));
@@ -90,7 +90,7 @@ TEST(SplitTest, EqualPartsMustDivideBefore) {
 }
 
 TEST(SplitTest, LengthsAreTakenAsGiven) {
-  const Operation split{"Split", 13, {Attr("axis", -1)}, 2};
+  const OpSetup split{"Split", 13, {Attr("axis", -1)}, 2};
   const auto parts = EvaluateAll(split, {Matrix(), Longs({1, 2})});
   ASSERT_THAT(parts, IsOk());
   EXPECT_THAT(ValuesOf(parts->outputs[0]), ElementsAre(1, 4));
