@@ -158,7 +158,10 @@ struct Range {
     if (count <= static_cast<int64_t>(kMostElements)) {
       elements.emplace();
       for (int64_t i = 0; i < count; ++i) {
-        elements->push_back((*start)[0] + i * (*delta)[0]);
+        // Modulo 2^64, since the product alone may be too large.
+        elements->emplace_back(static_cast<int64_t>(
+            static_cast<uint64_t>((*start)[0]) +
+            static_cast<uint64_t>(i) * static_cast<uint64_t>((*delta)[0])));
       }
     }
     return OneOutput(dtype, Shape{count}, std::move(elements));
