@@ -1,5 +1,7 @@
 #include "contrib/ir/inference.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "contrib/ir/places.h"
 #include "nodewise/support/status_macros.h"
@@ -162,6 +164,14 @@ std::vector<NamedBody> BodiesOf(const OpAttrs& attrs) {
     if (graph != nullptr) bodies.push_back({field.name, *graph});
   }
   return bodies;
+}
+
+bool HasBodyAmong(const OpAttrs& attrs,
+                  const std::unordered_set<const Network*>& bodies) {
+  const std::vector<NamedBody> own = BodiesOf(attrs);
+  return std::any_of(own.begin(), own.end(), [&](const NamedBody& body) {
+    return bodies.count(body.graph.body.get()) > 0;
+  });
 }
 
 }  // namespace nodewise

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <unordered_set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -39,5 +40,8 @@ struct NamedBody {
   Subgraph graph;
 };
 std::vector<NamedBody> BodiesOf(const OpAttrs& attrs);
+// Whether one of them is among these.
+bool HasBodyAmong(const OpAttrs& attrs,
+                  const std::unordered_set<const Network*>& bodies);
 
 }  // namespace nodewise

@@ -329,13 +329,6 @@ void NetworkReader::FillUses() {
   }
 }
 
-bool NetworkReader::HasDamagedBody(const Operation& operation) const {
-  const std::vector<NamedBody> bodies = BodiesOf(operation.attrs);
-  return std::any_of(bodies.begin(), bodies.end(), [&](const NamedBody& body) {
-    return budget_.damaged.count(body.graph.body.get()) > 0;
-  });
-}
-
 // What cannot be inferred stays unknown, for Verify() to complain about.
 void NetworkReader::InferTypes() {
   std::vector<bool> is_untyped(data_.values.size(), false);
@@ -347,7 +340,7 @@ void NetworkReader::InferTypes() {
           return Index(out) < is_untyped.size() && is_untyped[Index(out)];
         });
     if (!is_wanted || !operation.attrs.defined()) continue;
-    if (HasDamagedBody(operation)) continue;
+    if (HasBodyAmong(operation.attrs, budget_.damaged)) continue;
     auto infos = CheckAndInfer(data_, operation);
     if (!infos.ok()) continue;
     for (size_t i = 0; i < infos->size(); ++i) {

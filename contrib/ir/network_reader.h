@@ -69,7 +69,6 @@ class NetworkReader {
   // What the text need not say.
   void FillOrder();
   void FillUses();
-  bool HasDamagedBody(const Operation& operation) const;
   void InferTypes();
 
   std::string_view& text_;

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <unordered_map>
 
 #include "absl/strings/str_format.h"
@@ -35,12 +34,7 @@ void NetworkCheck::CheckInference(
   for (uint32_t id = 0; id < data_.operations.size(); ++id) {
     if (!is_askable_[id]) continue;
     const Operation& operation = *data_.operations[id];
-    const std::vector<NamedBody> bodies = BodiesOf(operation.attrs);
-    const bool is_damaged =
-        std::any_of(bodies.begin(), bodies.end(), [&](const NamedBody& body) {
-          return damaged.count(body.graph.body.get()) > 0;
-        });
-    if (!is_damaged && HasSaneInputs(operation)) {
+    if (!HasBodyAmong(operation.attrs, damaged) && HasSaneInputs(operation)) {
       CheckInferred(OperationId{id});
     }
   }
