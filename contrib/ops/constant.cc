@@ -158,10 +158,7 @@ struct Range {
     if (count <= static_cast<int64_t>(kMostElements)) {
       elements.emplace();
       for (int64_t i = 0; i < count; ++i) {
-        // Modulo 2^64, since the product alone may be too large.
-        elements->emplace_back(static_cast<int64_t>(
-            static_cast<uint64_t>((*start)[0]) +
-            static_cast<uint64_t>(i) * static_cast<uint64_t>((*delta)[0])));
+        elements->emplace_back(IntegerAt(i, (*start)[0], (*delta)[0]));
       }
     }
     return OneOutput(dtype, Shape{count}, std::move(elements));
@@ -206,6 +203,14 @@ struct Range {
     return static_cast<int64_t>(count);
   }
 
+  // Modulo 2^64, since the product alone may be too large.
+  template <typename T>
+  static T IntegerAt(int64_t i, T start, T delta) {
+    return static_cast<T>(static_cast<uint64_t>(start) +
+                          static_cast<uint64_t>(i) *
+                              static_cast<uint64_t>(delta));
+  }
+
   template <typename T>
   static void Fill(T start, T delta, const NDArray& y) {
     T* const to = y.As<T>();
@@ -215,9 +220,7 @@ struct Range {
           to[i] = FromDouble<T>(ToDouble(start) +
                                 static_cast<double>(i) * ToDouble(delta));
         } else {
-          to[i] = static_cast<T>(static_cast<uint64_t>(start) +
-                                 static_cast<uint64_t>(i) *
-                                     static_cast<uint64_t>(delta));
+          to[i] = IntegerAt(i, start, delta);
         }
       }
     });
