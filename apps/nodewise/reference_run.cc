@@ -9,6 +9,7 @@
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/text_table.h"
 #include "nodewise/contrib/interpreter.h"
+#include "nodewise/contrib/onnx_model.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -21,10 +22,8 @@ std::string HowToBind(const NetworkValue& input) {
   for (size_t i = 0; i < input.type.shape->size(); ++i) {
     const Dim& side = (*input.type.shape)[i];
     if (side.is_known()) continue;
-    const std::string name = side.name().empty()
-                                 ? absl::StrFormat("%s:%d", input.name, i)
-                                 : side.name();
-    absl::StrAppendFormat(&options, " --dim %s=N", name);
+    absl::StrAppendFormat(&options, " --dim %s=N",
+                          NameOfSide(input.name, i, side));
   }
   return ":" + options;
 }

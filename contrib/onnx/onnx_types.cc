@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "nodewise/contrib/onnx_model.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -92,7 +93,7 @@ void BindUnnamedSides(const std::string& input, TensorType* type,
   for (size_t i = 0; i < type->shape->size(); ++i) {
     Dim& side = (*type->shape)[i];
     if (side.is_known() || !side.name().empty()) continue;
-    side = BoundOr(side, absl::StrFormat("%s:%d", input, i), dims);
+    side = BoundOr(side, NameOfSide(input, i, side), dims);
   }
 }
 

@@ -24,7 +24,7 @@ struct DimSizes {
 // Nothing stated: nothing known. kUnimplemented for sequences, maps and so on,
 // by name, and for element types that are refused.
 absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims);
-// A side of an input that has no name goes by INPUT:SIDE.
+// As ReadType(), of the sides of an input that have no name; see NameOfSide().
 void BindUnnamedSides(const std::string& input, TensorType* type,
                       DimSizes* dims);
 // REQUIRES: the element type is not known, or is one of ONNX's.

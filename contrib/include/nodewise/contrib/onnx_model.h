@@ -15,9 +15,14 @@ namespace nodewise {
 // ONNX models in and out. In builds without USE_ONNX all of these are
 // kUnimplemented and say so.
 
+// What a side of an input goes by: its name, or INPUT:SIDE if it has none.
+inline std::string NameOfSide(const std::string& input, size_t side,
+                              const Dim& dim) {
+  return dim.name().empty() ? input + ":" + std::to_string(side) : dim.name();
+}
+
 struct ImportOptions {
-  // Sizes for dimensions by their names, or by INPUT:SIDE where a side of an
-  // input has none.
+  // Sizes for dimensions by what they go by.
   std::vector<std::pair<std::string, int64_t>> dims = {};
   // Inputs to be made constants.
   std::vector<NamedTensor> freeze = {};
