@@ -22,7 +22,12 @@ constexpr int64_t kChunkRows = 96;
 // What a thread takes at a time.
 constexpr int64_t kMostRows = 384;
 constexpr int64_t kMostColumns = 384;
-constexpr int64_t kFewestColumns = 48;
+constexpr int64_t kFewestColumns = 32;
+constexpr int64_t kFewestRows = 48;
+// A multiple of the strips of the left factor at every level.
+constexpr int64_t kRowUnit = 12;
+// So many numbers of the left factor stay packed from one tile to the next.
+constexpr int64_t kMostKept = 1 << 19;
 constexpr double kNanosecondsPerTerm = 0.05;
 // So few rows read the right factor too seldom to pay for narrow strips. It is
 // packed as it lies, long lines of few steps: what the second cache has room
@@ -40,6 +45,9 @@ struct Tiling {
   int64_t row_tiles;
   int64_t column_tiles;
   int64_t tiles;
+  // Tiles side by side have the rows of the left factor in common, and a thread
+  // packs them once.
+  bool keeps_left;
 };
 
 // Equal parts of at most `most`, a multiple of `unit`.
@@ -52,28 +60,39 @@ bool IsThin(const ProductSizes& sizes) {
   return sizes.right_is_side_by_side && sizes.rows <= kThinRows;
 }
 
-Tiling TilingFor(const ProductSizes& sizes, int workers) {
-  int64_t most_rows = kMostRows;
-  int64_t most_columns = IsThin(sizes) ? kMostThinColumns : kMostColumns;
+Tiling TilingOf(const ProductSizes& sizes, int64_t most_rows,
+                int64_t most_columns) {
   Tiling tiling{};
-  while (true) {
-    tiling.rows = PartOf(sizes.rows, most_rows, 12);
-    tiling.columns = PartOf(sizes.columns, most_columns, kStripColumns);
-    tiling.row_tiles = CeilDiv(sizes.rows, tiling.rows);
-    tiling.column_tiles = CeilDiv(sizes.columns, tiling.columns);
-    tiling.tiles = sizes.items * tiling.row_tiles * tiling.column_tiles;
-    // Enough that no thread is left with one tile more than the others for
-    // long.
-    const bool is_enough = tiling.tiles >= 4 * int64_t{workers};
-    if (workers < 2 || is_enough) return tiling;
-    if (tiling.columns >= 2 * kFewestColumns && tiling.columns >= tiling.rows) {
-      most_columns = tiling.columns / 2;
-    } else if (tiling.rows >= 2 * kFewestColumns) {
-      most_rows = tiling.rows / 2;
+  tiling.rows = PartOf(sizes.rows, most_rows, kRowUnit);
+  tiling.columns = PartOf(sizes.columns, most_columns, kStripColumns);
+  tiling.row_tiles = CeilDiv(sizes.rows, tiling.rows);
+  tiling.column_tiles = CeilDiv(sizes.columns, tiling.columns);
+  tiling.tiles = sizes.items * tiling.row_tiles * tiling.column_tiles;
+  tiling.keeps_left =
+      tiling.column_tiles > 1 && sizes.depth <= kMostKept / tiling.rows;
+  return tiling;
+}
+
+// So many tiles that no thread is left with one more than the others for long.
+// Narrow ones cost little where the left factor is kept; ones of few rows pack
+// the right factor again and again.
+Tiling TilingFor(const ProductSizes& sizes, int workers) {
+  const int64_t enough = 4 * int64_t{workers};
+  const int64_t plenty = IsThin(sizes) ? enough : 4 * enough;
+  Tiling tiling = TilingOf(sizes, kMostRows,
+                           IsThin(sizes) ? kMostThinColumns : kMostColumns);
+  while (workers > 1 && tiling.tiles < plenty) {
+    const bool may_be_narrower = tiling.columns >= 2 * kFewestColumns;
+    if (may_be_narrower &&
+        (tiling.keeps_left || tiling.columns >= tiling.rows)) {
+      tiling = TilingOf(sizes, tiling.rows, tiling.columns / 2);
+    } else if (tiling.tiles < enough && tiling.rows >= 2 * kFewestRows) {
+      tiling = TilingOf(sizes, tiling.rows / 2, tiling.columns);
     } else {
-      return tiling;
+      break;
     }
   }
+  return tiling;
 }
 
 void Apply(Terms terms, double* numbers, int64_t count) {
@@ -97,22 +116,24 @@ class TileMaker {
     const int64_t most_steps =
         is_thin_ ? std::min(kDepth, kThinBlock / tiling.columns) : kDepth;
     depth_ = std::min(sizes.depth, most_steps);
-    const int64_t chunk = CeilDiv(chunk_, level_.rows) * level_.rows;
-    left_.reset(new double[static_cast<size_t>(chunk * depth_)]);
+    left_.reset(new double[static_cast<size_t>(
+        tiling.keeps_left ? tiling.rows * sizes.depth : chunk_ * depth_)]);
     right_.reset(new double[static_cast<size_t>(tiling.columns * depth_)]);
     sums_.reset(new double[static_cast<size_t>(tiling.rows * tiling.columns)]);
   }
 
   void Make(int64_t index, PackStrips left, PackStrips right, StoreTile store) {
+    const int64_t band = index / tiling_.column_tiles;
     ProductTile tile{};
-    const int64_t of_item = index / tiling_.column_tiles;
     tile.column = index % tiling_.column_tiles * tiling_.columns;
-    tile.row = of_item % tiling_.row_tiles * tiling_.rows;
-    tile.item = of_item / tiling_.row_tiles;
+    tile.row = band % tiling_.row_tiles * tiling_.rows;
+    tile.item = band / tiling_.row_tiles;
     tile.rows = std::min(tiling_.rows, sizes_.rows - tile.row);
     tile.columns = std::min(tiling_.columns, sizes_.columns - tile.column);
     tile.sums = sums_.get();
     tile.stride = tiling_.columns;
+    has_left_ = tiling_.keeps_left && band == band_;
+    band_ = band;
     std::fill_n(sums_.get(), tile.rows * tile.stride, 0.0);
     for (int64_t step = 0; step < sizes_.depth; step += depth_) {
       AddSteps(tile, step, std::min(depth_, sizes_.depth - step), left, right);
@@ -131,13 +152,24 @@ class TileMaker {
     Apply(terms_, right_.get(), columns * steps);
     for (int64_t row = 0; row < tile.rows; row += chunk_) {
       const int64_t rows = std::min(chunk_, tile.rows - row);
-      left({tile.item, tile.row + row, rows, step, steps, level_.rows,
-            left_.get()});
-      Apply(terms_, left_.get(),
-            CeilDiv(rows, level_.rows) * level_.rows * steps);
-      level_.multiply({steps, rows, columns, left_.get(), right_.get(), strip,
+      double* const packed = PackedLeft(tile, row, rows, step, steps, left);
+      level_.multiply({steps, rows, columns, packed, right_.get(), strip,
                        sums_.get() + row * tile.stride, tile.stride});
     }
+  }
+
+  // Rows of the tile, from `row` of it on.
+  double* PackedLeft(const ProductTile& tile, int64_t row, int64_t rows,
+                     int64_t step, int64_t steps, PackStrips left) {
+    const int64_t strip = level_.rows;
+    double* to = left_.get();
+    if (tiling_.keeps_left) {
+      to += step * CeilDiv(tile.rows, strip) * strip + row * steps;
+      if (has_left_) return to;
+    }
+    left({tile.item, tile.row + row, rows, step, steps, strip, to});
+    Apply(terms_, to, CeilDiv(rows, strip) * strip * steps);
+    return to;
   }
 
   const ProductSizes& sizes_;
@@ -147,6 +179,8 @@ class TileMaker {
   const bool is_thin_;
   const int64_t chunk_;
   int64_t depth_;
+  int64_t band_ = -1;  // The rows of an item that were packed last.
+  bool has_left_ = false;
   std::unique_ptr<double[]> left_;
   std::unique_ptr<double[]> right_;
   std::unique_ptr<double[]> sums_;

@@ -34,24 +34,31 @@ TEST(MatMulTest, MatricesAreBroadcast) {
       "float32[b, 5, 4, n]");
 }
 
-TEST(MatMulTest, BlocksMakeNoDifference) {
-  // Larger than a tile along every side, and no multiple of anything.
-  constexpr int64_t kRows = 401, kDepth = 259, kColumns = 397;
-  std::vector<float> a(kRows * kDepth), b(kDepth * kColumns);
+// Against sums of small integers, which are exact in any order.
+void ExpectRightProduct(int64_t rows, int64_t depth, int64_t columns) {
+  std::vector<float> a(static_cast<size_t>(rows * depth));
+  std::vector<float> b(static_cast<size_t>(depth * columns));
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 7) - 3;
   for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 5) - 2;
   const auto y =
-      ElementsOf({"MatMul"}, {MakeTensor<float>({kRows, kDepth}, a),
-                              MakeTensor<float>({kDepth, kColumns}, b)});
-  ASSERT_EQ(y.size(), static_cast<size_t>(kRows * kColumns));
-  for (int64_t i = 0; i < kRows * kColumns; i += 97) {
+      ElementsOf({"MatMul"}, {MakeTensor<float>({rows, depth}, a),
+                              MakeTensor<float>({depth, columns}, b)});
+  ASSERT_EQ(y.size(), static_cast<size_t>(rows * columns));
+  for (int64_t i = 0; i < rows * columns; i += 97) {
     float sum = 0;
-    for (int64_t k = 0; k < kDepth; ++k) {
-      sum += a[static_cast<size_t>(i / kColumns * kDepth + k)] *
-             b[static_cast<size_t>(k * kColumns + i % kColumns)];
+    for (int64_t k = 0; k < depth; ++k) {
+      sum += a[static_cast<size_t>(i / columns * depth + k)] *
+             b[static_cast<size_t>(k * columns + i % columns)];
     }
     ASSERT_EQ(y[static_cast<size_t>(i)], sum) << "element " << i;
   }
+}
+
+TEST(MatMulTest, BlocksMakeNoDifference) {
+  // Larger than a tile along every side, and no multiple of anything.
+  ExpectRightProduct(401, 259, 397);
+  // Too deep for a thread to keep the left factor packed.
+  ExpectRightProduct(203, 5003, 67);
 }
 
 TEST(MatMulTest, SumsAreRoundedOnce) {
