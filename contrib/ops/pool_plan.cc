@@ -76,16 +76,27 @@ absl::StatusOr<PoolPlan> PoolPlan::Make(const PoolBase& pool,
   return plan;
 }
 
+// Only taps that some place sees inside: what a window has in padding may be
+// longer than any loop. They are found from the last place to the first, whose
+// windows see ever later taps.
 void PoolPlan::SetLineTaps(const PlacedWindow& placed) {
   const Window& window = placed.window;
   const size_t last = placed.input.size() - 1;
+  const int64_t size = placed.input[last];
+  const int64_t kernel = window.kernel[last];
+  const int64_t dilation = window.dilations[last];
   line_stride_ = window.strides[last];
-  for (int64_t k = 0; k < window.kernel[last]; ++k) {
-    const int64_t first = k * window.dilations[last] - window.pads[last];
-    const auto [begin, end] =
-        TapsWithin(first, line_stride_, sides_[last], 0, placed.input[last]);
-    if (begin == end) continue;
-    line_taps_.push_back({begin, end - begin, first + begin * line_stride_});
+  int64_t next = 0;
+  for (int64_t place = sides_[last]; place-- > 0;) {
+    const auto [low, high] = TapsWithin(
+        place * line_stride_ - window.pads[last], dilation, kernel, 0, size);
+    for (int64_t k = std::max(low, next); k < high; ++k) {
+      const int64_t first = k * dilation - window.pads[last];
+      const auto [begin, end] =
+          TapsWithin(first, line_stride_, sides_[last], 0, size);
+      line_taps_.push_back({begin, end - begin, first + begin * line_stride_});
+    }
+    next = std::max(next, high);
   }
 }
 

@@ -92,6 +92,13 @@ TEST(PoolTest, HugeWindowsInPaddingEnd) {
                            {"pads", Ints{kHuge - 2, 0}}}},
                          {Row({1, 3})}),
               ElementsAre(2));
+  EXPECT_THAT(ElementsOf({"MaxPool",
+                          19,
+                          {{"kernel_shape", Ints{kHuge}},
+                           {"pads", Ints{kHuge, kHuge}},
+                           {"strides", Ints{kHuge}}}},
+                         {Row({3, 1})}),
+              ElementsAre(-INFINITY, 3));
 }
 
 TEST(MaxUnpoolTest, IndicesOutsideAreRefused) {
