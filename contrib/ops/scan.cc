@@ -141,18 +141,19 @@ struct Scan {
 
 // Steps of one sequence.
 struct Steps {
-  std::vector<NDArray> states;               // Become the last ones.
+  int64_t count = 0;                         // To run.
+  std::vector<NDArray> states{};             // Become the last ones.
   std::vector<std::vector<NDArray>> made{};  // By scan output.
 };
 
-// Runs `count` steps; `element(k, step)` is what scan input k gives.
+// Runs them; `element(k, step)` is what scan input k gives.
 absl::Status RunSteps(
-    EvalArgs& args, const Subgraph& body, const ScanParts& parts, int64_t count,
+    EvalArgs& args, const Subgraph& body, const ScanParts& parts,
     size_t first_capture,
     absl::FunctionRef<absl::StatusOr<NDArray>(size_t k, int64_t step)> element,
     Steps* steps) {
   steps->made.assign(parts.outputs, {});
-  for (int64_t step = 0; step < count; ++step) {
+  for (int64_t step = 0; step < steps->count; ++step) {
     std::vector<NDArray> inputs = std::move(steps->states);
     for (size_t k = 0; k < parts.inputs; ++k) {
       NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(), element(k, step));
@@ -180,10 +181,10 @@ absl::Status Scan::Evaluate(EvalArgs& args) const {
                               Axis(At(scan_input_axes, k), rank));
   }
   const int64_t count = args.shape(parts.states)[static_cast<size_t>(axes[0])];
-  Steps steps;
+  Steps steps{count};
   for (size_t i = 0; i < parts.states; ++i) steps.states.push_back(args.in(i));
   NODEWISE_RETURN_IF_ERROR(RunSteps(
-      args, body, parts, count, parts.states + parts.inputs,
+      args, body, parts, parts.states + parts.inputs,
       [&](size_t k, int64_t step) {
         const bool is_back = At(scan_input_directions, k) == 1;
         return SliceAt(args.in(parts.states + k), axes[k],
@@ -273,7 +274,7 @@ absl::Status Scan8::RunSequence(
     EvalArgs& args, const ScanParts& parts, int64_t batch, int64_t count,
     std::vector<std::vector<NDArray>>* results) const {
   const int64_t length = args.shape(1 + parts.states)[1];
-  Steps steps;
+  Steps steps{count};
   for (size_t i = 0; i < parts.states; ++i) {
     NODEWISE_ASSIGN_OR_RETURN(steps.states.emplace_back(),
                               SliceAt(args.in(1 + i), 0, batch));
@@ -284,7 +285,7 @@ absl::Status Scan8::RunSequence(
                               SliceAt(args.in(1 + parts.states + k), 0, batch));
   }
   NODEWISE_RETURN_IF_ERROR(RunSteps(
-      args, body, parts, count, 1 + parts.states + parts.inputs,
+      args, body, parts, 1 + parts.states + parts.inputs,
       [&](size_t k, int64_t step) {
         return SliceAt(sequences[k], 0,
                        At(directions, k) == 1 ? count - 1 - step : step);

@@ -67,12 +67,16 @@ void ForEachTarget(const Targets& where, F f) {
   }
 }
 
+struct Reduced {
+  std::vector<double> data;
+  std::vector<double> updates;
+  std::vector<double> result;
+};
+
+// `u` is the unit roundoff of the result's type.
 void WriteBounds(ScatterReduction reduction, const Targets& where,
-                 const std::vector<double>& data,
-                 const std::vector<double>& updates,
-                 const std::vector<double>& result, DLDataType dtype,
-                 Bounds* bounds) {
-  const double u = UnitRoundoff(dtype);
+                 const Reduced& numbers, double u, Bounds* bounds) {
+  const auto& [data, updates, result] = numbers;
   std::vector<double> count(data.size(), 0);
   std::vector<double> sum(data.size());
   for (size_t i = 0; i < data.size(); ++i) sum[i] = std::fabs(data[i]);
@@ -93,16 +97,16 @@ void WriteBounds(ScatterReduction reduction, const Targets& where,
 // Floats and bool: in double, rounded once. `or` and `and` are + and * of bool.
 absl::Status ReduceFloats(ScatterReduction reduction, const Targets& where,
                           EvalArgs& args, const NDArray& y) {
-  const std::vector<double> data = ToDoubles(args.in(0));
-  const std::vector<double> updates = ToDoubles(args.in(2));
-  std::vector<double> result = data;
+  Reduced numbers{ToDoubles(args.in(0)), ToDoubles(args.in(2)), {}};
+  numbers.result = numbers.data;
   ForEachTarget(where, [&](int64_t to, int64_t from) {
-    double& element = result[static_cast<size_t>(to)];
-    element = Reduce(reduction, element, updates[static_cast<size_t>(from)]);
+    double& element = numbers.result[static_cast<size_t>(to)];
+    element =
+        Reduce(reduction, element, numbers.updates[static_cast<size_t>(from)]);
   });
-  StoreDoubles(result.data(), 0, CountOf(y), y);
+  StoreDoubles(numbers.result.data(), 0, CountOf(y), y);
   if (Bounds* const bounds = args.bounds(0)) {
-    WriteBounds(reduction, where, data, updates, result, y.dtype(), bounds);
+    WriteBounds(reduction, where, numbers, UnitRoundoff(y.dtype()), bounds);
   }
   return absl::OkStatus();
 }

@@ -39,12 +39,12 @@ absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
 
 }  // namespace
 
-absl::Status InputError(size_t i, std::string message) {
+absl::Status InputError(size_t i, const std::string& message) {
   return absl::InvalidArgumentError(
       absl::StrFormat("input %d: %s", i, message));
 }
 
-absl::Status AttributeError(const char* attribute, std::string message) {
+absl::Status AttributeError(const char* attribute, const std::string& message) {
   return absl::InvalidArgumentError(
       absl::StrFormat("attribute %s: %s", attribute, message));
 }

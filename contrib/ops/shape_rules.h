@@ -29,8 +29,8 @@ absl::Status RequireRank(const Inputs& in, size_t i, int rank);
 // Of this rank, and its sides are these as far as both are known.
 absl::Status RequireShape(const Inputs& in, size_t i, const Shape& expected);
 // kInvalidArgument "input 1: MESSAGE".
-absl::Status InputError(size_t i, std::string message);
-absl::Status AttributeError(const char* attribute, std::string message);
+absl::Status InputError(size_t i, const std::string& message);
+absl::Status AttributeError(const char* attribute, const std::string& message);
 
 // The first error.
 template <typename... Statuses>

@@ -100,11 +100,20 @@ absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
   return OutputInfos{type};
 }
 
-// The numbers of one signal, as long as its transform: cut off or filled up
-// with 0, and mirrored where only half of a spectrum is given.
-void LoadSignal(const DftRule& rule, const std::vector<double>& x,
-                int64_t first, int64_t step, int64_t parts, int64_t side,
+// Signals that lie alike in one tensor.
+struct Signals {
+  std::vector<double> numbers;
+  int64_t side;   // Numbers of one signal,
+  int64_t step;   // each so many elements behind the last,
+  int64_t parts;  // of one part (real) or two.
+};
+
+// The numbers of the signal that begins at element `first`, as long as its
+// transform: cut off or filled up with 0, and mirrored where only half of a
+// spectrum is given.
+void LoadSignal(const DftRule& rule, const Signals& from, int64_t first,
                 std::vector<Complex>* signal) {
+  const auto& [x, side, step, parts] = from;
   const auto length = static_cast<int64_t>(signal->size());
   std::fill(signal->begin(), signal->end(), Complex());
   const int64_t given = rule.is_real_inverse() ? std::min(side, length / 2 + 1)
@@ -172,7 +181,7 @@ absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
     length = given[0];
   }
   const Fourier fourier(length);
-  const std::vector<double> x = ToDoubles(args.in(0));
+  const Signals signals{ToDoubles(args.in(0)), split.size, split.inner, parts};
   SpectrumSink sink{y.dtype(), {}, args.bounds(0)};
   sink.Resize(static_cast<size_t>(CountOf(y)));
   const int64_t lanes = split.inner / parts;
@@ -183,8 +192,8 @@ absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
     for (int64_t lane = begin; lane < end; ++lane) {
       const int64_t outer = lane / lanes;
       const int64_t inner = lane % lanes;
-      LoadSignal(rule, x, outer * split.size * split.inner + inner * parts,
-                 split.inner, parts, split.size, &signal);
+      LoadSignal(rule, signals,
+                 outer * split.size * split.inner + inner * parts, &signal);
       const SumOfTerms terms = TermsOf(signal);
       fourier.Transform(signal.data(), rule.inverse);
       for (int64_t k = 0; k < out_side; ++k) {
@@ -320,20 +329,20 @@ struct Stft {
       NODEWISE_ASSIGN_OR_RETURN(const auto given, args.Ints(3));
       length = given[0];
     }
-    const std::vector<double> x = ToDoubles(args.in(0));
     const Fourier fourier(length);
     SpectrumSink sink{y.dtype(), {}, args.bounds(0)};
     sink.Resize(static_cast<size_t>(CountOf(y)));
     const int64_t frames = y.shape()[1];
     const int64_t bins = y.shape()[2];
     const int64_t parts = args.shape(0)[2];
+    const Signals signals{ToDoubles(args.in(0)), length, parts, parts};
     const double work = 50 * static_cast<double>(length);
     ParallelFor(y.shape()[0] * frames, work, [&](int64_t begin, int64_t end) {
       std::vector<Complex> signal(static_cast<size_t>(length));
       for (int64_t frame = begin; frame < end; ++frame) {
         const int64_t first =
             frame / frames * args.shape(0)[1] + frame % frames * step[0];
-        LoadSignal({}, x, first * parts, parts, parts, length, &signal);
+        LoadSignal({}, signals, first * parts, &signal);
         for (size_t i = 0; i < window.size(); ++i) signal[i] *= window[i];
         const SumOfTerms terms = TermsOf(signal);
         fourier.Transform(signal.data(), false);

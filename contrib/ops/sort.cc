@@ -83,40 +83,41 @@ struct TopK {
     const int64_t k = values.shape()[static_cast<size_t>(at)];
     return WithNumber(values.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      ParallelFor(split.outer * split.inner,
-                  20 * static_cast<double>(split.size),
-                  [&](int64_t begin, int64_t end) {
-                    Lanes<T>(args.in(0), split, k, begin, end, values, indices);
-                  });
+      const double work = 20 * static_cast<double>(split.size);
+      ParallelFor(
+          split.outer * split.inner, work, [&](int64_t begin, int64_t end) {
+            std::vector<int64_t> order(static_cast<size_t>(split.size));
+            for (int64_t lane = begin; lane < end; ++lane) {
+              const int64_t outer = lane / split.inner;
+              const int64_t inner = lane % split.inner;
+              const T* const from =
+                  args.in(0).As<T>() + outer * split.size * split.inner + inner;
+              TakeFirst(from, split.inner, k, &order);
+              const int64_t to = outer * k * split.inner + inner;
+              for (int64_t i = 0; i < k; ++i) {
+                const int64_t index = order[static_cast<size_t>(i)];
+                values.As<T>()[to + i * split.inner] =
+                    from[index * split.inner];
+                indices.As<int64_t>()[to + i * split.inner] = index;
+              }
+            }
+          });
       return absl::OkStatus();
     });
   }
 
  private:
+  // The first `k` places of a lane in order.
   template <typename T>
-  void Lanes(const NDArray& x, const AxisSplit& split, int64_t k, int64_t begin,
-             int64_t end, const NDArray& values, const NDArray& indices) const {
-    std::vector<int64_t> order(static_cast<size_t>(split.size));
-    for (int64_t lane = begin; lane < end; ++lane) {
-      const int64_t outer = lane / split.inner;
-      const int64_t inner = lane % split.inner;
-      const T* const from =
-          x.As<T>() + outer * split.size * split.inner + inner;
-      std::iota(order.begin(), order.end(), 0);
-      const auto is_before = [&](int64_t a, int64_t b) {
-        const int way =
-            Compare(KeyOf(from[a * split.inner]), KeyOf(from[b * split.inner]));
-        return way == 0 ? a < b : (way > 0) == largest;
-      };
-      std::partial_sort(order.begin(), order.begin() + k, order.end(),
-                        is_before);
-      const int64_t to = outer * k * split.inner + inner;
-      for (int64_t i = 0; i < k; ++i) {
-        const int64_t index = order[static_cast<size_t>(i)];
-        values.As<T>()[to + i * split.inner] = from[index * split.inner];
-        indices.As<int64_t>()[to + i * split.inner] = index;
-      }
-    }
+  void TakeFirst(const T* from, int64_t stride, int64_t k,
+                 std::vector<int64_t>* order) const {
+    std::iota(order->begin(), order->end(), 0);
+    const auto is_before = [&](int64_t a, int64_t b) {
+      const int way = Compare(KeyOf(from[a * stride]), KeyOf(from[b * stride]));
+      return way == 0 ? a < b : (way > 0) == largest;
+    };
+    std::partial_sort(order->begin(), order->begin() + k, order->end(),
+                      is_before);
   }
 };
 

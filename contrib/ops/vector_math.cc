@@ -92,6 +92,8 @@ NODEWISE_INLINE double Erf(double x) {
   return std::copysign(size < 1 ? small : large, x);
 }
 
+// A function's target cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define NODEWISE_LOOPS(name, target)                  \
   target void ExpAll_##name(double* x, int64_t n) {   \
     for (int64_t i = 0; i < n; ++i) x[i] = Exp(x[i]); \
@@ -99,6 +101,7 @@ NODEWISE_INLINE double Erf(double x) {
   target void ErfAll_##name(double* x, int64_t n) {   \
     for (int64_t i = 0; i < n; ++i) x[i] = Erf(x[i]); \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 NODEWISE_LOOPS(baseline, )
 #if defined(__x86_64__)

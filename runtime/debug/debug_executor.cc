@@ -160,7 +160,7 @@ absl::Status DebugExecutor::RunNode(NodeId node) {
   NodeTime& time = times_.nodes[Index(node)];
   if (!IsReplaced(node)) {
     const int64_t start = ClockNanoseconds();
-    const absl::Status status = InvokeNode(node);
+    absl::Status status = InvokeNode(node);
     time = {start, ClockNanoseconds()};
     if (call_of_[Index(node)] == kNoCall) time = NodeTime();
     if (!status.ok()) {

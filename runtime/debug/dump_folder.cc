@@ -13,6 +13,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/device.h"
 #include "nodewise/support/file.h"
@@ -119,7 +120,7 @@ absl::Status MakeRun(const std::string& root, const std::string& name,
         absl::StrFormat("%s/%s%d", root, kRunPrefix, ++number);
     NODEWISE_ASSIGN_OR_RETURN(const bool is_new, MakeFolder(run, folder));
     if (!is_new) continue;
-    folder->path = run + "/" + name;
+    folder->path = absl::StrCat(run, "/", name);
     return MakeFolder(folder->path, folder).status();
   }
 }
@@ -147,7 +148,7 @@ bool HoldsDumpFile(const std::string& folder) {
 // The device's folder in a run's, or "".
 std::string DeviceFolderIn(const std::string& run) {
   for (const std::string& name : NamesIn(run)) {
-    const std::string path = run + "/" + name;
+    std::string path = absl::StrCat(run, "/", name);
     if (IsDeviceFolderName(name) && IsFolder(path) && HoldsDumpFile(path)) {
       return path;
     }
@@ -190,7 +191,7 @@ absl::StatusOr<FoundDump> FindDump(const std::string& path) {
   for (const std::string& name : NamesIn(path)) {
     const uint32_t number = RunNumber(name);
     if (number < 2) continue;
-    const std::string folder = DeviceFolderIn(path + "/" + name);
+    const std::string folder = DeviceFolderIn(absl::StrCat(path, "/", name));
     if (!folder.empty()) runs.emplace(number, folder);
   }
   if (!runs.empty()) {

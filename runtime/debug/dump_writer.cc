@@ -24,7 +24,7 @@ using Kind = NodeRecord::Kind;
 // killed or crashes has left it.
 constexpr int64_t kHandOverNs = 100'000'000;
 // Starting a thread and waiting for it takes as long as writing some of this.
-constexpr size_t kWorthAThread = 128 * 1024;
+constexpr size_t kWorthAThread = size_t{128} << 10;
 
 class DumpWriterImpl final : public DumpWriter {
  public:
@@ -97,7 +97,7 @@ class DumpWriterImpl final : public DumpWriter {
 absl::Status DumpWriterImpl::Open(const RecordOptions& options,
                                   DLDevice device) {
   NODEWISE_ASSIGN_OR_RETURN(folder_, MakeDumpFolder(options.root, device));
-  const absl::Status status = OpenFiles();
+  absl::Status status = OpenFiles();
   if (!status.ok()) RemoveDumpFolder(folder_);
   return status;
 }

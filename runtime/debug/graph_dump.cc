@@ -31,7 +31,7 @@ void RewriteNode(const Graph& graph, NodeId id, Json* json) {
 // The text as TVM rewrites it, or discarded if it is not this graph's.
 Json Rewrite(const Graph& graph, std::string_view text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const Json discarded = Json(Json::value_t::discarded);
+  Json discarded = Json(Json::value_t::discarded);
   if (!json.is_object() || !json.contains("nodes")) return discarded;
   Json& nodes = json["nodes"];
   if (!nodes.is_array() || nodes.size() != graph.nodes.size()) {

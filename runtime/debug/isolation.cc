@@ -117,7 +117,7 @@ class Isolation {
  private:
   absl::Status Invoke(NodeId node, absl::FunctionRef<absl::Status()> call) {
     const auto work = [&] {
-      const absl::Status status = call();
+      absl::Status status = call();
       if (status.ok()) CopyOutputs(node, /*is_child=*/true);
       return status;
     };

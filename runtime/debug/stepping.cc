@@ -299,9 +299,8 @@ absl::Status DebugExecutor::AddMissing(std::vector<bool>* wanted) const {
       const uint32_t base = plan().base_of[Index(entry)];
       if (base != Index(entry) || !IsInSlot(entry)) continue;
       const uint32_t owner = live.owner[plan().slot_of[base]];
-      if (owner != kNobody) {
-        NODEWISE_RETURN_IF_ERROR(add(owner));
-      }
+      if (owner == kNobody) continue;
+      NODEWISE_RETURN_IF_ERROR(add(owner));
     }
   }
   return absl::OkStatus();

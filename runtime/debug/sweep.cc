@@ -74,7 +74,7 @@ std::string BetweenText(const Combination& first, const Combination& other,
   if (was_the_same_before || (!other_threads && other.layout == first.layout)) {
     return "two runs of the same";
   }
-  const std::string threads =
+  std::string threads =
       absl::StrFormat("%d and %d threads", first.threads, other.threads);
   if (other.layout == first.layout) return threads;
   const std::string layout = other.layout == 1 ? "two contents of unused memory"

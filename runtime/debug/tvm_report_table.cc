@@ -32,7 +32,9 @@ int64_t SaturatedSum(int64_t a, int64_t b) {
 void AddCell(const Cell& cell, Cell* sum) {
   if (cell.index() != sum->index()) {
     *sum = "";
-  } else if (auto* duration = std::get_if<TvmReport::Duration>(sum)) {
+    return;
+  }
+  if (auto* duration = std::get_if<TvmReport::Duration>(sum)) {
     duration->microseconds += std::get<TvmReport::Duration>(cell).microseconds;
   } else if (auto* percent = std::get_if<TvmReport::Percent>(sum)) {
     percent->percent += std::get<TvmReport::Percent>(cell).percent;

@@ -30,8 +30,8 @@ absl::Status TakeFromTvmFfi() {
   if (error == nullptr) return absl::OkStatus();
   auto* const object = static_cast<TVMFFIObject*>(error);
   const auto* cell = reinterpret_cast<const TVMFFIErrorCell*>(object + 1);
-  const absl::Status status = ErrorOf({cell->kind.data, cell->kind.size},
-                                      {cell->message.data, cell->message.size});
+  absl::Status status = ErrorOf({cell->kind.data, cell->kind.size},
+                                {cell->message.data, cell->message.size});
   TVMFFIAny held{kTVMFFIError, 0, {0}};
   held.v_ptr = object;
   DropFfiResult(&held);

@@ -152,7 +152,7 @@ const NDArray* Params::Find(std::string_view name) const {
 
 absl::StatusOr<Params> ParseParams(absl::Span<const uint8_t> bytes,
                                    std::string where,
-                                   std::shared_ptr<void> owner) {
+                                   const std::shared_ptr<void>& owner) {
   ByteReader reader(bytes, std::move(where));
   PartialParams partial;
   NODEWISE_RETURN_IF_ERROR(ReadList(&reader, AtEnd::kRefuse, owner, &partial));
@@ -161,7 +161,7 @@ absl::StatusOr<Params> ParseParams(absl::Span<const uint8_t> bytes,
 
 absl::StatusOr<PartialParams> ParsePartialParams(
     absl::Span<const uint8_t> bytes, std::string where,
-    std::shared_ptr<void> owner) {
+    const std::shared_ptr<void>& owner) {
   ByteReader reader(bytes, std::move(where));
   PartialParams partial;
   const absl::Status status =

@@ -390,7 +390,7 @@ std::string VmReader::Place(int64_t index) const {
   return place + absl::StrFormat(": instruction %d", index - function_.first);
 }
 
-absl::Status VmReader::Lie(int64_t index, std::string found,
+absl::Status VmReader::Lie(int64_t index, const std::string& found,
                            std::string_view expected) const {
   return absl::DataLossError(absl::StrFormat("%s: %s: %s, expected %s",
                                              executable_.where, Place(index),

@@ -180,7 +180,7 @@ absl::Status OutputFile::Commit() {
   fchmod(descriptor_, 0666 & ~mask);
   if (close(std::exchange(descriptor_, -1)) != 0 ||
       rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const absl::Status status = SystemError(path_, "cannot write");
+    absl::Status status = SystemError(path_, "cannot write");
     unlink(temporary_.c_str());
     return status;
   }

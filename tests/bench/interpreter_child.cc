@@ -44,17 +44,18 @@ absl::Status Answer(const std::string& model, const std::string& inputs_path) {
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "memory") {
       std::printf("%zu\n", PeakBytes());
-    } else {
-      absl::StatusOr<std::vector<NDArray>> outputs;
-      const double time =
-          NanosecondsOf([&] { outputs = interpreter.Run(inputs); });
-      NODEWISE_RETURN_IF_ERROR(outputs.status());
-      if (line != "run") {
-        NODEWISE_RETURN_IF_ERROR(
-            WriteTensorFile(line, {{{"y", outputs->front()}}}));
-      }
-      std::printf("%.0f\n", time);
+      std::fflush(stdout);
+      continue;
     }
+    absl::StatusOr<std::vector<NDArray>> outputs;
+    const double time =
+        NanosecondsOf([&] { outputs = interpreter.Run(inputs); });
+    NODEWISE_RETURN_IF_ERROR(outputs.status());
+    if (line != "run") {
+      NODEWISE_RETURN_IF_ERROR(
+          WriteTensorFile(line, {{{"y", outputs->front()}}}));
+    }
+    std::printf("%.0f\n", time);
     std::fflush(stdout);
   }
   return absl::OkStatus();

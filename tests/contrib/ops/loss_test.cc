@@ -19,7 +19,7 @@ NDArray Scores() {
 NDArray Labels() { return MakeTensor<int64_t>({2, 2}, {2, 1, 0, 2}); }
 
 TEST(NegativeLogLikelihoodTest, EachReductionHasItsShape) {
-  const char* const kName = "NegativeLogLikelihoodLoss";
+  constexpr const char* kName = "NegativeLogLikelihoodLoss";
   const auto none = EvaluateOne({kName, 13, {Word("reduction", "none")}},
                                 {Scores(), Labels()});
   ASSERT_THAT(none, IsOk());

@@ -60,7 +60,7 @@ double ReadOne(Collector& collector) {
 }
 
 #define SKIP_WITHOUT(collector) \
-  if (collector == nullptr) GTEST_SKIP() << "no perf events on this system"
+  if ((collector) == nullptr) GTEST_SKIP() << "no perf events on this system"
 
 TEST(PerfCollectorTest, CountsWhatHappensBetweenTwoReadings) {
   const auto collector = StartedPageFaults();

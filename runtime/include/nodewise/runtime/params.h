@@ -33,7 +33,7 @@ absl::StatusOr<Params> OpenParams(const std::string& path);
 // caller does. `where` names the bytes in messages.
 absl::StatusOr<Params> ParseParams(absl::Span<const uint8_t> bytes,
                                    std::string where,
-                                   std::shared_ptr<void> owner);
+                                   const std::shared_ptr<void>& owner);
 
 // A .params file that may be cut short, as a process that was killed while it
 // wrote leaves it.
@@ -51,7 +51,7 @@ struct PartialParams {
 absl::StatusOr<PartialParams> OpenPartialParams(const std::string& path);
 absl::StatusOr<PartialParams> ParsePartialParams(
     absl::Span<const uint8_t> bytes, std::string where,
-    std::shared_ptr<void> owner);
+    const std::shared_ptr<void>& owner);
 
 // Writes a valid file of the complete tensors of one that may be cut short.
 // `to` may be the same path, and is written only if `from` can be read.
