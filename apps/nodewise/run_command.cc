@@ -12,6 +12,7 @@
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/reference_run.h"
 #include "nodewise/contrib/tensor_file.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 
@@ -109,6 +110,8 @@ class RunNetwork : public Command {
 
  private:
   absl::StatusOr<Outcome> RunModel() {
+    // Before anything is said of a model there is to be one.
+    NODEWISE_RETURN_IF_ERROR(MappedFile::Open(target_.target).status());
     const auto refuse = [&](const char* expected) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "%s: is an ONNX model, expected %s", target_.target, expected));

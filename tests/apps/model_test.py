@@ -140,6 +140,10 @@ class Run(Models):
         error = self.refused("run", self.model, "--random-inputs", "1")
         self.assertIn("--reference", str(error))
 
+    def test_a_model_that_is_not_there_is_called_so(self):
+        error = self.refused("run", "nowhere.onnx")
+        self.assertIn("nowhere.onnx: cannot open: No such file", str(error))
+
 
 class Extract(Models):
     def test_a_part_is_a_model_of_its_own(self):
