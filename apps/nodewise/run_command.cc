@@ -67,7 +67,7 @@ class RunNetwork : public Command {
                      "definitions of its operators",
                      &reference_);
     AddModelOptions(options, &model_);
-    options->AddText("--output", "FILE",
+    options->AddText("-o,--output", "FILE",
                      "writes the outputs to a .npz, .params or (a single one) "
                      ".npy or .pb file",
                      &output_);

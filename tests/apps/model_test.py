@@ -111,7 +111,7 @@ class Run(Models):
         out = self.folder / "y.pb"
         result = nodewise("run", self.model, "--reference", "--input",
                           f"x={self.floats_file('x.pb', 1.0, -2.0)}",
-                          "--output", out, "--json")
+                          "-o", out, "--json")
         self.assertEqual(result.code, 0, result)
         self.assertEqual(document(result)["outputs"][0]["first"], [-1, 2])
         self.assertTrue(out.read_bytes().endswith(
