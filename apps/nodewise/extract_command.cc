@@ -76,7 +76,7 @@ class ExtractModel : public Command {
         continue;
       }
       const auto operation = network.FindOperation(name);
-      if (!operation.ok()) return At(model_, value.status());
+      if (!operation.ok()) return NoSuchName(value.status());
       const Operation& found = network.operation(*operation);
       for (const ValueId id : is_from ? found.inputs : found.outputs) {
         const bool is_constant =
@@ -86,6 +86,14 @@ class ExtractModel : public Command {
       }
     }
     return values;
+  }
+
+  // Somebody may have read the name in the model's file.
+  absl::Status NoSuchName(const absl::Status& status) const {
+    return absl::NotFoundError(absl::StrFormat(
+        "%s: %s; what is made of constants alone and what nothing uses are "
+        "left out when a model is read",
+        model_, MessageOf(status)));
   }
 
   absl::Status Write(const Network& network) const {
