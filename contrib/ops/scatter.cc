@@ -76,20 +76,21 @@ struct Reduced {
 // `u` is the unit roundoff of the result's type.
 void WriteBounds(ScatterReduction reduction, const Targets& where,
                  const Reduced& numbers, double u, Bounds* bounds) {
-  const auto& [data, updates, result] = numbers;
+  const std::vector<double>& data = numbers.data;
   std::vector<double> count(data.size(), 0);
   std::vector<double> sum(data.size());
   for (size_t i = 0; i < data.size(); ++i) sum[i] = std::fabs(data[i]);
   ForEachTarget(where, [&](int64_t to, int64_t from) {
     count[static_cast<size_t>(to)] += 1;
     sum[static_cast<size_t>(to)] +=
-        std::fabs(updates[static_cast<size_t>(from)]);
+        std::fabs(numbers.updates[static_cast<size_t>(from)]);
   });
   const bool adds = reduction == ScatterReduction::kAdd;
   const bool rounds = adds || reduction == ScatterReduction::kMul;
   bounds->proved.assign(data.size(), 0);
   for (size_t i = 0; rounds && i < data.size(); ++i) {
-    bounds->proved[i] = count[i] * u * (adds ? sum[i] : std::fabs(result[i]));
+    bounds->proved[i] =
+        count[i] * u * (adds ? sum[i] : std::fabs(numbers.result[i]));
   }
   bounds->expected = bounds->proved;
 }

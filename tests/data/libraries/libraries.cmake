@@ -118,4 +118,8 @@ target_link_libraries(nodewise_c_host PRIVATE nodewise_runtime)
 set_target_properties(nodewise_c_host PROPERTIES
   C_STANDARD 99 C_EXTENSIONS OFF LINKER_LANGUAGE C)
 target_compile_options(nodewise_c_host PRIVATE -Wall -Wextra -Werror -pedantic)
+if(NODEWISE_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL "Clang")
+  # What the sanitizers of the library's C++ call is in no C program.
+  set_target_properties(nodewise_c_host PROPERTIES LINKER_LANGUAGE CXX)
+endif()
 add_dependencies(nodewise_test_libraries nodewise_c_host)
