@@ -59,9 +59,9 @@ struct Peaks {
 // Of one distribution whose elements lie side by side. Independent partial
 // results are what compilers vectorise.
 constexpr int64_t kLanes = 8;
-double LargerOf(double peak, double x) {
-  return x > peak || std::isnan(x) ? x : peak;
-}
+// NaN is not larger. It makes the exponential of its own distance NaN, and with
+// that the sum.
+double LargerOf(double peak, double x) { return x > peak ? x : peak; }
 double PeakOf(const double* x, int64_t size) {
   double lanes[kLanes];
   std::fill_n(lanes, kLanes, -std::numeric_limits<double>::infinity());
@@ -206,10 +206,14 @@ struct LogSoftmax {
   }
 };
 
-// 1 for the first of the largest elements, 0 for the others.
+// 1 for the first of the largest elements (NaN is larger than all), 0 for the
+// others.
 struct Hardmax {
   static void Run(const Block& block, double* x) {
-    const Peaks peaks = PeaksOf(x, block);
+    Peaks peaks = PeaksOf(x, block);
+    for (int64_t i = 0; i < block.size * block.columns; ++i) {
+      if (std::isnan(x[i])) peaks.values[i % block.columns] = x[i];
+    }
     bool is_found[kColumns] = {};
     for (int64_t i = 0; i < block.size; ++i) {
       for (int64_t j = 0; j < block.columns; ++j) {

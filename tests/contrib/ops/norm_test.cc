@@ -6,10 +6,12 @@
 namespace nodewise {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::FloatEq;
 using testing::FloatNear;
 using testing::HasSubstr;
+using testing::IsNan;
 using testing::Pointwise;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -34,7 +36,27 @@ TEST(SoftmaxTest, BelowOpset13AllSidesFromTheAxisOnAreOne) {
 TEST(SoftmaxTest, LargeNumbersDoNotOverflow) {
   EXPECT_THAT(ElementsOf({"LogSoftmax"}, {Floats({10000, 0})}),
               ElementsAre(0, -10000));
-  EXPECT_TRUE(std::isnan(ElementsOf({"Softmax"}, {Floats({kNan, 0})})[1]));
+}
+
+TEST(SoftmaxTest, NanMakesTheWholeDistributionNan) {
+  // Side by side, and each in a column of its own.
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{1, 11}, std::vector<int64_t>{11, 1}}) {
+    const NamedAttr axis = Attr("axis", shape[0] == 1 ? 1 : 0);
+    for (size_t place = 0; place < 11; ++place) {
+      std::vector<float> numbers(11, 2);
+      numbers[5] = -std::numeric_limits<float>::infinity();
+      numbers[place] = kNan;
+      const auto x = MakeTensor<float>(shape, numbers);
+      for (const char* op : {"Softmax", "LogSoftmax"}) {
+        EXPECT_THAT(ElementsOf({op, 13, {axis}}, {x}), Each(IsNan()))
+            << op << place;
+      }
+      std::vector<float> first(11, 0);
+      first[place] = 1;
+      EXPECT_EQ(ElementsOf({"Hardmax", 13, {axis}}, {x}), first) << place;
+    }
+  }
 }
 
 TEST(SoftmaxTest, HardmaxTakesTheFirstOfEquals) {
