@@ -70,7 +70,8 @@ std::string NodeJson(const GraphNode& node) {
   std::string text =
       absl::StrFormat("    {\n      \"op\": \"%s\",\n      \"name\": %s,\n",
                       input ? "null" : "tvm_op", Quote(node.name));
-  if (!input) {
+  // TVM wants these four of every node that has attributes.
+  if (!input || !node.attrs.empty()) {
     text += absl::StrFormat(
         "      \"attrs\": {\n"
         "        \"num_outputs\": \"%d\",\n"

@@ -93,6 +93,14 @@ TEST(WriteGraphTest, EveryFieldOfANodeComesBack) {
   EXPECT_EQ(read.inputs[0].version, 9u);
 }
 
+TEST(WriteGraphTest, AttributesOfAnInputComeBack) {
+  Graph graph = AddThenRelu().Build();
+  graph.nodes[0].attrs = {{"layout", "NCHW"}};
+  const GraphNode read = WrittenAndRead(graph).nodes[0];
+  EXPECT_EQ(read.kind, GraphNode::Kind::kInput);
+  EXPECT_EQ(read.attrs, graph.nodes[0].attrs);
+}
+
 TEST(WriteGraphTest, EveryTypeComesBack) {
   for (const char* dtype :
        {"float16", "float64", "bfloat16", "int4", "int8", "uint1", "bool",
