@@ -40,3 +40,11 @@ function(nodewise_precompile target)
     target_precompile_headers(${target} REUSE_FROM nodewise_precompiled)
   endif()
 endfunction()
+
+# nodewise_compile_with(FILE OPTION...): a file with options of its own. It goes
+# without precompiled headers: g++ would take some of the options that they were
+# compiled with instead, and say nothing.
+function(nodewise_compile_with file)
+  set_source_files_properties(${file} PROPERTIES
+    COMPILE_OPTIONS "${ARGN}" SKIP_PRECOMPILE_HEADERS ON)
+endfunction()

@@ -20,6 +20,9 @@ C99 = [os.environ.get("CC", "gcc"), "-std=c99", "-x", "c"]
 
 MAX_LINES = 500
 CODE = (".cc", ".h", ".c", ".inc", ".py", ".sh", ".cmake", ".txt")
+# `nodewise_compile_with` says why this does nothing.
+OWN_OPTIONS = re.compile(
+    r"set_source_files_properties\([^)]*\.cc\b[^)]*COMPILE_(?:OPTIONS|FLAGS)")
 HOME_PATH = re.compile(rb"(?:-[IL]|(?<![\w.}*~-]))/(?:work|root|home/\w+)/")
 
 
@@ -74,6 +77,15 @@ class SourceFilesTest(unittest.TestCase):
                 if lines > MAX_LINES:
                     long_ones[str(path.relative_to(ROOT))] = lines
         self.assertEqual(long_ones, {})
+
+    def test_a_file_with_options_of_its_own_has_no_precompiled_headers(self):
+        self.assertEqual([
+            str(path.relative_to(ROOT)) for path in source_files()
+            if (path.suffix == ".cmake" or path.name == "CMakeLists.txt")
+            and OWN_OPTIONS.search(path.read_text(encoding="utf-8"))], [])
+        self.assertRegex(
+            "set_source_files_properties(\n  a.cc b.cc\n"
+            "  PROPERTIES COMPILE_OPTIONS -O2)", OWN_OPTIONS)
 
     def test_no_file_names_a_folder_of_a_developers_machine(self):
         places = []
