@@ -10,20 +10,12 @@
 
 #include "nodewise/runtime/graph_json.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/sanitized.h"
 
 namespace nodewise {
 namespace {
 
 constexpr size_t kTextBytes = size_t{30} << 20;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // `before`, then `item` until the text has 30 MB, then `after`.
 std::string Dense(const std::string& before, const std::string& item,
