@@ -6,6 +6,8 @@
 #include <csignal>
 #include <utility>
 
+#include "runtime/debug/dump_flusher.h"
+
 namespace nodewise {
 
 ChunkPool::Memory ChunkPool::Take() {
@@ -23,14 +25,18 @@ void ChunkPool::Give(Memory memory) {
 }
 
 ChunkWriter::ChunkWriter(std::shared_ptr<ChunkPool> pool)
-    : owner_(getpid()), pool_(std::move(pool)) {}
+    : owner_(getpid()), pool_(std::move(pool)) {
+  WatchForFlushing(this);
+}
 
 ChunkWriter::~ChunkWriter() {
   if (is_forked()) {
     (void)thread_.release();  // It is the parent's; there is none to join.
     return;
   }
+  EndFlushing(this);
   (void)Finish();
+  FlushOpen();
   for (const auto& chunk : chunks_) {
     if (chunk->data != nullptr) pool_->Give(std::move(chunk->data));
   }
@@ -38,7 +44,7 @@ ChunkWriter::~ChunkWriter() {
 
 bool ChunkWriter::is_forked() const { return getpid() != owner_; }
 
-ChunkWriter::Chunk* ChunkWriter::Take() {
+ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
   std::unique_lock<std::mutex> lock(mutex_);
   Chunk* chunk = nullptr;
   if (free_.empty() && chunks_.size() < kMaxChunks) {
@@ -51,7 +57,10 @@ ChunkWriter::Chunk* ChunkWriter::Take() {
   }
   if (chunk->data == nullptr) chunk->data = pool_->Take();
   chunk->size = 0;
+  chunk->file = file;
+  chunk->written = 0;
   chunk->borrowed = nullptr;
+  open_.push_back(chunk);
   return chunk;
 }
 
@@ -65,12 +74,13 @@ void ChunkWriter::SubmitBorrowed(std::string_view bytes, GrowingFile* file) {
 }
 
 void ChunkWriter::Submit(Chunk* chunk) {
-  if (is_finished_) return WriteChunk(chunk);
-  if (thread_ == nullptr) StartThread();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    queue_.push_back(chunk);
+    open_.erase(std::remove(open_.begin(), open_.end(), chunk), open_.end());
+    if (!is_finished_) queue_.push_back(chunk);
   }
+  if (is_finished_) return WriteChunk(chunk);
+  if (thread_ == nullptr) StartThread();
   changed_.notify_all();
 }
 
@@ -92,27 +102,46 @@ void ChunkWriter::WriteChunks() {
       if (queue_.empty()) return;
       chunk = queue_.front();
       queue_.pop_front();
+      is_writing_ = true;
     }
     WriteChunk(chunk);
   }
 }
 
+absl::Status ChunkWriter::WriteRest(Chunk* chunk) {
+  if (has_failed()) return absl::OkStatus();
+  const size_t size = chunk->size.load(std::memory_order_acquire);
+  if (size == chunk->written) return absl::OkStatus();
+  const char* const bytes =
+      chunk->borrowed != nullptr ? chunk->borrowed : chunk->data.get();
+  absl::Status status =
+      chunk->file->Write(bytes + chunk->written, size - chunk->written);
+  chunk->written = size;
+  return status;
+}
+
 void ChunkWriter::WriteChunk(Chunk* chunk) {
-  absl::Status status;
-  if (!has_failed()) {
-    const char* const bytes =
-        chunk->borrowed != nullptr ? chunk->borrowed : chunk->data.get();
-    status = chunk->file->Write(bytes, chunk->size);
-  }
+  absl::Status status = WriteRest(chunk);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!status.ok()) {
-      status_ = std::move(status);
-      failed_ = true;
-    }
+    Fail(std::move(status));
     free_.push_back(chunk);
+    is_writing_ = false;
   }
   changed_.notify_all();
+}
+
+void ChunkWriter::FlushOpen() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!queue_.empty() || is_writing_) return;  // They go first.
+  for (Chunk* const chunk : open_) Fail(WriteRest(chunk));
+}
+
+// Keeps the first error. The caller holds the mutex.
+void ChunkWriter::Fail(absl::Status status) {
+  if (status.ok() || has_failed()) return;
+  status_ = std::move(status);
+  failed_ = true;
 }
 
 absl::Status ChunkWriter::Finish() {
@@ -131,8 +160,6 @@ absl::Status ChunkWriter::Finish() {
 
 void DumpStream::HandOver() {
   if (chunk_ == nullptr) return;
-  chunk_->size = static_cast<size_t>(next_ - chunk_->data.get());
-  chunk_->file = file_;
   writer_->Submit(std::exchange(chunk_, nullptr));
   next_ = end_ = nullptr;
 }
@@ -141,7 +168,7 @@ void DumpStream::AppendPieces(const char* data, size_t size) {
   while (size > 0) {
     if (next_ == end_) {
       HandOver();
-      chunk_ = writer_->Take();
+      chunk_ = writer_->Take(file_);
       next_ = chunk_->data.get();
       end_ = next_ + kChunkBytes;
     }
@@ -150,6 +177,7 @@ void DumpStream::AppendPieces(const char* data, size_t size) {
     next_ += piece;
     data += piece;
     size -= piece;
+    Publish();
   }
 }
 

@@ -38,7 +38,9 @@ class ChunkPool {
 };
 
 // Writes chunks of bytes to files in the order in which they are handed over,
-// in a thread of its own that starts with the first of them. One producer.
+// in a thread of its own that starts with the first of them. One producer. What
+// is in a chunk that has not been handed over is written within a tenth of a
+// second all the same, so that a run which hangs or is killed has left it.
 //
 // After the first error nothing is written any more; chunks still come back,
 // so that the producer is never held up by it. A forked child must not use it;
@@ -49,18 +51,20 @@ class ChunkWriter {
 
   struct Chunk {
     ChunkPool::Memory data;
-    size_t size = 0;
+    std::atomic<size_t> size = 0;
     GrowingFile* file = nullptr;
+    size_t written = 0;  // Bytes of it that are in the file.
     // What is written instead of `data`, if it is not null: the producer's own.
     const char* borrowed = nullptr;
   };
 
   explicit ChunkWriter(std::shared_ptr<ChunkPool> pool);
-  // Waits for what was handed over.
+  // Writes all there is.
   ~ChunkWriter();
 
-  // An empty chunk. Waits while all are on their way to the disk.
-  Chunk* Take();
+  // An empty chunk for a file. The producer appends to its data and raises its
+  // size. Waits while all are on their way to the disk.
+  Chunk* Take(GrowingFile* file);
   // Hands it over to be written.
   void Submit(Chunk* chunk);
   // The same for bytes that stay where they are until Finish().
@@ -68,6 +72,9 @@ class ChunkWriter {
   // Waits for the thread to end, and returns the first error. From then on
   // Submit() writes in the caller's thread, as it does if there is no thread.
   absl::Status Finish();
+  // Writes what is new in chunks that are not handed over, if all others are
+  // written. Any thread may call.
+  void FlushOpen();
 
   bool has_thread() const { return thread_ != nullptr; }
   bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
@@ -77,6 +84,8 @@ class ChunkWriter {
   void StartThread();
   void WriteChunks();
   void WriteChunk(Chunk* chunk);
+  absl::Status WriteRest(Chunk* chunk);
+  void Fail(absl::Status status);
 
   const pid_t owner_;
   const std::shared_ptr<ChunkPool> pool_;
@@ -87,7 +96,9 @@ class ChunkWriter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Chunk*> queue_;  // mutex_
+  std::vector<Chunk*> open_;  // mutex_; taken and not handed over.
   std::vector<Chunk*> free_;  // mutex_; the last one used is warm in cache.
+  bool is_writing_ = false;   // mutex_; the thread is.
   bool is_stopping_ = false;  // mutex_
   absl::Status status_;       // mutex_
 };
@@ -103,6 +114,7 @@ class DumpStream {
     if (size <= static_cast<size_t>(end_ - next_)) {
       std::memcpy(next_, data, size);
       next_ += size;
+      Publish();
     } else {
       AppendPieces(static_cast<const char*>(data), size);
     }
@@ -112,6 +124,12 @@ class DumpStream {
 
  private:
   void AppendPieces(const char* data, size_t size);
+  // What was appended may be written from now on.
+  void Publish() {
+    if (chunk_ == nullptr) return;
+    chunk_->size.store(kChunkBytes - static_cast<size_t>(end_ - next_),
+                       std::memory_order_release);
+  }
 
   ChunkWriter* writer_;
   GrowingFile* file_;

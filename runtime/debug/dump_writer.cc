@@ -20,9 +20,6 @@ namespace {
 
 using Kind = NodeRecord::Kind;
 
-// What is older than this is on its way to the disk, so that a run which is
-// killed or crashes has left it.
-constexpr int64_t kHandOverNs = 100'000'000;
 // Starting a thread and waiting for it takes as long as writing some of this.
 constexpr size_t kWorthAThread = size_t{128} << 10;
 
@@ -87,7 +84,6 @@ class DumpWriterImpl final : public DumpWriter {
   DumpStream records_{&chunks_, &records_file_};
   DumpStream trace_{&chunks_, &trace_file_};
   uint32_t next_item_ = 0;
-  int64_t handed_over_ns_ = 0;
   std::vector<char> host_;  // A tensor of another device.
   bool is_stopped_ = false;
   bool is_closed_ = false;
@@ -245,11 +241,6 @@ void DumpWriterImpl::DidRun(NodeId node,
           .second = static_cast<uint64_t>(time.end_ns)},
          {});
   for (uint32_t i = 0; i < outputs.size(); ++i) Output(node, i, *outputs[i]);
-  if (handed_over_ns_ == 0) handed_over_ns_ = time.start_ns;
-  if (time.end_ns - handed_over_ns_ < kHandOverNs) return;
-  tensors_.HandOver();
-  records_.HandOver();
-  handed_over_ns_ = time.end_ns;
 }
 
 absl::Status DumpWriterImpl::WriteTrace(absl::Span<const NodeTime> times) {

@@ -40,21 +40,7 @@ TEST(DumpFaultTest, CallOutOfOrderEndsTheRecordingAndIsReported) {
   EXPECT_EQ(OpenDump(options.root)->tensors.tensors.size(), 1u);
 }
 
-TEST(DumpFaultTest, WriterThatIsDroppedLeavesWhatAKilledRunWould) {
-  const Graph graph = AddThenRelu().Build();
-  const RecordOptions options{.root = Folder()};
-  const DumpPlan plan = PlanDump(graph, options).value();
-  {
-    auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
-    Record(graph, writer.get());
-  }
-  const auto dump = OpenDump(options.root);
-  ASSERT_THAT(dump, IsOk());
-  EXPECT_TRUE(dump->is_cut);
-  EXPECT_EQ(dump->missing, KeysOf(plan.items));
-}
-
-TEST(DumpFaultTest, WhatIsOlderThanATenthOfASecondIsOnItsWay) {
+TEST(DumpFaultTest, WriterThatIsDroppedLeavesWhatItRecorded) {
   const Graph graph = AddThenRelu().Build();
   const RecordOptions options{.root = Folder()};
   const DumpPlan plan = PlanDump(graph, options).value();
@@ -64,10 +50,11 @@ TEST(DumpFaultTest, WhatIsOlderThanATenthOfASecondIsOnItsWay) {
     const DLTensor* output = tensor.tensor();
     writer->Input(NodeId{0}, *tensor);
     writer->Input(NodeId{1}, *tensor);
-    writer->DidRun(NodeId{2}, {&output, 1}, {1'000, 200'000'000});
+    writer->DidRun(NodeId{2}, {&output, 1}, {1'000, 2'000});
   }
   const auto dump = OpenDump(options.root);
   ASSERT_THAT(dump, IsOk());
+  EXPECT_TRUE(dump->is_cut);
   EXPECT_EQ(dump->tensors.tensors.size(), 3u);
   EXPECT_THAT(dump->missing,
               ElementsAre("relu0____topo-index:3____output-num:0"));

@@ -51,6 +51,18 @@ std::vector<NDArray> ContentsOf(const Graph& graph) {
   return tensors;
 }
 
+// What a run of the first so many entries records.
+void RecordFirst(uint32_t entries, const std::vector<NDArray>& tensors,
+                 DumpWriter* writer) {
+  writer->Input(NodeId{0}, *tensors[0]);
+  for (uint32_t i = 1; i < entries; ++i) {
+    const DLTensor* input = tensors[i - 1].tensor();
+    const DLTensor* output = tensors[i].tensor();
+    writer->WillRun(NodeId{i}, {&input, 1});
+    writer->DidRun(NodeId{i}, {&output, 1}, {i, i + 1});
+  }
+}
+
 // Dump after dump, until it is killed.
 [[noreturn]] void WriteForEver(const Graph& graph, const DumpPlan& plan,
                                const RecordOptions& options,
@@ -58,13 +70,7 @@ std::vector<NDArray> ContentsOf(const Graph& graph) {
   while (true) {
     auto writer = DumpWriter::Create(graph, plan, options, kCpu);
     if (!writer.ok()) _exit(1);
-    (*writer)->Input(NodeId{0}, *tensors[0]);
-    for (uint32_t i = 1; i < tensors.size(); ++i) {
-      const DLTensor* input = tensors[i - 1].tensor();
-      const DLTensor* output = tensors[i].tensor();
-      (*writer)->WillRun(NodeId{i}, {&input, 1});
-      (*writer)->DidRun(NodeId{i}, {&output, 1}, {i, i + 1});
-    }
+    RecordFirst(static_cast<uint32_t>(tensors.size()), tensors, writer->get());
     if (!(*writer)->Close({}).ok()) _exit(2);
   }
 }
@@ -111,6 +117,47 @@ void KillOne(const Graph& graph, const DumpPlan& plan,
       CheckLeftover(entry.path().string(), tensors);
     }
   }
+}
+
+// The dump that a child is writing into `root`, or "".
+std::string FolderIn(const std::string& root) {
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.path().filename() == "_tvmdbg_device_CPU_0") return entry.path();
+  }
+  return "";
+}
+
+size_t TensorsIn(const std::string& root) {
+  const std::string folder = FolderIn(root);
+  if (folder.empty()) return 0;
+  const auto dump = OpenDump(folder);
+  return dump.ok() ? dump->tensors.tensors.size() : 0;
+}
+
+TEST(DumpKillTest, WhatCameBeforeANodeThatHangsIsThere) {
+  const Graph graph = ManyEntries();
+  const RecordOptions options{.root = testing::TempDir() + "dump_hang_" +
+                                      std::to_string(getpid())};
+  fs::create_directories(options.root);
+  const DumpPlan plan = PlanDump(graph, options).value();
+  const std::vector<NDArray> tensors = ContentsOf(graph);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto writer = DumpWriter::Create(graph, plan, options, kCpu);
+    if (!writer.ok()) _exit(1);
+    RecordFirst(3, tensors, writer->get());
+    while (true) pause();
+  }
+  // A tenth of a second, where there are processors for it.
+  constexpr int kTries = 2000;
+  for (int i = 0; i < kTries && TensorsIn(options.root) < 3; ++i) {
+    usleep(10'000);
+  }
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(TensorsIn(options.root), 3u);
+  CheckLeftover(FolderIn(options.root), tensors);
+  fs::remove_all(options.root);
 }
 
 uint64_t Seed() {
