@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -131,19 +132,42 @@ MappedFile::~MappedFile() {
 }
 
 absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
-  std::string temporary = path + ".XXXXXX";
+  std::string place = path;
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode)) return OpenInPlace(path);
+    std::error_code error;
+    place = std::filesystem::canonical(path, error);
+    if (error) return SystemError(path, "cannot follow");
+  } else if (lstat(path.c_str(), &status) == 0) {
+    return absl::NotFoundError(absl::StrFormat(
+        "%s: cannot create: it is a link to a file that is not there", path));
+  }
+  std::string temporary = place + ".XXXXXX";
   const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
   if (descriptor < 0) return SystemError(path, "cannot create");
-  return OutputFile(path, std::move(temporary), descriptor);
+  return OutputFile(path, std::move(place), std::move(temporary), descriptor);
 }
 
-OutputFile::OutputFile(std::string path, std::string temporary, int descriptor)
+absl::StatusOr<OutputFile> OutputFile::OpenInPlace(const std::string& path) {
+  // O_NONBLOCK: a pipe that nobody reads is refused, not waited for.
+  const int descriptor =
+      open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (descriptor < 0) return SystemError(path, "cannot write");
+  fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+  return OutputFile(path, path, "", descriptor);
+}
+
+OutputFile::OutputFile(std::string path, std::string place,
+                       std::string temporary, int descriptor)
     : path_(std::move(path)),
+      place_(std::move(place)),
       temporary_(std::move(temporary)),
       descriptor_(descriptor) {}
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
+      place_(std::move(other.place_)),
       temporary_(std::move(other.temporary_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       buffer_(std::move(other.buffer_)) {}
@@ -151,7 +175,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 OutputFile::~OutputFile() {
   if (descriptor_ < 0) return;
   close(descriptor_);
-  unlink(temporary_.c_str());
+  if (!is_in_place()) unlink(temporary_.c_str());
 }
 
 absl::Status OutputFile::Write(const void* data, size_t size) {
@@ -174,17 +198,19 @@ absl::Status OutputFile::WriteOut(const char* data, size_t size) {
 
 absl::Status OutputFile::Commit() {
   NODEWISE_RETURN_IF_ERROR(Flush());
-  // mkostemp makes the file private; give it the mode that open() would have.
-  const mode_t mask = umask(0);
-  umask(mask);
-  fchmod(descriptor_, 0666 & ~mask);
-  if (close(std::exchange(descriptor_, -1)) != 0 ||
-      rename(temporary_.c_str(), path_.c_str()) != 0) {
-    absl::Status status = SystemError(path_, "cannot write");
-    unlink(temporary_.c_str());
-    return status;
+  if (!is_in_place()) {
+    // mkostemp makes the file private; give it the mode that open() would have.
+    const mode_t mask = umask(0);
+    umask(mask);
+    fchmod(descriptor_, 0666 & ~mask);
   }
-  return absl::OkStatus();
+  if (close(std::exchange(descriptor_, -1)) == 0 &&
+      (is_in_place() || rename(temporary_.c_str(), place_.c_str()) == 0)) {
+    return absl::OkStatus();
+  }
+  absl::Status status = SystemError(path_, "cannot write");
+  if (!is_in_place()) unlink(temporary_.c_str());
+  return status;
 }
 
 absl::StatusOr<GrowingFile> GrowingFile::Create(const std::string& path) {

@@ -34,6 +34,8 @@ class MappedFile {
 
 // A file that appears under its name only when it is complete: it is written
 // beside its place and renamed by Commit(). Without Commit() nothing is left.
+// A link stays one, and the file that it leads to is replaced; a device or a
+// pipe, which cannot be replaced, is written to as it is.
 class OutputFile {
  public:
   static absl::StatusOr<OutputFile> Create(const std::string& path);
@@ -50,12 +52,16 @@ class OutputFile {
   absl::Status Commit();
 
  private:
-  OutputFile(std::string path, std::string temporary, int descriptor);
+  OutputFile(std::string path, std::string place, std::string temporary,
+             int descriptor);
+  static absl::StatusOr<OutputFile> OpenInPlace(const std::string& path);
+  bool is_in_place() const { return temporary_.empty(); }
   absl::Status Flush();
   absl::Status WriteOut(const char* data, size_t size);
 
-  std::string path_;
-  std::string temporary_;
+  std::string path_;       // For messages.
+  std::string place_;      // The same, without links.
+  std::string temporary_;  // Renamed to `place_`.
   int descriptor_ = -1;
   std::string buffer_;
 };
