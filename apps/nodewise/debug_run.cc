@@ -1,5 +1,6 @@
 #include "apps/nodewise/debug_run.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -36,7 +37,8 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
         return absl::InvalidArgumentError(absl::StrFormat(
             "--stop-on: found \"%s\", expected a number behind abs>", word));
       }
-      values.above = limit;
+      // Each asks for a stop, so the first of them to be passed counts.
+      values.above = std::min(values.above.value_or(limit), limit);
     } else {
       return absl::InvalidArgumentError(absl::StrFormat(
           "--stop-on: found \"%s\", expected nan, inf or abs>LIMIT%s", word,

@@ -221,6 +221,13 @@ class StopOn(WithNetwork):
         self.found("--stop-on", "abs>39.5", net=net, code=1)
         self.found("--stop-on", "abs>40", net=net, code=0)
 
+    def test_smallest_of_several_limits_counts(self):
+        for limits in (["abs>3", "abs>100"], ["abs>100", "abs>3"]):
+            with self.subTest(limits=limits):
+                found = self.found("--stop-on", limits[0], "--stop-on",
+                                   limits[1], net=self.chain("copy"), code=1)
+                self.assertEqual(found["stopped_at"], "copy_0")
+
     def test_without_such_a_value_the_run_ends_as_ever(self):
         text = self.text("--stop-on", "nan", "--stop-on", "inf")
         self.assertIn("\nno node made such a value\n", text)
