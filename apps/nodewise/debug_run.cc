@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -63,6 +64,7 @@ std::vector<std::string> NamesOf(const Graph& graph, EntryId entry) {
 
 absl::Status ApplyPatches(const std::vector<std::string>& patches,
                           DebugExecutor* executor) {
+  std::map<EntryId, std::string> files;
   for (const std::string& patch : patches) {
     // A node's name may hold "=", a file's rarely does.
     const size_t equals = patch.rfind('=');
@@ -78,6 +80,13 @@ absl::Status ApplyPatches(const std::vector<std::string>& patches,
     if (file.empty()) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "--patch: found \"%s\", expected a file behind the =", patch));
+    }
+    const auto [first, is_new] = files.emplace(*entry, file);
+    if (!is_new) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--patch: %s: entry %s: is given twice, expected once (%s has it "
+          "too)",
+          file, patch.substr(0, equals), first->second));
     }
     const auto tensor = ReadOneTensor(file, NamesOf(executor->graph(), *entry));
     if (!tensor.ok()) return At("--patch", tensor.status());

@@ -193,6 +193,16 @@ class Patch(WithNetwork):
                 self.assertIn(message, self.refused_run("--patch", patch))
 
 
+    def test_of_one_entry_by_two_names_is_refused(self):
+        for entry in ("sum", "sum:0", "#2", "#2:0"):
+            with self.subTest(entry=entry):
+                error = self.refused_run("--patch", f"sum={self.inputs}",
+                                         "--patch", f"{entry}={self.nines}")
+                self.assertIn(f"nines.npy: entry {entry}: is given twice, "
+                              f"expected once ({self.inputs} has it too)\n",
+                              error)
+
+
 class StopOn(WithNetwork):
     def test_names_the_first_node_that_makes_the_value(self):
         self.write("in.params", params_bytes(
