@@ -82,6 +82,10 @@ absl::Status ParseWith(CLI::App* app,
 
 }  // namespace
 
+bool OptionList::Row::IsCalled(const std::string& one) const {
+  return ("," + name + ",").find("," + one + ",") != std::string::npos;
+}
+
 std::string OptionList::Row::Left() const {
   return placeholder.empty() ? name : name + " " + placeholder;
 }
@@ -120,6 +124,7 @@ void OptionList::AddNumber(std::string name, std::string placeholder,
 
 absl::Status OptionList::Parse(
     const std::vector<std::string>& arguments) const {
+  NODEWISE_RETURN_IF_ERROR(CheckFlags(arguments));
   CLI::App app;
   app.set_help_flag();
   // What is no option comes back as it is: CLI11 would report a misspelt
@@ -144,6 +149,29 @@ absl::Status OptionList::Parse(
   NODEWISE_RETURN_IF_ERROR(SortRest(app.remaining(), &given));
   for (size_t i = 0; i < rows_.size(); ++i) {
     NODEWISE_RETURN_IF_ERROR(Store(rows_[i], std::move(given[i])));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OptionList::CheckFlags(
+    const std::vector<std::string>& arguments) const {
+  for (auto it = arguments.begin(); it != arguments.end() && *it != "--";
+       ++it) {
+    const size_t equals = it->find('=');
+    const std::string name = it->substr(0, equals);
+    const auto row =
+        std::find_if(rows_.begin(), rows_.end(),
+                     [&](const Row& known) { return known.IsCalled(name); });
+    if (row == rows_.end() || row->is_positional()) continue;
+    const bool has_value = equals != std::string::npos;
+    if (!std::holds_alternative<bool*>(row->value)) {
+      // What stands behind an option is its value, whatever it looks like.
+      if (!has_value && it + 1 != arguments.end()) ++it;
+    } else if (has_value) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s is given the value \"%s\", expected none", name,
+                          it->substr(equals + 1)));
+    }
   }
   return absl::OkStatus();
 }

@@ -56,9 +56,13 @@ class OptionList {
     bool takes_many() const {
       return std::holds_alternative<std::vector<std::string>*>(value);
     }
+    // `name` may hold two: "-o,--output".
+    bool IsCalled(const std::string& one) const;
     std::string Left() const;  // "--lib FILE"
   };
 
+  // CLI11 takes "--json=no" and "--json=" for the flag.
+  absl::Status CheckFlags(const std::vector<std::string>& arguments) const;
   static absl::Status Store(const Row& row, std::vector<std::string> texts);
   // Gives what is no option to the positionals.
   absl::Status SortRest(const std::vector<std::string>& rest,

@@ -45,6 +45,9 @@ class BadUse(Scratch):
             (["run", "a", "--random-inputs", "-1"], "expected a whole number"),
             (["run", "a", "--lib", "x", "--lib", "y"], "given 2 times"),
             (["run", "a", "--lib", ""], "--lib is empty, expected FILE"),
+            (["run", "a", "--sanitize=false"],
+             '--sanitize is given the value "false", expected none'),
+            (["run", "a", "--json="], '--json is given the value ""'),
             (["verify", "a", "--all"], "unknown option --all"),
             (["inspect"], "FILE is missing"),
         ]
@@ -53,6 +56,17 @@ class BadUse(Scratch):
                 error = self.refused(*arguments)
                 self.assertIn(message, error)
                 self.assertRegex(error, r"nodewise (\w+ --help|help)\)\n")
+
+    def test_flag_with_a_value_is_no_flag(self):
+        for flag in ("--json=1", "--json=true", "--json="):
+            with self.subTest(flag=flag):
+                result = nodewise("verify", "a", flag)
+                self.assertEqual((result.code, result.out), (2, ""))
+                self.assertIn("--json is given the value ", result.err)
+
+    def test_what_is_behind_an_option_is_its_value(self):
+        error = self.refused("verify", "a", "--lib", "--json=1")
+        self.assertNotIn("is given the value", error)
 
     def test_option_without_its_value_is_named(self):
         self.assertIn("--lib has no value", nodewise("run", "a", "--lib").err)
