@@ -79,8 +79,10 @@ class DumpNetwork : public Command {
         At(SelectingOptions(), executor->StartRecording(record_)));
     ShowNetwork(*network, *executor, &outcome);
     ShowPlan(*executor->dump_plan(), &outcome);
-    NODEWISE_RETURN_IF_ERROR(RunAll(executor.get(), &outcome));
-    NODEWISE_RETURN_IF_ERROR(CheckAgainstPlain(*network, *executor, &outcome));
+    if (RunAll(executor.get(), &outcome)) {
+      NODEWISE_RETURN_IF_ERROR(
+          CheckAgainstPlain(*network, *executor, &outcome));
+    }
     return outcome;
   }
 
@@ -150,34 +152,43 @@ class DumpNetwork : public Command {
     outcome->text += table.ToString(2, kShownLines);
   }
 
-  absl::Status RunAll(DebugExecutor* executor, Outcome* outcome) const {
+  // Returns false if a run failed; what it made before is a dump all the same.
+  bool RunAll(DebugExecutor* executor, Outcome* outcome) const {
     Progress bar("dump");
     RunProgress progress(executor->graph(), &bar);
     executor->AddObserver(&progress);
-    const DumpPlan& plan = *executor->dump_plan();
     std::vector<std::string> folders;
-    for (uint64_t i = 0; i < runs_.value_or(1); ++i) {
+    bool has_run = true;
+    for (uint64_t i = 0; i < runs_.value_or(1) && has_run; ++i) {
       const absl::Status status = executor->Run();
       const absl::Status dump = executor->dump_status();
-      if (!status.ok()) return At(target_.target, status);
+      has_run = status.ok();
+      if (!has_run) AddError(At(target_.target, status), outcome);
       if (!dump.ok()) {
         // The run's result is still good: the rest of the report follows.
-        outcome->status = Outcome::Status::kError;
-        outcome->errors.push_back(FaultOf(dump));
+        AddError(dump, outcome);
         break;
       }
       folders.push_back(executor->dump_folder());
-      outcome->text += absl::StrFormat(
-          "dump    %s: %s\n", Printable(folders.back()),
-          record_.tensors
-              ? absl::StrFormat("%s, %s", CountOf(plan.items.size(), "tensor"),
-                                CountOf(plan.tensor_bytes, "byte"))
-              : absl::StrFormat("statistics of %s",
-                                CountOf(plan.items.size(), "tensor")));
+      outcome->text +=
+          absl::StrFormat("dump    %s: %s\n", Printable(folders.back()),
+                          has_run ? TextOf(*executor->dump_plan())
+                                  : "what was made before the run failed");
     }
     executor->RemoveObserver(&progress);
     outcome->json.Add("dumps", folders);
-    return absl::OkStatus();
+    return has_run;
+  }
+
+  static void AddError(const absl::Status& status, Outcome* outcome) {
+    outcome->status = Outcome::Status::kError;
+    outcome->errors.push_back(FaultOf(status));
+  }
+
+  std::string TextOf(const DumpPlan& plan) const {
+    const std::string tensors = CountOf(plan.items.size(), "tensor");
+    if (!record_.tensors) return "statistics of " + tensors;
+    return tensors + ", " + CountOf(plan.tensor_bytes, "byte");
   }
 
   TargetOptions target_;

@@ -177,6 +177,23 @@ class Folder(WithNetwork):
                          [key("data", 0), key("copy_0", 1)])
 
 
+    def test_run_that_fails_says_where_its_dump_is(self):
+        net = LIBRARY.artefact(self.folder / "fails",
+                               chain("copy", "fail", "copy"), {})
+        given = ["dump", net, "--inputs", self.inputs, "--runs", 2]
+        with unittest.mock.patch.dict(os.environ, TMPDIR=str(self.folder)):
+            found = document(nodewise(*given, "--json"))
+            shown = nodewise(*given)
+        self.assertEqual(len(found["dumps"]), 1)
+        self.assertIn(FILES[-1], os.listdir(found["dumps"][0]))
+        self.assertNotIn("plain_run", found)
+        self.assertEqual(shown.code, 2)
+        self.assertIn("this kernel always fails", shown.err)
+        self.assertRegex(shown.out, rf"\ndump    {self.folder}/tvmdbg_\w+/"
+                                    rf"{DEVICE}: what was made before the run "
+                                    rf"failed\n\Z")
+
+
 class Records(WithNetwork):
     def test_come_in_the_order_of_the_run(self):
         self.dump()
