@@ -76,7 +76,10 @@ class ExecutorInputs : public InputTaker {
 class InputSetter {
  public:
   InputSetter(InputTaker* taker, FaultList* faults)
-      : taker_(*taker), faults_(*faults), sources_(taker->size()) {}
+      : taker_(*taker),
+        faults_(*faults),
+        sources_(taker->size()),
+        tensors_(taker->size()) {}
 
   // One `--input NAME=FILE`.
   void SetFromArgument(const std::string& argument) {
@@ -120,7 +123,7 @@ class InputSetter {
   std::vector<InputSource> Sources() const {
     std::vector<InputSource> result;
     for (size_t i = 0; i < sources_.size(); ++i) {
-      if (!sources_[i].empty()) result.push_back({i, sources_[i]});
+      if (!sources_[i].empty()) result.push_back({i, sources_[i], tensors_[i]});
     }
     return result;
   }
@@ -144,8 +147,18 @@ class InputSetter {
           "%s: input %s: is %s, expected %s", path, name,
           TypeToString(tensor.shape(), tensor.dtype()), taker_.Type(*input))));
     }
-    const absl::Status status = taker_.Set(*input, tensor);
+    const absl::Status status = Keep(*input, tensor);
     if (!status.ok()) AddError(At(path, status));
+  }
+
+  // Tensors of a .params file are views of the file, which may change.
+  absl::Status Keep(size_t input, const NDArray& tensor) {
+    if (tensor.is_held_once()) {
+      tensors_[input] = tensor;
+    } else {
+      NODEWISE_ASSIGN_OR_RETURN(tensors_[input], tensor.CopyToHost());
+    }
+    return taker_.Set(input, tensors_[input]);
   }
 
   void SetRandom(size_t input, uint64_t seed) {
@@ -154,7 +167,7 @@ class InputSetter {
     sources_[input] = absl::StrFormat("random, seed %d", seed);
     const auto tensor = taker_.Draw(input, source);
     const absl::Status status =
-        tensor.ok() ? taker_.Set(input, *tensor) : tensor.status();
+        tensor.ok() ? Keep(input, *tensor) : tensor.status();
     if (!status.ok()) AddError(At("input " + name, status));
   }
 
@@ -172,6 +185,7 @@ class InputSetter {
   InputTaker& taker_;
   FaultList& faults_;
   std::vector<std::string> sources_;  // By input; empty if it is not set.
+  std::vector<NDArray> tensors_;      // By input.
 };
 
 }  // namespace

@@ -50,10 +50,13 @@ class InputTaker {
                                        RandomSource& source) const = 0;
 };
 
-// An input that was set, and from what: "x.npy", or "random, seed 7".
+// An input that was set, from what ("x.npy", or "random, seed 7"), and to what:
+// a tensor in memory of its own, whatever becomes of the file. Nobody writes to
+// it.
 struct InputSource {
   size_t input = 0;
   std::string from;
+  NDArray tensor;
 };
 
 // Sets the inputs, and draws those that are not given if there is a seed: each

@@ -103,9 +103,11 @@ std::unique_ptr<GraphExecutor> LoadedTarget::MakeFirst(Outcome* outcome) {
 absl::Status LoadedTarget::SetAll(GraphExecutor* executor) const {
   LoadedParams loaded;
   NODEWISE_RETURN_IF_ERROR(SetParams(executor, &loaded));
-  FaultList faults;
-  SetInputs(inputs_, executor, &faults);
-  return faults.ToStatus();
+  for (const InputSource& source : sources_) {
+    NODEWISE_RETURN_IF_ERROR(
+        At(source.from, executor->SetInput(source.input, *source.tensor)));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<GraphExecutor>> LoadedTarget::MakePlain() const {

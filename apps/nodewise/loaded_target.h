@@ -23,12 +23,15 @@ class LoadedTarget {
   const ArtefactFiles& files() const { return files_; }
   const Graph& graph() const { return artefact_.graph; }
   // A first executor, whose inputs' faults are all reported, and what is worth
-  // knowing about the parameters. Null if there were faults.
+  // knowing about the parameters. Null if there were faults. The files of the
+  // inputs are read here and never again, so that all executors have the same
+  // ones, whatever the code that runs does to files and folders.
   std::unique_ptr<GraphExecutor> MakeFirst(Outcome* outcome);
 
+  // REQUIRES, as SetAll does: there was a first executor.
   absl::StatusOr<std::unique_ptr<GraphExecutor>> MakePlain() const;
   // For executors of another class: what they are made of, and setting the
-  // parameters and inputs.
+  // parameters and the first executor's inputs.
   const Artefact& artefact() const { return artefact_; }
   const std::vector<DLDevice>& devices() const { return devices_; }
   absl::Status SetAll(GraphExecutor* executor) const;

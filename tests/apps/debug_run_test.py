@@ -1,6 +1,8 @@
 """nodewise run with the options that stop it, patch it and watch it."""
 
+import os
 import unittest
+import unittest.mock
 import zipfile
 
 from debug_support import DebugLibrary, chain, split_graph, sum_graph
@@ -403,6 +405,27 @@ class Sweep(WithNetwork):
         text = self.text("--sweep", net=net, code=1)
         self.assertIn(": 1 finding, and 1 node that only passed them on\n",
                       text)
+
+
+class Inputs(WithNetwork):
+    def test_are_read_once_for_all_runs(self):
+        net = self.chain("spoil_inputs")
+        files = {"x.npy": npy_bytes(DATA),
+                 "x.params": params_bytes({"data": DATA})}
+        for verb in (["run", "--sanitize"], ["run", "--isolate"],
+                     ["run", "--sweep"], ["dump", "--what", "stats"],
+                     ["profile", "--runs", "1"]):
+            for name, data in files.items():
+                path = self.write(name, data)
+                with self.subTest(verb=verb, name=name), \
+                        unittest.mock.patch.dict(
+                            os.environ, NODEWISE_TEST_INPUTS=str(path),
+                            TMPDIR=str(self.folder)):
+                    result = nodewise(verb[0], net, *verb[1:], "--input",
+                                      f"data={path}")
+                    self.assertEqual((result.code, result.err), (0, ""),
+                                     result)
+                    self.assertNotEqual(path.read_bytes(), data)
 
 
 class Refusals(WithNetwork):
