@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "apps/nodewise/error_text.h"
 #include "nodewise/runtime/isolation.h"
 #include "nodewise/support/status_macros.h"
 
@@ -13,7 +14,7 @@ namespace {
 constexpr int64_t kPlainRunLimitMs = 3'600'000;
 
 void ShowCheck(const OutputCheck& check, Outcome* outcome) {
-  outcome->text += check.text + "\n";
+  outcome->text += Printable(check.text) + "\n";
   outcome->json.BeginObject("plain_run");
   outcome->json.Add("same_bits", check.same);
   outcome->json.Add("text", check.text);

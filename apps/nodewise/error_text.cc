@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -86,15 +89,18 @@ Fault FaultOf(const absl::Status& status) {
 }
 
 std::string LineOf(const Fault& fault) {
-  const std::string line = Printable(fault.ToString());
-  return fault.Where().empty() ? line.substr(2) : line;
+  // What a function that failed says may have several lines.
+  std::vector<std::string> lines = absl::StrSplit(fault.ToString(), '\n');
+  for (std::string& line : lines) line = Printable(line);
+  const std::string text = absl::StrJoin(lines, "\n");
+  return fault.Where().empty() ? text.substr(2) : text;
 }
 
 std::string Printable(std::string_view text) {
   std::string printable;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n') || byte == 0x7f) {
+    if (byte < 0x20 || byte == 0x7f) {
       printable += absl::StrFormat("\\x%02x", byte);
     } else {
       printable += c;

@@ -13,11 +13,11 @@ namespace nodewise {
 // lost. REQUIRES: the status is not OK.
 Fault FaultOf(const absl::Status& status);
 
-// The fault as a line of text.
+// The fault as a line of text, or as several if a message in it has several.
 std::string LineOf(const Fault& fault);
 
 // The text with control characters as \xNN, since names in a file may hold
-// what a terminal obeys.
+// what a terminal obeys, or what looks like another line.
 std::string Printable(std::string_view text);
 
 // "69,356 bytes", "1 node".

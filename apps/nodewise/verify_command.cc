@@ -61,7 +61,8 @@ class VerifyTarget : public Command {
     std::vector<Fault> warnings;
     for (Fault& fault : found.faults()) {
       const bool is_error = fault.severity == Fault::Severity::kError;
-      outcome.text += (is_error ? "error: " : "warning: ") + LineOf(fault);
+      outcome.text += is_error ? "error: " : "warning: ";
+      outcome.text += Printable(LineOf(fault));  // One line each.
       outcome.text += '\n';
       (is_error ? outcome.errors : warnings).push_back(std::move(fault));
     }

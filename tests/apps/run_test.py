@@ -102,6 +102,17 @@ class Run(WithNetwork):
         self.assertNotIn("\x1b", result.out)
         self.assertIn("\\x1b[2J", result.out)
 
+    def test_names_from_files_cannot_begin_a_line(self):
+        graph = Graph()
+        data = graph.input("in\nside", "float32", (2,))
+        graph.output(graph.call("copy", [data], "float32", (2,), "out\nput"))
+        net = LIBRARY.artefact(self.folder / "net", graph, {})
+        for given in (["run", net, "--random-inputs", 1], ["inspect", net]):
+            with self.subTest(given=given):
+                text = nodewise(*given).out
+                self.assertIn("  in\\x0aside  float32 (2,)", text)
+                self.assertIn("  out\\x0aput  float32 (2,)", text)
+
 
 class Types(Scratch):
     def first_of(self, tensor):
