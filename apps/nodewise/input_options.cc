@@ -44,6 +44,12 @@ class ExecutorInputs : public InputTaker {
   std::string Name(size_t input) const override {
     return executor_.InputInfo(input).name;
   }
+  std::string Key(size_t input) const override {
+    const std::string name = Name(input);
+    const auto found = executor_.InputIndex(name);
+    if (found.ok() && *found == input) return name;
+    return absl::StrFormat("%s#%d", name, executor_.graph().arg_nodes[input]);
+  }
   std::string Type(size_t input) const override {
     const TensorInfo info = executor_.InputInfo(input);
     return TypeToString(info.shape, info.dtype);
@@ -172,7 +178,7 @@ class InputSetter {
   }
 
   void AddMissing(size_t input) {
-    const std::string name = taker_.Name(input);
+    const std::string name = taker_.Key(input);
     Fault fault;
     fault.file = "input " + name;
     fault.found = "was not given";

@@ -36,6 +36,8 @@ class InputTaker {
 
   virtual size_t size() const = 0;
   virtual std::string Name(size_t input) const = 0;
+  // What Find knows this one by: several may have its name.
+  virtual std::string Key(size_t input) const { return Name(input); }
   // "float32 (1, 64)".
   virtual std::string Type(size_t input) const = 0;
   // True if the run cannot do without.

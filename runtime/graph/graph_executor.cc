@@ -6,6 +6,7 @@
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/graph/call_numbers.h"
+#include "runtime/graph/node_names.h"
 
 namespace nodewise {
 namespace {
@@ -338,9 +339,11 @@ absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
                         DidYouMean(name, names)));
   }
   std::sort(all.begin(), all.end());
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "input %s: %d inputs have that name, expected one of %s, ...", name,
-      all.size(), names[all[0]]));
+  std::vector<std::string> same_name;
+  for (const size_t input : all) same_name.push_back(names[input]);
+  return absl::InvalidArgumentError(
+      absl::StrFormat("input %s: %d inputs have that name, expected one of %s",
+                      name, all.size(), ListOf(same_name)));
 }
 
 absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {

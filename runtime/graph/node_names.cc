@@ -1,5 +1,8 @@
 // How nodes and entries are called.
 
+#include "runtime/graph/node_names.h"
+
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <unordered_map>
@@ -11,6 +14,8 @@
 namespace nodewise {
 namespace {
 
+constexpr size_t kMostListed = 20;
+
 std::optional<uint32_t> NumberIn(std::string_view text) {
   uint32_t number = 0;
   const auto [end, error] =
@@ -20,6 +25,14 @@ std::optional<uint32_t> NumberIn(std::string_view text) {
 }
 
 }  // namespace
+
+std::string ListOf(const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kMostListed); ++i) {
+    list.append(i == 0 ? "" : ", ").append(Shortened(names[i]));
+  }
+  return names.size() > kMostListed ? list + ", ..." : list;
+}
 
 std::string NodeTitle(const Graph& graph, NodeId node) {
   return absl::StrFormat("node %d (%s)", Index(node), graph.node(node).name);
@@ -50,9 +63,9 @@ absl::StatusOr<NodeId> FindNode(const Graph& graph, std::string_view key) {
     if (graph.nodes[n].name == key) same_name.push_back(keys[n]);
   }
   if (!same_name.empty()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "node %s: %d nodes have that name, expected one of %s, ...", key,
-        same_name.size(), same_name[0]));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("node %s: %d nodes have that name, expected one of %s",
+                        key, same_name.size(), ListOf(same_name)));
   }
   if (key.starts_with('#')) {
     const std::optional<uint32_t> number = NumberIn(key.substr(1));

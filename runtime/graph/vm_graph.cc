@@ -11,6 +11,7 @@
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/graph/call_numbers.h"
+#include "runtime/graph/node_names.h"
 #include "runtime/graph/vm_reader.h"
 
 namespace nodewise {
@@ -223,14 +224,6 @@ class GraphMaker {
   std::unordered_map<std::string, size_t> uses_;
   std::unordered_set<std::string> taken_;
 };
-
-std::string ListOf(const std::vector<std::string>& names) {
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kMostListed); ++i) {
-    list.append(i == 0 ? "" : ", ").append(Shortened(names[i]));
-  }
-  return names.size() > kMostListed ? list + ", ..." : list;
-}
 
 absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
                      const FaultList& reasons) {

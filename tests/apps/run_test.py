@@ -240,6 +240,18 @@ class BadInput(WithNetwork):
         self.assertIn("input bias: was not given, expected float32 (3,)",
                       error)
 
+    def test_input_that_shares_its_name_is_named_by_its_key(self):
+        graph = Graph()
+        nodes = [graph.input("x", "float32", shape) for shape in ((2, 3), (3,))]
+        graph.output(graph.call("add_bias", nodes, "float32", (2, 3)))
+        net = LIBRARY.artefact(self.folder / "twins", graph, {})
+        x = f"={self.npy}"
+        self.assertIn("input x: 2 inputs have that name, expected one of x#0, "
+                      "x#1\n", self.refused_run(net, "--input", "x" + x))
+        self.assertIn("input x#1: was not given, expected float32 (3,) "
+                      "(--input x#1=FILE, ",
+                      self.refused_run(net, "--input", "x#0" + x))
+
     def test_damaged_tensor_file_is_refused(self):
         for name, data in (("x.npy", npy_bytes(DATA)[:-1]),
                            ("x.params", params_bytes({"data": DATA})[:-1]),

@@ -8,7 +8,9 @@
 namespace nodewise {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 Graph TwoCalledA() {
@@ -42,9 +44,20 @@ TEST(NodeNamesTest, NodeIsFoundByNameKeyAndNumber) {
   EXPECT_EQ(FindNode(graph, "#3").value(), NodeId{3});
 }
 
-TEST(NodeNamesTest, NameOfSeveralNodesIsRefusedWithAKey) {
+TEST(NodeNamesTest, NameOfSeveralNodesIsRefusedWithTheirKeys) {
   EXPECT_THAT(FindNode(TwoCalledA(), "a"),
-              FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("a#1")));
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("2 nodes have that name, expected one of "
+                                  "a#1, a#2")));
+}
+
+TEST(NodeNamesTest, OfManyKeysTheFirstAreListed) {
+  GraphBuilder builder;
+  for (int i = 0; i < 21; ++i) builder.Input("a");
+  EXPECT_THAT(FindNode(builder.Head("#0").Build(), "a"),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        AllOf(HasSubstr("21 nodes have that name"),
+                              EndsWith("a#18, a#19, ..."))));
 }
 
 TEST(NodeNamesTest, UnknownNameGetsTheNearest) {
