@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/dtype.h"
 #include "nodewise/runtime/graph_json.h"
+#include "nodewise/runtime/ndarray.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -247,10 +248,14 @@ void Checker::CheckSame(uint32_t n, bool types_too) {
   const bool same = types_too ? from.shape == to.shape && from.dtype == to.dtype
                               : from_bytes == to_bytes;
   if (same) return;
+  const auto text = [&](const GraphEntry& entry, size_t bytes) {
+    if (!types_too) return absl::StrFormat("%d bytes", bytes);
+    return std::string(Shortened(TypeToString(entry.shape, entry.dtype)));
+  };
   Add(absl::StrFormat("/attrs/shape/1/%d", Index(output)),
-      absl::StrFormat("output of %s (node %d) with %d bytes", node.function, n,
-                      to_bytes),
-      absl::StrFormat("%d bytes, as its input has", from_bytes));
+      absl::StrFormat("output of %s (node %d) with %s", node.function, n,
+                      text(to, to_bytes)),
+      absl::StrFormat("%s, as its input has", text(from, from_bytes)));
 }
 
 }  // namespace

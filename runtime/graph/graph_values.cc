@@ -116,7 +116,7 @@ uint32_t GraphEvents::ParseCount(const std::string& value) {
   uint32_t number = 0;
   if (absl::SimpleAtoi(value, &number) && number <= INT32_MAX) return number;
   AddFault("", absl::StrFormat("\"%s\"", Shortened(value)),
-           "a string that holds a number", "");
+           "a string that holds a number from 0 to 2147483647", "");
   return 0;
 }
 

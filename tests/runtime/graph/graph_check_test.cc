@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_format.h"
 #include "nodewise/runtime/graph_json.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
@@ -160,13 +161,19 @@ TEST(CheckGraphTest, NopKeepsTheBytes) {
 }
 
 TEST(CheckGraphTest, CopyKeepsShapeAndTypeWithTheLanes) {
-  const TensorSpec others[] = {
-      {{2, 2}}, {{4}, "int32"}, {{4}, "float32x2"}, {{5}}};
-  for (const TensorSpec& other : others) {
+  const std::pair<TensorSpec, const char*> others[] = {
+      {{{2, 2}}, "float32 (2, 2)"},
+      {{{4}, "int32"}, "int32 (4,)"},
+      {{{4}, "float32x2"}, "float32x2 (4,)"},
+      {{{5}}, "float32 (5,)"}};
+  for (const auto& [other, found] : others) {
     EXPECT_THAT(
         FaultsOf(
             GraphBuilder().Input("x").Op("c", "__copy", {"x"}, {other}).File()),
-        ElementsAre(HasSubstr("/attrs/shape/1/1: output of __copy")));
+        ElementsAre(HasSubstr(absl::StrFormat(
+            "/attrs/shape/1/1: output of __copy (node 1) with %s, expected "
+            "float32 (4,), as its input has",
+            found))));
   }
 }
 

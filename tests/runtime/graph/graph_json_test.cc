@@ -230,13 +230,16 @@ TEST(GraphFaultTest, WrongKindOfValueIsLocatedExactly) {
        "graph.json:12:25: /nodes/1/attrs/flatten_data: 0, expected a string"},
       {"\"flatten_data\": \"0\"", "\"flatten_data\": \"no\"",
        "graph.json:12:25: /nodes/1/attrs/flatten_data: \"no\", expected a "
-       "string that holds a number"},
+       "string that holds a number from 0 to 2147483647"},
       {"\"num_inputs\": \"1\"", "\"num_inputs\": \"-1\"",
        "graph.json:14:23: /nodes/1/attrs/num_inputs: \"-1\", expected a string "
-       "that holds a number"},
+       "that holds a number from 0 to 2147483647"},
+      {"\"num_outputs\": \"1\"", "\"num_outputs\": \"4294967295\"",
+       "graph.json:15:24: /nodes/1/attrs/num_outputs: \"4294967295\", expected "
+       "a string that holds a number from 0 to 2147483647"},
       {"\"num_outputs\": \"1\"", "\"num_outputs\": \"4294967297\"",
        "graph.json:15:24: /nodes/1/attrs/num_outputs: \"4294967297\", expected "
-       "a string that holds a number"},
+       "a string that holds a number from 0 to 2147483647"},
       {"[[0, 0, 0]]", "[0]",
        "graph.json:17:18: /nodes/1/inputs/0: 0, expected a node entry: [node, "
        "output] or [node, output, version]"},
