@@ -56,7 +56,8 @@ class ProfileNetwork : public Command {
     options->AddNumber("--warm-up", "N", "pairs before those (3)",
                        {&warm_up_, 0, kMostRuns});
     options->AddFlag("--isolated",
-                     "times every node by itself too, as TVM's debugger does",
+                     "times every node by itself too, as TVM's debugger does; "
+                     "so does each option that begins with \"isolated\"",
                      &isolated_);
     AddIsolatedOptions(options);
     options->AddTexts("--counter", "NAME",
@@ -143,11 +144,13 @@ class ProfileNetwork : public Command {
     return check("--layout", layout_, "clock", "measurements");
   }
 
+  bool IsIsolated() const { return isolated_ || numbers_.Any(); }
+
   absl::StatusOr<Profile> Measure(DebugExecutor* executor) const {
     DebugExecutor::ProfileOptions options;
     options.runs = static_cast<int>(runs_.value_or(options.runs));
     options.warm_up = static_cast<int>(warm_up_.value_or(options.warm_up));
-    if (isolated_ || numbers_.Any()) options.isolated = numbers_.Options();
+    if (IsIsolated()) options.isolated = numbers_.Options();
     options.watches_workers = !trace_.empty();
     std::vector<std::unique_ptr<Collector>> collectors;
     std::vector<std::string> notes;
@@ -186,6 +189,11 @@ class ProfileNetwork : public Command {
       outcome->text += "\n" + ProfileTable(graph, summary, profile, table) +
                        "\n\n" + ProfileFooter(summary, profile);
       if (outcome->text.back() != '\n') outcome->text += '\n';
+      if (IsIsolated() && table.layout == TableLayout::kClock) {
+        outcome->text +=
+            "note       isolated times are in --layout measurements, --csv and "
+            "--json, not in this table\n";
+      }
     }
     outcome->json.AddRaw("profile", ProfileJson(graph, summary, profile));
   }
