@@ -1,5 +1,9 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,16 +130,38 @@ std::string DocumentOf(const Outcome& outcome, const std::string& verb) {
 }
 
 // Returns false, having said so, if stdout does not take it.
-bool Print(const std::string& text) {
+bool Print(const std::string& text, std::FILE* out = stdout) {
   const bool printed =
-      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
-      std::fflush(stdout) == 0;
+      std::fwrite(text.data(), 1, text.size(), out) == text.size() &&
+      std::fflush(out) == 0;
   if (!printed) std::perror("nodewise: stdout");
   return printed;
 }
 
-int Show(const Outcome& outcome, const std::string& verb, bool json) {
-  if (!Print(json ? DocumentOf(outcome, verb) : outcome.text)) return 2;
+// What a network's functions print goes to stderr from now on. Returns where
+// stdout leads; stdout itself, if it cannot be moved.
+std::FILE* KeepStdoutForUs() {
+  const int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (kept < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return stdout;
+  std::FILE* const out = fdopen(kept, "w");
+  return out != nullptr ? out : stdout;
+}
+
+// A network's function may call exit(): nobody is to take that for success.
+bool is_finished = false;
+pid_t main_process = 0;
+void RefuseEarlyExit() {
+  if (is_finished || getpid() != main_process) return;
+  std::fputs(
+      "nodewise: the process was ended by a function of the network, which "
+      "called exit() (nodewise run --isolate says by which)\n",
+      stderr);
+  _exit(2);
+}
+
+int Show(const Outcome& outcome, const std::string& verb, bool json,
+         std::FILE* out = stdout) {
+  if (!Print(json ? DocumentOf(outcome, verb) : outcome.text, out)) return 2;
   if (json) return static_cast<int>(outcome.status);
   for (const std::string& note : outcome.notes) {
     absl::FPrintF(stderr, "nodewise: note: %s\n", Printable(note));
@@ -169,12 +195,17 @@ int Main(Arguments arguments) {
   if (row == nullptr) return Show(UnknownCommand(verb), verb, json);
   if (row->missing != nullptr) return Show(MissingCommand(*row), verb, json);
   if (wants_help) return Print(HelpOf(*row)) ? 0 : 2;
-  return Show(RunCommand(*row, arguments), verb, json);
+  std::FILE* const out = json ? KeepStdoutForUs() : stdout;
+  return Show(RunCommand(*row, arguments), verb, json, out);
 }
 
 }  // namespace
 }  // namespace nodewise
 
 int main(int argc, char** argv) {
-  return nodewise::Main({argv + std::min(argc, 1), argv + argc});
+  nodewise::main_process = getpid();
+  std::atexit(nodewise::RefuseEarlyExit);
+  const int status = nodewise::Main({argv + std::min(argc, 1), argv + argc});
+  nodewise::is_finished = true;
+  return status;
 }
