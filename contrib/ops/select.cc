@@ -216,7 +216,7 @@ struct NonMaxSuppression {
     for (size_t i = 0; i < boxes.size(); ++i) {
       // A score that is no number is no candidate either.
       if (std::isnan(scores[i])) continue;
-      if (args.has(4) && !(scores[i] >= number(4))) continue;
+      if (args.has(4) && !(scores[i] > number(4))) continue;
       order.push_back(static_cast<int64_t>(i));
     }
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {

@@ -118,6 +118,14 @@ TEST(NonMaxSuppressionTest, BoxesUnderBetterOnesGo) {
               ElementsAre(0, 0, 1, 0, 0, 2));
 }
 
+TEST(NonMaxSuppressionTest, AScoreMustBeAboveTheThreshold) {
+  const auto scores = MakeTensor<float>({1, 1, 3}, {0.5F, 0.9F, 0.75F});
+  EXPECT_THAT(ElementsOf<int64_t>({"NonMaxSuppression", 11},
+                                  {TwoBoxes(), scores, Longs({3}),
+                                   Floats({0.95F}), Floats({0.75F})}),
+              ElementsAre(0, 0, 1));
+}
+
 TEST(NonMaxSuppressionTest, NothingIsAskedForByDefault) {
   const auto scores = MakeTensor<float>({1, 1, 3}, {kNan, 0.9F, 0.8F});
   EXPECT_THAT(
