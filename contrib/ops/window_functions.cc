@@ -56,8 +56,10 @@ struct CosineWindow {
     for (int64_t i = 0; i < size; ++i) {
       const double part = is_single ? 0.5 : static_cast<double>(i) / n;
       const double angle = 2 * std::numbers::pi * part;
+      // In this order 0.42, 0.08 and 0.5 are exactly 1 in the middle, which an
+      // integer type would else make 0.
       window[static_cast<size_t>(i)] =
-          a - b * std::cos(angle) + c * std::cos(2 * angle);
+          (a + c * std::cos(2 * angle)) - b * std::cos(angle);
     }
     StoreDoubles(window.data(), 0, size, y);
     BoundByUnits(32, y, args.bounds(0));

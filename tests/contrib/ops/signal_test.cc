@@ -108,6 +108,16 @@ TEST(WindowTest, WindowsAreAsDefined) {
       Pointwise(IsNear(), std::vector<float>{0, 0.63F, 0.63F, 0}));
 }
 
+TEST(WindowTest, TheMiddleOfIntegersIsOne) {
+  for (const char* name : {"HannWindow", "HammingWindow", "BlackmanWindow"}) {
+    const OpSetup window{
+        name, 17, {Attr("output_datatype", 7), Attr("periodic", 0)}};
+    EXPECT_THAT(ElementsOf<int64_t>(window, {Long(9)}),
+                ElementsAre(0, 0, 0, 0, 1, 0, 0, 0, 0))
+        << name;
+  }
+}
+
 TEST(WindowTest, NoWindowIsShorterThanNothing) {
   EXPECT_FALSE(EvaluateOne({"HannWindow", 17}, {Long(-1)}).ok());
   EXPECT_THAT(ElementsOf({"HannWindow", 17}, {Long(0)}), ElementsAre());
