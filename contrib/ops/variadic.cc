@@ -170,16 +170,49 @@ struct Total {
   }
 };
 
+// Before opset 8 nothing was broadcast.
+template <typename Now>
+struct Old : Now {
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(Now::Check(in));
+    const Shape* first = nullptr;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in.type(i).has_rank()) continue;
+      if (first == nullptr) first = &*in.type(i).shape;
+      NODEWISE_RETURN_IF_ERROR(RequireShape(in, i, *first));
+    }
+    return absl::OkStatus();
+  }
+};
+
 constexpr OperatorDef kOperators[] = {
-    Row<Min>(
+    Row<Old<Min>>(
         {.name = "Min", .inputs = {Variadic("data_0")}, .outputs = {"min"}}),
-    Row<Max>(
+    Row<Min>({.name = "Min",
+              .since = 8,
+              .inputs = {Variadic("data_0")},
+              .outputs = {"min"}}),
+    Row<Old<Max>>(
         {.name = "Max", .inputs = {Variadic("data_0")}, .outputs = {"max"}}),
+    Row<Max>({.name = "Max",
+              .since = 8,
+              .inputs = {Variadic("data_0")},
+              .outputs = {"max"}}),
+    Row<Old<Total<false>>>({.name = "Sum",
+                            .inputs = {Variadic("data_0")},
+                            .outputs = {"sum"},
+                            .bound = kSum}),
     Row<Total<false>>({.name = "Sum",
+                       .since = 8,
                        .inputs = {Variadic("data_0")},
                        .outputs = {"sum"},
                        .bound = kSum}),
+    Row<Old<Total<true>>>({.name = "Mean",
+                           .inputs = {Variadic("data_0")},
+                           .outputs = {"mean"},
+                           .bound = kSum}),
     Row<Total<true>>({.name = "Mean",
+                      .since = 8,
                       .inputs = {Variadic("data_0")},
                       .outputs = {"mean"},
                       .bound = kSum}),

@@ -174,6 +174,17 @@ TEST(VariadicTest, AllInputsAreBroadcastTogether) {
               ElementsAre(2, 8.0f / 3, 10.0f / 3, 4));
 }
 
+TEST(VariadicTest, BelowOpset8NothingIsBroadcast) {
+  const std::vector<NDArray> inputs = {Floats({2, 4}), Floats({3})};
+  for (const char* name : {"Min", "Max", "Sum", "Mean"}) {
+    EXPECT_THAT(EvaluateOne({name, 8}, inputs), IsOk());
+    EXPECT_THAT(EvaluateOne({name, 7}, {inputs[0], inputs[0]}), IsOk());
+    EXPECT_THAT(EvaluateOne({name, 7}, inputs),
+                FailsWith(absl::StatusCode::kInvalidArgument,
+                          HasSubstr("input 1: is of shape [1], expected [2]")));
+  }
+}
+
 TEST(VariadicTest, NoInputIsRefused) {
   EXPECT_THAT(
       EvaluateOne({"Sum"}, {}),
