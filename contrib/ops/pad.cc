@@ -202,8 +202,17 @@ struct Pad {
     Shape sides = *in.type(0).shape;
     for (size_t i = 0; i < all.size(); ++i) {
       Dim& side = sides[static_cast<size_t>(all[i])];
-      const Dim sum = Plus((*pads)[i], (*pads)[i + all.size()]);
-      side = Plus(side, sum);
+      const Dim& before = (*pads)[i];
+      const Dim& after = (*pads)[i + all.size()];
+      const bool is_known =
+          side.is_known() && before.is_known() && after.is_known();
+      side = Plus(side, Plus(before, after));
+      if (is_known && !side.is_known()) {
+        return InputError(
+            1, absl::StrFormat("has pads of %d and %d for side %d, which are "
+                               "too many",
+                               before.size(), after.size(), all[i]));
+      }
       if (side.is_known() && side.size() < 0) {
         return InputError(1, absl::StrFormat("leaves %d elements of side %d",
                                              side.size(), all[i]));

@@ -349,7 +349,8 @@ struct AffineGrid {
     Shape shape{*batch};
     shape.insert(shape.end(), size->begin() + 2, size->end());
     shape.emplace_back(static_cast<int64_t>(size->size()) - 2);
-    NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
+    const absl::Status status = CheckShape(shape);
+    if (!status.ok()) return InputError(1, std::string(MessageOf(status)));
     return OneOutput(dtype, std::move(shape));
   }
   absl::Status Evaluate(EvalArgs& args) const {

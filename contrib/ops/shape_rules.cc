@@ -177,7 +177,14 @@ absl::StatusOr<OutputInfos> BroadcastInputs(const Inputs& in,
 }
 
 std::optional<Shape> ShapeFromInput(const Inputs& in, size_t i) {
-  if (const auto ints = in.Ints(i)) return Shape(ints->begin(), ints->end());
+  if (const auto ints = in.Ints(i)) {
+    Shape shape;
+    // The least number would be a side that is not known.
+    for (const int64_t size : *ints) {
+      shape.emplace_back(std::max(size, -INT64_MAX));
+    }
+    return shape;
+  }
   if (in[i].elements != nullptr) return *in[i].elements;
   const TensorType& type = in.type(i);
   if (!type.has_rank() || type.rank() != 1) return std::nullopt;

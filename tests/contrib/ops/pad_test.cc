@@ -51,9 +51,9 @@ TEST(PadTest, AxesNameTheSides) {
 }
 
 TEST(PadTest, HugePadsFailInsteadOfOverflowing) {
-  for (const int64_t pad : {INT64_MAX, INT64_MAX / 2}) {
-    EXPECT_FALSE(
-        EvaluateOne({"Pad", 13}, {Floats({1, 2}), Longs({pad, pad})}).ok());
+  for (const int64_t pad : {INT64_MAX, INT64_MAX / 2, INT64_MIN}) {
+    EXPECT_THAT(EvaluateOne({"Pad", 13}, {Floats({1, 2}), Longs({pad, pad})}),
+                FailsWith(kInvalid, HasSubstr("input 1: has pads of")));
   }
 }
 

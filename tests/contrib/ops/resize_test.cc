@@ -175,6 +175,10 @@ TEST(AffineGridTest, PlacesAreTurnedByTheMatrix) {
   const auto theta = MakeTensor<float>({1, 2, 3}, {1, 0, 0.5F, 0, 2, 0});
   EXPECT_THAT(ElementsOf({"AffineGrid", 20}, {theta, Longs({1, 1, 2, 2})}),
               ElementsAre(0, -1, 1, -1, 0, 1, 1, 1));
+  EXPECT_THAT(
+      EvaluateOne({"AffineGrid", 20}, {theta, Longs({1, 1, -3, INT64_MIN})}),
+      FailsWith(absl::StatusCode::kInvalidArgument,
+                HasSubstr("input 1: shape (1, -3, ")));
 }
 
 TEST(Col2ImTest, OverlapsAreAdded) {

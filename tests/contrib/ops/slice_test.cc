@@ -100,8 +100,11 @@ TEST(SplitTest, LengthsAreTakenAsGiven) {
 TEST(SplitTest, LengthsThatDoNotAddUpAreRefused) {
   EXPECT_THAT(EvaluateAll({"Split", 13, {}, 2}, {Matrix(), Longs({2, 2})}),
               FailsWith(kInvalid, HasSubstr("4 together, expected 2")));
-  EXPECT_FALSE(
-      EvaluateAll({"Split", 13, {}, 2}, {Matrix(), Longs({-1, 3})}).ok());
+  for (const int64_t length : {int64_t{-1}, INT64_MIN}) {
+    EXPECT_THAT(
+        EvaluateAll({"Split", 13, {}, 2}, {Matrix(), Longs({length, 2})}),
+        FailsWith(kInvalid, HasSubstr("input 1: has a length of -")));
+  }
 }
 
 TEST(ConcatTest, TensorsLieBehindEachOther) {
