@@ -90,6 +90,47 @@ bool IsStatic(const TensorType& type) {
   return type.has_dtype() && type.is_static();
 }
 
+absl::StatusOr<size_t> BytesOf(const TensorType& type) {
+  return TensorBytes(*type.sizes(), type.dtype);
+}
+
+// Asks for the memory of its outputs, as running it will. What is no larger
+// than an input may be a view of it.
+absl::Status TryMemory(const Network& network, const Operation& operation) {
+  constexpr size_t kLittle = size_t{1} << 30;
+  size_t most = kLittle;
+  for (const ValueId id : operation.inputs) {
+    if (id == kNoValue) continue;
+    const TensorType& type = network.value(id).type;
+    if (!IsStatic(type)) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, BytesOf(type));
+    most = std::max(most, bytes);
+  }
+  for (const ValueId id : operation.outputs) {
+    if (id == kNoValue || !IsStatic(network.value(id).type)) continue;
+    const TensorType& type = network.value(id).type;
+    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, BytesOf(type));
+    if (bytes <= most) continue;
+    NODEWISE_RETURN_IF_ERROR(
+        NDArray::Empty(*type.sizes(), type.dtype, kCpu).status());
+  }
+  return absl::OkStatus();
+}
+
+// A chain of operations that each double what they read would else run for as
+// long as there is any memory, up to the one that cannot.
+absl::Status TryMemory(const Network& network) {
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    const absl::Status status = TryMemory(network, operation);
+    if (status.ok()) continue;
+    return At(
+        absl::StrFormat("operation %s (%s)", operation.name, operation.kind()),
+        status);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 struct Interpreter::Plan {
@@ -113,7 +154,7 @@ struct Interpreter::Plan {
   std::vector<Step> steps;
   std::vector<bool> is_read;       // By value.
   std::vector<NDArray> constants;  // By value.
-  absl::Status status;             // Of making constants readable.
+  absl::Status status;             // Of constants, and of memory for the rest.
 
  private:
   Step StepOf(const Network& network, const Operation& operation) const;
@@ -144,6 +185,7 @@ Interpreter::Plan::Plan(const Network& network)
     }
   }
   FindLastUses(network);
+  status.Update(TryMemory(network));
 }
 
 Interpreter::Plan::Step Interpreter::Plan::StepOf(

@@ -91,6 +91,17 @@ TEST(InterpreterTest, ErrorsNameTheOperation) {
               FailsWith(kInvalid, HasSubstr("(Gather): input 1: index 7")));
 }
 
+TEST(InterpreterTest, WhatNoMemoryCanHoldIsRefusedBeforeTheRun) {
+  Builder b;
+  const ValueId x = b.In("x", TensorType(kFloat32, {2}));
+  const ValueId large = b.In("large", TensorType(kFloat32, {int64_t{1} << 60}));
+  const ValueId y = b.Op("Neg", {x})[0];
+  const ValueId z = b.Op("Concat", {large, large}, {{"axis", int64_t{0}}})[0];
+  ASSERT_THAT(b.net.SetOutputs({y, z}), IsOk());
+  EXPECT_THAT(Interpret(b.net, {}),
+              FailsWith(kInvalid, HasSubstr("(Concat): shape (23058430")));
+}
+
 TEST(InterpreterTest, EveryOperationIsObservedWithItsBounds) {
   int seen = 0;
   InterpretOptions options;

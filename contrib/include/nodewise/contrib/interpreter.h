@@ -35,7 +35,8 @@ class Interpreter {
 
   // `inputs` by input of the network; they must be of its types
   // (kInvalidArgument, naming input, found, expected). Returns the outputs in
-  // their order. An error of an operator names the operation.
+  // their order. An error of an operator names the operation; if there can be
+  // no memory for an output whose size is known before, nothing is run.
   absl::StatusOr<std::vector<NDArray>> Run(
       std::vector<NDArray> inputs, const InterpretOptions& options = {}) const;
 
