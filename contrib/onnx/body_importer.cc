@@ -2,6 +2,7 @@
 // condition is known, what is in the branch in the place of the node.
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -83,9 +84,12 @@ const proto::Graph* GraphImporter::TakenBranch(const proto::Node& node,
       taken->output_size() < node.output_size()) {
     return nullptr;
   }
-  // What is passed on as it is would lose the name that the node gives it.
+  // What is passed on as it is, or twice, would lose a name that the node gives
+  // it.
+  std::set<std::string_view> names;
   for (const proto::ValueInfo& output : taken->output()) {
     if (!IsMadeIn(*taken, output.name())) return nullptr;
+    if (!names.insert(output.name()).second) return nullptr;
   }
   return taken;
 }

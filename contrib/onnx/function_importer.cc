@@ -51,7 +51,7 @@ void GraphImporter::ImportCall(const proto::Function& function,
     ImportNode(function.node(i), static_cast<size_t>(i), &inner);
   }
   --state_.depth;
-  BindResults(function, node, where, inner, scope);
+  BindResults(function, node, names, where, inner, scope);
 }
 
 bool GraphImporter::CheckCall(const proto::Function& function,
@@ -139,6 +139,7 @@ bool GraphImporter::BindAttributes(const proto::Function& function,
 
 void GraphImporter::BindResults(const proto::Function& function,
                                 const proto::Node& node,
+                                absl::Span<const std::string> names,
                                 const std::string& where, const Scope& inner,
                                 Scope* scope) {
   for (int i = 0; i < node.output_size(); ++i) {
@@ -146,7 +147,11 @@ void GraphImporter::BindResults(const proto::Function& function,
     const auto made = inner.values.find(name);
     Binding result{kNoValue, true};
     if (made != inner.values.end()) {
-      result = made->second;
+      const bool is_new = scope->values.count(node.output(i)) == 0;
+      const auto at = static_cast<size_t>(i);
+      result = is_new && at < names.size()
+                   ? Named(made->second, names[at], where, inner)
+                   : made->second;
     } else {
       state_.Error(where,
                    absl::StrFormat("output %s of function %s is made by "
@@ -156,6 +161,31 @@ void GraphImporter::BindResults(const proto::Function& function,
     }
     Bind(node, static_cast<size_t>(i), result, where, scope);
   }
+}
+
+// What the function passes on as it is, or twice, has another name than the
+// call gives it: an Identity makes it anew.
+Binding GraphImporter::Named(const Binding& result, const std::string& name,
+                             const std::string& where, const Scope& inner) {
+  if (name.empty() || result.value == kNoValue ||
+      network_.value(result.value).name == name) {
+    return result;
+  }
+  const auto opset = state_.opsets.find("");
+  if (opset == state_.opsets.end()) return result;
+  const OperatorDef* const row = state_.ops.Find("", "Identity", opset->second);
+  if (row == nullptr) return result;
+  auto attrs = MakeAttrs(*row, {});
+  if (!attrs.ok()) return result;
+  NewOperation operation;
+  operation.attrs = *std::move(attrs);
+  operation.inputs = {result.value};
+  operation.name = UniqueName(&node_names_, inner.prefix + "Identity");
+  operation.outputs = {name};
+  const auto id = network_.AddOperation(std::move(operation));
+  if (id.ok()) return FoldOutputs(*id, where)[0];
+  state_.Error(where, id.status());
+  return {kNoValue, true};
 }
 
 }  // namespace nodewise

@@ -184,7 +184,10 @@ class GraphImporter {
                       const std::string& where, Scope* inner,
                       const Scope& scope);
   void BindResults(const proto::Function& function, const proto::Node& node,
+                   absl::Span<const std::string> names,
                    const std::string& where, const Scope& inner, Scope* scope);
+  Binding Named(const Binding& result, const std::string& name,
+                const std::string& where, const Scope& inner);
 
   ImportState& state_;
   Network network_;

@@ -98,6 +98,25 @@ TEST(OnnxBranchTest, AConditionThatIsAnInputLeavesTheIf) {
   EXPECT_THAT(KindsOf(*network), ElementsAre("If"));
 }
 
+// An If whose condition is known would give one value two names.
+TEST(OnnxBranchTest, ABranchThatGivesOneValueTwiceLeavesTheIf) {
+  ModelBuilder builder(18);
+  builder.Input("x", {2}).Output("y").Output("z");
+  builder.Ints("one", {1});
+  builder.Node("Equal", {"one", "one"}, {"same"});
+  auto& node = builder.Node("If", {"same"}, {"y", "z"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto& body = *AddAttribute(name, 5, &node).mutable_g();
+    ModelBuilder::SetNode("Relu", {"x"}, {"r"}, "", body.add_node());
+    body.add_output()->set_name("r");
+    body.add_output()->set_name("r");
+  }
+  const auto network = ImportBytes(builder.Bytes());
+  ASSERT_THAT(network, IsOk());
+  EXPECT_EQ(network->value(network->outputs()[0]).name, "y");
+  EXPECT_EQ(network->value(network->outputs()[1]).name, "z");
+}
+
 // x in three parts, of which some are not wanted.
 ModelBuilder PartsModel(const std::vector<std::string>& names) {
   ModelBuilder builder(18);

@@ -60,6 +60,22 @@ TEST(OnnxFunctionTest, FunctionsCallFunctions) {
   EXPECT_THAT(network.FindOperation("Outer_0/Twice_1/Neg_1"), IsOk());
 }
 
+TEST(OnnxFunctionTest, WhatIsPassedOnAsItIsHasTheNameOfTheCall) {
+  const std::vector<std::string> cases[] = {{"a", "b"}, {"b", "b"}};
+  for (const std::vector<std::string>& outputs : cases) {
+    ModelBuilder builder;
+    builder.Input("x", {2}).Output("y").Output("z");
+    auto& function = AddFunction("Both", {"a"}, outputs, &builder);
+    ModelBuilder::SetNode("Neg", {"a"}, {"b"}, "", function.add_node());
+    Call("Both", {"x"}, {"y", "z"}, builder.graph().add_node());
+    const Network network = builder.Import().value();
+    ASSERT_EQ(network.outputs().size(), 2);
+    EXPECT_EQ(network.value(network.outputs()[0]).name, "y");
+    EXPECT_EQ(network.value(network.outputs()[1]).name, "z");
+    EXPECT_EQ(network.order().size(), 2);
+  }
+}
+
 TEST(OnnxFunctionTest, AttributesGoFromTheCallIntoTheFunction) {
   ModelBuilder builder;
   builder.Input("x", {2}).Output("y");

@@ -103,6 +103,7 @@ struct Passive : Unary {
 struct Squash : Passive {};
 struct Best : Passive {};
 struct Bound : Passive {};
+struct Identity : Passive {};
 struct Late : Passive {};
 
 struct Halve {
@@ -150,6 +151,7 @@ const OpSet& TestOperators() {
                   .inputs = {"X", Optional("limit")},
                   .outputs = {"Y"},
                   .moved = {{"limit", 1, 11}}}),
+      Row<Identity>({.name = "Identity", .inputs = {"X"}, .outputs = {"Y"}}),
       Row<Halve>(
           {.name = "Halve", .inputs = {"X"}, .outputs = {"Y", Optional("Z")}}),
       Row<Choose>({.name = "Choose",
