@@ -12,6 +12,11 @@ std::string DomainOf(std::string_view domain) {
   return domain == "ai.onnx" ? std::string() : std::string(domain);
 }
 
+std::string NameOf(const proto::Node& node, size_t index) {
+  if (!node.name().empty()) return node.name();
+  return absl::StrFormat("%s_%d", Shortened(node.op_type()), index);
+}
+
 void ImportState::Error(std::string path, std::string found,
                         std::string expected, std::string hint) {
   ++errors;
@@ -75,10 +80,11 @@ void GraphImporter::Import(const proto::Graph& graph,
 void GraphImporter::ReserveNames(const proto::Graph& graph) {
   for (const auto& input : graph.input()) names_.Reserve(input.name());
   for (const auto& tensor : graph.initializer()) names_.Reserve(tensor.name());
-  for (const auto& node : graph.node()) {
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const proto::Node& node = graph.node(i);
     for (const std::string& output : node.output()) {
       names_.Reserve(output);
-      makers_.emplace(output, node.name());
+      makers_.emplace(output, NameOf(node, static_cast<size_t>(i)));
     }
   }
 }
@@ -117,24 +123,25 @@ void GraphImporter::AddInputs(const proto::Graph& graph,
       state_.Error("input " + info.name(),
                    "of a body has an initializer, expected none");
     }
-    AddInput(info,
+    AddInput(info, i,
              skipped + i < input_types.size() ? input_types[skipped + i]
                                               : TensorType(),
              scope);
   }
 }
 
-void GraphImporter::AddInput(const proto::ValueInfo& info,
+void GraphImporter::AddInput(const proto::ValueInfo& info, size_t index,
                              const TensorType& fallback, Scope* scope) {
+  if (info.name().empty()) {
+    return state_.Error(absl::StrFormat("input %d", index), "has no name",
+                        "one");
+  }
   const std::string where = absl::StrFormat("input %s", Shortened(info.name()));
   Binding& binding = scope->values[info.name()];
   if (binding.value != kNoValue || binding.is_broken) {
     return state_.Error(where, "is there twice", "every name once");
   }
   binding.is_broken = true;
-  if (info.name().empty()) {
-    return state_.Error(where, "has no name", "one");
-  }
   auto type = ReadType(info.type(), &state_.dims);
   if (!type.ok()) return state_.Error(where, type.status());
   if (!type->has_dtype()) type->dtype = fallback.dtype;
@@ -174,7 +181,12 @@ void GraphImporter::AddConstants(const proto::Graph& graph, Scope* scope) {
                  "is sparse", "a dense one");
     scope->values[name].is_broken = true;
   }
-  for (const proto::Tensor& tensor : graph.initializer()) {
+  for (int i = 0; i < graph.initializer_size(); ++i) {
+    const proto::Tensor& tensor = graph.initializer(i);
+    if (tensor.name().empty()) {
+      state_.Error(absl::StrFormat("initializer %d", i), "has no name", "one");
+      continue;
+    }
     const std::string where =
         absl::StrFormat("initializer %s", Shortened(tensor.name()));
     Binding& binding = scope->values[tensor.name()];
@@ -183,10 +195,6 @@ void GraphImporter::AddConstants(const proto::Graph& graph, Scope* scope) {
       continue;
     }
     binding.is_broken = true;
-    if (tensor.name().empty()) {
-      state_.Error(where, "has no name", "one");
-      continue;
-    }
     auto data = state_.tensors.Read(tensor);
     if (!data.ok()) {
       state_.Error(where, data.status());

@@ -25,6 +25,8 @@ using Opsets = std::map<std::string, int>;  // Versions by domain.
 
 // "" for ONNX's own domain under either of its names.
 std::string DomainOf(std::string_view domain);
+// One made of operator and number where the node, one of several, has none.
+std::string NameOf(const proto::Node& node, size_t index);
 
 // What the parts of one import share.
 struct ImportState {
@@ -120,8 +122,8 @@ class GraphImporter {
   void ReserveNames(const proto::Graph& graph);
   void AddInputs(const proto::Graph& graph,
                  absl::Span<const TensorType> input_types, Scope* scope);
-  void AddInput(const proto::ValueInfo& info, const TensorType& fallback,
-                Scope* scope);
+  void AddInput(const proto::ValueInfo& info, size_t index,
+                const TensorType& fallback, Scope* scope);
   void AddConstants(const proto::Graph& graph, Scope* scope);
   void SetOutputs(const proto::Graph& graph, Scope* scope);
   void CheckTypes(const proto::Graph& graph, const Scope& scope);

@@ -85,11 +85,7 @@ struct GraphImporter::NodeParts {
 
 std::string GraphImporter::NodeName(const proto::Node& node, size_t index,
                                     const Scope& scope) {
-  std::string name = node.name();
-  if (name.empty()) {
-    name = absl::StrFormat("%s_%d", Shortened(node.op_type()), index);
-  }
-  return UniqueName(&node_names_, scope.prefix + name);
+  return UniqueName(&node_names_, scope.prefix + NameOf(node, index));
 }
 
 void GraphImporter::ImportNode(const proto::Node& node, size_t index,

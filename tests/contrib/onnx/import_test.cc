@@ -153,6 +153,22 @@ TEST(OnnxImportTest, NodesOutOfOrderAreNamed) {
                                     "further on, by node first")));
 }
 
+TEST(OnnxImportTest, WhatHasNoNameIsNamedByItsNumber) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Input("", {2}).Output("z");
+  builder.Node("Neg", {"y"}, {"z"});
+  builder.Node("Neg", {"x"}, {"y"});
+  EXPECT_THAT(FaultsOf(builder),
+              ElementsAre(HasSubstr("input 1: has no name"),
+                          HasSubstr("further on, by node Neg_1")));
+  builder = NegModel();
+  builder.Floats("", {1});
+  builder.Floats("", {1});
+  EXPECT_THAT(FaultsOf(builder),
+              ElementsAre(HasSubstr("initializer 0: has no name"),
+                          HasSubstr("initializer 1: has no name")));
+}
+
 TEST(OnnxImportTest, DoubledNamesAreFaults) {
   ModelBuilder builder = NegModel();
   builder.Node("Neg", {"x"}, {"y"}, "again");
