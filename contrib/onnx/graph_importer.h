@@ -144,6 +144,7 @@ class GraphImporter {
                                   const std::string& where, const Scope& scope);
   void ReportUnknown(const proto::Node& node, std::optional<int> opset,
                      const std::string& where);
+  void ReportNotImported(const std::string& where);
   bool ReadInputs(const proto::Node& node, NodeParts* parts, Scope* scope);
   void ReportMissing(const std::string& name, int input,
                      const std::string& where);

@@ -106,6 +106,10 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
   const auto function = state_.functions.find(
       {DomainOf(node.domain()), node.op_type(), node.overload()});
   if (function != state_.functions.end()) {
+    if (scope->opsets->count(DomainOf(node.domain())) == 0) {
+      ReportNotImported(parts.where);
+      return BreakOutputs(node, parts.where, scope);
+    }
     return ImportCall(*function->second, node, parts.name, parts.where, scope);
   }
   if (DomainOf(node.domain()).empty() && node.op_type() == "Constant") {
@@ -210,15 +214,17 @@ void GraphImporter::ReportUnknown(const proto::Node& node,
                         absl::StrFormat("is of domain %s", Shortened(domain)),
                         "ai.onnx, or a function of the model");
   }
-  if (!opset.has_value()) {
-    return state_.Error(where, "is of a domain that the model does not import",
-                        "an opset_import of it");
-  }
+  if (!opset.has_value()) return ReportNotImported(where);
   state_.Error(where, absl::StrFormat("is not known in opset %d", *opset),
                oldest != nullptr
                    ? absl::StrFormat("opset %d or more", oldest->since)
                    : "an operator that is known" +
                          DidYouMean(node.op_type(), state_.ops.Names()));
+}
+
+void GraphImporter::ReportNotImported(const std::string& where) {
+  state_.Error(where, "is of a domain that the model does not import",
+               "an opset_import of it");
 }
 
 // False if something is wrong with one, told here or by what makes it.

@@ -14,6 +14,11 @@ nodewise_onnx::Function& AddFunction(const std::string& name,
                                      const std::vector<std::string>& inputs,
                                      const std::vector<std::string>& outputs,
                                      ModelBuilder* builder) {
+  if (builder->model().functions_size() == 0) {
+    auto& import = *builder->model().add_opset_import();
+    import.set_domain("local");
+    import.set_version(1);
+  }
   nodewise_onnx::Function& function = *builder->model().add_functions();
   function.set_name(name);
   function.set_domain("local");
@@ -47,6 +52,15 @@ TEST(OnnxFunctionTest, ACallGivesWayToWhatIsInTheFunction) {
   EXPECT_THAT(network.FindOperation("Twice_0/Neg_1"), IsOk());
   EXPECT_THAT(network.FindValue("Twice_0/b"), IsOk());
   EXPECT_THAT(network.FindValue("y"), IsOk());
+}
+
+TEST(OnnxFunctionTest, TheDomainOfAFunctionIsImportedToo) {
+  ModelBuilder builder = TwiceModel();
+  builder.model().mutable_opset_import()->RemoveLast();
+  EXPECT_THAT(builder.Import(),
+              FailsWith(absl::StatusCode::kDataLoss,
+                        HasSubstr("node Twice_0 (local.Twice): is of a domain "
+                                  "that the model does not import")));
 }
 
 TEST(OnnxFunctionTest, FunctionsCallFunctions) {
