@@ -155,6 +155,7 @@ absl::Status ChunkWriter::Finish() {
     thread_->join();
     thread_.reset();
   }
+  const std::lock_guard<std::mutex> lock(mutex_);
   return status_;
 }
 
