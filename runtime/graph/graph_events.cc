@@ -138,6 +138,12 @@ bool GraphEvents::Key(std::string& name) {
 
 bool GraphEvents::Open(bool is_array) {
   if (stopped_) return false;
+  if (depth_ + skip_depth_ == kMostNesting) {
+    AddFault("", "arrays and objects one in the other",
+             absl::StrFormat("at most %d of them", kMostNesting), "");
+    stopped_ = true;
+    return false;
+  }
   if (skip_depth_ > 0 || skip_next_) {
     ++skip_depth_;
     return true;

@@ -42,6 +42,10 @@ struct Frame {
 // The depth of the deepest place: top, nodes, node, inputs, reference.
 constexpr size_t kMostFrames = 8;
 
+// How deep a value may be that is only passed over: who reads the text again,
+// or writes it with indents, needs more memory with each level.
+constexpr size_t kMostNesting = 64;
+
 // Keys that were met in an object, for what is missing or doubled.
 enum : uint32_t {
   kSeenNodes = 1 << 0,
