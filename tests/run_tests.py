@@ -163,9 +163,13 @@ def run_gtest(shard, options):
                    f"--gtest_output=json:{report}"]
         if options.filter:
             command.append(f"--gtest_filter=*{options.filter}*")
+        # Several run at once, and a test's files are named after the test.
+        files = pathlib.Path(folder) / "files"
+        files.mkdir()
         ended = run_child(command, options, pathlib.Path(folder),
                           {"GTEST_TOTAL_SHARDS": str(shard.count),
-                           "GTEST_SHARD_INDEX": str(shard.index)})
+                           "GTEST_SHARD_INDEX": str(shard.index),
+                           "TEST_TMPDIR": str(files), "TMPDIR": str(files)})
         printed, running = read_gtest_output(ended.output)
         if report.exists():
             results = read_gtest_report(report, printed)
