@@ -3,15 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "absl/status/status.h"
 #include "nodewise/support/fault.h"
 
 namespace nodewise {
-
-// Takes a message that reads `where: found, expected expected (hint)` apart.
-// Where one part cannot be told from the next they stay together; nothing gets
-// lost. REQUIRES: the status is not OK.
-Fault FaultOf(const absl::Status& status);
 
 // The fault as a line of text, or as several if a message in it has several.
 std::string LineOf(const Fault& fault);

@@ -41,13 +41,8 @@ class ArtefactChecker {
     faults_->Add({severity, std::move(file), std::move(path), 0, 0,
                   std::move(found), std::move(expected), std::move(hint)});
   }
-  // A status whose message has its place in front already.
   void AddStatus(const std::string& file, const absl::Status& status) {
-    if (status.ok()) return;
-    std::string_view message = MessageOf(status);
-    if (message.starts_with(file + ": "))
-      message.remove_prefix(file.size() + 2);
-    Add(file, "", std::string(message), "");
+    if (!status.ok()) faults_->Add(FaultIn(file, status));
   }
 
   absl::Status CheckBytecode() {

@@ -1,11 +1,14 @@
 #include "nodewise/support/fault.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdint>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -30,6 +33,78 @@ size_t EditDistance(std::string_view a, std::string_view b, size_t limit) {
   return row.back();
 }
 
+// Words that begin a part of a place: "lib.so: byte 24: tensor shape needs".
+constexpr std::array<std::string_view, 15> kPlaceWords = {
+    "byte ",           "tensor ",    "input ",    "output ",      "node ",
+    "parameter ",      "params",     "member ",   "storage ",     "graph JSON",
+    "__tvm_dev_mblob", "__tvm_ffi_", "function ", "instruction ", "module "};
+
+constexpr std::string_view kColon = ": ";
+constexpr std::string_view kDidYouMean = "; did you mean ";
+constexpr std::string_view kExpected = ", expected ";
+
+bool IsPlace(std::string_view part) {
+  // A sentence may begin with such a word too, but not one so short.
+  if (std::count(part.begin(), part.end(), ' ') > 2) return false;
+  if (part.substr(0, 1) == "/") return true;
+  return std::any_of(kPlaceWords.begin(), kPlaceWords.end(),
+                     [&](std::string_view word) {
+                       return part.substr(0, word.size()) == word;
+                     });
+}
+
+// Cuts the parts of a place that the text begins with off it, without the
+// colon behind the last.
+std::string CutPlace(std::string_view* text) {
+  size_t end = 0;
+  for (size_t next = text->find(kColon); next != std::string_view::npos;
+       next = text->find(kColon, end)) {
+    if (!IsPlace(text->substr(end, next - end))) break;
+    end = next + kColon.size();
+  }
+  if (end == 0) return "";
+  std::string place(text->substr(0, end - kColon.size()));
+  text->remove_prefix(end);
+  return place;
+}
+
+// Cuts "(hint)" or "; did you mean X?" off the end. A shape such as "(1, 64)"
+// is no hint: it has no letters.
+std::string CutHint(std::string_view* text) {
+  if (const size_t at = text->rfind(kDidYouMean);
+      at != std::string_view::npos) {
+    std::string hint(text->substr(at + 2));
+    text->remove_suffix(text->size() - at);
+    return hint;
+  }
+  if (text->empty() || text->back() != ')') return "";
+  size_t open = text->size();
+  for (int depth = 0; open > 0;) {
+    --open;
+    depth += (*text)[open] == ')' ? 1 : (*text)[open] == '(' ? -1 : 0;
+    if (depth == 0) break;
+  }
+  const std::string_view hint = text->substr(open + 1, text->size() - open - 2);
+  if (open == 0 || (*text)[open] != '(' || (*text)[open - 1] != ' ' ||
+      std::none_of(hint.begin(), hint.end(),
+                   [](unsigned char c) { return std::isalpha(c) != 0; })) {
+    return "";
+  }
+  std::string result(hint);
+  text->remove_suffix(text->size() - open + 1);
+  return result;
+}
+
+// What is left of a message behind its place.
+void AddMessage(std::string_view text, Fault* fault) {
+  fault->hint = CutHint(&text);
+  const size_t expected = text.rfind(kExpected);
+  fault->found = text.substr(0, expected);
+  if (expected != std::string_view::npos) {
+    fault->expected = text.substr(expected + kExpected.size());
+  }
+}
+
 }  // namespace
 
 std::string Fault::Where() const {
@@ -44,6 +119,31 @@ std::string Fault::ToString() const {
   if (!expected.empty()) text += ", expected " + expected;
   if (!hint.empty()) text += " (" + hint + ")";
   return text;
+}
+
+Fault FaultOf(const absl::Status& status) {
+  std::string_view text = MessageOf(status);
+  Fault fault;
+  if (const size_t file = text.find(kColon); file != std::string_view::npos) {
+    fault.file = text.substr(0, file);
+    text.remove_prefix(file + kColon.size());
+    const std::string place = CutPlace(&text);
+    if (!place.empty()) fault.file.append(kColon).append(place);
+  }
+  AddMessage(text, &fault);
+  return fault;
+}
+
+Fault FaultIn(const std::string& file, const absl::Status& status) {
+  std::string_view text = MessageOf(status);
+  if (text.starts_with(file) && text.substr(file.size()).starts_with(kColon)) {
+    text.remove_prefix(file.size() + kColon.size());
+  }
+  Fault fault;
+  fault.file = file;
+  fault.path = CutPlace(&text);
+  AddMessage(text, &fault);
+  return fault;
 }
 
 void FaultList::Add(Fault fault) {

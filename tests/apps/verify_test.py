@@ -78,6 +78,17 @@ class Verify(Scratch):
                 self.assertEqual(len(found["errors"]), 1, text)
                 self.assertIn("bias", text)
 
+    def test_damage_in_the_params_is_taken_apart(self):
+        params = self.folder / "bad.params"
+        params.write_bytes(b"no tensors here")
+        net = LIBRARY.artefact(self.folder / "net", add_bias_graph())
+        found = document(nodewise("verify", net, "--params", params, "--json"))
+        self.assertEqual(found["errors"], [{
+            "where": f"{params}: byte 0",
+            "found": "list magic is 6f736e6574206f6e",
+            "expected": "f7e58d4f05049cb7",
+            "hint": "is this a .params file?"}])
+
     def test_unknown_parameter_is_said(self):
         text, _ = self.verify(params={"bias": BIAS, "extra": BIAS})
         self.assertIn("extra", text)

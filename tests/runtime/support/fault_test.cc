@@ -7,7 +7,7 @@
 namespace nodewise {
 namespace {
 
-Fault FaultOf(Fault::Severity severity) {
+Fault FaultWith(Fault::Severity severity) {
   Fault fault;
   fault.severity = severity;
   fault.file = "graph.json";
@@ -18,14 +18,14 @@ Fault FaultOf(Fault::Severity severity) {
 FaultList FullOfWarnings() {
   FaultList list;
   for (size_t i = 0; i < FaultList::kMostFaults; ++i) {
-    list.Add(FaultOf(Fault::Severity::kWarning));
+    list.Add(FaultWith(Fault::Severity::kWarning));
   }
   return list;
 }
 
 TEST(FaultListTest, SaysOnceThatThereIsMoreThanItLists) {
   FaultList list = FullOfWarnings();
-  for (int i = 0; i < 3; ++i) list.Add(FaultOf(Fault::Severity::kWarning));
+  for (int i = 0; i < 3; ++i) list.Add(FaultWith(Fault::Severity::kWarning));
   ASSERT_EQ(list.faults().size(), FaultList::kMostFaults + 1);
   EXPECT_EQ(list.faults().back().ToString(),
             "graph.json: more faults than are listed, expected at most 10000 "
@@ -35,8 +35,8 @@ TEST(FaultListTest, SaysOnceThatThereIsMoreThanItLists) {
 
 TEST(FaultListTest, AnErrorThatIsNotListedIsAnErrorStill) {
   FaultList list = FullOfWarnings();
-  list.Add(FaultOf(Fault::Severity::kWarning));
-  list.Add(FaultOf(Fault::Severity::kError));
+  list.Add(FaultWith(Fault::Severity::kWarning));
+  list.Add(FaultWith(Fault::Severity::kError));
   EXPECT_TRUE(list.HasErrors());
   EXPECT_FALSE(list.ToStatus().ok());
 }

@@ -28,6 +28,14 @@ struct Fault {
   std::string ToString() const;
 };
 
+// Takes a message that reads `where: found, expected expected (hint)` apart.
+// Where one part cannot be told from the next they stay together; nothing gets
+// lost. REQUIRES: the status is not OK.
+Fault FaultOf(const absl::Status& status);
+// The same of a message about `file`, which may begin with its name; the place
+// within the file becomes the path.
+Fault FaultIn(const std::string& file, const absl::Status& status);
+
 // What a check collects: all faults in one pass, in the order of the file.
 class FaultList {
  public:
