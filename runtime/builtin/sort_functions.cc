@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -26,7 +28,11 @@ struct Rows {
 
 absl::StatusOr<Rows> RowsAlong(const DLTensor& tensor, int64_t axis) {
   if (axis < 0) axis += tensor.ndim;
-  if (axis < 0 || axis >= tensor.ndim || !IsCompact(tensor)) {
+  if (!IsCompact(tensor)) {
+    return absl::InvalidArgumentError(
+        "sort: the input is strided, expected a compact tensor");
+  }
+  if (axis < 0 || axis >= tensor.ndim) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "sort: axis %d of a tensor with %d dimensions", axis, tensor.ndim));
   }
@@ -150,29 +156,58 @@ absl::StatusOr<std::vector<int64_t>> SortedRow(const SortJob& job,
   return order;
 }
 
-absl::Status CheckRoom(const DLTensor* output, const Rows& rows, int64_t keep) {
-  if (output == nullptr) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t room, NumElements(ShapeOf(*output)));
-  if (room >= rows.outer * keep * rows.inner) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("sort: the output has %d elements, expected %d", room,
-                      rows.outer * keep * rows.inner));
+absl::Status CheckRoom(const DLTensor* tensor, const char* what,
+                       int64_t wanted) {
+  if (tensor == nullptr) return absl::OkStatus();
+  if (!IsCompact(*tensor)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "sort: the %s are strided, expected a compact tensor", what));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t room, NumElements(ShapeOf(*tensor)));
+  if (room >= wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "sort: the %s have %d elements, expected %d", what, room, wanted));
 }
 
-// Element `from` of the input becomes element `to` of the outputs; `index` is
-// its number in its row.
-absl::Status Store(const SortJob& job, int64_t to, int64_t from,
+absl::Status CheckTensors(const SortJob& job, const Rows& rows, int64_t keep) {
+  const int64_t num_rows = rows.outer * rows.inner;
+  NODEWISE_RETURN_IF_ERROR(CheckRoom(job.values, "values", num_rows * keep));
+  NODEWISE_RETURN_IF_ERROR(CheckRoom(job.indices, "indices", num_rows * keep));
+  NODEWISE_RETURN_IF_ERROR(CheckRoom(job.counts, "counts", num_rows));
+  if (job.values == nullptr ||
+      IsSameType(job.values->dtype, job.input->dtype)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("sort: the values are %s, expected %s as the input is",
+                      ToString(job.values->dtype), ToString(job.input->dtype)));
+}
+
+const char* ElementAt(const DLTensor& tensor, int64_t index) {
+  return static_cast<const char*>(DataOf(tensor)) +
+         static_cast<size_t>(index) * ElementBytes(tensor.dtype);
+}
+
+// The bytes of a row's elements: the values may be written over the input.
+std::string BytesOfRow(const DLTensor& input, const Rows& rows, int64_t start) {
+  std::string bytes;
+  for (int64_t i = 0; i < rows.length; ++i) {
+    bytes.append(ElementAt(input, start + i * rows.inner),
+                 ElementBytes(input.dtype));
+  }
+  return bytes;
+}
+
+// Element `index` of a row becomes element `to` of the outputs.
+absl::Status Store(const SortJob& job, int64_t to, std::string_view row,
                    int64_t index) {
   if (job.indices != nullptr) {
     NODEWISE_RETURN_IF_ERROR(StoreIndex(*job.indices, to, index));
   }
   if (job.values != nullptr) {
     const size_t width = ElementBytes(job.input->dtype);
-    std::memcpy(static_cast<char*>(DataOf(*job.values)) +
-                    static_cast<size_t>(to) * width,
-                static_cast<char*>(DataOf(*job.input)) +
-                    static_cast<size_t>(from) * width,
-                width);
+    std::memcpy(const_cast<char*>(ElementAt(*job.values, to)),
+                row.data() + static_cast<size_t>(index) * width, width);
   }
   return absl::OkStatus();
 }
@@ -181,8 +216,7 @@ absl::StatusOr<Value> Sort(const SortJob& job) {
   NODEWISE_ASSIGN_OR_RETURN(const Rows rows, RowsAlong(*job.input, job.axis));
   const int64_t keep =
       job.keep < 1 ? rows.length : std::min(job.keep, rows.length);
-  NODEWISE_RETURN_IF_ERROR(CheckRoom(job.values, rows, keep));
-  NODEWISE_RETURN_IF_ERROR(CheckRoom(job.indices, rows, keep));
+  NODEWISE_RETURN_IF_ERROR(CheckTensors(job, rows, keep));
   for (int64_t row = 0; row < rows.outer * rows.inner; ++row) {
     const int64_t outer = row / rows.inner;
     const int64_t inner = row % rows.inner;
@@ -193,11 +227,12 @@ absl::StatusOr<Value> Sort(const SortJob& job) {
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> order,
                               SortedRow(job, rows, start, count));
+    std::string bytes;
+    if (job.values != nullptr) bytes = BytesOfRow(*job.input, rows, start);
     for (int64_t i = 0; i < keep; ++i) {
       const int64_t index = order[static_cast<size_t>(i)];
       const int64_t to = outer * keep * rows.inner + i * rows.inner + inner;
-      NODEWISE_RETURN_IF_ERROR(
-          Store(job, to, start + index * rows.inner, index));
+      NODEWISE_RETURN_IF_ERROR(Store(job, to, bytes, index));
     }
   }
   return Value();
@@ -262,6 +297,10 @@ absl::StatusOr<Value> TopK(PackedArgs args) {
   NODEWISE_RETURN_IF_ERROR(ReadAxis(args, last - 2, last, &job));
   NODEWISE_ASSIGN_OR_RETURN(const ArgView kind, args.At(last - 1));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view wanted, kind.AsString());
+  if (wanted != "both" && wanted != "values" && wanted != "indices") {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "topk: found \"%s\", expected both, values or indices", wanted));
+  }
   if (wanted == "both" || wanted == "values") {
     NODEWISE_ASSIGN_OR_RETURN(job.values, TensorAt(args, 1));
   }
