@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "runtime/debug/dump_stream.h"
+#include "runtime/debug/quiet_thread.h"
 
 namespace nodewise {
 namespace {
@@ -56,7 +56,6 @@ void Flusher::Watch(ChunkWriter* writer) {
   watched_.push_back(writer);
   idle_periods_ = 0;
   if (!has_thread_) StartThread();
-  has_thread_ = true;
 }
 
 void Flusher::End(ChunkWriter* writer) {
@@ -66,12 +65,10 @@ void Flusher::End(ChunkWriter* writer) {
 }
 
 void Flusher::StartThread() {
-  // Signals are for the threads that the host program knows of.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([this] { Run(); }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const auto thread = StartQuietThread([this] { Run(); });
+  if (thread == nullptr) return;  // The next one to be watched tries again.
+  thread->detach();
+  has_thread_ = true;
 }
 
 void Flusher::Run() {

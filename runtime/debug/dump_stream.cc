@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "runtime/debug/dump_flusher.h"
+#include "runtime/debug/quiet_thread.h"
 
 namespace nodewise {
 
@@ -74,23 +74,17 @@ void ChunkWriter::SubmitBorrowed(std::string_view bytes, GrowingFile* file) {
 }
 
 void ChunkWriter::Submit(Chunk* chunk) {
+  if (thread_ == nullptr && !is_finished_) {
+    thread_ = StartQuietThread([this] { WriteChunks(); });
+    is_finished_ = thread_ == nullptr;  // There is none to be had.
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     open_.erase(std::remove(open_.begin(), open_.end(), chunk), open_.end());
     if (!is_finished_) queue_.push_back(chunk);
   }
   if (is_finished_) return WriteChunk(chunk);
-  if (thread_ == nullptr) StartThread();
   changed_.notify_all();
-}
-
-void ChunkWriter::StartThread() {
-  // Signals are for the threads that the host program knows of.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::make_unique<std::thread>([this] { WriteChunks(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void ChunkWriter::WriteChunks() {

@@ -38,7 +38,8 @@ class ChunkPool {
 };
 
 // Writes chunks of bytes to files in the order in which they are handed over,
-// in a thread of its own that starts with the first of them. One producer. What
+// in a thread of its own that starts with the first of them, or in the
+// producer's where the system gives none. One producer. What
 // is in a chunk that has not been handed over is written within a tenth of a
 // second all the same, so that a run which hangs or is killed has left it.
 //
@@ -81,7 +82,6 @@ class ChunkWriter {
   bool is_forked() const;
 
  private:
-  void StartThread();
   void WriteChunks();
   void WriteChunk(Chunk* chunk);
   absl::Status WriteRest(Chunk* chunk);

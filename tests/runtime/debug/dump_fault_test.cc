@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "nodewise/runtime/dump.h"
+#include "runtime/debug/quiet_thread.h"
 #include "tests/runtime/debug/dump_support.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
@@ -22,6 +23,40 @@ using ::absl::StatusCode;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+// No thread can have a stack of the whole address space.
+class NoMoreThreads {
+ public:
+  NoMoreThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t attributes = before_;
+    pthread_attr_setstacksize(&attributes, size_t{1} << 47);
+    pthread_setattr_default_np(&attributes);
+  }
+  ~NoMoreThreads() { pthread_setattr_default_np(&before_); }
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(DumpFaultTest, WithoutThreadsTheDumpIsWrittenByTheRunItself) {
+  const TensorSpec big{{1 << 19}};  // Two chunks of the writer's.
+  const Graph graph = GraphBuilder()
+                          .Input("x", big)
+                          .Op("f", "inc", {"x"}, {big})
+                          .Head("f")
+                          .Build();
+  const RecordOptions options{.root = Folder()};
+  {
+    const NoMoreThreads no_threads;
+    ASSERT_EQ(StartQuietThread([] {}), nullptr);
+    ASSERT_THAT(WriteDump(graph, options), IsOk());
+  }
+  const auto dump = OpenDump(options.root);
+  ASSERT_THAT(dump, IsOk());
+  EXPECT_FALSE(dump->is_cut);
+  EXPECT_EQ(dump->tensors.tensors.size(), 2u);
+}
 
 TEST(DumpFaultTest, CallOutOfOrderEndsTheRecordingAndIsReported) {
   const Graph graph = AddThenRelu().Build();
