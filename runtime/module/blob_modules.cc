@@ -38,9 +38,15 @@ class ConstantsModule final : public Module {
         std::find(initialised_.begin(), initialised_.end(), symbol);
     if (known != initialised_.end()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const PackedFunc init, FindInit(symbol));
+    if (init) NODEWISE_RETURN_IF_ERROR(Initialise(symbol, wanted, init));
     // Marked also where there is nothing to call: the question is answered.
     initialised_.push_back(symbol);
-    if (!init) return absl::OkStatus();
+    return absl::OkStatus();
+  }
+
+  absl::Status Initialise(std::string_view symbol,
+                          const std::vector<std::string_view>& wanted,
+                          const PackedFunc& init) const {
     std::vector<Value> constants;
     for (const std::string_view name : wanted) {
       NODEWISE_ASSIGN_OR_RETURN(NDArray constant, CopyConstant(symbol, name));
