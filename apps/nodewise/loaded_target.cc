@@ -61,12 +61,18 @@ absl::StatusOr<std::unique_ptr<LoadedTarget>> LoadedTarget::Load(
   return network;
 }
 
+// A library that is the whole artefact may have some, and a file beside it
+// more.
+std::string LoadedTarget::WhereParamsAre() const {
+  if (files_.params.empty()) return files_.library;
+  if (!files_.graph.empty()) return files_.params;
+  return files_.library + " or " + files_.params;
+}
+
 absl::Status LoadedTarget::SetParams(GraphExecutor* executor,
                                      LoadedParams* loaded) const {
-  const std::string& from =
-      files_.params.empty() ? files_.library : files_.params;
   auto set = executor->LoadParams(artefact_.params);
-  if (!set.ok()) return At(from, set.status());
+  if (!set.ok()) return At(WhereParamsAre(), set.status());
   *loaded = *std::move(set);
   return absl::OkStatus();
 }
@@ -86,9 +92,8 @@ std::unique_ptr<GraphExecutor> LoadedTarget::MakeFirst(Outcome* outcome) {
   const absl::Status status = SetParams(executor->get(), &loaded);
   if (!status.ok()) return fail(status);
   if (!loaded.unknown.empty()) {
-    const std::string& from =
-        files_.params.empty() ? files_.library : files_.params;
-    outcome->notes.push_back(UnknownParamsNote(loaded.unknown, from));
+    outcome->notes.push_back(
+        UnknownParamsNote(loaded.unknown, WhereParamsAre()));
   }
   FaultList faults;
   sources_ = SetInputs(inputs_, executor->get(), &faults);

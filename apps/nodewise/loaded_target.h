@@ -45,6 +45,7 @@ class LoadedTarget {
   LoadedTarget(const TargetOptions& target, const InputOptions& inputs)
       : target_(target), inputs_(inputs) {}
 
+  std::string WhereParamsAre() const;
   absl::Status SetParams(GraphExecutor* executor, LoadedParams* loaded) const;
 
   const TargetOptions& target_;

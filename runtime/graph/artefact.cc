@@ -23,10 +23,9 @@ absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
     return (folder / preferred).string();
   }
   std::vector<std::string> found;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ending) {
-      found.push_back(entry.path().string());
-    }
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() == ending) found.push_back(at->path().string());
   }
   if (error) {
     return absl::UnavailableError(absl::StrFormat(
@@ -65,6 +64,17 @@ Module* FindFactory(const Ref<Module>& root) {
   return nullptr;
 }
 
+// Parameters of a file beside a library that holds some: where both have one,
+// the file's comes last, and counts.
+absl::Status AddParamsFile(const ArtefactFiles& files, Params* params) {
+  if (files.params.empty()) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(Params more, OpenParams(files.params));
+  for (NamedTensor& tensor : more.tensors) {
+    params->tensors.push_back(std::move(tensor));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
                                      const Ref<Module>& root) {
   Module* const factory = FindFactory(root);
@@ -82,6 +92,7 @@ absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
                                                 files.library + ": graph JSON",
                                                 *json.Get<std::string>())));
   artefact.params.tensors = FactoryParams(*factory);
+  NODEWISE_RETURN_IF_ERROR(AddParamsFile(files, &artefact.params));
   artefact.library = LibraryOf(factory->imports()[0]);
   return artefact;
 }
@@ -104,8 +115,6 @@ absl::Status ComputeDims(Module& root, std::string_view kernel,
   return CopyToBytes(*numbers, heap.data(), bytes);
 }
 
-// Parameters of a file beside a VM library are inputs that the compiler did
-// not bind.
 absl::StatusOr<Artefact> FromBytecode(const ArtefactFiles& files,
                                       const VmLibrary& library,
                                       absl::Span<const VmInputType> given) {
@@ -124,12 +133,7 @@ absl::StatusOr<Artefact> FromBytecode(const ArtefactFiles& files,
                             ReadVmGraph(library, files.function, binding));
   artefact.graph = std::move(made.graph);
   artefact.params = std::move(made.params);
-  if (!files.params.empty()) {
-    NODEWISE_ASSIGN_OR_RETURN(Params params, OpenParams(files.params));
-    for (NamedTensor& tensor : params.tensors) {
-      artefact.params.tensors.push_back(std::move(tensor));
-    }
-  }
+  NODEWISE_RETURN_IF_ERROR(AddParamsFile(files, &artefact.params));
   if (!root) {
     NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));
   }

@@ -57,13 +57,9 @@ class ArtefactChecker {
                               FindVmFunction(**library, files_.function));
     const auto made = ReadVmGraph(**library, *function, {}, faults_);
     AddStatus(files_.library, made.status());
+    if (made.ok()) AddParams(made->params, files_.library);
     NODEWISE_RETURN_IF_ERROR(ReadParams());
     if (!made.ok() || made->graph.nodes.empty()) return absl::OkStatus();
-    for (const NamedTensor& entry : made->params.tensors) {
-      const absl::Span<const int64_t> shape = entry.tensor.shape();
-      params_[entry.name] = {{shape.begin(), shape.end()},
-                             entry.tensor.dtype()};
-    }
     for (const std::string& note : made->notes) Warn("", note, "");
     has_params_ = true;
     functions_are_known_ = true;
@@ -93,33 +89,14 @@ class ArtefactChecker {
 
   // Params of the wrong form are a fault; those that cannot be read, an error.
   absl::Status ReadParams() {
-    if (files_.params.empty()) {
-      const ModuleSummary* factory =
-          files_.graph.empty() && has_library_ ? Factory() : nullptr;
-      has_params_ = factory != nullptr;
-      params_name_ = files_.library;
-      if (factory == nullptr) return absl::OkStatus();
-      for (const ModuleSummary::Tensor& tensor : factory->tensors) {
-        params_[tensor.name] = {tensor.shape, tensor.dtype};
-      }
-      return absl::OkStatus();
-    }
+    params_name_ = files_.params.empty() ? files_.library : files_.params;
+    if (files_.graph.empty() && has_library_) AddFactoryParams();
+    if (files_.params.empty()) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(CheckReadable(files_.params));
-    params_name_ = files_.params;
     const auto params = OpenParams(files_.params);
     AddStatus(files_.params, params.status());
     if (!params.ok()) return absl::OkStatus();
-    has_params_ = true;
-    for (const NamedTensor& entry : params->tensors) {
-      const absl::Span<const int64_t> shape = entry.tensor.shape();
-      const bool is_new =
-          params_
-              .insert_or_assign(entry.name, Type{{shape.begin(), shape.end()},
-                                                 entry.tensor.dtype()})
-              .second;
-      if (is_new) continue;
-      Warn(entry.name, "a second tensor of that name", "one (the last counts)");
-    }
+    AddParams(*params, files_.params);
     if (params->trailing_bytes > 0) {
       Warn("",
            absl::StrFormat("%d bytes behind the last tensor",
@@ -127,6 +104,28 @@ class ArtefactChecker {
            "the end of the file");
     }
     return absl::OkStatus();
+  }
+
+  void AddFactoryParams() {
+    const ModuleSummary* const factory = Factory();
+    if (factory == nullptr) return;
+    has_params_ = true;
+    for (const ModuleSummary::Tensor& tensor : factory->tensors) {
+      params_[tensor.name] = {files_.library, tensor.shape, tensor.dtype};
+    }
+  }
+
+  // Where the library has one of that name too, the file's counts.
+  void AddParams(const Params& params, const std::string& file) {
+    has_params_ = true;
+    std::set<std::string_view> seen;
+    for (const NamedTensor& entry : params.tensors) {
+      const absl::Span<const int64_t> shape = entry.tensor.shape();
+      params_[entry.name] = {
+          file, {shape.begin(), shape.end()}, entry.tensor.dtype()};
+      if (seen.insert(entry.name).second) continue;
+      Warn(entry.name, "a second tensor of that name", "one (the last counts)");
+    }
   }
 
   void Warn(std::string name, std::string found, std::string expected) {
@@ -190,6 +189,7 @@ class ArtefactChecker {
   }
 
   struct Type {
+    std::string file;  // That has the parameter.
     std::vector<int64_t> shape;
     DLDataType dtype{};
   };
@@ -203,7 +203,7 @@ class ArtefactChecker {
         return;
       }
     }
-    Add(params_name_, name, TypeToString(type.shape, type.dtype),
+    Add(type.file, name, TypeToString(type.shape, type.dtype),
         TypeToString(entry->shape, entry->dtype) + ", as the graph has it");
   }
 

@@ -3,9 +3,10 @@
 import unittest
 
 import support
-from support import (BIAS, DATA, Scratch, Tensor, add_bias_graph, document,
-                     nodewise)
+from support import (BIAS, BUILD, DATA, Scratch, Tensor, add_bias_graph,
+                     document, nodewise)
 
+LIBRARIES = BUILD / "tests/libraries"
 LIBRARY = None
 
 
@@ -88,6 +89,16 @@ class Verify(Scratch):
             "found": "list magic is 6f736e6574206f6e",
             "expected": "f7e58d4f05049cb7",
             "hint": "is this a .params file?"}])
+
+    def test_parameters_beside_a_factory_count_as_they_do_in_a_run(self):
+        params = self.folder / "more.params"
+        params.write_bytes(support.params_bytes({"p0": DATA}))
+        target = [LIBRARIES / "factory.so", "--params", params]
+        found = document(nodewise("verify", *target, "--json"))
+        self.assertEqual(found["errors"][0]["where"], f"{params}: p0")
+        shown = nodewise("run", *target, "--random-inputs", 1)
+        self.assertEqual(shown.code, 2, shown)
+        self.assertIn("more.params", shown.err)
 
     def test_unknown_parameter_is_said(self):
         text, _ = self.verify(params={"bias": BIAS, "extra": BIAS})
