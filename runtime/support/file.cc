@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -132,43 +133,57 @@ MappedFile::~MappedFile() {
 }
 
 absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
-  std::string place = path;
+  OutputFile file(path);
+  mode_t mode = 0666;
   struct stat status;
   if (stat(path.c_str(), &status) == 0) {
-    if (!S_ISREG(status.st_mode)) return OpenInPlace(path);
+    if (!S_ISREG(status.st_mode)) {
+      NODEWISE_RETURN_IF_ERROR(file.OpenInPlace());
+      return file;
+    }
+    mode = status.st_mode & 0777;
     std::error_code error;
-    place = std::filesystem::canonical(path, error);
+    file.place_ = std::filesystem::canonical(path, error);
     if (error) return SystemError(path, "cannot follow");
+    file.kept_mode_ = mode;
   } else if (lstat(path.c_str(), &status) == 0) {
     return absl::NotFoundError(absl::StrFormat(
         "%s: cannot create: it is a link to a file that is not there", path));
   }
-  std::string temporary = place + ".XXXXXX";
-  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) return SystemError(path, "cannot create");
-  return OutputFile(path, std::move(place), std::move(temporary), descriptor);
+  NODEWISE_RETURN_IF_ERROR(file.OpenBeside(mode));
+  return file;
 }
 
-absl::StatusOr<OutputFile> OutputFile::OpenInPlace(const std::string& path) {
+absl::Status OutputFile::OpenInPlace() {
   // O_NONBLOCK: a pipe that nobody reads is refused, not waited for.
-  const int descriptor =
-      open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (descriptor < 0) return SystemError(path, "cannot write");
-  fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
-  return OutputFile(path, path, "", descriptor);
+  descriptor_ =
+      open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (descriptor_ < 0) return SystemError(path_, "cannot write");
+  fcntl(descriptor_, F_SETFL, fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
+  return absl::OkStatus();
 }
 
-OutputFile::OutputFile(std::string path, std::string place,
-                       std::string temporary, int descriptor)
-    : path_(std::move(path)),
-      place_(std::move(place)),
-      temporary_(std::move(temporary)),
-      descriptor_(descriptor) {}
+// With a name that tells where it belongs and is not too long for a file.
+absl::Status OutputFile::OpenBeside(mode_t mode) {
+  static std::atomic<unsigned> count = 0;
+  const std::filesystem::path place(place_);
+  const std::string begin = place.filename().string().substr(0, 200);
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  while (true) {
+    const std::string name =
+        absl::StrFormat("%s.%d_%d.part", begin, getpid(), count++);
+    temporary_ = place.parent_path() / name;
+    descriptor_ = open(temporary_.c_str(), flags, mode);
+    if (descriptor_ >= 0) return absl::OkStatus();
+    if (errno != EEXIST) return SystemError(path_, "cannot create");
+  }
+}
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       place_(std::move(other.place_)),
       temporary_(std::move(other.temporary_)),
+      kept_mode_(other.kept_mode_),
       descriptor_(std::exchange(other.descriptor_, -1)),
       buffer_(std::move(other.buffer_)) {}
 
@@ -198,12 +213,8 @@ absl::Status OutputFile::WriteOut(const char* data, size_t size) {
 
 absl::Status OutputFile::Commit() {
   NODEWISE_RETURN_IF_ERROR(Flush());
-  if (!is_in_place()) {
-    // mkostemp makes the file private; give it the mode that open() would have.
-    const mode_t mask = umask(0);
-    umask(mask);
-    fchmod(descriptor_, 0666 & ~mask);
-  }
+  // That of a new file is what the process's mask leaves of it.
+  if (kept_mode_.has_value()) fchmod(descriptor_, *kept_mode_);
   if (close(std::exchange(descriptor_, -1)) == 0 &&
       (is_in_place() || rename(temporary_.c_str(), place_.c_str()) == 0)) {
     return absl::OkStatus();

@@ -48,6 +48,32 @@ std::string TextOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+TEST_F(OutputFileTest, FileKeepsTheModeOfTheOneThatItReplaces) {
+  const std::string path = PathOf("file");
+  ASSERT_THAT(WriteText(path, "old"), IsOk());
+  const auto mode =
+      fs::perms::owner_read | fs::perms::owner_write | fs::perms::others_write;
+  fs::permissions(path, mode);
+  ASSERT_THAT(WriteText(path, "new"), IsOk());
+  EXPECT_EQ(fs::status(path).permissions(), mode);
+  EXPECT_EQ(TextOf(path), "new");
+}
+
+TEST_F(OutputFileTest, NewFileHasTheModeThatTheProcessGivesItsFiles) {
+  const std::string path = PathOf("file");
+  const mode_t before = umask(0027);
+  const absl::Status status = WriteText(path, "x");
+  umask(before);
+  ASSERT_THAT(status, IsOk());
+  EXPECT_EQ(fs::status(path).permissions(), static_cast<fs::perms>(0640));
+}
+
+TEST_F(OutputFileTest, NameMayBeAsLongAsTheSystemTakes) {
+  const std::string path = PathOf(std::string(255, 'n').c_str());
+  ASSERT_THAT(WriteText(path, "x"), IsOk());
+  EXPECT_EQ(TextOf(path), "x");
+}
+
 TEST_F(OutputFileTest, FileIsReplacedOnlyWhenItIsWhole) {
   const std::string path = PathOf("file");
   ASSERT_THAT(WriteText(path, "old"), IsOk());

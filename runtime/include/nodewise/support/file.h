@@ -1,6 +1,9 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,7 +13,8 @@
 namespace nodewise {
 
 // A whole file, mapped read-only. Move-only; the bytes stay where they are
-// until it is destroyed. Any thread may read.
+// until it is destroyed. Any thread may read. The file must not be cut while it
+// is mapped: whoever reads what is gone gets a SIGBUS.
 class MappedFile {
  public:
   // Fails with kNotFound if there is no such file, kInvalidArgument if it is
@@ -34,8 +38,9 @@ class MappedFile {
 
 // A file that appears under its name only when it is complete: it is written
 // beside its place and renamed by Commit(). Without Commit() nothing is left.
-// A link stays one, and the file that it leads to is replaced; a device or a
-// pipe, which cannot be replaced, is written to as it is.
+// It has the mode of the file that it replaces. A link stays one, and the file
+// that it leads to is replaced; a device or a pipe, which cannot be replaced,
+// is written to as it is.
 class OutputFile {
  public:
   static absl::StatusOr<OutputFile> Create(const std::string& path);
@@ -52,9 +57,9 @@ class OutputFile {
   absl::Status Commit();
 
  private:
-  OutputFile(std::string path, std::string place, std::string temporary,
-             int descriptor);
-  static absl::StatusOr<OutputFile> OpenInPlace(const std::string& path);
+  explicit OutputFile(const std::string& path) : path_(path), place_(path) {}
+  absl::Status OpenInPlace();
+  absl::Status OpenBeside(mode_t mode);
   bool is_in_place() const { return temporary_.empty(); }
   absl::Status Flush();
   absl::Status WriteOut(const char* data, size_t size);
@@ -62,6 +67,7 @@ class OutputFile {
   std::string path_;       // For messages.
   std::string place_;      // The same, without links.
   std::string temporary_;  // Renamed to `place_`.
+  std::optional<mode_t> kept_mode_;
   int descriptor_ = -1;
   std::string buffer_;
 };
@@ -79,7 +85,6 @@ class GrowingFile {
   ~GrowingFile();
 
   const std::string& path() const { return path_; }
-  bool is_open() const { return descriptor_ >= 0; }
   // An error names the path and what the system said. What fitted is written.
   absl::Status Write(const void* data, size_t size);
   absl::Status Close();
