@@ -127,9 +127,10 @@ class ProfileNetwork : public Command {
     options->AddNumber("--cooldown-ms", "MS",
                        "isolated: sleeps between repeats (0)",
                        {&numbers_.cooldown_ms, 0, kMostInt});
-    options->AddNumber("--repeats-to-cooldown", "N",
-                       "isolated: sleeps after every N repeats (1)",
-                       {&numbers_.repeats_to_cooldown, 1, kMostInt});
+    options->AddNumber(
+        "--repeats-to-cooldown", "N",
+        "isolated: sleeps after the first of every N repeats (1)",
+        {&numbers_.repeats_to_cooldown, 1, kMostInt});
   }
 
   absl::Status CheckWords() const {
@@ -141,7 +142,14 @@ class ProfileNetwork : public Command {
                           a, b, DidYouMean(word, {a, b})));
     };
     NODEWISE_RETURN_IF_ERROR(check("--sort", sort_, "time", "graph"));
-    return check("--layout", layout_, "clock", "measurements");
+    NODEWISE_RETURN_IF_ERROR(
+        check("--layout", layout_, "clock", "measurements"));
+    const bool shapes_table =
+        !sort_.empty() || !layout_.empty() || top_.has_value();
+    if (!csv_ || !shapes_table) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--csv: has all figures of all nodes in the graph's order, expected no "
+        "--sort, --layout or --top with it");
   }
 
   bool IsIsolated() const { return isolated_ || numbers_.Any(); }

@@ -272,6 +272,14 @@ class Csv(WithNetwork):
         rows = self.rows(net=net)
         self.assertEqual([row["name"] for row in rows][:2], names)
 
+    def test_takes_no_options_of_the_table(self):
+        for option in (["--sort", "time"], ["--top", 1],
+                       ["--layout", "clock"]):
+            result = nodewise("profile", self.net, "--inputs", self.inputs,
+                              "--csv", *option)
+            self.assertEqual((result.code, result.out), (2, ""), option)
+            self.assertIn("--csv: has all figures", result.err)
+
     def test_with_a_trace_is_a_csv_all_the_same(self):
         rows = self.rows("--trace", self.folder / "t.json")
         self.assertEqual([row["name"] for row in rows], NAMES)
