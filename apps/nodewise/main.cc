@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -159,6 +160,15 @@ void RefuseEarlyExit() {
   _exit(2);
 }
 
+// Files are read where they are mapped.
+void SayBusError(int) {
+  constexpr std::string_view kText =
+      "nodewise: a file became shorter while it was read, or a function of the "
+      "network read where there is no memory (SIGBUS)\n";
+  if (write(STDERR_FILENO, kText.data(), kText.size()) < 0) _exit(2);
+  _exit(2);
+}
+
 int Show(const Outcome& outcome, const std::string& verb, bool json,
          std::FILE* out = stdout) {
   if (!Print(json ? DocumentOf(outcome, verb) : outcome.text, out)) return 2;
@@ -187,7 +197,9 @@ int Main(Arguments arguments) {
   }
   bool wants_help = Has(arguments, "--help") || Has(arguments, "-h");
   if (verb == "help" || verb == "--help" || verb == "-h") {
-    if (arguments.empty()) return Print(MainHelp()) ? 0 : 2;
+    if (arguments.empty() || wants_help || arguments[0] == "help") {
+      return Print(MainHelp()) ? 0 : 2;
+    }
     verb = arguments[0];
     wants_help = true;
   }
@@ -205,6 +217,7 @@ int Main(Arguments arguments) {
 int main(int argc, char** argv) {
   nodewise::main_process = getpid();
   std::atexit(nodewise::RefuseEarlyExit);
+  std::signal(SIGBUS, nodewise::SayBusError);
   const int status = nodewise::Main({argv + std::min(argc, 1), argv + argc});
   nodewise::is_finished = true;
   return status;

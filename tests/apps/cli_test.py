@@ -13,6 +13,10 @@ class Help(unittest.TestCase):
         for verb in ("run", "inspect", "verify"):
             self.assertRegex(result.out, rf"(?m)^  {verb} ")
 
+    def test_help_has_help(self):
+        for ask in (["help"], ["--help"]):
+            self.assertEqual(nodewise("help", *ask), nodewise("help"))
+
     def test_every_verb_has_help_with_examples(self):
         for verb in ("run", "inspect", "verify"):
             with self.subTest(verb=verb):

@@ -1,9 +1,14 @@
 """What a network's functions do to the process that they are guests of."""
 
+import pathlib
+import re
+import signal
+import subprocess
+import time
 import unittest
 
 from debug_support import DebugLibrary, chain
-from support import DATA, Scratch, document, nodewise, npy_bytes
+from support import DATA, NODEWISE, Scratch, document, nodewise, npy_bytes
 
 LIBRARY = None
 
@@ -17,12 +22,21 @@ def tearDownModule():
     LIBRARY.close()
 
 
+def catches(process, number):
+    status = pathlib.Path(f"/proc/{process}/status").read_text()
+    caught = re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE).group(1)
+    return int(caught, 16) >> (number - 1) & 1
+
+
 class GuestTest(Scratch):
-    def run_chain(self, verb, *functions, options=()):
+    def arguments(self, verb, *functions):
         net = LIBRARY.artefact(self.folder / "chain", chain(*functions), {})
         data = self.folder / "data.npy"
         data.write_bytes(npy_bytes(DATA))
-        return nodewise(verb, net, "--input", f"data={data}", *options)
+        return [verb, net, "--input", f"data={data}"]
+
+    def run_chain(self, verb, *functions, options=()):
+        return nodewise(*self.arguments(verb, *functions), *options)
 
     def test_what_a_function_prints_is_not_in_the_document(self):
         for verb, options in [("run", []), ("run", ["--isolate"]),
@@ -40,6 +54,17 @@ class GuestTest(Scratch):
             result = self.run_chain(verb, "copy", "quit")
             self.assertEqual((result.code, result.out), (2, ""))
             self.assertIn("called exit() (nodewise run --isolate", result.err)
+
+    def test_bus_error_is_no_silent_end(self):
+        # As when a file that is mapped becomes shorter.
+        with subprocess.Popen([NODEWISE, *self.arguments("run", "hang")],
+                              stderr=subprocess.PIPE) as child:
+            while not catches(child.pid, signal.SIGBUS):
+                time.sleep(0.01)
+            child.send_signal(signal.SIGBUS)
+            _, said = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 2)
+        self.assertIn(b"a file became shorter while it was read", said)
 
     def test_isolation_says_which_function_exits(self):
         result = self.run_chain("run", "copy", "quit", options=["--isolate"])
