@@ -108,8 +108,7 @@ absl::Status DebugExecutor::RunTimed() {
   times_.whole = {last, last};
   for (const Call& call : calls()) {
     if (call.function.Run() != 0) [[unlikely]] {
-      position_ = call.node;
-      is_liveness_due_ = true;
+      LeavePass(call.node);
       return CallError(call);
     }
     const int64_t now = ClockNanoseconds();
@@ -117,9 +116,7 @@ absl::Status DebugExecutor::RunTimed() {
     last = now;
   }
   times_.whole.end_ns = last;
-  // A pass that stepping can look at: all has run.
-  position_ = NodeId{static_cast<uint32_t>(graph().nodes.size())};
-  in_pass_ = is_liveness_due_ = true;
+  EndPass();
   return FinishRun();
 }
 

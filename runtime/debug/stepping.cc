@@ -69,6 +69,16 @@ bool DebugExecutor::IsLive(const Liveness& state, uint32_t entry) const {
   return !IsInSlot(EntryId{base}) || state.owner[plan().slot_of[base]] == base;
 }
 
+bool DebugExecutor::IsComputed(EntryId entry) const {
+  return IsLive(Live(), Index(entry));
+}
+
+void DebugExecutor::WasPutInSlot(EntryId base) {
+  (void)Live();
+  if (liveness_.computed.empty()) return;  // While it is being made.
+  liveness_.owner[plan().slot_of[Index(base)]] = Index(base);
+}
+
 absl::Status DebugExecutor::CheckLive(EntryId entry) const {
   if (Index(entry) >= graph().entries.size()) {
     return absl::OutOfRangeError(
@@ -100,6 +110,19 @@ absl::Status DebugExecutor::CheckLive(EntryId entry) const {
 absl::StatusOr<NDArray> DebugExecutor::ReadEntry(EntryId entry) const {
   NODEWISE_RETURN_IF_ERROR(CheckLive(entry));
   return EntryArray(Index(entry));
+}
+
+void DebugExecutor::LeavePass(NodeId node) {
+  in_pass_ = false;
+  position_ = node;
+  is_liveness_due_ = true;
+  (void)Live();
+  if (IsFunction(graph(), node)) MarkLost(node);
+}
+
+void DebugExecutor::EndPass() {
+  position_ = NodeId{static_cast<uint32_t>(graph().nodes.size())};
+  in_pass_ = is_liveness_due_ = true;
 }
 
 absl::Status DebugExecutor::Restart() {
@@ -316,7 +339,9 @@ absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
   std::vector<NodeId> ran;
   for (uint32_t n = 0; n < Index(position_); ++n) {
     if (!wanted[n]) continue;
+    in_pass_ = false;  // Unless the node succeeds, as in Advance().
     NODEWISE_RETURN_IF_ERROR(RunNode(NodeId{n}));
+    in_pass_ = true;
     if (!IsReplaced(NodeId{n})) ran.push_back(NodeId{n});
   }
   if (AtEnd()) NODEWISE_RETURN_IF_ERROR(FinishRun());

@@ -90,12 +90,24 @@ absl::StatusOr<size_t> ExecutorModule::InputArgument(PackedArgs args,
   return CheckedIndex("input", number, executor_->NumInputs());
 }
 
+// A host program may have the name from here or, as TVM gives it, from there.
+absl::StatusOr<size_t> ExecutorModule::OutputNamed(
+    std::string_view name) const {
+  NODEWISE_ASSIGN_OR_RETURN(const size_t ours, executor_->OutputIndex(name));
+  const size_t tvms = executor_->OutputByTvmsName(name).value_or(ours);
+  if (ours == tvms) return ours;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "output %s: may be output %d, or output %d, which TVM calls so (give the "
+      "number)",
+      name, ours, tvms));
+}
+
 absl::StatusOr<size_t> ExecutorModule::OutputArgument(PackedArgs args,
                                                       int index) const {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(index));
   if (key.IsText()) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
-    return executor_->OutputIndex(name);
+    return OutputNamed(name);
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
   return CheckedIndex("output", number, executor_->NumOutputs());

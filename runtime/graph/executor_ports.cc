@@ -47,6 +47,8 @@ void GraphExecutor::MarkSet(Port* port) {
   port->is_set = true;
 }
 
+// The entry is in its slot again, without what it holds. An input gets it from
+// the caller anew; an output's is moved by who calls this.
 void GraphExecutor::Unbind(Port* port) {
   if (!port->external.defined()) return;
   if (port->is_copied) {
@@ -59,6 +61,13 @@ void GraphExecutor::Unbind(Port* port) {
   port->is_copied = false;
 }
 
+absl::Status GraphExecutor::CheckWritable(const Port& port) const {
+  if (!is_linked_[plan_.slot_of[port.entry]]) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "input %s: its data is linked into the library and cannot be set",
+      port.name));
+}
+
 absl::Status GraphExecutor::SetInput(size_t input, const DLTensor& tensor) {
   if (input >= inputs_.size()) {
     return absl::OutOfRangeError(absl::StrFormat(
@@ -66,15 +75,12 @@ absl::Status GraphExecutor::SetInput(size_t input, const DLTensor& tensor) {
   }
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckType(port, tensor)));
-  if (is_linked_[plan_.slot_of[port.entry]]) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "input %s: its data is linked into the library and cannot be set",
-        port.name));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
   // A bound tensor is the caller's: it must not be written to.
   Unbind(&port);
   NODEWISE_RETURN_IF_ERROR(
       At(Where("input", port.name), CopyTensor(tensor, tensors_[port.entry])));
+  WasPutInSlot(EntryId{port.entry});
   MarkSet(&port);
   return absl::OkStatus();
 }
@@ -113,11 +119,15 @@ absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
   }
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckExternal(port, tensor)));
+  const bool is_copied = !UsableInPlace(port, *tensor);
+  if (is_copied) NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
   Unbind(&port);
   port.external = tensor;
-  port.is_copied = !UsableInPlace(port, *tensor);
-  if (port.is_copied) {
+  port.is_copied = is_copied;
+  if (is_copied) {
     ++num_copied_;
+    NODEWISE_RETURN_IF_ERROR(CopyTensor(*tensor, tensors_[port.entry]));
+    WasPutInSlot(EntryId{port.entry});
   } else {
     Repoint(port.entry, tensor.data());
   }
@@ -133,10 +143,12 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
   }
   Port& port = outputs_[output];
   NODEWISE_RETURN_IF_ERROR(At("output", CheckExternal(port, tensor)));
-  // What the last run left is what the output shows until the next.
-  if (has_run_) {
-    NODEWISE_RETURN_IF_ERROR(CopyTensor(tensors_[port.entry], *tensor));
-  }
+  // What the entry holds goes with it, to where it will be and to the caller:
+  // nodes may still read it, and it is what the output shows until the next
+  // run.
+  const bool is_computed = IsComputed(EntryId{port.entry});
+  const NDArray before = EntryArray(port.entry);
+  if (is_computed) NODEWISE_RETURN_IF_ERROR(CopyTensor(*before, *tensor));
   Unbind(&port);
   // No node writes an input that is handed on, and a tensor can be in one place
   // only: where it cannot be moved to the caller's memory, it is copied there.
@@ -150,11 +162,16 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
       });
   port.external = tensor;
   port.is_copied = is_input || is_taken || !UsableInPlace(port, *tensor);
-  if (port.is_copied) {
-    ++num_copied_;
-  } else {
+  if (!port.is_copied) {
     Repoint(base, tensor.data());
+    return absl::OkStatus();
   }
+  ++num_copied_;
+  if (!is_computed || tensors_[port.entry].data == before.data()) {
+    return absl::OkStatus();
+  }
+  NODEWISE_RETURN_IF_ERROR(CopyTensor(*before, tensors_[port.entry]));
+  WasPutInSlot(EntryId{base});
   return absl::OkStatus();
 }
 
@@ -218,9 +235,10 @@ absl::Status GraphExecutor::CopyOutput(size_t output,
   }
   const Port& port = outputs_[output];
   NODEWISE_RETURN_IF_ERROR(At("output", CheckType(port, to)));
-  if (!has_run_) {
+  if (!IsComputed(EntryId{port.entry})) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("output %s: the graph has not been run", port.name));
+        absl::StrFormat("output %s: the graph has not been run%s", port.name,
+                        has_run_ ? " to its end since" : ""));
   }
   return CopyTensor(tensors_[port.entry], to);
 }

@@ -346,18 +346,23 @@ absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
                       name, all.size(), ListOf(same_name)));
 }
 
+std::optional<size_t> GraphExecutor::OutputByTvmsName(
+    std::string_view name) const {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const std::string& node = graph_.nodes[outputs_[i].node].name;
+    if (absl::StrFormat("%s:%d", node, i) == name) return i;
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].name == name) return i;
     names.push_back(outputs_[i].name);
   }
-  // TVM's own name for it: the node and the place among the outputs. A name of
-  // ours may look the same and mean another, so ours go first.
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const std::string& node = graph_.nodes[outputs_[i].node].name;
-    if (absl::StrFormat("%s:%d", node, i) == name) return i;
-  }
+  const std::optional<size_t> tvms = OutputByTvmsName(name);
+  if (tvms.has_value()) return *tvms;
   return absl::NotFoundError(
       absl::StrFormat("output %s: the graph has no such output%s", name,
                       DidYouMean(name, names)));

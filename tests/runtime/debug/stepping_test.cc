@@ -261,6 +261,63 @@ TEST(SteppingTest, PassThatFailedBeginsAnew) {
   EXPECT_EQ(executor->Position(), NodeId{2});
 }
 
+// The run's output takes over the storage of `a`, which it reads.
+TEST(SteppingTest, WhatAFailedRunMayHaveWrittenIsNotAlive) {
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x", {{4}, "float32", 0})
+               .Op("a", "inc", {"x"}, {{{4}, "float32", 1}})
+               .Op("b", "inc", {"a"}, {{{4}, "float32", 2}})
+               .Op("c", "fail", {"b"}, {{{4}, "float32", 1}})
+               .Head("c"));
+  EXPECT_FALSE(executor->Run().ok());
+  EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
+  EXPECT_THAT(executor->CheckLive(EntryId{2}), IsOk());
+  EXPECT_FALSE(executor->RunIndividual(IsolatedOptions()).ok());
+  EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
+  EXPECT_FALSE(executor->RunProfile({}).ok());
+  EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
+}
+
+TEST(SteppingTest, OutputThatIsBoundInTheMiddleOfAPassKeepsItsValue) {
+  const Executor executor = Make(GraphBuilder()
+                                     .Input("x")
+                                     .Op("a", "inc", {"x"})
+                                     .Op("b", "inc", {"a"})
+                                     .Head("a")
+                                     .Head("b"));
+  const NDArray in_place = Floats({9, 9, 9, 9});
+  ASSERT_THAT(executor->Step(), IsOk());
+  ASSERT_THAT(executor->SetOutputZeroCopy(0, in_place), IsOk());
+  EXPECT_THAT(ValuesOf(in_place), ElementsAre(1, 2, 3, 4));
+  ASSERT_THAT(executor->Restart(), IsOk());
+  ASSERT_THAT(executor->Step(), IsOk());
+  const NDArray copied = CopyAtOffset(Floats({9, 9, 9, 9}), 4);
+  ASSERT_THAT(executor->SetOutputZeroCopy(0, copied), IsOk());
+  EXPECT_EQ(First(*executor, 1), 1);
+  ASSERT_THAT(executor->Continue(), IsOk());
+  EXPECT_THAT(ValuesOf(copied), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(First(*executor, 2), 2);
+}
+
+TEST(SteppingTest, OutputThatThePassHasNotReachedIsNotCopied) {
+  const Executor executor = PingPong();
+  const NDArray result = Floats({9, 9, 9, 9});
+  ASSERT_THAT(executor->RunUntil(NodeId{2}), IsOk());  // b, in d's storage.
+  EXPECT_THAT(executor->CopyOutput(0, *result),
+              FailsWith(StatusCode::kFailedPrecondition,
+                        HasSubstr("output d: the graph has not been run")));
+}
+
+TEST(SteppingTest, ZeroCopyInputThatIsPatchedIsReadFromItsSlot) {
+  const Executor executor = Diamond();
+  ASSERT_THAT(executor->SetInputZeroCopy(0, Floats({5, 5, 5, 5})), IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{0}, *Floats({10, 0, 0, 0})), IsOk());
+  ASSERT_THAT(executor->Recompute(), IsOk());
+  EXPECT_EQ(First(*executor, 4), 23);
+}
+
 TEST(SteppingTest, ReshapeThatCostsNothingIsReadAsItsInput) {
   const Executor executor =
       Make(GraphBuilder()

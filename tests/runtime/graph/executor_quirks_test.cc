@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nodewise/runtime/executor_module.h"
 #include "nodewise/runtime/graph_executor.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
@@ -166,6 +167,22 @@ TEST(DoubledNameTest, OutputsOfOneNodeAreFoundByTheNamesTheyAreGiven) {
   EXPECT_EQ(executor->OutputIndex("x:2").value(), 2u);  // TVM's name of x.
   EXPECT_THAT(executor->OutputIndex("s:7"),
               FailsWith(StatusCode::kNotFound, HasSubstr("output s:7: ")));
+}
+
+TEST(DoubledNameTest, HostThatNamesAnOutputTwoWaysIsAskedForTheNumber) {
+  auto executor = Make(GraphBuilder()
+                           .Input("x", {{6}})
+                           .Op("s", "split", {"x"}, {{{1}}, {{2}}, {{3}}})
+                           .Head("x")
+                           .Head("s:0")
+                           .Head("s:1"));
+  const auto module = MakeRef<ExecutorModule>(std::move(executor));
+  const PackedFunc bind = module->GetFunction("set_output_zero_copy").value();
+  EXPECT_THAT(bind.Call("s:1", Floats({0})).status(),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("may be output 2, or output 1")));
+  EXPECT_THAT(bind.Call("s:0", Floats({0})).status(), IsOk());
+  EXPECT_THAT(bind.Call("s:2", Floats({0, 0})).status(), IsOk());
 }
 
 // The user's p0 and Relay's constant p0, as TVM emits them.

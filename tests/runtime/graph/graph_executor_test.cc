@@ -342,6 +342,19 @@ TEST(LinkedParamTest, DataOfAStorageIdComesFromTheLookup) {
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(11, 22, 33, 44));
 }
 
+TEST(LinkedParamTest, TensorThatWouldBeCopiedOverLinkedDataIsRefused) {
+  const NDArray weights = Floats({10, 20, 30, 40});
+  GraphExecutor::Options options;
+  options.linked_param = [&](int64_t id, const DLTensor&) {
+    return id == 1 ? weights : NDArray();
+  };
+  const Executor executor = Make(AddThenRelu(), options);
+  EXPECT_THAT(
+      executor->SetInputZeroCopy(1, CopyAtOffset(weights, 4)),
+      FailsWith(StatusCode::kFailedPrecondition, HasSubstr("cannot be set")));
+  EXPECT_THAT(executor->SetInputZeroCopy(1, Floats({1, 2, 3, 4})), IsOk());
+}
+
 TEST(LinkedParamTest, LinkedDataIsNeverWrittenTo) {
   const NDArray weights = Floats({10, 20, 30, 40});
   GraphExecutor::Options options;

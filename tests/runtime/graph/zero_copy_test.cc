@@ -295,6 +295,26 @@ TEST(OutputZeroCopyTest, EarlierTensorKeepsItsResultWhenAnotherIsBound) {
   EXPECT_EQ(ValuesOf(tensors[1])[0], 2);
 }
 
+TEST(OutputZeroCopyTest, ResultGoesWithTheOutputBackToItsSlot) {
+  // The slot of `c` held `a` while `c` was written to the caller's memory.
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x", {{4}, "float32", 9})
+               .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+               .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
+               .Op("c", "inc", {"b"}, {{{4}, "float32", 0}})
+               .Head("c"));
+  const NDArray in_place = Floats({0, 0, 0, 0});
+  ASSERT_THAT(executor->SetOutputZeroCopy(0, in_place), IsOk());
+  ASSERT_THAT(executor->SetInput(0, *Floats({0, 1, 2, 3})), IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  const NDArray copied = CopyAtOffset(in_place, 4);
+  ASSERT_THAT(executor->SetOutputZeroCopy(0, copied), IsOk());
+  const NDArray result = Floats({0, 0, 0, 0});
+  ASSERT_THAT(executor->CopyOutput(0, *result), IsOk());
+  EXPECT_THAT(ValuesOf(result), ElementsAre(3, 4, 5, 6));
+}
+
 TEST(OutputZeroCopyTest, TensorIsKeptAliveAsLongAsTheExecutor) {
   Executor executor = Make(Inc());
   auto values = std::make_shared<std::vector<float>>(64, 3.0f);

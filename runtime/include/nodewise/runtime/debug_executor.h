@@ -180,10 +180,17 @@ class DebugExecutor : public GraphExecutor {
   bool IsPatched(uint32_t base) const;
   bool IsReplaced(NodeId node) const;
 
+  // A pass that ended at a node that failed: what it left of its outputs is
+  // anybody's guess, and so the next step begins a new pass.
+  void LeavePass(NodeId node);
+  // A pass that stepping can look at, though it did not step: all has run.
+  void EndPass();
   // After a fast run it is worked out when somebody asks.
   const Liveness& Live() const;
   void BeginLiveness() const;
   void MarkLost(NodeId node);
+  bool IsComputed(EntryId entry) const override;
+  void WasPutInSlot(EntryId base) override;
   bool IsLive(const Liveness& state, uint32_t entry) const;
   void MarkComputed(NodeId node, Liveness* state) const;
   std::vector<bool> DependOnPatches() const;

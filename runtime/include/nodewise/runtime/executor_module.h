@@ -34,6 +34,7 @@ class ExecutorModule : public Module {
   static const MethodRow kMethods[];
 
   absl::StatusOr<size_t> InputArgument(PackedArgs args, int index) const;
+  absl::StatusOr<size_t> OutputNamed(std::string_view name) const;
   absl::StatusOr<size_t> OutputArgument(PackedArgs args, int index) const;
   absl::StatusOr<Value> SetInput(PackedArgs args);
   absl::StatusOr<Value> SetParam(PackedArgs args);

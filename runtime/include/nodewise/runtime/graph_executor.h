@@ -92,9 +92,12 @@ class GraphExecutor {
   // gives several.
   TensorInfo OutputInfo(size_t output) const;
   // kNotFound, with the nearest name, or kInvalidArgument if the name is that
-  // of several inputs.
+  // of several. An output's is that of OutputInfo(), or else TVM's.
   absl::StatusOr<size_t> InputIndex(std::string_view name) const;
   absl::StatusOr<size_t> OutputIndex(std::string_view name) const;
+  // TVM calls an output by its node's name and its place among the graph's
+  // outputs, `name:place`, which may look like the name of another one here.
+  std::optional<size_t> OutputByTvmsName(std::string_view name) const;
 
   // Copies the tensor into the input. Its shape and type must be the input's
   // (kInvalidArgument); its strides may be any.
@@ -160,6 +163,12 @@ class GraphExecutor {
   NDArray EntryArray(uint32_t entry) const;
   // True if the entry lies in its slot and not in a caller's memory.
   bool IsInSlot(EntryId entry) const;
+  // Whether the entry holds its value: of the last run, or of the pass that is
+  // under way.
+  virtual bool IsComputed(EntryId) const { return has_run_; }
+  // The value of a base entry has been put into its slot, from the caller's
+  // memory and not by a node.
+  virtual void WasPutInSlot(EntryId) {}
   // Moves a base entry and its aliases to other memory.
   void Repoint(uint32_t base, void* data);
   // Grows whenever an input is set or bound. Memory that the caller may write
@@ -190,6 +199,7 @@ class GraphExecutor {
   absl::Status CheckExternal(const Port& port, const NDArray& array) const;
   bool UsableInPlace(const Port& port, const DLTensor& tensor) const;
   void Unbind(Port* port);
+  absl::Status CheckWritable(const Port& port) const;
   void MarkSet(Port* port);
   Port* ParamPort(std::string_view name, const DLTensor& tensor);
   absl::Status CheckType(const Port& port, const DLTensor& tensor) const;
