@@ -1,6 +1,7 @@
 #include "nodewise/runtime/ndarray.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -73,6 +74,22 @@ void ForEachElement(const DLTensor& from, const DLTensor& to, Visit visit) {
     }
     if (d < 0) return;
   }
+}
+
+// No two bytes of a process are further apart.
+constexpr double kMostReach = 0x1p48;
+
+// How far from `data` the elements may lie. As a double, since strides that
+// make no sense overflow everything else.
+double ReachOf(const DLTensor& tensor, size_t bytes) {
+  double reach = static_cast<double>(tensor.byte_offset);
+  if (tensor.strides == nullptr) return reach + static_cast<double>(bytes);
+  const auto width = static_cast<double>(ElementBytes(tensor.dtype));
+  for (int d = 0; d < tensor.ndim; ++d) {
+    reach += static_cast<double>(tensor.shape[d] - 1) * width *
+             std::fabs(static_cast<double>(tensor.strides[d]));
+  }
+  return reach;
 }
 
 absl::Status CheckSameType(const DLTensor& from, const DLTensor& to) {
@@ -170,23 +187,14 @@ absl::StatusOr<NDArray> NDArray::FromDLPack(DLManagedTensor* managed) {
   if (managed == nullptr) {
     return absl::InvalidArgumentError("DLPack: the managed tensor is null");
   }
-  std::shared_ptr<void> owner(managed, [](void* pointer) {
-    auto* tensor = static_cast<DLManagedTensor*>(pointer);
-    if (tensor->deleter != nullptr) tensor->deleter(tensor);
-  });
-  NODEWISE_RETURN_IF_ERROR(CheckDType(managed->dl_tensor.dtype));
   const DLTensor& tensor = managed->dl_tensor;
-  if (tensor.ndim < 0) {
-    return absl::InvalidArgumentError("DLPack: the rank is negative");
-  }
-  if (tensor.ndim > 0 && tensor.shape == nullptr) {
-    return absl::InvalidArgumentError("DLPack: the shape is null");
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
-                            TensorBytes(ShapeOf(tensor), tensor.dtype));
-  if (bytes > 0 && tensor.data == nullptr) {
-    return absl::InvalidArgumentError("DLPack: the data is null");
-  }
+  NODEWISE_RETURN_IF_ERROR(At("DLPack", CheckDType(tensor.dtype)));
+  NODEWISE_RETURN_IF_ERROR(At("DLPack", CheckDLTensor(tensor)));
+  // Only now: what is refused stays the caller's.
+  std::shared_ptr<void> owner(managed, [](void* pointer) {
+    auto* managed = static_cast<DLManagedTensor*>(pointer);
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  });
   return Borrow(tensor, std::move(owner));
 }
 
@@ -278,6 +286,26 @@ NDArray NDArray::ShareHandle(DLTensor* handle) {
   NDArray shared = array;
   array.box_ = nullptr;
   return shared;
+}
+
+absl::Status CheckDLTensor(const DLTensor& tensor) {
+  if (tensor.ndim < 0 || tensor.ndim > kMostDims) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the tensor's rank is %d, expected 0 to %d", tensor.ndim, kMostDims));
+  }
+  if (tensor.ndim > 0 && tensor.shape == nullptr) {
+    return absl::InvalidArgumentError("the tensor's shape is null");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
+                            TensorBytes(ShapeOf(tensor), tensor.dtype));
+  if (bytes == 0) return absl::OkStatus();
+  if (tensor.data == nullptr) {
+    return absl::InvalidArgumentError("the tensor's data is null");
+  }
+  if (ReachOf(tensor, bytes) <= kMostReach) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "the tensor's elements lie too far apart for memory (byte offset %d)",
+      tensor.byte_offset));
 }
 
 absl::Span<const int64_t> ShapeOf(const DLTensor& tensor) {

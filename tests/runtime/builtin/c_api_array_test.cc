@@ -130,12 +130,12 @@ TEST(CApiArrayTest, TensorFromDlpackIsGivenBackOnce) {
   EXPECT_EQ(foreign.deleted, 1);
 }
 
-TEST(CApiArrayTest, RefusedDlpackTensorIsGivenBackToo) {
+TEST(CApiArrayTest, RefusedDlpackTensorStaysItsOwners) {
   ForeignTensor foreign;
   foreign.managed.dl_tensor.ndim = -1;
   TVMArrayHandle array = nullptr;
   EXPECT_EQ(TVMArrayFromDLPack(&foreign.managed, &array), -1);
-  EXPECT_EQ(foreign.deleted, 1);
+  EXPECT_EQ(foreign.deleted, 0);
   EXPECT_EQ(TVMArrayFromDLPack(nullptr, &array), -1);
   EXPECT_THAT(TVMGetLastError(), HasSubstr("DLPack"));
 }

@@ -311,12 +311,12 @@ TEST(DLPackTest, ForeignTensorIsGivenBackOnce) {
   EXPECT_EQ(foreign.deleted, 1);
 }
 
-TEST(DLPackTest, ForeignTensorThatIsRefusedIsGivenBackToo) {
+TEST(DLPackTest, ForeignTensorThatIsRefusedStaysItsOwners) {
   const struct {
     void (*spoil)(Foreign*);
     const char* message;
   } rows[] = {
-      {[](Foreign* f) { f->managed.dl_tensor.ndim = -1; }, "rank is negative"},
+      {[](Foreign* f) { f->managed.dl_tensor.ndim = -1; }, "rank is -1"},
       {[](Foreign* f) { f->managed.dl_tensor.dtype.lanes = 0; }, "0 lanes"},
       {[](Foreign* f) { f->managed.dl_tensor.ndim = 1; }, "shape is null"},
       {[](Foreign* f) { f->managed.dl_tensor.data = nullptr; }, "data is null"},
@@ -333,8 +333,40 @@ TEST(DLPackTest, ForeignTensorThatIsRefusedIsGivenBackToo) {
     EXPECT_THAT(
         NDArray::FromDLPack(&foreign.managed),
         FailsWith(StatusCode::kInvalidArgument, HasSubstr(row.message)));
-    EXPECT_EQ(foreign.deleted, 1) << row.message;
+    EXPECT_EQ(foreign.deleted, 0) << row.message;
   }
+}
+
+TEST(CheckDLTensorTest, EmptyTensorNeedsNoData) {
+  const NDArray array = Floats({});
+  DLTensor tensor = *array;
+  tensor.data = nullptr;
+  EXPECT_THAT(CheckDLTensor(tensor), IsOk());
+  tensor.ndim = 0;  // One element.
+  EXPECT_THAT(CheckDLTensor(tensor),
+              FailsWith(StatusCode::kInvalidArgument, HasSubstr("is null")));
+}
+
+TEST(CheckDLTensorTest, RanksUpTo64AreFine) {
+  const std::vector<int64_t> ones(65, 1);
+  const NDArray array = Floats({1});
+  DLTensor tensor = *array;
+  tensor.shape = const_cast<int64_t*>(ones.data());
+  tensor.ndim = 64;
+  EXPECT_THAT(CheckDLTensor(tensor), IsOk());
+  tensor.ndim = 65;
+  EXPECT_THAT(CheckDLTensor(tensor),
+              FailsWith(StatusCode::kInvalidArgument,
+                        "the tensor's rank is 65, expected 0 to 64"));
+}
+
+TEST(CheckDLTensorTest, StridesMayRunBackwards) {
+  const NDArray array = Floats({1, 2, 3});
+  int64_t backwards[] = {-1};
+  DLTensor tensor = *array;
+  tensor.strides = backwards;
+  tensor.byte_offset = 8;
+  EXPECT_THAT(CheckDLTensor(tensor), IsOk());
 }
 
 TEST(DLPackTest, NullIsRefusedAndMissingDeleterIsAllowed) {

@@ -32,7 +32,8 @@ class NDArray {
   static NDArray Map(absl::Span<const uint8_t> bytes,
                      absl::Span<const int64_t> shape, DLDataType dtype,
                      std::shared_ptr<const MappedFile> file);
-  // Takes over `managed`, also when it fails (kInvalidArgument).
+  // Takes over `managed`; when it fails (kInvalidArgument), it stays the
+  // caller's.
   static absl::StatusOr<NDArray> FromDLPack(DLManagedTensor* managed);
 
   NDArray() = default;
@@ -87,6 +88,14 @@ struct NamedTensor {
   std::string name;
   NDArray tensor;
 };
+
+// The highest rank of a tensor that comes from outside: NumPy's.
+inline constexpr int kMostDims = 64;
+
+// OK for a DLTensor that may be read: its rank, shape and data are there, its
+// elements could lie in memory. An empty one needs no data. Says nothing of the
+// type. kInvalidArgument.
+absl::Status CheckDLTensor(const DLTensor& tensor);
 
 absl::Span<const int64_t> ShapeOf(const DLTensor& tensor);
 void* DataOf(const DLTensor& tensor);
