@@ -4,37 +4,53 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/c_api.h"
+#include "nodewise/runtime/c_call.h"
 #include "nodewise/runtime/ndarray.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/builtin/c_report.h"
 
 namespace nodewise {
 namespace {
 
-absl::StatusOr<NDArray> Allocate(absl::Span<const int64_t> shape, int code,
-                                 int bits, int lanes, DLDevice device) {
+// A shape as C gives it.
+absl::StatusOr<absl::Span<const int64_t>> TakeShape(const char* function,
+                                                    const int64_t* shape,
+                                                    int ndim) {
+  if (ndim < 0 || ndim > kMostDims) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: ndim is %d, expected 0 to %d", function, ndim, kMostDims));
+  }
+  if (ndim > 0 && shape == nullptr) return NullArgument(function, "shape");
+  return absl::MakeConstSpan(shape, static_cast<size_t>(ndim));
+}
+
+absl::StatusOr<DLDataType> TakeType(int code, int bits, int lanes) {
   if (code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 ||
       lanes > 65535) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "TVMArrayAlloc: type (code %d, %d bits, %d lanes) is out of range",
         code, bits, lanes));
   }
-  const DLDataType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits),
-                         static_cast<uint16_t>(lanes)};
-  return NDArray::Empty(shape, dtype, device);
+  return DLDataType{static_cast<uint8_t>(code), static_cast<uint8_t>(bits),
+                    static_cast<uint16_t>(lanes)};
 }
 
-int GiveArray(absl::StatusOr<NDArray> array, TVMArrayHandle* out) {
-  if (!array.ok()) return Report(array.status());
+absl::Status GiveArray(absl::StatusOr<NDArray> array, TVMArrayHandle* out) {
+  NODEWISE_RETURN_IF_ERROR(array.status());
   *out = array->LeakHandle();
-  return 0;
+  return absl::OkStatus();
+}
+
+// Memory to copy from or to, which may be null if there is nothing to copy.
+absl::Status CheckMemory(const char* function, const DLTensor& array,
+                         const void* data, size_t nbytes) {
+  if (data == nullptr && nbytes > 0) return NullArgument(function, "data");
+  return At(function, CheckDLTensor(array));
 }
 
 // TVM compares the sizes only here; the data is copied as it lies.
 absl::Status CopyBetween(const DLTensor* from, const DLTensor* to) {
-  if (from == nullptr || to == nullptr) {
-    return absl::InvalidArgumentError("copy: a tensor is null");
-  }
+  NODEWISE_RETURN_IF_ERROR(At("copy: from", CheckDLTensor(*from)));
+  NODEWISE_RETURN_IF_ERROR(At("copy: to", CheckDLTensor(*to)));
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
                             TensorBytes(ShapeOf(*from), from->dtype));
   NODEWISE_ASSIGN_OR_RETURN(const size_t room,
@@ -64,10 +80,10 @@ absl::StatusOr<void*> AllocateSpace(DLDevice device, size_t bytes,
   return memory->Allocate(device.device_id, bytes, alignment);
 }
 
-int GiveSpace(absl::StatusOr<void*> data, void** out) {
-  if (!data.ok()) return Report(data.status());
+absl::Status GiveSpace(const absl::StatusOr<void*>& data, void** out) {
+  NODEWISE_RETURN_IF_ERROR(data.status());
   *out = *data;
-  return 0;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<void*> AllocateScoped(DLDevice device,
@@ -105,22 +121,24 @@ absl::Status CheckStream(const char* function, DLDevice device,
 }  // namespace
 }  // namespace nodewise
 
+using nodewise::CallFromC;
 using nodewise::MakeDevice;
-using nodewise::Report;
 
 // NOLINTNEXTLINE(readability-function-size): the parameters are TVM's.
 int TVMArrayAlloc(const int64_t* shape, int ndim, int dtype_code,
                   int dtype_bits, int dtype_lanes, int device_type,
                   int device_id, TVMArrayHandle* out) {
-  if (ndim < 0) {
-    return Report(absl::InvalidArgumentError(
-        absl::StrFormat("TVMArrayAlloc: rank is %d", ndim)));
-  }
-  return nodewise::GiveArray(
-      nodewise::Allocate({shape, static_cast<size_t>(ndim)}, dtype_code,
-                         dtype_bits, dtype_lanes,
-                         MakeDevice(device_type, device_id)),
-      out);
+  return CallFromC(__func__, {{"out", out}}, [&]() -> absl::Status {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto sides, nodewise::TakeShape("TVMArrayAlloc", shape, ndim));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const DLDataType dtype,
+        nodewise::TakeType(dtype_code, dtype_bits, dtype_lanes));
+    return nodewise::GiveArray(
+        nodewise::NDArray::Empty(sides, dtype,
+                                 MakeDevice(device_type, device_id)),
+        out);
+  });
 }
 
 int TVMArrayFree(TVMArrayHandle handle) {
@@ -129,80 +147,115 @@ int TVMArrayFree(TVMArrayHandle handle) {
 }
 
 int TVMArrayCopyFromBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
-  return Report(nodewise::CopyFromBytes(data, nbytes, *handle));
+  return CallFromC(__func__, {{"handle", handle}}, [&]() -> absl::Status {
+    NODEWISE_RETURN_IF_ERROR(
+        nodewise::CheckMemory("TVMArrayCopyFromBytes", *handle, data, nbytes));
+    return nodewise::CopyFromBytes(data, nbytes, *handle);
+  });
 }
 
 int TVMArrayCopyToBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
-  return Report(nodewise::CopyToBytes(*handle, data, nbytes));
+  return CallFromC(__func__, {{"handle", handle}}, [&]() -> absl::Status {
+    NODEWISE_RETURN_IF_ERROR(
+        nodewise::CheckMemory("TVMArrayCopyToBytes", *handle, data, nbytes));
+    return nodewise::CopyToBytes(*handle, data, nbytes);
+  });
 }
 
 int TVMArrayCopyFromTo(TVMArrayHandle from, TVMArrayHandle to,
                        TVMStreamHandle) {
-  return Report(nodewise::CopyBetween(from, to));
+  return CallFromC(__func__, {{"from", from}, {"to", to}},
+                   [&] { return nodewise::CopyBetween(from, to); });
 }
 
 int TVMArrayFromDLPack(DLManagedTensor* from, TVMArrayHandle* out) {
-  return nodewise::GiveArray(nodewise::NDArray::FromDLPack(from), out);
+  return CallFromC(__func__, {{"from", from}, {"out", out}}, [&] {
+    return nodewise::GiveArray(nodewise::NDArray::FromDLPack(from), out);
+  });
 }
 
 int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor** out) {
-  *out = nodewise::NDArray::ShareHandle(from).ToDLPack();
-  return 0;
+  return CallFromC(__func__, {{"from", from}, {"out", out}}, [&] {
+    *out = nodewise::NDArray::ShareHandle(from).ToDLPack();
+    return absl::OkStatus();
+  });
 }
 
 void TVMDLManagedTensorCallDeleter(DLManagedTensor* managed) {
-  if (managed->deleter != nullptr) managed->deleter(managed);
+  if (managed == nullptr || managed->deleter == nullptr) return;
+  managed->deleter(managed);
 }
 
-int TVMArrayGetTypeIndex(TVMArrayHandle, unsigned* out_index) {
-  return TVMObjectTypeKey2Index("runtime.NDArray", out_index);
+int TVMArrayGetTypeIndex(TVMArrayHandle handle, unsigned* out_index) {
+  return CallFromC(__func__, {{"handle", handle}, {"out_index", out_index}},
+                   [&] {
+                     TVMObjectTypeKey2Index("runtime.NDArray", out_index);
+                     return absl::OkStatus();
+                   });
 }
 
 int TVMDeviceAllocDataSpace(DLDevice device, size_t nbytes, size_t alignment,
                             DLDataType, void** out) {
-  return nodewise::GiveSpace(nodewise::AllocateSpace(device, nbytes, alignment),
-                             out);
+  return CallFromC(__func__, {{"out", out}}, [&] {
+    return nodewise::GiveSpace(
+        nodewise::AllocateSpace(device, nbytes, alignment), out);
+  });
 }
 
 int TVMDeviceAllocDataSpaceWithScope(DLDevice device, int ndim,
                                      const int64_t* shape, DLDataType dtype,
                                      const char* mem_scope, void** out) {
-  return nodewise::GiveSpace(
-      nodewise::AllocateScoped(device, {shape, static_cast<size_t>(ndim)},
-                               dtype, mem_scope),
-      out);
+  return CallFromC(__func__, {{"out", out}}, [&]() -> absl::Status {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto sides,
+        nodewise::TakeShape("TVMDeviceAllocDataSpaceWithScope", shape, ndim));
+    return nodewise::GiveSpace(
+        nodewise::AllocateScoped(device, sides, dtype, mem_scope), out);
+  });
 }
 
 int TVMDeviceFreeDataSpace(DLDevice device, void* data) {
-  return Report(nodewise::FreeSpace(device, data));
+  return CallFromC(__func__, {},
+                   [&] { return nodewise::FreeSpace(device, data); });
 }
 
 int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle) {
-  return Report(nodewise::CopyBetween(from, to));
+  return CallFromC(__func__, {{"from", from}, {"to", to}},
+                   [&] { return nodewise::CopyBetween(from, to); });
 }
 
 int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
-  *out = nullptr;
-  return Report(nodewise::CheckStream(
-      "TVMStreamCreate", MakeDevice(device_type, device_id), nullptr));
+  return CallFromC(__func__, {{"out", out}}, [&] {
+    *out = nullptr;
+    return nodewise::CheckStream("TVMStreamCreate",
+                                 MakeDevice(device_type, device_id), nullptr);
+  });
 }
 
 int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
-  return Report(nodewise::CheckStream(
-      "TVMStreamFree", MakeDevice(device_type, device_id), stream));
+  return CallFromC(__func__, {}, [&] {
+    return nodewise::CheckStream("TVMStreamFree",
+                                 MakeDevice(device_type, device_id), stream);
+  });
 }
 
 int TVMSetStream(int device_type, int device_id, TVMStreamHandle handle) {
-  return Report(nodewise::CheckStream(
-      "TVMSetStream", MakeDevice(device_type, device_id), handle));
+  return CallFromC(__func__, {}, [&] {
+    return nodewise::CheckStream("TVMSetStream",
+                                 MakeDevice(device_type, device_id), handle);
+  });
 }
 
 int TVMSynchronize(int device_type, int device_id, TVMStreamHandle) {
-  return Report(nodewise::Synchronize(MakeDevice(device_type, device_id)));
+  return CallFromC(__func__, {}, [&] {
+    return nodewise::Synchronize(MakeDevice(device_type, device_id));
+  });
 }
 
 int TVMStreamStreamSynchronize(int device_type, int device_id,
                                TVMStreamHandle from, TVMStreamHandle) {
-  return Report(nodewise::CheckStream(
-      "TVMStreamStreamSynchronize", MakeDevice(device_type, device_id), from));
+  return CallFromC(__func__, {}, [&] {
+    return nodewise::CheckStream("TVMStreamStreamSynchronize",
+                                 MakeDevice(device_type, device_id), from);
+  });
 }

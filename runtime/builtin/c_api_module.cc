@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/c_api.h"
+#include "nodewise/runtime/c_call.h"
 #include "nodewise/runtime/module.h"
 #include "nodewise/runtime/registry.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/builtin/c_report.h"
 
 namespace nodewise {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 absl::StatusOr<Module*> ModuleOf(TVMModuleHandle handle) {
   auto* const module = dynamic_cast<Module*>(static_cast<Object*>(handle));
   if (module != nullptr) return module;
-  return absl::InvalidArgumentError("the module handle is null or no module");
+  return absl::InvalidArgumentError("the handle is no module");
 }
 
 absl::Status ImportModule(TVMModuleHandle handle, TVMModuleHandle dependency) {
@@ -25,10 +25,40 @@ absl::Status ImportModule(TVMModuleHandle handle, TVMModuleHandle dependency) {
   return module->Import(Ref<Module>(imported));
 }
 
-absl::StatusOr<PackedFunc> FunctionOf(TVMModuleHandle handle, const char* name,
-                                      bool query_imports) {
+// Handles are Object pointers, whatever the object is.
+void* Give(const PackedFunc& function) {
+  Ref<FunctionObject> object = function.object();
+  return static_cast<Object*>(object.Leak());
+}
+
+absl::Status LoadFile(const char* file_name, const char* format,
+                      TVMModuleHandle* out) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      Ref<Module> module,
+      LoadModule(file_name, format != nullptr ? format : ""));
+  *out = static_cast<Object*>(module.Leak());
+  return absl::OkStatus();
+}
+
+absl::Status FindInModule(TVMModuleHandle handle, const char* name,
+                          bool query_imports, TVMFunctionHandle* out) {
   NODEWISE_ASSIGN_OR_RETURN(Module* const module, ModuleOf(handle));
-  return query_imports ? module->FindFunction(name) : module->GetFunction(name);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const PackedFunc function,
+      query_imports ? module->FindFunction(name) : module->GetFunction(name));
+  *out = Give(function);
+  return absl::OkStatus();
+}
+
+absl::Status SetReturn(TVMRetValueHandle ret, ArgView value) {
+  NODEWISE_ASSIGN_OR_RETURN(*static_cast<Value*>(ret), Value::Copy(value));
+  return absl::OkStatus();
+}
+
+absl::Status MakeResult(TVMValue* value, int* code) {
+  NODEWISE_ASSIGN_OR_RETURN(Value copy, Value::Copy(ArgView(*value, *code)));
+  std::move(copy).MoveToC(value, code);
+  return absl::OkStatus();
 }
 
 absl::Status RegisterHandle(const char* name, TVMFunctionHandle handle,
@@ -36,8 +66,8 @@ absl::Status RegisterHandle(const char* name, TVMFunctionHandle handle,
   auto* const function =
       dynamic_cast<FunctionObject*>(static_cast<Object*>(handle));
   if (function == nullptr) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "function %s: the handle is null or no function", name));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("function %s: the handle is no function", name));
   }
   return RegisterFunction(name, PackedFunc(Ref<FunctionObject>(function)),
                           replace);
@@ -58,7 +88,7 @@ struct NameList {
 }  // namespace
 }  // namespace nodewise
 
-using nodewise::Report;
+using nodewise::CallFromC;
 
 void TVMAPISetLastPythonError(void* error) { nodewise::PythonError() = error; }
 void* TVMGetLastPythonError(void) { return nodewise::PythonError(); }
@@ -68,25 +98,21 @@ void TVMThrowLastError(void) {}
 
 int TVMModLoadFromFile(const char* file_name, const char* format,
                        TVMModuleHandle* out) {
-  auto module =
-      nodewise::LoadModule(file_name, format != nullptr ? format : "");
-  if (!module.ok()) return Report(module.status());
-  // Handles are Object pointers, whatever the object is.
-  *out = static_cast<nodewise::Object*>(module->Leak());
-  return 0;
+  return CallFromC(__func__, {{"file_name", file_name}, {"out", out}},
+                   [&] { return nodewise::LoadFile(file_name, format, out); });
 }
 
 int TVMModImport(TVMModuleHandle module, TVMModuleHandle dependency) {
-  return Report(nodewise::ImportModule(module, dependency));
+  return CallFromC(__func__, {{"module", module}, {"dependency", dependency}},
+                   [&] { return nodewise::ImportModule(module, dependency); });
 }
 
 int TVMModGetFunction(TVMModuleHandle module, const char* name,
                       int query_imports, TVMFunctionHandle* out) {
-  auto function = nodewise::FunctionOf(module, name, query_imports != 0);
-  if (!function.ok()) return Report(function.status());
-  nodewise::Ref<nodewise::FunctionObject> object = function->object();
-  *out = static_cast<nodewise::Object*>(object.Leak());
-  return 0;
+  return CallFromC(
+      __func__, {{"module", module}, {"name", name}, {"out", out}}, [&] {
+        return nodewise::FindInModule(module, name, query_imports != 0, out);
+      });
 }
 
 int TVMModFree(TVMModuleHandle module) { return TVMObjectFree(module); }
@@ -95,58 +121,66 @@ int TVMFuncFree(TVMFunctionHandle function) { return TVMObjectFree(function); }
 
 int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code,
                       int num_ret) {
-  if (num_ret != 1) {
-    return Report(absl::InvalidArgumentError(absl::StrFormat(
-        "TVMCFuncSetReturn: got %d values, expected 1", num_ret)));
-  }
-  auto copy = nodewise::Value::Copy(nodewise::ArgView(*value, *type_code));
-  if (!copy.ok()) return Report(copy.status());
-  *static_cast<nodewise::Value*>(ret) = *std::move(copy);
-  return 0;
+  return CallFromC(
+      __func__, {{"ret", ret}, {"value", value}, {"type_code", type_code}},
+      [&] {
+        if (num_ret == 1) {
+          return nodewise::SetReturn(ret,
+                                     nodewise::ArgView(*value, *type_code));
+        }
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "TVMCFuncSetReturn: got %d values, expected 1", num_ret));
+      });
 }
 
 int TVMCbArgToReturn(TVMValue* value, int* code) {
-  auto copy = nodewise::Value::Copy(nodewise::ArgView(*value, *code));
-  if (!copy.ok()) return Report(copy.status());
-  std::move(*copy).MoveToC(value, code);
-  return 0;
+  return CallFromC(__func__, {{"value", value}, {"code", code}},
+                   [&] { return nodewise::MakeResult(value, code); });
 }
 
 int TVMFuncCreateFromCFunc(TVMPackedCFunc function, void* resource_handle,
                            TVMPackedCFuncFinalizer finalizer,
                            TVMFunctionHandle* out) {
-  nodewise::Ref<nodewise::FunctionObject> object =
-      nodewise::PackedFunc::FromCallback(function, resource_handle, finalizer)
-          .object();
-  *out = static_cast<nodewise::Object*>(object.Leak());
-  return 0;
+  return CallFromC(
+      __func__,
+      {{"function", reinterpret_cast<const void*>(function)}, {"out", out}},
+      [&] {
+        *out = nodewise::Give(nodewise::PackedFunc::FromCallback(
+            function, resource_handle, finalizer));
+        return absl::OkStatus();
+      });
 }
 
 int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle function,
                           int override_existing) {
-  return Report(
-      nodewise::RegisterHandle(name, function, override_existing != 0));
+  return CallFromC(__func__, {{"name", name}, {"function", function}}, [&] {
+    return nodewise::RegisterHandle(name, function, override_existing != 0);
+  });
 }
 
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
-  nodewise::Ref<nodewise::FunctionObject> object =
-      nodewise::FindFunction(name).object();
-  *out = static_cast<nodewise::Object*>(object.Leak());
-  return 0;
+  return CallFromC(__func__, {{"name", name}, {"out", out}}, [&] {
+    *out = nodewise::Give(nodewise::FindFunction(name));
+    return absl::OkStatus();
+  });
 }
 
 int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
-  thread_local nodewise::NameList list;
-  list.names = nodewise::FunctionNames();
-  list.pointers.clear();
-  for (const std::string& name : list.names) {
-    list.pointers.push_back(name.c_str());
-  }
-  *out_size = static_cast<int>(list.pointers.size());
-  *out_array = list.pointers.data();
-  return 0;
+  return CallFromC(__func__, {{"out_size", out_size}, {"out_array", out_array}},
+                   [&] {
+                     thread_local nodewise::NameList list;
+                     list.names = nodewise::FunctionNames();
+                     list.pointers.clear();
+                     for (const std::string& name : list.names) {
+                       list.pointers.push_back(name.c_str());
+                     }
+                     *out_size = static_cast<int>(list.pointers.size());
+                     *out_array = list.pointers.data();
+                     return absl::OkStatus();
+                   });
 }
 
 int TVMFuncRemoveGlobal(const char* name) {
-  return Report(nodewise::RemoveFunction(name));
+  return CallFromC(__func__, {{"name", name}},
+                   [&] { return nodewise::RemoveFunction(name); });
 }

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/c_api.h"
+#include "nodewise/runtime/c_call.h"
 #include "nodewise/runtime/packed_func.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/builtin/c_report.h"
 
 namespace nodewise {
 namespace {
@@ -25,48 +25,49 @@ constexpr std::string_view kTypeKeys[] = {"runtime.Object",
                                           "runtime.PackedFunc",
                                           "runtime.profiling.Report"};
 
-absl::StatusOr<unsigned> TypeIndex(std::string_view key) {
+absl::Status FindTypeIndex(std::string_view key, unsigned* index) {
   for (unsigned i = 0; i < std::size(kTypeKeys); ++i) {
-    if (kTypeKeys[i] == key) return i;
+    if (kTypeKeys[i] != key) continue;
+    *index = i;
+    return absl::OkStatus();
   }
   return absl::NotFoundError(
       absl::StrFormat("object type %s is not known here", key));
 }
 
-absl::StatusOr<unsigned> TypeIndexOf(TVMObjectHandle handle) {
-  if (handle == nullptr) {
-    return absl::InvalidArgumentError("the object handle is null");
+absl::Status CopyTypeKey(unsigned index, char** key) {
+  if (index >= std::size(kTypeKeys)) {
+    return absl::NotFoundError(
+        absl::StrFormat("object type %d is not known here", index));
   }
-  return TypeIndex(static_cast<Object*>(handle)->object_type());
-}
-
-int GiveIndex(const absl::StatusOr<unsigned>& index, unsigned* out) {
-  if (!index.ok()) return Report(index.status());
-  *out = *index;
-  return 0;
+  // The caller frees it, as with TVM's.
+  *key = strdup(std::string(kTypeKeys[index]).c_str());
+  return absl::OkStatus();
 }
 
 }  // namespace
 }  // namespace nodewise
 
+using nodewise::CallFromC;
 using nodewise::Report;
 
 int TVMObjectGetTypeIndex(TVMObjectHandle object, unsigned* out_index) {
-  return nodewise::GiveIndex(nodewise::TypeIndexOf(object), out_index);
+  return CallFromC(
+      __func__, {{"object", object}, {"out_index", out_index}}, [&] {
+        const auto* const held = static_cast<nodewise::Object*>(object);
+        return nodewise::FindTypeIndex(held->object_type(), out_index);
+      });
 }
 
 int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_index) {
-  return nodewise::GiveIndex(nodewise::TypeIndex(type_key), out_index);
+  return CallFromC(
+      __func__, {{"type_key", type_key}, {"out_index", out_index}},
+      [&] { return nodewise::FindTypeIndex(type_key, out_index); });
 }
 
 int TVMObjectTypeIndex2Key(unsigned index, char** out_type_key) {
-  if (index >= std::size(nodewise::kTypeKeys)) {
-    return Report(absl::NotFoundError(
-        absl::StrFormat("object type %d is not known here", index)));
-  }
-  // The caller frees it, as with TVM's.
-  *out_type_key = strdup(std::string(nodewise::kTypeKeys[index]).c_str());
-  return 0;
+  return CallFromC(__func__, {{"out_type_key", out_type_key}},
+                   [&] { return nodewise::CopyTypeKey(index, out_type_key); });
 }
 
 int TVMObjectRetain(TVMObjectHandle object) {
@@ -80,8 +81,10 @@ int TVMObjectFree(TVMObjectHandle object) {
 }
 
 int TVMObjectDerivedFrom(uint32_t child, uint32_t parent, int* is_derived) {
-  *is_derived = child == parent || parent == 0;
-  return 0;
+  return CallFromC(__func__, {{"is_derived", is_derived}}, [&] {
+    *is_derived = child == parent || parent == 0;
+    return absl::OkStatus();
+  });
 }
 
 int TVMByteArrayFree(TVMByteArray*) {

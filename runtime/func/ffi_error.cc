@@ -89,6 +89,7 @@ void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) {
 void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char** parts,
                                        int32_t num_parts) {
   std::string message;
+  if (parts == nullptr) num_parts = 0;
   for (int32_t i = 0; i < num_parts; ++i) {
     if (parts[i] != nullptr) message += parts[i];
   }

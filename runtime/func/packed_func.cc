@@ -148,7 +148,9 @@ absl::StatusOr<std::string_view> ArgView::AsString() const {
   }
   if (code_ == kTVMBytes && value_.v_handle != nullptr) {
     const auto* bytes = static_cast<const TVMByteArray*>(value_.v_handle);
-    return std::string_view(bytes->data, bytes->size);
+    if (bytes->data != nullptr || bytes->size == 0) {
+      return std::string_view(bytes->data, bytes->size);
+    }
   }
   if (const auto* text = dynamic_cast<StringObject*>(ObjectOrNull())) {
     return std::string_view(text->text);

@@ -1,46 +1,49 @@
 // The C functions that code by TVM-FFI calls, but for those that raise errors.
 
 #include <mutex>
-#include <utility>
 
 #include "absl/strings/str_format.h"
+#include "nodewise/runtime/c_call.h"
 #include "nodewise/runtime/ffi_function.h"
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/support/status_macros.h"
 #include "runtime/module/symbols.h"
 
 namespace nodewise {
 
+namespace {
+
+absl::Status FindHere(void* context, const char* name, void** out) {
+  if (CallContext* const ours = CallContext::FromAddress(context)) {
+    NODEWISE_ASSIGN_OR_RETURN(*out, ours->Find(name));
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "compiled code calls %s, but its module context %s", name,
+      context == nullptr ? "was never set" : "is not of this runtime"));
+}
+
+}  // namespace
+
 int FindForCode(void* context, const char* name, const char* symbol,
                 void** out) {
-  absl::Status status;
-  if (CallContext* const ours = CallContext::FromAddress(context)) {
-    const absl::StatusOr<void*> handle = ours->Find(name);
-    if (handle.ok()) *out = *handle;
-    status = handle.status();
-  } else if (context == nullptr) {
-    status = absl::FailedPreconditionError(absl::StrFormat(
-        "compiled code calls %s, but its module context was never set", name));
-  } else if (void* const theirs = FindInTvmFfi(symbol)) {
+  const bool is_ours =
+      context == nullptr || CallContext::FromAddress(context) != nullptr;
+  if (void* const theirs = is_ours ? nullptr : FindInTvmFfi(symbol)) {
     return reinterpret_cast<int (*)(void*, const char*, void**)>(theirs)(
         context, name, out);
-  } else {
-    status = absl::FailedPreconditionError(absl::StrFormat(
-        "compiled code calls %s, but its module context is not of this runtime",
-        name));
   }
-  if (status.ok()) return 0;
-  SetLastError(std::move(status));
-  return -1;
+  return CallFromC(symbol, {{"name", name}, {"out", out}},
+                   [&] { return FindHere(context, name, out); });
 }
 
 }  // namespace nodewise
 
+using nodewise::Report;
+
 int TVMFFIFunctionCall(void* function, TVMFFIAny* args, int32_t num_args,
                        TVMFFIAny* result) {
   if (function == nullptr) {
-    nodewise::SetLastError(
-        absl::InvalidArgumentError("TVMFFIFunctionCall: function is null"));
-    return -1;
+    return Report(nodewise::NullArgument("TVMFFIFunctionCall", "function"));
   }
   const auto* cell = reinterpret_cast<const TVMFFIFunctionCell*>(
       static_cast<const TVMFFIObject*>(function) + 1);
@@ -54,6 +57,12 @@ int TVMFFIEnvModLookupFromImports(void* library_ctx, const char* name,
 }
 
 int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
+  if (handle == nullptr) {
+    return Report(nodewise::NullArgument("TVMFFIHandleInitOnce", "handle"));
+  }
+  if (init == nullptr) {
+    return Report(nodewise::NullArgument("TVMFFIHandleInitOnce", "init"));
+  }
   if (__atomic_load_n(handle, __ATOMIC_ACQUIRE) != nullptr) return 0;
   // Recursive, and never destroyed: what `init` runs may come back here, and
   // code runs until the process ends.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/c_api.h"
+#include "nodewise/runtime/c_call.h"
 #include "nodewise/runtime/ffi_function.h"
 #include "nodewise/runtime/half.h"
 #include "nodewise/runtime/last_error.h"
@@ -17,10 +18,16 @@
 namespace nodewise {
 namespace {
 
-int Report(absl::Status status) {
-  if (status.ok()) return 0;
-  SetLastError(std::move(status));
-  return -1;
+absl::Status CheckArguments(const TVMValue* args, const int* type_codes,
+                            int num_args) {
+  if (num_args == 0) return absl::OkStatus();
+  if (num_args < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("TVMFuncCall: num_args is %d", num_args));
+  }
+  if (args == nullptr) return NullArgument("TVMFuncCall", "args");
+  if (type_codes == nullptr) return NullArgument("TVMFuncCall", "type_codes");
+  return absl::OkStatus();
 }
 
 absl::Status RefuseDevice(const char* function, int device_type) {
@@ -31,6 +38,7 @@ absl::Status RefuseDevice(const char* function, int device_type) {
 }  // namespace
 }  // namespace nodewise
 
+using nodewise::CallFromC;
 using nodewise::Report;
 
 void TVMAPISetLastError(const char* message) {
@@ -48,72 +56,96 @@ int TVMBackendGetFuncFromEnv(void* module_context, const char* name,
 
 int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
                 int num_args, TVMValue* ret, int* ret_code) {
-  const auto* object = static_cast<nodewise::FunctionObject*>(function);
-  if (object == nullptr) {
-    return Report(absl::InvalidArgumentError("TVMFuncCall: function is null"));
+  if (function == nullptr) {
+    return Report(nodewise::NullArgument("TVMFuncCall", "function"));
   }
+  const absl::Status status =
+      nodewise::CheckArguments(args, type_codes, num_args);
+  if (!status.ok()) return Report(status);
   // A caller that does not want the result passes null.
   TVMValue unused_value;
   int unused_code = kTVMNullptr;
   if (ret == nullptr) ret = &unused_value;
   if (ret_code == nullptr) ret_code = &unused_code;
   *ret_code = kTVMNullptr;
+  const auto* object = static_cast<nodewise::FunctionObject*>(function);
   nodewise::DropLastError();
-  return object->address()(args, type_codes, num_args, ret, ret_code,
+  int rc = 0;
+  try {
+    rc = object->address()(args, type_codes, num_args, ret, ret_code,
                            object->resource());
+  } catch (...) {
+    return Report(nodewise::StatusOfException("TVMFuncCall"));
+  }
+  return rc;
 }
 
 int TVMBackendRegisterSystemLibSymbol(const char* name, void* address) {
-  nodewise::RegisterSystemSymbol(name, address);
-  return 0;
+  return CallFromC(__func__, {{"name", name}, {"address", address}}, [&] {
+    nodewise::RegisterSystemSymbol(name, address);
+    return absl::OkStatus();
+  });
 }
 
 int TVMBackendRegisterEnvCAPI(const char* name, void* address) {
-  nodewise::RegisterContextSymbol(std::string("__") + name, address);
-  return 0;
+  return CallFromC(__func__, {{"name", name}, {"address", address}}, [&] {
+    nodewise::RegisterContextSymbol(std::string("__") + name, address);
+    return absl::OkStatus();
+  });
 }
 
 void* TVMBackendAllocWorkspace(int device_type, int, uint64_t nbytes, int,
                                int) {
-  if (device_type != kDLCPU) {
-    Report(nodewise::RefuseDevice("TVMBackendAllocWorkspace", device_type));
-    return nullptr;
-  }
-  void* const data =
-      nodewise::WorkspacePool::ThisThread().AllocWorkspace(nbytes);
-  if (data == nullptr) {
-    Report(absl::ResourceExhaustedError(
-        absl::StrFormat("workspace: cannot allocate %d bytes", nbytes)));
-  }
+  void* data = nullptr;
+  CallFromC(__func__, {}, [&] {
+    if (device_type != kDLCPU) {
+      return nodewise::RefuseDevice("TVMBackendAllocWorkspace", device_type);
+    }
+    data = nodewise::WorkspacePool::ThisThread().AllocWorkspace(nbytes);
+    if (data != nullptr) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("workspace: cannot allocate %d bytes", nbytes));
+  });
   return data;
 }
 
 int TVMBackendFreeWorkspace(int device_type, int, void* data) {
-  if (device_type != kDLCPU) {
-    return Report(
-        nodewise::RefuseDevice("TVMBackendFreeWorkspace", device_type));
-  }
-  return Report(nodewise::WorkspacePool::ThisThread().FreeWorkspace(data));
+  return CallFromC(__func__, {}, [&] {
+    if (device_type != kDLCPU) {
+      return nodewise::RefuseDevice("TVMBackendFreeWorkspace", device_type);
+    }
+    return nodewise::WorkspacePool::ThisThread().FreeWorkspace(data);
+  });
 }
 
 int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* cdata,
                              int num_task) {
-  return Report(nodewise::ParallelRun(
-      num_task, [lambda, cdata](int task_id, nodewise::TaskGroup& group) {
-        TVMParallelGroupEnv env{&group, group.num_tasks()};
-        if (lambda(task_id, &env, cdata) == 0) return absl::OkStatus();
-        return nodewise::TakeFfiError();
-      }));
+  const auto run = [lambda, cdata](int task_id, nodewise::TaskGroup& group) {
+    TVMParallelGroupEnv env{&group, group.num_tasks()};
+    if (lambda(task_id, &env, cdata) == 0) return absl::OkStatus();
+    return nodewise::TakeFfiError();
+  };
+  return CallFromC(__func__,
+                   {{"lambda", reinterpret_cast<const void*>(lambda)}},
+                   [&] { return nodewise::ParallelRun(num_task, run); });
 }
 
 int TVMBackendParallelBarrier(int, TVMParallelGroupEnv* env) {
-  auto* const group = static_cast<nodewise::TaskGroup*>(env->sync_handle);
-  if (group->Barrier()) return 0;
-  return Report(absl::AbortedError(
-      "parallel barrier: another task of the loop has failed"));
+  return CallFromC(__func__, {{"env", env}}, [&] {
+    auto* const group = static_cast<nodewise::TaskGroup*>(env->sync_handle);
+    if (group->Barrier()) return absl::OkStatus();
+    return absl::AbortedError(
+        "parallel barrier: another task of the loop has failed");
+  });
 }
 
 int TVMBackendRunOnce(void** handle, int (*function)(void*), void* cdata, int) {
+  if (handle == nullptr) {
+    return Report(nodewise::NullArgument("TVMBackendRunOnce", "handle"));
+  }
+  if (function == nullptr) {
+    return Report(nodewise::NullArgument("TVMBackendRunOnce", "function"));
+  }
   if (*handle != nullptr) return 0;
   *handle = reinterpret_cast<void*>(1);
   return function(cdata);

@@ -21,7 +21,7 @@ PUBLIC_HEADERS = {
     # c_api declares C functions that module and builtin implement.
     "runtime/func": "packed_abi ffi_abi packed_func containers registry "
                     "ffi_function prepared_call "
-                    "last_error c_api",
+                    "last_error c_call c_api",
     "runtime/module": "module factory_module library_summary vm_library",
     "runtime/cpu": "cpu",
     "runtime/opencl": "opencl",

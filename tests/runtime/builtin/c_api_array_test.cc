@@ -51,7 +51,7 @@ TEST(CApiArrayTest, WhatCannotBeAllocatedIsRefused) {
   const int64_t huge[] = {int64_t{1} << 40, int64_t{1} << 40};
   TVMArrayHandle array = nullptr;
   EXPECT_EQ(TVMArrayAlloc(&four, -1, 2, 32, 1, 1, 0, &array), -1);
-  EXPECT_THAT(TVMGetLastError(), HasSubstr("rank is -1"));
+  EXPECT_THAT(TVMGetLastError(), HasSubstr("ndim is -1"));
   EXPECT_EQ(TVMArrayAlloc(&four, 1, 2, 300, 1, 1, 0, &array), -1);
   EXPECT_THAT(TVMGetLastError(), HasSubstr("out of range"));
   EXPECT_EQ(TVMArrayAlloc(&four, 1, 2, 33, 1, 1, 0, &array), -1);

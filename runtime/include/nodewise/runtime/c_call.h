@@ -1,0 +1,43 @@
+#pragma once
+
+#include <initializer_list>
+
+#include "absl/status/status.h"
+
+namespace nodewise {
+
+// How the functions that C code calls end: in 0, or in -1 and an error that
+// TVMGetLastError tells. Any thread may call these.
+
+// A pointer that a function was given, and its name in the declaration.
+struct CArgument {
+  const char* name;
+  const void* pointer;
+};
+
+// 0 for OK, else -1, with the error kept for the host.
+int Report(absl::Status status);
+
+// kInvalidArgument that names the function and its argument that is null.
+absl::Status NullArgument(const char* function, const char* argument);
+
+// The status of an exception that `function` ended with, from within `catch`.
+absl::Status StatusOfException(const char* function);
+
+// Runs the body of a C function, which returns a Status, if none of `needed` is
+// null. No exception gets past it.
+template <typename Body>
+int CallFromC(const char* function, std::initializer_list<CArgument> needed,
+              const Body& body) {
+  for (const CArgument& argument : needed) {
+    if (argument.pointer != nullptr) continue;
+    return Report(NullArgument(function, argument.name));
+  }
+  try {
+    return Report(body());
+  } catch (...) {
+    return Report(StatusOfException(function));
+  }
+}
+
+}  // namespace nodewise
