@@ -150,6 +150,7 @@ absl::StatusOr<Value> ValueOfObject(TVMFFIObject* object) {
     }
     case kTVMFFITensor: {
       DLTensor tensor = *CellOf<DLTensor>(object);
+      NODEWISE_RETURN_IF_ERROR(At("result", CheckDLTensor(tensor)));
       if (tensor.dtype == kFfiBool) tensor.dtype = kBool;
       return Value(NDArray::Borrow(tensor, owner));
     }

@@ -159,11 +159,13 @@ absl::StatusOr<std::string_view> ArgView::AsString() const {
 }
 
 absl::StatusOr<const DLTensor*> ArgView::AsTensor() const {
-  if ((code_ == kTVMDLTensorHandle || code_ == kTVMNDArrayHandle) &&
-      value_.v_handle != nullptr) {
-    return static_cast<const DLTensor*>(value_.v_handle);
+  if ((code_ != kTVMDLTensorHandle && code_ != kTVMNDArrayHandle) ||
+      value_.v_handle == nullptr) {
+    return Mismatch("tensor");
   }
-  return Mismatch("tensor");
+  const auto* const tensor = static_cast<const DLTensor*>(value_.v_handle);
+  NODEWISE_RETURN_IF_ERROR(CheckDLTensor(*tensor));
+  return tensor;
 }
 
 absl::StatusOr<NDArray> ArgView::AsNDArray() const {

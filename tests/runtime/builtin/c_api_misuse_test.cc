@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "nodewise/runtime/c_api.h"
 #include "tests/support/c_calls.h"
 #include "tests/support/tensors.h"
+#include "tests/support/test_libraries.h"
 
 namespace nodewise {
 namespace {
@@ -66,6 +70,59 @@ TEST(CApiMisuseTest, ExceptionOfACallbackIsAnError) {
       [](TVMValue*, int*, int, TVMRetValueHandle, void*) -> int { throw 1; });
   EXPECT_EQ(throws_a_number.Call(), -1);
   EXPECT_STREQ(TVMGetLastError(), "TVMFuncCall: threw something unknown");
+}
+
+// An executor of one addition, x of four floats.
+class CApiTensorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(
+        TVMModLoadFromFile(LibraryPath("factory").c_str(), "so", &library_), 0);
+    executor_ = CallMethod(library_, "default", {CDevice(kCpu)}).value.v_handle;
+    const NDArray x = Floats({1, 2, 3, 4});
+    CallMethod(executor_, "set_input", {CText("x"), CTensor(&*x)});
+    CallMethod(executor_, "run", {});
+  }
+  void TearDown() override {
+    TVMModFree(executor_);
+    TVMModFree(library_);
+  }
+
+  TVMModuleHandle library_ = nullptr;
+  TVMModuleHandle executor_ = nullptr;
+};
+
+TEST_F(CApiTensorTest, MalformedTensorsAreRefused) {
+  int64_t negative[] = {-4};
+  int64_t far[] = {int64_t{1} << 60};
+  const struct {
+    std::function<void(DLTensor*)> spoil;
+    const char* message;
+  } rows[] = {
+      {[](DLTensor* t) { t->data = nullptr; }, "the tensor's data is null"},
+      {[](DLTensor* t) { t->shape = nullptr; }, "the tensor's shape is null"},
+      {[](DLTensor* t) { t->ndim = -1; }, "the tensor's rank is -1"},
+      {[](DLTensor* t) { t->ndim = 1 << 30; }, "rank is 1073741824"},
+      {[&](DLTensor* t) { t->shape = negative; }, "(-4,) has a negative"},
+      {[](DLTensor* t) { t->byte_offset = UINT64_MAX; }, "byte offset 1844"},
+      {[](DLTensor* t) { t->byte_offset = uint64_t{1} << 50; }, "too far"},
+      {[&](DLTensor* t) { t->strides = far; }, "too far apart"},
+  };
+  const std::pair<const char*, CValue> calls[] = {
+      {"set_input", CText("x")},
+      {"set_input_zero_copy", CText("x")},
+      {"set_output_zero_copy", CInt(0)},
+      {"get_output", CInt(0)}};
+  const NDArray memory = Floats({1, 2, 3, 4});
+  for (const auto& row : rows) {
+    for (const auto& [method, key] : calls) {
+      DLTensor tensor = *memory;
+      row.spoil(&tensor);
+      EXPECT_THAT(MethodError(executor_, method, {key, CTensor(&tensor)}),
+                  HasSubstr(row.message))
+          << method;
+    }
+  }
 }
 
 TEST(CApiCopyTest, MalformedTensorsAreNotCopied) {

@@ -151,6 +151,26 @@ TEST(FfiModuleTest, BoolsAreShownAsTheCodeWantsThem) {
   EXPECT_THAT(ValuesOf<uint8_t>(y), ElementsAre(0, 1, 0));
 }
 
+// A tensor of TVM-FFI's whose shape is missing.
+struct BadTensor {
+  TVMFFIObject head{(uint64_t{1} << 32) + 1, kTVMFFITensor, 0, nullptr};
+  DLTensor tensor{};
+};
+
+TEST(FfiModuleTest, MalformedTensorIsNoResult) {
+  static BadTensor bad;
+  bad.tensor.ndim = 1;
+  const PackedFunc function = FfiFunction::Make(
+      [](void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+        result->type_index = kTVMFFITensor;
+        result->v_ptr = &bad;
+        return 0;
+      },
+      nullptr, nullptr);
+  EXPECT_THAT(function.Call(), FailsWith(StatusCode::kInvalidArgument,
+                                         "result: the tensor's shape is null"));
+}
+
 TEST(FfiModuleTest, UnknownPointerIsRefusedByName) {
   EXPECT_THAT(LoadModule(LibraryPath("ffi_unknown_pointer")),
               FailsWith(StatusCode::kUnimplemented,

@@ -44,7 +44,7 @@ class ArgView {
   absl::StatusOr<DLDevice> AsDevice() const;
   // Text or bytes; valid while the argument is.
   absl::StatusOr<std::string_view> AsString() const;
-  // Any tensor, borrowed.
+  // Any tensor that passes CheckDLTensor(), borrowed.
   absl::StatusOr<const DLTensor*> AsTensor() const;
   // Shares the array if it is a counted one, else borrows it without owner.
   absl::StatusOr<NDArray> AsNDArray() const;
