@@ -190,8 +190,9 @@ Object* ArgView::ObjectOrNull() const {
 
 absl::StatusOr<ArgView> PackedArgs::At(int index) const {
   if (index < count_) return ArgView(values_[index], codes_[index]);
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "not enough arguments: %d passed, argument %d is needed", count_, index));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("not enough arguments: %d passed, argument %d is needed",
+                      skipped_ + count_, skipped_ + index));
 }
 
 Value Value::Handle(void* handle) {

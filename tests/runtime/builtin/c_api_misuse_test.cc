@@ -72,6 +72,29 @@ TEST(CApiMisuseTest, ExceptionOfACallbackIsAnError) {
   EXPECT_STREQ(TVMGetLastError(), "TVMFuncCall: threw something unknown");
 }
 
+// The error of tvm.graph_executor.create with the numbers given for devices.
+std::string CreateError(const std::vector<CValue>& devices) {
+  TVMModuleHandle library = nullptr;
+  EXPECT_EQ(TVMModLoadFromFile(LibraryPath("add_llvm").c_str(), "so", &library),
+            0);
+  TVMFunctionHandle create = nullptr;
+  EXPECT_EQ(TVMFuncGetGlobal("tvm.graph_executor.create", &create), 0);
+  const std::string json = AddGraphJson();
+  std::vector<CValue> args = {CText(json.c_str()), CModule(library)};
+  args.insert(args.end(), devices.begin(), devices.end());
+  int rc = 0;
+  CallC(create, args, &rc);
+  EXPECT_EQ(rc, -1);
+  TVMFuncFree(create);
+  TVMModFree(library);
+  return TVMGetLastError();
+}
+
+TEST(CApiMisuseTest, MissingArgumentIsCountedAsTheCallerCounts) {
+  EXPECT_EQ(CreateError({CInt(kDLCPU)}),
+            "not enough arguments: 3 passed, argument 3 is needed");
+}
+
 // An executor of one addition, x of four floats.
 class CApiTensorTest : public testing::Test {
  protected:

@@ -64,24 +64,30 @@ class ArgView {
   int code_;
 };
 
-// The arguments of a call. Reading past the end is an error of the caller.
+// The arguments of a call, or those of its end. Reading past the end is an
+// error of the caller.
 class PackedArgs {
  public:
   PackedArgs(const TVMValue* values, const int* codes, int count)
-      : values_(values), codes_(codes), count_(count) {}
+      : PackedArgs(values, codes, count, 0) {}
 
   int size() const { return count_; }
   const TVMValue* values() const { return values_; }
   const int* codes() const { return codes_; }
   absl::StatusOr<ArgView> At(int index) const;
+  // Those from `first` on. Messages count as the caller does.
   PackedArgs From(int first) const {
-    return {values_ + first, codes_ + first, count_ - first};
+    return {values_ + first, codes_ + first, count_ - first, skipped_ + first};
   }
 
  private:
+  PackedArgs(const TVMValue* values, const int* codes, int count, int skipped)
+      : values_(values), codes_(codes), count_(count), skipped_(skipped) {}
+
   const TVMValue* values_;
   const int* codes_;
   int count_;
+  int skipped_;  // Arguments of the call before these.
 };
 
 // A value that owns what it holds: what functions return.
