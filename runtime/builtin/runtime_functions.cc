@@ -186,9 +186,8 @@ absl::StatusOr<Value> GetNumThreads(PackedArgs) { return Value(NumThreads()); }
 // runtime.config_threadpool(mode, threads, cores): we bind no thread to a
 // core, so only the number counts.
 absl::StatusOr<Value> ConfigThreadPool(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t threads, arg.AsInt());
-  SetNumThreads(static_cast<int>(threads));
+  NODEWISE_ASSIGN_OR_RETURN(const int threads, args.SmallIntAt(1));
+  SetNumThreads(threads);
   return Value();
 }
 

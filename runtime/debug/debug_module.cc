@@ -17,16 +17,6 @@ constexpr char kDumpRootVariable[] = "NODEWISE_DUMP_ROOT";
 // What TVM does before it profiles.
 constexpr int kWarmUpRuns = 3;
 
-absl::StatusOr<int> SmallInt(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t number, arg.AsInt());
-  if (number < INT32_MIN || number > INT32_MAX) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "argument %d is %d, expected a 32-bit number", index, number));
-  }
-  return static_cast<int>(number);
-}
-
 // The arguments have grown: 3 until 0.8, 5 in 0.9, 6 since 0.10.
 absl::StatusOr<IsolatedOptions> TakeIsolatedOptions(PackedArgs args) {
   const int count = args.size();
@@ -46,7 +36,7 @@ absl::StatusOr<IsolatedOptions> TakeIsolatedOptions(PackedArgs args) {
                       &options.repeats_to_cooldown};
   for (int i = 0; i < count; ++i) {
     const int place = count == 5 && i >= 3 ? i + 1 : i;
-    NODEWISE_ASSIGN_OR_RETURN(*all[place], SmallInt(args, i));
+    NODEWISE_ASSIGN_OR_RETURN(*all[place], args.SmallIntAt(i));
   }
   return options;
 }
@@ -132,7 +122,7 @@ absl::StatusOr<Value> DebugModule::DebugGetOutput(PackedArgs args) {
 
 absl::StatusOr<EntryId> DebugModule::EntryArguments(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(const int output, SmallInt(args, 1));
+  NODEWISE_ASSIGN_OR_RETURN(const int output, args.SmallIntAt(1));
   const Graph& graph = executor().graph();
   const uint32_t count = graph.OutputsOf(node);
   if (output < 0 || static_cast<uint32_t>(output) >= count) {

@@ -195,6 +195,16 @@ absl::StatusOr<ArgView> PackedArgs::At(int index) const {
                       skipped_ + count_, skipped_ + index));
 }
 
+absl::StatusOr<int> PackedArgs::SmallIntAt(int index) const {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, At(index));
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t number, arg.AsInt());
+  if (number >= INT32_MIN && number <= INT32_MAX) {
+    return static_cast<int>(number);
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "argument %d is %d, expected a 32-bit number", skipped_ + index, number));
+}
+
 Value Value::Handle(void* handle) {
   Value value;
   value.data_ = handle;

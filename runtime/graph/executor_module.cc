@@ -64,15 +64,18 @@ absl::Status TakeLookup(const ArgView& argument, const Ref<Module>& module,
   return absl::OkStatus();
 }
 
+// A device as two numbers: its type and its own.
+absl::StatusOr<DLDevice> DeviceAt(PackedArgs args, int index) {
+  NODEWISE_ASSIGN_OR_RETURN(const int type, args.SmallIntAt(index));
+  NODEWISE_ASSIGN_OR_RETURN(const int number, args.SmallIntAt(index + 1));
+  return MakeDevice(type, number);
+}
+
 absl::Status TakeDevices(PackedArgs args, GraphExecutor::Options* options) {
   options->devices.clear();
   for (int i = 0; i < args.size(); i += 2) {
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView type, args.At(i));
-    NODEWISE_ASSIGN_OR_RETURN(const int64_t device_type, type.AsInt());
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView number, args.At(i + 1));
-    NODEWISE_ASSIGN_OR_RETURN(const int64_t device_id, number.AsInt());
-    options->devices.push_back(
-        MakeDevice(static_cast<int>(device_type), static_cast<int>(device_id)));
+    NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, DeviceAt(args, i));
+    options->devices.push_back(device);
   }
   return absl::OkStatus();
 }
@@ -206,16 +209,11 @@ absl::StatusOr<Value> ExecutorModule::RunFromInputs(PackedArgs args) {
         "number and pairs of an input and a tensor",
         args.size()));
   }
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView type, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t device_type, type.AsInt());
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView number, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t device_id, number.AsInt());
+  NODEWISE_ASSIGN_OR_RETURN(const DLDevice host, DeviceAt(args, 0));
   for (int i = 2; i < args.size(); i += 2) {
     NODEWISE_RETURN_IF_ERROR(SetInput(args.From(i)).status());
   }
   NODEWISE_RETURN_IF_ERROR(executor_->Run());
-  const DLDevice host =
-      MakeDevice(static_cast<int>(device_type), static_cast<int>(device_id));
   std::vector<Value> outputs;
   for (size_t i = 0; i < executor_->NumOutputs(); ++i) {
     const TensorInfo info = executor_->OutputInfo(i);

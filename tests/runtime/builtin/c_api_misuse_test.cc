@@ -95,6 +95,25 @@ TEST(CApiMisuseTest, MissingArgumentIsCountedAsTheCallerCounts) {
             "not enough arguments: 3 passed, argument 3 is needed");
 }
 
+TEST(CApiMisuseTest, DeviceNumbersAreNotCutTo32Bits) {
+  constexpr int64_t kHigh = int64_t{1} << 32;
+  EXPECT_EQ(CreateError({CInt(kHigh + kDLCPU), CInt(0)}),
+            "argument 2 is 4294967297, expected a 32-bit number");
+  EXPECT_EQ(CreateError({CInt(kDLCPU), CInt(kHigh)}),
+            "argument 3 is 4294967296, expected a 32-bit number");
+}
+
+TEST(CApiMisuseTest, NumberOfThreadsIsNotCutTo32Bits) {
+  TVMFunctionHandle config = nullptr;
+  ASSERT_EQ(TVMFuncGetGlobal("runtime.config_threadpool", &config), 0);
+  int rc = 0;
+  CallC(config, {CInt(1), CInt((int64_t{1} << 32) + 3)}, &rc);
+  EXPECT_EQ(rc, -1);
+  EXPECT_STREQ(TVMGetLastError(),
+               "argument 1 is 4294967299, expected a 32-bit number");
+  TVMFuncFree(config);
+}
+
 // An executor of one addition, x of four floats.
 class CApiTensorTest : public testing::Test {
  protected:
@@ -146,6 +165,14 @@ TEST_F(CApiTensorTest, MalformedTensorsAreRefused) {
           << method;
     }
   }
+}
+
+TEST_F(CApiTensorTest, DeviceOfRunFromInputsIsNotCutTo32Bits) {
+  const NDArray x = Floats({1, 2, 3, 4});
+  EXPECT_EQ(MethodError(executor_, "run_from_inputs",
+                        {CInt((int64_t{1} << 32) + kDLCPU), CInt(0), CText("x"),
+                         CTensor(&*x)}),
+            "argument 0 is 4294967297, expected a 32-bit number");
 }
 
 TEST(CApiCopyTest, MalformedTensorsAreNotCopied) {

@@ -75,6 +75,8 @@ class PackedArgs {
   const TVMValue* values() const { return values_; }
   const int* codes() const { return codes_; }
   absl::StatusOr<ArgView> At(int index) const;
+  // At(index) as an int; kInvalidArgument if the number needs more bits.
+  absl::StatusOr<int> SmallIntAt(int index) const;
   // Those from `first` on. Messages count as the caller does.
   PackedArgs From(int first) const {
     return {values_ + first, codes_ + first, count_ - first, skipped_ + first};
