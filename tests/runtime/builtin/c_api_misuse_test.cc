@@ -72,6 +72,14 @@ TEST(CApiMisuseTest, ExceptionOfACallbackIsAnError) {
   EXPECT_STREQ(TVMGetLastError(), "TVMFuncCall: threw something unknown");
 }
 
+TEST(CApiMisuseTest, FailureWithoutAMessageIsNotGivenAnEarlierOne) {
+  EXPECT_EQ(TVMFuncRemoveGlobal("test.nothing"), -1);
+  const HostFunction fails(
+      [](TVMValue*, int*, int, TVMRetValueHandle, void*) { return -1; });
+  EXPECT_EQ(fails.Call(), -1);
+  EXPECT_STREQ(TVMGetLastError(), "the function failed without saying why");
+}
+
 // The error of tvm.graph_executor.create with the numbers given for devices.
 std::string CreateError(const std::vector<CValue>& devices) {
   TVMModuleHandle library = nullptr;
