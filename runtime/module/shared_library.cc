@@ -199,13 +199,14 @@ std::vector<std::string> WantedOfRuntime(const ElfFile& elf) {
 }
 
 absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
+  LibraryFacts facts;
+  facts.path = path;
+  // Before the file is opened: see OpenSharedLibrary().
+  facts.identity = IdentityOf(path);
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   NODEWISE_ASSIGN_OR_RETURN(const ElfFile elf, ParseElf(file.bytes(), path));
   NODEWISE_RETURN_IF_ERROR(CheckLoadable(elf));
   NODEWISE_RETURN_IF_ERROR(CheckKind(elf));
-  LibraryFacts facts;
-  facts.path = path;
-  facts.identity = IdentityOf(path);
   facts.abi = AbiOf(elf);
   facts.functions = FunctionNames(elf);
   std::sort(facts.functions.begin(), facts.functions.end());
@@ -256,6 +257,13 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   }
   KeepOpenMpLoaded();
   auto known = AlreadyOpen(handle, facts);
+  // One file from before it was read until it was loaded, so what was read is
+  // of the code that was loaded.
+  if (known.ok() && IdentityOf(path) != facts.identity) {
+    known = absl::FailedPreconditionError(absl::StrFormat(
+        "%s: the file was replaced while it was being loaded (load it again)",
+        path));
+  }
   if (!known.ok() || *known) {
     dlclose(handle);
     return known;

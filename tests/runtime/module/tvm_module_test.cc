@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -347,6 +348,30 @@ TEST(TvmModuleTest, FileReplacedWhileLoadedIsRefusedUntilReleased) {
   const auto renewed = LoadModule(copy.path());
   ASSERT_THAT(renewed, IsOk());
   EXPECT_EQ(IntOf(FunctionOf(*renewed, "returns_int").Call()), 42);
+}
+
+TEST(TvmModuleTest, FileReplacedWhileItLoadsGivesOneContentOrNone) {
+  LibraryCopy copy("add_llvm");
+  std::atomic<bool> is_done = false;
+  std::thread compiler([&] {
+    while (!is_done) {
+      copy.ReplaceBy("returns");
+      copy.ReplaceBy("add_llvm");
+    }
+  });
+  for (int round = 0; round < 300; ++round) {
+    const auto module = LoadModule(copy.path());
+    if (!module.ok()) {
+      EXPECT_THAT(module, FailsWith(StatusCode::kFailedPrecondition,
+                                    HasSubstr("replaced while")));
+      continue;
+    }
+    for (const std::string& name : (*module)->FunctionNames()) {
+      EXPECT_TRUE(*(*module)->GetFunction(name)) << name;
+    }
+  }
+  is_done = true;
+  compiler.join();
 }
 
 TEST(TvmModuleTest, ImportsFindTheFunctionsOfOtherLibraries) {
