@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
   RecordFileHeader header;
   header.record_bytes = kShortRecordBytes;
   const size_t header_bytes = std::min(bytes.size(), sizeof(header));
-  std::memcpy(&header, bytes.data(), header_bytes);
+  if (!bytes.empty()) std::memcpy(&header, bytes.data(), header_bytes);
   if (header_bytes < sizeof(header)) header.record_bytes = kShortRecordBytes;
   NODEWISE_RETURN_IF_ERROR(CheckHeader(reader, header));
   NODEWISE_RETURN_IF_ERROR(reader.Bytes("header", header_bytes).status());

@@ -123,6 +123,12 @@ TEST(DumpReaderTest, EveryBeginningOfTheRecordsGivesTheWholeOnes) {
   }
 }
 
+TEST(DumpReaderTest, EmptyFileHasNoRecords) {
+  const auto records = ParseNodeRecords({}, "nodes.bin");
+  ASSERT_THAT(records, IsOk());
+  EXPECT_TRUE(records->empty());
+}
+
 TEST(DumpReaderTest, DamagedRecordIsNamedByItsByte) {
   const std::string root = Folder();
   ASSERT_THAT(WriteDump(Doubled(), {.root = root}), IsOk());
