@@ -116,8 +116,10 @@ absl::Status MakeRun(const std::string& root, const std::string& name,
     number = std::max(number, RunNumber(other));
   }
   while (true) {  // Another process may take the number in between.
+    // After the last number comes the first that is free.
+    number = number < UINT32_MAX ? number + 1 : 2;
     const std::string run =
-        absl::StrFormat("%s/%s%d", root, kRunPrefix, ++number);
+        absl::StrFormat("%s/%s%d", root, kRunPrefix, number);
     NODEWISE_ASSIGN_OR_RETURN(const bool is_new, MakeFolder(run, folder));
     if (!is_new) continue;
     folder->path = absl::StrCat(run, "/", name);

@@ -85,6 +85,16 @@ TEST(DumpTest, RunsOfOneRootAreIndependent) {
   EXPECT_EQ(last->runs_beside, 2u);
 }
 
+TEST(DumpTest, AfterTheLastNumberTheFirstFreeOneIsTaken) {
+  const Graph graph = AddThenRelu().Build();
+  const std::string root = Folder();
+  fs::create_directories(root + kSubfolder);
+  fs::create_directories(root + "/run_2");
+  fs::create_directories(root + "/run_4294967295");
+  ASSERT_THAT(WriteDump(graph, {.root = root}), IsOk());
+  EXPECT_THAT(OpenDump(root + "/run_3" + kSubfolder), IsOk());
+}
+
 TEST(DumpTest, WithoutARootATemporaryFolderIsMade) {
   const Graph graph = AddThenRelu().Build();
   setenv("TMPDIR", Folder().c_str(), 1);
