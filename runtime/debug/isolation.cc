@@ -77,6 +77,12 @@ NodeFailure FailureOf(const ChildEnd& end, const std::string& name,
   return failure;
 }
 
+absl::Status CheckTimeLimit(int64_t limit_ms) {
+  if (limit_ms >= 1 && limit_ms <= kMostTimeLimitMs) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "time limit: found %d ms, expected 1 to %d", limit_ms, kMostTimeLimitMs));
+}
+
 class Isolation {
  public:
   Isolation(DebugExecutor* executor, const IsolationOptions& options,
@@ -176,10 +182,7 @@ class Isolation {
 
 absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
                                             const IsolationOptions& options) {
-  if (options.time_limit_ms < 1) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "time limit: found %d ms, expected at least 1", options.time_limit_ms));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckTimeLimit(options.time_limit_ms));
   const size_t entries = executor->graph().entries.size();
   for (uint32_t e = 0; e < entries; ++e) {
     const DLDevice device = executor->TensorOf(EntryId{e}).device;
@@ -198,6 +201,7 @@ absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
 
 absl::Status RunInChild(GraphExecutor* executor,
                         const IsolationOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckTimeLimit(options.time_limit_ms));
   std::vector<NDArray> outputs;
   size_t bytes = 0;
   for (size_t i = 0; i < executor->NumOutputs(); ++i) {

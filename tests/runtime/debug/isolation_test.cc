@@ -345,10 +345,16 @@ TEST(IsolationTest, ProcessesThatTheFunctionStartsEndWithIt) {
   close(ends[0]);
 }
 
-TEST(IsolationTest, TimeLimitMustBePositive) {
+TEST(IsolationTest, TimeLimitIsFromAMillisecondToADay) {
   const Executor executor = FourNodes([](FloatPointers) {});
-  EXPECT_THAT(RunIsolated(executor.get(), {.time_limit_ms = 0}),
-              FailsWith(StatusCode::kInvalidArgument, HasSubstr("time limit")));
+  for (const int64_t limit : {int64_t{0}, kMostTimeLimitMs + 1, INT64_MAX}) {
+    const auto refusal = FailsWith(StatusCode::kInvalidArgument,
+                                   HasSubstr("ms, expected 1 to 86400000"));
+    EXPECT_THAT(RunIsolated(executor.get(), {.time_limit_ms = limit}), refusal);
+    EXPECT_THAT(RunInChild(executor.get(), {.time_limit_ms = limit}), refusal);
+  }
+  EXPECT_THAT(RunIsolated(executor.get(), {.time_limit_ms = kMostTimeLimitMs}),
+              IsOk());
 }
 
 TEST(IsolationTest, NextRunIsAnOrdinaryOne) {

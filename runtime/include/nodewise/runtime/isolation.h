@@ -21,8 +21,12 @@ struct NodeFailure {
   std::string text;
 };
 
+inline constexpr int64_t kMostTimeLimitMs = 86'400'000;  // A day.
+
 struct IsolationOptions {
-  int64_t time_limit_ms = 10'000;  // For one node, or one whole run.
+  // For one node, or one whole run: 1 to kMostTimeLimitMs, or it is
+  // kInvalidArgument.
+  int64_t time_limit_ms = 10'000;
 };
 
 struct IsolationReport {
