@@ -48,7 +48,7 @@ class DumpNetwork : public Command {
                      "or what they are like",
                      &what_);
     options->AddText("--select", "REGEX",
-                     "only nodes in whose name or function this is found",
+                     "only nodes in whose name, function or key this is found",
                      &record_.select);
     options->AddText("--nodes", "A:B", "only the nodes numbered A to B",
                      &nodes_);

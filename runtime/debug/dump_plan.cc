@@ -54,12 +54,14 @@ class Selection {
     return selection;
   }
 
-  absl::StatusOr<bool> Holds(uint32_t node, const std::string& key,
-                             const std::string& function) const {
-    if (node < options_.first_node || node > options_.last_node) return false;
+  absl::StatusOr<bool> Holds(uint32_t number, const GraphNode& node,
+                             const std::string& key) const {
+    if (number < options_.first_node || number > options_.last_node) {
+      return false;
+    }
     if (!regex_) return true;
     try {
-      return IsFoundIn(key) || IsFoundIn(function);
+      return IsFoundIn(node.name) || IsFoundIn(node.function) || IsFoundIn(key);
     } catch (const std::exception& error) {
       return absl::InvalidArgumentError(
           absl::StrFormat("the expression %s: %s (choose a simpler one)",
@@ -102,8 +104,8 @@ absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
   std::vector<bool> chosen(graph.nodes.size());
   bool any = graph.nodes.empty();
   for (uint32_t i = 0; i < chosen.size(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        chosen[i], selection.Holds(i, keys[i], graph.nodes[i].function));
+    NODEWISE_ASSIGN_OR_RETURN(chosen[i],
+                              selection.Holds(i, graph.nodes[i], keys[i]));
     any = any || chosen[i];
   }
   if (any) return chosen;

@@ -310,6 +310,18 @@ class Selection(WithNetwork):
                 self.assertEqual(found["entries"], len(nodes))
                 self.assertTrue(found["plain_run"]["same_bits"])
 
+    def test_name_that_several_nodes_have_chooses_them_all(self):
+        tree = chain("copy", "copy", "copy").tree()
+        for node in tree["nodes"][1:3]:
+            node["name"] = "s"
+        net = LIBRARY.artefact(self.folder / "same", tree, {})
+        for select, nodes in (("^s$", [1, 2]), ("^s#2$", [2])):
+            with self.subTest(select=select):
+                self.root = self.folder / select
+                self.dump("--select", select, net=net)
+                self.assertEqual(list(self.tensors()),
+                                 [key("s", node) for node in nodes])
+
     def test_size_limit_leaves_out_whole_tensors_and_names_them(self):
         found = self.dump("--max-bytes", 60)
         self.assertEqual(list(self.tensors()), KEYS[:3])

@@ -108,6 +108,15 @@ TEST(DumpTest, WithoutARootATemporaryFolderIsMade) {
   EXPECT_THAT(OpenDump((*writer)->folder()), IsOk());
 }
 
+TEST(DumpTest, SelectionByANameTakesAllNodesThatHaveIt) {
+  const auto plan = PlanDump(Doubled(), {.select = "^f$"});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_THAT(KeysOf(plan->items),
+              ElementsAre("f____topo-index:1____output-num:0",
+                          "f____topo-index:1____output-num:1",
+                          "f____topo-index:2____output-num:0"));
+}
+
 TEST(DumpTest, SelectionByKeyFunctionAndRange) {
   const Graph graph = Doubled();
   const auto keys = [&](const RecordOptions& options) {

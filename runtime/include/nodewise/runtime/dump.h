@@ -27,8 +27,8 @@ struct RecordOptions {
   // times and hashes are written in any case.
   bool stats = false;
   // A regular expression (ECMAScript, without back-references); a node is
-  // recorded if it is found in its key (NodeKeys()) or in its function's name,
-  // of which the first 512 bytes are looked at. Empty: all.
+  // recorded if it is found in its name, its function's or its key
+  // (NodeKeys()), of which the first 512 bytes are looked at. Empty: all.
   std::string select = {};
   // Nodes outside [first_node, last_node] are not recorded.
   uint32_t first_node = 0;
