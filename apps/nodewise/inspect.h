@@ -20,6 +20,8 @@ struct Inspection {
   size_t max_lines = 0;     // Of a list in `text`; 0 means all.
   bool may_be_cut = false;  // A .params file that is cut is no error.
   std::string function;     // Of a VM library, whose graph to show.
+  // What is wrong with a part of it, where the rest holds and is shown.
+  absl::Status damage;
 };
 
 // The names that a params file holds, or nothing if there is none to ask.

@@ -159,6 +159,7 @@ class InspectFiles : public Command {
     absl::Status status = IsDumpFolder(path)
                               ? InspectADump(path, &inspection)
                               : Inspect(path, params, model_, &inspection);
+    if (!inspection.damage.ok()) AddError(inspection.damage, outcome);
     if (status.ok()) status = RecoverTo(path, &inspection);
     if (!status.ok()) AddError(status, outcome);
     if (inspection.text.empty()) return;

@@ -85,6 +85,7 @@ absl::Status InspectDump(const std::string& path, Inspection* inspection) {
   AddRecords(dump, inspection);
   AddTensors(dump.tensors.tensors, inspection);
   AddMissing(dump.missing, dump.is_cut, inspection);
+  inspection->damage = dump.records_status;
   return absl::OkStatus();
 }
 
@@ -92,7 +93,7 @@ absl::Status Recover(const std::string& path, const std::string& to,
                      Inspection* inspection) {
   std::string from = path;
   const auto dump = OpenDump(path);
-  if (dump.ok()) from = dump->folder + "/output_tensors.params";
+  if (dump.ok()) from = dump->tensors_path;
   NODEWISE_RETURN_IF_ERROR(RecoverParams(from, to));
   AddLine("recovered", Printable(to), inspection);
   inspection->json.Add("recovered", to);

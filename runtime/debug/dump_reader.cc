@@ -28,17 +28,19 @@ absl::StatusOr<Dump> OpenDump(const std::string& path) {
   Dump dump;
   dump.folder = std::move(found.folder);
   dump.runs_beside = found.runs_beside;
-  const std::string tensors = dump.folder + "/" + kTensorsFile;
-  if (IsThere(tensors)) {
+  dump.tensors_path = dump.folder + "/" + kTensorsFile;
+  if (IsThere(dump.tensors_path)) {
     NODEWISE_ASSIGN_OR_RETURN(PartialParams partial,
-                              OpenPartialParams(tensors));
+                              OpenPartialParams(dump.tensors_path));
     dump.tensors = std::move(partial.params);
     dump.missing = std::move(partial.missing);
     dump.is_cut = partial.is_cut;
   }
   const std::string records = dump.folder + "/" + kRecordsFile;
   if (IsThere(records)) {
-    NODEWISE_ASSIGN_OR_RETURN(dump.records, OpenNodeRecords(records));
+    auto read = OpenNodeRecords(records);
+    dump.records_status = read.status();
+    if (read.ok()) dump.records = *std::move(read);
   }
   return dump;
 }

@@ -82,6 +82,7 @@ void CheckLeftover(const std::string& folder,
   if (!fs::exists(file)) return;  // Killed before it was made.
   const auto dump = OpenDump(folder);
   ASSERT_THAT(dump, IsOk());
+  EXPECT_THAT(dump->records_status, IsOk());
   const std::vector<NamedTensor>& found = dump->tensors.tensors;
   for (size_t e = 0; e < found.size(); ++e) {
     EXPECT_EQ(found[e].name, DumpKeyOf("n" + std::to_string(e),

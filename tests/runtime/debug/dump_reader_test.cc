@@ -149,6 +149,22 @@ TEST(DumpReaderTest, DamagedRecordIsNamedByItsByte) {
   }
 }
 
+TEST(DumpReaderTest, TensorsAreReadBesideDamagedRecords) {
+  const std::string root = Folder();
+  const std::string folder = root + kSubfolder;
+  ASSERT_THAT(WriteDump(Doubled(), {.root = root}), IsOk());
+  const size_t tensors = OpenDump(root)->tensors.tensors.size();
+  WriteText(folder + "/_nodewise_nodes.bin", "no records at all");
+  const auto dump = OpenDump(root);
+  ASSERT_THAT(dump, IsOk());
+  EXPECT_EQ(dump->tensors.tensors.size(), tensors);
+  EXPECT_EQ(dump->tensors_path, folder + "/output_tensors.params");
+  EXPECT_THAT(dump->records, IsEmpty());
+  EXPECT_THAT(dump->records_status,
+              FailsWith(StatusCode::kDataLoss,
+                        HasSubstr("_nodewise_nodes.bin: byte 0: ")));
+}
+
 TEST(DumpReaderTest, FolderWithoutADumpIsNotFound) {
   const std::string root = Folder();
   EXPECT_THAT(OpenDump(root),

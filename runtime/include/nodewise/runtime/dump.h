@@ -131,18 +131,23 @@ absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
 // A dump as read back, also one whose run was killed.
 struct Dump {
   std::string folder;
-  Params tensors;  // The complete ones, in the order of the file.
+  std::string tensors_path;  // Of the tensors' file, which need not be there.
+  Params tensors;            // The complete ones, in the order of the file.
   // What the header promises and the file does not hold, in order.
   std::vector<std::string> missing;
   bool is_cut =
       false;  // The tensors' file is; its header too if none is named.
   std::vector<NodeRecord> records;
+  // Why there are no records although there is a file of them; the tensors hold
+  // all the same.
+  absl::Status records_status;
   size_t runs_beside = 0;  // Other runs below the same root.
 };
 
 // `path` is a dump root, a run's folder or its _tvmdbg_device_* folder, written
 // by us or by TVM. The last run below a root is taken. Where a file of the dump
-// is not there its part is empty; kNotFound if none is.
+// is not there its part is empty; kNotFound if none is, kDataLoss if the
+// tensors' file is damaged and not just cut.
 absl::StatusOr<Dump> OpenDump(const std::string& path);
 
 // The parts of a key as TVM 0.8 and later writes them; kInvalidArgument for
