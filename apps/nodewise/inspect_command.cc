@@ -6,6 +6,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
+#include "apps/nodewise/target_options.h"
 #include "apps/nodewise/text_table.h"
 #include "nodewise/runtime/artefact.h"
 #include "nodewise/support/file.h"
@@ -124,6 +125,7 @@ class InspectFiles : public Command {
       return absl::InvalidArgumentError(absl::StrFormat(
           "--recover: found %d files, expected one", paths_.size()));
     }
+    NODEWISE_RETURN_IF_ERROR(CheckOptionsAreMeant());
     Outcome outcome;
     outcome.json.BeginArray("files");
     for (const std::string& path : paths_) {
@@ -140,13 +142,52 @@ class InspectFiles : public Command {
   }
 
  private:
+  // Refuses options that none of the files has a use for. One that cannot be
+  // read counts as a file that has: its reader will say what is wrong.
+  absl::Status CheckOptionsAreMeant() const {
+    if (!model_.any() && function_.empty()) return absl::OkStatus();
+    bool has_model = false;
+    bool has_vm_library = false;
+    for (const std::string& file : AllFiles()) {
+      const auto kind = KindOf(file);
+      has_model = has_model || !kind.ok() || *kind == Kind::kModel;
+      has_vm_library = has_vm_library || !kind.ok() ||
+                       (*kind == Kind::kLibrary && MayBeVmLibrary(file));
+    }
+    if (model_.any() && !has_model) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: found no .onnx file, expected one with it",
+                          model_.dims.empty() ? "--freeze" : "--dim"));
+    }
+    if (!function_.empty() && !has_vm_library) {
+      return absl::InvalidArgumentError(
+          "--function: found no VM library, expected one with it");
+    }
+    return absl::OkStatus();
+  }
+
+  // With those of folders with an artefact, and without dumps.
+  std::vector<std::string> AllFiles() const {
+    std::vector<std::string> all;
+    for (const std::string& path : paths_) {
+      if (IsDumpFolder(path)) continue;
+      std::error_code error;
+      std::vector<std::string> files = {path};
+      if (fs::is_directory(path, error)) {
+        const auto found = FindArtefact(path);
+        if (found.ok()) files = PathsIn(*found);
+      }
+      all.insert(all.end(), files.begin(), files.end());
+    }
+    return all;
+  }
+
   void AddFolder(const std::string& path, Outcome* outcome) const {
     const auto files = FindArtefact(path);
     if (!files.ok()) return AddError(files.status(), outcome);
     const ParamNames params = NamesIn(files->params);
-    for (const std::string* file :
-         {&files->graph, &files->library, &files->params}) {
-      if (!file->empty()) AddFile(*file, params, outcome);
+    for (const std::string& file : PathsIn(*files)) {
+      AddFile(file, params, outcome);
     }
   }
 

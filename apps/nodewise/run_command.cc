@@ -117,10 +117,7 @@ class RunNetwork : public Command {
           "%s: is an ONNX model, expected %s", target_.target, expected));
     };
     if (!reference_) return refuse("--reference, to say what runs it");
-    if (!target_.library.empty() || !target_.params.empty() ||
-        !target_.devices.empty()) {
-      return refuse("no --lib, --params or --device");
-    }
+    NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
     if (repeat_.has_value()) return refuse("no --repeat");
     if (!debug_.Given().empty()) {
       return refuse("no way to look into the run");

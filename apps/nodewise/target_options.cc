@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/device.h"
+#include "nodewise/runtime/vm_library.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 
@@ -59,12 +61,39 @@ absl::StatusOr<ArtefactFiles> FilesOf(const TargetOptions& target) {
       ArtefactFiles files,
       FindArtefact(target.target, target.library, target.params));
   files.function = target.function;
-  for (const std::string* file :
-       {&files.graph, &files.library, &files.params}) {
-    if (file->empty()) continue;
-    NODEWISE_RETURN_IF_ERROR(CheckReadable(*file));
+  for (const std::string& file : PathsIn(files)) {
+    NODEWISE_RETURN_IF_ERROR(CheckReadable(file));
   }
   return files;
+}
+
+std::vector<std::string> PathsIn(const ArtefactFiles& files) {
+  std::vector<std::string> paths;
+  for (const std::string* path :
+       {&files.graph, &files.library, &files.params}) {
+    if (!path->empty()) paths.push_back(*path);
+  }
+  return paths;
+}
+
+absl::Status CheckModelTarget(const TargetOptions& target) {
+  const std::pair<bool, const char*> options[] = {
+      {!target.library.empty(), "--lib"},
+      {!target.params.empty(), "--params"},
+      {!target.devices.empty(), "--device"},
+      {!target.function.empty(), "--function"},
+  };
+  for (const auto& [is_given, name] : options) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: is an ONNX model, expected no %s", target.target, name));
+  }
+  return absl::OkStatus();
+}
+
+bool MayBeVmLibrary(const std::string& path) {
+  const auto library = OpenVmLibrary(path);
+  return !library.ok() || *library != nullptr;
 }
 
 absl::StatusOr<std::vector<DLDevice>> DevicesOf(const TargetOptions& target) {

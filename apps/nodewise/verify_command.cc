@@ -22,22 +22,29 @@ class VerifyTarget : public Command {
     if (IsModel(target_.target)) return VerifyModel();
     NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
     NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target_));
+    NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
     NODEWISE_ASSIGN_OR_RETURN(FaultList found, VerifyArtefact(files));
-    return OutcomeOf(std::move(found), FilesIn(files));
+    return OutcomeOf(std::move(found), PathsIn(files));
   }
 
  private:
   absl::StatusOr<Outcome> VerifyModel() {
-    if (!target_.library.empty() || !target_.params.empty()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: is an ONNX model, expected no --lib and no --params",
-          target_.target));
-    }
+    NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
     FaultList found;
     const auto network = LoadModel(target_.target, model_, &found);
     if (!network.ok() && !found.HasErrors()) return network.status();
     if (network.ok()) AddFaults(*network, &found);
     return OutcomeOf(std::move(found), {target_.target});
+  }
+
+  static absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
+    const bool may_choose =
+        files.graph.empty() && MayBeVmLibrary(files.library);
+    if (files.function.empty() || may_choose) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: is no VM library, so it has no function %s to choose (leave out "
+        "--function)",
+        files.target, files.function));
   }
 
   // What the import would not let through; there should be nothing.
@@ -73,15 +80,6 @@ class VerifyTarget : public Command {
     outcome.json.AddFaults("warnings", warnings);
     outcome.json.Add("files", files);
     return outcome;
-  }
-
-  static std::vector<std::string> FilesIn(const ArtefactFiles& files) {
-    std::vector<std::string> paths;
-    for (const std::string* path :
-         {&files.graph, &files.library, &files.params}) {
-      if (!path->empty()) paths.push_back(*path);
-    }
-    return paths;
   }
 
   TargetOptions target_;
