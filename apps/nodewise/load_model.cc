@@ -2,10 +2,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "apps/nodewise/input_options.h"
 #include "apps/nodewise/model_options.h"
 #include "nodewise/contrib/onnx_model.h"
 #include "nodewise/contrib/ops.h"
-#include "nodewise/contrib/tensor_file.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -28,14 +28,9 @@ absl::StatusOr<std::pair<std::string, int64_t>> ParseDim(
 absl::StatusOr<NamedTensor> ReadFrozen(const std::string& text) {
   NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
                             SplitAtEquals("--freeze", text, "NAME=FILE"));
-  NODEWISE_ASSIGN_OR_RETURN(auto tensors, ReadTensorFile(parts.value));
-  for (NamedTensor& entry : tensors) {
-    if (entry.name != parts.name && tensors.size() > 1) continue;
-    return NamedTensor{std::move(parts.name), std::move(entry.tensor)};
-  }
-  return absl::NotFoundError(absl::StrFormat(
-      "%s: has %d tensors and none is named %s, expected it or a single one",
-      parts.value, tensors.size(), parts.name));
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                            ReadOneTensor(parts.value, {parts.name}));
+  return NamedTensor{std::move(parts.name), std::move(tensor)};
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "apps/nodewise/loaded_target.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -11,17 +10,10 @@
 namespace nodewise {
 namespace {
 
-constexpr size_t kShownNames = 8;
-
 std::string UnknownParamsNote(const std::vector<std::string>& names,
                               const std::string& from) {
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i) {
-    list += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > kShownNames) list += ", ...";
   return absl::StrFormat("%s: %s that the graph does not have: %s", from,
-                         CountOf(names.size(), "parameter"), list);
+                         CountOf(names.size(), "parameter"), FirstNames(names));
 }
 
 void ShowInputs(const LoadedTarget& network, const GraphExecutor& executor,

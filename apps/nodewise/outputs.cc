@@ -43,18 +43,23 @@ std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
 absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
     const GraphExecutor& executor) {
   std::vector<NamedTensor> outputs;
-  std::set<std::string> taken;
   for (size_t i = 0; i < executor.NumOutputs(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor.GetOutput(i));
     NODEWISE_ASSIGN_OR_RETURN(NDArray copy, output.CopyToHost());
-    const std::string name = executor.OutputInfo(i).name;
-    std::string unique = name;
-    for (int n = 2; !taken.insert(unique).second; ++n) {
-      unique = absl::StrFormat("%s_%d", name, n);
-    }
-    outputs.push_back({std::move(unique), std::move(copy)});
+    outputs.push_back({executor.OutputInfo(i).name, std::move(copy)});
   }
+  MakeNamesUnique(&outputs);
   return outputs;
+}
+
+void MakeNamesUnique(std::vector<NamedTensor>* tensors) {
+  std::set<std::string> taken;
+  for (NamedTensor& entry : *tensors) {
+    const std::string name = entry.name;
+    for (int n = 2; !taken.insert(entry.name).second; ++n) {
+      entry.name = absl::StrFormat("%s_%d", name, n);
+    }
+  }
 }
 
 void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome) {

@@ -14,6 +14,9 @@ namespace nodewise {
 absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
     const GraphExecutor& executor);
 
+// Numbers what an earlier tensor's name is: "y", "y_2", "y_3".
+void MakeNamesUnique(std::vector<NamedTensor>* tensors);
+
 // What each looks like.
 void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome);
 

@@ -1,7 +1,6 @@
 #include "apps/nodewise/reference_run.h"
 
 #include <chrono>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -82,15 +81,11 @@ class NetworkInputs : public InputTaker {
 std::vector<NamedTensor> Named(const Network& network,
                                std::vector<NDArray> tensors) {
   std::vector<NamedTensor> outputs;
-  std::set<std::string> taken;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::string& name = network.value(network.outputs()[i]).name;
-    std::string unique = name;
-    for (int n = 2; !taken.insert(unique).second; ++n) {
-      unique = absl::StrFormat("%s_%d", name, n);
-    }
-    outputs.push_back({std::move(unique), std::move(tensors[i])});
+    outputs.push_back(
+        {network.value(network.outputs()[i]).name, std::move(tensors[i])});
   }
+  MakeNamesUnique(&outputs);
   return outputs;
 }
 

@@ -6,6 +6,11 @@
 #include "apps/nodewise/error_text.h"
 
 namespace nodewise {
+namespace {
+
+constexpr size_t kShownNames = 8;
+
+}  // namespace
 
 void TextTable::AddRow(const std::vector<std::string>& cells) {
   std::vector<std::string>& row = rows_.emplace_back();
@@ -37,6 +42,14 @@ std::string TextTable::ToString(size_t indent, size_t limit) const {
             absl::StrFormat("... %d more (--all)\n", rows_.size() - shown);
   }
   return text;
+}
+
+std::string FirstNames(const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i) {
+    list.append(i == 0 ? "" : ", ").append(names[i]);
+  }
+  return names.size() > kShownNames ? list + ", ..." : list;
 }
 
 }  // namespace nodewise
