@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -22,6 +23,15 @@ std::string SignatureOf(const VmFunction& function) {
   return text + ")";
 }
 
+// Nobody checks the numbers of a function that is compiled.
+uint64_t NumInstructions(const VmFunction& function) {
+  if (function.kind != VmFunction::Kind::kBytecode) return 0;
+  return static_cast<uint64_t>(function.end - function.first);
+}
+uint64_t NumRegisters(const VmFunction& function) {
+  return static_cast<uint64_t>(std::max<int64_t>(0, function.num_registers));
+}
+
 void AddMembers(const VmFunction& function, JsonWriter* json) {
   const bool is_bytecode = function.kind == VmFunction::Kind::kBytecode;
   std::vector<std::string> params(function.params.begin(),
@@ -29,9 +39,8 @@ void AddMembers(const VmFunction& function, JsonWriter* json) {
   json->Add("name", function.name);
   json->Add("kind", is_bytecode ? "bytecode" : "compiled");
   json->Add("params", params);
-  json->Add("instructions",
-            static_cast<uint64_t>(function.end - function.first));
-  json->Add("registers", static_cast<uint64_t>(function.num_registers));
+  json->Add("instructions", NumInstructions(function));
+  json->Add("registers", NumRegisters(function));
 }
 
 // A line of the function, and one for each reason against a graph of it.
@@ -51,12 +60,10 @@ void AddFunction(const VmLibrary& library, const VmFunction& function,
   inspection->json.EndObject();
   std::string what = "compiled";
   if (function.kind == VmFunction::Kind::kBytecode) {
-    what = absl::StrFormat(
-        "%s, %s",
-        CountOf(static_cast<uint64_t>(function.end - function.first),
-                "instruction"),
-        is_graph ? CountOf(made->graph.nodes.size(), "node")
-                 : "no static graph:");
+    what = absl::StrFormat("%s, %s",
+                           CountOf(NumInstructions(function), "instruction"),
+                           is_graph ? CountOf(made->graph.nodes.size(), "node")
+                                    : "no static graph:");
   }
   table->AddRow({SignatureOf(function) + "  " + what});
   for (Fault fault : reasons.faults()) {

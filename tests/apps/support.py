@@ -158,6 +158,12 @@ def params_bytes(tensors):
     return data
 
 
+def with_one(data, old, new):
+    """The bytes with `new` in the one place of `old`, of the same length."""
+    assert data.count(old) == 1 and len(old) == len(new), old
+    return data.replace(old, new)
+
+
 def npy_bytes(tensor):
     header = str({"descr": NPY_DTYPES[tensor.dtype], "fortran_order": False,
                   "shape": tensor.shape})

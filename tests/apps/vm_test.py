@@ -1,8 +1,10 @@
 """The command on libraries with bytecode of the Relax VM."""
 
+import struct
 import unittest
 
-from support import (BUILD, Scratch, Tensor, document, nodewise, npy_bytes)
+from support import (BUILD, Scratch, Tensor, document, nodewise, npy_bytes,
+                     with_one)
 
 LIBRARIES = BUILD / "tests/libraries"
 ONES = Tensor("float32", (4,), [1, 2, 3, 4])
@@ -58,6 +60,20 @@ class VmLibrary(Scratch):
                          "--random-inputs", 1)
         self.assertEqual(shown.code, 2)
         self.assertIn("leave out --function", shown.err)
+
+    def test_compiled_function_has_no_instructions(self):
+        # Its numbers mean nothing, whatever they are.
+        name = struct.pack("<Q4s", 4, b"main")
+        least, most = -2 ** 63, 2 ** 63 - 1
+        self.target.write_bytes(with_one(
+            self.target.read_bytes(),
+            struct.pack("<i", 1) + name + struct.pack("<4q", 0, 6, 1, 3),
+            struct.pack("<i", 2) + name + struct.pack("<4q", most, least, 1,
+                                                      least)))
+        found = document(nodewise("inspect", self.target, "--json"))
+        function, = found["files"][0]["bytecode"]["functions"]
+        self.assertEqual((function["kind"], function["instructions"],
+                          function["registers"]), ("compiled", 0, 0))
 
 
 if __name__ == "__main__":
