@@ -1,26 +1,33 @@
 #include "apps/nodewise/input_options.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/model_options.h"
+#include "apps/nodewise/text_table.h"
 #include "nodewise/contrib/tensor_file.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-constexpr size_t kShownNames = 8;
-
-// The names in a file of several tensors, for a hint.
-std::string NamesOf(const std::vector<NamedTensor>& tensors) {
-  std::string names;
-  for (size_t i = 0; i < std::min(tensors.size(), kShownNames); ++i) {
-    names += (i == 0 ? "" : ", ") + tensors[i].name;
+// As ReadOneTensor, of a file that has been read.
+absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
+                              const std::string& path,
+                              const std::vector<std::string>& names) {
+  if (tensors.size() == 1) return tensors[0].tensor;
+  for (const std::string& name : names) {
+    for (const NamedTensor& entry : tensors) {
+      if (entry.name == name) return entry.tensor;
+    }
   }
-  return tensors.size() > kShownNames ? names + ", ..." : names;
+  std::vector<std::string> there;
+  for (const NamedTensor& entry : tensors) there.push_back(entry.name);
+  return absl::NotFoundError(absl::StrFormat(
+      "%s: has %d tensors and none is named %s, expected it or a single one "
+      "(it holds %s)",
+      path, tensors.size(), names[0], FirstNames(there)));
 }
 
 // By number of input: whether a node or an output of the graph reads it.
@@ -81,8 +88,9 @@ class ExecutorInputs : public InputTaker {
 
 class InputSetter {
  public:
-  InputSetter(InputTaker* taker, FaultList* faults)
-      : taker_(*taker),
+  InputSetter(const InputFiles& files, InputTaker* taker, FaultList* faults)
+      : files_(files),
+        taker_(*taker),
         faults_(*faults),
         sources_(taker->size()),
         tensors_(taker->size()) {}
@@ -96,14 +104,14 @@ class InputSetter {
     if (const auto known = taker_.Find(name); !known.ok()) {
       return AddError(known.status());
     }
-    const auto tensor = ReadOneTensor(path, {name});
+    const auto tensor = ReadOne(path, name);
     if (!tensor.ok()) return AddError(tensor.status());
     Set(name, *tensor, path);
   }
 
   // The file of `--inputs`.
   void SetFromFile(const std::string& path) {
-    const auto tensors = ReadTensorFile(path);
+    const auto tensors = files_.Read(path);
     if (!tensors.ok()) return AddError(tensors.status());
     if (tensors->empty()) {
       return AddError(absl::InvalidArgumentError(
@@ -135,6 +143,13 @@ class InputSetter {
   }
 
  private:
+  // No other tensor of the file is held meanwhile, nor this one twice.
+  absl::StatusOr<NDArray> ReadOne(const std::string& path,
+                                  const std::string& name) const {
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, files_.Read(path));
+    return OneOf(tensors, path, {name});
+  }
+
   void AddError(const absl::Status& status) { faults_.Add(FaultOf(status)); }
 
   void Set(const std::string& name, const NDArray& tensor,
@@ -188,6 +203,7 @@ class InputSetter {
     faults_.Add(std::move(fault));
   }
 
+  const InputFiles& files_;
   InputTaker& taker_;
   FaultList& faults_;
   std::vector<std::string> sources_;  // By input; empty if it is not set.
@@ -210,36 +226,56 @@ void AddInputOptions(OptionList* options, InputOptions* inputs) {
                      {&inputs->seed});
 }
 
-absl::StatusOr<std::vector<VmInputType>> InputTypes(
-    const InputOptions& options) {
+absl::StatusOr<std::vector<NamedTensor>> InputFiles::Read(
+    const std::string& path) const {
+  const auto kept = kept_.find(path);
+  if (kept != kept_.end()) return kept->second;
+  return ReadTensorFile(path);
+}
+
+absl::StatusOr<std::vector<NamedTensor>> InputFiles::ReadToKeep(
+    const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors, Read(path));
+  for (NamedTensor& entry : tensors) {
+    if (entry.tensor.is_held_once()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(entry.tensor, entry.tensor.CopyToHost());
+  }
+  kept_[path] = tensors;
+  return tensors;
+}
+
+absl::StatusOr<std::vector<VmInputType>> InputTypes(InputFiles* files) {
   std::vector<VmInputType> types;
   const auto add = [&types](const std::string& name, const NDArray& tensor) {
     const absl::Span<const int64_t> shape = tensor.shape();
     types.push_back({name, {shape.begin(), shape.end()}, tensor.dtype()});
   };
-  for (const std::string& text : options.inputs) {
+  for (const std::string& text : files->options().inputs) {
     NODEWISE_ASSIGN_OR_RETURN(const NameAndValue argument,
                               SplitAtEquals("--input", text, "NAME=FILE"));
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors,
+                              files->ReadToKeep(argument.value));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
-                              ReadOneTensor(argument.value, {argument.name}));
+                              OneOf(tensors, argument.value, {argument.name}));
     add(argument.name, tensor);
   }
-  if (options.inputs_file.empty()) return types;
-  NODEWISE_ASSIGN_OR_RETURN(const auto tensors,
-                            ReadTensorFile(options.inputs_file));
+  const std::string& path = files->options().inputs_file;
+  if (path.empty()) return types;
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, files->ReadToKeep(path));
   for (const NamedTensor& entry : tensors) add(entry.name, entry.tensor);
   return types;
 }
 
-std::vector<InputSource> SetInputs(const InputOptions& options,
+std::vector<InputSource> SetInputs(const InputFiles& files,
                                    GraphExecutor* executor, FaultList* faults) {
   ExecutorInputs inputs(executor);
-  return SetInputs(options, &inputs, faults);
+  return SetInputs(files, &inputs, faults);
 }
 
-std::vector<InputSource> SetInputs(const InputOptions& options,
-                                   InputTaker* taker, FaultList* faults) {
-  InputSetter setter(taker, faults);
+std::vector<InputSource> SetInputs(const InputFiles& files, InputTaker* taker,
+                                   FaultList* faults) {
+  const InputOptions& options = files.options();
+  InputSetter setter(files, taker, faults);
   for (const std::string& argument : options.inputs) {
     setter.SetFromArgument(argument);
   }
@@ -252,16 +288,7 @@ std::vector<InputSource> SetInputs(const InputOptions& options,
 absl::StatusOr<NDArray> ReadOneTensor(const std::string& path,
                                       const std::vector<std::string>& names) {
   NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
-  if (tensors.size() == 1) return tensors[0].tensor;
-  for (const std::string& name : names) {
-    for (const NamedTensor& entry : tensors) {
-      if (entry.name == name) return entry.tensor;
-    }
-  }
-  return absl::NotFoundError(absl::StrFormat(
-      "%s: has %d tensors and none is named %s, expected it or a single one "
-      "(it holds %s)",
-      path, tensors.size(), names[0], NamesOf(tensors)));
+  return OneOf(tensors, path, names);
 }
 
 }  // namespace nodewise

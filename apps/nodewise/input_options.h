@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,10 +25,28 @@ struct InputOptions {
 
 void AddInputOptions(OptionList* options, InputOptions* inputs);
 
+// The files that the options name. What is read of them before there is a
+// network is kept for it: they may change meanwhile.
+class InputFiles {
+ public:
+  // The options must outlive it.
+  explicit InputFiles(const InputOptions& options) : options_(options) {}
+
+  const InputOptions& options() const { return options_; }
+  // The tensors of a file: what was kept of it, or as ReadTensorFile.
+  absl::StatusOr<std::vector<NamedTensor>> Read(const std::string& path) const;
+  // The same, and keeps them, in memory of their own.
+  absl::StatusOr<std::vector<NamedTensor>> ReadToKeep(const std::string& path);
+
+ private:
+  const InputOptions& options_;
+  std::map<std::string, std::vector<NamedTensor>> kept_;  // By path.
+};
+
 // What is known of the inputs before there is a network: for one that takes
-// dimensions from them. The first error of a file or an argument.
-absl::StatusOr<std::vector<VmInputType>> InputTypes(
-    const InputOptions& options);
+// dimensions from them. The first error of a file or an argument. Keeps all
+// that it reads.
+absl::StatusOr<std::vector<VmInputType>> InputTypes(InputFiles* files);
 
 // What takes the inputs: an executor, or a network.
 class InputTaker {
@@ -66,9 +85,9 @@ struct InputSource {
 // Returns what was set, in the order of the graph; every fault goes into
 // `faults`: unknown and doubled names, types that do not fit, inputs that were
 // not given.
-std::vector<InputSource> SetInputs(const InputOptions& options,
-                                   InputTaker* taker, FaultList* faults);
-std::vector<InputSource> SetInputs(const InputOptions& options,
+std::vector<InputSource> SetInputs(const InputFiles& files, InputTaker* taker,
+                                   FaultList* faults);
+std::vector<InputSource> SetInputs(const InputFiles& files,
                                    GraphExecutor* executor, FaultList* faults);
 
 // What a file of tensors holds under one of these names, the first that is

@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<LoadedTarget>> LoadedTarget::Load(
   auto artefact = LoadArtefact(network->files_);
   if (absl::IsUnimplemented(artefact.status())) {
     // It may leave dimensions open that the inputs have.
-    NODEWISE_ASSIGN_OR_RETURN(const auto given, InputTypes(inputs));
+    NODEWISE_ASSIGN_OR_RETURN(const auto given, InputTypes(&network->inputs_));
     if (!given.empty()) artefact = LoadArtefact(network->files_, given);
   }
   NODEWISE_RETURN_IF_ERROR(artefact.status());

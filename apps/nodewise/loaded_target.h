@@ -24,8 +24,8 @@ class LoadedTarget {
   const Graph& graph() const { return artefact_.graph; }
   // A first executor, whose inputs' faults are all reported, and what is worth
   // knowing about the parameters. Null if there were faults. The files of the
-  // inputs are read here and never again, so that all executors have the same
-  // ones, whatever the code that runs does to files and folders.
+  // inputs are read once, here or by Load(), so that all executors have the
+  // same ones, whatever the code that runs does to files and folders.
   std::unique_ptr<GraphExecutor> MakeFirst(Outcome* outcome);
 
   // REQUIRES, as SetAll does: there was a first executor.
@@ -38,7 +38,7 @@ class LoadedTarget {
 
   // Where the inputs of the first executor came from.
   const std::vector<InputSource>& sources() const { return sources_; }
-  const InputOptions& inputs() const { return inputs_; }
+  const InputOptions& inputs() const { return inputs_.options(); }
   const TargetOptions& target() const { return target_; }
 
  private:
@@ -49,7 +49,7 @@ class LoadedTarget {
   absl::Status SetParams(GraphExecutor* executor, LoadedParams* loaded) const;
 
   const TargetOptions& target_;
-  const InputOptions& inputs_;
+  InputFiles inputs_;
   ArtefactFiles files_;
   Artefact artefact_;
   std::vector<DLDevice> devices_;

@@ -142,7 +142,7 @@ absl::StatusOr<std::vector<NamedTensor>> RunReference(
   NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output, network->outputs().size()));
   FaultList input_faults;
   NetworkInputs taker(*network);
-  const auto sources = SetInputs(inputs, &taker, &input_faults);
+  const auto sources = SetInputs(InputFiles(inputs), &taker, &input_faults);
   if (input_faults.HasErrors()) {
     return Fail(std::move(input_faults), outcome);
   }
