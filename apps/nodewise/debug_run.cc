@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/debug_network.h"
 #include "apps/nodewise/error_text.h"
-#include "apps/nodewise/input_options.h"
 #include "apps/nodewise/outputs.h"
+#include "apps/nodewise/patches.h"
 #include "apps/nodewise/progress.h"
-#include "nodewise/runtime/dump.h"
 #include "nodewise/runtime/isolation.h"
 #include "nodewise/runtime/plan_sanitizer.h"
 #include "nodewise/runtime/sweep.h"
@@ -47,52 +45,6 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
     }
   }
   return values;
-}
-
-// What an entry may be called in a file: as its node, as `run --until` writes
-// it, and as in a dump.
-std::vector<std::string> NamesOf(const Graph& graph, EntryId entry) {
-  const NodeId node = graph.NodeOf(entry);
-  const uint32_t output = Index(entry) - Index(graph.EntryOf(node, 0));
-  const std::string key = NodeKeys(graph)[Index(node)];
-  std::vector<std::string> names = {
-      absl::StrFormat("%s:%d", key, output),
-      DumpKeyOf(graph.node(node).name, node, output)};
-  if (output == 0) names.insert(names.begin(), key);
-  return names;
-}
-
-absl::Status ApplyPatches(const std::vector<std::string>& patches,
-                          DebugExecutor* executor) {
-  std::map<EntryId, std::string> files;
-  for (const std::string& patch : patches) {
-    // A node's name may hold "=", a file's rarely does.
-    const size_t equals = patch.rfind('=');
-    if (equals == std::string::npos) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "--patch: found \"%s\", expected ENTRY=FILE, as in conv1:0=x.npy",
-          patch));
-    }
-    const auto entry =
-        FindEntry(executor->graph(), std::string_view(patch).substr(0, equals));
-    if (!entry.ok()) return At("--patch", entry.status());
-    const std::string file = patch.substr(equals + 1);
-    if (file.empty()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "--patch: found \"%s\", expected a file behind the =", patch));
-    }
-    const auto [first, is_new] = files.emplace(*entry, file);
-    if (!is_new) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "--patch: %s: entry %s: is given twice, expected once (%s has it "
-          "too)",
-          file, patch.substr(0, equals), first->second));
-    }
-    const auto tensor = ReadOneTensor(file, NamesOf(executor->graph(), *entry));
-    if (!tensor.ok()) return At("--patch", tensor.status());
-    NODEWISE_RETURN_IF_ERROR(At("--patch", executor->Patch(*entry, **tensor)));
-  }
-  return absl::OkStatus();
 }
 
 // Host copies of what a node made.
@@ -150,7 +102,8 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
                                        const LoadedTarget& network,
                                        Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(const auto executor, MakerOf(network)({}));
-  NODEWISE_RETURN_IF_ERROR(ApplyPatches(options.patches, executor.get()));
+  NODEWISE_RETURN_IF_ERROR(
+      ApplyPatches(options.patches, executor.get(), outcome));
   NODEWISE_ASSIGN_OR_RETURN(const Stop stop,
                             RunToStop(options, executor.get()));
   if (!options.stop_on.empty() && !stop.is_value) {

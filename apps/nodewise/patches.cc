@@ -1,0 +1,107 @@
+#include "apps/nodewise/patches.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/nodewise/input_options.h"
+#include "apps/nodewise/text_table.h"
+#include "nodewise/runtime/dump.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+struct EntryPatch {
+  std::string name;  // Of the entry, as it was given.
+  std::string file;
+  EntryId entry{};
+};
+
+absl::StatusOr<EntryPatch> ParsePatch(const Graph& graph,
+                                      const std::string& text) {
+  // A node's name may hold "=", a file's rarely does.
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "--patch: found \"%s\", expected ENTRY=FILE, as in conv1:0=x.npy",
+        text));
+  }
+  EntryPatch patch{text.substr(0, equals), text.substr(equals + 1)};
+  const auto entry = FindEntry(graph, patch.name);
+  if (!entry.ok()) return At("--patch", entry.status());
+  patch.entry = *entry;
+  if (!patch.file.empty()) return patch;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "--patch: found \"%s\", expected a file behind the =", text));
+}
+
+// What an entry may be called in a file: as its node, as `run --until` writes
+// it, and as in a dump.
+std::vector<std::string> NamesOf(const Graph& graph, EntryId entry) {
+  const NodeId node = graph.NodeOf(entry);
+  const uint32_t output = Index(entry) - Index(graph.EntryOf(node, 0));
+  const std::string key = NodeKeys(graph)[Index(node)];
+  std::vector<std::string> names = {
+      absl::StrFormat("%s:%d", key, output),
+      DumpKeyOf(graph.node(node).name, node, output)};
+  if (output == 0) names.insert(names.begin(), key);
+  return names;
+}
+
+absl::Status RefuseBoth(const EntryPatch& patch, const EntryPatch& other) {
+  if (patch.entry == other.entry) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "--patch: %s: entry %s: is given twice, expected once (%s has it too)",
+        patch.file, patch.name, other.file));
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "--patch: %s: entry %s: shares its memory with %s, which %s is for, "
+      "expected one of the two",
+      patch.file, patch.name, other.name, other.file));
+}
+
+// A __nop's output is its input's memory, which changes with it.
+void NoteSharing(const EntryPatch& patch, const DebugExecutor& executor,
+                 Outcome* outcome) {
+  const std::vector<uint32_t>& bases = executor.plan().base_of;
+  const uint32_t base = bases[Index(patch.entry)];
+  if (base == Index(patch.entry)) return;
+  std::vector<std::string> names;
+  for (uint32_t entry = 0; entry < bases.size(); ++entry) {
+    if (bases[entry] != base || entry == Index(patch.entry)) continue;
+    names.push_back(NamesOf(executor.graph(), EntryId{entry})[0]);
+  }
+  outcome->notes.push_back(absl::StrFormat(
+      "--patch: entry %s shares its memory with %s (patched with it)",
+      patch.name, FirstNames(names)));
+}
+
+absl::Status ApplyPatch(const EntryPatch& patch, DebugExecutor* executor) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const NDArray tensor,
+      ReadOneTensor(patch.file, NamesOf(executor->graph(), patch.entry)));
+  return executor->Patch(patch.entry, *tensor);
+}
+
+}  // namespace
+
+absl::Status ApplyPatches(const std::vector<std::string>& patches,
+                          DebugExecutor* executor, Outcome* outcome) {
+  const std::vector<uint32_t>& bases = executor->plan().base_of;
+  std::vector<EntryPatch> applied;
+  for (const std::string& text : patches) {
+    NODEWISE_ASSIGN_OR_RETURN(EntryPatch patch,
+                              ParsePatch(executor->graph(), text));
+    for (const EntryPatch& other : applied) {
+      if (bases[Index(other.entry)] == bases[Index(patch.entry)]) {
+        return RefuseBoth(patch, other);
+      }
+    }
+    NODEWISE_RETURN_IF_ERROR(At("--patch", ApplyPatch(patch, executor)));
+    NoteSharing(patch, *executor, outcome);
+    applied.push_back(std::move(patch));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise
