@@ -11,9 +11,12 @@
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/patches.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/text_table.h"
+#include "nodewise/runtime/dtype.h"
 #include "nodewise/runtime/isolation.h"
 #include "nodewise/runtime/plan_sanitizer.h"
 #include "nodewise/runtime/sweep.h"
+#include "nodewise/runtime/tensor_stats.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
@@ -69,11 +72,20 @@ absl::StatusOr<NodeId> UntilNode(const DebugRunOptions& options,
   return *node;
 }
 
-// Where a run ended before its end, and whether a value ended it.
+// Where a run ended before its end, whether a value ended it, and outputs that
+// no value could be looked for in.
 struct Stop {
   std::optional<NodeId> node;
   bool is_value = false;
+  std::vector<EntryId> unseen;
 };
+
+void AddUnseen(const Graph& graph, NodeId node, Stop* stop) {
+  for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
+    const EntryId entry = graph.EntryOf(node, o);
+    if (!HasNumbers(graph.entry(entry).dtype)) stop->unseen.push_back(entry);
+  }
+}
 
 // Runs to --until, to the first value of --stop-on or to the end.
 absl::StatusOr<Stop> RunToStop(const DebugRunOptions& options,
@@ -90,12 +102,59 @@ absl::StatusOr<Stop> RunToStop(const DebugRunOptions& options,
     NODEWISE_RETURN_IF_ERROR(executor->RunUntil(node));
     if (!options.stop_on.empty() &&
         executor->graph().node(node).kind == GraphNode::Kind::kFunction) {
+      AddUnseen(executor->graph(), node, &stop);
       NODEWISE_ASSIGN_OR_RETURN(stop.is_value, rule(node));
     }
     if (stop.is_value) stop.node = node;
     if (stop.node == node) return stop;
   }
   return stop;
+}
+
+void ShowUnseen(const Graph& graph, const std::vector<EntryId>& unseen,
+                Outcome* outcome) {
+  const std::vector<std::string> keys = NodeKeys(graph);
+  std::vector<std::string> names;
+  std::vector<std::string> shown;
+  for (const EntryId entry : unseen) {
+    const NodeId node = graph.NodeOf(entry);
+    names.push_back(
+        absl::StrFormat("%s:%d", keys[Index(node)],
+                        Index(entry) - Index(graph.EntryOf(node, 0))));
+    shown.push_back(absl::StrFormat("%s (%s)", names.back(),
+                                    ToString(graph.entry(entry).dtype)));
+  }
+  outcome->json.Add("not_looked_at", names);
+  if (unseen.empty()) return;
+  outcome->notes.push_back(absl::StrFormat(
+      "--stop-on: did not look at %s, whose types it cannot read: %s",
+      CountOf(unseen.size(), "output"), FirstNames(shown)));
+}
+
+void ShowStop(const DebugRunOptions& options, const Graph& graph,
+              const Stop& stop, Outcome* outcome) {
+  const bool looks = !options.stop_on.empty();
+  if (looks && !stop.is_value) {
+    outcome->text += stop.unseen.empty()
+                         ? "no node made such a value\n"
+                         : "no node that was looked at made such a value\n";
+  }
+  if (stop.node.has_value()) {
+    const std::string& function = graph.node(*stop.node).function;
+    outcome->text += absl::StrFormat(
+        "stopped after %s%s%s\n", Printable(NodeTitle(graph, *stop.node)),
+        function.empty() ? ", an input" : ", function " + Printable(function),
+        stop.is_value ? ": the first to make such a value" : "");
+  }
+  if (looks || stop.node.has_value()) {
+    outcome->json.Add("stopped_at", stop.node.has_value()
+                                        ? NodeKeys(graph)[Index(*stop.node)]
+                                        : "");
+  }
+  if (!looks) return;
+  outcome->json.Add("made_the_value", stop.is_value);
+  ShowUnseen(graph, stop.unseen, outcome);
+  if (stop.is_value) outcome->status = Outcome::Status::kDiffers;
 }
 
 absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
@@ -106,26 +165,14 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
       ApplyPatches(options.patches, executor.get(), outcome));
   NODEWISE_ASSIGN_OR_RETURN(const Stop stop,
                             RunToStop(options, executor.get()));
-  if (!options.stop_on.empty() && !stop.is_value) {
-    outcome->text += "no node made such a value\n";
-  }
+  ShowStop(options, executor->graph(), stop, outcome);
   DebugRunResult result;
-  const Graph& graph = executor->graph();
-  if (!stop.node.has_value()) {
-    outcome->json.Add("stopped_at", "");
+  if (stop.node.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(result.outputs,
+                              OutputsOfNode(*executor, *stop.node));
+  } else {
     NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
-    return result;
   }
-  NODEWISE_ASSIGN_OR_RETURN(result.outputs,
-                            OutputsOfNode(*executor, *stop.node));
-  const std::string& function = graph.node(*stop.node).function;
-  outcome->text += absl::StrFormat(
-      "stopped after %s%s%s\n", Printable(NodeTitle(graph, *stop.node)),
-      function.empty() ? ", an input" : ", function " + Printable(function),
-      stop.is_value ? ": the first to make such a value" : "");
-  outcome->json.Add("stopped_at", NodeKeys(graph)[Index(*stop.node)]);
-  outcome->json.Add("made_the_value", stop.is_value);
-  if (stop.is_value) outcome->status = Outcome::Status::kDiffers;
   return result;
 }
 

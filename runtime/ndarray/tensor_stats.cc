@@ -9,6 +9,7 @@ namespace nodewise {
 namespace stats_loops {
 namespace {
 
+// Null for what cannot be calculated with.
 Scan ScanOf(const Level& level, DLDataType dtype) {
   for (const FormatRow& row : level.formats) {
     if (row.code != dtype.code || row.bits != dtype.bits) continue;
@@ -41,6 +42,10 @@ TensorStats StatsAt(const Level& level, const DLTensor& tensor) {
 }
 
 }  // namespace stats_loops
+
+bool HasNumbers(DLDataType dtype) {
+  return stats_loops::ScanOf(stats_loops::BestLevel(), dtype) != nullptr;
+}
 
 TensorStats StatsOf(const DLTensor& tensor) {
   return stats_loops::StatsAt(stats_loops::BestLevel(), tensor);

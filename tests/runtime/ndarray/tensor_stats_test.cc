@@ -284,6 +284,7 @@ TEST(TensorStatsTest, EmptyTensorHasNoMinimum) {
   for (const Format& format : kFormats) {
     const TensorStats stats = StatsOfBytes({}, format.dtype);
     EXPECT_TRUE(stats.has_numbers);
+    EXPECT_TRUE(HasNumbers(format.dtype));
     EXPECT_EQ(stats.elements, 0u);
     EXPECT_EQ(stats.hash, HashBytes(nullptr, 0));
     EXPECT_TRUE(std::isnan(stats.min) && std::isnan(stats.max));
@@ -391,6 +392,7 @@ TEST(TensorStatsTest, TypesWithoutNumbersHaveAHashOnly) {
     const std::vector<uint8_t> bytes(3 * ElementBytes(dtype), 0x3C);
     const TensorStats stats = StatsOfBytes(bytes, dtype);
     EXPECT_FALSE(stats.has_numbers) << ToString(dtype);
+    EXPECT_FALSE(HasNumbers(dtype)) << ToString(dtype);
     EXPECT_EQ(stats.elements, 3u * dtype.lanes);
     EXPECT_EQ(stats.hash, HashBytes(bytes.data(), bytes.size()));
     EXPECT_EQ(stats.max, 0);

@@ -9,11 +9,9 @@ namespace nodewise {
 
 // What a tensor's elements are like, found in one pass over its bytes.
 struct TensorStats {
-  uint64_t hash = 0;      // HashBytes() of the bytes.
-  uint64_t elements = 0;  // Lanes counted one by one.
-  // True for floats of 16 to 64 bits, integers of 8 to 64 bits and bool. False
-  // for what cannot be calculated with: then all that follows is 0.
-  bool has_numbers = false;
+  uint64_t hash = 0;         // HashBytes() of the bytes.
+  uint64_t elements = 0;     // Lanes counted one by one.
+  bool has_numbers = false;  // HasNumbers(); else all that follows is 0.
   uint64_t nans = 0;
   uint64_t infinities = 0;
   uint64_t zeros = 0;  // Of either sign.
@@ -25,6 +23,10 @@ struct TensorStats {
   double mean = 0;
   double l2 = 0;
 };
+
+// True for floats of 16 to 64 bits, integers of 8 to 64 bits and bool; false
+// for what cannot be calculated with, as 8-bit floats.
+bool HasNumbers(DLDataType dtype);
 
 // REQUIRES: the tensor is compact and in host memory; it may lie at any
 // address. Any thread may call. The same bytes give the same bits on every
