@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -9,6 +11,7 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["NODEWISE_BUILD"])
 TESTS = pathlib.Path(__file__).resolve().parents[1]
+README = TESTS.parent / "README.md"
 
 
 def run(*command, **options):
@@ -17,6 +20,20 @@ def run(*command, **options):
     if done.returncode != 0:
         raise AssertionError(f"{command}\n{done.stdout}\n{done.stderr}")
     return done.stdout
+
+
+def readme_program():
+    """The C++ of README.md in one function. Each piece may use what those
+    before it declare, and declare it anew."""
+    pieces = re.findall(r"^```cpp\n(.*?)^```", README.read_text(),
+                        re.MULTILINE | re.DOTALL)
+    assert pieces
+    lines = [line for piece in pieces for line in piece.splitlines()]
+    includes = [line for line in lines if line.startswith("#include")]
+    body = [re.sub("^#include.*$", "", piece, flags=re.MULTILINE)
+            for piece in pieces]
+    return "\n".join([*includes, "int main() {", "nodewise::NDArray tensor;",
+                      "{".join(body), "}" * len(pieces), ""])
 
 
 class InstallTest(unittest.TestCase):
@@ -51,6 +68,15 @@ class InstallTest(unittest.TestCase):
         out = run(build / "consumer", self.net, self.folder / "input.params")
         # softmax of (7.75, 10, 0): by hand from the weights.
         self.assertAlmostEqual(float(out), 0.0953455, places=5)
+
+    def test_readme_compiles_and_links(self):
+        project = self.folder / "readme"
+        project.mkdir()
+        (project / "main.cc").write_text(readme_program())
+        shutil.copy(TESTS / "install/consumer/CMakeLists.txt", project)
+        run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", project / "build")
 
     def test_copy_of_the_options_in_the_build_folder_wins(self):
         build = self.folder / "options"
