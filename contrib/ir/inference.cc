@@ -39,25 +39,17 @@ absl::Status Wrong(const Operation& operation, size_t slot,
                                              operation.kind(), problem));
 }
 
-// Whether what the operator says of an output can be.
-absl::Status CheckInfo(const Operation& operation, size_t slot,
-                       const OutputInfo& info) {
-  const absl::Status status = CheckType(info.type);
-  if (!status.ok()) return Wrong(operation, slot, MessageOf(status));
-  if (!info.elements.has_value() || !info.type.has_rank()) {
-    return absl::OkStatus();
-  }
-  const Shape& shape = *info.type.shape;
-  const bool fits =
-      shape.size() <= 1 &&
-      (!info.type.is_static() ||
-       info.elements->size() ==
-           static_cast<size_t>(shape.empty() ? 1 : shape[0].size()));
-  if (fits) return absl::OkStatus();
-  return Wrong(
-      operation, slot,
-      absl::StrFormat("%s of %s", Several(info.elements->size(), "element"),
-                      ToString(info.type)));
+// Whether as many elements as these are kept of an output of the type. What
+// is known of elements is a help and no more, so an operator that speaks of too
+// many or too few costs no network: they are taken as not known.
+bool AreKept(const Shape& elements, const TensorType& type) {
+  if (elements.size() > kMostElements) return false;
+  if (!type.has_rank()) return true;
+  const Shape& shape = *type.shape;
+  if (shape.size() > 1) return false;
+  return !type.is_static() ||
+         elements.size() ==
+             static_cast<size_t>(shape.empty() ? 1 : shape[0].size());
 }
 
 }  // namespace
@@ -140,8 +132,9 @@ absl::StatusOr<OutputInfos> InferOutputs(const NetworkData& data,
   }
   for (size_t i = 0; i < infos->size(); ++i) {
     OutputInfo& info = (*infos)[i];
-    NODEWISE_RETURN_IF_ERROR(CheckInfo(operation, i, info));
-    if (info.elements.has_value() && info.elements->size() > kMostElements) {
+    const absl::Status status = CheckType(info.type);
+    if (!status.ok()) return Wrong(operation, i, MessageOf(status));
+    if (info.elements.has_value() && !AreKept(*info.elements, info.type)) {
       info.elements.reset();
     }
   }

@@ -210,7 +210,9 @@ struct Where {
         in.type(1).has_dtype() ? in.type(1).dtype : in.type(2).dtype;
     NODEWISE_ASSIGN_OR_RETURN(OutputInfos out,
                               Countable(BroadcastInputs(in, dtype)));
-    out[0].elements = Elements(in);
+    // A known condition may have more sides than what it chooses from.
+    const TensorType& type = out[0].type;
+    if (type.has_rank() && type.rank() <= 1) out[0].elements = Elements(in);
     return out;
   }
   absl::Status Evaluate(EvalArgs& args) const {

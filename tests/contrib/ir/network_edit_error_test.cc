@@ -198,10 +198,21 @@ TEST_F(NetworkEditErrorTest, OperatorThatInfersNonsense) {
   ExpectRefused(say({TensorType(kFloat32, {-3})}), StatusCode::kInternal,
                 "operation new: output 0 (Y): Infer of Moody says type "
                 "float32[-3] has a negative side");
-  OutputInfo elements(TensorType(kInt64, {2}));
-  elements.elements = {1, 2, 3};
-  ExpectRefused(say({elements}), StatusCode::kInternal,
-                "says 3 elements of int64[2]");
+}
+
+TEST_F(NetworkEditErrorTest, ElementsThatDoNotFitTheirTypeAreNotKnown) {
+  ASSERT_THAT(net_.SetOpset("com.test", 1), IsOk());
+  for (const TensorType& type :
+       {TensorType(kInt64, {2}), TensorType(kInt64, {3, 1})}) {
+    OutputInfo says(type);
+    says.elements = {1, 2, 3};
+    test_ops::Moody::says = {says};
+    const auto added = net_.Add(Ops(), test_ops::Moody{}, {x_}, "new");
+    ASSERT_THAT(added, IsOk());
+    EXPECT_EQ(net_.value(*added).type, type);
+    EXPECT_FALSE(net_.value(*added).elements.has_value());
+    net_.RemoveUnused();
+  }
 }
 
 TEST_F(NetworkEditErrorTest, PlaceInTheOrderBeforeWhatIsRead) {

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "nodewise/contrib/ir.h"
 #include "tests/contrib/ops/eval_support.h"
 
 namespace nodewise {
@@ -83,6 +84,36 @@ TEST(WhereTest, AllThreeAreBroadcast) {
   ASSERT_THAT(y, IsOk());
   EXPECT_THAT(y->shape(), ElementsAre(2, 2));
   EXPECT_THAT(ValuesOf(*y), ElementsAre(1, 2, 9, 9));
+}
+
+// Where(condition, [4, 3], [7, 8]), as far as its elements are known.
+std::string KnownChoice(const NDArray& condition) {
+  Network network("net");
+  const auto constant = [&](const char* name, NDArray data) {
+    return network.AddConstant(name, std::move(data)).value();
+  };
+  const auto two = [](int64_t a, int64_t b) {
+    return MakeTensor<int64_t>({2}, {a, b});
+  };
+  const OpSetup where{"Where"};
+  NewOperation operation{where.Make().value(),
+                         {constant("c", condition), constant("x", two(4, 3)),
+                          constant("y", two(7, 8))}};
+  operation.name = "where";
+  const auto id = network.AddOperation(std::move(operation));
+  if (!id.ok()) return id.status().ToString();
+  const auto& made = network.value(network.operation(*id).outputs[0]);
+  return made.elements.has_value() ? ToString(*made.elements) : "";
+}
+
+TEST(WhereTest, AShapeThatIsChosenIsKnown) {
+  EXPECT_EQ(KnownChoice(Truths({1, 0})), "[4, 8]");
+}
+
+TEST(WhereTest, WhatAConditionWithMoreSidesChoosesIsNotKnown) {
+  for (const auto& shape : {std::vector<int64_t>{1, 2}, {2, 1}}) {
+    EXPECT_EQ(KnownChoice(MakeTensor<uint8_t>(shape, {1, 0}, kBool)), "");
+  }
 }
 
 TEST(WhereTest, TypesAreChecked) {
