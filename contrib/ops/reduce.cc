@@ -362,12 +362,13 @@ struct Reduce {
 
  private:
   // Of a shape that becomes its number of elements.
-  static std::optional<Shape> Elements(const Inputs& in) {
+  std::optional<Shape> Elements(const Inputs& in) const {
     const Shape* const elements = in[0].elements;
     if (elements == nullptr || elements->empty() || in.has(1) ||
         in.type(0).dtype != kInt64) {
       return std::nullopt;
     }
+    if (noop_with_empty_axes) return *elements;
     Dim total = (*elements)[0];
     for (size_t i = 1; i < elements->size(); ++i) {
       total = Kind::Element(total, (*elements)[i]);

@@ -50,6 +50,16 @@ TEST(ReduceTest, NoAxesAreAllOrNone) {
   EXPECT_THAT(ValuesOf(*all), ElementsAre(13));
 }
 
+TEST(ReduceTest, AShapeThatIsNotReducedIsKnownAsItIs) {
+  const Known shape{"int64[2]", Shape{Dim::Named("n"), 3}};
+  for (const char* const name :
+       {"ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin"}) {
+    const OpSetup noop{name, 20, {Attr("noop_with_empty_axes", 1)}};
+    EXPECT_EQ(KnownElements(noop, {shape}), "[n, 3]") << name;
+  }
+  EXPECT_EQ(KnownElements({"ReduceMax"}, {{"int64[2]", Shape{4, 3}}}), "[4]");
+}
+
 TEST(ReduceTest, EachKindHasItsFormula) {
   const auto x = Floats({1, -2, 4});
   const std::vector<std::pair<const char*, float>> all = {
