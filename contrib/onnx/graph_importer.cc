@@ -142,7 +142,7 @@ void GraphImporter::AddInput(const proto::ValueInfo& info, size_t index,
     return state_.Error(where, "is there twice", "every name once");
   }
   binding.is_broken = true;
-  auto type = ReadType(info.type(), &state_.dims);
+  auto type = ReadType(info.type(), DimsOf(*scope));
   if (!type.ok()) return state_.Error(where, type.status());
   if (!type->has_dtype()) type->dtype = fallback.dtype;
   if (scope->outer == nullptr) {
@@ -155,6 +155,13 @@ void GraphImporter::AddInput(const proto::ValueInfo& info, size_t index,
   const auto id = network_.AddInput(info.name(), *std::move(type));
   if (!id.ok()) return state_.Error(where, id.status());
   binding = {*id, false};
+}
+
+// Null for a body. Exporters name sides there anew, often by names that are
+// those of other sides around it, and a side may change from trip to trip; so a
+// name says nothing there. What a body reads from around it keeps its type.
+DimSizes* GraphImporter::DimsOf(const Scope& scope) {
+  return scope.outer == nullptr ? &state_.dims : nullptr;
 }
 
 // True if the input is one of those to be frozen.
@@ -249,7 +256,7 @@ void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
   for (const proto::ValueInfo& info : graph.output()) {
     const std::string where =
         absl::StrFormat("output %s", Shortened(info.name()));
-    const auto type = ReadType(info.type(), &state_.dims);
+    const auto type = ReadType(info.type(), DimsOf(*scope));
     if (!type.ok()) state_.Error(where, type.status());
     const Binding* const binding = Find(scope, info.name());
     if (binding == nullptr) {
@@ -279,7 +286,7 @@ void GraphImporter::CheckTypes(const proto::Graph& graph, const Scope& scope) {
   const auto check = [&](const proto::ValueInfo& info) {
     const auto found = scope.values.find(info.name());
     if (found == scope.values.end() || found->second.value == kNoValue) return;
-    const auto stated = ReadType(info.type(), &state_.dims);
+    const auto stated = ReadType(info.type(), DimsOf(scope));
     const TensorType& inferred = network_.value(found->second.value).type;
     if (!stated.ok() || AreCompatible(*stated, inferred)) return;
     state_.Warning(absl::StrFormat("value %s", Shortened(info.name())),

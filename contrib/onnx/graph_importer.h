@@ -127,6 +127,7 @@ class GraphImporter {
   void AddConstants(const proto::Graph& graph, Scope* scope);
   void SetOutputs(const proto::Graph& graph, Scope* scope);
   void CheckTypes(const proto::Graph& graph, const Scope& scope);
+  DimSizes* DimsOf(const Scope& scope);
   bool Freeze(const std::string& name, const TensorType& type, Scope* scope);
   Binding Capture(const Binding& outer, const GraphImporter& from);
   // Where there is nothing of that name, null.

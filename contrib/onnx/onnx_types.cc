@@ -35,7 +35,9 @@ absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
     return absl::DataLossError(absl::StrFormat(
         "has a side of %d, expected 0 or more", dim.dim_value()));
   }
-  if (!dim.has_dim_param() || !IsName(dim.dim_param())) return Dim();
+  if (dims == nullptr || !dim.has_dim_param() || !IsName(dim.dim_param())) {
+    return Dim();
+  }
   return BoundOr(Dim::Named(dim.dim_param()), dim.dim_param(), dims);
 }
 

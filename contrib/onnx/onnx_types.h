@@ -22,7 +22,8 @@ struct DimSizes {
 
 // The type that a model states, with the dimensions bound that have a size.
 // Nothing stated: nothing known. kUnimplemented for sequences, maps and so on,
-// by name, and for element types that are refused.
+// by name, and for element types that are refused. Without `dims` the names of
+// dimensions say nothing.
 absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims);
 // As ReadType(), of the sides of an input that have no name; see NameOfSide().
 void BindUnnamedSides(const std::string& input, TensorType* type,
