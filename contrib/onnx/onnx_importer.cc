@@ -108,7 +108,7 @@ void ReadDims(ImportState* state) {
   }
 }
 
-// What was asked for and is not there.
+// What was asked for and is not there, or not clear.
 void CheckOptions(const proto::Graph& graph, ImportState* state) {
   const std::vector<std::string> dims(state->dims.names.begin(),
                                       state->dims.names.end());
@@ -121,7 +121,12 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
   std::vector<std::string> names;
   for (const auto& input : graph.input()) names.push_back(input.name());
   for (const auto& tensor : graph.initializer()) names.push_back(tensor.name());
+  std::set<std::string_view> frozen;
   for (const NamedTensor& entry : state->options.freeze) {
+    if (!frozen.insert(entry.name).second) {
+      state->Error(absl::StrFormat("input %s", Shortened(entry.name)),
+                   "is frozen twice", "once");
+    }
     if (std::find(names.begin(), names.end(), entry.name) != names.end()) {
       continue;
     }

@@ -267,6 +267,13 @@ TEST(OnnxImportTest, AFrozenInputIsAConstant) {
               ElementsAre(HasSubstr("input w: is not in the model")));
 }
 
+TEST(OnnxImportTest, AnInputIsFrozenOnce) {
+  const NDArray two = Floats({1, 2});
+  EXPECT_THAT(FaultsOf(NegModel(), {.freeze = {{"x", two}, {"x", two}}}),
+              ElementsAre("model.onnx: input x: is frozen twice, expected "
+                          "once"));
+}
+
 TEST(OnnxImportTest, ShapesThatAreCalculatedAreFolded) {
   ModelBuilder builder;
   builder.Input("x", {2, 3}).Input("flat", {6}).Output("y");
