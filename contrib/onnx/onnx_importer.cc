@@ -108,6 +108,29 @@ void ReadDims(ImportState* state) {
   }
 }
 
+// A named side of a frozen input has everywhere the size that it has in the
+// tensor. Where that is not the one that is given, or that another input is
+// frozen to, the input is found not to fit.
+void BindFrozenDims(const proto::Graph& graph, ImportState* state) {
+  for (const auto& input : graph.input()) {
+    for (const NamedTensor& entry : state->options.freeze) {
+      if (entry.name != input.name()) continue;
+      DimSizes unbound;
+      const auto type = ReadType(input.type(), &unbound);
+      const auto sizes = entry.tensor.shape();
+      if (!type.ok() || !type->has_rank() ||
+          type->shape->size() != sizes.size()) {
+        continue;
+      }
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        const std::string& name = (*type->shape)[i].name();
+        if (!name.empty()) state->dims.sizes.emplace(name, sizes[i]);
+      }
+      state->dims.names.merge(unbound.names);
+    }
+  }
+}
+
 // What was asked for and is not there, or not clear.
 void CheckOptions(const proto::Graph& graph, ImportState* state) {
   const std::vector<std::string> dims(state->dims.names.begin(),
@@ -141,6 +164,7 @@ absl::StatusOr<Network> ImportModel(const proto::Model& model,
   ReadVersions(model, state);
   ReadFunctions(model, state);
   ReadDims(state);
+  BindFrozenDims(model.graph(), state);
   if (!model.has_graph()) state->Error("graph", "is missing", "one");
   if (model.training_info_size() > 0) {
     state->Warning("training_info", "is left out", "inference alone");

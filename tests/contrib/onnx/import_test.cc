@@ -267,6 +267,34 @@ TEST(OnnxImportTest, AFrozenInputIsAConstant) {
               ElementsAre(HasSubstr("input w: is not in the model")));
 }
 
+// y = -x and z = -w, whose only sides have the same name.
+ModelBuilder TwoOfASide() {
+  ModelBuilder builder = NegModelOfSide("batch");
+  *builder.graph().add_input() = builder.graph().input(0);
+  builder.graph().mutable_input(1)->set_name("w");
+  builder.Output("z").Node("Neg", {"w"}, {"z"});
+  return builder;
+}
+
+TEST(OnnxImportTest, AFrozenInputBindsTheNamesOfItsSides) {
+  const ImportOptions options{.freeze = {{"w", Floats({1, 2})}}};
+  EXPECT_EQ(
+      ToString(ValueNamed(TwoOfASide().Import(options).value(), "x").type),
+      "float32[2]");
+}
+
+TEST(OnnxImportTest, AFrozenInputThatIsNotOfTheBoundSizeIsRefused) {
+  const NDArray two = Floats({1, 2});
+  EXPECT_THAT(
+      FaultsOf(TwoOfASide(), {.freeze = {{"x", two}, {"w", Floats({1})}}}),
+      ElementsAre(HasSubstr("input w: is frozen to float32[1], expected "
+                            "float32[2]")));
+  EXPECT_THAT(
+      FaultsOf(TwoOfASide(), {.dims = {{"batch", 3}}, .freeze = {{"x", two}}}),
+      ElementsAre(HasSubstr("input x: is frozen to float32[2], "
+                            "expected float32[3]")));
+}
+
 TEST(OnnxImportTest, AnInputIsFrozenOnce) {
   const NDArray two = Floats({1, 2});
   EXPECT_THAT(FaultsOf(NegModel(), {.freeze = {{"x", two}, {"x", two}}}),
