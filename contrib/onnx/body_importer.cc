@@ -40,7 +40,7 @@ std::optional<Subgraph> GraphImporter::ImportBody(
         absl::StrFormat("%d of them at most", ImportState::kMostDepth));
     return std::nullopt;
   }
-  ++state_.depth;
+  const InBody in_body(&state_, where);
   const size_t errors = state_.errors;
   GraphImporter importer(&state_, graph.name());
   Scope inner;
@@ -50,7 +50,6 @@ std::optional<Subgraph> GraphImporter::ImportBody(
   inner.attributes = scope->attributes;
   inner.opsets = scope->opsets;
   importer.Import(graph, types, &inner);
-  --state_.depth;
   if (state_.errors > errors) return std::nullopt;
   Subgraph body;
   body.captures = static_cast<uint32_t>(importer.captures().size());
@@ -110,13 +109,16 @@ void GraphImporter::ImportBranch(const proto::Graph& branch,
     if (names[i].empty()) continue;
     inner.renamed.emplace(branch.output(static_cast<int>(i)).name(), names[i]);
   }
-  ++state_.depth;
-  AddConstants(branch, &inner);
-  for (int i = 0; i < branch.node_size(); ++i) {
-    ImportNode(branch.node(i), static_cast<size_t>(i), &inner);
+  {
+    const bool is_then = &branch == BodyNamed(node, "then_branch");
+    const InBody in_body(&state_,
+                         where + (is_then ? ": then_branch" : ": else_branch"));
+    AddConstants(branch, &inner);
+    for (int i = 0; i < branch.node_size(); ++i) {
+      ImportNode(branch.node(i), static_cast<size_t>(i), &inner);
+    }
+    CheckTypes(branch, inner);
   }
-  --state_.depth;
-  CheckTypes(branch, inner);
   for (int i = 0; i < node.output_size(); ++i) {
     // It is there: a node makes it, or is broken.
     Bind(node, static_cast<size_t>(i), inner.values.at(branch.output(i).name()),

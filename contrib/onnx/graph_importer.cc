@@ -17,28 +17,28 @@ std::string NameOf(const proto::Node& node, size_t index) {
   return absl::StrFormat("%s_%d", Shortened(node.op_type()), index);
 }
 
-void ImportState::Error(std::string path, std::string found,
+void ImportState::Error(const std::string& path, std::string found,
                         std::string expected, std::string hint) {
   ++errors;
   Fault fault;
   fault.file = where;
-  fault.path = std::move(path);
+  fault.path = within + path;
   fault.found = std::move(found);
   fault.expected = std::move(expected);
   fault.hint = std::move(hint);
   faults.Add(std::move(fault));
 }
 
-void ImportState::Error(std::string path, const absl::Status& status) {
-  Error(std::move(path), std::string(MessageOf(status)));
+void ImportState::Error(const std::string& path, const absl::Status& status) {
+  Error(path, std::string(MessageOf(status)));
 }
 
-void ImportState::Warning(std::string path, std::string found,
+void ImportState::Warning(const std::string& path, std::string found,
                           std::string expected) {
   Fault fault;
   fault.severity = Fault::Severity::kWarning;
   fault.file = where;
-  fault.path = std::move(path);
+  fault.path = within + path;
   fault.found = std::move(found);
   fault.expected = std::move(expected);
   faults.Add(std::move(fault));

@@ -51,18 +51,40 @@ struct ImportState {
            const proto::Function*>
       functions;
   Folder folder;
-  size_t errors = 0;  // In `faults`, of this import.
-  size_t depth = 0;   // Of calls and bodies within each other.
+  size_t errors = 0;   // In `faults`, of this import.
+  size_t depth = 0;    // Of calls and bodies within each other.
+  std::string within;  // In front of the paths of faults: the bodies around.
   static constexpr size_t kMostDepth = 64;
   std::map<const proto::Function*, Opsets> function_opsets;
   // Calls of functions can make much out of little: what they may still make.
   size_t nodes_left = 50'000;
   size_t name_bytes_left = size_t{64} << 20;
 
-  void Error(std::string path, std::string found, std::string expected = "",
-             std::string hint = "");
-  void Error(std::string path, const absl::Status& status);
-  void Warning(std::string path, std::string found, std::string expected);
+  void Error(const std::string& path, std::string found,
+             std::string expected = "", std::string hint = "");
+  void Error(const std::string& path, const absl::Status& status);
+  void Warning(const std::string& path, std::string found,
+               std::string expected);
+};
+
+// While it lives, what is imported is in a body: `where` says in which.
+class InBody {
+ public:
+  InBody(ImportState* state, const std::string& where)
+      : state_(*state), outer_(state->within.size()) {
+    ++state_.depth;
+    state_.within += where + ": ";
+  }
+  ~InBody() {
+    --state_.depth;
+    state_.within.resize(outer_);
+  }
+  InBody(const InBody&) = delete;
+  InBody& operator=(const InBody&) = delete;
+
+ private:
+  ImportState& state_;
+  size_t outer_;  // Characters.
 };
 
 // What a name in a model stands for in the network.

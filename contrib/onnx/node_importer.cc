@@ -373,7 +373,9 @@ bool GraphImporter::AddBodies(NodeParts* parts, Scope* scope) {
   std::vector<ValueId> captures;
   bool is_whole = true;
   for (const auto& [name, graph] : parts->bodies) {
-    auto body = ImportBody(*graph, types, parts->where, scope, &captures);
+    const std::string where =
+        absl::StrFormat("%s: %s", parts->where, Shortened(name));
+    auto body = ImportBody(*graph, types, where, scope, &captures);
     is_whole = is_whole && body.has_value();
     if (body.has_value()) parts->attrs.push_back({name, *std::move(body)});
   }
