@@ -163,11 +163,6 @@ class GraphImporter {
   void ImportConstant(const proto::Node& node, const std::string& where,
                       Scope* scope);
   void ImportOperation(const proto::Node& node, NodeParts* parts, Scope* scope);
-  const OperatorDef* FindOperator(const proto::Node& node,
-                                  const std::string& where, const Scope& scope);
-  void ReportUnknown(const proto::Node& node, std::optional<int> opset,
-                     const std::string& where);
-  void ReportNotImported(const std::string& where);
   bool ReadInputs(const proto::Node& node, NodeParts* parts, Scope* scope);
   void ReportMissing(const std::string& name, int input,
                      const std::string& where);
@@ -187,6 +182,15 @@ class GraphImporter {
                     Scope* scope);
   std::string NodeName(const proto::Node& node, size_t index,
                        const Scope& scope);
+
+  // operator_finder.cc
+  const OperatorDef* FindOperator(const proto::Node& node,
+                                  const std::string& where, const Scope& scope);
+  void WarnIfDeprecated(const OperatorDef& row, int opset,
+                        const std::string& where);
+  void ReportUnknown(const proto::Node& node, bool is_imported,
+                     const std::string& where);
+  void ReportNotImported(const std::string& where);
 
   // body_importer.cc
   std::optional<Subgraph> ImportBody(const proto::Graph& graph,

@@ -24,6 +24,13 @@ std::string OperatorName(const proto::Node& node) {
                                               : domain + "." + node.op_type()));
 }
 
+// "node out (Gemm, opset 13)"; opset 0 is that of a domain not imported.
+std::string WhereOf(const proto::Node& node, std::string_view name, int opset) {
+  return absl::StrFormat(
+      "node %s (%s%s)", Shortened(name), OperatorName(node),
+      opset == 0 ? "" : absl::StrFormat(", opset %d", opset));
+}
+
 // A float32 number as one of the type that the operator calculates in.
 absl::StatusOr<NDArray> NumberLike(float number, DLDataType dtype) {
   if (dtype.code != kDLFloat && dtype.code != kDLBfloat) dtype = kFloat32;
@@ -92,8 +99,9 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
                                Scope* scope) {
   NodeParts parts;
   parts.name = NodeName(node, index, *scope);
-  parts.where = absl::StrFormat("node %s (%s)", Shortened(parts.name),
-                                OperatorName(node));
+  const auto opset = scope->opsets->find(DomainOf(node.domain()));
+  if (opset != scope->opsets->end()) parts.opset = opset->second;
+  parts.where = WhereOf(node, parts.name, parts.opset);
   if (!scope->calls.empty()) {
     // One fault is enough; there may be no end of them.
     if (state_.nodes_left == 0) return BreakOutputs(node, parts.where, scope);
@@ -152,8 +160,6 @@ void GraphImporter::ImportConstant(const proto::Node& node,
 void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
                                     Scope* scope) {
   parts->def = FindOperator(node, parts->where, *scope);
-  const auto opset = scope->opsets->find(DomainOf(node.domain()));
-  if (opset != scope->opsets->end()) parts->opset = opset->second;
   // Whatever is wrong with one of these, the others are looked at too.
   const bool has_inputs = ReadInputs(node, parts, scope);
   bool has_attrs = ReadAttributes(node, parts, scope);
@@ -168,63 +174,6 @@ void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
     return BreakOutputs(node, parts->where, scope);
   }
   AddOperation(node, *std::move(attrs), parts, scope);
-}
-
-// The row of the operator that holds in this scope, or null.
-const OperatorDef* GraphImporter::FindOperator(const proto::Node& node,
-                                               const std::string& where,
-                                               const Scope& scope) {
-  const std::string domain = DomainOf(node.domain());
-  const auto opset = scope.opsets->find(domain);
-  if (opset == scope.opsets->end()) {
-    ReportUnknown(node, std::nullopt, where);
-    return nullptr;
-  }
-  const OperatorDef* const row =
-      state_.ops.Find(domain, node.op_type(), opset->second);
-  if (row == nullptr) {
-    ReportUnknown(node, opset->second, where);
-    return nullptr;
-  }
-  const auto model = state_.opsets.find(domain);
-  if (model == state_.opsets.end() ||
-      state_.ops.Find(domain, node.op_type(), model->second) != row) {
-    state_.Error(
-        where,
-        absl::StrFormat("is of opset %d, by its function", opset->second),
-        "what it is in the model's opset");
-    return nullptr;
-  }
-  return row;
-}
-
-void GraphImporter::ReportUnknown(const proto::Node& node,
-                                  std::optional<int> opset,
-                                  const std::string& where) {
-  const std::string domain = DomainOf(node.domain());
-  const OperatorDef* oldest = nullptr;
-  bool has_domain = domain.empty();
-  for (const OperatorDef* row : state_.ops.rows()) {
-    has_domain |= row->domain == domain;
-    if (row->domain != domain || row->name != node.op_type()) continue;
-    if (oldest == nullptr || row->since < oldest->since) oldest = row;
-  }
-  if (!has_domain) {
-    return state_.Error(where,
-                        absl::StrFormat("is of domain %s", Shortened(domain)),
-                        "ai.onnx, or a function of the model");
-  }
-  if (!opset.has_value()) return ReportNotImported(where);
-  state_.Error(where, absl::StrFormat("is not known in opset %d", *opset),
-               oldest != nullptr
-                   ? absl::StrFormat("opset %d or more", oldest->since)
-                   : "an operator that is known" +
-                         DidYouMean(node.op_type(), state_.ops.Names()));
-}
-
-void GraphImporter::ReportNotImported(const std::string& where) {
-  state_.Error(where, "is of a domain that the model does not import",
-               "an opset_import of it");
 }
 
 // False if something is wrong with one, told here or by what makes it.

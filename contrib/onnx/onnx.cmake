@@ -31,6 +31,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/onnx_case.cc
   onnx/onnx_exporter.cc
   onnx/onnx_importer.cc
+  onnx/operator_finder.cc
   onnx/onnx_types.cc
   onnx/renumber.cc
 )

@@ -50,9 +50,9 @@ class Verify(Models):
         result = nodewise("verify", model, "--json")
         self.assertEqual(result.code, 1, result)
         found = [error["where"] for error in document(result)["errors"]]
-        self.assertEqual(found, [f"{model}: node one (Nag)",
+        self.assertEqual(found, [f"{model}: node one (Nag, opset 13)",
                                  f"{model}: node Fused_1 (com.example.Fused)",
-                                 f"{model}: node Neg_2 (Neg)"])
+                                 f"{model}: node Neg_2 (Neg, opset 13)"])
 
     def test_what_is_no_model_cannot_be_judged(self):
         self.refused("verify", self.write("net.onnx", b"no model"))

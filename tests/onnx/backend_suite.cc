@@ -260,12 +260,14 @@ std::vector<std::string> MissingOperators(const BackendCase& one) {
   std::set<std::string> missing;
   if (ImportOnnx(one.model, AllOperators(), {}, &faults).ok()) return {};
   for (const Fault& fault : faults.faults()) {
-    if (!BeginsWith(fault.found, "is not known in opset") &&
+    if (fault.found != "is not known" &&
         !BeginsWith(fault.found, "is of domain")) {
       continue;
     }
-    const size_t open = fault.path.rfind('(');
-    missing.insert(fault.path.substr(open + 1, fault.path.size() - open - 2));
+    // "node n (Op, opset 13)".
+    const size_t open = fault.path.rfind('(') + 1;
+    const size_t end = fault.path.find_first_of(",)", open);
+    missing.insert(fault.path.substr(open, end - open));
   }
   return {missing.begin(), missing.end()};
 }

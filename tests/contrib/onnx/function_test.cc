@@ -201,7 +201,7 @@ TEST(OnnxBodyTest, WhatABodyReadsFromOutsideIsAnInput) {
             "float32[2]");
 }
 
-TEST(OnnxBodyTest, FaultsInABodyAreFound) {
+TEST(OnnxBodyTest, FaultsInABodyNameItsNodeAndTheBody) {
   ModelBuilder builder = ChooseModel();
   builder.graph()
       .mutable_node(0)
@@ -209,8 +209,53 @@ TEST(OnnxBodyTest, FaultsInABodyAreFound) {
       ->mutable_g()
       ->mutable_node(1)
       ->set_op_type("Nag");
-  EXPECT_THAT(builder.Import(), FailsWith(absl::StatusCode::kDataLoss,
-                                          HasSubstr("node Nag_1 (Nag)")));
+  EXPECT_THAT(
+      builder.Import(),
+      FailsWith(absl::StatusCode::kDataLoss,
+                HasSubstr("model.onnx: node choose (Choose, opset 13): "
+                          "else_branch: node Nag_1 (Nag, opset 13): ")));
+}
+
+TEST(OnnxBodyTest, FaultsBehindABodyAreNotOfIt) {
+  ModelBuilder builder = ChooseModel();
+  builder.Node("Nag", {"x"}, {"z"});
+  EXPECT_THAT(builder.Import(),
+              FailsWith(absl::StatusCode::kDataLoss,
+                        HasSubstr("model.onnx: node Nag_1 (Nag, opset 13)")));
+}
+
+// The first side of a value, by a name.
+void NameSide(const char* name, nodewise_onnx::ValueInfo* info) {
+  info->clear_type();
+  ModelBuilder::SetInfo(info->name(), {0}, kOnnxFloat, info);
+  auto& shape = *info->mutable_type()->mutable_tensor_type()->mutable_shape();
+  shape.mutable_dim(0)->set_dim_param(name);
+}
+
+// The type of the input of its own that the else branch has.
+std::string TypeInBody(const ModelBuilder& builder,
+                       const ImportOptions& options) {
+  const Network network = builder.Import(options).value();
+  const Operation& choose =
+      network.operation(network.FindOperation("choose").value());
+  const auto attrs = NamedAttrsOf(choose.attrs);
+  const Network& body = *std::get<Subgraph>(attrs[1].value).body;
+  return ToString(body.value(body.FindValue("own").value()).type);
+}
+
+TEST(OnnxBodyTest, NamesOfSidesInABodySayNothing) {
+  ModelBuilder builder = ChooseModel();
+  NameSide("n", builder.graph().mutable_input(1));
+  auto& body =
+      *builder.graph().mutable_node(0)->mutable_attribute(0)->mutable_g();
+  body.add_input()->set_name("own");
+  NameSide("n", body.mutable_input(0));
+  NameSide("m", body.mutable_output(0));
+  EXPECT_EQ(TypeInBody(builder, {}), "float32[?]");
+  EXPECT_EQ(TypeInBody(builder, {.dims = {{"n", 2}}}), "float32[?]");
+  EXPECT_THAT(builder.Import({.dims = {{"m", 2}}}),
+              FailsWith(absl::StatusCode::kDataLoss,
+                        HasSubstr("dimension m: is not in the model")));
 }
 
 TEST(OnnxBodyTest, BodiesInBodiesSeeAllAroundThem) {

@@ -96,15 +96,16 @@ TEST(OnnxImportTest, AllFaultsComeInOnePass) {
   EXPECT_THAT(
       FaultsOf(builder),
       ElementsAre(
-          "model.onnx: node first (Nag): is not known in opset 13, expected an "
+          "model.onnx: node first (Nag, opset 13): is not known, expected an "
           "operator that is known; did you mean Neg?",
-          AllOf(HasSubstr("node second (Scale)"),
+          AllOf(HasSubstr("node second (Scale, opset 13)"),
                 HasSubstr("factor: is missing")),
           HasSubstr("node third (com.microsoft.Fused): is of domain "
                     "com.microsoft"),
-          "model.onnx: node fourth (Late): is not known in opset 13, expected "
+          "model.onnx: node fourth (Late, opset 13): is not known, expected "
           "opset 15 or more",
-          HasSubstr("node fifth (Plus): input 1 (gone) is made by nothing")));
+          HasSubstr("node fifth (Plus, opset 13): input 1 (gone) is made by "
+                    "nothing")));
 }
 
 TEST(OnnxImportTest, WhatReadsABrokenNodeStaysQuiet) {
@@ -120,7 +121,7 @@ TEST(OnnxImportTest, RestrictionsOfOperatorsAreFaultsOfTheirNodes) {
   builder.Input("x", {2}, kOnnxInt64).Output("y");
   builder.Node("Neg", {"x"}, {"y"}, "n");
   EXPECT_THAT(FaultsOf(builder),
-              ElementsAre(AllOf(HasSubstr("node n (Neg)"),
+              ElementsAre(AllOf(HasSubstr("node n (Neg, opset 13)"),
                                 HasSubstr("input X: is no float"))));
 }
 
@@ -148,9 +149,10 @@ TEST(OnnxImportTest, NodesOutOfOrderAreNamed) {
   builder.Input("x", {2}).Output("z");
   builder.Node("Neg", {"y"}, {"z"}, "second");
   builder.Node("Neg", {"x"}, {"y"}, "first");
-  EXPECT_THAT(FaultsOf(builder),
-              ElementsAre(HasSubstr("node second (Neg): input 0 (y) is made "
-                                    "further on, by node first")));
+  EXPECT_THAT(
+      FaultsOf(builder),
+      ElementsAre(HasSubstr("node second (Neg, opset 13): input 0 (y) is made "
+                            "further on, by node first")));
 }
 
 TEST(OnnxImportTest, WhatHasNoNameIsNamedByItsNumber) {
@@ -174,9 +176,10 @@ TEST(OnnxImportTest, DoubledNamesAreFaults) {
   builder.Node("Neg", {"x"}, {"y"}, "again");
   builder.Input("x", {2});
   builder.Floats("x", {1});
-  EXPECT_THAT(FaultsOf(builder),
-              testing::Contains(HasSubstr(
-                  "node again (Neg): output 0 (y) is there already")));
+  EXPECT_THAT(
+      FaultsOf(builder),
+      testing::Contains(HasSubstr(
+          "node again (Neg, opset 13): output 0 (y) is there already")));
 }
 
 TEST(OnnxImportTest, TypesThatAreRefusedAreNamed) {

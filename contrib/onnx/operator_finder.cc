@@ -1,0 +1,64 @@
+// Which operator a node means, and what is wrong with one that means none.
+
+#include "absl/strings/str_format.h"
+#include "contrib/onnx/graph_importer.h"
+
+namespace nodewise {
+
+// The row of the operator that holds in this scope, or null.
+const OperatorDef* GraphImporter::FindOperator(const proto::Node& node,
+                                               const std::string& where,
+                                               const Scope& scope) {
+  const std::string domain = DomainOf(node.domain());
+  const auto opset = scope.opsets->find(domain);
+  if (opset == scope.opsets->end()) {
+    ReportUnknown(node, false, where);
+    return nullptr;
+  }
+  const OperatorDef* const row =
+      state_.ops.Find(domain, node.op_type(), opset->second);
+  if (row == nullptr) {
+    ReportUnknown(node, true, where);
+    return nullptr;
+  }
+  const auto model = state_.opsets.find(domain);
+  if (model == state_.opsets.end() ||
+      state_.ops.Find(domain, node.op_type(), model->second) != row) {
+    state_.Error(
+        where,
+        absl::StrFormat("is of opset %d, by its function", opset->second),
+        "what it is in the model's opset");
+    return nullptr;
+  }
+  return row;
+}
+
+void GraphImporter::ReportUnknown(const proto::Node& node, bool is_imported,
+                                  const std::string& where) {
+  const std::string domain = DomainOf(node.domain());
+  const OperatorDef* oldest = nullptr;
+  bool has_domain = domain.empty();
+  for (const OperatorDef* row : state_.ops.rows()) {
+    has_domain |= row->domain == domain;
+    if (row->domain != domain || row->name != node.op_type()) continue;
+    if (oldest == nullptr || row->since < oldest->since) oldest = row;
+  }
+  if (!has_domain) {
+    return state_.Error(where,
+                        absl::StrFormat("is of domain %s", Shortened(domain)),
+                        "ai.onnx, or a function of the model");
+  }
+  if (!is_imported) return ReportNotImported(where);
+  state_.Error(where, "is not known",
+               oldest != nullptr
+                   ? absl::StrFormat("opset %d or more", oldest->since)
+                   : "an operator that is known" +
+                         DidYouMean(node.op_type(), state_.ops.Names()));
+}
+
+void GraphImporter::ReportNotImported(const std::string& where) {
+  state_.Error(where, "is of a domain that the model does not import",
+               "an opset_import of it");
+}
+
+}  // namespace nodewise
