@@ -4,6 +4,22 @@
 #include "contrib/onnx/graph_importer.h"
 
 namespace nodewise {
+namespace {
+
+// What ONNX has ended. It is imported all the same, as it was before: exporters
+// write it in newer opsets too.
+struct Deprecation {
+  std::string_view name;
+  int since;
+  const char* successor;
+};
+constexpr Deprecation kDeprecations[] = {
+    {"GroupNormalization", 18, "that of opset 21"},
+    {"Scatter", 11, "ScatterElements"},
+    {"Upsample", 10, "Resize"},
+};
+
+}  // namespace
 
 // The row of the operator that holds in this scope, or null.
 const OperatorDef* GraphImporter::FindOperator(const proto::Node& node,
@@ -30,7 +46,21 @@ const OperatorDef* GraphImporter::FindOperator(const proto::Node& node,
         "what it is in the model's opset");
     return nullptr;
   }
+  WarnIfDeprecated(*row, opset->second, where);
   return row;
+}
+
+void GraphImporter::WarnIfDeprecated(const OperatorDef& row, int opset,
+                                     const std::string& where) {
+  for (const Deprecation& one : kDeprecations) {
+    if (!row.domain.empty() || row.name != one.name || opset < one.since ||
+        row.since > one.since) {
+      continue;
+    }
+    state_.Warning(where,
+                   absl::StrFormat("is deprecated from opset %d on", one.since),
+                   one.successor);
+  }
 }
 
 void GraphImporter::ReportUnknown(const proto::Node& node, bool is_imported,

@@ -117,6 +117,43 @@ TEST(OnnxBranchTest, ABranchThatGivesOneValueTwiceLeavesTheIf) {
   EXPECT_EQ(network->value(network->outputs()[1]).name, "z");
 }
 
+TEST(OnnxDeprecatedTest, AnOperatorThatHasEndedIsAWarningWithItsSuccessor) {
+  const auto faults_of = [](int opset) {
+    ModelBuilder builder(opset);
+    builder.Input("x", {3}).Input("u", {1}).Output("y");
+    builder.Ints("i", {0});
+    builder.Node("Scatter", {"x", "i", "u"}, {"y"}, "old");
+    FaultList faults;
+    const std::string bytes = builder.Bytes();
+    EXPECT_THAT(ImportOnnx({reinterpret_cast<const uint8_t*>(bytes.data()),
+                            bytes.size()},
+                           "model.onnx", "", AllOperators(), {}, &faults),
+                IsOk());
+    return faults;
+  };
+  EXPECT_TRUE(faults_of(10).faults().empty());
+  const FaultList faults = faults_of(11);
+  ASSERT_EQ(faults.faults().size(), 1);
+  EXPECT_EQ(faults.faults()[0].ToString(),
+            "model.onnx: node old (Scatter, opset 11): is deprecated from "
+            "opset 11 on, expected ScatterElements");
+}
+
+TEST(OnnxDeprecatedTest, OneOfAnOpsetThatHasItAgainIsNoWarning) {
+  ModelBuilder builder(21);
+  builder.Input("x", {1, 2, 3}).Output("y");
+  builder.Floats("s", {1, 1});
+  auto& node = builder.Node("GroupNormalization", {"x", "s", "s"}, {"y"});
+  AddAttribute("num_groups", 2, &node).set_i(1);
+  FaultList faults;
+  const std::string bytes = builder.Bytes();
+  EXPECT_THAT(
+      ImportOnnx({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+                 "model.onnx", "", AllOperators(), {}, &faults),
+      IsOk());
+  EXPECT_TRUE(faults.faults().empty());
+}
+
 // x in three parts, of which some are not wanted.
 ModelBuilder PartsModel(const std::vector<std::string>& names) {
   ModelBuilder builder(18);
