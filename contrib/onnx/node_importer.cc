@@ -195,6 +195,11 @@ bool GraphImporter::ReadInputs(const proto::Node& node, NodeParts* parts,
     is_whole = is_whole && !binding.is_broken;
     parts->inputs.push_back(binding.value);
   }
+  // What a call of a function leaves out has a name inside it.
+  while (is_whole && !parts->inputs.empty() &&
+         parts->inputs.back() == kNoValue) {
+    parts->inputs.pop_back();
+  }
   return is_whole;
 }
 

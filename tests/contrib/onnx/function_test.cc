@@ -152,6 +152,17 @@ TEST(OnnxFunctionTest, ACallThatDoesNotFitIsRefused) {
                                                     "Twice")));
 }
 
+TEST(OnnxFunctionTest, AnInputThatIsNotGivenIsNotGivenInside) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Output("y");
+  auto& function = AddFunction("Squashed", {"a", "axes"}, {"b"}, &builder);
+  ModelBuilder::SetNode("Squash", {"a", "axes"}, {"b"}, "",
+                        function.add_node());
+  Call("Squashed", {"x"}, {"y"}, builder.graph().add_node());
+  const Network network = builder.Import().value();
+  EXPECT_EQ(network.operation(network.order()[0]).inputs.size(), 1);
+}
+
 TEST(OnnxFunctionTest, AnAttributeThatIsNotGivenIsNotGivenInside) {
   ModelBuilder builder;
   builder.Input("x", {2}).Output("y");
