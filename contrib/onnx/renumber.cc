@@ -26,15 +26,36 @@ struct Numbers {
   }
 };
 
+// In the order in which they are read first, those that nothing reads last. As
+// an order of names in a file that would not last: a body's initializers come
+// before what it reads from around it, whatever was first.
+std::vector<ValueId> ConstantsOf(const NetworkData& data) {
+  std::vector<ValueId> constants;
+  std::vector<bool> is_listed(data.values.size(), false);
+  const auto add = [&](ValueId id) {
+    if (id == kNoValue || is_listed[Index(id)] ||
+        data.values[Index(id)]->kind != NetworkValue::Kind::kConstant) {
+      return;
+    }
+    is_listed[Index(id)] = true;
+    constants.push_back(id);
+  };
+  for (const OperationId id : data.order) {
+    for (const ValueId input : data.operations[Index(id)]->inputs) add(input);
+  }
+  for (const ValueId output : data.outputs) add(output);
+  for (const auto& value : data.values) {
+    if (value.has_value()) add(value->id);
+  }
+  return constants;
+}
+
 Numbers NumbersOf(const NetworkData& data) {
   Numbers numbers;
   numbers.values.assign(data.values.size(), kNoValue);
   numbers.operations.assign(data.operations.size(), kNoOperation);
   for (const ValueId id : data.inputs) numbers.Add(id);
-  for (const auto& value : data.values) {
-    if (!value.has_value()) continue;
-    if (value->kind == NetworkValue::Kind::kConstant) numbers.Add(value->id);
-  }
+  for (const ValueId id : ConstantsOf(data)) numbers.Add(id);
   for (size_t i = 0; i < data.order.size(); ++i) {
     const OperationId id = data.order[i];
     numbers.is_same = numbers.is_same && Index(id) == i;

@@ -69,6 +69,23 @@ TEST(OnnxExportTest, ReadingBackGivesAnEqualNetwork) {
   }
 }
 
+// What a body reads from around it comes before a constant of its own here, and
+// behind its initializers in a model that was written from it.
+TEST(OnnxExportTest, ConstantsInABodyKeepTheirOrder) {
+  ModelBuilder builder = RichModel(13);
+  auto& body =
+      *builder.graph().mutable_node(2)->mutable_attribute(0)->mutable_g();
+  auto& node =
+      ModelBuilder::SetNode("Constant", {}, {"own"}, "own", body.add_node());
+  AddAttribute("value_floats", 6, &node).add_floats(3);
+  ModelBuilder::SetNode("Plus", {"s", "own"}, {"t"}, "", body.add_node());
+  body.mutable_output(0)->set_name("t");
+  const Network network = builder.Import().value();
+  const auto again = ImportBytes(ExportOnnx(network).value());
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(NetworkToText(again->data()), NetworkToText(network.data()));
+}
+
 TEST(OnnxExportTest, MovedInputsAreAttributesAgain) {
   const auto model = Exported(RichModel(9).Import().value());
   const auto& squash = model.graph().node(1);
