@@ -134,7 +134,9 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> TensorReader::Open(
   if (open != files_.end()) return open->second;
   std::error_code error;
   const fs::path folder = fs::canonical(folder_, error);
-  const fs::path path = fs::canonical(folder / location, error);
+  // Without its folder the location would be one in the working directory.
+  const fs::path path =
+      error ? fs::path() : fs::canonical(folder / location, error);
   if (error) {
     return absl::NotFoundError(absl::StrFormat(
         "external data: %s: %s, expected the file beside the model",

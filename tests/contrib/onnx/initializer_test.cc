@@ -206,6 +206,16 @@ TEST_F(ExternalDataTest, MustBeThereAndFit) {
   }
 }
 
+// Its own would be the working directory's.
+TEST_F(ExternalDataTest, IsNotThereWhereTheFolderIsGone) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  EXPECT_THAT(Read(At("weights.bin", "8", "8"), folder_ / "gone"),
+              FailsWith(StatusCode::kDataLoss,
+                        HasSubstr("expected the file beside the model")));
+  fs::current_path(before);
+}
+
 TEST_F(ExternalDataTest, IsRefusedWhereThereIsNoFolder) {
   EXPECT_THAT(Read(At("weights.bin", "0", "8")),
               FailsWith(StatusCode::kDataLoss, HasSubstr("read from memory")));
