@@ -9,19 +9,10 @@ from debug_support import DebugLibrary, chain, split_graph, sum_graph
 from support import (BIAS, DATA, Scratch, document, nodewise, npy_bytes,
                      params_bytes)
 
-LIBRARY = None
+LIBRARY = DebugLibrary()
 SUM = [1.5, 1, 13, 4.5, 4, 16]
 NINES = DATA._replace(values=[9, 8, 7, 6, 5, 4])
 SAME_BITS = "outputs: bit for bit those of a plain run (1 tensor, 24 bytes)"
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = DebugLibrary()
-
-
-def tearDownModule():
-    LIBRARY.close()
 
 
 class WithNetwork(Scratch):

@@ -160,9 +160,7 @@ KERNEL(spoil_inputs) {
 class DebugLibrary(support.Library):
     """The kernels of support.py and those above."""
 
-    def __init__(self):
-        super().__init__()
-        support.compile_library(support.KERNELS + KERNELS, self.path)
+    SOURCE = support.KERNELS + KERNELS
 
 
 def chain(*functions):

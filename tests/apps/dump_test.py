@@ -17,7 +17,7 @@ from debug_support import (DebugLibrary, chain, read_params, split_graph,
 from support import (BIAS, DATA, ROOT, Scratch, Tensor, document, nodewise,
                      params_bytes)
 
-LIBRARY = None
+LIBRARY = DebugLibrary()
 FIXTURES = ROOT.parent / "shared/fixtures/tvm-0.14"
 DEVICE = "_tvmdbg_device_CPU_0"
 FILES = ["_nodewise_nodes.bin", "_tvmdbg_execution_trace.json",
@@ -31,15 +31,6 @@ Record = collections.namedtuple(
     "Record", "kind flags node slot entry hash elements nans infinities zeros "
     "min max mean l2", defaults=[None] * 7)
 TIME, INPUT, OUTPUT = 1, 2, 3
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = DebugLibrary()
-
-
-def tearDownModule():
-    LIBRARY.close()
 
 
 def key(name, node, output=0):

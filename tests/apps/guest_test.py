@@ -10,16 +10,7 @@ import unittest
 from debug_support import DebugLibrary, chain
 from support import DATA, NODEWISE, Scratch, document, nodewise, npy_bytes
 
-LIBRARY = None
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = DebugLibrary()
-
-
-def tearDownModule():
-    LIBRARY.close()
+LIBRARY = DebugLibrary()
 
 
 def catches(process, number):

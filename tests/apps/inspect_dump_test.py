@@ -5,16 +5,7 @@ import unittest
 from debug_support import DebugLibrary, read_params, sum_graph
 from support import Scratch, document, nodewise
 
-LIBRARY = None
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = DebugLibrary()
-
-
-def tearDownModule():
-    LIBRARY.close()
+LIBRARY = DebugLibrary()
 
 
 class DamagedRecords(Scratch):

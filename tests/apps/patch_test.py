@@ -6,18 +6,9 @@ from debug_support import DebugLibrary, chain
 from support import (DATA, Scratch, document, nodewise, npy_bytes,
                      params_bytes)
 
-LIBRARY = None
+LIBRARY = DebugLibrary()
 NINES = DATA._replace(values=[9, 8, 7, 6, 5, 4])
 TENS = DATA._replace(values=[10, 20, 30, 40, 50, 60])
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = DebugLibrary()
-
-
-def tearDownModule():
-    LIBRARY.close()
 
 
 def nop_graph():

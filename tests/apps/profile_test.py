@@ -10,21 +10,12 @@ import unittest.mock
 from debug_support import DebugLibrary, chain, sum_graph
 from support import Scratch, document, nodewise
 
-LIBRARY = None
+LIBRARY = DebugLibrary()
 NAMES = ["sum", "copied", "last"]
 CLOCK = ["Node Name", "Ops", "Time(us)", "Time(%)", "Start Time", "End Time",
          "Shape", "Inputs", "Outputs"]
 MEASUREMENTS = ["Node Name", "Ops", "Time(us)", "Time(%)", "Shape", "Inputs",
                 "Outputs", "Measurements(us)"]
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = DebugLibrary()
-
-
-def tearDownModule():
-    LIBRARY.close()
 
 
 def read_table(text):

@@ -8,17 +8,8 @@ import support
 from support import (BIAS, DATA, Graph, Scratch, Tensor, add_bias_graph,
                      copy_graph, document, nodewise, npy_bytes, params_bytes)
 
-LIBRARY = None
+LIBRARY = support.Library()
 SUM = [1.5, 1, 13, 4.5, 4, 16]
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = support.Library()
-
-
-def tearDownModule():
-    LIBRARY.close()
 
 
 class WithNetwork(Scratch):

@@ -6,16 +6,7 @@ from debug_support import DebugLibrary, chain
 from support import (DATA, Scratch, Tensor, copy_graph, document, nodewise,
                      npy_bytes, params_bytes)
 
-LIBRARY = None
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = DebugLibrary()
-
-
-def tearDownModule():
-    LIBRARY.close()
+LIBRARY = DebugLibrary()
 
 
 class Types(Scratch):

@@ -4,7 +4,9 @@ The artefacts are made here, to TVM's formats: graph JSON and .params by
 Python, the library by the C compiler.
 """
 
+import atexit
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -253,15 +255,19 @@ def compile_library(source, path):
 
 
 class Library:
-    """The kernels, compiled once for a test file."""
+    """The kernels, compiled when a test of the file first asks for them."""
+
+    SOURCE = KERNELS
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self._folder.name) / "lib.so"
-        compile_library(KERNELS, self.path)
+        atexit.register(self._folder.cleanup)
 
-    def close(self):
-        self._folder.cleanup()
+    @functools.cached_property
+    def path(self):
+        path = pathlib.Path(self._folder.name) / "lib.so"
+        compile_library(self.SOURCE, path)
+        return path
 
     def artefact(self, folder, graph, params=None):
         """Writes an artefact folder and returns it."""

@@ -15,17 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
 from onnx_bytes import (onnx_graph, onnx_model, onnx_node,  # noqa: E402
                         value_info)
 
-LIBRARY = None
+LIBRARY = support.Library()
 VM_LIBRARY = BUILD / "tests/libraries/vm_ffi.so"
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = support.Library()
-
-
-def tearDownModule():
-    LIBRARY.close()
 
 
 class UnusedOptions(Scratch):

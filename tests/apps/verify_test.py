@@ -7,16 +7,7 @@ from support import (BIAS, BUILD, DATA, Scratch, Tensor, add_bias_graph,
                      document, nodewise)
 
 LIBRARIES = BUILD / "tests/libraries"
-LIBRARY = None
-
-
-def setUpModule():
-    global LIBRARY
-    LIBRARY = support.Library()
-
-
-def tearDownModule():
-    LIBRARY.close()
+LIBRARY = support.Library()
 
 
 class Verify(Scratch):
