@@ -123,7 +123,8 @@ absl::Status DebugExecutor::RunTimed() {
 absl::Status DebugExecutor::RunRecorded() {
   dump_folder_.clear();
   dump_status_ = absl::OkStatus();
-  Recorder recorder(this, *dump_plan_, debug_options_.record);
+  Recorder recorder(this, *dump_plan_, debug_options_.record,
+                    /*is_alone=*/observers_.empty());
   dump_status_ = recorder.Open();
   // What a node made is recorded before an observer can touch it.
   if (dump_status_.ok()) {

@@ -37,7 +37,8 @@ class DumpWriterImpl final : public DumpWriter {
   absl::Status Open(const RecordOptions& options, DLDevice device);
 
   const std::string& folder() const override { return folder_.path; }
-  void WillRun(NodeId node, absl::Span<const DLTensor* const> inputs) override;
+  void WillRun(NodeId node, absl::Span<const DLTensor* const> inputs,
+               bool is_untouched) override;
   void DidRun(NodeId node, absl::Span<const DLTensor* const> outputs,
               NodeTime time) override;
   void Input(NodeId node, const DLTensor& tensor) override;
@@ -54,8 +55,14 @@ class DumpWriterImpl final : public DumpWriter {
   }
   const DLTensor* OnHost(const DLTensor& tensor, const Entry& entry,
                          DLTensor* copy);
-  void AppendContents(Kind kind, NodeId node, uint32_t slot, EntryId id,
-                      const DLTensor& tensor);
+  struct Contents {
+    const void* data;
+    uint64_t hash;
+  };
+  const Contents* MadeLast(EntryId id, const DLTensor& tensor) const;
+  void AppendInput(NodeId node, uint32_t slot, EntryId id, uint64_t hash);
+  uint64_t AppendOutput(NodeId node, uint32_t slot, EntryId id,
+                        const DLTensor& tensor);
   void AppendTensor(NodeId node, const Entry& entry, const DLTensor& tensor);
   void Output(NodeId node, uint32_t slot, const DLTensor& tensor);
   void Append(const DiskRecord& record, const DiskStats& stats);
@@ -84,6 +91,9 @@ class DumpWriterImpl final : public DumpWriter {
   DumpStream records_{&chunks_, &records_file_};
   DumpStream trace_{&chunks_, &trace_file_};
   uint32_t next_item_ = 0;
+  // What the last node made, for what reads it next.
+  NodeId last_node_{};
+  std::vector<Contents> made_last_;
   std::vector<char> host_;  // A tensor of another device.
   bool is_stopped_ = false;
   bool is_closed_ = false;
@@ -153,34 +163,58 @@ void DumpWriterImpl::Append(const DiskRecord& record, const DiskStats& stats) {
   if (with_stats_) records_.Append(&stats, sizeof(stats));
 }
 
-void DumpWriterImpl::AppendContents(Kind kind, NodeId node, uint32_t slot,
-                                    EntryId id, const DLTensor& tensor) {
+// The hash of an entry that the last node made, where it still lies; or null.
+const DumpWriterImpl::Contents* DumpWriterImpl::MadeLast(
+    EntryId id, const DLTensor& tensor) const {
+  if (made_last_.empty()) return nullptr;
+  const uint32_t slot = Index(id) - Index(graph_.EntryOf(last_node_, 0));
+  if (slot >= made_last_.size()) return nullptr;
+  const Contents& contents = made_last_[slot];
+  return contents.data == DataOf(tensor) ? &contents : nullptr;
+}
+
+// What a node reads has been measured where it was made; that it is the same is
+// all there is to say.
+void DumpWriterImpl::AppendInput(NodeId node, uint32_t slot, EntryId id,
+                                 uint64_t hash) {
+  Append({.kind = static_cast<uint16_t>(Kind::kInput),
+          .flags = 0,
+          .node = Index(node),
+          .slot = slot,
+          .entry = Index(id),
+          .first = hash,
+          .second = layout_->entries[Index(id)].elements},
+         {});
+}
+
+// Returns the hash.
+uint64_t DumpWriterImpl::AppendOutput(NodeId node, uint32_t slot, EntryId id,
+                                      const DLTensor& tensor) {
   const Entry& entry = layout_->entries[Index(id)];
-  DiskRecord record = {.kind = static_cast<uint16_t>(kind),
+  DiskRecord record = {.kind = static_cast<uint16_t>(Kind::kOutput),
                        .flags = 0,
                        .node = Index(node),
                        .slot = slot,
                        .entry = Index(id),
                        .first = 0,
                        .second = entry.elements};
-  // What a node reads has been measured where it was made; that it is the same
-  // is all there is to say.
-  if (!with_stats_ || kind != Kind::kOutput) {
+  if (!with_stats_) {
     record.first = HashBytes(DataOf(tensor), entry.bytes);
     Append(record, {});
-    return;
+  } else {
+    const TensorStats stats = StatsOf(tensor);
+    record.first = stats.hash;
+    record.flags = kRecordHasStats;
+    if (stats.has_numbers) record.flags |= kRecordHasNumbers;
+    Append(record, {.nans = stats.nans,
+                    .infinities = stats.infinities,
+                    .zeros = stats.zeros,
+                    .min = stats.min,
+                    .max = stats.max,
+                    .mean = stats.mean,
+                    .l2 = stats.l2});
   }
-  const TensorStats stats = StatsOf(tensor);
-  record.first = stats.hash;
-  record.flags = kRecordHasStats;
-  if (stats.has_numbers) record.flags |= kRecordHasNumbers;
-  Append(record, {.nans = stats.nans,
-                  .infinities = stats.infinities,
-                  .zeros = stats.zeros,
-                  .min = stats.min,
-                  .max = stats.max,
-                  .mean = stats.mean,
-                  .l2 = stats.l2});
+  return record.first;
 }
 
 void DumpWriterImpl::AppendTensor(NodeId node, const Entry& entry,
@@ -206,31 +240,41 @@ void DumpWriterImpl::Output(NodeId node, uint32_t slot,
   DLTensor copy;
   const DLTensor* host = OnHost(tensor, entry, &copy);
   if (host == nullptr) return;
-  AppendContents(Kind::kOutput, node, slot, id, *host);
+  const uint64_t hash = AppendOutput(node, slot, id, *host);
+  made_last_.push_back({DataOf(tensor), hash});
   AppendTensor(node, entry, *host);
 }
 
 void DumpWriterImpl::Input(NodeId node, const DLTensor& tensor) {
   if (Records(node)) Output(node, 0, tensor);
+  made_last_.clear();  // Many nodes come before the one that reads it.
 }
 
 void DumpWriterImpl::WillRun(NodeId node,
-                             absl::Span<const DLTensor* const> inputs) {
+                             absl::Span<const DLTensor* const> inputs,
+                             bool is_untouched) {
+  if (!is_untouched) made_last_.clear();
   if (!Records(node)) return;
   const std::vector<EntryRef>& refs = graph_.node(node).inputs;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     const EntryId id = graph_.EntryOf(refs[i]);
+    const Entry& entry = layout_->entries[Index(id)];
+    if (const Contents* const made = MadeLast(id, *inputs[i])) {
+      AppendInput(node, i, id, made->hash);
+      continue;
+    }
     DLTensor copy;
-    const DLTensor* host =
-        OnHost(*inputs[i], layout_->entries[Index(id)], &copy);
+    const DLTensor* host = OnHost(*inputs[i], entry, &copy);
     if (host == nullptr) return;
-    AppendContents(Kind::kInput, node, i, id, *host);
+    AppendInput(node, i, id, HashBytes(DataOf(*host), entry.bytes));
   }
 }
 
 void DumpWriterImpl::DidRun(NodeId node,
                             absl::Span<const DLTensor* const> outputs,
                             NodeTime time) {
+  made_last_.clear();
+  last_node_ = node;
   if (!Records(node)) return;
   Append({.kind = static_cast<uint16_t>(Kind::kTime),
           .flags = 0,

@@ -26,7 +26,7 @@ absl::Status Recorder::BeforePass() {
 }
 
 absl::Status Recorder::BeforeNode(NodeId node) {
-  writer_->WillRun(node, executor_.InputsOf(node));
+  writer_->WillRun(node, executor_.InputsOf(node), is_alone_);
   return absl::OkStatus();
 }
 

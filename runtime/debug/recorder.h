@@ -10,10 +10,14 @@ namespace nodewise {
 // Hands what a pass does to the writer of its dump.
 class Recorder : public NodeObserver {
  public:
-  // All of them must outlive the recorder.
+  // All of them must outlive the recorder. `is_alone`: nobody else watches the
+  // pass, so that nothing runs between two nodes.
   Recorder(const DebugExecutor* executor, const DumpPlan& plan,
-           const RecordOptions& options)
-      : executor_(*executor), plan_(plan), options_(options) {}
+           const RecordOptions& options, bool is_alone)
+      : executor_(*executor),
+        plan_(plan),
+        options_(options),
+        is_alone_(is_alone) {}
 
   absl::Status Open();
   const std::string& folder() const { return writer_->folder(); }
@@ -29,6 +33,7 @@ class Recorder : public NodeObserver {
   const DebugExecutor& executor_;
   const DumpPlan& plan_;
   const RecordOptions& options_;
+  const bool is_alone_;
   std::unique_ptr<DumpWriter> writer_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "tests/runtime/debug/dump_support.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"
@@ -224,6 +225,24 @@ TEST(DebugExecutorTest, OneFlippedBitChangesTheLine) {
   EXPECT_FALSE(check.same);
   EXPECT_THAT(check.text, HasSubstr("NOT those of a plain run"));
   EXPECT_THAT(check.text, HasSubstr("byte 9 of 16"));
+}
+
+TEST(DebugExecutorTest, BitFlippedBetweenTwoNodesShowsWhereItIsRead) {
+  const Executor debug = MakeChain(2);
+  BitFlipper flipper(debug.get());
+  debug->AddObserver(&flipper);
+  ASSERT_THAT(debug->StartRecording({.tensors = false, .root = Folder()}),
+              IsOk());
+  ASSERT_THAT(debug->Run(), IsOk());
+  const auto dump = OpenDump(debug->dump_folder());
+  ASSERT_THAT(dump, IsOk());
+  ASSERT_EQ(dump->records.size(), 7u);
+  const NodeRecord& made = dump->records[3];
+  const NodeRecord& read = dump->records[4];
+  ASSERT_EQ(made.kind, NodeRecord::Kind::kOutput);
+  ASSERT_EQ(read.kind, NodeRecord::Kind::kInput);
+  EXPECT_EQ(made.entry, read.entry);
+  EXPECT_NE(made.stats.hash, read.stats.hash);
 }
 
 TEST(DebugExecutorTest, GivenPlanIsUsed) {

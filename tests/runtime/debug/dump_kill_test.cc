@@ -58,7 +58,7 @@ void RecordFirst(uint32_t entries, const std::vector<NDArray>& tensors,
   for (uint32_t i = 1; i < entries; ++i) {
     const DLTensor* input = tensors[i - 1].tensor();
     const DLTensor* output = tensors[i].tensor();
-    writer->WillRun(NodeId{i}, {&input, 1});
+    writer->WillRun(NodeId{i}, {&input, 1}, /*is_untouched=*/false);
     writer->DidRun(NodeId{i}, {&output, 1}, {i, i + 1});
   }
 }

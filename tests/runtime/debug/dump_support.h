@@ -72,7 +72,7 @@ inline void Record(const Graph& graph, DumpWriter* writer,
     for (uint32_t o = 0; o < graph.OutputsOf(NodeId{i}); ++o) {
       outputs.push_back(tensors[graph.node_row_ptr[i] + o].tensor());
     }
-    writer->WillRun(NodeId{i}, inputs);
+    writer->WillRun(NodeId{i}, inputs, /*is_untouched=*/false);
     writer->DidRun(NodeId{i}, outputs, {10 * i, 10 * i + 5});
   }
 }

@@ -203,6 +203,37 @@ TEST(DumpTest, RecordsHoldTimesAndHashesInTheOrderOfTheRun) {
   EXPECT_FALSE(dump->records[5].has_stats);
 }
 
+// The hash of what the second node reads, when the first one's output has been
+// written over: that or, unless it is null, `to_read`.
+uint64_t HashOfInputOverwritten(bool is_untouched,
+                                const NDArray* to_read = nullptr) {
+  const Graph graph = AddThenRelu().Build();
+  const RecordOptions options{.tensors = false, .root = Folder()};
+  const DumpPlan plan = PlanDump(graph, options).value();
+  auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
+  const std::vector<NDArray> tensors = TensorsOf(graph);
+  const DLTensor* const inputs[] = {tensors[0].tensor(), tensors[1].tensor()};
+  const DLTensor* const made = tensors[2].tensor();
+  const DLTensor* const read = to_read != nullptr ? to_read->tensor() : made;
+  writer->WillRun(NodeId{2}, inputs, is_untouched);
+  writer->DidRun(NodeId{2}, {&made, 1}, {});
+  std::memset(tensors[2].data(), 0, tensors[2].bytes());
+  writer->WillRun(NodeId{3}, {&read, 1}, is_untouched);
+  EXPECT_THAT(writer->Close(TimesOf(graph)), IsOk());
+  return OpenDump(options.root)->records.back().stats.hash;
+}
+
+TEST(DumpTest, WhatTheLastNodeMadeIsHashedAgainUnlessItIsUntouched) {
+  const NDArray as_made = TensorsOf(AddThenRelu().Build())[2];
+  const uint64_t made = HashBytes(as_made.data(), 16);
+  const uint64_t zeros = HashBytes(Floats({0, 0, 0, 0}).data(), 16);
+  EXPECT_EQ(HashOfInputOverwritten(/*is_untouched=*/true), made);
+  EXPECT_EQ(HashOfInputOverwritten(/*is_untouched=*/false), zeros);
+  const NDArray elsewhere = Floats({1, 2, 3, 4});
+  EXPECT_EQ(HashOfInputOverwritten(/*is_untouched=*/true, &elsewhere),
+            HashBytes(elsewhere.data(), 16));
+}
+
 TEST(DumpTest, StatisticsComeBack) {
   const Graph graph = AddThenRelu().Build();
   const RecordOptions options{.stats = true, .root = Folder()};
