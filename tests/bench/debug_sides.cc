@@ -1,12 +1,17 @@
 #include "tests/bench/debug_sides.h"
 
 #include <benchmark/benchmark.h>
+#include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "nodewise/support/check.h"
@@ -50,12 +55,14 @@ DumpPlace::DumpPlace() {
 
 void DumpPlace::Clear() { fs::remove_all(path_); }
 
-size_t DumpPlace::Bytes() const {
-  size_t bytes = 0;
+std::vector<DumpPlace::File> DumpPlace::Files() const {
+  std::vector<File> files;
   for (const auto& file : fs::recursive_directory_iterator(path_)) {
-    if (file.is_regular_file()) bytes += file.file_size();
+    if (file.is_regular_file()) {
+      files.push_back({file.path().string(), file.file_size()});
+    }
   }
-  return bytes;
+  return files;
 }
 
 RecordOptions StatsTo(const DumpPlace& place) {
@@ -84,6 +91,37 @@ TimedSide RecordedRun(DebugExecutor& executor, DumpPlace& place) {
     const double time =
         NanosecondsOf([&] { NODEWISE_CHECK(executor.Run().ok()); });
     NODEWISE_CHECK(executor.dump_status().ok());
+    place.Clear();
+    return time;
+  };
+}
+
+TimedSide WritesOf(std::vector<DumpPlace::File> files, DumpPlace& place) {
+  std::set<std::string> folders;  // Those around others come first.
+  for (const DumpPlace::File& file : files) {
+    fs::path folder = fs::path(file.path).parent_path();
+    for (; folder.string().size() >= place.path().size();
+         folder = folder.parent_path()) {
+      folders.insert(folder.string());
+    }
+  }
+  return [files = std::move(files), folders, &place,
+          block = std::string(kMib, 'x')] {
+    const double time = NanosecondsOf([&] {
+      for (const std::string& folder : folders) mkdir(folder.c_str(), 0700);
+      for (const DumpPlace::File& file : files) {
+        const int opened = open(file.path.c_str(),
+                                O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        NODEWISE_CHECK(opened >= 0);
+        for (size_t left = file.bytes; left > 0;) {
+          const ssize_t written =
+              write(opened, block.data(), std::min(left, block.size()));
+          NODEWISE_CHECK(written > 0);
+          left -= static_cast<size_t>(written);
+        }
+        NODEWISE_CHECK(close(opened) == 0);
+      }
+    });
     place.Clear();
     return time;
   };

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "nodewise/runtime/debug_executor.h"
 #include "tests/bench/debug_networks.h"
@@ -24,8 +25,11 @@ class DumpPlace {
 
   const std::string& path() const { return path_; }
   void Clear();
-  // What the files hold.
-  size_t Bytes() const;
+  struct File {
+    std::string path;
+    size_t bytes;
+  };
+  std::vector<File> Files() const;
 
  private:
   std::string path_;
@@ -39,6 +43,9 @@ TimedSide RunsOf(GraphExecutor& executor, int repeats);
 // One run a time; the dump that it leaves is removed after it.
 TimedSide RecordedRun(DebugExecutor& executor, DumpPlace& place);
 TimedSide ClockReadings(size_t count, int repeats);
+// New files of these sizes below `place`, in new folders: opened, written in
+// pieces of 1 MiB out of a block that stays in the caches, and closed.
+TimedSide WritesOf(std::vector<DumpPlace::File> files, DumpPlace& place);
 
 // Prints what the time of every node costs, in readings of the clock; returns
 // whether that is within its limit. In debug_bench.cc.
