@@ -23,6 +23,7 @@ absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
     }
   }
   std::vector<std::string> there;
+  there.reserve(tensors.size());
   for (const NamedTensor& entry : tensors) there.push_back(entry.name);
   return absl::NotFoundError(absl::StrFormat(
       "%s: has %d tensors and none is named %s, expected it or a single one "
@@ -52,7 +53,7 @@ class ExecutorInputs : public InputTaker {
     return executor_.InputInfo(input).name;
   }
   std::string Key(size_t input) const override {
-    const std::string name = Name(input);
+    std::string name = Name(input);
     const auto found = executor_.InputIndex(name);
     if (found.ok() && *found == input) return name;
     return absl::StrFormat("%s#%d", name, executor_.graph().arg_nodes[input]);

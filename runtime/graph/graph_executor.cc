@@ -340,6 +340,7 @@ absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
   }
   std::sort(all.begin(), all.end());
   std::vector<std::string> same_name;
+  same_name.reserve(all.size());
   for (const size_t input : all) same_name.push_back(names[input]);
   return absl::InvalidArgumentError(
       absl::StrFormat("input %s: %d inputs have that name, expected one of %s",
