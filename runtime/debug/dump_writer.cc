@@ -60,6 +60,8 @@ class DumpWriterImpl final : public DumpWriter {
     uint64_t hash;
   };
   const Contents* MadeLast(EntryId id, const DLTensor& tensor) const;
+  DiskRecord RecordOf(Kind kind, NodeId node, uint32_t slot, EntryId id,
+                      uint64_t hash) const;
   void AppendInput(NodeId node, uint32_t slot, EntryId id, uint64_t hash);
   uint64_t AppendOutput(NodeId node, uint32_t slot, EntryId id,
                         const DLTensor& tensor);
@@ -173,48 +175,46 @@ const DumpWriterImpl::Contents* DumpWriterImpl::MadeLast(
   return contents.data == DataOf(tensor) ? &contents : nullptr;
 }
 
-// What a node reads has been measured where it was made; that it is the same is
-// all there is to say.
-void DumpWriterImpl::AppendInput(NodeId node, uint32_t slot, EntryId id,
-                                 uint64_t hash) {
-  Append({.kind = static_cast<uint16_t>(Kind::kInput),
+// What an entry held, as a node read or made it.
+DiskRecord DumpWriterImpl::RecordOf(Kind kind, NodeId node, uint32_t slot,
+                                    EntryId id, uint64_t hash) const {
+  return {.kind = static_cast<uint16_t>(kind),
           .flags = 0,
           .node = Index(node),
           .slot = slot,
           .entry = Index(id),
           .first = hash,
-          .second = layout_->entries[Index(id)].elements},
-         {});
+          .second = layout_->entries[Index(id)].elements};
+}
+
+// What a node reads has been measured where it was made; that it is the same is
+// all there is to say.
+void DumpWriterImpl::AppendInput(NodeId node, uint32_t slot, EntryId id,
+                                 uint64_t hash) {
+  Append(RecordOf(Kind::kInput, node, slot, id, hash), {});
 }
 
 // Returns the hash.
 uint64_t DumpWriterImpl::AppendOutput(NodeId node, uint32_t slot, EntryId id,
                                       const DLTensor& tensor) {
-  const Entry& entry = layout_->entries[Index(id)];
-  DiskRecord record = {.kind = static_cast<uint16_t>(Kind::kOutput),
-                       .flags = 0,
-                       .node = Index(node),
-                       .slot = slot,
-                       .entry = Index(id),
-                       .first = 0,
-                       .second = entry.elements};
   if (!with_stats_) {
-    record.first = HashBytes(DataOf(tensor), entry.bytes);
-    Append(record, {});
-  } else {
-    const TensorStats stats = StatsOf(tensor);
-    record.first = stats.hash;
-    record.flags = kRecordHasStats;
-    if (stats.has_numbers) record.flags |= kRecordHasNumbers;
-    Append(record, {.nans = stats.nans,
-                    .infinities = stats.infinities,
-                    .zeros = stats.zeros,
-                    .min = stats.min,
-                    .max = stats.max,
-                    .mean = stats.mean,
-                    .l2 = stats.l2});
+    const size_t bytes = layout_->entries[Index(id)].bytes;
+    const uint64_t hash = HashBytes(DataOf(tensor), bytes);
+    Append(RecordOf(Kind::kOutput, node, slot, id, hash), {});
+    return hash;
   }
-  return record.first;
+  const TensorStats stats = StatsOf(tensor);
+  DiskRecord record = RecordOf(Kind::kOutput, node, slot, id, stats.hash);
+  record.flags = kRecordHasStats;
+  if (stats.has_numbers) record.flags |= kRecordHasNumbers;
+  Append(record, {.nans = stats.nans,
+                  .infinities = stats.infinities,
+                  .zeros = stats.zeros,
+                  .min = stats.min,
+                  .max = stats.max,
+                  .mean = stats.mean,
+                  .l2 = stats.l2});
+  return stats.hash;
 }
 
 void DumpWriterImpl::AppendTensor(NodeId node, const Entry& entry,

@@ -89,11 +89,11 @@ class DumpWriter {
   // Records what belongs to one node that has just run. `inputs` are hashed
   // before the node runs, as it will read them; if `is_untouched`, nothing has
   // run since DidRun(), and what that recorded has the hash that it had. Nodes
-  // that are not in the plan
-  // are passed over. The calls come in the order of the plan: Input() for every
-  // input of the graph by its number, then each function node by its number,
-  // free ones (__nop) too. A call out of order ends the recording, and Close()
-  // says so. REQUIRES: the tensors are compact and what the graph says of them.
+  // that are not in the plan are passed over. The calls come in the order of
+  // the plan: Input() for every input of the graph by its number, then each
+  // function node by its number, free ones (__nop) too. A call out of order
+  // ends the recording, and Close() says so. REQUIRES: the tensors are compact
+  // and what the graph says of them.
   virtual void WillRun(NodeId node, absl::Span<const DLTensor* const> inputs,
                        bool is_untouched) = 0;
   virtual void DidRun(NodeId node, absl::Span<const DLTensor* const> outputs,
