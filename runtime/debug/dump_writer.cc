@@ -288,14 +288,9 @@ void DumpWriterImpl::DidRun(NodeId node,
 }
 
 absl::Status DumpWriterImpl::WriteTrace(absl::Span<const NodeTime> times) {
-  std::vector<double> node_us;
-  node_us.reserve(times.size());
-  for (const NodeTime& time : times) {
-    node_us.push_back(static_cast<double>(time.Duration()) / 1e3);
-  }
   NODEWISE_ASSIGN_OR_RETURN(trace_file_,
                             GrowingFile::Create(PathOf(kTraceFile)));
-  WriteTvmTrace(graph_, node_us, [this](std::string_view text) {
+  WriteTvmTrace(graph_, times, [this](std::string_view text) {
     trace_.Append(text.data(), text.size());
   });
   trace_.HandOver();

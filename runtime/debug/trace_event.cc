@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/dtype.h"
 #include "nodewise/runtime/profile_table.h"
-#include "runtime/debug/profile_text.h"
 
 namespace nodewise {
 namespace {
@@ -38,9 +38,18 @@ std::string Metadata(std::string_view what, int track, std::string_view name) {
       track, what, JsonString(name));
 }
 
-// Microseconds with all the nanoseconds.
+// Microseconds with all the nanoseconds, none of which is negative, as Python
+// prints them: "12.0", "0.25".
 std::string Microseconds(int64_t ns) {
-  return absl::StrFormat("%d.%03d", ns / 1000, ns % 1000);
+  char text[24];
+  char* end = std::to_chars(text, text + sizeof(text), ns / 1000).ptr;
+  *end++ = '.';
+  int64_t rest = ns % 1000;
+  do {
+    *end++ = static_cast<char>('0' + rest / 100);
+    rest = rest % 100 * 10;
+  } while (rest > 0);
+  return std::string(text, end);
 }
 
 std::string ShapesOf(const Graph& graph, const std::vector<uint32_t>& entries) {
@@ -180,28 +189,29 @@ std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
   return trace.Finish();
 }
 
-void WriteTvmTrace(const Graph& graph, absl::Span<const double> node_us,
+void WriteTvmTrace(const Graph& graph, absl::Span<const NodeTime> times,
                    absl::FunctionRef<void(std::string_view)> write) {
-  write(R"({"displayTimeUnit": "ns", "traceEvents": [)");
-  double now_us = 0;
-  std::string now = "0.0";
-  std::string events;
+  constexpr size_t kPieceBytes = 4096;
+  std::string text = R"({"displayTimeUnit": "ns", "traceEvents": [)";
+  std::string now = Microseconds(0);
+  int64_t now_ns = 0;
+  std::string node;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const std::string name = JsonString(graph.nodes[n].name);
-    events.assign(n == 0 ? R"({"ts": )" : R"(, {"ts": )");
-    const auto add = [&](const char* rest) {
-      events.append(now).append(R"(, "tid": 1, "pid": 1, "name": )");
-      events.append(name).append(rest);
-    };
-    add(R"(, "ph": "B"}, {"ts": )");
-    if (n < node_us.size() && node_us[n] != 0) {
-      now_us += node_us[n];
-      now = PythonFloat(now_us);
+    node.assign(R"(, "tid": 1, "pid": 1, "name": )")
+        .append(JsonString(graph.nodes[n].name))
+        .append(R"(, "ph": ")");
+    text.append(n == 0 ? R"({"ts": )" : R"(, {"ts": )").append(now);
+    text.append(node).append(R"(B"}, {"ts": )");
+    if (n < times.size() && times[n].Duration() > 0) {
+      now_ns += times[n].Duration();
+      now = Microseconds(now_ns);
     }
-    add(R"(, "ph": "E"})");
-    write(events);
+    text.append(now).append(node).append(R"(E"})");
+    if (text.size() < kPieceBytes) continue;
+    write(text);
+    text.clear();
   }
-  write("]}");
+  write(text.append("]}"));
 }
 
 }  // namespace nodewise

@@ -105,9 +105,9 @@ std::string ProfileJson(const Graph& graph, const ProfileSummary& summary,
 std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
                          const Profile& profile);
 // The trace in TVM's words: one line, a B and an E event for each node, inputs
-// too, one after the other from 0. `node_us` is by node. The text is handed to
-// `write` in pieces.
-void WriteTvmTrace(const Graph& graph, absl::Span<const double> node_us,
+// too, one after the other from 0, as long as `times` says, by node. The text
+// is handed to `write` in pieces.
+void WriteTvmTrace(const Graph& graph, absl::Span<const NodeTime> times,
                    absl::FunctionRef<void(std::string_view)> write);
 
 }  // namespace nodewise
