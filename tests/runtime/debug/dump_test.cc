@@ -47,6 +47,22 @@ TEST(DumpTest, LiesOnDiskAsTvmLaysItOut) {
             GraphDumpJson(graph));
 }
 
+// One that fills more than a chunk is written beside the run; a longer one yet
+// is not kept for the next run.
+TEST(DumpTest, LongGraphIsDescribedWhole) {
+  for (const size_t name_bytes : {size_t{2} << 20, size_t{5} << 20}) {
+    const Graph graph = GraphBuilder()
+                            .Input("x")
+                            .Op(std::string(name_bytes, 'a'), "f", {"x"})
+                            .Head("x")
+                            .Build();
+    const std::string root = Folder();
+    ASSERT_THAT(WriteDump(graph, {.tensors = false, .root = root}), IsOk());
+    EXPECT_EQ(ReadText(root + kSubfolder + "/_tvmdbg_graph_dump.json"),
+              GraphDumpJson(graph));
+  }
+}
+
 TEST(DumpTest, EveryEntryHasAKeyOfItsOwn) {
   const Graph graph = Doubled();
   const std::string root = Folder();
