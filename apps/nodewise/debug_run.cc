@@ -259,6 +259,7 @@ absl::StatusOr<DebugRunResult> Swept(const LoadedTarget& network,
   }
   outcome->text += '\n';
   outcome->json.Add("runs", uint64_t{report.runs});
+  outcome->json.Add("inherited", uint64_t{report.inherited});
   ShowFindings("unsteady", network.graph(), report.findings, outcome);
   return DebugRunResult();
 }

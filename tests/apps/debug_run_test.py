@@ -393,6 +393,7 @@ class Sweep(WithNetwork):
         self.assertRegex(finding["text"],
                          r"\Anode 2 \(unsteady_1\): output 0 differs between "
                          r"two runs of the same in 1 of 6 elements, by up to")
+        self.assertEqual(found["inherited"], 1)
         text = self.text("--sweep", net=net, code=1)
         self.assertIn(": 1 finding, and 1 node that only passed them on\n",
                       text)

@@ -130,6 +130,117 @@ TEST(SweepTest, CausesAreToldApartInOneNetwork) {
   EXPECT_EQ(report->inherited, 1u);
 }
 
+// Counts up with every call, so that no two runs are alike.
+class Ticks {
+ public:
+  float Next() { return static_cast<float>(++ticks_); }
+
+ private:
+  int ticks_ = 0;
+};
+
+TEST(SweepTest, NodeThatWritesToItsInputIsNamed) {
+  Ticks ticks;
+  EXPECT_THAT(
+      FindingsOf(MakerOf(GraphBuilder()
+                             .Input("x")
+                             .Op("a", "inc", {"x"})
+                             .Op("w", "writes", {"a"})
+                             .Op("z", "add", {"a", "w"})
+                             .Head("z"),
+                         WithKernels({{"writes",
+                                       [&](FloatPointers t) {
+                                         CopyFour(t[0], t[1]);
+                                         t[0][1] = ticks.Next();
+                                       }}}))),
+      ElementsAre("node 2 (w): writes to its input 0, and what it leaves there "
+                  "differs between two runs of the same"));
+}
+
+// A pointer that it kept, or a thread that had not done when it returned.
+TEST(SweepTest, WriteToWhatAnotherNodeMadeIsFoundWhereItIsRead) {
+  Ticks ticks;
+  float* kept = nullptr;
+  const Ref<Library> library = WithKernels({{"keeps",
+                                             [&](FloatPointers t) {
+                                               CopyFour(t[0], t[1]);
+                                               kept = t[1];
+                                             }},
+                                            {"strays", [&](FloatPointers t) {
+                                               CopyFour(t[0], t[1]);
+                                               kept[2] = ticks.Next();
+                                             }}});
+  EXPECT_THAT(FindingsOf(MakerOf(GraphBuilder()
+                                     .Input("x")
+                                     .Op("k", "keeps", {"x"})
+                                     .Op("s", "strays", {"x"})
+                                     .Op("z", "add", {"s", "k"})
+                                     .Op("e", "inc", {"z"})
+                                     .Head("e"),
+                                 library)),
+              ElementsAre("node 3 (z): input 1 differs between two runs of the "
+                          "same, though it was the same after node 1 (k): "
+                          "something wrote to it in between"));
+}
+
+TEST(SweepTest, WriteToWhatNobodyReadsAnyMoreIsFoundAtTheEnd) {
+  Ticks ticks;
+  float* kept = nullptr;
+  const Ref<Library> library = WithKernels({{"keeps",
+                                             [&](FloatPointers t) {
+                                               CopyFour(t[0], t[1]);
+                                               kept = t[1];
+                                             }},
+                                            {"strays", [&](FloatPointers t) {
+                                               CopyFour(t[0], t[1]);
+                                               kept[2] = ticks.Next();
+                                             }}});
+  EXPECT_THAT(FindingsOf(MakerOf(GraphBuilder()
+                                     .Input("x")
+                                     .Op("k", "keeps", {"x"})
+                                     .Op("s", "strays", {"x"})
+                                     .Head("k")
+                                     .Head("s"),
+                                 library),
+                         0),
+              ElementsAre("node 1 (k): output 0 differs between two runs of "
+                          "the same at the end of the run, though it was the "
+                          "same after node 1 (k): something wrote to it in "
+                          "between"));
+}
+
+TEST(SweepTest, InputsThatAreNotGivenAlikeAreFound) {
+  Ticks ticks;
+  const ExecutorMaker make = MakerOf(AddThenRelu(), TestKernels());
+  const ExecutorMaker unlike = [&](DebugExecutor::DebugOptions options)
+      -> absl::StatusOr<std::unique_ptr<DebugExecutor>> {
+    NODEWISE_ASSIGN_OR_RETURN(auto executor, make(std::move(options)));
+    const NDArray values =
+        NDArray::Empty(executor->InputInfo(0).shape, kFloat32, kCpu).value();
+    std::fill_n(static_cast<float*>(values.data()), 4, ticks.Next());
+    NODEWISE_RETURN_IF_ERROR(executor->SetInput(0, *values));
+    return executor;
+  };
+  EXPECT_THAT(FindingsOf(unlike, 2),
+              ElementsAre(HasSubstr("differs between two runs of the same "
+                                    "before the first node ran")));
+}
+
+TEST(SweepTest, LaterRunThatFailsSaysWhichItWas) {
+  int calls = 0;
+  const ExecutorMaker make = MakerOf(AddThenRelu(), TestKernels());
+  const ExecutorMaker fails = [&](DebugExecutor::DebugOptions options)
+      -> absl::StatusOr<std::unique_ptr<DebugExecutor>> {
+    if (++calls < 3) return make(std::move(options));
+    return MakerOf(GraphBuilder().Op("f", "fail", {}).Head("f"),
+                   TestKernels())(std::move(options));
+  };
+  EXPECT_THAT(Sweep(fails, {.threads = {2}, .progress = {}}),
+              FailsWith(StatusCode::kInternal,
+                        HasSubstr("run 3 of the sweep (threads: 2, layout: 2): "
+                                  "node 0 (f): fail: ")));
+}
+
 TEST(SweepTest, ThreadCountIsRestored) {
   const int before = NumThreads();
   EXPECT_THAT(Sweep(MakerOf(AddThenRelu(), TestKernels()),

@@ -22,15 +22,26 @@ struct SweepOptions {
   std::function<void(size_t, size_t)> progress;
 };
 
-// An entry that was not always the same, though its node read the same.
+// A tensor that was not always the same where a difference begins.
 struct SweepFinding {
+  // When it was looked at and differed.
+  enum class Moment {
+    kGiven,  // Before the first node ran: an output of a node that is none.
+    kRead,   // An input before the node ran: it was written to since it was
+             // made.
+    kMade,   // An output after the node ran, which had read the same.
+    kLeft,   // An input after the node ran, which had read and made the same.
+    kEnd,    // An output at the end of the run: as for kRead.
+  };
   NodeId node{};
-  uint32_t output = 0;
+  Moment moment = Moment::kMade;
+  uint32_t slot = 0;  // Which of the node's inputs or outputs.
   // What differed between two runs with unlike results: "1 and 2 threads", "two
   // addresses of the buffers", "two runs of the same" ...
   std::string between;
-  uint64_t differing = 0;  // Elements, in the first run that differed.
-  // The largest |a - b| among them; 0 if they are no numbers, or NaN.
+  // Of kMade: elements, in the first run that differed, and the largest |a - b|
+  // among them; 0 if they are no numbers, or NaN.
+  uint64_t differing = 0;
   double largest = 0;
   // "node 3 (sum): output 0 differs between 1 and 2 threads in 4 of 64
   // elements, by up to 0.5".
@@ -47,7 +58,8 @@ struct SweepReport {
 
 // Runs the network over thread counts, buffer addresses and what lay in the
 // buffers before, and compares every entry with the first run's, of which it
-// keeps a copy: it takes as much memory as all entries together. Restores the
+// keeps a copy: it takes as much memory as all entries together. Entries are
+// looked at again where they are read, and outputs at the end. Restores the
 // thread count. An error of a node's function ends it.
 //
 // `make` must pass on DebugOptions::allocate. Threads are those of our pool:
