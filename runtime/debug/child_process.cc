@@ -1,6 +1,7 @@
 #include "runtime/debug/child_process.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -12,10 +13,10 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <new>
 #include <string>
 #include <thread>
@@ -34,6 +35,9 @@ constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
                                  SIGABRT, SIGTRAP, SIGSYS};
 // Enough for the state of any vector unit, which is saved there too.
 constexpr size_t kSignalStackBytes = 128 << 10;
+
+// Where the stack may grow without a limit. A thread's cannot.
+constexpr size_t kMostStackBytes = size_t{256} << 20;
 
 // What a child says of its own end, in shared memory.
 struct ChildReport {
@@ -58,6 +62,12 @@ bool ClaimEnd(ChildReport::State state) {
   return report_of_child->state.compare_exchange_strong(running, state);
 }
 
+// Once a thread has crashed, it is the one that ends the process, as soon as it
+// has told how.
+void LetCrashEndIt() {
+  while (report_of_child->state == ChildReport::kCrashed) pause();
+}
+
 void OnCrash(int signal_number, siginfo_t* info, void*) {
   if (ClaimEnd(ChildReport::kCrashed)) {
     // Codes from the kernel say where the fault was, but for SI_KERNEL: an
@@ -67,8 +77,11 @@ void OnCrash(int signal_number, siginfo_t* info, void*) {
     report_of_child->has_address =
         is_fault && info->si_code > 0 && info->si_code != SI_KERNEL;
     report_of_child->address = reinterpret_cast<uintptr_t>(info->si_addr);
+  } else {
+    LetCrashEndIt();
   }
-  // By now with the default action, when this handler returns.
+  // Blocked until this handler returns.
+  std::signal(signal_number, SIG_DFL);
   raise(signal_number);
 }
 
@@ -76,6 +89,7 @@ void OnExit(int exit_status, void*) {
   if (ClaimEnd(ChildReport::kExited)) {
     report_of_child->exit_status = exit_status;
   }
+  LetCrashEndIt();
   _exit(exit_status);
 }
 
@@ -107,7 +121,7 @@ class SignalStack {
 void CatchCrashes() {
   struct sigaction action {};
   action.sa_sigaction = &OnCrash;
-  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK);
   sigemptyset(&action.sa_mask);
   sigset_t crashes;
   sigemptyset(&crashes);
@@ -125,6 +139,7 @@ void ReportStatus(const absl::Status& status) {
   report.message_bytes = std::min(message.size(), sizeof(report.message));
   message.copy(report.message, report.message_bytes);
   ClaimEnd(ChildReport::kReturned);
+  LetCrashEndIt();
 }
 
 // The pool's workers of this process are made here, ahead of the work, because
@@ -140,6 +155,28 @@ void PrepareWorkers() {
   }).IgnoreError();
 }
 
+// A thread with as much of a stack as functions have in a run of this process,
+// or as there is address space for. Returns 0, or why there can be none.
+int RunInThread(absl::FunctionRef<void()> work) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) == 0) {
+    const rlim_t bytes = std::min<rlim_t>(limit.rlim_cur, kMostStackBytes);
+    // What is less than a thread must have is refused, and left as it is.
+    pthread_attr_setstacksize(&attributes, bytes);
+  }
+  const auto run = [](void* of_work) -> void* {
+    (*static_cast<absl::FunctionRef<void()>*>(of_work))();
+    return nullptr;
+  };
+  pthread_t thread{};
+  int rc = pthread_create(&thread, &attributes, run, &work);
+  if (rc != 0) rc = pthread_create(&thread, nullptr, run, &work);
+  pthread_attr_destroy(&attributes);
+  return rc == 0 ? pthread_join(thread, nullptr) : rc;
+}
+
 [[noreturn]] void LiveAsChild(ChildReport* report, pid_t parent,
                               absl::FunctionRef<absl::Status()> work) {
   report_of_child = report;
@@ -151,18 +188,16 @@ void PrepareWorkers() {
   CatchCrashes();
   // Runs before all exit handlers that came along, and ends the process.
   on_exit(&OnExit, nullptr);
-  try {
-    // OpenMP keeps its team by thread: a new one has none yet, and does not
-    // wait for threads that stayed behind.
-    std::thread thread([&] {
-      const SignalStack stack;
-      PrepareWorkers();
-      ReportStatus(work());
-    });
-    thread.join();
-  } catch (const std::exception& error) {
+  // OpenMP keeps its team by thread: a new one has none yet, and does not wait
+  // for threads that stayed behind.
+  const int rc = RunInThread([&] {
+    const SignalStack stack;
+    PrepareWorkers();
+    ReportStatus(work());
+  });
+  if (rc != 0) {
     ReportStatus(absl::ResourceExhaustedError(
-        absl::StrFormat("no thread in the child: %s", error.what())));
+        absl::StrFormat("no thread in the child: %s", std::strerror(rc))));
   }
   fflush(stdout);  // What the work printed: it was empty before.
   _exit(0);

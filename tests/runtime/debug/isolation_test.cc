@@ -185,6 +185,38 @@ TEST(IsolationTest, CrashOfAWorkerIsToldWithItsAddress) {
   }
 }
 
+TEST(IsolationTest, WorkersThatCrashTogetherAreToldWithAnAddress) {
+  for (int i = 0; i < 50; ++i) {
+    const NodeFailure failure = FailureOf([](FloatPointers) {
+      ParallelRun(4, [](int, TaskGroup&) {
+        *Address(16) = 1;
+        return absl::OkStatus();
+      }).IgnoreError();
+    });
+    ASSERT_EQ(failure.signal, SIGSEGV);
+    ASSERT_EQ(failure.address, 0x10u);
+  }
+}
+
+TEST(IsolationTest, StackIsAsLargeAsTheProcessMayHave) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_STACK, &before), 0);
+  constexpr rlim_t kAllowed = 64 << 20;
+  rlimit more = before;
+  more.rlim_cur = std::min<rlim_t>(kAllowed, before.rlim_max);
+  if (more.rlim_cur < kAllowed) GTEST_SKIP() << "no more stack is allowed";
+  ASSERT_EQ(setrlimit(RLIMIT_STACK, &more), 0);
+  const Executor executor = FourNodes([](FloatPointers t) {
+    volatile char room[20 << 20];
+    for (size_t i = 0; i < sizeof(room); i += 4096) room[i] = 1;
+    t[1][0] = static_cast<float>(room[0]);
+  });
+  const auto report = RunIsolated(executor.get(), {});
+  EXPECT_EQ(setrlimit(RLIMIT_STACK, &before), 0);
+  ASSERT_THAT(report, IsOk());
+  EXPECT_THAT(report->failures, IsEmpty());
+}
+
 TEST(IsolationTest, AllThatComesFromAFailedNodeIsTainted) {
   const Executor executor =
       Make(MakerOf(GraphBuilder()
