@@ -148,18 +148,6 @@ std::FILE* KeepStdoutForUs() {
   return out != nullptr ? out : stdout;
 }
 
-// A network's function may call exit(): nobody is to take that for success.
-bool is_finished = false;
-pid_t main_process = 0;
-void RefuseEarlyExit() {
-  if (is_finished || getpid() != main_process) return;
-  std::fputs(
-      "nodewise: the process was ended by a function of the network, which "
-      "called exit() (nodewise run --isolate says by which)\n",
-      stderr);
-  _exit(2);
-}
-
 // Files are read where they are mapped.
 void SayBusError(int) {
   constexpr std::string_view kText =
@@ -169,10 +157,18 @@ void SayBusError(int) {
   _exit(2);
 }
 
-int Show(const Outcome& outcome, const std::string& verb, bool json,
-         std::FILE* out = stdout) {
-  if (!Print(json ? DocumentOf(outcome, verb) : outcome.text, out)) return 2;
-  if (json) return static_cast<int>(outcome.status);
+// A verb that runs, and where its report goes.
+struct Task {
+  std::string verb;
+  bool json = false;
+  std::FILE* out = stdout;
+};
+
+int Show(const Outcome& outcome, const Task& task) {
+  const std::string& text =
+      task.json ? DocumentOf(outcome, task.verb) : outcome.text;
+  if (!Print(text, task.out)) return 2;
+  if (task.json) return static_cast<int>(outcome.status);
   for (const std::string& note : outcome.notes) {
     absl::FPrintF(stderr, "nodewise: note: %s\n", Printable(note));
   }
@@ -182,6 +178,30 @@ int Show(const Outcome& outcome, const std::string& verb, bool json,
     }
   }
   return static_cast<int>(outcome.status);
+}
+
+// A network's function may call exit(): nobody is to take that for success.
+Task current_task;
+bool is_finished = false;
+pid_t main_process = 0;
+void RefuseEarlyExit() {
+  if (is_finished || getpid() != main_process) return;
+  Outcome outcome;
+  outcome.status = Outcome::Status::kError;
+  outcome.errors.push_back(FaultOf(absl::AbortedError(
+      "the process was ended by a function of the network, which called exit() "
+      "(nodewise run --isolate says by which)")));
+  _exit(Show(outcome, current_task));
+}
+
+// What is opened later must not become stdin, stdout or stderr, to which a
+// network's functions write. Writing to a stdout that was closed remains an
+// error.
+void FillClosedDescriptors() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(number, F_GETFD) >= 0) continue;
+    (void)open("/dev/null", number == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 int Main(Arguments arguments) {
@@ -204,17 +224,21 @@ int Main(Arguments arguments) {
     wants_help = true;
   }
   const CommandRow* const row = FindCommand(verb);
-  if (row == nullptr) return Show(UnknownCommand(verb), verb, json);
-  if (row->missing != nullptr) return Show(MissingCommand(*row), verb, json);
+  current_task = {verb, json};
+  if (row == nullptr) return Show(UnknownCommand(verb), current_task);
+  if (row->missing != nullptr) {
+    return Show(MissingCommand(*row), current_task);
+  }
   if (wants_help) return Print(HelpOf(*row)) ? 0 : 2;
-  std::FILE* const out = json ? KeepStdoutForUs() : stdout;
-  return Show(RunCommand(*row, arguments), verb, json, out);
+  if (json || Has(arguments, "--csv")) current_task.out = KeepStdoutForUs();
+  return Show(RunCommand(*row, arguments), current_task);
 }
 
 }  // namespace
 }  // namespace nodewise
 
 int main(int argc, char** argv) {
+  nodewise::FillClosedDescriptors();
   nodewise::main_process = getpid();
   std::atexit(nodewise::RefuseEarlyExit);
   std::signal(SIGBUS, nodewise::SayBusError);

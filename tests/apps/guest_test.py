@@ -1,7 +1,10 @@
 """What a network's functions do to the process that they are guests of."""
 
+import itertools
+import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -40,11 +43,45 @@ class GuestTest(Scratch):
                 self.assertEqual(document(result)["verb"], verb)
                 self.assertIn("spoken by a kernel", result.err)
 
+    def test_what_a_function_prints_is_not_in_the_csv(self):
+        result = self.run_chain("profile", "speak", options=["--csv"])
+        self.assertEqual(result.code, 0, result)
+        self.assertTrue(result.out.startswith("node,name,"),
+                        result.out)
+        self.assertNotIn("spoken by a kernel", result.out)
+        self.assertIn("spoken by a kernel", result.err)
+
+    def test_closed_streams_do_not_become_files_of_ours(self):
+        for closed in itertools.product((False, True), repeat=3):
+            with self.subTest(closed=closed):
+                root = self.folder / "dump"
+
+                def close(closed=closed):
+                    for number in range(3):
+                        if closed[number]:
+                            os.close(number)
+
+                child = subprocess.run(
+                    [NODEWISE, *self.arguments("dump", "speak"), "--dump-root",
+                     root], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    preexec_fn=close, check=False)
+                self.assertEqual(child.returncode, 2 if closed[1] else 0)
+                found, = document(nodewise("inspect", root, "--json"))["files"]
+                self.assertFalse(found["cut"])
+                for file in root.rglob("*"):
+                    if file.is_file():
+                        self.assertNotIn(b"spoken", file.read_bytes())
+                shutil.rmtree(root)
+
     def test_function_that_exits_is_no_success(self):
         for verb in "run", "profile":
             result = self.run_chain(verb, "copy", "quit")
             self.assertEqual((result.code, result.out), (2, ""))
             self.assertIn("called exit() (nodewise run --isolate", result.err)
+            result = self.run_chain(verb, "copy", "quit", options=["--json"])
+            self.assertEqual((result.code, result.err), (2, ""))
+            error, = document(result)["errors"]
+            self.assertIn("called exit()", error["found"])
 
     def test_bus_error_is_no_silent_end(self):
         # As when a file that is mapped becomes shorter.
