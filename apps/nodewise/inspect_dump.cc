@@ -84,7 +84,15 @@ absl::Status InspectDump(const std::string& path, Inspection* inspection) {
   }
   AddRecords(dump, inspection);
   AddTensors(dump.tensors.tensors, inspection);
-  AddMissing(dump.missing, dump.is_cut, inspection);
+  if (dump.has_tensors) {
+    AddMissing(dump.missing, dump.is_cut, inspection);
+  } else {
+    inspection->json.Add("cut", dump.is_cut);
+    inspection->json.Add("missing", dump.missing);
+    if (dump.is_cut) {
+      inspection->text += "  cut short: the run had not come to its end\n";
+    }
+  }
   inspection->damage = dump.records_status;
   return absl::OkStatus();
 }
@@ -93,7 +101,15 @@ absl::Status Recover(const std::string& path, const std::string& to,
                      Inspection* inspection) {
   std::string from = path;
   const auto dump = OpenDump(path);
-  if (dump.ok()) from = dump->tensors_path;
+  if (dump.ok()) {
+    from = dump->tensors_path;
+    if (!dump->has_tensors) {
+      return absl::NotFoundError(absl::StrFormat(
+          "%s: is not there, so that there is nothing to recover (dump --what "
+          "tensor writes it)",
+          dump->tensors_path));
+    }
+  }
   NODEWISE_RETURN_IF_ERROR(RecoverParams(from, to));
   AddLine("recovered", Printable(to), inspection);
   inspection->json.Add("recovered", to);

@@ -29,7 +29,8 @@ absl::StatusOr<Dump> OpenDump(const std::string& path) {
   dump.folder = std::move(found.folder);
   dump.runs_beside = found.runs_beside;
   dump.tensors_path = dump.folder + "/" + kTensorsFile;
-  if (IsThere(dump.tensors_path)) {
+  dump.has_tensors = IsThere(dump.tensors_path);
+  if (dump.has_tensors) {
     NODEWISE_ASSIGN_OR_RETURN(PartialParams partial,
                               OpenPartialParams(dump.tensors_path));
     dump.tensors = std::move(partial.params);
@@ -41,6 +42,8 @@ absl::StatusOr<Dump> OpenDump(const std::string& path) {
     auto read = OpenNodeRecords(records);
     dump.records_status = read.status();
     if (read.ok()) dump.records = *std::move(read);
+    dump.is_cut = dump.is_cut || (!dump.has_tensors &&
+                                  !IsThere(dump.folder + "/" + kTraceFile));
   }
   return dump;
 }

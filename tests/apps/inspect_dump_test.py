@@ -44,5 +44,33 @@ class DamagedRecords(Scratch):
                          read_params(self.dump / "output_tensors.params"))
 
 
+class WithoutTensors(Scratch):
+    """A dump of statistics."""
+
+    def setUp(self):
+        super().setUp()
+        self.make_network(LIBRARY, sum_graph())
+        self.root = self.folder / "dumps"
+        nodewise("dump", self.net, "--inputs", self.inputs, "--what", "stats",
+                 "--dump-root", self.root)
+
+    def test_is_cut_short_until_its_last_file_is_there(self):
+        self.assertNotIn("cut short", nodewise("inspect", self.root).out)
+        trace, = self.root.glob("*/_tvmdbg_execution_trace.json")
+        trace.unlink()
+        result = nodewise("inspect", self.root)
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("cut short: the run had not come to its end", result.out)
+        found, = document(nodewise("inspect", self.root, "--json"))["files"]
+        self.assertTrue(found["cut"])
+
+    def test_has_nothing_to_recover(self):
+        result = nodewise("inspect", self.root, "--recover",
+                          self.folder / "r.params")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("output_tensors.params: is not there, so that there is "
+                      "nothing to recover", result.err)
+
+
 if __name__ == "__main__":
     unittest.main()

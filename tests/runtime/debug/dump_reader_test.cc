@@ -123,6 +123,19 @@ TEST(DumpReaderTest, EveryBeginningOfTheRecordsGivesTheWholeOnes) {
   }
 }
 
+// As a kill leaves it.
+TEST(DumpReaderTest, DumpOfStatisticsWithoutTheFileThatIsMadeLastIsCut) {
+  const std::string root = Folder();
+  const RecordOptions options{.tensors = false, .stats = true, .root = root};
+  ASSERT_THAT(WriteDump(Doubled(), options), IsOk());
+  EXPECT_FALSE(OpenDump(root)->is_cut);
+  std::filesystem::remove(root + kSubfolder + "/_tvmdbg_execution_trace.json");
+  const auto dump = OpenDump(root);
+  ASSERT_THAT(dump, IsOk());
+  EXPECT_TRUE(dump->is_cut);
+  EXPECT_FALSE(dump->has_tensors);
+}
+
 TEST(DumpReaderTest, EmptyFileHasNoRecords) {
   const auto records = ParseNodeRecords({}, "nodes.bin");
   ASSERT_THAT(records, IsOk());

@@ -133,12 +133,14 @@ absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
 // A dump as read back, also one whose run was killed.
 struct Dump {
   std::string folder;
-  std::string tensors_path;  // Of the tensors' file, which need not be there.
+  bool has_tensors = false;  // There is a file of tensors.
+  std::string tensors_path;  // Of that.
   Params tensors;            // The complete ones, in the order of the file.
   // What the header promises and the file does not hold, in order.
   std::vector<std::string> missing;
-  bool is_cut =
-      false;  // The tensors' file is; its header too if none is named.
+  // The tensors' file is; its header too if none is named. Without tensors: our
+  // writer did not come to the file that it makes last, the trace.
+  bool is_cut = false;
   std::vector<NodeRecord> records;
   // Why there are no records although there is a file of them; the tensors hold
   // all the same.
