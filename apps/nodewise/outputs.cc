@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/tensor_summary.h"
+#include "nodewise/support/float_mode.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -63,6 +64,7 @@ void MakeNamesUnique(std::vector<NamedTensor>* tensors) {
 }
 
 void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome) {
+  const DefaultFloatMode mode;
   outcome->json.BeginArray("outputs");
   for (const NamedTensor& output : outputs) {
     const TensorSummary summary = SummariseTensor(*output.tensor, kFirstValues);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/half.h"
 #include "nodewise/runtime/tensor_stats.h"
+#include "nodewise/support/float_mode.h"
 
 namespace nodewise {
 namespace {
@@ -244,6 +245,7 @@ void SweepWatcher::Finish(SweepReport* report) {
 void SweepWatcher::Measure(const DLTensor& tensor,
                            const std::vector<uint8_t>& expected,
                            SweepFinding* finding) const {
+  const DefaultFloatMode mode;
   const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
   const DLDataType dtype = tensor.dtype;
   size_t step = ElementBytes(dtype);

@@ -2,6 +2,7 @@
 
 #include "nodewise/runtime/dtype.h"
 #include "nodewise/runtime/ndarray.h"
+#include "nodewise/support/float_mode.h"
 #include "nodewise/support/instruction_level.h"
 #include "runtime/ndarray/tensor_stats_loops.h"
 
@@ -48,6 +49,7 @@ bool HasNumbers(DLDataType dtype) {
 }
 
 TensorStats StatsOf(const DLTensor& tensor) {
+  const DefaultFloatMode mode;
   return stats_loops::StatsAt(stats_loops::BestLevel(), tensor);
 }
 

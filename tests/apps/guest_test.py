@@ -11,7 +11,8 @@ import time
 import unittest
 
 from debug_support import DebugLibrary, chain
-from support import DATA, NODEWISE, Scratch, document, nodewise, npy_bytes
+from support import (DATA, NODEWISE, Scratch, Tensor, document, nodewise,
+                     npy_bytes, params_bytes)
 
 LIBRARY = DebugLibrary()
 
@@ -72,6 +73,19 @@ class GuestTest(Scratch):
                     if file.is_file():
                         self.assertNotIn(b"spoken", file.read_bytes())
                 shutil.rmtree(root)
+
+    def test_denormal_numbers_are_shown_though_functions_flush_them(self):
+        net = LIBRARY.artefact(self.folder / "chain",
+                               chain("flush_denormals", "copy"), {})
+        tiny = Tensor("float32", DATA.shape, (-1e-40, 3e-40, 0, 0, 0, 0))
+        inputs = self.write("in.params", params_bytes({"data": tiny}))
+        result = nodewise("run", net, "--inputs", inputs, "--json")
+        output, = document(result)["outputs"]
+        self.assertAlmostEqual(output["min"], -1e-40, delta=1e-44)
+        self.assertAlmostEqual(output["max"], 3e-40, delta=1e-44)
+        result = nodewise("run", net, "--inputs", inputs, "--stop-on",
+                          "abs>1e-42")
+        self.assertEqual(result.code, 1, result)
 
     def test_function_that_exits_is_no_success(self):
         for verb in "run", "profile":

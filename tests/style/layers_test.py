@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # as nodewise/runtime/NAME.h and those of contrib/* as nodewise/contrib/NAME.h.
 PUBLIC_HEADERS = {
     "runtime/support": "check status_macros ref file byte_reader fault "
-                       "thread_pool instruction_level",
+                       "thread_pool instruction_level float_mode",
     "runtime/device": "device workspace_pool",
     "runtime/ndarray": "dtype ndarray half record tensor_stats",
     # c_api declares C functions that module and builtin implement.
