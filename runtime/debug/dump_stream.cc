@@ -31,7 +31,10 @@ ChunkWriter::ChunkWriter(std::shared_ptr<ChunkPool> pool)
 
 ChunkWriter::~ChunkWriter() {
   if (is_forked()) {
-    (void)thread_.release();  // It is the parent's; there is none to join.
+    // They are the parent's: there is no thread to join, and what it waits on
+    // or has locked cannot be destroyed.
+    (void)thread_.release();
+    (void)shared_.release();
     return;
   }
   EndFlushing(this);
@@ -44,27 +47,36 @@ ChunkWriter::~ChunkWriter() {
 
 bool ChunkWriter::is_forked() const { return getpid() != owner_; }
 
+// A chunk for a forked child's producer to fill, over and over.
+ChunkWriter::Chunk* ChunkWriter::Forgotten() {
+  failed_ = true;
+  if (forgotten_.data == nullptr) forgotten_.data.reset(new char[kChunkBytes]);
+  return &forgotten_;
+}
+
 ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  if (is_forked()) return Forgotten();
+  std::unique_lock<std::mutex> lock(shared_->mutex);
   Chunk* chunk = nullptr;
-  if (free_.empty() && chunks_.size() < kMaxChunks) {
+  if (shared_->free.empty() && chunks_.size() < kMaxChunks) {
     chunks_.push_back(std::make_unique<Chunk>());
     chunk = chunks_.back().get();
   } else {
-    changed_.wait(lock, [this] { return !free_.empty(); });
-    chunk = free_.back();
-    free_.pop_back();
+    shared_->changed.wait(lock, [this] { return !shared_->free.empty(); });
+    chunk = shared_->free.back();
+    shared_->free.pop_back();
   }
   if (chunk->data == nullptr) chunk->data = pool_->Take();
   chunk->size = 0;
   chunk->file = file;
   chunk->written = 0;
   chunk->borrowed = nullptr;
-  open_.push_back(chunk);
+  shared_->open.push_back(chunk);
   return chunk;
 }
 
 void ChunkWriter::SubmitBorrowed(std::string_view bytes, GrowingFile* file) {
+  if (is_forked()) return;
   chunks_.push_back(std::make_unique<Chunk>());
   Chunk* chunk = chunks_.back().get();
   chunk->borrowed = bytes.data();
@@ -74,29 +86,37 @@ void ChunkWriter::SubmitBorrowed(std::string_view bytes, GrowingFile* file) {
 }
 
 void ChunkWriter::Submit(Chunk* chunk) {
+  if (is_forked()) {
+    failed_ = true;
+    return;
+  }
   if (thread_ == nullptr && !is_finished_) {
     thread_ = StartQuietThread([this] { WriteChunks(); });
     is_finished_ = thread_ == nullptr;  // There is none to be had.
   }
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    open_.erase(std::remove(open_.begin(), open_.end(), chunk), open_.end());
-    if (!is_finished_) queue_.push_back(chunk);
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->open.erase(
+        std::remove(shared_->open.begin(), shared_->open.end(), chunk),
+        shared_->open.end());
+    if (!is_finished_) shared_->queue.push_back(chunk);
   }
   if (is_finished_) return WriteChunk(chunk);
-  changed_.notify_all();
+  shared_->changed.notify_all();
 }
 
 void ChunkWriter::WriteChunks() {
   while (true) {
     Chunk* chunk = nullptr;
     {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return !queue_.empty() || is_stopping_; });
-      if (queue_.empty()) return;
-      chunk = queue_.front();
-      queue_.pop_front();
-      is_writing_ = true;
+      std::unique_lock<std::mutex> lock(shared_->mutex);
+      shared_->changed.wait(lock, [this] {
+        return !shared_->queue.empty() || shared_->is_stopping;
+      });
+      if (shared_->queue.empty()) return;
+      chunk = shared_->queue.front();
+      shared_->queue.pop_front();
+      shared_->is_writing = true;
     }
     WriteChunk(chunk);
   }
@@ -117,24 +137,24 @@ absl::Status ChunkWriter::WriteRest(Chunk* chunk) {
 void ChunkWriter::WriteChunk(Chunk* chunk) {
   absl::Status status = WriteRest(chunk);
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
     Fail(std::move(status));
-    free_.push_back(chunk);
-    is_writing_ = false;
+    shared_->free.push_back(chunk);
+    shared_->is_writing = false;
   }
-  changed_.notify_all();
+  shared_->changed.notify_all();
 }
 
 void ChunkWriter::FlushOpen() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!queue_.empty() || is_writing_) return;  // They go first.
-  for (Chunk* const chunk : open_) Fail(WriteRest(chunk));
+  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  if (!shared_->queue.empty() || shared_->is_writing) return;  // They go first.
+  for (Chunk* const chunk : shared_->open) Fail(WriteRest(chunk));
 }
 
 // Keeps the first error. The caller holds the mutex.
 void ChunkWriter::Fail(absl::Status status) {
   if (status.ok() || has_failed()) return;
-  status_ = std::move(status);
+  shared_->status = std::move(status);
   failed_ = true;
 }
 
@@ -142,15 +162,15 @@ absl::Status ChunkWriter::Finish() {
   is_finished_ = true;
   if (thread_ != nullptr) {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      is_stopping_ = true;
+      const std::lock_guard<std::mutex> lock(shared_->mutex);
+      shared_->is_stopping = true;
     }
-    changed_.notify_all();
+    shared_->changed.notify_all();
     thread_->join();
     thread_.reset();
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return status_;
+  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  return shared_->status;
 }
 
 void DumpStream::HandOver() {

@@ -44,8 +44,9 @@ class ChunkPool {
 // second all the same, so that a run which hangs or is killed has left it.
 //
 // After the first error nothing is written any more; chunks still come back,
-// so that the producer is never held up by it. A forked child must not use it;
-// destroying it there does nothing: what is buffered is the parent's to write.
+// so that the producer is never held up by it. In a forked child it fails with
+// the first chunk that is full or wanted, and writes nothing, nor does
+// destroying it there: what is buffered is the parent's to write.
 class ChunkWriter {
  public:
   static constexpr size_t kMaxChunks = 12;
@@ -82,6 +83,19 @@ class ChunkWriter {
   bool is_forked() const;
 
  private:
+  // What the thread shares.
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Chunk*> queue;  // mutex
+    std::vector<Chunk*> open;  // mutex; taken and not handed over.
+    std::vector<Chunk*> free;  // mutex; the last one used is warm in cache.
+    bool is_writing = false;   // mutex; the thread is.
+    bool is_stopping = false;  // mutex
+    absl::Status status;       // mutex
+  };
+
+  Chunk* Forgotten();
   void WriteChunks();
   void WriteChunk(Chunk* chunk);
   absl::Status WriteRest(Chunk* chunk);
@@ -93,14 +107,8 @@ class ChunkWriter {
   std::vector<std::unique_ptr<Chunk>> chunks_;  // The producer's.
   std::unique_ptr<std::thread> thread_;
   bool is_finished_ = false;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Chunk*> queue_;  // mutex_
-  std::vector<Chunk*> open_;  // mutex_; taken and not handed over.
-  std::vector<Chunk*> free_;  // mutex_; the last one used is warm in cache.
-  bool is_writing_ = false;   // mutex_; the thread is.
-  bool is_stopping_ = false;  // mutex_
-  absl::Status status_;       // mutex_
+  Chunk forgotten_;  // Of a forked child: for what it would write.
+  std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
 };
 
 // One file's bytes, gathered in chunks.

@@ -318,7 +318,11 @@ absl::Status DumpWriterImpl::FixHeader() {
 }
 
 absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
-  if (is_closed_ || chunks_.is_forked()) {
+  if (chunks_.is_forked()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: the dump is that of the process which was forked", folder_.path));
+  }
+  if (is_closed_) {
     return absl::FailedPreconditionError(
         absl::StrFormat("%s: the dump is closed already", folder_.path));
   }

@@ -7,10 +7,12 @@
 
 #include <filesystem>
 
-#include "nodewise/runtime/dump.h"
+#include "absl/strings/str_cat.h"
+#include "nodewise/runtime/debug_executor.h"
 #include "runtime/debug/quiet_thread.h"
 #include "tests/runtime/debug/dump_support.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/kernels.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 
@@ -21,6 +23,7 @@ namespace fs = std::filesystem;
 
 using ::absl::StatusCode;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -115,6 +118,64 @@ TEST(DumpFaultTest, UnwritableRootIsNamed) {
   EXPECT_THAT(WriteDump(AddThenRelu().Build(), {.root = root}),
               FailsWith(StatusCode::kPermissionDenied, HasSubstr(root)));
   chmod(root.c_str(), 0700);
+}
+
+// Forks after a node, once; both processes run on.
+class Forker : public NodeObserver {
+ public:
+  explicit Forker(NodeId node) : node_(node) {}
+  absl::Status AfterNode(NodeId node, NodeTime) override {
+    if (node == node_) child = fork();
+    if (child == 0) alarm(60);  // Where it would hang.
+    return absl::OkStatus();
+  }
+
+  pid_t child = -1;
+
+ private:
+  const NodeId node_;
+};
+
+// Of ten nodes with a quarter of a chunk each. Before the first chunk is full
+// there is no thread, and after it there is.
+TEST(DumpFaultTest, ForkedChildThatRunsOnLeavesTheDumpToItsParent) {
+  constexpr int64_t kElements = 1 << 16;
+  const TensorSpec spec{{kElements}};
+  GraphBuilder builder;
+  builder.Input("n0", spec);
+  for (int i = 1; i <= 10; ++i) {
+    builder.Op(absl::StrCat("n", i), "inc", {absl::StrCat("n", i - 1)}, {spec});
+  }
+  builder.Head("n10");
+  for (const NodeId at : {NodeId{1}, NodeId{8}}) {
+    DebugExecutor::DebugOptions options;
+    options.record.root = Folder();
+    auto executor =
+        DebugExecutor::Create(builder.Build(), TestKernels(), options).value();
+    ASSERT_THAT(
+        executor->SetInput(0, *Floats(std::vector<float>(kElements, 0.0F))),
+        IsOk());
+    Forker forker(at);
+    executor->AddObserver(&forker);
+    const absl::Status status = executor->Run();
+    const bool was_refused =
+        executor->dump_status().code() == StatusCode::kFailedPrecondition;
+    if (forker.child == 0) {
+      executor.reset();
+      _exit(status.ok() && was_refused ? 0 : 1);
+    }
+    int ended = -1;
+    waitpid(forker.child, &ended, 0);
+    EXPECT_EQ(ended, 0);
+    ASSERT_THAT(executor->dump_status(), IsOk());
+    const auto dump = OpenDump(executor->dump_folder());
+    ASSERT_THAT(dump, IsOk());
+    ASSERT_EQ(dump->tensors.tensors.size(), 11u);
+    for (size_t i = 0; i <= 10; ++i) {
+      EXPECT_THAT(ValuesOf(*dump->tensors.tensors[i].tensor),
+                  Each(static_cast<double>(i)));
+    }
+  }
 }
 
 // Runs `body` in a child whose files may not grow beyond `bytes`, as if the
