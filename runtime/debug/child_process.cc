@@ -17,6 +17,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
@@ -307,23 +309,40 @@ absl::StatusOr<ChildRunner> ChildRunner::Create() {
   return ChildRunner(std::move(shared));
 }
 
-ChildRunner::ChildRunner(SharedMemory shared) : shared_(std::move(shared)) {
-  sigaction(SIGCHLD, nullptr, &previous_sigchld_);
-  owns_sigchld_ = previous_sigchld_.sa_handler == SIG_IGN ||
-                  (previous_sigchld_.sa_flags & SA_NOCLDWAIT) != 0;
-  if (!owns_sigchld_) return;
+namespace {
+
+struct SigchldState {
+  std::mutex mutex;
+  int holders = 0;               // mutex
+  bool is_changed = false;       // mutex
+  struct sigaction previous {};  // mutex; of the process.
+};
+
+SigchldState& Sigchld() {
+  static auto* const state = new SigchldState();
+  return *state;
+}
+
+}  // namespace
+
+HeedSigchld::HeedSigchld() {
+  SigchldState& state = Sigchld();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.holders++ > 0) return;
+  sigaction(SIGCHLD, nullptr, &state.previous);
+  state.is_changed = state.previous.sa_handler == SIG_IGN ||
+                     (state.previous.sa_flags & SA_NOCLDWAIT) != 0;
+  if (!state.is_changed) return;
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &action, nullptr);
 }
 
-ChildRunner::ChildRunner(ChildRunner&& other) noexcept
-    : shared_(std::move(other.shared_)),
-      owns_sigchld_(std::exchange(other.owns_sigchld_, false)),
-      previous_sigchld_(other.previous_sigchld_) {}
-
-ChildRunner::~ChildRunner() {
-  if (owns_sigchld_) sigaction(SIGCHLD, &previous_sigchld_, nullptr);
+HeedSigchld::~HeedSigchld() {
+  SigchldState& state = Sigchld();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  if (--state.holders > 0 || !state.is_changed) return;
+  sigaction(SIGCHLD, &state.previous, nullptr);
 }
 
 absl::StatusOr<ChildEnd> ChildRunner::Run(

@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -44,14 +47,20 @@ struct ChildEnd {
   int exit_status = 0;
 };
 
-// Runs work in children. While it lives, SIGCHLD is not ignored: the kernel
-// would throw away how a child ended.
+// While there is one in this process, SIGCHLD is not ignored: the kernel would
+// throw away how a child ended.
+class HeedSigchld {
+ public:
+  HeedSigchld();
+  HeedSigchld(const HeedSigchld&) = delete;
+  HeedSigchld& operator=(const HeedSigchld&) = delete;
+  ~HeedSigchld();
+};
+
+// Runs work in children.
 class ChildRunner {
  public:
   static absl::StatusOr<ChildRunner> Create();
-  ChildRunner(ChildRunner&&) noexcept;
-  ChildRunner& operator=(ChildRunner&&) = delete;
-  ~ChildRunner();
 
   // Forks, runs `work` in the child on a thread that is new there, and waits.
   // Whatever the work does to memory is gone afterwards, but for SharedMemory.
@@ -63,11 +72,10 @@ class ChildRunner {
                                int64_t limit_ms);
 
  private:
-  explicit ChildRunner(SharedMemory shared);
+  explicit ChildRunner(SharedMemory shared) : shared_(std::move(shared)) {}
 
   SharedMemory shared_;  // A ChildReport.
-  bool owns_sigchld_ = false;
-  struct sigaction previous_sigchld_ {};
+  std::unique_ptr<HeedSigchld> sigchld_ = std::make_unique<HeedSigchld>();
 };
 
 }  // namespace nodewise

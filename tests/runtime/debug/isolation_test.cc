@@ -347,6 +347,24 @@ TEST(IsolationTest, WorksWhereSigchldIsIgnoredOrBlocked) {
   EXPECT_EQ(failure.address, 0x10u);
 }
 
+// Whichever ends first must not have the other's children thrown away.
+TEST(IsolationTest, TwoAtOnceWorkWhereSigchldIsIgnored) {
+  const SigchldSetting setting(SIG_IGN);
+  const auto ends = [](int pause_ms) {
+    return [pause_ms](FloatPointers) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+      _exit(3);
+    };
+  };
+  NodeFailure first;
+  std::thread other([&] { first = FailureOf(ends(1)); });
+  const NodeFailure second = FailureOf(ends(300));
+  other.join();
+  EXPECT_EQ(first.exit_status, 3);
+  EXPECT_EQ(second.kind, Kind::kExit);
+  EXPECT_EQ(second.exit_status, 3);
+}
+
 TEST(IsolationTest, HostThatCollectsAllChildrenDoesNotHangIt) {
   const SigchldSetting setting(
       [](int) {
