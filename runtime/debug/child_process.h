@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -64,8 +63,8 @@ class ChildRunner {
 
   // Forks, runs `work` in the child on a thread that is new there, and waits.
   // Whatever the work does to memory is gone afterwards, but for SharedMemory.
-  // The child and the processes that it started are killed after `limit_ms`,
-  // which is at most kMostTimeLimitMs.
+  // The child and the processes of its group are killed after `limit_ms`, which
+  // is at most kMostTimeLimitMs.
   // The child runs no exit handlers and writes none of this process's buffered
   // output. Fails with kResourceExhausted if there can be no child.
   absl::StatusOr<ChildEnd> Run(absl::FunctionRef<absl::Status()> work,
