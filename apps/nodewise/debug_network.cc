@@ -13,7 +13,17 @@ namespace {
 // For one whole plain run.
 constexpr int64_t kPlainRunLimitMs = 3'600'000;
 
-void ShowCheck(const OutputCheck& check, Outcome* outcome) {
+OutputCheck NotCompared(const absl::Status& status) {
+  constexpr std::string_view kRun = "plain run: ";
+  const std::string_view why = MessageOf(status);
+  return {false, absl::StrFormat("outputs: not compared, %s%s",
+                                 why.starts_with(kRun) ? "" : kRun, why)};
+}
+
+// What was watched is found by then: a check that fails takes none of it away.
+void ShowCheck(const absl::StatusOr<OutputCheck>& compared, Outcome* outcome) {
+  const OutputCheck check =
+      compared.ok() ? *compared : NotCompared(compared.status());
   outcome->text += Printable(check.text) + "\n";
   outcome->json.BeginObject("plain_run");
   outcome->json.Add("same_bits", check.same);
@@ -44,35 +54,28 @@ ExecutorMaker MakerOf(const LoadedTarget& network) {
   };
 }
 
-absl::Status CheckAgainstPlain(const LoadedTarget& network,
-                               const GraphExecutor& debugged,
-                               Outcome* outcome) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());
-  NODEWISE_RETURN_IF_ERROR(plain->Run());
-  NODEWISE_ASSIGN_OR_RETURN(const OutputCheck check,
-                            CompareOutputs(debugged, *plain));
-  ShowCheck(check, outcome);
-  return absl::OkStatus();
+void CheckAgainstPlain(const LoadedTarget& network,
+                       const GraphExecutor& debugged, Outcome* outcome) {
+  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
+    NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());
+    NODEWISE_RETURN_IF_ERROR(plain->Run());
+    return CompareOutputs(debugged, *plain);
+  };
+  ShowCheck(compare(), outcome);
 }
 
-absl::Status CheckAgainstPlainChild(const LoadedTarget& network,
-                                    const std::vector<NamedTensor>& outputs,
-                                    Outcome* outcome) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());
-  const absl::Status ran = RunInChild(plain.get(), {kPlainRunLimitMs});
-  if (!ran.ok()) {
-    ShowCheck(
-        {false, absl::StrFormat("outputs: not compared, %s", MessageOf(ran))},
-        outcome);
-    return absl::OkStatus();
-  }
-  std::vector<NDArray> kept;
-  kept.reserve(outputs.size());
-  for (const NamedTensor& output : outputs) kept.push_back(output.tensor);
-  NODEWISE_ASSIGN_OR_RETURN(const OutputCheck check,
-                            CompareOutputs(kept, *plain));
-  ShowCheck(check, outcome);
-  return absl::OkStatus();
+void CheckAgainstPlainChild(const LoadedTarget& network,
+                            const std::vector<NamedTensor>& outputs,
+                            Outcome* outcome) {
+  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
+    NODEWISE_ASSIGN_OR_RETURN(const auto plain, network.MakePlain());
+    NODEWISE_RETURN_IF_ERROR(RunInChild(plain.get(), {kPlainRunLimitMs}));
+    std::vector<NDArray> kept;
+    kept.reserve(outputs.size());
+    for (const NamedTensor& output : outputs) kept.push_back(output.tensor);
+    return CompareOutputs(kept, *plain);
+  };
+  ShowCheck(compare(), outcome);
 }
 
 }  // namespace nodewise

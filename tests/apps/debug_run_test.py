@@ -314,6 +314,15 @@ class Sanitize(WithNetwork):
         self.assertIn("node 3 (reader) reads entry copy_0:0 of node 1, which "
                       "node 2 overwrote", found["memory_faults"][0]["text"])
 
+    def test_plain_run_that_fails_leaves_the_findings(self):
+        with unittest.mock.patch.dict(os.environ, NODEWISE_TEST_FAILS="4"):
+            found = self.found("--sanitize", code=1,
+                               net=self.chain("fail_once"))
+        self.assertEqual(found["memory_faults"], [])
+        self.assertEqual(found["plain_run"]["text"],
+                         "outputs: not compared, plain run: node 1 "
+                         "(fail_once_0): fail_once: this call fails")
+
     def test_output_is_written_all_the_same(self):
         path = self.folder / "y.npz"
         self.text("--sanitize", "--output", path)

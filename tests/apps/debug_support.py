@@ -152,6 +152,15 @@ KERNEL(counted) {
   return 0;
 }
 
+/* Fails when it is called for the NODEWISE_TEST_FAILS-th time. */
+KERNEL(fail_once) {
+  static int calls;
+  copy_floats(args);
+  if (++calls != atoi(getenv("NODEWISE_TEST_FAILS"))) return 0;
+  __TVMAPISetLastError("this call fails");
+  return -1;
+}
+
 /* Writes 0 over the last value of the file that NODEWISE_TEST_INPUTS names. */
 KERNEL(spoil_inputs) {
   const float zero = 0;

@@ -339,6 +339,18 @@ class PlainRun(WithNetwork):
         self.assertIn("NOT those of a plain run: output 0 (unsteady_0)",
                       found["plain_run"]["text"])
 
+    def test_that_fails_leaves_the_dump_as_it_is(self):
+        net = LIBRARY.artefact(self.folder / "bad", chain("fail_once"), {})
+        with unittest.mock.patch.dict(os.environ, NODEWISE_TEST_FAILS="2"):
+            found = self.dump(net=net, code=1)
+        self.assertEqual(found["plain_run"], {
+            "same_bits": False,
+            "text": "outputs: not compared, plain run: node 1 (fail_once_0): "
+                    "fail_once: this call fails"})
+        self.assertEqual(found["dumps"], [str(self.root / DEVICE)])
+        self.assertEqual(list(self.tensors()),
+                         [key("data", 0), key("fail_once_0", 1)])
+
 
 class BadInput(WithNetwork):
     def test_root_that_cannot_be_written_costs_only_the_dump(self):

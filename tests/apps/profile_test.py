@@ -354,6 +354,25 @@ class PlainRun(WithNetwork):
         self.assertIn("NOT those of a plain run: output 0 (unsteady_0)",
                       found["plain_run"]["text"])
 
+    def test_that_fails_leaves_table_and_trace(self):
+        net, log = self.chain("counted", "fail_once"), self.folder / "calls"
+        trace = self.folder / "t.json"
+        given = ["profile", net, "--inputs", self.inputs, "--trace", trace]
+        message = ("outputs: not compared, plain run: node 2 (fail_once_1): "
+                   "fail_once: this call fails")
+        with unittest.mock.patch.dict(os.environ, NODEWISE_TEST_FAILS="0",
+                                      NODEWISE_TEST_CALLS=str(log)):
+            nodewise(*given)
+            trace.unlink()
+            # The plain run is the last.
+            os.environ["NODEWISE_TEST_FAILS"] = str(log.stat().st_size)
+            result = nodewise(*given)
+        self.assertEqual((result.code, result.err), (1, ""), result)
+        self.assertEqual([row[0] for row in read_table(result.out)[1]],
+                         ["counted_0", "fail_once_1"])
+        self.assertIn(f"\n{message}\nwrote {trace}\n", result.out)
+        self.assertTrue(trace.exists())
+
 
 class BadInput(WithNetwork):
     def test_is_refused(self):
