@@ -14,6 +14,7 @@
 #include "apps/nodewise/text_table.h"
 #include "nodewise/runtime/dtype.h"
 #include "nodewise/runtime/isolation.h"
+#include "nodewise/runtime/named_outputs.h"
 #include "nodewise/runtime/plan_sanitizer.h"
 #include "nodewise/runtime/sweep.h"
 #include "nodewise/runtime/tensor_stats.h"

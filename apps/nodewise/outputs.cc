@@ -1,15 +1,12 @@
 #include "apps/nodewise/outputs.h"
 
 #include <filesystem>
-#include <set>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/tensor_summary.h"
 #include "nodewise/support/float_mode.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -40,28 +37,6 @@ std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
-    const GraphExecutor& executor) {
-  std::vector<NamedTensor> outputs;
-  for (size_t i = 0; i < executor.NumOutputs(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor.GetOutput(i));
-    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, output.CopyToHost());
-    outputs.push_back({executor.OutputInfo(i).name, std::move(copy)});
-  }
-  MakeNamesUnique(&outputs);
-  return outputs;
-}
-
-void MakeNamesUnique(std::vector<NamedTensor>* tensors) {
-  std::set<std::string> taken;
-  for (NamedTensor& entry : *tensors) {
-    const std::string name = entry.name;
-    for (int n = 2; !taken.insert(entry.name).second; ++n) {
-      entry.name = absl::StrFormat("%s_%d", name, n);
-    }
-  }
-}
 
 void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome) {
   const DefaultFloatMode mode;

@@ -9,6 +9,7 @@
 #include "apps/nodewise/text_table.h"
 #include "nodewise/contrib/interpreter.h"
 #include "nodewise/contrib/onnx_model.h"
+#include "nodewise/runtime/named_outputs.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

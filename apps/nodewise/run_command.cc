@@ -12,6 +12,7 @@
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/reference_run.h"
 #include "nodewise/contrib/tensor_file.h"
+#include "nodewise/runtime/named_outputs.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "nodewise/runtime/named_outputs.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/guarded_memory.h"
 #include "runtime/debug/run_watcher.h"
@@ -35,16 +36,6 @@ class SlotMemory {
   GuardedMemory memory_;
   BlockOfSlot block_of_slot_;
 };
-
-absl::Status CopyOutputs(const GraphExecutor& executor,
-                         std::vector<NamedTensor>* outputs) {
-  for (size_t i = 0; i < executor.NumOutputs(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor.GetOutput(i));
-    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, output.CopyToHost());
-    outputs->push_back({executor.OutputInfo(i).name, std::move(copy)});
-  }
-  return absl::OkStatus();
-}
 
 // The status of a run, and what went wrong with memory before it failed.
 absl::Status WithFirstFault(const absl::Status& status,
@@ -120,7 +111,7 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
     watcher.Finish(status.ok());
   }
   if (!status.ok()) return WithFirstFault(status, result);
-  NODEWISE_RETURN_IF_ERROR(CopyOutputs(*executor, &result.outputs));
+  NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
   return result;
 }
 

@@ -429,6 +429,21 @@ class Inputs(WithNetwork):
                     self.assertNotEqual(path.read_bytes(), data)
 
 
+class OutputNames(WithNetwork):
+    def test_are_different_in_every_way_to_run(self):
+        net = LIBRARY.artefact(self.folder / "twice",
+                               chain("copy").output(1), {})
+        path = self.folder / "y.npz"
+        for given in ([], ["--sanitize"], ["--isolate"]):
+            with self.subTest(given=given):
+                found = self.found(*given, "--output", path, net=net)
+                names = [output["name"] for output in found["outputs"]]
+                self.assertEqual(names, ["copy_0:0", "copy_0:0_2"])
+                with zipfile.ZipFile(path) as archive:
+                    self.assertEqual(archive.namelist(),
+                                     [f"{name}.npy" for name in names])
+
+
 class Refusals(WithNetwork):
     def test_options_that_do_not_go_together_are_refused(self):
         table = [

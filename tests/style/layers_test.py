@@ -27,7 +27,7 @@ PUBLIC_HEADERS = {
     "runtime/opencl": "opencl",
     "runtime/cuda": "cuda",
     "runtime/graph": "graph_json params storage_plan graph_executor "
-                     "executor_module vm_graph artefact",
+                     "named_outputs executor_module vm_graph artefact",
     "runtime/debug": "node_times profile_table collector dump isolation "
                      "plan_sanitizer sweep "
                      "debug_executor debug_module",
