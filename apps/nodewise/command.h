@@ -28,6 +28,12 @@ struct Outcome {
   // With kError they go to stderr; otherwise `text` has said them.
   std::vector<Fault> errors;
   std::vector<std::string> notes;  // Worth knowing, but wrong is nothing.
+
+  // For what fails when there is something to show already.
+  void AddError(const absl::Status& error) {
+    status = Status::kError;
+    errors.push_back(FaultOf(error));
+  }
 };
 
 // A verb of `nodewise`: says what options it takes, gets them filled in, and

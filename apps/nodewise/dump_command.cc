@@ -162,10 +162,10 @@ class DumpNetwork : public Command {
       const absl::Status status = executor->Run();
       const absl::Status dump = executor->dump_status();
       has_run = status.ok();
-      if (!has_run) AddError(At(target_.target, status), outcome);
+      if (!has_run) outcome->AddError(At(target_.target, status));
       if (!dump.ok()) {
         // The run's result is still good: the rest of the report follows.
-        AddError(dump, outcome);
+        outcome->AddError(dump);
         break;
       }
       folders.push_back(executor->dump_folder());
@@ -177,11 +177,6 @@ class DumpNetwork : public Command {
     executor->RemoveObserver(&progress);
     outcome->json.Add("dumps", folders);
     return has_run;
-  }
-
-  static void AddError(const absl::Status& status, Outcome* outcome) {
-    outcome->status = Outcome::Status::kError;
-    outcome->errors.push_back(FaultOf(status));
   }
 
   std::string TextOf(const DumpPlan& plan) const {

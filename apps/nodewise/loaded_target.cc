@@ -71,8 +71,7 @@ absl::Status LoadedTarget::SetParams(GraphExecutor* executor,
 
 std::unique_ptr<GraphExecutor> LoadedTarget::MakeFirst(Outcome* outcome) {
   const auto fail = [&](const absl::Status& status) {
-    outcome->status = Outcome::Status::kError;
-    outcome->errors.push_back(FaultOf(status));
+    outcome->AddError(status);
     return nullptr;
   };
   GraphExecutor::Options options;

@@ -70,6 +70,11 @@ absl::Status CheckOutputPath(const std::string& path, size_t num_outputs) {
         "%s: %d outputs do not go into a %s file, expected .npz or .params",
         path, num_outputs, extension));
   }
+  return CheckFilePath(path);
+}
+
+absl::Status CheckFilePath(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, error)) {

@@ -6,6 +6,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_network.h"
 #include "apps/nodewise/error_text.h"
+#include "apps/nodewise/outputs.h"
 #include "apps/nodewise/progress.h"
 #include "nodewise/runtime/profile_table.h"
 #include "nodewise/support/fault.h"
@@ -85,6 +86,7 @@ class ProfileNetwork : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckWords());
+    NODEWISE_RETURN_IF_ERROR(At("--trace", CheckFilePath(trace_)));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     NODEWISE_ASSIGN_OR_RETURN(const auto network,
                               LoadedTarget::Load(target_, inputs_));
@@ -103,7 +105,7 @@ class ProfileNetwork : public Command {
     // Nothing but the CSV goes to stdout; what is said in words is a note.
     if (csv_) outcome.text.clear();
     CheckAgainstPlain(*network, *executor, &outcome);
-    NODEWISE_RETURN_IF_ERROR(WriteTrace(*executor, profile, &outcome));
+    if (!trace_.empty()) ShowTrace(*executor, profile, &outcome);
     if (csv_) {
       outcome.text.pop_back();  // The end of the line.
       outcome.notes.push_back(std::move(outcome.text));
@@ -206,18 +208,21 @@ class ProfileNetwork : public Command {
     outcome->json.AddRaw("profile", ProfileJson(graph, summary, profile));
   }
 
-  absl::Status WriteTrace(const DebugExecutor& executor, const Profile& profile,
-                          Outcome* outcome) const {
-    if (trace_.empty()) return absl::OkStatus();
+  absl::Status WriteTrace(const std::string& trace) const {
     NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(trace_));
-    NODEWISE_RETURN_IF_ERROR(
-        file.Write(ProfileTrace(executor.graph(), executor.plan(), profile)));
-    NODEWISE_RETURN_IF_ERROR(file.Commit());
+    NODEWISE_RETURN_IF_ERROR(file.Write(trace));
+    return file.Commit();
+  }
+
+  void ShowTrace(const DebugExecutor& executor, const Profile& profile,
+                 Outcome* outcome) const {
+    const absl::Status status =
+        WriteTrace(ProfileTrace(executor.graph(), executor.plan(), profile));
+    if (!status.ok()) return outcome->AddError(status);
     if (!csv_) {
       outcome->text += absl::StrFormat("wrote %s\n", Printable(trace_));
     }
     outcome->json.Add("trace", trace_);
-    return absl::OkStatus();
   }
 
   TargetOptions target_;

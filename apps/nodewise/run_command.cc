@@ -105,7 +105,7 @@ class RunNetwork : public Command {
     ShowNetwork(*network, *executor, &outcome);
     ShowOutputs(outputs, &outcome);
     ShowTimes(times, &outcome);
-    NODEWISE_RETURN_IF_ERROR(Write(outputs, &outcome));
+    Write(outputs, &outcome);
     return outcome;
   }
 
@@ -127,9 +127,7 @@ class RunNetwork : public Command {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto outputs,
         RunReference(target_.target, model_, inputs_, output_, &outcome));
-    if (outcome.status == Outcome::Status::kOk) {
-      NODEWISE_RETURN_IF_ERROR(Write(outputs, &outcome));
-    }
+    if (outcome.status == Outcome::Status::kOk) Write(outputs, &outcome);
     return outcome;
   }
 
@@ -154,9 +152,7 @@ class RunNetwork : public Command {
     const auto result = DebugRun(debug_, network, &outcome);
     if (!result.ok()) return At(target_.target, result.status());
     ShowOutputs(result->outputs, &outcome);
-    if (!result->outputs.empty()) {
-      NODEWISE_RETURN_IF_ERROR(Write(result->outputs, &outcome));
-    }
+    if (!result->outputs.empty()) Write(result->outputs, &outcome);
     return outcome;
   }
 #else
@@ -180,13 +176,12 @@ class RunNetwork : public Command {
     return times;
   }
 
-  absl::Status Write(const std::vector<NamedTensor>& outputs,
-                     Outcome* outcome) const {
-    if (output_.empty()) return absl::OkStatus();
-    NODEWISE_RETURN_IF_ERROR(WriteTensorFile(output_, outputs));
+  void Write(const std::vector<NamedTensor>& outputs, Outcome* outcome) const {
+    if (output_.empty()) return;
+    const absl::Status status = WriteTensorFile(output_, outputs);
+    if (!status.ok()) return outcome->AddError(status);
     outcome->text += absl::StrFormat("wrote %s\n", Printable(output_));
     outcome->json.Add("written", output_);
-    return absl::OkStatus();
   }
 
   TargetOptions target_;
@@ -210,8 +205,8 @@ const CommandRow kRunCommand = {
     "--inputs all.npz\n"
     "  nodewise run build/mlp --random-inputs 1 --stop-on nan\n"
     "  nodewise run model.onnx --reference --input x=input_0.pb\n"
-    "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not;\n"
-    "then nothing is written.\n",
+    "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not,\n"
+    "or the outputs could not be written; then there is no file.\n",
     [] { return std::unique_ptr<Command>(new RunNetwork); }};
 
 }  // namespace nodewise

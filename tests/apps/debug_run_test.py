@@ -100,10 +100,13 @@ class Until(WithNetwork):
                 self.assertIn(message, self.refused_run("--until", node))
 
     def test_two_outputs_do_not_go_into_an_npy_file(self):
-        error = self.refused("run", self.halves(), "--inputs", self.inputs,
-                             "--until", "halves", "--output",
-                             self.folder / "y.npy")
-        self.assertIn("y.npy: 2 tensors", error)
+        path = self.folder / "y.npy"
+        result = nodewise("run", self.halves(), "--inputs", self.inputs,
+                          "--until", "halves", "--output", path)
+        self.assertEqual(result.code, 2)
+        self.assertIn("y.npy: 2 tensors", result.err)
+        self.assertIn("\noutput  halves:1  ", result.out)
+        self.assertFalse(path.exists())
 
 
 class Patch(WithNetwork):

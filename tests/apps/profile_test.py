@@ -316,10 +316,18 @@ class Trace(WithNetwork):
         self.assertEqual(max(counted),
                          self.profile()["summary"]["peak_live_bytes"])
 
-    def test_that_cannot_be_written_is_named(self):
-        error = self.refused("profile", self.net, "--inputs", self.inputs,
-                             "--trace", self.folder / "no/t.json")
-        self.assertIn("no/t.json: ", error)
+    def test_that_cannot_be_written_is_refused_before_measuring(self):
+        log = self.folder / "calls"
+        net = self.chain("counted")
+        table = [("no/t.json", "there is no folder "), ("", "is a folder")]
+        for name, message in table:
+            path = self.folder / name
+            with self.subTest(name=name), unittest.mock.patch.dict(
+                    os.environ, NODEWISE_TEST_CALLS=str(log)):
+                error = self.refused("profile", net, "--inputs", self.inputs,
+                                     "--trace", path)
+                self.assertIn(f"--trace: {path}: {message}", error)
+                self.assertFalse(log.exists())
 
 
 class Counter(WithNetwork):
