@@ -193,6 +193,17 @@ void ShowFindings(const char* what, const Graph& graph,
   if (!findings.empty()) outcome->status = Outcome::Status::kDiffers;
 }
 
+// Faults that were found are a verdict; none is one only if all was compared.
+void ShowNotCompared(const SanitizeReport& report, Outcome* outcome) {
+  for (const absl::Status& why : report.not_compared) {
+    if (report.faults.empty()) {
+      outcome->AddError(why);
+    } else {
+      outcome->notes.emplace_back(MessageOf(why));
+    }
+  }
+}
+
 absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& network,
                                          Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(SanitizeReport report,
@@ -202,6 +213,7 @@ absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& network,
       CountOf(report.faults.size(), "memory fault"),
       report.had_more_faults ? ", and more that are not listed" : "");
   ShowFindings("memory_faults", network.graph(), report.faults, outcome);
+  ShowNotCompared(report, outcome);
   CheckAgainstPlainChild(network, report.outputs, outcome);
   return DebugRunResult{std::move(report.outputs)};
 }

@@ -152,7 +152,10 @@ class RunNetwork : public Command {
     const auto result = DebugRun(debug_, network, &outcome);
     if (!result.ok()) return At(target_.target, result.status());
     ShowOutputs(result->outputs, &outcome);
-    if (!result->outputs.empty()) Write(result->outputs, &outcome);
+    const bool could_judge = outcome.status != Outcome::Status::kError;
+    if (could_judge && !result->outputs.empty()) {
+      Write(result->outputs, &outcome);
+    }
     return outcome;
   }
 #else

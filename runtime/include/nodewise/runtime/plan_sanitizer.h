@@ -53,6 +53,9 @@ struct SanitizeOptions {
 struct SanitizeReport {
   std::vector<MemoryFault> faults;  // In the order of the run.
   bool had_more_faults = false;     // Than are listed.
+  // Why comparisons could not be made: an error of one of their runs each. What
+  // they would have shown is not among the faults.
+  std::vector<absl::Status> not_compared;
   size_t nodes = 0;                 // That ran.
   // The outputs of the sanitized run, copied.
   std::vector<NamedTensor> outputs;
@@ -62,7 +65,8 @@ struct SanitizeReport {
 // red zones beside each entry, everything that is not an argument of the
 // running node out of reach, its inputs read-only, dead slots poisoned. A fault
 // is noted and the run goes on. An error of a node's function ends it; it is
-// returned with the first fault that came before.
+// returned with the first fault that came before. The runs that are compared
+// with the first may fail: then its report is returned all the same.
 //
 // `make` must pass on DebugOptions::allocate, and `plan` where that is set.
 // Only host memory that the executor asks for is guarded, not the caller's or
