@@ -213,6 +213,7 @@ absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& network,
       CountOf(report.faults.size(), "memory fault"),
       report.had_more_faults ? ", and more that are not listed" : "");
   ShowFindings("memory_faults", network.graph(), report.faults, outcome);
+  outcome->json.Add("more_faults", report.had_more_faults);
   ShowNotCompared(report, outcome);
   CheckAgainstPlainChild(network, report.outputs, outcome);
   return DebugRunResult{std::move(report.outputs)};

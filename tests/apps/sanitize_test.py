@@ -5,19 +5,39 @@ import unittest
 import unittest.mock
 
 from debug_support import DebugLibrary, chain
-from support import DATA, Scratch, document, nodewise, params_bytes
+from support import (DATA, Graph, Scratch, Tensor, document, nodewise,
+                     params_bytes)
 
 LIBRARY = DebugLibrary()
 
 
 class Sanitized(Scratch):
     def sanitized(self, *functions):
-        net = LIBRARY.artefact(self.folder / "net", chain(*functions), {})
-        inputs = self.write("in.params", params_bytes({"data": DATA}))
+        return self.sanitized_graph(chain(*functions), DATA)
+
+    def sanitized_graph(self, graph, data):
+        net = LIBRARY.artefact(self.folder / "net", graph, {})
+        inputs = self.write("in.params", params_bytes({"data": data}))
         given = ["run", net, "--inputs", inputs, "--sanitize"]
         shown, asked = nodewise(*given), nodewise(*given, "--json")
         self.assertEqual(shown.code, asked.code)
         return shown, document(asked)
+
+
+class MoreFaults(Sanitized):
+    def test_than_are_listed_are_told_in_text_and_document(self):
+        for pages, more in ((3, False), (100, True)):
+            with self.subTest(pages=pages):
+                shape = (pages * 1024,)
+                graph = Graph()
+                data = graph.input("data", "float32", shape)
+                graph.output(graph.call("write_input_pages", [data],
+                                        "float32", shape))
+                shown, found = self.sanitized_graph(
+                    graph, Tensor("float32", shape, [1] * shape[0]))
+                self.assertEqual(shown.code, 1)
+                self.assertEqual("more that are not listed" in shown.out, more)
+                self.assertEqual(found["more_faults"], more)
 
 
 class RunThatFailsLater(Sanitized):
