@@ -110,8 +110,8 @@ absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
   }
   if (any) return chosen;
   return absl::InvalidArgumentError(absl::StrFormat(
-      "no node is chosen by %s, expected at least one of nodes 0 to %d "
-      "(nodewise inspect lists them)",
+      "no node is chosen by %s, expected at least one of nodes 0 to %d (a "
+      "dump of all nodes, or nodewise profile --csv, has their names)",
       ChoiceText(options), graph.nodes.size() - 1));
 }
 

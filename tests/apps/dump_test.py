@@ -384,6 +384,9 @@ class BadInput(WithNetwork):
             (["--nodes", "3:2"], "--nodes: no node is chosen by nodes 3 to 2"),
             (["--select", "nothing"],
              '--select: no node is chosen by the expression "nothing", '),
+            (["--select", "nothing"],
+             "(a dump of all nodes, or nodewise profile --csv, has their "
+             "names)\n"),
             (["--select", "sum", "--nodes", "3:4"],
              '--select, --nodes: no node is chosen by the expression "sum" in '
              "nodes 3 to 4, "),
