@@ -177,6 +177,28 @@ TEST(DumpTest, ExpressionThatBacktracksEndsSoon) {
               FailsWith(StatusCode::kInvalidArgument, HasSubstr("no node")));
 }
 
+TEST(DumpTest, SelectionLooksAtTheBeginningOfALongName) {
+  const std::string begin(511, 'a');
+  const Graph graph = GraphBuilder()
+                          .Input("x")
+                          .Op(begin + "bcd", "f", {"x"})
+                          .Op(begin + "e", "f", {"x"})
+                          .Head("x")
+                          .Build();
+  const auto found = [&](const char* select) -> size_t {
+    const auto plan = PlanDump(graph, {.select = select});
+    return plan.ok() ? plan->items.size() : 0;
+  };
+  EXPECT_EQ(found("ab"), 1u);
+  EXPECT_EQ(found("b$"), 0u);
+  EXPECT_EQ(found("b\\b"), 0u);
+  EXPECT_EQ(found("e$"), 1u);
+  EXPECT_THAT(PlanDump(graph, {.select = "bc"}),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("(only the first 512 bytes of a name are "
+                                  "looked at; a dump of all nodes")));
+}
+
 TEST(DumpTest, SizeLimitLeavesOutWholeEntriesByName) {
   const Graph graph = Doubled();  // 16 and 16 bytes, then 8, 12, 3, 3.
   const std::string root = Folder();
