@@ -234,9 +234,10 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
                       CountOf(report.failures.size(), "failure"));
   const Graph& graph = network.graph();
   ShowFindings("failures", graph, report.failures, outcome);
+  const std::vector<std::string> keys = NodeKeys(graph);
   std::vector<std::string> tainted;
   for (const NodeId node : report.tainted) {
-    tainted.push_back(NodeKeys(graph)[Index(node)]);
+    tainted.push_back(keys[Index(node)]);
   }
   outcome->json.Add("tainted", tainted);
   if (!tainted.empty()) {
