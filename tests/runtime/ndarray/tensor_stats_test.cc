@@ -12,10 +12,6 @@
 #include <string>
 #include <vector>
 
-#ifdef __SSE__
-#include <xmmintrin.h>
-#endif
-
 #include "nodewise/runtime/half.h"
 #include "runtime/ndarray/tensor_stats_loops.h"
 #include "tests/support/tensors.h"
@@ -487,21 +483,6 @@ TEST(HashBytesTest, AFlippedBitChangesHalfOfTheHash) {
   }
   EXPECT_NEAR(flipped / 1024.0, 32, 1);
 }
-
-#ifdef __SSE__
-TEST(TensorStatsTest, AreTheSameWhereTheProcessTakesDenormalsForZero) {
-  const NDArray tensor = Floats({-1e-40F, 3e-40F, 0});
-  const TensorStats expected = StatsOf(*tensor);
-  const uint32_t before = _mm_getcsr();
-  _mm_setcsr(before | 0x8040);
-  const TensorStats stats = StatsOf(*tensor);
-  _mm_setcsr(before);
-  EXPECT_EQ(stats.zeros, 1u);
-  EXPECT_EQ(stats.min, expected.min);
-  EXPECT_EQ(stats.max, expected.max);
-  EXPECT_EQ(stats.mean, expected.mean);
-}
-#endif
 
 }  // namespace
 }  // namespace nodewise

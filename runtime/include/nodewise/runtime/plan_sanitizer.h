@@ -56,7 +56,7 @@ struct SanitizeReport {
   // Why comparisons could not be made: an error of one of their runs each. What
   // they would have shown is not among the faults.
   std::vector<absl::Status> not_compared;
-  size_t nodes = 0;                 // That ran.
+  size_t nodes = 0;  // That ran.
   // The outputs of the sanitized run, copied.
   std::vector<NamedTensor> outputs;
 };
