@@ -183,6 +183,11 @@ std::string_view NameOf(MemoryFault::Kind kind) {
 
 absl::StatusOr<SanitizeReport> Sanitize(const ExecutorMaker& make,
                                         const SanitizeOptions& options) {
+  if (options.red_zone > kMostRedZone) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("sanitize: red zones of %d bytes, expected at most %d",
+                        options.red_zone, kMostRedZone));
+  }
   const OnlyOne only;
   if (!only.is_mine) {
     return absl::FailedPreconditionError(

@@ -70,5 +70,11 @@ TEST(SanitizePartlyTest, WithoutAFirstRunThereIsNoReport) {
                         "run"));
 }
 
+TEST(SanitizePartlyTest, RedZonesAreBounded) {
+  EXPECT_THAT(Sanitize(OneNode(/*extra=*/0), {.red_zone = SIZE_MAX}),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("expected at most 1073741824")));
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -44,8 +44,11 @@ struct MemoryFault {
 // "overrun", "input written", "uninitialised", ...
 std::string_view NameOf(MemoryFault::Kind kind);
 
+inline constexpr size_t kMostRedZone = size_t{1} << 30;
+
 struct SanitizeOptions {
-  size_t red_zone = 256;        // Bytes on both sides of every entry, or more.
+  // Bytes on both sides of every entry, or more; at most kMostRedZone.
+  size_t red_zone = 256;
   bool compare_private = true;  // Run again with storage of its own for all.
   bool compare_poison = true;   // Run again over other uninitialised bytes.
 };
