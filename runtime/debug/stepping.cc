@@ -117,6 +117,7 @@ void DebugExecutor::LeavePass(NodeId node) {
   position_ = node;
   is_liveness_due_ = true;
   (void)Live();
+  if (AtEnd()) return;  // Of a graph without nodes, whose end is its start.
   if (IsFunction(graph(), node)) MarkLost(node);
 }
 
