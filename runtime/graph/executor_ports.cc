@@ -145,14 +145,14 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
   NODEWISE_RETURN_IF_ERROR(At("output", CheckExternal(port, tensor)));
   // What the entry holds goes with it, to where it will be and to the caller:
   // nodes may still read it, and it is what the output shows until the next
-  // run.
-  const bool is_computed = IsComputed(EntryId{port.entry});
+  // run. All of its aliases move, also one whose __nop has not run yet.
+  const uint32_t base = plan_.base_of[port.entry];
+  const bool is_computed = IsComputed(EntryId{base});
   const NDArray before = EntryArray(port.entry);
   if (is_computed) NODEWISE_RETURN_IF_ERROR(CopyTensor(*before, *tensor));
   Unbind(&port);
   // No node writes an input that is handed on, and a tensor can be in one place
   // only: where it cannot be moved to the caller's memory, it is copied there.
-  const uint32_t base = plan_.base_of[port.entry];
   const NodeId maker = graph_.NodeOf(EntryId{base});
   const bool is_input = graph_.node(maker).kind == GraphNode::Kind::kInput;
   const bool is_taken =

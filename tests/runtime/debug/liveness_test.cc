@@ -1,0 +1,60 @@
+// What of a pass can be read, whoever put it there or took it away.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "nodewise/runtime/debug_executor.h"
+#include "tests/runtime/debug/more_kernels.h"
+#include "tests/support/graph_builder.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Executor = std::unique_ptr<DebugExecutor>;
+
+Executor MakeUnset(const GraphBuilder& graph,
+                   Ref<Library> library = TestKernels()) {
+  DebugExecutor::DebugOptions options;
+  options.records = false;
+  return DebugExecutor::Create(graph.Build(), std::move(library), options)
+      .value();
+}
+
+Executor Make(const GraphBuilder& graph, Ref<Library> library = TestKernels()) {
+  Executor executor = MakeUnset(graph, std::move(library));
+  EXPECT_THAT(executor->SetInput(0, *Floats({0, 1, 2, 3})), IsOk());
+  return executor;
+}
+
+double First(const DebugExecutor& executor, uint32_t entry) {
+  return ValuesOf(executor.ReadEntry(EntryId{entry}).value())[0];
+}
+
+TEST(LivenessTest, ReshapeBoundBeforeItsNodeTakesAlongWhatItsInputHolds) {
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x")
+               .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
+               .Op("r", "__nop", {"a"}, {{{2, 2}, "float32", 7}})
+               .Op("b", "inc", {"a"})
+               .Head("r")
+               .Head("b"));
+  ASSERT_THAT(executor->Step(), IsOk());
+  const NDArray out = MakeTensor<float>({2, 2}, {9, 9, 9, 9});
+  ASSERT_THAT(executor->SetOutputZeroCopy(0, out), IsOk());
+  EXPECT_EQ(First(*executor, 1), 1);
+  ASSERT_THAT(executor->Continue(), IsOk());
+  EXPECT_THAT(ValuesOf(out), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(First(*executor, 3), 2);
+}
+
+}  // namespace
+}  // namespace nodewise
