@@ -68,6 +68,15 @@ absl::Status GraphExecutor::CheckWritable(const Port& port) const {
       port.name));
 }
 
+// A bound tensor is the caller's, must not be written to, may be what is
+// copied, and stays bound if that fails.
+absl::Status GraphExecutor::CopyToSlot(const Port& port,
+                                       const DLTensor& tensor) {
+  DLTensor slot = tensors_[port.entry];
+  slot.data = slots_[plan_.slot_of[port.entry]].data();
+  return At(Where("input", port.name), CopyTensor(tensor, slot));
+}
+
 absl::Status GraphExecutor::SetInput(size_t input, const DLTensor& tensor) {
   if (input >= inputs_.size()) {
     return absl::OutOfRangeError(absl::StrFormat(
@@ -76,10 +85,8 @@ absl::Status GraphExecutor::SetInput(size_t input, const DLTensor& tensor) {
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckType(port, tensor)));
   NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
-  // A bound tensor is the caller's: it must not be written to.
+  NODEWISE_RETURN_IF_ERROR(CopyToSlot(port, tensor));
   Unbind(&port);
-  NODEWISE_RETURN_IF_ERROR(
-      At(Where("input", port.name), CopyTensor(tensor, tensors_[port.entry])));
   WasPutInSlot(EntryId{port.entry});
   MarkSet(&port);
   return absl::OkStatus();
@@ -120,13 +127,15 @@ absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckExternal(port, tensor)));
   const bool is_copied = !UsableInPlace(port, *tensor);
-  if (is_copied) NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
+  if (is_copied) {
+    NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
+    NODEWISE_RETURN_IF_ERROR(CopyToSlot(port, *tensor));
+  }
   Unbind(&port);
   port.external = tensor;
   port.is_copied = is_copied;
   if (is_copied) {
     ++num_copied_;
-    NODEWISE_RETURN_IF_ERROR(CopyTensor(*tensor, tensors_[port.entry]));
     WasPutInSlot(EntryId{port.entry});
   } else {
     Repoint(port.entry, tensor.data());

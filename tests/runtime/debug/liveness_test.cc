@@ -56,5 +56,15 @@ TEST(LivenessTest, ReshapeBoundBeforeItsNodeTakesAlongWhatItsInputHolds) {
   EXPECT_EQ(First(*executor, 3), 2);
 }
 
+TEST(LivenessTest, InputIsSetToWhatIsBoundToIt) {
+  const Executor executor =
+      Make(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
+  // Nothing else keeps the memory alive.
+  ASSERT_THAT(executor->SetInputZeroCopy(0, Floats({5, 6, 7, 8})), IsOk());
+  ASSERT_THAT(executor->SetInput(0, executor->TensorOf(EntryId{0})), IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(6, 7, 8, 9));
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -341,5 +341,18 @@ TEST(ZeroCopyTest, OneTensorMayBeInputAndOutput) {
   EXPECT_THAT(ValuesOf(state), ElementsAre(3, 13, 23, 33));
 }
 
+TEST(InputZeroCopyTest, TensorStaysBoundIfSettingTheInputFails) {
+  const Executor executor = Make(Inc());
+  const NDArray x = Floats({1, 2, 3, 4});
+  DLTensor far = *x;
+  far.device = {kDLVPI, 0};
+  for (const size_t offset : {0, 4}) {
+    ASSERT_THAT(executor->SetInputZeroCopy(0, CopyAtOffset(x, offset)), IsOk());
+    EXPECT_FALSE(executor->SetInput(0, far).ok());
+    ASSERT_THAT(executor->Run(), IsOk());
+    EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(2, 3, 4, 5));
+  }
+}
+
 }  // namespace
 }  // namespace nodewise

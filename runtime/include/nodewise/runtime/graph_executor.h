@@ -100,7 +100,8 @@ class GraphExecutor {
   std::optional<size_t> OutputByTvmsName(std::string_view name) const;
 
   // Copies the tensor into the input. Its shape and type must be the input's
-  // (kInvalidArgument); its strides may be any.
+  // (kInvalidArgument); its strides may be any. A tensor that was bound stays
+  // bound if this fails.
   absl::Status SetInput(size_t input, const DLTensor& tensor);
   absl::Status SetInput(std::string_view name, const DLTensor& tensor);
   // Lets the graph read the tensor's own memory, and keeps it alive. Memory
@@ -200,6 +201,7 @@ class GraphExecutor {
   bool UsableInPlace(const Port& port, const DLTensor& tensor) const;
   void Unbind(Port* port);
   absl::Status CheckWritable(const Port& port) const;
+  absl::Status CopyToSlot(const Port& port, const DLTensor& tensor);
   void MarkSet(Port* port);
   Port* ParamPort(std::string_view name, const DLTensor& tensor);
   absl::Status CheckType(const Port& port, const DLTensor& tensor) const;
