@@ -232,7 +232,12 @@ absl::StatusOr<std::vector<double>> DebugExecutor::RunIndividualNode(
   std::vector<double> seconds(static_cast<size_t>(options.repeat));
   const uint32_t index = call_of_[Index(node)];
   if (index < calls().size()) {
-    NODEWISE_ASSIGN_OR_RETURN(seconds, MeasureApart(calls()[index], options));
+    auto measured = MeasureApart(calls()[index], options);
+    if (!measured.ok()) {
+      LeavePass(node);
+      return measured.status();
+    }
+    seconds = *std::move(measured);
   }
   NODEWISE_RETURN_IF_ERROR(Advance());
   return seconds;

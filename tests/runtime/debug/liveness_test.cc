@@ -66,5 +66,23 @@ TEST(LivenessTest, InputIsSetToWhatIsBoundToIt) {
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(6, 7, 8, 9));
 }
 
+TEST(LivenessTest, NodeThatFailsWhenTimedByItselfEndsThePass) {
+  // c, which fails, writes to the storage of a.
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x", {{4}, "float32", 100})
+               .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+               .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
+               .Op("c", "fail", {"b"}, {{{4}, "float32", 0}})
+               .Head("c"));
+  EXPECT_FALSE(executor->RunIndividualNode(NodeId{3}, {}).ok());
+  EXPECT_THAT(executor->CheckLive(EntryId{1}),
+              FailsWith(StatusCode::kFailedPrecondition,
+                        HasSubstr("a node that failed writes to its")));
+  EXPECT_THAT(executor->CheckLive(EntryId{2}), IsOk());
+  ASSERT_THAT(executor->Step(), IsOk());
+  EXPECT_EQ(executor->Position(), NodeId{2});
+}
+
 }  // namespace
 }  // namespace nodewise
