@@ -47,6 +47,8 @@ void DebugExecutor::MarkLost(NodeId node) {
     const EntryId entry = graph().EntryOf(node, o);
     if (IsInSlot(entry)) {
       liveness_.owner[plan().slot_of[Index(entry)]] = kNobody;
+    } else {
+      HasNoValue(entry);
     }
   }
 }
@@ -77,6 +79,15 @@ void DebugExecutor::WasPutInSlot(EntryId base) {
   (void)Live();
   if (liveness_.computed.empty()) return;  // While it is being made.
   liveness_.owner[plan().slot_of[Index(base)]] = Index(base);
+}
+
+// Where no slot says whose value it has, an entry is dead if it counts as not
+// computed.
+void DebugExecutor::HasNoValue(EntryId base) {
+  (void)Live();
+  for (uint32_t e = Index(base); e < liveness_.computed.size(); ++e) {
+    if (plan().base_of[e] == Index(base)) liveness_.computed[e] = false;
+  }
 }
 
 absl::Status DebugExecutor::CheckLive(EntryId entry) const {

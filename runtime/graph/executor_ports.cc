@@ -173,6 +173,7 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
   port.is_copied = is_input || is_taken || !UsableInPlace(port, *tensor);
   if (!port.is_copied) {
     Repoint(base, tensor.data());
+    if (!is_computed) HasNoValue(EntryId{base});
     return absl::OkStatus();
   }
   ++num_copied_;

@@ -84,5 +84,47 @@ TEST(LivenessTest, NodeThatFailsWhenTimedByItselfEndsThePass) {
   EXPECT_EQ(executor->Position(), NodeId{2});
 }
 
+// x -> a -> b, which fails once *fails is true.
+Executor FailingLater(const bool* fails) {
+  return Make(
+      GraphBuilder()
+          .Input("x")
+          .Op("a", "inc", {"x"})
+          .Op("b", "moody", {"a"})
+          .Head("b"),
+      WithKernels({{"moody", [fails](const std::vector<float*>& tensors) {
+                      tensors[1][0] = *fails ? -99.0f : 1.0f;
+                      if (*fails) throw std::runtime_error("not now");
+                    }}}));
+}
+
+TEST(LivenessTest, OutputInTheCallersMemoryIsLostIfItsNodeFails) {
+  bool fails = false;
+  const Executor executor = FailingLater(&fails);
+  const NDArray out = Floats({0, 0, 0, 0});
+  ASSERT_THAT(executor->SetOutputZeroCopy(0, out), IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({5, 5, 5, 5})), IsOk());
+  fails = true;
+  EXPECT_FALSE(executor->Recompute().ok());
+  EXPECT_THAT(executor->CheckLive(EntryId{2}),
+              FailsWith(StatusCode::kFailedPrecondition, HasSubstr("(b)")));
+  EXPECT_FALSE(executor->CopyOutput(0, *Floats({0, 0, 0, 0})).ok());
+}
+
+TEST(LivenessTest, WhatWasLostIsNotFoundInATensorThatIsBoundLater) {
+  bool fails = false;
+  const Executor executor = FailingLater(&fails);
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({5, 5, 5, 5})), IsOk());
+  fails = true;
+  EXPECT_FALSE(executor->Recompute().ok());
+  ASSERT_THAT(executor->SetOutputZeroCopy(0, Floats({7, 7, 7, 7})), IsOk());
+  EXPECT_FALSE(executor->CheckLive(EntryId{2}).ok());
+  fails = false;
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(First(*executor, 2), 1);
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -193,6 +193,7 @@ class DebugExecutor : public GraphExecutor {
   void MarkLost(NodeId node);
   bool IsComputed(EntryId entry) const override;
   void WasPutInSlot(EntryId base) override;
+  void HasNoValue(EntryId base) override;
   bool IsLive(const Liveness& state, uint32_t entry) const;
   void MarkComputed(NodeId node, Liveness* state) const;
   std::vector<bool> DependOnPatches() const;

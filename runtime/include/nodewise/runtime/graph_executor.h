@@ -170,6 +170,8 @@ class GraphExecutor {
   // The value of a base entry has been put into its slot, from the caller's
   // memory and not by a node.
   virtual void WasPutInSlot(EntryId) {}
+  // A base entry lies in the caller's memory, which does not hold its value.
+  virtual void HasNoValue(EntryId) {}
   // Moves a base entry and its aliases to other memory.
   void Repoint(uint32_t base, void* data);
   // Grows whenever an input is set or bound. Memory that the caller may write
