@@ -1,9 +1,13 @@
 #include "nodewise/runtime/prepared_call.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "nodewise/runtime/last_error.h"
 #include "nodewise/support/check.h"
 
@@ -74,6 +78,20 @@ void ForEachArgument(absl::Span<const DLTensor* const> tensors,
 
 absl::Status PreparedCall::Error() const {
   return codes_ != nullptr ? TakeLastError() : TakeFfiError();
+}
+
+int PreparedCall::KeepException() {
+  try {
+    throw;
+  } catch (const abi::__forced_unwind&) {
+    throw;  // The thread ends: the C library aborts if that is stopped.
+  } catch (const std::exception& error) {
+    SetLastError(absl::InternalError(
+        absl::StrFormat("the function threw: %s", error.what())));
+  } catch (...) {
+    SetLastError(absl::InternalError("the function threw something unknown"));
+  }
+  return -1;
 }
 
 void* CallMemory::Take(size_t bytes) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_libraries.h"
@@ -140,6 +142,27 @@ TEST(PreparedCallTest, CallsStayWhereTheyAre) {
   EXPECT_NE(last.Run(), 0);
   EXPECT_THAT(last.Error(), FailsWith(StatusCode::kInternal,
                                       HasSubstr("Expected 3 arguments")));
+}
+
+int ThrowClassic(TVMValue*, int*, int, TVMValue*, int*, void*) {
+  throw std::runtime_error("the code threw this");
+}
+int ThrowFfi(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  throw std::runtime_error("the code threw this");
+}
+
+TEST(PreparedCallTest, WhatTheFunctionThrowsIsItsError) {
+  for (const PackedFunc& function :
+       {PackedFunc::FromAddress(&ThrowClassic, nullptr, {}),
+        FfiFunction::Make(&ThrowFfi, nullptr, {})}) {
+    CallMemory memory;
+    const NDArray x = Floats({1});
+    const PreparedCall call = memory.Prepare(function, {&*x});
+    ASSERT_NE(call.Run(), 0);
+    EXPECT_THAT(call.Error(),
+                FailsWith(StatusCode::kInternal,
+                          "the function threw: the code threw this"));
+  }
 }
 
 }  // namespace

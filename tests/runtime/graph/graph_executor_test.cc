@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <thread>
 
 #include "tests/support/graph_builder.h"
@@ -380,6 +381,28 @@ TEST(LinkedParamTest, FailingLookupAndTooLittleDataAreErrors) {
               FailsWith(StatusCode::kInvalidArgument,
                         "storage 0: the linked data is float32 (1,), expected "
                         "16 compact bytes"));
+}
+
+// As compiled code is: nothing stands between it and who calls it.
+int ThrowAsCompiledCode(TVMValue*, int*, int, TVMValue*, int*, void*) {
+  throw std::runtime_error("the code threw this");
+}
+
+TEST(GraphExecutorTest, ExceptionOfCompiledCodeIsAnErrorThatNamesTheNode) {
+  const auto library = BuiltInLibrary(
+      {{"raw", [](const KernelRequest&) {
+          return absl::StatusOr<PackedFunc>(
+              PackedFunc::FromAddress(&ThrowAsCompiledCode, nullptr, {}));
+        }}});
+  const auto executor = GraphExecutor::Create(
+      GraphBuilder().Input("x").Op("f", "raw", {"x"}).Head("f").Build(),
+      library);
+  ASSERT_THAT(executor, IsOk());
+  ASSERT_THAT((*executor)->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
+  EXPECT_THAT((*executor)->Run(),
+              FailsWith(StatusCode::kInternal,
+                        AllOf(HasSubstr("node 1 (f): raw"),
+                              HasSubstr("the code threw this"))));
 }
 
 }  // namespace

@@ -27,8 +27,22 @@ class PreparedCall {
  public:
   PreparedCall() = default;
 
-  // Returns 0, or else Error() says what went wrong, once.
+  // Returns 0, or else Error() says what went wrong, once; also what the
+  // function threw. The `try` costs nothing as long as it does not.
   int Run() const {
+    try {
+      return Call();
+    } catch (...) {
+      return KeepException();
+    }
+  }
+  // REQUIRES: the last Run() on this thread was of this call and failed.
+  absl::Status Error() const;
+
+ private:
+  friend class CallMemory;
+
+  int Call() const {
     if (codes_ != nullptr) {
       TVMValue ret;
       int ret_code = kTVMNullptr;
@@ -45,11 +59,9 @@ class PreparedCall {
     }
     return rc;
   }
-  // REQUIRES: the last Run() on this thread was of this call and failed.
-  absl::Status Error() const;
-
- private:
-  friend class CallMemory;
+  // Makes what is thrown the error of the call, from within `catch`. Returns
+  // -1.
+  static int KeepException();
 
   union {
     TVMBackendPackedCFunc packed_ = nullptr;
