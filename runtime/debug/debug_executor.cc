@@ -2,9 +2,14 @@
 
 #include "nodewise/runtime/debug_executor.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "nodewise/runtime/c_call.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/node_clock.h"
@@ -131,9 +136,10 @@ absl::Status DebugExecutor::RunRecorded() {
     dump_folder_ = recorder.folder();
     observers_.insert(observers_.begin(), &recorder);
   }
+  absl::Cleanup remove = [&] { RemoveObserver(&recorder); };
   absl::Status status = Restart();
   if (status.ok()) status = Continue();
-  RemoveObserver(&recorder);
+  std::move(remove).Invoke();
   if (dump_status_.ok()) dump_status_ = recorder.Close(times_.nodes);
   return status;
 }
@@ -147,7 +153,13 @@ absl::Status DebugExecutor::InvokeNode(NodeId node) {
   if (index == kNoCall) return absl::OkStatus();
   const Call& call = calls()[index];
   if (!invoker_) return CallNode(call);
-  return invoker_(node, [&] { return CallNode(call); });
+  try {
+    return invoker_(node, [&] { return CallNode(call); });
+  } catch (const abi::__forced_unwind&) {
+    throw;  // The thread ends: the C library aborts if that is stopped.
+  } catch (...) {
+    return At(NodeTitle(graph(), node), StatusOfException("invoker"));
+  }
 }
 
 // One function node with all that watches it.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/debug_executor.h"
 #include "nodewise/support/status_macros.h"
@@ -173,13 +174,15 @@ absl::Status DebugExecutor::CollectCounts(const ProfileOptions& options,
   if (started.empty()) return absl::OkStatus();
   CountingObserver counting(started, graph().nodes.size());
   observers_.push_back(&counting);
+  const absl::Cleanup stop = [&] {
+    RemoveObserver(&counting);
+    for (Collector* collector : started) collector->Stop();
+  };
   absl::Status status;
   for (int i = 0; i < options.runs && status.ok(); ++i) {
     status = Restart();
     if (status.ok()) status = Continue();
   }
-  RemoveObserver(&counting);
-  for (Collector* collector : started) collector->Stop();
   profile->counters = std::move(counting).MeanOver(options.runs);
   return status;
 }
@@ -188,9 +191,9 @@ absl::Status DebugExecutor::CollectCounts(const ProfileOptions& options,
 absl::Status DebugExecutor::WatchWorkers(Profile* profile) {
   WorkerWatch watch;
   observers_.push_back(&watch);
+  const absl::Cleanup remove = [&] { RemoveObserver(&watch); };
   absl::Status status = Restart();
   if (status.ok()) status = Continue();
-  RemoveObserver(&watch);
   profile->watched = times_;
   profile->workers = watch.TakeSpans();
   return status;
@@ -270,9 +273,10 @@ absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
   for (size_t o = 0; o < places.size(); ++o) {
     Repoint(places[o].first, elsewhere[o].data());
   }
-  auto seconds = MeasureCall(call, options);
-  for (const auto& [base, data] : places) Repoint(base, data);
-  return seconds;
+  const absl::Cleanup repoint = [&] {
+    for (const auto& [base, data] : places) Repoint(base, data);
+  };
+  return MeasureCall(call, options);
 }
 
 // TVM's rules, with one `number` for all repeats: there it grows in the middle.

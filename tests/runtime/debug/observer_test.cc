@@ -1,0 +1,136 @@
+// What observers, and code that throws, may do to the executor that runs them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
+
+#include "nodewise/runtime/debug_executor.h"
+#include "tests/runtime/debug/dump_support.h"
+#include "tests/runtime/debug/more_kernels.h"
+#include "tests/support/graph_builder.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Executor = std::unique_ptr<DebugExecutor>;
+
+// x -> a -> b -> c, each one more.
+GraphBuilder Chain() {
+  return GraphBuilder()
+      .Input("x")
+      .Op("a", "inc", {"x"})
+      .Op("b", "inc", {"a"})
+      .Op("c", "inc", {"b"})
+      .Head("c");
+}
+
+Executor Make(const GraphBuilder& graph, const std::string& dump_root = "",
+              Ref<Library> library = TestKernels()) {
+  DebugExecutor::DebugOptions options;
+  options.records = !dump_root.empty();
+  options.record.root = dump_root;
+  Executor executor =
+      DebugExecutor::Create(graph.Build(), std::move(library), options).value();
+  EXPECT_THAT(executor->SetInput(0, *Floats({0, 1, 2, 3})), IsOk());
+  return executor;
+}
+
+// Calls a function after each node.
+class After : public NodeObserver {
+ public:
+  explicit After(std::function<void(NodeId)> call) : call_(std::move(call)) {}
+  absl::Status AfterNode(NodeId node, NodeTime) override {
+    call_(node);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::function<void(NodeId)> call_;
+};
+
+bool throws = false;
+
+// As compiled code is: nothing stands between it and who calls it. Adds one.
+int AddOneOrThrow(TVMValue* args, int*, int, TVMValue*, int*, void*) {
+  if (throws) throw std::runtime_error("the code threw this");
+  const auto* from = static_cast<const DLTensor*>(args[0].v_handle);
+  const auto* to = static_cast<const DLTensor*>(args[1].v_handle);
+  for (int i = 0; i < 4; ++i) {
+    static_cast<float*>(to->data)[i] = static_cast<float*>(from->data)[i] + 1;
+  }
+  return 0;
+}
+
+// x -> a -> b in the place of a, by code that may throw.
+Executor MakeThrowing(const std::string& dump_root = "") {
+  const Ref<Library> library = BuiltInLibrary(
+      {{"raw", [](const KernelRequest&) {
+          return absl::StatusOr<PackedFunc>(
+              PackedFunc::FromAddress(&AddOneOrThrow, nullptr, {}));
+        }}});
+  throws = false;
+  return Make(GraphBuilder()
+                  .Input("x")
+                  .Op("a", "raw", {"x"}, {{{4}, "float32", 7}})
+                  .Op("b", "raw", {"a"}, {{{4}, "float32", 7}})
+                  .Head("b"),
+              dump_root, library);
+}
+
+const auto kThrown = FailsWith(
+    StatusCode::kInternal,
+    AllOf(HasSubstr("node 1 (a): raw"), HasSubstr("the code threw this")));
+
+TEST(ExceptionTest, OfCompiledCodeIsAnErrorOfTheRunAndTheNextRunIsWhole) {
+  for (const std::string& root : {std::string(), Folder()}) {
+    const Executor executor = MakeThrowing(root);
+    throws = true;
+    EXPECT_THAT(executor->Run(), kThrown);
+    EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
+    throws = false;
+    ASSERT_THAT(executor->Run(), IsOk());
+    EXPECT_THAT(executor->dump_status(), IsOk());
+    EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(2, 3, 4, 5));
+  }
+}
+
+TEST(ExceptionTest, OfCompiledCodeIsAnErrorOfTheProfile) {
+  const Executor executor = MakeThrowing();
+  throws = true;
+  EXPECT_THAT(executor->RunProfile({}), kThrown);
+  EXPECT_THAT(executor->RunIndividual({}), kThrown);
+  EXPECT_THAT(executor->RunIndividualNode(NodeId{1}, {}), kThrown);
+}
+
+TEST(ExceptionTest, OfTheInvokerIsAnErrorOfTheNode) {
+  const Executor executor = Make(Chain());
+  executor->SetInvoker(
+      [](NodeId, absl::FunctionRef<absl::Status()>) -> absl::Status {
+        throw std::runtime_error("the invoker threw this");
+      });
+  EXPECT_THAT(executor->Run(), FailsWith(StatusCode::kInternal,
+                                         HasSubstr("the invoker threw this")));
+}
+
+TEST(ExceptionTest, OfAnObserverPassesAndTheNextRunIsWhole) {
+  const Executor executor = Make(Chain(), Folder());
+  After thrower([](NodeId) { throw std::runtime_error("of the observer"); });
+  executor->AddObserver(&thrower);
+  EXPECT_THROW((void)executor->Run(), std::runtime_error);
+  executor->RemoveObserver(&thrower);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(executor->dump_status(), IsOk());
+  EXPECT_EQ(OpenDump(executor->dump_folder())->tensors.tensors.size(), 4u);
+}
+
+}  // namespace
+}  // namespace nodewise
