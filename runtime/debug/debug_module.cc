@@ -65,6 +65,23 @@ Value SecondsAsText(const std::vector<std::vector<double>>& seconds) {
   return Value(std::move(text));
 }
 
+absl::StatusOr<EntryId> OutputOf(const Graph& graph, NodeId node, int output) {
+  const uint32_t count = graph.OutputsOf(node);
+  if (output >= 0 && static_cast<uint32_t>(output) < count) {
+    return graph.EntryOf(node, static_cast<uint32_t>(output));
+  }
+  return absl::OutOfRangeError(absl::StrFormat(
+      "output %d of %s, which has %d", output, NodeTitle(graph, node), count));
+}
+
+// Where a node runs: where its first output is, or if it has none its input.
+DLDevice DeviceOf(const DebugExecutor& executor, NodeId node) {
+  const auto outputs = executor.OutputsOf(node);
+  if (!outputs.empty()) return outputs[0]->device;
+  const auto inputs = executor.InputsOf(node);
+  return inputs.empty() ? kCpu : inputs[0]->device;
+}
+
 }  // namespace
 
 absl::StatusOr<NodeId> DebugModule::NodeArgument(PackedArgs args, int index) {
@@ -114,7 +131,7 @@ absl::StatusOr<Value> DebugModule::DebugGetOutput(PackedArgs args) {
     NODEWISE_ASSIGN_OR_RETURN(entry, FindEntry(graph, name));
   } else {
     NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
-    entry = graph.EntryOf(node, 0);
+    NODEWISE_ASSIGN_OR_RETURN(entry, OutputOf(graph, node, 0));
   }
   NODEWISE_RETURN_IF_ERROR(RunUntilNode(graph.NodeOf(entry)));
   return Deliver(entry, args, 1);
@@ -123,14 +140,7 @@ absl::StatusOr<Value> DebugModule::DebugGetOutput(PackedArgs args) {
 absl::StatusOr<EntryId> DebugModule::EntryArguments(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int output, args.SmallIntAt(1));
-  const Graph& graph = executor().graph();
-  const uint32_t count = graph.OutputsOf(node);
-  if (output < 0 || static_cast<uint32_t>(output) >= count) {
-    return absl::OutOfRangeError(
-        absl::StrFormat("output %d of %s, which has %d", output,
-                        NodeTitle(graph, node), count));
-  }
-  return graph.EntryOf(node, static_cast<uint32_t>(output));
+  return OutputOf(executor().graph(), node, output);
 }
 
 // (node, output): what lies there now, runs nothing.
@@ -179,7 +189,7 @@ absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
   const Graph& graph = executor().graph();
   std::vector<DLDevice> devices;
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    devices.push_back(debug().TensorOf(graph.EntryOf(NodeId{n}, 0)).device);
+    devices.push_back(DeviceOf(debug(), NodeId{n}));
   }
   return MakeTvmReport(graph, profile.runs[0], devices, profile.threads);
 }

@@ -277,7 +277,7 @@ bool DebugExecutor::IsPatched(uint32_t base) const {
 }
 
 bool DebugExecutor::IsReplaced(NodeId node) const {
-  if (patches_.empty()) return false;
+  if (patches_.empty() || graph().OutputsOf(node) == 0) return false;
   for (uint32_t o = 0; o < graph().OutputsOf(node); ++o) {
     if (!IsPatched(Index(graph().EntryOf(node, o)))) return false;
   }

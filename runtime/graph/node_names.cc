@@ -80,21 +80,22 @@ absl::StatusOr<NodeId> FindNode(const Graph& graph, std::string_view key) {
 }
 
 absl::StatusOr<EntryId> FindEntry(const Graph& graph, std::string_view key) {
-  const auto whole = FindNode(graph, key);
-  if (whole.ok() || absl::IsInvalidArgument(whole.status())) {
-    NODEWISE_RETURN_IF_ERROR(whole.status());
-    return graph.EntryOf(*whole, 0);
-  }
+  auto node = FindNode(graph, key);
+  std::string_view name = key;
+  uint32_t output = 0;
   const size_t colon = key.rfind(':');
-  if (colon == key.npos) return whole.status();
-  const std::optional<uint32_t> output = NumberIn(key.substr(colon + 1));
-  if (!output.has_value()) return whole.status();
-  NODEWISE_ASSIGN_OR_RETURN(const NodeId node,
-                            FindNode(graph, key.substr(0, colon)));
-  if (*output < graph.OutputsOf(node)) return graph.EntryOf(node, *output);
+  if (absl::IsNotFound(node.status()) && colon != key.npos) {
+    const std::optional<uint32_t> number = NumberIn(key.substr(colon + 1));
+    if (!number.has_value()) return node.status();
+    output = *number;
+    name = key.substr(0, colon);
+    node = FindNode(graph, name);
+  }
+  NODEWISE_RETURN_IF_ERROR(node.status());
+  if (output < graph.OutputsOf(*node)) return graph.EntryOf(*node, output);
   return absl::OutOfRangeError(
-      absl::StrFormat("output %d of node %s, which has %d", *output,
-                      key.substr(0, colon), graph.OutputsOf(node)));
+      absl::StrFormat("output %d of node %s, which has %d", output, name,
+                      graph.OutputsOf(*node)));
 }
 
 }  // namespace nodewise

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "nodewise/runtime/containers.h"
+#include "tests/runtime/debug/more_kernels.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"
@@ -182,6 +183,29 @@ TEST_F(DebugModuleTest, NoDumpIsTheLastOneAfterRecordingWasEnded) {
 
 TEST_F(DebugModuleTest, UnknownNameIsANullFunction) {
   EXPECT_FALSE(*module_->GetFunction("no_such_function"));
+}
+
+TEST_F(DebugModuleTest, NodeWithoutOutputsHasNoneToGiveAndIsProfiled) {
+  DebugExecutor::DebugOptions options;
+  options.records = false;
+  module_ = MakeRef<DebugModule>(
+      DebugExecutor::Create(
+          GraphBuilder()
+              .Input("x")
+              .Op("a", "inc", {"x"})
+              .Op("s", "sink", {"a"}, {})
+              .Head("a")
+              .Build(),
+          WithKernels({{"sink", [](const std::vector<float*>&) {}}}), options)
+          .value());
+  SetX(0);
+  const auto refusal =
+      FailsWith(StatusCode::kOutOfRange, HasSubstr("(s), which has 0"));
+  EXPECT_THAT(Call("debug_get_output", 2), refusal);
+  EXPECT_THAT(Call("debug_get_output", "s"),
+              FailsWith(StatusCode::kOutOfRange, HasSubstr("which has 0")));
+  EXPECT_THAT(Call("get_node_output", 2, 0), refusal);
+  EXPECT_THAT(Call("profile_rpc"), IsOk());
 }
 
 }  // namespace

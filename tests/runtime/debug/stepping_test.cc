@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nodewise/runtime/debug_executor.h"
+#include "tests/runtime/debug/more_kernels.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"
@@ -19,11 +20,11 @@ using ::testing::HasSubstr;
 
 using Executor = std::unique_ptr<DebugExecutor>;
 
-Executor Make(const GraphBuilder& graph) {
+Executor Make(const GraphBuilder& graph, Ref<Library> library = TestKernels()) {
   DebugExecutor::DebugOptions options;
   options.records = false;
   auto executor =
-      DebugExecutor::Create(graph.Build(), TestKernels(), options).value();
+      DebugExecutor::Create(graph.Build(), std::move(library), options).value();
   EXPECT_THAT(executor->SetInput(0, *Floats({0, 1, 2, 3})), IsOk());
   return executor;
 }
@@ -331,6 +332,20 @@ TEST(SteppingTest, ReshapeThatCostsNothingIsReadAsItsInput) {
   ASSERT_THAT(executor->RunUntil(NodeId{2}), IsOk());
   EXPECT_EQ(First(*executor, 2), 1);
   EXPECT_EQ(First(*executor, 1), 1);
+}
+
+TEST(SteppingTest, NodeWithoutOutputsIsCalledWhateverIsPatched) {
+  int calls = 0;
+  const Executor executor = Make(
+      GraphBuilder()
+          .Input("x")
+          .Op("a", "inc", {"x"})
+          .Op("s", "sink", {"a"}, {})
+          .Head("a"),
+      WithKernels({{"sink", [&](const std::vector<float*>&) { ++calls; }}}));
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({5, 5, 5, 5})), IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(calls, 1);
 }
 
 }  // namespace

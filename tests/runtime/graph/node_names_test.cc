@@ -77,5 +77,17 @@ TEST(NodeNamesTest, OutputThatANodeDoesNotHaveIsRefused) {
               FailsWith(absl::StatusCode::kOutOfRange, HasSubstr("has 1")));
 }
 
+TEST(NodeNamesTest, NodeWithoutOutputsIsNoEntry) {
+  const Graph graph = GraphBuilder()
+                          .Input("x")
+                          .Op("sink", "f", {"x"}, {})
+                          .Op("b", "f", {"x"})
+                          .Head("b")
+                          .Build();
+  EXPECT_THAT(FindEntry(graph, "sink"),
+              FailsWith(absl::StatusCode::kOutOfRange,
+                        HasSubstr("output 0 of node sink, which has 0")));
+}
+
 }  // namespace
 }  // namespace nodewise
