@@ -64,7 +64,7 @@ absl::Status DebugExecutor::InitDebug() {
 absl::Status DebugExecutor::StartRecording(RecordOptions record) {
   NODEWISE_ASSIGN_OR_RETURN(DumpPlan planned, PlanDump(graph(), record));
   debug_options_.record = std::move(record);
-  dump_plan_ = std::make_unique<DumpPlan>(std::move(planned));
+  dump_plan_ = std::make_shared<const DumpPlan>(std::move(planned));
   return absl::OkStatus();
 }
 
@@ -125,22 +125,23 @@ absl::Status DebugExecutor::RunTimed() {
   return FinishRun();
 }
 
+// An observer may start or stop recording, which is for the next run.
 absl::Status DebugExecutor::RunRecorded() {
-  dump_folder_.clear();
-  dump_status_ = absl::OkStatus();
-  Recorder recorder(this, *dump_plan_, debug_options_.record,
+  Recorder recorder(this, dump_plan_, debug_options_.record,
                     /*is_alone=*/observers_.empty());
-  dump_status_ = recorder.Open();
+  absl::Status dump_status = recorder.Open();
+  const std::string folder = dump_status.ok() ? recorder.folder() : "";
+  dump_folder_ = folder;
+  dump_status_ = dump_status;
   // What a node made is recorded before an observer can touch it.
-  if (dump_status_.ok()) {
-    dump_folder_ = recorder.folder();
-    observers_.insert(observers_.begin(), &recorder);
-  }
+  if (dump_status.ok()) observers_.insert(observers_.begin(), &recorder);
   absl::Cleanup remove = [&] { RemoveObserver(&recorder); };
   absl::Status status = Restart();
   if (status.ok()) status = Continue();
   std::move(remove).Invoke();
-  if (dump_status_.ok()) dump_status_ = recorder.Close(times_.nodes);
+  if (dump_status.ok()) dump_status = recorder.Close(times_.nodes);
+  dump_folder_ = folder;
+  dump_status_ = std::move(dump_status);
   return status;
 }
 

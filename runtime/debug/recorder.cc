@@ -10,7 +10,7 @@ absl::Status Recorder::Open() {
   const DLDevice device =
       storage.slots.empty() ? kCpu : executor_.TensorOf(EntryId{0}).device;
   NODEWISE_ASSIGN_OR_RETURN(
-      writer_, DumpWriter::Create(executor_.graph(), plan_, options_, device));
+      writer_, DumpWriter::Create(executor_.graph(), *plan_, options_, device));
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "nodewise/runtime/debug_executor.h"
 
@@ -10,13 +11,13 @@ namespace nodewise {
 // Hands what a pass does to the writer of its dump.
 class Recorder : public NodeObserver {
  public:
-  // All of them must outlive the recorder. `is_alone`: nobody else watches the
+  // The executor must outlive the recorder. `is_alone`: nobody else watches the
   // pass, so that nothing runs between two nodes.
-  Recorder(const DebugExecutor* executor, const DumpPlan& plan,
-           const RecordOptions& options, bool is_alone)
+  Recorder(const DebugExecutor* executor, std::shared_ptr<const DumpPlan> plan,
+           RecordOptions options, bool is_alone)
       : executor_(*executor),
-        plan_(plan),
-        options_(options),
+        plan_(std::move(plan)),
+        options_(std::move(options)),
         is_alone_(is_alone) {}
 
   absl::Status Open();
@@ -31,8 +32,8 @@ class Recorder : public NodeObserver {
 
  private:
   const DebugExecutor& executor_;
-  const DumpPlan& plan_;
-  const RecordOptions& options_;
+  const std::shared_ptr<const DumpPlan> plan_;
+  const RecordOptions options_;
   const bool is_alone_;
   std::unique_ptr<DumpWriter> writer_;
 };

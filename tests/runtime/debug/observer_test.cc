@@ -132,5 +132,34 @@ TEST(ExceptionTest, OfAnObserverPassesAndTheNextRunIsWhole) {
   EXPECT_EQ(OpenDump(executor->dump_folder())->tensors.tensors.size(), 4u);
 }
 
+TEST(ObserverTest, RunIsRecordedToItsEndThoughAnObserverEndsRecording) {
+  const Executor executor = Make(Chain(), Folder());
+  After stop([&](NodeId) { executor->StopRecording(); });
+  executor->AddObserver(&stop);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(executor->dump_status(), IsOk());
+  const auto dump = OpenDump(executor->dump_folder());
+  ASSERT_THAT(dump, IsOk());
+  EXPECT_EQ(dump->tensors.tensors.size(), 4u);
+  EXPECT_EQ(executor->dump_plan(), nullptr);
+}
+
+TEST(ObserverTest, RunIsRecordedAsItBeganThoughAnObserverChangesWhat) {
+  const std::string root = Folder();
+  const Executor executor = Make(Chain(), root + "/first");
+  After change([&](NodeId) {
+    EXPECT_THAT(executor->StartRecording({.select = "a", .root = root + "/b"}),
+                IsOk());
+  });
+  executor->AddObserver(&change);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(executor->dump_folder(), HasSubstr("/first"));
+  const auto dump = OpenDump(executor->dump_folder());
+  ASSERT_THAT(dump, IsOk());
+  EXPECT_EQ(dump->tensors.tensors.size(), 4u);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(executor->dump_folder(), HasSubstr("/b"));
+}
+
 }  // namespace
 }  // namespace nodewise

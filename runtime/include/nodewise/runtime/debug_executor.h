@@ -58,7 +58,8 @@ class DebugExecutor : public GraphExecutor {
   // Of the last Run(): the folder, and what went wrong with writing it.
   const std::string& dump_folder() const { return dump_folder_; }
   const absl::Status& dump_status() const { return dump_status_; }
-  // What the next runs record; kInvalidArgument if it makes no sense.
+  // What the next runs record, not one that is under way; kInvalidArgument if
+  // it makes no sense.
   absl::Status StartRecording(RecordOptions record);
   // The next runs only time, and no dump is the last one any more.
   void StopRecording();
@@ -210,7 +211,7 @@ class DebugExecutor : public GraphExecutor {
   absl::StatusOr<int64_t> TimeCalls(const Call& call, int64_t number);
 
   DebugOptions debug_options_;
-  std::unique_ptr<DumpPlan> dump_plan_;
+  std::shared_ptr<const DumpPlan> dump_plan_;
   std::string dump_folder_;
   absl::Status dump_status_;
   TimedRun times_;
