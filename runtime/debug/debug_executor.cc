@@ -91,8 +91,31 @@ void DebugExecutor::AddObserver(NodeObserver* observer) {
 }
 
 void DebugExecutor::RemoveObserver(NodeObserver* observer) {
-  observers_.erase(std::remove(observers_.begin(), observers_.end(), observer),
+  // Whoever goes through them keeps its place, and drops the empty ones.
+  std::replace(observers_.begin(), observers_.end(), observer,
+               static_cast<NodeObserver*>(nullptr));
+  DropRemoved();
+}
+
+void DebugExecutor::DropRemoved() {
+  if (visits_ > 0) return;
+  observers_.erase(std::remove(observers_.begin(), observers_.end(), nullptr),
                    observers_.end());
+}
+
+absl::Status DebugExecutor::VisitObservers(
+    absl::FunctionRef<absl::Status(NodeObserver&)> visit) {
+  ++visits_;
+  const absl::Cleanup leave = [this] {
+    --visits_;
+    DropRemoved();
+  };
+  const size_t count = observers_.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (observers_[i] == nullptr) continue;
+    NODEWISE_RETURN_IF_ERROR(visit(*observers_[i]));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DebugExecutor::Run() {
@@ -165,9 +188,8 @@ absl::Status DebugExecutor::InvokeNode(NodeId node) {
 
 // One function node with all that watches it.
 absl::Status DebugExecutor::RunNode(NodeId node) {
-  for (NodeObserver* observer : observers_) {
-    NODEWISE_RETURN_IF_ERROR(observer->BeforeNode(node));
-  }
+  NODEWISE_RETURN_IF_ERROR(VisitObservers(
+      [&](NodeObserver& observer) { return observer.BeforeNode(node); }));
   NodeTime& time = times_.nodes[Index(node)];
   if (!IsReplaced(node)) {
     const int64_t start = ClockNanoseconds();
@@ -181,10 +203,8 @@ absl::Status DebugExecutor::RunNode(NodeId node) {
   }
   if (!patches_.empty()) NODEWISE_RETURN_IF_ERROR(OverlayPatches(node));
   MarkComputed(node, &liveness_);
-  for (NodeObserver* observer : observers_) {
-    NODEWISE_RETURN_IF_ERROR(observer->AfterNode(node, time));
-  }
-  return absl::OkStatus();
+  return VisitObservers(
+      [&](NodeObserver& observer) { return observer.AfterNode(node, time); });
 }
 
 }  // namespace nodewise

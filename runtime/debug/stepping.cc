@@ -145,9 +145,8 @@ absl::Status DebugExecutor::Restart() {
   position_ = NodeId{0};
   is_liveness_due_ = false;
   BeginLiveness();
-  for (NodeObserver* observer : observers_) {
-    NODEWISE_RETURN_IF_ERROR(observer->BeforePass());
-  }
+  NODEWISE_RETURN_IF_ERROR(VisitObservers(
+      [](NodeObserver& observer) { return observer.BeforePass(); }));
   in_pass_ = true;
   return absl::OkStatus();
 }

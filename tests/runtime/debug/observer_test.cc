@@ -161,5 +161,52 @@ TEST(ObserverTest, RunIsRecordedAsItBeganThoughAnObserverChangesWhat) {
   EXPECT_THAT(executor->dump_folder(), HasSubstr("/b"));
 }
 
+TEST(ObserverTest, ThatRemovesItselfLeavesTheOthersTheirNodes) {
+  const Executor executor = Make(Chain());
+  std::string seen;
+  After* leaving = nullptr;
+  After first([&](NodeId) {
+    seen += "first ";
+    executor->RemoveObserver(leaving);
+  });
+  After second([&](NodeId node) { seen += std::to_string(Index(node)); });
+  After third([&](NodeId node) { seen += std::to_string(Index(node)) + " "; });
+  leaving = &first;
+  executor->AddObserver(&first);
+  executor->AddObserver(&second);
+  executor->AddObserver(&third);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(seen, "first 11 22 33 ");
+}
+
+TEST(ObserverTest, ThatRemovesALaterOneKeepsItFromBeingCalled) {
+  const Executor executor = Make(Chain());
+  After last([](NodeId) { FAIL() << "it was removed"; });
+  After first([&](NodeId) { executor->RemoveObserver(&last); });
+  executor->AddObserver(&first);
+  executor->AddObserver(&last);
+  ASSERT_THAT(executor->Run(), IsOk());
+}
+
+TEST(ObserverTest, ThatIsAddedByAnotherIsCalledFromTheNextNode) {
+  const Executor executor = Make(Chain());
+  std::vector<After> more;
+  std::string seen;
+  for (int i = 0; i < 20; ++i) {
+    more.emplace_back(
+        [&](NodeId node) { seen += std::to_string(Index(node)); });
+  }
+  bool is_first = true;
+  After adder([&](NodeId) {
+    for (After& one : more) {
+      if (is_first) executor->AddObserver(&one);
+    }
+    is_first = false;
+  });
+  executor->AddObserver(&adder);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(seen, std::string(20, '2') + std::string(20, '3'));
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -131,7 +131,9 @@ class DebugExecutor : public GraphExecutor {
 
   // --- For tools ---
   // Observers see every node that this executor runs, in the order added, and
-  // must outlive it or be removed.
+  // must outlive it or be removed. An observer may add and remove others and
+  // itself: who is removed is called no more, who is added from the next
+  // boundary on.
   void AddObserver(NodeObserver* observer);
   void RemoveObserver(NodeObserver* observer);
 
@@ -176,6 +178,9 @@ class DebugExecutor : public GraphExecutor {
   absl::Status RunNode(NodeId node);
   absl::Status CallNode(const Call& call);
   absl::Status InvokeNode(NodeId node);
+  absl::Status VisitObservers(
+      absl::FunctionRef<absl::Status(NodeObserver&)> visit);
+  void DropRemoved();
 
   absl::Status PatchInput(NodeId node, DLTensor value);
   absl::Status Overlay(const PatchedEntry& patch);
@@ -224,7 +229,8 @@ class DebugExecutor : public GraphExecutor {
   mutable Liveness liveness_;
   mutable bool is_liveness_due_ = false;
   std::vector<PatchedEntry> patches_;
-  std::vector<NodeObserver*> observers_;
+  std::vector<NodeObserver*> observers_;  // Null: was removed in a visit.
+  int visits_ = 0;                        // Of the observers, under way.
   Invoker invoker_;
 };
 
