@@ -236,8 +236,7 @@ absl::Status DebugExecutor::Patch(EntryId entry, const DLTensor& given) {
                      [&](const PatchedEntry& p) { return p.base == base; }),
       patches_.end());
   patches_.push_back({base, std::move(copy)});
-  if (in_pass_ && IsLive(Live(), base)) return Overlay(patches_.back());
-  return absl::OkStatus();
+  return IsLive(Live(), base) ? Overlay(patches_.back()) : absl::OkStatus();
 }
 
 absl::Status DebugExecutor::PatchInput(NodeId node, DLTensor value) {

@@ -126,5 +126,41 @@ TEST(LivenessTest, WhatWasLostIsNotFoundInATensorThatIsBoundLater) {
   EXPECT_EQ(First(*executor, 2), 1);
 }
 
+TEST(LivenessTest, PatchOfWhatAFailedRunLeftIsThereAtOnce) {
+  const Executor executor = Make(GraphBuilder()
+                                     .Input("x")
+                                     .Op("a", "inc", {"x"})
+                                     .Op("b", "fail", {"a"})
+                                     .Head("b"));
+  EXPECT_FALSE(executor->Run().ok());
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({50, 50, 50, 50})), IsOk());
+  EXPECT_EQ(First(*executor, 1), 50);
+}
+
+// Patches output 0 of node 1 as soon as that has run.
+class Patcher : public NodeObserver {
+ public:
+  explicit Patcher(DebugExecutor* executor) : executor_(*executor) {}
+  absl::Status AfterNode(NodeId node, NodeTime) override {
+    if (node != NodeId{1}) return absl::OkStatus();
+    return executor_.Patch(EntryId{1}, *Floats({50, 50, 50, 50}));
+  }
+
+ private:
+  DebugExecutor& executor_;
+};
+
+TEST(LivenessTest, PatchByAnObserverIsReadByTheNextNode) {
+  const Executor executor = Make(GraphBuilder()
+                                     .Input("x")
+                                     .Op("a", "inc", {"x"})
+                                     .Op("b", "inc", {"a"})
+                                     .Head("b"));
+  Patcher patcher(executor.get());
+  executor->AddObserver(&patcher);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(First(*executor, 2), 51);
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -116,12 +116,12 @@ class DebugExecutor : public GraphExecutor {
   // as CheckLive.
   absl::StatusOr<NDArray> ReadEntry(EntryId entry) const;
 
-  // Gives the entry these contents: now if it has been computed, and whenever
-  // its node runs, until ClearPatches(). A node all of whose outputs are
-  // patched is not called. An input of the graph is set for good. Shape and
-  // type must be the entry's. The output of a __nop is its input's memory
-  // (plan().base_of): both have the contents, and of several patches of one
-  // memory the last counts.
+  // Gives the entry these contents: now if it is alive, also where a pass ended
+  // early, and whenever its node runs, until ClearPatches(). A node all of
+  // whose outputs are patched is not called. An input of the graph is set for
+  // good. Shape and type must be the entry's. The output of a __nop is its
+  // input's memory (plan().base_of): both have the contents, and of several
+  // patches of one memory the last counts.
   absl::Status Patch(EntryId entry, const DLTensor& tensor);
   void ClearPatches() { patches_.clear(); }
   // Runs again those nodes of this pass that depend on patched entries, and
