@@ -57,6 +57,7 @@ absl::Status DebugExecutor::InitDebug() {
   times_.nodes.resize(count);
   liveness_.owner.assign(plan().slots.size(), kNobody);
   liveness_.computed.assign(graph().entries.size(), false);
+  BeginLiveness();
   if (!debug_options_.records) return absl::OkStatus();
   return StartRecording(std::move(debug_options_.record));
 }

@@ -29,7 +29,7 @@ const DebugExecutor::Liveness& DebugExecutor::Live() const {
   is_liveness_due_ = false;
   BeginLiveness();
   for (uint32_t n = 0; n < Index(position_); ++n) {
-    MarkComputed(NodeId{n}, &liveness_);
+    if (IsFunction(graph(), NodeId{n})) MarkComputed(NodeId{n}, &liveness_);
   }
   return liveness_;
 }
@@ -37,8 +37,8 @@ const DebugExecutor::Liveness& DebugExecutor::Live() const {
 void DebugExecutor::BeginLiveness() const {
   std::fill(liveness_.owner.begin(), liveness_.owner.end(), kNobody);
   std::fill(liveness_.computed.begin(), liveness_.computed.end(), false);
-  for (uint32_t n = 0; n < graph().nodes.size(); ++n) {
-    if (!IsFunction(graph(), NodeId{n})) MarkComputed(NodeId{n}, &liveness_);
+  for (const Port& input : inputs()) {
+    if (input.is_set) MarkComputed(NodeId{input.node}, &liveness_);
   }
 }
 
@@ -50,6 +50,13 @@ void DebugExecutor::MarkLost(NodeId node) {
     } else {
       HasNoValue(entry);
     }
+  }
+}
+
+void DebugExecutor::MarkAllLost() {
+  LeavePass(NodeId{0});
+  for (uint32_t n = 0; n < graph().nodes.size(); ++n) {
+    if (IsFunction(graph(), NodeId{n})) MarkLost(NodeId{n});
   }
 }
 
@@ -75,10 +82,12 @@ bool DebugExecutor::IsComputed(EntryId entry) const {
   return IsLive(Live(), Index(entry));
 }
 
-void DebugExecutor::WasPutInSlot(EntryId base) {
+void DebugExecutor::GotValue(EntryId base) {
   (void)Live();
   if (liveness_.computed.empty()) return;  // While it is being made.
-  liveness_.owner[plan().slot_of[Index(base)]] = Index(base);
+  liveness_.computed[Index(base)] = true;
+  if (IsInSlot(base))
+    liveness_.owner[plan().slot_of[Index(base)]] = Index(base);
 }
 
 // Where no slot says whose value it has, an entry is dead if it counts as not
@@ -99,9 +108,11 @@ absl::Status DebugExecutor::CheckLive(EntryId entry) const {
   const Liveness& live = Live();
   if (IsLive(live, Index(entry))) return absl::OkStatus();
   if (!live.computed[Index(entry)]) {
+    const bool is_function = IsFunction(graph(), graph().NodeOf(entry));
     return absl::FailedPreconditionError(absl::StrFormat(
-        "%s: has not been computed yet (run until its node first)",
-        EntryName(graph(), entry)));
+        "%s: %s", EntryName(graph(), entry),
+        is_function ? "has not been computed yet (run until its node first)"
+                    : "was never set (set it first)"));
   }
   const uint32_t slot = plan().slot_of[Index(entry)];
   const uint32_t owner = live.owner[slot];

@@ -43,6 +43,7 @@ void GraphExecutor::Repoint(uint32_t base, void* data) {
 
 void GraphExecutor::MarkSet(Port* port) {
   ++input_changes_;
+  GotValue(EntryId{port->entry});
   if (port->is_read && !port->is_set) --num_unset_;
   port->is_set = true;
 }
@@ -87,7 +88,6 @@ absl::Status GraphExecutor::SetInput(size_t input, const DLTensor& tensor) {
   NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
   NODEWISE_RETURN_IF_ERROR(CopyToSlot(port, tensor));
   Unbind(&port);
-  WasPutInSlot(EntryId{port.entry});
   MarkSet(&port);
   return absl::OkStatus();
 }
@@ -136,7 +136,6 @@ absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
   port.is_copied = is_copied;
   if (is_copied) {
     ++num_copied_;
-    WasPutInSlot(EntryId{port.entry});
   } else {
     Repoint(port.entry, tensor.data());
   }
@@ -181,7 +180,7 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
     return absl::OkStatus();
   }
   NODEWISE_RETURN_IF_ERROR(CopyTensor(*before, tensors_[port.entry]));
-  WasPutInSlot(EntryId{base});
+  GotValue(EntryId{base});
   return absl::OkStatus();
 }
 
@@ -223,7 +222,11 @@ absl::StatusOr<NDArray> GraphExecutor::GetInput(size_t input) {
   if (port.external.defined()) return port.external;
   // The caller may write through the array at any time.
   is_input_lent_ = true;
-  MarkSet(&port);
+  if (port.is_set) {
+    ++input_changes_;
+  } else {
+    MarkSet(&port);
+  }
   return EntryArray(port.entry);
 }
 

@@ -162,5 +162,47 @@ TEST(LivenessTest, PatchByAnObserverIsReadByTheNextNode) {
   EXPECT_EQ(First(*executor, 2), 51);
 }
 
+TEST(LivenessTest, InputIsAliveOnceItIsSet) {
+  const GraphBuilder graph =
+      GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a");
+  const NDArray x = Floats({5, 6, 7, 8});
+  Executor executor = MakeUnset(graph);
+  ASSERT_THAT(executor->SetInput(0, *x), IsOk());
+  EXPECT_EQ(First(*executor, 0), 5);
+  for (const size_t offset : {0, 4}) {
+    executor = MakeUnset(graph);
+    ASSERT_THAT(executor->SetInputZeroCopy(0, CopyAtOffset(x, offset)), IsOk());
+    EXPECT_EQ(First(*executor, 0), 5);
+  }
+  executor = MakeUnset(graph);
+  ASSERT_THAT(executor->GetInput(0), IsOk());
+  EXPECT_THAT(executor->CheckLive(EntryId{0}), IsOk());
+}
+
+TEST(LivenessTest, InputThatWasNeverSetIsNeverAlive) {
+  const Executor executor =
+      MakeUnset(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
+  const auto refusal =
+      FailsWith(StatusCode::kFailedPrecondition,
+                HasSubstr("node 0 (x): was never set (set it first)"));
+  EXPECT_THAT(executor->CheckLive(EntryId{0}), refusal);
+  EXPECT_FALSE(executor->RunProfile({}).ok());
+  EXPECT_FALSE(executor->Run().ok());
+  EXPECT_THAT(executor->CheckLive(EntryId{0}), refusal);
+}
+
+// Nobody knows how far a plain run came.
+TEST(LivenessTest, InputThatAFailedPlainRunMayHaveWrittenOverIsNotAlive) {
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x", {{4}, "float32", 0})
+               .Op("a", "inc", {"x"}, {{{4}, "float32", 1}})
+               .Op("b", "inc", {"a"}, {{{4}, "float32", 0}})
+               .Op("c", "fail", {"b"}, {{{4}, "float32", 1}})
+               .Head("c"));
+  EXPECT_FALSE(executor->RunProfile({}).ok());
+  EXPECT_FALSE(executor->CheckLive(EntryId{0}).ok());
+}
+
 }  // namespace
 }  // namespace nodewise

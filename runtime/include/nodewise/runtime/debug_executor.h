@@ -108,9 +108,10 @@ class DebugExecutor : public GraphExecutor {
   using StopRule = std::function<absl::StatusOr<bool>(NodeId)>;
   absl::StatusOr<std::optional<NodeId>> ContinueUntil(const StopRule& stop);
 
-  // OK if the entry has been computed in this pass (or is an input) and no
-  // later node has written over it; else kFailedPrecondition that says which
-  // node will compute it or has overwritten it.
+  // OK if the entry has been computed in this pass, or is an input that was set
+  // (at any time, also before the first pass), and no later node has written
+  // over it; else kFailedPrecondition that says which node will compute it or
+  // has overwritten it.
   absl::Status CheckLive(EntryId entry) const;
   // The entry's memory, which later nodes may write over; kFailedPrecondition
   // as CheckLive.
@@ -197,8 +198,10 @@ class DebugExecutor : public GraphExecutor {
   const Liveness& Live() const;
   void BeginLiveness() const;
   void MarkLost(NodeId node);
+  // After a run of which nobody knows where it failed.
+  void MarkAllLost();
   bool IsComputed(EntryId entry) const override;
-  void WasPutInSlot(EntryId base) override;
+  void GotValue(EntryId base) override;
   void HasNoValue(EntryId base) override;
   bool IsLive(const Liveness& state, uint32_t entry) const;
   void MarkComputed(NodeId node, Liveness* state) const;

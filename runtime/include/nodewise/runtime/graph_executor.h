@@ -158,6 +158,7 @@ class GraphExecutor {
   absl::Status Init(Library& library);
 
   const std::vector<Call>& calls() const { return calls_; }
+  const std::vector<Port>& inputs() const { return inputs_; }
   // What compiled code sees of an entry.
   const DLTensor& tensor(EntryId entry) const { return tensors_[Index(entry)]; }
   // The entry's memory as it is now; kept alive by the array.
@@ -167,9 +168,9 @@ class GraphExecutor {
   // Whether the entry holds its value: of the last run, or of the pass that is
   // under way.
   virtual bool IsComputed(EntryId) const { return has_run_; }
-  // The value of a base entry has been put into its slot, from the caller's
-  // memory and not by a node.
-  virtual void WasPutInSlot(EntryId) {}
+  // A base entry has got its value where it is now, from the caller and not
+  // from a node.
+  virtual void GotValue(EntryId) {}
   // A base entry lies in the caller's memory, which does not hold its value.
   virtual void HasNoValue(EntryId) {}
   // Moves a base entry and its aliases to other memory.
