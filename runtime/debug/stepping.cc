@@ -86,8 +86,8 @@ void DebugExecutor::GotValue(EntryId base) {
   (void)Live();
   if (liveness_.computed.empty()) return;  // While it is being made.
   liveness_.computed[Index(base)] = true;
-  if (IsInSlot(base))
-    liveness_.owner[plan().slot_of[Index(base)]] = Index(base);
+  if (!IsInSlot(base)) return;
+  liveness_.owner[plan().slot_of[Index(base)]] = Index(base);
 }
 
 // Where no slot says whose value it has, an entry is dead if it counts as not

@@ -191,9 +191,8 @@ bool GraphExecutor::IsInSlot(EntryId entry) const {
 
 bool GraphExecutor::MayChangeUnseen() const {
   return is_input_lent_ ||
-         std::any_of(inputs_.begin(), inputs_.end(), [](const Port& port) {
-           return port.external.defined() && !port.is_param;
-         });
+         std::any_of(inputs_.begin(), inputs_.end(),
+                     [](const Port& port) { return port.external.defined(); });
 }
 
 NDArray GraphExecutor::EntryArray(uint32_t entry) const {

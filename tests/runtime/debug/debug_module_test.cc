@@ -208,5 +208,14 @@ TEST_F(DebugModuleTest, NodeWithoutOutputsHasNoneToGiveAndIsProfiled) {
   EXPECT_THAT(Call("profile_rpc"), IsOk());
 }
 
+TEST_F(DebugModuleTest, ParameterInTheCallersMemoryIsReadAnew) {
+  const NDArray x = Floats({0, 1, 2, 3});
+  ASSERT_THAT(module_->executor().SetParam("x", *x), IsOk());
+  ASSERT_THAT(Call("set_input_zero_copy", "x", x), IsOk());
+  EXPECT_THAT(Array(Call("debug_get_output", "s:1")), ElementsAre(2, 3));
+  std::fill_n(x.As<float>(), 4, 100.0f);
+  EXPECT_THAT(Array(Call("debug_get_output", "c")), ElementsAre(101, 101));
+}
+
 }  // namespace
 }  // namespace nodewise
