@@ -299,6 +299,7 @@ absl::StatusOr<LoadedParams> GraphExecutor::LoadParams(const Params& params) {
                ? known->second
                : ParamPort(param.name, *param.tensor);
     NODEWISE_RETURN_IF_ERROR(At("params", CheckType(*port, *param.tensor)));
+    NODEWISE_RETURN_IF_ERROR(At("params", CheckWritable(*port)));
     work.emplace_back(port, &param.tensor);
   }
   for (const auto& [port, tensor] : work) {

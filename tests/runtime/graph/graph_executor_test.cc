@@ -405,5 +405,29 @@ TEST(GraphExecutorTest, ExceptionOfCompiledCodeIsAnErrorThatNamesTheNode) {
                               HasSubstr("the code threw this"))));
 }
 
+TEST(LoadParamsTest, NothingIsSetIfOneIsLinkedIntoTheLibrary) {
+  GraphExecutor::Options options;
+  options.linked_param = [](int64_t id,
+                            const DLTensor&) -> absl::StatusOr<NDArray> {
+    return id == 51 ? Floats({7, 7, 7, 7}) : NDArray();
+  };
+  const auto executor =
+      GraphExecutor::Create(GraphBuilder()
+                                .Input("w", {{4}, "float32", 50})
+                                .Input("p", {{4}, "float32", 51})
+                                .Op("a", "add", {"w", "p"})
+                                .Head("a")
+                                .Build(),
+                            TestKernels(), options)
+          .value();
+  ASSERT_THAT(executor->SetInput("w", *Floats({1, 1, 1, 1})), IsOk());
+  EXPECT_THAT(executor->LoadParams({{{"w", Floats({100, 100, 100, 100})},
+                                     {"p", Floats({0, 0, 0, 0})}},
+                                    0}),
+              FailsWith(StatusCode::kFailedPrecondition, HasSubstr("input p")));
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(8, 8, 8, 8));
+}
+
 }  // namespace
 }  // namespace nodewise
