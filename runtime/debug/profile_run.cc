@@ -103,6 +103,19 @@ class CountingObserver : public NodeObserver {
 
 }  // namespace
 
+// What is measured is the compiled code, called as a plain run calls it.
+absl::Status DebugExecutor::CheckPlain() const {
+  if (!patches_.empty()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "profile: %d %s patched, expected none "
+        "(ClearPatches() first)",
+        patches_.size(), patches_.size() == 1 ? "entry is" : "entries are"));
+  }
+  if (!invoker_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "profile: an invoker is set, expected none (SetInvoker(nullptr) first)");
+}
+
 absl::StatusOr<Profile> DebugExecutor::RunProfile(
     const ProfileOptions& options) {
   if (options.runs < 1 || options.warm_up < 0) {
@@ -110,6 +123,7 @@ absl::StatusOr<Profile> DebugExecutor::RunProfile(
         "got %d runs and %d to warm up, expected at least 1 and 0",
         options.runs, options.warm_up));
   }
+  NODEWISE_RETURN_IF_ERROR(CheckPlain());
   Profile profile;
   profile.wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                         std::chrono::system_clock::now().time_since_epoch())
@@ -203,6 +217,7 @@ absl::Status DebugExecutor::WatchWorkers(Profile* profile) {
 absl::StatusOr<std::vector<std::vector<double>>> DebugExecutor::RunIndividual(
     const IsolatedOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckOptions(options));
+  NODEWISE_RETURN_IF_ERROR(CheckPlain());
   std::vector<std::vector<double>> seconds(
       graph().nodes.size(),
       std::vector<double>(static_cast<size_t>(options.repeat)));
@@ -227,6 +242,7 @@ absl::StatusOr<std::vector<std::vector<double>>> DebugExecutor::RunIndividual(
 absl::StatusOr<std::vector<double>> DebugExecutor::RunIndividualNode(
     NodeId node, const IsolatedOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckOptions(options));
+  NODEWISE_RETURN_IF_ERROR(CheckPlain());
   if (Index(node) >= graph().nodes.size()) {
     return absl::OutOfRangeError(absl::StrFormat(
         "node %d: the graph has %d nodes", Index(node), graph().nodes.size()));

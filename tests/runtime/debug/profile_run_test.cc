@@ -35,5 +35,25 @@ TEST(ProfileRunTest, GraphWithoutNodesIsTimed) {
   EXPECT_EQ(profile->runs.size(), 10u);
 }
 
+TEST(ProfileRunTest, PatchesAndInvokersAreRefused) {
+  const Executor executor =
+      Make(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
+  const auto expect_refusal = [&](const std::string& text) {
+    const auto refusal =
+        FailsWith(StatusCode::kFailedPrecondition, HasSubstr(text));
+    EXPECT_THAT(executor->RunProfile({}), refusal);
+    EXPECT_THAT(executor->RunIndividual({}), refusal);
+    EXPECT_THAT(executor->RunIndividualNode(NodeId{1}, {}), refusal);
+  };
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({5, 5, 5, 5})), IsOk());
+  expect_refusal("profile: 1 entry is patched, expected none (ClearPatches");
+  executor->ClearPatches();
+  executor->SetInvoker(
+      [](NodeId, absl::FunctionRef<absl::Status()> call) { return call(); });
+  expect_refusal("profile: an invoker is set, expected none (SetInvoker");
+  executor->SetInvoker(nullptr);
+  EXPECT_THAT(executor->RunProfile({}), IsOk());
+}
+
 }  // namespace
 }  // namespace nodewise

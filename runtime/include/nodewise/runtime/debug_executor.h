@@ -67,6 +67,8 @@ class DebugExecutor : public GraphExecutor {
   const DumpPlan* dump_plan() const { return dump_plan_.get(); }
 
   // --- Profiling ---
+  // Times the compiled code alone: kFailedPrecondition while patches or an
+  // invoker are set, and observers do not see what is only timed.
   struct ProfileOptions {
     int runs = 10;
     int warm_up = 3;
@@ -208,6 +210,7 @@ class DebugExecutor : public GraphExecutor {
   std::vector<bool> DependOnPatches() const;
   absl::Status AddMissing(std::vector<bool>* wanted) const;
 
+  absl::Status CheckPlain() const;
   absl::Status TimePairs(const ProfileOptions& options, Profile* profile);
   absl::Status CollectCounts(const ProfileOptions& options, Profile* profile);
   absl::Status WatchWorkers(Profile* profile);
