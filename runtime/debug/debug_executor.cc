@@ -136,13 +136,15 @@ absl::Status DebugExecutor::RunTimed() {
   int64_t last = ClockNanoseconds();
   times_.whole = {last, last};
   for (const Call& call : calls()) {
-    if (call.function.Run() != 0) [[unlikely]] {
-      LeavePass(call.node);
-      return CallError(call);
-    }
+    const int rc = call.function.Run();
     const int64_t now = ClockNanoseconds();
     times[Index(call.node)] = {last, now};
     last = now;
+    if (rc != 0) [[unlikely]] {
+      times_.whole.end_ns = now;
+      LeavePass(call.node);
+      return CallError(call);
+    }
   }
   times_.whole.end_ns = last;
   EndPass();
@@ -187,6 +189,11 @@ absl::Status DebugExecutor::InvokeNode(NodeId node) {
   }
 }
 
+void DebugExecutor::ExtendWhole(NodeTime time) {
+  if (times_.whole.start_ns == 0) times_.whole.start_ns = time.start_ns;
+  times_.whole.end_ns = std::max(times_.whole.end_ns, time.end_ns);
+}
+
 // One function node with all that watches it.
 absl::Status DebugExecutor::RunNode(NodeId node) {
   NODEWISE_RETURN_IF_ERROR(VisitObservers(
@@ -197,6 +204,7 @@ absl::Status DebugExecutor::RunNode(NodeId node) {
     absl::Status status = InvokeNode(node);
     time = {start, ClockNanoseconds()};
     if (call_of_[Index(node)] == kNoCall) time = NodeTime();
+    ExtendWhole(time);
     if (!status.ok()) {
       MarkLost(node);
       return status;

@@ -170,9 +170,6 @@ absl::Status DebugExecutor::Advance() {
     in_pass_ = false;
     NODEWISE_RETURN_IF_ERROR(RunNode(node));
     in_pass_ = true;
-    const NodeTime& time = times_.nodes[Index(node)];
-    if (times_.whole.start_ns == 0) times_.whole.start_ns = time.start_ns;
-    times_.whole.end_ns = std::max(times_.whole.end_ns, time.end_ns);
   }
   position_ = NodeId{Index(node) + 1};
   return AtEnd() ? FinishRun() : absl::OkStatus();

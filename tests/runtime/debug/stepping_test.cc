@@ -348,5 +348,31 @@ TEST(SteppingTest, NodeWithoutOutputsIsCalledWhateverIsPatched) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(SteppingTest, TimesOfAPassThatFailsReachToTheFailure) {
+  const GraphBuilder graph = GraphBuilder()
+                                 .Input("x")
+                                 .Op("a", "inc", {"x"})
+                                 .Op("b", "fail", {"a"})
+                                 .Head("b");
+  for (const bool is_fast : {false, true}) {
+    const Executor executor = Make(graph);
+    EXPECT_FALSE((is_fast ? executor->Run() : executor->Continue()).ok());
+    const TimedRun& times = executor->times();
+    EXPECT_EQ(times.whole.start_ns, times.nodes[1].start_ns);
+    EXPECT_GE(times.nodes[2].start_ns, times.nodes[1].end_ns);
+    EXPECT_GT(times.nodes[1].end_ns, 0);
+    EXPECT_EQ(times.whole.end_ns, times.nodes[2].end_ns);
+  }
+}
+
+TEST(SteppingTest, TimesReachToWhatRanAgain) {
+  const Executor executor = Diamond();
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({10, 0, 0, 0})), IsOk());
+  ASSERT_THAT(executor->Recompute(), IsOk());
+  const TimedRun& times = executor->times();
+  EXPECT_EQ(times.whole.end_ns, times.nodes[4].end_ns);
+}
+
 }  // namespace
 }  // namespace nodewise

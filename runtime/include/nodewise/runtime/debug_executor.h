@@ -53,7 +53,9 @@ class DebugExecutor : public GraphExecutor {
   // nodes; trouble with the dump is dump_status().
   absl::Status Run() override;
 
-  // The times of the last pass, also of one that stopped early.
+  // The times of the last pass, also of one that stopped early or failed, whose
+  // last node they have too. `whole` ends with the node that ran last, also
+  // where Recompute() ran it again.
   const TimedRun& times() const { return times_; }
   // Of the last Run(): the folder, and what went wrong with writing it.
   const std::string& dump_folder() const { return dump_folder_; }
@@ -181,6 +183,7 @@ class DebugExecutor : public GraphExecutor {
   absl::Status RunNode(NodeId node);
   absl::Status CallNode(const Call& call);
   absl::Status InvokeNode(NodeId node);
+  void ExtendWhole(NodeTime time);
   absl::Status VisitObservers(
       absl::FunctionRef<absl::Status(NodeObserver&)> visit);
   void DropRemoved();
