@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/child_process.h"
@@ -95,13 +96,14 @@ class Isolation {
         has_run_(executor->graph().nodes.size(), false) {}
 
   absl::StatusOr<IsolationReport> Run() {
-    executor_->SetInvoker(
+    DebugExecutor::Invoker theirs = executor_->SetInvoker(
         [this](NodeId node, absl::FunctionRef<absl::Status()> call) {
           return Invoke(node, call);
         });
-    const absl::Status status = executor_->Run();
-    executor_->SetInvoker(nullptr);
-    NODEWISE_RETURN_IF_ERROR(status);
+    const absl::Cleanup restore = [&] {
+      executor_->SetInvoker(std::move(theirs));
+    };
+    NODEWISE_RETURN_IF_ERROR(executor_->Run());
     FindTainted();
     return std::move(report_);
   }

@@ -442,5 +442,18 @@ INSTANTIATE_TEST_SUITE_P(Tvm, IsolationFixtureTest,
                          });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IsolationFixtureTest);
 
+TEST(IsolationTest, CallersInvokerIsThereAgainAfterwards) {
+  const Executor executor = FourNodes([](FloatPointers) {});
+  int calls = 0;
+  executor->SetInvoker([&](NodeId, absl::FunctionRef<absl::Status()> call) {
+    ++calls;
+    return call();
+  });
+  ASSERT_THAT(RunIsolated(executor.get(), {}), IsOk());
+  EXPECT_EQ(calls, 0);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(calls, 4);
+}
+
 }  // namespace
 }  // namespace nodewise

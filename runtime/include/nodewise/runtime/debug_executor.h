@@ -143,10 +143,13 @@ class DebugExecutor : public GraphExecutor {
   void RemoveObserver(NodeObserver* observer);
 
   // Replaces how a node is called. The invoker runs `call`, here or in another
-  // process, and its status is the node's. Null: called directly.
+  // process, and its status is the node's. Null: called directly. Returns the
+  // one that was set before.
   using Invoker =
       std::function<absl::Status(NodeId, absl::FunctionRef<absl::Status()>)>;
-  void SetInvoker(Invoker invoker) { invoker_ = std::move(invoker); }
+  Invoker SetInvoker(Invoker invoker) {
+    return std::exchange(invoker_, std::move(invoker));
+  }
 
   // What compiled code sees of an entry now, dead or alive.
   const DLTensor& TensorOf(EntryId entry) const { return tensor(entry); }
