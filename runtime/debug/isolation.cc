@@ -159,15 +159,19 @@ class Isolation {
 
   void FindTainted() {
     const Graph& graph = executor_->graph();
-    std::vector<bool> is_bad = has_failed_;
+    std::vector<bool> is_bad(graph.entries.size(), false);
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
       const auto& inputs = graph.nodes[n].inputs;
       const bool is_tainted =
-          std::any_of(inputs.begin(), inputs.end(),
-                      [&](const EntryRef& ref) { return is_bad[ref.node]; });
-      if (!is_tainted) continue;
-      is_bad[n] = true;
-      if (has_run_[n]) report_.tainted.push_back(NodeId{n});
+          std::any_of(inputs.begin(), inputs.end(), [&](const EntryRef& ref) {
+            return is_bad[Index(graph.EntryOf(ref))];
+          });
+      if (is_tainted && has_run_[n]) report_.tainted.push_back(NodeId{n});
+      if (!is_tainted && !has_failed_[n]) continue;
+      for (uint32_t o = 0; o < graph.OutputsOf(NodeId{n}); ++o) {
+        const EntryId entry = graph.EntryOf(NodeId{n}, o);
+        is_bad[Index(entry)] = !executor_->IsPatched(entry);
+      }
     }
   }
 

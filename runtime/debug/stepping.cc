@@ -276,7 +276,8 @@ absl::Status DebugExecutor::OverlayPatches(NodeId node) {
   return absl::OkStatus();
 }
 
-bool DebugExecutor::IsPatched(uint32_t base) const {
+bool DebugExecutor::IsPatched(EntryId entry) const {
+  const uint32_t base = plan().base_of[Index(entry)];
   return std::any_of(
       patches_.begin(), patches_.end(),
       [&](const PatchedEntry& patch) { return patch.base == base; });
@@ -285,7 +286,9 @@ bool DebugExecutor::IsPatched(uint32_t base) const {
 bool DebugExecutor::IsReplaced(NodeId node) const {
   if (patches_.empty() || graph().OutputsOf(node) == 0) return false;
   for (uint32_t o = 0; o < graph().OutputsOf(node); ++o) {
-    if (!IsPatched(Index(graph().EntryOf(node, o)))) return false;
+    const EntryId entry = graph().EntryOf(node, o);
+    const bool is_base = plan().base_of[Index(entry)] == Index(entry);
+    if (!is_base || !IsPatched(entry)) return false;
   }
   return true;
 }

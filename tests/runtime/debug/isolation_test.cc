@@ -455,5 +455,25 @@ TEST(IsolationTest, CallersInvokerIsThereAgainAfterwards) {
   EXPECT_EQ(calls, 4);
 }
 
+TEST(IsolationTest, PatchKeepsWhatReadsItFromBeingTainted) {
+  const Executor executor =
+      Make(MakerOf(GraphBuilder()
+                       .Input("x")
+                       .Op("f", "fail", {"x"})
+                       .Op("patched", "copy", {"f"})
+                       .Op("reshaped", "__nop", {"patched"})
+                       .Op("z", "copy", {"reshaped"})
+                       .Op("tainted", "copy", {"f"})
+                       .Head("z")
+                       .Head("tainted"),
+                   TestKernels()));
+  ASSERT_THAT(executor->Patch(EntryId{2}, *Floats({9, 9, 9, 9})), IsOk());
+  const auto report = RunIsolated(executor.get(), {});
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->failures.size(), 1u);
+  EXPECT_THAT(report->tainted, ElementsAre(NodeId{5}));
+  EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(9, 9, 9, 9));
+}
+
 }  // namespace
 }  // namespace nodewise

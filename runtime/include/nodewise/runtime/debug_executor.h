@@ -129,6 +129,8 @@ class DebugExecutor : public GraphExecutor {
   // patches of one memory the last counts.
   absl::Status Patch(EntryId entry, const DLTensor& tensor);
   void ClearPatches() { patches_.clear(); }
+  // Whether a patch gives the entry its contents.
+  bool IsPatched(EntryId entry) const;
   // Runs again those nodes of this pass that depend on patched entries, and
   // what must be computed anew for them because its storage was used again; no
   // other. Returns the nodes in order.
@@ -194,7 +196,6 @@ class DebugExecutor : public GraphExecutor {
   absl::Status PatchInput(NodeId node, DLTensor value);
   absl::Status Overlay(const PatchedEntry& patch);
   absl::Status OverlayPatches(NodeId node);
-  bool IsPatched(uint32_t base) const;
   bool IsReplaced(NodeId node) const;
 
   // A pass that ended at a node that failed: what it left of its outputs is

@@ -31,8 +31,8 @@ struct IsolationOptions {
 
 struct IsolationReport {
   std::vector<NodeFailure> failures;  // In the order of the run.
-  // Nodes whose inputs come, near or far, from a node that failed: they ran on
-  // what lay in its storage before.
+  // Nodes whose inputs come, near or far, from a node that failed, and not from
+  // a patch: they ran on what lay in its storage before.
   std::vector<NodeId> tainted;
   size_t nodes = 0;
 };
