@@ -25,7 +25,11 @@ absl::Status CheckOptions(const IsolatedOptions& options) {
         absl::StrFormat("%s is %d, expected at least %d", name, value, least));
   };
   NODEWISE_RETURN_IF_ERROR(check("number", options.number, 1));
-  NODEWISE_RETURN_IF_ERROR(check("repeat", options.repeat, 1));
+  if (options.repeat < 1 || options.repeat > kMostRepeats) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "repeat is %d, expected 1 to %d (profile several times)",
+        options.repeat, kMostRepeats));
+  }
   NODEWISE_RETURN_IF_ERROR(check("min_repeat_ms", options.min_repeat_ms, 0));
   NODEWISE_RETURN_IF_ERROR(check("limit_zero_time_iterations",
                                  options.limit_zero_time_iterations, 0));
@@ -146,9 +150,9 @@ absl::StatusOr<Profile> DebugExecutor::RunProfile(
 
 absl::Status DebugExecutor::TimePairs(const ProfileOptions& options,
                                       Profile* profile) {
-  const int pairs = options.warm_up + options.runs;
-  profile->runs.reserve(static_cast<size_t>(options.runs));
-  for (int i = 0; i < pairs; ++i) {
+  // Room is made as runs are measured: there may never be as many as wanted.
+  const int64_t pairs = int64_t{options.warm_up} + options.runs;
+  for (int64_t i = 0; i < pairs; ++i) {
     int64_t plain = 0;
     // Whichever is second finds warmer caches: they take turns.
     for (const bool is_plain : {i % 2 == 0, i % 2 != 0}) {
@@ -218,9 +222,7 @@ absl::StatusOr<std::vector<std::vector<double>>> DebugExecutor::RunIndividual(
     const IsolatedOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckOptions(options));
   NODEWISE_RETURN_IF_ERROR(CheckPlain());
-  std::vector<std::vector<double>> seconds(
-      graph().nodes.size(),
-      std::vector<double>(static_cast<size_t>(options.repeat)));
+  std::vector<std::vector<double>> seconds(graph().nodes.size());
   // Node after node, so that each finds the inputs that it has in a real run.
   in_pass_ = false;
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
@@ -236,6 +238,9 @@ absl::StatusOr<std::vector<std::vector<double>>> DebugExecutor::RunIndividual(
   }
   EndPass();
   NODEWISE_RETURN_IF_ERROR(FinishRun());
+  for (std::vector<double>& node : seconds) {
+    node.resize(static_cast<size_t>(options.repeat));
+  }
   return seconds;
 }
 
@@ -249,7 +254,7 @@ absl::StatusOr<std::vector<double>> DebugExecutor::RunIndividualNode(
   }
   NODEWISE_RETURN_IF_ERROR(Restart());
   while (Index(position_) < Index(node)) NODEWISE_RETURN_IF_ERROR(Advance());
-  std::vector<double> seconds(static_cast<size_t>(options.repeat));
+  std::vector<double> seconds;
   const uint32_t index = call_of_[Index(node)];
   if (index < calls().size()) {
     auto measured = MeasureApart(calls()[index], options);
@@ -260,6 +265,7 @@ absl::StatusOr<std::vector<double>> DebugExecutor::RunIndividualNode(
     seconds = *std::move(measured);
   }
   NODEWISE_RETURN_IF_ERROR(Advance());
+  seconds.resize(static_cast<size_t>(options.repeat));
   return seconds;
 }
 

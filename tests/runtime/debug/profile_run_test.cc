@@ -55,5 +55,33 @@ TEST(ProfileRunTest, PatchesAndInvokersAreRefused) {
   EXPECT_THAT(executor->RunProfile({}), IsOk());
 }
 
+TEST(ProfileRunTest, RepeatsThatFillTheMemoryAreRefused) {
+  const Executor executor =
+      Make(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
+  IsolatedOptions options;
+  options.repeat = 2'000'000'000;
+  const auto refusal =
+      FailsWith(StatusCode::kInvalidArgument,
+                HasSubstr("repeat is 2000000000, expected 1 to 1000000"));
+  EXPECT_THAT(executor->RunIndividual(options), refusal);
+  EXPECT_THAT(executor->RunIndividualNode(NodeId{1}, options), refusal);
+}
+
+TEST(ProfileRunTest, RunsMayBeAsManyAsTheNumbersSay) {
+  int calls = 0;
+  const Executor executor =
+      Make(GraphBuilder().Input("x").Op("a", "tired", {"x"}).Head("a"),
+           WithKernels({{"tired", [&](const std::vector<float*>&) {
+                           if (++calls > 4) throw std::runtime_error("tired");
+                         }}}));
+  DebugExecutor::ProfileOptions options;
+  options.runs = options.warm_up = INT_MAX;
+  size_t most = 0;
+  options.progress = [&](size_t, size_t total) { most = total; };
+  EXPECT_THAT(executor->RunProfile(options),
+              FailsWith(StatusCode::kInternal, HasSubstr("tired")));
+  EXPECT_EQ(most, 2 * static_cast<size_t>(INT_MAX));
+}
+
 }  // namespace
 }  // namespace nodewise
