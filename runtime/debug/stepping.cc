@@ -244,7 +244,10 @@ absl::Status DebugExecutor::Patch(EntryId entry, const DLTensor& given) {
                      [&](const PatchedEntry& p) { return p.base == base; }),
       patches_.end());
   patches_.push_back({base, std::move(copy)});
-  return IsLive(Live(), base) ? Overlay(patches_.back()) : absl::OkStatus();
+  if (!IsLive(Live(), base)) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(Overlay(patches_.back()));
+  // The caller's tensors that outputs are copied to have been filled already.
+  return in_pass_ && AtEnd() ? FinishRun() : absl::OkStatus();
 }
 
 absl::Status DebugExecutor::PatchInput(NodeId node, DLTensor value) {

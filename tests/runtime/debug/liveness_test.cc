@@ -204,5 +204,15 @@ TEST(LivenessTest, InputThatAFailedPlainRunMayHaveWrittenOverIsNotAlive) {
   EXPECT_FALSE(executor->CheckLive(EntryId{0}).ok());
 }
 
+TEST(LivenessTest, PatchOfAnOutputReachesTheTensorItIsCopiedTo) {
+  const Executor executor =
+      Make(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
+  const NDArray out = CopyAtOffset(Floats({0, 0, 0, 0}), 4);
+  ASSERT_THAT(executor->SetOutputZeroCopy(0, out), IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({5, 5, 5, 5})), IsOk());
+  EXPECT_THAT(ValuesOf(out), ElementsAre(5, 5, 5, 5));
+}
+
 }  // namespace
 }  // namespace nodewise
