@@ -226,6 +226,12 @@ bool ParseNumber(std::string_view text, uint32_t* number) {
 
 absl::StatusOr<DumpPlan> PlanDump(const Graph& graph,
                                   const RecordOptions& options) {
+  const size_t zero = options.root.find('\0');
+  if (zero != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the dump root \"%s\" has a zero byte at %d, expected a path",
+        options.root.substr(0, zero), zero));
+  }
   NODEWISE_ASSIGN_OR_RETURN(std::vector<bool> chosen,
                             ChooseNodes(graph, options));
   DumpPlan plan;

@@ -160,6 +160,7 @@ TEST(DumpTest, BadSelectionIsRefused) {
        "no node is chosen by the expression \"nothing\""},
       {{.first_node = 3, .last_node = 2}, "chosen by nodes 3 to 2, expected"},
       {{.first_node = 5}, "chosen by nodes 5 and later, expected"},
+      {{.root = std::string("a\0b", 3)}, "root \"a\" has a zero byte at 1"},
   };
   for (const auto& [options, message] : cases) {
     EXPECT_THAT(PlanDump(graph, options),
