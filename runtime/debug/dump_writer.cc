@@ -20,6 +20,9 @@ namespace {
 
 using Kind = NodeRecord::Kind;
 
+// Starting a thread and waiting for it takes as long as writing some of this.
+constexpr size_t kWorthAThread = size_t{128} << 10;
+
 class DumpWriterImpl final : public DumpWriter {
  public:
   DumpWriterImpl(const Graph& graph, const DumpPlan& plan,
@@ -128,7 +131,7 @@ absl::Status DumpWriterImpl::WriteGraphJson() {
   if (json.empty()) json = graph_json_ = GraphDumpJson(graph_);
   NODEWISE_ASSIGN_OR_RETURN(graph_file_,
                             GrowingFile::Create(PathOf(kGraphDumpFile)));
-  if (json.size() <= kChunkBytes) {
+  if (json.size() < kWorthAThread) {
     return graph_file_.Write(json.data(), json.size());
   }
   chunks_.SubmitBorrowed(json, &graph_file_);

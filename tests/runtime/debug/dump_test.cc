@@ -47,8 +47,8 @@ TEST(DumpTest, LiesOnDiskAsTvmLaysItOut) {
             GraphDumpJson(graph));
 }
 
-// One that fills more than a chunk is written beside the run; a longer one yet
-// is not kept for the next run.
+// The long one is written beside the run; the longer one is not kept for the
+// next run either.
 TEST(DumpTest, LongGraphIsDescribedWhole) {
   for (const size_t name_bytes : {size_t{2} << 20, size_t{5} << 20}) {
     const Graph graph = GraphBuilder()
