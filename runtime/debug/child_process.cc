@@ -144,19 +144,6 @@ void ReportStatus(const absl::Status& status) {
   LetCrashEndIt();
 }
 
-// The pool's workers of this process are made here, ahead of the work, because
-// nobody else could give them signal stacks. They keep them for ever.
-void PrepareWorkers() {
-  const int threads = NumThreads();
-  if (threads == 1) return;
-  ParallelRun(threads, [](int task_id, TaskGroup&) {
-    if (task_id > 0) {
-      thread_local const SignalStack stack;
-    }
-    return absl::OkStatus();
-  }).IgnoreError();
-}
-
 // A thread with as much of a stack as functions have in a run of this process,
 // or as there is address space for. Returns 0, or why there can be none.
 int RunInThread(absl::FunctionRef<void()> work) {
@@ -188,13 +175,15 @@ int RunInThread(absl::FunctionRef<void()> work) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   CatchCrashes();
+  // The pool's workers did not come along, and nobody else could give those
+  // that begin here a signal stack. They keep it for ever.
+  SetWorkerStart([] { thread_local const SignalStack stack; });
   // Runs before all exit handlers that came along, and ends the process.
   on_exit(&OnExit, nullptr);
   // OpenMP keeps its team by thread: a new one has none yet, and does not wait
   // for threads that stayed behind.
   const int rc = RunInThread([&] {
     const SignalStack stack;
-    PrepareWorkers();
     ReportStatus(work());
   });
   if (rc != 0) {

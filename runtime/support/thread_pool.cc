@@ -67,6 +67,7 @@ const Processors& AvailableProcessors() {
 
 std::atomic<int> num_threads_override{0};
 std::atomic<TaskObserver*> task_observer{nullptr};
+std::atomic<void (*)()> worker_start{nullptr};
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -277,6 +278,7 @@ void ThreadPool::Worker::Join() {
 }
 
 void ThreadPool::Worker::Loop() {
+  if (void (*const start)() = worker_start.load()) start();
   for (bool spin = false;;) {
     WaitWhile(state, kIdle, kIdleAsleep, spin);
     group->RunTask(task_id);
@@ -391,6 +393,8 @@ ThreadPool::Worker* ThreadPool::NewWorker() {
     return nullptr;
   }
 }
+
+void SetWorkerStart(void (*start)()) { worker_start = start; }
 
 absl::Status ParallelRun(int num_tasks, ParallelTask task) {
   if (num_tasks < 0 || num_tasks > kMaxTasks) {

@@ -185,6 +185,18 @@ TEST(IsolationTest, CrashOfAWorkerIsToldWithItsAddress) {
   }
 }
 
+TEST(IsolationTest, FullStackOfAnyWorkerIsToldWithItsAddress) {
+  const int last = NumThreads() + 2;
+  const NodeFailure failure = FailureOf([&](FloatPointers t) {
+    ParallelRun(last + 1, [&](int id, TaskGroup&) {
+      if (id == last) t[1][0] += Recurse(1);
+      return absl::OkStatus();
+    }).IgnoreError();
+  });
+  EXPECT_EQ(failure.signal, SIGSEGV);
+  EXPECT_NE(failure.address, 0u);
+}
+
 TEST(IsolationTest, WorkersThatCrashTogetherAreToldWithAnAddress) {
   for (int i = 0; i < 50; ++i) {
     const NodeFailure failure = FailureOf([](FloatPointers) {

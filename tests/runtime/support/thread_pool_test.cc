@@ -331,6 +331,27 @@ TEST_F(ThreadPoolTest, ForkedChildHasWorkersOfItsOwn) {
   EXPECT_TRUE(ParallelRun(3, task).ok());
 }
 
+std::atomic<int> workers_started = 0;
+
+TEST_F(ThreadPoolTest, WorkersBeginWithWhatIsSet) {
+#ifdef NODEWISE_TEST_UNDER_TSAN
+  GTEST_SKIP() << "ThreadSanitizer has no threads after fork";
+#endif
+  const pid_t child = fork();  // Which has no workers yet.
+  if (child == 0) {
+    alarm(60);
+    SetWorkerStart([] { ++workers_started; });
+    const auto task = [](int, TaskGroup&) { return absl::OkStatus(); };
+    const bool ok = ParallelRun(3, task).ok() && workers_started == 2 &&
+                    ParallelRun(5, task).ok() && workers_started == 4;
+    _exit(ok ? 0 : 1);
+  }
+  int wait_status = -1;
+  ASSERT_EQ(waitpid(child, &wait_status, 0), child);
+  EXPECT_TRUE(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
+      << "wait status " << wait_status;
+}
+
 class TaskLog : public TaskObserver {
  public:
   TaskLog() { SetTaskObserver(this); }

@@ -70,6 +70,10 @@ class TaskObserver {
 // that was there when it began: it must outlive such launches.
 void SetTaskObserver(TaskObserver* observer);
 
+// Called by every worker that begins from now on, on its own thread and ahead
+// of its first task; null for nothing. Workers stay, and serve all launches.
+void SetWorkerStart(void (*start)());
+
 // One launch, as its tasks see it; it lives until ParallelRun() returns.
 class TaskGroup {
  public:
