@@ -376,10 +376,16 @@ absl::Status GraphExecutor::CallError(const Call& call) const {
 
 absl::Status GraphExecutor::Run() {
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
-  for (const Call& call : calls_) {
-    if (call.function.Run() != 0) [[unlikely]] {
-      return CallError(call);
+  auto call = calls_.begin();
+  try {
+    for (; call != calls_.end(); ++call) {
+      if (call->function.RunUncaught() != 0) [[unlikely]] {
+        return CallError(*call);
+      }
     }
+  } catch (...) {
+    PreparedCall::KeepException();
+    return CallError(*call);
   }
   return FinishRun();
 }

@@ -28,22 +28,18 @@ class PreparedCall {
   PreparedCall() = default;
 
   // Returns 0, or else Error() says what went wrong, once; also what the
-  // function threw. The `try` costs nothing as long as it does not.
+  // function threw.
   int Run() const {
     try {
-      return Call();
+      return RunUncaught();
     } catch (...) {
       return KeepException();
     }
   }
-  // REQUIRES: the last Run() on this thread was of this call and failed.
-  absl::Status Error() const;
-
- private:
-  friend class CallMemory;
-
-  int Call() const {
-    if (codes_ != nullptr) {
+  // The same, but for what the function throws, for loops with a `try` around
+  // all their calls. There it costs nothing.
+  int RunUncaught() const {
+    if (codes_ != nullptr) [[likely]] {
       TVMValue ret;
       int ret_code = kTVMNullptr;
       return packed_(static_cast<TVMValue*>(args_), codes_, count_, &ret,
@@ -62,6 +58,11 @@ class PreparedCall {
   // Makes what is thrown the error of the call, from within `catch`. Returns
   // -1.
   static int KeepException();
+  // REQUIRES: the last run on this thread was of this call and failed.
+  absl::Status Error() const;
+
+ private:
+  friend class CallMemory;
 
   union {
     TVMBackendPackedCFunc packed_ = nullptr;
