@@ -70,16 +70,13 @@ std::string BetweenText(const SweepRun& first, const SweepRun& other,
   return other_threads ? threads + ", and " + layout : layout;
 }
 
-std::string After(const std::string& node) { return "after " + node; }
-
 }  // namespace
 
 void SweepWatcher::Begin(const DebugExecutor* executor, const SweepRun& run) {
+  is_first_ = executor_ == nullptr;
+  if (is_first_) first_ = run;
   executor_ = executor;
   now_ = run;
-  is_first_ = !has_first_;
-  if (is_first_) first_ = run;
-  has_first_ = true;
   entries_.assign(executor->graph().entries.size(), Entry());
 }
 
@@ -104,29 +101,26 @@ bool SweepWatcher::Look(const Place& place, EntryId id,
   const bool is_same =
       is_first_ || hashes_.try_emplace(place, hash).first->second == hash;
   if (is_first_) hashes_[place] = hash;
-  entries_[Index(id)].is_same = is_same;
+  entries_[Index(id)] = {is_same, place};
   return is_same;
 }
 
 void SweepWatcher::LookForChange(const Place& place, EntryId id,
                                  const DLTensor& tensor) {
-  const auto& [node, moment, slot] = place;
-  Entry& entry = entries_[Index(id)];
-  const bool was_same = entry.is_same;
-  const bool is_same = Look(place, id, tensor);
-  if (!is_same && was_same) {
+  const Entry before = entries_[Index(id)];
+  if (!Look(place, id, tensor) && before.is_same) {
     if (SweepFinding* const finding = NewFinding(place)) {
-      finding->text = TextOf(*finding, entry.since);
+      finding->text = TextOf(*finding, before.last);
     }
   }
-  entry.since = moment == Moment::kGiven  ? "before the first node"
-                : moment == Moment::kRead ? "when it was read"
-                                          : After(NameOf(node));
 }
 
-// What differs was the same `since`.
 std::string SweepWatcher::TextOf(const SweepFinding& finding,
-                                 const std::string& since) const {
+                                 const Place& last) const {
+  const auto& [node, moment, slot] = last;
+  const std::string since = moment == Moment::kGiven  ? "before the first node"
+                            : moment == Moment::kRead ? "when it was read"
+                                                      : "after " + NameOf(node);
   const std::string name = NameOf(finding.node);
   switch (finding.moment) {
     case Moment::kGiven:
@@ -167,39 +161,44 @@ absl::Status SweepWatcher::BeforePass() {
 }
 
 absl::Status SweepWatcher::BeforeNode(NodeId node) {
-  const auto inputs = executor_->InputsOf(node);
-  const std::vector<EntryRef>& refs = executor_->graph().node(node).inputs;
-  has_same_inputs_ = true;
-  for (uint32_t i = 0; i < inputs.size(); ++i) {
-    const EntryId id = executor_->graph().EntryOf(refs[i]);
-    LookForChange({node, Moment::kRead, i}, id, *inputs[i]);
-    has_same_inputs_ = has_same_inputs_ && entries_[Index(id)].is_same;
-  }
+  has_same_inputs_ = LookAtInputs(node, Moment::kRead, /*finds_changes=*/true);
   return absl::OkStatus();
 }
 
 absl::Status SweepWatcher::AfterNode(NodeId node, NodeTime) {
-  const Graph& graph = executor_->graph();
-  bool has_same_outputs = true;
-  const auto outputs = executor_->OutputsOf(node);
-  for (uint32_t o = 0; o < outputs.size(); ++o) {
-    LookAtOutput(node, o, *outputs[o]);
-    const Entry& entry = entries_[Index(graph.EntryOf(node, o))];
-    has_same_outputs = has_same_outputs && entry.is_same;
-  }
   // Where an output lies in the memory of an input, that differs with it.
+  const bool has_same_outputs = LookAtOutputs(node);
+  LookAtInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
+  return absl::OkStatus();
+}
+
+bool SweepWatcher::LookAtInputs(NodeId node, Moment moment,
+                                bool finds_changes) {
+  const Graph& graph = executor_->graph();
   const auto inputs = executor_->InputsOf(node);
-  const std::vector<EntryRef>& refs = graph.node(node).inputs;
+  bool are_same = true;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
-    const Place place = {node, Moment::kLeft, i};
-    const EntryId id = graph.EntryOf(refs[i]);
-    if (has_same_outputs) {
+    const EntryId id = graph.EntryOf(graph.node(node).inputs[i]);
+    const Place place = {node, moment, i};
+    if (finds_changes) {
       LookForChange(place, id, *inputs[i]);
     } else {
       Look(place, id, *inputs[i]);
     }
+    are_same = are_same && entries_[Index(id)].is_same;
   }
-  return absl::OkStatus();
+  return are_same;
+}
+
+bool SweepWatcher::LookAtOutputs(NodeId node) {
+  const auto outputs = executor_->OutputsOf(node);
+  bool are_same = true;
+  for (uint32_t o = 0; o < outputs.size(); ++o) {
+    LookAtOutput(node, o, *outputs[o]);
+    const EntryId id = executor_->graph().EntryOf(node, o);
+    are_same = are_same && entries_[Index(id)].is_same;
+  }
+  return are_same;
 }
 
 void SweepWatcher::LookAtOutput(NodeId node, uint32_t output,
@@ -212,7 +211,7 @@ void SweepWatcher::LookAtOutput(NodeId node, uint32_t output,
   if (is_first_) expected.assign(data, data + BytesOf(tensor));
   entry.is_same = expected.empty() ||
                   std::memcmp(expected.data(), data, expected.size()) == 0;
-  entry.since = After(NameOf(node));
+  entry.last = place;
   if (entry.is_same) return;
   if (!has_same_inputs_) {
     inheriting_.insert(node);

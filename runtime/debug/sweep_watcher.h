@@ -40,18 +40,22 @@ class SweepWatcher : public NodeObserver {
 
   struct Entry {
     bool is_same = true;  // As in the first run, when last looked at.
-    std::string since;    // When that was.
+    Place last;           // Where that was.
   };
 
   // Whether the entry is as it was at this place in the first run.
   bool Look(const Place& place, EntryId id, const DLTensor& tensor);
-  // A finding if it was the same before; `text` is behind the node's name.
+  // A finding if it was the same before.
   void LookForChange(const Place& place, EntryId id, const DLTensor& tensor);
+  // True if all are as in the first run. A change is a finding if
+  // `finds_changes`.
+  bool LookAtInputs(NodeId node, Moment moment, bool finds_changes);
+  bool LookAtOutputs(NodeId node);
   void LookAtOutput(NodeId node, uint32_t output, const DLTensor& tensor);
   // Null if this place has one already.
   SweepFinding* NewFinding(const Place& place);
-  std::string TextOf(const SweepFinding& finding,
-                     const std::string& since) const;
+  // What differs was the same at `last`.
+  std::string TextOf(const SweepFinding& finding, const Place& last) const;
   std::string NameOf(NodeId node) const;
   void Measure(const DLTensor& tensor, const std::vector<uint8_t>& expected,
                SweepFinding* finding) const;
@@ -59,7 +63,6 @@ class SweepWatcher : public NodeObserver {
   const DebugExecutor* executor_ = nullptr;
   SweepRun first_;
   SweepRun now_;
-  bool has_first_ = false;
   bool is_first_ = true;
   bool has_same_inputs_ = true;  // Of the node that runs.
   std::vector<Entry> entries_;   // In this run.
