@@ -19,16 +19,19 @@ absl::Status NullArgument(const char* function, const char* argument) {
       absl::StrFormat("%s: %s is null", function, argument));
 }
 
-absl::Status StatusOfException(const char* function) {
+std::string TextOfException() {
   try {
     throw;
   } catch (const std::exception& error) {
-    return absl::InternalError(
-        absl::StrFormat("%s: threw: %s", function, error.what()));
+    return absl::StrFormat("threw: %s", error.what());
   } catch (...) {
-    return absl::InternalError(
-        absl::StrFormat("%s: threw something unknown", function));
+    return "threw something unknown";
   }
+}
+
+absl::Status StatusOfException(const char* function) {
+  return absl::InternalError(
+      absl::StrFormat("%s: %s", function, TextOfException()));
 }
 
 }  // namespace nodewise

@@ -1,8 +1,7 @@
 #include "nodewise/runtime/packed_func.h"
 
-#include <exception>
-
 #include "absl/strings/str_format.h"
+#include "nodewise/runtime/c_call.h"
 #include "nodewise/runtime/containers.h"
 #include "nodewise/runtime/last_error.h"
 #include "nodewise/support/check.h"
@@ -25,11 +24,8 @@ template <typename Body>
 absl::StatusOr<Value> CallGuarded(const Body& body, PackedArgs args) {
   try {
     return body(args);
-  } catch (const std::exception& error) {
-    return absl::InternalError(
-        absl::StrFormat("the function threw: %s", error.what()));
   } catch (...) {
-    return absl::InternalError("the function threw something unknown");
+    return absl::InternalError("the function " + TextOfException());
   }
 }
 

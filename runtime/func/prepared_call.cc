@@ -3,11 +3,10 @@
 #include <cxxabi.h>
 
 #include <algorithm>
-#include <exception>
 #include <new>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "nodewise/runtime/c_call.h"
 #include "nodewise/runtime/last_error.h"
 #include "nodewise/support/check.h"
 
@@ -85,11 +84,8 @@ int PreparedCall::KeepException() {
     throw;
   } catch (const abi::__forced_unwind&) {
     throw;  // The thread ends: the C library aborts if that is stopped.
-  } catch (const std::exception& error) {
-    SetLastError(absl::InternalError(
-        absl::StrFormat("the function threw: %s", error.what())));
   } catch (...) {
-    SetLastError(absl::InternalError("the function threw something unknown"));
+    SetLastError(absl::InternalError("the function " + TextOfException()));
   }
   return -1;
 }

@@ -21,6 +21,8 @@ int Report(absl::Status status);
 // kInvalidArgument that names the function and its argument that is null.
 absl::Status NullArgument(const char* function, const char* argument);
 
+// What an exception is, from within `catch`: "threw: no memory".
+std::string TextOfException();
 // The status of an exception that `function` ended with, from within `catch`.
 absl::Status StatusOfException(const char* function);
 
