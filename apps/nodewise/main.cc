@@ -99,8 +99,7 @@ Outcome UnknownCommand(const std::string& name) {
 
 Outcome MissingCommand(const CommandRow& row) {
   Outcome outcome;
-  outcome.status = Outcome::Status::kError;
-  outcome.errors.push_back(FaultOf(row.missing()));
+  outcome.AddError(row.missing());
   return outcome;
 }
 
@@ -114,8 +113,7 @@ Outcome RunCommand(const CommandRow& row, const Arguments& arguments) {
   absl::StatusOr<Outcome> outcome = invocation.command->Run();
   if (outcome.ok()) return *std::move(outcome);
   Outcome failed;
-  failed.status = Outcome::Status::kError;
-  failed.errors.push_back(FaultOf(outcome.status()));
+  failed.AddError(outcome.status());
   return failed;
 }
 
@@ -187,10 +185,9 @@ pid_t main_process = 0;
 void RefuseEarlyExit() {
   if (is_finished || getpid() != main_process) return;
   Outcome outcome;
-  outcome.status = Outcome::Status::kError;
-  outcome.errors.push_back(FaultOf(absl::AbortedError(
+  outcome.AddError(absl::AbortedError(
       "the process was ended by a function of the network, which called exit() "
-      "(nodewise run --isolate says by which)")));
+      "(nodewise run --isolate says by which)"));
   _exit(Show(outcome, current_task));
 }
 
