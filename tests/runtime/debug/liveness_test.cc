@@ -20,33 +20,19 @@ using ::testing::HasSubstr;
 
 using Executor = std::unique_ptr<DebugExecutor>;
 
-Executor MakeUnset(const GraphBuilder& graph,
-                   Ref<Library> library = TestKernels()) {
-  DebugExecutor::DebugOptions options;
-  options.records = false;
-  return DebugExecutor::Create(graph.Build(), std::move(library), options)
-      .value();
-}
-
-Executor Make(const GraphBuilder& graph, Ref<Library> library = TestKernels()) {
-  Executor executor = MakeUnset(graph, std::move(library));
-  EXPECT_THAT(executor->SetInput(0, *Floats({0, 1, 2, 3})), IsOk());
-  return executor;
-}
-
 double First(const DebugExecutor& executor, uint32_t entry) {
   return ValuesOf(executor.ReadEntry(EntryId{entry}).value())[0];
 }
 
 TEST(LivenessTest, ReshapeBoundBeforeItsNodeTakesAlongWhatItsInputHolds) {
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x")
-               .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
-               .Op("r", "__nop", {"a"}, {{{2, 2}, "float32", 7}})
-               .Op("b", "inc", {"a"})
-               .Head("r")
-               .Head("b"));
+      MakeSet(GraphBuilder()
+                  .Input("x")
+                  .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
+                  .Op("r", "__nop", {"a"}, {{{2, 2}, "float32", 7}})
+                  .Op("b", "inc", {"a"})
+                  .Head("r")
+                  .Head("b"));
   ASSERT_THAT(executor->Step(), IsOk());
   const NDArray out = MakeTensor<float>({2, 2}, {9, 9, 9, 9});
   ASSERT_THAT(executor->SetOutputZeroCopy(0, out), IsOk());
@@ -58,7 +44,7 @@ TEST(LivenessTest, ReshapeBoundBeforeItsNodeTakesAlongWhatItsInputHolds) {
 
 TEST(LivenessTest, InputIsSetToWhatIsBoundToIt) {
   const Executor executor =
-      Make(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
+      MakeSet(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
   // Nothing else keeps the memory alive.
   ASSERT_THAT(executor->SetInputZeroCopy(0, Floats({5, 6, 7, 8})), IsOk());
   ASSERT_THAT(executor->SetInput(0, executor->TensorOf(EntryId{0})), IsOk());
@@ -69,12 +55,12 @@ TEST(LivenessTest, InputIsSetToWhatIsBoundToIt) {
 TEST(LivenessTest, NodeThatFailsWhenTimedByItselfEndsThePass) {
   // c, which fails, writes to the storage of a.
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 100})
-               .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
-               .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
-               .Op("c", "fail", {"b"}, {{{4}, "float32", 0}})
-               .Head("c"));
+      MakeSet(GraphBuilder()
+                  .Input("x", {{4}, "float32", 100})
+                  .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+                  .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
+                  .Op("c", "fail", {"b"}, {{{4}, "float32", 0}})
+                  .Head("c"));
   EXPECT_FALSE(executor->RunIndividualNode(NodeId{3}, {}).ok());
   EXPECT_THAT(executor->CheckLive(EntryId{1}),
               FailsWith(StatusCode::kFailedPrecondition,
@@ -86,7 +72,7 @@ TEST(LivenessTest, NodeThatFailsWhenTimedByItselfEndsThePass) {
 
 // x -> a -> b, which fails once *fails is true.
 Executor FailingLater(const bool* fails) {
-  return Make(
+  return MakeSet(
       GraphBuilder()
           .Input("x")
           .Op("a", "inc", {"x"})
@@ -127,11 +113,11 @@ TEST(LivenessTest, WhatWasLostIsNotFoundInATensorThatIsBoundLater) {
 }
 
 TEST(LivenessTest, PatchOfWhatAFailedRunLeftIsThereAtOnce) {
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x")
-                                     .Op("a", "inc", {"x"})
-                                     .Op("b", "fail", {"a"})
-                                     .Head("b"));
+  const Executor executor = MakeSet(GraphBuilder()
+                                        .Input("x")
+                                        .Op("a", "inc", {"x"})
+                                        .Op("b", "fail", {"a"})
+                                        .Head("b"));
   EXPECT_FALSE(executor->Run().ok());
   ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({50, 50, 50, 50})), IsOk());
   EXPECT_EQ(First(*executor, 1), 50);
@@ -151,11 +137,11 @@ class Patcher : public NodeObserver {
 };
 
 TEST(LivenessTest, PatchByAnObserverIsReadByTheNextNode) {
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x")
-                                     .Op("a", "inc", {"x"})
-                                     .Op("b", "inc", {"a"})
-                                     .Head("b"));
+  const Executor executor = MakeSet(GraphBuilder()
+                                        .Input("x")
+                                        .Op("a", "inc", {"x"})
+                                        .Op("b", "inc", {"a"})
+                                        .Head("b"));
   Patcher patcher(executor.get());
   executor->AddObserver(&patcher);
   ASSERT_THAT(executor->Run(), IsOk());
@@ -194,19 +180,19 @@ TEST(LivenessTest, InputThatWasNeverSetIsNeverAlive) {
 // Nobody knows how far a plain run came.
 TEST(LivenessTest, InputThatAFailedPlainRunMayHaveWrittenOverIsNotAlive) {
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 0})
-               .Op("a", "inc", {"x"}, {{{4}, "float32", 1}})
-               .Op("b", "inc", {"a"}, {{{4}, "float32", 0}})
-               .Op("c", "fail", {"b"}, {{{4}, "float32", 1}})
-               .Head("c"));
+      MakeSet(GraphBuilder()
+                  .Input("x", {{4}, "float32", 0})
+                  .Op("a", "inc", {"x"}, {{{4}, "float32", 1}})
+                  .Op("b", "inc", {"a"}, {{{4}, "float32", 0}})
+                  .Op("c", "fail", {"b"}, {{{4}, "float32", 1}})
+                  .Head("c"));
   EXPECT_FALSE(executor->RunProfile({}).ok());
   EXPECT_FALSE(executor->CheckLive(EntryId{0}).ok());
 }
 
 TEST(LivenessTest, PatchOfAnOutputReachesTheTensorItIsCopiedTo) {
   const Executor executor =
-      Make(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
+      MakeSet(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
   const NDArray out = CopyAtOffset(Floats({0, 0, 0, 0}), 4);
   ASSERT_THAT(executor->SetOutputZeroCopy(0, out), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());

@@ -12,6 +12,7 @@
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
 
 namespace nodewise {
 
@@ -56,6 +57,25 @@ inline Ref<Library> WithKernels(
                         }});
   }
   return MakeRef<Both>(BuiltInLibrary(std::move(built_in)), std::move(others));
+}
+
+// An executor that records nothing, whose inputs are not set yet.
+inline std::unique_ptr<DebugExecutor> MakeUnset(
+    const GraphBuilder& graph, Ref<Library> library = TestKernels()) {
+  DebugExecutor::DebugOptions options;
+  options.records = false;
+  return DebugExecutor::Create(graph.Build(), std::move(library), options)
+      .value();
+}
+
+// The same, whose inputs are 0, 1, 2, 3.
+inline std::unique_ptr<DebugExecutor> MakeSet(
+    const GraphBuilder& graph, Ref<Library> library = TestKernels()) {
+  auto executor = MakeUnset(graph, std::move(library));
+  for (size_t i = 0; i < executor->NumInputs(); ++i) {
+    EXPECT_THAT(executor->SetInput(i, *Floats({0, 1, 2, 3})), IsOk());
+  }
+  return executor;
 }
 
 // Executors over this graph, whose inputs are 1, 2, 3, ... With `plan`, entries

@@ -18,26 +18,15 @@ using ::testing::HasSubstr;
 
 using Executor = std::unique_ptr<DebugExecutor>;
 
-Executor Make(const GraphBuilder& graph, Ref<Library> library = TestKernels()) {
-  DebugExecutor::DebugOptions options;
-  options.records = false;
-  Executor executor =
-      DebugExecutor::Create(graph.Build(), std::move(library), options).value();
-  for (size_t i = 0; i < executor->NumInputs(); ++i) {
-    EXPECT_THAT(executor->SetInput(i, *Floats({0, 1, 2, 3})), IsOk());
-  }
-  return executor;
-}
-
 TEST(ProfileRunTest, GraphWithoutNodesIsTimed) {
-  const auto profile = Make(GraphBuilder())->RunProfile({});
+  const auto profile = MakeSet(GraphBuilder())->RunProfile({});
   ASSERT_THAT(profile, IsOk());
   EXPECT_EQ(profile->runs.size(), 10u);
 }
 
 TEST(ProfileRunTest, PatchesAndInvokersAreRefused) {
   const Executor executor =
-      Make(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
+      MakeSet(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
   const auto expect_refusal = [&](const std::string& text) {
     const auto refusal =
         FailsWith(StatusCode::kFailedPrecondition, HasSubstr(text));
@@ -57,7 +46,7 @@ TEST(ProfileRunTest, PatchesAndInvokersAreRefused) {
 
 TEST(ProfileRunTest, RepeatsThatFillTheMemoryAreRefused) {
   const Executor executor =
-      Make(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
+      MakeSet(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
   IsolatedOptions options;
   options.repeat = 2'000'000'000;
   const auto refusal =
@@ -70,10 +59,11 @@ TEST(ProfileRunTest, RepeatsThatFillTheMemoryAreRefused) {
 TEST(ProfileRunTest, RunsMayBeAsManyAsTheNumbersSay) {
   int calls = 0;
   const Executor executor =
-      Make(GraphBuilder().Input("x").Op("a", "tired", {"x"}).Head("a"),
-           WithKernels({{"tired", [&](const std::vector<float*>&) {
-                           if (++calls > 4) throw std::runtime_error("tired");
-                         }}}));
+      MakeSet(GraphBuilder().Input("x").Op("a", "tired", {"x"}).Head("a"),
+              WithKernels({{"tired", [&](const std::vector<float*>&) {
+                              if (++calls > 4)
+                                throw std::runtime_error("tired");
+                            }}}));
   DebugExecutor::ProfileOptions options;
   options.runs = options.warm_up = INT_MAX;
   size_t most = 0;

@@ -20,36 +20,27 @@ using ::testing::HasSubstr;
 
 using Executor = std::unique_ptr<DebugExecutor>;
 
-Executor Make(const GraphBuilder& graph, Ref<Library> library = TestKernels()) {
-  DebugExecutor::DebugOptions options;
-  options.records = false;
-  auto executor =
-      DebugExecutor::Create(graph.Build(), std::move(library), options).value();
-  EXPECT_THAT(executor->SetInput(0, *Floats({0, 1, 2, 3})), IsOk());
-  return executor;
-}
-
 // x -> a -> b -> c -> d, each one more; a and c share storage 0, b and d 1.
 Executor PingPong() {
-  return Make(GraphBuilder()
-                  .Input("x", {{4}, "float32", 100})
-                  .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
-                  .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
-                  .Op("c", "inc", {"b"}, {{{4}, "float32", 0}})
-                  .Op("d", "inc", {"c"}, {{{4}, "float32", 1}})
-                  .Head("d"));
+  return MakeSet(GraphBuilder()
+                     .Input("x", {{4}, "float32", 100})
+                     .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+                     .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
+                     .Op("c", "inc", {"b"}, {{{4}, "float32", 0}})
+                     .Op("d", "inc", {"c"}, {{{4}, "float32", 1}})
+                     .Head("d"));
 }
 
 // Two arms from x that meet: only one depends on a.
 Executor Diamond() {
-  return Make(GraphBuilder()
-                  .Input("x")
-                  .Op("a", "inc", {"x"})
-                  .Op("b", "inc", {"x"})
-                  .Op("c", "inc", {"a"})
-                  .Op("sum", "add", {"b", "c"})
-                  .Head("sum")
-                  .Head("b"));
+  return MakeSet(GraphBuilder()
+                     .Input("x")
+                     .Op("a", "inc", {"x"})
+                     .Op("b", "inc", {"x"})
+                     .Op("c", "inc", {"a"})
+                     .Op("sum", "add", {"b", "c"})
+                     .Head("sum")
+                     .Head("b"));
 }
 
 double First(const DebugExecutor& executor, uint32_t entry) {
@@ -140,11 +131,11 @@ TEST(SteppingTest, PatchGivenBeforeTheRunTakesTheNodesPlace) {
 }
 
 TEST(SteppingTest, NodeThatFailsIsNotCalledIfItsOutputIsPatched) {
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x")
-                                     .Op("bad", "fail", {"x"})
-                                     .Op("c", "inc", {"bad"})
-                                     .Head("c"));
+  const Executor executor = MakeSet(GraphBuilder()
+                                        .Input("x")
+                                        .Op("bad", "fail", {"x"})
+                                        .Op("c", "inc", {"bad"})
+                                        .Head("c"));
   ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({5, 5, 5, 5})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_EQ(First(*executor, 2), 6);
@@ -170,14 +161,14 @@ TEST(SteppingTest, PatchOfAnEntryThatIsGoneIsPutBackForItsReaders) {
 TEST(SteppingTest, WhatIsMissingIsComputedAnew) {
   // `late` needs a, whose storage c took over since.
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 100})
-               .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
-               .Op("p", "inc", {"x"}, {{{4}, "float32", 1}})
-               .Op("late", "add", {"a", "p"}, {{{4}, "float32", 2}})
-               .Op("c", "inc", {"x"}, {{{4}, "float32", 0}})
-               .Head("late")
-               .Head("c"));
+      MakeSet(GraphBuilder()
+                  .Input("x", {{4}, "float32", 100})
+                  .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+                  .Op("p", "inc", {"x"}, {{{4}, "float32", 1}})
+                  .Op("late", "add", {"a", "p"}, {{{4}, "float32", 2}})
+                  .Op("c", "inc", {"x"}, {{{4}, "float32", 0}})
+                  .Head("late")
+                  .Head("c"));
   ASSERT_THAT(executor->Run(), IsOk());
   ASSERT_THAT(executor->Patch(EntryId{2}, *Floats({10, 0, 0, 0})), IsOk());
   // c is an output that was alive: it must be so again.
@@ -190,17 +181,17 @@ TEST(SteppingTest, WhatIsMissingIsComputedAnew) {
 TEST(SteppingTest, WhatIsMissingIsComputedAnewFromAsFarBackAsNeedBe) {
   // e and f take over the storages of the chain from a to d.
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 100})
-               .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
-               .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
-               .Op("c", "inc", {"b"}, {{{4}, "float32", 0}})
-               .Op("d", "inc", {"c"}, {{{4}, "float32", 1}})
-               .Op("p", "inc", {"x"}, {{{4}, "float32", 2}})
-               .Op("sum", "add", {"d", "p"}, {{{4}, "float32", 3}})
-               .Op("e", "inc", {"sum"}, {{{4}, "float32", 0}})
-               .Op("f", "inc", {"e"}, {{{4}, "float32", 1}})
-               .Head("f"));
+      MakeSet(GraphBuilder()
+                  .Input("x", {{4}, "float32", 100})
+                  .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+                  .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
+                  .Op("c", "inc", {"b"}, {{{4}, "float32", 0}})
+                  .Op("d", "inc", {"c"}, {{{4}, "float32", 1}})
+                  .Op("p", "inc", {"x"}, {{{4}, "float32", 2}})
+                  .Op("sum", "add", {"d", "p"}, {{{4}, "float32", 3}})
+                  .Op("e", "inc", {"sum"}, {{{4}, "float32", 0}})
+                  .Op("f", "inc", {"e"}, {{{4}, "float32", 1}})
+                  .Head("f"));
   ASSERT_THAT(executor->Run(), IsOk());
   ASSERT_THAT(executor->Patch(EntryId{5}, *Floats({10, 0, 0, 0})), IsOk());
   EXPECT_THAT(executor->Recompute().value(),
@@ -250,11 +241,11 @@ TEST(SteppingTest, StopsAtNaNAndAtInfinityOnlyIfAsked) {
 }
 
 TEST(SteppingTest, PassThatFailedBeginsAnew) {
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x")
-                                     .Op("a", "inc", {"x"})
-                                     .Op("b", "fail", {"a"})
-                                     .Head("b"));
+  const Executor executor = MakeSet(GraphBuilder()
+                                        .Input("x")
+                                        .Op("a", "inc", {"x"})
+                                        .Op("b", "fail", {"a"})
+                                        .Head("b"));
   EXPECT_FALSE(executor->Continue().ok());
   EXPECT_EQ(First(*executor, 1), 1) << "what ran before can be read";
   EXPECT_FALSE(executor->CheckLive(EntryId{2}).ok());
@@ -265,12 +256,12 @@ TEST(SteppingTest, PassThatFailedBeginsAnew) {
 // The run's output takes over the storage of `a`, which it reads.
 TEST(SteppingTest, WhatAFailedRunMayHaveWrittenIsNotAlive) {
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 0})
-               .Op("a", "inc", {"x"}, {{{4}, "float32", 1}})
-               .Op("b", "inc", {"a"}, {{{4}, "float32", 2}})
-               .Op("c", "fail", {"b"}, {{{4}, "float32", 1}})
-               .Head("c"));
+      MakeSet(GraphBuilder()
+                  .Input("x", {{4}, "float32", 0})
+                  .Op("a", "inc", {"x"}, {{{4}, "float32", 1}})
+                  .Op("b", "inc", {"a"}, {{{4}, "float32", 2}})
+                  .Op("c", "fail", {"b"}, {{{4}, "float32", 1}})
+                  .Head("c"));
   EXPECT_FALSE(executor->Run().ok());
   EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
   EXPECT_THAT(executor->CheckLive(EntryId{2}), IsOk());
@@ -281,12 +272,12 @@ TEST(SteppingTest, WhatAFailedRunMayHaveWrittenIsNotAlive) {
 }
 
 TEST(SteppingTest, OutputThatIsBoundInTheMiddleOfAPassKeepsItsValue) {
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x")
-                                     .Op("a", "inc", {"x"})
-                                     .Op("b", "inc", {"a"})
-                                     .Head("a")
-                                     .Head("b"));
+  const Executor executor = MakeSet(GraphBuilder()
+                                        .Input("x")
+                                        .Op("a", "inc", {"x"})
+                                        .Op("b", "inc", {"a"})
+                                        .Head("a")
+                                        .Head("b"));
   const NDArray in_place = Floats({9, 9, 9, 9});
   ASSERT_THAT(executor->Step(), IsOk());
   ASSERT_THAT(executor->SetOutputZeroCopy(0, in_place), IsOk());
@@ -321,12 +312,12 @@ TEST(SteppingTest, ZeroCopyInputThatIsPatchedIsReadFromItsSlot) {
 
 TEST(SteppingTest, ReshapeThatCostsNothingIsReadAsItsInput) {
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 0})
-               .Op("a", "inc", {"x"}, {{{4}, "float32", 1}})
-               .Op("r", "__nop", {"a"}, {{{2, 2}, "float32", 1}})
-               .Op("b", "copy", {"r"}, {{{2, 2}, "float32", 2}})
-               .Head("b"));
+      MakeSet(GraphBuilder()
+                  .Input("x", {{4}, "float32", 0})
+                  .Op("a", "inc", {"x"}, {{{4}, "float32", 1}})
+                  .Op("r", "__nop", {"a"}, {{{2, 2}, "float32", 1}})
+                  .Op("b", "copy", {"r"}, {{{2, 2}, "float32", 2}})
+                  .Head("b"));
   ASSERT_THAT(executor->RunUntil(NodeId{1}), IsOk());
   EXPECT_FALSE(executor->CheckLive(EntryId{2}).ok());
   ASSERT_THAT(executor->RunUntil(NodeId{2}), IsOk());
@@ -336,7 +327,7 @@ TEST(SteppingTest, ReshapeThatCostsNothingIsReadAsItsInput) {
 
 TEST(SteppingTest, NodeWithoutOutputsIsCalledWhateverIsPatched) {
   int calls = 0;
-  const Executor executor = Make(
+  const Executor executor = MakeSet(
       GraphBuilder()
           .Input("x")
           .Op("a", "inc", {"x"})
@@ -355,7 +346,7 @@ TEST(SteppingTest, TimesOfAPassThatFailsReachToTheFailure) {
                                  .Op("b", "fail", {"a"})
                                  .Head("b");
   for (const bool is_fast : {false, true}) {
-    const Executor executor = Make(graph);
+    const Executor executor = MakeSet(graph);
     EXPECT_FALSE((is_fast ? executor->Run() : executor->Continue()).ok());
     const TimedRun& times = executor->times();
     EXPECT_EQ(times.whole.start_ns, times.nodes[1].start_ns);

@@ -157,19 +157,23 @@ TEST(SweepTest, NodeThatWritesToItsInputIsNamed) {
                   "differs between two runs of the same"));
 }
 
+// "keeps" remembers where its output lies, and "strays" writes there.
+Ref<Library> StrayLibrary() {
+  const auto kept = std::make_shared<float*>();
+  const auto ticks = std::make_shared<Ticks>();
+  return WithKernels({{"keeps",
+                       [kept](FloatPointers t) {
+                         CopyFour(t[0], t[1]);
+                         *kept = t[1];
+                       }},
+                      {"strays", [kept, ticks](FloatPointers t) {
+                         CopyFour(t[0], t[1]);
+                         (*kept)[2] = ticks->Next();
+                       }}});
+}
+
 // A pointer that it kept, or a thread that had not done when it returned.
 TEST(SweepTest, WriteToWhatAnotherNodeMadeIsFoundWhereItIsRead) {
-  Ticks ticks;
-  float* kept = nullptr;
-  const Ref<Library> library = WithKernels({{"keeps",
-                                             [&](FloatPointers t) {
-                                               CopyFour(t[0], t[1]);
-                                               kept = t[1];
-                                             }},
-                                            {"strays", [&](FloatPointers t) {
-                                               CopyFour(t[0], t[1]);
-                                               kept[2] = ticks.Next();
-                                             }}});
   EXPECT_THAT(FindingsOf(MakerOf(GraphBuilder()
                                      .Input("x")
                                      .Op("k", "keeps", {"x"})
@@ -177,31 +181,20 @@ TEST(SweepTest, WriteToWhatAnotherNodeMadeIsFoundWhereItIsRead) {
                                      .Op("z", "add", {"s", "k"})
                                      .Op("e", "inc", {"z"})
                                      .Head("e"),
-                                 library)),
+                                 StrayLibrary())),
               ElementsAre("node 3 (z): input 1 differs between two runs of the "
                           "same, though it was the same after node 1 (k): "
                           "something wrote to it in between"));
 }
 
 TEST(SweepTest, WriteToWhatNobodyReadsAnyMoreIsFoundAtTheEnd) {
-  Ticks ticks;
-  float* kept = nullptr;
-  const Ref<Library> library = WithKernels({{"keeps",
-                                             [&](FloatPointers t) {
-                                               CopyFour(t[0], t[1]);
-                                               kept = t[1];
-                                             }},
-                                            {"strays", [&](FloatPointers t) {
-                                               CopyFour(t[0], t[1]);
-                                               kept[2] = ticks.Next();
-                                             }}});
   EXPECT_THAT(FindingsOf(MakerOf(GraphBuilder()
                                      .Input("x")
                                      .Op("k", "keeps", {"x"})
                                      .Op("s", "strays", {"x"})
                                      .Head("k")
                                      .Head("s"),
-                                 library),
+                                 StrayLibrary()),
                          0),
               ElementsAre("node 1 (k): output 0 differs between two runs of "
                           "the same at the end of the run, though it was the "
