@@ -6,7 +6,9 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/c_api.h"
 #include "nodewise/runtime/c_call.h"
+#include "nodewise/runtime/last_error.h"
 #include "nodewise/runtime/module.h"
+#include "nodewise/runtime/python_error.h"
 #include "nodewise/runtime/registry.h"
 #include "nodewise/support/status_macros.h"
 
@@ -73,12 +75,6 @@ absl::Status RegisterHandle(const char* name, TVMFunctionHandle handle,
                           replace);
 }
 
-// What TVM's Python keeps with an error since 0.14: handed back as it came.
-void*& PythonError() {
-  thread_local void* error = nullptr;
-  return error;
-}
-
 // The names that TVMFuncListGlobalNames returned last on this thread.
 struct NameList {
   std::vector<std::string> names;
@@ -90,9 +86,13 @@ struct NameList {
 
 using nodewise::CallFromC;
 
-void TVMAPISetLastPythonError(void* error) { nodewise::PythonError() = error; }
-void* TVMGetLastPythonError(void) { return nodewise::PythonError(); }
-void TVMDropLastPythonError(void) { nodewise::PythonError() = nullptr; }
+void TVMAPISetLastPythonError(void* error) {
+  nodewise::SetLastError(nodewise::PythonError(error));
+}
+void* TVMGetLastPythonError(void) { return nodewise::LastPythonException(); }
+void TVMDropLastPythonError(void) {
+  if (nodewise::LastPythonException() != nullptr) nodewise::DropLastError();
+}
 const char* TVMGetLastBacktrace(void) { return ""; }
 void TVMThrowLastError(void) {}
 

@@ -41,9 +41,9 @@ class SlotMemory {
 absl::Status WithFirstFault(const absl::Status& status,
                             const GuardedRunResult& result) {
   if (result.faults.empty()) return status;
-  return absl::Status(status.code(),
-                      absl::StrFormat("%s; before that: %s", MessageOf(status),
-                                      result.faults.front().Finish().text));
+  return WithMessage(status,
+                     absl::StrFormat("%s; before that: %s", MessageOf(status),
+                                     result.faults.front().Finish().text));
 }
 
 }  // namespace

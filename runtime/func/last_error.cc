@@ -3,11 +3,15 @@
 #include <string>
 #include <utility>
 
+#include "nodewise/runtime/python_error.h"
+
 namespace nodewise {
 namespace {
 
 struct ErrorSlot {
-  absl::Status status;
+  ~ErrorSlot() { AbandonPythonException(status); }
+
+  absl::Status status;  // OK once it is taken.
   std::string message;  // Null-terminated for C.
 };
 
@@ -16,27 +20,33 @@ ErrorSlot& Slot() {
   return slot;
 }
 
+// With a status may go a Python exception, whose end runs code of the host that
+// may call anything here: the slot has its new content before.
+absl::Status Exchange(absl::Status status) {
+  return std::exchange(Slot().status, std::move(status));
+}
+
 }  // namespace
 
 void SetLastError(absl::Status status) {
-  ErrorSlot& slot = Slot();
-  slot.message = std::string(status.message());
-  slot.status = std::move(status);
+  Slot().message = std::string(status.message());
+  Exchange(std::move(status)).IgnoreError();
 }
 
 const char* LastErrorMessage() { return Slot().message.c_str(); }
 
+void* LastPythonException() { return PythonExceptionOf(Slot().status); }
+
 bool HasLastError() { return !Slot().status.ok(); }
 
 absl::Status TakeLastError() {
-  absl::Status status = std::exchange(Slot().status, absl::OkStatus());
+  absl::Status status = Exchange(absl::OkStatus());
   if (!status.ok()) return status;
   return absl::InternalError("the function failed without saying why");
 }
 
 void DropLastError() {
-  absl::Status& status = Slot().status;
-  if (!status.ok()) status = absl::OkStatus();
+  if (HasLastError()) Exchange(absl::OkStatus()).IgnoreError();
 }
 
 }  // namespace nodewise

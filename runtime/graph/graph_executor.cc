@@ -301,7 +301,7 @@ absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
   const absl::Status located = GraphError(
       graph_, NodePath(id) + "/attrs/func_name",
       absl::StrFormat("node %s: %s", node.name, MessageOf(function.status())));
-  return absl::Status(function.status().code(), located.message());
+  return WithMessage(function.status(), std::string(located.message()));
 }
 
 TensorInfo GraphExecutor::InputInfo(size_t input) const {

@@ -14,7 +14,7 @@ namespace nodewise {
 namespace {
 
 struct ContextSymbol {
-  std::string name;
+  std::string_view name;
   void* address;
 };
 
@@ -25,8 +25,8 @@ void* Address(Function* function) {
 
 // The variables that generated code calls through; probed one by one, since a
 // library has only those it uses.
-std::vector<ContextSymbol>& ContextSymbols() {
-  static auto* const symbols = new std::vector<ContextSymbol>{
+absl::Span<const ContextSymbol> ContextSymbols() {
+  static const ContextSymbol symbols[] = {
       {"__TVMFuncCall", Address(&TVMFuncCall)},
       {"__TVMAPISetLastError", Address(&TVMAPISetLastError)},
       {"__TVMBackendGetFuncFromEnv", Address(&TVMBackendGetFuncFromEnv)},
@@ -43,10 +43,10 @@ std::vector<ContextSymbol>& ContextSymbols() {
        Address(&TVMFFIEnvModLookupFromImports)},
       {"__TVMFFIHandleInitOnce", Address(&TVMFFIHandleInitOnce)},
   };
-  return *symbols;
+  return symbols;
 }
 
-std::mutex& ContextMutex() {
+std::mutex& LiveContextsMutex() {
   static std::mutex mutex;
   return mutex;
 }
@@ -58,7 +58,6 @@ std::set<void*>& LiveContexts() {
 }
 
 void* FindContextSymbol(std::string_view name) {
-  const std::lock_guard lock(ContextMutex());
   for (const ContextSymbol& symbol : ContextSymbols()) {
     if (symbol.name == name) return symbol.address;
   }
@@ -78,17 +77,17 @@ void GiveFfiContext(const Symbols& symbols) {
 }  // namespace
 
 CallContext::CallContext() {
-  const std::lock_guard lock(ContextMutex());
+  const std::lock_guard lock(LiveContextsMutex());
   LiveContexts().insert(this);
 }
 
 CallContext::~CallContext() {
-  const std::lock_guard lock(ContextMutex());
+  const std::lock_guard lock(LiveContextsMutex());
   LiveContexts().erase(this);
 }
 
 CallContext* CallContext::FromAddress(void* address) {
-  const std::lock_guard lock(ContextMutex());
+  const std::lock_guard lock(LiveContextsMutex());
   return LiveContexts().contains(address) ? static_cast<CallContext*>(address)
                                           : nullptr;
 }
@@ -155,16 +154,6 @@ absl::Status PatchContext(const Symbols& symbols,
   return absl::UnimplementedError(absl::StrFormat(
       "%s: its code calls runtime functions that are not known here: %s",
       symbols.where(), unknown));
-}
-
-void RegisterContextSymbol(std::string_view name, void* address) {
-  const std::lock_guard lock(ContextMutex());
-  for (ContextSymbol& symbol : ContextSymbols()) {
-    if (symbol.name != name) continue;
-    symbol.address = address;
-    return;
-  }
-  ContextSymbols().push_back({std::string(name), address});
 }
 
 }  // namespace nodewise

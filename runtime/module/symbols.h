@@ -94,7 +94,5 @@ void RegisterSystemSymbol(std::string_view name, void* address);
 // variables. kUnimplemented if it wants one that we do not have.
 absl::Status PatchContext(const Symbols& symbols,
                           const std::vector<std::string>& variables);
-// Adds a pointer for libraries that are loaded later.
-void RegisterContextSymbol(std::string_view name, void* address);
 
 }  // namespace nodewise

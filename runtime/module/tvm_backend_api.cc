@@ -10,6 +10,7 @@
 #include "nodewise/runtime/ffi_function.h"
 #include "nodewise/runtime/half.h"
 #include "nodewise/runtime/last_error.h"
+#include "nodewise/runtime/python_error.h"
 #include "nodewise/runtime/workspace_pool.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
@@ -92,10 +93,8 @@ int TVMBackendRegisterSystemLibSymbol(const char* name, void* address) {
 }
 
 int TVMBackendRegisterEnvCAPI(const char* name, void* address) {
-  return CallFromC(__func__, {{"name", name}, {"address", address}}, [&] {
-    nodewise::RegisterContextSymbol(std::string("__") + name, address);
-    return absl::OkStatus();
-  });
+  return CallFromC(__func__, {{"name", name}, {"address", address}},
+                   [&] { return nodewise::SetPythonFunction(name, address); });
 }
 
 void* TVMBackendAllocWorkspace(int device_type, int, uint64_t nbytes, int,

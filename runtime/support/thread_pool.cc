@@ -214,7 +214,7 @@ absl::Status TaskGroup::JoinedErrors() {
                           text.empty() ? "" : "; ", task_id, num_tasks_,
                           status.message());
   }
-  return absl::Status(errors_.front().second.code(), text);
+  return WithMessage(errors_.front().second, text);
 }
 
 // Hands out workers. Who has leased one owns it until it is given back, and

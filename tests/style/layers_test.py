@@ -20,7 +20,7 @@ PUBLIC_HEADERS = {
     "runtime/ndarray": "dtype ndarray half record tensor_stats",
     # c_api declares C functions that module and builtin implement.
     "runtime/func": "packed_abi ffi_abi packed_func containers registry "
-                    "ffi_function prepared_call "
+                    "ffi_function prepared_call python_error "
                     "last_error c_call c_api",
     "runtime/module": "module factory_module library_summary vm_library",
     "runtime/cpu": "cpu",

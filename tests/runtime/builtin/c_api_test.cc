@@ -405,16 +405,6 @@ TEST(CApiFunctionTest, MissingGlobalIsNullAndNoError) {
   EXPECT_EQ(function, nullptr);
 }
 
-TEST(CApiErrorTest, PythonErrorsAreHandedBackAsTheyCame) {
-  int python_error = 0;
-  TVMAPISetLastPythonError(&python_error);
-  EXPECT_EQ(TVMGetLastPythonError(), &python_error);
-  TVMDropLastPythonError();
-  EXPECT_EQ(TVMGetLastPythonError(), nullptr);
-  EXPECT_STREQ(TVMGetLastBacktrace(), "");
-  TVMThrowLastError();
-}
-
 TEST(CApiFunctionTest, ParamsFunctionsReadWhatTheyWrote) {
   const std::string params = ParamsBytes({1, 2, 3, 4});
   TVMByteArray bytes{params.data(), params.size()};

@@ -19,6 +19,10 @@ bool HasLastError();
 // without a word gets a status that says so.
 absl::Status TakeLastError();
 
+// The Python exception of an error that nobody took; null if there is none.
+// Valid until that error is taken or dropped, or another comes.
+void* LastPythonException();
+
 // Forgets an error that nobody took, before a call whose failure must not be
 // given that reason. The message stays for the host.
 void DropLastError();

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 
 // Leaves the function with the status of `expression` unless it is OK.
 #define NODEWISE_RETURN_IF_ERROR(expression)           \
@@ -38,12 +39,22 @@ inline std::string_view MessageOf(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
 }
 
+// The same status, with all that it carries, under another message.
+inline absl::Status WithMessage(const absl::Status& status,
+                                const std::string& message) {
+  absl::Status result(status.code(), message);
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    result.SetPayload(type, payload);
+  });
+  return result;
+}
+
 // The same status with `where: ` in front of its message.
 inline absl::Status At(std::string_view where, const absl::Status& status) {
   if (status.ok()) return status;
   std::string text(where);
   text.append(": ").append(MessageOf(status));
-  return absl::Status(status.code(), text);
+  return WithMessage(status, text);
 }
 
 }  // namespace nodewise
