@@ -29,8 +29,8 @@ struct IsolatedNumbers {
     return number || repeat || min_repeat_ms || limit_zero_time ||
            cooldown_ms || repeats_to_cooldown;
   }
-  IsolatedOptions Options() const {
-    IsolatedOptions options;
+  RepeatOptions Options() const {
+    RepeatOptions options;
     const auto take = [](const std::optional<uint64_t>& from, int* to) {
       if (from.has_value()) *to = static_cast<int>(*from);
     };

@@ -7,21 +7,10 @@
 #include "nodewise/runtime/c_call.h"
 #include "nodewise/runtime/ndarray.h"
 #include "nodewise/support/status_macros.h"
+#include "runtime/builtin/array_arguments.h"
 
 namespace nodewise {
 namespace {
-
-// A shape as C gives it.
-absl::StatusOr<absl::Span<const int64_t>> TakeShape(const char* function,
-                                                    const int64_t* shape,
-                                                    int ndim) {
-  if (ndim < 0 || ndim > kMostDims) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: ndim is %d, expected 0 to %d", function, ndim, kMostDims));
-  }
-  if (ndim > 0 && shape == nullptr) return NullArgument(function, "shape");
-  return absl::MakeConstSpan(shape, static_cast<size_t>(ndim));
-}
 
 absl::StatusOr<DLDataType> TakeType(int code, int bits, int lanes) {
   if (code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 ||
@@ -89,11 +78,8 @@ absl::Status GiveSpace(const absl::StatusOr<void*>& data, void** out) {
 absl::StatusOr<void*> AllocateScoped(DLDevice device,
                                      absl::Span<const int64_t> shape,
                                      DLDataType dtype, const char* scope) {
-  const std::string_view name = scope != nullptr ? scope : "";
-  if (!name.empty() && name != "global") {
-    return absl::UnimplementedError(absl::StrFormat(
-        "%s: memory scope %s is not supported", ToString(device), name));
-  }
+  NODEWISE_RETURN_IF_ERROR(
+      CheckMemoryScope(device, scope != nullptr ? scope : ""));
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(shape, dtype));
   return AllocateSpace(device, bytes, kTensorAlignment);
 }
@@ -107,15 +93,6 @@ absl::Status FreeSpace(DLDevice device, void* data) {
 absl::Status Synchronize(DLDevice device) {
   NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
   return memory->Synchronize(device.device_id);
-}
-
-// The CPU has one stream, which is null.
-absl::Status CheckStream(const char* function, DLDevice device,
-                         TVMStreamHandle stream) {
-  NODEWISE_RETURN_IF_ERROR(FindDevice(device).status());
-  if (stream == nullptr) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrFormat(
-      "%s: %s has no streams of its own", function, ToString(device)));
 }
 
 }  // namespace

@@ -23,7 +23,12 @@ constexpr std::string_view kTypeKeys[] = {"runtime.Object",
                                           "Map",
                                           "runtime.ShapeTuple",
                                           "runtime.PackedFunc",
-                                          "runtime.profiling.Report"};
+                                          "runtime.profiling.Report",
+                                          "runtime.ADT",
+                                          "runtime.profiling.Duration",
+                                          "runtime.profiling.Percent",
+                                          "runtime.profiling.Count",
+                                          "runtime.profiling.Ratio"};
 
 absl::Status FindTypeIndex(std::string_view key, unsigned* index) {
   for (unsigned i = 0; i < std::size(kTypeKeys); ++i) {

@@ -9,52 +9,46 @@ namespace nodewise {
 namespace {
 
 template <typename T>
-absl::StatusOr<Ref<T>> ObjectAt(PackedArgs args, int index, const char* what) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
-  return arg.AsObject<T>(what);
+absl::StatusOr<Value> ItemAt(const std::vector<T>& items, int64_t index) {
+  if (index >= 0 && index < static_cast<int64_t>(items.size())) {
+    return Value(items[static_cast<size_t>(index)]);
+  }
+  return absl::OutOfRangeError(absl::StrFormat(
+      "index %d is out of range, there are %d", index, items.size()));
 }
 
-absl::StatusOr<int64_t> IntAt(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
-  return arg.AsInt();
-}
-
-absl::Status OutOfRange(int64_t index, size_t size) {
-  return absl::OutOfRangeError(
-      absl::StrFormat("index %d is out of range, there are %d", index, size));
-}
-
-absl::StatusOr<Value> MakeArray(PackedArgs args) {
+absl::StatusOr<std::vector<Value>> CopyAll(PackedArgs args) {
   std::vector<Value> items;
   for (int i = 0; i < args.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i));
     NODEWISE_ASSIGN_OR_RETURN(Value item, Value::Copy(arg));
     items.push_back(std::move(item));
   }
+  return items;
+}
+
+absl::StatusOr<Value> MakeArray(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> items, CopyAll(args));
   return Value(Ref<Object>(MakeRef<ArrayObject>(std::move(items))));
 }
 
 absl::StatusOr<Value> ArraySize(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<ArrayObject> array,
-                            ObjectAt<ArrayObject>(args, 0, "an array"));
+                            args.ObjectAt<ArrayObject>(0, "an array"));
   return Value(static_cast<int64_t>(array->items.size()));
 }
 
 absl::StatusOr<Value> ArrayGetItem(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<ArrayObject> array,
-                            ObjectAt<ArrayObject>(args, 0, "an array"));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, IntAt(args, 1));
-  if (index < 0 || index >= static_cast<int64_t>(array->items.size())) {
-    return OutOfRange(index, array->items.size());
-  }
-  return array->items[static_cast<size_t>(index)];
+                            args.ObjectAt<ArrayObject>(0, "an array"));
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
+  return ItemAt(array->items, index);
 }
 
 absl::StatusOr<Value> MakeMap(PackedArgs args) {
   auto map = MakeRef<MapObject>();
   for (int i = 0; i + 1 < args.size(); i += 2) {
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(i));
-    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(i));
     NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i + 1));
     NODEWISE_ASSIGN_OR_RETURN(Value item, Value::Copy(arg));
     map->Set(std::string(name), std::move(item));
@@ -64,26 +58,25 @@ absl::StatusOr<Value> MakeMap(PackedArgs args) {
 
 absl::StatusOr<Value> MapSize(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
-                            ObjectAt<MapObject>(args, 0, "a map"));
+                            args.ObjectAt<MapObject>(0, "a map"));
   return Value(static_cast<int64_t>(map->items.size()));
 }
 
 absl::StatusOr<const Value*> FindInMap(const MapObject& map, PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
   return map.Find(name);
 }
 
 absl::StatusOr<Value> MapCount(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
-                            ObjectAt<MapObject>(args, 0, "a map"));
+                            args.ObjectAt<MapObject>(0, "a map"));
   NODEWISE_ASSIGN_OR_RETURN(const Value* found, FindInMap(*map, args));
   return Value(found == nullptr ? 0 : 1);
 }
 
 absl::StatusOr<Value> MapGetItem(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
-                            ObjectAt<MapObject>(args, 0, "a map"));
+                            args.ObjectAt<MapObject>(0, "a map"));
   NODEWISE_ASSIGN_OR_RETURN(const Value* found, FindInMap(*map, args));
   if (found == nullptr) return absl::NotFoundError("the map has no such key");
   return *found;
@@ -92,7 +85,7 @@ absl::StatusOr<Value> MapGetItem(PackedArgs args) {
 // Keys and values in turn.
 absl::StatusOr<Value> MapItems(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
-                            ObjectAt<MapObject>(args, 0, "a map"));
+                            args.ObjectAt<MapObject>(0, "a map"));
   std::vector<Value> items;
   for (const auto& [key, value] : map->items) {
     items.emplace_back(Ref<Object>(MakeRef<StringObject>(key)));
@@ -102,21 +95,19 @@ absl::StatusOr<Value> MapItems(PackedArgs args) {
 }
 
 absl::StatusOr<Value> MakeString(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, arg.AsString());
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
   return Value(Ref<Object>(MakeRef<StringObject>(std::string(text))));
 }
 
 absl::StatusOr<Value> GetString(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, arg.AsString());
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
   return Value(text);
 }
 
 absl::StatusOr<Value> MakeShape(PackedArgs args) {
   std::vector<int64_t> dims;
   for (int i = 0; i < args.size(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const int64_t dim, IntAt(args, i));
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t dim, args.IntAt(i));
     dims.push_back(dim);
   }
   return Value(Ref<Object>(MakeRef<ShapeObject>(dims)));
@@ -124,18 +115,59 @@ absl::StatusOr<Value> MakeShape(PackedArgs args) {
 
 absl::StatusOr<Value> ShapeSize(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<ShapeObject> shape,
-                            ObjectAt<ShapeObject>(args, 0, "a shape"));
+                            args.ObjectAt<ShapeObject>(0, "a shape"));
   return Value(static_cast<int64_t>(shape->dims.size()));
 }
 
 absl::StatusOr<Value> ShapeItem(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<ShapeObject> shape,
-                            ObjectAt<ShapeObject>(args, 0, "a shape"));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, IntAt(args, 1));
-  if (index < 0 || index >= static_cast<int64_t>(shape->dims.size())) {
-    return OutOfRange(index, shape->dims.size());
-  }
-  return Value(shape->dims[static_cast<size_t>(index)]);
+                            args.ObjectAt<ShapeObject>(0, "a shape"));
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
+  return ItemAt(shape->dims, index);
+}
+
+// (tag, field...)
+absl::StatusOr<Value> MakeAdt(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t tag, args.IntAt(0));
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> fields, CopyAll(args.From(1)));
+  return Value(Ref<Object>(MakeRef<AdtObject>(tag, std::move(fields))));
+}
+
+absl::StatusOr<Value> MakeTuple(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> fields, CopyAll(args));
+  return Value(Ref<Object>(MakeRef<AdtObject>(0, std::move(fields))));
+}
+
+absl::StatusOr<Value> AdtTag(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<AdtObject> adt,
+                            args.ObjectAt<AdtObject>(0, "an ADT"));
+  return Value(adt->tag);
+}
+
+absl::StatusOr<Value> AdtSize(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<AdtObject> adt,
+                            args.ObjectAt<AdtObject>(0, "an ADT"));
+  return Value(static_cast<int64_t>(adt->fields.size()));
+}
+
+absl::StatusOr<Value> AdtField(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<AdtObject> adt,
+                            args.ObjectAt<AdtObject>(0, "an ADT"));
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
+  return ItemAt(adt->fields, index);
+}
+
+// What Python hashes objects by: which object it is.
+absl::StatusOr<Value> ObjectPtrHash(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
+  return Value(
+      static_cast<int64_t>(reinterpret_cast<uintptr_t>(arg.value().v_handle)));
+}
+
+absl::StatusOr<Value> TextOfObject(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto object,
+                            args.ObjectAt<Object>(0, "object"));
+  return Value(object->ToText());
 }
 
 constexpr FunctionRow kRows[] = {
@@ -152,6 +184,14 @@ constexpr FunctionRow kRows[] = {
     {"runtime.ShapeTuple", &MakeShape},
     {"runtime.GetShapeTupleSize", &ShapeSize},
     {"runtime.GetShapeTupleElem", &ShapeItem},
+    {"runtime.ADT", &MakeAdt},
+    {"runtime.Tuple", &MakeTuple},
+    {"runtime.GetADTTag", &AdtTag},
+    {"runtime.GetADTSize", &AdtSize},
+    {"runtime.GetADTFields", &AdtField},
+    {"runtime.ObjectPtrHash", &ObjectPtrHash},
+    {"node.AsRepr", &TextOfObject},
+    {"node.AsLegacyRepr", &TextOfObject},
 };
 
 }  // namespace

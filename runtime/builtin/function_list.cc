@@ -29,10 +29,9 @@ absl::Span<const FunctionRow> DebugFunctions() {
 
 absl::Span<const absl::Span<const FunctionRow>> BuiltInFunctions() {
   static const absl::Span<const FunctionRow> tables[] = {
-      ContainerFunctions(),
-      DebugFunctions(),
-      RuntimeFunctions(),
-      SortFunctions(),
+      ArrayFunctions(),  ContainerFunctions(), DebugFunctions(),
+      ModuleFunctions(), RuntimeFunctions(),   SortFunctions(),
+      TimingFunctions(),
   };
   return tables;
 }

@@ -6,8 +6,11 @@
 namespace nodewise {
 
 // The named functions of this build, a table a subject.
+absl::Span<const FunctionRow> ArrayFunctions();
 absl::Span<const FunctionRow> ContainerFunctions();
+absl::Span<const FunctionRow> ModuleFunctions();
 absl::Span<const FunctionRow> RuntimeFunctions();
 absl::Span<const FunctionRow> SortFunctions();
+absl::Span<const FunctionRow> TimingFunctions();
 
 }  // namespace nodewise

@@ -1,10 +1,8 @@
-// The named functions that make and load things.
+// The named functions of executors, parameters, threads and of the build.
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/containers.h"
 #include "nodewise/runtime/executor_module.h"
-#include "nodewise/runtime/factory_module.h"
-#include "nodewise/runtime/module.h"
 #include "nodewise/runtime/params.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
@@ -12,118 +10,6 @@
 
 namespace nodewise {
 namespace {
-
-absl::StatusOr<std::string_view> TextAt(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
-  return arg.AsString();
-}
-
-absl::StatusOr<Ref<Module>> ModuleAt(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
-  return arg.AsObject<Module>("module");
-}
-
-Value ModuleValue(Ref<Module> module) {
-  return Value(Ref<Object>(std::move(module)));
-}
-
-absl::StatusOr<Value> LoadFromFile(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, TextAt(args, 0));
-  std::string_view format;
-  if (args.size() > 1) {
-    NODEWISE_ASSIGN_OR_RETURN(format, TextAt(args, 1));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(Ref<Module> module,
-                            LoadModule(std::string(path), format));
-  return ModuleValue(std::move(module));
-}
-
-absl::StatusOr<Value> LoadSharedLibrary(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, TextAt(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(Ref<Module> module,
-                            LoadModule(std::string(path), "so"));
-  return ModuleValue(std::move(module));
-}
-
-absl::StatusOr<Value> GetSystemLibrary(PackedArgs args) {
-  std::string_view prefix;
-  if (args.size() > 0) {
-    NODEWISE_ASSIGN_OR_RETURN(prefix, TextAt(args, 0));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(Ref<Module> module, SystemLibrary(prefix));
-  return ModuleValue(std::move(module));
-}
-
-absl::StatusOr<Value> ModuleKind(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return Value(module->kind());
-}
-
-absl::StatusOr<Value> ImportCount(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return Value(static_cast<int64_t>(module->imports().size()));
-}
-
-absl::StatusOr<Value> GetImport(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, arg.AsInt());
-  if (index < 0 || index >= static_cast<int64_t>(module->imports().size())) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "import %d: the module has %d", index, module->imports().size()));
-  }
-  return ModuleValue(module->imports()[static_cast<size_t>(index)]);
-}
-
-absl::StatusOr<Value> ClearImports(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  module->ClearImports();
-  return Value();
-}
-
-absl::StatusOr<Value> HasFunction(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, TextAt(args, 1));
-  NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
-                            module->FindFunction(name));
-  return Value(function ? 1 : 0);
-}
-
-absl::StatusOr<Value> GetSource(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return absl::UnimplementedError(
-      absl::StrFormat("a module of kind %s keeps no source", module->kind()));
-}
-
-absl::StatusOr<Value> GetFormat(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return Value(module->kind() == "library" ? "so" : "");
-}
-
-absl::StatusOr<Value> IsEnabled(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view target, TextAt(args, 0));
-  if (target == "c" || target.starts_with("llvm")) return Value(1);
-  const auto type = ParseDeviceType(target);
-  return Value(type.ok() && FindDevice(MakeDevice(*type, 0)).ok() ? 1 : 0);
-}
-
-// tvm.graph_executor_factory.create(json, module, name, [name, array]...)
-absl::StatusOr<Value> CreateFactory(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view json, TextAt(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(Ref<Module> code, ModuleAt(args, 1));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, TextAt(args, 2));
-  std::vector<NamedTensor> params;
-  for (int i = 3; i < args.size(); i += 2) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::string_view key, TextAt(args, i));
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i + 1));
-    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, arg.AsNDArray());
-    params.push_back({std::string(key), std::move(tensor)});
-  }
-  Ref<Module> factory =
-      MakeGraphFactory(std::string(json), std::string(name), std::move(params));
-  NODEWISE_RETURN_IF_ERROR(factory->Import(std::move(code)));
-  return ModuleValue(std::move(factory));
-}
 
 absl::StatusOr<std::vector<NamedTensor>> TensorsOf(const ArgView& arg) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
@@ -150,7 +36,7 @@ absl::StatusOr<Value> SaveParams(PackedArgs args) {
 absl::StatusOr<Value> SaveParamsToFile(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
   NODEWISE_ASSIGN_OR_RETURN(const auto tensors, TensorsOf(arg));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, TextAt(args, 1));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(1));
   NODEWISE_RETURN_IF_ERROR(WriteParams(std::string(path), tensors));
   return Value();
 }
@@ -166,7 +52,7 @@ absl::StatusOr<Value> ParamsMap(const Params& params) {
 }
 
 absl::StatusOr<Value> LoadParams(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view bytes, TextAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view bytes, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(
       const Params params,
       ParseParams(
@@ -176,7 +62,7 @@ absl::StatusOr<Value> LoadParams(PackedArgs args) {
 }
 
 absl::StatusOr<Value> LoadParamsFromFile(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, TextAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(const Params params, OpenParams(std::string(path)));
   return ParamsMap(params);
 }
@@ -191,24 +77,93 @@ absl::StatusOr<Value> ConfigThreadPool(PackedArgs args) {
   return Value();
 }
 
+#ifdef NODEWISE_USE_PROFILER
+constexpr char kProfiler[] = "ON";
+#else
+constexpr char kProfiler[] = "OFF";
+#endif
+
+// TVM's names for the parts of a build that hosts ask for before they use them.
+constexpr const char* kPartsThereAre[] = {"USE_GRAPH_EXECUTOR", "USE_SORT",
+                                          "USE_THREADS", "USE_RTTI"};
+constexpr const char* kPartsThereAreNot[] = {"USE_AOT_EXECUTOR",
+                                             "USE_ARM_COMPUTE_LIB",
+                                             "USE_BLAS",
+                                             "USE_BNNS",
+                                             "USE_BYODT_POSIT",
+                                             "USE_CLML",
+                                             "USE_CMSISNN",
+                                             "USE_COREML",
+                                             "USE_CPP_RPC",
+                                             "USE_CPP_RTVM",
+                                             "USE_CUBLAS",
+                                             "USE_CUDA",
+                                             "USE_CUDNN",
+                                             "USE_CURAND",
+                                             "USE_CUTLASS",
+                                             "USE_DNNL",
+                                             "USE_ETHOSN",
+                                             "USE_ETHOSU",
+                                             "USE_FLASHINFER",
+                                             "USE_GRAPH_EXECUTOR_CUDA_GRAPH",
+                                             "USE_HEXAGON",
+                                             "USE_HIPBLAS",
+                                             "USE_IOS_RPC",
+                                             "USE_LIBBACKTRACE",
+                                             "USE_LIBTORCH",
+                                             "USE_LLVM",
+                                             "USE_METAL",
+                                             "USE_MICRO",
+                                             "USE_MIOPEN",
+                                             "USE_MKL",
+                                             "USE_MLIR",
+                                             "USE_MRVL",
+                                             "USE_MSC",
+                                             "USE_NCCL",
+                                             "USE_NNPACK",
+                                             "USE_NVSHMEM",
+                                             "USE_OPENCL",
+                                             "USE_OPENMP",
+                                             "USE_PAPI",
+                                             "USE_PT_TVMDSOOP",
+                                             "USE_RANDOM",
+                                             "USE_RCCL",
+                                             "USE_RELAY_DEBUG",
+                                             "USE_ROCBLAS",
+                                             "USE_ROCM",
+                                             "USE_RPC",
+                                             "USE_STACKVM_RUNTIME",
+                                             "USE_TENSORRT_CODEGEN",
+                                             "USE_TENSORRT_RUNTIME",
+                                             "USE_TF_TVMDSOOP",
+                                             "USE_TFLITE",
+                                             "USE_THRUST",
+                                             "USE_UMA",
+                                             "USE_VERILATOR",
+                                             "USE_VITIS_AI",
+                                             "USE_VULKAN"};
+// Versions of what is not there.
+constexpr const char* kNotFound[] = {"CUDA_VERSION",    "GIT_COMMIT_HASH",
+                                     "GIT_COMMIT_TIME", "LLVM_VERSION",
+                                     "MLIR_VERSION",    "ROCM_PATH"};
+
+absl::StatusOr<Value> GetLibInfo(PackedArgs) {
+  auto map = MakeRef<MapObject>();
+  const auto set = [&](const char* key, const char* value) {
+    map->Set(key, Value(Ref<Object>(MakeRef<StringObject>(value))));
+  };
+  set("USE_PROFILER", kProfiler);
+  for (const char* part : kPartsThereAre) set(part, "ON");
+  for (const char* part : kPartsThereAreNot) set(part, "OFF");
+  for (const char* key : kNotFound) set(key, "NOT-FOUND");
+  // How TVM was configured when it compiled; this is what it does by default.
+  set("INDEX_DEFAULT_I64", "ON");
+  return Value(Ref<Object>(std::move(map)));
+}
+
 constexpr FunctionRow kRows[] = {
     {"tvm.graph_executor.create", &CreateGraphExecutor},
     {"tvm.graph_runtime.create", &CreateGraphExecutor},
-    {"tvm.graph_executor_factory.create", &CreateFactory},
-    {"tvm.graph_runtime_factory.create", &CreateFactory},
-    {"runtime.ModuleLoadFromFile", &LoadFromFile},
-    {"runtime.module.loadfile_so", &LoadSharedLibrary},
-    {"module.loadfile_so", &LoadSharedLibrary},
-    {"runtime.SystemLib", &GetSystemLibrary},
-    {"module._GetSystemLib", &GetSystemLibrary},
-    {"runtime.ModuleGetTypeKey", &ModuleKind},
-    {"runtime.ModuleImportsSize", &ImportCount},
-    {"runtime.ModuleGetImport", &GetImport},
-    {"runtime.ModuleClearImports", &ClearImports},
-    {"runtime.ModuleImplementsFunction", &HasFunction},
-    {"runtime.ModuleGetSource", &GetSource},
-    {"runtime.ModuleGetFormat", &GetFormat},
-    {"runtime.RuntimeEnabled", &IsEnabled},
     {"runtime.SaveParams", &SaveParams},
     {"runtime.SaveParamsToFile", &SaveParamsToFile},
     {"runtime.LoadParams", &LoadParams},
@@ -217,6 +172,7 @@ constexpr FunctionRow kRows[] = {
     {"tvm.relay._load_param_dict", &LoadParams},
     {"runtime.NumThreads", &GetNumThreads},
     {"runtime.config_threadpool", &ConfigThreadPool},
+    {"support.GetLibInfo", &GetLibInfo},
 };
 
 }  // namespace

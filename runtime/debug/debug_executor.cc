@@ -11,8 +11,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "nodewise/runtime/c_call.h"
 #include "nodewise/support/check.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/debug/node_clock.h"
 #include "runtime/debug/recorder.h"
 
 namespace nodewise {

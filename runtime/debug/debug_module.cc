@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/containers.h"
+#include "nodewise/runtime/time_repeats.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
@@ -17,36 +18,12 @@ constexpr char kDumpRootVariable[] = "NODEWISE_DUMP_ROOT";
 // What TVM does before it profiles.
 constexpr int kWarmUpRuns = 3;
 
-// The arguments have grown: 3 until 0.8, 5 in 0.9, 6 since 0.10.
-absl::StatusOr<IsolatedOptions> TakeIsolatedOptions(PackedArgs args) {
-  const int count = args.size();
-  if (count != 3 && count != 5 && count != 6) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "got %d timing arguments, expected number, repeat, min_repeat_ms, "
-        "limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown "
-        "(or the 5 of TVM 0.9, or the 3 before it)",
-        count));
-  }
-  IsolatedOptions options;
-  int* const all[] = {&options.number,
-                      &options.repeat,
-                      &options.min_repeat_ms,
-                      &options.limit_zero_time_iterations,
-                      &options.cooldown_interval_ms,
-                      &options.repeats_to_cooldown};
-  for (int i = 0; i < count; ++i) {
-    const int place = count == 5 && i >= 3 ? i + 1 : i;
-    NODEWISE_ASSIGN_OR_RETURN(*all[place], args.SmallIntAt(i));
-  }
-  return options;
-}
-
 void Append(const void* data, size_t size, std::string* bytes) {
   bytes->append(static_cast<const char*>(data), size);
 }
 
 // TVM 0.9 and later: the number of nodes, then the seconds node by node.
-Value SecondsAsBytes(const std::vector<std::vector<double>>& seconds) {
+Value SecondsOfNodesAsBytes(const std::vector<std::vector<double>>& seconds) {
   std::string bytes;
   const auto nodes = static_cast<int64_t>(seconds.size());
   Append(&nodes, sizeof(nodes), &bytes);
@@ -164,21 +141,20 @@ absl::StatusOr<Value> DebugModule::GetNodeOutput(PackedArgs args) {
 }
 
 absl::StatusOr<Value> DebugModule::RunIndividual(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const IsolatedOptions options,
-                            TakeIsolatedOptions(args));
+  NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
+                            TakeRepeatOptions(args));
   NODEWISE_ASSIGN_OR_RETURN(const auto seconds, debug().RunIndividual(options));
-  return args.size() == 3 ? SecondsAsText(seconds) : SecondsAsBytes(seconds);
+  return args.size() == 3 ? SecondsAsText(seconds)
+                          : SecondsOfNodesAsBytes(seconds);
 }
 
 absl::StatusOr<Value> DebugModule::RunIndividualNode(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(const IsolatedOptions options,
-                            TakeIsolatedOptions(args.From(1)));
+  NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
+                            TakeRepeatOptions(args.From(1)));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> seconds,
                             debug().RunIndividualNode(node, options));
-  std::string bytes;
-  Append(seconds.data(), seconds.size() * sizeof(double), &bytes);
-  return Value(Value::Bytes{std::move(bytes)});
+  return SecondsAsBytes(seconds);
 }
 
 absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
@@ -195,19 +171,7 @@ absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
 }
 
 absl::StatusOr<Value> DebugModule::Profile(PackedArgs args) {
-  if (args.size() > 0) {
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView collectors, args.At(0));
-    if (!collectors.IsNull()) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          const Ref<ArrayObject> array,
-          collectors.AsObject<ArrayObject>("an array of collectors or null"));
-      if (!array->items.empty()) {
-        return absl::UnimplementedError(
-            "profile: TVM's metric collectors are not supported (use `nodewise "
-            "profile --counter`)");
-      }
-    }
-  }
+  NODEWISE_RETURN_IF_ERROR(RefuseCollectors(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(Ref<TvmReport> report, MakeReport());
   return Value(Ref<Object>(std::move(report)));
 }
@@ -293,8 +257,10 @@ absl::Span<const FunctionRow> DebugFunctions() {
         {"tvm.graph_executor_debug.create", &CreateDebugExecutor},
         {"tvm.graph_runtime_debug.create", &CreateDebugExecutor},
     };
-    const absl::Span<const FunctionRow> more = ProfilingFunctions();
-    all->insert(all->end(), more.begin(), more.end());
+    for (const absl::Span<const FunctionRow> more :
+         {ProfilingFunctions(), ReportObjectFunctions()}) {
+      all->insert(all->end(), more.begin(), more.end());
+    }
     return all;
   }();
   return *rows;

@@ -2,48 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <thread>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/debug_executor.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
-#include "runtime/debug/node_clock.h"
 #include "runtime/debug/worker_watch.h"
 
 namespace nodewise {
 namespace {
-
-constexpr double kGrowth = 1.618;  // TVM's factor for `number`.
-
-absl::Status CheckOptions(const IsolatedOptions& options) {
-  const auto check = [](const char* name, int value, int least) {
-    if (value >= least) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s is %d, expected at least %d", name, value, least));
-  };
-  NODEWISE_RETURN_IF_ERROR(check("number", options.number, 1));
-  if (options.repeat < 1 || options.repeat > kMostRepeats) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "repeat is %d, expected 1 to %d (profile several times)",
-        options.repeat, kMostRepeats));
-  }
-  NODEWISE_RETURN_IF_ERROR(check("min_repeat_ms", options.min_repeat_ms, 0));
-  NODEWISE_RETURN_IF_ERROR(check("limit_zero_time_iterations",
-                                 options.limit_zero_time_iterations, 0));
-  NODEWISE_RETURN_IF_ERROR(
-      check("cooldown_interval_ms", options.cooldown_interval_ms, 0));
-  return check("repeats_to_cooldown", options.repeats_to_cooldown, 1);
-}
-
-void CoolDown(const IsolatedOptions& options, int repeat) {
-  if (options.cooldown_interval_ms <= 0) return;
-  if (repeat % options.repeats_to_cooldown != 0) return;
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(options.cooldown_interval_ms));
-}
 
 // Counts between nodes what collectors count.
 class CountingObserver : public NodeObserver {
@@ -219,8 +188,8 @@ absl::Status DebugExecutor::WatchWorkers(Profile* profile) {
 }
 
 absl::StatusOr<std::vector<std::vector<double>>> DebugExecutor::RunIndividual(
-    const IsolatedOptions& options) {
-  NODEWISE_RETURN_IF_ERROR(CheckOptions(options));
+    const RepeatOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
   NODEWISE_RETURN_IF_ERROR(CheckPlain());
   std::vector<std::vector<double>> seconds(graph().nodes.size());
   // Node after node, so that each finds the inputs that it has in a real run.
@@ -245,8 +214,8 @@ absl::StatusOr<std::vector<std::vector<double>>> DebugExecutor::RunIndividual(
 }
 
 absl::StatusOr<std::vector<double>> DebugExecutor::RunIndividualNode(
-    NodeId node, const IsolatedOptions& options) {
-  NODEWISE_RETURN_IF_ERROR(CheckOptions(options));
+    NodeId node, const RepeatOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
   NODEWISE_RETURN_IF_ERROR(CheckPlain());
   if (Index(node) >= graph().nodes.size()) {
     return absl::OutOfRangeError(absl::StrFormat(
@@ -281,8 +250,13 @@ bool DebugExecutor::WritesItsInput(NodeId node) const {
 // A node that works in place would read its own result the second time: while
 // it is measured it writes elsewhere.
 absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
-    const Call& call, const IsolatedOptions& options) {
-  if (!WritesItsInput(call.node)) return MeasureCall(call, options);
+    const Call& call, const RepeatOptions& options) {
+  const auto measure = [&] {
+    return TimeRepeats(
+        options, [&](int64_t number) { return TimeCalls(call, number); },
+        [] { return absl::OkStatus(); });
+  };
+  if (!WritesItsInput(call.node)) return measure();
   std::vector<std::pair<uint32_t, void*>> places;
   std::vector<NDArray> elsewhere;
   for (uint32_t o = 0; o < graph().OutputsOf(call.node); ++o) {
@@ -299,39 +273,7 @@ absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
   const absl::Cleanup repoint = [&] {
     for (const auto& [base, data] : places) Repoint(base, data);
   };
-  return MeasureCall(call, options);
-}
-
-// TVM's rules, with one `number` for all repeats: there it grows in the middle.
-absl::StatusOr<std::vector<double>> DebugExecutor::MeasureCall(
-    const Call& call, const IsolatedOptions& options) {
-  const int64_t least_ns = int64_t{options.min_repeat_ms} * 1'000'000;
-  int64_t number = options.number;
-  NODEWISE_RETURN_IF_ERROR(TimeCalls(call, 1).status());
-  int zeros = 0;
-  NODEWISE_ASSIGN_OR_RETURN(int64_t taken, TimeCalls(call, number));
-  while (taken < least_ns && zeros < options.limit_zero_time_iterations) {
-    if (taken == 0) ++zeros;
-    const double wanted = taken == 0 ? 0
-                                     : static_cast<double>(least_ns) /
-                                               (static_cast<double>(taken) /
-                                                static_cast<double>(number)) +
-                                           1;
-    const double grown =
-        std::max(wanted, std::ceil(static_cast<double>(number) * kGrowth));
-    number = static_cast<int64_t>(std::min(grown, 1e9));
-    NODEWISE_ASSIGN_OR_RETURN(taken, TimeCalls(call, number));
-  }
-  std::vector<double> seconds;
-  for (int r = 0; r < options.repeat; ++r) {
-    if (r > 0) {
-      NODEWISE_ASSIGN_OR_RETURN(taken, TimeCalls(call, number));
-    }
-    seconds.push_back(static_cast<double>(taken) * 1e-9 /
-                      static_cast<double>(number));
-    CoolDown(options, r);
-  }
-  return seconds;
+  return measure();
 }
 
 absl::StatusOr<int64_t> DebugExecutor::TimeCalls(const Call& call,

@@ -144,6 +144,25 @@ void AppendRow(const Row& row, std::string* json) {
 
 }  // namespace
 
+std::string_view ReportCellKey(std::string_view key) {
+  if (key == kReportDuration) return "microseconds";
+  for (const std::string_view text :
+       {kReportName, kReportHash, kReportShapes, kReportDevice}) {
+    if (key == text) return "string";
+  }
+  return "";
+}
+
+absl::Status CheckReportCell(std::string_view key, const Cell& cell) {
+  const std::string_view kind = ReportCellKey(key);
+  if (kind.empty() || kind == kReportCellKeys[cell.index()]) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("report: %s is a %s, expected %s", key,
+                      kReportCellKeys[cell.index()], kind));
+}
+
 Ref<TvmReport> MakeTvmReport(const Graph& graph, const TimedRun& run,
                              absl::Span<const DLDevice> device_of_node,
                              int threads) {

@@ -38,6 +38,8 @@ class TvmReport final : public Object {
   std::string_view object_type() const override {
     return "runtime.profiling.Report";
   }
+  // The table, as `print(report)` shows it.
+  std::string ToText() const override;
 
   std::vector<Row> calls;
   std::map<std::string, Row, std::less<>> device_metrics;
@@ -56,6 +58,12 @@ inline constexpr std::string_view kReportDevice = "Device";
 inline constexpr std::string_view kReportCount = "Count";
 inline constexpr std::string_view kReportShapes = "Argument Shapes";
 inline constexpr std::string_view kReportHash = "Hash";
+
+// What a value under `key` must be for the table, where TVM would abort: one of
+// kReportCellKeys, or "" where it may be anything.
+std::string_view ReportCellKey(std::string_view key);
+// kInvalidArgument if it is not.
+absl::Status CheckReportCell(std::string_view key, const TvmReport::Cell& cell);
 
 // The report of a run: a call for each function node in graph order, also for
 // a __nop. A device's total is the time of the whole run, as TVM measures it.
@@ -86,5 +94,10 @@ std::string LocalNumber(std::string_view number, const lconv& locale);
 // The named functions on reports, which TVM's Python package calls:
 // runtime.profiling.AsTable and so on.
 absl::Span<const FunctionRow> ProfilingFunctions();
+// kUnimplemented if the argument there is an array of metric collectors that
+// is not empty; TVM's Python package passes an empty one, null or nothing.
+absl::Status RefuseCollectors(PackedArgs args, int index);
+// Those that make reports and take them apart.
+absl::Span<const FunctionRow> ReportObjectFunctions();
 
 }  // namespace nodewise

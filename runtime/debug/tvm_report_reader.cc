@@ -31,14 +31,6 @@ enum class Level { kReport, kCalls, kDevices, kRow, kCell };
 constexpr std::string_view kReportParts[] = {"calls", "device_metrics",
                                              "configuration"};
 
-// The kinds that the table relies on, where TVM would abort.
-constexpr std::pair<std::string_view, std::string_view> kKnownKinds[] = {
-    {kReportName, "string"},
-    {kReportHash, "string"},
-    {kReportShapes, "string"},
-    {kReportDevice, "string"},
-    {kReportDuration, "microseconds"}};
-
 template <typename Names>
 bool Contains(const Names& names, std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -273,11 +265,10 @@ bool ReportEvents::Number(double value) {
 
 bool ReportEvents::SetCell(Cell cell, size_t width) {
   const std::string& key = stack_[stack_.size() - 2].key;
-  for (const auto& [known, kind] : kKnownKinds) {
-    if (key == known && kReportCellKeys[cell.index()] != kind) {
-      return Fail("is of another kind",
-                  kind == "string" ? "a string" : "microseconds");
-    }
+  const std::string_view kind = ReportCellKey(key);
+  if (!kind.empty() && kReportCellKeys[cell.index()] != kind) {
+    return Fail("is of another kind",
+                kind == "string" ? "a string" : "microseconds");
   }
   size_.AddCell(key, width);
   row_->insert_or_assign(key, std::move(cell));

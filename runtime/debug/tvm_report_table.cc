@@ -260,6 +260,11 @@ std::string LocalNumber(std::string_view number, const lconv& locale) {
   return text;
 }
 
+std::string TvmReport::ToText() const {
+  return ReportTable(*this, /*sort=*/true, /*aggregate=*/true,
+                     /*col_sums=*/true);
+}
+
 std::string ReportTable(const TvmReport& report, bool sort, bool aggregate,
                         bool col_sums) {
   const std::vector<Row> rows = RowsOf(report, sort, aggregate, col_sums);

@@ -1,6 +1,42 @@
 #include "nodewise/runtime/containers.h"
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
 namespace nodewise {
+namespace {
+
+std::string Join(absl::Span<const Value> values) {
+  return absl::StrJoin(values, ", ", [](std::string* text, const Value& value) {
+    absl::StrAppend(text, value.ToText());
+  });
+}
+
+}  // namespace
+
+std::string ArrayObject::ToText() const {
+  return absl::StrCat("[", Join(items), "]");
+}
+
+std::string MapObject::ToText() const {
+  return absl::StrCat("{",
+                      absl::StrJoin(items, ", ",
+                                    [](std::string* text, const auto& item) {
+                                      absl::StrAppend(text, Quoted(item.first),
+                                                      ": ",
+                                                      item.second.ToText());
+                                    }),
+                      "}");
+}
+
+std::string ShapeObject::ToText() const {
+  return absl::StrCat("[", absl::StrJoin(dims, ", "), "]");
+}
+
+std::string AdtObject::ToText() const {
+  return absl::StrFormat("ADT(%d, [%s])", tag, Join(fields));
+}
 
 void MapObject::Set(std::string key, Value value) {
   for (auto& [name, held] : items) {

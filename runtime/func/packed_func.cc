@@ -1,5 +1,7 @@
 #include "nodewise/runtime/packed_func.h"
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/c_call.h"
 #include "nodewise/runtime/containers.h"
@@ -98,6 +100,14 @@ ReturnStorage& ThisThreadsStorage() {
 
 }  // namespace
 
+std::string Object::ToText() const {
+  return absl::StrFormat("%s(%p)", object_type(), this);
+}
+
+std::string Quoted(std::string_view text) {
+  return absl::StrFormat("\"%s\"", absl::CEscape(std::string(text)));
+}
+
 absl::Status ArgView::Mismatch(const char* wanted) const {
   return absl::InvalidArgumentError(absl::StrFormat(
       "argument is %s, expected %s", TypeCodeName(code_), wanted));
@@ -136,6 +146,13 @@ absl::StatusOr<void*> ArgView::AsHandle() const {
 absl::StatusOr<DLDevice> ArgView::AsDevice() const {
   if (code_ == kDLDevice) return value_.v_device;
   return Mismatch("device");
+}
+
+absl::StatusOr<DLDataType> ArgView::AsDType() const {
+  if (code_ == kTVMDataType) return value_.v_type;
+  if (!IsText()) return Mismatch("type");
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, AsString());
+  return ParseDType(text);
 }
 
 absl::StatusOr<std::string_view> ArgView::AsString() const {
@@ -191,9 +208,18 @@ absl::StatusOr<ArgView> PackedArgs::At(int index) const {
                       skipped_ + count_, skipped_ + index));
 }
 
-absl::StatusOr<int> PackedArgs::SmallIntAt(int index) const {
+absl::StatusOr<std::string_view> PackedArgs::TextAt(int index) const {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, At(index));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t number, arg.AsInt());
+  return arg.AsString();
+}
+
+absl::StatusOr<int64_t> PackedArgs::IntAt(int index) const {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, At(index));
+  return arg.AsInt();
+}
+
+absl::StatusOr<int> PackedArgs::SmallIntAt(int index) const {
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t number, IntAt(index));
   if (number >= INT32_MIN && number <= INT32_MAX) {
     return static_cast<int>(number);
   }
@@ -207,8 +233,18 @@ Value Value::Handle(void* handle) {
   return value;
 }
 
+Value Value::Bool(bool value) {
+  Value result;
+  result.data_ = value;
+  return result;
+}
+
 ArgView Value::View() const {
   TVMValue value{};
+  if (const auto* truth = Get<bool>()) {
+    value.v_int64 = *truth ? 1 : 0;
+    return {value, kTVMArgBool};
+  }
   if (const auto* number = Get<int64_t>()) {
     value.v_int64 = *number;
     return {value, kTVMArgInt};
@@ -247,6 +283,24 @@ ArgView Value::View() const {
     return {value, (*object)->type_code()};
   }
   return {value, kTVMNullptr};
+}
+
+std::string Value::ToText() const {
+  if (const auto* truth = Get<bool>()) return *truth ? "True" : "False";
+  if (const auto* number = Get<int64_t>()) return absl::StrCat(*number);
+  if (const auto* number = Get<double>()) return absl::StrCat(*number);
+  if (const auto* text = Get<std::string>()) return Quoted(*text);
+  if (const auto* bytes = Get<Bytes>()) return Quoted(bytes->data);
+  if (const auto* dtype = Get<DLDataType>()) return ToString(*dtype);
+  if (const auto* device = Get<DLDevice>()) return ToString(*device);
+  if (const auto* handle = Get<void*>()) return absl::StrFormat("%p", *handle);
+  if (const auto* array = Get<NDArray>(); array && array->defined()) {
+    return TypeToString(array->shape(), array->dtype());
+  }
+  if (const auto* object = Get<Ref<Object>>(); object && *object) {
+    return (*object)->ToText();
+  }
+  return "None";
 }
 
 void Value::MoveToC(TVMValue* value, int* code) && {
@@ -291,8 +345,9 @@ absl::StatusOr<Value> Value::Copy(ArgView argument) {
   const TVMValue value = argument.value();
   switch (argument.code()) {
     case kTVMArgInt:
-    case kTVMArgBool:
       return Value(value.v_int64);
+    case kTVMArgBool:
+      return Bool(value.v_int64 != 0);
     case kTVMArgFloat:
       return Value(value.v_float64);
     case kTVMOpaqueHandle:

@@ -22,6 +22,7 @@ class ConstantsModule final : public Module {
       : kind_(std::move(kind)), item_(item), owner_(owner) {}
 
   std::string_view kind() const override { return kind_; }
+  int properties() const override { return kModuleIsSerializable; }
 
   absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override {
     for (const auto& [symbol, wanted] : item_.symbols) {
@@ -99,6 +100,7 @@ class DeviceCodeModule final : public Module {
   }
 
   std::string_view kind() const override { return kind_; }
+  int properties() const override { return kModuleIsSerializable; }
   std::vector<std::string> FunctionNames() const override { return functions_; }
 
   absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override {
@@ -125,6 +127,7 @@ class BytecodeModule final : public Module {
  public:
   explicit BytecodeModule(std::string kind) : kind_(std::move(kind)) {}
   std::string_view kind() const override { return kind_; }
+  int properties() const override { return kModuleIsSerializable; }
   absl::StatusOr<PackedFunc> GetFunction(std::string_view) override {
     return PackedFunc();
   }

@@ -18,6 +18,7 @@ class GraphFactoryModule final : public Module {
         params_(std::move(params)) {}
 
   std::string_view kind() const override { return "GraphExecutorFactory"; }
+  int properties() const override { return kModuleIsSerializable; }
   const std::vector<NamedTensor>& params() const { return params_; }
 
   absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override {

@@ -16,6 +16,9 @@ class LibraryModule final : public Module {
   ~LibraryModule() override;
 
   std::string_view kind() const override { return "library"; }
+  int properties() const override {
+    return kModuleIsSerializable | kModuleIsRunnable;
+  }
   absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override;
   std::vector<std::string> FunctionNames() const override;
 

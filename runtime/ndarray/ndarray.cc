@@ -13,32 +13,49 @@
 
 namespace nodewise {
 
-// The DLTensor comes first, because C code knows a tensor by its address. Small
-// tensors come and go by the thousand: each is a box and a block of memory,
-// and no other allocation.
-struct NDArray::Box {
+namespace {
+
+// Where the memory of a tensor comes from.
+struct Memory {
+  std::shared_ptr<void> owner;  // Of memory that is borrowed.
+  Device* device = nullptr;     // Where `block` was allocated; else null.
+  void* block = nullptr;
+  size_t bytes = 0;
+};
+
+// The tensor, by whose address C code knows it.
+struct Described {
+  DLTensor tensor{};
+};
+
+}  // namespace
+
+// Small tensors come and go by the thousand: each is a box and a block of
+// memory, and no other allocation. The tensor is not at the beginning: memory
+// that is freed keeps its bytes but for the first few, and TVM has no tensor
+// there. Hosts in Python read the device of a temporary array
+// (`get_output(0).device`) just after it has gone, and get away with it.
+struct NDArray::Box : Memory, Described {
   // Sides of most tensors, which need no memory of their own.
   using Sides = absl::InlinedVector<int64_t, 4>;
 
-  DLTensor tensor{};
   std::atomic<int> count{1};
   Sides shape;
   Sides strides;
-  std::shared_ptr<void> owner;  // Of memory that is borrowed.
-  Device* memory = nullptr;     // Where `block` was allocated; else null.
-  void* block = nullptr;
-  size_t bytes = 0;
 
   Box() = default;
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
   ~Box() {
-    if (memory != nullptr) {
-      memory->Free(tensor.device.device_id, block, bytes);
+    if (device != nullptr) {
+      device->Free(tensor.device.device_id, block, bytes);
     }
   }
 
-  static Box* Of(DLTensor* tensor) { return reinterpret_cast<Box*>(tensor); }
+  static Box* Of(DLTensor* tensor) {
+    static_assert(offsetof(Described, tensor) == 0);
+    return static_cast<Box*>(reinterpret_cast<Described*>(tensor));
+  }
 };
 
 namespace {
@@ -139,14 +156,13 @@ absl::StatusOr<NDArray> NDArray::Empty(absl::Span<const int64_t> shape,
   tensor.dtype = dtype;
   tensor.shape = const_cast<int64_t*>(shape.data());
   NDArray array = Borrow(tensor, nullptr);
-  array.box_->memory = memory;
+  array.box_->device = memory;
   array.box_->block = tensor.data;
   array.box_->bytes = bytes;
   return array;
 }
 
 NDArray NDArray::Borrow(const DLTensor& tensor, std::shared_ptr<void> owner) {
-  static_assert(offsetof(Box, tensor) == 0);
   Box* box = new Box;
   box->tensor = tensor;
   box->owner = std::move(owner);
@@ -233,25 +249,27 @@ size_t NDArray::bytes() const {
 }
 
 bool NDArray::is_held_once() const {
-  return box_ != nullptr && box_->memory != nullptr &&
+  return box_ != nullptr && box_->device != nullptr &&
          box_->count.load(std::memory_order_acquire) == 1;
 }
 
 absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
-                                      DLDataType dtype) const {
+                                      DLDataType dtype,
+                                      size_t byte_offset) const {
   NODEWISE_CHECK(IsCompact(*tensor()));
   NODEWISE_RETURN_IF_ERROR(CheckDType(dtype));
   NODEWISE_ASSIGN_OR_RETURN(const size_t wanted, TensorBytes(shape, dtype));
-  if (wanted > bytes()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("a view as %s needs %d bytes, the tensor has %d",
-                        TypeToString(shape, dtype), wanted, bytes()));
+  if (byte_offset > bytes() || wanted > bytes() - byte_offset) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a view as %s needs %d bytes from byte %d on, the tensor has %d",
+        TypeToString(shape, dtype), wanted, byte_offset, bytes()));
   }
   DLTensor view = *tensor();
   view.dtype = dtype;
   view.ndim = static_cast<int>(shape.size());
   view.shape = const_cast<int64_t*>(shape.data());
   view.strides = nullptr;
+  view.byte_offset += byte_offset;
   return Borrow(view, std::make_shared<NDArray>(*this));
 }
 

@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/support/check.h"
-#include "runtime/debug/node_clock.h"
+#include "nodewise/support/clock.h"
 #include "tests/bench/memory.h"
 
 namespace nodewise {

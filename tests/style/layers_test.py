@@ -15,12 +15,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # as nodewise/runtime/NAME.h and those of contrib/* as nodewise/contrib/NAME.h.
 PUBLIC_HEADERS = {
     "runtime/support": "check status_macros ref file byte_reader fault "
-                       "thread_pool instruction_level float_mode",
+                       "thread_pool instruction_level float_mode clock",
     "runtime/device": "device workspace_pool",
     "runtime/ndarray": "dtype ndarray half record tensor_stats",
     # c_api declares C functions that module and builtin implement.
     "runtime/func": "packed_abi ffi_abi packed_func containers registry "
-                    "ffi_function prepared_call python_error "
+                    "ffi_function prepared_call python_error time_repeats "
                     "last_error c_call c_api",
     "runtime/module": "module factory_module library_summary vm_library",
     "runtime/cpu": "cpu",

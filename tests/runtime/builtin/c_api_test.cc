@@ -291,7 +291,7 @@ TEST_F(CApiTest, ModuleTreeIsReadThroughTheModuleFunctions) {
   const CValue code = CallGlobal("runtime.ModuleGetImport", {root, CInt(0)});
   ASSERT_EQ(code.code, kTVMModuleHandle);
   EXPECT_EQ(CallGlobal("runtime.ModuleImplementsFunction",
-                       {code, CText("the_kernel")})
+                       {code, CText("the_kernel"), CInt(1)})
                 .value.v_int64,
             1);
   EXPECT_STREQ(CallGlobal("runtime.ModuleGetFormat", {code}).value.v_str, "so");

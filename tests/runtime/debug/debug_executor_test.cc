@@ -154,7 +154,7 @@ TEST(DebugExecutorTest, ProfilePairsEveryRunWithAPlainOne) {
 
 TEST(DebugExecutorTest, IsolatedTimesAreByNodeAndRepeat) {
   const Executor executor = MakeChain(2);
-  IsolatedOptions options;
+  RepeatOptions options;
   options.number = 3;
   options.repeat = 4;
   const auto seconds = executor->RunIndividual(options).value();
@@ -173,7 +173,7 @@ TEST(DebugExecutorTest, IsolatedTimingLeavesTheResultOfOneRun) {
                .Op("b", "inc", {"a"}, {{{4}, "float32", 7}})
                .Head("b"));
   ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
-  IsolatedOptions options;
+  RepeatOptions options;
   options.number = 7;
   options.repeat = 2;
   ASSERT_THAT(executor->RunIndividual(options), IsOk());
@@ -181,7 +181,7 @@ TEST(DebugExecutorTest, IsolatedTimingLeavesTheResultOfOneRun) {
 }
 
 TEST(DebugExecutorTest, IsolatedOptionsOutOfRangeAreNamed) {
-  IsolatedOptions options;
+  RepeatOptions options;
   options.repeats_to_cooldown = 0;
   EXPECT_THAT(MakeChain(1)->RunIndividual(options),
               FailsWith(StatusCode::kInvalidArgument,

@@ -47,7 +47,7 @@ TEST(ProfileRunTest, PatchesAndInvokersAreRefused) {
 TEST(ProfileRunTest, RepeatsThatFillTheMemoryAreRefused) {
   const Executor executor =
       MakeSet(GraphBuilder().Input("x").Op("a", "inc", {"x"}).Head("a"));
-  IsolatedOptions options;
+  RepeatOptions options;
   options.repeat = 2'000'000'000;
   const auto refusal =
       FailsWith(StatusCode::kInvalidArgument,

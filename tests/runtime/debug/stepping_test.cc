@@ -265,7 +265,7 @@ TEST(SteppingTest, WhatAFailedRunMayHaveWrittenIsNotAlive) {
   EXPECT_FALSE(executor->Run().ok());
   EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
   EXPECT_THAT(executor->CheckLive(EntryId{2}), IsOk());
-  EXPECT_FALSE(executor->RunIndividual(IsolatedOptions()).ok());
+  EXPECT_FALSE(executor->RunIndividual(RepeatOptions()).ok());
   EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
   EXPECT_FALSE(executor->RunProfile({}).ok());
   EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());

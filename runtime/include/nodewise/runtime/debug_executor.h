@@ -14,6 +14,7 @@
 #include "nodewise/runtime/dump.h"
 #include "nodewise/runtime/graph_executor.h"
 #include "nodewise/runtime/node_times.h"
+#include "nodewise/runtime/time_repeats.h"
 
 namespace nodewise {
 
@@ -74,7 +75,7 @@ class DebugExecutor : public GraphExecutor {
   struct ProfileOptions {
     int runs = 10;
     int warm_up = 3;
-    std::optional<IsolatedOptions> isolated;
+    std::optional<RepeatOptions> isolated;
     std::vector<Collector*> collectors;
     bool watches_workers = false;  // One more run, for Profile::workers.
     // Called with done and total while it works; may be null.
@@ -89,9 +90,9 @@ class DebugExecutor : public GraphExecutor {
 
   // All nodes, or one, timed by itself: seconds by node and repeat.
   absl::StatusOr<std::vector<std::vector<double>>> RunIndividual(
-      const IsolatedOptions& options);
+      const RepeatOptions& options);
   absl::StatusOr<std::vector<double>> RunIndividualNode(
-      NodeId node, const IsolatedOptions& options);
+      NodeId node, const RepeatOptions& options);
 
   // --- Stepping ---
   // A pass over the graph can be stopped between nodes. Nothing is recorded.
@@ -223,9 +224,7 @@ class DebugExecutor : public GraphExecutor {
   absl::Status WatchWorkers(Profile* profile);
   bool WritesItsInput(NodeId node) const;
   absl::StatusOr<std::vector<double>> MeasureApart(
-      const Call& call, const IsolatedOptions& options);
-  absl::StatusOr<std::vector<double>> MeasureCall(
-      const Call& call, const IsolatedOptions& options);
+      const Call& call, const RepeatOptions& options);
   absl::StatusOr<int64_t> TimeCalls(const Call& call, int64_t number);
 
   DebugOptions debug_options_;

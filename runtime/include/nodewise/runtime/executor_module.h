@@ -19,6 +19,7 @@ class ExecutorModule : public Module {
       : executor_(std::move(executor)) {}
 
   std::string_view kind() const override { return "GraphExecutor"; }
+  int properties() const override { return kModuleIsRunnable; }
   absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override;
   std::vector<std::string> FunctionNames() const override;
 

@@ -10,6 +10,13 @@
 
 namespace nodewise {
 
+// What can be done with a module; TVM's numbers.
+enum ModuleProperty : int {
+  kModuleIsSerializable = 1,  // A library may carry it.
+  kModuleIsRunnable = 2,
+  kModuleIsExportable = 4,  // As object code of a shared library.
+};
+
 // Something that functions are asked of by name: a compiled library, a factory,
 // an executor, code for a device. Modules import modules. Looking functions up
 // is thread-safe, importing is not.
@@ -21,6 +28,8 @@ class Module : public Object {
   // What kind of module it is, in TVM's words: "library",
   // "GraphExecutorFactory", "GraphExecutor", "opencl", ...
   virtual std::string_view kind() const = 0;
+  // Its ModuleProperty bits.
+  virtual int properties() const { return 0; }
 
   // This module's function of that name. A null function if it has none, which
   // is no error; an error if it has one that cannot be had.

@@ -61,10 +61,10 @@ class NDArray {
   // view of it: nobody else sees what is written there.
   bool is_held_once() const;
 
-  // The same memory under another shape or type, which must not need more
-  // bytes. REQUIRES: this one is compact.
+  // The same memory, from `byte_offset` on, under another shape or type, which
+  // must not need more bytes than there are. REQUIRES: this one is compact.
   absl::StatusOr<NDArray> View(absl::Span<const int64_t> shape,
-                               DLDataType dtype) const;
+                               DLDataType dtype, size_t byte_offset = 0) const;
   // A compact copy in host memory.
   absl::StatusOr<NDArray> CopyToHost() const;
 

@@ -23,19 +23,6 @@ struct TimedRun {
   NodeTime whole;               // Read outside of all of them.
 };
 
-// Each node's seconds are kept.
-inline constexpr int kMostRepeats = 1'000'000;
-
-// How isolated measuring goes, with the meaning that TVM gives the words.
-struct IsolatedOptions {
-  int number = 10;
-  int repeat = 1;  // At most kMostRepeats.
-  int min_repeat_ms = 0;
-  int limit_zero_time_iterations = 100;
-  int cooldown_interval_ms = 0;
-  int repeats_to_cooldown = 1;
-};
-
 // A counter that was read around every node; see collector.h.
 struct NodeCounts {
   std::string name;             // "cycles", ...

@@ -24,6 +24,9 @@ class Object : public RefCounted {
   // How a value of this type is tagged for C: kTVMObjectHandle unless it has a
   // tag of its own.
   virtual int type_code() const { return kTVMObjectHandle; }
+  // What a host prints of it; its type and address unless the type knows
+  // better.
+  virtual std::string ToText() const;
 };
 
 // One argument of a call, borrowed from the caller. The conversions follow
@@ -42,6 +45,8 @@ class ArgView {
   absl::StatusOr<double> AsDouble() const;
   absl::StatusOr<void*> AsHandle() const;
   absl::StatusOr<DLDevice> AsDevice() const;
+  // A type, or the text of one ("float32"), as TVM's Python package sends it.
+  absl::StatusOr<DLDataType> AsDType() const;
   // Text or bytes; valid while the argument is.
   absl::StatusOr<std::string_view> AsString() const;
   // Any tensor that passes CheckDLTensor(), borrowed.
@@ -75,11 +80,24 @@ class PackedArgs {
   const TVMValue* values() const { return values_; }
   const int* codes() const { return codes_; }
   absl::StatusOr<ArgView> At(int index) const;
-  // At(index) as an int; kInvalidArgument if the number needs more bits.
+  // At(index) as what it must be.
+  absl::StatusOr<std::string_view> TextAt(int index) const;
+  absl::StatusOr<int64_t> IntAt(int index) const;
+  // kInvalidArgument too if the number does not fit an int.
   absl::StatusOr<int> SmallIntAt(int index) const;
+  template <typename T>
+  absl::StatusOr<Ref<T>> ObjectAt(int index, const char* wanted) const {
+    absl::StatusOr<ArgView> arg = At(index);
+    if (!arg.ok()) return std::move(arg).status();
+    return arg->AsObject<T>(wanted);
+  }
   // Those from `first` on. Messages count as the caller does.
   PackedArgs From(int first) const {
     return {values_ + first, codes_ + first, count_ - first, skipped_ + first};
+  }
+  // The first `count` of them.
+  PackedArgs First(int count) const {
+    return {values_, codes_, count, skipped_};
   }
 
  private:
@@ -112,6 +130,8 @@ class Value {
   Value(DLDataType value) : data_(value) {}                     // NOLINT
   Value(DLDevice value) : data_(value) {}                       // NOLINT
   static Value Handle(void* handle);
+  // A bool for hosts that know one (TVM 0.18 and later).
+  static Value Bool(bool value);
 
   bool IsNull() const { return std::holds_alternative<std::monostate>(data_); }
   template <typename T>
@@ -121,6 +141,8 @@ class Value {
 
   // As an argument of a call; valid while this value lives and is unchanged.
   ArgView View() const;
+  // For a host to print: text in quotes, a tensor's type, numbers, ToText().
+  std::string ToText() const;
 
   // Hands the value to C. Text, bytes and types go through storage of this
   // thread and stay valid until the next such call on it; everything counted
@@ -133,7 +155,7 @@ class Value {
   static absl::StatusOr<Value> Copy(ArgView argument);
 
  private:
-  std::variant<std::monostate, int64_t, double, void*, std::string, Bytes,
+  std::variant<std::monostate, bool, int64_t, double, void*, std::string, Bytes,
                NDArray, Ref<Object>, DLDataType, DLDevice>
       data_;
   // Bytes travel by a pointer to this.
@@ -193,6 +215,9 @@ class PackedFunc {
  private:
   Ref<FunctionObject> object_;
 };
+
+// Text in quotes, with escapes for what cannot be printed.
+std::string Quoted(std::string_view text);
 
 // Names of the argument type codes for messages: "int", "NDArray", ...
 std::string_view TypeCodeName(int code);
