@@ -12,3 +12,7 @@ set(USE_ONNX ON)
 # The `nodewise` command. Needs CLI11, nlohmann_json and zlib; without it only
 # the runtime library is built.
 set(USE_COMMAND ON)
+
+# `cmake --install` also makes a link libtvm_runtime.so, by which programs that
+# are linked against TVM find nodewise. A TVM that is there already stays.
+set(INSTALL_TVM_LINK ON)

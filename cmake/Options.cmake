@@ -8,7 +8,8 @@ else()
 endif()
 message(STATUS "nodewise: options from ${NODEWISE_CONFIG}")
 
-set(NODEWISE_OPTION_NAMES USE_PROFILER USE_COMMAND USE_ONNX)
+set(NODEWISE_OPTION_NAMES USE_PROFILER USE_COMMAND USE_ONNX
+  INSTALL_TVM_LINK)
 foreach(name ${NODEWISE_OPTION_NAMES})
   if(DEFINED CACHE{${name}})
     set(given_${name} $CACHE{${name}})

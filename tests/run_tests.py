@@ -63,6 +63,7 @@ def suite_table(full):
         ("minimal", run_python, files("tests/minimal/*_test.py")),
         ("fuzz", run_fuzz, files("build/sanitize/bin/*_fuzz")),
         ("tvm", run_python, files("tests/tvm/*_test.py")),
+        ("hosts", run_python, files("tests/hosts/*_test.py")),
     ]
 
 

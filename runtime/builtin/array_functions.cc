@@ -43,6 +43,27 @@ absl::StatusOr<Value> AllocateWithScope(PackedArgs args) {
   return AllocateArray(shape, args.From(2));
 }
 
+// TVM's Python package raises what a message begins with.
+absl::Status ValueError(const absl::Status& status) {
+  return WithMessage(status,
+                     absl::StrFormat("ValueError: %s", MessageOf(status)));
+}
+
+absl::StatusOr<NDArray> ViewOf(const NDArray& array,
+                               absl::Span<const int64_t> shape,
+                               DLDataType dtype, int64_t offset) {
+  if (offset < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a view from byte %d on, expected 0 or more", offset));
+  }
+  if (!IsCompact(*array)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a view of %s: it has strides, expected a compact array (copy it)",
+        TypeToString(array.shape(), array.dtype())));
+  }
+  return array.View(shape, dtype, static_cast<size_t>(offset));
+}
+
 // (array, shape), since TVM 0.17 (array, shape, dtype, offset in bytes).
 absl::StatusOr<Value> CreateView(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView array_arg, args.At(0));
@@ -58,19 +79,9 @@ absl::StatusOr<Value> CreateView(PackedArgs args) {
   if (args.size() > 3) {
     NODEWISE_ASSIGN_OR_RETURN(offset, args.IntAt(3));
   }
-  if (offset < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("a view from byte %d on, expected 0 or more", offset));
-  }
-  if (!IsCompact(*array)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "a view of %s: it has strides, expected a compact array (copy it)",
-        TypeToString(array.shape(), array.dtype())));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(
-      NDArray view,
-      array.View(shape->dims, dtype, static_cast<size_t>(offset)));
-  return Value(std::move(view));
+  absl::StatusOr<NDArray> view = ViewOf(array, shape->dims, dtype, offset);
+  if (!view.ok()) return ValueError(view.status());
+  return Value(*std::move(view));
 }
 
 constexpr int kExist = 0;  // TVM's number for "is there such a device?".

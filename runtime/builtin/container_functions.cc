@@ -170,6 +170,35 @@ absl::StatusOr<Value> TextOfObject(PackedArgs args) {
   return Value(object->ToText());
 }
 
+// (object, name). Bindings know what is missing by the word at the beginning.
+absl::StatusOr<Value> GetAttribute(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto object,
+                            args.ObjectAt<Object>(0, "object"));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
+  if (name == "type_key") return Value(object->object_type());
+  for (Attribute& attribute : object->Attributes()) {
+    if (attribute.name == name) return std::move(attribute.value);
+  }
+  return absl::NotFoundError(absl::StrFormat("AttributeError: %s has no %s",
+                                             object->object_type(), name));
+}
+
+// A function that gives the name of an index, and of -1 how many there are.
+absl::StatusOr<Value> ListAttributes(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto object,
+                            args.ObjectAt<Object>(0, "object"));
+  std::vector<std::string> names;
+  for (const Attribute& attribute : object->Attributes()) {
+    names.emplace_back(attribute.name);
+  }
+  const auto name_at = [names](PackedArgs call) -> absl::StatusOr<Value> {
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t index, call.IntAt(0));
+    if (index == -1) return Value(static_cast<int64_t>(names.size()));
+    return ItemAt(names, index);
+  };
+  return Value(Ref<Object>(PackedFunc::FromBody(name_at).object()));
+}
+
 constexpr FunctionRow kRows[] = {
     {"runtime.Array", &MakeArray},
     {"runtime.ArraySize", &ArraySize},
@@ -190,6 +219,8 @@ constexpr FunctionRow kRows[] = {
     {"runtime.GetADTSize", &AdtSize},
     {"runtime.GetADTFields", &AdtField},
     {"runtime.ObjectPtrHash", &ObjectPtrHash},
+    {"node.NodeGetAttr", &GetAttribute},
+    {"node.NodeListAttrNames", &ListAttributes},
     {"node.AsRepr", &TextOfObject},
     {"node.AsLegacyRepr", &TextOfObject},
 };

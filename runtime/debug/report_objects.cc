@@ -1,8 +1,6 @@
 // Reports as objects that a host makes and takes apart: TVM's Python package
 // asks for `report.calls`, or builds a report of figures of its own.
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -22,11 +20,21 @@ constexpr std::string_view kCellTypes[] = {
     "runtime.profiling.Duration", "runtime.profiling.Percent",
     "runtime.profiling.Ratio", "runtime.profiling.Count"};
 
-using Attributes = std::vector<std::pair<std::string_view, Value>>;
+// A value of a report that is a number of some unit.
+struct CellObject final : Object {
+  explicit CellObject(Cell value) : cell(std::move(value)) {}
+  std::string_view object_type() const override {
+    return kCellTypes[cell.index()];
+  }
+  std::string ToText() const override { return Attributes()[0].value.ToText(); }
+  std::vector<Attribute> Attributes() const override;
 
-Attributes AttributesOf(const Cell& cell) {
-  if (const auto* d = std::get_if<TvmReport::Duration>(&cell)) {
-    return {{"microseconds", d->microseconds}};
+  Cell cell;
+};
+
+std::vector<Attribute> CellObject::Attributes() const {
+  if (const auto* duration = std::get_if<TvmReport::Duration>(&cell)) {
+    return {{"microseconds", duration->microseconds}};
   }
   if (const auto* percent = std::get_if<TvmReport::Percent>(&cell)) {
     return {{"percent", percent->percent}};
@@ -36,19 +44,6 @@ Attributes AttributesOf(const Cell& cell) {
   }
   return {{"value", std::get<int64_t>(cell)}};
 }
-
-// A value of a report that is a number of some unit.
-struct CellObject final : Object {
-  explicit CellObject(Cell value) : cell(std::move(value)) {}
-  std::string_view object_type() const override {
-    return kCellTypes[cell.index()];
-  }
-  std::string ToText() const override {
-    return AttributesOf(cell)[0].second.ToText();
-  }
-
-  Cell cell;
-};
 
 Value ObjectValue(Ref<Object> object) { return Value(std::move(object)); }
 
@@ -125,74 +120,27 @@ absl::StatusOr<Value> MakeCount(PackedArgs args) {
   return ObjectValue(MakeRef<CellObject>(Cell(count)));
 }
 
-Attributes AttributesOf(const TvmReport& report) {
-  std::vector<Value> calls;
-  for (const Row& call : report.calls) {
-    calls.push_back(ObjectValue(MapOf(call)));
-  }
-  auto devices = MakeRef<MapObject>();
-  for (const auto& [device, metrics] : report.device_metrics) {
-    devices->Set(device, ObjectValue(MapOf(metrics)));
-  }
-  return {{"calls", ObjectValue(MakeRef<ArrayObject>(std::move(calls)))},
-          {"device_metrics", ObjectValue(std::move(devices))},
-          {"configuration", ObjectValue(MapOf(report.configuration))}};
-}
-
-// Objects of other types have no attributes that can be asked for.
-absl::StatusOr<Attributes> AttributesAt(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto object,
-                            args.ObjectAt<Object>(0, "object"));
-  if (const auto* report = dynamic_cast<TvmReport*>(object.get())) {
-    return AttributesOf(*report);
-  }
-  if (const auto* cell = dynamic_cast<CellObject*>(object.get())) {
-    return AttributesOf(cell->cell);
-  }
-  return Attributes();
-}
-
-// Bindings know what is missing by the word at the beginning.
-absl::StatusOr<Value> GetAttribute(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Attributes attributes, AttributesAt(args));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
-  for (const auto& [known, value] : attributes) {
-    if (known == name) return value;
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const auto object,
-                            args.ObjectAt<Object>(0, "object"));
-  return absl::NotFoundError(absl::StrFormat("AttributeError: %s has no %s",
-                                             object->object_type(), name));
-}
-
-// A function that gives the name of an index, and of -1 how many there are.
-absl::StatusOr<Value> ListAttributes(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Attributes attributes, AttributesAt(args));
-  std::vector<std::string> names;
-  for (const auto& [name, value] : attributes) names.emplace_back(name);
-  const auto name_at = [names](PackedArgs call) -> absl::StatusOr<Value> {
-    NODEWISE_ASSIGN_OR_RETURN(const int64_t index, call.IntAt(0));
-    if (index == -1) return Value(static_cast<int64_t>(names.size()));
-    if (index >= 0 && index < static_cast<int64_t>(names.size())) {
-      return Value(names[static_cast<size_t>(index)]);
-    }
-    return absl::OutOfRangeError(absl::StrFormat(
-        "attribute %d: the object has %d", index, names.size()));
-  };
-  return ObjectValue(PackedFunc::FromBody(name_at).object());
-}
-
 constexpr FunctionRow kRows[] = {
     {"runtime.profiling.Report", &MakeReport},
     {"runtime.profiling.Duration", &MakeCell<TvmReport::Duration>},
     {"runtime.profiling.Percent", &MakeCell<TvmReport::Percent>},
     {"runtime.profiling.Ratio", &MakeCell<TvmReport::Ratio>},
     {"runtime.profiling.Count", &MakeCount},
-    {"node.NodeGetAttr", &GetAttribute},
-    {"node.NodeListAttrNames", &ListAttributes},
 };
 
 }  // namespace
+
+std::vector<Attribute> TvmReport::Attributes() const {
+  std::vector<Value> rows;
+  for (const Row& call : calls) rows.push_back(ObjectValue(MapOf(call)));
+  auto devices = MakeRef<MapObject>();
+  for (const auto& [device, metrics] : device_metrics) {
+    devices->Set(device, ObjectValue(MapOf(metrics)));
+  }
+  return {{"calls", ObjectValue(MakeRef<ArrayObject>(std::move(rows)))},
+          {"device_metrics", ObjectValue(std::move(devices))},
+          {"configuration", ObjectValue(MapOf(configuration))}};
+}
 
 absl::Span<const FunctionRow> ReportObjectFunctions() { return kRows; }
 

@@ -40,6 +40,7 @@ class TvmReport final : public Object {
   }
   // The table, as `print(report)` shows it.
   std::string ToText() const override;
+  std::vector<Attribute> Attributes() const override;
 
   std::vector<Row> calls;
   std::map<std::string, Row, std::less<>> device_metrics;

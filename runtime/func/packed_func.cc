@@ -104,6 +104,8 @@ std::string Object::ToText() const {
   return absl::StrFormat("%s(%p)", object_type(), this);
 }
 
+std::vector<Attribute> Object::Attributes() const { return {}; }
+
 std::string Quoted(std::string_view text) {
   return absl::StrFormat("\"%s\"", absl::CEscape(std::string(text)));
 }

@@ -69,6 +69,69 @@ class InstallTest(unittest.TestCase):
         # softmax of (7.75, 10, 0): by hand from the weights.
         self.assertAlmostEqual(float(out), 0.0953455, places=5)
 
+    def test_tvms_name_is_a_link_to_the_library(self):
+        link = self.library_folder() / "libtvm_runtime.so"
+        self.assertEqual(os.readlink(link), "libnodewise_runtime.so")
+
+    def test_program_linked_against_tvm_runs_by_the_search_path(self):
+        """What TVM's library is to it: a name, and functions in C."""
+        folder = self.folder / "linked"
+        folder.mkdir()
+        (folder / "tvm.c").write_text("const char* TVMGetLastError(void)"
+                                      "{ return \"TVM's\"; }")
+        (folder / "host.c").write_text(
+            "#include <stdio.h>\nconst char* TVMGetLastError(void);\n"
+            "int TVMModLoadFromFile(const char*, const char*, void**)"
+            " __attribute__((weak));\nint main(void) { void* m;\n"
+            "if (TVMModLoadFromFile) TVMModLoadFromFile(\"no.so\", \"\", &m);\n"
+            "puts(TVMGetLastError()); return 0; }")
+        run("cc", "-shared", "-fPIC", "-Wl,-soname,libtvm_runtime.so",
+            folder / "tvm.c", "-o", folder / "libtvm_runtime.so")
+        run("cc", folder / "host.c", "-o", folder / "host", "-L", folder,
+            "-ltvm_runtime")
+        out = run(folder / "host", env={
+            **os.environ, "LD_LIBRARY_PATH": str(self.library_folder())})
+        self.assertIn("no.so", out)
+
+    def test_tvm_that_is_installed_already_stays(self):
+        for kept in "file", "link":
+            with self.subTest(kept=kept):
+                prefix = self.folder / f"beside_{kept}"
+                library = prefix / self.library_folder().relative_to(
+                    self.prefix)
+                library.mkdir(parents=True)
+                tvm = library / "libtvm_runtime.so"
+                if kept == "file":
+                    tvm.write_text("TVM's")
+                else:
+                    tvm.symlink_to("libtvm_runtime.so.0.14")
+                out = run("cmake", "--install", BUILD, "--prefix", prefix)
+                self.assertIn("Kept: ", out)
+                self.assertTrue(kept == "link" or tvm.read_text() == "TVM's")
+
+    def library_folder(self):
+        (library,) = self.prefix.rglob("libnodewise_runtime.so")
+        return library.parent
+
+    def test_tvm_host_is_found_without_the_libraries_of_ours(self):
+        project = self.folder / "tvm_host"
+        project.mkdir()
+        (project / "main.cc").write_text("int main() {}\n")
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\n"
+            "project(host LANGUAGES CXX)\n"
+            "find_package(nodewise REQUIRED COMPONENTS tvm_host)\n"
+            "add_executable(host main.cc)\n"
+            "target_link_libraries(host PRIVATE nodewise::tvm_host)\n"
+            "if(TARGET absl::base)\n  message(FATAL_ERROR found)\nendif()\n"
+            "get_target_property(sources nodewise::tvm_host"
+            " INTERFACE_SOURCES)\n"
+            "message(STATUS \"sources ${sources}\")\n")
+        out = run("cmake", "-S", project, "-B", project / "build", "-G",
+                  "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        source = re.search("sources (.*)", out).group(1)
+        self.assertTrue(pathlib.Path(source).exists(), source)
+
     def test_readme_compiles_and_links(self):
         project = self.folder / "readme"
         project.mkdir()

@@ -74,7 +74,13 @@ BUILDS_ON = {
     "contrib/report": "contrib/locate contrib/autotest contrib/precheck",
     "apps/nodewise": "contrib/report",
     "apps/python": "contrib/report",
+    # Source for programs with TVM's headers: it knows no header of ours.
+    "apps/tvm_host": "",
 }
+
+# Folders that are compiled where they are installed, away from this tree: their
+# files include each other by name alone.
+STANDS_ALONE = {"apps/tvm_host"}
 
 # Rows of how an include begins, the folders it may stand in ("" for all,
 # None for none of these) and what kinds of file: the first row that fits.
@@ -103,6 +109,7 @@ THIRD_PARTY = [
     ("gmock/", None, ()),
     ("benchmark/", None, ()),
     ("linux/", "runtime/debug", ONLY_CC),
+    ("tvm/", "apps/tvm_host", ("private", "cc")),
     ("sys/", "", ANYWHERE),
 ]
 
@@ -199,7 +206,8 @@ def problems_of(path, text, tree):
         if is_own(include):
             problem = own_include_problem(path, folder, include)
         elif is_relative(path, quote, include, tree):
-            problem = f"{include} should be written from the root"
+            problem = (None if folder in STANDS_ALONE and "/" not in include
+                       else f"{include} should be written from the root")
         else:
             problem = third_party_problem(path, folder, include)
         if problem:
@@ -301,6 +309,17 @@ class LayersSelfTest(unittest.TestCase):
         for include in "node.h", "../graph/node.h":
             self.expect("runtime/graph/x.cc", f'"{include}"',
                         f"{include} should be written from the root")
+
+    def test_what_is_compiled_elsewhere_includes_its_neighbours_by_name(self):
+        path = "apps/tvm_host/x.cc"
+        tree = {path: '#include "y.h"\n#include <tvm/runtime/module.h>\n',
+                "apps/tvm_host/y.h": ""}
+        self.assertEqual(violations(tree), [])
+        self.expect(path, '"nodewise/runtime/module.h"',
+                    "apps/tvm_host may not use runtime/module "
+                    "(nodewise/runtime/module.h)")
+        self.expect("apps/nodewise/x.cc", "<tvm/runtime/module.h>",
+                    "tvm/runtime/module.h belongs in apps/tvm_host")
 
     def test_a_header_that_is_in_no_table_is_named(self):
         path = "runtime/include/nodewise/runtime/novel.h"

@@ -77,6 +77,9 @@ TEST(ReportObjectsTest, MissingAttributeIsPythonsAttributeError) {
               FailsWith(StatusCode::kNotFound,
                         "AttributeError: runtime.profiling.Report has no "
                         "nothing"));
+  EXPECT_EQ(
+      *Made("node.NodeGetAttr", MakeReport(), "type_key").Get<std::string>(),
+      "runtime.profiling.Report");
   EXPECT_THAT(Call("node.NodeGetAttr", Made("runtime.Array"), "size"),
               FailsWith(StatusCode::kNotFound,
                         "AttributeError: Array has no "
@@ -89,8 +92,8 @@ TEST(ReportObjectsTest, AttributesAreListed) {
       list.View().AsObject<FunctionObject>("function").value());
   EXPECT_EQ(*names.Call(-1)->Get<int64_t>(), 3);
   EXPECT_EQ(*names.Call(0)->Get<std::string>(), "calls");
-  EXPECT_THAT(names.Call(3), FailsWith(StatusCode::kOutOfRange,
-                                       HasSubstr("the object has 3")));
+  EXPECT_THAT(names.Call(3),
+              FailsWith(StatusCode::kOutOfRange, HasSubstr("there are 3")));
 }
 
 TEST(ReportObjectsTest, ValuesOfAnotherKindAreRefused) {

@@ -16,6 +16,8 @@
 
 namespace nodewise {
 
+struct Attribute;
+
 // Anything that C code holds by a counted handle.
 class Object : public RefCounted {
  public:
@@ -27,6 +29,8 @@ class Object : public RefCounted {
   // What a host prints of it; its type and address unless the type knows
   // better.
   virtual std::string ToText() const;
+  // What a host may ask of it by name, besides its type_key.
+  virtual std::vector<Attribute> Attributes() const;
 };
 
 // One argument of a call, borrowed from the caller. The conversions follow
@@ -160,6 +164,12 @@ class Value {
       data_;
   // Bytes travel by a pointer to this.
   mutable TVMByteArray byte_array_{};
+};
+
+// A named part of an object.
+struct Attribute {
+  std::string_view name;
+  Value value;
 };
 
 using PackedBody = std::function<absl::StatusOr<Value>(PackedArgs)>;

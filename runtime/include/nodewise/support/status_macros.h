@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/cord.h"
 
 // Leaves the function with the status of `expression` unless it is OK.
 #define NODEWISE_RETURN_IF_ERROR(expression)           \
@@ -43,7 +42,7 @@ inline std::string_view MessageOf(const absl::Status& status) {
 inline absl::Status WithMessage(const absl::Status& status,
                                 const std::string& message) {
   absl::Status result(status.code(), message);
-  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+  status.ForEachPayload([&](const auto type, const auto& payload) {
     result.SetPayload(type, payload);
   });
   return result;
