@@ -44,7 +44,7 @@ std::vector<double> Seconds(const absl::StatusOr<Value>& evaluator,
 class TimeEvaluatorTest : public testing::Test {
  protected:
   TimeEvaluatorTest() {
-    const auto count = [this](int* counter) {
+    const auto count = [](int* counter) {
       return PackedFunc::FromBody([counter](PackedArgs args) {
         ++*counter;
         EXPECT_EQ(args.size(), 1);
