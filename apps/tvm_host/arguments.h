@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime_error.h"
+
 namespace tvm {
 namespace runtime {
 namespace tvm_host {
@@ -35,7 +37,8 @@ constexpr int kBoolCode = 15;
 inline void Check(int result) {
   if (result == 0) return;
   const char* message = TVMGetLastError();
-  throw Error(message != nullptr ? message : "a call failed without a word");
+  throw RuntimeError(message != nullptr ? message
+                                        : "a call failed without a word");
 }
 
 // One count of an object of the runtime.
@@ -115,7 +118,7 @@ class Arguments {
     TVMFunctionHandle function = nullptr;
     Check(TVMFuncGetGlobal(name, &function));
     if (function == nullptr) {
-      throw Error(std::string("the runtime has no function ") + name);
+      throw RuntimeError(std::string("the runtime has no function ") + name);
     }
     const Handle held(function);
     return Call(function);

@@ -104,8 +104,9 @@ inline void Arguments::AddFunction(const PackedFunc& function) {
 inline void Arguments::AddModule(const Module& module) {
   const auto* ours = dynamic_cast<const RuntimeModule*>(module.operator->());
   if (ours == nullptr) {
-    throw Error(std::string("a module that the program made, of kind ") +
-                module->type_key() + ", cannot be handed to the runtime");
+    throw RuntimeError(std::string("a module that the program made, of kind ") +
+                       module->type_key() +
+                       ", cannot be handed to the runtime");
   }
   Add(PointerValue(ours->handle(), kTVMModuleHandle));
 }
@@ -198,8 +199,8 @@ inline void Arguments::AddObject(const ObjectRef& object) {
     return AddResult(unboxed);
   }
 #endif
-  throw Error("an object of type " + object->GetTypeKey() +
-              " cannot be handed to the runtime");
+  throw RuntimeError("an object of type " + object->GetTypeKey() +
+                     " cannot be handed to the runtime");
 }
 
 }  // namespace tvm_host

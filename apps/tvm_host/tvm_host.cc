@@ -20,6 +20,7 @@
 #endif
 
 #include <tvm/runtime/c_backend_api.h>
+#include <tvm/runtime/container/closure.h>
 #include <tvm/runtime/data_type.h>
 #include <tvm/runtime/device_api.h>
 #include <tvm/runtime/profiling.h>
@@ -27,6 +28,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,6 +51,7 @@ using tvm_host::Give;
 using tvm_host::IntValue;
 using tvm_host::Name;
 using tvm_host::RuntimeArray;
+using tvm_host::RuntimeError;
 using tvm_host::RuntimeModule;
 using tvm_host::Text;
 using tvm_host::TypeTable;
@@ -85,6 +88,8 @@ TVM_REGISTER_OBJECT_TYPE(StringObj);
 TVM_REGISTER_OBJECT_TYPE(ArrayNode);
 TVM_REGISTER_OBJECT_TYPE(MapNode);
 TVM_REGISTER_OBJECT_TYPE(ShapeTupleObj);
+TVM_REGISTER_OBJECT_TYPE(ADTObj);
+TVM_REGISTER_OBJECT_TYPE(ClosureObj);
 #if TVM_HOST_VERSION >= 9
 TVM_REGISTER_OBJECT_TYPE(PackedFuncObj);
 #endif
@@ -101,6 +106,11 @@ NDArray CallForArray(Arguments* arguments, const char* function) {
 
 DLTensor* Mutable(const DLTensor* tensor) {
   return const_cast<DLTensor*>(tensor);
+}
+
+DLTensor* TensorOf(const NDArray& array) {
+  if (!array.defined()) throw RuntimeError("the array is null");
+  return Mutable(array.operator->());
 }
 
 }  // namespace
@@ -146,6 +156,7 @@ NDArray NDArray::FromDLPack(DLManagedTensor* tensor) {
 }
 
 DLManagedTensor* NDArray::ToDLPack() const {
+  TensorOf(*this);
   return tvm_host::ShareByDlpack(*this);
 }
 
@@ -155,21 +166,21 @@ void NDArray::CopyFromTo(const DLTensor* from, DLTensor* to,
 }
 
 void NDArray::CopyFromBytes(const void* data, size_t nbytes) {
-  Check(TVMArrayCopyFromBytes(Mutable(operator->()), const_cast<void*>(data),
-                              nbytes));
+  Check(
+      TVMArrayCopyFromBytes(TensorOf(*this), const_cast<void*>(data), nbytes));
 }
 
 void NDArray::CopyToBytes(void* data, size_t nbytes) const {
-  Check(TVMArrayCopyToBytes(Mutable(operator->()), data, nbytes));
+  Check(TVMArrayCopyToBytes(TensorOf(*this), data, nbytes));
 }
 
 ShapeTuple NDArray::Shape() const {
-  const DLTensor* tensor = operator->();
+  const DLTensor* tensor = TensorOf(*this);
   return ShapeTuple(tensor->shape, tensor->shape + tensor->ndim);
 }
 
 runtime::DataType NDArray::DataType() const {
-  return runtime::DataType(operator->()->dtype);
+  return runtime::DataType(TensorOf(*this)->dtype);
 }
 
 #if TVM_HOST_VERSION >= 16
@@ -220,8 +231,8 @@ namespace {
 
 // What a module that the program made says of what it has not.
 [[noreturn]] void Refuse(const ModuleNode* module, const char* what) {
-  throw Error(std::string("a module of kind ") + module->type_key() +
-              " has no " + what);
+  throw RuntimeError(std::string("a module of kind ") + module->type_key() +
+                     " has no " + what);
 }
 
 bool IsReached(ModuleNode* from, const ModuleNode* wanted) {
@@ -251,7 +262,7 @@ PackedFunc ModuleNode::GetFunction(Name name, bool query_imports) {
 
 void ModuleNode::Import(Module other) {
   if (IsReached(other.operator->(), this)) {
-    throw Error("a module cannot import one that imports it");
+    throw RuntimeError("a module cannot import one that imports it");
   }
   auto* const here = dynamic_cast<RuntimeModule*>(this);
   auto* const there = dynamic_cast<RuntimeModule*>(other.operator->());
@@ -263,8 +274,9 @@ void ModuleNode::Import(Module other) {
 
 const PackedFunc* ModuleNode::GetFuncFromEnv(Name name) {
   const std::string key(name);
-  static std::mutex mutex;  // 0.8's modules have none.
-  const std::lock_guard<std::mutex> lock(mutex);
+  // 0.8's modules have none; an import may look for functions in its turn.
+  static std::recursive_mutex mutex;
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
   auto& known = import_cache_[key];
   if (known != nullptr) return known.get();
   for (Module& import : imports_) {
@@ -301,8 +313,8 @@ bool RuntimeEnabled(Name target) {
 // --- Registry ---------------------------------------------------------------
 
 // The functions that the program registered, and those of the runtime that it
-// has asked for. As in TVM, a pointer that was handed out stays valid and sees
-// what the name stands for now; so nothing is ever dropped.
+// has asked for. As in TVM, a pointer that was handed out stays valid and keeps
+// its function when another takes the name; so nothing is ever dropped.
 struct Registry::Manager {
   static Manager& Get() {
     static auto* const manager = new Manager;
@@ -316,7 +328,14 @@ struct Registry::Manager {
 
   std::recursive_mutex mutex;
   std::unordered_map<std::string, std::unique_ptr<Registry>> made;
-  std::unordered_map<std::string, Known> known;
+  std::deque<Known> kept;
+  std::unordered_map<std::string, Known*> known;
+
+  void Keep(const std::string& name, tvm_host::Handle handle,
+            PackedFunc function) {
+    kept.push_back({std::move(handle), std::move(function)});
+    known[name] = &kept.back();
+  }
 };
 
 namespace {
@@ -334,8 +353,8 @@ Registry& Registry::Register(Name name, bool can_override) {
   const std::lock_guard<std::recursive_mutex> lock(manager.mutex);
   const tvm_host::Handle existing(FindGlobal(name));
   if (existing.get() != nullptr && !can_override) {
-    throw Error(std::string("function ") + name.c_str() +
-                " is registered already");
+    throw RuntimeError(std::string("function ") + name.c_str() +
+                       " is registered already");
   }
   std::unique_ptr<Registry>& entry = manager.made[name.c_str()];
   if (entry == nullptr) entry = std::make_unique<Registry>();
@@ -349,7 +368,7 @@ Registry& Registry::set_body(PackedFunc f) {
   tvm_host::Handle callback(tvm_host::MakeCallback(f));
   Check(TVMFuncRegisterGlobal(name_.c_str(), callback.get(), 1));
   func_ = f;
-  manager.known[name_.c_str()] = {std::move(callback), std::move(f)};
+  manager.Keep(name_.c_str(), std::move(callback), std::move(f));
   return *this;
 }
 
@@ -358,14 +377,14 @@ const PackedFunc* Registry::Get(Name name) {
   const std::lock_guard<std::recursive_mutex> lock(manager.mutex);
   tvm_host::Handle found(FindGlobal(name));
   if (found.get() == nullptr) return nullptr;
-  Manager::Known& known = manager.known[name.c_str()];
+  Manager::Known*& known = manager.known[name.c_str()];
   // Another language may have put another function in its place.
-  if (known.handle.get() != found.get()) {
+  if (known == nullptr || known->handle.get() != found.get()) {
     TVMObjectRetain(found.get());
     PackedFunc function = tvm_host::WrapFunction(found.get());
-    known = {std::move(found), std::move(function)};
+    manager.Keep(name.c_str(), std::move(found), std::move(function));
   }
-  return &known.function;
+  return &known->function;
 }
 
 bool Registry::Remove(Name name) {
@@ -404,13 +423,14 @@ const char* LogMessage::level_strings_[] = {
 }  // namespace detail
 
 std::string GetCustomTypeName(uint8_t type_code) {
-  throw Error("no custom type has the code " + std::to_string(type_code));
+  throw RuntimeError("no custom type has the code " +
+                     std::to_string(type_code));
 }
 
 bool GetCustomTypeRegistered(uint8_t) { return false; }
 
 uint8_t ParseCustomDatatype(const std::string& s, const char**) {
-  throw Error("no custom type is called " + s);
+  throw RuntimeError("no custom type is called " + s);
 }
 
 #include "devices.inc"

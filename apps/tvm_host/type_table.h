@@ -3,13 +3,14 @@
 
 // The types of the program's objects.
 
-#include <tvm/runtime/logging.h>
 #include <tvm/runtime/object.h>
 
 #include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+
+#include "runtime_error.h"
 
 namespace tvm {
 namespace runtime {
@@ -51,14 +52,14 @@ class TypeTable {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto type = types_.find(index);
     if (type != types_.end()) return type->second;
-    throw Error("no object type has the index " + std::to_string(index));
+    throw RuntimeError("no object type has the index " + std::to_string(index));
   }
 
   uint32_t IndexOf(const std::string& key) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto index = index_of_.find(key);
     if (index != index_of_.end()) return index->second;
-    throw Error("no object type is called " + key);
+    throw RuntimeError("no object type is called " + key);
   }
 
   bool IsDerived(uint32_t child, uint32_t parent) {
@@ -78,8 +79,8 @@ class TypeTable {
       return parent + above.taken - room;
     }
     if (!above.may_overflow) {
-      throw Error("object type " + key + ": its parent " + above.key +
-                  " has no room for another child");
+      throw RuntimeError("object type " + key + ": its parent " + above.key +
+                         " has no room for another child");
     }
     next_ += room;
     return next_ - room;

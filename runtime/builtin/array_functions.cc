@@ -9,11 +9,18 @@
 namespace nodewise {
 namespace {
 
+// The type of an array for a program written for TVM, whose 8-bit floats have
+// codes of their own.
+absl::StatusOr<DLDataType> ArrayType(PackedArgs args, int index) {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
+  NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype, arg.AsDType());
+  return ClassicType(dtype);
+}
+
 // The parameters of TVMArrayAllocWithScope behind the shape.
 absl::StatusOr<Value> AllocateArray(absl::Span<const int64_t> shape,
                                     PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView dtype_arg, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype, dtype_arg.AsDType());
+  NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype, ArrayType(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const ArgView device_arg, args.At(1));
   NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, device_arg.AsDevice());
   NODEWISE_ASSIGN_OR_RETURN(const ArgView scope, args.At(2));
@@ -73,8 +80,7 @@ absl::StatusOr<Value> CreateView(PackedArgs args) {
   DLDataType dtype = array.dtype();
   int64_t offset = 0;
   if (args.size() > 2) {
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView dtype_arg, args.At(2));
-    NODEWISE_ASSIGN_OR_RETURN(dtype, dtype_arg.AsDType());
+    NODEWISE_ASSIGN_OR_RETURN(dtype, ArrayType(args, 2));
   }
   if (args.size() > 3) {
     NODEWISE_ASSIGN_OR_RETURN(offset, args.IntAt(3));

@@ -2,8 +2,6 @@
 
 #include "nodewise/runtime/debug_executor.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -182,8 +180,6 @@ absl::Status DebugExecutor::InvokeNode(NodeId node) {
   if (!invoker_) return CallNode(call);
   try {
     return invoker_(node, [&] { return CallNode(call); });
-  } catch (const abi::__forced_unwind&) {
-    throw;  // The thread ends: the C library aborts if that is stopped.
   } catch (...) {
     return At(NodeTitle(graph(), node), StatusOfException("invoker"));
   }

@@ -1,5 +1,7 @@
 #include "nodewise/runtime/c_call.h"
 
+#include <cxxabi.h>
+
 #include <exception>
 #include <utility>
 
@@ -21,6 +23,8 @@ absl::Status NullArgument(const char* function, const char* argument) {
 
 std::string TextOfException() {
   try {
+    throw;
+  } catch (const abi::__forced_unwind&) {
     throw;
   } catch (const std::exception& error) {
     return absl::StrFormat("threw: %s", error.what());

@@ -1,7 +1,5 @@
 #include "nodewise/runtime/prepared_call.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -80,13 +78,7 @@ absl::Status PreparedCall::Error() const {
 }
 
 int PreparedCall::KeepException() {
-  try {
-    throw;
-  } catch (const abi::__forced_unwind&) {
-    throw;  // The thread ends: the C library aborts if that is stopped.
-  } catch (...) {
-    SetLastError(absl::InternalError("the function " + TextOfException()));
-  }
+  SetLastError(absl::InternalError("the function " + TextOfException()));
   return -1;
 }
 

@@ -149,6 +149,48 @@ void ErrorsAreTvmsErrors() {
                   "of the program"));
 }
 
+void ErrorsAreCaughtAsInternalErrors() {
+  std::string message;
+  try {
+    Module::LoadFromFile("/nowhere/net.so");
+  } catch (const tvm::runtime::InternalError& error) {
+    message = error.what();
+  }
+  EXPECT(Contains(message, "/nowhere/net.so"));
+  EXPECT(Contains(ErrorOf([] { NDArray().CopyToBytes(nullptr, 0); }), "null"));
+}
+
+// TVM passes names as std::string until 0.12, as String after that.
+template <typename Result, typename Argument>
+Argument ArgumentOf(Result (*)(Argument));
+using NameArgument = decltype(ArgumentOf(&Registry::Get));
+
+// A module of the program whose functions come from what it imports.
+class Outer : public ModuleNode {
+ public:
+  explicit Outer(int depth) : depth_(depth) {}
+  const char* type_key() const final { return "outer"; }
+  PackedFunc GetFunction(NameArgument name,
+                         const tvm::runtime::ObjectPtr<Object>&) final {
+    if (name != "depth") return PackedFunc();
+    if (depth_ > 0) return *GetFuncFromEnv(name);
+    return PackedFunc([](TVMArgs, TVMRetValue* result) { *result = 0; });
+  }
+
+ private:
+  int depth_;
+};
+
+void ImportsOfImportsAreFoundFromWithin() {
+  Module inner(tvm::runtime::make_object<Outer>(0));
+  for (int depth = 1; depth < 4; ++depth) {
+    Module outer(tvm::runtime::make_object<Outer>(depth));
+    outer.Import(inner);
+    inner = outer;
+  }
+  EXPECT(static_cast<int>(inner.GetFunction("depth")()) == 0);
+}
+
 void ModulesImportModules() {
   Module first = Module::LoadFromFile(closure_path);
   Module second = Module::LoadFromFile(factory_path);
@@ -216,7 +258,9 @@ std::vector<Check> ExecutorChecks() {
       CHECK_ROW(ZeroCopyUsesTheProgramsMemory),
       CHECK_ROW(KernelIsCalled),
       CHECK_ROW(ErrorsAreTvmsErrors),
+      CHECK_ROW(ErrorsAreCaughtAsInternalErrors),
       CHECK_ROW(ModulesImportModules),
+      CHECK_ROW(ImportsOfImportsAreFoundFromWithin),
       CHECK_ROW(DeviceIsUsed),
       CHECK_ROW(TimeIsTaken),
       CHECK_ROW(ThreadsWorkSideBySide),

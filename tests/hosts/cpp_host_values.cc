@@ -110,6 +110,7 @@ void ContainersPassBothWays() {
   EXPECT(shape.size() == 3 && shape[2] == 3);
   ADT adt = ThroughTheRuntime(ADT(5, std::vector<ObjectRef>{words, shape}));
   EXPECT(adt.tag() == 5 && adt.size() == 2);
+  EXPECT(adt->GetTypeKey() == "runtime.ADT");
   Array<ObjectRef> holes =
       ThroughTheRuntime(Array<ObjectRef>{ObjectRef(nullptr), String("x")});
   EXPECT(!holes[0].defined() && holes[1].defined());
@@ -163,10 +164,14 @@ void FunctionsAreRegistered() {
   EXPECT(Registry::Get("host.nothing") == nullptr);
   EXPECT(Contains(ErrorOf([] { Registry::Register("host.twice"); }),
                   "host.twice is registered already"));
-  const PackedFunc& twice = Global("host.twice");
+  // What takes the name may call what had it.
+  const PackedFunc* const before = Registry::Get("host.twice");
   Registry::Register("host.twice", true)
-      .set_body([](TVMArgs, TVMRetValue* result) { *result = -1; });
-  EXPECT(static_cast<int>(twice(21)) == -1);
+      .set_body([before](TVMArgs args, TVMRetValue* result) {
+        *result = static_cast<int>((*before)(args[0])) + 1;
+      });
+  EXPECT(static_cast<int>(Global("host.twice")(21)) == 43);
+  EXPECT(static_cast<int>((*before)(21)) == 42);
   bool is_listed = false;
   for (const auto& name : Registry::ListNames()) {
     is_listed |= std::string(name) == "host.join";

@@ -59,6 +59,21 @@ TEST(ArrayFunctionsTest, WhatCannotBeAllocatedIsNamed) {
                         "TVMArrayAllocWithScope: shape is null"));
 }
 
+// TVM 0.13 to 0.20 had codes of their own for 8-bit floats.
+TEST(ArrayFunctionsTest, EightBitFloatsHaveTheCodesOfTheirTvm) {
+  for (const auto& [name, code] :
+       {std::pair{"e4m3_float8", 6}, std::pair{"e5m2_float8", 7}}) {
+    const auto made =
+        Call("runtime.TVMArrayAllocWithScope", Shape({2}), name, kCpu, Value());
+    ASSERT_THAT(made, IsOk());
+    EXPECT_EQ(made->Get<NDArray>()->dtype().code, code);
+    const auto view =
+        Call("runtime.TVMArrayCreateView", *made, Shape({2}), name, 0);
+    ASSERT_THAT(view, IsOk());
+    EXPECT_EQ(view->Get<NDArray>()->dtype().code, code);
+  }
+}
+
 TEST(ArrayFunctionsTest, ViewSharesTheMemory) {
   const NDArray array = Floats({1, 2, 3, 4, 5, 6});
   const auto view = Call("runtime.TVMArrayCreateView", array, Shape({3, 2}));

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <functional>
 #include <stdexcept>
@@ -11,7 +12,9 @@
 #include <vector>
 
 #include "nodewise/runtime/c_api.h"
+#include "nodewise/runtime/packed_func.h"
 #include "tests/support/c_calls.h"
+#include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_libraries.h"
 
@@ -70,6 +73,27 @@ TEST(CApiMisuseTest, ExceptionOfACallbackIsAnError) {
       [](TVMValue*, int*, int, TVMRetValueHandle, void*) -> int { throw 1; });
   EXPECT_EQ(throws_a_number.Call(), -1);
   EXPECT_STREQ(TVMGetLastError(), "TVMFuncCall: threw something unknown");
+}
+
+// As Python ends its daemon threads. The C library aborts if that is stopped.
+TEST(CApiMisuseTest, ThreadMayEndWithinACallback) {
+  static const auto* const ends =
+      new HostFunction([](TVMValue*, int*, int, TVMRetValueHandle,
+                          void*) -> int { pthread_exit(nullptr); });
+  const auto calls = [](void* argument) -> void* {
+    const auto outer = PackedFunc::FromBody([](PackedArgs) {
+      ends->Call();
+      return absl::StatusOr<Value>(Value());
+    });
+    EXPECT_THAT(outer.Call(), IsOk());
+    return argument;
+  };
+  pthread_t thread;
+  int argument = 0;
+  void* result = &argument;
+  ASSERT_EQ(pthread_create(&thread, nullptr, calls, &argument), 0);
+  ASSERT_EQ(pthread_join(thread, &result), 0);
+  EXPECT_EQ(result, nullptr);
 }
 
 TEST(CApiMisuseTest, FailureWithoutAMessageIsNotGivenAnEarlierOne) {

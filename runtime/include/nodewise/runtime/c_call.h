@@ -21,13 +21,16 @@ int Report(absl::Status status);
 // kInvalidArgument that names the function and its argument that is null.
 absl::Status NullArgument(const char* function, const char* argument);
 
-// What an exception is, from within `catch`: "threw: no memory".
+// What an exception is, from within `catch`: "threw: no memory". The end of a
+// thread (pthread_exit, cancellation, Python's daemon threads when it exits)
+// passes through here as an exception that may not be stopped: the C library
+// aborts then.
 std::string TextOfException();
 // The status of an exception that `function` ended with, from within `catch`.
 absl::Status StatusOfException(const char* function);
 
 // Runs the body of a C function, which returns a Status, if none of `needed` is
-// null. No exception gets past it.
+// null. No exception gets past it but the end of a thread.
 template <typename Body>
 int CallFromC(const char* function, std::initializer_list<CArgument> needed,
               const Body& body) {
