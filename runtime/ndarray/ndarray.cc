@@ -260,9 +260,11 @@ absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
   NODEWISE_RETURN_IF_ERROR(CheckDType(dtype));
   NODEWISE_ASSIGN_OR_RETURN(const size_t wanted, TensorBytes(shape, dtype));
   if (byte_offset > bytes() || wanted > bytes() - byte_offset) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "a view as %s needs %d bytes from byte %d on, the tensor has %d",
-        TypeToString(shape, dtype), wanted, byte_offset, bytes()));
+    const std::string from =
+        byte_offset > 0 ? absl::StrFormat(" from byte %d on", byte_offset) : "";
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a view as %s needs %d bytes%s, the tensor has %d",
+                        TypeToString(shape, dtype), wanted, from, bytes()));
   }
   DLTensor view = *tensor();
   view.dtype = dtype;

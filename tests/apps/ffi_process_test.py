@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from ctypes_test import BUILD, INT, LIBRARIES, Runtime
+from c_api import BUILD, INT, LIBRARIES, Runtime
 
 ADD = "tvmgen_default_fused_add"
 ERROR = "TypeError: Expected 3 arguments when calling: add"
