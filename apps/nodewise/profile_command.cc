@@ -9,6 +9,7 @@
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/progress.h"
 #include "nodewise/runtime/profile_table.h"
+#include "nodewise/runtime/profiler.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -157,7 +158,7 @@ class ProfileNetwork : public Command {
   bool IsIsolated() const { return isolated_ || numbers_.Any(); }
 
   absl::StatusOr<Profile> Measure(DebugExecutor* executor) const {
-    DebugExecutor::ProfileOptions options;
+    Profiler::Options options;
     options.runs = static_cast<int>(runs_.value_or(options.runs));
     options.warm_up = static_cast<int>(warm_up_.value_or(options.warm_up));
     if (IsIsolated()) options.isolated = numbers_.Options();
@@ -179,7 +180,7 @@ class ProfileNetwork : public Command {
     }
     Progress progress("profile");
     options.progress = progress.Updater();
-    auto profile = executor->RunProfile(options);
+    auto profile = Profiler(executor).Run(options);
     if (!profile.ok()) return At(target_.target, profile.status());
     profile->notes.insert(profile->notes.end(), notes.begin(), notes.end());
     return profile;

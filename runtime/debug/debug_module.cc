@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/runtime/containers.h"
+#include "nodewise/runtime/profiler.h"
 #include "nodewise/runtime/time_repeats.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
@@ -143,7 +144,7 @@ absl::StatusOr<Value> DebugModule::GetNodeOutput(PackedArgs args) {
 absl::StatusOr<Value> DebugModule::RunIndividual(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
                             TakeRepeatOptions(args));
-  NODEWISE_ASSIGN_OR_RETURN(const auto seconds, debug().RunIndividual(options));
+  NODEWISE_ASSIGN_OR_RETURN(const auto seconds, Profiler(&debug()).TimeNodes(options));
   return args.size() == 3 ? SecondsAsText(seconds)
                           : SecondsOfNodesAsBytes(seconds);
 }
@@ -153,15 +154,15 @@ absl::StatusOr<Value> DebugModule::RunIndividualNode(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
                             TakeRepeatOptions(args.From(1)));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> seconds,
-                            debug().RunIndividualNode(node, options));
+                            Profiler(&debug()).TimeNode(node, options));
   return SecondsAsBytes(seconds);
 }
 
 absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
-  DebugExecutor::ProfileOptions options;
+  Profiler::Options options;
   options.runs = 1;
   options.warm_up = kWarmUpRuns;
-  NODEWISE_ASSIGN_OR_RETURN(const auto profile, debug().RunProfile(options));
+  NODEWISE_ASSIGN_OR_RETURN(const auto profile, Profiler(&debug()).Run(options));
   const Graph& graph = executor().graph();
   std::vector<DLDevice> devices;
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {

@@ -7,6 +7,7 @@
 
 #include "nodewise/runtime/graph_json.h"
 #include "nodewise/runtime/node_times.h"
+#include "nodewise/runtime/profile.h"
 
 namespace nodewise {
 

@@ -175,12 +175,12 @@ absl::Status DebugExecutor::Advance() {
   return AtEnd() ? FinishRun() : absl::OkStatus();
 }
 
-absl::Status DebugExecutor::BePassing() {
+absl::Status DebugExecutor::EnsurePassStarted() {
   return in_pass_ ? absl::OkStatus() : Restart();
 }
 
 absl::Status DebugExecutor::Step() {
-  NODEWISE_RETURN_IF_ERROR(BePassing());
+  NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
   if (AtEnd()) {
     return absl::OutOfRangeError(
         "the pass is at its end (restart to begin another)");
@@ -198,21 +198,21 @@ absl::Status DebugExecutor::RunUntil(NodeId node) {
     return absl::OutOfRangeError(absl::StrFormat(
         "node %d: the graph has %d nodes", Index(node), graph().nodes.size()));
   }
-  NODEWISE_RETURN_IF_ERROR(BePassing());
+  NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
   if (Index(node) < Index(position_)) NODEWISE_RETURN_IF_ERROR(Restart());
   while (Index(position_) <= Index(node)) NODEWISE_RETURN_IF_ERROR(Advance());
   return absl::OkStatus();
 }
 
 absl::Status DebugExecutor::Continue() {
-  NODEWISE_RETURN_IF_ERROR(BePassing());
+  NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
   while (!AtEnd()) NODEWISE_RETURN_IF_ERROR(Advance());
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<NodeId>> DebugExecutor::ContinueUntil(
     const StopRule& stop) {
-  NODEWISE_RETURN_IF_ERROR(BePassing());
+  NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
   while (!AtEnd()) {
     const NodeId node = position_;
     NODEWISE_RETURN_IF_ERROR(Advance());

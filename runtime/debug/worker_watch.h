@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nodewise/runtime/debug_executor.h"
+#include "nodewise/runtime/profile.h"
 
 namespace nodewise {
 

@@ -13,6 +13,7 @@
 #include "nodewise/runtime/dump.h"
 #include "nodewise/runtime/isolation.h"
 #include "nodewise/runtime/plan_sanitizer.h"
+#include "nodewise/runtime/profiler.h"
 #include "nodewise/runtime/sweep.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/support/fixtures.h"
@@ -119,10 +120,10 @@ TEST_P(FixtureDebugTest, TimedRunChangesNothing) {
 TEST_P(FixtureDebugTest, ProfileChangesNothing) {
   const auto executor = Maker()({});
   ASSERT_THAT(executor, IsOk());
-  DebugExecutor::ProfileOptions options;
+  Profiler::Options options;
   options.runs = 2;
   options.isolated.emplace().number = 2;
-  ASSERT_THAT((*executor)->RunProfile(options), IsOk());
+  ASSERT_THAT(Profiler(executor->get()).Run(options), IsOk());
   ExpectPlainOutputs(**executor);
 }
 

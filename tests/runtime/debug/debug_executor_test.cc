@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "nodewise/runtime/profiler.h"
 #include "tests/runtime/debug/dump_support.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
@@ -134,14 +135,14 @@ TEST(DebugExecutorTest, InvokerStandsBetweenTheRunAndTheNode) {
 
 TEST(DebugExecutorTest, ProfilePairsEveryRunWithAPlainOne) {
   const Executor executor = MakeChain(4);
-  DebugExecutor::ProfileOptions options;
+  Profiler::Options options;
   options.runs = 5;
   size_t calls = 0;
   options.progress = [&](size_t done, size_t total) {
     ++calls;
     EXPECT_LE(done, total);
   };
-  const Profile profile = executor->RunProfile(options).value();
+  const Profile profile = Profiler(executor.get()).Run(options).value();
   EXPECT_EQ(profile.runs.size(), 5u);
   EXPECT_EQ(profile.plain_ns.size(), 5u);
   EXPECT_EQ(calls, 8u);
@@ -157,7 +158,7 @@ TEST(DebugExecutorTest, IsolatedTimesAreByNodeAndRepeat) {
   RepeatOptions options;
   options.number = 3;
   options.repeat = 4;
-  const auto seconds = executor->RunIndividual(options).value();
+  const auto seconds = Profiler(executor.get()).TimeNodes(options).value();
   ASSERT_EQ(seconds.size(), 3u);
   EXPECT_THAT(seconds[0], ElementsAre(0, 0, 0, 0));
   ASSERT_EQ(seconds[1].size(), 4u);
@@ -176,14 +177,14 @@ TEST(DebugExecutorTest, IsolatedTimingLeavesTheResultOfOneRun) {
   RepeatOptions options;
   options.number = 7;
   options.repeat = 2;
-  ASSERT_THAT(executor->RunIndividual(options), IsOk());
+  ASSERT_THAT(Profiler(executor.get()).TimeNodes(options), IsOk());
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(3, 4, 5, 6));
 }
 
 TEST(DebugExecutorTest, IsolatedOptionsOutOfRangeAreNamed) {
   RepeatOptions options;
   options.repeats_to_cooldown = 0;
-  EXPECT_THAT(MakeChain(1)->RunIndividual(options),
+  EXPECT_THAT(Profiler(MakeChain(1).get()).TimeNodes(options),
               FailsWith(StatusCode::kInvalidArgument,
                         HasSubstr("repeats_to_cooldown is 0")));
 }
@@ -286,9 +287,9 @@ TEST(RunProfileTest, TasksOfAParallelNodeAreSpansInsideIt) {
                             options)
           .value();
   ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
-  DebugExecutor::ProfileOptions watched;
+  Profiler::Options watched;
   watched.watches_workers = true;
-  const auto profile = executor->RunProfile(watched);
+  const auto profile = Profiler(executor.get()).Run(watched);
   ASSERT_THAT(profile, IsOk());
   std::set<int> workers;
   for (const WorkerSpan& span : profile->workers) {
@@ -303,7 +304,7 @@ TEST(RunProfileTest, TasksOfAParallelNodeAreSpansInsideIt) {
 }
 
 TEST(RunProfileTest, WorkersAreNotWatchedUnlessAskedFor) {
-  const auto profile = MakeChain(1)->RunProfile({});
+  const auto profile = Profiler(MakeChain(1).get()).Run({});
   ASSERT_THAT(profile, IsOk());
   EXPECT_TRUE(profile->watched.nodes.empty());
 }
@@ -319,9 +320,9 @@ class Calls : public Collector {
 
 TEST(RunProfileTest, CountersOfOneNameAreToldApart) {
   Calls first, second, third;
-  DebugExecutor::ProfileOptions options;
+  Profiler::Options options;
   options.collectors = {&first, &second, &third};
-  const auto profile = MakeChain(1)->RunProfile(options);
+  const auto profile = Profiler(MakeChain(1).get()).Run(options);
   ASSERT_THAT(profile, IsOk());
   std::vector<std::string> names;
   for (const NodeCounts& counts : profile->counters) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "nodewise/runtime/debug_executor.h"
+#include "nodewise/runtime/profiler.h"
 #include "tests/runtime/debug/more_kernels.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
@@ -61,7 +62,7 @@ TEST(LivenessTest, NodeThatFailsWhenTimedByItselfEndsThePass) {
                   .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
                   .Op("c", "fail", {"b"}, {{{4}, "float32", 0}})
                   .Head("c"));
-  EXPECT_FALSE(executor->RunIndividualNode(NodeId{3}, {}).ok());
+  EXPECT_FALSE(Profiler(executor.get()).TimeNode(NodeId{3}, {}).ok());
   EXPECT_THAT(executor->CheckLive(EntryId{1}),
               FailsWith(StatusCode::kFailedPrecondition,
                         HasSubstr("a node that failed writes to its")));
@@ -172,7 +173,7 @@ TEST(LivenessTest, InputThatWasNeverSetIsNeverAlive) {
       FailsWith(StatusCode::kFailedPrecondition,
                 HasSubstr("node 0 (x): was never set (set it first)"));
   EXPECT_THAT(executor->CheckLive(EntryId{0}), refusal);
-  EXPECT_FALSE(executor->RunProfile({}).ok());
+  EXPECT_FALSE(Profiler(executor.get()).Run({}).ok());
   EXPECT_FALSE(executor->Run().ok());
   EXPECT_THAT(executor->CheckLive(EntryId{0}), refusal);
 }
@@ -186,7 +187,7 @@ TEST(LivenessTest, InputThatAFailedPlainRunMayHaveWrittenOverIsNotAlive) {
                   .Op("b", "inc", {"a"}, {{{4}, "float32", 0}})
                   .Op("c", "fail", {"b"}, {{{4}, "float32", 1}})
                   .Head("c"));
-  EXPECT_FALSE(executor->RunProfile({}).ok());
+  EXPECT_FALSE(Profiler(executor.get()).Run({}).ok());
   EXPECT_FALSE(executor->CheckLive(EntryId{0}).ok());
 }
 

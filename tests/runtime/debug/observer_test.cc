@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "nodewise/runtime/debug_executor.h"
+#include "nodewise/runtime/profiler.h"
 #include "tests/runtime/debug/dump_support.h"
 #include "tests/runtime/debug/more_kernels.h"
 #include "tests/support/graph_builder.h"
@@ -106,9 +107,9 @@ TEST(ExceptionTest, OfCompiledCodeIsAnErrorOfTheRunAndTheNextRunIsWhole) {
 TEST(ExceptionTest, OfCompiledCodeIsAnErrorOfTheProfile) {
   const Executor executor = MakeThrowing();
   throws = true;
-  EXPECT_THAT(executor->RunProfile({}), kThrown);
-  EXPECT_THAT(executor->RunIndividual({}), kThrown);
-  EXPECT_THAT(executor->RunIndividualNode(NodeId{1}, {}), kThrown);
+  EXPECT_THAT(Profiler(executor.get()).Run({}), kThrown);
+  EXPECT_THAT(Profiler(executor.get()).TimeNodes({}), kThrown);
+  EXPECT_THAT(Profiler(executor.get()).TimeNode(NodeId{1}, {}), kThrown);
 }
 
 TEST(ExceptionTest, OfTheInvokerIsAnErrorOfTheNode) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nodewise/runtime/debug_executor.h"
+#include "nodewise/runtime/profiler.h"
 #include "tests/runtime/debug/more_kernels.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
@@ -265,9 +266,9 @@ TEST(SteppingTest, WhatAFailedRunMayHaveWrittenIsNotAlive) {
   EXPECT_FALSE(executor->Run().ok());
   EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
   EXPECT_THAT(executor->CheckLive(EntryId{2}), IsOk());
-  EXPECT_FALSE(executor->RunIndividual(RepeatOptions()).ok());
+  EXPECT_FALSE(Profiler(executor.get()).TimeNodes(RepeatOptions()).ok());
   EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
-  EXPECT_FALSE(executor->RunProfile({}).ok());
+  EXPECT_FALSE(Profiler(executor.get()).Run({}).ok());
   EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
 }
 

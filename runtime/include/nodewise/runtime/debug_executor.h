@@ -10,7 +10,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/runtime/collector.h"
 #include "nodewise/runtime/dump.h"
 #include "nodewise/runtime/graph_executor.h"
 #include "nodewise/runtime/node_times.h"
@@ -68,31 +67,6 @@ class DebugExecutor : public GraphExecutor {
   void StopRecording();
   // What a run records; null if nothing.
   const DumpPlan* dump_plan() const { return dump_plan_.get(); }
-
-  // --- Profiling ---
-  // Times the compiled code alone: kFailedPrecondition while patches or an
-  // invoker are set, and observers do not see what is only timed.
-  struct ProfileOptions {
-    int runs = 10;
-    int warm_up = 3;
-    std::optional<RepeatOptions> isolated;
-    std::vector<Collector*> collectors;
-    bool watches_workers = false;  // One more run, for Profile::workers.
-    // Called with done and total while it works; may be null.
-    std::function<void(size_t, size_t)> progress;
-  };
-  // Runs and times, recording nothing: `runs` times in place, each paired with
-  // a plain run, by turns the one and the other first, after `warm_up` pairs.
-  // Then, if wanted, every node by itself on the inputs it has in a real run (a
-  // node that writes over its own input gets other memory to write to), and as
-  // many passes with the collectors.
-  absl::StatusOr<Profile> RunProfile(const ProfileOptions& options);
-
-  // All nodes, or one, timed by itself: seconds by node and repeat.
-  absl::StatusOr<std::vector<std::vector<double>>> RunIndividual(
-      const RepeatOptions& options);
-  absl::StatusOr<std::vector<double>> RunIndividualNode(
-      NodeId node, const RepeatOptions& options);
 
   // --- Stepping ---
   // A pass over the graph can be stopped between nodes. Nothing is recorded.
@@ -160,6 +134,22 @@ class DebugExecutor : public GraphExecutor {
   absl::Span<const DLTensor* const> InputsOf(NodeId node) const;
   absl::Span<const DLTensor* const> OutputsOf(NodeId node) const;
 
+  // --- For timing the compiled code alone; see Profiler ---
+
+  // OK if the nodes are called as a plain run calls them: kFailedPrecondition
+  // while patches or an invoker are set.
+  absl::Status CheckPlain() const;
+  // A pass as a plain executor makes it: not timed, not seen by observers, not
+  // recorded.
+  absl::Status RunPlain();
+  // A pass that is timed, and no more than that.
+  absl::Status RunTimed();
+  // Calls the node that is next in this pass as the options say, on the inputs
+  // that it has in a real run, unseen by observers, and returns the seconds of
+  // each repeat, all 0 for a node that is no function. The pass stays where it
+  // is. A node that writes over its own input gets other memory to write to.
+  absl::StatusOr<std::vector<double>> TimeNext(const RepeatOptions& options);
+
   // Grows with the inputs that were set; unlike before means that what has run
   // is out of date. Zero-copy inputs may change without it (true).
   uint64_t InputChanges() const { return input_changes(); }
@@ -180,12 +170,11 @@ class DebugExecutor : public GraphExecutor {
   DebugExecutor(Graph graph, DebugOptions options);
 
   absl::Status InitDebug();
-  absl::Status RunTimed();
   absl::Status RunRecorded();
   // One node of the pass, a function or not.
   absl::Status Advance();
   // Begins a pass unless one is under way.
-  absl::Status BePassing();
+  absl::Status EnsurePassStarted();
   absl::Status RunNode(NodeId node);
   absl::Status CallNode(const Call& call);
   absl::Status InvokeNode(NodeId node);
@@ -218,10 +207,6 @@ class DebugExecutor : public GraphExecutor {
   std::vector<bool> DependOnPatches() const;
   absl::Status AddMissing(std::vector<bool>* wanted) const;
 
-  absl::Status CheckPlain() const;
-  absl::Status TimePairs(const ProfileOptions& options, Profile* profile);
-  absl::Status CollectCounts(const ProfileOptions& options, Profile* profile);
-  absl::Status WatchWorkers(Profile* profile);
   bool WritesItsInput(NodeId node) const;
   absl::StatusOr<std::vector<double>> MeasureApart(
       const Call& call, const RepeatOptions& options);

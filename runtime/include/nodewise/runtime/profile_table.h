@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "nodewise/runtime/graph_json.h"
 #include "nodewise/runtime/node_times.h"
+#include "nodewise/runtime/profile.h"
 #include "nodewise/runtime/storage_plan.h"
 
 namespace nodewise {

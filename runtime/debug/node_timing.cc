@@ -1,0 +1,99 @@
+// Passes and nodes that are only timed.
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/support/clock.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+// What is measured is the compiled code, called as a plain run calls it.
+absl::Status DebugExecutor::CheckPlain() const {
+  if (!patches_.empty()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "profile: %d %s patched, expected none "
+        "(ClearPatches() first)",
+        patches_.size(), patches_.size() == 1 ? "entry is" : "entries are"));
+  }
+  if (!invoker_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "profile: an invoker is set, expected none (SetInvoker(nullptr) first)");
+}
+
+absl::Status DebugExecutor::RunPlain() {
+  const absl::Status status = GraphExecutor::Run();
+  if (status.ok()) {
+    EndPass();
+  } else {
+    MarkAllLost();
+  }
+  return status;
+}
+
+absl::StatusOr<std::vector<double>> DebugExecutor::TimeNext(
+    const RepeatOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
+  NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
+  std::vector<double> seconds(static_cast<size_t>(options.repeat));
+  if (AtEnd()) {
+    return absl::OutOfRangeError(
+        "the pass is at its end (restart to begin another)");
+  }
+  const uint32_t index = call_of_[Index(position_)];
+  if (index >= calls().size()) return seconds;
+  auto measured = MeasureApart(calls()[index], options);
+  if (!measured.ok()) {
+    LeavePass(position_);
+    return measured.status();
+  }
+  std::copy(measured->begin(), measured->end(), seconds.begin());
+  return seconds;
+}
+
+bool DebugExecutor::WritesItsInput(NodeId node) const {
+  for (const DLTensor* output : OutputsOf(node)) {
+    for (const DLTensor* input : InputsOf(node)) {
+      if (input->data == output->data) return true;
+    }
+  }
+  return false;
+}
+
+// A node that works in place would read its own result the second time: while
+// it is measured it writes elsewhere.
+absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
+    const Call& call, const RepeatOptions& options) {
+  const auto measure = [&] {
+    return TimeRepeats(
+        options, [&](int64_t number) { return TimeCalls(call, number); },
+        [] { return absl::OkStatus(); });
+  };
+  if (!WritesItsInput(call.node)) return measure();
+  std::vector<std::pair<uint32_t, void*>> places;
+  std::vector<NDArray> elsewhere;
+  for (uint32_t o = 0; o < graph().OutputsOf(call.node); ++o) {
+    const uint32_t entry = Index(graph().EntryOf(call.node, o));
+    const DLTensor& own = tensor(EntryId{entry});
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray memory, NDArray::Empty(ShapeOf(own), own.dtype, own.device));
+    places.emplace_back(plan().base_of[entry], own.data);
+    elsewhere.push_back(std::move(memory));
+  }
+  for (size_t o = 0; o < places.size(); ++o) {
+    Repoint(places[o].first, elsewhere[o].data());
+  }
+  const absl::Cleanup repoint = [&] {
+    for (const auto& [base, data] : places) Repoint(base, data);
+  };
+  return measure();
+}
+
+absl::StatusOr<int64_t> DebugExecutor::TimeCalls(const Call& call,
+                                                 int64_t number) {
+  const int64_t start = ClockNanoseconds();
+  for (int64_t i = 0; i < number; ++i) NODEWISE_RETURN_IF_ERROR(CallNode(call));
+  return ClockNanoseconds() - start;
+}
+
+}  // namespace nodewise
