@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/error_text.h"
-#include "nodewise/runtime/isolation.h"
+#include "nodewise/process/isolation.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/loaded_target.h"
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/debug/debug_executor.h"
 
 namespace nodewise {
 

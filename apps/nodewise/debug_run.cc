@@ -12,14 +12,14 @@
 #include "apps/nodewise/patches.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/isolation.h"
-#include "nodewise/runtime/named_outputs.h"
-#include "nodewise/runtime/plan_sanitizer.h"
-#include "nodewise/runtime/sweep.h"
-#include "nodewise/runtime/tensor_stats.h"
+#include "nodewise/graph/named_outputs.h"
+#include "nodewise/memcheck/plan_sanitizer.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/process/isolation.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/sweep/sweep.h"
 
 namespace nodewise {
 namespace {

@@ -9,7 +9,7 @@
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/runtime/dump.h"
+#include "nodewise/dump/dump.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"

@@ -5,8 +5,8 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/model_options.h"
-#include "nodewise/contrib/onnx_model.h"
-#include "nodewise/contrib/subnetwork.h"
+#include "nodewise/ir/subnetwork.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 

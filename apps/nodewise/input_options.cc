@@ -6,8 +6,8 @@
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/model_options.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/contrib/tensor_file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {
 namespace {

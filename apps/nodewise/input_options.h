@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
-#include "nodewise/contrib/random.h"
-#include "nodewise/runtime/graph_executor.h"
-#include "nodewise/runtime/vm_graph.h"
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/random/random.h"
 #include "nodewise/support/fault.h"
+#include "nodewise/vm/vm_graph.h"
 
 namespace nodewise {
 

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "apps/nodewise/json_output.h"
 #include "apps/nodewise/model_options.h"
-#include "nodewise/runtime/graph_json.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/graph/graph_json.h"
+#include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
 
@@ -41,7 +41,7 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
 absl::Status InspectModel(const std::string& path, const ModelOptions& options,
                           Inspection* inspection);
 
-// With USE_PROFILER: whether a folder is, or is above, a dump; what is in it.
+// Whether a folder is, or is above, a dump; what is in it.
 bool IsDump(const std::string& path);
 absl::Status InspectDump(const std::string& path, Inspection* inspection);
 // Writes the complete tensors of a dump or a .params file to a file of its own.

@@ -7,9 +7,9 @@
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/runtime/vm_graph.h"
-#include "nodewise/runtime/vm_library.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/vm/vm_graph.h"
+#include "nodewise/vm/vm_library.h"
 
 namespace nodewise {
 namespace {

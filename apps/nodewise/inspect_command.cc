@@ -8,7 +8,7 @@
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/target_options.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/runtime/artefact.h"
+#include "nodewise/artefact/artefact.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 
@@ -198,7 +198,7 @@ class InspectFiles : public Command {
     inspection.may_be_cut = !recover_.empty();
     inspection.function = function_;
     absl::Status status = IsDumpFolder(path)
-                              ? InspectADump(path, &inspection)
+                              ? InspectDump(path, &inspection)
                               : Inspect(path, params, model_, &inspection);
     if (!inspection.damage.ok()) AddError(inspection.damage, outcome);
     if (status.ok()) status = RecoverTo(path, &inspection);
@@ -212,33 +212,15 @@ class InspectFiles : public Command {
     outcome->json.EndObject();
   }
 
-#ifdef NODEWISE_USE_PROFILER
   static bool IsDumpFolder(const std::string& path) {
     std::error_code error;
     return fs::is_directory(path, error) && IsDump(path);
-  }
-  static absl::Status InspectADump(const std::string& path,
-                                   Inspection* inspection) {
-    return InspectDump(path, inspection);
   }
   absl::Status RecoverTo(const std::string& path,
                          Inspection* inspection) const {
     if (recover_.empty()) return absl::OkStatus();
     return Recover(path, recover_, inspection);
   }
-#else
-  static bool IsDumpFolder(const std::string&) { return false; }
-  static absl::Status InspectADump(const std::string&, Inspection*) {
-    return absl::OkStatus();
-  }
-  absl::Status RecoverTo(const std::string& path,
-                         Inspection* inspection) const {
-    if (recover_.empty()) return absl::OkStatus();
-    NODEWISE_RETURN_IF_ERROR(RecoverParams(path, recover_));
-    inspection->json.Add("recovered", recover_);
-    return absl::OkStatus();
-  }
-#endif
 
   static void AddError(const absl::Status& status, Outcome* outcome) {
     outcome->errors.push_back(FaultOf(status));

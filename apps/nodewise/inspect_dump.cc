@@ -6,7 +6,7 @@
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/runtime/dump.h"
+#include "nodewise/dump/dump.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

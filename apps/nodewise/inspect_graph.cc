@@ -7,9 +7,9 @@
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/runtime/device.h"
-#include "nodewise/runtime/ndarray.h"
-#include "nodewise/runtime/storage_plan.h"
+#include "nodewise/device/device.h"
+#include "nodewise/graph/storage_plan.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

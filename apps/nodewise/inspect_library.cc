@@ -7,8 +7,8 @@
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/runtime/library_summary.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/module/library_summary.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -8,8 +8,8 @@
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/tensor_summary.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/contrib/tensor_file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {
 namespace {

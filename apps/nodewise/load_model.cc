@@ -4,8 +4,8 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/input_options.h"
 #include "apps/nodewise/model_options.h"
-#include "nodewise/contrib/onnx_model.h"
-#include "nodewise/contrib/ops.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -8,7 +8,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/input_options.h"
 #include "apps/nodewise/target_options.h"
-#include "nodewise/runtime/artefact.h"
+#include "nodewise/artefact/artefact.h"
 
 namespace nodewise {
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
-#include "nodewise/contrib/ir.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/support/fault.h"
 
 namespace nodewise {

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "apps/nodewise/command.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/input_options.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/runtime/dump.h"
+#include "nodewise/dump/dump.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

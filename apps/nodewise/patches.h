@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "apps/nodewise/command.h"
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/debug/debug_executor.h"
 
 namespace nodewise {
 

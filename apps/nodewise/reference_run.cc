@@ -7,9 +7,9 @@
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/text_table.h"
-#include "nodewise/contrib/interpreter.h"
-#include "nodewise/contrib/onnx_model.h"
-#include "nodewise/runtime/named_outputs.h"
+#include "nodewise/graph/named_outputs.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -7,7 +7,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/input_options.h"
 #include "apps/nodewise/model_options.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
 

@@ -11,11 +11,11 @@
 #include "apps/nodewise/model_options.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/reference_run.h"
-#include "nodewise/contrib/tensor_file.h"
-#include "nodewise/runtime/named_outputs.h"
+#include "nodewise/graph/named_outputs.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
+#include "nodewise/tensors/tensor_file.h"
 
 #ifdef NODEWISE_USE_PROFILER
 #include "apps/nodewise/debug_run.h"

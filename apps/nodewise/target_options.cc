@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/device.h"
-#include "nodewise/runtime/vm_library.h"
+#include "nodewise/device/device.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/vm/vm_library.h"
 
 namespace nodewise {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
-#include "nodewise/runtime/artefact.h"
+#include "nodewise/artefact/artefact.h"
 
 namespace nodewise {
 

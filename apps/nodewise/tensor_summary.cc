@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/half.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/half.h"
 
 namespace nodewise {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/nodewise/json_output.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
 

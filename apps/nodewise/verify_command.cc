@@ -5,7 +5,7 @@
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/model_options.h"
 #include "apps/nodewise/target_options.h"
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/verifier.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

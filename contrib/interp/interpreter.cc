@@ -1,4 +1,4 @@
-#include "nodewise/contrib/interpreter.h"
+#include "nodewise/interp/interpreter.h"
 
 #include <stdlib.h>
 #ifdef __GLIBC__

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nodewise/contrib/ir.h"
+#include "nodewise/ir/network.h"
 
 namespace nodewise {
 

@@ -4,7 +4,7 @@
 #include "contrib/ir/inference.h"
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/verifier.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/verifier.h"
 
 namespace nodewise {
 

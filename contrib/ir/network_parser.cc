@@ -6,7 +6,7 @@
 #include "contrib/ir/places.h"
 #include "contrib/ir/tensor_text.h"
 #include "contrib/ir/type_text.h"
-#include "nodewise/contrib/network_text.h"
+#include "nodewise/ir/network_text.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -4,7 +4,7 @@
 #include "contrib/ir/places.h"
 #include "contrib/ir/tensor_text.h"
 #include "contrib/ir/type_text.h"
-#include "nodewise/contrib/network_text.h"
+#include "nodewise/ir/network_text.h"
 
 namespace nodewise {
 namespace {

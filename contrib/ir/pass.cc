@@ -1,4 +1,4 @@
-#include "nodewise/contrib/pass.h"
+#include "nodewise/ir/pass.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_format.h"
 #include "contrib/ir/places.h"
-#include "nodewise/contrib/network_text.h"
-#include "nodewise/contrib/side_table.h"
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/ir/side_table.h"
+#include "nodewise/ir/verifier.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nodewise/contrib/ir.h"
+#include "nodewise/ir/network.h"
 
 namespace nodewise {
 

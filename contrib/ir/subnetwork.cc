@@ -1,4 +1,4 @@
-#include "nodewise/contrib/subnetwork.h"
+#include "nodewise/ir/subnetwork.h"
 
 #include <algorithm>
 #include <vector>

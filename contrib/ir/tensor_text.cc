@@ -8,9 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "contrib/ir/inference.h"
 #include "contrib/ir/type_text.h"
-#include "nodewise/contrib/tensor_type.h"
-#include "nodewise/runtime/tensor_stats.h"
+#include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/dtype.h"
+#include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 

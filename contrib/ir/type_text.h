@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "nodewise/contrib/tensor_type.h"
+#include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
 

@@ -1,4 +1,4 @@
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/verifier.h"
 
 #include <algorithm>
 #include <memory>

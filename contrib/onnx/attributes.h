@@ -2,7 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "contrib/onnx/external_data.h"
-#include "nodewise/contrib/op_def.h"
+#include "nodewise/op/op_def.h"
 
 namespace nodewise {
 

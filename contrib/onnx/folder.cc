@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nodewise/contrib/evaluate.h"
+#include "nodewise/op/evaluate.h"
 
 namespace nodewise {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "nodewise/contrib/ir.h"
+#include "nodewise/ir/network.h"
 
 namespace nodewise {
 

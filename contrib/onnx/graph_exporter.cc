@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "contrib/onnx/attributes.h"
-#include "nodewise/contrib/op_row.h"
-#include "nodewise/runtime/half.h"
+#include "nodewise/ndarray/half.h"
+#include "nodewise/op/op_row.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

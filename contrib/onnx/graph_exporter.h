@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "contrib/onnx/onnx_types.h"
-#include "nodewise/contrib/ir.h"
+#include "nodewise/ir/network.h"
 
 namespace nodewise {
 

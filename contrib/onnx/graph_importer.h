@@ -15,8 +15,8 @@
 #include "contrib/onnx/external_data.h"
 #include "contrib/onnx/folder.h"
 #include "contrib/onnx/onnx_types.h"
-#include "nodewise/contrib/ir.h"
-#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/fault.h"
 
 namespace nodewise {

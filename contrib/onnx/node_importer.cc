@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_importer.h"
-#include "nodewise/runtime/half.h"
+#include "nodewise/ndarray/half.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

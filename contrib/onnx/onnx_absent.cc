@@ -1,6 +1,6 @@
 // In place of the rest of this folder, in builds without ONNX.
 
-#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/onnx/onnx_model.h"
 
 namespace nodewise {
 namespace {

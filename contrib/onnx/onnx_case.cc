@@ -2,10 +2,10 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/contrib/onnx_model.h"
-#include "nodewise/contrib/tensor_file.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_exporter.h"
-#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

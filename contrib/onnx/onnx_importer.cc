@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_importer.h"
-#include "nodewise/contrib/onnx_model.h"
-#include "nodewise/contrib/ops.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
-#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "contrib/onnx/onnx.pb.h"
-#include "nodewise/contrib/tensor_proto.h"
-#include "nodewise/contrib/tensor_type.h"
+#include "nodewise/tensors/tensor_proto.h"
+#include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nodewise/contrib/ir.h"
+#include "nodewise/ir/network.h"
 
 namespace nodewise {
 

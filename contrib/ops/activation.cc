@@ -1,7 +1,7 @@
 #include <numbers>
 
-#include "contrib/ops/elementwise.h"
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/elementwise.h"
 
 namespace nodewise {
 

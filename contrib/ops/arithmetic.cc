@@ -1,5 +1,5 @@
-#include "contrib/ops/elementwise.h"
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/elementwise.h"
 
 namespace nodewise {
 namespace {

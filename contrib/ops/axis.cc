@@ -1,8 +1,8 @@
 #include <climits>
 
-#include "contrib/ops/elementwise.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/sum_bounds.h"
 
 // Operators that go along one side: ArgMax, ArgMin, CumSum, CumProd.
 

@@ -3,11 +3,11 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
-#include "contrib/ops/elementwise.h"
-#include "contrib/ops/norm_channels.h"
-#include "contrib/ops/norm_rows.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/norm_channels.h"
+#include "contrib/ops/util/norm_rows.h"
+#include "contrib/ops/util/sum_bounds.h"
 
 namespace nodewise {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/tensor_loops.h"
-#include "contrib/ops/tensor_moves.h"
-#include "nodewise/contrib/op_row.h"
+#include "contrib/ops/util/tensor_moves.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 // Operators that make tensors out of nothing but numbers and shapes.

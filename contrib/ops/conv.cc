@@ -1,10 +1,10 @@
-#include "contrib/ops/conv.h"
+#include "contrib/ops/util/conv.h"
 
 #include <cmath>
 
 #include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/util/sum_bounds.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

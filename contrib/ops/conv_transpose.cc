@@ -1,5 +1,5 @@
 #include "absl/strings/str_format.h"
-#include "contrib/ops/conv.h"
+#include "contrib/ops/util/conv.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -2,8 +2,8 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
-#include "contrib/ops/conv.h"
-#include "contrib/ops/matrix_kernel.h"
+#include "contrib/ops/util/conv.h"
+#include "contrib/ops/util/matrix_kernel.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -1,6 +1,6 @@
-#include "contrib/ops/elementwise.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/vector_math.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/vector_math.h"
 
 // Functions of one number.
 

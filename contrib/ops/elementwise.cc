@@ -1,10 +1,10 @@
-#include "contrib/ops/elementwise.h"
+#include "contrib/ops/util/elementwise.h"
 
 #include <limits>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "nodewise/runtime/dtype.h"
+#include "nodewise/ndarray/dtype.h"
 
 namespace nodewise {
 namespace {

@@ -1,4 +1,4 @@
-#include "contrib/ops/fourier.h"
+#include "contrib/ops/util/fourier.h"
 
 #include <bit>
 #include <cmath>

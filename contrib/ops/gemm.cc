@@ -1,9 +1,9 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "contrib/ops/matmul_parts.h"
-#include "contrib/ops/shape_rules.h"
-#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/util/matmul_parts.h"
+#include "contrib/ops/util/sum_bounds.h"
+#include "nodewise/op/shape_rules.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

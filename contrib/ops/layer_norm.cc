@@ -1,9 +1,9 @@
 #include "absl/strings/str_format.h"
-#include "contrib/ops/elementwise.h"
-#include "contrib/ops/norm_rows.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/reduce_loops.h"
-#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/norm_rows.h"
+#include "contrib/ops/util/reduce_loops.h"
+#include "contrib/ops/util/sum_bounds.h"
 
 // Normalization by whatever sides an attribute names.
 

@@ -2,9 +2,9 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
-#include "contrib/ops/elementwise.h"
-#include "contrib/ops/linear_attention_error.h"
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/linear_attention_error.h"
 #include "nodewise/support/status_macros.h"
 
 // Attention without softmax: a state for each head that every step changes and

@@ -1,9 +1,9 @@
 #include <climits>
 
 #include "absl/strings/str_format.h"
-#include "contrib/ops/elementwise.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/sum_bounds.h"
 
 namespace nodewise {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nodewise/contrib/op_def.h"
+#include "nodewise/op/op_def.h"
 
 // The tables of operators, a file each; op_set.cc puts them together.
 namespace nodewise {

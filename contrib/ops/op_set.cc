@@ -1,5 +1,5 @@
 #include "contrib/ops/op_families.h"
-#include "nodewise/contrib/ops.h"
+#include "nodewise/ops/ops.h"
 
 namespace nodewise {
 

@@ -1,12 +1,12 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "contrib/ops/conv.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/quantize_rules.h"
-#include "contrib/ops/tensor_loops.h"
-#include "nodewise/contrib/op_row.h"
-#include "nodewise/contrib/ops.h"
+#include "contrib/ops/util/conv.h"
+#include "contrib/ops/util/quantize_rules.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 
 // Products of quantized tensors: those of integers (ConvInteger,

@@ -1,7 +1,7 @@
-#include "contrib/ops/recurrent.h"
+#include "contrib/ops/util/recurrent.h"
 
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/recurrent_error.h"
+#include "contrib/ops/util/recurrent_error.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -1,10 +1,10 @@
 #include <functional>
 
-#include "contrib/ops/elementwise.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/reduce_loops.h"
-#include "contrib/ops/reduce_shape.h"
-#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/reduce_loops.h"
+#include "contrib/ops/util/reduce_shape.h"
+#include "contrib/ops/util/sum_bounds.h"
 
 namespace nodewise {
 namespace {

@@ -1,6 +1,6 @@
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/shape_rules.h"
-#include "contrib/ops/tensor_loops.h"
+#include "nodewise/op/shape_rules.h"
+#include "nodewise/op/tensor_loops.h"
 
 // Operators that are known by name, so that a model that has one is told why it
 // is not taken.

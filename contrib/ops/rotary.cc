@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "contrib/ops/attention_parts.h"
-#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/util/attention_parts.h"
+#include "contrib/ops/util/sum_bounds.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

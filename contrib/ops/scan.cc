@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "contrib/ops/body_loops.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/tensor_loops.h"
-#include "contrib/ops/tensor_moves.h"
-#include "nodewise/contrib/ir.h"
-#include "nodewise/contrib/op_row.h"
+#include "contrib/ops/util/body_loops.h"
+#include "contrib/ops/util/tensor_moves.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 // Scan: a body that runs along a side of its inputs.

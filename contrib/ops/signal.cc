@@ -3,12 +3,12 @@
 #include <complex>
 
 #include "absl/strings/str_format.h"
-#include "contrib/ops/fourier.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/sum_bounds.h"
-#include "contrib/ops/tensor_loops.h"
-#include "contrib/ops/tensor_moves.h"
-#include "nodewise/contrib/op_row.h"
+#include "contrib/ops/util/fourier.h"
+#include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/tensor_moves.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 // Fourier transforms of tensors whose last side holds the real part and, if it

@@ -1,7 +1,7 @@
-#include "contrib/ops/elementwise.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/sum_bounds.h"
-#include "contrib/ops/vector_math.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/vector_math.h"
 
 namespace nodewise {
 namespace {

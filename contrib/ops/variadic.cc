@@ -1,6 +1,6 @@
-#include "contrib/ops/elementwise.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/sum_bounds.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/sum_bounds.h"
 
 // Operators of any number of inputs, all broadcast together.
 

@@ -1,4 +1,4 @@
-#include "nodewise/contrib/random.h"
+#include "nodewise/random/random.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/half.h"
+#include "nodewise/ndarray/half.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 

@@ -1,8 +1,8 @@
 #include "runtime/builtin/array_arguments.h"
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/c_call.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/func/c_call.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

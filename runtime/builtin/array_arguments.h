@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/runtime/device.h"
-#include "nodewise/runtime/packed_abi.h"
+#include "nodewise/device/device.h"
+#include "nodewise/func/packed_abi.h"
 
 namespace nodewise {
 

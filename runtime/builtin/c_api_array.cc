@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/c_call.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/func/c_call.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/array_arguments.h"
 

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/c_call.h"
-#include "nodewise/runtime/last_error.h"
-#include "nodewise/runtime/module.h"
-#include "nodewise/runtime/python_error.h"
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/func/c_call.h"
+#include "nodewise/func/last_error.h"
+#include "nodewise/func/python_error.h"
+#include "nodewise/func/registry.h"
+#include "nodewise/module/module.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/c_call.h"
-#include "nodewise/runtime/packed_func.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/func/c_call.h"
+#include "nodewise/func/packed_func.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

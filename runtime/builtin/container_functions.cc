@@ -1,7 +1,7 @@
 // The functions by which bindings take apart what other functions return.
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/containers.h"
+#include "nodewise/func/containers.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/function_tables.h"
 

@@ -3,8 +3,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/cpu.h"
-#include "nodewise/runtime/device.h"
+#include "nodewise/cpu/cpu.h"
+#include "nodewise/device/device.h"
 
 namespace nodewise {
 namespace {

@@ -1,8 +1,8 @@
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/registry.h"
 #include "runtime/builtin/function_tables.h"
 
 #ifdef NODEWISE_USE_PROFILER
-#include "nodewise/runtime/debug_module.h"
+#include "nodewise/profile/debug_module.h"
 #endif
 
 namespace nodewise {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "absl/types/span.h"
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/registry.h"
 
 namespace nodewise {
 

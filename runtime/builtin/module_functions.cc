@@ -1,9 +1,9 @@
 // The named functions that load modules and tell about them.
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/executor_module.h"
-#include "nodewise/runtime/factory_module.h"
-#include "nodewise/runtime/module.h"
+#include "nodewise/graph/executor_module.h"
+#include "nodewise/module/factory_module.h"
+#include "nodewise/module/module.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/function_tables.h"
 

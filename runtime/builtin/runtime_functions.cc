@@ -1,9 +1,9 @@
 // The named functions of executors, parameters, threads and of the build.
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/containers.h"
-#include "nodewise/runtime/executor_module.h"
-#include "nodewise/runtime/params.h"
+#include "nodewise/func/containers.h"
+#include "nodewise/graph/executor_module.h"
+#include "nodewise/graph/params.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/builtin/function_tables.h"

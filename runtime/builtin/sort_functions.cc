@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/half.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/function_tables.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/module.h"
-#include "nodewise/runtime/time_repeats.h"
+#include "nodewise/func/time_repeats.h"
+#include "nodewise/module/module.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/function_tables.h"

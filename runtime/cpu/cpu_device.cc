@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/cpu.h"
+#include "nodewise/cpu/cpu.h"
 
 namespace nodewise {
 namespace {

@@ -1,13 +1,13 @@
 // Making a debug executor, and a pass over the graph that is timed or recorded.
 
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/debug/debug_executor.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "nodewise/runtime/c_call.h"
+#include "nodewise/func/c_call.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"

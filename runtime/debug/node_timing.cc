@@ -2,7 +2,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 

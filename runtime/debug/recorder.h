@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/debug/debug_executor.h"
 
 namespace nodewise {
 

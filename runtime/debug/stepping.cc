@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

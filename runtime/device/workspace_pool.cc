@@ -1,4 +1,4 @@
-#include "nodewise/runtime/workspace_pool.h"
+#include "nodewise/device/workspace_pool.h"
 
 #include <algorithm>
 #include <atomic>

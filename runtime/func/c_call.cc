@@ -1,4 +1,4 @@
-#include "nodewise/runtime/c_call.h"
+#include "nodewise/func/c_call.h"
 
 #include <cxxabi.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/func/last_error.h"
 
 namespace nodewise {
 

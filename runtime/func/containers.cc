@@ -1,4 +1,4 @@
-#include "nodewise/runtime/containers.h"
+#include "nodewise/func/containers.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

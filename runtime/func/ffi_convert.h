@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nodewise/runtime/ffi_function.h"
-#include "nodewise/runtime/packed_func.h"
+#include "nodewise/func/ffi_function.h"
+#include "nodewise/func/packed_func.h"
 
 namespace nodewise {
 

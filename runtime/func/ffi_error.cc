@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/ffi_function.h"
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/func/ffi_function.h"
+#include "nodewise/func/last_error.h"
 
 namespace nodewise {
 namespace {

@@ -1,9 +1,9 @@
-#include "nodewise/runtime/ffi_function.h"
+#include "nodewise/func/ffi_function.h"
 
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/func/last_error.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/func/ffi_convert.h"
 

@@ -1,9 +1,9 @@
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/func/last_error.h"
 
 #include <string>
 #include <utility>
 
-#include "nodewise/runtime/python_error.h"
+#include "nodewise/func/python_error.h"
 
 namespace nodewise {
 namespace {

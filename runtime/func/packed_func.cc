@@ -1,11 +1,11 @@
-#include "nodewise/runtime/packed_func.h"
+#include "nodewise/func/packed_func.h"
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/c_call.h"
-#include "nodewise/runtime/containers.h"
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/func/c_call.h"
+#include "nodewise/func/containers.h"
+#include "nodewise/func/last_error.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 

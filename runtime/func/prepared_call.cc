@@ -1,11 +1,11 @@
-#include "nodewise/runtime/prepared_call.h"
+#include "nodewise/func/prepared_call.h"
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
-#include "nodewise/runtime/c_call.h"
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/func/c_call.h"
+#include "nodewise/func/last_error.h"
 #include "nodewise/support/check.h"
 
 namespace nodewise {

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/python_error.h"
+#include "nodewise/func/python_error.h"
 
 #include <dlfcn.h>
 

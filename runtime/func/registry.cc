@@ -1,4 +1,4 @@
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/registry.h"
 
 #include <map>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/time_repeats.h"
+#include "nodewise/func/time_repeats.h"
 
 #include <algorithm>
 #include <chrono>

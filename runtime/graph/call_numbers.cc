@@ -1,4 +1,4 @@
-#include "runtime/graph/call_numbers.h"
+#include "nodewise/graph/call_numbers.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,9 +1,9 @@
-#include "nodewise/runtime/executor_module.h"
+#include "nodewise/graph/executor_module.h"
 
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/containers.h"
+#include "nodewise/func/containers.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/graph_executor.h"
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/func/last_error.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

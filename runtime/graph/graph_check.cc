@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/graph_json.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/graph/graph_json.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/check.h"
 #include "runtime/graph/graph_reader.h"
 #include "runtime/graph/json_cursor.h"

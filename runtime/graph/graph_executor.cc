@@ -1,12 +1,12 @@
-#include "nodewise/runtime/graph_executor.h"
+#include "nodewise/graph/graph_executor.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "nodewise/graph/call_numbers.h"
+#include "nodewise/graph/node_names.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/graph/call_numbers.h"
-#include "runtime/graph/node_names.h"
 
 namespace nodewise {
 namespace {

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 
 namespace nodewise {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/dtype.h"
+#include "nodewise/ndarray/dtype.h"
 #include "runtime/graph/graph_events.h"
 
 namespace nodewise {

@@ -1,8 +1,8 @@
 #include <cstdio>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
+#include "nodewise/ndarray/dtype.h"
 
 namespace nodewise {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 #include "runtime/graph/json_cursor.h"
 
 namespace nodewise {

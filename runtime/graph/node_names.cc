@@ -1,6 +1,6 @@
 // How nodes and entries are called.
 
-#include "runtime/graph/node_names.h"
+#include "nodewise/graph/node_names.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/params.h"
+#include "nodewise/graph/params.h"
 
 #include <dmlc/io.h>
 #include <dmlc/memory_io.h>
@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/record.h"
+#include "nodewise/ndarray/record.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/storage_plan.h"
+#include "nodewise/graph/storage_plan.h"
 
 namespace nodewise {
 namespace {

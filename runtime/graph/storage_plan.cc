@@ -1,11 +1,11 @@
-#include "nodewise/runtime/storage_plan.h"
+#include "nodewise/graph/storage_plan.h"
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/device.h"
-#include "nodewise/runtime/dtype.h"
+#include "nodewise/device/device.h"
+#include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/containers.h"
-#include "nodewise/runtime/factory_module.h"
+#include "nodewise/func/containers.h"
+#include "nodewise/module/factory_module.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/library_module.h"
 

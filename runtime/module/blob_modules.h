@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nodewise/runtime/module.h"
+#include "nodewise/module/module.h"
 #include "runtime/module/module_blob.h"
 #include "runtime/module/symbols.h"
 

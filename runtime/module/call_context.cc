@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/ffi_abi.h"
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/func/ffi_abi.h"
+#include "nodewise/func/registry.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/library_module.h"
 #include "runtime/module/symbols.h"

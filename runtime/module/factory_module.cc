@@ -1,8 +1,8 @@
-#include "nodewise/runtime/factory_module.h"
+#include "nodewise/module/factory_module.h"
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/containers.h"
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/containers.h"
+#include "nodewise/func/registry.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -3,8 +3,8 @@
 #include <mutex>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/c_call.h"
-#include "nodewise/runtime/ffi_function.h"
+#include "nodewise/func/c_call.h"
+#include "nodewise/func/ffi_function.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/symbols.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/ffi_function.h"
+#include "nodewise/func/ffi_function.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/blob_modules.h"

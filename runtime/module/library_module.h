@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nodewise/runtime/module.h"
+#include "nodewise/module/module.h"
 #include "runtime/module/symbols.h"
 
 namespace nodewise {

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/library_summary.h"
+#include "nodewise/module/library_summary.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/module.h"
+#include "nodewise/module/module.h"
 
 #include <algorithm>
 #include <unordered_set>

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/runtime/record.h"
+#include "nodewise/ndarray/record.h"
 
 namespace nodewise {
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/runtime/ffi_function.h"
-#include "nodewise/runtime/module.h"
+#include "nodewise/func/ffi_function.h"
+#include "nodewise/module/module.h"
 #include "nodewise/support/ref.h"
 #include "runtime/module/library_abi.h"
 

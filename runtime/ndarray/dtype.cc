@@ -1,4 +1,4 @@
-#include "nodewise/runtime/dtype.h"
+#include "nodewise/ndarray/dtype.h"
 
 #include <limits>
 

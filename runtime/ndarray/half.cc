@@ -1,4 +1,4 @@
-#include "nodewise/runtime/half.h"
+#include "nodewise/ndarray/half.h"
 
 #include <bit>
 

@@ -1,11 +1,11 @@
-#include "nodewise/runtime/record.h"
+#include "nodewise/ndarray/record.h"
 
 #include <dmlc/io.h>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/device.h"
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/device/device.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 

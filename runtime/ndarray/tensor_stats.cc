@@ -1,7 +1,7 @@
-#include "nodewise/runtime/tensor_stats.h"
+#include "nodewise/ndarray/tensor_stats.h"
 
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/float_mode.h"
 #include "nodewise/support/instruction_level.h"
 #include "runtime/ndarray/tensor_stats_loops.h"

@@ -5,8 +5,8 @@
 
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/tensor_stats.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/tensor_stats.h"
 
 // The loops under StatsOf and HashBytes, compiled for several instruction sets;
 // for tensor_stats*.cc and their tests alone.

@@ -41,7 +41,7 @@ Tensor = collections.namedtuple("Tensor", "dtype shape values")
 
 KERNELS = r"""
 #include <string.h>
-#include "nodewise/runtime/packed_abi.h"
+#include "nodewise/func/packed_abi.h"
 
 /* Filled in by the runtime, as in a library of TVM's LLVM target. */
 __attribute__((weak)) void (*__TVMAPISetLastError)(const char*);

@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "nodewise/runtime/graph_executor.h"
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/graph/graph_json.h"
 
 namespace nodewise {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"
 #include "tests/bench/debug_networks.h"

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "nodewise/runtime/artefact.h"
-#include "nodewise/runtime/dtype.h"
+#include "nodewise/artefact/artefact.h"
+#include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/chain.h"
 #include "tests/support/fixtures.h"

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "nodewise/runtime/debug_executor.h"
-#include "nodewise/runtime/module.h"
+#include "nodewise/debug/debug_executor.h"
+#include "nodewise/module/module.h"
 
 namespace nodewise {
 

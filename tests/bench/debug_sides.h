@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/debug/debug_executor.h"
 #include "tests/bench/debug_networks.h"
 #include "tests/bench/ratio.h"
 

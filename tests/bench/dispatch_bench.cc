@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/runtime/ffi_function.h"
-#include "nodewise/runtime/graph_executor.h"
-#include "nodewise/runtime/module.h"
+#include "nodewise/func/ffi_function.h"
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/module/module.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"
 #include "tests/bench/chain.h"

@@ -2,7 +2,7 @@
  * bench_add_999, each of which adds two tensors of 16 floats. */
 
 #include "dlpack/dlpack.h"
-#include "nodewise/runtime/packed_abi.h"
+#include "nodewise/func/packed_abi.h"
 
 /* What code by TVM asks about its arguments first, in short. */
 #define KERNEL(n)                                                           \

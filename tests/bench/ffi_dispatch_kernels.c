@@ -1,7 +1,7 @@
 /* The functions of dispatch_kernels.c with the ABI of TVM-FFI. */
 
 #include "dlpack/dlpack.h"
-#include "nodewise/runtime/ffi_abi.h"
+#include "nodewise/func/ffi_abi.h"
 
 #define KERNEL(n)                                                      \
   int __tvm_ffi_bench_add_##n(void* self, const TVMFFIAny* args,       \

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/contrib/tensor_file.h"
 #include "nodewise/support/check.h"
+#include "nodewise/tensors/tensor_file.h"
 #include "tests/bench/bench_list.h"
 #include "tests/bench/memory.h"
 #include "tests/bench/peer.h"
@@ -30,8 +30,8 @@ struct Case {
   std::string model;
   double limit;  // Of our time and the evaluator's.
   int rounds;
-  // On either side in a turn, one after the other: the first after the rest also
-  // wakes the processors up, which may take as long as a short run.
+  // On either side in a turn, one after the other: the first after the rest
+  // also wakes the processors up, which may take as long as a short run.
   int runs;
   double tolerance;  // Of the outputs, relative to the largest number.
 };

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/contrib/interpreter.h"
-#include "nodewise/contrib/onnx_model.h"
-#include "nodewise/contrib/ops.h"
-#include "nodewise/contrib/tensor_file.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_file.h"
 #include "tests/bench/memory.h"
 #include "tests/bench/ratio.h"
 

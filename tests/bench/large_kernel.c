@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "dlpack/dlpack.h"
-#include "nodewise/runtime/packed_abi.h"
+#include "nodewise/func/packed_abi.h"
 
 /* y = x * a + b, four times over: 8 FLOP for the 4 bytes of an element. */
 static void Steps(const float* restrict x, float* restrict y, size_t count) {

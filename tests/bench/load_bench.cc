@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/cpu.h"
-#include "nodewise/runtime/graph_executor.h"
-#include "nodewise/runtime/module.h"
-#include "nodewise/runtime/params.h"
+#include "nodewise/cpu/cpu.h"
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/graph/params.h"
+#include "nodewise/module/module.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"
 #include "tests/bench/memory.h"

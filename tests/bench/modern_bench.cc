@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/runtime/artefact.h"
-#include "nodewise/runtime/ffi_function.h"
+#include "nodewise/artefact/artefact.h"
+#include "nodewise/func/ffi_function.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"
 #include "tests/bench/debug_networks.h"

@@ -2,7 +2,7 @@
 #include <mutex>
 #include <thread>
 
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/bench/bench_list.h"

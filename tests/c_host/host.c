@@ -2,7 +2,7 @@
  * input, run, read the output. usage: nodewise_c_host LIBRARY.so */
 #include <stdio.h>
 
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 
 static int Fail(const char* step) {
   fprintf(stderr, "%s: %s\n", step, TVMGetLastError());

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "nodewise/runtime/packed_abi.h"
+#include "nodewise/func/packed_abi.h"
 
 static float* Data(TVMValue* args, int i) {
   DLTensor* tensor = (DLTensor*)args[i].v_handle;

@@ -1,7 +1,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nodewise/runtime/dump.h"
+#include "nodewise/dump/dump.h"
 #include "nodewise/support/check.h"
 #include "tests/fuzz/memory_limit.h"
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string_view>
 
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/vm_graph.h"
+#include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
+#include "nodewise/vm/vm_graph.h"
 #include "runtime/module/library_bin.h"
 #include "tests/fuzz/memory_limit.h"
 

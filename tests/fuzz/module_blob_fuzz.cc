@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/check.h"
 #include "runtime/module/module_blob.h"
 #include "tests/fuzz/memory_limit.h"

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 
-#include "nodewise/contrib/network_text.h"
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/ir/verifier.h"
 #include "nodewise/support/check.h"
 #include "tests/fuzz/memory_limit.h"
 #include "tests/support/network_ops.h"

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <string>
 
-#include "contrib/tensor_file/npy.h"
-#include "contrib/tensor_file/npy_header.h"
+#include "contrib/tensors/npy.h"
+#include "contrib/tensors/npy_header.h"
 #include "nodewise/support/check.h"
 
 // Whatever the bytes are: an error, or an array that comes back the same from

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "contrib/tensor_file/npz.h"
-#include "contrib/tensor_file/zip_reader.h"
+#include "contrib/tensors/npz.h"
+#include "contrib/tensors/zip_reader.h"
 
 namespace {
 

@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <string>
 
-#include "nodewise/contrib/onnx_model.h"
-#include "nodewise/contrib/ops.h"
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/verifier.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 

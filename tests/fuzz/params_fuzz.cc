@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nodewise/runtime/params.h"
+#include "nodewise/graph/params.h"
 #include "nodewise/support/check.h"
 #include "tests/fuzz/memory_limit.h"
 

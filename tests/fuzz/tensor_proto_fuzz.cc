@@ -3,8 +3,8 @@
 #include <cstring>
 #include <string>
 
-#include "nodewise/contrib/tensor_proto.h"
 #include "nodewise/support/check.h"
+#include "nodewise/tensors/tensor_proto.h"
 
 // Whatever the bytes are: an error, or a tensor that comes back the same from
 // the bytes that it would be written as.

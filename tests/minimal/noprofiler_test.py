@@ -80,13 +80,24 @@ class Api:
 
 
 def debugger_classes():
-    """Every class that the headers of runtime/debug declare."""
-    headers = list((ROOT / "runtime/debug").glob("*.h"))
-    for name in layers_test.PUBLIC_HEADERS["runtime/debug"].split():
-        headers.append(ROOT / f"runtime/include/nodewise/runtime/{name}.h")
+    """Every class that the headers of the debugger's folders declare."""
+    public = ROOT / "runtime/include/nodewise"
+    headers = [header for folder in layers_test.DEBUGGER
+               for place in (ROOT / folder, public / folder.split("/")[1])
+               for header in place.glob("*.h")]
     declared = re.compile(r"^(?:class|struct|enum class) (\w+)[^;]*\{", re.M)
     return {name for header in headers
             for name in declared.findall(header.read_text())}
+
+
+def make_net(folder):
+    """An artefact that runs, in a folder of its own."""
+    net = pathlib.Path(folder) / "net"
+    net.mkdir()
+    run("cc", "-shared", "-fPIC", "-I", ROOT / "runtime/include", "-o",
+        net / "lib.so", ROOT / "tests/demo/net.c", "-lm")
+    run(sys.executable, ROOT / "tests/demo/make_artefact.py", net)
+    return net
 
 
 class LibraryTest(unittest.TestCase):
@@ -102,8 +113,10 @@ class LibraryTest(unittest.TestCase):
     def test_no_source_of_the_debugger_is_compiled(self):
         targets = run("ninja", "-C", BUILD, "-t", "targets", "all").stdout
         self.assertIn("graph/graph_executor.cc.o", targets)
-        self.assertNotIn("runtime/debug/", targets)
-        self.assertNotIn("nodewise_runtime.dir/debug/", targets)
+        for folder in layers_test.DEBUGGER:
+            room = folder.split("/")[1]
+            self.assertNotIn(folder + "/", targets)
+            self.assertNotIn(f"nodewise_runtime.dir/{room}/", targets)
 
     def test_creators_that_are_registered_only_name_the_option(self):
         api = Api()
@@ -161,14 +174,22 @@ class CommandTest(unittest.TestCase):
 
     def test_plain_run_works(self):
         with tempfile.TemporaryDirectory() as folder:
-            net = pathlib.Path(folder) / "net"
-            net.mkdir()
-            run("cc", "-shared", "-fPIC", "-I", ROOT / "runtime/include",
-                "-o", net / "lib.so", ROOT / "tests/demo/net.c", "-lm")
-            run(sys.executable, ROOT / "tests/demo/make_artefact.py", net)
+            net = make_net(folder)
             shown = run(BUILD / "bin/nodewise", "run", net, "--random-inputs",
                         1)
         self.assertEqual(shown.returncode, 0, shown)
+
+    def test_dump_of_another_build_is_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            net = make_net(folder)
+            dump = pathlib.Path(folder) / "dump"
+            run(BUILD.parent / "bin/nodewise", "dump", net, "--random-inputs",
+                1, "--dump-root", dump)
+            shown = run(BUILD / "bin/nodewise", "inspect", dump)
+            expected = run(BUILD.parent / "bin/nodewise", "inspect", dump)
+        self.assertEqual(shown.returncode, 0, shown)
+        self.assertIn("tensors", shown.stdout)
+        self.assertEqual(shown.stdout, expected.stdout)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
-#include "nodewise/contrib/interpreter.h"
-#include "nodewise/contrib/onnx_model.h"
-#include "nodewise/contrib/ops.h"
-#include "nodewise/contrib/tensor_file.h"
-#include "nodewise/runtime/half.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ndarray/half.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
 

@@ -8,14 +8,14 @@
 #include <filesystem>
 #include <map>
 
-#include "nodewise/runtime/artefact.h"
-#include "nodewise/runtime/debug_executor.h"
-#include "nodewise/runtime/dump.h"
-#include "nodewise/runtime/isolation.h"
-#include "nodewise/runtime/plan_sanitizer.h"
-#include "nodewise/runtime/profiler.h"
-#include "nodewise/runtime/sweep.h"
+#include "nodewise/artefact/artefact.h"
+#include "nodewise/debug/debug_executor.h"
+#include "nodewise/dump/dump.h"
+#include "nodewise/memcheck/plan_sanitizer.h"
+#include "nodewise/process/isolation.h"
+#include "nodewise/profile/profiler.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/sweep/sweep.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/matchers.h"
 

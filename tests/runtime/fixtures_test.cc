@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "nodewise/runtime/artefact.h"
+#include "nodewise/artefact/artefact.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <set>
 
-#include "nodewise/runtime/artefact.h"
-#include "nodewise/runtime/plan_sanitizer.h"
-#include "nodewise/runtime/storage_plan.h"
-#include "nodewise/runtime/vm_graph.h"
+#include "nodewise/artefact/artefact.h"
+#include "nodewise/graph/storage_plan.h"
+#include "nodewise/memcheck/plan_sanitizer.h"
+#include "nodewise/vm/vm_graph.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/matchers.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 
 namespace nodewise {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 
 namespace nodewise {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/half.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/half.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 

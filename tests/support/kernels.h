@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "nodewise/runtime/module.h"
+#include "nodewise/module/module.h"
 
 namespace nodewise {
 

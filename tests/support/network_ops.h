@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/contrib/ir.h"
-#include "nodewise/contrib/network_text.h"
-#include "nodewise/contrib/op_row.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/op/op_row.h"
 
 // A few small operators for tests of networks, made as the real ones are.
 namespace nodewise::test_ops {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "nodewise/runtime/module.h"
-#include "nodewise/runtime/packed_func.h"
+#include "nodewise/func/packed_func.h"
+#include "nodewise/module/module.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/file.h"
 #include "tests/support/tensors.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "nodewise/runtime/dtype.h"
+#include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
 
 namespace nodewise {

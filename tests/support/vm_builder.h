@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/runtime/vm_library.h"
+#include "nodewise/vm/vm_library.h"
 
 namespace nodewise {
 

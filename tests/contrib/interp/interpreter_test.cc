@@ -1,8 +1,8 @@
-#include "nodewise/contrib/interpreter.h"
+#include "nodewise/interp/interpreter.h"
 
 #include <gtest/gtest.h>
 
-#include "nodewise/contrib/ops.h"
+#include "nodewise/ops/ops.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 

@@ -1,7 +1,8 @@
+#include "nodewise/ir/network.h"
+
 #include <gtest/gtest.h>
 
-#include "nodewise/contrib/ir.h"
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
 #include "tests/support/tensors.h"

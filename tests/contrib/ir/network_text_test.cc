@@ -1,11 +1,11 @@
-#include "nodewise/contrib/network_text.h"
+#include "nodewise/ir/network_text.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
 #include "tests/support/tensors.h"

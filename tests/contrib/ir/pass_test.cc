@@ -1,4 +1,4 @@
-#include "nodewise/contrib/pass.h"
+#include "nodewise/ir/pass.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "nodewise/contrib/side_table.h"
+#include "nodewise/ir/side_table.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
 #include "tests/support/tensors.h"

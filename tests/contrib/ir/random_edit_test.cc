@@ -8,9 +8,9 @@
 #include <random>
 #include <sstream>
 
-#include "nodewise/contrib/network_text.h"
-#include "nodewise/contrib/subnetwork.h"
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
 #include "tests/support/tensors.h"

@@ -1,8 +1,8 @@
-#include "nodewise/contrib/subnetwork.h"
+#include "nodewise/ir/subnetwork.h"
 
 #include <gtest/gtest.h>
 
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
 #include "tests/support/tensors.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/contrib/network_text.h"
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
 

@@ -1,6 +1,6 @@
 // Faults of information and of run time, and how the verifier reports.
 
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/ir/verifier.h"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "nodewise/contrib/interpreter.h"
-#include "nodewise/contrib/op_row.h"
-#include "nodewise/contrib/verifier.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ir/verifier.h"
+#include "nodewise/op/op_row.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/contrib/onnx/model_builder.h"
 #include "tests/support/matchers.h"

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/contrib/interpreter.h"
-#include "nodewise/contrib/ops.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ops/ops.h"
 #include "tests/contrib/onnx/model_builder.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

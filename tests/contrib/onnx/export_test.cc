@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "nodewise/contrib/network_text.h"
-#include "nodewise/contrib/tensor_file.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/tensors/tensor_file.h"
 #include "tests/contrib/onnx/model_builder.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

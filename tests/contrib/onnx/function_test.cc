@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/contrib/network_text.h"
+#include "nodewise/ir/network_text.h"
 #include "tests/contrib/onnx/model_builder.h"
 #include "tests/support/matchers.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "nodewise/contrib/tensor_proto.h"
+#include "nodewise/tensors/tensor_proto.h"
 #include "tests/contrib/onnx/model_builder.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

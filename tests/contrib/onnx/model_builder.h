@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "contrib/onnx/onnx.pb.h"
-#include "nodewise/contrib/onnx_model.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "tests/contrib/onnx/test_operators.h"
 
 namespace nodewise {

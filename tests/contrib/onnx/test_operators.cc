@@ -4,8 +4,8 @@
 #include <functional>
 #include <numeric>
 
-#include "nodewise/contrib/evaluate.h"
-#include "nodewise/contrib/op_row.h"
+#include "nodewise/op/evaluate.h"
+#include "nodewise/op/op_row.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

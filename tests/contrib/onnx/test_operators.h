@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nodewise/contrib/op_def.h"
+#include "nodewise/op/op_def.h"
 
 namespace nodewise {
 

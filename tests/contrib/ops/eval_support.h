@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "nodewise/contrib/evaluate.h"
-#include "nodewise/contrib/ops.h"
+#include "nodewise/op/evaluate.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

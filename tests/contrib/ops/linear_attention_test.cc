@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nodewise/contrib/random.h"
+#include "nodewise/random/random.h"
 #include "tests/contrib/ops/eval_support.h"
 
 namespace nodewise {

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "nodewise/contrib/ir.h"
+#include "nodewise/ir/network.h"
 #include "tests/contrib/ops/eval_support.h"
 
 namespace nodewise {

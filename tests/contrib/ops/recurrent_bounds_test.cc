@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "nodewise/contrib/random.h"
+#include "nodewise/random/random.h"
 #include "tests/contrib/ops/eval_support.h"
 
 // The error bounds of LSTM, GRU and RNN against cells in float32 that add from

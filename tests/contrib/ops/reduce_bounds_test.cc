@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "nodewise/contrib/random.h"
+#include "nodewise/random/random.h"
 #include "tests/contrib/ops/eval_support.h"
 
 // The two error bounds of reductions and Softmax against kernels that work in

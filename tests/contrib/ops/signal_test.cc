@@ -2,7 +2,7 @@
 #include <complex>
 #include <numbers>
 
-#include "contrib/ops/fourier.h"
+#include "contrib/ops/util/fourier.h"
 #include "tests/contrib/ops/eval_support.h"
 
 namespace nodewise {

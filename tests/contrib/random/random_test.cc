@@ -1,4 +1,4 @@
-#include "nodewise/contrib/random.h"
+#include "nodewise/random/random.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "nodewise/runtime/half.h"
+#include "nodewise/ndarray/half.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernels.h"
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 
 int tvmgen_default_fused_add(PACKED_PARAMETERS) {
   UNUSED_PARAMETERS;

@@ -1,7 +1,7 @@
 /* Calls a function by name, as the C target writes it: the context is a strong
  * variable, and the runtime's functions are plain undefined symbols. */
 #include "kernels.h"
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 
 void* __tvm_module_ctx = NULL;
 static void* test_twice_packed = NULL;

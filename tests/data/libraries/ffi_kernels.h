@@ -3,8 +3,8 @@
 #ifndef NODEWISE_TESTS_DATA_LIBRARIES_FFI_KERNELS_H_
 #define NODEWISE_TESTS_DATA_LIBRARIES_FFI_KERNELS_H_
 
-#include "nodewise/runtime/ffi_abi.h"
-#include "nodewise/runtime/packed_abi.h"
+#include "nodewise/func/ffi_abi.h"
+#include "nodewise/func/packed_abi.h"
 
 #ifndef FFI_ERA
 #define FFI_ERA 27

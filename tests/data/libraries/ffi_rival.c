@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "nodewise/runtime/ffi_abi.h"
+#include "nodewise/func/ffi_abi.h"
 
 typedef struct {
   TVMFFIObject head;

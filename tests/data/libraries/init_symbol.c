@@ -1,7 +1,7 @@
 /* Code of a vendor compiler: `scale` multiplies by a constant that
  * `__init_scale` is handed before. `blocked` has an init that fails. */
 #include "kernels.h"
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 
 void* __tvm_module_ctx = NULL;
 static float factor = 0;

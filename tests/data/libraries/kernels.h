@@ -2,7 +2,7 @@
 #ifndef NODEWISE_TESTS_DATA_LIBRARIES_KERNELS_H_
 #define NODEWISE_TESTS_DATA_LIBRARIES_KERNELS_H_
 
-#include "nodewise/runtime/packed_abi.h"
+#include "nodewise/func/packed_abi.h"
 
 /* The parameters of a packed function, the unused ones too. */
 #define PACKED_PARAMETERS                                                 \

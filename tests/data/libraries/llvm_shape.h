@@ -3,7 +3,7 @@
 #ifndef NODEWISE_TESTS_DATA_LIBRARIES_LLVM_SHAPE_H_
 #define NODEWISE_TESTS_DATA_LIBRARIES_LLVM_SHAPE_H_
 
-#include "nodewise/runtime/packed_abi.h"
+#include "nodewise/func/packed_abi.h"
 
 #define WEAK __attribute__((weak))
 

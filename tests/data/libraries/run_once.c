@@ -1,6 +1,6 @@
 /* Code that sets something up at its first call only. */
 #include "kernels.h"
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 
 static void* once_handle = NULL;
 static int64_t set_ups = 0;

@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "kernels.h"
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)

@@ -1,7 +1,7 @@
 // Runs the artefact named on the command line and prints its first output.
 #include <cstdio>
 
-#include "nodewise/runtime/artefact.h"
+#include "nodewise/artefact/artefact.h"
 
 int main(int, char** argv) {
   const auto files = nodewise::FindArtefact(argv[1]);

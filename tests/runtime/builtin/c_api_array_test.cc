@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 #include "tests/support/c_calls.h"
 #include "tests/support/tensors.h"
 

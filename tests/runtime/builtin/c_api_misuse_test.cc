@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/packed_func.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/func/packed_func.h"
 #include "tests/support/c_calls.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

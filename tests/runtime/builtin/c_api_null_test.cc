@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "absl/types/span.h"
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/ffi_function.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/func/ffi_function.h"
 #include "tests/support/c_calls.h"
 #include "tests/support/tensors.h"
 

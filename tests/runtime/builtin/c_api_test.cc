@@ -1,6 +1,6 @@
 // TVM's C API as a host program uses it: modules, functions and executors.
 
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

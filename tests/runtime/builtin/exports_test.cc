@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 #include "nodewise/support/file.h"
 #include "runtime/module/elf.h"
 #include "tests/support/matchers.h"

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/runtime/containers.h"
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/containers.h"
+#include "nodewise/func/registry.h"
 #include "tests/support/matchers.h"
 #include "tests/support/test_libraries.h"
 

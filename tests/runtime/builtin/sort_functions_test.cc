@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/registry.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/registry.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_libraries.h"

@@ -1,12 +1,12 @@
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/debug/debug_executor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "nodewise/runtime/profiler.h"
-#include "tests/runtime/debug/dump_support.h"
+#include "nodewise/profile/profiler.h"
+#include "tests/runtime/dump/dump_support.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"

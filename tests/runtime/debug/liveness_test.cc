@@ -5,8 +5,8 @@
 
 #include <stdexcept>
 
-#include "nodewise/runtime/debug_executor.h"
-#include "nodewise/runtime/profiler.h"
+#include "nodewise/debug/debug_executor.h"
+#include "nodewise/profile/profiler.h"
 #include "tests/runtime/debug/more_kernels.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/runtime/artefact.h"
-#include "nodewise/runtime/debug_executor.h"
+#include "nodewise/artefact/artefact.h"
+#include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"

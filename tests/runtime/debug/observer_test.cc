@@ -6,10 +6,10 @@
 #include <functional>
 #include <stdexcept>
 
-#include "nodewise/runtime/debug_executor.h"
-#include "nodewise/runtime/profiler.h"
-#include "tests/runtime/debug/dump_support.h"
+#include "nodewise/debug/debug_executor.h"
+#include "nodewise/profile/profiler.h"
 #include "tests/runtime/debug/more_kernels.h"
+#include "tests/runtime/dump/dump_support.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

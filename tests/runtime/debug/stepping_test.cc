@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "nodewise/runtime/debug_executor.h"
-#include "nodewise/runtime/profiler.h"
+#include "nodewise/debug/debug_executor.h"
+#include "nodewise/profile/profiler.h"
 #include "tests/runtime/debug/more_kernels.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/func/last_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "nodewise/runtime/c_api.h"
+#include "nodewise/func/c_api.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

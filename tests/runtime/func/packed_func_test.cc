@@ -1,4 +1,4 @@
-#include "nodewise/runtime/packed_func.h"
+#include "nodewise/func/packed_func.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/containers.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/func/containers.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/prepared_call.h"
+#include "nodewise/func/prepared_call.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // What becomes of the exceptions of Python callbacks. Stand-ins for Python's
 // functions count the references to them.
 
-#include "nodewise/runtime/python_error.h"
+#include "nodewise/func/python_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <string>
 #include <thread>
 
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/graph_executor.h"
-#include "nodewise/runtime/last_error.h"
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/func/last_error.h"
+#include "nodewise/func/registry.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/support/graph_builder.h"

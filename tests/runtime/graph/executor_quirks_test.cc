@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/runtime/executor_module.h"
-#include "nodewise/runtime/graph_executor.h"
+#include "nodewise/graph/executor_module.h"
+#include "nodewise/graph/graph_executor.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"

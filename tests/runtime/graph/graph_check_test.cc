@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_format.h"
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
 

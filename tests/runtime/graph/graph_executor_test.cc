@@ -1,4 +1,4 @@
-#include "nodewise/runtime/graph_executor.h"
+#include "nodewise/graph/graph_executor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

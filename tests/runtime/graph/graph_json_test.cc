@@ -1,4 +1,4 @@
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 #include <cstdio>
 
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/sanitized.h"
 

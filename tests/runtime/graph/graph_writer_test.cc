@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/runtime/dtype.h"
-#include "nodewise/runtime/graph_json.h"
+#include "nodewise/graph/graph_json.h"
+#include "nodewise/ndarray/dtype.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
 

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/named_outputs.h"
+#include "nodewise/graph/named_outputs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

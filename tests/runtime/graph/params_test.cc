@@ -1,4 +1,4 @@
-#include "nodewise/runtime/params.h"
+#include "nodewise/graph/params.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/runtime/storage_plan.h"
+#include "nodewise/graph/storage_plan.h"
 #include "tests/support/graph_builder.h"
 
 namespace nodewise {

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/storage_plan.h"
+#include "nodewise/graph/storage_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/runtime/containers.h"
-#include "nodewise/runtime/executor_module.h"
-#include "nodewise/runtime/factory_module.h"
+#include "nodewise/func/containers.h"
+#include "nodewise/graph/executor_module.h"
+#include "nodewise/module/factory_module.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_libraries.h"

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/registry.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/func/registry.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_libraries.h"

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/runtime/ffi_function.h"
-#include "nodewise/runtime/last_error.h"
+#include "nodewise/func/ffi_function.h"
+#include "nodewise/func/last_error.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_libraries.h"

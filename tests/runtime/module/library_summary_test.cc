@@ -1,6 +1,6 @@
 // What a library says about itself, read without loading it.
 
-#include "nodewise/runtime/library_summary.h"
+#include "nodewise/module/library_summary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

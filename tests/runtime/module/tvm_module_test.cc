@@ -10,8 +10,8 @@
 #include <iterator>
 #include <thread>
 
-#include "nodewise/runtime/c_api.h"
-#include "nodewise/runtime/half.h"
+#include "nodewise/func/c_api.h"
+#include "nodewise/ndarray/half.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_libraries.h"

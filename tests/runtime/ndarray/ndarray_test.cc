@@ -1,4 +1,4 @@
-#include "nodewise/runtime/ndarray.h"
+#include "nodewise/ndarray/ndarray.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/record.h"
+#include "nodewise/ndarray/record.h"
 
 #include <dmlc/memory_io.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "nodewise/runtime/tensor_stats.h"
+#include "nodewise/ndarray/tensor_stats.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/runtime/half.h"
+#include "nodewise/ndarray/half.h"
 #include "runtime/ndarray/tensor_stats_loops.h"
 #include "tests/support/tensors.h"
 

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ir/network.h"
+
+namespace nodewise {
+
+// The part of a network between two cuts, as a network of its own with the same
+// names: the operations that make `to` out of `from`, and those that make
+// something out of constants alone. Constants come along, and what else is
+// needed becomes an input, behind those of `from`. An empty `from` means the
+// network's inputs, as far as they are needed.
+//
+// kInvalidArgument for numbers that name no tensor, for a list without any `to`
+// and for a value of `from` that `to` does not depend on.
+absl::StatusOr<Network> ExtractNetwork(const Network& network,
+                                       absl::Span<const ValueId> from,
+                                       absl::Span<const ValueId> to);
+
+}  // namespace nodewise

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// The two bounds on the rounding error of a correct kernel of one output, by
+// element (design: "Two error bounds"). NaN where none can be given.
+struct Bounds {
+  std::vector<double> proved;
+  std::vector<double> expected;
+};
+
+// Runs the body of a control-flow operation on its inputs, captures behind.
+using BodyRunner = std::function<absl::StatusOr<std::vector<NDArray>>(
+    const Subgraph& body, std::vector<NDArray> inputs)>;
+
+// Those of one operation: few, and operations come by the thousand.
+using Tensors = absl::InlinedVector<NDArray, 3>;
+
+// What an operator evaluates: its inputs, all there, and the outputs to make.
+// Everything is compact and in host memory.
+class EvalArgs {
+ public:
+  struct Options {
+    bool with_bounds = false;
+    // Needed by If, Loop and Scan only.
+    BodyRunner run_body;
+  };
+
+  // `inferred`, by output: what Infer says of it, given these inputs. All that
+  // is given must outlive this; inputs that nobody else holds may be written
+  // over.
+  EvalArgs(absl::Span<const NDArray> inputs, absl::Span<const bool> wanted,
+           const Options& options,
+           absl::Span<const TensorType* const> inferred);
+
+  size_t num_inputs() const { return inputs_.size(); }
+  bool has(size_t i) const {
+    return i < inputs_.size() && inputs_[i].defined();
+  }
+  // REQUIRES: has(i).
+  const NDArray& in(size_t i) const { return inputs_[i]; }
+  absl::Span<const int64_t> shape(size_t i) const { return inputs_[i].shape(); }
+  DLDataType dtype(size_t i) const { return inputs_[i].dtype(); }
+  // The integers of an int32 or int64 input; kInvalidArgument for others.
+  absl::StatusOr<std::vector<int64_t>> Ints(size_t i) const;
+
+  size_t num_outputs() const { return outputs_.size(); }
+  bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
+  // A new output, uninitialised.
+  absl::StatusOr<NDArray> MakeOutput(size_t i, absl::Span<const int64_t> shape,
+                                     DLDataType dtype);
+  // The same for an operator that reads each element of input `from` before it
+  // writes the one at that place, and no other after that: where nothing else
+  // wants the input, the output may be in its memory.
+  absl::StatusOr<NDArray> MakeOutputOver(size_t i, size_t from,
+                                         absl::Span<const int64_t> shape,
+                                         DLDataType dtype);
+  // The same, of the type that Infer gives it. REQUIRES: is_inferred(i).
+  absl::StatusOr<NDArray> MakeOutput(size_t i);
+  // True if Infer knows the whole type of this output, element type and sizes.
+  bool is_inferred(size_t i) const;
+  const TensorType& inferred(size_t i) const { return *inferred_[i]; }
+  // An output that shares memory with an input (Reshape, Identity).
+  void SetOutput(size_t i, NDArray tensor) { outputs_[i] = std::move(tensor); }
+  const Tensors& outputs() const { return outputs_; }
+  Tensors TakeOutputs() { return std::move(outputs_); }
+
+  // Where a kSum operator writes the bounds of output `i`, one for each
+  // element; null unless they are wanted. The caller resizes.
+  Bounds* bounds(size_t i) {
+    return options_.with_bounds ? &bounds_[i] : nullptr;
+  }
+  std::vector<Bounds>& all_bounds() { return bounds_; }
+
+  const BodyRunner& run_body() const { return options_.run_body; }
+
+ private:
+  absl::Span<const NDArray> inputs_;
+  absl::Span<const bool> wanted_;
+  const Options& options_;
+  absl::Span<const TensorType* const> inferred_;
+  Tensors outputs_;
+  std::vector<Bounds> bounds_;
+};
+
+// Evaluates one operation and checks what came out against what Infer says of
+// these very inputs. kInvalidArgument, with the operator and the input, if one
+// that it must have is not given; the error of an operator is passed on. Inputs
+// that nobody else holds may be written over.
+struct Evaluated {
+  Tensors outputs;
+  std::vector<Bounds> bounds;  // With options.with_bounds, one per output.
+};
+absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
+                                   absl::Span<const bool> wanted,
+                                   const EvalArgs::Options& options = {});
+
+// The same for inputs that the operation has been checked and inferred with
+// before: nothing is done again but that the outputs are of these types, one
+// for each, all of them static. REQUIRES: what Check and Infer read of the
+// inputs, types and constants, is what it was then.
+absl::StatusOr<Evaluated> EvaluateChecked(
+    const OpAttrs& attrs, Tensors inputs,
+    absl::Span<const TensorType* const> types, absl::Span<const bool> wanted,
+    const EvalArgs::Options& options = {});
+// True if the tensor is of exactly this type, which is static.
+bool IsOfType(const NDArray& tensor, const TensorType& type);
+
+}  // namespace nodewise

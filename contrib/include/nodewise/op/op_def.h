@@ -1,0 +1,255 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/tensors/tensor_type.h"
+
+namespace nodewise {
+
+class Network;
+class EvalArgs;
+
+// An operator is a class: its primary attributes as typed members, and how it
+// checks itself, infers and evaluates. One row of a table (OperatorDef) says
+// all about it and forgets the type; Row<Class>() makes it (op_row.h).
+
+// A body of If, Loop or Scan. What it uses from outside is passed to it like
+// any other input, behind those that the operator defines; `captures` counts
+// them. Bodies are shared and never changed in place.
+struct Subgraph {
+  std::shared_ptr<const Network> body;
+  uint32_t captures = 0;
+
+  friend bool operator==(const Subgraph&, const Subgraph&) = default;
+};
+
+// An attribute on its way between an operator's member and a file or a text.
+using AttrValue = std::variant<int64_t, float, std::string,
+                               std::vector<int64_t>, std::vector<float>,
+                               std::vector<std::string>, NDArray, Subgraph>;
+
+// One primary attribute of an operator's class.
+struct AttrField {
+  std::string_view name;  // ONNX's.
+  bool is_required = false;
+  // None if an optional attribute is not set.
+  std::optional<AttrValue> (*get)(const void* op) = nullptr;
+  // kInvalidArgument if the value is of the wrong kind, or not one of the
+  // words that are allowed; the message does not name the attribute.
+  absl::Status (*set)(void* op, AttrValue value) = nullptr;
+};
+
+// What an operator is told of one of its inputs.
+struct InputInfo {
+  bool is_given = false;  // Optional inputs may be left out.
+  TensorType type;
+  // The data, where it is constant.
+  const NDArray* constant = nullptr;
+  // The elements of a small integer tensor of rank 0 or 1 as far as they are
+  // known (a shape that is calculated with), constant or not; null if nothing
+  // is.
+  const Shape* elements = nullptr;
+};
+
+// Longer lists of elements are not kept.
+inline constexpr size_t kMostElements = 1024;
+// What InputInfo::elements is for a constant; none for one that is not small,
+// not int32 or int64, or of a rank above 1.
+std::optional<Shape> ElementsOf(const NDArray& constant);
+
+// The inputs of one operation. An input beyond the last is one not given.
+class Inputs {
+ public:
+  explicit Inputs(absl::Span<const InputInfo> inputs) : inputs_(inputs) {}
+
+  size_t size() const { return inputs_.size(); }
+  const InputInfo& operator[](size_t i) const;
+  bool has(size_t i) const { return (*this)[i].is_given; }
+  const TensorType& type(size_t i) const { return (*this)[i].type; }
+  // The integers of an int32 or int64 input that is constant or whose elements
+  // are all known, row by row; none otherwise.
+  std::optional<std::vector<int64_t>> Ints(size_t i) const;
+
+ private:
+  absl::Span<const InputInfo> inputs_;
+};
+
+// What an operator says of one of its outputs.
+struct OutputInfo {
+  TensorType type;
+  std::optional<Shape> elements;  // As InputInfo::elements.
+
+  OutputInfo() = default;
+  OutputInfo(TensorType t) : type(std::move(t)) {}  // NOLINT: converts
+  friend bool operator==(const OutputInfo&, const OutputInfo&) = default;
+};
+using OutputInfos = std::vector<OutputInfo>;
+
+// A formal input or output.
+struct Param {
+  enum class Kind { kRequired, kOptional, kVariadic };
+  std::string_view name;
+  Kind kind = Kind::kRequired;
+
+  constexpr Param() = default;
+  constexpr Param(const char* n, Kind k = Kind::kRequired)  // NOLINT: converts
+      : name(n), kind(k) {}
+};
+
+// An attribute of older versions that is an input in newer ones. In a network
+// it is an input always: the importer makes it a constant, the exporter an
+// attribute again.
+struct MovedAttribute {
+  std::string_view attribute;  // "axes"
+  size_t input = 0;            // 1
+  int until = 0;               // The first opset in which it is an input.
+  // The attribute is one number, the input a list with it (TopK's k).
+  bool is_list = false;
+};
+
+// A short list inside a row of a table.
+template <typename Item, size_t kMost>
+class RowList {
+ public:
+  constexpr RowList() = default;
+  constexpr RowList(std::initializer_list<Item> items) {
+    for (const Item& item : items) items_[size_++] = item;
+  }
+  constexpr size_t size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr const Item& operator[](size_t i) const { return items_[i]; }
+  constexpr const Item* begin() const { return items_; }
+  constexpr const Item* end() const { return items_ + size_; }
+
+ private:
+  Item items_[kMost];
+  size_t size_ = 0;
+};
+
+// How far a correct kernel of the element type may be off, element by element;
+// `u` is half the distance of two neighbouring numbers at the result. kSum: the
+// kernel itself says (EvalArgs::bounds), since it depends on what is summed.
+struct ErrorBound {
+  enum class Kind { kExact, kUlps, kSum };
+  Kind kind = Kind::kExact;
+  double ulps = 0;
+};
+inline constexpr ErrorBound kExact{ErrorBound::Kind::kExact, 0};
+inline constexpr ErrorBound kSum{ErrorBound::Kind::kSum, 0};
+inline constexpr ErrorBound Ulps(double n) {
+  return {ErrorBound::Kind::kUlps, n};
+}
+
+// One row of a table of operators, for good from the program's start.
+struct OperatorDef {
+  std::string_view name;  // "Conv"
+  std::string_view domain = "";
+  // The first opset in which this row holds, up to the next row of that name.
+  int since = 1;
+  RowList<Param, 16> inputs = {};
+  RowList<Param, 16> outputs = {};
+  RowList<MovedAttribute, 6> moved = {};
+  ErrorBound bound = {};
+
+  // Filled in by Row<Class>(); `op` is an object of the class.
+  absl::Span<const AttrField> fields = {};
+  std::shared_ptr<void> (*make)() = nullptr;
+  bool (*equal)(const void* a, const void* b) = nullptr;
+  // The operator's own restrictions, given what is known of the inputs. Called
+  // whenever an operation is made or an input is replaced.
+  absl::Status (*check)(const void* op, const Inputs& inputs) = nullptr;
+  // One for each of the `num_outputs` that the operation has. Never fails for
+  // want of knowledge: what is not known stays unknown.
+  absl::StatusOr<OutputInfos> (*infer)(const void* op, const Inputs& inputs,
+                                       size_t num_outputs) = nullptr;
+  // The reference: computes the outputs from the inputs, all of them there.
+  absl::Status (*evaluate)(const void* op, EvalArgs& args) = nullptr;
+  // Floating-point operations, a multiply-add counted as two; 0 if unknown.
+  double (*flops)(const void* op, const Inputs& inputs,
+                  absl::Span<const OutputInfo> outputs) = nullptr;
+  const void* type = nullptr;  // Tells the class.
+
+  // Up to the last one required. A variadic one may be left out as far as the
+  // row can tell; an operator that must have some says so in Check.
+  size_t min_inputs() const;
+  size_t max_inputs() const;   // SIZE_MAX if variadic.
+  size_t min_outputs() const;  // 1 at least.
+  size_t max_outputs() const;
+};
+
+template <typename Class>
+inline constexpr char kTypeTag = 0;
+
+// The attributes of one operation, with the class forgotten. Immutable; copies
+// share. REQUIRES (of all but the first): not empty.
+class OpAttrs {
+ public:
+  OpAttrs() = default;
+  OpAttrs(const OperatorDef* def, std::shared_ptr<const void> op)
+      : def_(def), op_(std::move(op)) {}
+
+  const OperatorDef& def() const { return *def_; }
+  const void* get() const { return op_.get(); }
+  bool defined() const { return def_ != nullptr; }
+  // Null if the operation is of another class.
+  template <typename Class>
+  const Class* As() const {
+    if (def_ == nullptr || def_->type != &kTypeTag<Class>) return nullptr;
+    return static_cast<const Class*>(op_.get());
+  }
+  friend bool operator==(const OpAttrs& a, const OpAttrs& b) {
+    return a.def_ == b.def_ &&
+           (a.op_ == b.op_ || a.def_->equal(a.get(), b.get()));
+  }
+
+ private:
+  const OperatorDef* def_ = nullptr;
+  std::shared_ptr<const void> op_;
+};
+
+// Attributes by name, as files and texts give them. Every attribute that is
+// missing, unknown, doubled or of the wrong kind is a part of the error, which
+// is kInvalidArgument and names the operator.
+struct NamedAttr {
+  std::string name;
+  AttrValue value;
+};
+absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
+                                  absl::Span<const NamedAttr> attrs);
+// Those that are set, in the order of the class.
+std::vector<NamedAttr> NamedAttrsOf(const OpAttrs& attrs);
+
+// The operators that a network may have. A value, made from tables.
+class OpSet {
+ public:
+  OpSet() = default;
+  // The rows must outlive it. Of two with the same name and version, the one
+  // added last counts.
+  void Add(absl::Span<const OperatorDef> rows);
+
+  // The row that holds in this opset, or null.
+  const OperatorDef* Find(std::string_view domain, std::string_view name,
+                          int opset) const;
+  // The newest row of the class, or null.
+  const OperatorDef* FindType(const void* type) const;
+  absl::Span<const OperatorDef* const> rows() const { return rows_; }
+  // For hints.
+  std::vector<std::string> Names() const;
+
+ private:
+  std::vector<const OperatorDef*> rows_;  // By domain, name, since.
+};
+
+}  // namespace nodewise

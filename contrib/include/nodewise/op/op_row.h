@@ -1,0 +1,242 @@
+#pragma once
+
+// How a class of an operator becomes a row: Row<LeakyRelu>({.name = ...}). For
+// the files that define operators, and for nobody else.
+
+#include <utility>
+
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// A class whose members are words of a fixed set says which:
+//   template <> struct Words<Padding> {
+//     static constexpr std::pair<Padding, std::string_view> kAll[] = {...};
+//   };
+template <typename Enum>
+struct Words;
+
+namespace op_row {
+
+absl::Status WrongKind(const char* expected, const AttrValue& found);
+absl::Status UnknownWord(std::string_view found,
+                         absl::Span<const std::string_view> allowed);
+
+template <typename Member>
+struct Transport;  // How a member of this type travels as an AttrValue.
+
+template <typename T>
+struct PlainTransport {
+  static std::optional<AttrValue> Get(const T& member) { return member; }
+  static absl::Status Set(T* member, AttrValue value, const char* kind) {
+    T* const given = std::get_if<T>(&value);
+    if (given == nullptr) return WrongKind(kind, value);
+    *member = std::move(*given);
+    return absl::OkStatus();
+  }
+};
+// NOLINTBEGIN(bugprone-macro-parentheses): a type takes none.
+#define NODEWISE_PLAIN_TRANSPORT(type, kind)                      \
+  template <>                                                     \
+  struct Transport<type> : PlainTransport<type> {                 \
+    static absl::Status Set(type* member, AttrValue value) {      \
+      return PlainTransport::Set(member, std::move(value), kind); \
+    }                                                             \
+  };
+NODEWISE_PLAIN_TRANSPORT(int64_t, "an integer")
+NODEWISE_PLAIN_TRANSPORT(float, "a float")
+NODEWISE_PLAIN_TRANSPORT(std::string, "a string")
+NODEWISE_PLAIN_TRANSPORT(std::vector<int64_t>, "a list of integers")
+NODEWISE_PLAIN_TRANSPORT(std::vector<float>, "a list of floats")
+NODEWISE_PLAIN_TRANSPORT(std::vector<std::string>, "a list of strings")
+NODEWISE_PLAIN_TRANSPORT(NDArray, "a tensor")
+NODEWISE_PLAIN_TRANSPORT(Subgraph, "a graph")
+#undef NODEWISE_PLAIN_TRANSPORT
+// NOLINTEND(bugprone-macro-parentheses)
+
+template <>
+struct Transport<bool> {
+  static std::optional<AttrValue> Get(bool member) {
+    return AttrValue(int64_t{member});
+  }
+  static absl::Status Set(bool* member, AttrValue value) {
+    const int64_t* const given = std::get_if<int64_t>(&value);
+    if (given == nullptr || (*given != 0 && *given != 1)) {
+      return WrongKind("0 or 1", value);
+    }
+    *member = *given == 1;
+    return absl::OkStatus();
+  }
+};
+
+// An element type, as ONNX numbers them (op_def.cc).
+template <>
+struct Transport<DLDataType> {
+  static std::optional<AttrValue> Get(DLDataType member);
+  static absl::Status Set(DLDataType* member, AttrValue value);
+};
+
+template <typename T>
+struct Transport<std::optional<T>> {
+  static std::optional<AttrValue> Get(const std::optional<T>& member) {
+    if (!member.has_value()) return std::nullopt;
+    return Transport<T>::Get(*member);
+  }
+  static absl::Status Set(std::optional<T>* member, AttrValue value) {
+    T given{};
+    absl::Status status = Transport<T>::Set(&given, std::move(value));
+    if (status.ok()) *member = std::move(given);
+    return status;
+  }
+};
+
+template <typename T>
+requires std::is_enum_v<T>
+struct Transport<T> {
+  static std::optional<AttrValue> Get(T member) {
+    for (const auto& [value, word] : Words<T>::kAll) {
+      if (value == member) return AttrValue(std::string(word));
+    }
+    return std::nullopt;
+  }
+  static absl::Status Set(T* member, AttrValue value) {
+    const std::string* const given = std::get_if<std::string>(&value);
+    if (given == nullptr) return WrongKind("a string", value);
+    std::vector<std::string_view> allowed;
+    for (const auto& [meaning, word] : Words<T>::kAll) {
+      if (word == *given) {
+        *member = meaning;
+        return absl::OkStatus();
+      }
+      allowed.push_back(word);
+    }
+    return UnknownWord(*given, allowed);
+  }
+};
+
+template <typename Class, typename Member>
+Class ClassOf(Member Class::*);
+template <typename Class, typename Member>
+Member MemberOf(Member Class::*);
+
+// Tensors are compared by content.
+bool SameAttr(const std::optional<AttrValue>& a,
+              const std::optional<AttrValue>& b);
+
+}  // namespace op_row
+
+// An attribute of a class: Field<&LeakyRelu::alpha>("alpha"). Members with an
+// initializer are optional; those without are named with RequiredField.
+template <auto kMember>
+constexpr AttrField Field(std::string_view name, bool is_required = false) {
+  using Class = decltype(op_row::ClassOf(kMember));
+  using Member = decltype(op_row::MemberOf(kMember));
+  return {name, is_required,
+          [](const void* op) {
+            return op_row::Transport<Member>::Get(
+                static_cast<const Class*>(op)->*kMember);
+          },
+          [](void* op, AttrValue value) {
+            return op_row::Transport<Member>::Set(
+                &(static_cast<Class*>(op)->*kMember), std::move(value));
+          }};
+}
+template <auto kMember>
+constexpr AttrField RequiredField(std::string_view name) {
+  return Field<kMember>(name, true);
+}
+
+// Formal inputs and outputs: {"X", Optional("B"), Variadic("rest")}.
+constexpr Param Optional(const char* name) {
+  return {name, Param::Kind::kOptional};
+}
+constexpr Param Variadic(const char* name) {
+  return {name, Param::Kind::kVariadic};
+}
+
+namespace op_row {
+
+template <typename Class>
+concept HasFields = requires {
+  Class::Fields();
+};
+template <typename Class>
+concept HasCheck = requires(const Class& op, const Inputs& in) {
+  op.Check(in);
+};
+template <typename Class>
+concept HasFlops = requires(const Class& op, const Inputs& in,
+                            absl::Span<const OutputInfo> out) {
+  op.Flops(in, out);
+};
+// Infer(in) if the number of outputs does not matter, else Infer(in, count).
+template <typename Class>
+concept InfersByCount = requires(const Class& op, const Inputs& in) {
+  op.Infer(in, size_t{1});
+};
+
+template <typename Class>
+constexpr auto FieldsOf() {
+  if constexpr (HasFields<Class>) {
+    return Class::Fields();
+  } else {
+    return std::array<AttrField, 0>{};
+  }
+}
+template <typename Class>
+inline constexpr auto kFieldsOf = FieldsOf<Class>();
+
+}  // namespace op_row
+
+// A list of attributes: static constexpr auto Fields() { return
+// FieldList(...);}
+template <typename... Fields>
+constexpr auto FieldList(Fields... fields) {
+  return std::array<AttrField, sizeof...(Fields)>{fields...};
+}
+
+// The row of a class. The class has Fields() if it has attributes, Check(in)
+// if it has restrictions, Infer(in) or Infer(in, num_outputs), Evaluate(args),
+// and Flops(in, out) if it calculates. `row` has all but the functions.
+template <typename Class>
+constexpr OperatorDef Row(OperatorDef row) {
+  row.fields = absl::MakeConstSpan(op_row::kFieldsOf<Class>.data(),
+                                   op_row::kFieldsOf<Class>.size());
+  row.type = &kTypeTag<Class>;
+  row.make = [] { return std::shared_ptr<void>(std::make_shared<Class>()); };
+  row.equal = [](const void* a, const void* b) {
+    for (const AttrField& field : op_row::kFieldsOf<Class>) {
+      if (!op_row::SameAttr(field.get(a), field.get(b))) return false;
+    }
+    return true;
+  };
+  row.check = [](const void* op, const Inputs& inputs) -> absl::Status {
+    if constexpr (op_row::HasCheck<Class>) {
+      return static_cast<const Class*>(op)->Check(inputs);
+    } else {
+      return absl::OkStatus();
+    }
+  };
+  row.infer = [](const void* op, const Inputs& inputs,
+                 size_t num_outputs) -> absl::StatusOr<OutputInfos> {
+    if constexpr (op_row::InfersByCount<Class>) {
+      return static_cast<const Class*>(op)->Infer(inputs, num_outputs);
+    } else {
+      return static_cast<const Class*>(op)->Infer(inputs);
+    }
+  };
+  row.evaluate = [](const void* op, EvalArgs& args) -> absl::Status {
+    return static_cast<const Class*>(op)->Evaluate(args);
+  };
+  row.flops = [](const void* op, const Inputs& inputs,
+                 absl::Span<const OutputInfo> outputs) -> double {
+    if constexpr (op_row::HasFlops<Class>) {
+      return static_cast<const Class*>(op)->Flops(inputs, outputs);
+    } else {
+      return 0;
+    }
+  };
+  return row;
+}
+
+}  // namespace nodewise

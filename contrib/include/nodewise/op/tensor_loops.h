@@ -1,0 +1,300 @@
+#pragma once
+
+// Loops over tensors for the files of operators: element types as C++ types,
+// reading as double, one rounding at the end, broadcasting, threads.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/evaluate.h"
+
+namespace nodewise {
+
+inline constexpr DLDataType kFloat16{kDLFloat, 16, 1};
+inline constexpr DLDataType kBfloat16{kDLBfloat, 16, 1};
+inline constexpr DLDataType kFloat64{kDLFloat, 64, 1};
+inline constexpr DLDataType kInt8{kDLInt, 8, 1};
+inline constexpr DLDataType kInt16{kDLInt, 16, 1};
+inline constexpr DLDataType kInt32{kDLInt, 32, 1};
+inline constexpr DLDataType kUint8{kDLUInt, 8, 1};
+inline constexpr DLDataType kUint16{kDLUInt, 16, 1};
+inline constexpr DLDataType kUint32{kDLUInt, 32, 1};
+inline constexpr DLDataType kUint64{kDLUInt, 64, 1};
+
+// The 16-bit floats as element types of their own. They are calculated with as
+// doubles and rounded once.
+struct Half {
+  uint16_t bits;
+};
+struct Bfloat {
+  uint16_t bits;
+};
+// One byte, 0 or 1.
+struct Bool {
+  uint8_t bits;
+};
+
+inline double ToDouble(float x) { return x; }
+inline double ToDouble(double x) { return x; }
+inline double ToDouble(Half x) { return HalfToFloat(x.bits); }
+inline double ToDouble(Bfloat x) { return BfloatToFloat(x.bits); }
+inline double ToDouble(Bool x) { return x.bits != 0 ? 1 : 0; }
+template <typename T>
+requires std::is_integral_v<T>
+double ToDouble(T x) { return static_cast<double>(x); }
+
+// Rounded once, to nearest even (a float on the way would round twice).
+uint16_t DoubleToBfloat(double x);
+
+// Rounds to nearest even; to integers by truncation, beyond their ends to the
+// nearest one, NaN to 0. To Bool: 0 is false, all else true.
+template <typename T>
+T FromDouble(double x) {
+  if constexpr (std::is_same_v<T, Half>) {
+    return {DoubleToHalf(x)};
+  } else if constexpr (std::is_same_v<T, Bfloat>) {
+    return {DoubleToBfloat(x)};
+  } else if constexpr (std::is_same_v<T, Bool>) {
+    return {static_cast<uint8_t>(x != 0 ? 1 : 0)};
+  } else if constexpr (std::is_integral_v<T>) {
+    if (std::isnan(x)) return 0;
+    constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
+    constexpr double kHigh = static_cast<double>(std::numeric_limits<T>::max());
+    if (x <= kLow) return std::numeric_limits<T>::min();
+    if (x >= kHigh) return std::numeric_limits<T>::max();
+    return static_cast<T>(x);
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+template <typename T>
+inline constexpr bool kIsFloatType =
+    std::is_floating_point_v<T> || std::is_same_v<T, Half> ||
+    std::is_same_v<T, Bfloat>;
+bool IsFloat(DLDataType dtype);    // Of 16 to 64 bits, or bfloat16.
+bool IsInteger(DLDataType dtype);  // Signed or not, of 8 to 64 bits; not bool.
+bool IsBool(DLDataType dtype);
+bool IsUnsigned(DLDataType dtype);
+
+// Half the distance of two neighbouring numbers of the type near `x`: what one
+// correct rounding may be off. 0 for integers.
+double HalfUlp(DLDataType dtype, double x);
+// The unit roundoff: 2^-24 for float32. 0 for integers.
+double UnitRoundoff(DLDataType dtype);
+
+absl::Status RefuseType(DLDataType dtype, const char* expected);
+
+// Calls `f` with a value of the element type: WithType(t, [&](auto zero) {
+// using T = decltype(zero); ... }), which returns a status.
+template <typename F>
+absl::Status WithFloat(DLDataType dtype, F&& f) {
+  if (dtype == kFloat32) return f(float{});
+  if (dtype == kFloat64) return f(double{});
+  if (dtype == kFloat16) return f(Half{});
+  if (dtype == kBfloat16) return f(Bfloat{});
+  return RefuseType(dtype, "a float of 16 to 64 bits or bfloat16");
+}
+template <typename F>
+absl::Status WithInteger(DLDataType dtype, F&& f) {
+  if (dtype == kInt8) return f(int8_t{});
+  if (dtype == kInt16) return f(int16_t{});
+  if (dtype == kInt32) return f(int32_t{});
+  if (dtype == kInt64) return f(int64_t{});
+  if (dtype == kUint8) return f(uint8_t{});
+  if (dtype == kUint16) return f(uint16_t{});
+  if (dtype == kUint32) return f(uint32_t{});
+  if (dtype == kUint64) return f(uint64_t{});
+  return RefuseType(dtype, "an integer of 8 to 64 bits");
+}
+template <typename F>
+absl::Status WithNumber(DLDataType dtype, F&& f) {
+  if (IsFloat(dtype)) return WithFloat(dtype, f);
+  return WithInteger(dtype, f);
+}
+template <typename F>
+absl::Status WithType(DLDataType dtype, F&& f) {
+  if (IsBool(dtype)) return f(Bool{});
+  return WithNumber(dtype, f);
+}
+// For operators that only move elements: a type of the same size.
+template <typename F>
+absl::Status WithSize(DLDataType dtype, F&& f) {
+  switch (ElementBytes(dtype)) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    case 8:
+      return f(uint64_t{});
+    default:
+      return RefuseType(dtype, "elements of 1, 2, 4 or 8 bytes");
+  }
+}
+
+inline int64_t CountOf(const NDArray& tensor) {
+  int64_t count = 1;
+  for (const int64_t size : tensor.shape()) count *= size;
+  return count;
+}
+// REQUIRES: `count` sizes do not overflow; Infer has seen them.
+int64_t Product(absl::Span<const int64_t> sizes);
+// Elements from one to the next along each side, of a compact tensor.
+std::vector<int64_t> StridesOf(absl::Span<const int64_t> shape);
+absl::Span<const int64_t> Sizes(const NDArray& tensor);
+
+// Splits [0, count) among threads where there is enough to do; `work` is about
+// how many nanoseconds one of them takes. `f` gets [begin, end) and runs in
+// several threads at once. What it writes must not depend on the split.
+void ParallelFor(int64_t count, double work,
+                 absl::FunctionRef<void(int64_t begin, int64_t end)> f);
+
+// All elements as doubles, and back with one rounding each (FromDouble).
+std::vector<double> ToDoubles(const NDArray& tensor);
+void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end, double* to);
+void StoreDoubles(const double* from, int64_t begin, int64_t end,
+                  const NDArray& tensor);
+
+// to[i] = f(from[i]), which may be the same memory; calculated in double.
+template <typename T, typename F>
+void MapSpan(const T* from, int64_t n, T* to, F f) {
+  const auto of = [&f](T x) { return FromDouble<T>(f(ToDouble(x))); };
+  if (from == to) {
+    // A loop of its own: compilers vectorise only what they can tell apart.
+    for (int64_t i = 0; i < n; ++i) to[i] = of(to[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = of(from[i]);
+  }
+}
+
+// y = f(x) for every element of input 0, calculated in double, of its type.
+// Defined here so that `f` is inlined. Floats only; integers are refused.
+template <typename F>
+absl::Status MapFloats(EvalArgs& args, F f) {
+  const NDArray& x = args.in(0);
+  auto y = args.MakeOutputOver(0, 0, x.shape(), x.dtype());
+  if (!y.ok()) return y.status();
+  return WithFloat(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const from = x.As<T>();
+    T* const to = y->template As<T>();
+    ParallelFor(CountOf(x), 8, [&](int64_t begin, int64_t end) {
+      MapSpan(from + begin, end - begin, to + begin, f);
+    });
+    return absl::OkStatus();
+  });
+}
+
+// How several tensors are read side by side under NumPy's broadcasting: the
+// shape of the result, with sides joined where that changes nothing, and the
+// strides of each input (0 where it is repeated).
+struct Broadcast {
+  // One number for each side; small tensors have no time for allocations.
+  using Sides = absl::InlinedVector<int64_t, 6>;
+
+  Sides shape;  // Of the result, as it is.
+  Sides sides;  // The same with neighbours joined; never empty.
+  absl::InlinedVector<Sides, 3> strides;  // By input, by side.
+  int64_t count = 0;
+};
+// kInvalidArgument if they do not fit.
+absl::StatusOr<Broadcast> MakeBroadcast(
+    absl::Span<const absl::Span<const int64_t>> shapes);
+
+// Calls f(out, offsets, n, steps) for runs of the innermost side: elements
+// [out, out + n) of the result, input k from offsets[k] in steps of steps[k].
+void ForEachRun(const Broadcast& plan, double work,
+                absl::FunctionRef<void(int64_t out, const int64_t* offsets,
+                                       int64_t n, const int64_t* steps)>
+                    f);
+
+// to[i] = f(to[i], b[i]), as below.
+template <typename T, typename B, typename F>
+void MapRunOver(T* __restrict to, const B* __restrict b, int64_t step_b,
+                int64_t n, F f) {
+  if (step_b == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = f(to[i], b[i]);
+  } else if (step_b == 0) {
+    const B y = *b;
+    for (int64_t i = 0; i < n; ++i) to[i] = f(to[i], y);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = f(to[i], b[i * step_b]);
+  }
+}
+
+// Element i at data[i * step].
+template <typename T>
+struct Strided {
+  const T* data;
+  int64_t step;
+};
+// For clang 14, which does not find it itself.
+template <typename T>
+Strided(const T*, int64_t) -> Strided<T>;
+
+// to[i] = f(element i of a, of b) for i below n. The usual steps have loops of
+// their own, which compilers vectorise.
+template <typename A, typename B, typename Out, typename F>
+void MapRun(Strided<A> a, Strided<B> b, int64_t n, Out* __restrict to, F f) {
+  const A* const __restrict x = a.data;
+  const B* const __restrict y = b.data;
+  if (a.step == 1 && b.step == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = f(x[i], y[i]);
+  } else if (a.step == 1 && b.step == 0) {
+    const B same = *y;
+    for (int64_t i = 0; i < n; ++i) to[i] = f(x[i], same);
+  } else if (a.step == 0 && b.step == 1) {
+    const A same = *x;
+    for (int64_t i = 0; i < n; ++i) to[i] = f(same, y[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = f(x[i * a.step], y[i * b.step]);
+  }
+}
+
+// z = f(x, y), inputs 0 and 1 as `plan` lays them out; `In` and `Out` are
+// element types.
+template <typename In, typename Out, typename F>
+absl::Status MapPairs(EvalArgs& args, const Broadcast& plan,
+                      DLDataType out_type, F f) {
+  auto z = args.MakeOutputOver(0, 0, plan.shape, out_type);
+  if (!z.ok()) return z.status();
+  const In* const x = args.in(0).As<In>();
+  const In* const y = args.in(1).As<In>();
+  Out* const to = z->template As<Out>();
+  ForEachRun(
+      plan, 2,
+      [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+        if constexpr (std::is_same_v<In, Out>) {
+          if (x == to) {
+            MapRunOver(to + out, y + at[1], steps[1], n, f);
+            return;
+          }
+        }
+        MapRun(Strided{x + at[0], steps[0]}, Strided{y + at[1], steps[1]}, n,
+               to + out, f);
+      });
+  return absl::OkStatus();
+}
+template <typename In, typename Out, typename F>
+absl::Status MapPairs(EvalArgs& args, DLDataType out_type, F f) {
+  const absl::Span<const int64_t> shapes[] = {args.shape(0), args.shape(1)};
+  auto plan = MakeBroadcast(shapes);
+  if (!plan.ok()) return plan.status();
+  return MapPairs<In, Out>(args, *plan, out_type, f);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+
+// A seeded source of numbers that are the same on every platform:
+// xoshiro256** (Blackman and Vigna), its state filled by SplitMix64. Not
+// thread-safe; take one a thread.
+class RandomSource {
+ public:
+  // Sources of one seed and different streams are independent. A run that
+  // draws each tensor from the stream of its name can get another input
+  // without changing the values of the others.
+  explicit RandomSource(uint64_t seed, std::string_view stream = {});
+
+  // 64 random bits.
+  uint64_t Next();
+  // Uniform in [-1, 1), in steps of 2^-52.
+  double Symmetric();
+  // Uniform from `least` to `most`, both included.
+  // REQUIRES: least <= most < least + 2^32.
+  int64_t Between(int64_t least, int64_t most);
+
+ private:
+  uint64_t state_[4];
+};
+
+// A new tensor in host memory with values that suit most operators: floats
+// uniform in [-1, 1), integers from -10 to 11 as far as the type holds them,
+// bool 0 or 1. Each value (of a complex number each part, of a vector type each
+// lane) takes one draw, so tensors of different float types drawn from equal
+// sources hold the same numbers, rounded to the nearest that the type has below
+// 1. Fails with kUnimplemented for handles, packed vectors and unusual widths,
+// otherwise as NDArray::Empty does.
+absl::StatusOr<NDArray> RandomTensor(RandomSource& source,
+                                     absl::Span<const int64_t> shape,
+                                     DLDataType dtype);
+
+}  // namespace nodewise

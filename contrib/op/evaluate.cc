@@ -1,0 +1,191 @@
+#include "nodewise/op/evaluate.h"
+
+#include <limits>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// The inputs of one evaluation, as Infer wants them.
+std::vector<InputInfo> InfosOf(absl::Span<const NDArray> inputs) {
+  std::vector<InputInfo> infos(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    infos[i].is_given = true;
+    infos[i].type = TensorType::Of(*inputs[i]);
+    infos[i].constant = &inputs[i];
+  }
+  return infos;
+}
+
+// Operators read the inputs that they must have without asking.
+absl::Status CheckGiven(const OperatorDef& def,
+                        absl::Span<const NDArray> inputs, size_t outputs) {
+  for (size_t i = 0; i < def.inputs.size(); ++i) {
+    const Param& param = def.inputs[i];
+    if (param.kind != Param::Kind::kRequired) continue;
+    if (i < inputs.size() && inputs[i].defined()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: input %d (%s) is not given, expected a tensor",
+                        def.name, i, param.name));
+  }
+  if (outputs <= def.max_outputs()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: %d outputs are wanted, expected %d at most",
+                      def.name, outputs, def.max_outputs()));
+}
+
+absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
+  for (size_t i = 0; i < args.num_outputs(); ++i) {
+    if (!args.wants(i)) continue;
+    const NDArray& made = args.outputs()[i];
+    if (!made.defined()) {
+      return absl::InternalError(
+          absl::StrFormat("%s made no output %d", attrs.def().name, i));
+    }
+    if (IsOfType(made, args.inferred(i))) continue;
+    const TensorType type = TensorType::Of(*made);
+    if (AreCompatible(type, args.inferred(i))) continue;
+    return absl::InternalError(absl::StrFormat(
+        "%s made output %d of type %s, expected %s as inferred",
+        attrs.def().name, i, ToString(type), ToString(args.inferred(i))));
+  }
+  return absl::OkStatus();
+}
+
+// Bounds of operators that need not calculate them.
+void FillBounds(const ErrorBound& bound, const NDArray& output,
+                Bounds* bounds) {
+  const auto count = static_cast<size_t>(CountOf(output));
+  if (bound.kind == ErrorBound::Kind::kSum) {
+    // The operator fills them in; none can be given where it did not.
+    if (bounds->proved.size() == count) return;
+    bounds->proved.assign(count, std::numeric_limits<double>::quiet_NaN());
+    bounds->expected = bounds->proved;
+    return;
+  }
+  bounds->proved.assign(count, 0);
+  if (bound.kind == ErrorBound::Kind::kUlps) {
+    const std::vector<double> values = ToDoubles(output);
+    for (size_t i = 0; i < count; ++i) {
+      bounds->proved[i] = 2 * bound.ulps * HalfUlp(output.dtype(), values[i]);
+    }
+  }
+  bounds->expected = bounds->proved;
+}
+
+}  // namespace
+
+EvalArgs::EvalArgs(absl::Span<const NDArray> inputs,
+                   absl::Span<const bool> wanted, const Options& options,
+                   absl::Span<const TensorType* const> inferred)
+    : inputs_(inputs),
+      wanted_(wanted),
+      options_(options),
+      inferred_(inferred),
+      outputs_(wanted_.size()),
+      bounds_(options_.with_bounds ? wanted_.size() : 0) {}
+
+absl::StatusOr<std::vector<int64_t>> EvalArgs::Ints(size_t i) const {
+  const NDArray& tensor = inputs_[i];
+  const int64_t count = CountOf(tensor);
+  if (tensor.dtype() == kInt64) {
+    const auto* const data = tensor.As<int64_t>();
+    return std::vector<int64_t>(data, data + count);
+  }
+  if (tensor.dtype() == kInt32) {
+    const auto* const data = tensor.As<int32_t>();
+    return std::vector<int64_t>(data, data + count);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("input %d: is of type %s, expected int32 or int64", i,
+                      ToString(tensor.dtype())));
+}
+
+absl::StatusOr<NDArray> EvalArgs::MakeOutput(size_t i,
+                                             absl::Span<const int64_t> shape,
+                                             DLDataType dtype) {
+  NODEWISE_ASSIGN_OR_RETURN(outputs_[i], NDArray::Empty(shape, dtype, kCpu));
+  return outputs_[i];
+}
+
+absl::StatusOr<NDArray> EvalArgs::MakeOutputOver(
+    size_t i, size_t from, absl::Span<const int64_t> shape, DLDataType dtype) {
+  const NDArray& input = inputs_[from];
+  // Bounds are calculated from inputs and outputs.
+  if (options_.with_bounds || !input.is_held_once() ||
+      !(input.dtype() == dtype) || input.shape() != shape) {
+    return MakeOutput(i, shape, dtype);
+  }
+  outputs_[i] = input;
+  return outputs_[i];
+}
+
+bool EvalArgs::is_inferred(size_t i) const {
+  return i < inferred_.size() && inferred_[i]->has_dtype() &&
+         inferred_[i]->is_static();
+}
+
+absl::StatusOr<NDArray> EvalArgs::MakeOutput(size_t i) {
+  if (!is_inferred(i)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "output %d: the type cannot be told from the inputs", i));
+  }
+  const TensorType& type = *inferred_[i];
+  return MakeOutput(i, *type.sizes(), type.dtype);
+}
+
+bool IsOfType(const NDArray& tensor, const TensorType& type) {
+  if (!tensor.defined() || !(tensor.dtype() == type.dtype) ||
+      !type.has_rank() || tensor.shape().size() != type.shape->size()) {
+    return false;
+  }
+  for (size_t i = 0; i < type.shape->size(); ++i) {
+    const Dim& side = (*type.shape)[i];
+    if (!side.is_known() || side.size() != tensor.shape()[i]) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
+                                   absl::Span<const bool> wanted,
+                                   const EvalArgs::Options& options) {
+  const OperatorDef& def = attrs.def();
+  NODEWISE_RETURN_IF_ERROR(CheckGiven(def, inputs, wanted.size()));
+  const std::vector<InputInfo> infos = InfosOf(inputs);
+  NODEWISE_RETURN_IF_ERROR(def.check(attrs.get(), Inputs(infos)));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const OutputInfos expected,
+      def.infer(attrs.get(), Inputs(infos), wanted.size()));
+  if (expected.size() < wanted.size()) {
+    return absl::InternalError(
+        absl::StrFormat("%s tells of %d outputs, expected %d", def.name,
+                        expected.size(), wanted.size()));
+  }
+  std::vector<const TensorType*> types;
+  for (const OutputInfo& info : expected) types.push_back(&info.type);
+  return EvaluateChecked(attrs, std::move(inputs), types, wanted, options);
+}
+
+absl::StatusOr<Evaluated> EvaluateChecked(
+    const OpAttrs& attrs,
+    Tensors inputs,  // NOLINT(performance-unnecessary-value-param)
+    absl::Span<const TensorType* const> types, absl::Span<const bool> wanted,
+    const EvalArgs::Options& options) {
+  const OperatorDef& def = attrs.def();
+  EvalArgs args(inputs, wanted, options, types);
+  NODEWISE_RETURN_IF_ERROR(def.evaluate(attrs.get(), args));
+  NODEWISE_RETURN_IF_ERROR(CheckOutputs(attrs, args));
+  Evaluated result{args.TakeOutputs(), std::move(args.all_bounds())};
+  if (!options.with_bounds) return result;
+  for (size_t i = 0; i < result.outputs.size(); ++i) {
+    if (!result.outputs[i].defined()) continue;
+    FillBounds(def.bound, result.outputs[i], &result.bounds[i]);
+  }
+  return result;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,294 @@
+#include "nodewise/op/op_def.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <tuple>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// What is wrong with attributes is listed up to here.
+constexpr size_t kMostProblems = 20;
+
+constexpr const char* kKinds[] = {
+    "an integer",       "a float",           "a string", "a list of integers",
+    "a list of floats", "a list of strings", "a tensor", "a graph"};
+static_assert(std::size(kKinds) == std::variant_size_v<AttrValue>);
+
+bool IsIndexType(DLDataType dtype) {
+  return dtype.code == kDLInt && dtype.lanes == 1 &&
+         (dtype.bits == 32 || dtype.bits == 64);
+}
+
+// The elements of a compact int32 or int64 host tensor, wherever it lies.
+std::vector<int64_t> IntsOf(const NDArray& tensor) {
+  const size_t width = ElementBytes(tensor.dtype());
+  std::vector<int64_t> numbers(tensor.bytes() / width);
+  const char* from = tensor.As<const char>();
+  for (int64_t& number : numbers) {
+    int32_t narrow = 0;
+    if (width == sizeof(narrow)) {
+      std::memcpy(&narrow, from, width);
+      number = narrow;
+    } else {
+      std::memcpy(&number, from, width);
+    }
+    from += width;
+  }
+  return numbers;
+}
+
+bool IsHost(const NDArray& tensor) {
+  return tensor.defined() && DeviceTypeOf(tensor.device()) == kDLCPU &&
+         IsCompact(*tensor);
+}
+
+// Bit by bit: NaN is the same attribute as NaN, 0 is not that as -0.
+bool Same(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
+bool Same(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](float x, float y) { return Same(x, y); });
+}
+bool Same(const NDArray& a, const NDArray& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  if (a.tensor() == b.tensor()) return true;
+  if (!(a.dtype() == b.dtype()) || a.shape() != b.shape()) return false;
+  if (!IsHost(a) || !IsHost(b)) return false;
+  const size_t size = a.bytes();
+  return size == 0 || std::memcmp(a.data(), b.data(), size) == 0;
+}
+template <typename T>
+bool Same(const T& a, const T& b) {
+  return a == b;
+}
+
+const AttrField* FindField(const OperatorDef& def, std::string_view name) {
+  for (const AttrField& field : def.fields) {
+    if (field.name == name) return &field;
+  }
+  return nullptr;
+}
+
+std::string UnknownAttr(const OperatorDef& def, std::string_view name) {
+  std::vector<std::string> known;
+  for (const AttrField& field : def.fields) known.emplace_back(field.name);
+  return absl::StrFormat("attribute %s: %s has none of that name%s",
+                         Shortened(name), def.name, DidYouMean(name, known));
+}
+
+// Sets one attribute; returns what is wrong with it, or "".
+std::string SetAttr(const OperatorDef& def, const NamedAttr& attr, void* op,
+                    std::vector<bool>* is_set) {
+  const AttrField* const field = FindField(def, attr.name);
+  if (field == nullptr) return UnknownAttr(def, attr.name);
+  const auto i = static_cast<size_t>(field - def.fields.data());
+  if ((*is_set)[i]) {
+    return absl::StrFormat("attribute %s: is given twice", field->name);
+  }
+  (*is_set)[i] = true;
+  const absl::Status status = field->set(op, attr.value);
+  if (status.ok()) return "";
+  return absl::StrFormat("attribute %s: %s", field->name, MessageOf(status));
+}
+
+size_t FewestOf(absl::Span<const Param> params) {
+  size_t fewest = 0;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (params[i].kind == Param::Kind::kRequired) fewest = i + 1;
+  }
+  return fewest;
+}
+
+size_t MostOf(absl::Span<const Param> params) {
+  for (const Param& param : params) {
+    if (param.kind == Param::Kind::kVariadic) return SIZE_MAX;
+  }
+  return params.size();
+}
+
+template <size_t kMost>
+absl::Span<const Param> SpanOf(const RowList<Param, kMost>& params) {
+  return {params.begin(), params.size()};
+}
+
+auto OrderOf(const OperatorDef* row) {
+  return std::tuple(row->domain, row->name, row->since);
+}
+
+}  // namespace
+
+namespace op_row {
+
+absl::Status WrongKind(const char* expected, const AttrValue& found) {
+  const char* const kind = kKinds[found.index()];
+  if (const int64_t* const number = std::get_if<int64_t>(&found)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("is %d, expected %s", *number, expected));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("is %s, expected %s", kind, expected));
+}
+
+absl::Status UnknownWord(std::string_view found,
+                         absl::Span<const std::string_view> allowed) {
+  std::string words;
+  for (const std::string_view word : allowed) {
+    words += absl::StrFormat("%s\"%s\"", words.empty() ? "" : ", ", word);
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "is \"%s\", expected one of %s", Shortened(found), words));
+}
+
+std::optional<AttrValue> Transport<DLDataType>::Get(DLDataType member) {
+  const auto number = OnnxNumberOf(member);
+  if (!number.has_value()) return std::nullopt;
+  return AttrValue(*number);
+}
+
+absl::Status Transport<DLDataType>::Set(DLDataType* member, AttrValue value) {
+  const int64_t* const number = std::get_if<int64_t>(&value);
+  if (number == nullptr) return WrongKind("the number of a type", value);
+  NODEWISE_ASSIGN_OR_RETURN(*member, DTypeFromOnnx(*number));
+  return absl::OkStatus();
+}
+
+bool SameAttr(const std::optional<AttrValue>& a,
+              const std::optional<AttrValue>& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  if (a->index() != b->index()) return false;
+  return std::visit(
+      [&](const auto& x) {
+        return Same(x, std::get<std::decay_t<decltype(x)>>(*b));
+      },
+      *a);
+}
+
+}  // namespace op_row
+
+std::optional<Shape> ElementsOf(const NDArray& constant) {
+  if (!IsHost(constant) || !IsIndexType(constant.dtype()) ||
+      constant->ndim > 1 ||
+      constant.bytes() / ElementBytes(constant.dtype()) > kMostElements) {
+    return std::nullopt;
+  }
+  Shape elements;
+  for (const int64_t number : IntsOf(constant)) elements.emplace_back(number);
+  return elements;
+}
+
+const InputInfo& Inputs::operator[](size_t i) const {
+  static const InputInfo* const not_given = new InputInfo;
+  return i < inputs_.size() ? inputs_[i] : *not_given;
+}
+
+std::optional<std::vector<int64_t>> Inputs::Ints(size_t i) const {
+  const InputInfo& input = (*this)[i];
+  if (input.constant != nullptr && IsHost(*input.constant) &&
+      IsIndexType(input.constant->dtype())) {
+    return IntsOf(*input.constant);
+  }
+  if (input.elements == nullptr) return std::nullopt;
+  std::vector<int64_t> numbers;
+  for (const Dim& element : *input.elements) {
+    if (!element.is_known()) return std::nullopt;
+    numbers.push_back(element.size());
+  }
+  return numbers;
+}
+
+size_t OperatorDef::min_inputs() const { return FewestOf(SpanOf(inputs)); }
+size_t OperatorDef::max_inputs() const { return MostOf(SpanOf(inputs)); }
+size_t OperatorDef::min_outputs() const {
+  return std::max<size_t>(1, FewestOf(SpanOf(outputs)));
+}
+size_t OperatorDef::max_outputs() const { return MostOf(SpanOf(outputs)); }
+
+absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
+                                  absl::Span<const NamedAttr> attrs) {
+  std::shared_ptr<void> op = def.make();
+  std::vector<bool> is_set(def.fields.size(), false);
+  std::vector<std::string> problems;
+  const auto add = [&](std::string problem) {
+    if (!problem.empty() && problems.size() < kMostProblems) {
+      problems.push_back(std::move(problem));
+    }
+  };
+  for (const NamedAttr& attr : attrs) {
+    add(SetAttr(def, attr, op.get(), &is_set));
+  }
+  for (size_t i = 0; i < def.fields.size(); ++i) {
+    if (!def.fields[i].is_required || is_set[i]) continue;
+    add(absl::StrFormat("attribute %s: is missing", def.fields[i].name));
+  }
+  if (problems.empty()) return OpAttrs(&def, std::move(op));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: %s", def.name, absl::StrJoin(problems, "; ")));
+}
+
+std::vector<NamedAttr> NamedAttrsOf(const OpAttrs& attrs) {
+  std::vector<NamedAttr> named;
+  for (const AttrField& field : attrs.def().fields) {
+    auto value = field.get(attrs.get());
+    if (!value.has_value()) continue;
+    named.push_back({std::string(field.name), *std::move(value)});
+  }
+  return named;
+}
+
+void OpSet::Add(absl::Span<const OperatorDef> rows) {
+  for (const OperatorDef& row : rows) rows_.push_back(&row);
+  std::stable_sort(rows_.begin(), rows_.end(),
+                   [](const OperatorDef* a, const OperatorDef* b) {
+                     return OrderOf(a) < OrderOf(b);
+                   });
+  // Of equal ones the last stays.
+  size_t kept = 0;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (kept > 0 && OrderOf(rows_[kept - 1]) == OrderOf(rows_[i])) --kept;
+    rows_[kept++] = rows_[i];
+  }
+  rows_.resize(kept);
+}
+
+const OperatorDef* OpSet::Find(std::string_view domain, std::string_view name,
+                               int opset) const {
+  const auto after = std::upper_bound(
+      rows_.begin(), rows_.end(), std::tuple(domain, name, opset),
+      [](const auto& key, const OperatorDef* row) {
+        return key < OrderOf(row);
+      });
+  if (after == rows_.begin()) return nullptr;
+  const OperatorDef* const row = *std::prev(after);
+  return row->domain == domain && row->name == name ? row : nullptr;
+}
+
+const OperatorDef* OpSet::FindType(const void* type) const {
+  const OperatorDef* newest = nullptr;
+  for (const OperatorDef* const row : rows_) {
+    if (row->type != type) continue;
+    if (newest == nullptr || row->since > newest->since) newest = row;
+  }
+  return newest;
+}
+
+std::vector<std::string> OpSet::Names() const {
+  std::vector<std::string> names;
+  for (const OperatorDef* const row : rows_) {
+    if (names.empty() || names.back() != row->name) {
+      names.emplace_back(row->name);
+    }
+  }
+  return names;
+}
+
+}  // namespace nodewise

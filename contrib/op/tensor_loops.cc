@@ -1,0 +1,249 @@
+#include "nodewise/op/tensor_loops.h"
+
+#include <bit>
+#include <numeric>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/support/thread_pool.h"
+
+namespace nodewise {
+namespace {
+
+// Below this many nanoseconds of work a second thread costs more than it does.
+constexpr double kWorthAThread = 50'000;
+
+struct FloatFormat {
+  int precision;     // Bits of the significand, the hidden one counted.
+  int min_exponent;  // Of the smallest normal number, as frexp gives it.
+};
+
+FloatFormat FormatOf(DLDataType dtype) {
+  if (dtype == kFloat32) return {24, -125};
+  if (dtype == kFloat64) return {53, -1021};
+  if (dtype == kFloat16) return {11, -13};
+  return {8, -125};
+}
+
+}  // namespace
+
+uint16_t DoubleToBfloat(double x) {
+  float near = static_cast<float>(x);
+  if (std::isfinite(near) && static_cast<double>(near) != x) {
+    // To odd: what is lost is kept as a bit that breaks ties the right way.
+    auto bits = std::bit_cast<uint32_t>(near);
+    if ((bits & 1) == 0) {
+      const bool is_too_large =
+          std::fabs(static_cast<double>(near)) > std::fabs(x);
+      bits += is_too_large ? -1 : 1;
+      near = std::bit_cast<float>(bits);
+    }
+  }
+  return FloatToBfloat(near);
+}
+
+bool IsFloat(DLDataType dtype) {
+  return dtype == kFloat32 || dtype == kFloat64 || dtype == kFloat16 ||
+         dtype == kBfloat16;
+}
+bool IsBool(DLDataType dtype) { return dtype == kBool; }
+bool IsInteger(DLDataType dtype) {
+  return (dtype.code == kDLInt || dtype.code == kDLUInt) && dtype.lanes == 1 &&
+         (dtype.bits == 8 || dtype.bits == 16 || dtype.bits == 32 ||
+          dtype.bits == 64);
+}
+bool IsUnsigned(DLDataType dtype) {
+  return IsInteger(dtype) && dtype.code == kDLUInt;
+}
+
+double HalfUlp(DLDataType dtype, double x) {
+  if (!IsFloat(dtype) || !std::isfinite(x)) return 0;
+  const FloatFormat format = FormatOf(dtype);
+  int exponent = 0;
+  (void)std::frexp(x, &exponent);
+  if (x == 0) exponent = format.min_exponent;
+  exponent = std::max(exponent, format.min_exponent);
+  return std::ldexp(1.0, exponent - format.precision - 1);
+}
+
+double UnitRoundoff(DLDataType dtype) {
+  if (!IsFloat(dtype)) return 0;
+  return std::ldexp(1.0, -FormatOf(dtype).precision);
+}
+
+absl::Status RefuseType(DLDataType dtype, const char* expected) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("is of type %s, expected %s", ToString(dtype), expected));
+}
+
+int64_t Product(absl::Span<const int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1},
+                         std::multiplies<int64_t>());
+}
+
+std::vector<int64_t> StridesOf(absl::Span<const int64_t> shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= shape[i];
+  }
+  return strides;
+}
+
+absl::Span<const int64_t> Sizes(const NDArray& tensor) {
+  return tensor.shape();
+}
+
+void ParallelFor(int64_t count, double work,
+                 absl::FunctionRef<void(int64_t begin, int64_t end)> f) {
+  const double total = static_cast<double>(count) * work;
+  const int most =
+      static_cast<int>(std::min<double>(NumThreads(), total / kWorthAThread));
+  if (most < 2) {
+    if (count > 0) f(0, count);
+    return;
+  }
+  const auto part = [&](int task) { return count * task / most; };
+  const absl::Status status = ParallelRun(most, [&](int task, TaskGroup&) {
+    f(part(task), part(task + 1));
+    return absl::OkStatus();
+  });
+  // Without threads there is still this one.
+  if (!status.ok()) f(0, count);
+}
+
+std::vector<double> ToDoubles(const NDArray& tensor) {
+  const int64_t count = CountOf(tensor);
+  std::vector<double> values(static_cast<size_t>(count));
+  LoadDoubles(tensor, 0, count, values.data());
+  return values;
+}
+
+void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end,
+                 double* to) {
+  (void)WithType(tensor.dtype(), [&](auto zero) {
+    const auto* const from = tensor.As<decltype(zero)>();
+    for (int64_t i = begin; i < end; ++i) to[i - begin] = ToDouble(from[i]);
+    return absl::OkStatus();
+  });
+}
+
+void StoreDoubles(const double* from, int64_t begin, int64_t end,
+                  const NDArray& tensor) {
+  (void)WithType(tensor.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const to = tensor.As<T>();
+    for (int64_t i = begin; i < end; ++i)
+      to[i] = FromDouble<T>(from[i - begin]);
+    return absl::OkStatus();
+  });
+}
+
+namespace {
+
+// Appends a side, or joins it with the one before where all inputs go on.
+void AddSide(int64_t size, const Broadcast::Sides& strides, Broadcast* plan) {
+  if (size == 1) return;
+  if (!plan->sides.empty()) {
+    bool joins = true;
+    for (size_t k = 0; k < strides.size(); ++k) {
+      joins &= plan->strides[k].back() == strides[k] * size;
+    }
+    if (joins) {
+      plan->sides.back() *= size;
+      for (size_t k = 0; k < strides.size(); ++k) {
+        plan->strides[k].back() = strides[k];
+      }
+      return;
+    }
+  }
+  plan->sides.push_back(size);
+  for (size_t k = 0; k < strides.size(); ++k) {
+    plan->strides[k].push_back(strides[k]);
+  }
+}
+
+// All inputs are of this shape: they are read from end to end.
+Broadcast WithoutRepeats(absl::Span<const int64_t> shape, size_t inputs) {
+  Broadcast plan;
+  plan.shape.assign(shape.begin(), shape.end());
+  plan.count = Product(shape);
+  plan.sides.assign(1, plan.count);
+  plan.strides.assign(inputs, {1});
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<Broadcast> MakeBroadcast(
+    absl::Span<const absl::Span<const int64_t>> shapes) {
+  // The usual case, and small tensors have no time for allocations.
+  const auto is_first = [&](auto shape) { return shape == shapes[0]; };
+  if (!shapes.empty() && std::all_of(shapes.begin(), shapes.end(), is_first)) {
+    return WithoutRepeats(shapes[0], shapes.size());
+  }
+  size_t rank = 0;
+  for (const auto& shape : shapes) rank = std::max(rank, shape.size());
+  Broadcast plan;
+  plan.shape.assign(rank, 1);
+  plan.strides.resize(shapes.size());
+  std::vector<std::vector<int64_t>> compact;
+  for (const auto& shape : shapes) {
+    compact.push_back(StridesOf(shape));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      int64_t& side = plan.shape[rank - shape.size() + i];
+      if (side == 1) side = shape[i];
+      if (shape[i] == side || shape[i] == 1) continue;
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "shapes do not fit: a side of %d against one of %d", shape[i], side));
+    }
+  }
+  Broadcast::Sides strides(shapes.size());
+  for (size_t i = 0; i < rank; ++i) {
+    for (size_t k = 0; k < shapes.size(); ++k) {
+      const size_t skipped = rank - shapes[k].size();
+      const bool repeats = i < skipped || shapes[k][i - skipped] == 1;
+      strides[k] = repeats ? 0 : compact[k][i - skipped];
+    }
+    AddSide(plan.shape[i], strides, &plan);
+  }
+  plan.count = Product(plan.shape);
+  if (plan.sides.empty()) {
+    plan.sides.push_back(1);
+    for (auto& of_input : plan.strides) of_input.push_back(0);
+  }
+  return plan;
+}
+
+void ForEachRun(const Broadcast& plan, double work,
+                absl::FunctionRef<void(int64_t out, const int64_t* offsets,
+                                       int64_t n, const int64_t* steps)>
+                    f) {
+  if (plan.count == 0) return;
+  const size_t inputs = plan.strides.size();
+  const size_t last = plan.sides.size() - 1;
+  const int64_t run = plan.sides[last];
+  absl::InlinedVector<int64_t, 4> steps(inputs);
+  for (size_t k = 0; k < inputs; ++k) steps[k] = plan.strides[k][last];
+  ParallelFor(plan.count, work, [&](int64_t begin, int64_t end) {
+    absl::InlinedVector<int64_t, 4> offsets(inputs);
+    for (int64_t out = begin; out < end;) {
+      int64_t rest = out / run;
+      const int64_t inside = out % run;
+      for (size_t k = 0; k < inputs; ++k) offsets[k] = inside * steps[k];
+      for (size_t side = last; side-- > 0;) {
+        const int64_t at = rest % plan.sides[side];
+        rest /= plan.sides[side];
+        for (size_t k = 0; k < inputs; ++k) {
+          offsets[k] += at * plan.strides[k][side];
+        }
+      }
+      const int64_t n = std::min(run - inside, end - out);
+      f(out, offsets.data(), n, steps.data());
+      out += n;
+    }
+  });
+}
+
+}  // namespace nodewise

@@ -1,0 +1,55 @@
+#pragma once
+
+// What the convolutions share; for their files alone.
+
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "contrib/ops/util/window_columns.h"
+#include "contrib/ops/util/window_rules.h"
+#include "nodewise/op/op_row.h"
+
+namespace nodewise {
+
+// The attributes of Conv, ConvInteger and QLinearConv; ConvTranspose has more.
+struct ConvAttributes {
+  Padding auto_pad = Padding::kNotset;
+  std::vector<int64_t> dilations;
+  int64_t group = 1;
+  std::vector<int64_t> kernel_shape;
+  std::vector<int64_t> pads;
+  std::vector<int64_t> strides;
+
+  static constexpr auto Fields() {
+    return FieldList(Field<&ConvAttributes::auto_pad>("auto_pad"),
+                     Field<&ConvAttributes::dilations>("dilations"),
+                     Field<&ConvAttributes::group>("group"),
+                     Field<&ConvAttributes::kernel_shape>("kernel_shape"),
+                     Field<&ConvAttributes::pads>("pads"),
+                     Field<&ConvAttributes::strides>("strides"));
+  }
+};
+
+// The products of a convolution: for each image and each group of channels, the
+// weights as rows against the columns of the image.
+struct ConvProducts {
+  int64_t images = 0;
+  int64_t groups = 1;
+  ProductSizes sizes;
+  // Weights, group by group; row m and step k of a group at m * depth + k.
+  Factor weights;
+  PackStrips columns;  // Item by item: image * groups + group.
+};
+// Multiplies, adds the bias (input `bias`, if there) and rounds into the output
+// 0; with bounds where these are wanted. `terms` of each sum are not 0 by
+// construction.
+absl::Status StoreConv(EvalArgs& args, const ConvProducts& products,
+                       size_t bias, double terms);
+
+// input i: is not of one dimension with as many elements as `expected`.
+absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected);
+
+absl::Span<const OperatorDef> ConvTransposeOperators();
+absl::Span<const OperatorDef> DeformConvOperators();
+
+}  // namespace nodewise

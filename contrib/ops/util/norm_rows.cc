@@ -1,0 +1,211 @@
+#include "contrib/ops/util/norm_rows.h"
+
+#include <cmath>
+#include <limits>
+
+#include "contrib/ops/util/sum_bounds.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+struct Moments {
+  double mean = 0;
+  double variance = 0;
+  double inverse = 1;   // 1 / sqrt(variance + epsilon)
+  double absolute = 0;  // Mean of |x|.
+  double squares = 0;   // Mean of x^2.
+};
+
+// In two passes: the deviations are exact to double.
+Moments MomentsOf(const double* x, const NormRows& rule) {
+  constexpr int64_t kLanes = 8;
+  const auto count = static_cast<double>(rule.run);
+  const auto sum = [&](auto term) {
+    double lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= rule.run; i += kLanes) {
+      for (int64_t k = 0; k < kLanes; ++k) lanes[k] += term(x[i + k]);
+    }
+    for (; i < rule.run; ++i) lanes[0] += term(x[i]);
+    double total = 0;
+    for (const double lane : lanes) total += lane;
+    return total / count;
+  };
+  Moments moments;
+  if (rule.is_centred) moments.mean = sum([](double value) { return value; });
+  const double mean = moments.mean;
+  moments.variance =
+      sum([mean](double value) { return (value - mean) * (value - mean); });
+  moments.inverse = 1 / std::sqrt(moments.variance + rule.epsilon);
+  moments.squares = moments.variance + mean * mean;
+  return moments;
+}
+
+double MeanSize(const double* x, int64_t n) {
+  double total = 0;
+  for (int64_t i = 0; i < n; ++i) total += std::fabs(x[i]);
+  return total / static_cast<double>(n);
+}
+
+// The kernel may take the variance for the difference of the mean square and
+// the squared mean.
+RowError ErrorOf(const Moments& moments, const NormRows& rule, double roundings,
+                 double mean_size, double u) {
+  RowError error;
+  if (rule.is_centred) error.mean = u * (roundings + 1) * mean_size;
+  error.variance =
+      2 * u * (roundings + 4) * moments.squares + error.mean * error.mean;
+  const double relative = error.variance * moments.inverse * moments.inverse;
+  error.inverse = relative < 0.5 ? relative + 4 * u
+                                 : std::numeric_limits<double>::quiet_NaN();
+  return error;
+}
+
+// The bound of (x - mean) * inverse * scale + bias.
+double BoundAt(double x, double scale, double bias, double y,
+               const Moments& moments, const RowError& error,
+               DLDataType dtype) {
+  const double u = UnitRoundoff(dtype);
+  const double deviation = std::fabs(x - moments.mean);
+  const double parts = std::fabs(x) + std::fabs(moments.mean);
+  return 1.01 * std::fabs(scale) * moments.inverse *
+             (error.mean + deviation * (error.inverse + 4 * u) +
+              2 * u * parts) +
+         2 * u * std::fabs(bias) + 4 * HalfUlp(dtype, y);
+}
+
+// One row: reads it, normalizes it in place, and says how far that may be off.
+class RowWorker {
+ public:
+  RowWorker(const EvalArgs& args, const NormRows& rule, const NDArray& y,
+            Bounds* bounds, RowStatistics* statistics)
+      : args_(args),
+        rule_(rule),
+        y_(y),
+        bounds_(bounds),
+        statistics_(statistics) {
+    x_.resize(static_cast<size_t>(rule.run));
+  }
+
+  void Run(int64_t row) {
+    ForEachPiece(row, [&](int64_t begin, int64_t end, double* x) {
+      LoadDoubles(args_.in(0), begin, end, x);
+    });
+    const Moments moments = MomentsOf(x_.data(), rule_);
+    if (statistics_ != nullptr) Keep(moments, static_cast<size_t>(row));
+    const int64_t first = row % rule_.period * rule_.parts;
+    if (bounds_ != nullptr) FillBounds(moments, row, first);
+    Scale(moments, first);
+    ForEachPiece(row, [&](int64_t begin, int64_t end, const double* x) {
+      StoreDoubles(x, begin, end, y_);
+    });
+  }
+
+ private:
+  // f(begin, end, x): what lies where in the tensors and in x_.
+  template <typename F>
+  void ForEachPiece(int64_t row, F f) {
+    const int64_t length = rule_.run / rule_.pieces;
+    for (int64_t piece = 0; piece < rule_.pieces; ++piece) {
+      const int64_t begin = (piece * rule_.rows + row) * length;
+      f(begin, begin + length, x_.data() + piece * length);
+    }
+  }
+  void Keep(const Moments& moments, size_t row) {
+    statistics_->mean[row] = moments.mean;
+    statistics_->variance[row] = moments.variance;
+    statistics_->inverse_deviation[row] = moments.inverse;
+  }
+  double BiasAt(int64_t i) const {
+    return rule_.bias.empty() ? 0 : rule_.bias[static_cast<size_t>(i)];
+  }
+  void Scale(const Moments& moments, int64_t first) {
+    const double mean = moments.mean;
+    const double inverse = moments.inverse;
+    double* const x = x_.data();
+    const double* const scale = rule_.scale.data() + first;
+    if (rule_.parts == rule_.run && !rule_.bias.empty()) {
+      const double* const bias = rule_.bias.data() + first;
+      for (int64_t i = 0; i < rule_.run; ++i) {
+        x[i] = (x[i] - mean) * inverse * scale[i] + bias[i];
+      }
+      return;
+    }
+    const int64_t length = rule_.run / rule_.parts;
+    for (int64_t part = 0; part < rule_.parts; ++part) {
+      const double bias = BiasAt(first + part);
+      double* const from = x + part * length;
+      for (int64_t i = 0; i < length; ++i) {
+        from[i] = (from[i] - mean) * inverse * scale[part] + bias;
+      }
+    }
+  }
+  void FillBounds(const Moments& moments, int64_t row, int64_t first) {
+    const DLDataType dtype = y_.dtype();
+    const double u = UnitRoundoff(dtype);
+    const auto n = static_cast<double>(rule_.run);
+    const double mean_size = MeanSize(x_.data(), rule_.run);
+    const RowError proved = ErrorOf(moments, rule_, n, mean_size, u);
+    const RowError expected =
+        ErrorOf(moments, rule_, std::min(n, kExpectedFactor * std::sqrt(n)),
+                mean_size, u);
+    if (statistics_ != nullptr) {
+      statistics_->proved[static_cast<size_t>(row)] = proved;
+      statistics_->expected[static_cast<size_t>(row)] = expected;
+    }
+    const int64_t length = rule_.run / rule_.parts;
+    const int64_t piece = rule_.run / rule_.pieces;
+    for (int64_t i = 0; i < rule_.run; ++i) {
+      const double x = x_[static_cast<size_t>(i)];
+      const double scale = rule_.scale[static_cast<size_t>(first + i / length)];
+      const double bias = BiasAt(first + i / length);
+      const double y = (x - moments.mean) * moments.inverse * scale + bias;
+      const auto out = static_cast<size_t>(
+          (i / piece * rule_.rows + row) * piece + i % piece);
+      bounds_->proved[out] = BoundAt(x, scale, bias, y, moments, proved, dtype);
+      bounds_->expected[out] =
+          BoundAt(x, scale, bias, y, moments, expected, dtype);
+    }
+  }
+
+  const EvalArgs& args_;
+  const NormRows& rule_;
+  const NDArray& y_;
+  Bounds* bounds_;
+  RowStatistics* statistics_;
+  std::vector<double> x_;
+};
+
+}  // namespace
+
+void RowStatistics::Resize(int64_t rows) {
+  const auto count = static_cast<size_t>(rows);
+  mean.resize(count);
+  variance.resize(count);
+  inverse_deviation.resize(count);
+  proved.resize(count);
+  expected.resize(count);
+}
+
+absl::Status NormalizeRows(EvalArgs& args, const NormRows& rule,
+                           DLDataType dtype, RowStatistics* statistics) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                            args.MakeOutput(0, args.shape(0), dtype));
+  Bounds* const bounds = args.bounds(0);
+  if (bounds != nullptr) {
+    bounds->proved.resize(static_cast<size_t>(CountOf(y)));
+    bounds->expected.resize(bounds->proved.size());
+  }
+  if (statistics != nullptr) statistics->Resize(rule.rows);
+  if (CountOf(y) == 0) return absl::OkStatus();
+  const double work = 3 * static_cast<double>(rule.run);
+  ParallelFor(rule.rows, work, [&](int64_t begin, int64_t end) {
+    RowWorker worker(args, rule, y, bounds, statistics);
+    for (int64_t row = begin; row < end; ++row) worker.Run(row);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

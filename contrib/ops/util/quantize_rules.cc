@@ -1,0 +1,129 @@
+#include "contrib/ops/util/quantize_rules.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+enum class Granularity { kTensor, kAxis, kBlock };
+
+// How scales lie along the data.
+struct ScalePlan {
+  Granularity granularity = Granularity::kTensor;
+  AxisSplit split;
+  int64_t block = 1;
+};
+
+absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
+                                    absl::Span<const int64_t> data,
+                                    absl::Span<const int64_t> scale) {
+  ScalePlan plan;
+  if (Product(scale) == 1 && scale.size() <= 1) return plan;
+  const int rank = static_cast<int>(data.size());
+  // A vector has one axis only, whatever the default says.
+  const int64_t axis = rank == 1 ? 0 : attributes.axis;
+  NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, rank));
+  plan.split = SplitAt(data, at);
+  if (scale.size() == 1) {
+    plan.granularity = Granularity::kAxis;
+    if (scale[0] == plan.split.size) return plan;
+    return InputError(1, absl::StrFormat("has %d elements, expected %d as axis "
+                                         "%d of the data",
+                                         scale[0], plan.split.size, at));
+  }
+  plan.granularity = Granularity::kBlock;
+  plan.block = attributes.block_size;
+  std::vector<int64_t> expected(data.begin(), data.end());
+  int64_t& blocks = expected[static_cast<size_t>(at)];
+  if (plan.block < 1) {
+    return AttributeError("block_size",
+                          "is not above 0, but the scale has several sides");
+  }
+  blocks = blocks / plan.block + (blocks % plan.block != 0 ? 1 : 0);
+  if (scale == absl::MakeConstSpan(expected)) return plan;
+  return InputError(
+      1, absl::StrFormat("is of shape %s, expected %s", ShapeToString(scale),
+                         ShapeToString(expected)));
+}
+
+}  // namespace
+
+std::optional<QuantRange> RangeOf(DLDataType dtype) {
+  if (dtype == kInt8) return QuantRange{-128, 127};
+  if (dtype == kUint8) return QuantRange{0, 255};
+  if (dtype == kInt16) return QuantRange{-32768, 32767};
+  if (dtype == kUint16) return QuantRange{0, 65535};
+  return std::nullopt;
+}
+
+absl::Status RequireQuantized(const Inputs& in, size_t i) {
+  if (!in.has(i) || !in.type(i).has_dtype() ||
+      RangeOf(in.type(i).dtype).has_value()) {
+    return absl::OkStatus();
+  }
+  return InputError(i, std::string(MessageOf(RefuseType(
+                           in.type(i).dtype, "an integer of 8 or 16 bits"))));
+}
+
+absl::Status CheckScale(const ScaleAttributes& attributes, const Inputs& in) {
+  if (attributes.block_size < 0) {
+    return AttributeError("block_size", absl::StrFormat("is %d, expected 0 or "
+                                                        "more",
+                                                        attributes.block_size));
+  }
+  const auto scale = in.type(1).sizes();
+  const auto zero = in.type(2).sizes();
+  if (in.has(2) && scale.has_value() && zero.has_value() && *scale != *zero &&
+      (Product(*scale) != 1 || Product(*zero) != 1)) {
+    return InputError(
+        2, absl::StrFormat("is of shape %s, expected %s as the "
+                           "scale is",
+                           ShapeToString(*zero), ShapeToString(*scale)));
+  }
+  const auto data = in.type(0).sizes();
+  if (!scale.has_value() || !data.has_value()) return absl::OkStatus();
+  return PlanScale(attributes, *data, *scale).status();
+}
+
+absl::Status ForEachScaleRun(const ScaleAttributes& attributes,
+                             const EvalArgs& args,
+                             absl::FunctionRef<void(const ScaleRun& run)> f) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ScalePlan plan,
+      PlanScale(attributes, args.shape(0), args.shape(1)));
+  const AxisSplit& split = plan.split;
+  const int64_t blocks =
+      split.size / plan.block + (split.size % plan.block != 0 ? 1 : 0);
+  ParallelFor(CountOf(args.in(0)), 4, [&](int64_t begin, int64_t end) {
+    if (plan.granularity == Granularity::kTensor) {
+      f({begin, end - begin, 0, 0});
+      return;
+    }
+    for (int64_t i = begin; i < end;) {
+      const int64_t inner = i % split.inner;
+      const int64_t at = i / split.inner % split.size;
+      const int64_t n = std::min(split.inner - inner, end - i);
+      if (plan.granularity == Granularity::kAxis) {
+        f({i, n, at, 0});
+      } else {
+        const int64_t outer = i / split.inner / split.size;
+        const int64_t row = outer * blocks + at / plan.block;
+        f({i, n, row * split.inner + inner, 1});
+      }
+      i += n;
+    }
+  });
+  return absl::OkStatus();
+}
+
+void BoundByOneStep(const NDArray& y, Bounds* bounds) {
+  if (bounds == nullptr) return;
+  bounds->proved.assign(static_cast<size_t>(CountOf(y)), 1);
+  bounds->expected = bounds->proved;
+}
+
+}  // namespace nodewise

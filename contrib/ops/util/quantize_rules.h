@@ -1,0 +1,52 @@
+#pragma once
+
+// What the operators of quantized tensors share; for their files alone.
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "contrib/ops/util/tensor_moves.h"
+
+namespace nodewise {
+
+// What is rounded to: 8 or 16 bits.
+struct QuantRange {
+  double low = 0;
+  double high = 0;
+};
+// None for any other type.
+std::optional<QuantRange> RangeOf(DLDataType dtype);
+absl::Status RequireQuantized(const Inputs& in, size_t i);
+
+// To the nearest integer, ties to even, and into the range; NaN is 0.
+inline double Saturated(double x, const QuantRange& range) {
+  if (std::isnan(x)) return 0;
+  return x < range.low ? range.low : x > range.high ? range.high : x;
+}
+
+// Which elements of the scale (and the zero point) hold for which of the data:
+// one for all, one for each index along an axis, or one for each block along
+// an axis.
+struct ScaleAttributes {
+  int64_t axis = 1;
+  int64_t block_size = 0;
+};
+absl::Status CheckScale(const ScaleAttributes& attributes, const Inputs& in);
+
+// Data [begin, begin + n) has scales from `scale` on in steps of `step`.
+struct ScaleRun {
+  int64_t begin;
+  int64_t n;
+  int64_t scale;
+  int64_t step;
+};
+absl::Status ForEachScaleRun(const ScaleAttributes& attributes,
+                             const EvalArgs& args,
+                             absl::FunctionRef<void(const ScaleRun& run)> f);
+
+// A correct kernel may be one step off in every element.
+void BoundByOneStep(const NDArray& y, Bounds* bounds);
+
+}  // namespace nodewise

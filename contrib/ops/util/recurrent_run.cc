@@ -1,0 +1,365 @@
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "contrib/ops/util/matrix_product.h"
+#include "contrib/ops/util/recurrent.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Inputs by their places, the same in all three operators.
+constexpr size_t kX = 0, kW = 1, kR = 2, kB = 3, kLengths = 4, kInitialH = 5,
+                 kInitialC = 6, kPeepholes = 7;
+
+// Everything of one evaluation.
+struct Sequences {
+  int64_t steps = 0;
+  int64_t batch = 0;
+  int64_t input = 0;
+  int64_t hidden = 0;
+  int64_t gates = 0;
+  int64_t directions = 1;
+  bool batch_first = false;
+
+  int64_t columns() const { return gates * hidden; }
+  // Rows of X, and of the states that have one for each direction.
+  int64_t RowOf(int64_t step, int64_t item) const {
+    return batch_first ? item * steps + step : step * batch + item;
+  }
+  int64_t StateOf(int64_t direction, int64_t item) const {
+    return batch_first ? item * directions + direction
+                       : direction * batch + item;
+  }
+  int64_t OutputOf(int64_t step, int64_t direction, int64_t item) const {
+    return batch_first ? (item * steps + step) * directions + direction
+                       : (step * directions + direction) * batch + item;
+  }
+};
+
+CellWeights WeightsOf(const EvalArgs& args, const Sequences& all,
+                      int64_t direction) {
+  CellWeights weights;
+  const int64_t columns = all.columns();
+  weights.hidden = all.hidden;
+  weights.gates = all.gates;
+  weights.recurrent.resize(static_cast<size_t>(all.hidden * columns));
+  const int64_t begin = direction * columns * all.hidden;
+  std::vector<double> rows(weights.recurrent.size());
+  LoadDoubles(args.in(kR), begin, begin + columns * all.hidden, rows.data());
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t k = 0; k < all.hidden; ++k) {
+      weights.recurrent[static_cast<size_t>(k * columns + j)] =
+          rows[static_cast<size_t>(j * all.hidden + k)];
+    }
+  }
+  weights.bias.resize(static_cast<size_t>(columns));
+  if (args.has(kB)) {
+    const int64_t second = (2 * direction + 1) * columns;
+    LoadDoubles(args.in(kB), second, second + columns, weights.bias.data());
+  }
+  if (args.has(kPeepholes)) {
+    weights.peepholes.resize(static_cast<size_t>(3 * all.hidden));
+    const int64_t first = direction * 3 * all.hidden;
+    LoadDoubles(args.in(kPeepholes), first, first + 3 * all.hidden,
+                weights.peepholes.data());
+  }
+  return weights;
+}
+
+// X W^T + the bias of the inputs, by row of X and column, or the sums of the
+// sizes or squares of the same terms.
+std::vector<double> InputsOf(const EvalArgs& args, const Sequences& all,
+                             int64_t direction, Terms terms) {
+  const int64_t columns = all.columns();
+  std::vector<double> bias(static_cast<size_t>(columns));
+  if (args.has(kB)) {
+    const int64_t first = 2 * direction * columns;
+    LoadDoubles(args.in(kB), first, first + columns, bias.data());
+    for (double& b : bias) {
+      if (terms == Terms::kAbsolute) b = std::fabs(b);
+      if (terms == Terms::kSquared) b *= b;
+    }
+  }
+  std::vector<double> sums(
+      static_cast<size_t>(all.steps * all.batch * columns));
+  const Factor x{args.dtype(kX), args.in(kX).data(), all.input, 1};
+  const Factor w{args.dtype(kW),
+                 ElementAt(args.dtype(kW), args.in(kW).data(),
+                           direction * columns * all.input),
+                 all.input, 1};
+  MultiplyMatrices(
+      {1, all.steps * all.batch, columns, all.input}, terms,
+      [&](const Strips& strips) { PackFactor(x, strips); },
+      [&](const Strips& strips) { PackFactor(w, strips); },
+      [&](const ProductTile& tile) {
+        for (int64_t r = 0; r < tile.rows; ++r) {
+          double* const to =
+              sums.data() + (tile.row + r) * columns + tile.column;
+          const double* const b = bias.data() + tile.column;
+          for (int64_t j = 0; j < tile.columns; ++j) {
+            to[j] = tile.Row(r)[j] + b[j];
+          }
+        }
+      });
+  return sums;
+}
+
+absl::StatusOr<std::vector<int64_t>> LengthsOf(const EvalArgs& args,
+                                               const Sequences& all) {
+  if (!args.has(kLengths)) {
+    return std::vector<int64_t>(static_cast<size_t>(all.batch), all.steps);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> lengths, args.Ints(kLengths));
+  for (const int64_t length : lengths) {
+    if (length >= 0 && length <= all.steps) continue;
+    return InputError(kLengths, absl::StrFormat("has %d, expected 0 to %d",
+                                                length, all.steps));
+  }
+  return lengths;
+}
+
+// The states of all directions and items as doubles, 0 if they are not given.
+std::vector<double> StatesOf(const EvalArgs& args, size_t i,
+                             const Sequences& all) {
+  if (args.has(i)) return ToDoubles(args.in(i));
+  return std::vector<double>(
+      static_cast<size_t>(all.directions * all.batch * all.hidden));
+}
+
+void InputsOf(const EvalArgs& args, const Sequences& all, int64_t direction,
+              std::vector<double>* sums) {
+  *sums = InputsOf(args, all, direction, Terms::kPlain);
+}
+void InputsOf(const EvalArgs& args, const Sequences& all, int64_t direction,
+              std::vector<SumOfTerms>* sums) {
+  const auto plain = InputsOf(args, all, direction, Terms::kPlain);
+  const auto absolute = InputsOf(args, all, direction, Terms::kAbsolute);
+  const auto squares = InputsOf(args, all, direction, Terms::kSquared);
+  const auto terms = static_cast<double>(all.input + 1);
+  sums->resize(plain.size());
+  for (size_t i = 0; i < plain.size(); ++i) {
+    (*sums)[i] = {terms, absolute[i], squares[i], plain[i]};
+  }
+}
+
+// What all steps leave, of all directions and items.
+template <typename Number>
+struct Results {
+  std::vector<Number> y;
+  std::vector<Number> h;
+  std::vector<Number> c;
+};
+
+template <typename Number>
+std::vector<Number> Known(const std::vector<double>& values) {
+  std::vector<Number> numbers;
+  numbers.reserve(values.size());
+  for (const double value : values) numbers.push_back(Number{value});
+  return numbers;
+}
+
+// One direction of all items.
+struct Pass {
+  const EvalArgs& args;
+  const Sequences& all;
+  const std::vector<int64_t>& lengths;
+  const CellWeights& weights;
+  int64_t direction;
+  bool is_reverse;
+};
+
+template <typename Number, typename Input>
+void RunPass(const Pass& pass, CellStep<Number, Input> step,
+             Results<Number>* results) {
+  const Sequences& all = pass.all;
+  std::vector<Input> inputs;
+  InputsOf(pass.args, all, pass.direction, &inputs);
+  const double work = static_cast<double>(all.steps * all.columns()) *
+                      static_cast<double>(all.hidden + 20);
+  ParallelFor(all.batch, work, [&](int64_t begin, int64_t end) {
+    std::vector<Number> scratch(static_cast<size_t>(all.columns()));
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t length = pass.lengths[static_cast<size_t>(item)];
+      const int64_t at = all.StateOf(pass.direction, item) * all.hidden;
+      Number* const h = results->h.data() + at;
+      for (int64_t i = 0; i < length; ++i) {
+        const int64_t t = pass.is_reverse ? length - 1 - i : i;
+        step(pass.weights, inputs.data() + all.RowOf(t, item) * all.columns(),
+             h, results->c.data() + at, scratch.data());
+        std::copy_n(h, all.hidden,
+                    results->y.data() +
+                        all.OutputOf(t, pass.direction, item) * all.hidden);
+      }
+    }
+  });
+}
+
+void Store(const std::vector<RoughNumber>& numbers, DLDataType dtype,
+           Bounds* bounds) {
+  bounds->proved.clear();
+  bounds->expected.clear();
+  for (const RoughNumber& number : numbers) {
+    // Of the reference itself.
+    const double rounding = HalfUlp(dtype, number.value);
+    bounds->proved.push_back(number.proved + rounding);
+    bounds->expected.push_back(std::min(number.expected, number.proved) +
+                               rounding);
+  }
+}
+
+}  // namespace
+
+Dim RecurrentBase::Hidden(const Inputs& in) const {
+  if (hidden_size > 0) return hidden_size;
+  return SideOf(in, kR, 2);
+}
+
+absl::StatusOr<std::vector<Activation>> RecurrentBase::ActivationsOf(
+    absl::Span<const char* const> defaults) const {
+  const size_t count = defaults.size() * static_cast<size_t>(num_directions());
+  if (!activations.empty() && activations.size() < count) {
+    return AttributeError("activations",
+                          absl::StrFormat("has %d names, expected %d",
+                                          activations.size(), count));
+  }
+  std::vector<Activation> all;
+  size_t alphas = 0;
+  size_t betas = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view name = activations.empty()
+                                      ? defaults[i % defaults.size()]
+                                      : std::string_view(activations[i]);
+    NODEWISE_ASSIGN_OR_RETURN(Activation activation, ActivationNamed(name));
+    if (TakesAlpha(name) && alphas < activation_alpha.size()) {
+      activation.alpha = activation_alpha[alphas++];
+    }
+    if (TakesBeta(name) && betas < activation_beta.size()) {
+      activation.beta = activation_beta[betas++];
+    }
+    activation.clip = clip;
+    all.push_back(activation);
+  }
+  return all;
+}
+
+absl::Status RecurrentBase::CheckShapes(
+    const Inputs& in, int64_t gates,
+    absl::Span<const char* const> defaults) const {
+  NODEWISE_RETURN_IF_ERROR(
+      All(RequireFloat(in, kX), RequireType(in, kLengths, kInt32)));
+  for (size_t i = 1; i < in.size(); ++i) {
+    if (i != kLengths && in.type(kX).has_dtype()) {
+      NODEWISE_RETURN_IF_ERROR(RequireType(in, i, in.type(kX).dtype));
+    }
+  }
+  if (hidden_size < 0) {
+    return AttributeError(
+        "hidden_size",
+        absl::StrFormat("is %d, expected 1 or more", hidden_size));
+  }
+  if (SideOf(in, kX, 2) == Dim(0)) {
+    return InputError(kX, "has vectors of 0 elements, expected 1 or more");
+  }
+  const Dim hidden = Hidden(in);
+  const Dim columns = Times(hidden, gates);
+  const Dim directions = num_directions();
+  const Dim batch = SideOf(in, kX, layout ? 0 : 1);
+  const Shape state = layout ? Shape{batch, directions, hidden}
+                             : Shape{directions, batch, hidden};
+  return All(RequireRank(in, kX, 3),
+             RequireShape(in, kW, {directions, columns, SideOf(in, kX, 2)}),
+             RequireShape(in, kR, {directions, columns, hidden}),
+             RequireShape(in, kB, {directions, Times(columns, 2)}),
+             RequireShape(in, kLengths, {batch}),
+             RequireShape(in, kInitialH, state),
+             RequireShape(in, kInitialC, state),
+             RequireShape(in, kPeepholes, {directions, Times(hidden, 3)}),
+             ActivationsOf(defaults).status());
+}
+
+OutputInfos RecurrentBase::InferShapes(const Inputs& in,
+                                       size_t num_outputs) const {
+  const Dim steps = SideOf(in, kX, layout ? 1 : 0);
+  const Dim batch = SideOf(in, kX, layout ? 0 : 1);
+  const Dim directions = num_directions();
+  const Dim hidden = Hidden(in);
+  const DLDataType dtype = in.type(kX).dtype;
+  OutputInfos out;
+  out.push_back(
+      TensorType(dtype, layout ? Shape{batch, steps, directions, hidden}
+                               : Shape{steps, directions, batch, hidden}));
+  while (out.size() < num_outputs) {
+    out.push_back(TensorType(dtype, layout ? Shape{batch, directions, hidden}
+                                           : Shape{directions, batch, hidden}));
+  }
+  return out;
+}
+
+double RecurrentBase::FlopsOf(const Inputs& in) const {
+  const auto x = in.type(kX).sizes();
+  const auto w = in.type(kW).sizes();
+  const auto r = in.type(kR).sizes();
+  if (!x || !w || !r) return 0;
+  const auto rows = static_cast<double>((*x)[0]) * static_cast<double>((*x)[1]);
+  return 2 * rows * static_cast<double>((*w)[0]) *
+         static_cast<double>((*w)[1]) * static_cast<double>((*w)[2] + (*r)[2]);
+}
+
+absl::Status RecurrentBase::Run(EvalArgs& args, int64_t gates,
+                                absl::Span<const char* const> defaults,
+                                const CellSteps& steps) const {
+  const auto x = args.shape(kX);
+  const Sequences all{x[layout ? 1 : 0],
+                      x[layout ? 0 : 1],
+                      x[2],
+                      args.shape(kR)[2],
+                      gates,
+                      num_directions(),
+                      layout};
+  NODEWISE_ASSIGN_OR_RETURN(const auto functions, ActivationsOf(defaults));
+  NODEWISE_ASSIGN_OR_RETURN(const auto lengths, LengthsOf(args, all));
+  // Steps beyond a sequence's end give 0.
+  const auto count =
+      static_cast<size_t>(all.steps * all.directions * all.batch * all.hidden);
+  Results<double> exact{std::vector<double>(count),
+                        StatesOf(args, kInitialH, all),
+                        StatesOf(args, kInitialC, all)};
+  const bool with_bounds = args.num_outputs() > 0 && args.bounds(0) != nullptr;
+  Results<RoughNumber> rough;
+  if (with_bounds) {
+    rough = {std::vector<RoughNumber>(count), Known<RoughNumber>(exact.h),
+             Known<RoughNumber>(exact.c)};
+  }
+  for (int64_t d = 0; d < all.directions; ++d) {
+    CellWeights weights = WeightsOf(args, all, d);
+    weights.activations =
+        functions.data() + static_cast<size_t>(d) * defaults.size();
+    const Pass pass{args,    all, lengths,
+                    weights, d,   direction == Direction::kReverse || d == 1};
+    RunPass(pass, steps.numbers, &exact);
+    if (with_bounds) RunPass(pass, steps.errors, &rough);
+  }
+  std::vector<int64_t> y_shape = {all.steps, all.directions, all.batch,
+                                  all.hidden};
+  std::vector<int64_t> h_shape = {all.directions, all.batch, all.hidden};
+  if (layout) {
+    y_shape = {all.batch, all.steps, all.directions, all.hidden};
+    h_shape = {all.batch, all.directions, all.hidden};
+  }
+  const std::vector<double>* const values[] = {&exact.y, &exact.h, &exact.c};
+  const std::vector<RoughNumber>* const errors[] = {&rough.y, &rough.h,
+                                                    &rough.c};
+  for (size_t i = 0; i < 3; ++i) {
+    if (!args.wants(i)) continue;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray out,
+        args.MakeOutput(i, i == 0 ? y_shape : h_shape, args.dtype(kX)));
+    StoreDoubles(values[i]->data(), 0, CountOf(out), out);
+    if (with_bounds) Store(*errors[i], out.dtype(), args.bounds(i));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,311 @@
+#include "contrib/ops/util/resize_taps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+double CoordinateOf(CoordinateRule rule, const ResizedSide& side, double x) {
+  const auto in = static_cast<double>(side.in);
+  switch (rule) {
+    case CoordinateRule::kHalfPixel:
+      return (x + 0.5) / side.scale - 0.5;
+    case CoordinateRule::kHalfPixelSymmetric: {
+      const double adjustment = static_cast<double>(side.out) / side.length;
+      return in / 2 * (1 - adjustment) + (x + 0.5) / side.scale - 0.5;
+    }
+    case CoordinateRule::kPytorchHalfPixel:
+      return side.length > 1 ? (x + 0.5) / side.scale - 0.5 : 0;
+    case CoordinateRule::kAlignCorners:
+      return side.length == 1 ? 0 : x * (in - 1) / (side.length - 1);
+    case CoordinateRule::kAsymmetric:
+      return x / side.scale;
+    case CoordinateRule::kTfHalfPixelForNn:
+      return (x + 0.5) / side.scale;
+    case CoordinateRule::kTfCropAndResize:
+      break;
+  }
+  if (side.length > 1) {
+    return side.roi_begin * (in - 1) +
+           x * (side.roi_end - side.roi_begin) * (in - 1) / (side.length - 1);
+  }
+  return 0.5 * (side.roi_begin + side.roi_end) * (in - 1);
+}
+
+double NearestOf(NearestRule rule, double at, bool is_shrinking) {
+  switch (rule) {
+    case NearestRule::kPreferFloor:
+      return std::ceil(at - 0.5);
+    case NearestRule::kPreferCeil:
+      return std::floor(at + 0.5);
+    case NearestRule::kFloor:
+      return std::floor(at);
+    case NearestRule::kCeil:
+      return std::ceil(at);
+    case NearestRule::kByDirection:
+      break;
+  }
+  return is_shrinking ? std::ceil(at) : std::floor(at);
+}
+
+// What an element this far away counts.
+double KernelAt(const ResizeRule& rule, double distance) {
+  const double x = std::fabs(distance);
+  if (rule.mode == Interpolation::kLinear) return std::max(0.0, 1 - x);
+  const double a = rule.cubic_coeff_a;
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0;
+}
+
+void AddTap(double index, double weight, int64_t in, Taps* taps) {
+  const double most = static_cast<double>(in - 1);
+  taps->index.push_back(
+      static_cast<int64_t>(std::clamp(index, 0.0, std::max(0.0, most))));
+  taps->weight.push_back(weight);
+}
+
+void AddKernel(const ResizeRule& rule, const ResizedSide& side, double at,
+               Taps* taps) {
+  // Shrinking, the kernel is stretched over all that one element stands for.
+  const double stretch = rule.antialias ? std::min(side.scale, 1.0) : 1.0;
+  const double reach =
+      (rule.mode == Interpolation::kLinear ? 1.0 : 2.0) / stretch;
+  const auto in = static_cast<double>(side.in);
+  // Elements beyond the ends are those at the ends; far out they all are.
+  const double low = std::max(std::ceil(at - reach), -reach - 1);
+  const double high = std::min(std::floor(at + reach), in + reach + 1);
+  const size_t first = taps->weight.size();
+  double sum = 0;
+  for (double i = low; i <= high; ++i) {
+    double weight = KernelAt(rule, (i - at) * stretch);
+    if (rule.exclude_outside && (i < 0 || i >= in)) weight = 0;
+    AddTap(i, weight, side.in, taps);
+    sum += weight;
+  }
+  if (sum == 0) {
+    AddTap(std::round(at), 1, side.in, taps);
+    return;
+  }
+  for (size_t i = first; i < taps->weight.size(); ++i) taps->weight[i] /= sum;
+}
+
+bool IsSame(const ResizedSide& side, const Taps& taps) {
+  if (side.in != side.out || !taps.is_outside.empty()) return false;
+  for (size_t i = 0; i < taps.at.size(); ++i) {
+    if (taps.at[i] != static_cast<double>(i)) return false;
+  }
+  return true;
+}
+
+// to = from with one side replaced, each new element f(taps of it).
+template <typename T, typename F>
+std::vector<T> AlongSide(const std::vector<T>& from, const AxisSplit& split,
+                         int64_t out, F f) {
+  std::vector<T> to(static_cast<size_t>(split.outer * out * split.inner));
+  ParallelFor(split.outer * out, 4 * static_cast<double>(split.inner) + 4,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t row = begin; row < end; ++row) {
+                  const T* const plane =
+                      from.data() + row / out * split.size * split.inner;
+                  f(row % out, plane, split.inner,
+                    to.data() + row * split.inner);
+                }
+              });
+  return to;
+}
+
+// Sums with the weights that `weight_of(tap, output element)` gives.
+template <typename F>
+std::vector<double> Summed(const std::vector<double>& from,
+                           const AxisSplit& split, const Taps& taps,
+                           F weight_of) {
+  const auto out = static_cast<int64_t>(taps.at.size());
+  return AlongSide(
+      from, split, out,
+      [&](int64_t o, const double* plane, int64_t inner, double* to) {
+        std::fill(to, to + inner, 0.0);
+        const auto element = static_cast<size_t>(o);
+        for (size_t t = taps.begin[element]; t < taps.begin[element + 1]; ++t) {
+          const double weight = weight_of(t, element);
+          // Infinities must not become NaN where they do not count.
+          if (weight == 0) continue;
+          const double* const row = plane + taps.index[t] * inner;
+          for (int64_t i = 0; i < inner; ++i) to[i] += weight * row[i];
+        }
+      });
+}
+
+// A kernel of the element type calculates places and weights in it too: how
+// far a weight may be off.
+double WeightSlack(const ResizeRule& rule, double at, double u) {
+  const double steep = rule.mode == Interpolation::kLinear ? 1 : 2;
+  return 8 * u * steep * (std::fabs(at) + 1);
+}
+
+struct Walk {
+  const ResizeRule& rule;
+  const std::vector<Taps>& taps;
+  const std::vector<ResizedSide>& sides;
+  std::vector<int64_t> shape;
+};
+
+// All sides, one after the other.
+template <typename F>
+std::vector<double> SummedAlong(Walk walk, std::vector<double> values,
+                                F weight_of) {
+  for (size_t side = 0; side < walk.sides.size(); ++side) {
+    if (IsSame(walk.sides[side], walk.taps[side])) continue;
+    const Taps& taps = walk.taps[side];
+    const AxisSplit split = SplitAt(walk.shape, static_cast<int>(side));
+    values = Summed(values, split, taps, [&](size_t tap, size_t element) {
+      return weight_of(taps, tap, element);
+    });
+    walk.shape[side] = walk.sides[side].out;
+  }
+  return values;
+}
+
+void WriteBounds(const Walk& walk, std::vector<double> values, DLDataType dtype,
+                 Bounds* bounds) {
+  for (double& value : values) value = std::fabs(value);
+  const double u = UnitRoundoff(dtype);
+  size_t most = 0;
+  for (const Taps& taps : walk.taps) {
+    for (size_t i = 0; i < taps.at.size(); ++i) {
+      most = std::max(most, taps.begin[i + 1] - taps.begin[i]);
+    }
+  }
+  const std::vector<double> sums =
+      SummedAlong(walk, values, [](const Taps& taps, size_t tap, size_t) {
+        return std::fabs(taps.weight[tap]);
+      });
+  bounds->proved = SummedAlong(
+      walk, values, [&](const Taps& taps, size_t tap, size_t element) {
+        return std::fabs(taps.weight[tap]) +
+               WeightSlack(walk.rule, taps.at[element], u);
+      });
+  const double steps = static_cast<double>(most * walk.taps.size() + 1);
+  // Integers are cut off, and may fall to either side of one.
+  const double step = IsFloat(dtype) ? 0 : 1;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    double& bound = bounds->proved[i];
+    bound = bound - sums[i] + steps * u * bound + step;
+  }
+}
+
+// What lies outside the input, of tf_crop_and_resize.
+void Extrapolate(const Walk& walk, double value, absl::Span<const int64_t> out,
+                 std::vector<double>* values, Bounds* bounds) {
+  const std::vector<int64_t> strides = StridesOf(out);
+  for (size_t side = 0; side < walk.taps.size(); ++side) {
+    const std::vector<bool>& is_outside = walk.taps[side].is_outside;
+    if (is_outside.empty()) continue;
+    for (size_t i = 0; i < values->size(); ++i) {
+      const auto at = static_cast<int64_t>(i) / strides[side] % out[side];
+      if (!is_outside[static_cast<size_t>(at)]) continue;
+      (*values)[i] = value;
+      if (bounds != nullptr) bounds->proved[i] = 0;
+    }
+  }
+}
+
+// Nearest elements are moved as they are.
+absl::Status MoveNearest(const std::vector<Taps>& taps, const NDArray& x,
+                         const NDArray& y) {
+  return WithSize(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
+    std::vector<T> values(x.As<T>(), x.As<T>() + CountOf(x));
+    for (size_t side = 0; side < taps.size(); ++side) {
+      const std::vector<int64_t>& index = taps[side].index;
+      const auto out = static_cast<int64_t>(index.size());
+      const AxisSplit split = SplitAt(shape, static_cast<int>(side));
+      values =
+          AlongSide(values, split, out,
+                    [&](int64_t o, const T* plane, int64_t inner, T* to) {
+                      std::copy_n(plane + index[static_cast<size_t>(o)] * inner,
+                                  inner, to);
+                    });
+      shape[side] = out;
+    }
+    std::copy(values.begin(), values.end(), y.As<T>());
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void CubicWeights(double ratio, double a, double weights[4]) {
+  ResizeRule rule;
+  rule.mode = Interpolation::kCubic;
+  rule.cubic_coeff_a = a;
+  for (int i = 0; i < 4; ++i) weights[i] = KernelAt(rule, i - 1 - ratio);
+}
+
+Taps MakeTaps(const ResizeRule& rule, const ResizedSide& side) {
+  Taps taps;
+  bool is_any_outside = false;
+  for (int64_t o = 0; o < side.out; ++o) {
+    const double at =
+        CoordinateOf(rule.coordinates, side, static_cast<double>(o));
+    taps.begin.push_back(taps.index.size());
+    taps.at.push_back(at);
+    const bool is_outside =
+        rule.coordinates == CoordinateRule::kTfCropAndResize &&
+        !(at >= 0 && at <= static_cast<double>(side.in - 1));
+    taps.is_outside.push_back(is_outside);
+    is_any_outside |= is_outside;
+    if (rule.mode == Interpolation::kNearest || !std::isfinite(at)) {
+      const double nearest = NearestOf(rule.nearest, at, side.scale < 1);
+      AddTap(std::isnan(nearest) ? 0 : nearest, 1, side.in, &taps);
+    } else {
+      AddKernel(rule, side, at, &taps);
+    }
+  }
+  taps.begin.push_back(taps.index.size());
+  if (!is_any_outside) taps.is_outside.clear();
+  return taps;
+}
+
+absl::Status ResizeSides(const ResizeRule& rule,
+                         const std::vector<ResizedSide>& sides,
+                         EvalArgs& args) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+  const NDArray& x = args.in(0);
+  Bounds* const bounds = args.bounds(0);
+  const auto count = static_cast<size_t>(CountOf(y));
+  if (bounds != nullptr) bounds->proved.assign(count, 0);
+  if (bounds != nullptr) bounds->expected = bounds->proved;
+  if (count == 0) return absl::OkStatus();
+  if (CountOf(x) == 0) return InputError(0, "is empty, but the output is not");
+  std::vector<Taps> taps;
+  bool is_extrapolated = false;
+  for (const ResizedSide& side : sides) {
+    taps.push_back(MakeTaps(rule, side));
+    is_extrapolated |= !taps.back().is_outside.empty();
+  }
+  if (rule.mode == Interpolation::kNearest && !is_extrapolated) {
+    return MoveNearest(taps, x, y);
+  }
+  const Walk walk{rule, taps, sides, {x.shape().begin(), x.shape().end()}};
+  const std::vector<double> from = ToDoubles(x);
+  std::vector<double> values =
+      SummedAlong(walk, from, [](const Taps& of_side, size_t tap, size_t) {
+        return of_side.weight[tap];
+      });
+  if (bounds != nullptr && rule.mode != Interpolation::kNearest) {
+    WriteBounds(walk, from, y.dtype(), bounds);
+  }
+  Extrapolate(walk, rule.extrapolation_value, y.shape(), &values, bounds);
+  StoreDoubles(values.data(), 0, CountOf(y), y);
+  if (bounds != nullptr) bounds->expected = bounds->proved;
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "contrib/ops/util/tensor_moves.h"
+
+namespace nodewise {
+
+// Resizing goes side by side: every element along a side of the output is a sum
+// of a few along that side of the input, times weights.
+
+enum class Interpolation { kNearest, kLinear, kCubic };
+template <>
+struct Words<Interpolation> {
+  static constexpr std::pair<Interpolation, std::string_view> kAll[] = {
+      {Interpolation::kNearest, "nearest"},
+      {Interpolation::kLinear, "linear"},
+      {Interpolation::kCubic, "cubic"}};
+};
+
+enum class NearestRule {
+  kPreferFloor,
+  kPreferCeil,
+  kFloor,
+  kCeil,
+  kByDirection,  // Opset 10: up for shrinking, down for growing.
+};
+template <>
+struct Words<NearestRule> {
+  static constexpr std::pair<NearestRule, std::string_view> kAll[] = {
+      {NearestRule::kPreferFloor, "round_prefer_floor"},
+      {NearestRule::kPreferCeil, "round_prefer_ceil"},
+      {NearestRule::kFloor, "floor"},
+      {NearestRule::kCeil, "ceil"}};
+};
+
+enum class CoordinateRule {
+  kHalfPixel,
+  kHalfPixelSymmetric,
+  kPytorchHalfPixel,
+  kAlignCorners,
+  kAsymmetric,
+  kTfHalfPixelForNn,  // Opset 11 only.
+  kTfCropAndResize,
+};
+template <>
+struct Words<CoordinateRule> {
+  static constexpr std::pair<CoordinateRule, std::string_view> kAll[] = {
+      {CoordinateRule::kHalfPixel, "half_pixel"},
+      {CoordinateRule::kHalfPixelSymmetric, "half_pixel_symmetric"},
+      {CoordinateRule::kPytorchHalfPixel, "pytorch_half_pixel"},
+      {CoordinateRule::kAlignCorners, "align_corners"},
+      {CoordinateRule::kAsymmetric, "asymmetric"},
+      {CoordinateRule::kTfHalfPixelForNn, "tf_half_pixel_for_nn"},
+      {CoordinateRule::kTfCropAndResize, "tf_crop_and_resize"}};
+};
+
+struct ResizeRule {
+  Interpolation mode = Interpolation::kNearest;
+  NearestRule nearest = NearestRule::kPreferFloor;
+  CoordinateRule coordinates = CoordinateRule::kHalfPixel;
+  double cubic_coeff_a = -0.75;
+  bool exclude_outside = false;
+  bool antialias = false;
+  double extrapolation_value = 0;
+};
+
+// One side. `length` is how long the output is before that is cut down to an
+// integer.
+struct ResizedSide {
+  int64_t in = 0;
+  int64_t out = 0;
+  double scale = 1;
+  double length = 0;
+  double roi_begin = 0;
+  double roi_end = 1;
+};
+
+// Output element i is made of taps [begin[i], begin[i + 1]).
+struct Taps {
+  std::vector<size_t> begin;
+  std::vector<int64_t> index;  // Inside the input.
+  std::vector<double> weight;  // 0 where only rounding may let it count.
+  std::vector<double> at;      // By output element: where it lies in the input.
+  std::vector<bool> is_outside;  // By output element, or empty if none is.
+};
+Taps MakeTaps(const ResizeRule& rule, const ResizedSide& side);
+
+// y = x resized; sides in the order of the tensor.
+absl::Status ResizeSides(const ResizeRule& rule,
+                         const std::vector<ResizedSide>& sides, EvalArgs& args);
+
+// The weights of the four elements around a place, `ratio` behind the second.
+void CubicWeights(double ratio, double a, double weights[4]);
+
+}  // namespace nodewise

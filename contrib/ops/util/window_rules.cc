@@ -1,0 +1,83 @@
+#include "contrib/ops/util/window_rules.h"
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// What comes of longer sides overflows.
+constexpr int64_t kLongest = int64_t{1} << 40;
+
+absl::StatusOr<int64_t> Place(const WindowAttributes& attributes, int side,
+                              int64_t size, Window* window) {
+  if (size < 0 || size > kLongest) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "spatial side %d is %d, expected 0 to 2^40", side, size));
+  }
+  PadSame(attributes.auto_pad, side, size, window);
+  return WindowCount(*window, side, size, attributes.ceil_mode);
+}
+
+}  // namespace
+
+absl::StatusOr<PlacedWindow> PlaceWindow(const WindowAttributes& attributes,
+                                         absl::Span<const int64_t> input) {
+  const int spatial = static_cast<int>(input.size());
+  PlacedWindow placed;
+  NODEWISE_ASSIGN_OR_RETURN(placed.window, ResolveWindow(attributes, spatial));
+  placed.input.assign(input.begin(), input.end());
+  for (int side = 0; side < spatial; ++side) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const int64_t count,
+        Place(attributes, side, input[static_cast<size_t>(side)],
+              &placed.window));
+    placed.output.push_back(count);
+  }
+  return placed;
+}
+
+absl::StatusOr<Shape> WindowedSides(const WindowAttributes& attributes,
+                                    const Shape& input) {
+  const int spatial = static_cast<int>(input.size()) - 2;
+  Shape sides = UnknownShape(spatial);
+  if (attributes.kernel_shape.empty() && spatial > 0) return sides;
+  NODEWISE_ASSIGN_OR_RETURN(Window window, ResolveWindow(attributes, spatial));
+  for (int side = 0; side < spatial; ++side) {
+    const auto s = static_cast<size_t>(side);
+    if (!input[s + 2].is_known()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const int64_t count,
+        Place(attributes, side, input[s + 2].size(), &window));
+    sides[s] = count;
+  }
+  return sides;
+}
+
+absl::StatusOr<std::vector<int64_t>> KernelOf(
+    const std::vector<int64_t>& attribute, const TensorType& weight) {
+  if (!weight.has_rank()) return attribute;
+  const auto spatial = static_cast<size_t>(weight.rank() - 2);
+  if (!attribute.empty() && attribute.size() != spatial) {
+    return AttributeError("kernel_shape",
+                          absl::StrFormat("has %d numbers, expected %d as the "
+                                          "weights have spatial sides",
+                                          attribute.size(), spatial));
+  }
+  std::vector<int64_t> kernel = attribute;
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim& side = (*weight.shape)[i + 2];
+    if (attribute.empty()) {
+      if (!side.is_known()) return std::vector<int64_t>();
+      kernel.push_back(side.size());
+    } else if (side.is_known() && side.size() != attribute[i]) {
+      return AttributeError(
+          "kernel_shape", absl::StrFormat("is %d along side %d, expected %d as "
+                                          "the weights are",
+                                          attribute[i], i, side.size()));
+    }
+  }
+  return kernel;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/file.h"
+
+namespace nodewise {
+
+// The array of a whole .npy file as a new C-ordered tensor. `where` names the
+// bytes in messages. Fails as ReadTensorFile does; nothing is allocated for
+// data that is not there.
+absl::StatusOr<NDArray> ParseNpy(absl::Span<const uint8_t> bytes,
+                                 std::string where);
+
+// `tensor` itself if it is compact and in host memory, otherwise such a copy.
+absl::StatusOr<NDArray> HostTensor(const NDArray& tensor);
+
+// Writes the tensor as the bytes of a .npy file.
+absl::Status WriteNpy(const NDArray& tensor, OutputFile* file);
+
+}  // namespace nodewise

@@ -1,0 +1,220 @@
+#include "nodewise/artefact/artefact.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/module/factory_module.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/vm/vm_graph.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The one file in a folder with that ending; `preferred` if it is there.
+absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
+                                           const char* ending,
+                                           const char* preferred) {
+  std::error_code error;
+  if (fs::is_regular_file(folder / preferred, error)) {
+    return (folder / preferred).string();
+  }
+  std::vector<std::string> found;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() == ending) found.push_back(at->path().string());
+  }
+  if (error) {
+    return absl::UnavailableError(absl::StrFormat(
+        "%s: cannot list the folder: %s", folder.string(), error.message()));
+  }
+  std::sort(found.begin(), found.end());
+  if (found.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: has %d files *%s (%s, ...), expected %s or a single one",
+        folder.string(), found.size(), ending, found[0], preferred));
+  }
+  return found.empty() ? std::string() : found[0];
+}
+
+absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& target) {
+  ArtefactFiles files;
+  files.target = target;
+  NODEWISE_ASSIGN_OR_RETURN(files.graph,
+                            FileWithEnding(target, ".json", "graph.json"));
+  NODEWISE_ASSIGN_OR_RETURN(files.library,
+                            FileWithEnding(target, ".so", "lib.so"));
+  NODEWISE_ASSIGN_OR_RETURN(files.params,
+                            FileWithEnding(target, ".params", "params.params"));
+  if (!files.graph.empty() || !files.library.empty()) return files;
+  return absl::NotFoundError(absl::StrFormat(
+      "%s: holds no artefact, expected graph.json with lib.so and "
+      "params.params, or a factory or VM library",
+      target));
+}
+
+// The factory among the modules of a library, or null.
+Module* FindFactory(const Ref<Module>& root) {
+  for (Module* module : root->Tree()) {
+    if (module->kind() == "GraphExecutorFactory") return module;
+  }
+  return nullptr;
+}
+
+// Parameters of a file beside a library that holds some: where both have one,
+// the file's comes last, and counts.
+absl::Status AddParamsFile(const ArtefactFiles& files, Params* params) {
+  if (files.params.empty()) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(Params more, OpenParams(files.params));
+  for (NamedTensor& tensor : more.tensors) {
+    params->tensors.push_back(std::move(tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
+                                     const Ref<Module>& root) {
+  Module* const factory = FindFactory(root);
+  if (factory == nullptr || factory->imports().empty()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: holds no graph (it is compiled code alone; name its graph JSON "
+        "as the target and this with --lib)",
+        files.library));
+  }
+  Artefact artefact;
+  NODEWISE_ASSIGN_OR_RETURN(PackedFunc get_json,
+                            factory->GetFunction("get_graph_json"));
+  NODEWISE_ASSIGN_OR_RETURN(const Value json, get_json.Call());
+  NODEWISE_ASSIGN_OR_RETURN(artefact.graph, ParseGraph(GraphText::FromString(
+                                                files.library + ": graph JSON",
+                                                *json.Get<std::string>())));
+  artefact.params.tensors = FactoryParams(*factory);
+  NODEWISE_RETURN_IF_ERROR(AddParamsFile(files, &artefact.params));
+  artefact.library = LibraryOf(factory->imports()[0]);
+  return artefact;
+}
+
+// Lets a kernel of the library compute dimensions.
+absl::Status ComputeDims(Module& root, std::string_view kernel,
+                         absl::Span<int64_t> heap) {
+  NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
+                            root.FindFunction(kernel));
+  if (!function) {
+    return absl::NotFoundError(
+        absl::StrFormat("the library has no function %s", kernel));
+  }
+  const int64_t size[] = {static_cast<int64_t>(heap.size())};
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray numbers,
+                            NDArray::Empty(size, kInt64, kCpu));
+  const size_t bytes = heap.size() * sizeof(int64_t);
+  NODEWISE_RETURN_IF_ERROR(CopyFromBytes(heap.data(), bytes, *numbers));
+  NODEWISE_RETURN_IF_ERROR(function.Call(numbers).status());
+  return CopyToBytes(*numbers, heap.data(), bytes);
+}
+
+absl::StatusOr<Artefact> FromBytecode(const ArtefactFiles& files,
+                                      const VmLibrary& library,
+                                      absl::Span<const VmInputType> given) {
+  VmBinding binding;
+  Ref<Module> root;
+  if (!given.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));
+    binding.inputs.assign(given.begin(), given.end());
+    binding.compute = [&root](std::string_view kernel,
+                              absl::Span<int64_t> heap) {
+      return ComputeDims(*root, kernel, heap);
+    };
+  }
+  Artefact artefact;
+  NODEWISE_ASSIGN_OR_RETURN(VmGraph made,
+                            ReadVmGraph(library, files.function, binding));
+  artefact.graph = std::move(made.graph);
+  artefact.params = std::move(made.params);
+  NODEWISE_RETURN_IF_ERROR(AddParamsFile(files, &artefact.params));
+  if (!root) {
+    NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));
+  }
+  artefact.library = LibraryOf(root);
+  return artefact;
+}
+
+// The bytecode of a library that is a target by itself, or null. What is no
+// library at all is left for loading to say.
+absl::StatusOr<std::unique_ptr<VmLibrary>> FindBytecode(
+    const ArtefactFiles& files) {
+  if (!files.graph.empty() || files.library.empty()) return nullptr;
+  auto library = OpenVmLibrary(files.library);
+  if (library.ok() || absl::IsDataLoss(library.status())) return library;
+  return nullptr;
+}
+
+absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
+  if (files.function.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: is no VM library, so it has no function %s to choose (leave out "
+      "--function)",
+      files.target, files.function));
+}
+
+}  // namespace
+
+absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
+                                           const std::string& library,
+                                           const std::string& params) {
+  std::error_code error;
+  ArtefactFiles files;
+  if (fs::is_directory(target, error)) {
+    NODEWISE_ASSIGN_OR_RETURN(files, FindInFolder(target));
+  } else if (!fs::exists(target, error)) {
+    return absl::NotFoundError(
+        absl::StrFormat("%s: no such file or folder", target));
+  } else if (fs::path(target).extension() == ".json") {
+    files.graph = target;
+  } else {
+    files.library = target;
+  }
+  files.target = target;
+  if (!library.empty()) files.library = library;
+  if (!params.empty()) files.params = params;
+  return files;
+}
+
+absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
+                                      absl::Span<const VmInputType> given) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto bytecode, FindBytecode(files));
+  if (bytecode != nullptr) return FromBytecode(files, *bytecode, given);
+  NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
+  Ref<Module> root;
+  if (!files.library.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));
+  }
+  if (files.graph.empty()) return FromFactory(files, root);
+  Artefact artefact;
+  NODEWISE_ASSIGN_OR_RETURN(GraphText text, GraphText::FromFile(files.graph));
+  NODEWISE_ASSIGN_OR_RETURN(artefact.graph, ParseGraph(std::move(text)));
+  if (!root) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: no compiled library beside it (name it with --lib)", files.graph));
+  }
+  artefact.library = LibraryOf(root);
+  if (!files.params.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(artefact.params, OpenParams(files.params));
+  }
+  return artefact;
+}
+
+absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
+    const ArtefactFiles& files, GraphExecutor::Options options) {
+  NODEWISE_ASSIGN_OR_RETURN(Artefact artefact, LoadArtefact(files));
+  NODEWISE_ASSIGN_OR_RETURN(
+      std::unique_ptr<GraphExecutor> executor,
+      GraphExecutor::Create(std::move(artefact.graph), artefact.library,
+                            std::move(options)));
+  NODEWISE_RETURN_IF_ERROR(executor->LoadParams(artefact.params).status());
+  return executor;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,243 @@
+// What can be said to be wrong with an artefact without running its code.
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/artefact/artefact.h"
+#include "nodewise/module/library_summary.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/vm/vm_graph.h"
+
+namespace nodewise {
+namespace {
+
+class ArtefactChecker {
+ public:
+  ArtefactChecker(const ArtefactFiles& files, FaultList* faults)
+      : files_(files), faults_(faults) {}
+
+  absl::Status Check() {
+    if (!files_.library.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(library_, SummariseLibrary(files_.library));
+      has_library_ = true;
+      AddStatus(files_.library, library_.blob_status);
+      AddStatus(files_.library, library_.run_status);
+      if (files_.graph.empty() && library_.has_bytecode) return CheckBytecode();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(GraphText text, FindGraph());
+    NODEWISE_RETURN_IF_ERROR(ReadParams());
+    if (text.name.empty()) return absl::OkStatus();  // The blob is at fault.
+    Graph graph;
+    if (ParseGraph(std::move(text), &graph, faults_)) CheckSoundGraph(graph);
+    return absl::OkStatus();
+  }
+
+ private:
+  void Add(std::string file, std::string path, std::string found,
+           std::string expected, std::string hint = "",
+           Fault::Severity severity = Fault::Severity::kError) {
+    faults_->Add({severity, std::move(file), std::move(path), 0, 0,
+                  std::move(found), std::move(expected), std::move(hint)});
+  }
+  void AddStatus(const std::string& file, const absl::Status& status) {
+    if (!status.ok()) faults_->Add(FaultIn(file, status));
+  }
+
+  absl::Status CheckBytecode() {
+    const auto library = OpenVmLibrary(files_.library);
+    if (!library.ok() || *library == nullptr) {
+      // Where the summary could not read it, it has said so.
+      if (library_.blob_status.ok())
+        AddStatus(files_.library, library.status());
+      return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const VmFunction* function,
+                              FindVmFunction(**library, files_.function));
+    const auto made = ReadVmGraph(**library, *function, {}, faults_);
+    AddStatus(files_.library, made.status());
+    if (made.ok()) AddParams(made->params, files_.library);
+    NODEWISE_RETURN_IF_ERROR(ReadParams());
+    if (!made.ok() || made->graph.nodes.empty()) return absl::OkStatus();
+    for (const std::string& note : made->notes) Warn("", note, "");
+    has_params_ = true;
+    functions_are_known_ = true;
+    CheckSoundGraph(made->graph);
+    return absl::OkStatus();
+  }
+
+  const ModuleSummary* Factory() const {
+    for (const ModuleSummary& module : library_.modules) {
+      if (!module.graph_json.empty()) return &module;
+    }
+    return nullptr;
+  }
+
+  absl::StatusOr<GraphText> FindGraph() {
+    if (!files_.graph.empty()) return GraphText::FromFile(files_.graph);
+    if (const ModuleSummary* factory = Factory()) {
+      return GraphText::FromString(files_.library + ": graph JSON",
+                                   factory->graph_json);
+    }
+    if (!library_.blob_status.ok()) return GraphText();
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: holds no graph (it is compiled code alone; name its graph JSON as "
+        "the target and this with --lib)",
+        files_.library));
+  }
+
+  // Params of the wrong form are a fault; those that cannot be read, an error.
+  absl::Status ReadParams() {
+    params_name_ = files_.params.empty() ? files_.library : files_.params;
+    if (files_.graph.empty() && has_library_) AddFactoryParams();
+    if (files_.params.empty()) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(CheckReadable(files_.params));
+    const auto params = OpenParams(files_.params);
+    AddStatus(files_.params, params.status());
+    if (!params.ok()) return absl::OkStatus();
+    AddParams(*params, files_.params);
+    if (params->trailing_bytes > 0) {
+      Warn("",
+           absl::StrFormat("%d bytes behind the last tensor",
+                           params->trailing_bytes),
+           "the end of the file");
+    }
+    return absl::OkStatus();
+  }
+
+  void AddFactoryParams() {
+    const ModuleSummary* const factory = Factory();
+    if (factory == nullptr) return;
+    has_params_ = true;
+    for (const ModuleSummary::Tensor& tensor : factory->tensors) {
+      params_[tensor.name] = {files_.library, tensor.shape, tensor.dtype};
+    }
+  }
+
+  // Where the library has one of that name too, the file's counts.
+  void AddParams(const Params& params, const std::string& file) {
+    has_params_ = true;
+    std::set<std::string_view> seen;
+    for (const NamedTensor& entry : params.tensors) {
+      const absl::Span<const int64_t> shape = entry.tensor.shape();
+      params_[entry.name] = {
+          file, {shape.begin(), shape.end()}, entry.tensor.dtype()};
+      if (seen.insert(entry.name).second) continue;
+      Warn(entry.name, "a second tensor of that name", "one (the last counts)");
+    }
+  }
+
+  void Warn(std::string name, std::string found, std::string expected) {
+    Add(params_name_, std::move(name), std::move(found), std::move(expected),
+        "", Fault::Severity::kWarning);
+  }
+
+  void CheckSoundGraph(const Graph& graph) {
+    const auto plan = PlanStorage(graph, kDLCPU);
+    if (plan.ok()) {
+      CheckPlan(graph, *plan, faults_);
+    } else {
+      AddStatus(graph.text.name, plan.status());
+    }
+    if (has_library_ && !functions_are_known_) CheckFunctions(graph);
+    if (has_params_) CheckParams(graph);
+    LocateFaults(graph.text, faults_);
+  }
+
+  void CheckFunctions(const Graph& graph) {
+    std::vector<std::string> names = library_.functions;
+    for (const ModuleSummary& module : library_.modules) {
+      names.insert(names.end(), module.functions.begin(),
+                   module.functions.end());
+    }
+    const std::set<std::string_view> known(names.begin(), names.end());
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      const GraphNode& node = graph.nodes[n];
+      if (node.kind == GraphNode::Kind::kInput ||
+          node.function == kNopFunction || node.function == kCopyFunction ||
+          known.contains(node.function)) {
+        continue;
+      }
+      const std::string nearest = NearestName(node.function, names);
+      Add(graph.text.name, absl::StrFormat("/nodes/%d/attrs/func_name", n),
+          absl::StrFormat("function %s, which %s lacks", node.function,
+                          files_.library),
+          absl::StrFormat("one of its %d functions", names.size()),
+          nearest.empty() ? "" : absl::StrFormat("did you mean %s?", nearest));
+    }
+  }
+
+  void CheckParams(const Graph& graph) {
+    std::map<std::string_view, std::vector<uint32_t>> inputs;
+    for (const uint32_t node : graph.arg_nodes) {
+      inputs[graph.nodes[node].name].push_back(node);
+    }
+    std::vector<std::string> names;
+    names.reserve(inputs.size());
+    for (const auto& [name, nodes] : inputs) names.emplace_back(name);
+    for (const auto& [name, type] : params_) {
+      const auto place = inputs.find(name);
+      if (place == inputs.end()) {
+        Warn(name, "a parameter that the graph does not have",
+             "the name of one of its inputs" + DidYouMean(name, names));
+        continue;
+      }
+      CheckParamType(graph, name, type, place->second);
+    }
+    CheckMissing(graph);
+  }
+
+  struct Type {
+    std::string file;  // That has the parameter.
+    std::vector<int64_t> shape;
+    DLDataType dtype{};
+  };
+
+  void CheckParamType(const Graph& graph, const std::string& name,
+                      const Type& type, const std::vector<uint32_t>& nodes) {
+    const GraphEntry* entry = nullptr;
+    for (const uint32_t node : nodes) {
+      entry = &graph.entry(graph.EntryOf(NodeId{node}, 0));
+      if (entry->shape == type.shape && IsSameType(entry->dtype, type.dtype)) {
+        return;
+      }
+    }
+    Add(type.file, name, TypeToString(type.shape, type.dtype),
+        TypeToString(entry->shape, entry->dtype) + ", as the graph has it");
+  }
+
+  // Relay calls its constants p0, p1, ...; nobody else would set those.
+  void CheckMissing(const Graph& graph) {
+    for (size_t i = 0; i < graph.arg_nodes.size(); ++i) {
+      const std::string& name = graph.nodes[graph.arg_nodes[i]].name;
+      const bool is_constant =
+          name.size() > 1 && name[0] == 'p' &&
+          name.find_first_not_of("0123456789", 1) == std::string::npos;
+      if (!is_constant || params_.contains(name)) continue;
+      Add(graph.text.name, absl::StrFormat("/nodes/%d", graph.arg_nodes[i]),
+          absl::StrFormat("constant %s, which %s lacks", name, params_name_),
+          "a tensor for it (or is it an input?)", "",
+          Fault::Severity::kWarning);
+    }
+  }
+
+  const ArtefactFiles& files_;
+  FaultList* faults_;
+  LibrarySummary library_;
+  bool has_library_ = false;
+  bool functions_are_known_ = false;  // To be in the library.
+  std::map<std::string, Type> params_;
+  bool has_params_ = false;
+  std::string params_name_;
+};
+
+}  // namespace
+
+absl::StatusOr<FaultList> VerifyArtefact(const ArtefactFiles& files) {
+  FaultList faults;
+  NODEWISE_RETURN_IF_ERROR(ArtefactChecker(files, &faults).Check());
+  return faults;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,207 @@
+#include "runtime/dump/dump_folder.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/device/device.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kFolderMode = 0700;
+constexpr std::string_view kRunPrefix = "run_";
+
+// "_tvmdbg_device_CPU_0".
+std::string DeviceFolderName(DLDevice device) {
+  std::string name = DeviceTypeName(DeviceTypeOf(device));
+  absl::AsciiStrToUpper(&name);
+  return absl::StrFormat("_tvmdbg_device_%s_%d", name, device.device_id);
+}
+
+bool IsDeviceFolderName(std::string_view name) {
+  return name.starts_with("_tvmdbg_device_") ||
+         name.starts_with("_tvmdbg_ctx_");
+}
+
+// 2 for "run_2"; 0 for other names.
+uint32_t RunNumber(std::string_view name) {
+  uint32_t number = 0;
+  if (!name.starts_with(kRunPrefix)) return 0;
+  name.remove_prefix(kRunPrefix.size());
+  if (!absl::SimpleAtoi(absl::string_view(name.data(), name.size()), &number) ||
+      std::to_string(number) != name) {
+    return 0;
+  }
+  return number;
+}
+
+// The names in a folder; nothing if it cannot be read.
+std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool IsFolder(const std::string& path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// True if it was made now, false if it was there.
+absl::StatusOr<bool> MakeFolder(const std::string& path, DumpFolder* folder) {
+  if (mkdir(path.c_str(), kFolderMode) == 0) {
+    folder->made.push_back(path);
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  return SystemError(path, "cannot make the folder");
+}
+
+absl::Status MakeRoot(const std::string& root, DumpFolder* folder) {
+  for (size_t end = root.find('/', 1); end != root.npos;
+       end = root.find('/', end + 1)) {
+    const std::string part = root.substr(0, end);
+    if (!IsFolder(part)) {
+      NODEWISE_RETURN_IF_ERROR(MakeFolder(part, folder).status());
+    }
+  }
+  NODEWISE_RETURN_IF_ERROR(MakeFolder(root, folder).status());
+  if (IsFolder(root)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: is not a folder, expected one for the dumps (give another root)",
+      root));
+}
+
+absl::StatusOr<std::string> MakeTemporaryRoot(DumpFolder* folder) {
+  const char* chosen = std::getenv("TMPDIR");
+  std::string root = chosen != nullptr && *chosen != '\0' ? chosen : "/tmp";
+  root += "/tvmdbg_XXXXXX";
+  if (mkdtemp(root.data()) == nullptr) {
+    return SystemError(root, "cannot make the folder");
+  }
+  folder->made.push_back(root);
+  return root;
+}
+
+// Makes ROOT/NAME or, if it is there, the first free ROOT/run_N/NAME.
+absl::Status MakeRun(const std::string& root, const std::string& name,
+                     DumpFolder* folder) {
+  folder->path = root + "/" + name;
+  NODEWISE_ASSIGN_OR_RETURN(const bool is_first,
+                            MakeFolder(folder->path, folder));
+  if (is_first) return absl::OkStatus();
+  uint32_t number = 1;
+  for (const std::string& other : NamesIn(root)) {
+    number = std::max(number, RunNumber(other));
+  }
+  while (true) {  // Another process may take the number in between.
+    // After the last number comes the first that is free.
+    number = number < UINT32_MAX ? number + 1 : 2;
+    const std::string run =
+        absl::StrFormat("%s/%s%d", root, kRunPrefix, number);
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_new, MakeFolder(run, folder));
+    if (!is_new) continue;
+    folder->path = absl::StrCat(run, "/", name);
+    return MakeFolder(folder->path, folder).status();
+  }
+}
+
+absl::Status MakeAll(const std::string& root, DLDevice device,
+                     DumpFolder* folder) {
+  std::string base = root;
+  while (base.size() > 1 && base.back() == '/') base.pop_back();
+  if (base.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(base, MakeTemporaryRoot(folder));
+  } else {
+    NODEWISE_RETURN_IF_ERROR(MakeRoot(base, folder));
+  }
+  return MakeRun(base, DeviceFolderName(device), folder);
+}
+
+bool HoldsDumpFile(const std::string& folder) {
+  for (const char* file :
+       {kGraphDumpFile, kTensorsFile, kTraceFile, kRecordsFile}) {
+    if (access((folder + "/" + file).c_str(), F_OK) == 0) return true;
+  }
+  return false;
+}
+
+// The device's folder in a run's, or "".
+std::string DeviceFolderIn(const std::string& run) {
+  for (const std::string& name : NamesIn(run)) {
+    std::string path = absl::StrCat(run, "/", name);
+    if (IsDeviceFolderName(name) && IsFolder(path) && HoldsDumpFile(path)) {
+      return path;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<DumpFolder> MakeDumpFolder(const std::string& root,
+                                          DLDevice device) {
+  DumpFolder folder;
+  const absl::Status status = MakeAll(root, device, &folder);
+  if (status.ok()) return folder;
+  RemoveDumpFolder(folder);
+  return status;
+}
+
+void RemoveDumpFolder(const DumpFolder& folder) {
+  if (folder.made.empty()) return;
+  for (const char* file :
+       {kGraphDumpFile, kTensorsFile, kTraceFile, kRecordsFile}) {
+    unlink((folder.made.back() + "/" + file).c_str());
+  }
+  // Fails, as it should, for those that someone else has used meanwhile.
+  for (auto path = folder.made.rbegin(); path != folder.made.rend(); ++path) {
+    rmdir(path->c_str());
+  }
+}
+
+absl::StatusOr<FoundDump> FindDump(const std::string& path) {
+  if (!IsFolder(path)) {
+    return absl::NotFoundError(absl::StrFormat(
+        "%s: is no folder, expected a dump's (give its root)", path));
+  }
+  if (HoldsDumpFile(path)) return FoundDump{path, 0};
+  std::map<uint32_t, std::string> runs;  // By number; the first is 1.
+  const std::string first = DeviceFolderIn(path);
+  if (!first.empty()) runs.emplace(1, first);
+  for (const std::string& name : NamesIn(path)) {
+    const uint32_t number = RunNumber(name);
+    if (number < 2) continue;
+    const std::string folder = DeviceFolderIn(absl::StrCat(path, "/", name));
+    if (!folder.empty()) runs.emplace(number, folder);
+  }
+  if (!runs.empty()) {
+    return FoundDump{runs.rbegin()->second, runs.size() - 1};
+  }
+  return absl::NotFoundError(absl::StrFormat(
+      "%s: holds no dump, expected %s, %s or a folder _tvmdbg_device_*", path,
+      kTensorsFile, kRecordsFile));
+}
+
+}  // namespace nodewise

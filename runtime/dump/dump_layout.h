@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nodewise/dump/dump.h"
+#include "runtime/dump/dump_stream.h"
+
+namespace nodewise {
+
+// What every run of one plan writes alike, made once so that recording an entry
+// is two copies: what stands before its data, and its data.
+struct DumpLayout {
+  struct Entry {
+    uint32_t item = kNoItem;  // In the plan, if its tensor is written.
+    uint32_t head_size = 0;
+    size_t head_at = 0;  // In `heads`.
+    uint64_t bytes = 0;
+    uint64_t elements = 0;  // Lanes counted one by one.
+  };
+  static constexpr uint32_t kNoItem = UINT32_MAX;
+
+  std::vector<Entry> entries;  // By entry of the graph.
+  std::string heads;
+  std::vector<bool> is_recorded;  // By node.
+  std::string params_header;
+  // Of the writers of one run after the other.
+  std::shared_ptr<ChunkPool> chunks = std::make_shared<ChunkPool>();
+  std::string graph_json;  // Empty if it is too long to be kept.
+};
+
+}  // namespace nodewise

@@ -1,0 +1,278 @@
+#include <dmlc/io.h>
+#include <dmlc/memory_io.h>
+
+#include <optional>
+#include <regex>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/dump/dump.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/record.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/dump/dump_layout.h"
+
+namespace nodewise {
+namespace {
+
+constexpr std::string_view kTopoIndex = "____topo-index:";
+constexpr std::string_view kOutputNum = "____output-num:";
+constexpr size_t kMaxExpressionBytes = 1000;
+// The time grows with the square: ".*tail$" takes 30 ms for 512 bytes of a name
+// and 800 ms for 4096.
+constexpr size_t kMaxNameBytes = 512;
+constexpr size_t kMaxKeptJsonBytes = size_t{4} << 20;
+
+// Names come out of files that nobody vouches for, and an expression that
+// backtracks can take for ever or all of the stack over a long one. The
+// library's other matcher does neither; it lacks back-references.
+#ifdef __GLIBCXX__
+constexpr auto kRegexOptions =
+    std::regex_constants::ECMAScript | std::regex_constants::__polynomial;
+#else
+constexpr auto kRegexOptions = std::regex_constants::ECMAScript;
+#endif
+
+bool IsTooLong(const std::string& name) { return name.size() > kMaxNameBytes; }
+
+class Selection {
+ public:
+  static absl::StatusOr<Selection> Parse(const RecordOptions& options) {
+    Selection selection(options);
+    if (options.select.empty()) return selection;
+    if (options.select.size() > kMaxExpressionBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("the expression has %d bytes, expected at most %d",
+                          options.select.size(), kMaxExpressionBytes));
+    }
+    try {
+      selection.regex_.emplace(options.select, kRegexOptions);
+    } catch (const std::exception& error) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("the expression %s is no regular expression: %s",
+                          options.select, error.what()));
+    }
+    return selection;
+  }
+
+  absl::StatusOr<bool> Holds(uint32_t number, const GraphNode& node,
+                             const std::string& key) const {
+    if (number < options_.first_node || number > options_.last_node) {
+      return false;
+    }
+    if (!regex_) return true;
+    try {
+      return IsFoundIn(node.name) || IsFoundIn(node.function) || IsFoundIn(key);
+    } catch (const std::exception& error) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("the expression %s: %s (choose a simpler one)",
+                          options_.select, error.what()));
+    }
+  }
+
+ private:
+  explicit Selection(const RecordOptions& options) : options_(options) {}
+
+  bool IsFoundIn(const std::string& name) const {
+    const size_t size = std::min(name.size(), kMaxNameBytes);
+    // Where a name is cut, neither it nor a word of it ends.
+    const auto flags = IsTooLong(name) ? std::regex_constants::match_not_eol |
+                                             std::regex_constants::match_not_eow
+                                       : std::regex_constants::match_default;
+    return std::regex_search(name.data(), name.data() + size, *regex_, flags);
+  }
+
+  const RecordOptions& options_;
+  std::optional<std::regex> regex_;
+};
+
+// How nodes are chosen, for a message.
+std::string ChoiceText(const RecordOptions& options) {
+  const RecordOptions all;
+  std::string nodes;
+  if (options.last_node != all.last_node) {
+    nodes = absl::StrFormat("nodes %d to %d", options.first_node,
+                            options.last_node);
+  } else if (options.first_node != all.first_node) {
+    nodes = absl::StrFormat("nodes %d and later", options.first_node);
+  }
+  if (options.select.empty()) return nodes;
+  return absl::StrFormat("the expression \"%s\"%s%s", options.select,
+                         nodes.empty() ? "" : " in ", nodes);
+}
+
+// Nobody can find the end of a name that was cut: says so if one was.
+std::string CutText(const Graph& graph, const RecordOptions& options,
+                    const std::vector<std::string>& keys) {
+  const auto is_long = [](const GraphNode& node) {
+    return IsTooLong(node.function);
+  };
+  if (options.select.empty() ||
+      (std::none_of(keys.begin(), keys.end(), IsTooLong) &&
+       std::none_of(graph.nodes.begin(), graph.nodes.end(), is_long))) {
+    return "";
+  }
+  return absl::StrFormat("only the first %d bytes of a name are looked at; ",
+                         kMaxNameBytes);
+}
+
+absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
+                                              const RecordOptions& options) {
+  NODEWISE_ASSIGN_OR_RETURN(const Selection selection,
+                            Selection::Parse(options));
+  const std::vector<std::string> keys = NodeKeys(graph);
+  std::vector<bool> chosen(graph.nodes.size());
+  bool any = graph.nodes.empty();
+  for (uint32_t i = 0; i < chosen.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(chosen[i],
+                              selection.Holds(i, graph.nodes[i], keys[i]));
+    any = any || chosen[i];
+  }
+  if (any) return chosen;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "no node is chosen by %s, expected at least one of nodes 0 to %d (%sa "
+      "dump of all nodes, or nodewise profile --csv, has their names)",
+      ChoiceText(options), graph.nodes.size() - 1,
+      CutText(graph, options, keys)));
+}
+
+// In the order of recording: inputs first, then functions.
+std::vector<DumpPlan::Item> ItemsOf(const Graph& graph,
+                                    const std::vector<bool>& chosen) {
+  std::vector<DumpPlan::Item> items;
+  for (const auto kind :
+       {GraphNode::Kind::kInput, GraphNode::Kind::kFunction}) {
+    for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+      const NodeId node{i};
+      if (!chosen[i] || graph.nodes[i].kind != kind) continue;
+      for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
+        const EntryId id = graph.EntryOf(node, output);
+        const GraphEntry& entry = graph.entry(id);
+        items.push_back({id, node, output,
+                         DumpKeyOf(graph.nodes[i].name, node, output),
+                         TensorBytes(entry.shape, entry.dtype).value()});
+      }
+    }
+  }
+  return items;
+}
+
+// Moves what does not fit to left_out.
+void ApplyLimit(uint64_t max_bytes, DumpPlan* plan) {
+  std::vector<DumpPlan::Item> all;
+  all.swap(plan->items);
+  for (DumpPlan::Item& item : all) {
+    const bool fits =
+        max_bytes == 0 || (plan->tensor_bytes <= max_bytes &&
+                           item.bytes <= max_bytes - plan->tensor_bytes);
+    if (fits) plan->tensor_bytes += item.bytes;
+    (fits ? plan->items : plan->left_out).push_back(std::move(item));
+  }
+}
+
+std::vector<DumpLayout::Entry> MeasureEntries(const Graph& graph) {
+  std::vector<DumpLayout::Entry> entries(graph.entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const GraphEntry& entry = graph.entries[i];
+    entries[i].bytes = TensorBytes(entry.shape, entry.dtype).value();
+    entries[i].elements =
+        static_cast<uint64_t>(NumElements(entry.shape).value()) *
+        entry.dtype.lanes;
+  }
+  return entries;
+}
+
+std::shared_ptr<const DumpLayout> MakeLayout(const Graph& graph,
+                                             const RecordOptions& options,
+                                             const DumpPlan& plan,
+                                             std::vector<bool> chosen) {
+  auto layout = std::make_shared<DumpLayout>();
+  layout->entries = MeasureEntries(graph);
+  layout->is_recorded = std::move(chosen);
+  layout->graph_json = GraphDumpJson(graph);
+  if (layout->graph_json.size() > kMaxKeptJsonBytes) {
+    std::string().swap(layout->graph_json);
+  }
+  if (!options.tensors) return layout;
+  std::vector<std::string> names;
+  names.reserve(plan.items.size());
+  dmlc::MemoryStringStream heads(&layout->heads);
+  for (const DumpPlan::Item& item : plan.items) {
+    const GraphEntry& entry = graph.entry(item.entry);
+    DumpLayout::Entry& place = layout->entries[Index(item.entry)];
+    place.item = static_cast<uint32_t>(names.size());
+    place.head_at = layout->heads.size();
+    WriteRecordHead(entry.shape, entry.dtype, &heads);
+    place.head_size =
+        static_cast<uint32_t>(layout->heads.size() - place.head_at);
+    names.push_back(item.key);
+  }
+  layout->params_header = ParamsHeader(names);
+  return layout;
+}
+
+// A number as we and TVM write it: digits alone, no zero in front.
+bool ParseNumber(std::string_view text, uint32_t* number) {
+  if (!absl::SimpleAtoi(absl::string_view(text.data(), text.size()), number)) {
+    return false;
+  }
+  return std::to_string(*number) == text;
+}
+
+}  // namespace
+
+absl::StatusOr<DumpPlan> PlanDump(const Graph& graph,
+                                  const RecordOptions& options) {
+  const size_t zero = options.root.find('\0');
+  if (zero != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the dump root \"%s\" has a zero byte at %d, expected a path",
+        options.root.substr(0, zero), zero));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<bool> chosen,
+                            ChooseNodes(graph, options));
+  DumpPlan plan;
+  plan.items = ItemsOf(graph, chosen);
+  ApplyLimit(options.tensors ? options.max_bytes : 0, &plan);
+  if (!options.tensors) plan.tensor_bytes = 0;
+  plan.layout = MakeLayout(graph, options, plan, std::move(chosen));
+  return plan;
+}
+
+std::string DumpKeyOf(std::string_view node, NodeId id, uint32_t output) {
+  return absl::StrFormat("%s%s%d%s%d", node, kTopoIndex, Index(id), kOutputNum,
+                         output);
+}
+
+absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key) {
+  // From the end, for a node's name may hold anything.
+  DumpKey parsed;
+  const size_t output_at = key.rfind(kOutputNum);
+  if (output_at != key.npos &&
+      ParseNumber(key.substr(output_at + kOutputNum.size()), &parsed.output)) {
+    const std::string_view front = key.substr(0, output_at);
+    const size_t index_at = front.rfind(kTopoIndex);
+    if (index_at != front.npos &&
+        ParseNumber(front.substr(index_at + kTopoIndex.size()),
+                    &parsed.topo_index)) {
+      parsed.has_topo_index = true;
+      parsed.node = front.substr(0, index_at);
+      return parsed;
+    }
+  }
+  constexpr std::string_view kOldMark = "____";
+  const size_t mark = key.rfind(kOldMark);
+  if (mark != key.npos &&
+      ParseNumber(key.substr(mark + kOldMark.size()), &parsed.output)) {
+    parsed.node = key.substr(0, mark);
+    return parsed;
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "dump key %s: expected NAME____topo-index:N____output-num:N or NAME____N",
+      key));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,51 @@
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "nodewise/dump/dump.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/dump/dump_folder.h"
+
+namespace nodewise {
+namespace {
+
+bool IsThere(const std::string& path) {
+  return access(path.c_str(), F_OK) == 0;
+}
+
+absl::StatusOr<std::vector<NodeRecord>> OpenNodeRecords(
+    const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  return ParseNodeRecords(file.bytes(), path);
+}
+
+}  // namespace
+
+absl::StatusOr<Dump> OpenDump(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(FoundDump found, FindDump(path));
+  Dump dump;
+  dump.folder = std::move(found.folder);
+  dump.runs_beside = found.runs_beside;
+  dump.tensors_path = dump.folder + "/" + kTensorsFile;
+  dump.has_tensors = IsThere(dump.tensors_path);
+  if (dump.has_tensors) {
+    NODEWISE_ASSIGN_OR_RETURN(PartialParams partial,
+                              OpenPartialParams(dump.tensors_path));
+    dump.tensors = std::move(partial.params);
+    dump.missing = std::move(partial.missing);
+    dump.is_cut = partial.is_cut;
+  }
+  const std::string records = dump.folder + "/" + kRecordsFile;
+  if (IsThere(records)) {
+    auto read = OpenNodeRecords(records);
+    dump.records_status = read.status();
+    if (read.ok()) dump.records = *std::move(read);
+    dump.is_cut = dump.is_cut || (!dump.has_tensors &&
+                                  !IsThere(dump.folder + "/" + kTraceFile));
+  }
+  return dump;
+}
+
+}  // namespace nodewise

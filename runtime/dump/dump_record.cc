@@ -1,0 +1,115 @@
+#include "runtime/dump/dump_record.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/byte_reader.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+using Kind = NodeRecord::Kind;
+
+absl::Status CheckHeader(const ByteReader& reader,
+                         const RecordFileHeader& header) {
+  if (std::memcmp(header.magic, RecordFileHeader().magic, 8) != 0) {
+    return reader.Fault(0,
+                        "is no node record file, expected it to begin with "
+                        "NODEWISE");
+  }
+  if (header.version != RecordFileHeader().version) {
+    return reader.Fault(
+        offsetof(RecordFileHeader, version),
+        absl::StrFormat("version is %d, expected %d", header.version,
+                        RecordFileHeader().version));
+  }
+  if (header.record_bytes == kShortRecordBytes ||
+      header.record_bytes == kLongRecordBytes) {
+    return absl::OkStatus();
+  }
+  return reader.Fault(
+      offsetof(RecordFileHeader, record_bytes),
+      absl::StrFormat("records have %d bytes, expected %d or %d",
+                      header.record_bytes, kShortRecordBytes,
+                      kLongRecordBytes));
+}
+
+absl::Status CheckRecord(const ByteReader& reader, size_t offset,
+                         const DiskRecord& disk, bool is_long) {
+  if (disk.kind < 1 || disk.kind > 3) {
+    return reader.Fault(
+        offset,
+        absl::StrFormat("record kind is %d, expected 1 to 3", disk.kind));
+  }
+  const uint16_t known =
+      !is_long || disk.kind == static_cast<uint16_t>(Kind::kTime)
+          ? 0
+          : kRecordHasStats | kRecordHasNumbers;
+  if ((disk.flags & ~known) == 0) return absl::OkStatus();
+  return reader.Fault(
+      offset + offsetof(DiskRecord, flags),
+      absl::StrFormat("record flags are %d, expected none beyond %d",
+                      disk.flags, known));
+}
+
+NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats) {
+  NodeRecord record;
+  record.kind = static_cast<Kind>(disk.kind);
+  record.node = NodeId{disk.node};
+  record.slot = disk.slot;
+  record.entry = EntryId{disk.entry};
+  if (record.kind == Kind::kTime) {
+    record.time = {static_cast<int64_t>(disk.first),
+                   static_cast<int64_t>(disk.second)};
+    return record;
+  }
+  record.has_stats = (disk.flags & kRecordHasStats) != 0;
+  record.stats = {.hash = disk.first,
+                  .elements = disk.second,
+                  .has_numbers = (disk.flags & kRecordHasNumbers) != 0,
+                  .nans = stats.nans,
+                  .infinities = stats.infinities,
+                  .zeros = stats.zeros,
+                  .min = stats.min,
+                  .max = stats.max,
+                  .mean = stats.mean,
+                  .l2 = stats.l2};
+  return record;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
+    absl::Span<const uint8_t> bytes, std::string where) {
+  ByteReader reader(bytes, std::move(where));
+  // A header that is cut is judged by what there is of it.
+  RecordFileHeader header;
+  header.record_bytes = kShortRecordBytes;
+  const size_t header_bytes = std::min(bytes.size(), sizeof(header));
+  if (!bytes.empty()) std::memcpy(&header, bytes.data(), header_bytes);
+  if (header_bytes < sizeof(header)) header.record_bytes = kShortRecordBytes;
+  NODEWISE_RETURN_IF_ERROR(CheckHeader(reader, header));
+  NODEWISE_RETURN_IF_ERROR(reader.Bytes("header", header_bytes).status());
+
+  std::vector<NodeRecord> records;
+  records.reserve(reader.left() / header.record_bytes);
+  while (reader.left() >= header.record_bytes) {
+    const size_t start = reader.offset();
+    NODEWISE_ASSIGN_OR_RETURN(const auto data,
+                              reader.Bytes("record", header.record_bytes));
+    DiskRecord disk;
+    DiskStats stats;
+    std::memcpy(&disk, data.data(), sizeof(disk));
+    std::memcpy(&stats, data.data() + sizeof(disk), data.size() - sizeof(disk));
+    NODEWISE_RETURN_IF_ERROR(CheckRecord(
+        reader, start, disk, header.record_bytes == kLongRecordBytes));
+    records.push_back(FromDisk(disk, stats));
+  }
+  return records;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,199 @@
+#include "runtime/dump/dump_stream.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "nodewise/support/quiet_thread.h"
+#include "runtime/dump/dump_flusher.h"
+
+namespace nodewise {
+
+ChunkPool::Memory ChunkPool::Take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Not make_unique: it would touch every page.
+  if (kept_.empty()) return Memory(new char[kChunkBytes]);
+  Memory memory = std::move(kept_.back());
+  kept_.pop_back();
+  return memory;
+}
+
+void ChunkPool::Give(Memory memory) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (kept_.size() < kMaxKept) kept_.push_back(std::move(memory));
+}
+
+ChunkWriter::ChunkWriter(std::shared_ptr<ChunkPool> pool)
+    : owner_(getpid()), pool_(std::move(pool)) {
+  WatchForFlushing(this);
+}
+
+ChunkWriter::~ChunkWriter() {
+  if (is_forked()) {
+    // They are the parent's: there is no thread to join, and what it waits on
+    // or has locked cannot be destroyed.
+    (void)thread_.release();
+    (void)shared_.release();
+    return;
+  }
+  EndFlushing(this);
+  (void)Finish();
+  FlushOpen();
+  for (const auto& chunk : chunks_) {
+    if (chunk->data != nullptr) pool_->Give(std::move(chunk->data));
+  }
+}
+
+bool ChunkWriter::is_forked() const { return getpid() != owner_; }
+
+// A chunk for a forked child's producer to fill, over and over.
+ChunkWriter::Chunk* ChunkWriter::Forgotten() {
+  failed_ = true;
+  if (forgotten_.data == nullptr) forgotten_.data.reset(new char[kChunkBytes]);
+  return &forgotten_;
+}
+
+ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
+  if (is_forked()) return Forgotten();
+  std::unique_lock<std::mutex> lock(shared_->mutex);
+  Chunk* chunk = nullptr;
+  if (shared_->free.empty() && chunks_.size() < kMaxChunks) {
+    chunks_.push_back(std::make_unique<Chunk>());
+    chunk = chunks_.back().get();
+  } else {
+    shared_->changed.wait(lock, [this] { return !shared_->free.empty(); });
+    chunk = shared_->free.back();
+    shared_->free.pop_back();
+  }
+  if (chunk->data == nullptr) chunk->data = pool_->Take();
+  chunk->size = 0;
+  chunk->file = file;
+  chunk->written = 0;
+  chunk->borrowed = nullptr;
+  shared_->open.push_back(chunk);
+  return chunk;
+}
+
+void ChunkWriter::SubmitBorrowed(std::string_view bytes, GrowingFile* file) {
+  if (is_forked()) return;
+  chunks_.push_back(std::make_unique<Chunk>());
+  Chunk* chunk = chunks_.back().get();
+  chunk->borrowed = bytes.data();
+  chunk->size = bytes.size();
+  chunk->file = file;
+  Submit(chunk);
+}
+
+void ChunkWriter::Submit(Chunk* chunk) {
+  if (is_forked()) {
+    failed_ = true;
+    return;
+  }
+  if (thread_ == nullptr && !is_finished_) {
+    thread_ = StartQuietThread([this] { WriteChunks(); });
+    is_finished_ = thread_ == nullptr;  // There is none to be had.
+  }
+  {
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->open.erase(
+        std::remove(shared_->open.begin(), shared_->open.end(), chunk),
+        shared_->open.end());
+    if (!is_finished_) shared_->queue.push_back(chunk);
+  }
+  if (is_finished_) return WriteChunk(chunk);
+  shared_->changed.notify_all();
+}
+
+void ChunkWriter::WriteChunks() {
+  while (true) {
+    Chunk* chunk = nullptr;
+    {
+      std::unique_lock<std::mutex> lock(shared_->mutex);
+      shared_->changed.wait(lock, [this] {
+        return !shared_->queue.empty() || shared_->is_stopping;
+      });
+      if (shared_->queue.empty()) return;
+      chunk = shared_->queue.front();
+      shared_->queue.pop_front();
+      shared_->is_writing = true;
+    }
+    WriteChunk(chunk);
+  }
+}
+
+absl::Status ChunkWriter::WriteRest(Chunk* chunk) {
+  if (has_failed()) return absl::OkStatus();
+  const size_t size = chunk->size.load(std::memory_order_acquire);
+  if (size == chunk->written) return absl::OkStatus();
+  const char* const bytes =
+      chunk->borrowed != nullptr ? chunk->borrowed : chunk->data.get();
+  absl::Status status =
+      chunk->file->Write(bytes + chunk->written, size - chunk->written);
+  chunk->written = size;
+  return status;
+}
+
+void ChunkWriter::WriteChunk(Chunk* chunk) {
+  absl::Status status = WriteRest(chunk);
+  {
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    Fail(std::move(status));
+    shared_->free.push_back(chunk);
+    shared_->is_writing = false;
+  }
+  shared_->changed.notify_all();
+}
+
+void ChunkWriter::FlushOpen() {
+  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  if (!shared_->queue.empty() || shared_->is_writing) return;  // They go first.
+  for (Chunk* const chunk : shared_->open) Fail(WriteRest(chunk));
+}
+
+// Keeps the first error. The caller holds the mutex.
+void ChunkWriter::Fail(absl::Status status) {
+  if (status.ok() || has_failed()) return;
+  shared_->status = std::move(status);
+  failed_ = true;
+}
+
+absl::Status ChunkWriter::Finish() {
+  is_finished_ = true;
+  if (thread_ != nullptr) {
+    {
+      const std::lock_guard<std::mutex> lock(shared_->mutex);
+      shared_->is_stopping = true;
+    }
+    shared_->changed.notify_all();
+    thread_->join();
+    thread_.reset();
+  }
+  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  return shared_->status;
+}
+
+void DumpStream::HandOver() {
+  if (chunk_ == nullptr) return;
+  writer_->Submit(std::exchange(chunk_, nullptr));
+  next_ = end_ = nullptr;
+}
+
+void DumpStream::AppendPieces(const char* data, size_t size) {
+  while (size > 0) {
+    if (next_ == end_) {
+      HandOver();
+      chunk_ = writer_->Take(file_);
+      next_ = chunk_->data.get();
+      end_ = next_ + kChunkBytes;
+    }
+    const size_t piece = std::min(size, static_cast<size_t>(end_ - next_));
+    std::memcpy(next_, data, piece);
+    next_ += piece;
+    data += piece;
+    size -= piece;
+    Publish();
+  }
+}
+
+}  // namespace nodewise

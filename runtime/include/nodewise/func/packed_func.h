@@ -1,0 +1,235 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/func/packed_abi.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/ref.h"
+
+namespace nodewise {
+
+struct Attribute;
+
+// Anything that C code holds by a counted handle.
+class Object : public RefCounted {
+ public:
+  // TVM's name for the type ("Array", "runtime.String", "runtime.Module").
+  virtual std::string_view object_type() const = 0;
+  // How a value of this type is tagged for C: kTVMObjectHandle unless it has a
+  // tag of its own.
+  virtual int type_code() const { return kTVMObjectHandle; }
+  // What a host prints of it; its type and address unless the type knows
+  // better.
+  virtual std::string ToText() const;
+  // What a host may ask of it by name, besides its type_key.
+  virtual std::vector<Attribute> Attributes() const;
+};
+
+// One argument of a call, borrowed from the caller. The conversions follow
+// TVM's: an int passes for a float, a string object for a string; everything
+// else is kInvalidArgument that says what came and what was wanted.
+class ArgView {
+ public:
+  ArgView(TVMValue value, int code) : value_(value), code_(code) {}
+
+  int code() const { return code_; }
+  TVMValue value() const { return value_; }
+  bool IsNull() const { return code_ == kTVMNullptr; }
+  bool IsText() const;
+
+  absl::StatusOr<int64_t> AsInt() const;
+  absl::StatusOr<double> AsDouble() const;
+  absl::StatusOr<void*> AsHandle() const;
+  absl::StatusOr<DLDevice> AsDevice() const;
+  // A type, or the text of one ("float32"), as TVM's Python package sends it.
+  absl::StatusOr<DLDataType> AsDType() const;
+  // Text or bytes; valid while the argument is.
+  absl::StatusOr<std::string_view> AsString() const;
+  // Any tensor that passes CheckDLTensor(), borrowed.
+  absl::StatusOr<const DLTensor*> AsTensor() const;
+  // Shares the array if it is a counted one, else borrows it without owner.
+  absl::StatusOr<NDArray> AsNDArray() const;
+  template <typename T>
+  absl::StatusOr<Ref<T>> AsObject(const char* wanted) const {
+    T* object = dynamic_cast<T*>(ObjectOrNull());
+    if (object == nullptr) return Mismatch(wanted);
+    return Ref<T>(object);
+  }
+
+  absl::Status Mismatch(const char* wanted) const;
+
+ private:
+  Object* ObjectOrNull() const;
+
+  TVMValue value_;
+  int code_;
+};
+
+// The arguments of a call, or those of its end. Reading past the end is an
+// error of the caller.
+class PackedArgs {
+ public:
+  PackedArgs(const TVMValue* values, const int* codes, int count)
+      : PackedArgs(values, codes, count, 0) {}
+
+  int size() const { return count_; }
+  const TVMValue* values() const { return values_; }
+  const int* codes() const { return codes_; }
+  absl::StatusOr<ArgView> At(int index) const;
+  // At(index) as what it must be.
+  absl::StatusOr<std::string_view> TextAt(int index) const;
+  absl::StatusOr<int64_t> IntAt(int index) const;
+  // kInvalidArgument too if the number does not fit an int.
+  absl::StatusOr<int> SmallIntAt(int index) const;
+  template <typename T>
+  absl::StatusOr<Ref<T>> ObjectAt(int index, const char* wanted) const {
+    absl::StatusOr<ArgView> arg = At(index);
+    if (!arg.ok()) return std::move(arg).status();
+    return arg->AsObject<T>(wanted);
+  }
+  // Those from `first` on. Messages count as the caller does.
+  PackedArgs From(int first) const {
+    return {values_ + first, codes_ + first, count_ - first, skipped_ + first};
+  }
+  // The first `count` of them.
+  PackedArgs First(int count) const {
+    return {values_, codes_, count, skipped_};
+  }
+
+ private:
+  PackedArgs(const TVMValue* values, const int* codes, int count, int skipped)
+      : values_(values), codes_(codes), count_(count), skipped_(skipped) {}
+
+  const TVMValue* values_;
+  const int* codes_;
+  int count_;
+  int skipped_;  // Arguments of the call before these.
+};
+
+// A value that owns what it holds: what functions return.
+class Value {
+ public:
+  struct Bytes {
+    std::string data;
+  };
+
+  Value() = default;
+  Value(int64_t value) : data_(value) {}                 // NOLINT: converts
+  Value(int value) : data_(int64_t{value}) {}            // NOLINT
+  Value(double value) : data_(value) {}                  // NOLINT
+  Value(std::string value) : data_(std::move(value)) {}  // NOLINT
+  Value(std::string_view value) : data_(std::string(value)) {}  // NOLINT
+  Value(const char* value) : data_(std::string(value)) {}       // NOLINT
+  Value(Bytes value) : data_(std::move(value)) {}               // NOLINT
+  Value(NDArray value) : data_(std::move(value)) {}             // NOLINT
+  Value(Ref<Object> value) : data_(std::move(value)) {}         // NOLINT
+  Value(DLDataType value) : data_(value) {}                     // NOLINT
+  Value(DLDevice value) : data_(value) {}                       // NOLINT
+  static Value Handle(void* handle);
+  // A bool for hosts that know one (TVM 0.18 and later).
+  static Value Bool(bool value);
+
+  bool IsNull() const { return std::holds_alternative<std::monostate>(data_); }
+  template <typename T>
+  const T* Get() const {
+    return std::get_if<T>(&data_);
+  }
+
+  // As an argument of a call; valid while this value lives and is unchanged.
+  ArgView View() const;
+  // For a host to print: text in quotes, a tensor's type, numbers, ToText().
+  std::string ToText() const;
+
+  // Hands the value to C. Text, bytes and types go through storage of this
+  // thread and stay valid until the next such call on it; everything counted
+  // is the receiver's afterwards.
+  void MoveToC(TVMValue* value, int* code) &&;
+  // Takes over what a C function returned. Text is copied, counted things are
+  // adopted.
+  static absl::StatusOr<Value> AdoptFromC(TVMValue value, int code);
+  // Copies an argument; counted things are shared.
+  static absl::StatusOr<Value> Copy(ArgView argument);
+
+ private:
+  std::variant<std::monostate, bool, int64_t, double, void*, std::string, Bytes,
+               NDArray, Ref<Object>, DLDataType, DLDevice>
+      data_;
+  // Bytes travel by a pointer to this.
+  mutable TVMByteArray byte_array_{};
+};
+
+// A named part of an object.
+struct Attribute {
+  std::string_view name;
+  Value value;
+};
+
+using PackedBody = std::function<absl::StatusOr<Value>(PackedArgs)>;
+
+// A function behind TVM's C ABI: the address to call and what to call it with.
+// That is also how compiled code and the executor's loop call it.
+class FunctionObject : public Object {
+ public:
+  std::string_view object_type() const override { return "runtime.PackedFunc"; }
+  int type_code() const override { return kTVMPackedFuncHandle; }
+
+  TVMBackendPackedCFunc address() const { return address_; }
+  void* resource() const { return resource_; }
+
+ protected:
+  FunctionObject(TVMBackendPackedCFunc address, void* resource)
+      : address_(address), resource_(resource) {}
+
+ private:
+  TVMBackendPackedCFunc address_;
+  void* resource_;
+};
+
+// A function that may be called, or null. Copies are the same function.
+class PackedFunc {
+ public:
+  PackedFunc() = default;
+  explicit PackedFunc(Ref<FunctionObject> object)
+      : object_(std::move(object)) {}
+
+  // A function of ours. What `body` throws becomes an error.
+  static PackedFunc FromBody(PackedBody body);
+  // A compiled function; `owner` keeps its library loaded.
+  static PackedFunc FromAddress(TVMBackendPackedCFunc address, void* resource,
+                                Ref<RefCounted> owner);
+  // A host's callback; `finalizer` (may be null) runs when it is dropped.
+  static PackedFunc FromCallback(TVMPackedCFunc callback, void* resource,
+                                 TVMPackedCFuncFinalizer finalizer);
+
+  explicit operator bool() const { return static_cast<bool>(object_); }
+  const Ref<FunctionObject>& object() const { return object_; }
+
+  // Calls it. A failure of the function is its status.
+  absl::StatusOr<Value> CallPacked(PackedArgs args) const;
+  // The same with C++ values: function.Call("data", 3, tensor).
+  template <typename... Args>
+  absl::StatusOr<Value> Call(const Args&... args) const {
+    const Value owned[] = {Value(args)..., Value()};
+    return CallValues({owned, sizeof...(Args)});
+  }
+  absl::StatusOr<Value> CallValues(absl::Span<const Value> args) const;
+
+ private:
+  Ref<FunctionObject> object_;
+};
+
+// Text in quotes, with escapes for what cannot be printed.
+std::string Quoted(std::string_view text);
+
+// Names of the argument type codes for messages: "int", "NDArray", ...
+std::string_view TypeCodeName(int code);
+
+}  // namespace nodewise

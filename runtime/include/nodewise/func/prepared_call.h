@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "nodewise/func/ffi_function.h"
+#include "nodewise/func/packed_func.h"
+
+namespace nodewise {
+
+// A number among the arguments of a call.
+struct CallNumber {
+  uint32_t place = 0;  // Among all its arguments.
+  int64_t value = 0;
+};
+
+// A function with its tensors laid out in the convention that the function has,
+// their types in its numbers, so that calling it is one branch and one indirect
+// call. What the tensors hold
+// may change between calls; where their DLTensors lie may not. Valid while the
+// CallMemory that made it.
+class PreparedCall {
+ public:
+  PreparedCall() = default;
+
+  // Returns 0, or else Error() says what went wrong, once; also what the
+  // function threw.
+  int Run() const {
+    try {
+      return RunUncaught();
+    } catch (...) {
+      return KeepException();
+    }
+  }
+  // The same, but for what the function throws, for loops with a `try` around
+  // all their calls. There it costs nothing.
+  int RunUncaught() const {
+    if (codes_ != nullptr) [[likely]] {
+      TVMValue ret;
+      int ret_code = kTVMNullptr;
+      return packed_(static_cast<TVMValue*>(args_), codes_, count_, &ret,
+                     &ret_code, resource_);
+    }
+    TVMFFIAny ret;
+    ret.type_index = kTVMFFINone;
+    ret.small_len = 0;
+    const int rc =
+        safe_call_(resource_, static_cast<TVMFFIAny*>(args_), count_, &ret);
+    if (ret.type_index >= kTVMFFIStaticObjectBegin) [[unlikely]] {
+      DropFfiResult(&ret);
+    }
+    return rc;
+  }
+  // Makes what is thrown the error of the call, from within `catch`. Returns
+  // -1.
+  static int KeepException();
+  // REQUIRES: the last run on this thread was of this call and failed.
+  absl::Status Error() const;
+
+ private:
+  friend class CallMemory;
+
+  union {
+    TVMBackendPackedCFunc packed_ = nullptr;
+    TVMFFISafeCallType safe_call_;
+  };
+  void* resource_ = nullptr;
+  void* args_ = nullptr;
+  int* codes_ = nullptr;  // Null if the convention is TVM-FFI's.
+  int count_ = 0;
+};
+
+// Where the arguments of prepared calls lie, one behind the other in the order
+// of Prepare(). Keeps their functions alive.
+class CallMemory {
+ public:
+  CallMemory() = default;
+  CallMemory(const CallMemory&) = delete;
+  CallMemory& operator=(const CallMemory&) = delete;
+
+  // The numbers are in the order of their places, the tensors take the others.
+  // REQUIRES: function is not null; the tensors outlive the call; there is an
+  // argument at each place.
+  PreparedCall Prepare(PackedFunc function,
+                       absl::Span<const DLTensor* const> tensors,
+                       absl::Span<const CallNumber> numbers = {});
+
+ private:
+  struct ShownTensor;
+  struct StandIn;
+
+  void* Take(size_t bytes);
+  // Replaces the tensors whose type has another number by such as have that.
+  absl::Span<ShownTensor> Show(DLDataType (*numbering)(DLDataType),
+                               std::vector<const DLTensor*>* tensors);
+  void LayOutPacked(absl::Span<const DLTensor* const> tensors,
+                    absl::Span<const CallNumber> numbers, PreparedCall* call);
+  void LayOutFfi(absl::Span<const DLTensor* const> tensors,
+                 absl::Span<const CallNumber> numbers, PreparedCall* call);
+
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::byte* next_ = nullptr;
+  size_t left_ = 0;
+  std::vector<PackedFunc> functions_;
+};
+
+}  // namespace nodewise

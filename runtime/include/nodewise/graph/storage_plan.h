@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/graph/graph_json.h"
+
+namespace nodewise {
+
+// A block of memory that entries share.
+struct StorageSlot {
+  int32_t storage_id = 0;  // The graph's number for it.
+  size_t bytes = 0;        // The largest of its entries.
+  int device_type = 0;
+  std::string scope;  // "" or a memory scope such as "global.texture".
+};
+
+// Which entry lives where: the plan that the compiler made, and how large it
+// makes each slot.
+struct StoragePlan {
+  std::vector<StorageSlot> slots;
+  std::vector<uint32_t> slot_of;  // By entry.
+  // By entry: the entry whose tensor it is. A __nop that shares its input's
+  // slot makes no tensor of its own; every other entry is its own base.
+  std::vector<uint32_t> base_of;
+};
+
+// Follows the graph's storage ids, which may be any numbers. Entries without a
+// device_index are on `default_device_type`. kDataLoss if one id is used on two
+// devices. REQUIRES: the graph passed CheckGraph.
+absl::StatusOr<StoragePlan> PlanStorage(const Graph& graph,
+                                        int default_device_type);
+
+// Lists what is wrong with a plan: entries that share a slot while both are
+// needed, outputs and parameters that a later node overwrites. These do not
+// keep the graph from running; they make it wrong.
+void CheckPlan(const Graph& graph, const StoragePlan& plan, FaultList* faults);
+
+}  // namespace nodewise

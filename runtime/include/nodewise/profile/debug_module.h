@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nodewise/debug/debug_executor.h"
+#include "nodewise/func/registry.h"
+#include "nodewise/graph/executor_module.h"
+
+namespace nodewise {
+
+class TvmReport;
+
+// A debug executor as a module: all that ExecutorModule has, and the functions
+// of TVM's debug executor with the results it documents (docs/c_api.md).
+//
+// `run` times every node. It records a dump only if a root was set, by
+// `nodewise.set_dump_root` or in the environment variable NODEWISE_DUMP_ROOT
+// when the executor was made: hosts run in loops.
+class DebugModule : public ExecutorModule {
+ public:
+  explicit DebugModule(std::unique_ptr<DebugExecutor> executor)
+      : ExecutorModule(std::move(executor)) {}
+
+  absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override;
+  std::vector<std::string> FunctionNames() const override;
+
+ private:
+  using Method = absl::StatusOr<Value> (DebugModule::*)(PackedArgs);
+  struct MethodRow {
+    std::string_view name;
+    Method method;
+  };
+  static const MethodRow kMethods[];
+
+  DebugExecutor& debug() { return static_cast<DebugExecutor&>(executor()); }
+  absl::StatusOr<NodeId> NodeArgument(PackedArgs args, int index);
+  // The array itself, or copied into the argument if there is one.
+  absl::StatusOr<Value> Deliver(EntryId entry, PackedArgs args, int index);
+  absl::StatusOr<EntryId> EntryArguments(PackedArgs args);
+  absl::Status RunUntilNode(NodeId node);
+  absl::StatusOr<Ref<TvmReport>> MakeReport();
+  absl::StatusOr<Value> DebugGetOutput(PackedArgs args);
+  absl::StatusOr<Value> GetOutputByLayer(PackedArgs args);
+  absl::StatusOr<Value> ExecuteNode(PackedArgs args);
+  absl::StatusOr<Value> GetNodeOutput(PackedArgs args);
+  absl::StatusOr<Value> RunIndividual(PackedArgs args);
+  absl::StatusOr<Value> RunIndividualNode(PackedArgs args);
+  absl::StatusOr<Value> Profile(PackedArgs args);
+  absl::StatusOr<Value> ProfileRpc(PackedArgs args);
+  absl::StatusOr<Value> SetDumpRoot(PackedArgs args);
+  absl::StatusOr<Value> GetDumpFolder(PackedArgs args);
+
+  uint64_t seen_changes_ = 0;  // InputChanges() when the pass began.
+};
+
+// The functions that creating and reading need: the creators
+// tvm.graph_executor_debug.create and tvm.graph_runtime_debug.create, and those
+// of reports.
+absl::Span<const FunctionRow> DebugFunctions();
+
+}  // namespace nodewise

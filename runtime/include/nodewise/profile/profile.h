@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/node_times.h"
+
+namespace nodewise {
+
+// A counter that was read around every node; see collector.h.
+struct NodeCounts {
+  std::string name;             // "cycles", ...
+  std::vector<double> by_node;  // Mean over the runs.
+};
+
+// A task of a parallel loop that a thread ran for a node.
+struct WorkerSpan {
+  int64_t start_ns = 0, end_ns = 0;
+  int worker = 0;  // 0 is the thread that runs the network.
+  NodeId node{};
+};
+
+// Everything that profiling found out.
+struct Profile {
+  std::vector<TimedRun> runs;     // In place, without the warm-up.
+  std::vector<int64_t> plain_ns;  // Plain runs, one interleaved with each.
+  // Seconds by node and repeat, as TVM's run_individual gives them; empty if it
+  // was not asked for.
+  std::vector<std::vector<double>> isolated;
+  std::vector<NodeCounts> counters;
+  // A run of its own in which the thread pool was watched, part of no figure;
+  // both empty if that was not asked for.
+  TimedRun watched;
+  std::vector<WorkerSpan> workers;
+  std::vector<std::string> notes;  // Why a counter is missing, and the like.
+  // The wall clock at a moment of the monotonic one, for clock times.
+  int64_t wall_ns = 0;
+  int64_t monotonic_ns = 0;
+  int threads = 0;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,242 @@
+#include "runtime/memcheck/guarded_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/device/device.h"
+
+namespace nodewise {
+namespace {
+
+// Threads that touch one page at the same time all come here, once each. A page
+// that is opened and touched all the same is beyond us.
+constexpr size_t kMostRepeats = 100'000;
+
+size_t RoundUp(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+int ProtectionOf(GuardedMemory::Access access) {
+  switch (access) {
+    case GuardedMemory::Access::kNone:
+      return PROT_NONE;
+    case GuardedMemory::Access::kRead:
+      return PROT_READ;
+    case GuardedMemory::Access::kReadWrite:
+      break;
+  }
+  return PROT_READ | PROT_WRITE;
+}
+
+// Whether a range holds nothing but `byte`, at the speed of memcmp.
+bool HoldsOnly(const uint8_t* from, const uint8_t* to, uint8_t byte) {
+  if (from >= to) return true;
+  return *from == byte &&
+         std::memcmp(from, from + 1, static_cast<size_t>(to - from) - 1) == 0;
+}
+
+}  // namespace
+
+void Extent::Add(int64_t from, int64_t to) {
+  if (to < from) return;
+  first = empty() ? from : std::min(first, from);
+  last = std::max(last, to);
+}
+
+GuardedMemory::GuardedMemory(size_t red_zone, uint8_t zone_byte,
+                             uint8_t poison_byte)
+    : page_bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))),
+      front_bytes_(RoundUp(red_zone, kTensorAlignment)),
+      red_zone_(red_zone),
+      zone_byte_(zone_byte),
+      poison_byte_(poison_byte) {}
+
+GuardedMemory::~GuardedMemory() {
+  for (const Block& block : blocks_) munmap(block.map, block.map_bytes);
+  if (saved_pages_ != nullptr) munmap(saved_pages_, kMostTouches * page_bytes_);
+}
+
+absl::StatusOr<size_t> GuardedMemory::Add(size_t bytes) {
+  Block block;
+  block.bytes = bytes;
+  const size_t most = SIZE_MAX - 4 * page_bytes_ - front_bytes_ - red_zone_;
+  if (bytes < most) {
+    block.map_bytes =
+        RoundUp(front_bytes_ + bytes + std::max<size_t>(red_zone_, 1),
+                page_bytes_) +
+        2 * page_bytes_;
+  }
+  void* const map =
+      bytes >= most ? MAP_FAILED
+                    : mmap(nullptr, block.map_bytes, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  block.map = static_cast<uint8_t*>(map);
+  if (map == MAP_FAILED ||
+      mprotect(Open(block), OpenBytes(block), PROT_READ | PROT_WRITE) != 0) {
+    const int error = errno;
+    if (map != MAP_FAILED) munmap(map, block.map_bytes);
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "guarded memory: %d bytes in pages of their own: %s (vm.max_map_count "
+        "limits how many there can be)",
+        bytes, std::strerror(error)));
+  }
+  block.data = Open(block) + front_bytes_;
+  blocks_.push_back(block);
+  Fill(blocks_.size() - 1, bytes);
+  return blocks_.size() - 1;
+}
+
+void GuardedMemory::Seal() {
+  by_address_.resize(blocks_.size());
+  for (uint32_t i = 0; i < by_address_.size(); ++i) by_address_[i] = i;
+  std::sort(
+      by_address_.begin(), by_address_.end(),
+      [&](uint32_t a, uint32_t b) { return blocks_[a].map < blocks_[b].map; });
+  void* const pages =
+      mmap(nullptr, kMostTouches * page_bytes_, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages != MAP_FAILED) saved_pages_ = static_cast<uint8_t*>(pages);
+}
+
+void GuardedMemory::SetAccess(size_t number, Access access) {
+  Block& block = blocks_[number];
+  if (block.access == access && !block.is_touched) return;
+  if (block.is_touched) {
+    // A guard page may be open and written to.
+    for (uint8_t* guard :
+         {block.map, block.map + block.map_bytes - page_bytes_}) {
+      mprotect(guard, page_bytes_, PROT_READ | PROT_WRITE);
+      std::memset(guard, 0, page_bytes_);
+      mprotect(guard, page_bytes_, PROT_NONE);
+    }
+  }
+  mprotect(Open(block), OpenBytes(block), ProtectionOf(access));
+  block.access = access;
+  block.is_touched = false;
+}
+
+void GuardedMemory::Watch(bool on) {
+  if (on) {
+    num_touches_ = 0;
+    num_repeats_ = 0;
+    had_more_ = false;
+  }
+  is_watching_.store(on, std::memory_order_release);
+}
+
+std::vector<GuardedMemory::Touch> GuardedMemory::Touches() const {
+  std::vector<Touch> touches(touches_, touches_ + num_touches_);
+  std::sort(touches.begin(), touches.end(), [](const Touch& a, const Touch& b) {
+    return std::tie(a.page, a.access) < std::tie(b.page, b.access);
+  });
+  return touches;
+}
+
+Extent GuardedMemory::ChangedBytes(const Touch& touch) const {
+  Extent changed;
+  if (touch.before == nullptr) return changed;
+  const int64_t start = touch.page - blocks_[touch.block].data;
+  for (size_t i = 0; i < page_bytes_; ++i) {
+    if (touch.page[i] == touch.before[i]) continue;
+    const int64_t offset = start + static_cast<int64_t>(i);
+    changed.Add(offset, offset);
+  }
+  return changed;
+}
+
+void GuardedMemory::Fill(size_t number, size_t bytes) {
+  std::memset(blocks_[number].data, poison_byte_, bytes);
+  FillZones(number, bytes);
+}
+
+void GuardedMemory::FillZones(size_t number, size_t bytes) {
+  const Block& block = blocks_[number];
+  std::memset(Open(block), zone_byte_, front_bytes_);
+  std::memset(block.data + bytes, zone_byte_,
+              OpenBytes(block) - front_bytes_ - bytes);
+}
+
+Extent GuardedMemory::ChangedIn(const Block& block, const uint8_t* from,
+                                const uint8_t* to) const {
+  Extent changed;
+  if (HoldsOnly(from, to, zone_byte_)) return changed;
+  const auto differs = [&](uint8_t byte) { return byte != zone_byte_; };
+  const uint8_t* const first = std::find_if(from, to, differs);
+  const uint8_t* last = to - 1;
+  while (!differs(*last)) --last;
+  changed.Add(first - block.data, last - block.data);
+  return changed;
+}
+
+Extent GuardedMemory::ChangedBefore(size_t number) const {
+  const Block& block = blocks_[number];
+  return ChangedIn(block, Open(block), block.data);
+}
+
+Extent GuardedMemory::ChangedBehind(size_t number, size_t bytes) const {
+  const Block& block = blocks_[number];
+  return ChangedIn(block, block.data + bytes, Open(block) + OpenBytes(block));
+}
+
+GuardedMemory::Block* GuardedMemory::Find(const uint8_t* address) {
+  const auto behind = std::upper_bound(
+      by_address_.begin(), by_address_.end(), address,
+      [&](const uint8_t* a, uint32_t b) { return a < blocks_[b].map; });
+  if (behind == by_address_.begin()) return nullptr;
+  Block& block = blocks_[*(behind - 1)];
+  return address < block.map + block.map_bytes ? &block : nullptr;
+}
+
+bool GuardedMemory::OnFault(uint8_t* address, FaultAccess access) {
+  Block* const block = Find(address);
+  if (block == nullptr) return false;
+  while (lock_.test_and_set(std::memory_order_acquire)) {
+  }
+  const bool may_go_on = Note(block, address, access);
+  lock_.clear(std::memory_order_release);
+  return may_go_on;
+}
+
+// In a signal handler: system calls, and memory that is there already.
+bool GuardedMemory::Note(Block* block, uint8_t* address, FaultAccess access) {
+  const auto place = static_cast<size_t>(address - block->map);
+  uint8_t* const page = block->map + place / page_bytes_ * page_bytes_;
+  block->is_touched = true;
+  if (!is_watching_.load(std::memory_order_acquire)) {
+    return mprotect(block->map, block->map_bytes, PROT_READ | PROT_WRITE) == 0;
+  }
+  for (size_t i = 0; i < num_touches_; ++i) {
+    if (touches_[i].page != page) continue;
+    if (touches_[i].access == FaultAccess::kRead &&
+        access != FaultAccess::kRead) {
+      continue;
+    }
+    // Another thread came first, and the page is open as far as it need be.
+    return ++num_repeats_ < kMostRepeats;
+  }
+  if (num_touches_ == kMostTouches || saved_pages_ == nullptr) {
+    had_more_ = true;
+    if (++num_repeats_ >= kMostRepeats) return false;
+    return mprotect(block->map, block->map_bytes, PROT_READ | PROT_WRITE) == 0;
+  }
+  Touch& touch = touches_[num_touches_];
+  touch = {static_cast<size_t>(block - blocks_.data()), page, access,
+           address - block->data, nullptr};
+  if (mprotect(page, page_bytes_, PROT_READ) != 0) return false;
+  if (access != FaultAccess::kRead) {
+    uint8_t* const saved = saved_pages_ + num_touches_ * page_bytes_;
+    std::memcpy(saved, page, page_bytes_);
+    touch.before = saved;
+    if (mprotect(page, page_bytes_, PROT_READ | PROT_WRITE) != 0) return false;
+  }
+  ++num_touches_;
+  return true;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,118 @@
+#include "runtime/memcheck/guarded_run.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/graph/named_outputs.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/memcheck/guarded_memory.h"
+#include "runtime/memcheck/run_watcher.h"
+
+namespace nodewise {
+namespace {
+
+// Gives an executor its slots.
+class SlotMemory {
+ public:
+  explicit SlotMemory(const GuardedRunSettings& settings)
+      : memory_(settings.red_zone, settings.zone_byte, settings.poison_byte) {}
+
+  absl::StatusOr<NDArray> Allocate(uint32_t slot, size_t bytes, DLDevice device,
+                                   const std::shared_ptr<SlotMemory>& self) {
+    if (DeviceTypeOf(device) != kDLCPU) {
+      return NDArray::Empty({static_cast<int64_t>(bytes)}, {kDLUInt, 8, 1},
+                            device);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const size_t block, memory_.Add(bytes));
+    block_of_slot_[slot] = block;
+    return NDArray::BorrowBytes(memory_.block(block).data, bytes, device, self);
+  }
+
+  GuardedMemory& memory() { return memory_; }
+  const BlockOfSlot& block_of_slot() const { return block_of_slot_; }
+
+ private:
+  GuardedMemory memory_;
+  BlockOfSlot block_of_slot_;
+};
+
+// The status of a run, and what went wrong with memory before it failed.
+absl::Status WithFirstFault(const absl::Status& status,
+                            const GuardedRunResult& result) {
+  if (result.faults.empty()) return status;
+  return WithMessage(status,
+                     absl::StrFormat("%s; before that: %s", MessageOf(status),
+                                     result.faults.front().Finish().text));
+}
+
+}  // namespace
+
+bool SeenFault::IsSameAs(const SeenFault& other) const {
+  return fault.kind == other.fault.kind && fault.node == other.fault.node &&
+         fault.entry == other.fault.entry && access == other.access &&
+         place == other.place;
+}
+
+void SeenFault::Widen(const SeenFault& other) {
+  if (place.empty()) return;
+  const auto last = [](const MemoryFault& f) {
+    return f.offset + static_cast<int64_t>(f.bytes) - 1;
+  };
+  Extent both;
+  both.Add(fault.offset, last(fault));
+  both.Add(other.fault.offset, last(other.fault));
+  fault.offset = both.first;
+  fault.bytes = both.size();
+}
+
+MemoryFault SeenFault::Finish() const {
+  MemoryFault finished = fault;
+  if (place.empty()) return finished;
+  std::string did = "read";
+  if (access != FaultAccess::kRead) {
+    did = absl::StrFormat("%s %d byte%s",
+                          access == FaultAccess::kWrite ? "wrote" : "touched",
+                          fault.bytes, fault.bytes == 1 ? "" : "s");
+  }
+  finished.text = absl::StrFormat("%s %s %s (first at byte %d)", actor, did,
+                                  place, fault.offset);
+  return finished;
+}
+
+absl::StatusOr<GuardedRunResult> RunGuarded(
+    const ExecutorMaker& make, const GuardedRunSettings& settings) {
+  const auto slots = std::make_shared<SlotMemory>(settings);
+  DebugExecutor::DebugOptions options;
+  options.records = false;
+  options.plan = settings.plan;
+  // Whoever keeps the options must not keep the memory for ever.
+  options.allocate = [weak = std::weak_ptr<SlotMemory>(slots)](
+                         uint32_t slot, size_t bytes,
+                         DLDevice device) -> absl::StatusOr<NDArray> {
+    const std::shared_ptr<SlotMemory> memory = weak.lock();
+    if (memory == nullptr) {
+      return absl::FailedPreconditionError("guarded memory: the run is over");
+    }
+    return memory->Allocate(slot, bytes, device, memory);
+  };
+  NODEWISE_ASSIGN_OR_RETURN(const auto executor, make(std::move(options)));
+  slots->memory().Seal();
+  GuardedRunResult result;
+  result.private_plan = PrivatePlan(executor->graph(), executor->plan());
+  RunWatcher watcher(*executor, slots->memory(), slots->block_of_slot(),
+                     &result);
+  absl::Status status;
+  {
+    const FaultCatcher catcher(&slots->memory());
+    executor->AddObserver(&watcher);
+    status = executor->Run();
+    executor->RemoveObserver(&watcher);
+    watcher.Finish(status.ok());
+  }
+  if (!status.ok()) return WithFirstFault(status, result);
+  NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
+  return result;
+}
+
+}  // namespace nodewise

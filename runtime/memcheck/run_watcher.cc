@@ -1,0 +1,400 @@
+#include "runtime/memcheck/run_watcher.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/ndarray/tensor_stats.h"
+
+namespace nodewise {
+namespace {
+
+using Access = GuardedMemory::Access;
+
+// Nobody reads more, and every node may have some.
+constexpr size_t kMostFaults = 1000;
+constexpr int64_t kNever = -1;
+constexpr int64_t kAfterTheRun = INT64_MAX;
+
+bool IsHostMemory(const DLTensor& tensor) {
+  return DeviceTypeOf(tensor.device) == kDLCPU;
+}
+
+}  // namespace
+
+RunWatcher::RunWatcher(const DebugExecutor& executor, GuardedMemory& memory,
+                       const BlockOfSlot& block_of_slot,
+                       GuardedRunResult* result)
+    : executor_(executor),
+      graph_(executor.graph()),
+      plan_(executor.plan()),
+      memory_(memory),
+      result_(result),
+      keys_(NodeKeys(graph_)),
+      block_of_slot_(plan_.slots.size(), SIZE_MAX),
+      owner_(memory_.size(), kNobody) {
+  for (const auto& [slot, block] : block_of_slot) {
+    if (slot < block_of_slot_.size()) block_of_slot_[slot] = block;
+  }
+  result_->hashes.assign(graph_.entries.size(), 0);
+  for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+    result_->actors.push_back(NodeTitle(graph_, NodeId{n}));
+    result_->node_of.insert(result_->node_of.end(), graph_.OutputsOf(NodeId{n}),
+                            NodeId{n});
+  }
+  FindLastUses();
+}
+
+void RunWatcher::FindLastUses() {
+  last_use_.assign(graph_.entries.size(), kNever);
+  for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+    if (graph_.nodes[n].kind == GraphNode::Kind::kInput || IsFree(NodeId{n})) {
+      continue;
+    }
+    for (const EntryRef& ref : graph_.nodes[n].inputs) {
+      last_use_[plan_.base_of[Index(graph_.EntryOf(ref))]] = n;
+    }
+  }
+  for (const EntryRef& head : graph_.heads) {
+    last_use_[plan_.base_of[Index(graph_.EntryOf(head))]] = kAfterTheRun;
+  }
+}
+
+bool RunWatcher::IsFree(NodeId node) const {
+  if (graph_.node(node).function != kNopFunction) return false;
+  const uint32_t output = Index(graph_.EntryOf(node, 0));
+  return plan_.base_of[output] != output;
+}
+
+bool RunWatcher::IsInput(uint32_t entry) const {
+  const NodeId node = result_->node_of[entry];
+  return graph_.node(node).kind == GraphNode::Kind::kInput;
+}
+
+std::string RunWatcher::EntryName(uint32_t entry) const {
+  const uint32_t node = Index(result_->node_of[entry]);
+  return absl::StrFormat("entry %s:%d of node %d", keys_[node],
+                         entry - graph_.node_row_ptr[node], node);
+}
+
+int64_t RunWatcher::BytesOf(uint32_t entry) const {
+  const GraphEntry& info = graph_.entries[entry];
+  return static_cast<int64_t>(TensorBytes(info.shape, info.dtype).value_or(0));
+}
+
+int32_t RunWatcher::StorageOf(uint32_t base) const {
+  return plan_.slots[plan_.slot_of[base]].storage_id;
+}
+
+const size_t* RunWatcher::BlockOf(uint32_t base) const {
+  const size_t& block = block_of_slot_[plan_.slot_of[base]];
+  if (block == SIZE_MAX) return nullptr;
+  // Memory of the caller or the library may be bound instead.
+  const void* const data = DataOf(executor_.TensorOf(EntryId{base}));
+  return data == memory_.block(block).data ? &block : nullptr;
+}
+
+absl::Status RunWatcher::BeforePass() {
+  for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
+    if (plan_.base_of[e] != e || !IsInput(e)) continue;
+    const size_t* const block = BlockOf(e);
+    if (block != nullptr) owner_[*block] = e;
+  }
+  for (const uint32_t node : graph_.arg_nodes) CheckSizes(NodeId{node});
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    memory_.SetAccess(i, Access::kNone);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunWatcher::BeforeNode(NodeId node) {
+  if (IsFree(node)) return absl::OkStatus();
+  FindRoles(node);
+  CheckOwners(node);
+  CheckSizes(node);
+  CheckInputsKept(node);
+  HashForeignInputs(node);
+  OpenArguments();
+  memory_.Watch(true);
+  return absl::OkStatus();
+}
+
+absl::Status RunWatcher::AfterNode(NodeId node, NodeTime) {
+  if (IsFree(node)) return absl::OkStatus();
+  memory_.Watch(false);
+  ++result_->nodes;
+  CollectHarm(node);
+  CheckForeignInputs(node);
+  TakeOutputs(node);
+  PoisonDead(node);
+  CloseBlocks();
+  return absl::OkStatus();
+}
+
+void RunWatcher::FindRoles(NodeId node) {
+  roles_.clear();
+  const auto add = [&](uint32_t entry, bool is_output, uint32_t number) {
+    const uint32_t base = plan_.base_of[entry];
+    const size_t* const block = BlockOf(base);
+    if (block == nullptr) return;
+    const auto [place, is_new] =
+        roles_.try_emplace(*block, Role{base, is_output, number, !is_output});
+    Role& role = place->second;
+    if (is_new) return;
+    if (is_output && !role.is_output) {
+      role = {role.entry, true, number, true};
+    }
+    if (BytesOf(base) > BytesOf(role.entry)) role.entry = base;
+  };
+  const auto& inputs = graph_.node(node).inputs;
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    add(Index(graph_.EntryOf(inputs[i])), false, i);
+  }
+  for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
+    add(Index(graph_.EntryOf(node, o)), true, o);
+  }
+}
+
+// Whether the node finds in every slot what it expects there.
+void RunWatcher::CheckOwners(NodeId node) {
+  std::vector<uint32_t> seen;
+  for (const EntryRef& ref : graph_.node(node).inputs) {
+    const uint32_t base = plan_.base_of[Index(graph_.EntryOf(ref))];
+    const size_t* const block = BlockOf(base);
+    if (block == nullptr || owner_[*block] == base) continue;
+    if (owner_[*block] == kNobody) continue;
+    if (std::find(seen.begin(), seen.end(), base) != seen.end()) continue;
+    seen.push_back(base);
+    const uint32_t owner = owner_[*block];
+    ReportText(MemoryFault::Kind::kOverwritten, node, base,
+               absl::StrFormat(
+                   "%s reads %s, which node %d overwrote; both are in storage "
+                   "%d",
+                   result_->actors[Index(node)], EntryName(base),
+                   Index(result_->node_of[owner]), StorageOf(base)));
+  }
+}
+
+void RunWatcher::CheckSizes(NodeId node) {
+  for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
+    const uint32_t entry = Index(graph_.EntryOf(node, o));
+    const StorageSlot& slot = plan_.slots[plan_.slot_of[entry]];
+    if (BytesOf(entry) <= static_cast<int64_t>(slot.bytes)) continue;
+    ReportText(
+        MemoryFault::Kind::kUndersized, node, entry,
+        absl::StrFormat("%s makes its output %d of %d bytes in storage %d, "
+                        "which has %d",
+                        result_->actors[Index(node)], o, BytesOf(entry),
+                        slot.storage_id, slot.bytes));
+  }
+}
+
+// What a run overwrites of its inputs, and nobody reads any more in this run,
+// the next run will miss.
+void RunWatcher::CheckInputsKept(NodeId node) {
+  for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
+    const uint32_t entry = Index(graph_.EntryOf(node, o));
+    const size_t* const block = BlockOf(entry);
+    if (block == nullptr || owner_[*block] == kNobody) continue;
+    const uint32_t owner = owner_[*block];
+    if (!IsInput(owner) || last_use_[owner] > Index(node)) continue;
+    ReportText(MemoryFault::Kind::kOverwritten, node, owner,
+               absl::StrFormat(
+                   "%s writes its output %d over the graph's input %s; both "
+                   "are in storage %d, and a second run reads it",
+                   result_->actors[Index(node)], o,
+                   keys_[Index(result_->node_of[owner])], StorageOf(owner)));
+  }
+}
+
+void RunWatcher::HashForeignInputs(NodeId node) {
+  foreign_inputs_.clear();
+  const auto& inputs = graph_.node(node).inputs;
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    const uint32_t base = plan_.base_of[Index(graph_.EntryOf(inputs[i]))];
+    const DLTensor& tensor = executor_.TensorOf(EntryId{base});
+    if (BlockOf(base) != nullptr || !IsHostMemory(tensor)) continue;
+    const auto bytes = static_cast<size_t>(BytesOf(base));
+    foreign_inputs_.push_back({base, i, HashBytes(DataOf(tensor), bytes)});
+  }
+}
+
+void RunWatcher::CheckForeignInputs(NodeId node) {
+  for (const ForeignInput& input : foreign_inputs_) {
+    const DLTensor& tensor = executor_.TensorOf(EntryId{input.entry});
+    const auto bytes = static_cast<size_t>(BytesOf(input.entry));
+    if (HashBytes(DataOf(tensor), bytes) == input.hash) continue;
+    ReportText(
+        MemoryFault::Kind::kInputWritten, node, input.entry,
+        absl::StrFormat("%s wrote to its input %d, which it may only read",
+                        result_->actors[Index(node)], input.number));
+  }
+}
+
+void RunWatcher::OpenArguments() {
+  for (const auto& [block, role] : roles_) {
+    memory_.SetAccess(block,
+                      role.is_output ? Access::kReadWrite : Access::kRead);
+    if (!role.is_output) continue;
+    const auto bytes = static_cast<size_t>(BytesOf(role.entry));
+    // In place: the input lies there.
+    if (role.is_input_too) {
+      memory_.FillZones(block, bytes);
+    } else {
+      memory_.Fill(block, bytes);
+    }
+  }
+}
+
+void RunWatcher::CollectHarm(NodeId node) {
+  std::map<std::pair<size_t, FaultAccess>, Harm> harms;
+  const auto size_of = [&](size_t block) {
+    const auto role = roles_.find(block);
+    if (role != roles_.end()) return BytesOf(role->second.entry);
+    if (owner_[block] != kNobody) return BytesOf(owner_[block]);
+    return static_cast<int64_t>(memory_.block(block).bytes);
+  };
+  for (const GuardedMemory::Touch& touch : memory_.Touches()) {
+    const int64_t size = size_of(touch.block);
+    Harm& harm = harms[{touch.block, touch.access}];
+    harm.Add(touch.offset, touch.offset, size);
+    const Extent changed = memory_.ChangedBytes(touch);
+    if (changed.empty()) continue;
+    harm.Add(changed.first, changed.last, size);
+  }
+  result_->had_more_faults |= memory_.had_more_touches();
+  for (const auto& [block, role] : roles_) {
+    if (!role.is_output) continue;
+    const int64_t size = size_of(block);
+    const Extent before = memory_.ChangedBefore(block);
+    const Extent behind =
+        memory_.ChangedBehind(block, static_cast<size_t>(size));
+    if (before.empty() && behind.empty()) continue;
+    Harm& harm = harms[{block, FaultAccess::kWrite}];
+    harm.before.Add(before.first, before.last);
+    harm.behind.Add(behind.first, behind.last);
+  }
+  for (const auto& [key, harm] : harms) {
+    ReportHarm(node, key.first, key.second, harm);
+  }
+}
+
+void RunWatcher::ReportHarm(NodeId node, size_t block, FaultAccess access,
+                            const Harm& harm) {
+  const auto found = roles_.find(block);
+  const bool is_argument = found != roles_.end();
+  const uint32_t entry = is_argument ? found->second.entry : owner_[block];
+  SeenFault seen;
+  seen.actor = result_->actors[Index(node)];
+  seen.access = access;
+  seen.fault.node = node;
+  seen.fault.entry = EntryId{entry == kNobody ? 0 : entry};
+  std::string whose = "memory that holds nothing yet";
+  if (is_argument) {
+    whose = absl::StrFormat("its %s %d",
+                            found->second.is_output ? "output" : "input",
+                            found->second.number);
+  } else if (entry != kNobody) {
+    whose = EntryName(entry) + ", which is none of its arguments";
+  }
+  if (!harm.inside.empty()) {
+    const bool is_read = access == FaultAccess::kRead;
+    seen.fault.kind = is_argument ? MemoryFault::Kind::kInputWritten
+                      : is_read   ? MemoryFault::Kind::kStrayRead
+                                  : MemoryFault::Kind::kStrayWrite;
+    seen.place = (access == FaultAccess::kWrite     ? "to "
+                  : access == FaultAccess::kUnknown ? "of "
+                                                    : "") +
+                 whose;
+    if (is_argument) seen.place += ", which it may only read";
+    seen.fault.offset = harm.inside.first;
+    seen.fault.bytes = harm.inside.size();
+    Report(seen);
+  }
+  ReportBeside(std::move(seen), whose, is_argument, harm);
+}
+
+void RunWatcher::ReportBeside(SeenFault seen, const std::string& whose,
+                              bool is_argument, const Harm& harm) {
+  const bool is_overrun = is_argument && seen.access != FaultAccess::kRead;
+  seen.fault.kind =
+      is_overrun ? MemoryFault::Kind::kOverrun : MemoryFault::Kind::kWild;
+  for (const auto& [extent, side] :
+       {std::pair(&harm.before, "before "), std::pair(&harm.behind, "past ")}) {
+    if (extent->empty()) continue;
+    seen.place = side + whose;
+    seen.fault.offset = extent->first;
+    seen.fault.bytes = extent->size();
+    Report(seen);
+  }
+}
+
+void RunWatcher::TakeOutputs(NodeId node) {
+  for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
+    const uint32_t entry = Index(graph_.EntryOf(node, o));
+    const size_t* const block = BlockOf(entry);
+    if (block != nullptr) owner_[*block] = entry;
+    const DLTensor& tensor = executor_.TensorOf(EntryId{entry});
+    if (!IsHostMemory(tensor)) continue;
+    result_->hashes[entry] =
+        HashBytes(DataOf(tensor), static_cast<size_t>(BytesOf(entry)));
+  }
+}
+
+void RunWatcher::PoisonDead(NodeId node) {
+  for (const auto& [block, role] : roles_) {
+    const uint32_t owner = owner_[block];
+    if (owner == kNobody || IsInput(owner)) continue;
+    if (last_use_[owner] > static_cast<int64_t>(Index(node))) continue;
+    memory_.SetAccess(block, Access::kReadWrite);
+    memory_.Fill(block, memory_.block(block).bytes);
+  }
+}
+
+void RunWatcher::CloseBlocks() {
+  for (const auto& [block, role] : roles_) {
+    memory_.SetAccess(block, Access::kNone);
+  }
+  for (const GuardedMemory::Touch& touch : memory_.Touches()) {
+    memory_.SetAccess(touch.block, Access::kNone);
+  }
+}
+
+void RunWatcher::Finish(bool is_complete) {
+  memory_.Watch(false);
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    memory_.SetAccess(i, Access::kReadWrite);
+  }
+  if (!is_complete) return;
+  for (uint32_t h = 0; h < graph_.heads.size(); ++h) {
+    const uint32_t base = plan_.base_of[Index(graph_.EntryOf(graph_.heads[h]))];
+    const size_t* const block = BlockOf(base);
+    if (block == nullptr || owner_[*block] == base) continue;
+    if (owner_[*block] == kNobody) continue;
+    const NodeId by = result_->node_of[owner_[*block]];
+    ReportText(MemoryFault::Kind::kOverwritten, by, base,
+               absl::StrFormat("%s overwrote %s, which is the graph's output "
+                               "%d; both are in storage %d",
+                               result_->actors[Index(by)], EntryName(base), h,
+                               StorageOf(base)));
+  }
+}
+
+void RunWatcher::Report(SeenFault fault) {
+  if (result_->faults.size() < kMostFaults) {
+    result_->faults.push_back(std::move(fault));
+  } else {
+    result_->had_more_faults = true;
+  }
+}
+
+void RunWatcher::ReportText(MemoryFault::Kind kind, NodeId node, uint32_t entry,
+                            std::string text) {
+  SeenFault seen;
+  seen.fault.kind = kind;
+  seen.fault.node = node;
+  seen.fault.entry = EntryId{entry};
+  seen.fault.text = std::move(text);
+  Report(std::move(seen));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "nodewise/debug/debug_executor.h"
+#include "runtime/memcheck/guarded_memory.h"
+#include "runtime/memcheck/guarded_run.h"
+
+namespace nodewise {
+
+// Slots that are blocks of guarded memory, with their numbers.
+using BlockOfSlot = std::unordered_map<uint32_t, size_t>;
+
+// What happened to one block while a node ran: inside the entry it is known by
+// and on both sides of it.
+struct Harm {
+  Extent before;
+  Extent inside;
+  Extent behind;
+
+  void Add(int64_t first, int64_t last, int64_t size) {
+    before.Add(first, std::min<int64_t>(last, -1));
+    inside.Add(std::max<int64_t>(first, 0), std::min(last, size - 1));
+    behind.Add(std::max(first, size), last);
+  }
+};
+
+// Watches one run of an executor whose slots are guarded.
+class RunWatcher : public NodeObserver {
+ public:
+  RunWatcher(const DebugExecutor& executor, GuardedMemory& memory,
+             const BlockOfSlot& block_of_slot, GuardedRunResult* result);
+
+  absl::Status BeforePass() override;
+  absl::Status BeforeNode(NodeId node) override;
+  absl::Status AfterNode(NodeId node, NodeTime time) override;
+  // After the run: opens everything and looks at the graph's outputs.
+  void Finish(bool is_complete);
+
+ private:
+  static constexpr uint32_t kNobody = UINT32_MAX;
+
+  // How the running node is given a block: as its input or output number so
+  // and so, which is the largest of them.
+  struct Role {
+    uint32_t entry = kNobody;
+    bool is_output = false;
+    uint32_t number = 0;
+    bool is_input_too = false;
+  };
+  struct ForeignInput {
+    uint32_t entry;
+    uint32_t number;
+    uint64_t hash;
+  };
+
+  void FindLastUses();
+  bool IsFree(NodeId node) const;
+  bool IsInput(uint32_t entry) const;
+  std::string EntryName(uint32_t entry) const;
+  int64_t BytesOf(uint32_t entry) const;
+  int32_t StorageOf(uint32_t base) const;
+  // The block of a base entry, if it is in one.
+  const size_t* BlockOf(uint32_t base) const;
+
+  void FindRoles(NodeId node);
+  void CheckOwners(NodeId node);
+  void CheckSizes(NodeId node);
+  void CheckInputsKept(NodeId node);
+  void HashForeignInputs(NodeId node);
+  void CheckForeignInputs(NodeId node);
+  void OpenArguments();
+  void CollectHarm(NodeId node);
+  void ReportHarm(NodeId node, size_t block, FaultAccess access,
+                  const Harm& harm);
+  void ReportBeside(SeenFault seen, const std::string& whose, bool is_argument,
+                    const Harm& harm);
+  void TakeOutputs(NodeId node);
+  void PoisonDead(NodeId node);
+  void CloseBlocks();
+  void Report(SeenFault fault);
+  void ReportText(MemoryFault::Kind kind, NodeId node, uint32_t entry,
+                  std::string text);
+
+  const DebugExecutor& executor_;
+  const Graph& graph_;
+  const StoragePlan& plan_;
+  GuardedMemory& memory_;
+  GuardedRunResult* result_;
+  const std::vector<std::string> keys_;
+  std::vector<size_t> block_of_slot_;  // SIZE_MAX: none.
+  std::vector<int64_t> last_use_;      // By base entry: node, kNever, ...
+  std::vector<uint32_t> owner_;        // By block: the base entry in it.
+  std::map<size_t, Role> roles_;       // By block, of the running node.
+  std::vector<ForeignInput> foreign_inputs_;
+};
+
+}  // namespace nodewise

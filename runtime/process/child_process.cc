@@ -1,0 +1,361 @@
+#include "runtime/process/child_process.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/thread_pool.h"
+
+namespace nodewise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                                 SIGABRT, SIGTRAP, SIGSYS};
+// Enough for the state of any vector unit, which is saved there too.
+constexpr size_t kSignalStackBytes = 128 << 10;
+
+// Where the stack may grow without a limit. A thread's cannot.
+constexpr size_t kMostStackBytes = size_t{256} << 20;
+
+// What a child says of its own end, in shared memory.
+struct ChildReport {
+  enum State : uint32_t { kRunning, kReturned, kCrashed, kExited };
+
+  std::atomic<uint32_t> state{kRunning};
+  int signal = 0;
+  bool has_address = false;
+  uint64_t address = 0;
+  int exit_status = 0;
+  int status_code = 0;
+  size_t message_bytes = 0;
+  char message[4096] = {};
+};
+
+// In the child: where it reports to.
+ChildReport* report_of_child = nullptr;
+
+// The first to come is the one that tells.
+bool ClaimEnd(ChildReport::State state) {
+  uint32_t running = ChildReport::kRunning;
+  return report_of_child->state.compare_exchange_strong(running, state);
+}
+
+// Once a thread has crashed, it is the one that ends the process, as soon as it
+// has told how.
+void LetCrashEndIt() {
+  while (report_of_child->state == ChildReport::kCrashed) pause();
+}
+
+void OnCrash(int signal_number, siginfo_t* info, void*) {
+  if (ClaimEnd(ChildReport::kCrashed)) {
+    // Codes from the kernel say where the fault was, but for SI_KERNEL: an
+    // address that is none at all.
+    const bool is_fault = signal_number == SIGSEGV || signal_number == SIGBUS;
+    report_of_child->signal = signal_number;
+    report_of_child->has_address =
+        is_fault && info->si_code > 0 && info->si_code != SI_KERNEL;
+    report_of_child->address = reinterpret_cast<uintptr_t>(info->si_addr);
+  } else {
+    LetCrashEndIt();
+  }
+  // Blocked until this handler returns.
+  std::signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+void OnExit(int exit_status, void*) {
+  if (ClaimEnd(ChildReport::kExited)) {
+    report_of_child->exit_status = exit_status;
+  }
+  LetCrashEndIt();
+  _exit(exit_status);
+}
+
+// A signal stack for the calling thread, so that a stack that is full can be
+// told. Under the address sanitizer a thread unmaps the stack it ends with,
+// hence the old one comes back.
+class SignalStack {
+ public:
+  SignalStack() {
+    memory_ = mmap(nullptr, kSignalStackBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) return;
+    stack_t stack{};
+    stack.ss_sp = memory_;
+    stack.ss_size = kSignalStackBytes;
+    sigaltstack(&stack, &previous_);
+  }
+  ~SignalStack() {
+    if (memory_ != MAP_FAILED) sigaltstack(&previous_, nullptr);
+  }
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+ private:
+  void* memory_;
+  stack_t previous_{};
+};
+
+void CatchCrashes() {
+  struct sigaction action {};
+  action.sa_sigaction = &OnCrash;
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK);
+  sigemptyset(&action.sa_mask);
+  sigset_t crashes;
+  sigemptyset(&crashes);
+  for (const int signal_number : kCrashSignals) {
+    sigaction(signal_number, &action, nullptr);
+    sigaddset(&crashes, signal_number);
+  }
+  sigprocmask(SIG_UNBLOCK, &crashes, nullptr);
+}
+
+void ReportStatus(const absl::Status& status) {
+  ChildReport& report = *report_of_child;
+  const std::string_view message = MessageOf(status);
+  report.status_code = static_cast<int>(status.code());
+  report.message_bytes = std::min(message.size(), sizeof(report.message));
+  message.copy(report.message, report.message_bytes);
+  ClaimEnd(ChildReport::kReturned);
+  LetCrashEndIt();
+}
+
+// A thread with as much of a stack as functions have in a run of this process,
+// or as there is address space for. Returns 0, or why there can be none.
+int RunInThread(absl::FunctionRef<void()> work) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) == 0) {
+    const rlim_t bytes = std::min<rlim_t>(limit.rlim_cur, kMostStackBytes);
+    // What is less than a thread must have is refused, and left as it is.
+    pthread_attr_setstacksize(&attributes, bytes);
+  }
+  const auto run = [](void* of_work) -> void* {
+    (*static_cast<absl::FunctionRef<void()>*>(of_work))();
+    return nullptr;
+  };
+  pthread_t thread{};
+  int rc = pthread_create(&thread, &attributes, run, &work);
+  if (rc != 0) rc = pthread_create(&thread, nullptr, run, &work);
+  pthread_attr_destroy(&attributes);
+  return rc == 0 ? pthread_join(thread, nullptr) : rc;
+}
+
+[[noreturn]] void LiveAsChild(ChildReport* report, pid_t parent,
+                              absl::FunctionRef<absl::Status()> work) {
+  report_of_child = report;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);
+  setpgid(0, 0);
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  CatchCrashes();
+  // The pool's workers did not come along, and nobody else could give those
+  // that begin here a signal stack. They keep it for ever.
+  SetWorkerStart([] { thread_local const SignalStack stack; });
+  // Runs before all exit handlers that came along, and ends the process.
+  on_exit(&OnExit, nullptr);
+  // OpenMP keeps its team by thread: a new one has none yet, and does not wait
+  // for threads that stayed behind.
+  const int rc = RunInThread([&] {
+    const SignalStack stack;
+    ReportStatus(work());
+  });
+  if (rc != 0) {
+    ReportStatus(absl::ResourceExhaustedError(
+        absl::StrFormat("no thread in the child: %s", std::strerror(rc))));
+  }
+  fflush(stdout);  // What the work printed: it was empty before.
+  _exit(0);
+}
+
+// Waits until the child has ended, which can then be collected; false if that
+// took too long.
+bool WaitForEnd(pid_t child, int64_t limit_ms) {
+  const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
+  const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+  bool has_ended = false;
+  for (int64_t pause_us = 50; !has_ended;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    if (descriptor >= 0) {
+      pollfd wanted = {descriptor, POLLIN, 0};
+      const int64_t wait = std::clamp<int64_t>(left.count(), 0, INT32_MAX);
+      const int ready = poll(&wanted, 1, static_cast<int>(wait));
+      has_ended = ready > 0;
+    } else {
+      // A kernel before 5.3, or a sandbox.
+      siginfo_t info{};
+      const int rc = waitid(P_PID, static_cast<id_t>(child), &info,
+                            WEXITED | WNOHANG | WNOWAIT);
+      has_ended =
+          (rc == 0 && info.si_pid == child) || (rc != 0 && errno == ECHILD);
+      if (!has_ended) {
+        std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
+        pause_us = std::min<int64_t>(pause_us * 2, 2000);
+      }
+    }
+    if (!has_ended && left.count() <= 0) break;
+  }
+  if (descriptor >= 0) close(descriptor);
+  return has_ended;
+}
+
+// Collects a child; false if it was collected before.
+bool Collect(pid_t child, int* wait_status) {
+  // Not yet collected, the number is still its own, and its group's.
+  siginfo_t info{};
+  int rc = 0;
+  do {
+    rc = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
+  } while (rc != 0 && errno == EINTR);
+  if (rc != 0) return false;
+  kill(-child, SIGKILL);
+  do {
+    rc = waitpid(child, wait_status, 0);
+  } while (rc < 0 && errno == EINTR);
+  return rc == child;
+}
+
+ChildEnd EndOf(const ChildReport& report, bool is_collected, int wait_status) {
+  ChildEnd end;
+  const uint32_t state = report.state.load();
+  if (is_collected && WIFSIGNALED(wait_status)) {
+    end.kind = ChildEnd::Kind::kSignal;
+    end.signal = WTERMSIG(wait_status);
+    end.has_address = state == ChildReport::kCrashed &&
+                      report.signal == end.signal && report.has_address;
+    end.address = end.has_address ? report.address : 0;
+  } else if (state == ChildReport::kReturned) {
+    end.kind = ChildEnd::Kind::kReturned;
+    end.status = absl::Status(
+        static_cast<absl::StatusCode>(report.status_code),
+        std::string(report.message,
+                    std::min(report.message_bytes, sizeof(report.message))));
+  } else if (state == ChildReport::kExited || is_collected) {
+    end.kind = ChildEnd::Kind::kExit;
+    end.exit_status =
+        is_collected ? WEXITSTATUS(wait_status) : report.exit_status;
+  } else if (state == ChildReport::kCrashed) {
+    end.kind = ChildEnd::Kind::kSignal;
+    end.signal = report.signal;
+    end.has_address = report.has_address;
+    end.address = report.address;
+  }
+  return end;
+}
+
+absl::Status SystemError(const char* what) {
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("child process: %s: %s", what, std::strerror(errno)));
+}
+
+}  // namespace
+
+absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
+  void* const data =
+      mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return SystemError("no shared memory");
+  return SharedMemory(static_cast<uint8_t*>(data), std::max<size_t>(bytes, 1));
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+absl::StatusOr<ChildRunner> ChildRunner::Create() {
+  NODEWISE_ASSIGN_OR_RETURN(SharedMemory shared,
+                            SharedMemory::Create(sizeof(ChildReport)));
+  return ChildRunner(std::move(shared));
+}
+
+namespace {
+
+struct SigchldState {
+  std::mutex mutex;
+  int holders = 0;               // mutex
+  bool is_changed = false;       // mutex
+  struct sigaction previous {};  // mutex; of the process.
+};
+
+SigchldState& Sigchld() {
+  static auto* const state = new SigchldState();
+  return *state;
+}
+
+}  // namespace
+
+HeedSigchld::HeedSigchld() {
+  SigchldState& state = Sigchld();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.holders++ > 0) return;
+  sigaction(SIGCHLD, nullptr, &state.previous);
+  state.is_changed = state.previous.sa_handler == SIG_IGN ||
+                     (state.previous.sa_flags & SA_NOCLDWAIT) != 0;
+  if (!state.is_changed) return;
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &action, nullptr);
+}
+
+HeedSigchld::~HeedSigchld() {
+  SigchldState& state = Sigchld();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  if (--state.holders > 0 || !state.is_changed) return;
+  sigaction(SIGCHLD, &state.previous, nullptr);
+}
+
+absl::StatusOr<ChildEnd> ChildRunner::Run(
+    absl::FunctionRef<absl::Status()> work, int64_t limit_ms) {
+  auto* const report = new (shared_.data()) ChildReport;
+  // The child has a copy of what is buffered, and may flush it.
+  fflush(stdout);
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) return SystemError("fork");
+  if (child == 0) LiveAsChild(report, parent, work);
+  // Here too, so that the group is there whoever comes first.
+  setpgid(child, child);
+  const bool has_ended = WaitForEnd(child, limit_ms);
+  if (!has_ended) {
+    kill(-child, SIGKILL);
+    kill(child, SIGKILL);
+  }
+  int wait_status = 0;
+  const bool is_collected = Collect(child, &wait_status);
+  if (has_ended) return EndOf(*report, is_collected, wait_status);
+  ChildEnd end;
+  end.kind = ChildEnd::Kind::kTimeout;
+  return end;
+}
+
+}  // namespace nodewise

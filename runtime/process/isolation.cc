@@ -1,0 +1,245 @@
+#include "nodewise/process/isolation.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/process/child_process.h"
+
+namespace nodewise {
+namespace {
+
+size_t BytesOf(const DLTensor& tensor) {
+  return TensorBytes(ShapeOf(tensor), tensor.dtype).value_or(0);
+}
+
+std::string SignalName(int signal_number) {
+  static constexpr std::pair<int, const char*> kNames[] = {
+      {SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},
+      {SIGFPE, "SIGFPE"},   {SIGILL, "SIGILL"},
+      {SIGABRT, "SIGABRT"}, {SIGTRAP, "SIGTRAP"},
+      {SIGSYS, "SIGSYS"},   {SIGTERM, "SIGTERM"},
+      {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"},
+      {SIGXCPU, "SIGXCPU"}, {SIGHUP, "SIGHUP"},
+      {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL (out of memory?)"}};
+  for (const auto& [number, name] : kNames) {
+    if (number == signal_number) return name;
+  }
+  return absl::StrFormat("signal %d", signal_number);
+}
+
+// What a child's end says of its node; none if it came to a result.
+NodeFailure FailureOf(const ChildEnd& end, const std::string& name,
+                      int64_t limit_ms) {
+  NodeFailure failure{};
+  switch (end.kind) {
+    case ChildEnd::Kind::kReturned:
+      failure.kind = NodeFailure::Kind::kError;
+      failure.text = MessageOf(end.status);
+      if (!failure.text.starts_with(name)) {
+        failure.text = name + ": " + failure.text;
+      }
+      return failure;
+    case ChildEnd::Kind::kSignal:
+      failure.kind = NodeFailure::Kind::kSignal;
+      failure.signal = end.signal;
+      failure.address = end.address;
+      failure.text = name + ": crashed with " + SignalName(end.signal);
+      if (end.has_address) {
+        failure.text += absl::StrFormat(" at address %#x", end.address);
+      }
+      return failure;
+    case ChildEnd::Kind::kTimeout:
+      failure.kind = NodeFailure::Kind::kTimeout;
+      failure.text = absl::StrFormat(
+          "%s: had not returned after %d ms and was stopped", name, limit_ms);
+      return failure;
+    case ChildEnd::Kind::kExit:
+      failure.kind = NodeFailure::Kind::kExit;
+      failure.exit_status = end.exit_status;
+      failure.text = absl::StrFormat(
+          "%s: ended the process with exit status "
+          "%d",
+          name, end.exit_status);
+      return failure;
+    case ChildEnd::Kind::kVanished:
+      break;
+  }
+  failure.kind = NodeFailure::Kind::kExit;
+  failure.exit_status = -1;
+  failure.text = name +
+                 ": its process ended, and something else in this one "
+                 "collected its exit status";
+  return failure;
+}
+
+absl::Status CheckTimeLimit(int64_t limit_ms) {
+  if (limit_ms >= 1 && limit_ms <= kMostTimeLimitMs) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "time limit: found %d ms, expected 1 to %d", limit_ms, kMostTimeLimitMs));
+}
+
+class Isolation {
+ public:
+  Isolation(DebugExecutor* executor, const IsolationOptions& options,
+            ChildRunner runner, SharedMemory outputs)
+      : executor_(executor),
+        options_(options),
+        runner_(std::move(runner)),
+        outputs_(std::move(outputs)),
+        has_failed_(executor->graph().nodes.size(), false),
+        has_run_(executor->graph().nodes.size(), false) {}
+
+  absl::StatusOr<IsolationReport> Run() {
+    DebugExecutor::Invoker theirs = executor_->SetInvoker(
+        [this](NodeId node, absl::FunctionRef<absl::Status()> call) {
+          return Invoke(node, call);
+        });
+    const absl::Cleanup restore = [&] {
+      executor_->SetInvoker(std::move(theirs));
+    };
+    NODEWISE_RETURN_IF_ERROR(executor_->Run());
+    FindTainted();
+    return std::move(report_);
+  }
+
+  // What the outputs of the node with the most of them take.
+  static size_t SharedBytes(const DebugExecutor& executor) {
+    size_t most = 0;
+    const size_t nodes = executor.graph().nodes.size();
+    for (uint32_t n = 0; n < nodes; ++n) {
+      size_t bytes = 0;
+      for (const DLTensor* tensor : executor.OutputsOf(NodeId{n})) {
+        bytes += BytesOf(*tensor);
+      }
+      most = std::max(most, bytes);
+    }
+    return most;
+  }
+
+ private:
+  absl::Status Invoke(NodeId node, absl::FunctionRef<absl::Status()> call) {
+    const auto work = [&] {
+      absl::Status status = call();
+      if (status.ok()) CopyOutputs(node, /*is_child=*/true);
+      return status;
+    };
+    NODEWISE_ASSIGN_OR_RETURN(const ChildEnd end,
+                              runner_.Run(work, options_.time_limit_ms));
+    ++report_.nodes;
+    has_run_[Index(node)] = true;
+    if (end.kind == ChildEnd::Kind::kReturned && end.status.ok()) {
+      CopyOutputs(node, /*is_child=*/false);
+      return absl::OkStatus();
+    }
+    const std::string name = NodeTitle(executor_->graph(), node);
+    NodeFailure failure = FailureOf(end, name, options_.time_limit_ms);
+    failure.node = node;
+    report_.failures.push_back(std::move(failure));
+    has_failed_[Index(node)] = true;
+    return absl::OkStatus();
+  }
+
+  // One after the other: the child puts them there, the parent takes them.
+  void CopyOutputs(NodeId node, bool is_child) {
+    uint8_t* shared = outputs_.data();
+    for (const DLTensor* tensor : executor_->OutputsOf(node)) {
+      void* const own = DataOf(*tensor);
+      const size_t bytes = BytesOf(*tensor);
+      if (bytes == 0) continue;
+      std::memcpy(is_child ? shared : own, is_child ? own : shared, bytes);
+      shared += bytes;
+    }
+  }
+
+  void FindTainted() {
+    const Graph& graph = executor_->graph();
+    std::vector<bool> is_bad(graph.entries.size(), false);
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      const auto& inputs = graph.nodes[n].inputs;
+      const bool is_tainted =
+          std::any_of(inputs.begin(), inputs.end(), [&](const EntryRef& ref) {
+            return is_bad[Index(graph.EntryOf(ref))];
+          });
+      if (is_tainted && has_run_[n]) report_.tainted.push_back(NodeId{n});
+      if (!is_tainted && !has_failed_[n]) continue;
+      for (uint32_t o = 0; o < graph.OutputsOf(NodeId{n}); ++o) {
+        const EntryId entry = graph.EntryOf(NodeId{n}, o);
+        is_bad[Index(entry)] = !executor_->IsPatched(entry);
+      }
+    }
+  }
+
+  DebugExecutor* executor_;
+  const IsolationOptions& options_;
+  ChildRunner runner_;
+  SharedMemory outputs_;
+  IsolationReport report_;
+  std::vector<bool> has_failed_;  // By node.
+  std::vector<bool> has_run_;     // By node.
+};
+
+}  // namespace
+
+absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
+                                            const IsolationOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckTimeLimit(options.time_limit_ms));
+  const size_t entries = executor->graph().entries.size();
+  for (uint32_t e = 0; e < entries; ++e) {
+    const DLDevice device = executor->TensorOf(EntryId{e}).device;
+    if (DeviceTypeOf(device) == kDLCPU) continue;
+    return absl::UnimplementedError(absl::StrFormat(
+        "node %d is on %s, expected cpu(0) (a device does not survive a fork)",
+        Index(executor->graph().NodeOf(EntryId{e})), ToString(device)));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
+  NODEWISE_ASSIGN_OR_RETURN(
+      SharedMemory outputs,
+      SharedMemory::Create(Isolation::SharedBytes(*executor)));
+  return Isolation(executor, options, std::move(runner), std::move(outputs))
+      .Run();
+}
+
+absl::Status RunInChild(GraphExecutor* executor,
+                        const IsolationOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckTimeLimit(options.time_limit_ms));
+  std::vector<NDArray> outputs;
+  size_t bytes = 0;
+  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray output, executor->GetOutput(i));
+    bytes += output.bytes();
+    outputs.push_back(std::move(output));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
+  NODEWISE_ASSIGN_OR_RETURN(const SharedMemory shared,
+                            SharedMemory::Create(bytes));
+  const auto work = [&]() -> absl::Status {
+    NODEWISE_RETURN_IF_ERROR(executor->Run());
+    uint8_t* to = shared.data();
+    for (const NDArray& output : outputs) {
+      NODEWISE_RETURN_IF_ERROR(CopyToBytes(*output, to, output.bytes()));
+      to += output.bytes();
+    }
+    return absl::OkStatus();
+  };
+  NODEWISE_ASSIGN_OR_RETURN(const ChildEnd end,
+                            runner.Run(work, options.time_limit_ms));
+  if (end.kind != ChildEnd::Kind::kReturned) {
+    return absl::AbortedError(
+        FailureOf(end, "plain run", options.time_limit_ms).text);
+  }
+  NODEWISE_RETURN_IF_ERROR(end.status);
+  const uint8_t* from = shared.data();
+  for (const NDArray& output : outputs) {
+    NODEWISE_RETURN_IF_ERROR(CopyFromBytes(from, output.bytes(), *output));
+    from += output.bytes();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

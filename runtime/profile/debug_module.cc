@@ -1,0 +1,272 @@
+#include "nodewise/profile/debug_module.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/func/containers.h"
+#include "nodewise/func/time_repeats.h"
+#include "nodewise/profile/profiler.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/thread_pool.h"
+#include "runtime/profile/tvm_report.h"
+
+namespace nodewise {
+namespace {
+
+constexpr char kDumpRootVariable[] = "NODEWISE_DUMP_ROOT";
+// What TVM does before it profiles.
+constexpr int kWarmUpRuns = 3;
+
+void Append(const void* data, size_t size, std::string* bytes) {
+  bytes->append(static_cast<const char*>(data), size);
+}
+
+// TVM 0.9 and later: the number of nodes, then the seconds node by node.
+Value SecondsOfNodesAsBytes(const std::vector<std::vector<double>>& seconds) {
+  std::string bytes;
+  const auto nodes = static_cast<int64_t>(seconds.size());
+  Append(&nodes, sizeof(nodes), &bytes);
+  for (const std::vector<double>& node : seconds) {
+    Append(node.data(), node.size() * sizeof(double), &bytes);
+  }
+  return Value(Value::Bytes{std::move(bytes)});
+}
+
+// TVM 0.8 and before: the last repeat of each node, with commas.
+Value SecondsAsText(const std::vector<std::vector<double>>& seconds) {
+  std::string text;
+  for (const std::vector<double>& node : seconds) {
+    text += absl::StrFormat("%g,", node.back());
+  }
+  return Value(std::move(text));
+}
+
+absl::StatusOr<EntryId> OutputOf(const Graph& graph, NodeId node, int output) {
+  const uint32_t count = graph.OutputsOf(node);
+  if (output >= 0 && static_cast<uint32_t>(output) < count) {
+    return graph.EntryOf(node, static_cast<uint32_t>(output));
+  }
+  return absl::OutOfRangeError(absl::StrFormat(
+      "output %d of %s, which has %d", output, NodeTitle(graph, node), count));
+}
+
+// Where a node runs: where its first output is, or if it has none its input.
+DLDevice DeviceOf(const DebugExecutor& executor, NodeId node) {
+  const auto outputs = executor.OutputsOf(node);
+  if (!outputs.empty()) return outputs[0]->device;
+  const auto inputs = executor.InputsOf(node);
+  return inputs.empty() ? kCpu : inputs[0]->device;
+}
+
+}  // namespace
+
+absl::StatusOr<NodeId> DebugModule::NodeArgument(PackedArgs args, int index) {
+  const Graph& graph = executor().graph();
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(index));
+  if (key.IsText()) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
+    return FindNode(graph, name);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
+  if (number < 0 || static_cast<uint64_t>(number) >= graph.nodes.size()) {
+    return absl::OutOfRangeError(absl::StrFormat(
+        "node %d: the graph has %d nodes", number, graph.nodes.size()));
+  }
+  return NodeId{static_cast<uint32_t>(number)};
+}
+
+// A pass goes on only while what it has computed is not out of date.
+absl::Status DebugModule::RunUntilNode(NodeId node) {
+  const bool is_current = debug().InputChanges() == seen_changes_ &&
+                          !debug().InputsMayChangeUnseen();
+  if (!is_current || Index(node) < Index(debug().Position())) {
+    NODEWISE_RETURN_IF_ERROR(debug().Restart());
+    seen_changes_ = debug().InputChanges();
+  }
+  return debug().RunUntil(node);
+}
+
+absl::StatusOr<Value> DebugModule::Deliver(EntryId entry, PackedArgs args,
+                                           int index) {
+  NODEWISE_ASSIGN_OR_RETURN(NDArray array, debug().ReadEntry(entry));
+  if (args.size() <= index) return Value(std::move(array));
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
+  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* to, arg.AsTensor());
+  NODEWISE_RETURN_IF_ERROR(CopyTensor(*array, *to));
+  return Value();
+}
+
+// (node [, tensor]): output 0 of the node, or that of "node:1", after a run up
+// to it.
+absl::StatusOr<Value> DebugModule::DebugGetOutput(PackedArgs args) {
+  const Graph& graph = executor().graph();
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(0));
+  EntryId entry{};
+  if (key.IsText()) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
+    NODEWISE_ASSIGN_OR_RETURN(entry, FindEntry(graph, name));
+  } else {
+    NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
+    NODEWISE_ASSIGN_OR_RETURN(entry, OutputOf(graph, node, 0));
+  }
+  NODEWISE_RETURN_IF_ERROR(RunUntilNode(graph.NodeOf(entry)));
+  return Deliver(entry, args, 1);
+}
+
+absl::StatusOr<EntryId> DebugModule::EntryArguments(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(const int output, args.SmallIntAt(1));
+  return OutputOf(executor().graph(), node, output);
+}
+
+// (node, output): what lies there now, runs nothing.
+absl::StatusOr<Value> DebugModule::GetOutputByLayer(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const EntryId entry, EntryArguments(args));
+  return Deliver(entry, args, 2);
+}
+
+absl::StatusOr<Value> DebugModule::ExecuteNode(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
+  NODEWISE_RETURN_IF_ERROR(RunUntilNode(node));
+  return Value();
+}
+
+// (node, output): a copy on the CPU.
+absl::StatusOr<Value> DebugModule::GetNodeOutput(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const EntryId entry, EntryArguments(args));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray array, debug().ReadEntry(entry));
+  NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());
+  return Value(std::move(copy));
+}
+
+absl::StatusOr<Value> DebugModule::RunIndividual(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
+                            TakeRepeatOptions(args));
+  NODEWISE_ASSIGN_OR_RETURN(const auto seconds,
+                            Profiler(&debug()).TimeNodes(options));
+  return args.size() == 3 ? SecondsAsText(seconds)
+                          : SecondsOfNodesAsBytes(seconds);
+}
+
+absl::StatusOr<Value> DebugModule::RunIndividualNode(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
+                            TakeRepeatOptions(args.From(1)));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                            Profiler(&debug()).TimeNode(node, options));
+  return SecondsAsBytes(seconds);
+}
+
+absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
+  Profiler::Options options;
+  options.runs = 1;
+  options.warm_up = kWarmUpRuns;
+  NODEWISE_ASSIGN_OR_RETURN(const auto profile,
+                            Profiler(&debug()).Run(options));
+  const Graph& graph = executor().graph();
+  std::vector<DLDevice> devices;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    devices.push_back(DeviceOf(debug(), NodeId{n}));
+  }
+  return MakeTvmReport(graph, profile.runs[0], devices, profile.threads);
+}
+
+absl::StatusOr<Value> DebugModule::Profile(PackedArgs args) {
+  NODEWISE_RETURN_IF_ERROR(RefuseCollectors(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(Ref<TvmReport> report, MakeReport());
+  return Value(Ref<Object>(std::move(report)));
+}
+
+absl::StatusOr<Value> DebugModule::ProfileRpc(PackedArgs) {
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, MakeReport());
+  return Value(ReportJson(*report));
+}
+
+// (folder): what `run` records its dumps below from now on; null or "" ends it.
+absl::StatusOr<Value> DebugModule::SetDumpRoot(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
+  RecordOptions record;
+  if (!arg.IsNull()) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view root, arg.AsString());
+    record.root = std::string(root);
+  }
+  if (record.root.empty()) {
+    debug().StopRecording();
+  } else {
+    NODEWISE_RETURN_IF_ERROR(debug().StartRecording(std::move(record)));
+  }
+  return Value();
+}
+
+// The folder of the last run's dump; an error if it could not be written.
+absl::StatusOr<Value> DebugModule::GetDumpFolder(PackedArgs) {
+  NODEWISE_RETURN_IF_ERROR(debug().dump_status());
+  return Value(debug().dump_folder());
+}
+
+const DebugModule::MethodRow DebugModule::kMethods[] = {
+    {"debug_get_output", &DebugModule::DebugGetOutput},
+    {"get_output_by_layer", &DebugModule::GetOutputByLayer},
+    {"execute_node", &DebugModule::ExecuteNode},
+    {"get_node_output", &DebugModule::GetNodeOutput},
+    {"run_individual", &DebugModule::RunIndividual},
+    {"run_individual_node", &DebugModule::RunIndividualNode},
+    {"profile", &DebugModule::Profile},
+    {"profile_rpc", &DebugModule::ProfileRpc},
+    {"nodewise.set_dump_root", &DebugModule::SetDumpRoot},
+    {"nodewise.get_dump_folder", &DebugModule::GetDumpFolder},
+};
+
+std::vector<std::string> DebugModule::FunctionNames() const {
+  std::vector<std::string> names = ExecutorModule::FunctionNames();
+  for (const MethodRow& row : kMethods) names.emplace_back(row.name);
+  return names;
+}
+
+absl::StatusOr<PackedFunc> DebugModule::GetFunction(std::string_view name) {
+  for (const MethodRow& row : kMethods) {
+    if (name != row.name) continue;
+    Ref<DebugModule> self(this);
+    const Method method = row.method;
+    return PackedFunc::FromBody(
+        [self, method](PackedArgs args) { return (*self.*method)(args); });
+  }
+  return ExecutorModule::GetFunction(name);
+}
+
+namespace {
+
+absl::StatusOr<Value> CreateDebugExecutor(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(CreateArguments create, TakeCreateArguments(args));
+  DebugExecutor::DebugOptions options;
+  static_cast<GraphExecutor::Options&>(options) = std::move(create.options);
+  const char* const root = std::getenv(kDumpRootVariable);
+  options.records = root != nullptr && *root != '\0';
+  if (options.records) options.record.root = root;
+  NODEWISE_ASSIGN_OR_RETURN(
+      std::unique_ptr<DebugExecutor> executor,
+      DebugExecutor::Create(std::move(create.graph), std::move(create.library),
+                            std::move(options)));
+  return Value(Ref<Object>(MakeRef<DebugModule>(std::move(executor))));
+}
+
+}  // namespace
+
+absl::Span<const FunctionRow> DebugFunctions() {
+  static const std::vector<FunctionRow>* const rows = [] {
+    auto* all = new std::vector<FunctionRow>{
+        {"tvm.graph_executor_debug.create", &CreateDebugExecutor},
+        {"tvm.graph_runtime_debug.create", &CreateDebugExecutor},
+    };
+    for (const absl::Span<const FunctionRow> more :
+         {ProfilingFunctions(), ReportObjectFunctions()}) {
+      all->insert(all->end(), more.begin(), more.end());
+    }
+    return all;
+  }();
+  return *rows;
+}
+
+}  // namespace nodewise

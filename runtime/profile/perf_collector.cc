@@ -1,0 +1,305 @@
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/profile/collector.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr char kParanoid[] = "/proc/sys/kernel/perf_event_paranoid";
+
+struct EventRow {
+  const char* name;
+  const char* unit;  // "" where a count is meant.
+  uint32_t type;
+  uint64_t config;
+  // Happens in the kernel only; without its permission it would count to 0.
+  bool in_kernel;
+};
+
+constexpr uint64_t CacheEvent(uint64_t cache, uint64_t operation,
+                              uint64_t result) {
+  return cache | operation << 8 | result << 16;
+}
+
+constexpr uint64_t kRead = PERF_COUNT_HW_CACHE_OP_READ;
+constexpr uint64_t kAccess = PERF_COUNT_HW_CACHE_RESULT_ACCESS;
+constexpr uint64_t kMiss = PERF_COUNT_HW_CACHE_RESULT_MISS;
+
+// Names are those of the perf command.
+constexpr EventRow kEvents[] = {
+    {"cycles", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false},
+    {"instructions", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, false},
+    {"ref-cycles", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES, false},
+    {"bus-cycles", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BUS_CYCLES, false},
+    {"cache-references", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES,
+     false},
+    {"cache-misses", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, false},
+    {"branches", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+     false},
+    {"branch-misses", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES,
+     false},
+    {"stalled-cycles-frontend", "", PERF_TYPE_HARDWARE,
+     PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, false},
+    {"stalled-cycles-backend", "", PERF_TYPE_HARDWARE,
+     PERF_COUNT_HW_STALLED_CYCLES_BACKEND, false},
+    {"L1-dcache-loads", "", PERF_TYPE_HW_CACHE,
+     CacheEvent(PERF_COUNT_HW_CACHE_L1D, kRead, kAccess), false},
+    {"L1-dcache-load-misses", "", PERF_TYPE_HW_CACHE,
+     CacheEvent(PERF_COUNT_HW_CACHE_L1D, kRead, kMiss), false},
+    {"LLC-loads", "", PERF_TYPE_HW_CACHE,
+     CacheEvent(PERF_COUNT_HW_CACHE_LL, kRead, kAccess), false},
+    {"LLC-load-misses", "", PERF_TYPE_HW_CACHE,
+     CacheEvent(PERF_COUNT_HW_CACHE_LL, kRead, kMiss), false},
+    {"dTLB-loads", "", PERF_TYPE_HW_CACHE,
+     CacheEvent(PERF_COUNT_HW_CACHE_DTLB, kRead, kAccess), false},
+    {"dTLB-load-misses", "", PERF_TYPE_HW_CACHE,
+     CacheEvent(PERF_COUNT_HW_CACHE_DTLB, kRead, kMiss), false},
+    {"page-faults", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, false},
+    {"minor-faults", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MIN,
+     false},
+    {"major-faults", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+     false},
+    {"task-clock", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, false},
+    {"context-switches", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES,
+     true},
+    {"cpu-migrations", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS,
+     true},
+};
+
+// A counter of one event in one thread, or what the system said instead.
+struct Opened {
+  int fd = -1;
+  int error = 0;
+};
+
+Opened Open(const EventRow& event, pid_t thread) {
+  perf_event_attr attr{};
+  attr.size = sizeof(attr);
+  attr.type = event.type;
+  attr.config = event.config;
+  attr.read_format =
+      PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+  attr.inherit = 1;
+  attr.exclude_kernel = event.in_kernel ? 0 : 1;
+  attr.exclude_hv = 1;
+  // glibc has no function for it.
+  const long fd =
+      syscall(SYS_perf_event_open, &attr, thread, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  if (fd < 0) return {-1, errno};
+  return {static_cast<int>(fd), 0};
+}
+
+std::string FirstLine(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// What would let the event be counted.
+std::string HintFor(const EventRow& event, int error,
+                    const std::string& paranoid) {
+  const int wanted = event.in_kernel ? 1 : 2;
+  int level = wanted;
+  std::from_chars(paranoid.data(), paranoid.data() + paranoid.size(), level);
+  switch (error) {
+    case EPERM:
+    case EACCES:
+      if (paranoid.empty() || level > wanted) {
+        return absl::StrFormat(
+            "sysctl kernel.perf_event_paranoid=%d, or run with CAP_PERFMON",
+            wanted);
+      }
+      return "a seccomp filter or a container forbids it: allow "
+             "perf_event_open there, or grant CAP_PERFMON";
+    case ENOSYS:
+      return "the kernel is built without perf events, or a sandbox hides "
+             "them";
+    case EMFILE:
+      return "each thread takes a file for each event: raise ulimit -n, or "
+             "ask for fewer events";
+    case ENOENT:
+    case ENODEV:
+    case EOPNOTSUPP:
+    case EINVAL:
+      return event.type == PERF_TYPE_SOFTWARE
+                 ? "this kernel does not count it"
+                 : "this processor, or the virtual machine, does not offer "
+                   "the counter; page-faults and task-clock need none";
+    default:
+      return "leave the event out";
+  }
+}
+
+absl::Status OpenError(const EventRow& event, int error) {
+  const std::string paranoid = FirstLine(kParanoid);
+  return absl::UnavailableError(absl::StrFormat(
+      "perf event %s: perf_event_open said %s (%d), %s is %s, expected a "
+      "counter (%s)",
+      event.name, std::strerror(error), error, kParanoid,
+      paranoid.empty() ? "not readable" : paranoid,
+      HintFor(event, error, paranoid)));
+}
+
+// All threads of this process, by the system's numbers.
+std::vector<pid_t> Threads() {
+  std::vector<pid_t> threads;
+  std::error_code error;
+  std::filesystem::directory_iterator folder("/proc/self/task", error);
+  for (; !error && folder != std::filesystem::directory_iterator();
+       folder.increment(error)) {
+    const std::string name = folder->path().filename().string();
+    pid_t thread = 0;
+    std::from_chars(name.data(), name.data() + name.size(), thread);
+    if (thread > 0) threads.push_back(thread);
+  }
+  if (threads.empty()) threads.push_back(0);  // The calling one, without /proc.
+  return threads;
+}
+
+class PerfEvents final : public Collector {
+ public:
+  explicit PerfEvents(std::vector<const EventRow*> events)
+      : events_(std::move(events)) {}
+  ~PerfEvents() override { Stop(); }
+  PerfEvents(const PerfEvents&) = delete;
+  PerfEvents& operator=(const PerfEvents&) = delete;
+
+  std::vector<std::string> Names() const override {
+    std::vector<std::string> names;
+    for (const EventRow* event : events_) {
+      names.push_back(
+          *event->unit == '\0'
+              ? event->name
+              : absl::StrFormat("%s (%s)", event->name, event->unit));
+    }
+    return names;
+  }
+
+  absl::Status Start() override {
+    Stop();
+    for (const pid_t thread : Threads()) {
+      for (size_t e = 0; e < events_.size(); ++e) {
+        const Opened opened = Open(*events_[e], thread);
+        if (opened.error == ESRCH) break;  // The thread has just ended.
+        if (opened.error != 0) {
+          Stop();
+          return OpenError(*events_[e], opened.error);
+        }
+        counters_.push_back({opened.fd, e, {}, 0});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Read(absl::Span<double> values) override {
+    std::fill(values.begin(), values.end(), 0.0);
+    for (Counter& counter : counters_) {
+      Advance(&counter);
+      values[counter.event] += counter.total;
+    }
+  }
+
+  void Stop() override {
+    for (const Counter& counter : counters_) close(counter.fd);
+    counters_.clear();
+  }
+
+ private:
+  // What read(2) gives, in its order.
+  struct Reading {
+    uint64_t value = 0;
+    uint64_t enabled_ns = 0;
+    uint64_t running_ns = 0;
+  };
+  struct Counter {
+    int fd;
+    size_t event;
+    Reading last;
+    double total;
+  };
+
+  // Scales what is new since the last reading by the share of the time in
+  // which it was counted. Scaling totals instead would let them fall.
+  static void Advance(Counter* counter) {
+    Reading now;
+    if (read(counter->fd, &now, sizeof(now)) != sizeof(now)) return;
+    const uint64_t running = now.running_ns - counter->last.running_ns;
+    // Not counted at all since: what was missed is scaled in next time.
+    if (running == 0 && now.value == counter->last.value) return;
+    const auto enabled =
+        static_cast<double>(now.enabled_ns - counter->last.enabled_ns);
+    const auto count = static_cast<double>(now.value - counter->last.value);
+    const double scale =
+        running == 0 ? 1
+                     : std::max(1.0, enabled / static_cast<double>(running));
+    counter->total += count * scale;
+    counter->last = now;
+  }
+
+  std::vector<const EventRow*> events_;
+  std::vector<Counter> counters_;
+};
+
+absl::StatusOr<const EventRow*> FindEvent(const std::string& name) {
+  for (const EventRow& event : kEvents) {
+    if (name == event.name) return &event;
+  }
+  const std::vector<std::string> names = PerfEventNames();
+  std::string known;
+  for (const std::string& each : names) {
+    known += (known.empty() ? "" : ", ") + each;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("perf event %s: no such event, expected one of %s%s",
+                      Shortened(name), known, DidYouMean(name, names)));
+}
+
+}  // namespace
+
+std::vector<std::string> PerfEventNames() {
+  std::vector<std::string> names;
+  for (const EventRow& event : kEvents) names.emplace_back(event.name);
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<Collector>> PerfCollector(
+    absl::Span<const std::string> events) {
+  if (events.empty()) {
+    return absl::InvalidArgumentError(
+        "perf events: none was named, expected at least one");
+  }
+  std::vector<const EventRow*> rows;
+  for (const std::string& name : events) {
+    NODEWISE_ASSIGN_OR_RETURN(const EventRow* const row, FindEvent(name));
+    if (std::find(rows.begin(), rows.end(), row) != rows.end()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "perf event %s: named twice, expected each once", name));
+    }
+    rows.push_back(row);
+  }
+  for (const EventRow* row : rows) {
+    const Opened opened = Open(*row, 0);
+    if (opened.error != 0) return OpenError(*row, opened.error);
+    close(opened.fd);
+  }
+  return std::make_unique<PerfEvents>(std::move(rows));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/profile/profile_table.h"
+#include "runtime/profile/profile_text.h"
+
+namespace nodewise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A counter may not have been read at a node.
+double CountAt(const NodeCounts& counts, NodeId node) {
+  if (Index(node) < counts.by_node.size()) return counts.by_node[Index(node)];
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+// --- CSV ---
+
+std::string Quoted(std::string_view text) {
+  std::string clean = CleanUtf8(text);
+  if (clean.find_first_of(",\"\r\n") == std::string::npos) return clean;
+  std::string quoted = "\"";
+  for (const char c : clean) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string Number(double value) {
+  return std::isfinite(value) ? PythonFloat(value) : "";
+}
+
+std::string Numbers(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) {
+    if (!text.empty()) text += "; ";
+    text += Number(value);
+  }
+  return text;
+}
+
+std::string Shapes(const Graph& graph, NodeId node) {
+  std::string text;
+  for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
+    if (o > 0) text += "; ";
+    text += ShapeToString(graph.entry(graph.EntryOf(node, o)).shape);
+  }
+  return text;
+}
+
+void AddLine(const std::vector<std::string>& cells, std::string* text) {
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) *text += ',';
+    *text += Quoted(cells[i]);
+  }
+  *text += '\n';
+}
+
+std::vector<std::string> CsvCells(const Graph& graph, const Profile& profile,
+                                  const NodeProfile& figures) {
+  const GraphNode& node = graph.node(figures.node);
+  const bool isolated = !figures.isolated_us.empty();
+  std::vector<std::string> cells = {
+      std::to_string(Index(figures.node)),
+      node.name,
+      node.function,
+      std::to_string(node.num_inputs),
+      std::to_string(node.num_outputs),
+      Shapes(graph, figures.node),
+      Number(figures.mean_us),
+      Number(figures.min_us),
+      Number(figures.median_us),
+      Number(figures.p90_us),
+      Number(figures.p99_us),
+      Number(figures.max_us),
+      Number(figures.stddev_us),
+      Number(figures.percent),
+      Numbers(InPlaceUs(profile, figures.node)),
+      std::to_string(figures.first_start_ns),
+      std::to_string(figures.first_end_ns),
+      isolated ? Number(MeanOf(figures.isolated_us)) : "",
+      Numbers(figures.isolated_us),
+      std::to_string(figures.bytes_read),
+      std::to_string(figures.bytes_written),
+      Number(figures.gb_per_s),
+      std::to_string(figures.live_bytes)};
+  for (const NodeCounts& counts : profile.counters) {
+    cells.push_back(Number(CountAt(counts, figures.node)));
+  }
+  return cells;
+}
+
+// --- JSON ---
+
+Json InPlaceJson(const Profile& profile, const NodeProfile& figures) {
+  Json intervals = Json::array();
+  for (const TimedRun& run : profile.runs) {
+    if (Index(figures.node) >= run.nodes.size()) continue;
+    const NodeTime& time = run.nodes[Index(figures.node)];
+    intervals.push_back({time.start_ns, time.end_ns});
+  }
+  return {{"mean_us", figures.mean_us},
+          {"min_us", figures.min_us},
+          {"median_us", figures.median_us},
+          {"p90_us", figures.p90_us},
+          {"p99_us", figures.p99_us},
+          {"max_us", figures.max_us},
+          {"stddev_us", figures.stddev_us},
+          {"percent", figures.percent},
+          {"runs_us", InPlaceUs(profile, figures.node)},
+          {"intervals_ns", std::move(intervals)}};
+}
+
+Json IsolatedJson(const NodeProfile& figures) {
+  const std::vector<double>& times = figures.isolated_us;
+  if (times.empty()) return nullptr;
+  const auto [least, most] = std::minmax_element(times.begin(), times.end());
+  return {{"mean_us", MeanOf(times)},
+          {"min_us", *least},
+          {"max_us", *most},
+          {"repeats_us", times}};
+}
+
+Json TensorJson(const GraphEntry& entry) {
+  return {{"shape", entry.shape}, {"dtype", ToString(entry.dtype)}};
+}
+
+Json NodeJson(const Graph& graph, const Profile& profile,
+              const std::string& key, const NodeProfile& figures) {
+  const GraphNode& node = graph.node(figures.node);
+  Json inputs = Json::array();
+  for (const EntryRef& ref : node.inputs) {
+    inputs.push_back(TensorJson(graph.entry(graph.EntryOf(ref))));
+  }
+  Json outputs = Json::array();
+  for (uint32_t o = 0; o < graph.OutputsOf(figures.node); ++o) {
+    outputs.push_back(TensorJson(graph.entry(graph.EntryOf(figures.node, o))));
+  }
+  Json counters = Json::object();
+  for (const NodeCounts& counts : profile.counters) {
+    counters[counts.name] = CountAt(counts, figures.node);
+  }
+  return {{"node", Index(figures.node)},
+          {"key", key},
+          {"name", node.name},
+          {"op", node.function},
+          {"inputs", std::move(inputs)},
+          {"outputs", std::move(outputs)},
+          {"in_place", InPlaceJson(profile, figures)},
+          {"isolated", IsolatedJson(figures)},
+          {"bytes_read", figures.bytes_read},
+          {"bytes_written", figures.bytes_written},
+          {"gb_per_s", figures.gb_per_s},
+          {"live_bytes", figures.live_bytes},
+          {"counters", std::move(counters)}};
+}
+
+Json SummaryJson(const ProfileSummary& summary) {
+  return {{"nodes_sum_us", summary.sum_us},
+          {"debug_run_mean_us", summary.run_us},
+          {"rest_us", summary.rest_us},
+          {"plain_run_mean_us", summary.plain_us},
+          {"plain_run_median_us", summary.plain_median_us},
+          {"plain_run_min_us", summary.plain_min_us},
+          {"peak_live_bytes", summary.peak_live_bytes}};
+}
+
+}  // namespace
+
+std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
+                       const Profile& profile) {
+  std::vector<std::string> header = {"node",
+                                     "name",
+                                     "op",
+                                     "inputs",
+                                     "outputs",
+                                     "shapes",
+                                     "in_place_mean_us",
+                                     "in_place_min_us",
+                                     "in_place_median_us",
+                                     "in_place_p90_us",
+                                     "in_place_p99_us",
+                                     "in_place_max_us",
+                                     "in_place_stddev_us",
+                                     "in_place_percent",
+                                     "in_place_runs_us",
+                                     "first_start_ns",
+                                     "first_end_ns",
+                                     "isolated_mean_us",
+                                     "isolated_repeats_us",
+                                     "bytes_read",
+                                     "bytes_written",
+                                     "gb_per_s",
+                                     "live_bytes"};
+  for (const NodeCounts& counts : profile.counters) {
+    header.push_back(counts.name);
+  }
+  std::string text;
+  AddLine(header, &text);
+  for (const NodeProfile& figures : summary.nodes) {
+    AddLine(CsvCells(graph, profile, figures), &text);
+  }
+  return text;
+}
+
+std::string ProfileJson(const Graph& graph, const ProfileSummary& summary,
+                        const Profile& profile) {
+  const std::vector<std::string> keys = NodeKeys(graph);
+  Json nodes = Json::array();
+  for (const NodeProfile& figures : summary.nodes) {
+    nodes.push_back(
+        NodeJson(graph, profile, keys[Index(figures.node)], figures));
+  }
+  Json runs = Json::array();
+  for (const TimedRun& run : profile.runs) {
+    runs.push_back({run.whole.start_ns, run.whole.end_ns});
+  }
+  const Json json = {
+      {"nodes", std::move(nodes)},
+      {"summary", SummaryJson(summary)},
+      {"debug_runs_ns", std::move(runs)},
+      {"plain_runs_ns", profile.plain_ns},
+      {"clock",
+       {{"wall_ns", profile.wall_ns}, {"monotonic_ns", profile.monotonic_ns}}},
+      {"threads", profile.threads},
+      {"notes", profile.notes}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace nodewise

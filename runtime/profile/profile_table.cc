@@ -1,0 +1,207 @@
+#include "nodewise/profile/profile_table.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/ndarray/dtype.h"
+#include "runtime/profile/profile_text.h"
+
+namespace nodewise {
+namespace {
+
+// A line of the table. Rows are sorted by the time as it is printed, as TVM
+// sorts them, so that what looks equal stays in order.
+struct Row {
+  double time = 0;
+  std::vector<std::string> cells;
+};
+
+std::string ShapeOfOutput(const Graph& graph, NodeId node, uint32_t output) {
+  if (output >= graph.OutputsOf(node)) return "-";
+  return ShapeToString(graph.entry(graph.EntryOf(node, output)).shape);
+}
+
+// A moment as HH:MM:SS.ffffff of local time, always rounded down: rounded up,
+// the end of a node would be behind the start of the next.
+std::string ClockText(const Profile& profile, int64_t moment_ns) {
+  const int64_t wall_ns = profile.wall_ns + (moment_ns - profile.monotonic_ns);
+  const int64_t us = wall_ns / 1000;
+  const std::time_t seconds = us / 1000000;
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  return absl::StrFormat("%02d:%02d:%02d.%06d", local.tm_hour, local.tm_min,
+                         local.tm_sec, us % 1000000);
+}
+
+std::vector<Row> ClockRows(const Graph& graph, const ProfileSummary& summary,
+                           const Profile& profile) {
+  std::vector<Row> rows;
+  for (const NodeProfile& figures : summary.nodes) {
+    const GraphNode& node = graph.node(figures.node);
+    const double time = RoundTo(figures.mean_us, 2);
+    const auto clock = [&](int64_t moment_ns) {
+      return profile.runs.empty() ? "-" : ClockText(profile, moment_ns);
+    };
+    rows.push_back(
+        {time,
+         {OneLine(node.name), OneLine(node.function), PythonFloat(time),
+          PythonFloat(RoundTo(figures.percent, 2)),
+          clock(figures.first_start_ns), clock(figures.first_end_ns),
+          ShapeOfOutput(graph, figures.node, 0),
+          std::to_string(node.num_inputs), std::to_string(node.num_outputs)}});
+  }
+  return rows;
+}
+
+// What TVM's repeats are: the isolated measurements, or else the runs.
+std::vector<double> MeasurementsOf(const Profile& profile,
+                                   const NodeProfile& figures) {
+  if (!profile.isolated.empty()) return figures.isolated_us;
+  return InPlaceUs(profile, figures.node);
+}
+
+std::string PythonList(const std::vector<double>& values) {
+  std::string list = "[";
+  for (const double value : values) {
+    if (list.size() > 1) list += ", ";
+    list += PythonFloat(RoundTo(value, 3));
+  }
+  return list + "]";
+}
+
+// Also adds up the nodes' times, each once however many rows it has.
+std::vector<Row> MeasurementRows(const Graph& graph,
+                                 const ProfileSummary& summary,
+                                 const Profile& profile, double* total) {
+  std::vector<std::vector<double>> measured;
+  *total = 0;
+  for (const NodeProfile& figures : summary.nodes) {
+    measured.push_back(MeasurementsOf(profile, figures));
+    *total += MeanOf(measured.back());
+  }
+  std::vector<Row> rows;
+  for (size_t i = 0; i < measured.size(); ++i) {
+    const NodeId id = summary.nodes[i].node;
+    const GraphNode& node = graph.node(id);
+    const double mean = MeanOf(measured[i]);
+    const double time = RoundTo(mean, 3);
+    const double percent = *total > 0 ? mean / *total * 100 : 0;
+    for (uint32_t o = 0; o < graph.OutputsOf(id); ++o) {
+      rows.push_back(
+          {time,
+           {OneLine(node.name), OneLine(node.function), PythonFloat(time),
+            PythonFloat(RoundTo(percent, 3)), ShapeOfOutput(graph, id, o),
+            std::to_string(node.num_inputs), std::to_string(node.num_outputs),
+            PythonList(measured[i])}});
+    }
+  }
+  return rows;
+}
+
+std::string Layout(const std::vector<std::string>& header,
+                   const std::vector<Row>& rows) {
+  std::vector<size_t> widths;
+  std::vector<std::string> rule;
+  for (size_t c = 0; c < header.size(); ++c) {
+    rule.emplace_back(header[c].size(), '-');
+    widths.push_back(header[c].size());
+    for (const Row& row : rows) {
+      widths[c] = std::max(widths[c], WidthOf(row.cells[c]));
+    }
+  }
+  std::string text;
+  const auto add_line = [&](const std::vector<std::string>& cells) {
+    if (!text.empty()) text += "\n";
+    for (size_t c = 0; c < cells.size(); ++c) {
+      text += cells[c];
+      text.append(widths[c] + 2 - WidthOf(cells[c]), ' ');
+    }
+  };
+  add_line(header);
+  add_line(rule);
+  for (const Row& row : rows) add_line(row.cells);
+  return text;
+}
+
+std::string BytesText(uint64_t bytes) {
+  constexpr double kMebibyte = 1024 * 1024;
+  return absl::StrFormat("%d bytes (%.2f MiB)", bytes,
+                         static_cast<double>(bytes) / kMebibyte);
+}
+
+}  // namespace
+
+std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
+                         const Profile& profile, const TableOptions& options) {
+  const bool clock = options.layout == TableLayout::kClock;
+  const std::vector<std::string> header =
+      clock ? std::vector<std::string>{"Node Name", "Ops",        "Time(us)",
+                                       "Time(%)",   "Start Time", "End Time",
+                                       "Shape",     "Inputs",     "Outputs"}
+            : std::vector<std::string>{
+                  "Node Name", "Ops",    "Time(us)", "Time(%)",
+                  "Shape",     "Inputs", "Outputs",  "Measurements(us)"};
+  double total = 0;
+  std::vector<Row> rows =
+      clock ? ClockRows(graph, summary, profile)
+            : MeasurementRows(graph, summary, profile, &total);
+  if (options.sort_by_time) {
+    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+      return a.time > b.time;
+    });
+  }
+  const size_t all = rows.size();
+  if (options.max_rows > 0 && options.max_rows < all) {
+    rows.resize(options.max_rows);
+  }
+  const size_t left_out = all - rows.size();
+  if (!clock && options.sort_by_time) {
+    rows.push_back({0,
+                    {"Total_time", "-", PythonFloat(RoundTo(total, 3)), "-",
+                     "-", "-", "-", "-"}});
+  }
+  std::string text = Layout(header, rows);
+  if (left_out > 0) {
+    text += absl::StrFormat("\n(%d more row%s)", left_out,
+                            left_out == 1 ? "" : "s");
+  }
+  return text;
+}
+
+std::string ProfileFooter(const ProfileSummary& summary,
+                          const Profile& profile) {
+  const auto percent = [](double part, double whole) {
+    return whole > 0 ? part / whole * 100 : 0;
+  };
+  std::string text =
+      absl::StrFormat("nodes      %12.2f us  sum of the means of %d nodes",
+                      summary.sum_us, summary.nodes.size());
+  text += absl::StrFormat("\ndebug run  %12.2f us  mean of %d", summary.run_us,
+                          profile.runs.size());
+  text += absl::StrFormat(
+      "\nrest       %12.2f us  %.2f %% of the debug run, "
+      "in no node",
+      summary.rest_us, percent(summary.rest_us, summary.run_us));
+  if (profile.plain_ns.empty()) {
+    text += "\nplain run             -     not measured";
+  } else {
+    text += absl::StrFormat(
+        "\nplain run  %12.2f us  median of %d; least %.2f, mean %.2f",
+        summary.plain_median_us, profile.plain_ns.size(), summary.plain_min_us,
+        summary.plain_us);
+    const double cost = summary.run_us - summary.plain_us;
+    text += absl::StrFormat(
+        "\ncost       %12.2f us  %.2f %% of the plain run, "
+        "by the means",
+        cost, percent(cost, summary.plain_us));
+  }
+  text += "\nmemory     " + BytesText(summary.peak_live_bytes) +
+          " needed at most at once, by the storage plan";
+  for (const std::string& note : profile.notes) {
+    text += "\nnote       " + OneLine(note);
+  }
+  return text;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,205 @@
+#include "nodewise/profile/profiler.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
+#include "nodewise/support/clock.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/thread_pool.h"
+#include "runtime/profile/worker_watch.h"
+
+namespace nodewise {
+namespace {
+
+// Counts between nodes what collectors count.
+class CountingObserver : public NodeObserver {
+ public:
+  CountingObserver(absl::Span<Collector* const> collectors, size_t num_nodes)
+      : collectors_(collectors) {
+    for (Collector* collector : collectors) {
+      const std::vector<std::string> names = collector->Names();
+      before_.emplace_back(names.size());
+      after_.emplace_back(names.size());
+      for (const std::string& name : names) {
+        counts_.push_back({FreeName(name), std::vector<double>(num_nodes)});
+      }
+    }
+  }
+
+  absl::Status BeforeNode(NodeId) override {
+    for (size_t c = 0; c < collectors_.size(); ++c) {
+      collectors_[c]->Read(absl::MakeSpan(before_[c]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AfterNode(NodeId node, NodeTime) override {
+    for (size_t c = collectors_.size(); c-- > 0;) {
+      collectors_[c]->Read(absl::MakeSpan(after_[c]));
+    }
+    size_t next = 0;
+    for (size_t c = 0; c < collectors_.size(); ++c) {
+      for (size_t i = 0; i < before_[c].size(); ++i, ++next) {
+        counts_[next].by_node[Index(node)] += after_[c][i] - before_[c][i];
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<NodeCounts> MeanOver(int runs) && {
+    for (NodeCounts& counts : counts_) {
+      for (double& value : counts.by_node) value /= runs;
+    }
+    return std::move(counts_);
+  }
+
+ private:
+  // Two collectors may offer the same; names are keys in JSON.
+  std::string FreeName(const std::string& name) const {
+    const auto is_taken = [this](const std::string& key) {
+      return std::any_of(counts_.begin(), counts_.end(),
+                         [&](const NodeCounts& c) { return c.name == key; });
+    };
+    std::string key = name;
+    for (int i = 2; is_taken(key); ++i) key = absl::StrFormat("%s#%d", name, i);
+    return key;
+  }
+
+  absl::Span<Collector* const> collectors_;
+  std::vector<std::vector<double>> before_;
+  std::vector<std::vector<double>> after_;
+  std::vector<NodeCounts> counts_;
+};
+
+}  // namespace
+
+absl::StatusOr<Profile> Profiler::Run(const Options& options) {
+  if (options.runs < 1 || options.warm_up < 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "got %d runs and %d to warm up, expected at least 1 and 0",
+        options.runs, options.warm_up));
+  }
+  NODEWISE_RETURN_IF_ERROR(executor_->CheckPlain());
+  Profile profile;
+  profile.wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count();
+  profile.monotonic_ns = ClockNanoseconds();
+  profile.threads = NumThreads();
+  NODEWISE_RETURN_IF_ERROR(TimePairs(options, &profile));
+  if (!options.collectors.empty()) {
+    NODEWISE_RETURN_IF_ERROR(CollectCounts(options, &profile));
+  }
+  if (options.isolated.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(profile.isolated, TimeNodes(*options.isolated));
+  }
+  if (options.watches_workers) {
+    NODEWISE_RETURN_IF_ERROR(WatchWorkers(&profile));
+  }
+  return profile;
+}
+
+absl::Status Profiler::TimePairs(const Options& options, Profile* profile) {
+  // Room is made as runs are measured: there may never be as many as wanted.
+  const int64_t pairs = int64_t{options.warm_up} + options.runs;
+  for (int64_t i = 0; i < pairs; ++i) {
+    int64_t plain = 0;
+    NodeTime timed;
+    // Whichever is second finds warmer caches: they take turns.
+    for (const bool is_plain : {i % 2 == 0, i % 2 != 0}) {
+      const int64_t start = ClockNanoseconds();
+      NODEWISE_RETURN_IF_ERROR(is_plain ? executor_->RunPlain()
+                                        : executor_->RunTimed());
+      const int64_t end = ClockNanoseconds();
+      if (is_plain) {
+        plain = end - start;
+      } else {
+        timed = {start, end};
+      }
+    }
+    if (options.progress) {
+      options.progress(static_cast<size_t>(i) + 1, static_cast<size_t>(pairs));
+    }
+    if (i < options.warm_up) continue;
+    profile->runs.push_back(executor_->times());
+    profile->runs.back().whole = timed;
+    profile->plain_ns.push_back(plain);
+  }
+  return absl::OkStatus();
+}
+
+// Passes of their own, since reading counters takes system calls.
+absl::Status Profiler::CollectCounts(const Options& options, Profile* profile) {
+  std::vector<Collector*> started;
+  for (Collector* collector : options.collectors) {
+    const absl::Status status = collector->Start();
+    if (status.ok()) {
+      started.push_back(collector);
+    } else {
+      profile->notes.emplace_back(MessageOf(status));
+    }
+  }
+  if (started.empty()) return absl::OkStatus();
+  CountingObserver counting(started, executor_->graph().nodes.size());
+  executor_->AddObserver(&counting);
+  const absl::Cleanup stop = [&] {
+    executor_->RemoveObserver(&counting);
+    for (Collector* collector : started) collector->Stop();
+  };
+  absl::Status status;
+  for (int i = 0; i < options.runs && status.ok(); ++i) {
+    status = executor_->Restart();
+    if (status.ok()) status = executor_->Continue();
+  }
+  profile->counters = std::move(counting).MeanOver(options.runs);
+  return status;
+}
+
+// A run of its own, since watching costs each task two readings of the clock.
+absl::Status Profiler::WatchWorkers(Profile* profile) {
+  WorkerWatch watch;
+  executor_->AddObserver(&watch);
+  const absl::Cleanup remove = [&] { executor_->RemoveObserver(&watch); };
+  absl::Status status = executor_->Restart();
+  if (status.ok()) status = executor_->Continue();
+  profile->watched = executor_->times();
+  profile->workers = watch.TakeSpans();
+  return status;
+}
+
+absl::StatusOr<std::vector<std::vector<double>>> Profiler::TimeNodes(
+    const RepeatOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
+  NODEWISE_RETURN_IF_ERROR(executor_->CheckPlain());
+  std::vector<std::vector<double>> seconds;
+  NODEWISE_RETURN_IF_ERROR(executor_->Restart());
+  while (!executor_->AtEnd()) {
+    NODEWISE_ASSIGN_OR_RETURN(seconds.emplace_back(),
+                              executor_->TimeNext(options));
+    NODEWISE_RETURN_IF_ERROR(executor_->RunUntil(executor_->Position()));
+  }
+  return seconds;
+}
+
+absl::StatusOr<std::vector<double>> Profiler::TimeNode(
+    NodeId node, const RepeatOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
+  NODEWISE_RETURN_IF_ERROR(executor_->CheckPlain());
+  const size_t count = executor_->graph().nodes.size();
+  if (Index(node) >= count) {
+    return absl::OutOfRangeError(
+        absl::StrFormat("node %d: the graph has %d nodes", Index(node), count));
+  }
+  NODEWISE_RETURN_IF_ERROR(executor_->Restart());
+  if (Index(node) > 0) {
+    NODEWISE_RETURN_IF_ERROR(executor_->RunUntil(NodeId{Index(node) - 1}));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<double> seconds,
+                            executor_->TimeNext(options));
+  NODEWISE_RETURN_IF_ERROR(executor_->RunUntil(node));
+  return seconds;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,162 @@
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/dump/tvm_trace.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/profile/profile_table.h"
+
+namespace nodewise {
+namespace {
+
+constexpr int kNodeTrack = 1;
+constexpr int kFirstWorkerTrack = 2;
+
+std::string Metadata(std::string_view what, int track, std::string_view name) {
+  return absl::StrFormat(
+      R"({"ph": "M", "pid": 1, "tid": %d, "name": "%s", "args": )"
+      R"({"name": %s}})",
+      track, what, TraceString(name));
+}
+
+std::string ShapesOf(const Graph& graph, const std::vector<uint32_t>& entries) {
+  std::string text;
+  for (const uint32_t entry : entries) {
+    if (!text.empty()) text += ", ";
+    text += ToString(graph.entries[entry].dtype) +
+            ShapeToString(graph.entries[entry].shape);
+  }
+  return text;
+}
+
+// What Perfetto shows of a node that is clicked on, without the braces.
+std::string NodeArgs(const Graph& graph, const NodeProfile& figures) {
+  const GraphNode& node = graph.node(figures.node);
+  std::vector<uint32_t> inputs;
+  std::vector<uint32_t> outputs;
+  for (const EntryRef& ref : node.inputs) {
+    inputs.push_back(Index(graph.EntryOf(ref)));
+  }
+  for (uint32_t o = 0; o < graph.OutputsOf(figures.node); ++o) {
+    outputs.push_back(Index(graph.EntryOf(figures.node, o)));
+  }
+  return absl::StrFormat(
+      R"("node": %d, "op": %s, "inputs": %s, "outputs": %s, )"
+      R"("bytes_read": %d, "bytes_written": %d, "live_bytes": %d)",
+      Index(figures.node), TraceString(node.function),
+      TraceString(ShapesOf(graph, inputs)),
+      TraceString(ShapesOf(graph, outputs)), figures.bytes_read,
+      figures.bytes_written, figures.live_bytes);
+}
+
+class TraceBuilder {
+ public:
+  TraceBuilder(const Graph& graph, const StoragePlan& plan,
+               const Profile& profile)
+      : graph_(graph),
+        profile_(profile),
+        summary_(SummariseProfile(graph, plan, profile)) {
+    for (const NodeProfile& figures : summary_.nodes) {
+      names_.push_back(TraceString(graph.node(figures.node).name));
+      args_.push_back(NodeArgs(graph, figures));
+    }
+  }
+
+  // The watched run has the number after the last.
+  void AddRun(size_t run) {
+    const bool is_watched = run == profile_.runs.size();
+    const TimedRun& times = is_watched ? profile_.watched : profile_.runs[run];
+    if (times.nodes.empty()) return;
+    AddSpan(times.whole, kNodeTrack,
+            absl::StrFormat("\"run %d%s\"", run,
+                            is_watched ? ", workers watched" : ""),
+            absl::StrFormat("\"run\": %d", run));
+    for (size_t i = 0; i < summary_.nodes.size(); ++i) {
+      const uint32_t node = Index(summary_.nodes[i].node);
+      if (node >= times.nodes.size() || times.nodes[node].end_ns == 0) continue;
+      AddSpan(times.nodes[node], kNodeTrack, names_[i],
+              absl::StrFormat("\"run\": %d, %s", run, args_[i]));
+      AddLiveBytes(times.nodes[node].start_ns, summary_.nodes[i].live_bytes);
+    }
+  }
+
+  void AddWorker(const WorkerSpan& span) {
+    const bool known = Index(span.node) < graph_.nodes.size();
+    AddSpan({span.start_ns, span.end_ns}, kFirstWorkerTrack + span.worker,
+            known ? TraceString(graph_.node(span.node).name) : "\"?\"",
+            absl::StrFormat("\"node\": %d", Index(span.node)));
+    workers_.insert(span.worker);
+  }
+
+  std::string Finish() {
+    // A run begins with its first node, and what contains must come first.
+    std::stable_sort(events_.begin(), events_.end(),
+                     [](const Event& a, const Event& b) {
+                       if (a.start_ns != b.start_ns) {
+                         return a.start_ns < b.start_ns;
+                       }
+                       return a.duration_ns > b.duration_ns;
+                     });
+    std::string text = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n" +
+                       Metadata("process_name", 0, "nodewise") + ",\n" +
+                       Metadata("thread_name", kNodeTrack, "nodes");
+    for (const int worker : workers_) {
+      text += ",\n" + Metadata("thread_name", kFirstWorkerTrack + worker,
+                               absl::StrFormat("worker %d", worker));
+    }
+    for (const Event& event : events_) {
+      text += absl::StrFormat(
+          ",\n{\"ts\": %s, %s}",
+          TraceMicroseconds(event.start_ns - events_[0].start_ns), event.rest);
+    }
+    return text + "\n]}\n";
+  }
+
+ private:
+  struct Event {
+    int64_t start_ns;
+    int64_t duration_ns;
+    std::string rest;  // All but the start.
+  };
+
+  // `name` and `args` are JSON.
+  void AddSpan(NodeTime time, int track, std::string_view name,
+               std::string_view args) {
+    const int64_t duration = std::max<int64_t>(time.Duration(), 0);
+    events_.push_back(
+        {time.start_ns, duration,
+         absl::StrFormat(R"("dur": %s, "ph": "X", "pid": 1, "tid": %d, )"
+                         R"("name": %s, "args": {%s})",
+                         TraceMicroseconds(duration), track, name, args)});
+  }
+
+  void AddLiveBytes(int64_t moment_ns, uint64_t bytes) {
+    events_.push_back(
+        {moment_ns, 0,
+         absl::StrFormat(R"("ph": "C", "pid": 1, "name": "live bytes", )"
+                         R"("args": {"bytes": %d})",
+                         bytes)});
+  }
+
+  const Graph& graph_;
+  const Profile& profile_;
+  ProfileSummary summary_;
+  std::vector<std::string> names_;  // By row of the summary, as JSON.
+  std::vector<std::string> args_;
+  std::vector<Event> events_;
+  std::set<int> workers_;
+};
+
+}  // namespace
+
+std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
+                         const Profile& profile) {
+  TraceBuilder trace(graph, plan, profile);
+  for (size_t run = 0; run <= profile.runs.size(); ++run) trace.AddRun(run);
+  for (const WorkerSpan& span : profile.workers) trace.AddWorker(span);
+  return trace.Finish();
+}
+
+}  // namespace nodewise

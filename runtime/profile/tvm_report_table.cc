@@ -1,0 +1,281 @@
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_format.h"
+#include "runtime/profile/profile_text.h"
+#include "runtime/profile/tvm_report.h"
+
+namespace nodewise {
+namespace {
+
+using Cell = TvmReport::Cell;
+using Row = TvmReport::Row;
+
+constexpr std::string_view kSeparator = "----------";
+
+// Always there, in this order; the others follow by their bytes.
+constexpr std::string_view kFirstColumns[] = {kReportName,    kReportDuration,
+                                              kReportPercent, kReportDevice,
+                                              kReportCount,   kReportShapes};
+
+int64_t SaturatedSum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? INT64_MIN : INT64_MAX;
+}
+
+// Adds a cell to a sum of the same kind. Strings that differ have none in
+// common, and neither have cells of two kinds.
+void AddCell(const Cell& cell, Cell* sum) {
+  if (cell.index() != sum->index()) {
+    *sum = "";
+    return;
+  }
+  if (auto* duration = std::get_if<TvmReport::Duration>(sum)) {
+    duration->microseconds += std::get<TvmReport::Duration>(cell).microseconds;
+  } else if (auto* percent = std::get_if<TvmReport::Percent>(sum)) {
+    percent->percent += std::get<TvmReport::Percent>(cell).percent;
+  } else if (auto* ratio = std::get_if<TvmReport::Ratio>(sum)) {
+    ratio->ratio += std::get<TvmReport::Ratio>(cell).ratio;
+  } else if (auto* count = std::get_if<int64_t>(sum)) {
+    *count = SaturatedSum(*count, std::get<int64_t>(cell));
+  } else if (std::get<std::string>(cell) != std::get<std::string>(*sum)) {
+    *sum = "";
+  }
+}
+
+std::string TextOf(const Row& row, std::string_view key) {
+  const auto place = row.find(key);
+  if (place == row.end()) return "";
+  const auto* text = std::get_if<std::string>(&place->second);
+  return text == nullptr ? "" : *text;
+}
+
+// Of one kernel with one kind of arguments on one device. TVM glues the three
+// together, so that some that differ become one.
+using GroupKey = std::array<std::string, 3>;
+
+GroupKey GroupOf(const Row& call) {
+  const auto kernel = call.contains(kReportHash) ? kReportHash : kReportName;
+  return {TextOf(call, kernel), TextOf(call, kReportShapes),
+          TextOf(call, kReportDevice)};
+}
+
+struct Group {
+  Row sums;
+  std::map<std::string, int64_t> ratios;  // How many went into each sum.
+};
+
+void AddCall(const Row& call, Group* group) {
+  for (const auto& [key, cell] : call) {
+    const auto [place, is_first] = group->sums.emplace(key, cell);
+    if (!is_first) AddCell(cell, &place->second);
+    if (std::holds_alternative<TvmReport::Ratio>(cell)) ++group->ratios[key];
+  }
+}
+
+Row FinishGroup(Group group) {
+  for (auto& [key, cell] : group.sums) {
+    if (auto* ratio = std::get_if<TvmReport::Ratio>(&cell)) {
+      ratio->ratio /= static_cast<double>(group.ratios[key]);
+    }
+  }
+  return std::move(group.sums);
+}
+
+// One row a group, in the order of their first calls.
+std::vector<Row> Aggregate(const std::vector<Row>& calls) {
+  std::map<GroupKey, size_t> places;
+  std::vector<Group> groups;
+  for (const Row& call : calls) {
+    const auto place = places.emplace(GroupOf(call), groups.size());
+    if (place.second) groups.emplace_back();
+    AddCall(call, &groups[place.first->second]);
+  }
+  std::vector<Row> rows;
+  rows.reserve(groups.size());
+  for (Group& group : groups) rows.push_back(FinishGroup(std::move(group)));
+  return rows;
+}
+
+// Rows without a time come last; a comparison must not meet a NaN.
+double SortKey(const Row& row) {
+  const auto place = row.find(kReportDuration);
+  const auto* duration = place == row.end()
+                             ? nullptr
+                             : std::get_if<TvmReport::Duration>(&place->second);
+  if (duration == nullptr || std::isnan(duration->microseconds)) {
+    return -std::numeric_limits<double>::infinity();
+  }
+  return duration->microseconds;
+}
+
+// Stable, unlike TVM's: two runs of one report give one text.
+void SortByDuration(std::vector<Row>* rows) {
+  std::stable_sort(rows->begin(), rows->end(), [](const Row& a, const Row& b) {
+    return SortKey(a) > SortKey(b);
+  });
+}
+
+bool HasSum(const Cell& cell) {
+  return !std::holds_alternative<std::string>(cell) &&
+         !std::holds_alternative<TvmReport::Ratio>(cell);
+}
+
+Row SumOf(const std::vector<Row>& rows) {
+  Row sums;
+  for (const Row& row : rows) {
+    for (const auto& [key, cell] : row) {
+      if (!HasSum(cell)) continue;
+      const auto [place, is_first] = sums.emplace(key, cell);
+      if (!is_first) AddCell(cell, &place->second);
+    }
+  }
+  sums[std::string(kReportName)] = "Sum";
+  return sums;
+}
+
+std::vector<Row> RowsOf(const TvmReport& report, bool sort, bool aggregate,
+                        bool col_sums) {
+  std::vector<Row> rows = aggregate ? Aggregate(report.calls) : report.calls;
+  if (sort) SortByDuration(&rows);
+  if (col_sums) {
+    Row sums = SumOf(rows);
+    rows.push_back({{std::string(kReportName), std::string(kSeparator)}});
+    rows.push_back(std::move(sums));
+  }
+  for (const auto& [device, metrics] : report.device_metrics) {
+    rows.push_back(metrics);
+    rows.back()[std::string(kReportName)] = "Total";
+  }
+  return rows;
+}
+
+// A name must not break the lines of the table, nor speak to the terminal.
+std::string Printable(std::string_view text) {
+  std::string clean = CleanUtf8(text);
+  std::replace_if(
+      clean.begin(), clean.end(),
+      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7F; },
+      '?');
+  return clean;
+}
+
+// TVM asks the environment for a locale; here it is the one that the program
+// has set, so that a program which set none gets the same text everywhere. As
+// with TVM, percents stay out of it.
+std::string CellText(const Cell& cell, const lconv& locale) {
+  if (const auto* duration = std::get_if<TvmReport::Duration>(&cell)) {
+    return LocalNumber(absl::StrFormat("%.2f", duration->microseconds), locale);
+  }
+  if (const auto* percent = std::get_if<TvmReport::Percent>(&cell)) {
+    return absl::StrFormat("%.2f", percent->percent);
+  }
+  if (const auto* ratio = std::get_if<TvmReport::Ratio>(&cell)) {
+    return LocalNumber(absl::StrFormat("%.2g", ratio->ratio), locale);
+  }
+  if (const auto* count = std::get_if<int64_t>(&cell)) {
+    return LocalNumber(std::to_string(*count), locale);
+  }
+  return Printable(std::get<std::string>(cell));
+}
+
+struct Column {
+  std::vector<std::string> cells;  // The first is the header.
+  size_t width = 0;
+};
+
+using ColumnNumbers = std::map<std::string_view, size_t>;
+
+ColumnNumbers NumberColumns(const std::vector<Row>& rows) {
+  ColumnNumbers numbers;
+  for (const Row& row : rows) {
+    for (const auto& [key, cell] : row) numbers.emplace(key, 0);
+  }
+  for (const std::string_view key : kFirstColumns) numbers.erase(key);
+  size_t number = std::size(kFirstColumns);
+  for (auto& [key, place] : numbers) place = number++;
+  number = 0;
+  for (const std::string_view key : kFirstColumns) numbers[key] = number++;
+  return numbers;
+}
+
+std::vector<Column> FillColumns(const std::vector<Row>& rows) {
+  const lconv& locale = *std::localeconv();
+  const ColumnNumbers numbers = NumberColumns(rows);
+  std::vector<Column> columns(numbers.size());
+  const auto put = [&](std::string_view key, size_t row, std::string text) {
+    Column& column = columns[numbers.at(key)];
+    column.width = std::max(column.width, WidthOf(text));
+    column.cells[row] = std::move(text);
+  };
+  for (Column& column : columns) column.cells.resize(rows.size() + 1);
+  for (const auto& [key, number] : numbers) put(key, 0, Printable(key));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (const auto& [key, cell] : rows[i]) {
+      put(key, i + 1, CellText(cell, locale));
+    }
+  }
+  return columns;
+}
+
+void AppendLine(const std::vector<Column>& columns, size_t row,
+                std::string* table) {
+  for (const Column& column : columns) {
+    const std::string& text = column.cells[row];
+    const std::string padding(column.width - WidthOf(text), ' ');
+    // Only the names stand at the left.
+    *table += &column == columns.data() ? text + padding : padding + text;
+    *table += "  ";
+  }
+  *table += '\n';
+}
+
+}  // namespace
+
+std::string LocalNumber(std::string_view number, const lconv& locale) {
+  const size_t start = number.starts_with('-') ? 1 : 0;
+  const size_t end =
+      std::min(number.find_first_not_of("0123456789", start), number.size());
+  std::string text(number.substr(0, end));
+  // Each char of `grouping` is the size of a group, from the right; the last
+  // one goes on, unless it is followed by CHAR_MAX.
+  const char* group = locale.grouping;
+  const bool grouped = *locale.thousands_sep != '\0';
+  for (size_t at = end; grouped && *group > 0 && *group != CHAR_MAX;) {
+    if (at - start <= static_cast<size_t>(*group)) break;
+    at -= static_cast<size_t>(*group);
+    text.insert(at, locale.thousands_sep);
+    if (group[1] != '\0') ++group;
+  }
+  if (end < number.size() && number[end] == '.') {
+    text += locale.decimal_point;
+    text += number.substr(end + 1);
+  } else {
+    text += number.substr(end);  // "inf", or an exponent.
+  }
+  return text;
+}
+
+std::string TvmReport::ToText() const {
+  return ReportTable(*this, /*sort=*/true, /*aggregate=*/true,
+                     /*col_sums=*/true);
+}
+
+std::string ReportTable(const TvmReport& report, bool sort, bool aggregate,
+                        bool col_sums) {
+  const std::vector<Row> rows = RowsOf(report, sort, aggregate, col_sums);
+  const std::vector<Column> columns = FillColumns(rows);
+  std::string table;
+  for (size_t i = 0; i <= rows.size(); ++i) AppendLine(columns, i, &table);
+  table += "\nConfiguration\n-------------\n";
+  for (const auto& [key, cell] : report.configuration) {
+    table += Printable(key) + ": " + CellText(cell, *std::localeconv()) + '\n';
+  }
+  return table;
+}
+
+}  // namespace nodewise

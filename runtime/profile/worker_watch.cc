@@ -1,0 +1,84 @@
+#include "runtime/profile/worker_watch.h"
+
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "nodewise/support/thread_pool.h"
+
+namespace nodewise {
+namespace {
+
+// What the pool tells. Never destroyed: a launch of another thread may end, and
+// say so, after nobody listens any more.
+class TaskLog final : public TaskObserver {
+ public:
+  static TaskLog& Get() {
+    static auto* const log = new TaskLog;
+    return *log;
+  }
+
+  void Open() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_open_ = true;
+      workers_ = {{std::this_thread::get_id(), 0}};
+    }
+    SetTaskObserver(this);
+  }
+  void Close() {
+    SetTaskObserver(nullptr);
+    const std::lock_guard lock(mutex_);
+    is_open_ = false;
+    spans_.clear();
+  }
+
+  void TaskRan(int64_t start_ns, int64_t end_ns) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (!is_open_) return;
+    const auto next = static_cast<int>(workers_.size());
+    const auto known = workers_.try_emplace(std::this_thread::get_id(), next);
+    spans_.push_back({start_ns, end_ns, known.first->second, NodeId{}});
+  }
+
+  // Those since the last time.
+  std::vector<WorkerSpan> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(spans_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  bool is_open_ = false;                    // mutex_
+  std::map<std::thread::id, int> workers_;  // mutex_
+  std::vector<WorkerSpan> spans_;           // mutex_
+};
+
+std::mutex& Turn() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+}  // namespace
+
+WorkerWatch::WorkerWatch() : turn_(Turn()) { TaskLog::Get().Open(); }
+
+WorkerWatch::~WorkerWatch() { TaskLog::Get().Close(); }
+
+absl::Status WorkerWatch::BeforeNode(NodeId) {
+  (void)TaskLog::Get().Take();
+  return absl::OkStatus();
+}
+
+absl::Status WorkerWatch::AfterNode(NodeId node, NodeTime time) {
+  for (WorkerSpan& span : TaskLog::Get().Take()) {
+    if (span.start_ns < time.start_ns || span.end_ns > time.end_ns) continue;
+    span.node = node;
+    spans_.push_back(span);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<WorkerSpan> WorkerWatch::TakeSpans() { return std::move(spans_); }
+
+}  // namespace nodewise

@@ -1,0 +1,271 @@
+#include "runtime/sweep/sweep_watcher.h"
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/support/float_mode.h"
+
+namespace nodewise {
+namespace {
+
+template <typename T>
+double Load(const uint8_t* element) {
+  T value;
+  std::memcpy(&value, element, sizeof(T));
+  return static_cast<double>(value);
+}
+
+// The number at `element`; NaN if it is none.
+double NumberAt(const uint8_t* element, DLDataType dtype) {
+  const size_t bytes = (dtype.bits + 7u) / 8u;
+  if (dtype.code == kDLFloat && dtype.bits == 64) return Load<double>(element);
+  if (dtype.code == kDLFloat && dtype.bits == 32) return Load<float>(element);
+  if (bytes == 2 && (dtype.code == kDLFloat || dtype.code == kDLBfloat)) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, element, sizeof(bits));
+    return dtype.code == kDLFloat ? HalfToFloat(bits) : BfloatToFloat(bits);
+  }
+  const bool is_signed = dtype.code == kDLInt;
+  const bool is_unsigned = dtype.code == kDLUInt || dtype == kFfiBool;
+  if (!is_signed && !is_unsigned) return NAN;
+  switch (bytes) {
+    case 1:
+      return is_signed ? Load<int8_t>(element) : Load<uint8_t>(element);
+    case 2:
+      return is_signed ? Load<int16_t>(element) : Load<uint16_t>(element);
+    case 4:
+      return is_signed ? Load<int32_t>(element) : Load<uint32_t>(element);
+    case 8:
+      return is_signed ? Load<int64_t>(element) : Load<uint64_t>(element);
+    default:
+      return NAN;
+  }
+}
+
+size_t BytesOf(const DLTensor& tensor) {
+  return TensorBytes(ShapeOf(tensor), tensor.dtype).value_or(0);
+}
+
+bool IsHostMemory(const DLTensor& tensor) {
+  return DeviceTypeOf(tensor.device) == kDLCPU;
+}
+
+std::string BetweenText(const SweepRun& first, const SweepRun& other,
+                        bool was_the_same_before) {
+  const bool other_threads = other.threads != first.threads;
+  if (was_the_same_before || (!other_threads && other.layout == first.layout)) {
+    return "two runs of the same";
+  }
+  std::string threads =
+      absl::StrFormat("%d and %d threads", first.threads, other.threads);
+  if (other.layout == first.layout) return threads;
+  const std::string layout = other.layout == 1 ? "two contents of unused memory"
+                             : other.layout == 2
+                                 ? "two addresses of the buffers"
+                                 : "two addresses and contents of the buffers";
+  return other_threads ? threads + ", and " + layout : layout;
+}
+
+}  // namespace
+
+void SweepWatcher::Begin(const DebugExecutor* executor, const SweepRun& run) {
+  is_first_ = executor_ == nullptr;
+  if (is_first_) first_ = run;
+  executor_ = executor;
+  now_ = run;
+  entries_.assign(executor->graph().entries.size(), Entry());
+}
+
+std::string SweepWatcher::NameOf(NodeId node) const {
+  return NodeTitle(executor_->graph(), node);
+}
+
+SweepFinding* SweepWatcher::NewFinding(const Place& place) {
+  const auto [at, is_new] = findings_.try_emplace(place);
+  if (!is_new) return nullptr;
+  SweepFinding& finding = at->second;
+  std::tie(finding.node, finding.moment, finding.slot) = place;
+  // It would have been found in the first of these.
+  finding.between = BetweenText(first_, now_, now_.repeat > 0);
+  return &finding;
+}
+
+bool SweepWatcher::Look(const Place& place, EntryId id,
+                        const DLTensor& tensor) {
+  if (!IsHostMemory(tensor)) return true;
+  const uint64_t hash = HashBytes(DataOf(tensor), BytesOf(tensor));
+  const bool is_same =
+      is_first_ || hashes_.try_emplace(place, hash).first->second == hash;
+  if (is_first_) hashes_[place] = hash;
+  entries_[Index(id)] = {is_same, place};
+  return is_same;
+}
+
+void SweepWatcher::LookForChange(const Place& place, EntryId id,
+                                 const DLTensor& tensor) {
+  const Entry before = entries_[Index(id)];
+  if (!Look(place, id, tensor) && before.is_same) {
+    if (SweepFinding* const finding = NewFinding(place)) {
+      finding->text = TextOf(*finding, before.last);
+    }
+  }
+}
+
+std::string SweepWatcher::TextOf(const SweepFinding& finding,
+                                 const Place& last) const {
+  const auto& [node, moment, slot] = last;
+  const std::string since = moment == Moment::kGiven  ? "before the first node"
+                            : moment == Moment::kRead ? "when it was read"
+                                                      : "after " + NameOf(node);
+  const std::string name = NameOf(finding.node);
+  switch (finding.moment) {
+    case Moment::kGiven:
+      return absl::StrFormat("%s: differs between %s before the first node ran",
+                             name, finding.between);
+    case Moment::kRead:
+      return absl::StrFormat(
+          "%s: input %d differs between %s, though it was the same %s: "
+          "something wrote to it in between",
+          name, finding.slot, finding.between, since);
+    case Moment::kLeft:
+      return absl::StrFormat(
+          "%s: writes to its input %d, and what it leaves there differs "
+          "between %s",
+          name, finding.slot, finding.between);
+    case Moment::kEnd:
+      return absl::StrFormat(
+          "%s: output %d differs between %s at the end of the run, though it "
+          "was the same %s: something wrote to it in between",
+          name, finding.slot, finding.between, since);
+    case Moment::kMade:
+      break;  // Measured, see there.
+  }
+  return "";
+}
+
+absl::Status SweepWatcher::BeforePass() {
+  const Graph& graph = executor_->graph();
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.nodes[n].kind == GraphNode::Kind::kFunction) continue;
+    const auto outputs = executor_->OutputsOf(NodeId{n});
+    for (uint32_t o = 0; o < outputs.size(); ++o) {
+      LookForChange({NodeId{n}, Moment::kGiven, o}, graph.EntryOf(NodeId{n}, o),
+                    *outputs[o]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SweepWatcher::BeforeNode(NodeId node) {
+  has_same_inputs_ = LookAtInputs(node, Moment::kRead, /*finds_changes=*/true);
+  return absl::OkStatus();
+}
+
+absl::Status SweepWatcher::AfterNode(NodeId node, NodeTime) {
+  // Where an output lies in the memory of an input, that differs with it.
+  const bool has_same_outputs = LookAtOutputs(node);
+  LookAtInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
+  return absl::OkStatus();
+}
+
+bool SweepWatcher::LookAtInputs(NodeId node, Moment moment,
+                                bool finds_changes) {
+  const Graph& graph = executor_->graph();
+  const auto inputs = executor_->InputsOf(node);
+  bool are_same = true;
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    const EntryId id = graph.EntryOf(graph.node(node).inputs[i]);
+    const Place place = {node, moment, i};
+    if (finds_changes) {
+      LookForChange(place, id, *inputs[i]);
+    } else {
+      Look(place, id, *inputs[i]);
+    }
+    are_same = are_same && entries_[Index(id)].is_same;
+  }
+  return are_same;
+}
+
+bool SweepWatcher::LookAtOutputs(NodeId node) {
+  const auto outputs = executor_->OutputsOf(node);
+  bool are_same = true;
+  for (uint32_t o = 0; o < outputs.size(); ++o) {
+    LookAtOutput(node, o, *outputs[o]);
+    const EntryId id = executor_->graph().EntryOf(node, o);
+    are_same = are_same && entries_[Index(id)].is_same;
+  }
+  return are_same;
+}
+
+void SweepWatcher::LookAtOutput(NodeId node, uint32_t output,
+                                const DLTensor& tensor) {
+  if (!IsHostMemory(tensor)) return;
+  const Place place = {node, Moment::kMade, output};
+  Entry& entry = entries_[Index(executor_->graph().EntryOf(node, output))];
+  const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
+  std::vector<uint8_t>& expected = made_[place];
+  if (is_first_) expected.assign(data, data + BytesOf(tensor));
+  entry.is_same = expected.empty() ||
+                  std::memcmp(expected.data(), data, expected.size()) == 0;
+  entry.last = place;
+  if (entry.is_same) return;
+  if (!has_same_inputs_) {
+    inheriting_.insert(node);
+    return;
+  }
+  if (SweepFinding* const finding = NewFinding(place)) {
+    Measure(tensor, expected, finding);
+  }
+}
+
+void SweepWatcher::End() {
+  const Graph& graph = executor_->graph();
+  for (uint32_t h = 0; h < graph.heads.size(); ++h) {
+    const EntryId id = graph.EntryOf(graph.heads[h]);
+    const auto outputs = executor_->OutputsOf(NodeId{graph.heads[h].node});
+    LookForChange(
+        {NodeId{graph.heads[h].node}, Moment::kEnd, graph.heads[h].output}, id,
+        *outputs[graph.heads[h].output]);
+  }
+}
+
+void SweepWatcher::Finish(SweepReport* report) {
+  for (auto& [place, finding] : findings_) {
+    inheriting_.erase(finding.node);
+    report->findings.push_back(std::move(finding));
+  }
+  report->inherited = inheriting_.size();
+}
+
+void SweepWatcher::Measure(const DLTensor& tensor,
+                           const std::vector<uint8_t>& expected,
+                           SweepFinding* finding) const {
+  const DefaultFloatMode mode;
+  const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
+  const DLDataType dtype = tensor.dtype;
+  size_t step = ElementBytes(dtype);
+  if (step % dtype.lanes == 0) step /= dtype.lanes;
+  const size_t count = expected.size() / step;
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t* const a = expected.data() + i * step;
+    const uint8_t* const b = data + i * step;
+    if (std::memcmp(a, b, step) == 0) continue;
+    ++finding->differing;
+    const double distance = std::fabs(NumberAt(a, dtype) - NumberAt(b, dtype));
+    // False for NaN.
+    if (distance > finding->largest) finding->largest = distance;
+  }
+  finding->text =
+      absl::StrFormat("%s: output %d differs between %s in %d of %d elements",
+                      NameOf(finding->node), finding->slot, finding->between,
+                      finding->differing, count);
+  if (finding->largest > 0) {
+    finding->text += absl::StrFormat(", by up to %g", finding->largest);
+  }
+}
+
+}  // namespace nodewise

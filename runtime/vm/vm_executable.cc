@@ -1,0 +1,385 @@
+// Reads the bytes of a Relax VM executable (docs/formats/vm_library.md).
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/support/byte_reader.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/vm/vm_library.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint64_t kMagic = 0xD225DE2F4214151D;
+constexpr uint64_t kMagicWithScopes = 0xD225DE2F4214151E;
+constexpr uint64_t kLeastString = sizeof(uint64_t);
+// Kind, name, four numbers, parameter count.
+constexpr uint64_t kLeastFunction = 4 + 8 + 4 * 8 + 8;
+constexpr uint64_t kLeastScope = 8 + kLeastString;
+// A tag and a data type.
+constexpr uint64_t kLeastConstant = 4 + 4;
+constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
+
+absl::StatusOr<VmFunction> ReadFunction(ByteReader* reader) {
+  VmFunction function;
+  const size_t kind_at = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const int32_t kind,
+                            reader->Read<int32_t>("function kind"));
+  if (kind < 0 || kind > 2) {
+    return reader->Fault(
+        kind_at,
+        absl::StrFormat("function kind is %d, expected 0, 1 or 2", kind));
+  }
+  function.kind = static_cast<VmFunction::Kind>(kind);
+  NODEWISE_ASSIGN_OR_RETURN(function.name, reader->String("function name"));
+  for (int64_t* field : {&function.first, &function.end, &function.num_args,
+                         &function.num_registers}) {
+    NODEWISE_ASSIGN_OR_RETURN(*field, reader->Read<int64_t>("function"));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const uint64_t count,
+      reader->Count("parameter name count", kLeastString));
+  function.params.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name,
+                              reader->String("parameter name"));
+    function.params.push_back(name);
+  }
+  return function;
+}
+
+// The numbers of functions that are kernels mean nothing (TVM writes -2
+// arguments).
+absl::Status CheckFunction(const ByteReader& reader, size_t offset,
+                           const VmFunction& function) {
+  if (function.kind == VmFunction::Kind::kPacked) return absl::OkStatus();
+  const auto fault = [&](std::string_view message) {
+    return reader.Fault(
+        offset,
+        absl::StrFormat("function %s %s", Shortened(function.name), message));
+  };
+  const auto names = static_cast<int64_t>(function.params.size());
+  if (function.num_args < 0 || (names != 0 && names != function.num_args)) {
+    return fault(
+        absl::StrFormat("has %d arguments, expected one for each of "
+                        "its %d names",
+                        function.num_args, names));
+  }
+  if (function.kind == VmFunction::Kind::kCompiled) return absl::OkStatus();
+  if (function.num_registers < function.num_args ||
+      function.num_registers > kVmVoidRegister) {
+    return fault(
+        absl::StrFormat("has %d registers, expected at least one for "
+                        "each of its %d arguments",
+                        function.num_registers, function.num_args));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadFunctions(ByteReader* reader, VmExecutable* executable,
+                           std::vector<size_t>* offsets) {
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader->Count("function count", kLeastFunction));
+  executable->functions.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    offsets->push_back(reader->offset());
+    NODEWISE_ASSIGN_OR_RETURN(VmFunction function, ReadFunction(reader));
+    NODEWISE_RETURN_IF_ERROR(CheckFunction(*reader, offsets->back(), function));
+    executable->functions.push_back(std::move(function));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMemoryScopes(ByteReader* reader, VmExecutable* executable) {
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader->Count("memory scope count", kLeastScope));
+  executable->memory_scopes.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const int64_t constant,
+        reader->Read<int64_t>("constant of a memory scope"));
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view scope,
+                              reader->String("memory scope"));
+    executable->memory_scopes.emplace_back(constant, scope);
+  }
+  std::sort(executable->memory_scopes.begin(), executable->memory_scopes.end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VmShape> ReadShape(ByteReader* reader) {
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader->Count("shape rank", sizeof(int64_t)));
+  VmShape shape;
+  shape.dims.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t dim,
+                              reader->Read<int64_t>("shape"));
+    shape.dims.push_back(dim);
+  }
+  return shape;
+}
+
+template <typename T, typename Read>
+absl::StatusOr<VmConstant> ToConstant(const Read& read) {
+  NODEWISE_ASSIGN_OR_RETURN(T value, read());
+  return VmConstant(std::move(value));
+}
+
+enum class ConstantKind { kTensor, kShape, kText, kInt, kFloat, kDType, kNone };
+
+// TVM-FFI numbered its objects anew before 0.22: a shape is 69 or 71, a tensor
+// 70 or 72. A tensor's own magic number tells which.
+ConstantKind KindOf(int32_t tag, VmEra era, uint64_t next_word) {
+  if (era == VmEra::kClassic) {
+    constexpr ConstantKind kKinds[] = {
+        ConstantKind::kTensor, ConstantKind::kDType, ConstantKind::kShape,
+        ConstantKind::kText,   ConstantKind::kInt,   ConstantKind::kFloat};
+    return tag >= 0 && tag < 6 ? kKinds[tag] : ConstantKind::kNone;
+  }
+  switch (tag) {
+    case 1:
+      return ConstantKind::kInt;
+    case 3:
+      return ConstantKind::kFloat;
+    case 5:
+      return ConstantKind::kDType;
+    case 65:
+      return ConstantKind::kText;
+    case 69:
+    case 70:
+    case 71:
+    case 72:
+      return next_word == kTensorMagic ? ConstantKind::kTensor
+                                       : ConstantKind::kShape;
+    default:
+      return ConstantKind::kNone;
+  }
+}
+
+absl::StatusOr<VmConstant> ReadConstant(ByteReader* reader, VmEra era) {
+  const size_t start = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const int32_t tag,
+                            reader->Read<int32_t>("constant kind"));
+  uint64_t next = 0;
+  if (tag > 65) next = ByteReader(*reader).Read<uint64_t>("").value_or(0);
+  switch (KindOf(tag, era, next)) {
+    case ConstantKind::kTensor:
+      return ToConstant<TensorRecord>([&] { return ReadTensorRecord(reader); });
+    case ConstantKind::kShape:
+      return ToConstant<VmShape>([&] { return ReadShape(reader); });
+    case ConstantKind::kText:
+      return ToConstant<std::string_view>(
+          [&] { return reader->String("text constant"); });
+    case ConstantKind::kInt:
+      return ToConstant<int64_t>(
+          [&] { return reader->Read<int64_t>("int constant"); });
+    case ConstantKind::kFloat:
+      return ToConstant<double>(
+          [&] { return reader->Read<double>("float constant"); });
+    case ConstantKind::kDType:
+      return ToConstant<DLDataType>(
+          [&] { return reader->Read<DLDataType>("type constant"); });
+    case ConstantKind::kNone:
+      break;
+  }
+  return reader->Fault(
+      start, absl::StrFormat("constant kind is %d, expected a tensor, shape, "
+                             "text, int, float or type",
+                             tag));
+}
+
+absl::Status ReadConstants(ByteReader* reader, VmExecutable* executable) {
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader->Count("constant count", kLeastConstant));
+  executable->constants.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    auto constant = ReadConstant(reader, executable->era);
+    if (!constant.ok()) {
+      return absl::Status(
+          constant.status().code(),
+          absl::StrFormat("%s (constant %d)", MessageOf(constant.status()), i));
+    }
+    executable->constants.push_back(*std::move(constant));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Span<const uint8_t>> ReadWords(ByteReader* reader,
+                                                    const char* what) {
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
+                            reader->Count(what, sizeof(int64_t)));
+  return reader->Bytes(what, count * sizeof(int64_t));
+}
+
+// Functions never share instructions, so their lengths add up.
+absl::Status CheckRanges(const ByteReader& reader,
+                         const std::vector<size_t>& offsets,
+                         const VmExecutable& executable) {
+  int64_t left = executable.num_instructions();
+  for (size_t f = 0; f < executable.functions.size(); ++f) {
+    const VmFunction& function = executable.functions[f];
+    if (function.kind != VmFunction::Kind::kBytecode) continue;
+    if (function.first >= 0 && function.first <= function.end &&
+        function.end <= executable.num_instructions() &&
+        function.end - function.first <= left) {
+      left -= function.end - function.first;
+      continue;
+    }
+    return reader.Fault(
+        offsets[f],
+        absl::StrFormat("function %s has instructions [%d, %d), expected a "
+                        "part of its own of the %d",
+                        Shortened(function.name), function.first, function.end,
+                        executable.num_instructions()));
+  }
+  return absl::OkStatus();
+}
+
+int64_t WordAt(absl::Span<const uint8_t> words, int64_t index) {
+  int64_t word;
+  std::memcpy(&word, words.data() + static_cast<size_t>(index) * sizeof(word),
+              sizeof(word));
+  return word;
+}
+
+// Reads the words of one instruction, never those of the next: a word that
+// many instructions share would make a small file endless to read.
+class WordReader {
+ public:
+  WordReader(const VmExecutable& executable, int64_t index)
+      : words_(executable.words), at_(WordAt(executable.offsets, index)) {
+    const auto count = static_cast<int64_t>(words_.size() / sizeof(int64_t));
+    end_ = index + 1 < executable.num_instructions()
+               ? std::min(count, WordAt(executable.offsets, index + 1))
+               : count;
+  }
+
+  absl::StatusOr<int64_t> Next() {
+    if (at_ >= 0 && at_ < end_) return WordAt(words_, at_++);
+    return absl::DataLossError(absl::StrFormat(
+        "it goes on at word %d, expected one before word %d", at_, end_));
+  }
+  int64_t left() const { return end_ - at_; }
+
+ private:
+  absl::Span<const uint8_t> words_;
+  int64_t at_;
+  int64_t end_;
+};
+
+// A kind in the upper 8 bits, a signed value in the lower 56.
+absl::StatusOr<VmArgument> ArgumentOf(int64_t word, size_t place,
+                                      const VmExecutable& executable) {
+  const auto bits = static_cast<uint64_t>(word);
+  const uint64_t kind = bits >> 56;
+  const int64_t value = static_cast<int64_t>(bits << 8) >> 8;
+  if (kind > 3) {
+    return absl::DataLossError(absl::StrFormat(
+        "argument %d is of kind %d, expected 0 to 3", place, kind));
+  }
+  const VmArgument argument{static_cast<VmArgument::Kind>(kind), value};
+  const bool is_constant = argument.kind == VmArgument::Kind::kConstant;
+  if (!is_constant && argument.kind != VmArgument::Kind::kFunction) {
+    return argument;
+  }
+  const size_t count =
+      is_constant ? executable.constants.size() : executable.functions.size();
+  if (value >= 0 && static_cast<uint64_t>(value) < count) return argument;
+  return absl::DataLossError(
+      absl::StrFormat("argument %d is %s %d, expected one of the %d", place,
+                      is_constant ? "constant" : "function", value, count));
+}
+
+absl::Status ReadCall(WordReader* reader, const VmExecutable& executable,
+                      VmInstruction* instruction) {
+  NODEWISE_ASSIGN_OR_RETURN(instruction->target, reader->Next());
+  NODEWISE_ASSIGN_OR_RETURN(instruction->function, reader->Next());
+  const size_t functions = executable.functions.size();
+  if (instruction->function < 0 ||
+      static_cast<uint64_t>(instruction->function) >= functions) {
+    return absl::DataLossError(
+        absl::StrFormat("it calls function %d, expected one of the %d",
+                        instruction->function, functions));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t count, reader->Next());
+  if (count < 0 || count > reader->left()) {
+    return absl::DataLossError(absl::StrFormat(
+        "it has %d arguments, but %d words are left", count, reader->left()));
+  }
+  instruction->args.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t word, reader->Next());
+    NODEWISE_ASSIGN_OR_RETURN(
+        const VmArgument argument,
+        ArgumentOf(word, static_cast<size_t>(i), executable));
+    instruction->args.push_back(argument);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
+                                               std::string where, uint64_t base,
+                                               VmEra era) {
+  ByteReader reader(bytes, where, base);
+  VmExecutable executable;
+  executable.where = std::move(where);
+  executable.era = era;
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t magic,
+                            reader.Read<uint64_t>("bytecode magic"));
+  if (magic != kMagic && magic != kMagicWithScopes) {
+    return reader.Fault(
+        0, absl::StrFormat("bytecode magic is %016x, expected %016x or %016x",
+                           magic, kMagic, kMagicWithScopes));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(executable.version,
+                            reader.String("bytecode version"));
+  std::vector<size_t> function_offsets;
+  NODEWISE_RETURN_IF_ERROR(
+      ReadFunctions(&reader, &executable, &function_offsets));
+  if (magic == kMagicWithScopes) {
+    NODEWISE_RETURN_IF_ERROR(ReadMemoryScopes(&reader, &executable));
+  }
+  NODEWISE_RETURN_IF_ERROR(ReadConstants(&reader, &executable));
+  NODEWISE_ASSIGN_OR_RETURN(executable.offsets,
+                            ReadWords(&reader, "instruction count"));
+  NODEWISE_ASSIGN_OR_RETURN(executable.words,
+                            ReadWords(&reader, "instruction word count"));
+  NODEWISE_RETURN_IF_ERROR(CheckRanges(reader, function_offsets, executable));
+  if (reader.left() == 0) return executable;
+  return reader.Fault(
+      reader.offset(),
+      absl::StrFormat("found %d bytes, expected the end", reader.left()));
+}
+
+absl::StatusOr<VmInstruction> DecodeVmInstruction(
+    const VmExecutable& executable, int64_t index) {
+  WordReader reader(executable, index);
+  VmInstruction instruction;
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t opcode, reader.Next());
+  if (opcode < 1 || opcode > 4) {
+    return absl::DataLossError(
+        absl::StrFormat("opcode is %d, expected 1 to 4", opcode));
+  }
+  instruction.opcode = static_cast<VmInstruction::Opcode>(opcode);
+  if (instruction.opcode == VmInstruction::Opcode::kCall) {
+    NODEWISE_RETURN_IF_ERROR(ReadCall(&reader, executable, &instruction));
+    return instruction;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(instruction.target, reader.Next());
+  return instruction;
+}
+
+DLDataType VmDType(DLDataType dtype, VmEra era) {
+  if (era == VmEra::kFfi || dtype.bits != 8) return dtype;
+  if (dtype.code == 6) dtype.code = kDTypeE4M3;
+  if (dtype.code == 7) dtype.code = kDTypeE5M2;
+  return dtype;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,310 @@
+#include "nodewise/vm/vm_graph.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/graph/call_numbers.h"
+#include "nodewise/graph/node_names.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/vm/vm_reader.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kMostListed = 20;
+// A short call may name a function whose name is as long as the file.
+constexpr size_t kMostNameBytes = size_t{32} << 20;
+
+// Builds the graph of a program that has nothing in it that was refused.
+class GraphMaker {
+ public:
+  GraphMaker(const VmLibrary& library, const VmProgram& program, VmGraph* made)
+      : library_(library), program_(program), made_(made) {}
+
+  absl::Status Make(const std::string& name) {
+    Graph& graph = made_->graph;
+    graph.text.name = name;
+    graph.node_row_ptr.push_back(0);
+    refs_.resize(program_.tensors.size());
+    NODEWISE_RETURN_IF_ERROR(CheckNames());
+    PlaceStorages();
+    for (const uint32_t input : program_.parameters) AddInputs(input);
+    for (const VmCall& call : program_.calls) AddCall(call);
+    for (const uint32_t head : program_.heads) {
+      AddConstant(head);
+      graph.heads.push_back(refs_[head]);
+    }
+    FaultList faults;
+    CheckGraph(graph, &faults);
+    return faults.ToStatus();
+  }
+
+ private:
+  absl::Status CheckNames() const {
+    size_t bytes = 0;
+    for (const VmCall& call : program_.calls) bytes += call.function.size();
+    for (const VmInput& input : program_.inputs) bytes += input.name.size();
+    if (bytes <= kMostNameBytes) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrFormat(
+        "%s: the names of its calls take %d bytes, expected at most %d",
+        made_->graph.text.name, bytes, kMostNameBytes));
+  }
+
+  // A name that no other node has: the first of a kind keeps it as it is.
+  std::string Unique(std::string_view wanted) {
+    std::string name(wanted);
+    size_t& uses = uses_[name];
+    for (; uses > 0 || taken_.contains(name); ++uses) {
+      name = absl::StrFormat("%s_%d", wanted, std::max<size_t>(uses, 1));
+      if (!taken_.contains(name)) break;
+    }
+    ++uses;
+    taken_.insert(name);
+    return name;
+  }
+
+  uint32_t AddNode(GraphNode node) {
+    Graph& graph = made_->graph;
+    const auto number = static_cast<uint32_t>(graph.nodes.size());
+    graph.node_row_ptr.push_back(graph.node_row_ptr.back() + node.num_outputs);
+    graph.nodes.push_back(std::move(node));
+    return number;
+  }
+
+  void AddEntry(uint32_t tensor, uint32_t node, uint32_t output,
+                int32_t storage_id) {
+    const VmTensor& from = program_.tensors[tensor];
+    GraphEntry entry;
+    entry.shape = from.shape;
+    entry.dtype = from.dtype;
+    entry.storage_id = storage_id;
+    refs_[tensor] = {node, output, 0};
+    made_->graph.entries.push_back(std::move(entry));
+  }
+
+  uint32_t AddInputNode(std::string name, uint32_t tensor) {
+    GraphNode node;
+    node.name = std::move(name);
+    const uint32_t number = AddNode(std::move(node));
+    made_->graph.arg_nodes.push_back(number);
+    AddEntry(tensor, number, 0, next_storage_++);
+    return number;
+  }
+
+  void AddInputs(uint32_t number) {
+    const VmInput& input = program_.inputs[number];
+    for (const auto& [item, inner] : input.items) AddInputs(inner);
+    if (input.is_tuple) return;
+    const VmTensor& tensor = program_.tensors[input.tensor];
+    const bool is_known = tensor.has_shape && tensor.has_dtype &&
+                          std::all_of(tensor.shape.begin(), tensor.shape.end(),
+                                      [](int64_t dim) { return dim >= 0; });
+    if (is_known) {
+      AddInputNode(Unique(input.name), input.tensor);
+      return;
+    }
+    // It is not read either, or it would have been refused.
+    made_->notes.push_back(
+        absl::StrFormat("input %s is left out: it is not used, and its type is "
+                        "not in the bytecode",
+                        input.name));
+  }
+
+  // Constants come before their first use, as TVM's graph executor has them.
+  void AddConstant(uint32_t tensor) {
+    const VmTensor& from = program_.tensors[tensor];
+    if (from.origin != VmTensor::Origin::kConstant || has_node_[tensor]) return;
+    has_node_[tensor] = true;
+    std::string name;
+    do {
+      name = absl::StrFormat("p%d", next_constant_++);
+    } while (taken_.contains(name));
+    taken_.insert(name);
+    AddInputNode(name, tensor);
+    const auto& record =
+        std::get<TensorRecord>(library_.executable.constants[from.source]);
+    made_->params.tensors.push_back(
+        {std::move(name),
+         NDArray::Map(record.data, record.shape, from.dtype, library_.file)});
+  }
+
+  void AddCall(const VmCall& call) {
+    GraphNode node;
+    node.kind = GraphNode::Kind::kFunction;
+    for (const uint32_t input : call.inputs) {
+      AddConstant(input);
+      node.inputs.push_back(refs_[input]);
+    }
+    const bool is_view = call.function.empty();
+    node.name = Unique(is_view ? "reshape_nop" : call.function);
+    node.function = std::string(is_view ? kNopFunction : call.function);
+    node.num_inputs = static_cast<uint32_t>(call.inputs.size());
+    node.num_outputs = static_cast<uint32_t>(call.outputs.size());
+    if (!call.numbers.empty()) {
+      node.attrs.emplace_back(kCallNumbers, CallNumbersText(call.numbers));
+    }
+    const uint32_t number = AddNode(std::move(node));
+    for (uint32_t o = 0; o < call.outputs.size(); ++o) {
+      const uint32_t tensor = call.outputs[o];
+      AddEntry(tensor, number, o,
+               is_view ? StorageOfEntry(call.inputs[0]) : StorageOf(tensor));
+    }
+  }
+
+  int32_t StorageOfEntry(uint32_t tensor) const {
+    const Graph& graph = made_->graph;
+    return graph.entry(graph.EntryOf(refs_[tensor])).storage_id;
+  }
+
+  // The part of a storage that tensors share, by its first tensor.
+  int32_t StorageOf(uint32_t tensor) {
+    const auto [place, is_new] = storage_ids_.try_emplace(part_of_[tensor], 0);
+    if (is_new) place->second = next_storage_++;
+    return place->second;
+  }
+
+  // A graph knows storages whole, so each part of one that is used on its own
+  // becomes a storage; tensors at one offset keep sharing it.
+  void PlaceStorages() {
+    has_node_.resize(program_.tensors.size(), false);
+    part_of_.resize(program_.tensors.size());
+    std::vector<std::vector<uint32_t>> tensors(program_.storages.size());
+    for (uint32_t t = 0; t < program_.tensors.size(); ++t) {
+      const VmTensor& tensor = program_.tensors[t];
+      part_of_[t] = t;
+      if (tensor.origin == VmTensor::Origin::kStorage) {
+        tensors[tensor.source].push_back(t);
+      }
+    }
+    for (size_t s = 0; s < tensors.size(); ++s) PlaceTensors(s, &tensors[s]);
+  }
+
+  void PlaceTensors(size_t storage, std::vector<uint32_t>* tensors) {
+    const auto offset_of = [this](uint32_t tensor) {
+      return program_.tensors[tensor].offset;
+    };
+    std::stable_sort(
+        tensors->begin(), tensors->end(),
+        [&](uint32_t a, uint32_t b) { return offset_of(a) < offset_of(b); });
+    uint64_t end = 0;
+    bool overlaps = false;
+    for (size_t i = 0; i < tensors->size(); ++i) {
+      const uint32_t tensor = (*tensors)[i];
+      if (i > 0 && offset_of(tensor) == offset_of((*tensors)[i - 1])) {
+        part_of_[tensor] = part_of_[(*tensors)[i - 1]];
+      } else {
+        overlaps = overlaps || offset_of(tensor) < end;
+      }
+      const VmTensor& from = program_.tensors[tensor];
+      end = std::max(
+          end, from.offset + TensorBytes(from.shape, from.dtype).value_or(0));
+    }
+    if (!overlaps) return;
+    made_->notes.push_back(
+        absl::StrFormat("storage %d of the VM holds tensors that overlap at "
+                        "several offsets: they get storages of their own",
+                        storage));
+  }
+
+  const VmLibrary& library_;
+  const VmProgram& program_;
+  VmGraph* made_;
+  std::vector<EntryRef> refs_;     // By tensor.
+  std::vector<bool> has_node_;     // By tensor: of constants.
+  std::vector<uint32_t> part_of_;  // By tensor: the first tensor of its part.
+  std::unordered_map<uint32_t, int32_t> storage_ids_;  // By part.
+  int32_t next_storage_ = 0;
+  size_t next_constant_ = 0;
+  std::unordered_map<std::string, size_t> uses_;
+  std::unordered_set<std::string> taken_;
+};
+
+absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
+                     const FaultList& reasons) {
+  std::string text;
+  const size_t count = reasons.faults().size();
+  for (size_t i = 0; i < std::min(count, kMostListed); ++i) {
+    const Fault& fault = reasons.faults()[i];
+    text += "; " + fault.path + ": " + fault.found;
+    if (!fault.hint.empty()) text += " (" + fault.hint + ")";
+  }
+  if (count > kMostListed) {
+    text += absl::StrFormat("; and %d more", count - kMostListed);
+  }
+  return absl::UnimplementedError(
+      absl::StrFormat("%s: function %s is no static graph, for %d reason%s: %s",
+                      library.path, Shortened(function.name), count,
+                      count == 1 ? "" : "s", std::string_view(text).substr(2)));
+}
+
+}  // namespace
+
+std::vector<std::string> VmFunctionNames(const VmExecutable& executable) {
+  std::vector<std::string> names;
+  for (const VmFunction& function : executable.functions) {
+    if (function.kind == VmFunction::Kind::kPacked) continue;
+    names.emplace_back(function.name);
+  }
+  return names;
+}
+
+absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
+                                                 const std::string& name) {
+  const VmFunction* main = nullptr;
+  const VmFunction* last = nullptr;
+  for (const VmFunction& function : library.executable.functions) {
+    if (function.kind == VmFunction::Kind::kPacked) continue;
+    last = &function;
+    if (!name.empty() && function.name == name) return last;
+    if (function.name == "main") main = &function;
+  }
+  const std::vector<std::string> names = VmFunctionNames(library.executable);
+  if (!name.empty()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "%s: has no function %s, expected one of: %s%s", library.path, name,
+        ListOf(names), DidYouMean(name, names)));
+  }
+  if (main != nullptr) return main;
+  if (names.size() == 1) return last;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: has %d functions and none is called main, expected "
+                      "a choice of: %s (--function)",
+                      library.path, names.size(), ListOf(names)));
+}
+
+absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
+                                    const VmFunction& function,
+                                    const VmBinding& binding,
+                                    FaultList* reasons) {
+  FaultList found;
+  VmReader reader(library, function, binding, &found);
+  NODEWISE_RETURN_IF_ERROR(reader.Read());
+  VmGraph made;
+  if (found.faults().empty()) {
+    GraphMaker maker(library, reader.program(), &made);
+    NODEWISE_RETURN_IF_ERROR(maker.Make(absl::StrFormat(
+        "%s: function %s", library.path, Shortened(function.name))));
+  }
+  for (Fault& fault : found.faults()) reasons->Add(std::move(fault));
+  return made;
+}
+
+absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
+                                    const std::string& function_name,
+                                    const VmBinding& binding) {
+  NODEWISE_ASSIGN_OR_RETURN(const VmFunction* function,
+                            FindVmFunction(library, function_name));
+  FaultList reasons;
+  auto made = ReadVmGraph(library, *function, binding, &reasons);
+  if (!made.ok()) return made.status();
+  if (reasons.faults().empty()) return made;
+  return Refusal(library, *function, reasons);
+}
+
+}  // namespace nodewise

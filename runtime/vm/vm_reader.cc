@@ -1,0 +1,453 @@
+#include "runtime/vm/vm_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Of a function whose table entry names no parameters; nothing else bounds it.
+constexpr int64_t kMostUnnamedArgs = 4096;
+// Tuples may hold themselves many times over.
+constexpr size_t kMostResults = 65536;
+constexpr std::string_view kBuiltinPrefix = "vm.builtin.";
+
+}  // namespace
+
+VmReader::VmReader(const VmLibrary& library, const VmFunction& function,
+                   const VmBinding& binding, FaultList* reasons)
+    : library_(library),
+      executable_(library.executable),
+      function_(function),
+      binding_(binding),
+      reasons_(reasons) {}
+
+absl::Status VmReader::Read() {
+  if (function_.kind != VmFunction::Kind::kBytecode) {
+    Refuse(-1, "a function that is compiled and has no bytecode",
+           "compile with exec_mode=\"bytecode\"");
+    return absl::OkStatus();
+  }
+  NODEWISE_RETURN_IF_ERROR(AddParameters());
+  for (int64_t i = function_.first; i < function_.end && !has_returned_; ++i) {
+    NODEWISE_RETURN_IF_ERROR(ReadInstruction(i));
+  }
+  if (!is_straight_) return absl::OkStatus();
+  if (!has_returned_) {
+    return Lie(function_.end - 1, "the last instruction", "one that returns");
+  }
+  return CheckInputs();
+}
+
+absl::Status VmReader::AddParameters() {
+  if (function_.params.empty() && function_.num_args > kMostUnnamedArgs) {
+    return Lie(-1, absl::StrFormat("%d arguments", function_.num_args),
+               absl::StrFormat("at most %d without names", kMostUnnamedArgs));
+  }
+  for (int64_t i = 0; i < function_.num_args; ++i) {
+    const std::string name =
+        function_.params.empty()
+            ? absl::StrFormat("input_%d", i)
+            : std::string(function_.params[static_cast<size_t>(i)]);
+    const uint32_t input = AddInput(name, 0);
+    program_.parameters.push_back(input);
+    registers_[i] = {Value::Kind::kTensor, program_.inputs[input].tensor};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VmReader::ReadInstruction(int64_t index) {
+  const auto decoded = DecodeVmInstruction(executable_, index);
+  if (!decoded.ok()) {
+    return At(absl::StrFormat("%s: %s", executable_.where, Place(index)),
+              decoded.status());
+  }
+  switch (decoded->opcode) {
+    case VmInstruction::Opcode::kCall:
+      if (is_straight_) return ReadCall(index, *decoded);
+      ListCall(index, *decoded);
+      return absl::OkStatus();
+    case VmInstruction::Opcode::kReturn: {
+      if (!is_straight_) return absl::OkStatus();
+      NODEWISE_ASSIGN_OR_RETURN(const Value value,
+                                Register(index, decoded->target));
+      return Return(index, value);
+    }
+    case VmInstruction::Opcode::kGoto:
+    case VmInstruction::Opcode::kIf:
+      break;
+  }
+  Refuse(index, decoded->opcode == VmInstruction::Opcode::kIf
+                    ? "a branch on a value that is computed"
+                    : "a jump");
+  is_straight_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status VmReader::ReadCall(int64_t index,
+                                const VmInstruction& instruction) {
+  const VmFunction& callee =
+      executable_.functions[static_cast<size_t>(instruction.function)];
+  Call call{index, callee.name, {}};
+  call.args.reserve(instruction.args.size());
+  for (const VmArgument& argument : instruction.args) {
+    NODEWISE_ASSIGN_OR_RETURN(const Value value, ValueOf(index, argument));
+    call.args.push_back(value);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const Value result, Evaluate(call, callee));
+  return SetRegister(index, instruction.target, result);
+}
+
+void VmReader::ListCall(int64_t index, const VmInstruction& instruction) {
+  const VmFunction& callee =
+      executable_.functions[static_cast<size_t>(instruction.function)];
+  const BuiltinRow* row = FindBuiltin(callee.name);
+  const bool is_fine = callee.kind == VmFunction::Kind::kPacked &&
+                       (row == nullptr ? library_.HasKernel(callee.name)
+                                       : row->method != nullptr);
+  if (is_fine) return;
+  Refuse(index, absl::StrFormat("a call of %s", Shortened(callee.name)),
+         row == nullptr ? "" : std::string(row->reason));
+}
+
+absl::StatusOr<VmReader::Value> VmReader::Evaluate(const Call& call,
+                                                   const VmFunction& callee) {
+  if (callee.kind != VmFunction::Kind::kPacked) {
+    return Refuse(
+        call.instruction,
+        absl::StrFormat("a call of the VM function %s", Shortened(call.name)));
+  }
+  const BuiltinRow* row = FindBuiltin(call.name);
+  if (row == nullptr && !call.name.starts_with(kBuiltinPrefix)) {
+    return CallKernel(call);
+  }
+  if (row == nullptr || row->method == nullptr) {
+    return Refuse(call.instruction,
+                  absl::StrFormat("a call of %s", Shortened(call.name)),
+                  row == nullptr ? "" : std::string(row->reason));
+  }
+  if (call.args.size() < row->least_args || call.args.size() > row->most_args) {
+    return Lie(
+        call.instruction,
+        absl::StrFormat("%d arguments for %s", call.args.size(), call.name),
+        absl::StrFormat("%s%d",
+                        row->most_args > row->least_args ? "at least " : "",
+                        row->least_args));
+  }
+  const bool may_be_unknown = row->method == &VmReader::MakeTuple ||
+                              row->method == &VmReader::CallWithDims;
+  const auto unknown = [](const Value& value) {
+    return value.kind == Value::Kind::kUnknown;
+  };
+  if (!may_be_unknown &&
+      std::any_of(call.args.begin(), call.args.end(), unknown)) {
+    return Value{Value::Kind::kUnknown};
+  }
+  return (this->*row->method)(call);
+}
+
+// An argument that a node can read, or nothing once it is refused.
+std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
+  const Value& value = call.args[index];
+  if (value.kind == Value::Kind::kUnknown) return std::nullopt;
+  const auto refuse = [&](std::string_view what) {
+    Refuse(call.instruction,
+           absl::StrFormat("argument %d of %s, which is %s", index,
+                           Shortened(call.name), what),
+           "a graph's functions take tensors that an earlier one wrote");
+    return std::nullopt;
+  };
+  if (value.kind != Value::Kind::kTensor) return refuse(Describe(value));
+  const auto tensor = static_cast<uint32_t>(value.number);
+  if (IsTupleInput(value)) return refuse("a tuple");
+  if (!program_.tensors[tensor].is_written) {
+    return refuse("a tensor that nothing has written");
+  }
+  program_.tensors[tensor].is_used = true;
+  return tensor;
+}
+
+absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
+  if (!library_.HasKernel(call.name)) {
+    return Refuse(call.instruction,
+                  absl::StrFormat("a call of %s, which is no kernel of the "
+                                  "library",
+                                  Shortened(call.name)));
+  }
+  if (call.args.size() == 1 && Is(call, 0, Value::Kind::kHeap)) {
+    return ComputeDims(call);
+  }
+  // Kernels write to their last tensors: those that nothing has written yet.
+  VmCall node{call.name, {}, {}, {}};
+  size_t first_output = call.args.size();
+  for (; first_output > 0; --first_output) {
+    const Value& value = call.args[first_output - 1];
+    if (value.kind == Value::Kind::kInt) continue;
+    if (value.kind == Value::Kind::kUnknown) continue;
+    if (value.kind != Value::Kind::kTensor) break;
+    const auto tensor = static_cast<uint32_t>(value.number);
+    if (program_.tensors[tensor].is_written) break;
+    program_.tensors[tensor].is_written = true;
+    node.outputs.push_back(tensor);
+  }
+  std::reverse(node.outputs.begin(), node.outputs.end());
+  bool is_refused = false;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    if (Is(call, i, Value::Kind::kInt)) {
+      node.numbers.push_back({static_cast<uint32_t>(i), call.args[i].number});
+    } else if (Is(call, i, Value::Kind::kUnknown)) {
+      is_refused = true;
+    } else if (i < first_output) {
+      const std::optional<uint32_t> input = KernelInput(call, i);
+      is_refused = is_refused || !input.has_value();
+      if (input.has_value()) node.inputs.push_back(*input);
+    }
+  }
+  // Where an argument was refused, that is reason enough.
+  if (node.outputs.empty() && !is_refused) {
+    return Refuse(call.instruction,
+                  absl::StrFormat("a call of %s without a new tensor to write "
+                                  "to",
+                                  Shortened(call.name)),
+                  "it works in place, or is called for what it does");
+  }
+  program_.calls.push_back(std::move(node));
+  return Value();
+}
+
+absl::Status VmReader::Return(int64_t index, const Value& value) {
+  has_returned_ = true;
+  std::vector<Value> left = {value};
+  for (size_t seen = 0; !left.empty(); ++seen) {
+    const Value next = left.back();
+    left.pop_back();
+    if (seen + left.size() > kMostResults) {
+      Refuse(index, absl::StrFormat("more than %d results", kMostResults));
+      return absl::OkStatus();
+    }
+    if (next.kind == Value::Kind::kTuple) {
+      const auto& items = tuples_[static_cast<size_t>(next.number)];
+      left.insert(left.end(), items.rbegin(), items.rend());
+      continue;
+    }
+    if (next.kind == Value::Kind::kUnknown) continue;
+    if (next.kind != Value::Kind::kTensor || IsTupleInput(next)) {
+      Refuse(index, absl::StrFormat("a result that is %s", Describe(next)));
+      continue;
+    }
+    VmTensor& tensor = program_.tensors[static_cast<size_t>(next.number)];
+    if (!tensor.is_written) {
+      Refuse(index, "a result that nothing has written");
+    }
+    tensor.is_used = true;
+    program_.heads.push_back(static_cast<uint32_t>(next.number));
+  }
+  if (program_.heads.empty() && !reasons_->HasErrors()) {
+    Refuse(index, "no result");
+  }
+  return absl::OkStatus();
+}
+
+// What the checks at the front of a function have not said of its inputs.
+absl::Status VmReader::CheckInputs() {
+  for (const VmInput& input : program_.inputs) {
+    VmTensor& tensor = program_.tensors[input.tensor];
+    const VmInputType* given = GivenFor(input);
+    for (size_t d = 0; given != nullptr && d < tensor.shape.size(); ++d) {
+      if (tensor.shape[d] < 0) tensor.shape[d] = given->shape[d];
+    }
+    if (input.is_tuple || !tensor.is_used) continue;
+    if (!tensor.has_shape || !tensor.has_dtype) {
+      Refuse(input.checked_at,
+             absl::StrFormat("input %s, whose %s is not in the bytecode",
+                             Shortened(input.name),
+                             tensor.has_shape ? "type" : "shape"));
+      continue;
+    }
+    for (size_t d = 0; d < tensor.shape.size(); ++d) {
+      if (tensor.shape[d] >= 0) continue;
+      Refuse(input.checked_at,
+             absl::StrFormat("input %s, whose dimension %d is known at run "
+                             "time only",
+                             Shortened(input.name), d),
+             "give the input");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VmReader::Value> VmReader::ValueOf(int64_t index,
+                                                  const VmArgument& argument) {
+  switch (argument.kind) {
+    case VmArgument::Kind::kRegister:
+      return Register(index, argument.value);
+    case VmArgument::Kind::kImmediate:
+      return Value{Value::Kind::kInt, argument.value};
+    case VmArgument::Kind::kFunction:
+      return Value{Value::Kind::kFunction, argument.value};
+    case VmArgument::Kind::kConstant:
+      break;
+  }
+  const VmConstant& constant =
+      executable_.constants[static_cast<size_t>(argument.value)];
+  if (const auto* number = std::get_if<int64_t>(&constant)) {
+    return Value{Value::Kind::kInt, *number};
+  }
+  if (std::holds_alternative<TensorRecord>(constant)) {
+    return Value{Value::Kind::kTensor, ConstantTensor(index, argument.value)};
+  }
+  return Value{Value::Kind::kConstant, argument.value};
+}
+
+absl::StatusOr<VmReader::Value> VmReader::Register(int64_t index,
+                                                   int64_t number) const {
+  if (number == kVmVoidRegister) return Value();
+  if (number == kVmContextRegister) return Value{Value::Kind::kMachine};
+  if (number < 0 || number >= function_.num_registers) {
+    return Lie(index, absl::StrFormat("register %d", number),
+               absl::StrFormat("one of the %d", function_.num_registers));
+  }
+  const auto place = registers_.find(number);
+  if (place != registers_.end()) return place->second;
+  return Lie(index,
+             absl::StrFormat("register %d, which was never written", number),
+             "one that was");
+}
+
+absl::Status VmReader::SetRegister(int64_t index, int64_t number,
+                                   const Value& value) {
+  if (number == kVmVoidRegister) return absl::OkStatus();
+  if (number < 0 || number >= function_.num_registers) {
+    return Lie(index, absl::StrFormat("a result for register %d", number),
+               absl::StrFormat("one of the %d", function_.num_registers));
+  }
+  registers_[number] = value;
+  return absl::OkStatus();
+}
+
+uint32_t VmReader::ConstantTensor(int64_t index, int64_t constant) {
+  const auto known = constant_tensors_.find(constant);
+  if (known != constant_tensors_.end()) return known->second;
+  const auto& record = std::get<TensorRecord>(
+      executable_.constants[static_cast<size_t>(constant)]);
+  VmTensor tensor;
+  tensor.origin = VmTensor::Origin::kConstant;
+  tensor.source = static_cast<uint32_t>(constant);
+  tensor.has_shape = tensor.has_dtype = tensor.is_written = true;
+  tensor.dtype = VmDType(record.dtype, executable_.era);
+  if (record.shape.size() <= kMostDims) {
+    tensor.shape = record.shape;
+  } else {
+    Refuse(index, absl::StrFormat("constant %d of %d dimensions", constant,
+                                  record.shape.size()));
+  }
+  CheckMemoryOf(index, constant);
+  const uint32_t made = AddTensor(std::move(tensor));
+  constant_tensors_.emplace(constant, made);
+  return made;
+}
+
+void VmReader::CheckMemoryOf(int64_t index, int64_t constant) {
+  const auto& scopes = executable_.memory_scopes;
+  const auto scope = std::lower_bound(
+      scopes.begin(), scopes.end(), constant,
+      [](const auto& entry, int64_t number) { return entry.first < number; });
+  if (scope == scopes.end() || scope->first != constant ||
+      IsGlobal(scope->second)) {
+    return;
+  }
+  Refuse(index, absl::StrFormat("constant %d in memory \"%s\"", constant,
+                                Shortened(scope->second)));
+}
+
+uint32_t VmReader::AddTensor(VmTensor tensor) {
+  program_.tensors.push_back(std::move(tensor));
+  return static_cast<uint32_t>(program_.tensors.size() - 1);
+}
+
+uint32_t VmReader::AddInput(std::string name, uint32_t depth) {
+  VmTensor tensor;
+  tensor.origin = VmTensor::Origin::kInput;
+  tensor.source = static_cast<uint32_t>(program_.inputs.size());
+  tensor.is_written = true;
+  VmInput input;
+  input.name = std::move(name);
+  input.tensor = AddTensor(std::move(tensor));
+  input.depth = depth;
+  program_.inputs.push_back(std::move(input));
+  return static_cast<uint32_t>(program_.inputs.size() - 1);
+}
+
+// Instructions are counted from the function's first.
+std::string VmReader::Place(int64_t index) const {
+  std::string place = "function ";
+  place += Shortened(function_.name);
+  if (index < 0) return place;
+  return place + absl::StrFormat(": instruction %d", index - function_.first);
+}
+
+absl::Status VmReader::Lie(int64_t index, const std::string& found,
+                           std::string_view expected) const {
+  return absl::DataLossError(absl::StrFormat("%s: %s: %s, expected %s",
+                                             executable_.where, Place(index),
+                                             found, expected));
+}
+
+VmReader::Value VmReader::Refuse(int64_t index, std::string found,
+                                 std::string hint) {
+  reasons_->Add({Fault::Severity::kError, library_.path, Place(index), 0, 0,
+                 std::move(found), "", std::move(hint)});
+  return {Value::Kind::kUnknown};
+}
+
+std::string VmReader::Describe(const Value& value) const {
+  switch (value.kind) {
+    case Value::Kind::kNone:
+      return "None";
+    case Value::Kind::kUnknown:
+      return "unknown";
+    case Value::Kind::kMachine:
+      return "the VM itself";
+    case Value::Kind::kInt:
+      return absl::StrFormat("the number %d", value.number);
+    case Value::Kind::kConstant:
+      return absl::StrFormat("constant %d", value.number);
+    case Value::Kind::kFunction:
+      return "a function";
+    case Value::Kind::kTensor:
+      return IsTupleInput(value) ? "a tuple" : "a tensor";
+    case Value::Kind::kStorage:
+      return "a storage";
+    case Value::Kind::kShape:
+      return "a shape";
+    case Value::Kind::kTuple:
+      return "a tuple";
+    case Value::Kind::kHeap:
+      return "the heap of computed dimensions";
+  }
+  return "";
+}
+
+bool VmReader::Is(const Call& call, size_t index, Value::Kind kind) const {
+  return call.args[index].kind == kind;
+}
+
+VmInput* VmReader::InputOf(const Value& value) {
+  if (value.kind != Value::Kind::kTensor) return nullptr;
+  const VmTensor& tensor = program_.tensors[static_cast<size_t>(value.number)];
+  if (tensor.origin != VmTensor::Origin::kInput) return nullptr;
+  return &program_.inputs[tensor.source];
+}
+
+bool VmReader::IsTupleInput(const Value& value) const {
+  if (value.kind != Value::Kind::kTensor) return false;
+  const VmTensor& tensor = program_.tensors[static_cast<size_t>(value.number)];
+  return tensor.origin == VmTensor::Origin::kInput &&
+         program_.inputs[tensor.source].is_tuple;
+}
+
+}  // namespace nodewise

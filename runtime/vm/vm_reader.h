@@ -1,0 +1,172 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/vm/vm_graph.h"
+#include "runtime/vm/vm_program.h"
+
+namespace nodewise {
+
+// Follows the instructions of one function with what is known of each register:
+// numbers, shapes and tuples as they are, tensors as descriptions.
+class VmReader {
+ public:
+  // All must outlive the reader.
+  VmReader(const VmLibrary& library, const VmFunction& function,
+           const VmBinding& binding, FaultList* reasons);
+
+  // kDataLoss if the bytecode cannot be true. `reasons` gets all that a graph
+  // cannot say; the program is whole only if there is none.
+  absl::Status Read();
+  const VmProgram& program() const { return program_; }
+
+ private:
+  // What a register holds.
+  struct Value {
+    enum class Kind {
+      kNone,      // TVM's None.
+      kUnknown,   // Depends on what was refused; never refused again.
+      kMachine,   // The VM itself.
+      kInt,       // number
+      kConstant,  // number: of a constant that is no tensor and no int
+      kFunction,  // number: of a function
+      kTensor,    // number: in the program
+      kStorage,   // number: in the program
+      kShape,     // number: in shapes_
+      kTuple,     // number: in tuples_
+      kHeap,      // number: in heaps_
+    };
+    Kind kind = Kind::kNone;
+    int64_t number = 0;
+  };
+  using Dims = std::vector<int64_t>;
+  // What TVM compiles has a handful; each costs memory for every tensor.
+  static constexpr size_t kMostDims = 32;
+
+  // Numbers that are computed from shapes; those that are known.
+  struct Heap {
+    int64_t size = 0;
+    std::unordered_map<int64_t, int64_t> slots;
+  };
+
+  // A call with its arguments read.
+  struct Call {
+    int64_t instruction = 0;
+    std::string_view name;
+    std::vector<Value> args;
+  };
+
+  // How a function of TVM's runtime is read; `method` is null for those that a
+  // graph cannot say, `reason` says why.
+  struct BuiltinRow {
+    std::string_view name;
+    size_t least_args;
+    size_t most_args;
+    absl::StatusOr<Value> (VmReader::*method)(const Call& call);
+    std::string_view reason;
+  };
+  static const BuiltinRow kBuiltins[];
+  static const BuiltinRow* FindBuiltin(std::string_view name);
+
+  // vm_reader.cc
+  absl::Status AddParameters();
+  absl::Status ReadInstruction(int64_t index);
+  absl::Status ReadCall(int64_t index, const VmInstruction& instruction);
+  // Behind a branch nothing is known of registers.
+  void ListCall(int64_t index, const VmInstruction& instruction);
+  absl::StatusOr<Value> Evaluate(const Call& call, const VmFunction& callee);
+  absl::StatusOr<Value> CallKernel(const Call& call);
+  std::optional<uint32_t> KernelInput(const Call& call, size_t index);
+  absl::Status Return(int64_t index, const Value& value);
+  absl::Status CheckInputs();
+  absl::StatusOr<Value> ValueOf(int64_t index, const VmArgument& argument);
+  absl::StatusOr<Value> Register(int64_t index, int64_t number) const;
+  absl::Status SetRegister(int64_t index, int64_t number, const Value& value);
+  uint32_t ConstantTensor(int64_t index, int64_t constant);
+  void CheckMemoryOf(int64_t index, int64_t constant);
+  uint32_t AddTensor(VmTensor tensor);
+  uint32_t AddInput(std::string name, uint32_t depth);
+
+  static bool IsGlobal(std::string_view scope) {
+    return scope.empty() || scope == "global";
+  }
+  std::string Place(int64_t index) const;
+  absl::Status Lie(int64_t index, const std::string& found,
+                   std::string_view expected) const;
+  // Adds a reason; the result is unknown.
+  Value Refuse(int64_t index, std::string found, std::string hint = "");
+  std::string Describe(const Value& value) const;
+  bool Is(const Call& call, size_t index, Value::Kind kind) const;
+  // The input that a value is, or null.
+  VmInput* InputOf(const Value& value);
+  bool IsTupleInput(const Value& value) const;
+
+  // vm_shapes.cc
+  absl::StatusOr<int64_t> IntOf(const Call& call, size_t index) const;
+  absl::StatusOr<Dims> DimsOf(const Call& call, size_t index) const;
+  absl::StatusOr<const DLDataType*> DTypeOf(const Call& call,
+                                            size_t index) const;
+  absl::StatusOr<uint32_t> TensorOf(const Call& call, size_t index) const;
+  absl::StatusOr<uint32_t> TupleOf(const Call& call, size_t index) const;
+  // The heap, or null where the call has None.
+  absl::StatusOr<Heap*> HeapOf(const Call& call, size_t index);
+  absl::Status CheckSlot(const Call& call, const Heap* heap,
+                         int64_t slot) const;
+  // What was given for an input and has its rank, or null.
+  const VmInputType* GivenFor(const VmInput& input) const;
+  absl::Status LearnShape(const Call& call, VmInput* input, size_t rank);
+  absl::Status MatchDim(const Call& call, size_t place, Heap* heap,
+                        int64_t given, int64_t* dim);
+  absl::StatusOr<Value> BecomeTuple(const Call& call, VmInput* input);
+  absl::StatusOr<Value> CheckTensorInfo(const Call& call);
+  absl::StatusOr<Value> CheckShapeInfo(const Call& call);
+  absl::StatusOr<Value> CheckNumberInfo(const Call& call);
+  absl::StatusOr<Value> CheckTupleInfo(const Call& call);
+  absl::StatusOr<Value> MatchShape(const Call& call);
+  absl::StatusOr<Value> MatchNumber(const Call& call);
+  absl::StatusOr<Value> MakeShape(const Call& call);
+  absl::StatusOr<Value> MakeNumber(const Call& call);
+  absl::StatusOr<Value> AllocShapeHeap(const Call& call);
+  // A kernel that reads and writes the heap.
+  absl::StatusOr<Value> ComputeDims(const Call& call);
+
+  // vm_builtins.cc
+  absl::StatusOr<uint32_t> ItemOf(const Call& call, VmInput* tuple,
+                                  int64_t item);
+  absl::StatusOr<Dims> ShapeArgument(const Call& call, size_t index,
+                                     DLDataType dtype, uint64_t* bytes) const;
+  absl::StatusOr<Value> Nothing(const Call& call);
+  absl::StatusOr<Value> First(const Call& call);
+  absl::StatusOr<Value> AllocStorage(const Call& call);
+  absl::StatusOr<Value> AllocTensor(const Call& call);
+  absl::StatusOr<Value> Reshape(const Call& call);
+  absl::StatusOr<Value> ShapeOfTensor(const Call& call);
+  absl::StatusOr<Value> MakeTuple(const Call& call);
+  absl::StatusOr<Value> TupleItem(const Call& call);
+  absl::StatusOr<Value> TupleResetItem(const Call& call);
+  absl::StatusOr<Value> CallWithDims(const Call& call);
+
+  const VmLibrary& library_;
+  const VmExecutable& executable_;
+  const VmFunction& function_;
+  const VmBinding& binding_;
+  FaultList* reasons_;
+  VmProgram program_;
+  std::unordered_map<int64_t, Value> registers_;
+  std::unordered_map<int64_t, uint32_t> constant_tensors_;
+  std::vector<Dims> shapes_;
+  std::vector<std::vector<Value>> tuples_;
+  std::vector<Heap> heaps_;
+  bool has_open_dims_ = false;  // Some that the heap would hold.
+  bool is_straight_ = true;
+  bool has_returned_ = false;
+};
+
+}  // namespace nodewise

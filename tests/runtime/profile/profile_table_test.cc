@@ -1,0 +1,484 @@
+#include "nodewise/profile/profile_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/fixtures.h"
+#include "tests/support/graph_builder.h"
+#include "tests/support/matchers.h"
+
+namespace nodewise {
+namespace {
+
+using ::nlohmann::json;
+using ::testing::AllOf;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// 15:24:44.177475 of some day, in UTC.
+constexpr int64_t kWallNs = 1526225084177475000;
+
+StoragePlan PlanOf(const Graph& graph) {
+  return PlanStorage(graph, kDLCPU).value();
+}
+
+// A run that starts at `start_ns`; its nodes follow one another at once.
+TimedRun RunOf(const std::vector<int64_t>& node_ns, int64_t start_ns = 1000) {
+  TimedRun run;
+  run.whole.start_ns = start_ns;
+  for (const int64_t ns : node_ns) {
+    if (ns == 0) {
+      run.nodes.emplace_back();
+      continue;
+    }
+    run.nodes.push_back({start_ns, start_ns + ns});
+    start_ns += ns;
+  }
+  run.whole.end_ns = start_ns;
+  return run;
+}
+
+Profile ProfileOf(const std::vector<TimedRun>& runs) {
+  Profile profile;
+  profile.runs = runs;
+  profile.wall_ns = kWallNs;
+  profile.monotonic_ns = 1000;
+  return profile;
+}
+
+// x, then a of shape (64, 1, 1), then b of shape (3,) and no dimension.
+Graph ThreeNodes() {
+  return GraphBuilder()
+      .Input("x", {{1, 4}})
+      .Op("a", "fused_a", {"x"}, {{{64, 1, 1}}})
+      .Op("b", "fused_b_longer", {"a", "x"}, {{{3}}, {{}}})
+      .Head("b:1")
+      .Build();
+}
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string TableOf(const Graph& graph, const Profile& profile,
+                    const TableOptions& options) {
+  const ProfileSummary summary =
+      SummariseProfile(graph, PlanOf(graph), profile);
+  return ProfileTable(graph, summary, profile, options);
+}
+
+class ClockTableTest : public testing::Test {
+ protected:
+  void SetUp() override { SetZone("UTC0"); }
+  void TearDown() override {
+    unsetenv("TZ");
+    tzset();
+  }
+  static void SetZone(const char* zone) {
+    setenv("TZ", zone, 1);
+    tzset();
+  }
+};
+
+TEST_F(ClockTableTest, HasTheColumnsAndTheRuleOfTheDocumentation) {
+  const Profile profile = ProfileOf({RunOf({0, 56520, 213108600})});
+  EXPECT_EQ(TableOf(ThreeNodes(), profile, {}),
+            "Node Name  Ops             Time(us)  Time(%)  Start Time       "
+            "End Time         Shape       Inputs  Outputs  \n"
+            "---------  ---             --------  -------  ----------       "
+            "--------         -----       ------  -------  \n"
+            "a          fused_a         56.52     0.03     15:24:44.177475  "
+            "15:24:44.177531  (64, 1, 1)  1       1        \n"
+            "b          fused_b_longer  213108.6  99.97    15:24:44.177531  "
+            "15:24:44.390640  (3,)        2       2        ");
+}
+
+TEST_F(ClockTableTest, ClockIsLocal) {
+  SetZone("XXX-05:30");
+  const Profile profile = ProfileOf({RunOf({0, 1000, 1000})});
+  EXPECT_THAT(TableOf(ThreeNodes(), profile, {}),
+              HasSubstr("  20:54:44.177475  20:54:44.177476  "));
+}
+
+TEST_F(ClockTableTest, EndIsTheStartOfTheNodeThatFollows) {
+  for (const int64_t ns : {1, 999, 1000, 1001, 1994, 1996, 12345, 999999999}) {
+    for (const int64_t start : {1000, 1001, 1500, 1999}) {
+      const TimedRun run = RunOf({0, ns, 5}, start);
+      const auto lines = LinesOf(TableOf(ThreeNodes(), ProfileOf({run}), {}));
+      std::istringstream first(lines[2]), second(lines[3]);
+      std::string skipped, end, next_start;
+      first >> skipped >> skipped >> skipped >> skipped >> skipped >> end;
+      second >> skipped >> skipped >> skipped >> skipped >> next_start;
+      EXPECT_EQ(end, next_start);
+      EXPECT_THAT(end, StartsWith("15:24:4"));
+    }
+  }
+}
+
+TEST_F(ClockTableTest, TimeIsTheMeanAndTheClockThatOfTheFirstRun) {
+  const Profile profile =
+      ProfileOf({RunOf({0, 1000, 1000}), RunOf({0, 2000, 4000}, 9000000)});
+  EXPECT_THAT(LinesOf(TableOf(ThreeNodes(), profile, {}))[3],
+              StartsWith("b          fused_b_longer  2.5       62.5     "
+                         "15:24:44.177476  15:24:44.177477  "));
+}
+
+TEST_F(ClockTableTest, NodeThatTookNoTimeStandsWhereTheOneBeforeItEnded) {
+  const Profile profile = ProfileOf({RunOf({0, 3000, 0})});
+  EXPECT_THAT(LinesOf(TableOf(ThreeNodes(), profile, {}))[3],
+              HasSubstr(" 0.0       0.0      15:24:44.177478  "
+                        "15:24:44.177478  "));
+}
+
+TEST_F(ClockTableTest, WithoutARunThereIsNoClock) {
+  EXPECT_THAT(LinesOf(TableOf(ThreeNodes(), ProfileOf({}), {}))[2],
+              HasSubstr("0.0       0.0      -           -         (64"));
+}
+
+TEST_F(ClockTableTest, SortingKeepsTheOrderOfEqualTimes) {
+  const Graph graph = GraphBuilder()
+                          .Input("x")
+                          .Op("a", "f", {"x"})
+                          .Op("b", "f", {"a"})
+                          .Op("c", "f", {"b"})
+                          .Op("d", "f", {"c"})
+                          .Build();
+  const Profile profile = ProfileOf({RunOf({0, 2001, 3000, 2002, 3000})});
+  const auto lines = LinesOf(
+      TableOf(graph, profile, {TableLayout::kClock, /*sort_by_time=*/true}));
+  ASSERT_EQ(lines.size(), 6u);
+  std::string order;
+  for (size_t i = 2; i < 6; ++i) order += lines[i][0];
+  EXPECT_EQ(order, "bdac");
+}
+
+TEST_F(ClockTableTest, RowsLeftOutAreCounted) {
+  const Profile profile = ProfileOf({RunOf({0, 1000, 2000})});
+  const auto lines =
+      LinesOf(TableOf(ThreeNodes(), profile, {TableLayout::kClock, true, 1}));
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[2], StartsWith("b "));
+  EXPECT_EQ(lines[3], "(1 more row)");
+}
+
+TEST_F(ClockTableTest, AnyNameStaysOnItsLine) {
+  const Profile profile = ProfileOf({RunOf({0, 1000, 2000})});
+  Graph graph = ThreeNodes();
+  graph.nodes[1].name = std::string("l\n\r\t\x7f\0\x80\xC3\xA9", 9);
+  graph.nodes[2].name = std::string(10240, 'n');
+  const auto lines = LinesOf(TableOf(graph, profile, {}));
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[2], StartsWith("l\\x0a\\x0d\\x09\\x7f\\x00\\x80\xC3\xA9 "));
+  EXPECT_THAT(lines[3], StartsWith(std::string(500, 'n') + "...  fused"));
+  EXPECT_EQ(lines[2].size(), lines[3].size() + 1);  // One character of two.
+}
+
+TEST(MeasurementsTableTest, NodeWithTwoOutputsHasTwoRowsAndCountsOnce) {
+  Profile profile;
+  profile.isolated = {{}, {3e-6, 5e-6}, {12e-6, 12e-6}};
+  EXPECT_EQ(
+      TableOf(ThreeNodes(), profile, {TableLayout::kMeasurements, true}),
+      "Node Name   Ops             Time(us)  Time(%)  Shape       Inputs  "
+      "Outputs  Measurements(us)  \n"
+      "---------   ---             --------  -------  -----       ------  "
+      "-------  ----------------  \n"
+      "b           fused_b_longer  12.0      75.0     (3,)        2       "
+      "2        [12.0, 12.0]      \n"
+      "b           fused_b_longer  12.0      75.0     ()          2       "
+      "2        [12.0, 12.0]      \n"
+      "a           fused_a         4.0       25.0     (64, 1, 1)  1       "
+      "1        [3.0, 5.0]        \n"
+      "Total_time  -               16.0      -        -           -       "
+      "-        -                 ");
+}
+
+TEST(MeasurementsTableTest, ShowsTheRunsWhereNothingWasMeasuredByItself) {
+  const Profile profile = ProfileOf({RunOf({0, 1000, 1}), RunOf({0, 2500, 1})});
+  const std::string table =
+      TableOf(ThreeNodes(), profile, {TableLayout::kMeasurements});
+  EXPECT_THAT(table, HasSubstr("  [1.0, 2.5] "));
+  EXPECT_THAT(table, Not(HasSubstr("Total_time")));
+}
+
+class TvmTableTest : public testing::TestWithParam<std::string> {};
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The table itself has too few digits to compute its percentages from.
+std::vector<std::vector<double>> TimesOfTrace(const std::string& path) {
+  std::vector<std::vector<double>> times;
+  double begin = 0;
+  const json trace = json::parse(ReadAll(path));
+  for (const json& event : trace["traceEvents"]) {
+    const double ts = event["ts"];
+    if (event["ph"] == "E") times.push_back({(ts - begin) * 1e-6});
+    begin = ts;
+  }
+  return times;
+}
+
+TEST_P(TvmTableTest, IsThatOfTvmByteForByte) {
+  const std::string debug = GetParam() + "/tvm_debug/";
+  const auto graph =
+      ParseGraph(GraphText::FromFile(GetParam() + "/graph.json").value());
+  ASSERT_THAT(graph, IsOk());
+  Profile profile;
+  profile.isolated =
+      TimesOfTrace(debug + "_tvmdbg_device_CPU_0/_tvmdbg_execution_trace.json");
+  std::string expected = ReadAll(debug + "table.txt");
+  if (expected.ends_with('\n')) expected.pop_back();
+  EXPECT_EQ(TableOf(*graph, profile, {TableLayout::kMeasurements, true}),
+            expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tvm, TvmTableTest,
+                         testing::ValuesIn(FixtureFolders("tvm-0.14")),
+                         [](const testing::TestParamInfo<std::string>& info) {
+                           return FixtureName(info.param);
+                         });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TvmTableTest);
+
+TEST(TvmTableTest, FixturesAreThere) {
+  if (FixturesFolder().empty()) {
+    GTEST_SKIP() << "no ../shared/fixtures: tables of real TVM not compared";
+  }
+  EXPECT_GE(FixtureFolders("tvm-0.14").size(), 9u);
+}
+
+TEST(MeasurementsTableTest, GraphWithoutNodesHasAnEmptyTable) {
+  for (const Graph& graph :
+       {GraphBuilder().Build(), GraphBuilder().Input("x").Head("x").Build()}) {
+    const Profile profile = ProfileOf({RunOf({0})});
+    const ProfileSummary summary =
+        SummariseProfile(graph, PlanOf(graph), profile);
+    EXPECT_EQ(summary.peak_live_bytes, 16u * graph.nodes.size());
+    EXPECT_EQ(LinesOf(ProfileTable(graph, summary, profile, {})).size(), 2u);
+    EXPECT_EQ(LinesOf(ProfileCsv(graph, summary, profile)).size(), 1u);
+    EXPECT_TRUE(
+        json::parse(ProfileJson(graph, summary, profile))["nodes"].empty());
+    EXPECT_THAT(TableOf(graph, profile, {TableLayout::kMeasurements, true}),
+                HasSubstr("Total_time  -    0.0 "));
+  }
+}
+
+TEST(ProfileFooterTest, ComparesTheRunWithItsNodesAndWithAPlainRun) {
+  Profile profile = ProfileOf({RunOf({0, 2000, 2000})});
+  profile.runs[0].whole.end_ns += 1000;
+  profile.plain_ns = {4000, 4200};
+  profile.notes = {"cycles: not counted\nhere"};
+  const Graph graph = ThreeNodes();
+  const std::string footer =
+      ProfileFooter(SummariseProfile(graph, PlanOf(graph), profile), profile);
+  EXPECT_THAT(
+      LinesOf(footer),
+      ElementsAre("nodes              4.00 us  sum of the means of 2 nodes",
+                  "debug run          5.00 us  mean of 1",
+                  "rest               1.00 us  20.00 % of the debug run, in no "
+                  "node",
+                  "plain run          4.10 us  median of 2; least 4.00, mean "
+                  "4.10",
+                  "cost               0.90 us  21.95 % of the plain run, by "
+                  "the means",
+                  "memory     288 bytes (0.00 MiB) needed at most at once, by "
+                  "the storage plan",
+                  "note       cycles: not counted\\x0ahere"));
+}
+
+TEST(ProfileFooterTest, PlainRunThatWasNotMeasuredIsSaid) {
+  const Graph graph = ThreeNodes();
+  const std::string footer = ProfileFooter(
+      SummariseProfile(graph, PlanOf(graph), Profile()), Profile());
+  EXPECT_THAT(footer,
+              HasSubstr("\nplain run             -     not measured\n"));
+}
+
+NodeProfile FiguresOf(const Graph& graph, const Profile& profile, size_t row) {
+  return SummariseProfile(graph, PlanOf(graph), profile).nodes.at(row);
+}
+
+TEST(ProfileSummaryTest, SpreadIsThatOfTheRuns) {
+  Profile profile;
+  for (const int64_t us : {4, 1, 3, 2}) {
+    profile.runs.push_back(RunOf({0, us * 1000, 1000}));
+  }
+  const NodeProfile figures = FiguresOf(ThreeNodes(), profile, 0);
+  EXPECT_EQ(figures.mean_us, 2.5);
+  EXPECT_EQ(figures.min_us, 1);
+  EXPECT_EQ(figures.max_us, 4);
+  EXPECT_EQ(figures.median_us, 2.5);
+  EXPECT_EQ(figures.p90_us, 4);
+  EXPECT_THAT(figures.stddev_us, DoubleNear(std::sqrt(1.25), 1e-12));
+}
+
+TEST(ProfileSummaryTest, PercentilesAreOfTheNearestRank) {
+  Profile profile;
+  for (int64_t us = 100; us > 0; --us) {
+    profile.runs.push_back(RunOf({0, us * 1000, 1}));
+  }
+  const NodeProfile figures = FiguresOf(ThreeNodes(), profile, 0);
+  EXPECT_EQ(figures.p90_us, 90);
+  EXPECT_EQ(figures.p99_us, 99);
+}
+
+TEST(ProfileSummaryTest, WhatIsInNoNodeIsTheRest) {
+  Profile profile = ProfileOf({RunOf({0, 2000, 3000})});
+  profile.runs[0].whole.end_ns += 500;
+  profile.plain_ns = {5400, 5000, 5100};
+  const Graph graph = ThreeNodes();
+  const ProfileSummary summary =
+      SummariseProfile(graph, PlanOf(graph), profile);
+  EXPECT_EQ(summary.sum_us, 5);
+  EXPECT_EQ(summary.run_us, 5.5);
+  EXPECT_EQ(summary.rest_us, 0.5);
+  EXPECT_EQ(summary.plain_median_us, 5.1);
+  EXPECT_EQ(summary.plain_min_us, 5);
+  EXPECT_THAT(summary.plain_us, DoubleNear(15.5 / 3, 1e-12));
+}
+
+TEST(ProfileSummaryTest, TensorReadTwiceMovesOnce) {
+  const Graph graph = GraphBuilder()
+                          .Input("x", {{1000}, "float16"})
+                          .Op("twice", "add", {"x", "x"}, {{{500}}, {{1}}})
+                          .Build();
+  const NodeProfile figures =
+      FiguresOf(graph, ProfileOf({RunOf({0, 1000})}), 0);
+  EXPECT_EQ(figures.bytes_read, 2000u);
+  EXPECT_EQ(figures.bytes_written, 2004u);
+  EXPECT_EQ(figures.gb_per_s, 4.004);
+}
+
+TEST(ProfileSummaryTest, NopInPlaceMovesNothing) {
+  const Graph graph = GraphBuilder()
+                          .Input("x", {{4}, "float32", 5})
+                          .Op("n", "__nop", {"x"}, {{{2, 2}, "float32", 5}})
+                          .Build();
+  const NodeProfile figures = FiguresOf(graph, ProfileOf({RunOf({0, 0})}), 0);
+  EXPECT_EQ(figures.bytes_read + figures.bytes_written, 0u);
+  EXPECT_EQ(figures.gb_per_s, 0);
+}
+
+// x holds 100 bytes, a and c share 40 of which a uses 10, b holds 20.
+TEST(ProfileSummaryTest, LiveBytesAreThoseOfSlotsInUse) {
+  const Graph graph = GraphBuilder()
+                          .Input("x", {{100}, "int8", 0})
+                          .Op("a", "f", {"x"}, {{{10}, "int8", 1}})
+                          .Op("b", "f", {"a"}, {{{20}, "int8", 2}})
+                          .Op("d", "f", {"b"}, {{{5}, "int8", 3}})
+                          .Op("c", "f", {"d"}, {{{40}, "int8", 1}})
+                          .Head("b")
+                          .Build();
+  const ProfileSummary summary =
+      SummariseProfile(graph, PlanOf(graph), Profile());
+  std::vector<uint64_t> live;
+  for (const NodeProfile& node : summary.nodes) live.push_back(node.live_bytes);
+  EXPECT_THAT(live, ElementsAre(140, 160, 125, 165));
+  EXPECT_EQ(summary.peak_live_bytes, 165u);
+}
+
+TEST(ProfileSummaryTest, TensorsInOneSlotAtOneTimeCountOnce) {
+  const Graph graph = GraphBuilder()
+                          .Input("x", {{8}, "int8", 0})
+                          .Op("a", "f", {"x"}, {{{8}, "int8", 1}})
+                          .Op("n", "__nop", {"a"}, {{{2, 4}, "int8", 1}})
+                          .Op("b", "f", {"n"}, {{{6}, "int8", 1}})
+                          .Head("b")
+                          .Build();
+  EXPECT_EQ(SummariseProfile(graph, PlanOf(graph), Profile()).peak_live_bytes,
+            16u);
+}
+
+TEST(ProfileCsvTest, HasEveryFigure) {
+  Profile profile = ProfileOf({RunOf({0, 1000, 2000}), RunOf({0, 3000, 2000})});
+  profile.isolated = {{}, {5e-7, 7e-7}};
+  profile.counters = {{"cycles", {0, 12.5, std::nan("")}}};
+  const Graph graph = ThreeNodes();
+  const auto lines = LinesOf(ProfileCsv(
+      graph, SummariseProfile(graph, PlanOf(graph), profile), profile));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[0], AllOf(StartsWith("node,name,op,inputs,outputs,shapes,"),
+                              EndsWith(",gb_per_s,live_bytes,cycles")));
+  EXPECT_EQ(lines[1],
+            "1,a,fused_a,1,1,\"(64, 1, 1)\",2.0,1.0,2.0,3.0,3.0,3.0,1.0,50.0,"
+            "1.0; 3.0,1000,2000,0.6,0.5; 0.7,16,256,0.136,272,12.5");
+  EXPECT_THAT(lines[2], AllOf(StartsWith("2,b,fused_b_longer,2,2,"
+                                         "\"(3,); ()\",2.0,"),
+                              EndsWith(",,,272,16,0.144,288,")));
+}
+
+TEST(ProfileCsvTest, NameIsQuotedWhereItMustBe) {
+  Graph graph = ThreeNodes();
+  graph.nodes[1].name = "a,\"b\"\r\nc";
+  graph.nodes[2].name = std::string("\0\xFF", 2);
+  const Profile profile;
+  const std::string csv = ProfileCsv(
+      graph, SummariseProfile(graph, PlanOf(graph), profile), profile);
+  EXPECT_THAT(csv, HasSubstr("\n1,\"a,\"\"b\"\"\r\nc\",fused_a,"));
+  EXPECT_THAT(csv, HasSubstr("\n2,\xEF\xBF\xBD\xEF\xBF\xBD,fused_b"));
+}
+
+TEST(ProfileJsonTest, KeepsTheTwoMeasurementsApart) {
+  Profile profile = ProfileOf({RunOf({0, 1000, 2000}), RunOf({0, 3000, 2000})});
+  profile.isolated = {{}, {5e-7, 7e-7}, {}};
+  const Graph graph = ThreeNodes();
+  const json out = json::parse(ProfileJson(
+      graph, SummariseProfile(graph, PlanOf(graph), profile), profile));
+  const json& a = out["nodes"][0];
+  EXPECT_EQ(a["in_place"]["mean_us"], 2.0);
+  EXPECT_EQ(a["in_place"]["runs_us"], json({1.0, 3.0}));
+  EXPECT_EQ(a["in_place"]["intervals_ns"],
+            json::parse("[[1000, 2000], [1000, 4000]]"));
+  EXPECT_EQ(a["isolated"]["repeats_us"].size(), 2u);
+  EXPECT_TRUE(out["nodes"][1]["isolated"].is_null());
+  EXPECT_EQ(out["debug_runs_ns"], json::parse("[[1000, 4000], [1000, 6000]]"));
+}
+
+TEST(ProfileJsonTest, NumbersAreReadBackAsTheyWere) {
+  Profile profile = ProfileOf({RunOf({0, 1, 3})});
+  profile.isolated = {{}, {1.0 / 3e6}, {0.1}};
+  profile.counters = {{"huge", {0, 1e300, std::nan("")}}};
+  const Graph graph = ThreeNodes();
+  const ProfileSummary summary =
+      SummariseProfile(graph, PlanOf(graph), profile);
+  const json nodes = json::parse(ProfileJson(graph, summary, profile))["nodes"];
+  EXPECT_EQ(nodes[0]["isolated"]["mean_us"].get<double>(),
+            summary.nodes[0].isolated_us[0]);
+  EXPECT_EQ(nodes[0]["gb_per_s"].get<double>(), summary.nodes[0].gb_per_s);
+  EXPECT_EQ(nodes[0]["counters"]["huge"].get<double>(), 1e300);
+  EXPECT_TRUE(nodes[1]["counters"]["huge"].is_null());
+}
+
+TEST(ProfileJsonTest, IsJsonWhateverANodeIsCalled) {
+  std::string every;
+  for (int c = 0; c < 256; ++c) every += static_cast<char>(c);
+  Graph graph = ThreeNodes();
+  const Profile profile = ProfileOf({RunOf({0, 1, 3})});
+  for (const std::string& name :
+       {every, std::string(10240, '"'), std::string("\xED\xA0\x80"),
+        std::string("\xF0\x9F\x98"), std::string("</script>,\n\r\\")}) {
+    graph.nodes[1].name = graph.nodes[1].function = name;
+    const json out = json::parse(ProfileJson(
+        graph, SummariseProfile(graph, PlanOf(graph), profile), profile));
+    EXPECT_EQ(out["nodes"][0]["name"], out["nodes"][0]["op"]);
+  }
+  EXPECT_EQ(graph.nodes[1].name, "</script>,\n\r\\");
+}
+
+}  // namespace
+}  // namespace nodewise
