@@ -41,7 +41,7 @@ absl::Status Cycle(const NetworkData& data, OperationId last,
   path.push_back(first);
   return absl::InvalidArgumentError(
       absl::StrFormat("%s: would depend on itself: %s, expected no cycle",
-                      Shown(data, first), PathText(data, path)));
+                      TitleOf(data, first), PathText(data, path)));
 }
 
 }  // namespace
@@ -287,7 +287,7 @@ std::vector<bool> MakersOf(const Network& network,
 absl::Status CheckExists(const Network& network, OperationId id) {
   if (network.Has(id)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
-      "network %s: has no %s", network.name(), Shown(network.data(), id)));
+      "network %s: has no %s", network.name(), TitleOf(network.data(), id)));
 }
 
 absl::Status CheckTensor(const Network& network, ValueId id,
@@ -298,7 +298,7 @@ absl::Status CheckTensor(const Network& network, ValueId id,
   }
   return absl::InvalidArgumentError(
       absl::StrFormat("%s: is %s, expected a tensor of the network", place,
-                      Shown(network.data(), id)));
+                      TitleOf(network.data(), id)));
 }
 
 absl::Status CheckBarrier(const Network& network, ValueId id,
@@ -309,7 +309,7 @@ absl::Status CheckBarrier(const Network& network, ValueId id,
   }
   return absl::InvalidArgumentError(
       absl::StrFormat("%s: is %s, expected a barrier of the network", place,
-                      Shown(network.data(), id)));
+                      TitleOf(network.data(), id)));
 }
 
 }  // namespace nodewise

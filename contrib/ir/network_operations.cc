@@ -73,7 +73,7 @@ absl::Status CheckLinks(const Network& network, const Operation& operation) {
     if (first == operation.after.begin() + static_cast<ptrdiff_t>(i)) continue;
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: is %s again, expected it once", place,
-                        Shown(network.data(), barrier)));
+                        TitleOf(network.data(), barrier)));
   }
   return absl::OkStatus();
 }
@@ -159,7 +159,7 @@ absl::Status Network::CheckPlaceInOrder(const Operation& operation,
       return absl::InvalidArgumentError(absl::StrFormat(
           "%s: cannot run before %s, since it reads %s of %s, which does not",
           PlaceOf(operation), PlaceOf(this->operation(before)),
-          Shown(data_, id), PlaceOf(this->operation(maker))));
+          TitleOf(data_, id), PlaceOf(this->operation(maker))));
     }
   }
   return absl::OkStatus();
@@ -182,9 +182,9 @@ absl::Status Network::RemoveInput(ValueId id) {
   NODEWISE_RETURN_IF_ERROR(CheckTensor(*this, id, "input to remove"));
   if (value(id).kind != NetworkValue::Kind::kInput) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: is no input of the network, expected one", Shown(data_, id)));
+        "%s: is no input of the network, expected one", TitleOf(data_, id)));
   }
-  NODEWISE_RETURN_IF_ERROR(CheckUnused(id, Shown(data_, id)));
+  NODEWISE_RETURN_IF_ERROR(CheckUnused(id, TitleOf(data_, id)));
   NetworkEditor::RemoveValue(this, id);
   return absl::OkStatus();
 }
@@ -202,7 +202,7 @@ absl::Status Network::CheckUnused(ValueId id, std::string_view place) const {
   return absl::FailedPreconditionError(
       absl::StrFormat("%s: %s is read by %s, expected nobody (replace the "
                       "uses first)",
-                      place, Shown(data_, id), reader));
+                      place, TitleOf(data_, id), reader));
 }
 
 size_t Network::RemoveUnused() {

@@ -119,7 +119,7 @@ absl::Status CheckIsInput(const Network& network, ValueId id) {
   }
   return absl::InvalidArgumentError(
       absl::StrFormat("%s: is no input of the network, expected one",
-                      Shown(network.data(), id)));
+                      TitleOf(network.data(), id)));
 }
 
 bool IsBarrier(const Network& network, ValueId id) {
@@ -147,7 +147,7 @@ absl::Status CheckPairs(const Network& network, absl::Span<const ValueId> from,
     if (seen.insert(Index(from[i])).second) continue;
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: is to be replaced twice, expected once",
-                        Shown(network.data(), from[i])));
+                        TitleOf(network.data(), from[i])));
   }
   return absl::OkStatus();
 }
@@ -255,7 +255,7 @@ absl::Status Network::RunAfter(OperationId first, OperationId second) {
 
 absl::Status Network::SetInputType(ValueId id, TensorType type) {
   NODEWISE_RETURN_IF_ERROR(CheckIsInput(*this, id));
-  NODEWISE_RETURN_IF_ERROR(At(Shown(data_, id), CheckType(type)));
+  NODEWISE_RETURN_IF_ERROR(At(TitleOf(data_, id), CheckType(type)));
   NetworkEditor edit(this);
   edit.SetInfo(id, std::move(type));
   std::vector<OperationId> users;
@@ -292,7 +292,7 @@ absl::Status Network::BindDim(std::string_view name, int64_t size) {
 
 absl::Status Network::Freeze(ValueId input, NDArray data) {
   NODEWISE_RETURN_IF_ERROR(CheckIsInput(*this, input));
-  const std::string place = Shown(data_, input);
+  const std::string place = TitleOf(data_, input);
   if (!data.defined()) {
     return absl::InvalidArgumentError(place + ": no data to freeze it to");
   }

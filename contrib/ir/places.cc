@@ -71,14 +71,14 @@ std::string PlaceOf(const NetworkData& data, const NetworkValue& value) {
   return absl::StrFormat("value %%%d", Index(value.id));
 }
 
-std::string Shown(const NetworkData& data, ValueId id) {
+std::string TitleOf(const NetworkData& data, ValueId id) {
   if (id == kNoValue) return "no value";
   const NetworkValue* const value = Find(data, id);
   if (value != nullptr) return PlaceOf(data, *value);
   return absl::StrFormat("value %%%d, which does not exist", Index(id));
 }
 
-std::string Shown(const NetworkData& data, OperationId id) {
+std::string TitleOf(const NetworkData& data, OperationId id) {
   if (id == kNoOperation) return "no operation";
   const Operation* const operation = Find(data, id);
   if (operation != nullptr) return PlaceOf(*operation);

@@ -20,8 +20,8 @@ std::string PlaceOfOutput(const Operation& operation, size_t slot);
 std::string PlaceOf(const NetworkData& data, const NetworkValue& value);
 
 // "value w", "value 7, which does not exist", ...
-std::string Shown(const NetworkData& data, ValueId id);
-std::string Shown(const NetworkData& data, OperationId id);
+std::string TitleOf(const NetworkData& data, ValueId id);
+std::string TitleOf(const NetworkData& data, OperationId id);
 
 // Operations one after the other: "a -> b -> a", cut in the middle if there are
 // very many.

@@ -115,7 +115,7 @@ class Extraction {
       if (is_read_[Index(id)]) continue;
       return absl::InvalidArgumentError(absl::StrFormat(
           "%s: no end of the part depends on it, expected one that does",
-          Shown(network_.data(), id)));
+          TitleOf(network_.data(), id)));
     }
     return absl::OkStatus();
   }

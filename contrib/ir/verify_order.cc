@@ -93,10 +93,10 @@ void NetworkCheck::CheckOrder() {
     const std::string place =
         absl::StrFormat("%s: place %d of the order", NetworkPlace(), i);
     if (Find(data_, id) == nullptr) {
-      Structure(0, place, "is " + Shown(data_, id),
+      Structure(0, place, "is " + TitleOf(data_, id),
                 "an operation of the network");
     } else if (positions_[Index(id)] != i) {
-      Structure(RankOf(id), place, "is " + Shown(data_, id) + " again",
+      Structure(RankOf(id), place, "is " + TitleOf(data_, id) + " again",
                 "it once");
     }
   }
@@ -214,7 +214,7 @@ void NetworkCheck::CheckOutputsDepend() {
     const ValueId id = data_.outputs[i];
     if (depends[Index(id)]) continue;
     Unreached(UINT64_MAX, absl::StrFormat("%s: output %d", NetworkPlace(), i),
-              "is " + Shown(data_, id) +
+              "is " + TitleOf(data_, id) +
                   ", which depends on no input of the network");
   }
 }

@@ -23,7 +23,7 @@ std::string WhatItReads(const NetworkData& data, const Operation& operation,
   if (slot >= operation.inputs.size()) {
     return absl::StrFormat("has %d inputs", operation.inputs.size());
   }
-  return "reads " + Shown(data, operation.inputs[slot]) + " there";
+  return "reads " + TitleOf(data, operation.inputs[slot]) + " there";
 }
 
 std::vector<Link> LinksOfOperations(const NetworkData& data) {
@@ -116,7 +116,7 @@ void NetworkCheck::CheckLinksOf(OperationId id) {
       continue;
     }
     Structure(RankOf(id), PlaceOfInput(operation, slot),
-              "is " + Shown(data_, input), "a tensor of the network");
+              "is " + TitleOf(data_, input), "a tensor of the network");
   }
   for (uint32_t slot = 0; slot < operation.outputs.size(); ++slot) {
     if (operation.outputs[slot] != kNoValue) CheckOutputLink(id, slot);
@@ -126,7 +126,7 @@ void NetworkCheck::CheckLinksOf(OperationId id) {
 void NetworkCheck::CheckOutputLink(OperationId id, uint32_t slot) {
   const Operation& operation = *Find(data_, id);
   const NetworkValue* const value = Find(data_, operation.outputs[slot]);
-  const std::string shown = Shown(data_, operation.outputs[slot]);
+  const std::string shown = TitleOf(data_, operation.outputs[slot]);
   std::string found;
   if (value == nullptr) {
     found = "is " + shown;
@@ -134,7 +134,7 @@ void NetworkCheck::CheckOutputLink(OperationId id, uint32_t slot) {
     found = "is " + shown + ", which is not made by an operation";
   } else if (value->producer != id) {
     found = "is " + shown + ", which says that it is made by " +
-            Shown(data_, value->producer);
+            TitleOf(data_, value->producer);
   } else if (value->slot != slot) {
     found = absl::StrFormat("is %s, which says that it is output %d", shown,
                             value->slot);
@@ -151,7 +151,7 @@ void NetworkCheck::CheckBarriersOf(OperationId id) {
   if (own == nullptr || own->kind != NetworkValue::Kind::kBarrier ||
       own->producer != id) {
     Structure(RankOf(id), PlaceOf(operation),
-              "has " + Shown(data_, operation.barrier) + " as its barrier",
+              "has " + TitleOf(data_, operation.barrier) + " as its barrier",
               "a barrier that it makes");
   }
   std::vector<ValueId> seen = operation.after;
@@ -160,10 +160,10 @@ void NetworkCheck::CheckBarriersOf(OperationId id) {
     const NetworkValue* const barrier = Find(data_, seen[i]);
     if (barrier == nullptr || barrier->kind != NetworkValue::Kind::kBarrier) {
       Structure(RankOf(id), PlaceOf(operation),
-                "waits for " + Shown(data_, seen[i]), "a barrier");
+                "waits for " + TitleOf(data_, seen[i]), "a barrier");
     } else if (i > 0 && seen[i] == seen[i - 1]) {
       Structure(RankOf(id), PlaceOf(operation),
-                "waits for " + Shown(data_, seen[i]) + " again", "once");
+                "waits for " + TitleOf(data_, seen[i]) + " again", "once");
     }
   }
 }
@@ -172,7 +172,7 @@ void NetworkCheck::CheckProducerOf(ValueId id) {
   const NetworkValue& value = *Find(data_, id);
   const Operation* const producer = Find(data_, value.producer);
   const std::string place = PlaceOf(data_, value);
-  const std::string shown = Shown(data_, value.producer);
+  const std::string shown = TitleOf(data_, value.producer);
   if (value.kind == NetworkValue::Kind::kOutput) {
     if (producer != nullptr && value.slot < producer->outputs.size() &&
         producer->outputs[value.slot] == id) {
@@ -180,7 +180,7 @@ void NetworkCheck::CheckProducerOf(ValueId id) {
     }
     std::string there = "which does not have it";
     if (producer != nullptr && value.slot < producer->outputs.size()) {
-      there = "which makes " + Shown(data_, producer->outputs[value.slot]) +
+      there = "which makes " + TitleOf(data_, producer->outputs[value.slot]) +
               " there";
     }
     Structure(RankOf(value), place,
@@ -208,7 +208,7 @@ void NetworkCheck::CheckUses() {
               slot == kBarrierSlot ? PlaceOf(operation)
                                    : PlaceOfInput(operation, slot),
               absl::StrFormat("reads %s, which does not list %s among its uses",
-                              Shown(data_, ValueId{id}), PlaceOf(operation)),
+                              TitleOf(data_, ValueId{id}), PlaceOf(operation)),
               "a link both ways");
   }
   for (const auto& [user, slot, id] : Difference(listed, read)) {
@@ -238,9 +238,9 @@ void NetworkCheck::CheckInputList() {
         absl::StrFormat("%s: input %d", NetworkPlace(), i);
     const NetworkValue* const value = Find(data_, id);
     if (value == nullptr || value->kind != NetworkValue::Kind::kInput) {
-      Structure(0, place, "is " + Shown(data_, id), "a value of kind input");
+      Structure(0, place, "is " + TitleOf(data_, id), "a value of kind input");
     } else if (is_listed[Index(id)]) {
-      Structure(0, place, "is " + Shown(data_, id) + " again", "it once");
+      Structure(0, place, "is " + TitleOf(data_, id) + " again", "it once");
     }
     if (value != nullptr) is_listed[Index(id)] = true;
   }
@@ -264,7 +264,7 @@ void NetworkCheck::CheckOutputList() {
     }
     // Behind all operations: it is theirs that a reader has to mend first.
     Structure(UINT64_MAX, absl::StrFormat("%s: output %d", NetworkPlace(), i),
-              "is " + Shown(data_, data_.outputs[i]),
+              "is " + TitleOf(data_, data_.outputs[i]),
               "a tensor of the network");
   }
 }

@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "contrib/onnx/attributes.h"
+#include "contrib/onnx/constant_folder.h"
 #include "contrib/onnx/external_data.h"
-#include "contrib/onnx/folder.h"
 #include "contrib/onnx/onnx_types.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
@@ -50,7 +50,7 @@ struct ImportState {
   std::map<std::tuple<std::string, std::string, std::string>,
            const proto::Function*>
       functions;
-  Folder folder;
+  ConstantFolder folder;
   size_t errors = 0;   // In `faults`, of this import.
   size_t depth = 0;    // Of calls and bodies within each other.
   std::string within;  // In front of the paths of faults: the bodies around.

@@ -23,7 +23,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/attributes.cc
   onnx/body_importer.cc
   onnx/external_data.cc
-  onnx/folder.cc
+  onnx/constant_folder.cc
   onnx/function_importer.cc
   onnx/graph_exporter.cc
   onnx/graph_importer.cc

@@ -122,7 +122,7 @@ absl::Status RunWatcher::AfterNode(NodeId node, NodeTime) {
   if (IsFree(node)) return absl::OkStatus();
   memory_.Watch(false);
   ++result_->nodes;
-  CollectHarm(node);
+  CollectDamage(node);
   CheckForeignInputs(node);
   TakeOutputs(node);
   PoisonDead(node);
@@ -245,8 +245,8 @@ void RunWatcher::OpenArguments() {
   }
 }
 
-void RunWatcher::CollectHarm(NodeId node) {
-  std::map<std::pair<size_t, FaultAccess>, Harm> harms;
+void RunWatcher::CollectDamage(NodeId node) {
+  std::map<std::pair<size_t, FaultAccess>, BlockDamage> damages;
   const auto size_of = [&](size_t block) {
     const auto role = roles_.find(block);
     if (role != roles_.end()) return BytesOf(role->second.entry);
@@ -255,11 +255,11 @@ void RunWatcher::CollectHarm(NodeId node) {
   };
   for (const GuardedMemory::Touch& touch : memory_.Touches()) {
     const int64_t size = size_of(touch.block);
-    Harm& harm = harms[{touch.block, touch.access}];
-    harm.Add(touch.offset, touch.offset, size);
+    BlockDamage& damage = damages[{touch.block, touch.access}];
+    damage.Add(touch.offset, touch.offset, size);
     const Extent changed = memory_.ChangedBytes(touch);
     if (changed.empty()) continue;
-    harm.Add(changed.first, changed.last, size);
+    damage.Add(changed.first, changed.last, size);
   }
   result_->had_more_faults |= memory_.had_more_touches();
   for (const auto& [block, role] : roles_) {
@@ -269,17 +269,17 @@ void RunWatcher::CollectHarm(NodeId node) {
     const Extent behind =
         memory_.ChangedBehind(block, static_cast<size_t>(size));
     if (before.empty() && behind.empty()) continue;
-    Harm& harm = harms[{block, FaultAccess::kWrite}];
-    harm.before.Add(before.first, before.last);
-    harm.behind.Add(behind.first, behind.last);
+    BlockDamage& damage = damages[{block, FaultAccess::kWrite}];
+    damage.before.Add(before.first, before.last);
+    damage.behind.Add(behind.first, behind.last);
   }
-  for (const auto& [key, harm] : harms) {
-    ReportHarm(node, key.first, key.second, harm);
+  for (const auto& [key, damage] : damages) {
+    ReportDamage(node, key.first, key.second, damage);
   }
 }
 
-void RunWatcher::ReportHarm(NodeId node, size_t block, FaultAccess access,
-                            const Harm& harm) {
+void RunWatcher::ReportDamage(NodeId node, size_t block, FaultAccess access,
+                              const BlockDamage& damage) {
   const auto found = roles_.find(block);
   const bool is_argument = found != roles_.end();
   const uint32_t entry = is_argument ? found->second.entry : owner_[block];
@@ -296,7 +296,7 @@ void RunWatcher::ReportHarm(NodeId node, size_t block, FaultAccess access,
   } else if (entry != kNobody) {
     whose = EntryName(entry) + ", which is none of its arguments";
   }
-  if (!harm.inside.empty()) {
+  if (!damage.inside.empty()) {
     const bool is_read = access == FaultAccess::kRead;
     seen.fault.kind = is_argument ? MemoryFault::Kind::kInputWritten
                       : is_read   ? MemoryFault::Kind::kStrayRead
@@ -306,20 +306,20 @@ void RunWatcher::ReportHarm(NodeId node, size_t block, FaultAccess access,
                                                     : "") +
                  whose;
     if (is_argument) seen.place += ", which it may only read";
-    seen.fault.offset = harm.inside.first;
-    seen.fault.bytes = harm.inside.size();
+    seen.fault.offset = damage.inside.first;
+    seen.fault.bytes = damage.inside.size();
     Report(seen);
   }
-  ReportBeside(std::move(seen), whose, is_argument, harm);
+  ReportBeside(std::move(seen), whose, is_argument, damage);
 }
 
 void RunWatcher::ReportBeside(SeenFault seen, const std::string& whose,
-                              bool is_argument, const Harm& harm) {
+                              bool is_argument, const BlockDamage& damage) {
   const bool is_overrun = is_argument && seen.access != FaultAccess::kRead;
   seen.fault.kind =
       is_overrun ? MemoryFault::Kind::kOverrun : MemoryFault::Kind::kWild;
-  for (const auto& [extent, side] :
-       {std::pair(&harm.before, "before "), std::pair(&harm.behind, "past ")}) {
+  for (const auto& [extent, side] : {std::pair(&damage.before, "before "),
+                                     std::pair(&damage.behind, "past ")}) {
     if (extent->empty()) continue;
     seen.place = side + whose;
     seen.fault.offset = extent->first;

@@ -18,7 +18,7 @@ using BlockOfSlot = std::unordered_map<uint32_t, size_t>;
 
 // What happened to one block while a node ran: inside the entry it is known by
 // and on both sides of it.
-struct Harm {
+struct BlockDamage {
   Extent before;
   Extent inside;
   Extent behind;
@@ -75,11 +75,11 @@ class RunWatcher : public NodeObserver {
   void HashForeignInputs(NodeId node);
   void CheckForeignInputs(NodeId node);
   void OpenArguments();
-  void CollectHarm(NodeId node);
-  void ReportHarm(NodeId node, size_t block, FaultAccess access,
-                  const Harm& harm);
+  void CollectDamage(NodeId node);
+  void ReportDamage(NodeId node, size_t block, FaultAccess access,
+                    const BlockDamage& damage);
   void ReportBeside(SeenFault seen, const std::string& whose, bool is_argument,
-                    const Harm& harm);
+                    const BlockDamage& damage);
   void TakeOutputs(NodeId node);
   void PoisonDead(NodeId node);
   void CloseBlocks();

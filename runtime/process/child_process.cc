@@ -314,7 +314,7 @@ SigchldState& Sigchld() {
 
 }  // namespace
 
-HeedSigchld::HeedSigchld() {
+KeepChildStatuses::KeepChildStatuses() {
   SigchldState& state = Sigchld();
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (state.holders++ > 0) return;
@@ -327,7 +327,7 @@ HeedSigchld::HeedSigchld() {
   sigaction(SIGCHLD, &action, nullptr);
 }
 
-HeedSigchld::~HeedSigchld() {
+KeepChildStatuses::~KeepChildStatuses() {
   SigchldState& state = Sigchld();
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (--state.holders > 0 || !state.is_changed) return;

@@ -48,12 +48,12 @@ struct ChildEnd {
 
 // While there is one in this process, SIGCHLD is not ignored: the kernel would
 // throw away how a child ended.
-class HeedSigchld {
+class KeepChildStatuses {
  public:
-  HeedSigchld();
-  HeedSigchld(const HeedSigchld&) = delete;
-  HeedSigchld& operator=(const HeedSigchld&) = delete;
-  ~HeedSigchld();
+  KeepChildStatuses();
+  KeepChildStatuses(const KeepChildStatuses&) = delete;
+  KeepChildStatuses& operator=(const KeepChildStatuses&) = delete;
+  ~KeepChildStatuses();
 };
 
 // Runs work in children.
@@ -74,7 +74,8 @@ class ChildRunner {
   explicit ChildRunner(SharedMemory shared) : shared_(std::move(shared)) {}
 
   SharedMemory shared_;  // A ChildReport.
-  std::unique_ptr<HeedSigchld> sigchld_ = std::make_unique<HeedSigchld>();
+  std::unique_ptr<KeepChildStatuses> keep_statuses_ =
+      std::make_unique<KeepChildStatuses>();
 };
 
 }  // namespace nodewise

@@ -78,8 +78,8 @@ absl::StatusOr<VmReader::Dims> VmReader::ShapeArgument(const Call& call,
     *bytes = *size;
     return dims;
   }
-  return Lie(call.instruction, std::string(MessageOf(size.status())),
-             "dimensions of a tensor");
+  return BadBytecode(call.instruction, std::string(MessageOf(size.status())),
+                     "dimensions of a tensor");
 }
 
 // (vm, shape, device index, type, memory scope)
@@ -110,9 +110,9 @@ absl::StatusOr<VmReader::Value> VmReader::AllocStorage(const Call& call) {
 // (storage, offset in bytes, shape, type, memory scope)
 absl::StatusOr<VmReader::Value> VmReader::AllocTensor(const Call& call) {
   if (!Is(call, 0, Value::Kind::kStorage)) {
-    return Lie(call.instruction,
-               absl::StrFormat("a tensor in %s", Describe(call.args[0])),
-               "a storage");
+    return BadBytecode(
+        call.instruction,
+        absl::StrFormat("a tensor in %s", Describe(call.args[0])), "a storage");
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t offset, IntOf(call, 1));
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType* named, DTypeOf(call, 3));
@@ -122,8 +122,8 @@ absl::StatusOr<VmReader::Value> VmReader::AllocTensor(const Call& call) {
   tensor.dtype = VmDType(*named, executable_.era);
   const absl::Status is_type = CheckDType(tensor.dtype);
   if (!is_type.ok()) {
-    return Lie(call.instruction, std::string(MessageOf(is_type)),
-               "a type of tensors");
+    return BadBytecode(call.instruction, std::string(MessageOf(is_type)),
+                       "a type of tensors");
   }
   uint64_t bytes = 0;
   NODEWISE_ASSIGN_OR_RETURN(tensor.shape,
@@ -131,10 +131,11 @@ absl::StatusOr<VmReader::Value> VmReader::AllocTensor(const Call& call) {
   const uint64_t room = program_.storages[tensor.source].bytes;
   if (offset < 0 || static_cast<uint64_t>(offset) > room ||
       bytes > room - static_cast<uint64_t>(offset)) {
-    return Lie(call.instruction,
-               absl::StrFormat("a tensor of %d bytes at byte %d of a storage",
-                               bytes, offset),
-               absl::StrFormat("at most the %d bytes of the storage", room));
+    return BadBytecode(
+        call.instruction,
+        absl::StrFormat("a tensor of %d bytes at byte %d of a storage", bytes,
+                        offset),
+        absl::StrFormat("at most the %d bytes of the storage", room));
   }
   tensor.offset = static_cast<uint64_t>(offset);
   return Value{Value::Kind::kTensor, AddTensor(std::move(tensor))};
@@ -156,7 +157,7 @@ absl::StatusOr<VmReader::Value> VmReader::Reshape(const Call& call) {
   }
   const auto wanted = TensorBytes(base.shape, base.dtype);
   if (!wanted.ok() || bytes > *wanted) {
-    return Lie(
+    return BadBytecode(
         call.instruction,
         absl::StrFormat("%s for a tensor of shape %s",
                         ShapeToString(tensor.shape), ShapeToString(base.shape)),
@@ -203,7 +204,7 @@ absl::StatusOr<uint32_t> VmReader::ItemOf(const Call& call, VmInput* tuple,
   const auto known = tuple->items.find(item);
   if (known != tuple->items.end()) return known->second;
   if (item < 0 || tuple->depth >= kMostDepth) {
-    return Lie(
+    return BadBytecode(
         call.instruction,
         absl::StrFormat("item %d of a tuple in %d tuples", item, tuple->depth),
         absl::StrFormat("one of 0 or more, %d deep", kMostDepth));
@@ -227,8 +228,9 @@ absl::StatusOr<VmReader::Value> VmReader::TupleItem(const Call& call) {
   if (item >= 0 && static_cast<uint64_t>(item) < items.size()) {
     return items[static_cast<size_t>(item)];
   }
-  return Lie(call.instruction, absl::StrFormat("item %d of a tuple", item),
-             absl::StrFormat("one of its %d", items.size()));
+  return BadBytecode(call.instruction,
+                     absl::StrFormat("item %d of a tuple", item),
+                     absl::StrFormat("one of its %d", items.size()));
 }
 
 absl::StatusOr<VmReader::Value> VmReader::TupleResetItem(const Call& call) {
@@ -243,9 +245,9 @@ absl::StatusOr<VmReader::Value> VmReader::TupleResetItem(const Call& call) {
 // (kernel, its tensors, a shape whose dimensions are its last arguments)
 absl::StatusOr<VmReader::Value> VmReader::CallWithDims(const Call& call) {
   if (!Is(call, 0, Value::Kind::kFunction)) {
-    return Lie(call.instruction,
-               absl::StrFormat("a call of %s", Describe(call.args[0])),
-               "a function");
+    return BadBytecode(call.instruction,
+                       absl::StrFormat("a call of %s", Describe(call.args[0])),
+                       "a function");
   }
   Call inner{
       call.instruction,

@@ -38,15 +38,17 @@ absl::Status VmReader::Read() {
   }
   if (!is_straight_) return absl::OkStatus();
   if (!has_returned_) {
-    return Lie(function_.end - 1, "the last instruction", "one that returns");
+    return BadBytecode(function_.end - 1, "the last instruction",
+                       "one that returns");
   }
   return CheckInputs();
 }
 
 absl::Status VmReader::AddParameters() {
   if (function_.params.empty() && function_.num_args > kMostUnnamedArgs) {
-    return Lie(-1, absl::StrFormat("%d arguments", function_.num_args),
-               absl::StrFormat("at most %d without names", kMostUnnamedArgs));
+    return BadBytecode(
+        -1, absl::StrFormat("%d arguments", function_.num_args),
+        absl::StrFormat("at most %d without names", kMostUnnamedArgs));
   }
   for (int64_t i = 0; i < function_.num_args; ++i) {
     const std::string name =
@@ -131,7 +133,7 @@ absl::StatusOr<VmReader::Value> VmReader::Evaluate(const Call& call,
                   row == nullptr ? "" : std::string(row->reason));
   }
   if (call.args.size() < row->least_args || call.args.size() > row->most_args) {
-    return Lie(
+    return BadBytecode(
         call.instruction,
         absl::StrFormat("%d arguments for %s", call.args.size(), call.name),
         absl::StrFormat("%s%d",
@@ -308,22 +310,24 @@ absl::StatusOr<VmReader::Value> VmReader::Register(int64_t index,
   if (number == kVmVoidRegister) return Value();
   if (number == kVmContextRegister) return Value{Value::Kind::kMachine};
   if (number < 0 || number >= function_.num_registers) {
-    return Lie(index, absl::StrFormat("register %d", number),
-               absl::StrFormat("one of the %d", function_.num_registers));
+    return BadBytecode(
+        index, absl::StrFormat("register %d", number),
+        absl::StrFormat("one of the %d", function_.num_registers));
   }
   const auto place = registers_.find(number);
   if (place != registers_.end()) return place->second;
-  return Lie(index,
-             absl::StrFormat("register %d, which was never written", number),
-             "one that was");
+  return BadBytecode(
+      index, absl::StrFormat("register %d, which was never written", number),
+      "one that was");
 }
 
 absl::Status VmReader::SetRegister(int64_t index, int64_t number,
                                    const Value& value) {
   if (number == kVmVoidRegister) return absl::OkStatus();
   if (number < 0 || number >= function_.num_registers) {
-    return Lie(index, absl::StrFormat("a result for register %d", number),
-               absl::StrFormat("one of the %d", function_.num_registers));
+    return BadBytecode(
+        index, absl::StrFormat("a result for register %d", number),
+        absl::StrFormat("one of the %d", function_.num_registers));
   }
   registers_[number] = value;
   return absl::OkStatus();
@@ -390,8 +394,8 @@ std::string VmReader::Place(int64_t index) const {
   return place + absl::StrFormat(": instruction %d", index - function_.first);
 }
 
-absl::Status VmReader::Lie(int64_t index, const std::string& found,
-                           std::string_view expected) const {
+absl::Status VmReader::BadBytecode(int64_t index, const std::string& found,
+                                   std::string_view expected) const {
   return absl::DataLossError(absl::StrFormat("%s: %s: %s, expected %s",
                                              executable_.where, Place(index),
                                              found, expected));

@@ -98,8 +98,8 @@ class VmReader {
     return scope.empty() || scope == "global";
   }
   std::string Place(int64_t index) const;
-  absl::Status Lie(int64_t index, const std::string& found,
-                   std::string_view expected) const;
+  absl::Status BadBytecode(int64_t index, const std::string& found,
+                           std::string_view expected) const;
   // Adds a reason; the result is unknown.
   Value Refuse(int64_t index, std::string found, std::string hint = "");
   std::string Describe(const Value& value) const;

@@ -29,10 +29,10 @@ constexpr int64_t kMostComputed = 65536;
 
 absl::StatusOr<int64_t> VmReader::IntOf(const Call& call, size_t index) const {
   if (Is(call, index, Value::Kind::kInt)) return call.args[index].number;
-  return Lie(call.instruction,
-             absl::StrFormat("argument %d of %s, which is %s", index, call.name,
-                             Describe(call.args[index])),
-             "a number");
+  return BadBytecode(call.instruction,
+                     absl::StrFormat("argument %d of %s, which is %s", index,
+                                     call.name, Describe(call.args[index])),
+                     "a number");
 }
 
 absl::StatusOr<VmReader::Dims> VmReader::DimsOf(const Call& call,
@@ -47,15 +47,16 @@ absl::StatusOr<VmReader::Dims> VmReader::DimsOf(const Call& call,
         &executable_.constants[static_cast<size_t>(value.number)]);
   }
   if (shape == nullptr) {
-    return Lie(call.instruction,
-               absl::StrFormat("argument %d of %s, which is %s", index,
-                               call.name, Describe(value)),
-               "a shape");
+    return BadBytecode(call.instruction,
+                       absl::StrFormat("argument %d of %s, which is %s", index,
+                                       call.name, Describe(value)),
+                       "a shape");
   }
   if (shape->dims.size() <= kMostDims) return shape->dims;
-  return Lie(call.instruction,
-             absl::StrFormat("a shape of %d dimensions", shape->dims.size()),
-             absl::StrFormat("at most %d", kMostDims));
+  return BadBytecode(
+      call.instruction,
+      absl::StrFormat("a shape of %d dimensions", shape->dims.size()),
+      absl::StrFormat("at most %d", kMostDims));
 }
 
 absl::StatusOr<const DLDataType*> VmReader::DTypeOf(const Call& call,
@@ -67,10 +68,10 @@ absl::StatusOr<const DLDataType*> VmReader::DTypeOf(const Call& call,
         &executable_.constants[static_cast<size_t>(value.number)]);
   }
   if (dtype != nullptr) return dtype;
-  return Lie(call.instruction,
-             absl::StrFormat("argument %d of %s, which is %s", index, call.name,
-                             Describe(value)),
-             "a type");
+  return BadBytecode(call.instruction,
+                     absl::StrFormat("argument %d of %s, which is %s", index,
+                                     call.name, Describe(value)),
+                     "a type");
 }
 
 absl::StatusOr<uint32_t> VmReader::TensorOf(const Call& call,
@@ -79,10 +80,10 @@ absl::StatusOr<uint32_t> VmReader::TensorOf(const Call& call,
   if (value.kind == Value::Kind::kTensor && !IsTupleInput(value)) {
     return static_cast<uint32_t>(value.number);
   }
-  return Lie(call.instruction,
-             absl::StrFormat("argument %d of %s, which is %s", index, call.name,
-                             Describe(value)),
-             "a tensor");
+  return BadBytecode(call.instruction,
+                     absl::StrFormat("argument %d of %s, which is %s", index,
+                                     call.name, Describe(value)),
+                     "a tensor");
 }
 
 absl::StatusOr<uint32_t> VmReader::TupleOf(const Call& call,
@@ -91,10 +92,10 @@ absl::StatusOr<uint32_t> VmReader::TupleOf(const Call& call,
   if (value.kind == Value::Kind::kTuple) {
     return static_cast<uint32_t>(value.number);
   }
-  return Lie(call.instruction,
-             absl::StrFormat("argument %d of %s, which is %s", index, call.name,
-                             Describe(value)),
-             "a tuple");
+  return BadBytecode(call.instruction,
+                     absl::StrFormat("argument %d of %s, which is %s", index,
+                                     call.name, Describe(value)),
+                     "a tuple");
 }
 
 absl::StatusOr<VmReader::Heap*> VmReader::HeapOf(const Call& call,
@@ -104,18 +105,19 @@ absl::StatusOr<VmReader::Heap*> VmReader::HeapOf(const Call& call,
   if (value.kind == Value::Kind::kHeap) {
     return &heaps_[static_cast<size_t>(value.number)];
   }
-  return Lie(call.instruction,
-             absl::StrFormat("argument %d of %s, which is %s", index, call.name,
-                             Describe(value)),
-             "the heap of computed dimensions");
+  return BadBytecode(call.instruction,
+                     absl::StrFormat("argument %d of %s, which is %s", index,
+                                     call.name, Describe(value)),
+                     "the heap of computed dimensions");
 }
 
 absl::Status VmReader::CheckSlot(const Call& call, const Heap* heap,
                                  int64_t slot) const {
   const int64_t size = heap == nullptr ? 0 : heap->size;
   if (slot >= 0 && slot < size) return absl::OkStatus();
-  return Lie(call.instruction, absl::StrFormat("place %d of the heap", slot),
-             absl::StrFormat("one of the %d", size));
+  return BadBytecode(call.instruction,
+                     absl::StrFormat("place %d of the heap", slot),
+                     absl::StrFormat("one of the %d", size));
 }
 
 const VmInputType* VmReader::GivenFor(const VmInput& input) const {
@@ -134,8 +136,8 @@ absl::Status VmReader::LearnShape(const Call& call, VmInput* input,
   VmTensor& tensor = program_.tensors[input->tensor];
   if (tensor.has_shape) return absl::OkStatus();
   if (rank > kMostDims) {
-    return Lie(call.instruction, absl::StrFormat("a rank of %d", rank),
-               absl::StrFormat("at most %d", kMostDims));
+    return BadBytecode(call.instruction, absl::StrFormat("a rank of %d", rank),
+                       absl::StrFormat("at most %d", kMostDims));
   }
   tensor.has_shape = true;
   tensor.shape.assign(rank, -1);
@@ -155,16 +157,16 @@ absl::StatusOr<VmReader::Value> VmReader::CheckTensorInfo(const Call& call) {
   VmTensor& tensor = program_.tensors[number];
   if (tensor.has_shape && rank != -1 &&
       rank != static_cast<int64_t>(tensor.shape.size())) {
-    return Lie(call.instruction,
-               absl::StrFormat("a check for %d dimensions", rank),
-               absl::StrFormat("%d, as the tensor has", tensor.shape.size()));
+    return BadBytecode(
+        call.instruction, absl::StrFormat("a check for %d dimensions", rank),
+        absl::StrFormat("%d, as the tensor has", tensor.shape.size()));
   }
   if (call.args.size() == 3 || Is(call, 2, Value::Kind::kNone)) return Value();
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType* named, DTypeOf(call, 2));
   if (named->bits == 0) return Value();  // "void": any type.
   const DLDataType dtype = VmDType(*named, executable_.era);
   if (tensor.has_dtype && !(tensor.dtype == dtype)) {
-    return Lie(
+    return BadBytecode(
         call.instruction, absl::StrFormat("a check for %s", ToString(dtype)),
         absl::StrFormat("%s, as the tensor has", ToString(tensor.dtype)));
   }
@@ -198,7 +200,7 @@ absl::StatusOr<VmReader::Value> VmReader::BecomeTuple(const Call& call,
                                                       VmInput* input) {
   const VmTensor& tensor = program_.tensors[input->tensor];
   if (tensor.has_shape || tensor.has_dtype || tensor.is_used) {
-    return Lie(call.instruction, "a tensor", "a tuple");
+    return BadBytecode(call.instruction, "a tensor", "a tuple");
   }
   input->is_tuple = true;
   input->checked_at = call.instruction;
@@ -213,9 +215,9 @@ absl::StatusOr<VmReader::Value> VmReader::CheckTupleInfo(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t tuple, TupleOf(call, 0));
   const size_t items = tuples_[tuple].size();
   if (size == static_cast<int64_t>(items)) return Value();
-  return Lie(call.instruction,
-             absl::StrFormat("a check for a tuple of %d", size),
-             absl::StrFormat("%d, as it has", items));
+  return BadBytecode(call.instruction,
+                     absl::StrFormat("a check for a tuple of %d", size),
+                     absl::StrFormat("%d, as it has", items));
 }
 
 // Holds one dimension against its code and number, or learns it: below 0 it is
@@ -240,24 +242,24 @@ absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
     const auto slot = heap->slots.find(number);
     if (slot != heap->slots.end()) wanted = slot->second;
   } else if (code != kIgnore) {
-    return Lie(call.instruction, absl::StrFormat("dimension code %d", code),
-               "0 to 3");
+    return BadBytecode(call.instruction,
+                       absl::StrFormat("dimension code %d", code), "0 to 3");
   }
   if (*dim < 0) *dim = wanted;
   if (*dim == wanted) return absl::OkStatus();
-  return Lie(call.instruction,
-             absl::StrFormat("a check for dimension %d", wanted),
-             absl::StrFormat("%d, as the tensor has", *dim));
+  return BadBytecode(call.instruction,
+                     absl::StrFormat("a check for dimension %d", wanted),
+                     absl::StrFormat("%d, as the tensor has", *dim));
 }
 
 absl::StatusOr<VmReader::Value> VmReader::MatchShape(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(Heap* const heap, HeapOf(call, 1));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 2));
   if (rank < 0 || static_cast<uint64_t>(rank) > (call.args.size() - 3) / 2) {
-    return Lie(call.instruction,
-               absl::StrFormat("%d arguments for a rank of %d",
-                               call.args.size(), rank),
-               "two for each dimension");
+    return BadBytecode(call.instruction,
+                       absl::StrFormat("%d arguments for a rank of %d",
+                                       call.args.size(), rank),
+                       "two for each dimension");
   }
   Dims* dims = nullptr;
   Dims copy;
@@ -275,9 +277,9 @@ absl::StatusOr<VmReader::Value> VmReader::MatchShape(const Call& call) {
     dims = &copy;
   }
   if (static_cast<int64_t>(dims->size()) != rank) {
-    return Lie(call.instruction,
-               absl::StrFormat("a check for %d dimensions", rank),
-               absl::StrFormat("%d, as the tensor has", dims->size()));
+    return BadBytecode(call.instruction,
+                       absl::StrFormat("a check for %d dimensions", rank),
+                       absl::StrFormat("%d, as the tensor has", dims->size()));
   }
   for (size_t d = 0; d < dims->size(); ++d) {
     const int64_t open = given == nullptr ? -1 : given->shape[d];
@@ -302,7 +304,7 @@ absl::StatusOr<VmReader::Value> VmReader::MakeShape(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 1));
   if (rank < 0 || static_cast<uint64_t>(rank) != (call.args.size() - 2) / 2 ||
       static_cast<uint64_t>(rank) > kMostDims) {
-    return Lie(
+    return BadBytecode(
         call.instruction,
         absl::StrFormat("%d arguments for a rank of %d", call.args.size(),
                         rank),
@@ -329,8 +331,8 @@ absl::StatusOr<VmReader::Value> VmReader::MakeNumber(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, IntOf(call, 2));
   if (code == kUseNumber) return Value{Value::Kind::kInt, number};
   if (code != kLoad) {
-    return Lie(call.instruction, absl::StrFormat("dimension code %d", code),
-               "0 or 1");
+    return BadBytecode(call.instruction,
+                       absl::StrFormat("dimension code %d", code), "0 or 1");
   }
   NODEWISE_RETURN_IF_ERROR(CheckSlot(call, heap, number));
   const auto slot = heap->slots.find(number);
@@ -348,9 +350,9 @@ absl::StatusOr<VmReader::Value> VmReader::ComputeDims(const Call& call) {
   }
   Heap& heap = heaps_[static_cast<size_t>(call.args[0].number)];
   if (heap.size > kMostComputed) {
-    return Lie(call.instruction,
-               absl::StrFormat("a heap of %d places", heap.size),
-               absl::StrFormat("at most %d", kMostComputed));
+    return BadBytecode(call.instruction,
+                       absl::StrFormat("a heap of %d places", heap.size),
+                       absl::StrFormat("at most %d", kMostComputed));
   }
   // No dimension, so that what the kernel leaves out is seen.
   constexpr int64_t kOpen = std::numeric_limits<int64_t>::min();
@@ -371,8 +373,8 @@ absl::StatusOr<VmReader::Value> VmReader::ComputeDims(const Call& call) {
 absl::StatusOr<VmReader::Value> VmReader::AllocShapeHeap(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t size, IntOf(call, 1));
   if (size < 0) {
-    return Lie(call.instruction, absl::StrFormat("a heap of %d", size),
-               "none or more places");
+    return BadBytecode(call.instruction, absl::StrFormat("a heap of %d", size),
+                       "none or more places");
   }
   heaps_.push_back({size, {}});
   return Value{Value::Kind::kHeap, static_cast<int64_t>(heaps_.size() - 1)};

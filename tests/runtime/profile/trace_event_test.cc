@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "nodewise/dump/tvm_trace.h"
 #include "nodewise/profile/profile_table.h"
 #include "runtime/profile/profile_text.h"
 #include "tests/support/fixtures.h"

@@ -11,9 +11,9 @@ namespace nodewise {
 // Computes, while a model is imported, what does not depend on the network's
 // inputs: shapes above all, so that operators that are given one as a tensor
 // know it. Only what is small, and not more than a budget.
-class Folder {
+class ConstantFolder {
  public:
-  explicit Folder(bool is_on) : is_on_(is_on) {}
+  explicit ConstantFolder(bool is_on) : is_on_(is_on) {}
 
   // The outputs of the operation by slot (undefined: not wanted), if they are
   // known before the network runs; none otherwise.

@@ -1,4 +1,4 @@
-#include "contrib/onnx/folder.h"
+#include "contrib/onnx/constant_folder.h"
 
 #include <algorithm>
 #include <utility>
@@ -98,7 +98,8 @@ double CostOf(const Network& network, const Operation& operation,
 
 // True, and the budget is less, if the operation reads nothing but constants
 // and little is to be done.
-bool Folder::Affords(const Network& network, const Operation& operation) {
+bool ConstantFolder::Affords(const Network& network,
+                             const Operation& operation) {
   int64_t read = 0;
   bool reads_any = false;
   for (const ValueId id : operation.inputs) {
@@ -128,8 +129,8 @@ bool Folder::Affords(const Network& network, const Operation& operation) {
   return true;
 }
 
-std::optional<std::vector<NDArray>> Folder::Fold(const Network& network,
-                                                 OperationId id) {
+std::optional<std::vector<NDArray>> ConstantFolder::Fold(const Network& network,
+                                                         OperationId id) {
   if (!is_on_) return std::nullopt;
   const Operation& operation = network.operation(id);
   auto known = OutputsOfElements(network, operation);
