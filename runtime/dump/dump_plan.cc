@@ -1,8 +1,9 @@
 #include <dmlc/io.h>
 #include <dmlc/memory_io.h>
+#include <re2/re2.h>
 
+#include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <utility>
 
@@ -20,73 +21,47 @@ namespace {
 
 constexpr std::string_view kTopoIndex = "____topo-index:";
 constexpr std::string_view kOutputNum = "____output-num:";
-constexpr size_t kMaxExpressionBytes = 1000;
-// The time grows with the square: ".*tail$" takes 30 ms for 512 bytes of a name
-// and 800 ms for 4096.
-constexpr size_t kMaxNameBytes = 512;
 constexpr size_t kMaxKeptJsonBytes = size_t{4} << 20;
 
-// Names come out of files that nobody vouches for, and an expression that
-// backtracks can take for ever or all of the stack over a long one. The
-// library's other matcher does neither; it lacks back-references.
-#ifdef __GLIBCXX__
-constexpr auto kRegexOptions =
-    std::regex_constants::ECMAScript | std::regex_constants::__polynomial;
-#else
-constexpr auto kRegexOptions = std::regex_constants::ECMAScript;
-#endif
-
-bool IsTooLong(const std::string& name) { return name.size() > kMaxNameBytes; }
+// Names come out of files that nobody vouches for, and may be any bytes. RE2
+// takes time in proportion to their length, whatever the expression.
+RE2::Options ExpressionOptions() {
+  RE2::Options options(RE2::Latin1);
+  options.set_log_errors(false);
+  return options;
+}
 
 class Selection {
  public:
   static absl::StatusOr<Selection> Parse(const RecordOptions& options) {
     Selection selection(options);
     if (options.select.empty()) return selection;
-    if (options.select.size() > kMaxExpressionBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("the expression has %d bytes, expected at most %d",
-                          options.select.size(), kMaxExpressionBytes));
-    }
-    try {
-      selection.regex_.emplace(options.select, kRegexOptions);
-    } catch (const std::exception& error) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("the expression %s is no regular expression: %s",
-                          options.select, error.what()));
-    }
-    return selection;
+    selection.expression_ =
+        std::make_unique<const RE2>(options.select, ExpressionOptions());
+    if (selection.expression_->ok()) return selection;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the expression %s is no regular expression of RE2: %s",
+                        options.select, selection.expression_->error()));
   }
 
-  absl::StatusOr<bool> Holds(uint32_t number, const GraphNode& node,
-                             const std::string& key) const {
+  bool Holds(uint32_t number, const GraphNode& node,
+             const std::string& key) const {
     if (number < options_.first_node || number > options_.last_node) {
       return false;
     }
-    if (!regex_) return true;
-    try {
-      return IsFoundIn(node.name) || IsFoundIn(node.function) || IsFoundIn(key);
-    } catch (const std::exception& error) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("the expression %s: %s (choose a simpler one)",
-                          options_.select, error.what()));
-    }
+    return expression_ == nullptr || IsFoundIn(node.name) ||
+           IsFoundIn(node.function) || IsFoundIn(key);
   }
 
  private:
   explicit Selection(const RecordOptions& options) : options_(options) {}
 
   bool IsFoundIn(const std::string& name) const {
-    const size_t size = std::min(name.size(), kMaxNameBytes);
-    // Where a name is cut, neither it nor a word of it ends.
-    const auto flags = IsTooLong(name) ? std::regex_constants::match_not_eol |
-                                             std::regex_constants::match_not_eow
-                                       : std::regex_constants::match_default;
-    return std::regex_search(name.data(), name.data() + size, *regex_, flags);
+    return RE2::PartialMatch(name, *expression_);
   }
 
   const RecordOptions& options_;
-  std::optional<std::regex> regex_;
+  std::unique_ptr<const RE2> expression_;
 };
 
 // How nodes are chosen, for a message.
@@ -104,21 +79,6 @@ std::string ChoiceText(const RecordOptions& options) {
                          nodes.empty() ? "" : " in ", nodes);
 }
 
-// Nobody can find the end of a name that was cut: says so if one was.
-std::string CutText(const Graph& graph, const RecordOptions& options,
-                    const std::vector<std::string>& keys) {
-  const auto is_long = [](const GraphNode& node) {
-    return IsTooLong(node.function);
-  };
-  if (options.select.empty() ||
-      (std::none_of(keys.begin(), keys.end(), IsTooLong) &&
-       std::none_of(graph.nodes.begin(), graph.nodes.end(), is_long))) {
-    return "";
-  }
-  return absl::StrFormat("only the first %d bytes of a name are looked at; ",
-                         kMaxNameBytes);
-}
-
 absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
                                               const RecordOptions& options) {
   NODEWISE_ASSIGN_OR_RETURN(const Selection selection,
@@ -127,16 +87,14 @@ absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
   std::vector<bool> chosen(graph.nodes.size());
   bool any = graph.nodes.empty();
   for (uint32_t i = 0; i < chosen.size(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(chosen[i],
-                              selection.Holds(i, graph.nodes[i], keys[i]));
+    chosen[i] = selection.Holds(i, graph.nodes[i], keys[i]);
     any = any || chosen[i];
   }
   if (any) return chosen;
   return absl::InvalidArgumentError(absl::StrFormat(
-      "no node is chosen by %s, expected at least one of nodes 0 to %d (%sa "
+      "no node is chosen by %s, expected at least one of nodes 0 to %d (a "
       "dump of all nodes, or nodewise profile --csv, has their names)",
-      ChoiceText(options), graph.nodes.size() - 1,
-      CutText(graph, options, keys)));
+      ChoiceText(options), graph.nodes.size() - 1));
 }
 
 // In the order of recording: inputs first, then functions.

@@ -80,6 +80,7 @@ THIRD_PARTY = [
     ("dmlc/", "", ONLY_CC),
     ("nlohmann/", "", ONLY_CC),
     ("fmt/", "", ONLY_CC),
+    ("re2/", "runtime/dump", ONLY_CC),
     ("zlib.h", "contrib/tensors", ONLY_CC),
     ("CLI/", "apps/nodewise", ("private", "cc")),
     ("nanobind/", "apps/python", ("private", "cc")),

@@ -26,9 +26,9 @@ struct RecordOptions {
   // The statistics of every entry, in the node record file. The records'
   // times and hashes are written in any case.
   bool stats = false;
-  // A regular expression (ECMAScript, without back-references); a node is
-  // recorded if it is found in its name, its function's or its key
-  // (NodeKeys()), of which the first 512 bytes are looked at. Empty: all.
+  // A regular expression of RE2's syntax; a node is recorded if it is found in
+  // its name, its function's or its key (NodeKeys()), which are bytes. Empty:
+  // all.
   std::string select = {};
   // Nodes outside [first_node, last_node] are not recorded.
   uint32_t first_node = 0;
