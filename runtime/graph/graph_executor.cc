@@ -1,10 +1,12 @@
+// Making an executor, and running it.
+
 #include "nodewise/graph/graph_executor.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "nodewise/func/last_error.h"
 #include "nodewise/graph/call_numbers.h"
-#include "nodewise/graph/node_names.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
@@ -304,69 +306,55 @@ absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
   return WithMessage(function.status(), std::string(located.message()));
 }
 
-TensorInfo GraphExecutor::InputInfo(size_t input) const {
-  const Port& port = inputs_[input];
-  const GraphEntry& entry = graph_.entries[port.entry];
-  return {port.name, entry.shape, entry.dtype, port.is_param};
+absl::Status GraphExecutor::PrepareRun() {
+  if (num_unset_ > 0) {
+    std::string names;
+    for (const Port& port : inputs_) {
+      if (port.is_set || !port.is_read) continue;
+      names += (names.empty() ? "" : ", ") + port.name;
+    }
+    return absl::FailedPreconditionError(
+        absl::StrFormat("cannot run: %d of %d inputs were never set: %s",
+                        num_unset_, inputs_.size(), names));
+  }
+  DropLastError();
+  if (num_copied_ == 0) return absl::OkStatus();
+  for (const Port& port : inputs_) {
+    if (!port.is_copied) continue;
+    NODEWISE_RETURN_IF_ERROR(CopyTensor(*port.external, tensors_[port.entry]));
+  }
+  return absl::OkStatus();
 }
 
-TensorInfo GraphExecutor::OutputInfo(size_t output) const {
-  const Port& port = outputs_[output];
-  const GraphEntry& entry = graph_.entries[port.entry];
-  return {port.name, entry.shape, entry.dtype, false};
+absl::Status GraphExecutor::FinishRun() {
+  has_run_ = true;
+  if (num_copied_ == 0) return absl::OkStatus();
+  for (const Port& port : outputs_) {
+    if (!port.is_copied) continue;
+    NODEWISE_RETURN_IF_ERROR(CopyTensor(tensors_[port.entry], *port.external));
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
-  const auto [first, last] = input_names_.equal_range(std::string(name));
-  std::vector<size_t> all;
-  std::vector<size_t> free;
-  for (auto place = first; place != last; ++place) {
-    all.push_back(place->second);
-    if (!inputs_[place->second].is_param) free.push_back(place->second);
-  }
-  if (all.size() == 1) return all[0];
-  if (free.size() == 1) return free[0];
-  std::vector<std::string> names;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const std::string key =
-        absl::StrFormat("%s#%d", inputs_[i].name, inputs_[i].node);
-    if (key == name) return i;
-    names.push_back(all.empty() ? inputs_[i].name : key);
-  }
-  if (all.empty()) {
-    return absl::NotFoundError(
-        absl::StrFormat("input %s: the graph has no such input%s", name,
-                        DidYouMean(name, names)));
-  }
-  std::sort(all.begin(), all.end());
-  std::vector<std::string> same_name;
-  same_name.reserve(all.size());
-  for (const size_t input : all) same_name.push_back(names[input]);
-  return absl::InvalidArgumentError(
-      absl::StrFormat("input %s: %d inputs have that name, expected one of %s",
-                      name, all.size(), ListOf(same_name)));
+absl::Status GraphExecutor::CallError(const Call& call) const {
+  return At(NodeTitle(graph_, call.node),
+            At(graph_.node(call.node).function, call.function.Error()));
 }
 
-std::optional<size_t> GraphExecutor::OutputByTvmsName(
-    std::string_view name) const {
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const std::string& node = graph_.nodes[outputs_[i].node].name;
-    if (absl::StrFormat("%s:%d", node, i) == name) return i;
+absl::Status GraphExecutor::Run() {
+  NODEWISE_RETURN_IF_ERROR(PrepareRun());
+  auto call = calls_.begin();
+  try {
+    for (; call != calls_.end(); ++call) {
+      if (call->function.RunUncaught() != 0) [[unlikely]] {
+        return CallError(*call);
+      }
+    }
+  } catch (...) {
+    PreparedCall::KeepException();
+    return CallError(*call);
   }
-  return std::nullopt;
-}
-
-absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (outputs_[i].name == name) return i;
-    names.push_back(outputs_[i].name);
-  }
-  const std::optional<size_t> tvms = OutputByTvmsName(name);
-  if (tvms.has_value()) return *tvms;
-  return absl::NotFoundError(
-      absl::StrFormat("output %s: the graph has no such output%s", name,
-                      DidYouMean(name, names)));
+  return FinishRun();
 }
 
 }  // namespace nodewise
