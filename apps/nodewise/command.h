@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "apps/nodewise/json_output.h"
 #include "apps/nodewise/option_list.h"
 #include "nodewise/support/fault.h"
+#include "nodewise/support/json_writer.h"
 
 namespace nodewise {
 

@@ -7,11 +7,9 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/debug_network.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/patches.h"
 #include "apps/nodewise/progress.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/ndarray/dtype.h"
@@ -19,6 +17,8 @@
 #include "nodewise/process/isolation.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 #include "nodewise/sweep/sweep.h"
 
 namespace nodewise {
@@ -129,7 +129,7 @@ void ShowUnseen(const Graph& graph, const std::vector<EntryId>& unseen,
   if (unseen.empty()) return;
   outcome->notes.push_back(absl::StrFormat(
       "--stop-on: did not look at %s, whose types it cannot read: %s",
-      CountOf(unseen.size(), "output"), FirstNames(shown)));
+      CountOf(unseen.size(), "output"), ListOf(shown, 8)));
 }
 
 void ShowStop(const DebugRunOptions& options, const Graph& graph,

@@ -6,13 +6,13 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_network.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/progress.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
 #include "nodewise/support/thread_pool.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

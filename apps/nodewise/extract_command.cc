@@ -3,12 +3,12 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/model_options.h"
 #include "nodewise/ir/subnetwork.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

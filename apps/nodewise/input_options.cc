@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/model_options.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {
@@ -28,7 +28,7 @@ absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
   return absl::NotFoundError(absl::StrFormat(
       "%s: has %d tensors and none is named %s, expected it or a single one "
       "(it holds %s)",
-      path, tensors.size(), names[0], FirstNames(there)));
+      path, tensors.size(), names[0], ListOf(there, 8)));
 }
 
 // By number of input: whether a node or an output of the graph reads it.

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "apps/nodewise/json_output.h"
 #include "apps/nodewise/model_options.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/json_writer.h"
 
 namespace nodewise {
 

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 #include "nodewise/vm/vm_graph.h"
 #include "nodewise/vm/vm_library.h"
 

@@ -4,13 +4,12 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/target_options.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
 
 namespace nodewise {
 namespace {

@@ -3,11 +3,11 @@
 #include <map>
 
 #include "absl/strings/str_format.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

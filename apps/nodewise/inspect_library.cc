@@ -6,10 +6,11 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

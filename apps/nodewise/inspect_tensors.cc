@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/tensor_summary.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "apps/nodewise/error_text.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 std::string UnknownParamsNote(const std::vector<std::string>& names,
                               const std::string& from) {
   return absl::StrFormat("%s: %s that the graph does not have: %s", from,
-                         CountOf(names.size(), "parameter"), FirstNames(names));
+                         CountOf(names.size(), "parameter"), ListOf(names, 8));
 }
 
 void ShowInputs(const LoadedTarget& network, const GraphExecutor& executor,

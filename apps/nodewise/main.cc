@@ -13,6 +13,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/error_text.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

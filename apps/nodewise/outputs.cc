@@ -4,9 +4,9 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/tensor_summary.h"
 #include "nodewise/support/float_mode.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

@@ -4,9 +4,10 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/input_options.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -73,7 +74,7 @@ void NoteSharing(const EntryPatch& patch, const DebugExecutor& executor,
   }
   outcome->notes.push_back(absl::StrFormat(
       "--patch: entry %s shares its memory with %s (patched with it)",
-      patch.name, FirstNames(names)));
+      patch.name, ListOf(names, 8)));
 }
 
 absl::Status ApplyPatch(const EntryPatch& patch, DebugExecutor* executor) {

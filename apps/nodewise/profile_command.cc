@@ -5,7 +5,6 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_network.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/progress.h"
 #include "nodewise/profile/profile_table.h"
@@ -14,6 +13,7 @@
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/outputs.h"
-#include "apps/nodewise/text_table.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

@@ -6,7 +6,6 @@
 #include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_run_options.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/model_options.h"
 #include "apps/nodewise/outputs.h"
@@ -15,6 +14,7 @@
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
+#include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 
 #ifdef NODEWISE_USE_PROFILER

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/nodewise/json_output.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/json_writer.h"
 
 namespace nodewise {
 

@@ -7,6 +7,7 @@
 #include "apps/nodewise/target_options.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/graph/graph_executor.h"
-#include "nodewise/graph/node_names.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

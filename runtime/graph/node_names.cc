@@ -1,8 +1,5 @@
 // How nodes and entries are called.
 
-#include "nodewise/graph/node_names.h"
-
-#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <unordered_map>
@@ -10,11 +7,10 @@
 #include "absl/strings/str_format.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
-
-constexpr size_t kMostListed = 20;
 
 std::optional<uint32_t> NumberIn(std::string_view text) {
   uint32_t number = 0;
@@ -25,14 +21,6 @@ std::optional<uint32_t> NumberIn(std::string_view text) {
 }
 
 }  // namespace
-
-std::string ListOf(const std::vector<std::string>& names) {
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kMostListed); ++i) {
-    list.append(i == 0 ? "" : ", ").append(Shortened(names[i]));
-  }
-  return names.size() > kMostListed ? list + ", ..." : list;
-}
 
 std::string NodeTitle(const Graph& graph, NodeId node) {
   return absl::StrFormat("node %d (%s)", Index(node), graph.node(node).name);

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_format.h"
 #include "nodewise/graph/call_numbers.h"
-#include "nodewise/graph/node_names.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 #include "runtime/vm/vm_reader.h"
 
 namespace nodewise {

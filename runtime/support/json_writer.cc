@@ -1,4 +1,4 @@
-#include "apps/nodewise/json_output.h"
+#include "nodewise/support/json_writer.h"
 
 #include <cmath>
 

@@ -22,7 +22,4 @@ class TextTable {
 // How many lines of a list are shown unless all are asked for.
 inline constexpr size_t kShownLines = 20;
 
-// "a, b, c" for a message: of more than eight names the first and "...".
-std::string FirstNames(const std::vector<std::string>& names);
-
 }  // namespace nodewise

@@ -1,17 +1,11 @@
-#include "apps/nodewise/text_table.h"
+#include "nodewise/support/text_table.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "apps/nodewise/error_text.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
-namespace {
-
-constexpr size_t kShownNames = 8;
-
-}  // namespace
-
 void TextTable::AddRow(const std::vector<std::string>& cells) {
   std::vector<std::string>& row = rows_.emplace_back();
   for (const std::string& cell : cells) row.push_back(Printable(cell));
@@ -42,14 +36,6 @@ std::string TextTable::ToString(size_t indent, size_t limit) const {
             absl::StrFormat("... %d more (--all)\n", rows_.size() - shown);
   }
   return text;
-}
-
-std::string FirstNames(const std::vector<std::string>& names) {
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i) {
-    list.append(i == 0 ? "" : ", ").append(names[i]);
-  }
-  return names.size() > kShownNames ? list + ", ..." : list;
 }
 
 }  // namespace nodewise
