@@ -11,6 +11,8 @@
 #include "nodewise/support/check.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
+#include "runtime/debug/liveness.h"
+#include "runtime/debug/patches.h"
 #include "runtime/debug/recorder.h"
 
 namespace nodewise {
@@ -53,8 +55,9 @@ absl::Status DebugExecutor::InitDebug() {
   }
   first_tensor_.push_back(node_tensors_.size());
   times_.nodes.resize(count);
-  liveness_.owner.assign(plan().slots.size(), kNobody);
-  liveness_.computed.assign(graph().entries.size(), false);
+  patches_ = std::make_unique<Patches>(graph(), plan());
+  liveness_ = std::make_unique<Liveness>(
+      graph(), plan(), [this](EntryId entry) { return IsInSlot(entry); });
   BeginLiveness();
   if (!debug_options_.records) return absl::OkStatus();
   return StartRecording(std::move(debug_options_.record));
@@ -119,7 +122,7 @@ absl::Status DebugExecutor::VisitObservers(
 
 absl::Status DebugExecutor::Run() {
   if (dump_plan_ != nullptr) return RunRecorded();
-  if (observers_.empty() && patches_.empty() && !invoker_) return RunTimed();
+  if (observers_.empty() && patches_->empty() && !invoker_) return RunTimed();
   NODEWISE_RETURN_IF_ERROR(Restart());
   return Continue();
 }
@@ -195,19 +198,22 @@ absl::Status DebugExecutor::RunNode(NodeId node) {
   NODEWISE_RETURN_IF_ERROR(VisitObservers(
       [&](NodeObserver& observer) { return observer.BeforeNode(node); }));
   NodeTime& time = times_.nodes[Index(node)];
-  if (!IsReplaced(node)) {
+  if (!patches_->Replace(node)) {
     const int64_t start = ClockNanoseconds();
     absl::Status status = InvokeNode(node);
     time = {start, ClockNanoseconds()};
     if (call_of_[Index(node)] == kNoCall) time = NodeTime();
     ExtendWhole(time);
     if (!status.ok()) {
-      MarkLost(node);
+      liveness_->MarkLost(node);
       return status;
     }
   }
-  if (!patches_.empty()) NODEWISE_RETURN_IF_ERROR(OverlayPatches(node));
-  MarkComputed(node, &liveness_);
+  if (!patches_->empty()) {
+    NODEWISE_RETURN_IF_ERROR(patches_->WriteOutputs(
+        node, [this](EntryId e) -> const DLTensor& { return tensor(e); }));
+  }
+  liveness_->MarkComputed(node);
   return VisitObservers(
       [&](NodeObserver& observer) { return observer.AfterNode(node, time); });
 }

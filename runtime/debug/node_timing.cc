@@ -5,16 +5,17 @@
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
+#include "runtime/debug/patches.h"
 
 namespace nodewise {
 
 // What is measured is the compiled code, called as a plain run calls it.
 absl::Status DebugExecutor::CheckPlain() const {
-  if (!patches_.empty()) {
+  if (!patches_->empty()) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "profile: %d %s patched, expected none "
         "(ClearPatches() first)",
-        patches_.size(), patches_.size() == 1 ? "entry is" : "entries are"));
+        patches_->size(), patches_->size() == 1 ? "entry is" : "entries are"));
   }
   if (!invoker_) return absl::OkStatus();
   return absl::FailedPreconditionError(

@@ -17,6 +17,9 @@
 
 namespace nodewise {
 
+class Liveness;
+class Patches;
+
 // Watches a run at the boundaries of its nodes. What it does in between is not
 // part of any node's time. An error ends the run.
 class NodeObserver {
@@ -103,7 +106,7 @@ class DebugExecutor : public GraphExecutor {
   // input's memory (plan().base_of): both have the contents, and of several
   // patches of one memory the last counts.
   absl::Status Patch(EntryId entry, const DLTensor& tensor);
-  void ClearPatches() { patches_.clear(); }
+  void ClearPatches();
   // Whether a patch gives the entry its contents.
   bool IsPatched(EntryId entry) const;
   // Runs again those nodes of this pass that depend on patched entries, and
@@ -156,17 +159,6 @@ class DebugExecutor : public GraphExecutor {
   bool InputsMayChangeUnseen() const { return MayChangeUnseen(); }
 
  private:
-  struct PatchedEntry {
-    uint32_t base;
-    NDArray bytes;
-  };
-  // Which base entry lies in each slot, and what has been computed.
-  struct Liveness {
-    std::vector<uint32_t> owner;  // By slot; kNobody.
-    std::vector<bool> computed;   // By entry.
-  };
-  static constexpr uint32_t kNobody = UINT32_MAX;
-
   DebugExecutor(Graph graph, DebugOptions options);
 
   absl::Status InitDebug();
@@ -184,9 +176,6 @@ class DebugExecutor : public GraphExecutor {
   void DropRemoved();
 
   absl::Status PatchInput(NodeId node, DLTensor value);
-  absl::Status Overlay(const PatchedEntry& patch);
-  absl::Status OverlayPatches(NodeId node);
-  bool IsReplaced(NodeId node) const;
 
   // A pass that ended at a node that failed: what it left of its outputs is
   // anybody's guess, and so the next step begins a new pass.
@@ -194,17 +183,13 @@ class DebugExecutor : public GraphExecutor {
   // A pass that stepping can look at, though it did not step: all has run.
   void EndPass();
   // After a fast run it is worked out when somebody asks.
-  const Liveness& Live() const;
+  Liveness& Live() const;
   void BeginLiveness() const;
-  void MarkLost(NodeId node);
   // After a run of which nobody knows where it failed.
   void MarkAllLost();
   bool IsComputed(EntryId entry) const override;
   void GotValue(EntryId base) override;
   void HasNoValue(EntryId base) override;
-  bool IsLive(const Liveness& state, uint32_t entry) const;
-  void MarkComputed(NodeId node, Liveness* state) const;
-  std::vector<bool> DependOnPatches() const;
   absl::Status AddMissing(std::vector<bool>* wanted) const;
 
   bool WritesItsInput(NodeId node) const;
@@ -223,9 +208,9 @@ class DebugExecutor : public GraphExecutor {
   std::vector<size_t> first_tensor_;
   NodeId position_{};
   bool in_pass_ = false;
-  mutable Liveness liveness_;
+  std::unique_ptr<Liveness> liveness_;  // Null while this is being made.
   mutable bool is_liveness_due_ = false;
-  std::vector<PatchedEntry> patches_;
+  std::unique_ptr<Patches> patches_;
   std::vector<NodeObserver*> observers_;  // Null: was removed in a visit.
   int visits_ = 0;                        // Of the observers, under way.
   Invoker invoker_;

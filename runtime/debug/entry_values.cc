@@ -1,0 +1,170 @@
+// What is alive in a pass, giving entries other contents, and running again
+// what depends on them.
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "nodewise/debug/debug_executor.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/debug/liveness.h"
+#include "runtime/debug/patches.h"
+
+namespace nodewise {
+namespace {
+
+bool IsFunction(const Graph& graph, NodeId node) {
+  return graph.node(node).kind == GraphNode::Kind::kFunction;
+}
+
+absl::Status CheckEntry(const Graph& graph, EntryId entry) {
+  if (Index(entry) < graph.entries.size()) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrFormat("entry %d: the graph has %d entries", Index(entry),
+                      graph.entries.size()));
+}
+
+}  // namespace
+
+Liveness& DebugExecutor::Live() const {
+  if (!is_liveness_due_) return *liveness_;
+  is_liveness_due_ = false;
+  BeginLiveness();
+  for (uint32_t n = 0; n < Index(position_); ++n) {
+    if (IsFunction(graph(), NodeId{n})) liveness_->MarkComputed(NodeId{n});
+  }
+  return *liveness_;
+}
+
+void DebugExecutor::BeginLiveness() const {
+  liveness_->Clear();
+  for (const Port& input : inputs()) {
+    if (input.is_set) liveness_->MarkComputed(NodeId{input.node});
+  }
+}
+
+void DebugExecutor::MarkAllLost() {
+  LeavePass(NodeId{0});
+  for (uint32_t n = 0; n < graph().nodes.size(); ++n) {
+    if (IsFunction(graph(), NodeId{n})) liveness_->MarkLost(NodeId{n});
+  }
+}
+
+bool DebugExecutor::IsComputed(EntryId entry) const {
+  return Live().IsLive(entry);
+}
+
+void DebugExecutor::GotValue(EntryId base) {
+  if (liveness_ != nullptr) Live().SetValue(base);
+}
+
+void DebugExecutor::HasNoValue(EntryId base) {
+  if (liveness_ != nullptr) Live().DropValue(base);
+}
+
+absl::Status DebugExecutor::CheckLive(EntryId entry) const {
+  NODEWISE_RETURN_IF_ERROR(CheckEntry(graph(), entry));
+  return Live().Check(entry);
+}
+
+absl::StatusOr<NDArray> DebugExecutor::ReadEntry(EntryId entry) const {
+  NODEWISE_RETURN_IF_ERROR(CheckLive(entry));
+  return EntryArray(Index(entry));
+}
+
+absl::Status DebugExecutor::Patch(EntryId entry, const DLTensor& given) {
+  NODEWISE_RETURN_IF_ERROR(CheckEntry(graph(), entry));
+  const DLTensor& own = tensor(entry);
+  NODEWISE_ASSIGN_OR_RETURN(
+      NDArray copy, NDArray::Empty(ShapeOf(own), own.dtype, own.device));
+  NODEWISE_RETURN_IF_ERROR(
+      At(EntryTitle(graph(), entry), CopyTensor(given, *copy)));
+  const EntryId base{plan().base_of[Index(entry)]};
+  const NodeId maker = graph().NodeOf(base);
+  if (!IsFunction(graph(), maker)) {
+    NODEWISE_RETURN_IF_ERROR(PatchInput(maker, *copy));
+  }
+  patches_->Set(base, std::move(copy));
+  if (!Live().IsLive(base)) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(patches_->WriteEntry(
+      base, [this](EntryId e) -> const DLTensor& { return tensor(e); }));
+  // The caller's tensors that outputs are copied to have been filled already.
+  return in_pass_ && AtEnd() ? FinishRun() : absl::OkStatus();
+}
+
+void DebugExecutor::ClearPatches() { patches_->Clear(); }
+
+bool DebugExecutor::IsPatched(EntryId entry) const {
+  return patches_->Has(entry);
+}
+
+absl::Status DebugExecutor::PatchInput(NodeId node, DLTensor value) {
+  const auto& inputs = graph().arg_nodes;
+  const auto place = std::find(inputs.begin(), inputs.end(), Index(node));
+  if (place == inputs.end()) return absl::OkStatus();
+  // An alias may have another shape than the input it is.
+  const DLTensor& own = tensor(graph().EntryOf(node, 0));
+  value.ndim = own.ndim;
+  value.shape = own.shape;
+  value.strides = nullptr;
+  return SetInput(static_cast<size_t>(place - inputs.begin()), value);
+}
+
+// Adds the nodes that make what the wanted ones read and is not alive, and
+// those that make anew what is alive and a wanted one writes over: somebody may
+// read it next. Looks at each node once.
+absl::Status DebugExecutor::AddMissing(std::vector<bool>* wanted) const {
+  const Liveness& live = Live();
+  std::vector<uint32_t> unseen;
+  for (uint32_t n = 0; n < Index(position_); ++n) {
+    if ((*wanted)[n]) unseen.push_back(n);
+  }
+  const auto add = [&](EntryId base) {
+    const NodeId maker = graph().NodeOf(base);
+    if (!IsFunction(graph(), maker)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "%s is needed and a node has written over it (set it and run anew)",
+          EntryTitle(graph(), base)));
+    }
+    if (!(*wanted)[Index(maker)]) unseen.push_back(Index(maker));
+    (*wanted)[Index(maker)] = true;
+    return absl::OkStatus();
+  };
+  while (!unseen.empty()) {
+    const NodeId node{unseen.back()};
+    unseen.pop_back();
+    for (const EntryRef& ref : graph().node(node).inputs) {
+      const EntryId entry = graph().EntryOf(ref);
+      if (patches_->Replace(node) || live.IsLive(entry)) continue;
+      NODEWISE_RETURN_IF_ERROR(add(EntryId{plan().base_of[Index(entry)]}));
+    }
+    for (uint32_t o = 0; o < graph().OutputsOf(node); ++o) {
+      const EntryId entry = graph().EntryOf(node, o);
+      const bool is_base = plan().base_of[Index(entry)] == Index(entry);
+      if (!is_base || !IsInSlot(entry)) continue;
+      const std::optional<EntryId> owner = live.OwnerOfSlot(entry);
+      if (owner.has_value()) NODEWISE_RETURN_IF_ERROR(add(*owner));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
+  if (!in_pass_) {
+    return absl::FailedPreconditionError(
+        "nothing to compute again: no pass has begun");
+  }
+  std::vector<bool> wanted = patches_->Dependents(position_);
+  NODEWISE_RETURN_IF_ERROR(AddMissing(&wanted));
+  std::vector<NodeId> ran;
+  for (uint32_t n = 0; n < Index(position_); ++n) {
+    if (!wanted[n]) continue;
+    in_pass_ = false;  // Unless the node succeeds, as in Advance().
+    NODEWISE_RETURN_IF_ERROR(RunNode(NodeId{n}));
+    in_pass_ = true;
+    if (!patches_->Replace(NodeId{n})) ran.push_back(NodeId{n});
+  }
+  if (AtEnd()) NODEWISE_RETURN_IF_ERROR(FinishRun());
+  return ran;
+}
+
+}  // namespace nodewise

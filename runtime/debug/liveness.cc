@@ -1,0 +1,100 @@
+#include "runtime/debug/liveness.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace nodewise {
+
+std::string EntryTitle(const Graph& graph, EntryId entry) {
+  const NodeId node = graph.NodeOf(entry);
+  return absl::StrFormat("output %d of %s",
+                         Index(entry) - graph.node_row_ptr[Index(node)],
+                         NodeTitle(graph, node));
+}
+
+Liveness::Liveness(const Graph& graph, const StoragePlan& plan,
+                   std::function<bool(EntryId)> is_in_slot)
+    : graph_(graph),
+      plan_(plan),
+      is_in_slot_(std::move(is_in_slot)),
+      owner_(plan.slots.size(), kNobody),
+      computed_(graph.entries.size(), false) {}
+
+void Liveness::Clear() {
+  std::fill(owner_.begin(), owner_.end(), kNobody);
+  std::fill(computed_.begin(), computed_.end(), false);
+}
+
+void Liveness::MarkComputed(NodeId node) {
+  for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
+    const EntryId entry = graph_.EntryOf(node, o);
+    computed_[Index(entry)] = true;
+    // A free __nop writes nothing; a tensor in the caller's memory shares none.
+    if (BaseOf(entry) == entry && is_in_slot_(entry)) {
+      owner_[SlotOf(entry)] = Index(entry);
+    }
+  }
+}
+
+void Liveness::MarkLost(NodeId node) {
+  for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
+    const EntryId entry = graph_.EntryOf(node, o);
+    if (is_in_slot_(entry)) {
+      owner_[SlotOf(entry)] = kNobody;
+    } else {
+      DropValue(entry);
+    }
+  }
+}
+
+void Liveness::SetValue(EntryId base) {
+  computed_[Index(base)] = true;
+  if (is_in_slot_(base)) owner_[SlotOf(base)] = Index(base);
+}
+
+// Where no slot says whose value it has, an entry is dead if it counts as not
+// computed.
+void Liveness::DropValue(EntryId base) {
+  for (uint32_t e = Index(base); e < computed_.size(); ++e) {
+    if (plan_.base_of[e] == Index(base)) computed_[e] = false;
+  }
+}
+
+bool Liveness::IsLive(EntryId entry) const {
+  if (!computed_[Index(entry)]) return false;
+  const EntryId base = BaseOf(entry);
+  return !is_in_slot_(base) || owner_[SlotOf(base)] == Index(base);
+}
+
+std::optional<EntryId> Liveness::OwnerOfSlot(EntryId entry) const {
+  const uint32_t owner = owner_[SlotOf(entry)];
+  if (owner == kNobody) return std::nullopt;
+  return EntryId{owner};
+}
+
+absl::Status Liveness::Check(EntryId entry) const {
+  if (IsLive(entry)) return absl::OkStatus();
+  if (!computed_[Index(entry)]) {
+    const GraphNode& node = graph_.node(graph_.NodeOf(entry));
+    const bool is_function = node.kind == GraphNode::Kind::kFunction;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: %s", EntryTitle(graph_, entry),
+        is_function ? "has not been computed yet (run until its node first)"
+                    : "was never set (set it first)"));
+  }
+  const int storage = plan_.slots[SlotOf(entry)].storage_id;
+  const std::optional<EntryId> owner = OwnerOfSlot(entry);
+  if (!owner.has_value()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: may be gone, a node that failed writes to its storage %d",
+        EntryTitle(graph_, entry), storage));
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "%s: is gone, %s has written over it in storage %d (stop before that "
+      "node, or run with storage of its own for every entry)",
+      EntryTitle(graph_, entry), NodeTitle(graph_, graph_.NodeOf(*owner)),
+      storage));
+}
+
+}  // namespace nodewise
