@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The one file in a folder with that ending; `preferred` if it is there.
+// Returns the only file in a folder with that ending; `preferred` if it exists.
 absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
                                            const char* ending,
                                            const char* preferred) {
@@ -56,7 +56,7 @@ absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& target) {
       target));
 }
 
-// The factory among the modules of a library, or null.
+// Returns the factory among the modules of a library, or null.
 Module* FindFactory(const Ref<Module>& root) {
   for (Module* module : root->Tree()) {
     if (module->kind() == "GraphExecutorFactory") return module;
@@ -64,8 +64,8 @@ Module* FindFactory(const Ref<Module>& root) {
   return nullptr;
 }
 
-// Parameters of a file beside a library that holds some: where both have one,
-// the file's comes last, and counts.
+// Adds the parameters of a file to those that the library holds. The file's
+// come last, so they count where both have one.
 absl::Status AddParamsFile(const ArtefactFiles& files, Params* params) {
   if (files.params.empty()) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(Params more, OpenParams(files.params));
@@ -97,7 +97,7 @@ absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
   return artefact;
 }
 
-// Lets a kernel of the library compute dimensions.
+// Runs a kernel of the library that computes dimensions.
 absl::Status ComputeDims(Module& root, std::string_view kernel,
                          absl::Span<int64_t> heap) {
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
@@ -141,8 +141,8 @@ absl::StatusOr<Artefact> FromBytecode(const ArtefactFiles& files,
   return artefact;
 }
 
-// The bytecode of a library that is a target by itself, or null. What is no
-// library at all is left for loading to say.
+// Returns the bytecode of a library that is a target by itself, or null.
+// Loading reports a file that is no library at all.
 absl::StatusOr<std::unique_ptr<VmLibrary>> FindBytecode(
     const ArtefactFiles& files) {
   if (!files.graph.empty() || files.library.empty()) return nullptr;

@@ -1,4 +1,4 @@
-// What can be said to be wrong with an artefact without running its code.
+// Finds what is wrong with an artefact without running its code.
 
 #include <map>
 #include <set>
@@ -48,7 +48,7 @@ class ArtefactChecker {
   absl::Status CheckBytecode() {
     const auto library = OpenVmLibrary(files_.library);
     if (!library.ok() || *library == nullptr) {
-      // Where the summary could not read it, it has said so.
+      // A summary that could not read it has said so.
       if (library_.blob_status.ok())
         AddStatus(files_.library, library.status());
       return absl::OkStatus();
@@ -87,7 +87,7 @@ class ArtefactChecker {
         files_.library));
   }
 
-  // Params of the wrong form are a fault; those that cannot be read, an error.
+  // A malformed params file is a fault; an unreadable one is an error.
   absl::Status ReadParams() {
     params_name_ = files_.params.empty() ? files_.library : files_.params;
     if (files_.graph.empty() && has_library_) AddFactoryParams();
@@ -115,7 +115,7 @@ class ArtefactChecker {
     }
   }
 
-  // Where the library has one of that name too, the file's counts.
+  // If the library has a parameter of that name too, the file's counts.
   void AddParams(const Params& params, const std::string& file) {
     has_params_ = true;
     std::set<std::string_view> seen;
@@ -189,7 +189,7 @@ class ArtefactChecker {
   }
 
   struct Type {
-    std::string file;  // That has the parameter.
+    std::string file;  // The file that has the parameter.
     std::vector<int64_t> shape;
     DLDataType dtype{};
   };
@@ -207,7 +207,7 @@ class ArtefactChecker {
         TypeToString(entry->shape, entry->dtype) + ", as the graph has it");
   }
 
-  // Relay calls its constants p0, p1, ...; nobody else would set those.
+  // Relay calls its constants p0, p1, ...; nothing but the file sets those.
   void CheckMissing(const Graph& graph) {
     for (size_t i = 0; i < graph.arg_nodes.size(); ++i) {
       const std::string& name = graph.nodes[graph.arg_nodes[i]].name;
@@ -226,7 +226,7 @@ class ArtefactChecker {
   FaultList* faults_;
   LibrarySummary library_;
   bool has_library_ = false;
-  bool functions_are_known_ = false;  // To be in the library.
+  bool functions_are_known_ = false;  // All are in the library.
   std::map<std::string, Type> params_;
   bool has_params_ = false;
   std::string params_name_;

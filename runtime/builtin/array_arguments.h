@@ -10,17 +10,18 @@
 
 namespace nodewise {
 
-// What TVM's C API and its named functions check alike.
+// Checks that TVM's C API and its named functions share.
 
-// A shape as C gives it; `function` is who was given it.
+// Returns a shape that C passed to `function`.
 absl::StatusOr<absl::Span<const int64_t>> TakeShape(const char* function,
                                                     const int64_t* shape,
                                                     int ndim);
 
-// kUnimplemented for other memory than a device's plain one, "" or "global".
+// Fails with kUnimplemented unless the scope is a device's plain memory, "" or
+// "global".
 absl::Status CheckMemoryScope(DLDevice device, std::string_view scope);
 
-// The CPU has one stream, which is null. kUnimplemented for another.
+// Fails with kUnimplemented unless the stream is null, the CPU's only stream.
 absl::Status CheckStream(const char* function, DLDevice device,
                          TVMStreamHandle stream);
 

@@ -9,15 +9,15 @@
 namespace nodewise {
 namespace {
 
-// The type of an array for a program written for TVM, whose 8-bit floats have
-// codes of their own.
+// Returns the type of an array from a program written for TVM, which has other
+// codes for the 8-bit floats.
 absl::StatusOr<DLDataType> ArrayType(PackedArgs args, int index) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype, arg.AsDType());
   return ClassicType(dtype);
 }
 
-// The parameters of TVMArrayAllocWithScope behind the shape.
+// Makes an array from the parameters of TVMArrayAllocWithScope after the shape.
 absl::StatusOr<Value> AllocateArray(absl::Span<const int64_t> shape,
                                     PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype, ArrayType(args, 0));
@@ -50,7 +50,7 @@ absl::StatusOr<Value> AllocateWithScope(PackedArgs args) {
   return AllocateArray(shape, args.From(2));
 }
 
-// TVM's Python package raises what a message begins with.
+// TVM's Python package raises the error type that a message begins with.
 absl::Status ValueError(const absl::Status& status) {
   return WithMessage(status,
                      absl::StrFormat("ValueError: %s", MessageOf(status)));
@@ -92,8 +92,8 @@ absl::StatusOr<Value> CreateView(PackedArgs args) {
 
 constexpr int kExist = 0;  // TVM's number for "is there such a device?".
 
-// (device type, number, which attribute): the CPU has no other attribute than
-// that it is there; those it has not are null.
+// (device type, number, which attribute): the CPU's only attribute is that it
+// exists; the others are null.
 absl::StatusOr<Value> GetDeviceAttribute(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const int type, args.SmallIntAt(0));
   NODEWISE_ASSIGN_OR_RETURN(const int number, args.SmallIntAt(1));

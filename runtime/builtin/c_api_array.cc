@@ -29,14 +29,15 @@ absl::Status GiveArray(absl::StatusOr<NDArray> array, TVMArrayHandle* out) {
   return absl::OkStatus();
 }
 
-// Memory to copy from or to, which may be null if there is nothing to copy.
+// Checks memory to copy from or to, which may be null if there is nothing to
+// copy.
 absl::Status CheckMemory(const char* function, const DLTensor& array,
                          const void* data, size_t nbytes) {
   if (data == nullptr && nbytes > 0) return NullArgument(function, "data");
   return At(function, CheckDLTensor(array));
 }
 
-// TVM compares the sizes only here; the data is copied as it lies.
+// Here TVM compares only the sizes; the data is copied as it is.
 absl::Status CopyBetween(const DLTensor* from, const DLTensor* to) {
   NODEWISE_RETURN_IF_ERROR(At("copy: from", CheckDLTensor(*from)));
   NODEWISE_RETURN_IF_ERROR(At("copy: to", CheckDLTensor(*to)));

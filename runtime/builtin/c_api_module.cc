@@ -75,7 +75,7 @@ absl::Status RegisterHandle(const char* name, TVMFunctionHandle handle,
                           replace);
 }
 
-// The names that TVMFuncListGlobalNames returned last on this thread.
+// The names that TVMFuncListGlobalNames last returned on this thread.
 struct NameList {
   std::vector<std::string> names;
   std::vector<const char*> pointers;

@@ -157,7 +157,7 @@ absl::StatusOr<Value> AdtField(PackedArgs args) {
   return ItemAt(adt->fields, index);
 }
 
-// What Python hashes objects by: which object it is.
+// Python hashes objects by identity.
 absl::StatusOr<Value> ObjectPtrHash(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
   return Value(
@@ -170,7 +170,7 @@ absl::StatusOr<Value> TextOfObject(PackedArgs args) {
   return Value(object->ToText());
 }
 
-// (object, name). Bindings know what is missing by the word at the beginning.
+// (object, name). Bindings recognise a missing attribute by the first word.
 absl::StatusOr<Value> GetAttribute(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const auto object,
                             args.ObjectAt<Object>(0, "object"));
@@ -183,7 +183,7 @@ absl::StatusOr<Value> GetAttribute(PackedArgs args) {
                                              object->object_type(), name));
 }
 
-// A function that gives the name of an index, and of -1 how many there are.
+// Returns a function that maps an index to a name, and -1 to the count.
 absl::StatusOr<Value> ListAttributes(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const auto object,
                             args.ObjectAt<Object>(0, "object"));

@@ -9,8 +9,8 @@
 namespace nodewise {
 namespace {
 
-// Every device type that TVM gives a number to, whether built in or not, so
-// that messages can name it. `open` is null for what this build lacks.
+// Every device type that TVM has a number for, whether built in or not, so that
+// messages can name it. `open` is null for those that this build lacks.
 struct DeviceRow {
   int type;
   const char* name;

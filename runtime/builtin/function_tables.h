@@ -5,7 +5,7 @@
 
 namespace nodewise {
 
-// The named functions of this build, a table a subject.
+// The named functions of this build, one table for each subject.
 absl::Span<const FunctionRow> ArrayFunctions();
 absl::Span<const FunctionRow> ContainerFunctions();
 absl::Span<const FunctionRow> ModuleFunctions();

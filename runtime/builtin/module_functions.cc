@@ -1,4 +1,4 @@
-// The named functions that load modules and tell about them.
+// The named functions that load and describe modules.
 
 #include "absl/strings/str_format.h"
 #include "nodewise/graph/executor_module.h"
@@ -104,7 +104,7 @@ absl::StatusOr<Value> GetProperties(PackedArgs args) {
   return Value(module->properties());
 }
 
-// TVM 0.9 to 0.11, which have no mask of properties.
+// For TVM 0.9 to 0.11, which have no mask of properties.
 absl::StatusOr<Value> IsExportable(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   return Value((module->properties() & kModuleIsExportable) != 0 ? 1 : 0);
@@ -130,8 +130,8 @@ absl::StatusOr<Value> GetFormat(PackedArgs args) {
   return Value(module->kind() == "library" ? "so" : "");
 }
 
-// Whether code for a target can be loaded. "llvm" asks for the compiler, which
-// is never part of a runtime: its code is code for "cpu".
+// Returns whether code for a target can be loaded. "llvm" means the compiler,
+// which is never part of a runtime: its code is for "cpu".
 absl::StatusOr<Value> IsEnabled(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view target, args.TextAt(0));
   if (target == "c") return Value(1);

@@ -1,4 +1,4 @@
-// The named functions of executors, parameters, threads and of the build.
+// The named functions for executors, parameters, threads and the build.
 
 #include "absl/strings/str_format.h"
 #include "nodewise/func/containers.h"
@@ -41,7 +41,7 @@ absl::StatusOr<Value> SaveParamsToFile(PackedArgs args) {
   return Value();
 }
 
-// Copies, since the arrays go to the host and must be aligned and its own.
+// Copies the arrays, since the host must own them and needs them aligned.
 absl::StatusOr<Value> ParamsMap(const Params& params) {
   auto map = MakeRef<MapObject>();
   for (const NamedTensor& param : params.tensors) {
@@ -69,8 +69,8 @@ absl::StatusOr<Value> LoadParamsFromFile(PackedArgs args) {
 
 absl::StatusOr<Value> GetNumThreads(PackedArgs) { return Value(NumThreads()); }
 
-// runtime.config_threadpool(mode, threads, cores): we bind no thread to a
-// core, so only the number counts.
+// runtime.config_threadpool(mode, threads, cores): we bind no thread to a core,
+// so only the number has an effect.
 absl::StatusOr<Value> ConfigThreadPool(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const int threads, args.SmallIntAt(1));
   SetNumThreads(threads);
@@ -83,7 +83,7 @@ constexpr char kProfiler[] = "ON";
 constexpr char kProfiler[] = "OFF";
 #endif
 
-// TVM's names for the parts of a build that hosts ask for before they use them.
+// TVM's names for parts of a build, which hosts check before they use them.
 constexpr const char* kPartsThereAre[] = {"USE_GRAPH_EXECUTOR", "USE_SORT",
                                           "USE_THREADS", "USE_RTTI"};
 constexpr const char* kPartsThereAreNot[] = {"USE_AOT_EXECUTOR",
@@ -142,7 +142,7 @@ constexpr const char* kPartsThereAreNot[] = {"USE_AOT_EXECUTOR",
                                              "USE_VERILATOR",
                                              "USE_VITIS_AI",
                                              "USE_VULKAN"};
-// Versions of what is not there.
+// Versions of parts that are not there.
 constexpr const char* kNotFound[] = {"CUDA_VERSION",    "GIT_COMMIT_HASH",
                                      "GIT_COMMIT_TIME", "LLVM_VERSION",
                                      "MLIR_VERSION",    "ROCM_PATH"};

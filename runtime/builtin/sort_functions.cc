@@ -18,8 +18,8 @@
 namespace nodewise {
 namespace {
 
-// One row along the sorted axis: where it begins and how far its elements are
-// apart, in elements.
+// The rows along the sorted axis: where they begin and how far apart their
+// elements are, in elements.
 struct Rows {
   int64_t outer = 1;
   int64_t length = 1;
@@ -125,12 +125,13 @@ absl::Status StoreIndex(const DLTensor& tensor, int64_t at, int64_t index) {
   }
 }
 
-// What is sorted, and where the results go; null where one is not wanted.
+// What is sorted, and where the results go; an unwanted result is null.
 struct SortJob {
   const DLTensor* input = nullptr;
   const DLTensor* values = nullptr;
   const DLTensor* indices = nullptr;
-  // By row, how many elements take part (argsort of a part), or null for all.
+  // How many elements of each row take part (argsort of a part), or null for
+  // all.
   const DLTensor* counts = nullptr;
   int64_t axis = -1;
   int64_t keep = 0;  // Below 1: all.
@@ -188,7 +189,7 @@ const char* ElementAt(const DLTensor& tensor, int64_t index) {
          static_cast<size_t>(index) * ElementBytes(tensor.dtype);
 }
 
-// The bytes of a row's elements: the values may be written over the input.
+// Copies the bytes of a row's elements: the values may overwrite the input.
 std::string BytesOfRow(const DLTensor& input, const Rows& rows, int64_t start) {
   std::string bytes;
   for (int64_t i = 0; i < rows.length; ++i) {

@@ -48,9 +48,9 @@ absl::StatusOr<PackedFunc> FunctionToTime(PackedArgs args) {
       "a module of kind %s has no function %s", module->kind(), name));
 }
 
-// module, name, device type and number; the timing arguments, 3 until TVM 0.8,
-// 5 in 0.9, 6 since 0.10; cache_flush_bytes since 0.14; the name of a function
-// to call before each repeat, "" for none.
+// Takes module, name, device type and number; the timing arguments, 3 until TVM
+// 0.8, 5 in 0.9, 6 since 0.10; cache_flush_bytes since 0.14; the name of a
+// function to call before each repeat, "" for none.
 absl::StatusOr<Evaluator> TakeEvaluator(PackedArgs args) {
   constexpr int kFirst = 4;
   const int count = args.size();
@@ -84,7 +84,7 @@ absl::StatusOr<Evaluator> TakeEvaluator(PackedArgs args) {
   return evaluator;
 }
 
-// Drives what caches hold out of them: copies one array over another.
+// Evicts what caches hold by copying one array over another.
 class CacheFlusher {
  public:
   static absl::StatusOr<CacheFlusher> Create(int bytes, DLDevice device) {
@@ -133,8 +133,8 @@ absl::StatusOr<Value> Evaluate(const Evaluator& evaluator, PackedArgs args) {
   return SecondsAsBytes(seconds);
 }
 
-// What is called RPCTimeEvaluator times functions of this process too; those
-// elsewhere need an RPC server, which this runtime has not.
+// Despite its name, RPCTimeEvaluator also times functions of this process;
+// those elsewhere need an RPC server, which this runtime does not have.
 absl::StatusOr<Value> MakeTimeEvaluator(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(Evaluator evaluator, TakeEvaluator(args));
   return Value(Ref<Object>(
@@ -155,7 +155,8 @@ void FlushFromCaches(const DLTensor& tensor, size_t bytes) {
 #endif
   }
 #if defined(__x86_64__)
-  if (bytes > 0) _mm_clflush(data + bytes - 1);  // It need not begin a line.
+  // The last byte may be in another line.
+  if (bytes > 0) _mm_clflush(data + bytes - 1);
   _mm_mfence();
 #elif defined(__aarch64__)
   if (bytes > 0) asm volatile("dc civac, %0" : : "r"(data + bytes - 1));

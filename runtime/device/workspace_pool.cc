@@ -46,7 +46,7 @@ void* WorkspacePool::AllocWorkspace(size_t bytes) {
   Block* block = FindFree(rounded);
   if (block == nullptr) block = GrowOne(rounded);
   if (block == nullptr) return nullptr;
-  // To the border; the free blocks that it jumps over keep their order.
+  // Moves the block to the border; the free blocks it passes keep their order.
   Block* const border = blocks_.data() + num_used_;
   std::rotate(border, block, block + 1);
   ++num_used_;
@@ -71,8 +71,8 @@ absl::Status WorkspacePool::FreeWorkspace(void* data) {
   return absl::OkStatus();
 }
 
-// The smallest free block that is large enough, or null. Of equal ones, the
-// one freed last, which is the most likely to be in the cache.
+// Returns the smallest free block that is large enough, or null. Among equal
+// ones it is the one freed last, which is the most likely to be in the cache.
 WorkspacePool::Block* WorkspacePool::FindFree(size_t bytes) {
   Block* best = nullptr;
   Block* const end = blocks_.data() + blocks_.size();
@@ -84,9 +84,9 @@ WorkspacePool::Block* WorkspacePool::FindFree(size_t bytes) {
   return best;
 }
 
-// A free block of `bytes`, or null if memory is out. It takes the place of the
-// largest free one, all of which are too small: else sizes that grow from call
-// to call would pile up.
+// Returns a new free block of `bytes`, or null if there is no memory. It
+// replaces the largest free block, all of which are too small: otherwise sizes
+// that grow from call to call would pile up.
 WorkspacePool::Block* WorkspacePool::GrowOne(size_t bytes) {
   if (num_used_ == blocks_.size()) {
     try {

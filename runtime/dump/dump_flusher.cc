@@ -20,7 +20,7 @@ constexpr int kIdlePeriods = 20;
 
 class Flusher {
  public:
-  // Never destroyed: the thread outlives what static destructors know of.
+  // Never destroyed: the thread may run during static destruction.
   static Flusher& OfThisProcess();
 
   void Watch(ChunkWriter* writer);
@@ -42,7 +42,7 @@ class Flusher {
 Flusher& Flusher::OfThisProcess() {
   static std::atomic<Flusher*> current = nullptr;
   Flusher* flusher = current.load();
-  // What a parent left may be locked by a thread that is not here.
+  // A parent's flusher may be locked by a thread that does not exist here.
   while (flusher == nullptr || flusher->process_ != getpid()) {
     auto* const fresh = new Flusher();
     if (current.compare_exchange_strong(flusher, fresh)) return *fresh;
@@ -66,7 +66,7 @@ void Flusher::End(ChunkWriter* writer) {
 
 void Flusher::StartThread() {
   const auto thread = StartQuietThread([this] { Run(); });
-  if (thread == nullptr) return;  // The next one to be watched tries again.
+  if (thread == nullptr) return;  // The next writer to be watched tries again.
   thread->detach();
   has_thread_ = true;
 }
@@ -77,7 +77,7 @@ void Flusher::Run() {
   } while (FlushAll());
 }
 
-// Whether it is to be called again.
+// Returns whether it is to be called again.
 bool Flusher::FlushAll() {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (ChunkWriter* const writer : watched_) writer->FlushOpen();

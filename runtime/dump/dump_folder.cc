@@ -39,7 +39,7 @@ bool IsDeviceFolderName(std::string_view name) {
          name.starts_with("_tvmdbg_ctx_");
 }
 
-// 2 for "run_2"; 0 for other names.
+// Returns 2 for "run_2"; 0 for other names.
 uint32_t RunNumber(std::string_view name) {
   uint32_t number = 0;
   if (!name.starts_with(kRunPrefix)) return 0;
@@ -51,7 +51,7 @@ uint32_t RunNumber(std::string_view name) {
   return number;
 }
 
-// The names in a folder; nothing if it cannot be read.
+// Returns the names in a folder; none if it cannot be read.
 std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -68,7 +68,7 @@ bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// True if it was made now, false if it was there.
+// Returns true if the folder was made now, false if it existed.
 absl::StatusOr<bool> MakeFolder(const std::string& path, DumpFolder* folder) {
   if (mkdir(path.c_str(), kFolderMode) == 0) {
     folder->made.push_back(path);
@@ -104,7 +104,7 @@ absl::StatusOr<std::string> MakeTemporaryRoot(DumpFolder* folder) {
   return root;
 }
 
-// Makes ROOT/NAME or, if it is there, the first free ROOT/run_N/NAME.
+// Makes ROOT/NAME or, if it exists, the first free ROOT/run_N/NAME.
 absl::Status MakeRun(const std::string& root, const std::string& name,
                      DumpFolder* folder) {
   folder->path = root + "/" + name;
@@ -116,7 +116,7 @@ absl::Status MakeRun(const std::string& root, const std::string& name,
     number = std::max(number, RunNumber(other));
   }
   while (true) {  // Another process may take the number in between.
-    // After the last number comes the first that is free.
+    // After the maximum number, the first free number is taken.
     number = number < UINT32_MAX ? number + 1 : 2;
     const std::string run =
         absl::StrFormat("%s/%s%d", root, kRunPrefix, number);
@@ -147,7 +147,7 @@ bool HoldsDumpFile(const std::string& folder) {
   return false;
 }
 
-// The device's folder in a run's, or "".
+// Returns the device's folder in a run's folder, or "".
 std::string DeviceFolderIn(const std::string& run) {
   for (const std::string& name : NamesIn(run)) {
     std::string path = absl::StrCat(run, "/", name);
@@ -175,7 +175,7 @@ void RemoveDumpFolder(const DumpFolder& folder) {
        {kGraphDumpFile, kTensorsFile, kTraceFile, kRecordsFile}) {
     unlink((folder.made.back() + "/" + file).c_str());
   }
-  // Fails, as it should, for those that someone else has used meanwhile.
+  // Fails, as it should, for folders that someone else has used meanwhile.
   for (auto path = folder.made.rbegin(); path != folder.made.rend(); ++path) {
     rmdir(path->c_str());
   }

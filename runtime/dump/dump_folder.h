@@ -20,12 +20,13 @@ struct DumpFolder {
   std::vector<std::string> made;  // The folders made for it, outermost first.
 };
 
-// `root` is made if it is missing, with all above it; "": a temporary one. Two
-// processes may do this at once and get different folders.
+// Makes a run's folder below `root`, which is made if it is missing, with its
+// parents; "" means a temporary one. Two processes may do this at once and get
+// different folders.
 absl::StatusOr<DumpFolder> MakeDumpFolder(const std::string& root,
                                           DLDevice device);
 
-// Takes away what a failed attempt made, as far as it can be.
+// Removes what a failed attempt made, as far as possible.
 void RemoveDumpFolder(const DumpFolder& folder);
 
 // The folder with the files of the last run that `path` leads to.

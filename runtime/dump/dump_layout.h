@@ -11,12 +11,12 @@
 namespace nodewise {
 
 // What every run of one plan writes alike, made once so that recording an entry
-// is two copies: what stands before its data, and its data.
+// takes two copies: what precedes its data, and its data.
 struct DumpLayout {
   struct Entry {
-    uint32_t item = kNoItem;  // In the plan, if its tensor is written.
+    uint32_t item = kNoItem;  // Index in the plan, if its tensor is written.
     uint32_t head_size = 0;
-    size_t head_at = 0;  // In `heads`.
+    size_t head_at = 0;  // Offset in `heads`.
     uint64_t bytes = 0;
     uint64_t elements = 0;  // Lanes counted one by one.
   };
@@ -26,7 +26,7 @@ struct DumpLayout {
   std::string heads;
   std::vector<bool> is_recorded;  // By node.
   std::string params_header;
-  // Of the writers of one run after the other.
+  // Shared by the writers of successive runs.
   std::shared_ptr<ChunkPool> chunks = std::make_shared<ChunkPool>();
   std::string graph_json;  // Empty if it is too long to be kept.
 };

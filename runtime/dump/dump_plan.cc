@@ -23,8 +23,8 @@ constexpr std::string_view kTopoIndex = "____topo-index:";
 constexpr std::string_view kOutputNum = "____output-num:";
 constexpr size_t kMaxKeptJsonBytes = size_t{4} << 20;
 
-// Names come out of files that nobody vouches for, and may be any bytes. RE2
-// takes time in proportion to their length, whatever the expression.
+// Names come from untrusted files, and may be any bytes. RE2 takes time in
+// proportion to their length, whatever the expression.
 RE2::Options ExpressionOptions() {
   RE2::Options options(RE2::Latin1);
   options.set_log_errors(false);
@@ -64,7 +64,7 @@ class Selection {
   std::unique_ptr<const RE2> expression_;
 };
 
-// How nodes are chosen, for a message.
+// Describes how nodes are chosen, for a message.
 std::string ChoiceText(const RecordOptions& options) {
   const RecordOptions all;
   std::string nodes;
@@ -97,7 +97,7 @@ absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
       ChoiceText(options), graph.nodes.size() - 1));
 }
 
-// In the order of recording: inputs first, then functions.
+// Returns the items in the order of recording: inputs first, then functions.
 std::vector<DumpPlan::Item> ItemsOf(const Graph& graph,
                                     const std::vector<bool>& chosen) {
   std::vector<DumpPlan::Item> items;
@@ -172,7 +172,7 @@ std::shared_ptr<const DumpLayout> MakeLayout(const Graph& graph,
   return layout;
 }
 
-// A number as we and TVM write it: digits alone, no zero in front.
+// Parses a number as we and TVM write it: only digits, no leading zero.
 bool ParseNumber(std::string_view text, uint32_t* number) {
   if (!absl::SimpleAtoi(absl::string_view(text.data(), text.size()), number)) {
     return false;
@@ -206,7 +206,7 @@ std::string DumpKeyOf(std::string_view node, NodeId id, uint32_t output) {
 }
 
 absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key) {
-  // From the end, for a node's name may hold anything.
+  // Parsed from the end, since a node's name may hold anything.
   DumpKey parsed;
   const size_t output_at = key.rfind(kOutputNum);
   if (output_at != key.npos &&

@@ -86,7 +86,7 @@ NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats) {
 absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
     absl::Span<const uint8_t> bytes, std::string where) {
   ByteReader reader(bytes, std::move(where));
-  // A header that is cut is judged by what there is of it.
+  // A header that is cut short is judged by the part that is there.
   RecordFileHeader header;
   header.record_bytes = kShortRecordBytes;
   const size_t header_bytes = std::min(bytes.size(), sizeof(header));

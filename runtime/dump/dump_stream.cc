@@ -31,7 +31,7 @@ ChunkWriter::ChunkWriter(std::shared_ptr<ChunkPool> pool)
 
 ChunkWriter::~ChunkWriter() {
   if (is_forked()) {
-    // They are the parent's: there is no thread to join, and what it waits on
+    // These are the parent's: there is no thread to join, and what it waits on
     // or has locked cannot be destroyed.
     (void)thread_.release();
     (void)shared_.release();
@@ -47,7 +47,7 @@ ChunkWriter::~ChunkWriter() {
 
 bool ChunkWriter::is_forked() const { return getpid() != owner_; }
 
-// A chunk for a forked child's producer to fill, over and over.
+// Returns a chunk for a forked child's producer to fill, over and over.
 ChunkWriter::Chunk* ChunkWriter::Forgotten() {
   failed_ = true;
   if (forgotten_.data == nullptr) forgotten_.data.reset(new char[kChunkBytes]);
@@ -92,7 +92,7 @@ void ChunkWriter::Submit(Chunk* chunk) {
   }
   if (thread_ == nullptr && !is_finished_) {
     thread_ = StartQuietThread([this] { WriteChunks(); });
-    is_finished_ = thread_ == nullptr;  // There is none to be had.
+    is_finished_ = thread_ == nullptr;  // The system has none.
   }
   {
     const std::lock_guard<std::mutex> lock(shared_->mutex);
@@ -147,7 +147,7 @@ void ChunkWriter::WriteChunk(Chunk* chunk) {
 
 void ChunkWriter::FlushOpen() {
   const std::lock_guard<std::mutex> lock(shared_->mutex);
-  if (!shared_->queue.empty() || shared_->is_writing) return;  // They go first.
+  if (!shared_->queue.empty() || shared_->is_writing) return;  // Those first.
   for (Chunk* const chunk : shared_->open) Fail(WriteRest(chunk));
 }
 

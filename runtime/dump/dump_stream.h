@@ -20,8 +20,8 @@ namespace nodewise {
 
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
 
-// Memory of chunks that goes from one run's writer to the next: pages that the
-// system has to hand out anew cost more than all else about a small tensor.
+// Memory of chunks that passes from one run's writer to the next: getting new
+// pages from the system costs more than everything else about a small tensor.
 // Keeps as many as a run of small tensors uses. Any thread may call.
 class ChunkPool {
  public:
@@ -39,14 +39,14 @@ class ChunkPool {
 
 // Writes chunks of bytes to files in the order in which they are handed over,
 // in a thread of its own that starts with the first of them, or in the
-// producer's where the system gives none. One producer. What
-// is in a chunk that has not been handed over is written within a tenth of a
-// second all the same, so that a run which hangs or is killed has left it.
+// producer's if the system cannot create one. There is one producer. The
+// contents of a chunk that has not been handed over are still written within a
+// tenth of a second, so that a run which hangs or is killed leaves them.
 //
 // After the first error nothing is written any more; chunks still come back,
-// so that the producer is never held up by it. In a forked child it fails with
-// the first chunk that is full or wanted, and writes nothing, nor does
-// destroying it there: what is buffered is the parent's to write.
+// so that errors never block the producer. In a forked child it fails with the
+// first chunk that is full or wanted, and writes nothing, even when destroyed:
+// what is buffered is the parent's to write.
 class ChunkWriter {
  public:
   static constexpr size_t kMaxChunks = 12;
@@ -55,27 +55,27 @@ class ChunkWriter {
     ChunkPool::Memory data;
     std::atomic<size_t> size = 0;
     GrowingFile* file = nullptr;
-    size_t written = 0;  // Bytes of it that are in the file.
-    // What is written instead of `data`, if it is not null: the producer's own.
+    size_t written = 0;  // How many of its bytes are in the file.
+    // If not null, written instead of `data`; it is the producer's.
     const char* borrowed = nullptr;
   };
 
   explicit ChunkWriter(std::shared_ptr<ChunkPool> pool);
-  // Writes all there is.
+  // Writes everything that is left.
   ~ChunkWriter();
 
-  // An empty chunk for a file. The producer appends to its data and raises its
-  // size. Waits while all are on their way to the disk.
+  // Returns an empty chunk for a file. The producer appends to its data and
+  // raises its size. Waits while all chunks are on their way to the disk.
   Chunk* Take(GrowingFile* file);
-  // Hands it over to be written.
+  // Hands a chunk over to be written.
   void Submit(Chunk* chunk);
-  // The same for bytes that stay where they are until Finish().
+  // Hands over bytes that stay where they are until Finish().
   void SubmitBorrowed(std::string_view bytes, GrowingFile* file);
   // Waits for the thread to end, and returns the first error. From then on
-  // Submit() writes in the caller's thread, as it does if there is no thread.
+  // Submit() writes in the caller's thread, as it does without a thread.
   absl::Status Finish();
-  // Writes what is new in chunks that are not handed over, if all others are
-  // written. Any thread may call.
+  // Writes what is new in chunks not handed over, if all others are written.
+  // Any thread may call.
   void FlushOpen();
 
   bool has_thread() const { return thread_ != nullptr; }
@@ -83,14 +83,14 @@ class ChunkWriter {
   bool is_forked() const;
 
  private:
-  // What the thread shares.
+  // The state that the threads share.
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<Chunk*> queue;  // mutex
-    std::vector<Chunk*> open;  // mutex; taken and not handed over.
+    std::vector<Chunk*> open;  // mutex; those taken and not handed over.
     std::vector<Chunk*> free;  // mutex; the last one used is warm in cache.
-    bool is_writing = false;   // mutex; the thread is.
+    bool is_writing = false;   // mutex; whether the thread is writing.
     bool is_stopping = false;  // mutex
     absl::Status status;       // mutex
   };
@@ -107,7 +107,7 @@ class ChunkWriter {
   std::vector<std::unique_ptr<Chunk>> chunks_;  // The producer's.
   std::unique_ptr<std::thread> thread_;
   bool is_finished_ = false;
-  Chunk forgotten_;  // Of a forked child: for what it would write.
+  Chunk forgotten_;  // In a forked child: takes what it would write.
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
 };
 
@@ -127,7 +127,7 @@ class DumpStream {
       AppendPieces(static_cast<const char*>(data), size);
     }
   }
-  // Lets go of what is there, though the chunk is not full.
+  // Hands over what is there, even if the chunk is not full.
   void HandOver();
 
  private:

@@ -20,7 +20,7 @@ namespace {
 
 using Kind = NodeRecord::Kind;
 
-// Starting a thread and waiting for it takes as long as writing some of this.
+// Below this, starting a thread and waiting for it takes longer than writing.
 constexpr size_t kWorthAThread = size_t{128} << 10;
 
 class DumpWriterImpl final : public DumpWriter {
@@ -82,7 +82,7 @@ class DumpWriterImpl final : public DumpWriter {
   const bool with_stats_;
   const bool with_tensors_;
   DumpFolder folder_;
-  std::string graph_json_;  // Where the layout does not keep it.
+  std::string graph_json_;  // Used if the layout does not keep it.
   // The files outlive the thread, and the thread the streams.
   GrowingFile graph_file_;
   GrowingFile tensors_file_;
@@ -93,13 +93,13 @@ class DumpWriterImpl final : public DumpWriter {
   DumpStream records_{&chunks_, &records_file_};
   DumpStream trace_{&chunks_, &trace_file_};
   uint32_t next_item_ = 0;
-  // What the last node made, for what reads it next.
+  // The last node's outputs, for the node that reads them next.
   NodeId last_node_{};
   std::vector<Contents> made_last_;
-  std::vector<char> host_;  // A tensor of another device.
+  std::vector<char> host_;  // A copy of a tensor on another device.
   bool is_stopped_ = false;
   bool is_closed_ = false;
-  absl::Status status_;  // Why it stopped.
+  absl::Status status_;  // Why recording stopped.
 };
 
 absl::Status DumpWriterImpl::Open(const RecordOptions& options,
@@ -124,8 +124,8 @@ absl::Status DumpWriterImpl::OpenFiles() {
                              layout_->params_header.size());
 }
 
-// A short one at once; a long one goes to the thread, which writes it while the
-// nodes run.
+// Writes a short one at once; a long one goes to the thread, which writes it
+// while the nodes run.
 absl::Status DumpWriterImpl::WriteGraphJson() {
   std::string_view json = layout_->graph_json;
   if (json.empty()) json = graph_json_ = GraphDumpJson(graph_);
@@ -143,7 +143,7 @@ void DumpWriterImpl::Stop(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
-// Null if the tensor cannot be fetched.
+// Returns null if the tensor cannot be fetched.
 const DLTensor* DumpWriterImpl::OnHost(const DLTensor& tensor,
                                        const Entry& entry, DLTensor* copy) {
   if (DeviceTypeOf(tensor.device) == kDLCPU) return &tensor;
@@ -165,7 +165,8 @@ void DumpWriterImpl::Append(const DiskRecord& record, const DiskStats& stats) {
   if (with_stats_) records_.Append(&stats, sizeof(stats));
 }
 
-// The hash of an entry that the last node made, where it still lies; or null.
+// Returns the hash of an entry that the last node made, if it is still in
+// place; else null.
 const DumpWriterImpl::Contents* DumpWriterImpl::MadeLast(
     EntryId id, const DLTensor& tensor) const {
   if (made_last_.empty()) return nullptr;
@@ -175,7 +176,7 @@ const DumpWriterImpl::Contents* DumpWriterImpl::MadeLast(
   return contents.data == DataOf(tensor) ? &contents : nullptr;
 }
 
-// What an entry held, as a node read or made it.
+// Returns the record of what an entry held when a node read or made it.
 DiskRecord DumpWriterImpl::RecordOf(Kind kind, NodeId node, uint32_t slot,
                                     EntryId id, uint64_t hash) const {
   return {.kind = static_cast<uint16_t>(kind),
@@ -187,8 +188,8 @@ DiskRecord DumpWriterImpl::RecordOf(Kind kind, NodeId node, uint32_t slot,
           .second = layout_->entries[Index(id)].elements};
 }
 
-// What a node reads has been measured where it was made; that it is the same is
-// all there is to say.
+// A tensor's statistics were recorded when it was made; for an input the hash,
+// which shows whether it is the same, is enough.
 void DumpWriterImpl::AppendInput(NodeId node, uint32_t slot, EntryId id,
                                  uint64_t hash) {
   Append(RecordOf(Kind::kInput, node, slot, id, hash), {});
@@ -220,8 +221,8 @@ uint64_t DumpWriterImpl::AppendOutput(NodeId node, uint32_t slot, EntryId id,
 void DumpWriterImpl::AppendTensor(NodeId node, const Entry& entry,
                                   const DLTensor& tensor) {
   if (entry.item == DumpLayout::kNoItem) return;
-  // The header names the tensors in the order of the plan. One that comes out
-  // of turn would get another's name.
+  // The header names the tensors in the order of the plan. One out of turn
+  // would get another's name.
   if (entry.item != next_item_) {
     Stop(absl::InternalError(absl::StrFormat(
         "%s: node %d was recorded as item %d of the plan, expected item %d",
@@ -247,7 +248,7 @@ void DumpWriterImpl::Output(NodeId node, uint32_t slot,
 
 void DumpWriterImpl::Input(NodeId node, const DLTensor& tensor) {
   if (Records(node)) Output(node, 0, tensor);
-  made_last_.clear();  // Many nodes come before the one that reads it.
+  made_last_.clear();  // Many nodes run before the one that reads it.
 }
 
 void DumpWriterImpl::WillRun(NodeId node,
@@ -308,7 +309,7 @@ absl::Status DumpWriterImpl::CloseFiles() {
   return status;
 }
 
-// Copies the tensors behind a header that names no more than there are.
+// Copies the tensors after a header that names no more than there are.
 absl::Status DumpWriterImpl::FixHeader() {
   std::vector<std::string> names;
   for (uint32_t i = 0; i < next_item_; ++i) names.push_back(plan_.items[i].key);
@@ -331,7 +332,7 @@ absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
   }
   is_closed_ = is_stopped_ = true;
   // The thread, if there is one, writes these while the trace is put together.
-  // What little there is without one is not worth starting it.
+  // Without one there is too little to be worth starting it.
   if (!chunks_.has_thread()) (void)chunks_.Finish();
   tensors_.HandOver();
   records_.HandOver();

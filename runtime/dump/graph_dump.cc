@@ -9,8 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What TVM makes of a node. Keys that are there keep their place, the others
-// go behind.
+// Rewrites a node as TVM does. Existing keys keep their place, new ones follow.
 void RewriteNode(const Graph& graph, NodeId id, Json* json) {
   const GraphNode& node = graph.node(id);
   const bool is_function = node.kind == GraphNode::Kind::kFunction;
@@ -28,7 +27,8 @@ void RewriteNode(const Graph& graph, NodeId id, Json* json) {
   (*json)["shape"] = entry.shape;
 }
 
-// The text as TVM rewrites it, or discarded if it is not this graph's.
+// Returns the text as TVM rewrites it, or discarded JSON if it is not this
+// graph's.
 Json Rewrite(const Graph& graph, std::string_view text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   Json discarded = Json(Json::value_t::discarded);
@@ -50,8 +50,8 @@ std::string GraphDumpJson(const Graph& graph) {
   // The graph itself does not keep the order of all keys.
   Json json = Rewrite(graph, graph.text.text);
   if (json.is_discarded()) json = Rewrite(graph, WriteGraph(graph));
-  // As Python's json.dumps(indent=4): nothing but ASCII. Names may hold any
-  // bytes, which must not throw.
+  // Written like Python's json.dumps(indent=4), in ASCII alone. Names may hold
+  // any bytes, which must not throw.
   return json.dump(4, ' ', /*ensure_ascii=*/true,
                    Json::error_handler_t::replace);
 }

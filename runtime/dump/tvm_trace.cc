@@ -7,7 +7,8 @@
 namespace nodewise {
 namespace {
 
-// Printable ASCII that JSON takes as it is; most names are.
+// Returns whether a text is printable ASCII that JSON takes as it is, like most
+// names.
 bool IsPlain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';

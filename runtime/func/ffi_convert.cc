@@ -19,7 +19,8 @@ constexpr int kDestroy = 1;
 constexpr int kFree = 2;
 constexpr uint32_t kMostSmallText = 7;
 
-// Kinds of values that lie alike in both unions; the last two are borrowed.
+// Kinds of values with the same layout in both unions; the last two are
+// borrowed.
 struct PlainKind {
   int32_t type_index;
   int code;
@@ -53,7 +54,7 @@ const PlainKind* PlainByTypeIndex(int32_t type_index) {
 
 TVMFFIAny Any(int32_t type_index) { return {type_index, 0, {0}}; }
 
-// The part of an object behind its head.
+// Returns the part of an object after its head.
 template <typename T>
 T* CellOf(TVMFFIObject* object) {
   return reinterpret_cast<T*>(object + 1);
@@ -76,7 +77,7 @@ void Release(TVMFFIObject* object) {
   }
 }
 
-// Text that goes to code by TVM-FFI, which frees it.
+// Text for TVM-FFI code, which frees it.
 struct TextObject {
   TVMFFIObject head;
   TVMFFIByteArray bytes;

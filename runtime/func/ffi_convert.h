@@ -11,10 +11,11 @@
 
 namespace nodewise {
 
-// The arguments of a classic call as TVM-FFI's. Borrows from them.
+// The arguments of a classic call in TVM-FFI's form. Borrows the originals.
 class FfiArguments {
  public:
-  // kInvalidArgument, with the number of the argument that has no such form.
+  // Fails with kInvalidArgument, with the number of the argument that has no
+  // such form.
   absl::Status Set(PackedArgs args);
 
   const TVMFFIAny* data() const { return values_.data(); }
@@ -28,7 +29,7 @@ class FfiArguments {
   std::deque<DLTensor> renumbered_;
 };
 
-// The arguments of a call by TVM-FFI as classic ones. Borrows from them.
+// The arguments of a TVM-FFI call in classic form. Borrows the originals.
 class PackedArguments {
  public:
   absl::Status Set(const TVMFFIAny* args, int32_t count);
@@ -51,9 +52,10 @@ class PackedArguments {
   std::deque<DLTensor> renumbered_;
 };
 
-// Takes over what a function of TVM-FFI returned.
+// Takes over what a TVM-FFI function returned.
 absl::StatusOr<Value> ValueOfFfi(TVMFFIAny result);
-// The other way: a counted object in `result` is the receiver's.
+// Converts a value to TVM-FFI's form; the receiver owns a counted object in
+// `result`.
 absl::Status ValueToFfi(const Value& value, TVMFFIAny* result);
 
 }  // namespace nodewise

@@ -1,4 +1,4 @@
-// The errors that code by TVM-FFI raises.
+// The errors that TVM-FFI code raises.
 
 #include <dlfcn.h>
 
@@ -21,7 +21,7 @@ absl::Status ErrorOf(std::string_view kind, std::string_view message) {
   return absl::InternalError(absl::StrFormat("%s: %s", kind, message));
 }
 
-// An error in TVM's own runtime, which forgets it; OK if there is none.
+// Takes an error from TVM's own runtime, which forgets it; OK if there is none.
 absl::Status TakeFromTvmFfi() {
   void* const address = dlsym(RTLD_DEFAULT, kMoveFromRaised);
   if (address == nullptr) return absl::OkStatus();
@@ -38,8 +38,8 @@ absl::Status TakeFromTvmFfi() {
   return status;
 }
 
-// If TVM's own runtime came into the process after us, the libraries that it
-// loads raise their errors here, and it will look for them there.
+// If TVM's own runtime was loaded after us, the libraries that it loads raise
+// their errors here, but it looks for them in itself.
 void PassOnToTvmFfi(const char* kind, const char* message) {
   thread_local bool is_inside = false;
   if (is_inside) return;
@@ -65,7 +65,7 @@ void* FindInTvmFfi(std::string_view symbol) {
   void* const address = dlsym(RTLD_DEFAULT, kMoveFromRaised);
   Dl_info info;
   if (address == nullptr || dladdr(address, &info) == 0) return nullptr;
-  // By its handle: by name alone we would find our own symbols.
+  // The handle is needed: by name alone we would find our own symbols.
   void* const handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return nullptr;
   void* const found = dlsym(handle, std::string(symbol).c_str());
@@ -74,7 +74,7 @@ void* FindInTvmFfi(std::string_view symbol) {
 }
 
 absl::Status TakeFfiError() {
-  // Always taken, or it would be the reason of a later failure.
+  // Always taken, or it would be reported for a later failure.
   absl::Status theirs = TakeFromTvmFfi();
   if (HasLastError() || theirs.ok()) return TakeLastError();
   return theirs;

@@ -45,7 +45,7 @@ int FfiFunction::Invoke(TVMValue* args, int* codes, int count, TVMValue* ret,
 
 FfiClosure::FfiClosure(Ref<FunctionObject> function)
     : object_{{}, {&Invoke, nullptr}, this}, function_(std::move(function)) {
-  // Never freed by counting: the code that holds it does not count.
+  // Never freed by its count: the code that holds it does not count.
   object_.head = {(uint64_t{1} << 32) + 1, kTVMFFIFunction, 0, nullptr};
 }
 
@@ -59,7 +59,7 @@ absl::StatusOr<Value> FfiClosure::Call(const TVMFFIAny* args,
 int FfiClosure::Invoke(void* self, const TVMFFIAny* args, int32_t count,
                        TVMFFIAny* result) {
   const FfiClosure* closure = static_cast<FunctionHead*>(self)->owner;
-  // From one such function to another, nothing needs converting.
+  // Between two such functions, nothing needs converting.
   if (const auto* ffi =
           dynamic_cast<const FfiFunction*>(closure->function_.get())) {
     return ffi->safe_call()(ffi->self(), args, count, result);

@@ -20,8 +20,8 @@ ErrorSlot& Slot() {
   return slot;
 }
 
-// With a status may go a Python exception, whose end runs code of the host that
-// may call anything here: the slot has its new content before.
+// A status may hold a Python exception, and releasing it runs code of the host
+// that may call anything here: the slot gets its new content first.
 absl::Status Exchange(absl::Status status) {
   return std::exchange(Slot().status, std::move(status));
 }

@@ -87,7 +87,7 @@ class CallbackFunction final : public FunctionObject {
   TVMPackedCFuncFinalizer finalizer_;
 };
 
-// Where text that went to C lives until the next one.
+// Holds the text that was last returned to C.
 struct ReturnStorage {
   std::string text;
   TVMByteArray bytes{};

@@ -10,18 +10,18 @@
 
 namespace nodewise {
 
-// A tensor and what the function is shown instead: the same with its type in
-// the numbers of the function's convention.
+// A tensor, and the copy that the function is shown, whose type has the code of
+// the function's convention.
 struct CallMemory::ShownTensor {
   const DLTensor* tensor;
   DLTensor shown;
 };
 
-// Stands in for a function that knows a type of its tensors by another number.
-// The tensors move (another plan, another input), so what is shown follows them
-// at each call.
+// Stands in for a function whose convention has other codes for its tensors'
+// types. The tensors move (another plan, another input), so the copies are
+// updated at each call.
 struct CallMemory::StandIn {
-  PreparedCall call;  // Of the function itself.
+  PreparedCall call;  // The call of the function itself.
   absl::Span<ShownTensor> tensors;
 
   void Follow() const {
@@ -52,8 +52,8 @@ namespace {
 constexpr size_t kBlockBytes = 1 << 16;
 constexpr size_t kAlignment = alignof(std::max_align_t);
 
-// Calls `set_number` or `set_tensor` with each place of a call and what is
-// there.
+// Calls `set_number` or `set_tensor` with each place of a call and its
+// argument.
 template <typename SetTensor, typename SetNumber>
 void ForEachArgument(absl::Span<const DLTensor* const> tensors,
                      absl::Span<const CallNumber> numbers, SetTensor set_tensor,
@@ -150,7 +150,8 @@ void CallMemory::LayOutPacked(absl::Span<const DLTensor* const> tensors,
                               absl::Span<const CallNumber> numbers,
                               PreparedCall* call) {
   const size_t count = tensors.size() + numbers.size();
-  // One code more, so that there is an address without arguments too.
+  // There is one extra code, so that a call without arguments has an address
+  // too.
   void* const memory =
       Take(count * sizeof(TVMValue) + (count + 1) * sizeof(int));
   auto* const values = static_cast<TVMValue*>(memory);

@@ -11,8 +11,8 @@
 namespace nodewise {
 namespace {
 
-// Python's signatures, with void* for its enum of lock states: that fits in a
-// register too, and hosts that are not Python may give a pointer.
+// Python's signatures, with void* for its enum of lock states: both fit in a
+// register, and hosts other than Python may give a pointer.
 using CountReference = void (*)(void* object);
 using TakeLock = void* (*)();
 using ReleaseLock = void (*)(void* state);
@@ -39,8 +39,8 @@ void* Registered(std::string_view name) {
   return nullptr;
 }
 
-// What the package registered, else what the process has: TVM 0.14 registers
-// no lock, though its calls come without one.
+// Returns what the package registered, else what the process has: TVM 0.14
+// registers no lock, though it does not hold one when it calls.
 template <typename Function>
 Function Find(const char* name) {
   void* const registered = Registered(name);

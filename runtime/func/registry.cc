@@ -42,8 +42,8 @@ absl::Status RegisterFunction(std::string_view name, PackedFunc function,
     return absl::AlreadyExistsError(absl::StrFormat(
         "function %s is registered already (ask to replace it)", name));
   }
-  // The old one goes with the parameter, after the lock: its finalizer is the
-  // host's code and may call the registry.
+  // The old function is dropped with the parameter, after the lock: its
+  // finalizer is the host's code and may call the registry.
   std::swap(place->second, function);
   return absl::OkStatus();
 }
@@ -57,7 +57,7 @@ PackedFunc FindFunction(std::string_view name) {
 
 absl::Status RemoveFunction(std::string_view name) {
   Registry& registry = TheRegistry();
-  PackedFunc removed;  // Outlives the lock, see above.
+  PackedFunc removed;  // Outlives the lock, as in RegisterFunction().
   const std::unique_lock lock(registry.mutex);
   const auto place = registry.functions.find(name);
   if (place == registry.functions.end()) {

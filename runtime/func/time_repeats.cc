@@ -22,7 +22,7 @@ void CoolDown(const RepeatOptions& options, int repeat) {
       std::chrono::milliseconds(options.cooldown_interval_ms));
 }
 
-// How many calls to try next, if `number` calls took `taken_ns`.
+// Returns how many calls to try next, if `number` calls took `taken_ns`.
 int64_t Grow(int64_t number, int64_t taken_ns, int64_t wanted_ns) {
   const auto calls = static_cast<double>(number);
   double wanted = std::ceil(calls * kGrowth);

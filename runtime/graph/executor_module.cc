@@ -9,7 +9,7 @@
 namespace nodewise {
 namespace {
 
-// What load_params and share_params take: bytes or a string.
+// Reads what load_params and share_params take: bytes or a string.
 absl::StatusOr<Params> ParamsArgument(PackedArgs args, int index) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView blob, args.At(index));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, blob.AsString());
@@ -42,7 +42,7 @@ Value InfoMap(size_t count, const std::function<TensorInfo(size_t)>& info_of) {
   return Value(Ref<Object>(std::move(map)));
 }
 
-// The host's own lookup of linked parameters, if it gave one:
+// Takes the host's own lookup of linked parameters, if it gave one:
 // (module, storage id, a tensor like it, device) -> array or null.
 absl::Status TakeLookup(const ArgView& argument, const Ref<Module>& module,
                         GraphExecutor::Options* options) {
@@ -64,7 +64,7 @@ absl::Status TakeLookup(const ArgView& argument, const Ref<Module>& module,
   return absl::OkStatus();
 }
 
-// A device as two numbers: its type and its own.
+// Reads a device from two numbers: its type and its id.
 absl::StatusOr<DLDevice> DeviceAt(PackedArgs args, int index) {
   NODEWISE_ASSIGN_OR_RETURN(const int type, args.SmallIntAt(index));
   NODEWISE_ASSIGN_OR_RETURN(const int number, args.SmallIntAt(index + 1));
@@ -93,7 +93,7 @@ absl::StatusOr<size_t> ExecutorModule::InputArgument(PackedArgs args,
   return CheckedIndex("input", number, executor_->NumInputs());
 }
 
-// A host program may have the name from here or, as TVM gives it, from there.
+// A host program may use our name for an output, or TVM's.
 absl::StatusOr<size_t> ExecutorModule::OutputNamed(
     std::string_view name) const {
   NODEWISE_ASSIGN_OR_RETURN(const size_t ours, executor_->OutputIndex(name));
@@ -227,8 +227,8 @@ absl::StatusOr<Value> ExecutorModule::RunFromInputs(PackedArgs args) {
 
 absl::StatusOr<Value> ExecutorModule::LoadParams(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Params params, ParamsArgument(args, 0));
-  // Names that the graph does not have are passed over, as TVM does: hosts
-  // load one file into several graphs.
+  // Names that the graph does not have are skipped, as in TVM: hosts load one
+  // file into several graphs.
   NODEWISE_RETURN_IF_ERROR(executor_->LoadParams(params).status());
   return Value();
 }

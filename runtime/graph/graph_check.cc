@@ -106,7 +106,7 @@ bool Checker::CheckEntryCount() {
   return false;
 }
 
-// Whether a reference names an output of a node before node `before`.
+// Checks that a reference names an output of a node before node `before`.
 bool Checker::CheckRef(const EntryRef& ref, const std::string& path,
                        size_t before) {
   if (ref.node >= graph_.nodes.size()) {
@@ -222,7 +222,7 @@ void Checker::CheckEntries() {
   }
 }
 
-// __nop hands its input on under another shape, __copy to another device.
+// __nop passes its input on in another shape, __copy to another device.
 void Checker::CheckSpecialNode(uint32_t n) {
   const GraphNode& node = graph_.nodes[n];
   if (node.kind != GraphNode::Kind::kFunction) return;
@@ -261,7 +261,7 @@ void Checker::CheckSame(uint32_t n, bool types_too) {
 }  // namespace
 
 void CheckGraph(const Graph& graph, FaultList* faults) {
-  // What was found before is not this check's.
+  // Earlier findings do not count for this check.
   FaultList found;
   Checker(graph, &found).Check();
   for (Fault& fault : found.faults()) faults->Add(std::move(fault));

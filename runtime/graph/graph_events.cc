@@ -38,8 +38,8 @@ constexpr KeyRow kKeys[] = {
 
 }  // namespace
 
-// A graph takes at most this much for each byte of its text; what takes more is
-// a file made to fill the memory.
+// Counts memory against the budget, a maximum for each byte of text; only a
+// file made to fill the memory takes more.
 void GraphEvents::Charge(size_t bytes) {
   if (bytes <= budget_) {
     budget_ -= bytes;
@@ -72,7 +72,7 @@ void GraphEvents::AddListFault(std::string found, std::string expected) {
                 std::move(expected), ""});
 }
 
-// What the place the reader stands at takes, for messages.
+// Returns what may come at the reader's place, for messages.
 const char* GraphEvents::Expected() const {
   if (depth_ == 0) return "an object (is this the graph's text?)";
   switch (frames_[depth_ - 1].place) {
@@ -169,7 +169,8 @@ bool GraphEvents::Open(bool is_array) {
   return true;
 }
 
-// The place that an array or object opens, or false if there is none.
+// Finds the place that an array or object opens; returns false if there is
+// none.
 bool GraphEvents::PlaceFor(bool is_array, Place* place) {
   if (depth_ == 0) {
     *place = Place::kTop;
@@ -226,7 +227,7 @@ bool GraphEvents::PlaceOfKey(Place* place) {
   return top().place == Place::kTop ? find(kTopPlaces) : find(kNodePlaces);
 }
 
-// The list that the attribute in force holds. Its tag was checked when it came.
+// Finds the list that the current attribute holds. Its tag was checked before.
 bool GraphEvents::PlaceOfAttr(Place* place) {
   const std::string& key = keys_[depth_ - 2];
   if (key == "shape") *place = Place::kShapes;

@@ -36,17 +36,17 @@ enum class Place : uint8_t {
 struct Frame {
   Place place;
   bool is_array;
-  uint32_t index = 0;  // Of the current item of an array.
+  uint32_t index = 0;  // The number of the array's current item.
 };
 
 // The depth of the deepest place: top, nodes, node, inputs, reference.
 constexpr size_t kMostFrames = 8;
 
-// How deep a value may be that is only passed over: who reads the text again,
-// or writes it with indents, needs more memory with each level.
+// How deep a value that is only skipped may be: reading the text again, or
+// writing it with indents, needs more memory with each level.
 constexpr size_t kMostNesting = 64;
 
-// Keys that were met in an object, for what is missing or doubled.
+// The keys that an object has had so far, to find missing and doubled ones.
 enum : uint32_t {
   kSeenNodes = 1 << 0,
   kSeenArgNodes = 1 << 1,
@@ -68,15 +68,15 @@ enum : uint32_t {
   kSeenScope = 1 << 17,
 };
 
-// Roughly what an item costs in memory at worst, with the room that a growing
+// Roughly the maximum memory that an item costs, with the room that a growing
 // vector wastes; see Charge.
 constexpr size_t kNodeCost = 3 * sizeof(GraphNode);
 constexpr size_t kStringCost = 3 * sizeof(std::string);
 constexpr size_t kShapeCost = 3 * sizeof(std::vector<int64_t>);
 constexpr size_t kNumberCost = 3 * sizeof(int64_t);
 
-// Makes a graph of the events of a JSON parser: knows where in the document it
-// stands, what may come there, and where to put it. Each event returns false to
+// Makes a graph from the events of a JSON parser: knows where in the document
+// it is, what may come there, and where to put it. Each event returns false to
 // end the reading.
 class GraphEvents {
  public:
@@ -94,11 +94,11 @@ class GraphEvents {
 
   bool Open(bool is_array);
   bool Close();
-  // The text may be taken.
+  // May move from `name`, and String() from `value`.
   bool Key(std::string& name);
   bool String(std::string& value);
   bool Number(int64_t value);
-  // A plain value of any other kind, as it is written.
+  // Takes a plain value of any other kind, as written.
   bool Scalar(const char* written);
 
  private:
@@ -119,11 +119,11 @@ class GraphEvents {
   void AddFault(const std::string& path_end, std::string found,
                 std::string expected, std::string hint,
                 Fault::Severity severity = Fault::Severity::kError);
-  // Of the array that ends, not of its next item.
+  // Adds a fault of the array that ends, not of its next item.
   void AddListFault(std::string found, std::string expected);
   void Charge(size_t bytes);
 
-  // What becomes of them: graph_values.cc.
+  // What is done with them: graph_values.cc.
   void TakeNumber(int64_t value);
   void TakeString(std::string& value);
   void TakeNodeField(std::string& value);
@@ -149,10 +149,10 @@ class GraphEvents {
 
   std::array<Frame, kMostFrames> frames_{};
   size_t depth_ = 0;
-  size_t skip_depth_ = 0;   // Above 0 inside a value that is passed over.
-  bool skip_next_ = false;  // The value of an unknown key comes.
+  size_t skip_depth_ = 0;   // Above 0 inside a skipped value.
+  bool skip_next_ = false;  // The next value has an unknown key.
   size_t value_start_ = 0;  // Where the value of an unknown key may begin.
-  // The key in force in each object on the way down, by depth.
+  // The current key of each open object, by depth.
   std::array<std::string, kMostFrames> keys_;
   uint32_t seen_top_ = 0;
   uint32_t seen_node_ = 0;

@@ -22,7 +22,7 @@ void AddCountFault(const Graph& graph, const char* path, size_t found,
 // entries there are.
 bool AssembleEntries(GraphLists lists, Graph* graph, FaultList* faults) {
   if (!lists.has_shapes || !lists.has_dtypes || !lists.has_storage_ids) {
-    return false;  // Reported as missing keys.
+    return false;  // They are reported as missing keys.
   }
   // Lists that agree with the nodes or with node_row_ptr are not to blame:
   // CheckGraph holds those two against each other.
@@ -90,7 +90,7 @@ bool ParseGraph(GraphText text, Graph* graph, FaultList* faults) {
   *graph = Graph();
   graph->text = std::move(text);
   GraphLists lists;
-  FaultList found;  // What was found before does not make a graph unsound.
+  FaultList found;  // Earlier findings do not make this graph unsound.
   if (ReadGraphJson(graph->text, graph, &lists, &found) &&
       AssembleEntries(std::move(lists), graph, &found)) {
     CheckGraph(*graph, &found);

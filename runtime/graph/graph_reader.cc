@@ -44,15 +44,15 @@ class JsonAdapter {
 
 bool JsonAdapter::parse_error(size_t position, const std::string&,
                               const nlohmann::json::exception& error) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 2: ...":
-  // the place is ours to say.
+  // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": we
+  // name the place ourselves.
   std::string_view reason = error.what();
   const size_t colon = reason.find(": ");
   if (colon != std::string_view::npos) reason.remove_prefix(colon + 2);
   const size_t offset =
       std::min(position > 0 ? position - 1 : 0, text_.text.size());
   const std::string_view before = text_.text.substr(0, offset);
-  const size_t line_start = before.rfind('\n') + 1;  // 0 where there is none.
+  const size_t line_start = before.rfind('\n') + 1;  // 0 if there is none.
   faults_->Add(
       {Fault::Severity::kError, text_.name, "",
        static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1,
@@ -61,9 +61,9 @@ bool JsonAdapter::parse_error(size_t position, const std::string&,
   return false;
 }
 
-// The parser spells every control character out in the message of an error,
-// eight bytes for one, whether anyone reads it or not. A large file that is
-// mostly line ends would cost many times its size.
+// The parser spells out every control character in an error message, eight
+// bytes for each, whether anyone reads it or not. A large file that is mostly
+// newlines would cost many times its size.
 bool IsMostlyControls(std::string_view text) {
   constexpr size_t kLarge = size_t{4} << 20;
   if (text.size() < kLarge) return false;

@@ -9,7 +9,7 @@
 
 namespace nodewise {
 
-// Keeps the raw text of a graph attribute that is not known here.
+// Keeps the raw text of an unknown graph attribute.
 void GraphEvents::FinishSkipped() {
   if (!skip_next_ || depth_ == 0 || top().place != Place::kGraphAttrs) return;
   std::string_view raw =

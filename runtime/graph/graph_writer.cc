@@ -7,8 +7,8 @@
 namespace nodewise {
 namespace {
 
-// A string as JSON that TVM reads too: it knows no \u escapes, so only what
-// must be escaped is, and bytes above 127 go out as they are.
+// Returns a string as JSON that TVM reads too: TVM knows no \u escapes, so only
+// what must be escaped is, and bytes above 127 stay as they are.
 std::string Quote(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {

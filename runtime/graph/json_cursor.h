@@ -43,8 +43,8 @@ class JsonCursor {
   Iterator end() { return {text_.data() + text_.size(), &at_}; }
 
   std::string_view text() const { return text_; }
-  // Just behind the token that was reported last; behind a number it may be one
-  // character further.
+  // Returns the offset just after the token that was reported last; after a
+  // number it may be one character further.
   size_t offset() const { return static_cast<size_t>(at_ - text_.data()); }
 
  private:

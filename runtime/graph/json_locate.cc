@@ -24,7 +24,7 @@ struct PathTree {
   }
 };
 
-// No graph is deeper than this, but a key may be millions of slashes.
+// No graph is deeper than this, but a hostile key may be millions of slashes.
 constexpr size_t kMostParts = 16;
 
 std::vector<std::string_view> Parts(std::string_view path) {
@@ -38,8 +38,7 @@ std::vector<std::string_view> Parts(std::string_view path) {
   return parts;
 }
 
-// Notes where each wanted value begins. Everything that is not wanted is
-// passed over without looking.
+// Notes where each wanted value begins, and skips everything else.
 class Locator {
  public:
   Locator(std::string_view text, PathTree* root) : cursor_(text), root_(root) {}
@@ -79,15 +78,16 @@ class Locator {
     std::string key;
   };
 
-  // The wanted part of the tree that the coming value is, or null.
+  // Returns the node of the tree for the next value, or null if it is not
+  // wanted.
   PathTree* Coming() {
     if (stack_.empty()) return root_;
     const Frame& frame = stack_.back();
     return frame.tree->Child(frame.is_array ? std::to_string(frame.index)
                                             : frame.key);
   }
-  // Notes where the coming value begins: behind the last token and what may
-  // stand between two.
+  // Notes where the next value begins: after the last token and what may
+  // separate two tokens.
   void Note(PathTree* tree) {
     if (tree == nullptr) return;
     const std::string_view text = cursor_.text();
@@ -185,7 +185,8 @@ void LocateFaults(const GraphText& text, FaultList* faults) {
   Locator(text.text, &root).Locate();
   std::vector<Spot> spots;
   for (Fault* fault : wanted) {
-    // What is missing is shown where it should be: in the nearest value around.
+    // A missing value is shown where it should be: in the nearest value around
+    // it.
     const PathTree* tree = &root;
     size_t offset = root.offset;
     for (const std::string_view part : Parts(fault->path)) {

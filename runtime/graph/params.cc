@@ -79,7 +79,7 @@ absl::Status ReadMagic(ByteReader* reader) {
   return reader->Bytes("list magic", sizeof(magic) - size).status();
 }
 
-// Adds the names that are there, also if it fails.
+// Adds the names that are there, even if it fails.
 absl::Status ReadNames(ByteReader* reader, AtEnd at_end,
                        std::vector<std::string>* names) {
   NODEWISE_RETURN_IF_ERROR(ReadMagic(reader));
@@ -118,8 +118,7 @@ absl::Status ForTensor(const absl::Status& status, std::string_view name) {
                                                      MessageOf(status), name));
 }
 
-// Leaves the tensors that are complete and the names without one, also if it
-// fails.
+// Adds the complete tensors and the names without one, even if it fails.
 absl::Status ReadList(ByteReader* reader, AtEnd at_end,
                       const std::shared_ptr<void>& owner,
                       PartialParams* partial) {

@@ -7,8 +7,8 @@
 namespace nodewise {
 namespace {
 
-// When a tensor is written and when it is read for the last time, by number of
-// node. Inputs are there before node 0 runs, outputs are read after the last.
+// When a tensor is written and when it is last read, as node numbers. Inputs
+// are there before node 0 runs, outputs are read after the last node.
 struct Life {
   int64_t written = -1;
   int64_t last_read = -1;
@@ -17,7 +17,8 @@ struct Life {
   uint32_t last_reader = 0;
 };
 
-// The lives of all tensors; entries that are another's tensor add to its life.
+// Returns the lives of all tensors; an entry that shares another's tensor
+// extends its life.
 std::vector<Life> LivesOf(const Graph& graph, const StoragePlan& plan) {
   std::vector<Life> lives(graph.entries.size());
   const auto read = [&](const EntryRef& ref, int64_t when) -> Life& {
@@ -55,7 +56,7 @@ class PlanChecker {
         faults_(faults) {}
 
   void Check() {
-    // Of each slot, the tensors in it in the order in which they are written.
+    // The tensors of each slot, in the order in which they are written.
     std::vector<std::vector<uint32_t>> tensors(plan_.slots.size());
     for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
       if (plan_.base_of[e] == e) tensors[plan_.slot_of[e]].push_back(e);
@@ -72,8 +73,8 @@ class PlanChecker {
   }
 
   void CheckSlot(const std::vector<uint32_t>& tensors) {
-    // Entries are numbered in the order of their nodes, so each tensor need be
-    // held against those before it that live longest.
+    // Entries are numbered in the order of their nodes, so each tensor need
+    // only be compared with the earlier one that lives longest.
     int64_t holder = -1;
     for (const uint32_t tensor : tensors) {
       if (holder >= 0) CheckPair(static_cast<uint32_t>(holder), tensor);
@@ -85,7 +86,7 @@ class PlanChecker {
     }
   }
 
-  // `later` is written into the slot that `earlier` is in.
+  // Checks `later`, which is written to the slot that `earlier` is in.
   void CheckPair(uint32_t earlier, uint32_t later) {
     const Life& first = lives_[earlier];
     const Life& second = lives_[later];
@@ -125,7 +126,8 @@ class PlanChecker {
         "another storage");
   }
 
-  // An input whose storage a node uses once it is read is gone after one run.
+  // An input is lost after one run if a node reuses its storage once it is
+  // read.
   void CheckReuse(const std::vector<uint32_t>& tensors, uint32_t tensor) {
     if (lives_[tensor].written < 0 || tensors.size() < 2) return;
     const uint32_t first = tensors[0];

@@ -14,12 +14,12 @@ namespace {
 constexpr int kSignals[] = {SIGSEGV, SIGBUS};
 
 std::atomic<FaultListener*> current_listener{nullptr};
-// By place in kSignals. Written before our handler is in place.
+// Indexed as kSignals. Written before our handler is in place.
 struct sigaction previous_actions[2];
 
 FaultAccess AccessOf([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
-  // Bit 1 of the page fault's error code, which the kernel hands on.
+  // Bit 1 of the page fault's error code, which the kernel passes on.
   constexpr greg_t kWriteBit = 2;
   const auto* machine = static_cast<const ucontext_t*>(context);
   const greg_t error = machine->uc_mcontext.gregs[REG_ERR];
@@ -40,8 +40,8 @@ void Forward(int signal_number, siginfo_t* info, void* context) {
     previous.sa_handler(signal_number);
     return;
   }
-  // A fault comes again on return and then ends the process; what somebody
-  // sent with kill() does not, so it is sent once more.
+  // A fault recurs on return and then ends the process; a signal sent with
+  // kill() does not, so it is sent once more.
   sigaction(signal_number, &previous, nullptr);
   if (info->si_code <= 0) raise(signal_number);
 }

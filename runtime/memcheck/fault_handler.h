@@ -7,13 +7,13 @@ namespace nodewise {
 enum class FaultAccess { kRead, kWrite, kUnknown };
 
 // Told of every access to memory that may not be touched. It is called in a
-// signal handler, on the thread that did it, and on several at the same time:
-// what it does must be safe there.
+// signal handler, on the thread that made the access, and on several threads at
+// the same time: what it does must be safe there.
 class FaultListener {
  public:
   virtual ~FaultListener() = default;
-  // True if the access may be tried again; false if it is no concern of this
-  // listener, and goes to whoever handled faults before.
+  // Returns true if the access may be tried again; false if it is no concern of
+  // this listener, and goes to whoever handled faults before.
   virtual bool OnFault(uint8_t* address, FaultAccess access) = 0;
 };
 

@@ -14,8 +14,8 @@
 namespace nodewise {
 namespace {
 
-// Threads that touch one page at the same time all come here, once each. A page
-// that is opened and touched all the same is beyond us.
+// Threads that touch one page at the same time all come here, once each. If a
+// page keeps faulting after it was opened, we give up.
 constexpr size_t kMostRepeats = 100'000;
 
 size_t RoundUp(size_t bytes, size_t unit) {
@@ -34,7 +34,7 @@ int ProtectionOf(GuardedMemory::Access access) {
   return PROT_READ | PROT_WRITE;
 }
 
-// Whether a range holds nothing but `byte`, at the speed of memcmp.
+// Returns whether a range holds nothing but `byte`, at the speed of memcmp.
 bool HoldsOnly(const uint8_t* from, const uint8_t* to, uint8_t byte) {
   if (from >= to) return true;
   return *from == byte &&
@@ -203,7 +203,7 @@ bool GuardedMemory::OnFault(uint8_t* address, FaultAccess access) {
   return may_go_on;
 }
 
-// In a signal handler: system calls, and memory that is there already.
+// Runs in a signal handler: uses only system calls and existing memory.
 bool GuardedMemory::Note(Block* block, uint8_t* address, FaultAccess access) {
   const auto place = static_cast<size_t>(address - block->map);
   uint8_t* const page = block->map + place / page_bytes_ * page_bytes_;
@@ -217,7 +217,7 @@ bool GuardedMemory::Note(Block* block, uint8_t* address, FaultAccess access) {
         access != FaultAccess::kRead) {
       continue;
     }
-    // Another thread came first, and the page is open as far as it need be.
+    // Another thread came first and has opened the page far enough.
     return ++num_repeats_ < kMostRepeats;
   }
   if (num_touches_ == kMostTouches || saved_pages_ == nullptr) {

@@ -27,11 +27,11 @@ struct Extent {
 //
 //   guard page | red zone | the block | red zone to the page's end | guard page
 //
-// whose pages are switched out of reach and back. While it is told to watch, it
-// notes what touches a page that is out of reach, and opens that page, so that
-// the touching code runs on. Guard pages are never in reach.
+// whose pages are made inaccessible and accessible again. While it is told to
+// watch, it notes what touches an inaccessible page, and opens that page, so
+// that the touching code runs on. Guard pages are kept inaccessible.
 //
-// Not thread-safe but for OnFault.
+// Only OnFault is thread-safe.
 class GuardedMemory : public FaultListener {
  public:
   enum class Access { kNone, kRead, kReadWrite };
@@ -42,53 +42,56 @@ class GuardedMemory : public FaultListener {
     uint8_t* data = nullptr;  // The first byte; aligned to kTensorAlignment.
     size_t bytes = 0;
     Access access = Access::kReadWrite;
-    bool is_touched = false;  // Pages of it are open that should not be.
+    bool is_touched = false;  // It has open pages that should be closed.
   };
 
-  // One page that was touched while it was out of reach.
+  // One page that was touched while it was inaccessible.
   struct Touch {
     size_t block = 0;
     uint8_t* page = nullptr;
     FaultAccess access = FaultAccess::kUnknown;
-    int64_t offset = 0;  // Of the first touched byte, in the block.
+    int64_t offset = 0;  // Where in the block the first touched byte is.
     // What the page held before it could be written; null if it was only read.
     const uint8_t* before = nullptr;
   };
 
-  // `red_zone` is the least size of a red zone. Red zones hold `zone_byte`, and
-  // so does what Fill() is told to leave behind an entry; blocks begin with
-  // `poison_byte` in them.
+  // `red_zone` is the minimum size of a red zone. Red zones hold `zone_byte`,
+  // and so do the bytes that Fill() leaves after an entry; new blocks are
+  // filled with `poison_byte`.
   GuardedMemory(size_t red_zone, uint8_t zone_byte, uint8_t poison_byte);
   ~GuardedMemory() override;
   GuardedMemory(const GuardedMemory&) = delete;
   GuardedMemory& operator=(const GuardedMemory&) = delete;
 
-  // A new block, in reach; returns its number. kResourceExhausted.
-  // REQUIRES: not after Seal().
+  // Adds an accessible block and returns its number. Fails with
+  // kResourceExhausted.
+  // REQUIRES: Seal() has not been called.
   absl::StatusOr<size_t> Add(size_t bytes);
   const Block& block(size_t number) const { return blocks_[number]; }
   size_t size() const { return blocks_.size(); }
 
-  // From now on faults can be handled; there are no more blocks to come.
+  // Ends the adding of blocks; from now on faults can be handled.
   void Seal();
 
-  // The red zones, guard pages aside, go with the block.
+  // Sets the access to a block and its red zones, but not its guard pages.
   void SetAccess(size_t block, Access access);
-  // Between two calls touches are noted; without, they open what is touched as
-  // the runtime's own doing.
+  // While `on`, touches are noted; else they are the runtime's own, and only
+  // open what is touched.
   void Watch(bool on);
-  // Of the last watch, in the order of addresses, and whether there were more.
+  // Returns the touches of the last watch, in the order of addresses;
+  // had_more_touches() tells whether there were more.
   std::vector<Touch> Touches() const;
   bool had_more_touches() const { return had_more_; }
-  // The bytes of a page that are not what they were; counted from the block.
+  // Returns the range of a page's bytes that have changed; counted from the
+  // block's first byte.
   Extent ChangedBytes(const Touch& touch) const;
 
-  // Poison in [0, bytes), red zone all around. REQUIRES: kReadWrite.
+  // Writes poison to [0, bytes) and red zone all around. REQUIRES: kReadWrite.
   void Fill(size_t block, size_t bytes);
-  // Red zone before the block and from `bytes` on.
+  // Writes red zone before the block and from `bytes` on.
   void FillZones(size_t block, size_t bytes);
-  // What has been written before the block, and from `bytes` on.
-  // REQUIRES: it is in reach.
+  // Return what has been written before the block, and from `bytes` on.
+  // REQUIRES: the block is accessible.
   Extent ChangedBefore(size_t block) const;
   Extent ChangedBehind(size_t block, size_t bytes) const;
 
@@ -113,9 +116,9 @@ class GuardedMemory : public FaultListener {
   const uint8_t poison_byte_;
   std::vector<Block> blocks_;
   std::vector<uint32_t> by_address_;  // After Seal().
-  uint8_t* saved_pages_ = nullptr;    // kMostTouches of them.
+  uint8_t* saved_pages_ = nullptr;    // Room for kMostTouches pages.
 
-  // Guards what follows, in signal handlers.
+  // Guards the members below, in signal handlers.
   std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
   std::atomic<bool> is_watching_{false};
   Touch touches_[kMostTouches];

@@ -37,7 +37,7 @@ class SlotMemory {
   BlockOfSlot block_of_slot_;
 };
 
-// The status of a run, and what went wrong with memory before it failed.
+// Returns the status of a run with the memory fault that preceded its failure.
 absl::Status WithFirstFault(const absl::Status& status,
                             const GuardedRunResult& result) {
   if (result.faults.empty()) return status;

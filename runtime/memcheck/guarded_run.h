@@ -29,7 +29,7 @@ struct SeenFault {
   std::string place;  // Empty if fault.text says it all.
 
   bool IsSameAs(const SeenFault& other) const;
-  // Takes in the same fault seen in another run.
+  // Merges the same fault seen in another run.
   void Widen(const SeenFault& other);
   MemoryFault Finish() const;
 };
@@ -38,8 +38,8 @@ struct GuardedRunResult {
   std::vector<SeenFault> faults;  // In the order of the run.
   bool had_more_faults = false;
   size_t nodes = 0;
-  // By entry: HashBytes() of what a function's output was right after its node;
-  // 0 for inputs, free __nop and what is not in host memory.
+  // By entry: HashBytes() of a function's output right after its node ran; 0
+  // for inputs, free __nop and tensors that are not in host memory.
   std::vector<uint64_t> hashes;
   std::vector<NamedTensor> outputs;
   std::vector<std::string> actors;  // By node: "node 3 (relu)".
@@ -47,7 +47,7 @@ struct GuardedRunResult {
   StoragePlan private_plan;
 };
 
-// One run of an executor that is made for it and gone afterwards.
+// Runs an executor that is made for this run and destroyed after it.
 // REQUIRES: no other such run is going on in the process.
 absl::StatusOr<GuardedRunResult> RunGuarded(const ExecutorMaker& make,
                                             const GuardedRunSettings& settings);

@@ -11,9 +11,9 @@
 namespace nodewise {
 namespace {
 
-// The second run's bytes differ from the first's in every bit of a red zone, so
-// that a byte written there shows in one of them whatever it is; and a dead
-// float is a number in it, because NaN hides in comparisons and maxima.
+// The second run's red zones differ from the first's in every bit, so that any
+// byte written there shows in one of the runs; and its dead floats are numbers,
+// because NaN hides in comparisons and maxima.
 constexpr uint8_t kOtherZoneByte = 0x58;
 constexpr uint8_t kOtherPoisonByte = 0x41;
 
@@ -29,7 +29,7 @@ struct OnlyOne {
   }
 };
 
-// The first entry that two runs disagree on, or none.
+// Returns the first entry that two runs disagree on, or none.
 std::optional<uint32_t> FirstDifference(const GuardedRunResult& a,
                                         const GuardedRunResult& b) {
   const auto [in_a, in_b] = std::mismatch(a.hashes.begin(), a.hashes.end(),
@@ -49,7 +49,7 @@ class Sanitizer {
   absl::StatusOr<SanitizeReport> Run() {
     NODEWISE_ASSIGN_OR_RETURN(first_, RunGuarded(make_, settings_));
     SanitizeReport report;
-    // What the first run found stands whatever becomes of the others.
+    // The first run's findings stand whatever happens in the others.
     const auto note = [&](const char* what, const absl::Status& status) {
       if (!status.ok()) report.not_compared.push_back(At(what, status));
     };
@@ -63,7 +63,7 @@ class Sanitizer {
     for (const SeenFault& seen : first_.faults) {
       report.faults.push_back(seen.Finish());
     }
-    // What the later runs found stands at the end until now.
+    // Until now the later runs' findings are at the end.
     std::stable_sort(report.faults.begin(), report.faults.end(),
                      [](const MemoryFault& a, const MemoryFault& b) {
                        return Index(a.node) < Index(b.node);
@@ -105,8 +105,8 @@ class Sanitizer {
     first_.faults.push_back(seen);
   }
 
-  // Reports the first entry that `other` has otherwise, unless a fault that is
-  // known already may be why, or a run like the first has it otherwise too.
+  // Reports the first entry that differs in `other`, unless a known fault may
+  // be the reason, or it differs in a repetition of the first run too.
   absl::Status Judge(const GuardedRunResult& other, MemoryFault::Kind kind,
                      const char* what) {
     const auto difference = FirstDifference(first_, other);
@@ -200,7 +200,7 @@ StoragePlan PrivatePlan(const Graph& graph, const StoragePlan& plan) {
   StoragePlan made;
   made.base_of = plan.base_of;
   made.slot_of.assign(plan.slot_of.size(), 0);
-  // Inputs that share a slot go on doing so.
+  // Inputs that share a slot keep sharing it.
   std::vector<std::optional<uint32_t>> input_slots(plan.slots.size());
   for (uint32_t e = 0; e < plan.slot_of.size(); ++e) {
     const uint32_t base = plan.base_of[e];
@@ -219,7 +219,7 @@ StoragePlan PrivatePlan(const Graph& graph, const StoragePlan& plan) {
     if (is_input) input_slot = made.slot_of[e];
     made.slots.push_back(plan.slots[plan.slot_of[e]]);
   }
-  // As large as what is in them now.
+  // Each slot becomes as large as what is in it now.
   for (StorageSlot& slot : made.slots) slot.bytes = 0;
   for (uint32_t e = 0; e < made.slot_of.size(); ++e) {
     const GraphEntry& entry = graph.entries[e];

@@ -154,7 +154,7 @@ void RunWatcher::FindRoles(NodeId node) {
   }
 }
 
-// Whether the node finds in every slot what it expects there.
+// Checks that the node finds in every slot what it expects there.
 void RunWatcher::CheckOwners(NodeId node) {
   std::vector<uint32_t> seen;
   for (const EntryRef& ref : graph_.node(node).inputs) {
@@ -188,8 +188,8 @@ void RunWatcher::CheckSizes(NodeId node) {
   }
 }
 
-// What a run overwrites of its inputs, and nobody reads any more in this run,
-// the next run will miss.
+// Reports inputs that the node overwrites: even if this run reads them no more,
+// the next run needs them.
 void RunWatcher::CheckInputsKept(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
     const uint32_t entry = Index(graph_.EntryOf(node, o));
@@ -236,7 +236,7 @@ void RunWatcher::OpenArguments() {
                       role.is_output ? Access::kReadWrite : Access::kRead);
     if (!role.is_output) continue;
     const auto bytes = static_cast<size_t>(BytesOf(role.entry));
-    // In place: the input lies there.
+    // The node works in place: its input is there.
     if (role.is_input_too) {
       memory_.FillZones(block, bytes);
     } else {

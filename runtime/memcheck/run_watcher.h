@@ -16,7 +16,7 @@ namespace nodewise {
 // Slots that are blocks of guarded memory, with their numbers.
 using BlockOfSlot = std::unordered_map<uint32_t, size_t>;
 
-// What happened to one block while a node ran: inside the entry it is known by
+// What happened to one block while a node ran: inside the entry that it holds
 // and on both sides of it.
 struct BlockDamage {
   Extent before;
@@ -39,14 +39,14 @@ class RunWatcher : public NodeObserver {
   absl::Status BeforePass() override;
   absl::Status BeforeNode(NodeId node) override;
   absl::Status AfterNode(NodeId node, NodeTime time) override;
-  // After the run: opens everything and looks at the graph's outputs.
+  // Called after the run: opens everything and looks at the graph's outputs.
   void Finish(bool is_complete);
 
  private:
   static constexpr uint32_t kNobody = UINT32_MAX;
 
-  // How the running node is given a block: as its input or output number so
-  // and so, which is the largest of them.
+  // How the running node uses a block: as which of its inputs or outputs, the
+  // largest one if there are several.
   struct Role {
     uint32_t entry = kNobody;
     bool is_output = false;
@@ -65,7 +65,7 @@ class RunWatcher : public NodeObserver {
   std::string EntryName(uint32_t entry) const;
   int64_t BytesOf(uint32_t entry) const;
   int32_t StorageOf(uint32_t base) const;
-  // The block of a base entry, if it is in one.
+  // Returns the block that a base entry is in, or null.
   const size_t* BlockOf(uint32_t base) const;
 
   void FindRoles(NodeId node);

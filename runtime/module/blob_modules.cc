@@ -40,7 +40,7 @@ class ConstantsModule final : public Module {
     if (known != initialised_.end()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const PackedFunc init, FindInit(symbol));
     if (init) NODEWISE_RETURN_IF_ERROR(Initialise(symbol, wanted, init));
-    // Marked also where there is nothing to call: the question is answered.
+    // Marked even if there is nothing to call, so as not to ask again.
     initialised_.push_back(symbol);
     return absl::OkStatus();
   }
@@ -121,7 +121,7 @@ class DeviceCodeModule final : public Module {
   std::vector<std::string> functions_;
 };
 
-// Bytecode, which is run as a graph and not from here; its imports have the
+// Bytecode, which runs as a graph and not from here; its imports have the
 // kernels.
 class BytecodeModule final : public Module {
  public:

@@ -6,7 +6,7 @@
 
 namespace nodewise {
 
-// The module that an item of a library's blob stands for. It borrows from the
+// Makes the module that an item of a library's blob stands for. It borrows the
 // library's memory and keeps the library loaded.
 Ref<Module> MakeBlobModule(const BlobItem& item, const Ref<Symbols>& symbols);
 

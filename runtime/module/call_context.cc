@@ -51,7 +51,7 @@ std::mutex& LiveContextsMutex() {
   return mutex;
 }
 
-// Never destroyed: contexts of static objects are.
+// Never destroyed, since the contexts of static objects may outlive it.
 std::set<void*>& LiveContexts() {
   static auto* const contexts = new std::set<void*>;
   return *contexts;
@@ -64,7 +64,7 @@ void* FindContextSymbol(std::string_view name) {
   return nullptr;
 }
 
-// The code of TVM-FFI's libraries has one context for all modules over it.
+// The code of a TVM-FFI library has one context for all modules over it.
 void GiveFfiContext(const Symbols& symbols) {
   symbols.context().UseFfi();
   for (const std::string_view name : kFfiContextNames) {

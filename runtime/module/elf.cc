@@ -32,7 +32,7 @@ using elf_parts::StringTable;
 constexpr char kSharedLibrary[] = "shared library";
 constexpr char kProgram[] = "program";
 
-// kDataLoss with the place in front.
+// Returns kDataLoss, beginning with the place.
 template <typename... Args>
 absl::Status Damaged(const std::string& where,
                      const absl::FormatSpec<Args...>& format,
@@ -57,8 +57,8 @@ std::string TypeName(int type) {
   return absl::StrFormat("type %d", type);
 }
 
-// The first bytes, as text if they are text: a linker script or an error page
-// under the name of a library is seen at a glance.
+// Returns the first bytes, as text if they are text: it shows at a glance that
+// a file is really a linker script or an error page.
 std::string Beginning(Bytes bytes) {
   const Bytes first = bytes.subspan(0, 16);
   const bool is_text = std::all_of(first.begin(), first.end(), [](uint8_t c) {
@@ -77,7 +77,7 @@ std::string Beginning(Bytes bytes) {
   return hex;
 }
 
-// The part of e_ident that decides how the rest is read.
+// Checks the part of e_ident that decides how the rest is read.
 absl::Status CheckIdent(Bytes bytes, const std::string& where) {
   if (bytes.empty()) return Damaged(where, "is empty, expected an ELF file");
   const size_t magic_size = std::min<size_t>(bytes.size(), SELFMAG);
@@ -209,9 +209,9 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // Notes are an extra: a damaged one is passed over. All note segments
-  // together may be as long as the file, lest thousands of them cover the
-  // same bytes.
+  // Notes are optional: a damaged one is skipped. All note segments together
+  // may be no longer than the file, lest thousands of them cover the same
+  // bytes.
   void FindBuildId(const Segment& segment) {
     if (!Fits(file_.bytes, segment.p_offset, segment.p_filesz)) return;
     if (segment.p_filesz > notes_budget_) return;
@@ -220,7 +220,7 @@ class Parser {
     const uint64_t align = segment.p_align == 8 ? 8 : 4;
     uint64_t at = 0;
     while (Fits(notes, at, sizeof(Elf32_Nhdr))) {
-      // The header of a note is the same in both widths.
+      // Notes have the same header in both widths.
       const auto note = Item<Elf32_Nhdr>(notes.subspan(at), 0);
       const uint64_t name = at + sizeof(note);
       const uint64_t value = RoundUp(name + note.n_namesz, align);
@@ -239,7 +239,7 @@ class Parser {
     return (value + multiple - 1) / multiple * multiple;
   }
 
-  // Found by its address, as the loader does, not by its offset.
+  // Finds the section by its address, as the loader does, not by its offset.
   absl::Status ReadDynamicSection() {
     NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes,
                               BytesAt(file_, dynamic_segment_->p_vaddr));
@@ -330,7 +330,7 @@ class Parser {
   }
 
   // The dynamic section gives the place of the symbols, but not their number;
-  // the loader needs only the hash tables, which know.
+  // the hash tables, which are all that the loader needs, do.
   absl::StatusOr<uint64_t> CountSymbols() const {
     if (dynamic_.hash.has_value()) return CountByHash(*dynamic_.hash);
     uint64_t count = 0;
@@ -355,15 +355,15 @@ class Parser {
   absl::StatusOr<uint64_t> CountByHash(uint64_t address) const {
     NODEWISE_ASSIGN_OR_RETURN(ByteReader reader,
                               ReaderAt(address, "hash table"));
-    // The number of buckets, then that of the chains: one for each symbol.
+    // The number of buckets, then the number of chains, one for each symbol.
     NODEWISE_ASSIGN_OR_RETURN(const auto counts,
                               (reader.Read<std::array<uint32_t, 2>>("header")));
     return counts[1];
   }
 
-  // Symbols with the same bucket lie side by side, so the last symbol is the
-  // end of the chain that begins last. 0 if no symbol is in the table: then
-  // it does not know of the others, which are never looked up here.
+  // Symbols with the same bucket are adjacent, so the last symbol is the end of
+  // the chain that begins last. Returns 0 if no symbol is in the table: then
+  // the number of the others, which are never looked up here, is unknown.
   absl::StatusOr<uint64_t> CountByGnuHash(uint64_t address) const {
     NODEWISE_ASSIGN_OR_RETURN(ByteReader reader,
                               ReaderAt(address, "GNU hash table"));
@@ -395,7 +395,7 @@ class Parser {
     }
   }
 
-  // 0 if there are no section headers or they do not tell.
+  // Returns 0 if there are no section headers or they do not tell.
   uint64_t CountBySections() const {
     const uint64_t table_size = uint64_t{header_.e_shnum} * sizeof(Section);
     if (header_.e_shentsize != sizeof(Section)) return 0;

@@ -11,9 +11,9 @@
 
 namespace nodewise {
 
-// What an ELF file says about itself, read from bytes that nobody vouches for
-// and without loading code: a compiled model can be looked at, and refused,
-// before any constructor of it runs.
+// What an ELF file says about itself, read from untrusted bytes and without
+// loading code: a compiled model can be looked at, and refused, before any
+// constructor of it runs.
 
 // One entry of the dynamic symbol table.
 struct ElfSymbol {
@@ -23,22 +23,22 @@ struct ElfSymbol {
   uint64_t value = 0;  // An address if `defined`; see BytesAt.
   uint64_t size = 0;   // In bytes; many tools leave it 0.
   Kind kind = Kind::kNone;
-  bool defined = false;  // Else it is wanted from another library.
+  bool defined = false;  // Else another library must have it.
   bool weak = false;
-  bool local = false;  // Not for others to find by name.
+  bool local = false;  // Others cannot find it by name.
 };
 
 // A range of the file that is loaded to a range of addresses.
 struct ElfSegment {
-  uint32_t index = 0;  // Among the program headers, as readelf counts: from 0.
+  uint32_t index = 0;  // Its program header, counted from 0 as in readelf.
   uint64_t address = 0;
-  uint64_t offset = 0;       // Of its first byte in the file.
+  uint64_t offset = 0;       // Where in the file it begins.
   uint64_t file_size = 0;    // Lies inside the file.
   uint64_t memory_size = 0;  // What exceeds `file_size` is zeros.
 };
 
-// Everything in here borrows the bytes that were parsed. A plain value: any
-// thread may read it.
+// Everything in here borrows the parsed bytes. It is a plain value: any thread
+// may read it.
 struct ElfFile {
   std::string where;  // The name for messages.
   absl::Span<const uint8_t> bytes;
@@ -49,7 +49,7 @@ struct ElfFile {
   // "shared library", "program", "object file", "core dump", or "type 123".
   std::string type;
   std::string_view soname;               // Empty if it has none.
-  std::vector<std::string_view> needed;  // Libraries it wants, in file order.
+  std::vector<std::string_view> needed;  // Libraries it needs, in file order.
   std::vector<ElfSymbol> symbols;        // In file order, without the null one.
   std::vector<ElfSegment> segments;      // By address; they do not overlap.
   std::string build_id;                  // In hex; empty if it has none.
@@ -58,28 +58,28 @@ struct ElfFile {
 
 // Reads little-endian ELF files of 32 and 64 bits. Symbols are found the way
 // the loader finds them, so section headers may be missing. Takes time and
-// memory in proportion to the file, whatever it says.
+// memory in proportion to the file's size, whatever its contents.
 // Returns kInvalidArgument for what is no ELF file, kUnimplemented for
 // big-endian ones, kDataLoss for one that is damaged or cut short.
 absl::StatusOr<ElfFile> ParseElf(absl::Span<const uint8_t> bytes,
                                  std::string where);
 
-// The bytes from that address to the end of what its segment has in the file;
-// never empty. Valid as long as the parsed bytes are.
-// Returns kDataLoss if the file has no byte for the address.
+// Returns the bytes from that address to the end of what its segment has in the
+// file; never empty. Valid as long as the parsed bytes are.
+// Fails with kDataLoss if the file has no byte for the address.
 absl::StatusOr<absl::Span<const uint8_t>> BytesAt(const ElfFile& file,
                                                   uint64_t address);
 
-// The symbol that others would find by that name: defined and not local.
-// Null if there is none. Takes time in proportion to the number of symbols.
+// Returns the symbol that others would find by that name, which is defined and
+// not local, or null. Takes time in proportion to the number of symbols.
 const ElfSymbol* FindSymbol(const ElfFile& file, std::string_view name);
 
-// The names of the functions that others would find, in file order.
+// Returns the names of the functions that others would find, in file order.
 std::vector<std::string> FunctionNames(const ElfFile& file);
 
-// OK if the loader of this process could be given the file: a shared library
-// for the machine that this was compiled for, with segments that fit. It does
-// not promise that what the library needs can be found.
+// Returns OK if the loader of this process could be given the file: a shared
+// library for the machine that this was compiled for, with segments that fit.
+// It does not promise that the libraries it needs can be found.
 // Returns kInvalidArgument for another type of file, kUnimplemented for
 // another machine's, kDataLoss for a damaged one.
 absl::Status CheckLoadable(const ElfFile& file);

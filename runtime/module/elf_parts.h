@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-// The pieces that elf.cc reads ELF files with; for that file alone.
+// The pieces with which elf.cc reads ELF files; for that file alone.
 namespace nodewise::elf_parts {
 
 using Bytes = absl::Span<const uint8_t>;
@@ -61,7 +61,7 @@ struct Elf64 {
 // Precedes the filter, the buckets and the chains of DT_GNU_HASH.
 struct GnuHashHeader {
   uint32_t num_buckets;
-  uint32_t first_symbol;  // Those before it are not in the table.
+  uint32_t first_symbol;  // The table lacks the symbols before it.
   uint32_t num_filter_words;
   uint32_t filter_shift;
 };
@@ -71,7 +71,7 @@ struct DynamicSection {
   std::optional<uint64_t> strings;
   std::optional<uint64_t> strings_size;  // In bytes.
   std::optional<uint64_t> symbols;
-  std::optional<uint64_t> symbol_size;  // In bytes, of one.
+  std::optional<uint64_t> symbol_size;  // The size of one, in bytes.
   std::optional<uint64_t> hash;
   std::optional<uint64_t> gnu_hash;
   std::optional<uint64_t> soname;  // Offset in the strings.
@@ -116,10 +116,10 @@ T Item(Bytes items, size_t index) {
   return item;
 }
 
-// Names by their offset. Names may share bytes, so a table without zeros could
-// make each of a million symbols as long as the table; what it hands out in
-// all is therefore limited to a multiple of its size. Real libraries stay
-// below 3 (a name for each of its versions).
+// Looks names up by offset. Names may share bytes, so a table without zeros
+// could make each of a million symbols as long as the table; the bytes handed
+// out in all are therefore limited to a multiple of the table's size. Real
+// libraries stay below 3 times (a name for each of its versions).
 class StringTable {
  public:
   StringTable(Bytes bytes, std::string where)
@@ -127,7 +127,7 @@ class StringTable {
         where_(std::move(where)),
         budget_(4 * uint64_t{bytes.size()} + 1024) {}
 
-  // `what` and `index` name what wanted the string.
+  // `what` and `index` say for messages what the string is for.
   absl::StatusOr<std::string_view> At(uint64_t offset, const char* what,
                                       size_t index) {
     if (offset >= bytes_.size()) {

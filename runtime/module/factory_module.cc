@@ -114,7 +114,7 @@ class GraphFactoryModule final : public Module {
 
   std::string graph_json_;
   std::string name_;
-  // Views of the library's memory at any alignment: no second copy is kept.
+  // Views of the library's memory, at any alignment, to avoid a second copy.
   std::vector<NamedTensor> params_;
 };
 

@@ -1,4 +1,4 @@
-// The C functions that code by TVM-FFI calls, but for those that raise errors.
+// The C functions that TVM-FFI code calls, except those that raise errors.
 
 #include <mutex>
 
@@ -64,8 +64,8 @@ int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
     return Report(nodewise::NullArgument("TVMFFIHandleInitOnce", "init"));
   }
   if (__atomic_load_n(handle, __ATOMIC_ACQUIRE) != nullptr) return 0;
-  // Recursive, and never destroyed: what `init` runs may come back here, and
-  // code runs until the process ends.
+  // Recursive, since `init` may come back here, and never destroyed, since code
+  // runs until the process ends.
   static auto* const mutex = new std::recursive_mutex;
   const std::lock_guard lock(*mutex);
   if (*handle != nullptr) return 0;

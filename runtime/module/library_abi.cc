@@ -8,7 +8,7 @@
 namespace nodewise {
 namespace {
 
-// What TVM 0.21 called the wrapper of the entry function.
+// The wrapper of the entry function in TVM 0.21.
 constexpr std::string_view kOldMain = "__tvm_ffi_main__";
 constexpr std::string_view kMain = "__tvm_ffi_main";
 
@@ -22,7 +22,7 @@ bool IsOfFfi(std::string_view name) {
          name.starts_with("TVMFFI");
 }
 
-// One of the functions by which a library describes its others.
+// Returns whether it is a function that describes others of the library.
 bool IsDescription(std::string_view name) {
   return name.starts_with("__tvm_ffi__metadata_") ||
          name.starts_with("__tvm_ffi__doc_") ||
@@ -37,7 +37,7 @@ bool IsKernel(const ElfSymbol& symbol, LibraryAbi abi) {
   if (symbol.name == kOldMain) return false;
   if (abi == LibraryAbi::kFfiBare) return true;
   if (!symbol.name.starts_with(kFfiPrefix)) return false;
-  // Weak, it wraps another; an entry function may have that name itself.
+  // If weak, it wraps another; an entry function may have that name itself.
   if (symbol.name == kMain && symbol.weak) return false;
   return !IsDescription(symbol.name);
 }

@@ -9,7 +9,7 @@
 
 namespace nodewise {
 
-// How the functions of a compiled library are called and what they are called.
+// The calling convention and the names of a compiled library's functions.
 enum class LibraryAbi {
   kPackedC,      // TVM 0.6 to 0.20.
   kFfiBare,      // TVM 0.21: TVM-FFI's convention, names as in the graph.
@@ -17,22 +17,23 @@ enum class LibraryAbi {
 };
 
 inline constexpr std::string_view kFfiPrefix = "__tvm_ffi_";
-// Where a library of TVM-FFI holds what its loader is to be asked with.
+// The variables in which a TVM-FFI library holds the context that it passes to
+// its loader.
 inline constexpr std::string_view kFfiContextNames[] = {
     "__tvm_ffi__library_ctx", "__tvm_ffi_library_ctx"};
 
 LibraryAbi AbiOf(const ElfFile& elf);
 
-// The symbol of a function that a graph or other code knows by `name`.
+// Returns the symbol of a function that a graph or other code knows by `name`.
 std::string SymbolOf(LibraryAbi abi, std::string_view name);
 
-// The names that graphs know the exported functions by, sorted. Without those
-// that TVM-FFI adds: the wrapper of an entry function, which is still there for
-// who asks, and what describes functions.
+// Returns the names by which graphs know the exported functions, sorted. Leaves
+// out what TVM-FFI adds: the wrapper of an entry function, which can still be
+// asked for, and functions that describe others.
 std::vector<std::string> KernelNames(const ElfFile& elf, LibraryAbi abi);
 
-// kUnimplemented, with the reason, if the code is of a kind that runs only
-// inside TVM's virtual machine.
+// Fails with kUnimplemented, with the reason, if the code is of a kind that
+// runs only inside TVM's virtual machine.
 absl::Status CheckKind(const ElfFile& elf);
 
 }  // namespace nodewise

@@ -16,7 +16,7 @@ constexpr size_t kMostImports = kMostModules * kMostModules;
 struct Rows {
   size_t offset = 0;
   std::vector<uint64_t> ends;      // Row i is [ends[i], ends[i + 1]).
-  std::vector<uint64_t> children;  // Numbers of modules.
+  std::vector<uint64_t> children;  // Indices of modules.
 };
 
 absl::StatusOr<std::vector<uint64_t>> ReadNumbers(ByteReader* reader,
@@ -95,7 +95,7 @@ absl::Status PlaceImports(const ByteReader& reader, const Rows& rows,
 }  // namespace
 
 bool IsAcyclic(const std::vector<std::vector<uint32_t>>& imports) {
-  // Modules without parents are taken away until none is left.
+  // Modules without parents are removed until none is left.
   std::vector<size_t> parents(imports.size(), 0);
   for (const auto& row : imports) {
     for (const uint32_t child : row) ++parents[child];

@@ -10,17 +10,18 @@
 
 namespace nodewise {
 
-// What a library of TVM-FFI carries beside its code, taken apart without
-// running anything (docs/formats/vm_library.md). Everything borrows the bytes.
+// What a TVM-FFI library carries besides its code, taken apart without running
+// anything (docs/formats/vm_library.md). Everything borrows the bytes.
 
-// The symbol, as TVM 0.22 and later call it and as 0.21 does.
+// The symbol's names in TVM 0.22 and later and in 0.21.
 inline constexpr std::string_view kLibraryBinNames[] = {
     "__tvm_ffi__library_bin", "__tvm_ffi_library_bin"};
 
 // The kind of the library's own code.
 inline constexpr std::string_view kOwnCodeKind = "_lib";
 
-// Bytecode of the Relax VM, as TVM 0.20 and later call it and as before.
+// Returns whether it is bytecode of the Relax VM, by its name since TVM 0.20 or
+// before.
 inline bool IsBytecodeKind(std::string_view kind) {
   return kind == "relax.VMExecutable" || kind == "relax.Executable";
 }
@@ -28,23 +29,23 @@ inline bool IsBytecodeKind(std::string_view kind) {
 struct LibraryBinModule {
   std::string_view kind;           // "_lib", "relax.VMExecutable", "cuda", ...
   absl::Span<const uint8_t> data;  // Empty for "_lib".
-  uint64_t offset = 0;             // Of `data`, from the symbol's first byte.
-  std::vector<uint32_t> imports;   // Numbers of modules.
+  uint64_t offset = 0;             // Where `data` is in the symbol.
+  std::vector<uint32_t> imports;   // Indices of modules.
 };
 
-// Module 0 is the root; imports never form a circle.
+// Module 0 is the root; imports never form a cycle.
 struct LibraryBin {
   std::vector<LibraryBinModule> modules;
 };
 
-// `bytes` begins with the length of what follows and may go on behind it.
-// kDataLoss with the byte for anything that is wrong. What a kind holds is not
-// looked at.
+// Parses the symbol's bytes, which begin with the length of what follows and
+// may go on after it. Fails with kDataLoss, with the byte, for anything that is
+// wrong. Does not look at what the modules hold.
 absl::StatusOr<LibraryBin> ParseLibraryBin(absl::Span<const uint8_t> bytes,
                                            std::string where);
 
-// True if following imports always comes to an end. REQUIRES: every import is
-// a number of a row.
+// Returns whether following imports always comes to an end. REQUIRES: every
+// import is the index of a row.
 bool IsAcyclic(const std::vector<std::vector<uint32_t>>& imports);
 
 }  // namespace nodewise

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kClassicBlob = "__tvm_dev_mblob";
 
-// Fills in what a library of TVM-FFI carries; false if that is no bytecode.
+// Fills in what a TVM-FFI library carries; returns false if it has no bytecode.
 absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
   for (const std::string_view name : kLibraryBinNames) {
     const ElfSymbol* symbol = FindSymbol(elf, name);
@@ -33,8 +33,8 @@ absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
   return false;
 }
 
-// As FindModern, for a library of TVM 0.18 to 0.20. Loading the library says
-// what else may be wrong with its blob.
+// Does what FindModern does, for a library of TVM 0.18 to 0.20. Loading the
+// library reports what else may be wrong with its blob.
 bool FindClassic(const ElfFile& elf, LibraryBytecode* found) {
   const ElfSymbol* symbol = FindSymbol(elf, kClassicBlob);
   if (symbol == nullptr) return false;

@@ -18,7 +18,7 @@ constexpr char kEntryName[] = "__tvm_main__";
 constexpr char kContextName[] = "__tvm_module_ctx";
 constexpr char kBlobName[] = "__tvm_dev_mblob";
 
-// The modules of the blob, linked as its import tree says.
+// Makes the modules of the blob, linked as its import tree says.
 absl::StatusOr<std::vector<Ref<Module>>> MakeModules(
     const ModuleBlob& blob, const Ref<Symbols>& symbols) {
   std::vector<Ref<Module>> modules;
@@ -33,7 +33,7 @@ absl::StatusOr<std::vector<Ref<Module>>> MakeModules(
   return modules;
 }
 
-// Gives every library module the modules beside it: those of the blob that do
+// Gives every library module its neighbours: the modules of the blob that do
 // not import it.
 void IntroduceNeighbours(const std::vector<Ref<Module>>& modules) {
   for (const Ref<Module>& module : modules) {

@@ -22,9 +22,10 @@ class LibraryModule final : public Module {
   absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override;
   std::vector<std::string> FunctionNames() const override;
 
-  // What compiled code gets when it asks for `name`: from this module's
-  // imports, then from its neighbours. TVM 0.8 and later look in the imports
-  // of the library, TVM 0.7 in those of the root; both find theirs.
+  // Finds the function that compiled code asks for: in this module's imports,
+  // then in its neighbours. TVM 0.8 and later look in the imports of the
+  // library, TVM 0.7 in those of the root; this way code of either finds its
+  // functions.
   absl::StatusOr<PackedFunc> FindForCode(std::string_view name);
   // REQUIRES: none of them imports this module, directly or not.
   void SetNeighbours(std::vector<Ref<Module>> neighbours) {

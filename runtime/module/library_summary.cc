@@ -35,7 +35,7 @@ bool HasSymbol(const ElfFile& elf, std::string_view name) {
       [name](const ElfSymbol& symbol) { return symbol.name == name; });
 }
 
-// Whether the code calls it, by its name or through a pointer.
+// Returns whether the code calls a function, by its name or through a pointer.
 bool Calls(const ElfFile& elf, const std::string& name) {
   return HasSymbol(elf, name) || HasSymbol(elf, "__" + name);
 }
@@ -140,9 +140,9 @@ bool IsCompiledFunction(std::string_view name) {
          std::end(kNotOurs);
 }
 
-// The LLVM target calls the runtime through pointers and brings its half
-// conversions along; the C target calls it by name. What raises errors is
-// called by name from both.
+// The LLVM target calls the runtime through pointers and includes its own half
+// conversions; the C target calls the runtime by name. Both call the functions
+// that raise errors by name.
 std::string TargetOf(const ElfFile& elf, const LibrarySummary& summary) {
   const bool has_pointers = std::any_of(
       summary.context.begin(), summary.context.end(),
@@ -218,7 +218,7 @@ ModuleSummary Summarise(const BlobItem& item) {
   return summary;
 }
 
-// What a library of TVM-FFI carries. Only the bytecode has a reader here.
+// Reads what a TVM-FFI library carries. Only the bytecode has a reader here.
 absl::Status ReadLibraryBin(const ElfFile& elf, LibrarySummary* summary) {
   for (const std::string_view name : kLibraryBinNames) {
     const ElfSymbol* symbol = FindSymbol(elf, name);

@@ -58,8 +58,8 @@ class TableLibrary final : public Library {
 std::vector<Module*> Module::Tree() {
   std::vector<Module*> tree;
   std::vector<Module*> waiting = {this};
-  // Imports may share imports: each module is visited once, or a library could
-  // be made whose paths cannot be counted.
+  // Imports may share imports: each module is visited once, since a hostile
+  // library could have far too many paths.
   std::unordered_set<Module*> seen;
   while (!waiting.empty()) {
     Module* const module = waiting.back();

@@ -11,7 +11,7 @@
 namespace nodewise {
 namespace {
 
-// The keys of device modules all have one layout.
+// The keys of device modules, which all have one layout.
 constexpr std::string_view kDeviceKeys[] = {
     "cuda",   "opencl", "rocm", "hip",     "metal",
     "vulkan", "webgpu", "aocl", "sdaccel", "aocl_sw_emu"};
@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<uint64_t>> ReadNumbers(ByteReader* reader,
   return numbers;
 }
 
-// Names and as many tensors; where the two lists stand differs by item.
+// Reads names and as many tensors; the places of the two lists differ by item.
 absl::StatusOr<std::vector<std::pair<std::string_view, TensorRecord>>>
 ReadTensors(ByteReader* reader, const std::vector<std::string_view>& names) {
   std::vector<std::pair<std::string_view, TensorRecord>> tensors;
@@ -271,7 +271,7 @@ absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
     NODEWISE_ASSIGN_OR_RETURN(BlobItem item, ReadItem(&reader, start, key));
     blob.items.push_back(std::move(item));
   }
-  // It speaks of all modules, wherever it stands among them.
+  // The import tree describes all modules, wherever it is among them.
   if (tree) NODEWISE_RETURN_IF_ERROR(PlaceChildren(reader, *tree, &blob));
   return blob;
 }

@@ -29,7 +29,7 @@ struct GraphFactoryItem {
 // `const_loader`, `metadata`: constants for modules of vendor compilers.
 struct ConstantsItem {
   std::vector<std::pair<std::string_view, TensorRecord>> constants;
-  // Of each symbol, the names of the constants that it wants.
+  // Each symbol with the names of the constants that it needs.
   std::vector<std::pair<std::string_view, std::vector<std::string_view>>>
       symbols;
 };
@@ -50,7 +50,7 @@ struct DeviceCodeItem {
 // ParseVmExecutable reads.
 struct BytecodeItem {
   absl::Span<const uint8_t> bytes;
-  uint64_t offset = 0;  // Of `bytes`, from the blob's first byte.
+  uint64_t offset = 0;  // Where `bytes` is in the blob.
 };
 
 struct BlobItem {
@@ -62,16 +62,17 @@ struct BlobItem {
 
 struct ModuleBlob {
   std::vector<BlobItem> items;
-  // Children of item i, as numbers of items; item 0 is the root. Without an
+  // The children of item i, as indices of items; item 0 is the root. Without an
   // import tree (TVM 0.6) this is empty, and all items are imports of the
   // library.
   std::vector<std::vector<uint32_t>> children;
   bool has_import_tree() const { return !children.empty(); }
 };
 
-// `bytes` begins with the blob's own length and may go on behind it. An item of
-// an unknown kind is kUnimplemented, because its length is known to no one but
-// its loader; everything else that is wrong is kDataLoss with the byte.
+// Parses a blob, which begins with its own length; `bytes` may go on after it.
+// Fails with kUnimplemented for an item of an unknown kind, because only its
+// loader knows its length, and with kDataLoss, with the byte, for anything else
+// that is wrong.
 absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
                                            std::string where);
 

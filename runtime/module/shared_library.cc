@@ -36,20 +36,20 @@ FileIdentity IdentityOf(const std::string& path) {
           status.st_size};
 }
 
-// What is read off the file before it is loaded.
+// What is read from the file before it is loaded.
 struct LibraryFacts {
   std::string path;
   FileIdentity identity;
   LibraryAbi abi = LibraryAbi::kPackedC;
   std::vector<std::string> functions;  // Symbols, sorted.
-  std::vector<std::string> kernels;    // What graphs call them.
+  std::vector<std::string> kernels;    // The names in graphs.
   std::vector<std::string> wanted;     // TVM functions from elsewhere.
-  std::map<std::string, size_t, std::less<>> variables;  // Bytes from there.
+  std::map<std::string, size_t, std::less<>> variables;  // Bytes from each on.
 };
 
 class SharedLibrary;
 
-// A name without a slash would be looked for in the system's folders.
+// The loader would look for a name without a slash in the system's folders.
 std::string LoaderPath(const std::string& path) {
   return path.find('/') == std::string::npos ? "./" + path : path;
 }
@@ -59,8 +59,8 @@ std::mutex& TableMutex() {
   return mutex;
 }
 
-// Held while a library is opened, so that nobody is given one whose pointers
-// are still empty, nor a second object for one file.
+// Held while a library is opened, so that nobody gets a library whose pointers
+// are still empty, or a second object for one file.
 std::mutex& OpeningMutex() {
   static std::mutex mutex;
   return mutex;
@@ -86,7 +86,7 @@ class SharedLibrary final : public Symbols {
       }
     }
     dlclose(handle_);
-    // Somebody else may hold the code open, and its caches with it.
+    // Somebody else may keep the code loaded, and its caches with it.
     void* resident =
         dlopen(LoaderPath(facts_.path).c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (resident == nullptr) return;
@@ -125,9 +125,9 @@ class SharedLibrary final : public Symbols {
 };
 
 // Libraries of TVM's C target call TVMBackendAllocWorkspace and its kin as
-// plain symbols, and every library of TVM 0.24 and later raises its errors so.
-// If we were loaded privately (by Python's ctypes, say), those would not be
-// found: raise ourselves into the global scope.
+// plain symbols, and every library of TVM 0.24 and later raises its errors that
+// way. If we were loaded privately (by Python's ctypes, say), those symbols
+// would not be found: this makes our symbols global.
 void MakeOurSymbolsGlobal() {
   static const bool done = [] {
     Dl_info info;
@@ -149,8 +149,8 @@ bool IsOpenMp(std::string_view path) {
 }
 
 // OpenMP's threads outlive the loop that they were made for and wait for the
-// next one in the OpenMP library's own code. It must not be unmapped under them
-// with the last library that uses it, be it by way of another.
+// next one in the OpenMP library's own code. That code must not be unmapped
+// with the last library that uses it, directly or indirectly.
 void KeepOpenMpLoaded() {
   std::vector<std::string> paths;
   dl_iterate_phdr(
@@ -169,8 +169,8 @@ void KeepOpenMpLoaded() {
   }
 }
 
-// What the library wants of its runtime must be there when it is loaded: found
-// missing at the first call, it would end the process.
+// What the library needs of its runtime must be there when it is loaded: a
+// symbol found missing at the first call would end the process.
 absl::Status CheckWanted(const LibraryFacts& facts) {
   std::string missing;
   for (const std::string& name : facts.wanted) {
@@ -183,7 +183,8 @@ absl::Status CheckWanted(const LibraryFacts& facts) {
       facts.path, missing));
 }
 
-// Those that no library which it brings along can be expected to have.
+// Returns the wanted symbols that none of its own libraries can be expected to
+// have.
 std::vector<std::string> WantedOfRuntime(const ElfFile& elf) {
   const bool brings_tvm = std::any_of(
       elf.needed.begin(), elf.needed.end(),
@@ -224,7 +225,7 @@ absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
   return facts;
 }
 
-// The table's object for a handle that dlopen just gave us, or null.
+// Returns the table's object for a handle that dlopen just gave us, or null.
 absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
                                          const LibraryFacts& facts) {
   const std::lock_guard lock(TableMutex());
@@ -257,8 +258,8 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   }
   KeepOpenMpLoaded();
   auto known = AlreadyOpen(handle, facts);
-  // One file from before it was read until it was loaded, so what was read is
-  // of the code that was loaded.
+  // The file must be the same from before it was read until it was loaded, so
+  // that what was read belongs to the loaded code.
   if (known.ok() && IdentityOf(path) != facts.identity) {
     known = absl::FailedPreconditionError(absl::StrFormat(
         "%s: the file was replaced while it was being loaded (load it again)",

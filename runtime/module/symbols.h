@@ -18,30 +18,31 @@ namespace nodewise {
 
 class LibraryModule;
 
-// What `__tvm_module_ctx` of a library points at (`__tvm_ffi__library_ctx` in
-// one of TVM-FFI): where its compiled code looks
-// functions up that it calls by name. There is one for each piece of loaded
-// code, however many modules stand for it, because the code has one pointer.
+// What a library's `__tvm_module_ctx` (`__tvm_ffi__library_ctx` with TVM-FFI)
+// points at: where its compiled code looks up functions that it calls by name.
+// There is one for each piece of loaded code, however many modules stand for
+// it, because the code has one pointer.
 class CallContext {
  public:
   CallContext();
   ~CallContext();
   CallContext(const CallContext&) = delete;
 
-  // The context of that address, or null: TVM's own runtime has others.
+  // Returns the context with that address, or null: TVM's own runtime has
+  // others.
   static CallContext* FromAddress(void* address);
 
-  // A handle as the code's TVMFuncCall or TVMFFIFunctionCall takes it, from the
-  // imports of the code's modules, then from the named functions. It stays
-  // valid for as long as the code is loaded: the code keeps it in a cache that
-  // nobody can clear.
+  // Returns a handle for the code's TVMFuncCall or TVMFFIFunctionCall. Looks in
+  // the imports of the code's modules, then among the named functions. The
+  // handle stays valid for as long as the code is loaded: the code keeps it in
+  // a cache that nobody can clear.
   absl::StatusOr<void*> Find(std::string_view name);
-  // From now on handles are TVM-FFI's.
+  // Makes handles TVM-FFI's from now on.
   void UseFfi() { is_ffi_ = true; }
 
   void Add(LibraryModule* module);
   void Remove(LibraryModule* module);
-  // Lets go of the functions without dropping them.
+  // Leaks the functions, so that they are never freed.
   void LeakFunctions();
 
  private:
@@ -61,14 +62,14 @@ class CallContext {
 class Symbols : public RefCounted {
  public:
   virtual LibraryAbi abi() const { return LibraryAbi::kPackedC; }
-  // The address of a function, or null.
+  // Returns the address of a function, or null.
   virtual void* Function(std::string_view name) const = 0;
-  // The address of a variable, or null.
+  // Returns the address of a variable, or null.
   virtual void* Variable(std::string_view name) const = 0;
   virtual std::vector<std::string> FunctionNames() const = 0;
-  // The bytes from a variable to the end of the memory it lies in.
+  // Returns the bytes from a variable to the end of the memory that it is in.
   virtual absl::Span<const uint8_t> BytesFrom(std::string_view name) const = 0;
-  // Names the place in messages.
+  // The name of the place in messages.
   virtual const std::string& where() const = 0;
   CallContext& context() const { return context_; }
 
@@ -76,22 +77,22 @@ class Symbols : public RefCounted {
   mutable CallContext context_;
 };
 
-// What TVMBackendGetFuncFromEnv and its kin do: the handle that the code with
-// this context gets for `name`. A context that is not ours is that of a library
-// which TVM's own runtime has loaded, and that is asked for its function
-// `symbol`. 0, or -1 with the last error.
+// Implements TVMBackendGetFuncFromEnv and its kin: looks up the handle of
+// `name` for the code with this context. A context that is not ours belongs to
+// a library that TVM's own runtime has loaded; then that runtime's function
+// `symbol` is called. Returns 0, or -1 with the last error set.
 int FindForCode(void* context, const char* name, const char* symbol,
                 void** out);
 
-// Opens a shared library after looking at it without running it. One object
-// stands for a file for as long as it is loaded.
+// Opens a shared library after checking it without running it. There is one
+// object for each file as long as it is loaded.
 absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path);
 
 // Keeps a symbol for SystemLibrary(); a later one of that name replaces it.
 void RegisterSystemSymbol(std::string_view name, void* address);
 
 // Writes the addresses that compiled code expects into its `__TVM...`
-// variables. kUnimplemented if it wants one that we do not have.
+// variables. Fails with kUnimplemented if it needs one that we do not have.
 absl::Status PatchContext(const Symbols& symbols,
                           const std::vector<std::string>& variables);
 

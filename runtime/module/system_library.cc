@@ -25,7 +25,7 @@ SystemTable& TheTable() {
 
 struct MemoryRange {
   uintptr_t address;
-  size_t bytes;  // From `address` to the end of its segment; 0 if unknown.
+  size_t bytes;  // From `address` to the segment's end; 0: unknown.
 };
 
 int FindRange(dl_phdr_info* info, size_t, void* data) {
@@ -53,7 +53,7 @@ class SystemSymbolsImpl final : public Symbols {
   explicit SystemSymbolsImpl(std::string prefix)
       : prefix_(std::move(prefix)), where_("system library") {}
 
-  // What is registered does not say whether it is code.
+  // A registration does not say whether it is code.
   void* Function(std::string_view name) const override {
     return IsVariable(name) ? nullptr : Variable(name);
   }

@@ -78,7 +78,7 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
   } catch (...) {
     return Report(nodewise::StatusOfException("TVMFuncCall"));
   }
-  // What an earlier call said must not pass for the reason.
+  // An earlier call's error must not be taken for the reason.
   if (rc != 0 && !nodewise::HasLastError()) {
     nodewise::SetLastError(nodewise::TakeLastError());
   }

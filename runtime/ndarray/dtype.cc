@@ -15,8 +15,8 @@ struct CodeName {
   uint8_t default_bits;
 };
 
-// Longer names before names that they begin with; of two names of a type the
-// one that is written last.
+// Longer names come before names that they begin with; of two names for one
+// type, the last is the one to write.
 constexpr CodeName kCodes[] = {
     {"float8_e4m3fn", kDTypeE4M3, 8},
     {"float8_e5m2", kDTypeE5M2, 8},

@@ -14,7 +14,7 @@ uint16_t RoundToHalf(double value) {
   const uint64_t fraction = bits & 0xFFFFFFFFFFFFF;
   if (exponent == 1024 && fraction != 0) return sign | 0x7E00;
   if (exponent >= 16) return sign | 0x7C00;
-  if (exponent < -25) return sign;  // Below half of the least subnormal.
+  if (exponent < -25) return sign;  // Below half of the minimum subnormal.
   // Bits that do not fit: 42 for normal numbers, more as they get subnormal.
   const int shift = exponent >= -14 ? 42 : 42 + (-14 - exponent);
   const uint64_t significand = fraction | uint64_t{1} << 52;

@@ -17,26 +17,26 @@ namespace {
 
 // Where the memory of a tensor comes from.
 struct Memory {
-  std::shared_ptr<void> owner;  // Of memory that is borrowed.
+  std::shared_ptr<void> owner;  // The owner of borrowed memory.
   Device* device = nullptr;     // Where `block` was allocated; else null.
   void* block = nullptr;
   size_t bytes = 0;
 };
 
-// The tensor, by whose address C code knows it.
+// The tensor, whose address is its handle in C.
 struct Described {
   DLTensor tensor{};
 };
 
 }  // namespace
 
-// Small tensors come and go by the thousand: each is a box and a block of
-// memory, and no other allocation. The tensor is not at the beginning: memory
-// that is freed keeps its bytes but for the first few, and TVM has no tensor
-// there. Hosts in Python read the device of a temporary array
-// (`get_output(0).device`) just after it has gone, and get away with it.
+// Small tensors come and go by the thousand: each takes a box and a block of
+// memory, and no other allocation. The tensor is not at the beginning of the
+// box: freed memory keeps its bytes except for the first few, and TVM has no
+// tensor there. Hosts in Python read the device of a temporary array
+// (`get_output(0).device`) just after it was freed, and get away with it.
 struct NDArray::Box : Memory, Described {
-  // Sides of most tensors, which need no memory of their own.
+  // The dimensions, stored without extra memory for most tensors.
   using Sides = absl::InlinedVector<int64_t, 4>;
 
   std::atomic<int> count{1};
@@ -60,7 +60,7 @@ struct NDArray::Box : Memory, Described {
 
 namespace {
 
-// What a managed tensor of ours hangs on to.
+// What a managed tensor of ours keeps alive.
 struct ManagedNDArray {
   DLManagedTensor managed{};
   NDArray array;
@@ -206,7 +206,7 @@ absl::StatusOr<NDArray> NDArray::FromDLPack(DLManagedTensor* managed) {
   const DLTensor& tensor = managed->dl_tensor;
   NODEWISE_RETURN_IF_ERROR(At("DLPack", CheckDType(tensor.dtype)));
   NODEWISE_RETURN_IF_ERROR(At("DLPack", CheckDLTensor(tensor)));
-  // Only now: what is refused stays the caller's.
+  // Taken over only now: a refused tensor stays the caller's.
   std::shared_ptr<void> owner(managed, [](void* pointer) {
     auto* managed = static_cast<DLManagedTensor*>(pointer);
     if (managed->deleter != nullptr) managed->deleter(managed);

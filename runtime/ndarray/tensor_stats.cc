@@ -10,11 +10,11 @@ namespace nodewise {
 namespace stats_loops {
 namespace {
 
-// Null for what cannot be calculated with.
+// Returns null for a type that has no arithmetic.
 Scan ScanOf(const Level& level, DLDataType dtype) {
   for (const FormatRow& row : level.formats) {
     if (row.code != dtype.code || row.bits != dtype.bits) continue;
-    // A lane of less than a byte does not stand alone.
+    // Lanes of less than a byte share bytes.
     return dtype.lanes > 1 && dtype.bits < 8 ? nullptr : row.scan;
   }
   return nullptr;

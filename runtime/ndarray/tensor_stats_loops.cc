@@ -19,9 +19,9 @@
 #define NODEWISE_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-// This file must be compiled with -ffp-contract=off: where a level has fused
-// multiply-adds, those of doubles would round otherwise than the levels that
-// have none.
+// This file must be compiled with -ffp-contract=off: on levels that have fused
+// multiply-adds, those of doubles would round differently than on the other
+// levels.
 
 namespace nodewise::stats_loops {
 namespace {
@@ -29,8 +29,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "the hash reads words as they lie in memory");
 
-// What is added up before it is looked at for infinities and NaNs: small enough
-// to be still in the first cache when it is read again for these.
+// The bytes that are added up before they are searched for infinities and NaNs:
+// few enough to be in the first-level cache still when they are read again.
 constexpr size_t kBlockBytes = 4096;
 // The hardware fetches ahead within a page only. Measured on Zen 3: without
 // this, hashing costs 1.19 times as much as reading, hashing and adding 1.5.
@@ -40,9 +40,9 @@ constexpr size_t kAddPrefetch = 4096;
 constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;
 constexpr uint64_t kMultiplier = 0xD6E8FEB86659FD93;
 
-// Sums go to as many lanes whatever the level, so that the order of additions
-// does not depend on it. `Number` is the type that all elements of the tensor
-// fit exactly: float for up to 16 bits, else double.
+// Sums have the same number of lanes at every level, so that the order of
+// additions does not depend on the level. `Number` is the type that all
+// elements of the tensor fit exactly: float for up to 16 bits, else double.
 template <typename Number>
 constexpr size_t kLanesOf = 64 / sizeof(Number);
 
@@ -57,7 +57,7 @@ struct alignas(64) Totals {
   uint64_t zeros;
 };
 
-// Joins lanes i and i + n/2, and so on down to one.
+// Joins lanes i and i + n/2, and so on, until one is left.
 template <typename Number, size_t n, typename Join>
 Number Folded(const Number (&lanes)[n], Join join) {
   Number rest[n / 2];
@@ -71,7 +71,7 @@ Number Folded(const Number (&lanes)[n], Join join) {
   return rest[0];
 }
 
-// One element after the others, for what does not fill all lanes.
+// Takes one element at a time, for those that do not fill all lanes.
 template <typename Number>
 void AddOne(Number value, size_t lane, Totals<Number>* totals) {
   if (std::isnan(value)) {
@@ -146,9 +146,9 @@ uint64_t FinishHash(const HashState& state, size_t size) {
 }  // namespace nodewise::stats_loops
 
 #if defined(__x86_64__)
-// Of AVX-512 the twice as many registers and more instructions, at the width of
-// AVX2: on Zen 4, which cuts wider vectors in two, floats take 0.75 times as
-// long like this.
+// Uses the additional registers and instructions of AVX-512 at the width of
+// AVX2: on Zen 4, which splits wider vectors in two, floats take 0.75 times as
+// long this way.
 #define NODEWISE_LEVEL x86_64_v4
 #define NODEWISE_WIDTH 32
 #define NODEWISE_TARGET \

@@ -29,18 +29,17 @@ struct FormatRow {
   Scan scan;
 };
 
-// The same functions, with the same results bit for bit, for one instruction
-// set.
+// The functions for one instruction set. All levels give bit-identical results.
 struct Level {
   const char* name;
   bool (*works_here)();  // Whether this machine can run them.
   uint64_t (*hash)(const uint8_t* data, size_t size);
-  absl::Span<const FormatRow> formats;  // Those that have numbers.
+  absl::Span<const FormatRow> formats;  // The types that have numbers.
 };
 
-// From the best to the one that runs everywhere.
+// Returns all levels, from the best to the one that runs everywhere.
 absl::Span<const Level> AllLevels();
-// The first that works here; found once.
+// Returns the first level that works here; it is found once.
 const Level& BestLevel();
 
 TensorStats StatsAt(const Level& level, const DLTensor& tensor);

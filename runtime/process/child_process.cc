@@ -38,10 +38,10 @@ constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
 // Enough for the state of any vector unit, which is saved there too.
 constexpr size_t kSignalStackBytes = 128 << 10;
 
-// Where the stack may grow without a limit. A thread's cannot.
+// Used if the stack may grow without limit, which a thread's cannot.
 constexpr size_t kMostStackBytes = size_t{256} << 20;
 
-// What a child says of its own end, in shared memory.
+// What a child reports about its own end, in shared memory.
 struct ChildReport {
   enum State : uint32_t { kRunning, kReturned, kCrashed, kExited };
 
@@ -55,25 +55,25 @@ struct ChildReport {
   char message[4096] = {};
 };
 
-// In the child: where it reports to.
+// The report to fill in; set in the child.
 ChildReport* report_of_child = nullptr;
 
-// The first to come is the one that tells.
+// Returns true for the first caller, which writes the report.
 bool ClaimEnd(ChildReport::State state) {
   uint32_t running = ChildReport::kRunning;
   return report_of_child->state.compare_exchange_strong(running, state);
 }
 
-// Once a thread has crashed, it is the one that ends the process, as soon as it
-// has told how.
+// Leaves it to a crashed thread, if there is one, to end the process as soon as
+// it has reported how.
 void LetCrashEndIt() {
   while (report_of_child->state == ChildReport::kCrashed) pause();
 }
 
 void OnCrash(int signal_number, siginfo_t* info, void*) {
   if (ClaimEnd(ChildReport::kCrashed)) {
-    // Codes from the kernel say where the fault was, but for SI_KERNEL: an
-    // address that is none at all.
+    // Codes from the kernel come with the fault's address, except for
+    // SI_KERNEL, which stands for addresses that are not valid at all.
     const bool is_fault = signal_number == SIGSEGV || signal_number == SIGBUS;
     report_of_child->signal = signal_number;
     report_of_child->has_address =
@@ -95,9 +95,9 @@ void OnExit(int exit_status, void*) {
   _exit(exit_status);
 }
 
-// A signal stack for the calling thread, so that a stack that is full can be
-// told. Under the address sanitizer a thread unmaps the stack it ends with,
-// hence the old one comes back.
+// A signal stack for the calling thread, so that a stack overflow can be
+// reported. Under the address sanitizer a thread unmaps the stack it ends with,
+// so the old one is restored.
 class SignalStack {
  public:
   SignalStack() {
@@ -144,15 +144,16 @@ void ReportStatus(const absl::Status& status) {
   LetCrashEndIt();
 }
 
-// A thread with as much of a stack as functions have in a run of this process,
-// or as there is address space for. Returns 0, or why there can be none.
+// Runs `work` in a thread with as large a stack as functions have in a run of
+// this process, or as there is address space for. Returns 0, or the error
+// number if there can be no thread.
 int RunInThread(absl::FunctionRef<void()> work) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   rlimit limit{};
   if (getrlimit(RLIMIT_STACK, &limit) == 0) {
     const rlim_t bytes = std::min<rlim_t>(limit.rlim_cur, kMostStackBytes);
-    // What is less than a thread must have is refused, and left as it is.
+    // A size below the minimum of a thread is refused, which keeps the default.
     pthread_attr_setstacksize(&attributes, bytes);
   }
   const auto run = [](void* of_work) -> void* {
@@ -175,13 +176,13 @@ int RunInThread(absl::FunctionRef<void()> work) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   CatchCrashes();
-  // The pool's workers did not come along, and nobody else could give those
-  // that begin here a signal stack. They keep it for ever.
+  // The pool's workers do not exist in the child, and nobody else could give
+  // the new ones a signal stack. They keep it for ever.
   SetWorkerStart([] { thread_local const SignalStack stack; });
-  // Runs before all exit handlers that came along, and ends the process.
+  // Runs before all inherited exit handlers, and ends the process.
   on_exit(&OnExit, nullptr);
-  // OpenMP keeps its team by thread: a new one has none yet, and does not wait
-  // for threads that stayed behind.
+  // OpenMP has one team per thread: a new thread has none yet, and does not
+  // wait for threads that stayed behind.
   const int rc = RunInThread([&] {
     const SignalStack stack;
     ReportStatus(work());
@@ -190,11 +191,11 @@ int RunInThread(absl::FunctionRef<void()> work) {
     ReportStatus(absl::ResourceExhaustedError(
         absl::StrFormat("no thread in the child: %s", std::strerror(rc))));
   }
-  fflush(stdout);  // What the work printed: it was empty before.
+  fflush(stdout);  // Holds only what the work printed.
   _exit(0);
 }
 
-// Waits until the child has ended, which can then be collected; false if that
+// Waits until the child has ended and can be collected; returns false if that
 // took too long.
 bool WaitForEnd(pid_t child, int64_t limit_ms) {
   const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
@@ -226,9 +227,10 @@ bool WaitForEnd(pid_t child, int64_t limit_ms) {
   return has_ended;
 }
 
-// Collects a child; false if it was collected before.
+// Collects a child; returns false if it was collected before.
 bool Collect(pid_t child, int* wait_status) {
-  // Not yet collected, the number is still its own, and its group's.
+  // As long as it is not collected, the number is still its own, and its
+  // group's.
   siginfo_t info{};
   int rc = 0;
   do {
@@ -304,7 +306,7 @@ struct SigchldState {
   std::mutex mutex;
   int holders = 0;               // mutex
   bool is_changed = false;       // mutex
-  struct sigaction previous {};  // mutex; of the process.
+  struct sigaction previous {};  // mutex; the process's action.
 };
 
 SigchldState& Sigchld() {
@@ -343,7 +345,7 @@ absl::StatusOr<ChildEnd> ChildRunner::Run(
   const pid_t child = fork();
   if (child < 0) return SystemError("fork");
   if (child == 0) LiveAsChild(report, parent, work);
-  // Here too, so that the group is there whoever comes first.
+  // Done on both sides, so that the group exists whoever comes first.
   setpgid(child, child);
   const bool has_ended = WaitForEnd(child, limit_ms);
   if (!has_ended) {

@@ -39,15 +39,15 @@ struct ChildEnd {
     kVanished,  // Somebody else in this process collected it.
   };
   Kind kind = Kind::kVanished;
-  absl::Status status;  // kReturned: of the work.
+  absl::Status status;  // kReturned: the work's status.
   int signal = 0;
   bool has_address = false;
-  uint64_t address = 0;  // Of the access that failed.
+  uint64_t address = 0;  // The address whose access failed.
   int exit_status = 0;
 };
 
-// While there is one in this process, SIGCHLD is not ignored: the kernel would
-// throw away how a child ended.
+// While one exists in this process, SIGCHLD is not ignored: otherwise the
+// kernel would discard how a child ended.
 class KeepChildStatuses {
  public:
   KeepChildStatuses();
@@ -61,12 +61,12 @@ class ChildRunner {
  public:
   static absl::StatusOr<ChildRunner> Create();
 
-  // Forks, runs `work` in the child on a thread that is new there, and waits.
-  // Whatever the work does to memory is gone afterwards, but for SharedMemory.
-  // The child and the processes of its group are killed after `limit_ms`, which
-  // is at most kMostTimeLimitMs.
+  // Forks, runs `work` in the child on a new thread, and waits. Whatever the
+  // work does to memory is lost afterwards, but for SharedMemory. The child and
+  // the processes of its group are killed after `limit_ms`, which is at most
+  // kMostTimeLimitMs.
   // The child runs no exit handlers and writes none of this process's buffered
-  // output. Fails with kResourceExhausted if there can be no child.
+  // output. Fails with kResourceExhausted if no child can be created.
   absl::StatusOr<ChildEnd> Run(absl::FunctionRef<absl::Status()> work,
                                int64_t limit_ms);
 

@@ -33,7 +33,7 @@ std::string SignalName(int signal_number) {
   return absl::StrFormat("signal %d", signal_number);
 }
 
-// What a child's end says of its node; none if it came to a result.
+// Returns what a child's end says about its node.
 NodeFailure FailureOf(const ChildEnd& end, const std::string& name,
                       int64_t limit_ms) {
   NodeFailure failure{};
@@ -108,7 +108,7 @@ class Isolation {
     return std::move(report_);
   }
 
-  // What the outputs of the node with the most of them take.
+  // Returns the maximum size of one node's outputs together.
   static size_t SharedBytes(const DebugExecutor& executor) {
     size_t most = 0;
     const size_t nodes = executor.graph().nodes.size();
@@ -145,7 +145,8 @@ class Isolation {
     return absl::OkStatus();
   }
 
-  // One after the other: the child puts them there, the parent takes them.
+  // The outputs are one after the other: the child puts them there, the parent
+  // takes them.
   void CopyOutputs(NodeId node, bool is_child) {
     uint8_t* shared = outputs_.data();
     for (const DLTensor* tensor : executor_->OutputsOf(node)) {

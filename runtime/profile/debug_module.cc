@@ -16,14 +16,14 @@ namespace nodewise {
 namespace {
 
 constexpr char kDumpRootVariable[] = "NODEWISE_DUMP_ROOT";
-// What TVM does before it profiles.
+// TVM's warm-up before it profiles.
 constexpr int kWarmUpRuns = 3;
 
 void Append(const void* data, size_t size, std::string* bytes) {
   bytes->append(static_cast<const char*>(data), size);
 }
 
-// TVM 0.9 and later: the number of nodes, then the seconds node by node.
+// For TVM 0.9 and later: the number of nodes, then the seconds node by node.
 Value SecondsOfNodesAsBytes(const std::vector<std::vector<double>>& seconds) {
   std::string bytes;
   const auto nodes = static_cast<int64_t>(seconds.size());
@@ -34,7 +34,7 @@ Value SecondsOfNodesAsBytes(const std::vector<std::vector<double>>& seconds) {
   return Value(Value::Bytes{std::move(bytes)});
 }
 
-// TVM 0.8 and before: the last repeat of each node, with commas.
+// For TVM 0.8 and before: the last repeat of each node, with commas.
 Value SecondsAsText(const std::vector<std::vector<double>>& seconds) {
   std::string text;
   for (const std::vector<double>& node : seconds) {
@@ -52,7 +52,7 @@ absl::StatusOr<EntryId> OutputOf(const Graph& graph, NodeId node, int output) {
       "output %d of %s, which has %d", output, NodeTitle(graph, node), count));
 }
 
-// Where a node runs: where its first output is, or if it has none its input.
+// Returns where a node runs: where its first output is, or else its input.
 DLDevice DeviceOf(const DebugExecutor& executor, NodeId node) {
   const auto outputs = executor.OutputsOf(node);
   if (!outputs.empty()) return outputs[0]->device;
@@ -77,7 +77,7 @@ absl::StatusOr<NodeId> DebugModule::NodeArgument(PackedArgs args, int index) {
   return NodeId{static_cast<uint32_t>(number)};
 }
 
-// A pass goes on only while what it has computed is not out of date.
+// Continues a pass only while its results are not out of date.
 absl::Status DebugModule::RunUntilNode(NodeId node) {
   const bool is_current = debug().InputChanges() == seen_changes_ &&
                           !debug().InputsMayChangeUnseen();

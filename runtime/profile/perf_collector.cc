@@ -25,10 +25,10 @@ constexpr char kParanoid[] = "/proc/sys/kernel/perf_event_paranoid";
 
 struct EventRow {
   const char* name;
-  const char* unit;  // "" where a count is meant.
+  const char* unit;  // "" for a plain count.
   uint32_t type;
   uint64_t config;
-  // Happens in the kernel only; without its permission it would count to 0.
+  // The event occurs only in the kernel; without permission its count stays 0.
   bool in_kernel;
 };
 
@@ -112,7 +112,7 @@ std::string FirstLine(const char* path) {
   return line;
 }
 
-// What would let the event be counted.
+// Says what would allow counting the event.
 std::string HintFor(const EventRow& event, int error,
                     const std::string& paranoid) {
   const int wanted = event.in_kernel ? 1 : 2;
@@ -157,7 +157,7 @@ absl::Status OpenError(const EventRow& event, int error) {
       HintFor(event, error, paranoid)));
 }
 
-// All threads of this process, by the system's numbers.
+// Returns the system's numbers of all threads of this process.
 std::vector<pid_t> Threads() {
   std::vector<pid_t> threads;
   std::error_code error;
@@ -241,7 +241,7 @@ class PerfEvents final : public Collector {
     Reading now;
     if (read(counter->fd, &now, sizeof(now)) != sizeof(now)) return;
     const uint64_t running = now.running_ns - counter->last.running_ns;
-    // Not counted at all since: what was missed is scaled in next time.
+    // The event was not counted since; scaling makes up for it next time.
     if (running == 0 && now.value == counter->last.value) return;
     const auto enabled =
         static_cast<double>(now.enabled_ns - counter->last.enabled_ns);

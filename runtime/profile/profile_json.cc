@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A counter may not have been read at a node.
+// Returns the count at a node, where the counter may not have been read.
 double CountAt(const NodeCounts& counts, NodeId node) {
   if (Index(node) < counts.by_node.size()) return counts.by_node[Index(node)];
   return std::numeric_limits<double>::quiet_NaN();

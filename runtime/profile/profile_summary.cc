@@ -11,14 +11,15 @@ namespace {
 
 constexpr double kNsPerUs = 1e3;
 
-// REQUIRES: `sorted` is, and is not empty.
+// REQUIRES: `sorted` is sorted and not empty.
 double MedianOf(const std::vector<double>& sorted) {
   const size_t middle = sorted.size() / 2;
   if (sorted.size() % 2 == 1) return sorted[middle];
   return (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// Of the nearest rank: the least value that `percent` of them do not exceed.
+// Returns the percentile by nearest rank: the minimum value that `percent` of
+// the values do not exceed.
 double PercentileOf(const std::vector<double>& sorted, size_t percent) {
   const size_t rank = (percent * sorted.size() + 99) / 100;
   return sorted[std::max<size_t>(rank, 1) - 1];
@@ -87,7 +88,7 @@ struct Life {
   uint32_t last = 0;
 };
 
-// By base entry; a __nop in place adds to the life of its input.
+// Returns the lives by base entry; a __nop in place extends its input's life.
 std::vector<Life> LivesOf(const Graph& graph, const StoragePlan& plan) {
   const auto num_nodes = static_cast<uint32_t>(graph.nodes.size());
   std::vector<Life> lives(graph.entries.size());
@@ -115,7 +116,8 @@ std::vector<uint64_t> LiveBytes(const Graph& graph, const StoragePlan& plan) {
   std::sort(lives.begin(), lives.end(), [](const Life& a, const Life& b) {
     return a.slot != b.slot ? a.slot < b.slot : a.first < b.first;
   });
-  // What comes with each node and goes after it; sums that wrap come out right.
+  // The bytes added at each node, less those freed before it; sums that wrap
+  // come out right.
   std::vector<uint64_t> changes(graph.nodes.size() + 1);
   for (size_t i = 0; i < lives.size();) {
     Life held = lives[i];

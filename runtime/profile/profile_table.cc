@@ -22,8 +22,8 @@ std::string ShapeOfOutput(const Graph& graph, NodeId node, uint32_t output) {
   return ShapeToString(graph.entry(graph.EntryOf(node, output)).shape);
 }
 
-// A moment as HH:MM:SS.ffffff of local time, always rounded down: rounded up,
-// the end of a node would be behind the start of the next.
+// Returns a moment as HH:MM:SS.ffffff of local time, always rounded down:
+// rounded up, the end of a node would be after the start of the next.
 std::string ClockText(const Profile& profile, int64_t moment_ns) {
   const int64_t wall_ns = profile.wall_ns + (moment_ns - profile.monotonic_ns);
   const int64_t us = wall_ns / 1000;
@@ -54,7 +54,8 @@ std::vector<Row> ClockRows(const Graph& graph, const ProfileSummary& summary,
   return rows;
 }
 
-// What TVM's repeats are: the isolated measurements, or else the runs.
+// Returns what stands for TVM's repeats: the isolated measurements, else the
+// runs.
 std::vector<double> MeasurementsOf(const Profile& profile,
                                    const NodeProfile& figures) {
   if (!profile.isolated.empty()) return figures.isolated_us;
@@ -70,7 +71,8 @@ std::string PythonList(const std::vector<double>& values) {
   return list + "]";
 }
 
-// Also adds up the nodes' times, each once however many rows it has.
+// Makes the rows and adds up the nodes' times, each once however many rows it
+// has.
 std::vector<Row> MeasurementRows(const Graph& graph,
                                  const ProfileSummary& summary,
                                  const Profile& profile, double* total) {

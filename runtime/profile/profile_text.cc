@@ -12,7 +12,8 @@
 namespace nodewise {
 namespace {
 
-// Bytes of the character that starts the text; 0 if it is no UTF-8.
+// Returns the bytes of the character that starts the text; 0 if it is not
+// UTF-8.
 size_t CharacterBytes(std::string_view text) {
   const auto byte = [&](size_t i) {
     return i < text.size() ? static_cast<uint8_t>(text[i]) : 0;
@@ -24,7 +25,7 @@ size_t CharacterBytes(std::string_view text) {
   for (size_t i = 1; i < bytes; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
-  // Too long for what they say, halves of a pair of UTF-16, beyond the last.
+  // Overlong forms, UTF-16 surrogates, and numbers beyond the last character.
   if (first == 0xE0 && byte(1) < 0xA0) return 0;
   if (first == 0xED && byte(1) > 0x9F) return 0;
   if (first == 0xF0 && byte(1) < 0x90) return 0;
@@ -88,7 +89,7 @@ std::string OneLine(std::string_view name) {
 }
 
 size_t WidthOf(std::string_view text) {
-  // Bytes 0x80 to 0xBF go on with a character.
+  // Bytes 0x80 to 0xBF continue a character.
   return std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<uint8_t>(c) & 0xC0) != 0x80;
   });

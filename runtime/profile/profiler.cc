@@ -13,7 +13,7 @@
 namespace nodewise {
 namespace {
 
-// Counts between nodes what collectors count.
+// Reads the collectors between nodes.
 class CountingObserver : public NodeObserver {
  public:
   CountingObserver(absl::Span<Collector* const> collectors, size_t num_nodes)
@@ -56,7 +56,7 @@ class CountingObserver : public NodeObserver {
   }
 
  private:
-  // Two collectors may offer the same; names are keys in JSON.
+  // Two collectors may use the same name, but names are keys in JSON.
   std::string FreeName(const std::string& name) const {
     const auto is_taken = [this](const std::string& key) {
       return std::any_of(counts_.begin(), counts_.end(),
@@ -102,12 +102,12 @@ absl::StatusOr<Profile> Profiler::Run(const Options& options) {
 }
 
 absl::Status Profiler::TimePairs(const Options& options, Profile* profile) {
-  // Room is made as runs are measured: there may never be as many as wanted.
+  // Memory grows with the runs measured: there may never be as many as wanted.
   const int64_t pairs = int64_t{options.warm_up} + options.runs;
   for (int64_t i = 0; i < pairs; ++i) {
     int64_t plain = 0;
     NodeTime timed;
-    // Whichever is second finds warmer caches: they take turns.
+    // The second finds warmer caches, so they take turns.
     for (const bool is_plain : {i % 2 == 0, i % 2 != 0}) {
       const int64_t start = ClockNanoseconds();
       NODEWISE_RETURN_IF_ERROR(is_plain ? executor_->RunPlain()
@@ -130,7 +130,7 @@ absl::Status Profiler::TimePairs(const Options& options, Profile* profile) {
   return absl::OkStatus();
 }
 
-// Passes of their own, since reading counters takes system calls.
+// Makes separate passes, since reading counters takes system calls.
 absl::Status Profiler::CollectCounts(const Options& options, Profile* profile) {
   std::vector<Collector*> started;
   for (Collector* collector : options.collectors) {
@@ -157,7 +157,8 @@ absl::Status Profiler::CollectCounts(const Options& options, Profile* profile) {
   return status;
 }
 
-// A run of its own, since watching costs each task two readings of the clock.
+// Makes a separate run, since watching costs each task two readings of the
+// clock.
 absl::Status Profiler::WatchWorkers(Profile* profile) {
   WorkerWatch watch;
   executor_->AddObserver(&watch);

@@ -15,8 +15,8 @@ absl::StatusOr<Ref<TvmReport>> TakeReport(PackedArgs args) {
 }
 
 absl::StatusOr<bool> TakeFlag(PackedArgs args, int index) {
-  // Missing at a host of TVM 0.8, which has no column sums to ask for; true is
-  // what TVM's Python package passes.
+  // A host of TVM 0.8 has no column sums and leaves this out; TVM's Python
+  // package passes true.
   if (index >= args.size()) return true;
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t flag, arg.AsInt());
@@ -50,8 +50,8 @@ absl::StatusOr<Value> FromJson(PackedArgs args) {
   return Value(Ref<Object>(std::move(report)));
 }
 
-// A function that calls another and gives what collectors measured: a map that
-// is empty, since there are no collectors.
+// Returns a function that calls another and returns what collectors measured:
+// an empty map, since there are no collectors.
 absl::StatusOr<Value> CallProfiled(const Ref<Module>& module,
                                    const std::string& name, int warm_up,
                                    PackedArgs args) {

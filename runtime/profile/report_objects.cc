@@ -14,7 +14,7 @@ namespace {
 using Cell = TvmReport::Cell;
 using Row = TvmReport::Row;
 
-// TVM's types of the values in a report, by the index of the variant; text has
+// TVM's types for the values of a report, by the index of the variant; text has
 // no type of its own.
 constexpr std::string_view kCellTypes[] = {
     "runtime.profiling.Duration", "runtime.profiling.Percent",

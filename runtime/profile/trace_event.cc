@@ -31,7 +31,7 @@ std::string ShapesOf(const Graph& graph, const std::vector<uint32_t>& entries) {
   return text;
 }
 
-// What Perfetto shows of a node that is clicked on, without the braces.
+// Returns what Perfetto shows for a selected node, without the braces.
 std::string NodeArgs(const Graph& graph, const NodeProfile& figures) {
   const GraphNode& node = graph.node(figures.node);
   std::vector<uint32_t> inputs;
@@ -64,7 +64,7 @@ class TraceBuilder {
     }
   }
 
-  // The watched run has the number after the last.
+  // Adds a run; the watched run has the number after the last.
   void AddRun(size_t run) {
     const bool is_watched = run == profile_.runs.size();
     const TimedRun& times = is_watched ? profile_.watched : profile_.runs[run];
@@ -91,7 +91,8 @@ class TraceBuilder {
   }
 
   std::string Finish() {
-    // A run begins with its first node, and what contains must come first.
+    // A run begins with its first node, and the containing span must come
+    // first.
     std::stable_sort(events_.begin(), events_.end(),
                      [](const Event& a, const Event& b) {
                        if (a.start_ns != b.start_ns) {
@@ -143,7 +144,7 @@ class TraceBuilder {
   const Graph& graph_;
   const Profile& profile_;
   ProfileSummary summary_;
-  std::vector<std::string> names_;  // By row of the summary, as JSON.
+  std::vector<std::string> names_;  // By row of the summary, in JSON.
   std::vector<std::string> args_;
   std::vector<Event> events_;
   std::set<int> workers_;

@@ -45,7 +45,7 @@ void AddShape(const GraphEntry& entry, std::string* list) {
   *list += "]";
 }
 
-// The shapes of the graph, also where the node gets them flattened.
+// Returns the shapes in the graph, even if the node gets flattened tensors.
 std::string ArgumentShapes(const Graph& graph, NodeId node) {
   std::string list;
   for (const EntryRef& input : graph.node(node).inputs) {
@@ -81,8 +81,8 @@ Row CallOf(const Graph& graph, NodeId id, const NodeTime& time,
 
 // Writing it.
 
-// Every string is in quotes, as TVM has it. TVM leaves quotes inside as they
-// are, which ends the field; here they are doubled.
+// Quotes every string, as TVM does. TVM leaves quotes inside as they are, which
+// ends the field; here they are doubled.
 std::string CsvText(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -92,7 +92,7 @@ std::string CsvText(std::string_view text) {
   return quoted + '"';
 }
 
-// Headers are bare, unless that would break the line apart.
+// Leaves headers bare, unless that would split the line.
 std::string CsvHeader(std::string_view key) {
   const bool plain = key.find_first_of(",\"\r\n") == std::string_view::npos;
   return plain ? std::string(key) : CsvText(key);
@@ -117,7 +117,7 @@ std::string JsonText(std::string_view text) {
 }
 
 std::string JsonNumber(double value) {
-  // What is not finite cannot come from a run, and JSON has no word for it.
+  // Numbers that are not finite cannot come from a run, and JSON has none.
   return std::isfinite(value) ? absl::StrFormat("%.17f", value) : "null";
 }
 
@@ -170,8 +170,9 @@ Ref<TvmReport> MakeTvmReport(const Graph& graph, const TimedRun& run,
   NODEWISE_CHECK(run.nodes.size() == count);
   NODEWISE_CHECK(device_of_node.size() == count);
   auto report = MakeRef<TvmReport>();
-  // TVM starts a timer a device before the first node and stops it behind the
-  // last, so each total, and with it the longest, is the time of the run.
+  // TVM starts one timer for each device before the first node and stops it
+  // after the last, so each total, and with it the longest, is the time of the
+  // run.
   const auto longest = static_cast<double>(run.whole.Duration());
   for (uint32_t n = 0; n < count; ++n) {
     const std::string device = DeviceKey(device_of_node[n]);

@@ -17,8 +17,8 @@
 
 namespace nodewise {
 
-// What TVM's profiler reports of one run, and the forms it gives it. A report
-// does not change once it is made, so any thread may read it.
+// What TVM's profiler reports about one run, in TVM's forms. A report does not
+// change once it is made, so any thread may read it.
 class TvmReport final : public Object {
  public:
   struct Duration {
@@ -27,18 +27,18 @@ class TvmReport final : public Object {
   struct Percent {
     double percent = 0;
   };
-  // Has no sum: ratios that come together are averaged.
+  // Ratios have no sum: where rows are joined, they are averaged.
   struct Ratio {
     double ratio = 0;
   };
   using Cell = std::variant<Duration, Percent, Ratio, int64_t, std::string>;
-  // Keys in the order of their bytes. TVM's order is that of a hash table.
+  // Keys are in the order of their bytes. TVM's order is that of a hash table.
   using Row = std::map<std::string, Cell, std::less<>>;
 
   std::string_view object_type() const override {
     return "runtime.profiling.Report";
   }
-  // The table, as `print(report)` shows it.
+  // Returns the table, as `print(report)` shows it.
   std::string ToText() const override;
   std::vector<Attribute> Attributes() const override;
 
@@ -47,7 +47,7 @@ class TvmReport final : public Object {
   Row configuration;
 };
 
-// What JSON calls a cell's value, by the index of the variant.
+// The JSON key of a cell's value, by the index of the variant.
 inline constexpr std::string_view kReportCellKeys[] = {
     "microseconds", "percent", "ratio", "count", "string"};
 
@@ -60,45 +60,48 @@ inline constexpr std::string_view kReportCount = "Count";
 inline constexpr std::string_view kReportShapes = "Argument Shapes";
 inline constexpr std::string_view kReportHash = "Hash";
 
-// What a value under `key` must be for the table, where TVM would abort: one of
-// kReportCellKeys, or "" where it may be anything.
+// Returns the kind that a value under `key` must be for the table, where TVM
+// would abort otherwise: one of kReportCellKeys, or "" if it may be anything.
 std::string_view ReportCellKey(std::string_view key);
-// kInvalidArgument if it is not.
+// Fails with kInvalidArgument if the cell is not of the kind that its key
+// needs.
 absl::Status CheckReportCell(std::string_view key, const TvmReport::Cell& cell);
 
-// The report of a run: a call for each function node in graph order, also for
-// a __nop. A device's total is the time of the whole run, as TVM measures it.
-// REQUIRES: one device and one time a node.
+// Makes the report of a run: a call for each function node in graph order,
+// __nop included. A device's total is the time of the whole run, as TVM
+// measures it.
+// REQUIRES: there are one device and one time for each node.
 Ref<TvmReport> MakeTvmReport(const Graph& graph, const TimedRun& run,
                              absl::Span<const DLDevice> device_of_node,
                              int threads);
 
-// A table and the configuration below it, with a final line end. `sort` puts
-// the longest first, `aggregate` makes one row of the calls of one kernel with
-// the same shapes on the same device, `col_sums` adds a row of sums.
+// Returns a table and the configuration below it, with a final newline. `sort`
+// puts the longest first, `aggregate` makes one row of the calls of one kernel
+// with the same shapes on the same device, `col_sums` adds a row of sums.
 std::string ReportTable(const TvmReport& report, bool sort, bool aggregate,
                         bool col_sums);
-// The calls, one a line.
+// Returns the calls, one on each line.
 std::string ReportCsv(const TvmReport& report);
-// The whole report as valid JSON, whatever its names are; on one line.
+// Returns the whole report as valid JSON on one line, whatever its names are.
 std::string ReportJson(const TvmReport& report);
 
-// Reads what ReportJson() writes, and what TVM 0.9 or later does. kDataLoss
-// with a line and column where it is no JSON, else with a JSON path; also for a
-// text so large, or so lopsided, that a table of it would fill the memory.
+// Reads what ReportJson() or TVM 0.9 or later write. Fails with kDataLoss, with
+// a line and column if it is not JSON, else with a JSON path; also for a text
+// so large, or so lopsided, that its table would fill the memory.
 absl::StatusOr<Ref<TvmReport>> ParseReport(std::string_view json);
 
-// A number as "%f" writes it, in the manner of a locale: its decimal point, and
-// its separators in groups of digits before that.
+// Returns a number that "%f" wrote in the form of a locale: with its decimal
+// point, and its separators between groups of digits before that.
 std::string LocalNumber(std::string_view number, const lconv& locale);
 
-// The named functions on reports, which TVM's Python package calls:
+// Returns the named functions on reports, which TVM's Python package calls:
 // runtime.profiling.AsTable and so on.
 absl::Span<const FunctionRow> ProfilingFunctions();
-// kUnimplemented if the argument there is an array of metric collectors that
-// is not empty; TVM's Python package passes an empty one, null or nothing.
+// Fails with kUnimplemented if argument `index` is an array of metric
+// collectors that is not empty; TVM's Python package passes an empty one, null
+// or nothing.
 absl::Status RefuseCollectors(PackedArgs args, int index);
-// Those that make reports and take them apart.
+// Returns the named functions that make reports and take them apart.
 absl::Span<const FunctionRow> ReportObjectFunctions();
 
 }  // namespace nodewise

@@ -18,8 +18,8 @@ using Row = TvmReport::Row;
 
 constexpr std::string_view kFileName = "report";
 // A graph of 10000 nodes makes a report of some 5 MB and a table of the same
-// size. The limits also keep short what the parser says of a text that it
-// cannot read: it spells out control characters.
+// size. The limits also keep the parser's error messages short: it spells out
+// control characters.
 constexpr size_t kMostBytes = size_t{64} << 20;
 // A table is as wide as its widest cells, on every line: a small text could ask
 // for one of any size.
@@ -36,13 +36,13 @@ bool Contains(const Names& names, std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// The text behind the first mark, or all of it.
+// Returns the text after the first mark, or all of it.
 std::string_view Behind(std::string_view mark, std::string_view text) {
   const size_t at = text.find(mark);
   return at == std::string_view::npos ? text : text.substr(at + mark.size());
 }
 
-// What a table of the report takes of memory, more or less.
+// Roughly the memory that a table of the report takes.
 class TableSize {
  public:
   void AddRow() { ++rows_; }
@@ -64,7 +64,7 @@ class TableSize {
   size_t line_ = 256;  // The columns that are always there.
 };
 
-// With separators, and 308 digits at most.
+// Counts separators, and 308 digits at most.
 size_t NumberWidth(double value) { return std::fabs(value) < 1e18 ? 40 : 420; }
 
 // Nlohmann's SAX interface. It knows what may come next at every point, so
@@ -104,8 +104,8 @@ class ReportEvents {
  private:
   struct Frame {
     Level level;
-    std::string key;             // The last one; of the value to come.
-    size_t index = 0;            // The same in an array.
+    std::string key;   // The last key, which the next value belongs to.
+    size_t index = 0;  // The next value's index in an array.
     std::set<std::string> seen;  // All keys of an object.
   };
 
@@ -144,7 +144,7 @@ std::string ReportEvents::Path() const {
   return path;
 }
 
-// What may come where the parser stands.
+// Returns what may come at the parser's place.
 std::string ReportEvents::Expected() const {
   if (stack_.empty()) return "an object";
   const Frame& top = stack_.back();
@@ -277,13 +277,13 @@ bool ReportEvents::SetCell(Cell cell, size_t width) {
 
 bool ReportEvents::parse_error(size_t position, const std::string&,
                                const nlohmann::json::exception& error) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 2: ...":
-  // the place is ours to say.
+  // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": we
+  // name the place ourselves.
   std::string_view reason = Behind("] ", error.what());
   if (reason.starts_with("parse error")) reason = Behind(": ", reason);
   const size_t offset = std::min(position > 0 ? position - 1 : 0, text_.size());
   const std::string_view before = text_.substr(0, offset);
-  const size_t line_start = before.rfind('\n') + 1;  // 0 where there is none.
+  const size_t line_start = before.rfind('\n') + 1;  // 0 if there is none.
   fault_.line =
       static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
   fault_.column = offset - line_start + 1;

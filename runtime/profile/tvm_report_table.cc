@@ -16,7 +16,8 @@ using Row = TvmReport::Row;
 
 constexpr std::string_view kSeparator = "----------";
 
-// Always there, in this order; the others follow by their bytes.
+// Columns that are always there, in this order; the others follow, by their
+// bytes.
 constexpr std::string_view kFirstColumns[] = {kReportName,    kReportDuration,
                                               kReportPercent, kReportDevice,
                                               kReportCount,   kReportShapes};
@@ -27,8 +28,8 @@ int64_t SaturatedSum(int64_t a, int64_t b) {
   return a < 0 ? INT64_MIN : INT64_MAX;
 }
 
-// Adds a cell to a sum of the same kind. Strings that differ have none in
-// common, and neither have cells of two kinds.
+// Adds a cell to a sum of the same kind. Strings that differ have no sum, and
+// neither have cells of two kinds.
 void AddCell(const Cell& cell, Cell* sum) {
   if (cell.index() != sum->index()) {
     *sum = "";
@@ -54,8 +55,8 @@ std::string TextOf(const Row& row, std::string_view key) {
   return text == nullptr ? "" : *text;
 }
 
-// Of one kernel with one kind of arguments on one device. TVM glues the three
-// together, so that some that differ become one.
+// Kernel, arguments and device. TVM concatenates the three, so that different
+// groups may become one.
 using GroupKey = std::array<std::string, 3>;
 
 GroupKey GroupOf(const Row& call) {
@@ -86,7 +87,7 @@ Row FinishGroup(Group group) {
   return std::move(group.sums);
 }
 
-// One row a group, in the order of their first calls.
+// Returns one row for each group, in the order of their first calls.
 std::vector<Row> Aggregate(const std::vector<Row>& calls) {
   std::map<GroupKey, size_t> places;
   std::vector<Group> groups;
@@ -113,7 +114,7 @@ double SortKey(const Row& row) {
   return duration->microseconds;
 }
 
-// Stable, unlike TVM's: two runs of one report give one text.
+// The sort is stable, unlike TVM's: a report always gives the same text.
 void SortByDuration(std::vector<Row>* rows) {
   std::stable_sort(rows->begin(), rows->end(), [](const Row& a, const Row& b) {
     return SortKey(a) > SortKey(b);
@@ -154,7 +155,7 @@ std::vector<Row> RowsOf(const TvmReport& report, bool sort, bool aggregate,
   return rows;
 }
 
-// A name must not break the lines of the table, nor speak to the terminal.
+// A name must neither break the lines of the table nor control the terminal.
 std::string Printable(std::string_view text) {
   std::string clean = CleanUtf8(text);
   std::replace_if(
@@ -164,9 +165,9 @@ std::string Printable(std::string_view text) {
   return clean;
 }
 
-// TVM asks the environment for a locale; here it is the one that the program
-// has set, so that a program which set none gets the same text everywhere. As
-// with TVM, percents stay out of it.
+// TVM takes the locale from the environment; here it is the one that the
+// program has set, so that a program which set none gets the same text
+// everywhere. As in TVM, percents ignore it.
 std::string CellText(const Cell& cell, const lconv& locale) {
   if (const auto* duration = std::get_if<TvmReport::Duration>(&cell)) {
     return LocalNumber(absl::StrFormat("%.2f", duration->microseconds), locale);
@@ -227,7 +228,7 @@ void AppendLine(const std::vector<Column>& columns, size_t row,
   for (const Column& column : columns) {
     const std::string& text = column.cells[row];
     const std::string padding(column.width - WidthOf(text), ' ');
-    // Only the names stand at the left.
+    // Only the names are aligned to the left.
     *table += &column == columns.data() ? text + padding : padding + text;
     *table += "  ";
   }
@@ -242,7 +243,7 @@ std::string LocalNumber(std::string_view number, const lconv& locale) {
       std::min(number.find_first_not_of("0123456789", start), number.size());
   std::string text(number.substr(0, end));
   // Each char of `grouping` is the size of a group, from the right; the last
-  // one goes on, unless it is followed by CHAR_MAX.
+  // one repeats, unless it is followed by CHAR_MAX.
   const char* group = locale.grouping;
   const bool grouped = *locale.thousands_sep != '\0';
   for (size_t at = end; grouped && *group > 0 && *group != CHAR_MAX;) {

@@ -9,8 +9,8 @@
 namespace nodewise {
 namespace {
 
-// What the pool tells. Never destroyed: a launch of another thread may end, and
-// say so, after nobody listens any more.
+// Keeps what the pool reports. Never destroyed: a launch of another thread may
+// still report after nobody listens any more.
 class TaskLog final : public TaskObserver {
  public:
   static TaskLog& Get() {
@@ -41,7 +41,7 @@ class TaskLog final : public TaskObserver {
     spans_.push_back({start_ns, end_ns, known.first->second, NodeId{}});
   }
 
-  // Those since the last time.
+  // Returns the spans since the last time.
   std::vector<WorkerSpan> Take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(spans_, {});

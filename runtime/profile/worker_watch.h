@@ -8,19 +8,19 @@
 
 namespace nodewise {
 
-// Sees which thread of the pool works when, node by node, from its making to
-// its end. Tasks of somebody else's that lie inside a node's time count as the
-// node's. There is one at a time in a process: making another waits.
+// Sees which thread of the pool works when, node by node, for as long as it
+// lives. Tasks of other launches within a node's time count as the node's.
+// There is one at a time in a process: constructing another waits.
 class WorkerWatch : public NodeObserver {
  public:
-  // The thread that makes it is worker 0.
+  // The constructing thread is worker 0.
   WorkerWatch();
   ~WorkerWatch() override;
 
   absl::Status BeforeNode(NodeId node) override;
   absl::Status AfterNode(NodeId node, NodeTime time) override;
 
-  // In the order of nodes.
+  // Returns the spans, in the order of nodes.
   std::vector<WorkerSpan> TakeSpans();
 
  private:

@@ -13,8 +13,7 @@
 namespace nodewise {
 namespace {
 
-// Levenshtein distance, given up on (returns limit + 1) once it must exceed
-// `limit`.
+// Returns the Levenshtein distance, or limit + 1 once it must exceed `limit`.
 size_t EditDistance(std::string_view a, std::string_view b, size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) {
     return limit + 1;
@@ -53,8 +52,8 @@ bool IsPlace(std::string_view part) {
                      });
 }
 
-// Cuts the parts of a place that the text begins with off it, without the
-// colon behind the last.
+// Cuts the place off the beginning of the text and returns it, without its last
+// colon.
 std::string CutPlace(std::string_view* text) {
   size_t end = 0;
   for (size_t next = text->find(kColon); next != std::string_view::npos;
@@ -95,7 +94,7 @@ std::string CutHint(std::string_view* text) {
   return result;
 }
 
-// What is left of a message behind its place.
+// Takes apart what follows the place in a message.
 void AddMessage(std::string_view text, Fault* fault) {
   fault->hint = CutHint(&text);
   const size_t expected = text.rfind(kExpected);
@@ -157,7 +156,7 @@ void FaultList::Add(Fault fault) {
                        absl::StrFormat("at most %d", kMostFaults),
                        "mend these first"});
   }
-  // What is not listed keeps the file from being used all the same.
+  // A fault that is not listed still keeps the file from being used.
   if (fault.severity == Fault::Severity::kError) {
     faults_.back().severity = Fault::Severity::kError;
   }
@@ -192,7 +191,7 @@ absl::Status FaultList::ToStatus() const {
 std::string_view Shortened(std::string_view text) {
   constexpr size_t kMostBytes = 500;
   if (text.size() <= kMostBytes) return text;
-  // Bytes 0x80 to 0xBF go on with a character of UTF-8.
+  // Bytes 0x80 to 0xBF continue a character of UTF-8.
   size_t end = kMostBytes;
   while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
   return text.substr(0, end);
@@ -200,7 +199,7 @@ std::string_view Shortened(std::string_view text) {
 
 std::string NearestName(std::string_view name,
                         const std::vector<std::string>& candidates) {
-  // What long names cost is not worth a hint.
+  // A hint is not worth what long names cost.
   if (name.size() > 256) return "";
   // A third of the name may differ; a very short name must nearly match.
   const size_t limit = std::max<size_t>(1, name.size() / 3);

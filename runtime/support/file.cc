@@ -41,8 +41,8 @@ absl::StatusOr<int> OpenRegular(const std::string& path, size_t* size) {
   return descriptor;
 }
 
-// The system says that a file may not grow any more by an error, and also by a
-// signal that ends a process which does not expect it: the error will do.
+// When a file may grow no more, the system returns an error, but also sends a
+// signal that ends an unprepared process: the error is enough.
 class NoFileSizeSignal {
  public:
   NoFileSizeSignal() {
@@ -53,7 +53,7 @@ class NoFileSizeSignal {
   NoFileSizeSignal(const NoFileSizeSignal&) = delete;
   NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
   ~NoFileSizeSignal() {
-    // Whoever blocks it has to live with what is pending.
+    // A thread that blocks the signal keeps it pending.
     if (sigismember(&before_, SIGXFSZ) != 0) return;
     constexpr timespec kNoTime{};
     while (came_ && sigtimedwait(&signal_, nullptr, &kNoTime) < 0 &&
@@ -163,7 +163,7 @@ absl::Status OutputFile::OpenInPlace() {
   return absl::OkStatus();
 }
 
-// With a name that tells where it belongs and is not too long for a file.
+// Chooses a name that shows where the file belongs and is not too long.
 absl::Status OutputFile::OpenBeside(mode_t mode) {
   static std::atomic<unsigned> count = 0;
   const std::filesystem::path place(place_);
@@ -213,7 +213,7 @@ absl::Status OutputFile::WriteOut(const char* data, size_t size) {
 
 absl::Status OutputFile::Commit() {
   NODEWISE_RETURN_IF_ERROR(Flush());
-  // That of a new file is what the process's mask leaves of it.
+  // A new file's mode comes from the process's mask.
   if (kept_mode_.has_value()) fchmod(descriptor_, *kept_mode_);
   if (close(std::exchange(descriptor_, -1)) == 0 &&
       (is_in_place() || rename(temporary_.c_str(), place_.c_str()) == 0)) {

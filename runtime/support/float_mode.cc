@@ -8,8 +8,8 @@ namespace nodewise {
 
 #ifdef __SSE__
 
-// All that has a name in <cfenv> would take ten times as long, since it sees to
-// the old coprocessor too.
+// The functions of <cfenv> would take ten times as long, since they handle the
+// old coprocessor too.
 DefaultFloatMode::DefaultFloatMode() : before_(_mm_getcsr()) {
   constexpr uint32_t kDefault = 0x1F80;
   _mm_setcsr(kDefault);

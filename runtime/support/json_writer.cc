@@ -9,8 +9,8 @@ namespace nodewise {
 namespace {
 
 std::string Quoted(std::string_view text) {
-  // By default dump() throws on what is not UTF-8; names in hostile files need
-  // not be.
+  // By default dump() throws on invalid UTF-8, which names in hostile files may
+  // have.
   return nlohmann::json(std::string(text))
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

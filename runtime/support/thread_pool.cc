@@ -21,7 +21,7 @@
 namespace nodewise {
 namespace {
 
-// Two neighbouring lines: x86 prefetches them in pairs.
+// Two cache lines: x86 prefetches them in pairs.
 constexpr size_t kNoSharingBytes = 128;
 constexpr int kMaxCpus = 8192;
 constexpr size_t kSetBytes = CPU_ALLOC_SIZE(kMaxCpus);
@@ -33,7 +33,7 @@ struct Processors {
   int cores = 1;
 };
 
-// Names the core that `cpu` is part of: its hardware threads, as in "0,4".
+// Names the core that `cpu` is part of by its hardware threads, as in "0,4".
 std::string CoreOf(int cpu) {
   std::ifstream file(absl::StrFormat(
       "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu));
@@ -77,7 +77,8 @@ void Pause() {
 #endif
 }
 
-// Polls until `word` is neither `calm` nor `asleep`; false if it took too long.
+// Polls until `word` is neither `calm` nor `asleep`; returns false if that took
+// too long.
 bool SpinWhile(const std::atomic<uint32_t>& word, uint32_t calm,
                uint32_t asleep) {
   std::chrono::steady_clock::time_point end;
@@ -94,8 +95,9 @@ bool SpinWhile(const std::atomic<uint32_t>& word, uint32_t calm,
 }
 
 // Waits while `word` is `calm`, in the end by making it `asleep` and blocking.
-// Who changes it then sees from the old value whether to notify, and so makes
-// no system call for somebody who spins. Returns whether spinning was enough.
+// Whoever changes it then sees from the old value whether to notify, and so
+// makes no system call for a thread that spins. Returns whether spinning was
+// enough.
 bool WaitWhile(std::atomic<uint32_t>& word, uint32_t calm, uint32_t asleep,
                bool spin) {
   if (spin && SpinWhile(word, calm, asleep)) return true;
@@ -152,8 +154,8 @@ bool TaskGroup::Barrier() {
     if ((before & kAsleep) != 0) phase_.notify_all();
     return true;
   }
-  // Tasks that come this far apart once will do so again, be it for want of a
-  // free CPU: the rest of the launch does not spin.
+  // Tasks that arrive this far apart once will do so again, perhaps for lack of
+  // a free CPU: the rest of the launch does not spin.
   const bool spin = spin_.load(std::memory_order_relaxed);
   if (!WaitWhile(phase_, phase, phase | kAsleep, spin) && spin) {
     spin_.store(false, std::memory_order_relaxed);
@@ -170,8 +172,8 @@ void TaskGroup::LeaveBarrier() {
   if ((before & kAsleep) != 0) phase_.notify_all();
 }
 
-// noexcept: to lack the memory for a message while other tasks still use the
-// group leaves no way out.
+// noexcept: there is no way out if memory for a message is lacking while other
+// tasks still use the group.
 void TaskGroup::RunTask(int task_id) noexcept {
   absl::Status status =
       observer_ == nullptr ? CallTask(task_id) : WatchTask(task_id);
@@ -217,7 +219,7 @@ absl::Status TaskGroup::JoinedErrors() {
   return WithMessage(errors_.front().second, text);
 }
 
-// Hands out workers. Who has leased one owns it until it is given back, and
+// Hands out workers. Whoever has leased one owns it until it is given back, and
 // talks to it through its state alone.
 class ThreadPool {
  public:
@@ -237,9 +239,9 @@ class ThreadPool {
     std::atomic<uint32_t> state{kIdle};
     int task_id = 0;
     TaskGroup* group = nullptr;
-    int launcher_cpu = 0;           // At the start of the task.
-    std::atomic<int> cpu{0};        // At the end of the last task.
-    Worker* next = nullptr;         // In the idle list, or in the lease.
+    int launcher_cpu = 0;           // The launcher's at the start of the task.
+    std::atomic<int> cpu{0};        // The worker's at the end of its last task.
+    Worker* next = nullptr;         // The next in the idle list or the lease.
     Worker* next_of_all = nullptr;  // Written once.
   };
 
@@ -257,7 +259,7 @@ class ThreadPool {
 
   std::mutex mutex_;
   Worker* idle_ = nullptr;
-  Worker* all_ = nullptr;  // So that leak checkers see that none is lost.
+  Worker* all_ = nullptr;  // Lets leak checkers reach all of them.
   int num_leased_ = 0;
 };
 
@@ -269,8 +271,9 @@ void ThreadPool::Worker::Start(TaskGroup& new_group, int new_task_id) {
 }
 
 // On a busy machine launcher and worker often share a CPU. Spinning would then
-// keep the other from the very thing waited for: with it an empty launch took
-// 50 us, without it 6 us. (Where threads are is a guess, but a cheap one.)
+// keep the other thread from doing what is waited for: an empty launch took 50
+// us with spinning, 6 us without. (Where threads are is a guess, but a cheap
+// one.)
 void ThreadPool::Worker::Join() {
   const bool spin = group->spin_.load(std::memory_order_relaxed) &&
                     cpu.load(std::memory_order_relaxed) != sched_getcpu();
@@ -285,8 +288,9 @@ void ThreadPool::Worker::Loop() {
     const int here = sched_getcpu();
     cpu.store(here, std::memory_order_relaxed);
     spin = group->spin_.load(std::memory_order_relaxed) && launcher_cpu != here;
-    // The last touch: from here on the group may be gone, and this worker may
-    // be leased again. It itself stays for ever, so it may still be notified.
+    // This is the last access: from here on the group may be gone, and this
+    // worker may be leased again. The worker itself stays for ever, so it may
+    // still be notified.
     if (state.exchange(kIdle) == kBusyAwaited) state.notify_one();
   }
 }
@@ -313,7 +317,7 @@ absl::Status ThreadPool::Run(int num_tasks, ParallelTask task) {
     NODEWISE_ASSIGN_OR_RETURN(lease, TakeExactly(num_tasks - 1));
   }
   const int count = 1 + lease.count;
-  // With more tasks than CPUs, who spins keeps another task from running.
+  // With more tasks than CPUs, a spinning task keeps another from running.
   TaskGroup group(count, /*spin=*/count <= AvailableProcessors().cpus, task,
                   task_observer.load(std::memory_order_acquire));
   int task_id = 0;
@@ -351,8 +355,8 @@ absl::StatusOr<ThreadPool::Lease> ThreadPool::TakeExactly(int count) {
       1 + lease.count, 1 + count));
 }
 
-// Takes from the front in the order in which GiveBack() puts there: the same
-// task meets the same worker again, and with it a warm cache.
+// Takes from the front, in the order in which GiveBack() puts workers there: a
+// task gets the same worker again, and with it a warm cache.
 ThreadPool::Lease ThreadPool::TakeLocked(int count) {
   Lease lease;
   Worker** end = &lease.first;

@@ -13,7 +13,7 @@
 namespace nodewise {
 namespace {
 
-// Sets the number of threads, and back at the end.
+// Sets the number of threads, and restores it at the end.
 class ThreadCount {
  public:
   ThreadCount() : before_(NumThreads()) {}
@@ -41,8 +41,8 @@ absl::Status CheckOptions(const SweepOptions& options) {
   return absl::OkStatus();
 }
 
-// All runs, those that differ from the first in one thing ahead of those that
-// differ in two: what is found is put down to that one.
+// Returns all runs. Those that differ from the first in one thing come before
+// those that differ in two, so that findings are attributed to the one.
 std::vector<SweepRun> RunsOf(const SweepOptions& options) {
   std::vector<int> threads = options.threads;
   if (threads.empty()) threads = {1, 2, 3, NumThreads()};
@@ -95,7 +95,7 @@ absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
     executor->AddObserver(&watcher);
     const absl::Status status = executor->Run();
     executor->RemoveObserver(&watcher);
-    // The first fails as any run does.
+    // A failure of the first run is returned as it is.
     if (!status.ok() && report.runs > 0) {
       return At(absl::StrFormat("run %d of the sweep (threads: %d, layout: %d)",
                                 report.runs + 1, run.threads, run.layout + 1),

@@ -14,8 +14,8 @@ constexpr size_t kPage = 4096;
 // Room to move a buffer about, and to read past its end.
 constexpr size_t kSlack = 5 * kPage;
 
-// Of layouts 0, 1, 2, 3, ...: the first two share their addresses, the first
-// and third their bytes, so that what matters can be told.
+// Returns the number of the layout's addresses. Layouts 0 and 1 share their
+// addresses, layouts 0 and 2 their bytes, which shows which of them matters.
 size_t AddressOf(int layout) {
   return layout < 2 ? 0 : static_cast<size_t>(layout) - 1;
 }
@@ -26,8 +26,8 @@ uint8_t FillOf(int layout) {
   return kFills[(layout / 2) % 4];
 }
 
-// Another place in the page and another page, and not the same for all slots:
-// what is wrong may be the distance of two.
+// Returns another place in another page, which differs between slots, since the
+// fault may depend on the distance between two.
 size_t OffsetOf(uint32_t slot, int layout) {
   const size_t address = AddressOf(layout);
   const size_t in_page = address * (5 + 2 * (slot % 8)) % (kPage / 128) * 128;

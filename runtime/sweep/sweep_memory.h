@@ -19,7 +19,8 @@ class SweepMemory : public std::enable_shared_from_this<SweepMemory> {
   SweepMemory& operator=(const SweepMemory&) = delete;
   ~SweepMemory();
 
-  // What the next executor gets. REQUIRES: the one before is gone.
+  // Sets the layout that the next executor gets. REQUIRES: the one before is
+  // gone.
   void SetLayout(int layout) { layout_ = layout; }
   absl::StatusOr<NDArray> Allocate(uint32_t slot, size_t bytes,
                                    DLDevice device);

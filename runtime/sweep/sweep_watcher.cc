@@ -19,7 +19,7 @@ double Load(const uint8_t* element) {
   return static_cast<double>(value);
 }
 
-// The number at `element`; NaN if it is none.
+// Returns the number at `element`; NaN for other types.
 double NumberAt(const uint8_t* element, DLDataType dtype) {
   const size_t bytes = (dtype.bits + 7u) / 8u;
   if (dtype.code == kDLFloat && dtype.bits == 64) return Load<double>(element);
@@ -89,7 +89,7 @@ SweepFinding* SweepWatcher::NewFinding(const Place& place) {
   if (!is_new) return nullptr;
   SweepFinding& finding = at->second;
   std::tie(finding.node, finding.moment, finding.slot) = place;
-  // It would have been found in the first of these.
+  // Threads or layout would have made it differ in repeat 0 already.
   finding.between = BetweenText(first_, now_, now_.repeat > 0);
   return &finding;
 }
@@ -142,7 +142,7 @@ std::string SweepWatcher::TextOf(const SweepFinding& finding,
           "was the same %s: something wrote to it in between",
           name, finding.slot, finding.between, since);
     case Moment::kMade:
-      break;  // Measured, see there.
+      break;  // Measure() writes that text.
   }
   return "";
 }
@@ -166,7 +166,7 @@ absl::Status SweepWatcher::BeforeNode(NodeId node) {
 }
 
 absl::Status SweepWatcher::AfterNode(NodeId node, NodeTime) {
-  // Where an output lies in the memory of an input, that differs with it.
+  // If an output is in the memory of an input, the input differs with it.
   const bool has_same_outputs = LookAtOutputs(node);
   LookAtInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
   return absl::OkStatus();

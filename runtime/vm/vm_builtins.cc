@@ -186,7 +186,7 @@ absl::StatusOr<VmReader::Value> VmReader::ShapeOfTensor(const Call& call) {
   VmTensor& tensor = program_.tensors[number];
   if (!tensor.has_shape || std::any_of(tensor.shape.begin(), tensor.shape.end(),
                                        [](int64_t dim) { return dim < 0; })) {
-    tensor.is_used = true;  // So that what is open is said.
+    tensor.is_used = true;  // Open dimensions are to be reported.
     return Value{Value::Kind::kUnknown};
   }
   shapes_.push_back(tensor.shape);
@@ -198,7 +198,7 @@ absl::StatusOr<VmReader::Value> VmReader::MakeTuple(const Call& call) {
   return Value{Value::Kind::kTuple, static_cast<int64_t>(tuples_.size() - 1)};
 }
 
-// An item of an input that is a tuple is an input of its own.
+// Each item of an input that is a tuple is an input too.
 absl::StatusOr<uint32_t> VmReader::ItemOf(const Call& call, VmInput* tuple,
                                           int64_t item) {
   const auto known = tuple->items.find(item);

@@ -52,7 +52,7 @@ absl::StatusOr<VmFunction> ReadFunction(ByteReader* reader) {
   return function;
 }
 
-// The numbers of functions that are kernels mean nothing (TVM writes -2
+// In a function that is a kernel, the numbers mean nothing (TVM writes -2
 // arguments).
 absl::Status CheckFunction(const ByteReader& reader, size_t offset,
                            const VmFunction& function) {
@@ -246,8 +246,8 @@ int64_t WordAt(absl::Span<const uint8_t> words, int64_t index) {
   return word;
 }
 
-// Reads the words of one instruction, never those of the next: a word that
-// many instructions share would make a small file endless to read.
+// Reads the words of one instruction, never those of the next: if instructions
+// could share words, a small file could take endless time to read.
 class WordReader {
  public:
   WordReader(const VmExecutable& executable, int64_t index)
@@ -271,7 +271,7 @@ class WordReader {
   int64_t end_;
 };
 
-// A kind in the upper 8 bits, a signed value in the lower 56.
+// Splits a word: a kind in the upper 8 bits, a signed value in the lower 56.
 absl::StatusOr<VmArgument> ArgumentOf(int64_t word, size_t place,
                                       const VmExecutable& executable) {
   const auto bits = static_cast<uint64_t>(word);

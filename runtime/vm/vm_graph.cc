@@ -18,10 +18,10 @@ namespace nodewise {
 namespace {
 
 constexpr size_t kMostListed = 20;
-// A short call may name a function whose name is as long as the file.
+// Short calls may each name a function whose name is as long as the file.
 constexpr size_t kMostNameBytes = size_t{32} << 20;
 
-// Builds the graph of a program that has nothing in it that was refused.
+// Builds the graph of a program in which nothing was refused.
 class GraphMaker {
  public:
   GraphMaker(const VmLibrary& library, const VmProgram& program, VmGraph* made)
@@ -56,7 +56,7 @@ class GraphMaker {
         made_->graph.text.name, bytes, kMostNameBytes));
   }
 
-  // A name that no other node has: the first of a kind keeps it as it is.
+  // Returns a name that no other node has; the first use keeps it unchanged.
   std::string Unique(std::string_view wanted) {
     std::string name(wanted);
     size_t& uses = uses_[name];
@@ -116,7 +116,7 @@ class GraphMaker {
                         input.name));
   }
 
-  // Constants come before their first use, as TVM's graph executor has them.
+  // Constants come before their first use, as in TVM's graph executor.
   void AddConstant(uint32_t tensor) {
     const VmTensor& from = program_.tensors[tensor];
     if (from.origin != VmTensor::Origin::kConstant || has_node_[tensor]) return;
@@ -162,15 +162,15 @@ class GraphMaker {
     return graph.entry(graph.EntryOf(refs_[tensor])).storage_id;
   }
 
-  // The part of a storage that tensors share, by its first tensor.
+  // Returns the storage id of the part of a storage that the tensor is in.
   int32_t StorageOf(uint32_t tensor) {
     const auto [place, is_new] = storage_ids_.try_emplace(part_of_[tensor], 0);
     if (is_new) place->second = next_storage_++;
     return place->second;
   }
 
-  // A graph knows storages whole, so each part of one that is used on its own
-  // becomes a storage; tensors at one offset keep sharing it.
+  // A graph only has whole storages, so each part of one that is used on its
+  // own becomes a storage; tensors at one offset keep sharing it.
   void PlaceStorages() {
     has_node_.resize(program_.tensors.size(), false);
     part_of_.resize(program_.tensors.size());
@@ -216,7 +216,7 @@ class GraphMaker {
   const VmProgram& program_;
   VmGraph* made_;
   std::vector<EntryRef> refs_;     // By tensor.
-  std::vector<bool> has_node_;     // By tensor: of constants.
+  std::vector<bool> has_node_;     // By tensor; only for constants.
   std::vector<uint32_t> part_of_;  // By tensor: the first tensor of its part.
   std::unordered_map<uint32_t, int32_t> storage_ids_;  // By part.
   int32_t next_storage_ = 0;

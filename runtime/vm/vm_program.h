@@ -12,7 +12,7 @@
 namespace nodewise {
 
 // What a straight-line VM function does, once registers, tuples and shapes are
-// out of the way. Tensors, inputs and storages are meant by number.
+// resolved. Tensors, inputs and storages are referred to by number.
 
 struct VmTensor {
   enum class Origin {
@@ -23,24 +23,24 @@ struct VmTensor {
   };
   Origin origin = Origin::kStorage;
   uint32_t source = 0;
-  // Of an input, these are learnt from its checks.
+  // For an input, these are learnt from its checks.
   bool has_shape = false;
   bool has_dtype = false;
-  std::vector<int64_t> shape;  // Below 0: known at run time only.
+  std::vector<int64_t> shape;  // Below 0: known only at run time.
   DLDataType dtype{};
-  uint64_t offset = 0;      // In the storage.
-  bool is_written = false;  // By a kernel; others are from the start.
-  bool is_used = false;     // Read by a kernel, or returned.
+  uint64_t offset = 0;      // Its place in the storage.
+  bool is_written = false;  // It has contents, initial or from a kernel.
+  bool is_used = false;     // Whether a kernel reads it, or it is returned.
 };
 
 struct VmInput {
   std::string name;
   uint32_t tensor = 0;
   int64_t rank = -1;        // Below 0: not known.
-  int64_t checked_at = -1;  // The instruction that says what it is.
-  uint32_t depth = 0;       // In tuples.
+  int64_t checked_at = -1;  // The instruction that checks it.
+  uint32_t depth = 0;       // How many tuples it is in.
   bool is_tuple = false;
-  std::map<int64_t, uint32_t> items;  // Of a tuple: inputs.
+  std::map<int64_t, uint32_t> items;  // A tuple's items, which are inputs.
 };
 
 struct VmStorage {
@@ -52,7 +52,7 @@ struct VmCall {
   std::string_view function;
   std::vector<uint32_t> inputs;  // Tensors.
   std::vector<uint32_t> outputs;
-  std::vector<CallNumber> numbers;  // Among its arguments.
+  std::vector<CallNumber> numbers;  // The numbers among its arguments.
 };
 
 struct VmProgram {

@@ -10,7 +10,8 @@
 namespace nodewise {
 namespace {
 
-// Of a function whose table entry names no parameters; nothing else bounds it.
+// The limit for a function whose table entry names no parameters; nothing else
+// bounds it.
 constexpr int64_t kMostUnnamedArgs = 4096;
 // Tuples may hold themselves many times over.
 constexpr size_t kMostResults = 65536;
@@ -152,7 +153,7 @@ absl::StatusOr<VmReader::Value> VmReader::Evaluate(const Call& call,
   return (this->*row->method)(call);
 }
 
-// An argument that a node can read, or nothing once it is refused.
+// Returns an argument that a node can read, or nothing once it is refused.
 std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
   const Value& value = call.args[index];
   if (value.kind == Value::Kind::kUnknown) return std::nullopt;
@@ -209,7 +210,7 @@ absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
       if (input.has_value()) node.inputs.push_back(*input);
     }
   }
-  // Where an argument was refused, that is reason enough.
+  // A refused argument is reason enough.
   if (node.outputs.empty() && !is_refused) {
     return Refuse(call.instruction,
                   absl::StrFormat("a call of %s without a new tensor to write "
@@ -254,7 +255,7 @@ absl::Status VmReader::Return(int64_t index, const Value& value) {
   return absl::OkStatus();
 }
 
-// What the checks at the front of a function have not said of its inputs.
+// Refuses inputs that the checks at the front of the function leave unknown.
 absl::Status VmReader::CheckInputs() {
   for (const VmInput& input : program_.inputs) {
     VmTensor& tensor = program_.tensors[input.tensor];
@@ -386,7 +387,7 @@ uint32_t VmReader::AddInput(std::string name, uint32_t depth) {
   return static_cast<uint32_t>(program_.inputs.size() - 1);
 }
 
-// Instructions are counted from the function's first.
+// Returns the place, counting instructions from the function's first.
 std::string VmReader::Place(int64_t index) const {
   std::string place = "function ";
   place += Shortened(function_.name);

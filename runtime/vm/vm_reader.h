@@ -14,16 +14,16 @@
 
 namespace nodewise {
 
-// Follows the instructions of one function with what is known of each register:
-// numbers, shapes and tuples as they are, tensors as descriptions.
+// Follows the instructions of one function, keeping what is known of each
+// register: the values of numbers, shapes and tuples, descriptions of tensors.
 class VmReader {
  public:
-  // All must outlive the reader.
+  // All arguments must outlive the reader.
   VmReader(const VmLibrary& library, const VmFunction& function,
            const VmBinding& binding, FaultList* reasons);
 
-  // kDataLoss if the bytecode cannot be true. `reasons` gets all that a graph
-  // cannot say; the program is whole only if there is none.
+  // Fails with kDataLoss if the bytecode cannot be valid. `reasons` gets all
+  // that a graph cannot express; the program is complete only if there is none.
   absl::Status Read();
   const VmProgram& program() const { return program_; }
 
@@ -47,10 +47,10 @@ class VmReader {
     int64_t number = 0;
   };
   using Dims = std::vector<int64_t>;
-  // What TVM compiles has a handful; each costs memory for every tensor.
+  // Code from TVM has a handful; each costs memory for every tensor.
   static constexpr size_t kMostDims = 32;
 
-  // Numbers that are computed from shapes; those that are known.
+  // Numbers that are computed from shapes; `slots` has those that are known.
   struct Heap {
     int64_t size = 0;
     std::unordered_map<int64_t, int64_t> slots;
@@ -63,8 +63,8 @@ class VmReader {
     std::vector<Value> args;
   };
 
-  // How a function of TVM's runtime is read; `method` is null for those that a
-  // graph cannot say, `reason` says why.
+  // How a function of TVM's runtime is read; `method` is null for one that a
+  // graph cannot express, and `reason` says why.
   struct BuiltinRow {
     std::string_view name;
     size_t least_args;
@@ -79,7 +79,8 @@ class VmReader {
   absl::Status AddParameters();
   absl::Status ReadInstruction(int64_t index);
   absl::Status ReadCall(int64_t index, const VmInstruction& instruction);
-  // Behind a branch nothing is known of registers.
+  // Checks only the callee of a call after a branch, where registers are
+  // unknown.
   void ListCall(int64_t index, const VmInstruction& instruction);
   absl::StatusOr<Value> Evaluate(const Call& call, const VmFunction& callee);
   absl::StatusOr<Value> CallKernel(const Call& call);
@@ -100,11 +101,11 @@ class VmReader {
   std::string Place(int64_t index) const;
   absl::Status BadBytecode(int64_t index, const std::string& found,
                            std::string_view expected) const;
-  // Adds a reason; the result is unknown.
+  // Adds a reason and returns an unknown value.
   Value Refuse(int64_t index, std::string found, std::string hint = "");
   std::string Describe(const Value& value) const;
   bool Is(const Call& call, size_t index, Value::Kind kind) const;
-  // The input that a value is, or null.
+  // Returns the input that a value is, or null.
   VmInput* InputOf(const Value& value);
   bool IsTupleInput(const Value& value) const;
 
@@ -115,11 +116,11 @@ class VmReader {
                                             size_t index) const;
   absl::StatusOr<uint32_t> TensorOf(const Call& call, size_t index) const;
   absl::StatusOr<uint32_t> TupleOf(const Call& call, size_t index) const;
-  // The heap, or null where the call has None.
+  // Returns the heap, or null where the call has None.
   absl::StatusOr<Heap*> HeapOf(const Call& call, size_t index);
   absl::Status CheckSlot(const Call& call, const Heap* heap,
                          int64_t slot) const;
-  // What was given for an input and has its rank, or null.
+  // Returns what the binding gives for an input, if it has its rank, or null.
   const VmInputType* GivenFor(const VmInput& input) const;
   absl::Status LearnShape(const Call& call, VmInput* input, size_t rank);
   absl::Status MatchDim(const Call& call, size_t place, Heap* heap,
@@ -134,7 +135,7 @@ class VmReader {
   absl::StatusOr<Value> MakeShape(const Call& call);
   absl::StatusOr<Value> MakeNumber(const Call& call);
   absl::StatusOr<Value> AllocShapeHeap(const Call& call);
-  // A kernel that reads and writes the heap.
+  // Runs a kernel that reads and writes the heap.
   absl::StatusOr<Value> ComputeDims(const Call& call);
 
   // vm_builtins.cc
@@ -164,7 +165,7 @@ class VmReader {
   std::vector<Dims> shapes_;
   std::vector<std::vector<Value>> tuples_;
   std::vector<Heap> heaps_;
-  bool has_open_dims_ = false;  // Some that the heap would hold.
+  bool has_open_dims_ = false;  // Some dimensions of the heap are open.
   bool is_straight_ = true;
   bool has_returned_ = false;
 };

@@ -22,7 +22,7 @@ enum MatchCode : int64_t {
 };
 enum MakeCode : int64_t { kUseNumber = 0, kLoad = 1 };
 
-// Of a heap that compiled code works on.
+// The maximum size of a heap that compiled code works on.
 constexpr int64_t kMostComputed = 65536;
 
 }  // namespace
@@ -129,7 +129,7 @@ const VmInputType* VmReader::GivenFor(const VmInput& input) const {
   return nullptr;
 }
 
-// A shape of an input that nothing has been said of yet: all dimensions open.
+// Gives an input that nothing is known of yet a shape with all dimensions open.
 absl::Status VmReader::LearnShape(const Call& call, VmInput* input,
                                   size_t rank) {
   input->checked_at = call.instruction;
@@ -220,8 +220,8 @@ absl::StatusOr<VmReader::Value> VmReader::CheckTupleInfo(const Call& call) {
                      absl::StrFormat("%d, as it has", items));
 }
 
-// Holds one dimension against its code and number, or learns it: below 0 it is
-// not known yet. What the bytecode says goes before what was `given`.
+// Checks one dimension against its code and number, or learns it: below 0 it is
+// not known yet. What the bytecode says takes precedence over `given`.
 absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
                                 int64_t given, int64_t* dim) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t code, IntOf(call, place));
@@ -336,7 +336,7 @@ absl::StatusOr<VmReader::Value> VmReader::MakeNumber(const Call& call) {
   }
   NODEWISE_RETURN_IF_ERROR(CheckSlot(call, heap, number));
   const auto slot = heap->slots.find(number);
-  // Whoever left it open has been refused for it, or will be.
+  // The instruction that left it open has been refused, or will be.
   if (slot == heap->slots.end()) return Value{Value::Kind::kUnknown};
   return Value{Value::Kind::kInt, slot->second};
 }
@@ -354,7 +354,7 @@ absl::StatusOr<VmReader::Value> VmReader::ComputeDims(const Call& call) {
                        absl::StrFormat("a heap of %d places", heap.size),
                        absl::StrFormat("at most %d", kMostComputed));
   }
-  // No dimension, so that what the kernel leaves out is seen.
+  // An impossible dimension, which shows what the kernel does not write.
   constexpr int64_t kOpen = std::numeric_limits<int64_t>::min();
   std::vector<int64_t> numbers(static_cast<size_t>(heap.size), kOpen);
   for (const auto& [slot, number] : heap.slots) {

@@ -18,17 +18,17 @@ struct ArtefactFiles {
   std::string graph;    // graph.json
   std::string library;  // lib.so
   std::string params;   // params.params
-  // Whatever is known of the files in words, for messages: the TARGET.
+  // What messages call the files: the TARGET.
   std::string target;
-  // Of a VM library, the function that is meant: "" means main or the only one.
+  // The function of a VM library to use: "" means main or the only one.
   std::string function{};
 };
 
 // Finds the files of a TARGET: a folder (graph.json, lib.so, params.params, or
 // the one *.json, *.so, *.params in it; or such a library alone), a factory or
 // VM library, or a graph JSON with `library` and `params` named beside it.
-// Nothing is opened but the folder. kNotFound or kInvalidArgument, saying what
-// is there and what is missing.
+// Opens nothing but the folder. Fails with kNotFound or kInvalidArgument,
+// saying what is there and what is missing.
 absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
                                            const std::string& library = "",
                                            const std::string& params = "");
@@ -40,20 +40,20 @@ struct Artefact {
   Params params;  // Borrows the file, or the library's own memory.
 };
 
-// Reads all of it. Loads the library, which runs its constructors. `given` are
-// inputs that are at hand, for a VM library that leaves dimensions open.
+// Reads all the files. Loads the library, which runs its constructors. `given`
+// lists the inputs that are at hand, for a VM library that leaves dimensions
+// open.
 absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
                                       absl::Span<const VmInputType> given = {});
 
-// LoadArtefact and GraphExecutor::Create, with the parameters set.
+// Calls LoadArtefact and GraphExecutor::Create, and sets the parameters.
 absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
     const ArtefactFiles& files, GraphExecutor::Options options);
 
-// Everything that can be said to be wrong with an artefact without running any
-// of its code, in one pass: the graph's structure, its memory plan, functions
-// that the library lacks, parameters that are missing, unknown or of the wrong
-// type, a damaged library or params file. Fails only if a file cannot be read
-// at all.
+// Finds everything wrong with an artefact that shows without running any of its
+// code, in one pass: the graph's structure, its memory plan, functions that the
+// library lacks, parameters that are missing, unknown or of the wrong type, a
+// damaged library or params file. Fails only if a file cannot be read at all.
 absl::StatusOr<FaultList> VerifyArtefact(const ArtefactFiles& files);
 
 }  // namespace nodewise

@@ -4,8 +4,8 @@
 
 namespace nodewise {
 
-// Host memory. Large blocks ask for huge pages, which halves what touching
-// them for the first time costs.
+// Returns the device for host memory. Large blocks ask for huge pages, which
+// halves the cost of touching them for the first time.
 Device* OpenCpuDevice();
 
 }  // namespace nodewise

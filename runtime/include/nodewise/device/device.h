@@ -16,8 +16,8 @@ inline constexpr size_t kTensorAlignment = 128;
 
 inline constexpr DLDevice kCpu{kDLCPU, 0};
 
-// TVM numbers more device types than DLPack's enum has, and an enum must not be
-// read while it holds a number beyond its own. These two go around it.
+// TVM has more device types than DLPack's enum, and reading an enum that holds
+// a number out of its range is undefined. These two avoid reading it.
 inline int DeviceTypeOf(DLDevice device) {
   int type = 0;
   std::memcpy(&type, &device.device_type, sizeof(type));
@@ -33,14 +33,14 @@ inline bool operator==(DLDevice a, DLDevice b) {
   return DeviceTypeOf(a) == DeviceTypeOf(b) && a.device_id == b.device_id;
 }
 
-// Memory of one kind of device. There is one object a kind, it lives for ever,
-// and any thread may call it. Pointers are the device's own.
+// Memory of one kind of device. There is one object for each kind; it lives for
+// ever, and any thread may call it. Pointers are the device's own.
 class Device {
  public:
   virtual ~Device() = default;
 
-  // Uninitialised memory; `alignment` is a power of two. 0 bytes give a pointer
-  // that may be freed and not be read. Fails with kResourceExhausted.
+  // Returns uninitialised memory; `alignment` is a power of two. For 0 bytes
+  // the pointer may be freed but not read. Fails with kResourceExhausted.
   virtual absl::StatusOr<void*> Allocate(int id, size_t bytes,
                                          size_t alignment) = 0;
   virtual void Free(int id, void* data, size_t bytes) = 0;
@@ -52,19 +52,20 @@ class Device {
                                   size_t bytes) = 0;
   virtual absl::Status CopyFromHost(int id, void* to, const void* from,
                                     size_t bytes) = 0;
-  // Waits for what was started on the device.
+  // Waits for the work that was started on the device.
   virtual absl::Status Synchronize(int id) = 0;
 };
 
-// The device, or kUnavailable that says what is built in and which option
-// would add it.
+// Returns the device. Fails with kUnavailable, saying what is built in and
+// which option would add it.
 absl::StatusOr<Device*> FindDevice(DLDevice device);
 
-// TVM's spelling, "cpu(0)". Types without a name print as "device_type_99(0)".
+// Returns TVM's spelling, "cpu(0)". Types without a name print as
+// "device_type_99(0)".
 std::string ToString(DLDevice device);
 std::string DeviceTypeName(int device_type);
 
-// The number of a name such as "cpu", or kNotFound.
+// Returns the number of a name such as "cpu", or kNotFound.
 absl::StatusOr<int> ParseDeviceType(std::string_view name);
 
 }  // namespace nodewise

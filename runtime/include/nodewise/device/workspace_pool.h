@@ -12,15 +12,15 @@ namespace nodewise {
 // start of a kernel and frees it at the end. What is freed is kept and used
 // again; a pool never holds more blocks than were in use at once.
 //
-// A pool belongs to one thread; nothing but TotalBytes() may be called from
-// another one.
+// A pool belongs to one thread; only TotalBytes() may be called from another.
 class WorkspacePool {
  public:
-  // The pool of the calling thread. When the thread ends, all of its memory
-  // is given back, whether freed or not.
+  // Returns the pool of the calling thread. When the thread ends, all the
+  // pool's memory is given back, whether freed or not.
   static WorkspacePool& ThisThread();
 
-  // What the pools of all threads hold now, in use or kept. Any thread.
+  // Returns what the pools of all threads hold now, in use or kept. Any thread
+  // may call.
   static uint64_t TotalBytes();
 
   WorkspacePool() = default;
@@ -28,9 +28,10 @@ class WorkspacePool {
   WorkspacePool& operator=(const WorkspacePool&) = delete;
   ~WorkspacePool();
 
-  // Returns at least `bytes` bytes (a multiple of 4096, and not none), aligned
-  // to 128, with anything in them; null if there is not that much memory.
-  // They are the caller's until FreeWorkspace() or the end of the thread.
+  // Returns at least `bytes` bytes (a multiple of 4096, and not 0) of
+  // uninitialised memory, aligned to 128; null if there is not that much
+  // memory. They are the caller's until FreeWorkspace() or the end of the
+  // thread.
   void* AllocWorkspace(size_t bytes);
 
   // Takes back what AllocWorkspace() returned, in any order; it is fastest if
@@ -38,7 +39,7 @@ class WorkspacePool {
   // hand out `data` or has it back already.
   absl::Status FreeWorkspace(void* data);
 
-  // How often AllocWorkspace() has returned memory.
+  // Returns how often AllocWorkspace() has returned memory.
   uint64_t allocations() const { return allocations_; }
 
  private:

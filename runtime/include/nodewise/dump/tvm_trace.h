@@ -11,15 +11,15 @@
 
 namespace nodewise {
 
-// The trace of a dump in TVM's words: one line, a B and an E event for each
-// node, inputs too, one after the other from 0, as long as `times` says, by
-// node. The text is handed to `write` in pieces.
+// Writes the trace of a dump as TVM does: one line with a B and an E event for
+// each node, inputs too. The nodes follow each other from 0, each as long as
+// `times`, which is indexed by node, says. Hands the text to `write` in pieces.
 void WriteTvmTrace(const Graph& graph, absl::Span<const NodeTime> times,
                    absl::FunctionRef<void(std::string_view)> write);
 
-// What Chrome traces are made of: a string as Python's json.dumps() writes it,
-// in ASCII alone, and microseconds with all the nanoseconds, none of which is
-// negative, as Python prints them: "12.0", "0.25".
+// Return parts of a Chrome trace: a string as Python's json.dumps() writes it,
+// in ASCII alone, and microseconds as Python prints them, to the nanosecond:
+// "12.0", "0.25". REQUIRES: `ns` is not negative.
 std::string TraceString(std::string_view text);
 std::string TraceMicroseconds(int64_t ns);
 

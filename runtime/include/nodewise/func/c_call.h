@@ -6,8 +6,8 @@
 
 namespace nodewise {
 
-// How the functions that C code calls end: in 0, or in -1 and an error that
-// TVMGetLastError tells. Any thread may call these.
+// The functions that C code calls return 0, or -1 with an error that
+// TVMGetLastError tells. Any thread may call these helpers.
 
 // A pointer that a function was given, and its name in the declaration.
 struct CArgument {
@@ -15,22 +15,24 @@ struct CArgument {
   const void* pointer;
 };
 
-// 0 for OK, else -1, with the error kept for the host.
+// Returns 0 for OK; else keeps the error for the host and returns -1.
 int Report(absl::Status status);
 
-// kInvalidArgument that names the function and its argument that is null.
+// Returns kInvalidArgument that names the function and its argument that is
+// null.
 absl::Status NullArgument(const char* function, const char* argument);
 
-// What an exception is, from within `catch`: "threw: no memory". The end of a
-// thread (pthread_exit, cancellation, Python's daemon threads when it exits)
-// passes through here as an exception that may not be stopped: the C library
-// aborts then.
+// Describes the exception being handled, "threw: no memory"; called from within
+// `catch`. The end of a thread (pthread_exit, cancellation, Python's daemon
+// threads when it exits) is an exception too, which must not be stopped, or the
+// C library aborts: it is thrown on.
 std::string TextOfException();
-// The status of an exception that `function` ended with, from within `catch`.
+// Returns the status for the exception that `function` ended with; called from
+// within `catch`.
 absl::Status StatusOfException(const char* function);
 
 // Runs the body of a C function, which returns a Status, if none of `needed` is
-// null. No exception gets past it but the end of a thread.
+// null. Lets no exception out but the end of a thread.
 template <typename Body>
 int CallFromC(const char* function, std::initializer_list<CArgument> needed,
               const Body& body) {

@@ -46,7 +46,7 @@ struct ShapeObject final : Object {
   std::vector<int64_t> dims;
 };
 
-// Values under a number, which says what they are together; 0 is a tuple.
+// Values with a tag, which says what they make up; tag 0 is a tuple.
 struct AdtObject final : Object {
   AdtObject(int64_t number, std::vector<Value> values)
       : tag(number), fields(std::move(values)) {}

@@ -47,7 +47,7 @@ typedef enum {
 
 typedef struct {
   int32_t type_index;
-  uint32_t small_len; /* Of a small string; 0 in all others. */
+  uint32_t small_len; /* A small string's length; else 0. */
   union {
     int64_t v_int64;
     double v_float64;

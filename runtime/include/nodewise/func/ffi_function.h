@@ -8,13 +8,13 @@
 
 namespace nodewise {
 
-// What stands between TVM-FFI, which libraries of TVM 0.21 and later speak, and
-// the functions of this runtime. Both ways, values are converted: numbers,
-// null, pointers, types, devices, text, bytes and tensors. What else there is
-// is kInvalidArgument. A tensor of kBool becomes one of kFfiBool.
+// The bridge between TVM-FFI, which libraries of TVM 0.21 and later use, and
+// the functions of this runtime. Values are converted both ways: numbers, null,
+// pointers, types, devices, text, bytes and tensors. Any other value is
+// kInvalidArgument. A tensor of kBool becomes one of kFfiBool.
 
-// A function behind TVM-FFI's convention. Through the classic one it is called
-// with converted arguments; PreparedCall calls it as it is.
+// A function with TVM-FFI's calling convention. Calls through the classic
+// convention convert the arguments; PreparedCall calls it directly.
 class FfiFunction final : public FunctionObject {
  public:
   // `owner` keeps its library loaded.
@@ -36,7 +36,7 @@ class FfiFunction final : public FunctionObject {
   Ref<RefCounted> owner_;
 };
 
-// Any function as code by TVM-FFI holds it: handle() is a function object to
+// Any function as TVM-FFI code holds it: handle() is a function object for
 // TVMFFIFunctionCall, ours or another's, for as long as this lives.
 class FfiClosure final : public RefCounted {
  public:
@@ -57,16 +57,15 @@ class FfiClosure final : public RefCounted {
   Ref<FunctionObject> function_;
 };
 
-// Gives up what a function returned and nobody wants.
+// Releases what a function returned and nobody wants.
 void DropFfiResult(TVMFFIAny* result);
 
-// The error after a function of TVM-FFI returned nonzero, also if another copy
-// of TVM's own runtime in this process took it instead of us; see
-// TakeLastError().
+// Returns the error after a function of TVM-FFI returned nonzero, also if TVM's
+// own runtime in this process received it instead of us; see TakeLastError().
 absl::Status TakeFfiError();
 
-// The address that a symbol has in TVM's own runtime, null if this process has
-// not loaded that.
+// Returns the address of a symbol in TVM's own runtime, or null if this process
+// has not loaded that runtime.
 void* FindInTvmFfi(std::string_view symbol);
 
 }  // namespace nodewise

@@ -4,27 +4,28 @@
 
 namespace nodewise {
 
-// The error of this thread, as C code leaves and fetches it. A status of ours
-// keeps its code on the way through C.
+// Sets the last error of this thread, which C code leaves and fetches. A status
+// of ours keeps its code on the way through C.
 void SetLastError(absl::Status status);
 
-// The message, "" if there was none. Valid until the next error on the thread.
+// Returns the message, "" if there was none. Valid until the next error on the
+// thread.
 const char* LastErrorMessage();
 
-// Whether there is an error that nobody took.
+// Returns whether there is an error that nobody has taken.
 bool HasLastError();
 
-// The error that made a C function return nonzero, and forgets it, so that it
-// is never taken for the reason of a later failure. A function that failed
-// without a word gets a status that says so.
+// Returns the error that made a C function return nonzero, and forgets it, so
+// that it is never taken for the reason of a later failure. If the function
+// failed without setting an error, the status says so.
 absl::Status TakeLastError();
 
-// The Python exception of an error that nobody took; null if there is none.
+// Returns the Python exception of an error that nobody has taken, or null.
 // Valid until that error is taken or dropped, or another comes.
 void* LastPythonException();
 
-// Forgets an error that nobody took, before a call whose failure must not be
-// given that reason. The message stays for the host.
+// Forgets an error that nobody has taken, so that it is not taken for the
+// reason why the next call fails. The message stays for the host.
 void DropLastError();
 
 }  // namespace nodewise

@@ -23,19 +23,18 @@ class Object : public RefCounted {
  public:
   // TVM's name for the type ("Array", "runtime.String", "runtime.Module").
   virtual std::string_view object_type() const = 0;
-  // How a value of this type is tagged for C: kTVMObjectHandle unless it has a
-  // tag of its own.
+  // The tag of such a value for C: kTVMObjectHandle unless the type has a tag
+  // of its own.
   virtual int type_code() const { return kTVMObjectHandle; }
-  // What a host prints of it; its type and address unless the type knows
-  // better.
+  // Returns what a host prints of it: its type and address unless overridden.
   virtual std::string ToText() const;
-  // What a host may ask of it by name, besides its type_key.
+  // Returns what a host may ask of it by name, besides its type_key.
   virtual std::vector<Attribute> Attributes() const;
 };
 
 // One argument of a call, borrowed from the caller. The conversions follow
 // TVM's: an int passes for a float, a string object for a string; everything
-// else is kInvalidArgument that says what came and what was wanted.
+// else fails with kInvalidArgument that says what came and what was wanted.
 class ArgView {
  public:
   ArgView(TVMValue value, int code) : value_(value), code_(code) {}
@@ -55,7 +54,7 @@ class ArgView {
   absl::StatusOr<std::string_view> AsString() const;
   // Any tensor that passes CheckDLTensor(), borrowed.
   absl::StatusOr<const DLTensor*> AsTensor() const;
-  // Shares the array if it is a counted one, else borrows it without owner.
+  // Shares the array if it is a counted one, else borrows it without an owner.
   absl::StatusOr<NDArray> AsNDArray() const;
   template <typename T>
   absl::StatusOr<Ref<T>> AsObject(const char* wanted) const {
@@ -73,8 +72,8 @@ class ArgView {
   int code_;
 };
 
-// The arguments of a call, or those of its end. Reading past the end is an
-// error of the caller.
+// The arguments of a call, or some of them. Reading past the end is the
+// caller's error, kInvalidArgument.
 class PackedArgs {
  public:
   PackedArgs(const TVMValue* values, const int* codes, int count)
@@ -84,10 +83,10 @@ class PackedArgs {
   const TVMValue* values() const { return values_; }
   const int* codes() const { return codes_; }
   absl::StatusOr<ArgView> At(int index) const;
-  // At(index) as what it must be.
+  // These return At(index) converted to the type that it must have.
   absl::StatusOr<std::string_view> TextAt(int index) const;
   absl::StatusOr<int64_t> IntAt(int index) const;
-  // kInvalidArgument too if the number does not fit an int.
+  // Fails with kInvalidArgument also if the number does not fit an int.
   absl::StatusOr<int> SmallIntAt(int index) const;
   template <typename T>
   absl::StatusOr<Ref<T>> ObjectAt(int index, const char* wanted) const {
@@ -95,11 +94,12 @@ class PackedArgs {
     if (!arg.ok()) return std::move(arg).status();
     return arg->AsObject<T>(wanted);
   }
-  // Those from `first` on. Messages count as the caller does.
+  // Returns the arguments from `first` on. Messages keep the numbers they have
+  // in the whole call.
   PackedArgs From(int first) const {
     return {values_ + first, codes_ + first, count_ - first, skipped_ + first};
   }
-  // The first `count` of them.
+  // Returns the first `count` arguments.
   PackedArgs First(int count) const {
     return {values_, codes_, count, skipped_};
   }
@@ -111,7 +111,7 @@ class PackedArgs {
   const TVMValue* values_;
   const int* codes_;
   int count_;
-  int skipped_;  // Arguments of the call before these.
+  int skipped_;  // How many arguments of the call precede these.
 };
 
 // A value that owns what it holds: what functions return.
@@ -143,19 +143,20 @@ class Value {
     return std::get_if<T>(&data_);
   }
 
-  // As an argument of a call; valid while this value lives and is unchanged.
+  // Returns the value as an argument; valid while it lives and is unchanged.
   ArgView View() const;
-  // For a host to print: text in quotes, a tensor's type, numbers, ToText().
+  // Returns what a host prints: text in quotes, a tensor's type, numbers,
+  // ToText().
   std::string ToText() const;
 
   // Hands the value to C. Text, bytes and types go through storage of this
   // thread and stay valid until the next such call on it; everything counted
   // is the receiver's afterwards.
   void MoveToC(TVMValue* value, int* code) &&;
-  // Takes over what a C function returned. Text is copied, counted things are
+  // Takes over what a C function returned. Text is copied, counted objects are
   // adopted.
   static absl::StatusOr<Value> AdoptFromC(TVMValue value, int code);
-  // Copies an argument; counted things are shared.
+  // Copies an argument; counted objects are shared.
   static absl::StatusOr<Value> Copy(ArgView argument);
 
  private:
@@ -174,8 +175,8 @@ struct Attribute {
 
 using PackedBody = std::function<absl::StatusOr<Value>(PackedArgs)>;
 
-// A function behind TVM's C ABI: the address to call and what to call it with.
-// That is also how compiled code and the executor's loop call it.
+// A function with TVM's C ABI: the address to call and what to call it with.
+// Compiled code and the executor's loop call it that way too.
 class FunctionObject : public Object {
  public:
   std::string_view object_type() const override { return "runtime.PackedFunc"; }
@@ -200,21 +201,21 @@ class PackedFunc {
   explicit PackedFunc(Ref<FunctionObject> object)
       : object_(std::move(object)) {}
 
-  // A function of ours. What `body` throws becomes an error.
+  // Makes a function of ours. An exception from `body` becomes an error.
   static PackedFunc FromBody(PackedBody body);
-  // A compiled function; `owner` keeps its library loaded.
+  // Wraps a compiled function; `owner` keeps its library loaded.
   static PackedFunc FromAddress(TVMBackendPackedCFunc address, void* resource,
                                 Ref<RefCounted> owner);
-  // A host's callback; `finalizer` (may be null) runs when it is dropped.
+  // Wraps a host's callback; `finalizer` (may be null) runs when it is dropped.
   static PackedFunc FromCallback(TVMPackedCFunc callback, void* resource,
                                  TVMPackedCFuncFinalizer finalizer);
 
   explicit operator bool() const { return static_cast<bool>(object_); }
   const Ref<FunctionObject>& object() const { return object_; }
 
-  // Calls it. A failure of the function is its status.
+  // Calls the function; fails as it does.
   absl::StatusOr<Value> CallPacked(PackedArgs args) const;
-  // The same with C++ values: function.Call("data", 3, tensor).
+  // Calls the function with C++ values: function.Call("data", 3, tensor).
   template <typename... Args>
   absl::StatusOr<Value> Call(const Args&... args) const {
     const Value owned[] = {Value(args)..., Value()};
@@ -226,10 +227,10 @@ class PackedFunc {
   Ref<FunctionObject> object_;
 };
 
-// Text in quotes, with escapes for what cannot be printed.
+// Returns the text in quotes, with escapes for what cannot be printed.
 std::string Quoted(std::string_view text);
 
-// Names of the argument type codes for messages: "int", "NDArray", ...
+// Returns the name of an argument type code for messages: "int", "NDArray", ...
 std::string_view TypeCodeName(int code);
 
 }  // namespace nodewise

@@ -14,21 +14,21 @@ namespace nodewise {
 
 // A number among the arguments of a call.
 struct CallNumber {
-  uint32_t place = 0;  // Among all its arguments.
+  uint32_t place = 0;  // Its place among all arguments.
   int64_t value = 0;
 };
 
-// A function with its tensors laid out in the convention that the function has,
-// their types in its numbers, so that calling it is one branch and one indirect
-// call. What the tensors hold
-// may change between calls; where their DLTensors lie may not. Valid while the
-// CallMemory that made it.
+// A function with its tensors laid out in the function's own calling
+// convention, with that convention's type codes, so that calling it is one
+// branch and one indirect call. The tensors' contents may change between calls;
+// the addresses of their DLTensors may not. Valid as long as the CallMemory
+// that made it.
 class PreparedCall {
  public:
   PreparedCall() = default;
 
-  // Returns 0, or else Error() says what went wrong, once; also what the
-  // function threw.
+  // Returns 0, or else Error() says, once, what went wrong. An exception of the
+  // function is such an error.
   int Run() const {
     try {
       return RunUncaught();
@@ -36,8 +36,8 @@ class PreparedCall {
       return KeepException();
     }
   }
-  // The same, but for what the function throws, for loops with a `try` around
-  // all their calls. There it costs nothing.
+  // Does what Run() does, but lets exceptions out, for loops with one `try`
+  // around all their calls, where that costs nothing.
   int RunUncaught() const {
     if (codes_ != nullptr) [[likely]] {
       TVMValue ret;
@@ -55,8 +55,8 @@ class PreparedCall {
     }
     return rc;
   }
-  // Makes what is thrown the error of the call, from within `catch`. Returns
-  // -1.
+  // Makes the exception being handled the error of the call, and returns -1.
+  // Called from within `catch`.
   static int KeepException();
   // REQUIRES: the last run on this thread was of this call and failed.
   absl::Status Error() const;
@@ -74,17 +74,17 @@ class PreparedCall {
   int count_ = 0;
 };
 
-// Where the arguments of prepared calls lie, one behind the other in the order
-// of Prepare(). Keeps their functions alive.
+// Holds the arguments of prepared calls, one after the other in the order of
+// Prepare(). Keeps their functions alive.
 class CallMemory {
  public:
   CallMemory() = default;
   CallMemory(const CallMemory&) = delete;
   CallMemory& operator=(const CallMemory&) = delete;
 
-  // The numbers are in the order of their places, the tensors take the others.
-  // REQUIRES: function is not null; the tensors outlive the call; there is an
-  // argument at each place.
+  // The numbers are in the order of their places; the tensors take the other
+  // places. REQUIRES: function is not null; the tensors outlive the call; there
+  // is an argument at each place.
   PreparedCall Prepare(PackedFunc function,
                        absl::Span<const DLTensor* const> tensors,
                        absl::Span<const CallNumber> numbers = {});
@@ -94,7 +94,8 @@ class CallMemory {
   struct StandIn;
 
   void* Take(size_t bytes);
-  // Replaces the tensors whose type has another number by such as have that.
+  // Replaces the tensors whose type code differs under `numbering` by ones that
+  // have that code.
   absl::Span<ShownTensor> Show(DLDataType (*numbering)(DLDataType),
                                std::vector<const DLTensor*>* tensors);
   void LayOutPacked(absl::Span<const DLTensor* const> tensors,

@@ -13,22 +13,23 @@ namespace nodewise {
 // all functions that the error passes. We never link Python: the package names
 // the functions to count references with. Any thread may call these.
 
-// Keeps a function of Python's under its name: "Py_IncRef", "Py_DecRef",
+// Stores a function of Python's under its name: "Py_IncRef", "Py_DecRef",
 // "PyGILState_Ensure" (TVM 0.15 and later), "PyGILState_Release" or
-// "PyErr_CheckSignals", which nothing here calls. kInvalidArgument if it is
-// none of them.
+// "PyErr_CheckSignals", which nothing here calls. Fails with kInvalidArgument
+// for any other name.
 absl::Status SetPythonFunction(std::string_view name, void* address);
 
-// The error that `exception` caused. It holds a reference, which is given back
-// with the last status that carries the exception.
+// Returns the error that `exception` caused. It holds a reference, which is
+// given back with the last status that carries the exception. Returns
 // kFailedPrecondition, without the exception, if references cannot be counted.
 absl::Status PythonError(void* exception);
 
-// The exception that a status carries, or null. Valid while the status is.
+// Returns the exception that a status carries, or null. Valid while the status
+// is.
 void* PythonExceptionOf(const absl::Status& status);
 
-// Gives up the reference that a status holds without giving it back: a thread
-// that ends cannot know whether there still is a Python.
+// Leaks the reference that a status holds: a thread that ends cannot know
+// whether Python still runs.
 void AbandonPythonException(const absl::Status& status);
 
 }  // namespace nodewise

@@ -9,20 +9,20 @@
 
 namespace nodewise {
 
-// The process's functions by name: those that this build brings, and those
-// that host programs add. Every function may be called from any thread.
+// The process's functions by name: those of this build, and those that host
+// programs add. Any thread may call these.
 
-// kAlreadyExists if the name is taken and `replace` is false.
+// Fails with kAlreadyExists if the name is taken and `replace` is false.
 absl::Status RegisterFunction(std::string_view name, PackedFunc function,
                               bool replace = false);
-// The function, or null.
+// Returns the function, or null.
 PackedFunc FindFunction(std::string_view name);
-// kNotFound if there is none.
+// Fails with kNotFound if there is none.
 absl::Status RemoveFunction(std::string_view name);
-// All names, sorted.
+// Returns all names, sorted.
 std::vector<std::string> FunctionNames();
 
-// A row of the table of functions that this build brings.
+// A row in the table of the functions of this build.
 struct FunctionRow {
   const char* name;
   absl::StatusOr<Value> (*body)(PackedArgs args);

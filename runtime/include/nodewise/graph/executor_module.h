@@ -57,8 +57,8 @@ class ExecutorModule : public Module {
 };
 
 // The arguments of the functions that create executors: graph JSON, module, an
-// optional function that looks linked parameters up, then device types and
-// numbers in pairs.
+// optional function that looks up linked parameters, then pairs of device type
+// and number.
 struct CreateArguments {
   Graph graph;
   Ref<Library> library;

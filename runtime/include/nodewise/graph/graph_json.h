@@ -16,8 +16,9 @@ namespace nodewise {
 
 // The graph JSON of TVM's graph executor (docs/formats/graph_json.md).
 
-// A node has one or more outputs; an entry is one of them. They are numbered
-// apart, so they are two types and one cannot pass for the other.
+// A node has one or more outputs; an entry is one of them. Nodes and entries
+// are numbered separately, so their numbers are two types, which cannot be
+// mixed up.
 enum class NodeId : uint32_t {};
 enum class EntryId : uint32_t {};
 
@@ -42,7 +43,7 @@ struct GraphNode {
   Kind kind = Kind::kInput;
   std::string name;  // Need not be unique.
   std::vector<EntryRef> inputs;
-  // Of a function:
+  // These are for functions only:
   std::string function;  // func_name: a symbol, or __nop, or __copy.
   uint32_t num_inputs = 0;
   uint32_t num_outputs = 1;
@@ -52,18 +53,18 @@ struct GraphNode {
   std::vector<uint32_t> control_deps;
 };
 
-// What the graph's attributes say of one entry.
+// What the graph's attributes say about one entry.
 struct GraphEntry {
   std::vector<int64_t> shape;
   DLDataType dtype{};
   int32_t storage_id = 0;
-  int32_t device_type = 0;  // Meant only if the graph has device_index.
+  int32_t device_type = 0;  // Valid only if the graph has device_index.
 };
 
-// Where a graph was read from. Kept with it, so that whatever is found wrong
-// later can be shown by line and column.
+// Where a graph was read from. It is kept with the graph, so that whatever is
+// found wrong later can be shown by line and column.
 struct GraphText {
-  std::string name;  // Of the file, for messages.
+  std::string name;  // The file's name, for messages.
   std::string_view text;
   std::shared_ptr<const void> owner;  // Keeps `text` alive.
 
@@ -71,21 +72,21 @@ struct GraphText {
   static absl::StatusOr<GraphText> FromFile(const std::string& path);
 };
 
-// The function name of a node that only gives a tensor another shape, and of
-// one that copies between devices.
+// The function names of nodes that only give a tensor another shape, and of
+// nodes that copy between devices.
 inline constexpr std::string_view kNopFunction = "__nop";
 inline constexpr std::string_view kCopyFunction = "__copy";
 
 struct Graph {
   std::vector<GraphNode> nodes;
-  std::vector<uint32_t> arg_nodes;  // Numbers of nodes: the inputs, in order.
+  std::vector<uint32_t> arg_nodes;  // The inputs' node numbers, in order.
   std::vector<EntryRef> heads;      // The outputs, in order.
   // Entries of node n are [node_row_ptr[n], node_row_ptr[n + 1]).
   std::vector<uint32_t> node_row_ptr;
   std::vector<GraphEntry> entries;
   bool has_device_index = false;
   std::vector<std::string> storage_scopes;  // Empty, or one per entry.
-  // Attributes that are not known here: key and raw JSON.
+  // Unknown attributes: key and raw JSON.
   std::vector<std::pair<std::string, std::string>> other_attrs;
   GraphText text;
 
@@ -100,44 +101,47 @@ struct Graph {
   uint32_t OutputsOf(NodeId id) const {
     return node_row_ptr[Index(id) + 1] - node_row_ptr[Index(id)];
   }
-  // The node that makes an entry.
+  // Returns the node that makes an entry.
   NodeId NodeOf(EntryId id) const;
 };
 
-// Reads and checks a graph. All keys may come in any order, positions are kept,
-// keys that are not known are kept or passed over. What is returned is sound:
-// every index is in range, every node reads entries of earlier nodes, every
-// list has one item per entry, every tensor has a size. kDataLoss otherwise.
+// Reads and checks a graph. Keys may come in any order; positions are kept;
+// unknown keys are kept or skipped. The graph returned is sound: every index is
+// in range, every node reads entries of earlier nodes, every list has one item
+// per entry, every tensor has a size. Fails with kDataLoss otherwise.
 absl::StatusOr<Graph> ParseGraph(GraphText text);
 
-// The same, collecting every fault. Returns false if the result is not sound.
+// Reads and checks a graph, collecting every fault. Returns false if the result
+// is not sound.
 bool ParseGraph(GraphText text, Graph* graph, FaultList* faults);
 
-// The checks of ParseGraph for a graph that was made or changed by hand.
+// Makes the checks of ParseGraph on a graph that was made or changed by hand.
 void CheckGraph(const Graph& graph, FaultList* faults);
 
 // Fills in the lines and columns of faults that name a path in `text`.
 void LocateFaults(const GraphText& text, FaultList* faults);
 
-// A fault of a graph at a JSON path, located.
+// Returns a fault of a graph at a JSON path, located.
 absl::Status GraphError(const Graph& graph, std::string path, std::string found,
                         std::string expected = "", std::string hint = "");
 
 // Writes a graph as TVM lays it out; reading it back gives the same graph.
 std::string WriteGraph(const Graph& graph);
 
-// The node of a name or a key: what NodeKeys() gives, or "#7" for its number.
-// kNotFound, with the nearest, or kInvalidArgument if several nodes have that
-// name.
+// Returns the node with that name or key: what NodeKeys() gives, or "#7" for
+// node 7. Fails with kNotFound, naming the nearest, or with kInvalidArgument if
+// several nodes have that name.
 absl::StatusOr<NodeId> FindNode(const Graph& graph, std::string_view key);
 
-// An entry as "node" (its output 0) or "node:1", the node as in FindNode().
+// Returns the entry that "node" (meaning its output 0) or "node:1" names, where
+// the node is named as in FindNode().
 absl::StatusOr<EntryId> FindEntry(const Graph& graph, std::string_view key);
 
-// A node in a message: "node 7 (name)".
+// Returns how messages name a node: "node 7 (name)".
 std::string NodeTitle(const Graph& graph, NodeId node);
 
-// The key of a node: its name, or `name#index` if another node has that name.
+// Returns the key of each node: its name, or `name#index` if another node has
+// the same name.
 std::vector<std::string> NodeKeys(const Graph& graph);
 
 }  // namespace nodewise

@@ -8,12 +8,12 @@
 
 namespace nodewise {
 
-// Host copies of the outputs, which later runs do not change, under names that
-// are different from each other: one entry may be an output twice.
+// Returns host copies of the outputs, which later runs do not change, under
+// names that all differ, even where one entry is an output twice.
 absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
     const GraphExecutor& executor);
 
-// Numbers what an earlier tensor's name is: "y", "y_2", "y_3".
+// Appends a number to each name that an earlier tensor has: "y", "y_2", "y_3".
 void MakeNamesUnique(std::vector<NamedTensor>* tensors);
 
 }  // namespace nodewise

@@ -15,11 +15,11 @@ struct NodeTime {
   int64_t Duration() const { return end_ns - start_ns; }
 };
 
-// One pass over the graph in its real order. Where nothing else is done between
+// One pass over the graph in its real order. Where nothing happens between two
 // nodes, the end of one is the start of the next.
 struct TimedRun {
   std::vector<NodeTime> nodes;  // By node; inputs and free __nop stay 0.
-  NodeTime whole;               // Read outside of all of them.
+  NodeTime whole;               // Measured around all nodes.
 };
 
 }  // namespace nodewise

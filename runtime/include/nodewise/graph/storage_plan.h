@@ -22,20 +22,20 @@ struct StorageSlot {
 struct StoragePlan {
   std::vector<StorageSlot> slots;
   std::vector<uint32_t> slot_of;  // By entry.
-  // By entry: the entry whose tensor it is. A __nop that shares its input's
+  // By entry: the entry that owns the tensor. A __nop that shares its input's
   // slot makes no tensor of its own; every other entry is its own base.
   std::vector<uint32_t> base_of;
 };
 
 // Follows the graph's storage ids, which may be any numbers. Entries without a
-// device_index are on `default_device_type`. kDataLoss if one id is used on two
-// devices. REQUIRES: the graph passed CheckGraph.
+// device_index are on `default_device_type`. Fails with kDataLoss if one id is
+// used on two devices. REQUIRES: the graph passed CheckGraph.
 absl::StatusOr<StoragePlan> PlanStorage(const Graph& graph,
                                         int default_device_type);
 
 // Lists what is wrong with a plan: entries that share a slot while both are
-// needed, outputs and parameters that a later node overwrites. These do not
-// keep the graph from running; they make it wrong.
+// needed, outputs and parameters that a later node overwrites. Such faults do
+// not keep the graph from running, but make its results wrong.
 void CheckPlan(const Graph& graph, const StoragePlan& plan, FaultList* faults);
 
 }  // namespace nodewise

@@ -9,13 +9,13 @@
 
 namespace nodewise {
 
-// A factory as TVM's libraries hold it: a graph's JSON, the name under which it
-// creates executors (usually "default"), and parameters. Its code is what it
-// imports first. Its functions are those of TVM's GraphExecutorFactory.
+// Makes a factory as TVM's libraries hold it: a graph's JSON, the name under
+// which it creates executors (usually "default"), and parameters. Its first
+// import is its code. It has the functions of TVM's GraphExecutorFactory.
 Ref<Module> MakeGraphFactory(std::string graph_json, std::string name,
                              std::vector<NamedTensor> params);
 
-// The parameters of a module of kind GraphExecutorFactory; empty for others.
+// Returns the parameters of a GraphExecutorFactory; empty for other modules.
 // The tensors are views of the library's memory, at any alignment.
 std::vector<NamedTensor> FactoryParams(const Module& factory);
 

@@ -14,19 +14,19 @@ namespace nodewise {
 
 // The bytecode that a library file carries for TVM's Relax VM, unread.
 struct LibraryBytecode {
-  std::shared_ptr<const MappedFile> file;  // What `bytes` borrows.
+  std::shared_ptr<const MappedFile> file;  // `bytes` borrows it.
   std::string where;                       // The name for messages.
   absl::Span<const uint8_t> bytes;
-  uint64_t offset = 0;  // Of bytes[0], from the beginning of its symbol.
-  bool is_ffi = true;   // By TVM 0.21 and later; else by TVM 0.18 to 0.20.
+  uint64_t offset = 0;  // Where bytes[0] is in its symbol.
+  bool is_ffi = true;   // Made by TVM 0.21 or later; else by 0.18 to 0.20.
   // The functions that the library's own code has, as the bytecode calls them;
   // sorted.
   std::vector<std::string> kernels;
 };
 
-// Nothing if the file is a library without bytecode; no code of it is loaded.
-// Fails as MappedFile::Open, or with kInvalidArgument or kDataLoss for what is
-// no library or damaged.
+// Finds the bytecode without loading any code; returns nothing if the library
+// has none. Fails as MappedFile::Open does, or with kInvalidArgument for a file
+// that is no library, or kDataLoss for a damaged one.
 absl::StatusOr<std::optional<LibraryBytecode>> FindBytecode(
     const std::string& path);
 

@@ -16,12 +16,13 @@ namespace nodewise {
 // A module in the library's blob.
 struct ModuleSummary {
   std::string kind;  // "_lib", "GraphExecutorFactory", "opencl", ...
-  std::vector<uint32_t> imports;  // Numbers of modules.
-  // Of device code: its format and functions; of it and of bytecode, the size.
+  std::vector<uint32_t> imports;  // Indices of modules.
+  // The format and functions of device code; the size of device code and
+  // bytecode.
   std::string format;
   std::vector<std::string> functions;
   uint64_t code_bytes = 0;
-  // Of a factory: the graph's JSON and the parameters.
+  // For a factory: the graph's JSON and the module's name.
   std::string graph_json;
   std::string module_name;
   struct Tensor {
@@ -48,10 +49,10 @@ struct LibrarySummary {
   std::string era;     // "0.8 to 0.10", or "" if it cannot be told.
   std::vector<std::string> era_evidence;
   std::vector<ModuleSummary> modules;
-  bool has_bytecode = false;  // Of the Relax VM; see vm_library.h.
-  // What is wrong with the blob; the rest holds all the same.
+  bool has_bytecode = false;  // For the Relax VM; see vm_library.h.
+  // What is wrong with the blob; the rest is still valid.
   absl::Status blob_status;
-  // Why a sound library cannot run here all the same, where the file shows it.
+  // Why a sound library still cannot run here, where the file shows it.
   absl::Status run_status;
 };
 

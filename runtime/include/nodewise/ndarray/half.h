@@ -4,8 +4,8 @@
 
 namespace nodewise {
 
-// Conversions of the 16-bit float types, round to nearest even; NaN stays NaN,
-// subnormals are kept.
+// Conversions of the 16-bit float types. They round to nearest even, and keep
+// NaN and subnormals.
 float HalfToFloat(uint16_t half);
 uint16_t FloatToHalf(float value);
 uint16_t DoubleToHalf(double value);

@@ -13,27 +13,29 @@
 
 namespace nodewise {
 
-// A shared tensor over a DLTensor: owning its memory, or borrowing it and
-// keeping its owner alive. Copies of an NDArray are the same tensor; the memory
-// goes with the last of them. Counting is thread-safe, the data is not.
+// A shared tensor with a DLTensor: it owns its memory, or borrows it and keeps
+// its owner alive. Copies of an NDArray are the same tensor; the memory is
+// freed with the last of them. Counting is thread-safe, access to the data is
+// not.
 class NDArray {
  public:
-  // A new, uninitialised, compact tensor.
+  // Returns a new, uninitialised, compact tensor.
   static absl::StatusOr<NDArray> Empty(absl::Span<const int64_t> shape,
                                        DLDataType dtype, DLDevice device);
-  // The tensor that `tensor` describes; shape and strides are copied, the data
-  // is not. `owner` (may be null) is kept for as long as the result lives.
+  // Returns the tensor that `tensor` describes; shape and strides are copied,
+  // the data is not. `owner` (may be null) is kept for as long as the result
+  // lives.
   static NDArray Borrow(const DLTensor& tensor, std::shared_ptr<void> owner);
-  // The same for plain memory: one dimension, of uint8.
+  // Returns plain memory as a tensor of one dimension, of type uint8; `owner`
+  // is as for Borrow().
   static NDArray BorrowBytes(void* data, size_t bytes, DLDevice device,
                              std::shared_ptr<void> owner);
-  // `bytes` of a mapped file as a tensor that must not be written to. The data
-  // may lie at any address. REQUIRES: bytes holds the whole tensor.
+  // Returns `bytes` of a mapped file as a tensor that must not be written to.
+  // The data may lie at any address. REQUIRES: `bytes` holds the whole tensor.
   static NDArray Map(absl::Span<const uint8_t> bytes,
                      absl::Span<const int64_t> shape, DLDataType dtype,
                      std::shared_ptr<const MappedFile> file);
-  // Takes over `managed`; when it fails (kInvalidArgument), it stays the
-  // caller's.
+  // Takes over `managed`; it stays the caller's on failure (kInvalidArgument).
   static absl::StatusOr<NDArray> FromDLPack(DLManagedTensor* managed);
 
   NDArray() = default;
@@ -49,29 +51,30 @@ class NDArray {
   absl::Span<const int64_t> shape() const;
   DLDataType dtype() const { return tensor()->dtype; }
   DLDevice device() const { return tensor()->device; }
-  // The first element: data plus byte_offset.
+  // Returns the address of the first element: data plus byte_offset.
   void* data() const;
   template <typename T>
   T* As() const {
     return static_cast<T*>(data());
   }
-  // Bytes of a compact tensor of this shape and type.
+  // Returns the size of a compact tensor of this shape and type.
   size_t bytes() const;
-  // True if the memory is its own and no other NDArray is the same tensor or a
-  // view of it: nobody else sees what is written there.
+  // Returns whether the memory is its own and no other NDArray is the same
+  // tensor or a view of it, so that nobody else sees what is written there.
   bool is_held_once() const;
 
-  // The same memory, from `byte_offset` on, under another shape or type, which
-  // must not need more bytes than there are. REQUIRES: this one is compact.
+  // Returns the memory from `byte_offset` on as a tensor of another shape or
+  // type, which must not need more bytes than there are. REQUIRES: this one is
+  // compact.
   absl::StatusOr<NDArray> View(absl::Span<const int64_t> shape,
                                DLDataType dtype, size_t byte_offset = 0) const;
-  // A compact copy in host memory.
+  // Returns a compact copy in host memory.
   absl::StatusOr<NDArray> CopyToHost() const;
 
-  // A DLPack capsule's content; the caller calls its deleter.
+  // Returns what a DLPack capsule holds; the caller calls its deleter.
   DLManagedTensor* ToDLPack() const;
 
-  // For the C API: a handle is the DLTensor, and owns one count.
+  // These are for the C API: a handle is the DLTensor, and owns one count.
   DLTensor* LeakHandle();
   static NDArray AdoptHandle(DLTensor* handle);
   static NDArray ShareHandle(DLTensor* handle);
@@ -83,37 +86,37 @@ class NDArray {
   Box* box_ = nullptr;
 };
 
-// A tensor with the name it has in a file or a graph.
+// A tensor and its name in a file or a graph.
 struct NamedTensor {
   std::string name;
   NDArray tensor;
 };
 
-// The highest rank of a tensor that comes from outside: NumPy's.
+// The maximum rank of a tensor that comes from outside: NumPy's.
 inline constexpr int kMostDims = 64;
 
-// OK for a DLTensor that may be read: its rank, shape and data are there, its
-// elements could lie in memory. An empty one needs no data. Says nothing of the
-// type. kInvalidArgument.
+// Returns OK for a DLTensor that may be read: its rank, shape and data are
+// there, its elements could lie in memory. An empty one needs no data. Does not
+// check the type. Fails with kInvalidArgument.
 absl::Status CheckDLTensor(const DLTensor& tensor);
 
 absl::Span<const int64_t> ShapeOf(const DLTensor& tensor);
 void* DataOf(const DLTensor& tensor);
 
-// True if the strides are null or those of a compact row-major tensor; strides
-// of dimensions of size 1 do not matter.
+// Returns whether the strides are null or those of a compact row-major tensor;
+// strides of dimensions of size 1 do not matter.
 bool IsCompact(const DLTensor& tensor);
 
-// Copies element by element between tensors of one shape and type. Host
-// tensors may have any strides, those on other devices must be compact.
+// Copies element by element between tensors of one shape and type. Host tensors
+// may have any strides, those on other devices must be compact. Fails with
 // kInvalidArgument, naming what differs.
 absl::Status CopyTensor(const DLTensor& from, const DLTensor& to);
 
-// Copies a compact tensor to or from exactly its bytes in host memory.
+// Copy a compact tensor from or to host memory of exactly its size.
 absl::Status CopyFromBytes(const void* data, size_t size, const DLTensor& to);
 absl::Status CopyToBytes(const DLTensor& from, void* data, size_t size);
 
-// "float32 (1, 64)".
+// Returns "float32 (1, 64)".
 std::string TypeToString(absl::Span<const int64_t> shape, DLDataType dtype);
 
 }  // namespace nodewise

@@ -14,23 +14,23 @@ class Stream;
 
 namespace nodewise {
 
-// One tensor's bytes as they stand in .params files and in module blobs; the
-// fields are in docs/formats/params.md.
+// One tensor as stored in .params files and in module blobs;
+// docs/formats/params.md describes the fields.
 struct TensorRecord {
   DLDataType dtype{};
   std::vector<int64_t> shape;
   absl::Span<const uint8_t> data;  // Borrowed; at any alignment.
 
-  // The record as a tensor that borrows `data`; valid while this is.
+  // Returns the record as a tensor that borrows `data`; valid while this is.
   DLTensor ToTensor() const;
 };
 
-// The least a record takes: a scalar of one byte.
+// The minimum size of a record: that of a scalar of one byte.
 inline constexpr uint64_t kLeastRecordBytes = 41;
 
 absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader);
 
-// Writes what stands before the data of a compact tensor.
+// Writes what precedes the data of a compact tensor.
 void WriteRecordHead(absl::Span<const int64_t> shape, DLDataType dtype,
                      dmlc::Stream* stream);
 

@@ -9,7 +9,7 @@
 
 namespace nodewise {
 
-// Why a node that ran in a process of its own came to no result.
+// Why a node that ran in a process of its own gave no result.
 struct NodeFailure {
   enum class Kind { kError, kSignal, kTimeout, kExit };
   Kind kind;
@@ -24,31 +24,31 @@ struct NodeFailure {
 inline constexpr int64_t kMostTimeLimitMs = 86'400'000;  // A day.
 
 struct IsolationOptions {
-  // For one node, or one whole run: 1 to kMostTimeLimitMs, or it is
-  // kInvalidArgument.
+  // The limit for one node, or one whole run. Outside of 1 to kMostTimeLimitMs
+  // it is kInvalidArgument.
   int64_t time_limit_ms = 10'000;
 };
 
 struct IsolationReport {
   std::vector<NodeFailure> failures;  // In the order of the run.
-  // Nodes whose inputs come, near or far, from a node that failed, and not from
-  // a patch: they ran on what lay in its storage before.
+  // Nodes whose inputs come, directly or indirectly, from a node that failed,
+  // and not from a patch: they ran on the bytes that its storage held before.
   std::vector<NodeId> tainted;
   size_t nodes = 0;
 };
 
-// Runs every node of the executor from its start in a forked child, which hands
+// Runs the executor from its first node, each node in a forked child that hands
 // the outputs back in shared memory; the parent runs none of the library's
 // code. A node that crashes, hangs, exits or returns an error is noted, its
-// outputs keep the bytes that lay there, and the rest runs on.
+// outputs keep the bytes that they had, and the other nodes run.
 //
-// Parallel kernels run: the child makes a thread of its own, on which our pool
-// and OpenMP begin afresh.
+// Parallel kernels work: the child makes a thread of its own, on which our pool
+// and OpenMP start afresh.
 absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
                                             const IsolationOptions& options);
 
 // Runs a whole executor in one forked child and takes its outputs over, so that
-// GetOutput() gives them: a run that crashes is an error, and nothing more.
+// GetOutput() gives them. A run that crashes is only an error.
 absl::Status RunInChild(GraphExecutor* executor,
                         const IsolationOptions& options);
 

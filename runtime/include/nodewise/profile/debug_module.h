@@ -13,12 +13,13 @@ namespace nodewise {
 
 class TvmReport;
 
-// A debug executor as a module: all that ExecutorModule has, and the functions
-// of TVM's debug executor with the results it documents (docs/c_api.md).
+// A debug executor as a module. It has all functions of ExecutorModule, and
+// those of TVM's debug executor with the results that TVM documents
+// (docs/c_api.md).
 //
 // `run` times every node. It records a dump only if a root was set, by
 // `nodewise.set_dump_root` or in the environment variable NODEWISE_DUMP_ROOT
-// when the executor was made: hosts run in loops.
+// when the executor was made: hosts call `run` in loops.
 class DebugModule : public ExecutorModule {
  public:
   explicit DebugModule(std::unique_ptr<DebugExecutor> executor)
@@ -37,7 +38,7 @@ class DebugModule : public ExecutorModule {
 
   DebugExecutor& debug() { return static_cast<DebugExecutor&>(executor()); }
   absl::StatusOr<NodeId> NodeArgument(PackedArgs args, int index);
-  // The array itself, or copied into the argument if there is one.
+  // Returns the array, or copies it into the argument if there is one.
   absl::StatusOr<Value> Deliver(EntryId entry, PackedArgs args, int index);
   absl::StatusOr<EntryId> EntryArguments(PackedArgs args);
   absl::Status RunUntilNode(NodeId node);
@@ -53,10 +54,10 @@ class DebugModule : public ExecutorModule {
   absl::StatusOr<Value> SetDumpRoot(PackedArgs args);
   absl::StatusOr<Value> GetDumpFolder(PackedArgs args);
 
-  uint64_t seen_changes_ = 0;  // InputChanges() when the pass began.
+  uint64_t seen_changes_ = 0;  // Value of InputChanges() when the pass began.
 };
 
-// The functions that creating and reading need: the creators
+// Returns the named functions of debugging: the creators
 // tvm.graph_executor_debug.create and tvm.graph_runtime_debug.create, and those
 // of reports.
 absl::Span<const FunctionRow> DebugFunctions();

@@ -12,7 +12,7 @@ namespace nodewise {
 // A counter that was read around every node; see collector.h.
 struct NodeCounts {
   std::string name;             // "cycles", ...
-  std::vector<double> by_node;  // Mean over the runs.
+  std::vector<double> by_node;  // Means over the runs.
 };
 
 // A task of a parallel loop that a thread ran for a node.
@@ -25,17 +25,17 @@ struct WorkerSpan {
 // Everything that profiling found out.
 struct Profile {
   std::vector<TimedRun> runs;     // In place, without the warm-up.
-  std::vector<int64_t> plain_ns;  // Plain runs, one interleaved with each.
-  // Seconds by node and repeat, as TVM's run_individual gives them; empty if it
-  // was not asked for.
+  std::vector<int64_t> plain_ns;  // Plain runs, one for each of `runs`.
+  // Seconds by node and repeat, as TVM's run_individual gives them; empty if
+  // not asked for.
   std::vector<std::vector<double>> isolated;
   std::vector<NodeCounts> counters;
-  // A run of its own in which the thread pool was watched, part of no figure;
-  // both empty if that was not asked for.
+  // A separate run in which the thread pool was watched; it is part of no
+  // figure. Both are empty if not asked for.
   TimedRun watched;
   std::vector<WorkerSpan> workers;
   std::vector<std::string> notes;  // Why a counter is missing, and the like.
-  // The wall clock at a moment of the monotonic one, for clock times.
+  // One moment on the wall clock and on the monotonic clock, for clock times.
   int64_t wall_ns = 0;
   int64_t monotonic_ns = 0;
   int threads = 0;

@@ -13,45 +13,45 @@
 
 namespace nodewise {
 
-// What profiling found, as figures and as text. Pure functions: any thread may
-// call them. A node's name may be any bytes; each form says what it does with
-// those that it cannot hold.
+// What profiling found, as figures and as text. The functions are pure: any
+// thread may call them. A node's name may be any bytes; each form says what it
+// does with bytes that it cannot hold.
 
-// Figures of one node, over the runs, all in place but `isolated_us`. The
-// median of an even number of runs is the mean of the middle two; p90 and p99
-// are of the nearest rank, so they are times that were measured; the standard
-// deviation is that of the runs themselves (divided by n, as TVM's).
+// Figures of one node over the runs, all from in-place runs but `isolated_us`.
+// The median of an even number of runs is the mean of the middle two; p90 and
+// p99 are by nearest rank, so they are times that were measured; the standard
+// deviation is that of the runs themselves (divided by n, as in TVM).
 struct NodeProfile {
   NodeId node{};
   double mean_us = 0, min_us = 0, max_us = 0, median_us = 0;
   double p90_us = 0, p99_us = 0, stddev_us = 0;
-  double percent = 0;  // Of the sum of all nodes' means.
-  // In the first run. A node that takes no time, such as a free __nop, starts
-  // and ends where the one before it ended.
+  double percent = 0;  // Share of the sum of all nodes' means.
+  // When it ran in the first run. A node that takes no time, such as a free
+  // __nop, starts and ends where the one before it ended.
   int64_t first_start_ns = 0, first_end_ns = 0;
   std::vector<double> isolated_us;  // By repeat.
-  // Of its tensors; one that it reads twice counts once, and a __nop that only
-  // gives a tensor another shape moves nothing.
+  // The sizes of its tensors. One that it reads twice counts once, and a __nop
+  // that only gives a tensor another shape moves nothing.
   uint64_t bytes_read = 0, bytes_written = 0;
-  double gb_per_s = 0;  // Both, by the median time; 0 if that is 0.
-  // Of the slots that hold something needed while it runs, by the plan: inputs
-  // and parameters always, a tensor from the node that makes it to its last
-  // reader, an output of the graph to the end. A slot counts once.
+  double gb_per_s = 0;  // The sum of both per median time; 0 if that is 0.
+  // The size of the slots that, by the plan, hold something needed while it
+  // runs: inputs and parameters always, a tensor from the node that makes it to
+  // its last reader, an output of the graph to the end. A slot counts once.
   uint64_t live_bytes = 0;
 };
 
-// The rows in the order of the graph, function nodes only, and what closes the
-// table.
+// The rows of the function nodes in the order of the graph, and the figures
+// below the table.
 struct ProfileSummary {
   std::vector<NodeProfile> nodes;
-  double sum_us = 0;    // Of the nodes' means.
+  double sum_us = 0;    // Sum of the nodes' means.
   double run_us = 0;    // Mean of the debug runs, around all nodes.
   double plain_us = 0;  // Mean of the plain runs.
   double plain_min_us = 0, plain_median_us = 0;
-  double rest_us = 0;  // run_us - sum_us: in no node.
+  double rest_us = 0;  // run_us - sum_us: outside of all nodes.
   uint64_t peak_live_bytes = 0;
 };
-// REQUIRES: `plan` and `profile` are those of the graph.
+// Computes the figures. REQUIRES: `plan` and `profile` belong to the graph.
 ProfileSummary SummariseProfile(const Graph& graph, const StoragePlan& plan,
                                 const Profile& profile);
 
@@ -60,47 +60,48 @@ enum class TableLayout {
   // Outputs: the table of TVM's documentation, a row for each function node.
   // Times are means over the in-place runs, rounded to two decimals and written
   // as Python does (3.4, and 12.0 for a whole number). Start and end are those
-  // of the first run, local time, both rounded down to a microsecond: a row
-  // never ends after the next one starts, and where one node follows another
-  // the two texts are the same; ProfileJson has the nanoseconds. With more
-  // runs than one the mean may be longer than the first run was. "-" where
-  // nothing ran. Shape is that of the node's output 0.
+  // of the first run, in local time, both rounded down to a microsecond: a row
+  // never ends after the next one starts, and where one node directly follows
+  // another the two texts are equal; ProfileJson has the nanoseconds. With more
+  // than one run the mean may be longer than the first run. "-" where nothing
+  // ran. Shape is that of the node's output 0.
   kClock,
-  // As TVM 0.9 to 0.19 print it: a row for each output, Measurements(us), and,
-  // if sorted, a row Total_time. Isolated times if there are some, else those
-  // of the in-place runs.
+  // The table that TVM 0.9 to 0.19 print: a row for each output,
+  // Measurements(us), and, if sorted, a row Total_time. Its times are the
+  // isolated ones if there are any, else those of the in-place runs.
   kMeasurements,
 };
 struct TableOptions {
   TableLayout layout = TableLayout::kClock;
   bool sort_by_time = false;  // Longest first, as printed; else as executed.
-  size_t max_rows = 0;        // 0: all. A last line counts what is left out.
+  size_t max_rows = 0;        // 0: all. A last line counts the rest.
 };
 
-// The table. Without a final line end. Bytes of a name that would break its
-// line are shown as \xNN, and a name of more than 500 bytes by its beginning.
+// Returns the table, without a final newline. Bytes of a name that would break
+// its line are shown as \xNN, and only the beginning of a name of more than 500
+// bytes is shown.
 std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
                          const Profile& profile, const TableOptions& options);
-// What stands below it, in lines: the sum, the run, the plain run, the rest,
-// the memory, the notes. Without a final line end.
+// Returns the lines below the table: the sum, the run, the plain run, the rest,
+// the memory, the notes. Without a final newline.
 std::string ProfileFooter(const ProfileSummary& summary,
                           const Profile& profile);
-// A header and a row a function node with every figure, quoted as RFC 4180
-// says, each ended by a line feed alone. Several figures in one cell are
-// separated by "; ". What is no UTF-8, and NUL, is written as U+FFFD.
+// Returns a header and one row for each function node with every figure, quoted
+// as RFC 4180 says, each ended by a line feed alone. Several figures in one
+// cell are separated by "; ". Invalid UTF-8 and NUL are written as U+FFFD.
 std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
                        const Profile& profile);
-// A JSON object with every figure: {"nodes": [...], "summary": {...}, ...}. A
-// node's "in_place" and "isolated" (null if not measured) are two objects, as
-// they are two measurements. What is no UTF-8 is written as U+FFFD, what is no
-// number as null; all others are read back as they were.
+// Returns a JSON object with every figure: {"nodes": [...], "summary": {...},
+// ...}. A node's "in_place" and "isolated" (null if not measured) are two
+// objects, as they are two measurements. Invalid UTF-8 is written as U+FFFD,
+// numbers that are not finite as null; all others are read back exactly.
 std::string ProfileJson(const Graph& graph, const ProfileSummary& summary,
                         const Profile& profile);
 
-// A Chrome trace that Perfetto opens: the nodes of every run on one track,
-// inside their run, the watched run behind them; a track for each worker that
-// has spans; live bytes as a counter. Events are in the order of time, from 0
-// at the first of them.
+// Returns a Chrome trace that Perfetto opens: the nodes of every run on one
+// track, inside their run, with the watched run last; a track for each worker
+// that has spans; live bytes as a counter. Events are in the order of time, the
+// first at 0.
 std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
                          const Profile& profile);
 

@@ -13,8 +13,8 @@
 namespace nodewise {
 
 // Times the compiled code of a debug executor, and that alone: nothing is
-// recorded, observers do not see what is only timed, and kFailedPrecondition is
-// what all of it gives while patches or an invoker are set.
+// recorded, observers do not see nodes that are only timed, and every function
+// fails with kFailedPrecondition while patches or an invoker are set.
 class Profiler {
  public:
   struct Options {
@@ -22,21 +22,21 @@ class Profiler {
     int warm_up = 3;
     std::optional<RepeatOptions> isolated;
     std::vector<Collector*> collectors;
-    bool watches_workers = false;  // One more run, for Profile::workers.
-    // Called with done and total while it works; may be null.
+    bool watches_workers = false;  // Makes one more run, for Profile::workers.
+    // Called with the steps done and their total; may be null.
     std::function<void(size_t, size_t)> progress;
   };
 
   // REQUIRES: `executor` outlives it.
   explicit Profiler(DebugExecutor* executor) : executor_(executor) {}
 
-  // `runs` times in place, each paired with a plain run, by turns the one and
-  // the other first, after `warm_up` pairs. Then, if wanted, every node by
-  // itself, and as many passes with the collectors.
+  // Times `runs` runs in place, each paired with a plain run, taking turns at
+  // which is first, after `warm_up` pairs. Then, if wanted, times every node by
+  // itself, and makes `runs` passes with the collectors.
   absl::StatusOr<Profile> Run(const Options& options);
 
-  // All nodes, or one, timed by itself on the inputs that it has in a real run:
-  // seconds by node and repeat.
+  // Time all nodes, or one, each by itself on the inputs that it has in a real
+  // run. Return seconds by node and repeat.
   absl::StatusOr<std::vector<std::vector<double>>> TimeNodes(
       const RepeatOptions& options);
   absl::StatusOr<std::vector<double>> TimeNode(NodeId node,

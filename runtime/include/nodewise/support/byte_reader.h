@@ -10,8 +10,8 @@
 
 namespace nodewise {
 
-// Reads little-endian fields from bytes that nobody vouches for. A read past
-// the end is kDataLoss and says where it was and what it wanted:
+// Reads little-endian fields from untrusted bytes. A read past the end is
+// kDataLoss and says where it was and what it wanted:
 // `lib.so: byte 24: tensor shape needs 16 bytes, 3 are left`. What it hands
 // out borrows the bytes.
 class ByteReader {
@@ -24,8 +24,8 @@ class ByteReader {
   size_t offset() const { return offset_; }
   size_t left() const { return bytes_.size() - offset_; }
   const std::string& where() const { return where_; }
-  // True once a read went past the end: what tells bytes that are cut short
-  // from bytes that are wrong.
+  // Returns true once a read went past the end, which tells bytes that are cut
+  // short from bytes that are wrong.
   bool ran_out() const { return ran_out_; }
 
   template <typename T>
@@ -39,16 +39,17 @@ class ByteReader {
   }
   absl::StatusOr<absl::Span<const uint8_t>> Bytes(const char* what,
                                                   uint64_t size);
-  // A u64 length and as many bytes.
+  // Reads a u64 length and as many bytes.
   absl::StatusOr<std::string_view> String(const char* what);
-  // A u64 count of things that take at least `least_bytes` each, so that a
-  // count which cannot be true is refused before anything is allocated for it.
+  // Reads a u64 count of things that take at least `least_bytes` each, so that
+  // an impossible count is refused before anything is allocated for it.
   absl::StatusOr<uint64_t> Count(const char* what, uint64_t least_bytes);
 
-  // kDataLoss with the place in front, for what the caller finds wrong with a
-  // field that began at `offset`.
+  // Returns kDataLoss, beginning with the place, for what the caller finds
+  // wrong with a field that began at `offset`.
   absl::Status Fault(size_t offset, std::string_view message) const;
-  // The same for a field that asks for more bytes than are left.
+  // Returns the Fault() of a field that asks for more bytes than are left, and
+  // sets ran_out().
   absl::Status RanOut(size_t offset, std::string_view message);
 
  private:

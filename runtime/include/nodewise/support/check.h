@@ -1,8 +1,8 @@
 #pragma once
 
 // NODEWISE_CHECK states what must be true of our own code. It is on in every
-// build and aborts with the place; nothing that comes from outside the process
-// may be able to reach it (that is an absl::Status).
+// build and aborts with the place. No input from outside the process may make
+// it fail: such errors are an absl::Status.
 #define NODEWISE_CHECK(condition) \
   (static_cast<bool>(condition)   \
        ? static_cast<void>(0)     \

@@ -16,7 +16,7 @@ struct Fault {
   Severity severity = Severity::kError;
   std::string file;      // "graph.json"
   std::string path;      // A JSON path, a tensor's name, or empty.
-  size_t line = 0;       // 1-based; 0 where lines mean nothing.
+  size_t line = 0;       // 1-based; 0 where there are no lines.
   size_t column = 0;     // 1-based, in bytes.
   std::string found;     // "output 3 of node 4, which has 1 output"
   std::string expected;  // May be empty.
@@ -28,45 +28,45 @@ struct Fault {
   std::string ToString() const;
 };
 
-// Takes a message that reads `where: found, expected expected (hint)` apart.
-// Where one part cannot be told from the next they stay together; nothing gets
-// lost. REQUIRES: the status is not OK.
+// Splits a message that reads `where: found, expected expected (hint)`. Parts
+// that cannot be told apart stay together; nothing gets lost. REQUIRES: the
+// status is not OK.
 Fault FaultOf(const absl::Status& status);
-// The same of a message about `file`, which may begin with its name; the place
-// within the file becomes the path.
+// Splits a message about `file`, which may begin with its name; the place
+// within the file becomes the path. REQUIRES: the status is not OK.
 Fault FaultIn(const std::string& file, const absl::Status& status);
 
 // What a check collects: all faults in one pass, in the order of the file.
 class FaultList {
  public:
-  // Nobody reads more, and a file may be made to have one for each byte.
+  // Nobody reads more, and a hostile file may have one for each byte.
   static constexpr size_t kMostFaults = 10000;
 
   // When the list is full, a last fault says that more were found; it is an
-  // error if one of those is.
+  // error if one of them is.
   void Add(Fault fault);
 
   const std::vector<Fault>& faults() const { return faults_; }
   std::vector<Fault>& faults() { return faults_; }
   bool HasErrors() const;
-  // OK without errors; else kDataLoss with the first error and how many more
-  // there are.
+  // Returns OK if there are no errors; else kDataLoss with the first error and
+  // how many more there are.
   absl::Status ToStatus() const;
 
  private:
   std::vector<Fault> faults_;
 };
 
-// What messages show of a text that comes from a file, which may be megabytes
-// long and be named by many faults: all of it, or how it begins.
+// Returns what messages show of a text from a file, which may be megabytes long
+// and be named by many faults: all of it, or its beginning.
 std::string_view Shortened(std::string_view text);
 
-// The candidate that is nearest to `name` in spelling, or "" if none is near
-// enough to be what was meant.
+// Returns the candidate that is nearest to `name` in spelling, or "" if none is
+// near enough to be what was meant.
 std::string NearestName(std::string_view name,
                         const std::vector<std::string>& candidates);
 
-// "; did you mean X?" for messages, or "" where no candidate is near.
+// Returns "; did you mean X?" for messages, or "" if no candidate is near.
 std::string DidYouMean(std::string_view name,
                        const std::vector<std::string>& candidates);
 

@@ -13,8 +13,8 @@
 namespace nodewise {
 
 // A whole file, mapped read-only. Move-only; the bytes stay where they are
-// until it is destroyed. Any thread may read. The file must not be cut while it
-// is mapped: whoever reads what is gone gets a SIGBUS.
+// until it is destroyed. Any thread may read. The file must not be truncated
+// while it is mapped: reading the missing part raises SIGBUS.
 class MappedFile {
  public:
   // Fails with kNotFound if there is no such file, kInvalidArgument if it is
@@ -37,10 +37,10 @@ class MappedFile {
 };
 
 // A file that appears under its name only when it is complete: it is written
-// beside its place and renamed by Commit(). Without Commit() nothing is left.
-// It has the mode of the file that it replaces. A link stays one, and the file
-// that it leads to is replaced; a device or a pipe, which cannot be replaced,
-// is written to as it is.
+// next to its place and renamed by Commit(). Without Commit() nothing is left.
+// It has the mode of the file that it replaces. A link stays a link, and the
+// file that it leads to is replaced; a device or a pipe, which cannot be
+// replaced, is written to directly.
 class OutputFile {
  public:
   static absl::StatusOr<OutputFile> Create(const std::string& path);
@@ -49,7 +49,7 @@ class OutputFile {
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
-  // Buffered. An error names the path and what the system said.
+  // Writes are buffered. An error names the path and what the system said.
   absl::Status Write(const void* data, size_t size);
   absl::Status Write(std::string_view text) {
     return Write(text.data(), text.size());
@@ -65,18 +65,18 @@ class OutputFile {
   absl::Status WriteOut(const char* data, size_t size);
 
   std::string path_;       // For messages.
-  std::string place_;      // The same, without links.
+  std::string place_;      // `path_` with links resolved.
   std::string temporary_;  // Renamed to `place_`.
   std::optional<mode_t> kept_mode_;
   int descriptor_ = -1;
   std::string buffer_;
 };
 
-// A new file that is there from the start and grows as it is written, so that
-// a process that is killed leaves what it has written. Unbuffered, move-only.
+// A new file that exists from the start and grows as it is written, so that a
+// process that is killed leaves what it has written. Unbuffered, move-only.
 class GrowingFile {
  public:
-  // Fails with kAlreadyExists rather than touch a file that is there.
+  // Fails with kAlreadyExists rather than touch an existing file.
   static absl::StatusOr<GrowingFile> Create(const std::string& path);
 
   GrowingFile() = default;
@@ -85,7 +85,8 @@ class GrowingFile {
   ~GrowingFile();
 
   const std::string& path() const { return path_; }
-  // An error names the path and what the system said. What fitted is written.
+  // An error names the path and what the system said; the bytes that fitted are
+  // written.
   absl::Status Write(const void* data, size_t size);
   absl::Status Close();
 
@@ -94,15 +95,16 @@ class GrowingFile {
   int descriptor_ = -1;
 };
 
-// Copies what `path` holds from byte `offset` on into `to`, a piece at a time.
+// Copies the file `path` from byte `offset` on into `to`, a piece at a time.
 absl::Status AppendFile(const std::string& path, uint64_t offset,
                         OutputFile* to);
 
-// What errno says of `path`: "PATH: cannot open: No such file or directory".
+// Returns what errno says about `path`: "PATH: cannot open: No such file or
+// directory".
 absl::Status SystemError(const std::string& path, const char* doing);
 
-// OK if `path` can be opened for reading and is a regular file; otherwise the
-// same errors as MappedFile::Open.
+// Returns OK if `path` can be opened for reading and is a regular file;
+// otherwise fails as MappedFile::Open does.
 absl::Status CheckReadable(const std::string& path);
 
 }  // namespace nodewise

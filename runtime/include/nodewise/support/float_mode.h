@@ -5,16 +5,16 @@
 
 namespace nodewise {
 
-// A library that was linked for speed lets its process take denormal numbers
-// for zero, and any function may change how numbers are rounded. Its own nodes
-// are to go on so, but what is said of their tensors must not depend on it:
-// while this lives, the calling thread calculates as the standard says.
+// A library that was linked for speed makes its process treat denormal numbers
+// as zero, and any function may change how numbers are rounded. Nodes are to
+// keep running that way, but our figures about their tensors must not depend on
+// it: while this lives, the calling thread calculates as the standard says.
 class DefaultFloatMode {
  public:
   DefaultFloatMode();
   DefaultFloatMode(const DefaultFloatMode&) = delete;
   DefaultFloatMode& operator=(const DefaultFloatMode&) = delete;
-  // As it was before, the flags of what has happened too.
+  // Restores the former mode, including the exception flags.
   ~DefaultFloatMode();
 
  private:

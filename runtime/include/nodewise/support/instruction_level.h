@@ -6,8 +6,9 @@
 
 namespace nodewise {
 
-// Of the same loops compiled for several instruction sets, from the best to one
-// that runs everywhere, the first that this machine can run. A Level has
+// Returns the first level that this machine can run. The levels are the same
+// loops compiled for several instruction sets, from the best to one that runs
+// everywhere. A Level has
 //   bool (*works_here)();
 template <typename Level>
 const Level* FirstThatWorks(absl::Span<const Level> levels) {

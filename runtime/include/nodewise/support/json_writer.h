@@ -11,8 +11,8 @@
 namespace nodewise {
 
 // Writes the members of one JSON object in the order in which they are added,
-// so that two runs can be compared with `diff`. Text that is not UTF-8 gets
-// U+FFFD where it is not.
+// so that two runs can be compared with `diff`. Invalid UTF-8 in a text becomes
+// U+FFFD.
 class JsonWriter {
  public:
   void Add(std::string_view key, std::string_view text);
@@ -25,15 +25,15 @@ class JsonWriter {
   void Add(std::string_view key, bool value);
   void Add(std::string_view key, uint64_t value);
   void Add(std::string_view key, double value);
-  // On one line.
+  // Writes the array on one line.
   void Add(std::string_view key, absl::Span<const int64_t> numbers);
   void Add(std::string_view key, const std::vector<std::string>& texts);
-  // A value that has been made into text: as it is if it is a number, true,
-  // false or null, else in quotes.
+  // Adds a value that is text already: as it is if it is a number, true, false
+  // or null, else in quotes.
   void AddScalar(std::string_view key, std::string_view text);
   void AddScalars(std::string_view key, const std::vector<std::string>& texts);
 
-  // A JSON document made elsewhere.
+  // Adds a JSON document made elsewhere.
   void AddRaw(std::string_view key, std::string_view json);
 
   // Between Begin and End, members go into the array or the object. Objects in
@@ -43,12 +43,12 @@ class JsonWriter {
   void BeginArray(std::string_view key) { Begin(key, '['); }
   void EndArray() { End(']'); }
 
-  // Those of where, found, expected and hint, each.
+  // Adds an array of objects with the members where, found, expected and hint.
   void AddFaults(std::string_view key, const std::vector<Fault>& faults);
-  // The members that `other` holds, behind those of this one.
+  // Adds the members that `other` holds, after those of this one.
   void Append(const JsonWriter& other);
 
-  // The object, with a newline behind it.
+  // Returns the object, followed by a newline.
   std::string Document() const;
 
  private:

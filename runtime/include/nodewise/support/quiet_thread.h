@@ -6,8 +6,9 @@
 
 namespace nodewise {
 
-// A thread that takes none of the process's signals: those are for the threads
-// that the host program knows of. Null where the system has no thread to give.
+// Starts a thread that takes none of the process's signals: those are for the
+// threads that the host program knows of. Returns null if the system cannot
+// create a thread.
 std::unique_ptr<std::thread> StartQuietThread(std::function<void()> work);
 
 }  // namespace nodewise

@@ -6,8 +6,9 @@
 
 namespace nodewise {
 
-// Base of objects that are shared by counting, also across the C API, where a
-// handle is a bare pointer that owns one count. Any thread may hold and drop.
+// Base of objects shared by reference counting, also across the C API, where a
+// handle is a bare pointer that owns one count. Any thread may hold and drop
+// them.
 class RefCounted {
  public:
   RefCounted() = default;
@@ -15,8 +16,8 @@ class RefCounted {
   RefCounted& operator=(const RefCounted&) = delete;
 
   void Retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
-  // Retain(), unless the last count is gone already; for tables that know an
-  // object without owning it.
+  // Calls Retain(), unless the last count is gone already; for tables that know
+  // an object without owning it.
   bool TryRetain() const {
     int count = count_.load(std::memory_order_relaxed);
     while (count > 0) {

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Leaves the function with the status of `expression` unless it is OK.
+// Returns the status of `expression` from the function unless it is OK.
 #define NODEWISE_RETURN_IF_ERROR(expression)           \
   do {                                                 \
     absl::Status nodewise_status = (expression);       \
@@ -15,7 +15,7 @@
   } while (false)
 
 // Assigns the value of a StatusOr to `target`, which may be a declaration, or
-// leaves the function with its status.
+// returns its status from the function.
 #define NODEWISE_ASSIGN_OR_RETURN(target, expression)                     \
   NODEWISE_ASSIGN_OR_RETURN_(NODEWISE_CONCAT_(nodewise_value_, __LINE__), \
                              target, expression)
@@ -32,13 +32,13 @@
 
 namespace nodewise {
 
-// The message of a status. Abseil's string_view is not std::string_view in
-// every distribution; this one is. Valid while the status is.
+// Returns the message of a status, which is valid while the status is. Abseil's
+// string_view is not std::string_view in every distribution; this one is.
 inline std::string_view MessageOf(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
 }
 
-// The same status, with all that it carries, under another message.
+// Returns the status, with all that it carries, but with another message.
 inline absl::Status WithMessage(const absl::Status& status,
                                 const std::string& message) {
   absl::Status result(status.code(), message);
@@ -48,7 +48,7 @@ inline absl::Status WithMessage(const absl::Status& status,
   return result;
 }
 
-// The same status with `where: ` in front of its message.
+// Returns the status with `where: ` in front of its message.
 inline absl::Status At(std::string_view where, const absl::Status& status) {
   if (status.ok()) return status;
   std::string text(where);

@@ -21,25 +21,27 @@ namespace nodewise {
 
 class TaskGroup;
 
-// The most tasks one launch can have.
+// The maximum number of tasks of one launch.
 inline constexpr int kMaxTasks = 1024;
 
 // Runs one task, 0 <= task_id < group.num_tasks(). It may throw.
 using ParallelTask =
     absl::FunctionRef<absl::Status(int task_id, TaskGroup& group)>;
 
-// Into how many tasks a launch without a count is split when nothing else
-// runs, from 1 to kMaxTasks: what SetNumThreads() says, else TVM_NUM_THREADS,
-// else OMP_NUM_THREADS, else the physical cores that the first caller may run
-// on. The environment is read once, at first use. Any thread may call.
+// Returns into how many tasks a launch without a count is split when nothing
+// else runs, from 1 to kMaxTasks: what SetNumThreads() says, else
+// TVM_NUM_THREADS, else OMP_NUM_THREADS, else the physical cores that the first
+// caller may run on. The environment is read once, at first use. Any thread may
+// call.
 int NumThreads();
 
 // Overrides NumThreads() for the launches that follow, in all threads; counts
 // above kMaxTasks become kMaxTasks, and 0 or less ends the override.
 void SetNumThreads(int count);
 
-// The rule behind NumThreads(): the first of `tvm` and `omp`, the values of
-// the two variables or null, that is a positive integer, else `cores`.
+// Applies the rule of NumThreads(): returns the first of `tvm` and `omp`, the
+// values of the two variables or null, that is a positive integer, else
+// `cores`.
 int ThreadCountFrom(const char* tvm, const char* omp, int cores);
 
 // Runs `task` once for each id, all at the same time, id 0 on the calling
@@ -47,31 +49,32 @@ int ThreadCountFrom(const char* tvm, const char* omp, int cores);
 //
 // With `num_tasks` 0 the pool chooses: NumThreads() tasks, less the workers
 // that other launches have borrowed, and at least 1. Otherwise there are
-// exactly `num_tasks`, where need be on new workers.
+// exactly `num_tasks`, on new workers if need be.
 //
 // Returns OK if all tasks did; else their errors in the order of the ids, as
 // "task 2 of 4: message; task 3 of 4: message" (ids count from 0), with the
-// code of the first. What a task throws is its error, of code kInternal.
+// code of the first. An exception of a task is its error, of code kInternal.
 // Without running anything, fails with kInvalidArgument if `num_tasks` is
 // below 0 or above kMaxTasks, and kResourceExhausted if no thread can be
-// created. Any thread may call, a running task too.
+// created. Any thread may call, even a running task.
 absl::Status ParallelRun(int num_tasks, ParallelTask task);
 
-// Watches who works when. Told of every task, before its launch returns, on the
-// thread that ran it; times are on the steady clock.
+// Watches which thread works when. It is told of every task, before its launch
+// returns, on the thread that ran it; times are on the steady clock.
 class TaskObserver {
  public:
   virtual ~TaskObserver() = default;
   virtual void TaskRan(int64_t start_ns, int64_t end_ns) noexcept = 0;
 };
 
-// The observer of all launches that follow, in all threads; null for none, and
-// then none costs anything. A launch under way goes on telling the observer
-// that was there when it began: it must outlive such launches.
+// Sets the observer of all launches that follow, in all threads; null for none,
+// which costs nothing. A launch under way keeps telling the observer that was
+// set when it began: the observer must outlive such launches.
 void SetTaskObserver(TaskObserver* observer);
 
-// Called by every worker that begins from now on, on its own thread and ahead
-// of its first task; null for nothing. Workers stay, and serve all launches.
+// Sets a function that every worker created from now on calls, on its own
+// thread and before its first task; null for none. Workers stay, and serve all
+// launches.
 void SetWorkerStart(void (*start)());
 
 // One launch, as its tasks see it; it lives until ParallelRun() returns.
@@ -84,7 +87,7 @@ class TaskGroup {
 
   // Waits until every task of the group has called it as often as the calling
   // task has; what they wrote before is then visible. Returns false once that
-  // cannot happen any more, because a task has ended without coming this far;
+  // cannot happen any more, because a task has ended before it got this far;
   // then, and at every later call, nobody waits.
   // REQUIRES: called by a task of this group, on the thread that runs it.
   bool Barrier();
@@ -105,10 +108,10 @@ class TaskGroup {
 
   const int num_tasks_;
   const ParallelTask& task_;
-  TaskObserver* const observer_;  // Null mostly.
+  TaskObserver* const observer_;  // Usually null.
   std::atomic<bool> spin_;        // Whether spinning while waiting may pay.
 
-  // How many barriers are passed, above two flag bits (see the .cc).
+  // The number of barriers passed, above two flag bits (see the .cc).
   std::atomic<uint32_t> phase_{0};
   std::atomic<int> arrived_{0};
 

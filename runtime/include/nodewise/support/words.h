@@ -7,15 +7,15 @@
 
 namespace nodewise {
 
-// The text with control characters as \xNN, since names in a file may hold
-// what a terminal obeys, or what looks like another line.
+// Returns the text with control characters as \xNN, since names in a file may
+// hold terminal escapes, or what looks like another line.
 std::string Printable(std::string_view text);
 
-// "69,356 bytes", "1 node".
+// Returns "69,356 bytes", "1 node".
 std::string CountOf(uint64_t count, std::string_view noun);
 
-// "a, b, c" for a message: of more than `most` names the first and "...". Long
-// names are shortened.
+// Returns "a, b, c" for a message; after the first `most` names comes "...".
+// Long names are shortened.
 std::string ListOf(const std::vector<std::string>& names, size_t most = 20);
 
 }  // namespace nodewise

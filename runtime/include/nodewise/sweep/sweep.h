@@ -10,25 +10,26 @@
 namespace nodewise {
 
 // Finds results that depend on what they should not depend on: the number of
-// threads, the addresses of buffers, what lay in them before, the hour.
+// threads, the addresses of buffers, their previous contents, the time of day.
 
 struct SweepOptions {
   std::vector<int> threads;  // Empty: 1, 2, 3 and NumThreads(), each once.
-  // Ways to lay the buffers out in memory: the second has only other bytes in
-  // unused memory, the third only other addresses, all further ones both.
+  // Ways to lay the buffers out in memory: the second differs from the first
+  // only in the bytes of unused memory, the third only in the addresses, all
+  // further ones in both.
   int layouts = 3;
-  int repeats = 2;  // Of every combination.
-  // Called with done and total; may be null.
+  int repeats = 2;  // Runs of every combination.
+  // Called with the runs done and their total; may be null.
   std::function<void(size_t, size_t)> progress;
 };
 
 // A tensor that was not always the same where a difference begins.
 struct SweepFinding {
-  // When it was looked at and differed.
+  // When the tensor was found to differ.
   enum class Moment {
-    kGiven,  // Before the first node ran: an output of a node that is none.
-    kRead,   // An input before the node ran: it was written to since it was
-             // made.
+    kGiven,  // Before the first node ran: an output of a node that runs no
+             // function.
+    kRead,   // An input before the node ran: written to since it was made.
     kMade,   // An output after the node ran, which had read the same.
     kLeft,   // An input after the node ran, which had read and made the same.
     kEnd,    // An output at the end of the run: as for kRead.
@@ -36,11 +37,11 @@ struct SweepFinding {
   NodeId node{};
   Moment moment = Moment::kMade;
   uint32_t slot = 0;  // Which of the node's inputs or outputs.
-  // What differed between two runs with unlike results: "1 and 2 threads", "two
-  // addresses of the buffers", "two runs of the same" ...
+  // What differed between two runs with different results: "1 and 2 threads",
+  // "two addresses of the buffers", "two runs of the same" ...
   std::string between;
-  // Of kMade: elements, in the first run that differed, and the largest |a - b|
-  // among them; 0 if they are no numbers, or NaN.
+  // For kMade: how many elements differed in the first run that did, and the
+  // largest |a - b| among them; 0 if they are not numbers, or NaN.
   uint64_t differing = 0;
   double largest = 0;
   // "node 3 (sum): output 0 differs between 1 and 2 threads in 4 of 64
@@ -56,14 +57,14 @@ struct SweepReport {
   size_t inherited = 0;  // Nodes that only passed a difference on.
 };
 
-// Runs the network over thread counts, buffer addresses and what lay in the
-// buffers before, and compares every entry with the first run's, of which it
-// keeps a copy: it takes as much memory as all entries together. Entries are
-// looked at again where they are read, and outputs at the end. Restores the
-// thread count. An error of a node's function ends it.
+// Runs the network with varying thread counts, buffer addresses and previous
+// contents of the buffers, and compares every entry with the first run's, of
+// which it keeps a copy: it takes as much memory as all entries together.
+// Entries are checked again where they are read, and outputs at the end.
+// Restores the thread count. An error of a node's function ends it.
 //
-// `make` must pass on DebugOptions::allocate. Threads are those of our pool:
-// OpenMP's are not set. kInvalidArgument for counts below 1.
+// `make` must pass on DebugOptions::allocate. Thread counts are those of our
+// pool: OpenMP's are not set. Fails with kInvalidArgument for counts below 1.
 absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
                                   const SweepOptions& options);
 

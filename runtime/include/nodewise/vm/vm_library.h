@@ -19,7 +19,7 @@ namespace nodewise {
 // leaves in a library beside the kernels (docs/formats/vm_library.md). Read
 // from the file; no code of it is loaded. Everything borrows the bytes.
 
-// Who wrote it: constants have other tags, and types other codes.
+// Who wrote it: the tags of constants and the codes of types differ.
 enum class VmEra {
   kClassic,  // TVM 0.18 to 0.20: under __tvm_dev_mblob
   kFfi,      // TVM 0.21 and later: under __tvm_ffi__library_bin
@@ -46,7 +46,7 @@ struct VmFunction {
   std::vector<std::string_view> params;  // Empty, or one name per argument.
 };
 
-// Registers that hold nothing, and the machine itself.
+// The register that holds nothing, and the one that holds the machine.
 inline constexpr int64_t kVmVoidRegister = int64_t{1} << 54;
 inline constexpr int64_t kVmContextRegister = kVmVoidRegister + 1;
 
@@ -59,8 +59,8 @@ struct VmArgument {
 struct VmInstruction {
   enum class Opcode { kCall = 1, kReturn = 2, kGoto = 3, kIf = 4 };
   Opcode opcode = Opcode::kCall;
-  int64_t target = 0;    // The register written, returned or asked.
-  int64_t function = 0;  // Of a call: its number in the table.
+  int64_t target = 0;    // The register written, returned or tested.
+  int64_t function = 0;  // The number of a call's function.
   std::vector<VmArgument> args;
 };
 
@@ -69,10 +69,11 @@ struct VmExecutable {
   VmEra era = VmEra::kFfi;
   std::string_view version;
   std::vector<VmFunction> functions;
-  // Constants that are to lie in a memory that is named, by their numbers.
+  // The constants, by number, that belong in a memory with a name.
   std::vector<std::pair<int64_t, std::string_view>> memory_scopes;
   std::vector<VmConstant> constants;
-  // i64 each, at any alignment: where an instruction begins, and the words.
+  // Arrays of i64 at any alignment: where each instruction begins, and the
+  // words.
   absl::Span<const uint8_t> offsets;
   absl::Span<const uint8_t> words;
 
@@ -81,36 +82,40 @@ struct VmExecutable {
   }
 };
 
-// kDataLoss with the byte for anything that is wrong. Functions lie inside the
-// instructions; the instructions themselves are checked by DecodeVmInstruction.
-// `base` is the offset of bytes[0], for the messages.
+// Parses an executable. Fails with kDataLoss, with the byte, for anything that
+// is wrong. Functions lie inside the instructions; the instructions themselves
+// are checked by DecodeVmInstruction. `base` is the offset of bytes[0], for the
+// messages.
 absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
                                                std::string where, uint64_t base,
                                                VmEra era);
 
-// An instruction whose arguments are of a known kind and lie in the tables;
-// registers are not checked. kDataLoss if its words say otherwise; the message
-// has no place. REQUIRES: `index` is one of the executable's instructions.
+// Returns an instruction whose arguments are of a known kind and lie in the
+// tables; registers are not checked. Fails with kDataLoss, without the place in
+// the message, if its words say otherwise. REQUIRES: `index` is one of the
+// executable's instructions.
 absl::StatusOr<VmInstruction> DecodeVmInstruction(
     const VmExecutable& executable, int64_t index);
 
-// The type in the numbers that we use: what TVM 0.20 and before called the
-// 8-bit floats means others since.
+// Returns the type in our numbers: since TVM 0.21 the numbers that were the
+// 8-bit floats' mean other types.
 DLDataType VmDType(DLDataType dtype, VmEra era);
 
 // A library file with the VM's bytecode in it.
 struct VmLibrary {
   std::string path;
-  std::shared_ptr<const MappedFile> file;  // What the rest borrows.
+  std::shared_ptr<const MappedFile> file;  // The rest borrows it.
   VmExecutable executable;
-  // The functions that its own code has, as the bytecode calls them; sorted.
+  // The names of the functions in its own code, as the bytecode calls them;
+  // sorted.
   std::vector<std::string> kernels;
 
   bool HasKernel(std::string_view name) const;
 };
 
-// Null if the file is a library without bytecode. Fails as MappedFile::Open,
-// or with kInvalidArgument or kDataLoss for what is no library or damaged.
+// Opens a library; returns null if it has no bytecode. Fails as
+// MappedFile::Open does, or with kInvalidArgument for a file that is no
+// library, or kDataLoss for a damaged one.
 absl::StatusOr<std::unique_ptr<VmLibrary>> OpenVmLibrary(
     const std::string& path);
 
