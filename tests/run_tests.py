@@ -321,7 +321,8 @@ def run_fuzz(binary, options):
 
 def run_suite(name, run, parts, options):
     started = time.monotonic()
-    # As many at a time as there are cores; the report has them in order.
+    # Runs as many at a time as there are cores; the report lists them in
+    # order.
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         ran = pool.map(lambda part: run(part, options), parts)
         results = [result for part in ran for result in part]

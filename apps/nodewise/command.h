@@ -13,7 +13,7 @@
 
 namespace nodewise {
 
-// What came of a command, in all the forms in which it may be shown.
+// The outcome of a command, in all the forms in which it may be shown.
 struct Outcome {
   // The numbers are the exit statuses.
   enum class Status {
@@ -24,26 +24,27 @@ struct Outcome {
 
   Status status = Status::kOk;
   std::string text;  // For people, on stdout.
-  JsonWriter json;   // What the document holds behind its envelope.
-  // With kError they go to stderr; otherwise `text` has said them.
+  JsonWriter json;   // What the document holds after its envelope.
+  // With kError they go to stderr; otherwise `text` contains them.
   std::vector<Fault> errors;
-  std::vector<std::string> notes;  // Worth knowing, but wrong is nothing.
+  std::vector<std::string> notes;  // Worth knowing, but no faults.
 
-  // For what fails when there is something to show already.
+  // For failures when there is already something to show.
   void AddError(const absl::Status& error) {
     status = Status::kError;
     errors.push_back(FaultOf(error));
   }
 };
 
-// A verb of `nodewise`: says what options it takes, gets them filled in, and
-// runs once.
+// A verb of `nodewise`: declares its options, has them filled in, and runs
+// once.
 class Command {
  public:
   virtual ~Command() = default;
 
   virtual void AddOptions(OptionList* options) = 0;
-  // A status that is not OK is an outcome with that one error and no text.
+  // A status that is not OK stands for an outcome with that one error and no
+  // text.
   virtual absl::StatusOr<Outcome> Run() = 0;
 };
 
@@ -51,16 +52,16 @@ class Command {
 struct CommandRow {
   const char* name;
   const char* summary;   // One line, for the list of commands.
-  const char* examples;  // Lines of a shell, and what is to be known beside.
+  const char* examples;  // Shell lines, and what else to know.
   std::unique_ptr<Command> (*make)();
-  // Why this build has the verb by name only; then `make` is null.
+  // Says why this build has the verb by name only; then `make` is null.
   absl::Status (*missing)() = nullptr;
 };
 
-// All commands, in the order in which help lists them.
+// Returns all commands, in the order in which help lists them.
 absl::Span<const CommandRow> Commands();
 
-// The rows, each beside its command.
+// The rows, each defined beside its command.
 extern const CommandRow kRunCommand;
 extern const CommandRow kProfileCommand;
 extern const CommandRow kDumpCommand;

@@ -10,7 +10,7 @@
 namespace nodewise {
 namespace {
 
-// For one whole plain run.
+// The time limit of one whole plain run.
 constexpr int64_t kPlainRunLimitMs = 3'600'000;
 
 OutputCheck NotCompared(const absl::Status& status) {
@@ -20,7 +20,7 @@ OutputCheck NotCompared(const absl::Status& status) {
                                  why.starts_with(kRun) ? "" : kRun, why)};
 }
 
-// What was watched is found by then: a check that fails takes none of it away.
+// Findings stay valid even if this check fails.
 void ShowCheck(const absl::StatusOr<OutputCheck>& compared, Outcome* outcome) {
   const OutputCheck check =
       compared.ok() ? *compared : NotCompared(compared.status());

@@ -40,7 +40,7 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
         return absl::InvalidArgumentError(absl::StrFormat(
             "--stop-on: found \"%s\", expected a number behind abs>", word));
       }
-      // Each asks for a stop, so the first of them to be passed counts.
+      // Each asks for a stop, so the smallest limit counts.
       values.above = std::min(values.above.value_or(limit), limit);
     } else {
       return absl::InvalidArgumentError(absl::StrFormat(
@@ -51,7 +51,7 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
   return values;
 }
 
-// Host copies of what a node made.
+// Returns host copies of a node's outputs.
 absl::StatusOr<std::vector<NamedTensor>> OutputsOfNode(
     const DebugExecutor& executor, NodeId node) {
   const Graph& graph = executor.graph();
@@ -73,8 +73,8 @@ absl::StatusOr<NodeId> UntilNode(const DebugRunOptions& options,
   return *node;
 }
 
-// Where a run ended before its end, whether a value ended it, and outputs that
-// no value could be looked for in.
+// Where a run stopped early, whether a value stopped it, and outputs that could
+// not be searched for values.
 struct Stop {
   std::optional<NodeId> node;
   bool is_value = false;
@@ -193,7 +193,7 @@ void ShowFindings(const char* what, const Graph& graph,
   if (!findings.empty()) outcome->status = Outcome::Status::kDiffers;
 }
 
-// Faults that were found are a verdict; none is one only if all was compared.
+// Faults are a verdict; finding none is one only if everything was compared.
 void ShowNotCompared(const SanitizeReport& report, Outcome* outcome) {
   for (const absl::Status& why : report.not_compared) {
     if (report.faults.empty()) {

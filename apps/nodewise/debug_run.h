@@ -9,17 +9,18 @@
 
 namespace nodewise {
 
-// kInvalidArgument for options that do not go together or make no sense.
+// Fails with kInvalidArgument for options that do not go together or make no
+// sense.
 absl::Status CheckDebugRun(const DebugRunOptions& options);
 
-// What such a run leaves to be shown or written.
+// What a debugging run leaves to be shown or written.
 struct DebugRunResult {
   // The outputs of the graph, or those of the node where the run stopped; empty
   // where there are none to show.
   std::vector<NamedTensor> outputs;
 };
 
-// Runs in the way that the options say and adds what was found to the outcome.
+// Runs as the options say and adds the findings to the outcome.
 absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
                                         const LoadedTarget& network,
                                         Outcome* outcome);

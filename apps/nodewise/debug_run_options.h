@@ -11,7 +11,7 @@
 namespace nodewise {
 
 // The ways of `run` that look into the run. A build without the debug executor
-// takes the options too, to say what it would need for them.
+// accepts the options too, to say what it would need for them.
 struct DebugRunOptions {
   std::string until;
   std::vector<std::string> patches;  // ENTRY=FILE
@@ -21,7 +21,7 @@ struct DebugRunOptions {
   bool sweep = false;
   std::optional<uint64_t> time_limit_ms;
 
-  // One of the options that were given; empty if none was.
+  // Returns one of the options that were given; empty if none was.
   std::string_view Given() const;
 };
 

@@ -127,7 +127,7 @@ class DumpNetwork : public Command {
     return absl::OkStatus();
   }
 
-  // What may have chosen no node.
+  // The options that may have selected no node.
   std::string SelectingOptions() const {
     if (nodes_.empty()) return "--select";
     return record_.select.empty() ? "--nodes" : "--select, --nodes";
@@ -151,7 +151,7 @@ class DumpNetwork : public Command {
     outcome->text += table.ToString(2, kShownLines);
   }
 
-  // Returns false if a run failed; what it made before is a dump all the same.
+  // Returns false if a run failed; what it recorded before is still a dump.
   bool RunAll(DebugExecutor* executor, Outcome* outcome) const {
     Progress bar("dump");
     RunProgress progress(executor->graph(), &bar);

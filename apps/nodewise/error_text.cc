@@ -9,7 +9,7 @@
 namespace nodewise {
 
 std::string LineOf(const Fault& fault) {
-  // What a function that failed says may have several lines.
+  // The message of a failed function may have several lines.
   std::vector<std::string> lines = absl::StrSplit(fault.ToString(), '\n');
   for (std::string& line : lines) line = Printable(line);
   const std::string text = absl::StrJoin(lines, "\n");

@@ -6,7 +6,8 @@
 
 namespace nodewise {
 
-// The fault as a line of text, or as several if a message in it has several.
+// Returns the fault as a line of text, or several if a message in it has
+// several.
 std::string LineOf(const Fault& fault);
 
 }  // namespace nodewise

@@ -59,8 +59,8 @@ class ExtractModel : public Command {
   }
 
  private:
-  // The values of these names. An operation stands for the values that it
-  // reads and that are no constants, or for those that it makes.
+  // Returns the values of these names. An operation stands for the values other
+  // than constants that it reads, or for those that it makes.
   absl::StatusOr<std::vector<ValueId>> Find(
       const Network& network, const std::vector<std::string>& names,
       bool is_from) const {
@@ -88,7 +88,7 @@ class ExtractModel : public Command {
     return values;
   }
 
-  // Somebody may have read the name in the model's file.
+  // The name may come from the model's file.
   absl::Status NoSuchName(const absl::Status& status) const {
     return absl::NotFoundError(absl::StrFormat(
         "%s: %s; what is made of constants alone and what nothing uses are "

@@ -12,7 +12,7 @@
 namespace nodewise {
 namespace {
 
-// As ReadOneTensor, of a file that has been read.
+// Like ReadOneTensor, for a file that has been read.
 absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
                               const std::string& path,
                               const std::vector<std::string>& names) {
@@ -31,7 +31,7 @@ absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
       path, tensors.size(), names[0], ListOf(there, 8)));
 }
 
-// By number of input: whether a node or an output of the graph reads it.
+// Returns for each input whether a node or an output of the graph reads it.
 std::vector<bool> ReadInputs(const Graph& graph) {
   std::vector<bool> is_read(graph.nodes.size());
   for (const GraphNode& node : graph.nodes) {
@@ -96,12 +96,12 @@ class InputSetter {
         sources_(taker->size()),
         tensors_(taker->size()) {}
 
-  // One `--input NAME=FILE`.
+  // Sets the input of one `--input NAME=FILE`.
   void SetFromArgument(const std::string& argument) {
     const auto parts = SplitAtEquals("--input", argument, "NAME=FILE");
     if (!parts.ok()) return AddError(parts.status());
     const auto& [name, path] = *parts;
-    // A name is the cheaper thing to be wrong.
+    // A wrong name is cheaper to find than a wrong file.
     if (const auto known = taker_.Find(name); !known.ok()) {
       return AddError(known.status());
     }
@@ -110,7 +110,7 @@ class InputSetter {
     Set(name, *tensor, path);
   }
 
-  // The file of `--inputs`.
+  // Sets inputs from the file of `--inputs`.
   void SetFromFile(const std::string& path) {
     const auto tensors = files_.Read(path);
     if (!tensors.ok()) return AddError(tensors.status());
@@ -123,7 +123,7 @@ class InputSetter {
     }
   }
 
-  // Everything that is not given yet and is no parameter.
+  // Sets all inputs that are not given and are no parameters.
   void Complete(std::optional<uint64_t> seed) {
     for (size_t i = 0; i < taker_.size(); ++i) {
       if (!sources_[i].empty() || !taker_.IsNeeded(i)) continue;
@@ -144,7 +144,7 @@ class InputSetter {
   }
 
  private:
-  // No other tensor of the file is held meanwhile, nor this one twice.
+  // Holds no other tensor of the file meanwhile, and this one only once.
   absl::StatusOr<NDArray> ReadOne(const std::string& path,
                                   const std::string& name) const {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, files_.Read(path));

@@ -25,17 +25,17 @@ struct InputOptions {
 
 void AddInputOptions(OptionList* options, InputOptions* inputs);
 
-// The files that the options name. What is read of them before there is a
-// network is kept for it: they may change meanwhile.
+// The files that the options name. What is read before there is a network is
+// kept: the files may change meanwhile.
 class InputFiles {
  public:
   // The options must outlive it.
   explicit InputFiles(const InputOptions& options) : options_(options) {}
 
   const InputOptions& options() const { return options_; }
-  // The tensors of a file: what was kept of it, or as ReadTensorFile.
+  // Returns the tensors of a file: those kept, or what ReadTensorFile reads.
   absl::StatusOr<std::vector<NamedTensor>> Read(const std::string& path) const;
-  // The same, and keeps them, in memory of their own.
+  // Reads the tensors of a file and keeps them, in memory of their own.
   absl::StatusOr<std::vector<NamedTensor>> ReadToKeep(const std::string& path);
 
  private:
@@ -43,9 +43,9 @@ class InputFiles {
   std::map<std::string, std::vector<NamedTensor>> kept_;  // By path.
 };
 
-// What is known of the inputs before there is a network: for one that takes
-// dimensions from them. The first error of a file or an argument. Keeps all
-// that it reads.
+// Returns the types of the inputs before there is a network, for a network that
+// takes dimensions from them. Fails with the first error of a file or an
+// argument. Keeps all that it reads.
 absl::StatusOr<std::vector<VmInputType>> InputTypes(InputFiles* files);
 
 // What takes the inputs: an executor, or a network.
@@ -55,25 +55,25 @@ class InputTaker {
 
   virtual size_t size() const = 0;
   virtual std::string Name(size_t input) const = 0;
-  // What Find knows this one by: several may have its name.
+  // The unique name that Find accepts; several inputs may have one name.
   virtual std::string Key(size_t input) const { return Name(input); }
   // "float32 (1, 64)".
   virtual std::string Type(size_t input) const = 0;
-  // True if the run cannot do without.
+  // True if the run cannot do without the input.
   virtual bool IsNeeded(size_t input) const = 0;
-  // kNotFound, with the nearest name.
+  // Fails with kNotFound, suggesting the nearest name.
   virtual absl::StatusOr<size_t> Find(const std::string& name) const = 0;
   virtual bool Fits(size_t input, const NDArray& tensor) const = 0;
-  // REQUIRES: it fits.
+  // REQUIRES: the tensor fits.
   virtual absl::Status Set(size_t input, const NDArray& tensor) = 0;
-  // A tensor that fits, from the source; an error if it cannot be told which.
+  // Draws a tensor that fits from the source; fails if sizes are not known.
   virtual absl::StatusOr<NDArray> Draw(size_t input,
                                        RandomSource& source) const = 0;
 };
 
-// An input that was set, from what ("x.npy", or "random, seed 7"), and to what:
-// a tensor in memory of its own, whatever becomes of the file. Nobody writes to
-// it.
+// An input that was set, its source ("x.npy", or "random, seed 7") and its
+// value: a tensor in memory of its own, so that the file may change. Nobody
+// writes to it.
 struct InputSource {
   size_t input = 0;
   std::string from;
@@ -81,7 +81,7 @@ struct InputSource {
 };
 
 // Sets the inputs, and draws those that are not given if there is a seed: each
-// from a stream of its name, so that giving one leaves the others as they were.
+// from a stream of its name, so that giving one does not change the others.
 // Returns what was set, in the order of the graph; every fault goes into
 // `faults`: unknown and doubled names, types that do not fit, inputs that were
 // not given.
@@ -90,9 +90,9 @@ std::vector<InputSource> SetInputs(const InputFiles& files, InputTaker* taker,
 std::vector<InputSource> SetInputs(const InputFiles& files,
                                    GraphExecutor* executor, FaultList* faults);
 
-// What a file of tensors holds under one of these names, the first that is
-// there, or its only tensor whatever that is called. kNotFound if neither is;
-// the message names names[0].
+// Returns the tensor of a file under the first of these names that exists, or
+// its only tensor under any name. Fails with kNotFound if there is neither; the
+// message names names[0].
 absl::StatusOr<NDArray> ReadOneTensor(const std::string& path,
                                       const std::vector<std::string>& names);
 

@@ -13,22 +13,22 @@
 
 namespace nodewise {
 
-// What `inspect` says of one file, in both forms.
+// What `inspect` says about one file, in both forms.
 struct Inspection {
   std::string text;
-  JsonWriter json;          // Inside the object of the file.
-  size_t max_lines = 0;     // Of a list in `text`; 0 means all.
-  bool may_be_cut = false;  // A .params file that is cut is no error.
-  std::string function;     // Of a VM library, whose graph to show.
-  // What is wrong with a part of it, where the rest holds and is shown.
+  JsonWriter json;          // Members of the file's object.
+  size_t max_lines = 0;     // Per list in `text`; 0 means all.
+  bool may_be_cut = false;  // A cut .params file is no error.
+  std::string function;     // A VM library's, whose graph to show.
+  // What is wrong with one part of the file while the rest is shown.
   absl::Status damage;
 };
 
-// The names that a params file holds, or nothing if there is none to ask.
+// The names in a params file, or none if there is no such file.
 using ParamNames = std::optional<std::set<std::string>>;
 
-// One function a kind of file. Each adds what it finds; where it fails, what
-// it added before holds all the same. Nothing of a file is ever run.
+// One function for each kind of file. Each adds what it finds; if it fails,
+// what it added before is still valid. Nothing in a file is ever run.
 absl::Status InspectGraph(const std::string& path, const ParamNames& params,
                           Inspection* inspection);
 absl::Status InspectLibrary(const std::string& path, Inspection* inspection);
@@ -41,29 +41,30 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
 absl::Status InspectModel(const std::string& path, const ModelOptions& options,
                           Inspection* inspection);
 
-// Whether a folder is, or is above, a dump; what is in it.
+// Returns whether a folder is, or is above, a dump; InspectDump shows it.
 bool IsDump(const std::string& path);
 absl::Status InspectDump(const std::string& path, Inspection* inspection);
-// Writes the complete tensors of a dump or a .params file to a file of its own.
+// Writes the complete tensors of a dump or a .params file to a new file.
 absl::Status Recover(const std::string& path, const std::string& to,
                      Inspection* inspection);
 
-// A list of tensors, each with its range.
+// Adds a list of tensors, each with its range.
 void AddTensors(const std::vector<NamedTensor>& tensors,
                 Inspection* inspection);
-// What a file promises and does not hold.
+// Adds what a file announces but does not contain.
 void AddMissing(const std::vector<std::string>& missing, bool is_cut,
                 Inspection* inspection);
 
-// A graph that has been read, wherever it was.
+// Describes a graph that has been read, wherever it came from.
 void DescribeGraph(const Graph& graph, const ParamNames& params,
                    Inspection* inspection);
 
-// A list under its title: "  functions  7" and its lines, at most max_lines.
+// Adds a list under its title: "  functions  7" and its lines, at most
+// max_lines.
 void AddList(const std::string& title, const std::vector<std::string>& lines,
              Inspection* inspection);
 
-// A line "  title  value".
+// Adds a line "  title  value".
 void AddLine(const std::string& title, const std::string& value,
              Inspection* inspection);
 

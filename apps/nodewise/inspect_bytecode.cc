@@ -23,7 +23,7 @@ std::string SignatureOf(const VmFunction& function) {
   return text + ")";
 }
 
-// Nobody checks the numbers of a function that is compiled.
+// The numbers of a compiled function are not checked elsewhere.
 uint64_t NumInstructions(const VmFunction& function) {
   if (function.kind != VmFunction::Kind::kBytecode) return 0;
   return static_cast<uint64_t>(function.end - function.first);
@@ -43,7 +43,7 @@ void AddMembers(const VmFunction& function, JsonWriter* json) {
   json->Add("registers", NumRegisters(function));
 }
 
-// A line of the function, and one for each reason against a graph of it.
+// Adds a line for the function, and one for each reason why it is no graph.
 void AddFunction(const VmLibrary& library, const VmFunction& function,
                  TextTable* table, Inspection* inspection) {
   FaultList reasons;
@@ -83,7 +83,7 @@ uint64_t ConstantBytes(const VmExecutable& executable) {
 
 absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
   const auto function = FindVmFunction(library, inspection->function);
-  // Without a choice there need be none.
+  // If no function was chosen, there need not be a graph.
   if (!function.ok()) {
     return inspection->function.empty() ? absl::OkStatus() : function.status();
   }

@@ -32,8 +32,8 @@ std::string FirstBytes(absl::Span<const uint8_t> bytes) {
 }
 
 // The content decides, since a file may have been renamed. One that is damaged
-// at its front is taken for what it is called, so that its reader says what is
-// wrong with it.
+// at the front is judged by its name, so that its reader says what is wrong
+// with it.
 absl::StatusOr<Kind> KindOf(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   const std::string_view text = file.text();
@@ -87,8 +87,8 @@ absl::Status Inspect(const std::string& path, const ParamNames& params,
   return absl::OkStatus();
 }
 
-// The names in a params file, or nothing if it cannot be read: inspecting it
-// will say why.
+// Returns the names in a params file, or none if it cannot be read: inspecting
+// it will say why.
 ParamNames NamesIn(const std::string& path) {
   if (path.empty()) return std::nullopt;
   const auto params = OpenParams(path);
@@ -141,8 +141,8 @@ class InspectFiles : public Command {
   }
 
  private:
-  // Refuses options that none of the files has a use for. One that cannot be
-  // read counts as a file that has: its reader will say what is wrong.
+  // Refuses options that apply to none of the files. An unreadable file counts
+  // as one to which they apply: its reader will say what is wrong.
   absl::Status CheckOptionsAreMeant() const {
     if (!model_.any() && function_.empty()) return absl::OkStatus();
     bool has_model = false;
@@ -165,7 +165,7 @@ class InspectFiles : public Command {
     return absl::OkStatus();
   }
 
-  // With those of folders with an artefact, and without dumps.
+  // Includes the files in folders with an artefact, and excludes dumps.
   std::vector<std::string> AllFiles() const {
     std::vector<std::string> all;
     for (const std::string& path : paths_) {

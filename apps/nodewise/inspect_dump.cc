@@ -1,4 +1,4 @@
-// Dumps, complete or not, and what can be saved of a .params file that is cut.
+// Dumps, complete or not, and what can be saved of a cut .params file.
 
 #include <map>
 
@@ -16,7 +16,7 @@ struct RecordCounts {
   size_t runs = 0, reads = 0, outputs = 0, stats = 0, changed = 0;
 };
 
-// Also counts inputs that were not read as they had been made.
+// Counts records, and inputs that changed before they were read.
 RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
   RecordCounts counts;
   std::map<EntryId, uint64_t> made;

@@ -15,7 +15,7 @@
 namespace nodewise {
 namespace {
 
-// Of an attribute that is not known here.
+// How much of an unknown attribute is shown.
 constexpr size_t kShownBytes = 60;
 
 // Adds the title of a list and the list.
@@ -82,7 +82,7 @@ void DescribeInputs(const Graph& graph, const ParamNames& params,
     table.AddRow({name, TypeToString(entry.shape, entry.dtype),
                   is_param ? "parameter" : ""});
     AddEntry(name, entry, inspection);
-    // Without a params file nobody can tell an input from a parameter.
+    // Without a params file, inputs and parameters look alike.
     inspection->json.AddScalar("is_param", !params.has_value() ? "null"
                                            : is_param          ? "true"
                                                                : "false");

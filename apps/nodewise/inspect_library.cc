@@ -23,7 +23,7 @@ std::string Joined(const std::vector<std::string>& texts) {
   return joined;
 }
 
-// Without the library's path in front; "" if it can.
+// Returns the reason without the library's path; "" if it can run.
 std::string WhyNotRun(const LibrarySummary& library) {
   std::string_view reason = MessageOf(library.run_status);
   if (reason.starts_with(library.path + ": ")) {
@@ -118,7 +118,7 @@ class ModuleTree {
   const std::vector<std::string>& lines() const { return lines_; }
 
  private:
-  // With a stack of its own: a file can make the tree as deep as it likes.
+  // Uses its own stack: a file can make the tree arbitrarily deep.
   void ShowFrom(size_t root) {
     std::vector<std::pair<size_t, size_t>> left = {{root, 0}};
     while (!left.empty()) {

@@ -11,7 +11,7 @@
 namespace nodewise {
 namespace {
 
-// What the network's operations are and cost.
+// The network's operations and their cost.
 struct Operators {
   std::map<std::string, uint64_t> counts;  // By kind.
   double flops = 0;

@@ -14,8 +14,8 @@
 namespace nodewise {
 namespace {
 
-// What could be read. TVM does not mind bytes behind the last tensor; whoever
-// looks at the file may. A .params file may be cut, as a killed run leaves it.
+// What could be read. TVM ignores bytes after the last tensor; a user who looks
+// at the file may not. A killed run leaves a cut .params file.
 struct FileContent {
   std::vector<NamedTensor> tensors;
   size_t trailing_bytes = 0;

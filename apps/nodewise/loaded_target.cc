@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<LoadedTarget>> LoadedTarget::Load(
   NODEWISE_ASSIGN_OR_RETURN(network->devices_, DevicesOf(target));
   auto artefact = LoadArtefact(network->files_);
   if (absl::IsUnimplemented(artefact.status())) {
-    // It may leave dimensions open that the inputs have.
+    // The library may leave dimensions open, which the inputs then give.
     NODEWISE_ASSIGN_OR_RETURN(const auto given, InputTypes(&network->inputs_));
     if (!given.empty()) artefact = LoadArtefact(network->files_, given);
   }
@@ -53,8 +53,8 @@ absl::StatusOr<std::unique_ptr<LoadedTarget>> LoadedTarget::Load(
   return network;
 }
 
-// A library that is the whole artefact may have some, and a file beside it
-// more.
+// A library that is the whole artefact may have some parameters, and a file
+// beside it more.
 std::string LoadedTarget::WhereParamsAre() const {
   if (files_.params.empty()) return files_.library;
   if (!files_.graph.empty()) return files_.params;

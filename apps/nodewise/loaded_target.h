@@ -22,16 +22,16 @@ class LoadedTarget {
 
   const ArtefactFiles& files() const { return files_; }
   const Graph& graph() const { return artefact_.graph; }
-  // A first executor, whose inputs' faults are all reported, and what is worth
-  // knowing about the parameters. Null if there were faults. The files of the
-  // inputs are read once, here or by Load(), so that all executors have the
-  // same ones, whatever the code that runs does to files and folders.
+  // Makes the first executor and reports all faults of its inputs, and what is
+  // worth knowing about the parameters. Null if there were faults. The files of
+  // the inputs are read once, here or by Load(), so that all executors have the
+  // same inputs, whatever the code that runs does to files and folders.
   std::unique_ptr<GraphExecutor> MakeFirst(Outcome* outcome);
 
-  // REQUIRES, as SetAll does: there was a first executor.
+  // REQUIRES: MakeFirst() has succeeded; SetAll() requires it too.
   absl::StatusOr<std::unique_ptr<GraphExecutor>> MakePlain() const;
-  // For executors of another class: what they are made of, and setting the
-  // parameters and the first executor's inputs.
+  // For executors of another class: the artefact to make them of, and setting
+  // the parameters and the first executor's inputs.
   const Artefact& artefact() const { return artefact_; }
   const std::vector<DLDevice>& devices() const { return devices_; }
   absl::Status SetAll(GraphExecutor* executor) const;
@@ -56,7 +56,7 @@ class LoadedTarget {
   std::vector<InputSource> sources_;
 };
 
-// The head of a report: the target and its files, the inputs.
+// Shows the head of a report: the target and its files, the inputs.
 void ShowNetwork(const LoadedTarget& network, const GraphExecutor& executor,
                  Outcome* outcome);
 

@@ -18,12 +18,12 @@
 namespace nodewise {
 namespace {
 
-// By Outcome::Status.
+// Indexed by Outcome::Status.
 constexpr const char* kStatusNames[] = {"ok", "differs", "error"};
 
 using Arguments = std::vector<std::string>;
 
-// Before any "--".
+// Looks only before any "--".
 bool Has(const Arguments& arguments, std::string_view option) {
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
   return std::find(arguments.begin(), end, option) != end;
@@ -72,7 +72,7 @@ const CommandRow* FindCommand(std::string_view name) {
   return nullptr;
 }
 
-// Bad use: the error and where to read up.
+// Reports bad use: the error and where to read more.
 Outcome BadUse(std::string_view where, const absl::Status& status,
                const std::string& help) {
   Fault fault = FaultOf(At(where, status));
@@ -129,7 +129,7 @@ std::string DocumentOf(const Outcome& outcome, const std::string& verb) {
   return document.Document();
 }
 
-// Returns false, having said so, if stdout does not take it.
+// Returns false, and says so, if writing to stdout fails.
 bool Print(const std::string& text, std::FILE* out = stdout) {
   const bool printed =
       std::fwrite(text.data(), 1, text.size(), out) == text.size() &&
@@ -138,8 +138,8 @@ bool Print(const std::string& text, std::FILE* out = stdout) {
   return printed;
 }
 
-// What a network's functions print goes to stderr from now on. Returns where
-// stdout leads; stdout itself, if it cannot be moved.
+// Sends what a network's functions print to stderr from now on. Returns the
+// original stdout; stdout itself, if it cannot be moved.
 std::FILE* KeepStdoutForUs() {
   const int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (kept < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return stdout;
@@ -147,7 +147,7 @@ std::FILE* KeepStdoutForUs() {
   return out != nullptr ? out : stdout;
 }
 
-// Files are read where they are mapped.
+// Mapped files cause this if they become shorter.
 void SayBusError(int) {
   constexpr std::string_view kText =
       "nodewise: a file became shorter while it was read, or a function of the "
@@ -156,7 +156,7 @@ void SayBusError(int) {
   _exit(2);
 }
 
-// A verb that runs, and where its report goes.
+// The verb that is running, and where its report goes.
 struct Task {
   std::string verb;
   bool json = false;
@@ -179,7 +179,7 @@ int Show(const Outcome& outcome, const Task& task) {
   return static_cast<int>(outcome.status);
 }
 
-// A network's function may call exit(): nobody is to take that for success.
+// A network's function may call exit(), which must not look like success.
 Task current_task;
 bool is_finished = false;
 pid_t main_process = 0;
@@ -192,9 +192,8 @@ void RefuseEarlyExit() {
   _exit(Show(outcome, current_task));
 }
 
-// What is opened later must not become stdin, stdout or stderr, to which a
-// network's functions write. Writing to a stdout that was closed remains an
-// error.
+// Files opened later must not become stdin, stdout or stderr, to which a
+// network's functions write. Writing to a closed stdout remains an error.
 void FillClosedDescriptors() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(number, F_GETFD) >= 0) continue;

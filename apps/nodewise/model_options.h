@@ -21,21 +21,22 @@ struct ModelOptions {
 
 void AddModelOptions(OptionList* options, ModelOptions* model);
 
-// True for a file that is called *.onnx; nothing in the bytes tells.
+// Returns true for a file called *.onnx; the bytes do not tell.
 bool IsModel(const std::string& path);
 
-// The model as a network. All that is wrong with it goes into `faults`, and
-// warnings that come with a network too; the status is the first error, or
-// tells of a file that cannot be read or is no model.
+// Loads the model as a network. All its faults go into `faults`, and so do
+// warnings that come with a network; the status is the first error, or says
+// that the file cannot be read or is not a model.
 absl::StatusOr<Network> LoadModel(const std::string& path,
                                   const ModelOptions& options,
                                   FaultList* faults);
 
-// kInvalidArgument if they are given with a target that is no model.
+// Fails with kInvalidArgument if they are given with a target that is not a
+// model.
 absl::Status CheckNoModelOptions(const ModelOptions& options,
                                  const std::string& target);
 
-// "NAME=VALUE" in its parts; `option` and `expected` are for the message.
+// The parts of "NAME=VALUE"; `option` and `expected` are for the message.
 struct NameAndValue {
   std::string name;
   std::string value;

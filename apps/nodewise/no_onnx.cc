@@ -1,4 +1,4 @@
-// In place of load_model.cc, in builds without ONNX and its operators.
+// Replaces load_model.cc in builds without ONNX and its operators.
 
 #include "apps/nodewise/model_options.h"
 

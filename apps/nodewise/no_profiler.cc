@@ -1,5 +1,4 @@
-// The verbs of a build without the debug executor that say why they are
-// missing.
+// The verbs that a build without the debug executor lacks; they say why.
 
 #include "apps/nodewise/no_profiler.h"
 

@@ -6,8 +6,8 @@
 
 namespace nodewise {
 
-// In a build without the debug executor: what to do about `what`, a verb or an
-// option that needs it.
+// Returns the error of a build without the debug executor for `what`, a verb or
+// an option that needs it.
 absl::Status NeedsProfiler(std::string_view what);
 
 }  // namespace nodewise

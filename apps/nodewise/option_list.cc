@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kHelpColumn = 24;
 constexpr size_t kLineWidth = 80;
 
-// `help` in lines that fit behind the column of names.
+// Breaks `help` into lines that fit after the column of names.
 std::string Wrapped(std::string_view help) {
   std::string text;
   size_t column = kHelpColumn;
@@ -60,11 +60,11 @@ absl::Status ReadNumber(const std::string& name, const std::string& text,
   return absl::OkStatus();
 }
 
-// CLI11 speaks in exceptions; they end here.
+// CLI11 throws exceptions; they end here.
 absl::Status ParseWith(CLI::App* app,
                        const std::vector<std::string>& arguments) {
   try {
-    // It wants them in reverse.
+    // CLI11 wants them in reverse.
     app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ArgumentMismatch& error) {
     // "--lib: 1 required TEXT missing", or an option that came twice.
@@ -127,8 +127,8 @@ absl::Status OptionList::Parse(
   NODEWISE_RETURN_IF_ERROR(CheckFlags(arguments));
   CLI::App app;
   app.set_help_flag();
-  // What is no option comes back as it is: CLI11 would report a misspelt
-  // option's value as a positional too many.
+  // Other arguments are returned as they are: CLI11 would report a misspelt
+  // option's value as one positional too many.
   app.allow_extras();
   std::vector<std::vector<std::string>> given(rows_.size());
   for (size_t i = 0; i < rows_.size(); ++i) {
@@ -165,7 +165,7 @@ absl::Status OptionList::CheckFlags(
     if (row == rows_.end() || row->is_positional()) continue;
     const bool has_value = equals != std::string::npos;
     if (!std::holds_alternative<bool*>(row->value)) {
-      // What stands behind an option is its value, whatever it looks like.
+      // What follows an option is its value, whatever it looks like.
       if (!has_value && it + 1 != arguments.end()) ++it;
     } else if (has_value) {
       return absl::InvalidArgumentError(

@@ -11,24 +11,24 @@
 
 namespace nodewise {
 
-// What a command accepts on its command line, and the only place that knows
-// how command lines are read. The values must outlive the list.
+// The options and arguments that a command accepts; the only code that reads
+// command lines. The values must outlive the list.
 class OptionList {
  public:
-  // Whole numbers from `least` to `most`.
+  // Accepts whole numbers from `least` to `most`.
   struct Number {
     std::optional<uint64_t>* value;
     uint64_t least = 0;
     uint64_t most = UINT64_MAX;
   };
 
-  // Arguments without a name; they must be given. A vector takes one or more
-  // and must come last.
+  // Adds required arguments without a name. A vector takes one or more and must
+  // come last.
   void AddPositional(std::string name, std::string help, std::string* value);
   void AddPositional(std::string name, std::string help,
                      std::vector<std::string>* value);
-  // `name` is "--lib"; `placeholder` says in help what its value is. An option
-  // with a vector may be given again.
+  // Adds an option: `name` is "--lib"; `placeholder` stands for its value in
+  // help. An option with a vector may be given again.
   void AddFlag(std::string name, std::string help, bool* value);
   void AddText(std::string name, std::string placeholder, std::string help,
                std::string* value);
@@ -37,8 +37,8 @@ class OptionList {
   void AddNumber(std::string name, std::string placeholder, std::string help,
                  Number value);
 
-  // Fills in the values. kInvalidArgument, with what was found and the nearest
-  // option, for anything that is not accepted.
+  // Fills in the values. Fails with kInvalidArgument, with what was found and
+  // the nearest option, for anything that is not accepted.
   absl::Status Parse(const std::vector<std::string>& arguments) const;
 
   // " TARGET [options]", and the lines that describe each option.
@@ -48,7 +48,7 @@ class OptionList {
  private:
   struct Row {
     std::string name;
-    std::string placeholder;  // Of an option with a value.
+    std::string placeholder;  // For an option with a value.
     std::string help;
     std::variant<bool*, std::string*, std::vector<std::string>*, Number> value;
 
@@ -64,7 +64,7 @@ class OptionList {
   // CLI11 takes "--json=no" and "--json=" for the flag.
   absl::Status CheckFlags(const std::vector<std::string>& arguments) const;
   static absl::Status Store(const Row& row, std::vector<std::string> texts);
-  // Gives what is no option to the positionals.
+  // Assigns what is not an option to the positionals.
   absl::Status SortRest(const std::vector<std::string>& rest,
                         std::vector<std::vector<std::string>>* given) const;
 

@@ -9,13 +9,13 @@
 
 namespace nodewise {
 
-// What each looks like.
+// Shows type, range and first values of each output.
 void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome);
 
-// What can be known to be wrong with a file to write before the run: afterwards
-// the run would be in vain. An empty path is that of no file.
+// Checks before the run, which would otherwise be wasted, whether a file can be
+// written, as far as that can be known. An empty path means no file.
 absl::Status CheckFilePath(const std::string& path);
-// The same for --output, whose file says by its name what goes in.
+// Checks the file of --output, whose extension decides its content.
 absl::Status CheckOutputPath(const std::string& path, size_t num_outputs);
 
 }  // namespace nodewise

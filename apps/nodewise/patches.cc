@@ -13,7 +13,7 @@ namespace nodewise {
 namespace {
 
 struct EntryPatch {
-  std::string name;  // Of the entry, as it was given.
+  std::string name;  // The entry's name, as given.
   std::string file;
   EntryId entry{};
 };
@@ -36,8 +36,8 @@ absl::StatusOr<EntryPatch> ParsePatch(const Graph& graph,
       "--patch: found \"%s\", expected a file behind the =", text));
 }
 
-// What an entry may be called in a file: as its node, as `run --until` writes
-// it, and as in a dump.
+// Returns the names that an entry may have in a file: its node's, the one that
+// `run --until` writes, and the one in a dump.
 std::vector<std::string> NamesOf(const Graph& graph, EntryId entry) {
   const NodeId node = graph.NodeOf(entry);
   const uint32_t output = Index(entry) - Index(graph.EntryOf(node, 0));

@@ -9,9 +9,10 @@
 
 namespace nodewise {
 
-// Gives the executor what each `--patch ENTRY=FILE` says. kInvalidArgument for
-// two of one entry, or of two entries that are the same memory: only one of
-// them could count. Notes what else a patch changes, by sharing memory.
+// Gives the executor the tensor of each `--patch ENTRY=FILE`. Fails with
+// kInvalidArgument for two patches of one entry, or of two entries in the same
+// memory: only one could take effect. Notes what else a patch changes by
+// sharing memory.
 absl::Status ApplyPatches(const std::vector<std::string>& patches,
                           DebugExecutor* executor, Outcome* outcome);
 

@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kMostRuns = 1'000'000;
 constexpr uint64_t kMostInt = INT32_MAX;
 
-// The numbers of TVM's run(), where they are given.
+// The options with the meaning of TVM's run(), if given.
 struct IsolatedNumbers {
   std::optional<uint64_t> number, repeat, min_repeat_ms, limit_zero_time,
       cooldown_ms, repeats_to_cooldown;
@@ -103,7 +103,7 @@ class ProfileNetwork : public Command {
         SummariseProfile(executor->graph(), executor->plan(), profile);
     ShowNetwork(*network, *executor, &outcome);
     Show(*executor, summary, profile, &outcome);
-    // Nothing but the CSV goes to stdout; what is said in words is a note.
+    // Only the CSV goes to stdout; text becomes notes.
     if (csv_) outcome.text.clear();
     CheckAgainstPlain(*network, *executor, &outcome);
     if (!trace_.empty()) ShowTrace(*executor, profile, &outcome);

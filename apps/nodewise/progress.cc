@@ -26,7 +26,7 @@ Progress::~Progress() {
 void Progress::Update(size_t done, size_t total) {
   if (!is_shown_ || total == 0) return;
   const auto now = std::chrono::steady_clock::now();
-  // What is over in a moment shows nothing.
+  // Work that is over in a moment shows nothing.
   if (now - last_ < kInterval) return;
   last_ = now;
   is_drawn_ = true;

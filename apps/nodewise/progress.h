@@ -8,7 +8,7 @@
 namespace nodewise {
 
 // A bar on stderr for work that takes a while, where stderr is a terminal; it
-// is wiped out at the end. Elsewhere it is nothing.
+// is erased at the end. Elsewhere it shows nothing.
 class Progress {
  public:
   explicit Progress(std::string label);

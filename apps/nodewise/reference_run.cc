@@ -15,7 +15,7 @@
 namespace nodewise {
 namespace {
 
-// The options that give the unknown sides of an input their sizes.
+// Names the options that give the unknown sides of an input their sizes.
 std::string HowToBind(const NetworkValue& input) {
   if (!input.type.has_rank()) return "";
   std::string options;
@@ -78,7 +78,7 @@ class NetworkInputs : public InputTaker {
   std::vector<NDArray> tensors_;
 };
 
-// Under names that are different: a value may be an output twice.
+// Gives the outputs unique names: a value may be an output twice.
 std::vector<NamedTensor> Named(const Network& network,
                                std::vector<NDArray> tensors) {
   std::vector<NamedTensor> outputs;

@@ -11,8 +11,8 @@
 
 namespace nodewise {
 
-// Runs an ONNX model with the reference and shows what came out. `output` is
-// where the caller will write it, checked before the run. Faults of the model
+// Runs an ONNX model with the reference and shows the outputs. `output` is
+// where the caller will write them, checked before the run. Faults of the model
 // and of the inputs go into the outcome, which is then kError.
 absl::StatusOr<std::vector<NamedTensor>> RunReference(
     const std::string& path, const ModelOptions& model,

@@ -111,7 +111,7 @@ class RunNetwork : public Command {
 
  private:
   absl::StatusOr<Outcome> RunModel() {
-    // Before anything is said of a model there is to be one.
+    // A missing file is reported before anything about the model.
     NODEWISE_RETURN_IF_ERROR(MappedFile::Open(target_.target).status());
     const auto refuse = [&](const char* expected) {
       return absl::InvalidArgumentError(absl::StrFormat(

@@ -9,7 +9,7 @@
 
 namespace nodewise {
 
-// What names an artefact on the command line, and where it is to run.
+// The options that name an artefact, and where it is to run.
 struct TargetOptions {
   std::string target;
   std::string library;
@@ -21,22 +21,22 @@ struct TargetOptions {
 void AddTargetOptions(OptionList* options, TargetOptions* target);
 void AddDeviceOption(OptionList* options, TargetOptions* target);
 
-// The files of the target, each of which is there to be read.
+// Returns the files of the target, after checking that each can be read.
 absl::StatusOr<ArtefactFiles> FilesOf(const TargetOptions& target);
 
-// Those of the three files that there are.
+// Returns the paths of those of the three files that exist.
 std::vector<std::string> PathsIn(const ArtefactFiles& files);
 
-// kInvalidArgument for options that an ONNX model as the target has no use for.
+// Fails with kInvalidArgument for options that mean nothing for an ONNX model.
 absl::Status CheckModelTarget(const TargetOptions& target);
 
-// False for a library without bytecode. What cannot be read may be one: its
-// reader will say what is wrong with it.
+// Returns false for a library without bytecode. A file that cannot be read
+// counts as one with it: its reader will say what is wrong.
 bool MayBeVmLibrary(const std::string& path);
 
-// The devices, the CPU where none is given; the CPU also stands last behind
-// others, for what a compiler left on the host. kUnavailable if one is not
-// there.
+// Returns the devices, the CPU if none is given; the CPU also comes last after
+// others, for what a compiler left on the host. Fails with kUnavailable if one
+// does not exist.
 absl::StatusOr<std::vector<DLDevice>> DevicesOf(const TargetOptions& target);
 
 }  // namespace nodewise

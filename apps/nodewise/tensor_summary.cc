@@ -103,7 +103,7 @@ void SummariseRaw(const uint8_t* data, size_t count, size_t element_bytes,
                   size_t num_first, TensorSummary* summary) {
   for (size_t i = 0; i < std::min(count, num_first); ++i) {
     std::string text = "0x";
-    // The highest byte first, as one writes numbers.
+    // The highest byte comes first, as in written numbers.
     for (size_t b = element_bytes; b > 0; --b) {
       text += absl::StrFormat("%02x", data[i * element_bytes + b - 1]);
     }
@@ -146,7 +146,7 @@ TensorSummary SummariseTensor(const DLTensor& tensor, size_t num_first) {
   const auto* const data = static_cast<const uint8_t*>(DataOf(tensor));
   const auto elements =
       static_cast<size_t>(NumElements(ShapeOf(tensor)).value_or(0));
-  // A lane of less than a byte does not stand alone: int4x8 is raw.
+  // Lanes of less than a byte cannot be read one by one: int4x8 is raw.
   const bool is_packed = tensor.dtype.lanes > 1 && tensor.dtype.bits < 8;
   for (const FormatRow& row : kFormats) {
     if (row.code != tensor.dtype.code || row.bits != tensor.dtype.bits ||

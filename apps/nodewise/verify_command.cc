@@ -48,7 +48,7 @@ class VerifyTarget : public Command {
         files.target, files.function));
   }
 
-  // What the import would not let through; there should be nothing.
+  // Adds faults that the import should have refused; there should be none.
   void AddFaults(const Network& network, FaultList* found) const {
     for (NetworkFault& fault : Verify(network.data())) {
       Fault entry;

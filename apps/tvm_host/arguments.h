@@ -1,9 +1,9 @@
 #ifndef NODEWISE_TVM_HOST_ARGUMENTS_H_
 #define NODEWISE_TVM_HOST_ARGUMENTS_H_
 
-// Calls into the runtime from a C++ program: values as TVM's C API has them,
+// Calls into the runtime from a C++ program: values in the form of TVM's C API,
 // and the arguments of a call. tvm_host.cc says why the objects of the program
-// and of the runtime are two worlds.
+// and those of the runtime are separate.
 
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/container/string.h>
@@ -41,7 +41,7 @@ inline void Check(int result) {
                                         : "a call failed without a word");
 }
 
-// One count of an object of the runtime.
+// One reference to an object of the runtime.
 class Handle {
  public:
   explicit Handle(void* object) : object_(object) {}
@@ -61,7 +61,7 @@ class Handle {
   void* object_;
 };
 
-// A value as the C API has it.
+// A value in the C API's form.
 struct CValue {
   TVMValue value{};
   int code = kTVMNullptr;
@@ -96,7 +96,7 @@ class Arguments {
     for (TVMArrayHandle array : arrays_) TVMArrayFree(array);
   }
 
-  // What the runtime takes as it is.
+  // Adds a value that the runtime takes as it is.
   void Add(CValue value) {
     values_.push_back(value.value);
     codes_.push_back(value.code);
@@ -105,7 +105,7 @@ class Arguments {
   void AddArgument(TVMValue value, int code);
   void AddResult(const TVMRetValue& result);
 
-  // The result is the caller's.
+  // Calls a function; the caller owns the result.
   CValue Call(TVMFunctionHandle function) {
     CValue result;
     Check(TVMFuncCall(function, values_.data(), codes_.data(),
@@ -113,7 +113,7 @@ class Arguments {
                       &result.code));
     return result;
   }
-  // Calls a function that the runtime always has.
+  // Calls a named function that the runtime always has.
   CValue Call(const char* name) {
     TVMFunctionHandle function = nullptr;
     Check(TVMFuncGetGlobal(name, &function));

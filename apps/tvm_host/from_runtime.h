@@ -1,9 +1,10 @@
 #ifndef NODEWISE_TVM_HOST_FROM_RUNTIME_H_
 #define NODEWISE_TVM_HOST_FROM_RUNTIME_H_
 
-// What the runtime gives to the program: modules and functions are wrapped, the
-// memory of arrays is shared, strings and containers are copied. An object
-// without a counterpart among the program's types can be held and handed back.
+// Values that the runtime passes to the program: modules and functions are
+// wrapped, the memory of arrays is shared, strings and containers are copied.
+// An object without a counterpart among the program's types can be held and
+// handed back.
 
 #include <tvm/runtime/container/adt.h>
 #include <tvm/runtime/container/array.h>
@@ -22,7 +23,7 @@ namespace tvm {
 namespace runtime {
 namespace tvm_host {
 
-// An array of the runtime: the same memory.
+// An array that shares the memory of one of the runtime.
 class RuntimeArray : public NDArray::Container {
  public:
   explicit RuntimeArray(TVMArrayHandle array) : array_(array) {
@@ -34,8 +35,8 @@ class RuntimeArray : public NDArray::Container {
     return NDArray(make_object<RuntimeArray>(array));
   }
 
-  // The runtime's handle, borrowed; null for an array that is none of these, or
-  // that the program has changed since.
+  // Returns the runtime's handle, borrowed; null for an array that is not the
+  // runtime's, or that the program has changed since.
   static TVMArrayHandle HandleOf(const NDArray& array) {
     constexpr auto kDeleter = &RuntimeArray::deleter_;
     static const auto ours =
@@ -119,8 +120,8 @@ class RuntimeModule : public ModuleNode {
   std::string kind_;
 };
 
-// The items of a sequence of the runtime, by the functions that give their
-// number and each of them.
+// Returns the items of a sequence of the runtime, by the functions that return
+// their number and each item.
 inline std::vector<TVMRetValue> ItemsOf(void* sequence, const char* size,
                                         const char* item) {
   const int64_t count = CallOn(sequence, kTVMObjectHandle, size).value.v_int64;
@@ -180,7 +181,7 @@ inline bool IsA(const char* type_key, unsigned type_index) {
   return index == type_index;
 }
 
-// The program's object like one of the runtime.
+// Returns a copy of the runtime's object as one of the program.
 inline ObjectRef CopyObject(Handle object) {
   unsigned type = 0;
   Check(TVMObjectGetTypeIndex(object.get(), &type));

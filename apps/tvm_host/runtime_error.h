@@ -10,8 +10,8 @@ namespace tvm {
 namespace runtime {
 namespace tvm_host {
 
-// What the runtime refuses. TVM's own runtime throws InternalError, so that
-// programs catch that or one of its bases; this says the message alone.
+// An error of the runtime. TVM's own runtime throws InternalError, so programs
+// catch that or one of its bases; this one holds only the message.
 class RuntimeError : public InternalError {
  public:
   explicit RuntimeError(const std::string& message)

@@ -1,7 +1,8 @@
 #ifndef NODEWISE_TVM_HOST_TO_RUNTIME_H_
 #define NODEWISE_TVM_HOST_TO_RUNTIME_H_
 
-// What the program gives to the runtime: the other direction of from_runtime.h.
+// Values that the program passes to the runtime; from_runtime.h has the other
+// direction.
 
 #include <memory>
 #include <string>
@@ -68,7 +69,7 @@ inline TVMFunctionHandle MakeCallback(const PackedFunc& function) {
   return callback;
 }
 
-// An array that the program made by itself, with what keeps it.
+// Shares an array that the program made, and keeps it alive.
 inline DLManagedTensor* ShareByDlpack(const NDArray& array) {
   struct Shared {
     DLManagedTensor managed;

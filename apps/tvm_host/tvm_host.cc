@@ -4,10 +4,10 @@
 // docs/tvm_hosts.md shows how.
 //
 // TVM's headers expect C++ symbols whose ABI changes with every release, so
-// this is source: what those headers declare, written over TVM's C API, which
-// does not change. The objects of the program (Module, NDArray, Array, ...) are
-// made here and are not those of the runtime; to_runtime.h and from_runtime.h
-// carry values from one to the other.
+// this is source code: it implements what those headers declare on TVM's C API,
+// which does not change. The objects of the program (Module, NDArray, Array,
+// ...) are made here and are not those of the runtime; to_runtime.h and
+// from_runtime.h carry values from one to the other.
 
 // TVM's headers and dmlc's both have macros called LOG and CHECK.
 #ifndef DMLC_USE_LOGGING_LIBRARY
@@ -229,7 +229,7 @@ NDArray NDArray::NewFromDLTensor(DLTensor* dl_tensor, const Device& dev) {
 
 namespace {
 
-// What a module that the program made says of what it has not.
+// The error of a module made by the program for what it does not support.
 [[noreturn]] void Refuse(const ModuleNode* module, const char* what) {
   throw RuntimeError(std::string("a module of kind ") + module->type_key() +
                      " has no " + what);
@@ -274,7 +274,7 @@ void ModuleNode::Import(Module other) {
 
 const PackedFunc* ModuleNode::GetFuncFromEnv(Name name) {
   const std::string key(name);
-  // 0.8's modules have none; an import may look for functions in its turn.
+  // 0.8's modules have none; an import may look for functions, too.
   static std::recursive_mutex mutex;
   const std::lock_guard<std::recursive_mutex> lock(mutex);
   auto& known = import_cache_[key];
@@ -314,7 +314,8 @@ bool RuntimeEnabled(Name target) {
 
 // The functions that the program registered, and those of the runtime that it
 // has asked for. As in TVM, a pointer that was handed out stays valid and keeps
-// its function when another takes the name; so nothing is ever dropped.
+// its function when another function takes the name, so nothing is ever
+// dropped.
 struct Registry::Manager {
   static Manager& Get() {
     static auto* const manager = new Manager;
@@ -322,7 +323,7 @@ struct Registry::Manager {
   }
 
   struct Known {
-    tvm_host::Handle handle{nullptr};  // The runtime's own, to tell who it is.
+    tvm_host::Handle handle{nullptr};  // The runtime's, for comparison.
     PackedFunc function;
   };
 

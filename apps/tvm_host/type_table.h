@@ -16,9 +16,9 @@ namespace tvm {
 namespace runtime {
 namespace tvm_host {
 
-// Types by their index. Descendants of a type
-// that asks for room have the indices behind its own: TVM's headers test for
-// that range before they ask DerivedFrom().
+// Types by their index. Descendants of a type that asks for room get the
+// indices after its own: TVM's headers test for that range before they ask
+// DerivedFrom().
 class TypeTable {
  public:
   static TypeTable& Get() {
@@ -29,8 +29,8 @@ class TypeTable {
   struct Type {
     std::string key;
     uint32_t parent = 0;
-    uint32_t room = 0;   // Indices of its own and its descendants.
-    uint32_t taken = 0;  // Of those.
+    uint32_t room = 0;   // Indices for it and its descendants.
+    uint32_t taken = 0;  // How many are taken.
     bool may_overflow = true;
   };
 

@@ -1,11 +1,11 @@
 #ifndef NODEWISE_TVM_HOST_VERSION_H_
 #define NODEWISE_TVM_HOST_VERSION_H_
 
-// Which TVM the headers of the program are of. Its version is a string, which
-// the preprocessor cannot compare, so it is told by what came with a release:
-// TVM_HOST_VERSION is 14 for 0.14 and what follows with the same declarations.
-// -DTVM_HOST_VERSION=16 overrides that, for headers from between two releases
-// or an incomplete set of them.
+// Finds out which TVM the program's headers belong to. Their version is a
+// string, which the preprocessor cannot compare, so it is recognised by what
+// came with a release: TVM_HOST_VERSION is 14 for 0.14 and later releases with
+// the same declarations. -DTVM_HOST_VERSION=16 overrides that, for headers from
+// between two releases or an incomplete set of them.
 
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/logging.h>

@@ -39,8 +39,8 @@ absl::Status CheckInputs(const Network& network,
   return absl::OkStatus();
 }
 
-// Which sizes the names stand for in this run; kInvalidArgument if an input
-// says otherwise than one before it.
+// The sizes that the names stand for in this run; fails with kInvalidArgument
+// if an input contradicts one before it.
 class BoundNames {
  public:
   absl::Status Bind(const NetworkValue& value, const NDArray& tensor) {
@@ -72,8 +72,8 @@ absl::Status BindNames(const Network& network,
   return absl::OkStatus();
 }
 
-// Operators read compact tensors in host memory, whose elements lie where the
-// type wants them; those of mapped files may lie anywhere.
+// Operators read compact, aligned tensors in host memory; those of mapped files
+// may lie anywhere.
 absl::Status MakeReadable(NDArray* tensor) {
   if (!tensor->defined()) return absl::OkStatus();
   const auto address = reinterpret_cast<uintptr_t>(tensor->data());
@@ -94,8 +94,8 @@ absl::StatusOr<size_t> BytesOf(const TensorType& type) {
   return TensorBytes(*type.sizes(), type.dtype);
 }
 
-// Asks for the memory of its outputs, as running it will. What is no larger
-// than an input may be a view of it.
+// Tries to allocate the memory of its outputs, as running it will. An output no
+// larger than an input may be a view of it.
 absl::Status TryMemory(const Network& network, const Operation& operation) {
   constexpr size_t kLittle = size_t{1} << 30;
   size_t most = kLittle;
@@ -117,8 +117,8 @@ absl::Status TryMemory(const Network& network, const Operation& operation) {
   return absl::OkStatus();
 }
 
-// A chain of operations that each double what they read would else run for as
-// long as there is any memory, up to the one that cannot.
+// Otherwise a chain of operations that each double what they read would run as
+// long as there is any memory, and fail only then.
 absl::Status TryMemory(const Network& network) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
@@ -136,16 +136,16 @@ absl::Status TryMemory(const Network& network) {
 struct Interpreter::Plan {
   struct Step {
     const Operation* operation;
-    // The network knows as much as any run can: all types to the last number,
+    // Everything that a run could find out is known: all types with all sizes,
     // and the numbers that shapes are made of. So operators have been checked
     // and their outputs inferred, provided that inputs are of their types.
     bool is_static;
-    // They are, whatever is given to the network.
+    // The inputs are of their types, whatever is given to the network.
     bool is_sure;
-    // By output.
+    // One for each output.
     std::vector<const TensorType*> types;
     absl::InlinedVector<bool, 4> wanted;
-    // By input: nothing reads it after this.
+    // For each input: nothing reads it afterwards.
     absl::InlinedVector<bool, 4> is_last_use;
   };
 
@@ -154,13 +154,13 @@ struct Interpreter::Plan {
   std::vector<Step> steps;
   std::vector<bool> is_read;       // By value.
   std::vector<NDArray> constants;  // By value.
-  absl::Status status;             // Of constants, and of memory for the rest.
+  absl::Status status;             // What failed while preparing, if anything.
 
  private:
   Step StepOf(const Network& network, const Operation& operation) const;
   void FindLastUses(const Network& network);
 
-  std::vector<bool> is_sure_;  // By value: it is of its type, which is static.
+  std::vector<bool> is_sure_;  // By value: it has its type, which is static.
 };
 
 Interpreter::Plan::Plan(const Network& network)
@@ -221,7 +221,7 @@ void Interpreter::Plan::FindLastUses(const Network& network) {
   }
 }
 
-// One run: its tensors, each for as long as something will read it.
+// One run, which keeps each tensor as long as something will read it.
 class Interpreter::Running {
  public:
   Running(const Interpreter& interpreter, const InterpretOptions& options)
@@ -315,7 +315,7 @@ class Interpreter::Running {
   const Plan& plan_;
   const InterpretOptions& options_;
   const EvalArgs::Options evaluation_;
-  std::vector<NDArray> tensors_;  // By value; not those of constants.
+  std::vector<NDArray> tensors_;  // By value, without the constants.
   std::map<const Network*, std::unique_ptr<const Interpreter>> bodies_;
 };
 

@@ -39,9 +39,9 @@ absl::Status Wrong(const Operation& operation, size_t slot,
                                              operation.kind(), problem));
 }
 
-// Whether as many elements as these are kept of an output of the type. What
-// is known of elements is a help and no more, so an operator that speaks of too
-// many or too few costs no network: they are taken as not known.
+// Returns whether these elements are kept for an output of the type. Known
+// elements are only a help, so too many or too few of them do not make a
+// network invalid: they count as not known.
 bool AreKept(const Shape& elements, const TensorType& type) {
   if (elements.size() > kMostElements) return false;
   if (!type.has_rank()) return true;

@@ -13,7 +13,7 @@ namespace nodewise {
 // Collects faults in any order and gives them out by part and operation.
 class FaultSink {
  public:
-  // Nobody reads more, and data may be made to have one for each byte.
+  // Nobody reads more, and crafted data may have a fault in each byte.
   static constexpr size_t kMostFaults = 10000;
 
   // Faults with the same part and `rank` stay in the order in which they came.
@@ -28,7 +28,7 @@ class FaultSink {
   bool cut_errors_ = false;
 };
 
-// One network, of an outer one or a body, while it is verified.
+// A network, the outermost or a body, while it is verified.
 class NetworkCheck {
  public:
   // `prefix` is where the network is: "" or "operation If_3: else_branch: ".
@@ -37,18 +37,18 @@ class NetworkCheck {
   NetworkCheck(const NetworkData& data, std::string prefix, uint64_t rank,
                FaultSink* sink);
 
-  // One after the other, each taking what those before have found into account.
+  // To be called in this order: each relies on what those before have found.
   void CheckStructure();
   void CheckInformation();
-  // `damaged` are bodies that operators cannot be asked about.
+  // `damaged` are bodies that must not be shown to operators.
   void CheckInference(const std::unordered_set<const Network*>& damaged);
   void AskTargets(const Network& network, absl::Span<const Target> targets);
 
   const NetworkData& data() const { return data_; }
   size_t errors() const { return errors_; }
   const std::string& prefix() const { return prefix_; }
-  // Where the faults of operations and values go. An operation is known by its
-  // place among the data: the number that it has itself may be wrong.
+  // Return where faults of operations and values are sorted in. An operation is
+  // identified by its place in the data: the number that it holds may be wrong.
   uint64_t RankOf(OperationId id) const;
   uint64_t RankOf(const NetworkValue& value) const;
 
@@ -74,7 +74,7 @@ class NetworkCheck {
   void CheckNames();
   void CheckValue(ValueId id);
   void CheckConstant(ValueId id);
-  // Whether the operator can be asked about it.
+  // Returns whether the operator can be asked about the operation.
   bool CheckOperator(OperationId id);
   bool HasSaneInputs(const Operation& operation) const;
   void CheckInferred(OperationId id);
@@ -95,11 +95,11 @@ class NetworkCheck {
     Add(rank, {FaultPart::kInformation, false, std::move(where),
                std::move(found), std::move(expected), std::move(hint)});
   }
-  // An error with the place of the operation in front.
+  // Adds an error, preceded by the operation's place.
   void Information(OperationId id, const absl::Status& status);
   std::string NetworkPlace() const;
-  // The producers of what the operation reads or waits for, as far as they are
-  // there.
+  // Returns the producers of what the operation reads or waits for, as far as
+  // they exist.
   std::vector<OperationId> MakersOf(const Operation& operation) const;
 
   const NetworkData& data_;
@@ -108,7 +108,7 @@ class NetworkCheck {
   uint64_t body_rank_ = 0;
   FaultSink* sink_;
   size_t errors_ = 0;
-  std::vector<uint32_t> positions_;  // First in the order; UINT32_MAX: none.
+  std::vector<uint32_t> positions_;  // First in the order; or UINT32_MAX.
   std::vector<bool> is_in_cycle_;    // By operation.
   std::vector<bool> is_sane_;        // By value: may be shown to operators.
   std::vector<bool> is_askable_;     // By operation: its operator is sane.

@@ -92,7 +92,7 @@ void NetworkEditor::AddUse(ValueId id, Use use) {
 void NetworkEditor::DropUse(ValueId id, Use use) {
   if (id == kNoValue) return;
   std::vector<Use>& uses = value(id).uses;
-  // Those who drop many go from the last to the first.
+  // Callers that drop many uses go from the last to the first.
   size_t i = uses.size();
   while (i > 0 && !(uses[i - 1] == use)) --i;
   NODEWISE_CHECK(i > 0);
@@ -129,7 +129,7 @@ void NetworkEditor::AddBarrier(OperationId user, ValueId barrier) {
 void NetworkEditor::ReplaceBarrier(OperationId user, ValueId from, ValueId to) {
   std::vector<ValueId>& after = operation(user).after;
   undo_.push_back([this, user, old = after] { operation(user).after = old; });
-  // It may wait for the other one already.
+  // The user may wait for the other barrier already.
   const bool is_there =
       std::find(after.begin(), after.end(), to) != after.end();
   const auto place = std::find(after.begin(), after.end(), from);

@@ -12,7 +12,7 @@
 namespace nodewise {
 namespace {
 
-// Numbers beyond are not given; the highest ones mean that there is none.
+// Higher numbers are not used; the highest ones mean "none".
 constexpr size_t kMostItems = size_t{1} << 31;
 
 absl::Status CheckRoom(const NetworkData& data, size_t more) {
@@ -55,7 +55,7 @@ absl::Status CheckKind(const Network& network, const Operation& operation) {
 absl::Status CheckLinks(const Network& network, const Operation& operation) {
   for (size_t i = 0; i < operation.inputs.size(); ++i) {
     if (operation.inputs[i] == kNoValue) continue;
-    // The place is a text, made only where it is needed.
+    // The text of the place is made only if it is needed.
     const NetworkValue* const input = Find(network.data(), operation.inputs[i]);
     if (input != nullptr && input->kind != NetworkValue::Kind::kBarrier) {
       continue;
@@ -78,7 +78,7 @@ absl::Status CheckLinks(const Network& network, const Operation& operation) {
   return absl::OkStatus();
 }
 
-// The names of the outputs, made where none are given.
+// Returns the names of the outputs, made up where none are given.
 absl::StatusOr<std::vector<std::string>> OutputNames(
     const std::unordered_map<std::string, ValueId>& taken,
     const Operation& operation, std::vector<std::string> names) {
@@ -135,7 +135,7 @@ absl::StatusOr<OperationId> Network::AddOperation(NewOperation wanted) {
       std::vector<std::string> names,
       OutputNames(value_names_, operation, std::move(wanted.outputs)));
   for (const std::string& name : names) {
-    // The numbers follow; that they are wanted must be known before.
+    // The real numbers follow; which outputs are wanted must be known before.
     operation.outputs.push_back(name.empty() ? kNoValue : ValueId{0});
   }
   NODEWISE_ASSIGN_OR_RETURN(OutputInfos infos, CheckAndInfer(data_, operation));

@@ -85,7 +85,7 @@ absl::StatusOr<uint32_t> NetworkReader::ReadNumber(char sign) {
   return static_cast<uint32_t>(*number);
 }
 
-// Not a word: "_.3" is a slot of no operation.
+// TakeWord would also take the dot: "_.3" is a slot of no operation.
 bool NetworkReader::TakeNothing() {
   SkipBlanks(&text_);
   const bool is_next =

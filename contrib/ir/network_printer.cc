@@ -44,8 +44,8 @@ bool LessUse(const Use& a, const Use& b) {
   return a.user != b.user ? a.user < b.user : a.slot < b.slot;
 }
 
-// Writes one network. What can be told from the rest, as it is in a network
-// that is right, is left out; what cannot is written, so that the text has all
+// Writes one network. What follows from the rest, as it does in a valid
+// network, is left out; everything else is written, so that the text has all
 // that the data has.
 class Printer {
  public:
@@ -250,7 +250,7 @@ class Printer {
     return (is_right ? "" : "ref ") + IdText(operation.barrier);
   }
 
-  // What does not go without saying.
+  // Prints what does not follow from the rest.
   void PrintRest() {
     for (uint32_t id = 0; id < data_.values.size(); ++id) {
       const auto& value = data_.values[id];

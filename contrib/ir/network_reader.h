@@ -11,11 +11,11 @@
 
 namespace nodewise {
 
-// What the networks of one text may cost together.
+// What all networks of one text together may cost.
 struct TextBudget {
   int depth = 0;            // Bodies within bodies.
-  size_t numbers_left = 0;  // Of values and operations, given or skipped.
-  // Bodies that are not valid: operators cannot be asked about them.
+  size_t numbers_left = 0;  // For values and operations, given or skipped.
+  // Bodies that are not valid: they must not be shown to operators.
   std::unordered_set<const Network*> damaged = {};
 };
 
@@ -26,7 +26,7 @@ class NetworkReader {
   NetworkReader(std::string_view* text, const OpSet& ops, TextBudget* budget)
       : text_(*text), ops_(ops), budget_(*budget) {}
 
-  // Leaves the text behind the network, or at what is wrong with it.
+  // Stops after the network, or at the fault in it.
   absl::StatusOr<NetworkData> Read();
 
  private:
@@ -58,15 +58,15 @@ class NetworkReader {
   absl::StatusOr<OperationId> ReadOperationId();
   absl::StatusOr<std::vector<ValueId>> ReadValueIds();
   absl::Status ReadElements(NetworkValue* value);
-  // "name: type", the type only if it comes.
+  // Reads "name: type", where the type may be missing.
   absl::StatusOr<bool> ReadNameAndType(NetworkValue* value);
-  // Puts it under this number, which nothing may have yet.
+  // Stores the value under this number, which must be free.
   absl::Status Define(std::string_view start, uint32_t id, NetworkValue value);
-  // Makes as many numbers of values and operations, if not there yet.
+  // Makes at least this many numbers for values and operations.
   absl::Status MakeRoom(std::string_view start, size_t values,
                         size_t operations);
 
-  // What the text need not say.
+  // Completes what the text may leave out.
   void FillOrder();
   void FillUses();
   void InferTypes();

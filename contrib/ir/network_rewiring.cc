@@ -21,7 +21,7 @@ struct Moved {
   ValueId to;
 };
 
-// Puts numbers where the names stand; false if none of them does.
+// Replaces names by numbers; false if none of them occurs.
 bool BindShape(const Sizes& sizes, Shape* shape) {
   bool bound = false;
   for (Dim& dim : *shape) {
@@ -34,8 +34,8 @@ bool BindShape(const Sizes& sizes, Shape* shape) {
   return bound;
 }
 
-// The attributes with bodies in which the names are bound; none if no body has
-// one of them.
+// Returns the attributes with the names bound in their bodies; empty ones if no
+// body has one of the names.
 absl::StatusOr<OpAttrs> BindBodies(const OpAttrs& attrs, const Sizes& sizes) {
   bool bound = false;
   std::vector<NamedAttr> named = NamedAttrsOf(attrs);
@@ -56,8 +56,8 @@ absl::StatusOr<OpAttrs> BindBodies(const OpAttrs& attrs, const Sizes& sizes) {
   return MakeAttrs(attrs.def(), named);
 }
 
-// Binds names in the inputs and bodies; what has to be inferred then is added
-// to `starts`. False if nobody has them.
+// Binds names in the inputs and bodies, and adds what has to be inferred again
+// to `starts`. Returns false if the names do not occur.
 absl::StatusOr<bool> BindNames(const Network& network, const Sizes& sizes,
                                NetworkEditor* edit,
                                std::vector<OperationId>* starts) {
@@ -93,7 +93,7 @@ std::vector<std::string> DimNames(const Network& network) {
   return {names.begin(), names.end()};
 }
 
-// What the names in a type are in data of that type.
+// Returns the sizes that the names in a type have in data of that type.
 absl::StatusOr<Sizes> SizesIn(const TensorType& type, const DLTensor& data) {
   const TensorType given = TensorType::Of(data);
   NODEWISE_RETURN_IF_ERROR(Unite(given, type).status());
@@ -126,7 +126,7 @@ bool IsBarrier(const Network& network, ValueId id) {
   return network.value(id).kind == NetworkValue::Kind::kBarrier;
 }
 
-// Whether from[i] may give way to to[i], for all i.
+// Fails unless from[i] may be replaced by to[i], for all i.
 absl::Status CheckPairs(const Network& network, absl::Span<const ValueId> from,
                         absl::Span<const ValueId> to) {
   if (from.size() != to.size()) {
@@ -170,7 +170,7 @@ std::vector<Moved> MovedUses(const Network& network,
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i] == to[i]) continue;
     const std::vector<Use>& uses = network.value(from[i]).uses;
-    // From the last to the first, as DropUse likes it.
+    // From the last to the first, which suits DropUse.
     for (auto use = uses.rbegin(); use != uses.rend(); ++use) {
       moved.push_back({*use, from[i], to[i]});
     }

@@ -16,7 +16,7 @@
 namespace nodewise {
 namespace {
 
-// Larger constants say nothing to a reader.
+// Larger constants tell a reader nothing.
 constexpr size_t kMostElementsWritten = 1024;
 
 std::string FileNameOf(std::string_view pass) {
@@ -36,7 +36,7 @@ absl::Status WriteNetwork(const std::string& path, const Network& network) {
   return file.Commit();
 }
 
-// Writes both, and returns what an error says of it.
+// Writes both networks, and returns what an error says about it.
 std::string WriteBoth(const std::string& folder, const Pass& pass,
                       const Network& before, const Network& after) {
   if (folder.empty()) return "";
@@ -77,7 +77,7 @@ bool IsOutput(const Network& network, ValueId id) {
   return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
 }
 
-// Those of the kind that read an output of `id`.
+// Returns the operations of the kind that read an output of `id`.
 std::vector<OperationId> NextOf(const Network& network, OperationId id,
                                 std::string_view kind, bool only_user) {
   std::vector<OperationId> next;

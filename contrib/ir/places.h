@@ -7,7 +7,7 @@
 
 namespace nodewise {
 
-// What there is under a number, right or wrong; null if nothing.
+// Return what is stored under a number, valid or not; null if nothing.
 const NetworkValue* Find(const NetworkData& data, ValueId id);
 const Operation* Find(const NetworkData& data, OperationId id);
 
@@ -23,8 +23,7 @@ std::string PlaceOf(const NetworkData& data, const NetworkValue& value);
 std::string TitleOf(const NetworkData& data, ValueId id);
 std::string TitleOf(const NetworkData& data, OperationId id);
 
-// Operations one after the other: "a -> b -> a", cut in the middle if there are
-// very many.
+// Lists operations: "a -> b -> a", cut in the middle if there are very many.
 std::string PathText(const NetworkData& data,
                      absl::Span<const OperationId> path);
 

@@ -51,8 +51,8 @@ class Extraction {
                         Shortened(network_.name())));
   }
 
-  // Forward: what is made of `from`, or of constants alone. Backward: what the
-  // ends need.
+  // Forward: what is made from `from`, or from constants alone. Backward: what
+  // the ends need.
   void FindOperations() {
     std::vector<bool> is_made(copy_of_.size(), false);
     std::vector<bool> has_input(copy_of_.size(), false);
@@ -154,7 +154,7 @@ class Extraction {
     return absl::OkStatus();
   }
 
-  // A constant, or what an operation outside makes.
+  // Adds a constant, or an input for what an operation outside makes.
   absl::Status AddSource(ValueId id) {
     const NetworkValue& value = network_.value(id);
     if (copy_of_[Index(id)] != kNoValue) return absl::OkStatus();
@@ -195,8 +195,8 @@ class Extraction {
     return absl::OkStatus();
   }
 
-  // An output that is cut off is an input already, so that another value must
-  // stand where it is made.
+  // An output that is cut off is an input already, so the operation that makes
+  // it gets another value.
   std::string OutputName(ValueId output) const {
     if (output == kNoValue) return "";
     const std::string& name = network_.value(output).name;

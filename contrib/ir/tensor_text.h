@@ -8,10 +8,11 @@
 
 namespace nodewise {
 
-// "int64[2] [1, -2]"; floats so that every bit comes back. A tensor with more
-// than `max_elements` of them (0: whatever it has) is a hash instead.
+// Returns "int64[2] [1, -2]"; floats are written so that every bit is read
+// back. A tensor with more than `max_elements` elements (0: no limit) is
+// written as a hash instead.
 std::string TensorText(const NDArray& tensor, size_t max_elements);
-// As the Take functions of type_text.h.
+// Reads a tensor; see the Take functions of type_text.h.
 absl::StatusOr<NDArray> TakeTensor(std::string_view* text);
 
 std::string FloatText(float number);

@@ -20,13 +20,13 @@ int HexDigit(char c) {
   return -1;
 }
 
-// How a piece of text is shown in a message.
+// Returns a piece of text as it is shown in a message.
 std::string Next(std::string_view text) {
   if (text.empty()) return "the end";
   return Quoted(text.substr(0, std::min<size_t>(text.size(), 20)));
 }
 
-// What stands behind a backslash.
+// Takes the characters after a backslash.
 absl::StatusOr<char> TakeEscape(std::string_view* text) {
   const std::string_view start = *text;
   const char c = text->empty() ? 0 : text->front();
@@ -52,8 +52,8 @@ std::string DimText(const Dim& dim) {
   return IsWord(dim.name()) ? dim.name() : Quoted(dim.name());
 }
 
-// Types that have no name of their own, or an unfit one, are written as their
-// three numbers, so that a text can hold what is wrong with a network.
+// Types without a usable name are written as their three numbers, so that a
+// text can hold an invalid network.
 std::string DTypeText(DLDataType dtype) {
   if (dtype == DLDataType{}) return "?";
   std::string name = ToString(dtype);
@@ -109,7 +109,7 @@ absl::StatusOr<Dim> TakeDim(std::string_view* text) {
   return Dim(size);
 }
 
-// Behind the opening bracket.
+// Reads what follows the opening bracket.
 absl::StatusOr<Shape> TakeDims(std::string_view* text) {
   Shape shape;
   if (TakeChar(text, ']')) return shape;
@@ -220,7 +220,8 @@ absl::StatusOr<int64_t> TakeInteger(std::string_view* text) {
   while (!text->empty() && IsDigit(text->front())) {
     const int digit = text->front() - '0';
     text->remove_prefix(1);
-    // Towards the sign: the smallest number has no positive counterpart.
+    // Digits are added with their sign: the smallest number has no positive
+    // counterpart.
     fits = fits && !__builtin_mul_overflow(value, 10, &value) &&
            !__builtin_add_overflow(value, is_negative ? -digit : digit, &value);
   }

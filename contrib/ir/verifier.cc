@@ -34,7 +34,7 @@ void ForEachBody(const NetworkData& data, F f) {
 }
 
 struct CheckedNetwork {
-  const Network* body;  // Null for the outermost.
+  const Network* body;  // Null for the outermost one.
   std::unique_ptr<NetworkCheck> check;
 };
 
@@ -66,8 +66,8 @@ std::vector<CheckedNetwork> AllNetworks(const NetworkData& data,
 std::unordered_set<const Network*> DamagedBodies(
     const std::vector<CheckedNetwork>& networks) {
   std::unordered_set<const Network*> damaged;
-  // Bodies stand behind what they belong to. One that is used twice does so for
-  // its first use, hence until there are no more.
+  // Bodies come after the networks that they belong to, but one that is used
+  // twice only after its first use; so this repeats until nothing changes.
   for (size_t before = SIZE_MAX; before != damaged.size();) {
     before = damaged.size();
     for (auto network = networks.rbegin(); network != networks.rend();
@@ -98,7 +98,7 @@ void FaultSink::Add(uint64_t rank, NetworkFault fault) {
     faults_.emplace_back(rank, std::move(fault));
     return;
   }
-  // What is not listed keeps the network from being valid all the same.
+  // Faults that are not listed make the network invalid, too.
   is_cut_ = true;
   cut_errors_ = cut_errors_ || !fault.is_warning;
 }
@@ -133,7 +133,7 @@ std::vector<NetworkFault> Verify(const NetworkData& data,
   }
   const auto damaged = DamagedBodies(networks);
   for (const auto& [body, check] : networks) check->CheckInference(damaged);
-  // Targets are shown what is valid only: they may follow its links.
+  // Targets are only shown valid networks: they may follow the links.
   if (!targets.empty() && sink.errors() == 0) {
     for (const auto& [body, check] : networks) {
       const auto copy = NetworkEditor::Unverified(check->data());
@@ -208,7 +208,7 @@ NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
 
 uint64_t NetworkCheck::RankOf(OperationId id) const {
   if (is_body_) return body_rank_;
-  // Those in the order first, then the others by number.
+  // Operations in the order come first, then the others by number.
   const uint32_t position = positions_[Index(id)];
   return 1 +
          (position != UINT32_MAX ? position : uint64_t{UINT32_MAX} + Index(id));

@@ -10,8 +10,8 @@ namespace {
 // More cycles than this are not looked for: each costs a walk.
 constexpr int kMostCycles = 100;
 
-// Takes operations away that nothing left depends on being there, so that only
-// those on cycles, and behind them, are left.
+// Takes away operations that wait for nothing that is left, so that only those
+// on cycles, and after them, remain.
 class Peeler {
  public:
   explicit Peeler(std::vector<std::vector<OperationId>> makers)
@@ -161,7 +161,7 @@ void NetworkCheck::CheckReachability() {
     Unreached(UINT64_MAX, NetworkPlace(), "has no outputs");
     return;
   }
-  // Back from the outputs: the order is right, so one way through it does.
+  // Backwards from the outputs: the order is valid, so one pass is enough.
   std::vector<bool> is_needed(data_.values.size(), false);
   for (const ValueId id : data_.outputs) is_needed[Index(id)] = true;
   for (size_t i = data_.order.size(); i-- > 0;) {

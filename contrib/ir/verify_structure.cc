@@ -16,7 +16,7 @@ std::string SlotText(uint32_t slot) {
                               : absl::StrFormat("as input %d", slot);
 }
 
-// What an operation that exists really reads in a slot.
+// What an existing operation really reads in a slot.
 std::string WhatItReads(const NetworkData& data, const Operation& operation,
                         uint32_t slot) {
   if (slot == kBarrierSlot) return "does not wait for it";
@@ -41,7 +41,7 @@ std::vector<Link> LinksOfOperations(const NetworkData& data) {
     }
   }
   std::sort(links.begin(), links.end());
-  // An operation that waits twice for the same is a fault of its own.
+  // An operation that waits twice for one barrier is a fault of its own.
   links.erase(std::unique(links.begin(), links.end()), links.end());
   return links;
 }
@@ -84,7 +84,7 @@ void NetworkCheck::CheckStructure() {
   CheckOrder();
   CheckCycles();
   CheckRunsBefore();
-  // What depends on what can be told from links that are right.
+  // Dependences can only be followed along valid links.
   if (errors_ == 0) CheckReachability();
 }
 
@@ -262,7 +262,7 @@ void NetworkCheck::CheckOutputList() {
     if (value != nullptr && value->kind != NetworkValue::Kind::kBarrier) {
       continue;
     }
-    // Behind all operations: it is theirs that a reader has to mend first.
+    // After all operations, whose faults a reader has to mend first.
     Structure(UINT64_MAX, absl::StrFormat("%s: output %d", NetworkPlace(), i),
               "is " + TitleOf(data_, data_.outputs[i]),
               "a tensor of the network");

@@ -25,14 +25,16 @@ enum class AttributeType {
   kTypes = 14,
 };
 
-// As it says; where it does not, as the early writers did not, by what is set.
+// Returns the type that it states; early writers did not, then the type of what
+// is set.
 AttributeType TypeOf(const proto::Attribute& attribute);
 
-// The value of an attribute that is no graph. kUnimplemented, by name, for
-// types that no operator here has; otherwise as TensorReader::Read.
+// Returns the value of an attribute that is not a graph. Fails with
+// kUnimplemented, by name, for types that no operator here has; otherwise as
+// TensorReader::Read does.
 absl::StatusOr<AttrValue> ReadAttribute(const proto::Attribute& attribute,
                                         TensorReader* tensors);
-// REQUIRES: the value is no graph.
+// REQUIRES: the value is not a graph.
 absl::Status WriteAttribute(const AttrValue& value, proto::Attribute* to);
 
 }  // namespace nodewise

@@ -1,5 +1,5 @@
-// Bodies of control flow: as networks of their own, or, of an If whose
-// condition is known, what is in the branch in the place of the node.
+// Imports bodies of control flow: as networks of their own, or, for an If whose
+// condition is known, by replacing the node by the branch's contents.
 
 #include <algorithm>
 #include <set>
@@ -59,8 +59,9 @@ std::optional<Subgraph> GraphImporter::ImportBody(
   return body;
 }
 
-// The branch that an If takes in every run, or null. Exporters write such an If
-// for what a shape decides, and the other branch need not fit the shape.
+// Returns the branch that an If takes in every run, or null. Exporters write
+// such an If for decisions about a shape, and the other branch need not fit the
+// shape.
 const proto::Graph* GraphImporter::TakenBranch(const proto::Node& node,
                                                Scope* scope) {
   if (!state_.options.fold_shapes || !DomainOf(node.domain()).empty() ||
@@ -83,8 +84,8 @@ const proto::Graph* GraphImporter::TakenBranch(const proto::Node& node,
       taken->output_size() < node.output_size()) {
     return nullptr;
   }
-  // What is passed on as it is, or twice, would lose a name that the node gives
-  // it.
+  // A value that is passed on unchanged, or twice, would lose a name that the
+  // node gives it.
   std::set<std::string_view> names;
   for (const proto::ValueInfo& output : taken->output()) {
     if (!IsMadeIn(*taken, output.name())) return nullptr;
@@ -120,7 +121,7 @@ void GraphImporter::ImportBranch(const proto::Graph& branch,
     CheckTypes(branch, inner);
   }
   for (int i = 0; i < node.output_size(); ++i) {
-    // It is there: a node makes it, or is broken.
+    // The value exists: a node makes it, or is broken.
     Bind(node, static_cast<size_t>(i), inner.values.at(branch.output(i).name()),
          where, scope);
   }

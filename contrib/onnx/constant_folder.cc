@@ -8,10 +8,10 @@
 namespace nodewise {
 namespace {
 
-// Larger constants are data, not shapes, and are worth their time at run time.
+// Larger constants are data, not shapes, and are calculated at run time.
 constexpr int64_t kMostInputElements = 65'536;
 constexpr int64_t kMostOutputElements = 4'096;
-// Of an operator that does not say what it costs.
+// The cost per element of an operator that does not state its own.
 constexpr double kUnknownCost = 64;
 
 template <typename T>
@@ -20,7 +20,7 @@ void Fill(const Shape& elements, const NDArray& tensor) {
   for (const Dim& element : elements) *out++ = static_cast<T>(element.size());
 }
 
-// A tensor whose elements have been inferred, if all of them are known.
+// Makes a tensor of inferred elements, if all of them are known.
 std::optional<NDArray> TensorOfElements(const NetworkValue& value) {
   if (!value.elements.has_value() || !value.type.is_static()) {
     return std::nullopt;
@@ -60,7 +60,7 @@ std::optional<std::vector<NDArray>> OutputsOfElements(
   return outputs;
 }
 
-// Of a tensor; none if that is not known.
+// Returns the number of elements of a tensor; none if it is not known.
 std::optional<int64_t> Elements(const TensorType& type) {
   const auto sizes = type.sizes();
   if (!type.has_dtype() || !sizes.has_value()) return std::nullopt;
@@ -96,8 +96,8 @@ double CostOf(const Network& network, const Operation& operation,
 
 }  // namespace
 
-// True, and the budget is less, if the operation reads nothing but constants
-// and little is to be done.
+// Returns true, and reduces the budget, if the operation reads nothing but
+// constants and costs little.
 bool ConstantFolder::Affords(const Network& network,
                              const Operation& operation) {
   int64_t read = 0;
@@ -115,7 +115,7 @@ bool ConstantFolder::Affords(const Network& network,
   int64_t written = 0;
   for (const ValueId id : operation.outputs) {
     if (id == kNoValue) continue;
-    // What the data decides (NonZero) cannot be more than there is of it.
+    // A size that depends on the data (NonZero) cannot exceed that of the data.
     written +=
         Elements(network.value(id).type)
             .value_or(read <= kMostOutputElements ? kMostOutputElements / 4

@@ -9,14 +9,14 @@
 namespace nodewise {
 
 // Computes, while a model is imported, what does not depend on the network's
-// inputs: shapes above all, so that operators that are given one as a tensor
-// know it. Only what is small, and not more than a budget.
+// inputs: mainly shapes, so that operators that take one as a tensor know it.
+// It computes only what is small, and no more than a budget allows.
 class ConstantFolder {
  public:
   explicit ConstantFolder(bool is_on) : is_on_(is_on) {}
 
-  // The outputs of the operation by slot (undefined: not wanted), if they are
-  // known before the network runs; none otherwise.
+  // Returns the outputs of the operation by slot (undefined: not wanted), if
+  // they are known before the network runs; none otherwise.
   std::optional<std::vector<NDArray>> Fold(const Network& network,
                                            OperationId id);
 

@@ -16,10 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int32_t kExternal = 1;  // Of data_location.
+constexpr int32_t kExternal = 1;  // A value of data_location.
 
-// Where the data of a tensor lies. What else may stand there (a checksum) is
-// not looked at.
+// Where the data of a tensor lies. Other entries (a checksum) are ignored.
 struct Place {
   std::string location;
   uint64_t offset = 0;
@@ -134,7 +133,7 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> TensorReader::Open(
   if (open != files_.end()) return open->second;
   std::error_code error;
   const fs::path folder = fs::canonical(folder_, error);
-  // Without its folder the location would be one in the working directory.
+  // Without a folder the location would be in the working directory.
   const fs::path path =
       error ? fs::path() : fs::canonical(folder / location, error);
   if (error) {

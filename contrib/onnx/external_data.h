@@ -11,21 +11,22 @@
 namespace nodewise {
 
 // The tensors of one model: those with their data in the model, and those with
-// it in files of the model's folder, which are mapped once and never left.
+// it in files of the model's folder, which are mapped once; no file outside the
+// folder is read.
 class TensorReader {
  public:
-  // `owner` keeps the messages alive, for tensors that borrow from them. An
-  // empty folder: there may be no such files.
+  // `owner` keeps the messages alive, for tensors that borrow from them. With
+  // an empty folder there may be no such files.
   TensorReader(std::shared_ptr<void> owner, std::string folder)
       : owner_(std::move(owner)), folder_(std::move(folder)) {}
 
-  // kUnimplemented for types that are refused, kNotFound for a file that is
-  // not there, kDataLoss for all that does not fit.
+  // Fails with kUnimplemented for types that are refused, kNotFound for a file
+  // that is missing, kDataLoss for whatever does not fit.
   absl::StatusOr<NDArray> Read(const proto::Tensor& tensor);
 
  private:
   absl::StatusOr<NDArray> ReadExternal(const proto::Tensor& tensor);
-  // The file at this place below the folder.
+  // Returns the file at this place below the folder.
   absl::StatusOr<std::shared_ptr<const MappedFile>> Open(
       const std::string& location);
 

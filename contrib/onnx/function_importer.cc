@@ -1,5 +1,4 @@
-// Calls of a model's own functions: what is in the function takes the place of
-// the node.
+// Calls of a model's own functions: the function's nodes replace the call.
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +13,8 @@ std::string_view NameOf(const proto::Function& function) {
   return Shortened(function.name());
 }
 
-// By name: what a call does not give.
+// Returns the defaults of attributes by name, for those that a call does not
+// give.
 std::map<std::string, const proto::Attribute*, std::less<>> DefaultsOf(
     const proto::Function& function) {
   std::map<std::string, const proto::Attribute*, std::less<>> defaults;
@@ -97,7 +97,7 @@ bool GraphImporter::BindInputs(const proto::Function& function,
       is_whole = false;
       continue;
     }
-    // A broken one goes in too, so that what else is wrong inside is told.
+    // A broken one is passed on too, so that other faults inside are reported.
     formal = *actual;
   }
   return is_whole;
@@ -163,8 +163,8 @@ void GraphImporter::BindResults(const proto::Function& function,
   }
 }
 
-// What the function passes on as it is, or twice, has another name than the
-// call gives it: an Identity makes it anew.
+// A value that the function passes on unchanged, or twice, has another name
+// than the call gives it: an Identity makes one with the new name.
 Binding GraphImporter::Named(const Binding& result, const std::string& name,
                              const std::string& where, const Scope& inner) {
   if (name.empty() || result.value == kNoValue ||

@@ -36,7 +36,7 @@ float NumberOf(const NDArray& tensor) {
   return *tensor.As<float>();
 }
 
-// A constant as the attribute that it was in older versions.
+// Returns a constant as the attribute that it was in older versions.
 absl::StatusOr<AttrValue> AttributeOf(const NDArray& tensor,
                                       const MovedAttribute& moved) {
   const DLDataType dtype = tensor.dtype();
@@ -188,8 +188,8 @@ absl::Status GraphExporter::AddNode(const Operation& operation,
   return absl::OkStatus();
 }
 
-// What is as it would be without being told is not told: an older opset may
-// not know the attribute.
+// Attributes that equal their defaults are left out: an older opset may not
+// know them.
 absl::Status GraphExporter::AddAttributes(const Operation& operation,
                                           proto::Node* to) {
   const std::shared_ptr<void> usual = operation.def().make();

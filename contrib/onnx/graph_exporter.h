@@ -14,21 +14,22 @@ namespace nodewise {
 // Writes one network as a graph: the model's, or a body of control flow.
 class GraphExporter {
  public:
-  // `outer` is the network around a body, and `captured` the names there of
-  // its last inputs; null and none for the model's own graph. Both networks
-  // outlive this.
+  // For a body, `outer` is the network around it, and `captured` holds the
+  // names there of its last inputs; null and none for the model's own graph.
+  // Both networks outlive this.
   GraphExporter(const Network& network, GraphExporter* outer,
                 absl::Span<const std::string> captured);
 
-  // kInvalidArgument, with the operation, for what the network's opset cannot
-  // say; kUnimplemented for types that ONNX does not have.
+  // Fails with kInvalidArgument, naming the operation, for what the network's
+  // opset cannot express; with kUnimplemented for types that ONNX does not
+  // have.
   absl::Status Export(proto::Graph* to);
 
  private:
   void NameValues(absl::Span<const std::string> captured);
   void NameValue(const NetworkValue& value);
   bool IsTaken(const std::string& name) const;
-  // The constant around this graph that is this one, seen from it.
+  // Returns whether this constant is one of a graph around this one.
   bool IsOuterConstant(const NetworkValue& constant);
   std::string NameOf(ValueId id) const;
 
@@ -36,7 +37,7 @@ class GraphExporter {
   absl::Status AddAttributes(const Operation& operation, proto::Node* to);
   absl::Status AddBodies(const Operation& operation,
                          absl::Span<const ValueId> captures, proto::Node* to);
-  // Makes attributes of the inputs that the opset knows as such.
+  // Turns inputs that are attributes in this opset into attributes.
   absl::Status AddMoved(const Operation& operation,
                         std::vector<ValueId>* inputs, proto::Node* to);
   absl::Status AddConstants(proto::Graph* to);

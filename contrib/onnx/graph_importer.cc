@@ -76,7 +76,7 @@ void GraphImporter::Import(const proto::Graph& graph,
   if (state_.errors == 0) network_ = Renumbered(std::move(network_));
 }
 
-// What the graph calls something keeps that name, so it is nobody else's.
+// Names that the graph uses are kept, so nothing else may take them.
 void GraphImporter::ReserveNames(const proto::Graph& graph) {
   for (const auto& input : graph.input()) names_.Reserve(input.name());
   for (const auto& tensor : graph.initializer()) names_.Reserve(tensor.name());
@@ -111,13 +111,13 @@ void GraphImporter::AddInputs(const proto::Graph& graph,
     constants.insert(tensor.name());
   }
   const size_t count = static_cast<size_t>(graph.input_size());
-  // Those of an operation that its body does not see come first.
+  // Inputs of an operation that its body does not see come first.
   const size_t skipped =
       input_types.size() > count ? input_types.size() - count : 0;
   for (size_t i = 0; i < count; ++i) {
     const proto::ValueInfo& info = graph.input(static_cast<int>(i));
-    // Early models list every initializer as an input too; later ones mean a
-    // default value by it.
+    // Early models list every initializer as an input too; in later ones that
+    // makes it a default value.
     if (constants.count(info.name()) > 0) {
       if (scope->outer == nullptr) continue;
       state_.Error("input " + info.name(),
@@ -157,14 +157,15 @@ void GraphImporter::AddInput(const proto::ValueInfo& info, size_t index,
   binding = {*id, false};
 }
 
-// Null for a body. Exporters name sides there anew, often by names that are
-// those of other sides around it, and a side may change from trip to trip; so a
-// name says nothing there. What a body reads from around it keeps its type.
+// Returns null for a body. Exporters name sides anew there, often by the names
+// of other sides around it, and a side may change from trip to trip; so a name
+// means nothing there. Values that a body reads from around it keep their
+// types.
 DimSizes* GraphImporter::DimsOf(const Scope& scope) {
   return scope.outer == nullptr ? &state_.dims : nullptr;
 }
 
-// True if the input is one of those to be frozen.
+// Freezes the input if it is one of those to be frozen; true if so.
 bool GraphImporter::Freeze(const std::string& name, const TensorType& type,
                            Scope* scope) {
   for (const NamedTensor& entry : state_.options.freeze) {
@@ -220,8 +221,8 @@ void GraphImporter::AddConstants(const proto::Graph& graph, Scope* scope) {
   }
 }
 
-// What a body reads from around it becomes an input of its network; a constant
-// comes along, so that shapes can be made of it.
+// A value that a body reads from around it becomes an input of its network; a
+// constant is copied, so that shapes can be calculated from it.
 Binding GraphImporter::Capture(const Binding& outer,
                                const GraphImporter& from) {
   if (outer.is_broken || outer.value == kNoValue) return outer;
@@ -280,8 +281,8 @@ void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
   if (!status.ok()) state_.Error("graph", status);
 }
 
-// The types that a model states are a second opinion, no more: the shape
-// inference that wrote them may have been wrong.
+// The types that a model states are only a second opinion: the shape inference
+// that wrote them may have been wrong.
 void GraphImporter::CheckTypes(const proto::Graph& graph, const Scope& scope) {
   const auto check = [&](const proto::ValueInfo& info) {
     const auto found = scope.values.find(info.name());

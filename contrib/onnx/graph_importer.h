@@ -25,7 +25,8 @@ using Opsets = std::map<std::string, int>;  // Versions by domain.
 
 // "" for ONNX's own domain under either of its names.
 std::string DomainOf(std::string_view domain);
-// One made of operator and number where the node, one of several, has none.
+// Returns the node's name, or one made of its operator and number if it has
+// none.
 std::string NameOf(const proto::Node& node, size_t index);
 
 // What the parts of one import share.
@@ -51,12 +52,12 @@ struct ImportState {
            const proto::Function*>
       functions;
   ConstantFolder folder;
-  size_t errors = 0;   // In `faults`, of this import.
-  size_t depth = 0;    // Of calls and bodies within each other.
-  std::string within;  // In front of the paths of faults: the bodies around.
+  size_t errors = 0;   // This import's, in `faults`.
+  size_t depth = 0;    // Depth of nested calls and bodies.
+  std::string within;  // Begins the paths of faults: the bodies around.
   static constexpr size_t kMostDepth = 64;
   std::map<const proto::Function*, Opsets> function_opsets;
-  // Calls of functions can make much out of little: what they may still make.
+  // A few calls of functions can make many nodes: this many are still allowed.
   size_t nodes_left = 50'000;
   size_t name_bytes_left = size_t{64} << 20;
 
@@ -67,7 +68,7 @@ struct ImportState {
                std::string expected);
 };
 
-// While it lives, what is imported is in a body: `where` says in which.
+// While it exists, imported nodes are in a body, named by `where`.
 class InBody {
  public:
   InBody(ImportState* state, const std::string& where)
@@ -90,7 +91,7 @@ class InBody {
 // What a name in a model stands for in the network.
 struct Binding {
   ValueId value = kNoValue;  // Or an optional input that was not given.
-  // Something is wrong with what makes it, and has been told.
+  // Its producer has a fault, which has been reported.
   bool is_broken = false;
 };
 
@@ -101,21 +102,19 @@ class NameSet {
   std::string Unique(std::string name);
 
  private:
-  std::map<std::string, size_t> taken_;  // With the last number behind it.
+  std::map<std::string, size_t> taken_;  // With the last number appended to it.
 };
 
 class GraphImporter;
 
 // The names that a node may read: those of a graph, of one call of a function
-// or of a branch that is always taken. A graph that is a body sees what is
-// around it too.
+// or of a branch that is always taken. A body also sees the names around it.
 struct Scope {
-  Scope* outer = nullptr;                // Of the body's operation.
-  GraphImporter* outer_graph = nullptr;  // Of a taken branch, the same graph.
+  Scope* outer = nullptr;                // The body's surroundings.
+  GraphImporter* outer_graph = nullptr;  // For a taken branch: this graph.
   std::map<std::string, Binding, std::less<>> values;
-  // Of a call or a taken branch: in front of the names of what is in it, the
-  // functions that it is in, its attributes, and names that its outputs have
-  // outside.
+  // For a call or a taken branch: the prefix of the names in it, the functions
+  // that it is in, its attributes, and the names that its outputs have outside.
   std::string prefix;
   std::vector<const proto::Function*> calls;
   std::map<std::string, const proto::Attribute*, std::less<>> attributes;
@@ -124,19 +123,19 @@ struct Scope {
 };
 
 // Makes a network of one graph: the model's, or a body of control flow. Faults
-// go into the state; after one the network is not what the graph says.
+// go into the state; after a fault the network differs from the graph.
 class GraphImporter {
  public:
   GraphImporter(ImportState* state, std::string name);
 
-  // `scope` has its outer parts set; the types are what is known of the inputs
-  // of a body where it does not say so itself.
+  // `scope` has its outer parts set; `input_types` are used for inputs of a
+  // body for which it states no type.
   void Import(const proto::Graph& graph,
               absl::Span<const TensorType> input_types, Scope* scope);
 
   Network& network() { return network_; }
-  // By input of the network behind the graph's own: what it stands for around
-  // the graph.
+  // Returns, for each input after the graph's own, the value around the graph
+  // that it stands for.
   const std::vector<ValueId>& captures() const { return captures_; }
 
  private:
@@ -152,7 +151,7 @@ class GraphImporter {
   DimSizes* DimsOf(const Scope& scope);
   bool Freeze(const std::string& name, const TensorType& type, Scope* scope);
   Binding Capture(const Binding& outer, const GraphImporter& from);
-  // Where there is nothing of that name, null.
+  // Returns null if nothing has that name.
   const Binding* Find(Scope* scope, const std::string& name);
   std::string UniqueName(NameSet* names, std::string name);
   Binding AddConstant(const std::string& where, std::string name, NDArray data);
@@ -221,10 +220,10 @@ class GraphImporter {
 
   ImportState& state_;
   Network network_;
-  NameSet names_;  // Of values.
+  NameSet names_;  // Names of values.
   NameSet node_names_;
-  // Names that some node of the graph makes, to tell what is not sorted from
-  // what is missing.
+  // Names that some node of the graph makes, to distinguish values used too
+  // early from missing ones.
   std::map<std::string, std::string, std::less<>> makers_;
   std::vector<ValueId> captures_;
 };

@@ -11,7 +11,7 @@
 namespace nodewise {
 namespace {
 
-// Trailing names that are empty say nothing.
+// Trailing empty names do not count.
 int CountGiven(const google::protobuf::RepeatedPtrField<std::string>& names) {
   int count = names.size();
   while (count > 0 && names.Get(count - 1).empty()) --count;
@@ -24,14 +24,14 @@ std::string OperatorName(const proto::Node& node) {
                                               : domain + "." + node.op_type()));
 }
 
-// "node out (Gemm, opset 13)"; opset 0 is that of a domain not imported.
+// Returns "node out (Gemm, opset 13)"; opset 0 means a domain not imported.
 std::string WhereOf(const proto::Node& node, std::string_view name, int opset) {
   return absl::StrFormat(
       "node %s (%s%s)", Shortened(name), OperatorName(node),
       opset == 0 ? "" : absl::StrFormat(", opset %d", opset));
 }
 
-// A float32 number as one of the type that the operator calculates in.
+// Converts a float32 number to the type that the operator calculates in.
 absl::StatusOr<NDArray> NumberLike(float number, DLDataType dtype) {
   if (dtype.code != kDLFloat && dtype.code != kDLBfloat) dtype = kFloat32;
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
@@ -48,7 +48,8 @@ absl::StatusOr<NDArray> NumberLike(float number, DLDataType dtype) {
   return tensor;
 }
 
-// An attribute as the tensor that it is in newer versions of its operator.
+// Returns an attribute as the tensor that it is in newer versions of its
+// operator.
 absl::StatusOr<NDArray> TensorOf(const AttrValue& value,
                                  const MovedAttribute& moved, DLDataType like) {
   const auto make = [](absl::Span<const int64_t> shape, DLDataType dtype,
@@ -103,7 +104,7 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
   if (opset != scope->opsets->end()) parts.opset = opset->second;
   parts.where = WhereOf(node, parts.name, parts.opset);
   if (!scope->calls.empty()) {
-    // One fault is enough; there may be no end of them.
+    // One fault is enough; there might be a huge number of them.
     if (state_.nodes_left == 0) return BreakOutputs(node, parts.where, scope);
     if (--state_.nodes_left == 0 || state_.name_bytes_left == 0) {
       state_.nodes_left = 0;
@@ -129,7 +130,7 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
   ImportOperation(node, &parts, scope);
 }
 
-// A Constant is a constant of the network, not an operation.
+// A Constant node becomes a constant of the network, not an operation.
 void GraphImporter::ImportConstant(const proto::Node& node,
                                    const std::string& where, Scope* scope) {
   NodeParts parts;
@@ -160,7 +161,7 @@ void GraphImporter::ImportConstant(const proto::Node& node,
 void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
                                     Scope* scope) {
   parts->def = FindOperator(node, parts->where, *scope);
-  // Whatever is wrong with one of these, the others are looked at too.
+  // All of these are checked, even if one has a fault.
   const bool has_inputs = ReadInputs(node, parts, scope);
   bool has_attrs = ReadAttributes(node, parts, scope);
   if (parts->def != nullptr) has_attrs = AddMoved(parts) && has_attrs;
@@ -176,7 +177,7 @@ void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
   AddOperation(node, *std::move(attrs), parts, scope);
 }
 
-// False if something is wrong with one, told here or by what makes it.
+// Returns false if one has a fault, reported here or by its producer.
 bool GraphImporter::ReadInputs(const proto::Node& node, NodeParts* parts,
                                Scope* scope) {
   bool is_whole = true;
@@ -195,7 +196,7 @@ bool GraphImporter::ReadInputs(const proto::Node& node, NodeParts* parts,
     is_whole = is_whole && !binding.is_broken;
     parts->inputs.push_back(binding.value);
   }
-  // What a call of a function leaves out has a name inside it.
+  // An input that a call leaves out still has a name inside the function.
   while (is_whole && !parts->inputs.empty() &&
          parts->inputs.back() == kNoValue) {
     parts->inputs.pop_back();
@@ -228,7 +229,7 @@ bool GraphImporter::ReadAttributes(const proto::Node& node, NodeParts* parts,
     const proto::Attribute* attribute = &given;
     if (!given.ref_attr_name().empty()) {
       const auto found = scope->attributes.find(given.ref_attr_name());
-      // What the call does not give is not given here either.
+      // An attribute that the call does not give is not given here either.
       if (found == scope->attributes.end() && !scope->calls.empty()) continue;
       if (found == scope->attributes.end()) {
         state_.Error(parts->where,
@@ -302,8 +303,8 @@ bool GraphImporter::MoveAttribute(const MovedAttribute& moved,
   return !constant.is_broken;
 }
 
-// Imports the bodies. What they capture becomes inputs behind the others, body
-// by body in the order of the operator's attributes.
+// Imports the bodies. Their captures become inputs after the others, body by
+// body in the order of the operator's attributes.
 bool GraphImporter::AddBodies(NodeParts* parts, Scope* scope) {
   if (parts->bodies.empty()) return true;
   const auto rank = [&](const std::string& name) {
@@ -338,7 +339,7 @@ bool GraphImporter::AddBodies(NodeParts* parts, Scope* scope) {
   return is_whole;
 }
 
-// Captures stand behind all inputs that the operator defines by name.
+// Captures come after all inputs that the operator defines by name.
 void GraphImporter::PadInputs(NodeParts* parts, bool has_captures) {
   if (!has_captures || parts->def == nullptr) return;
   size_t named = 0;
@@ -355,7 +356,7 @@ void GraphImporter::AddOperation(const proto::Node& node, OpAttrs attrs,
   operation.inputs = std::move(parts->inputs);
   operation.name = std::move(parts->name);
   operation.outputs = OutputNames(node, *scope);
-  // How many there are says something: Split makes as many parts.
+  // The number of outputs matters: Split makes as many parts.
   if (operation.attrs.def().max_outputs() == SIZE_MAX) {
     operation.outputs.resize(static_cast<size_t>(node.output_size()));
   }
@@ -376,7 +377,7 @@ void GraphImporter::AddOperation(const proto::Node& node, OpAttrs attrs,
   }
 }
 
-// The operation's outputs, or what they will always be.
+// Returns the operation's outputs, or the constants that they always equal.
 std::vector<Binding> GraphImporter::FoldOutputs(OperationId id,
                                                 const std::string& where) {
   std::vector<Binding> bindings;
@@ -425,7 +426,7 @@ void GraphImporter::Bind(const proto::Node& node, size_t output,
                "every name once");
 }
 
-// So that what reads them does not repeat the fault.
+// Marks the outputs as broken, so that their readers do not repeat the fault.
 void GraphImporter::BreakOutputs(const proto::Node& node,
                                  const std::string& where, Scope* scope) {
   for (int i = 0; i < node.output_size(); ++i) {

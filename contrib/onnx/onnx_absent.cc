@@ -1,4 +1,4 @@
-// In place of the rest of this folder, in builds without ONNX.
+// Replaces the rest of this folder in builds without ONNX.
 
 #include "nodewise/onnx/onnx_model.h"
 

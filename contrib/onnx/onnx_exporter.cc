@@ -9,7 +9,7 @@
 namespace nodewise {
 namespace {
 
-// The IR version that came with an opset, and 4 at least: before that every
+// The IR version that came with an opset, but at least 4: before that every
 // constant had to be an input too.
 struct IrVersion {
   int since_opset;

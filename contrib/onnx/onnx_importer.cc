@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kOldestIr = 3;
 constexpr int64_t kNewestIr = 13;
-// The rows of the operators say which of them hold that early.
+// The operators' own rows say which of them exist that early.
 constexpr int kOldestOpset = 1;
 
 absl::StatusOr<std::shared_ptr<proto::Model>> ParseModel(
@@ -79,7 +79,7 @@ void ReadFunctions(const proto::Model& model, ImportState* state) {
     const std::string where =
         absl::StrFormat("function %s", Shortened(function.name()));
     Opsets opsets = ReadOpsets(function.opset_import(), where, state);
-    // What it does not say is as in the model.
+    // Opsets that the function does not state are those of the model.
     opsets.insert(state->opsets.begin(), state->opsets.end());
     state->function_opsets.emplace(&function, std::move(opsets));
     const bool is_new =
@@ -108,9 +108,9 @@ void ReadDims(ImportState* state) {
   }
 }
 
-// A named side of a frozen input has everywhere the size that it has in the
-// tensor. Where that is not the one that is given, or that another input is
-// frozen to, the input is found not to fit.
+// A named side of a frozen input gets the tensor's size everywhere. If that
+// contradicts the given size, or that of another frozen input, the input does
+// not fit, which is reported later.
 void BindFrozenDims(const proto::Graph& graph, ImportState* state) {
   for (const auto& input : graph.input()) {
     for (const NamedTensor& entry : state->options.freeze) {
@@ -131,7 +131,7 @@ void BindFrozenDims(const proto::Graph& graph, ImportState* state) {
   }
 }
 
-// What was asked for and is not there, or not clear.
+// Reports requested names that do not exist or are ambiguous.
 void CheckOptions(const proto::Graph& graph, ImportState* state) {
   const std::vector<std::string> dims(state->dims.names.begin(),
                                       state->dims.names.end());

@@ -12,8 +12,8 @@
 namespace nodewise {
 namespace {
 
-// Exporters write "?" or "-1", for several sides that need not be of one size,
-// where they know none.
+// Exporters write "?" or "-1" for sides of unknown size, which need not be
+// equal.
 bool IsName(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](unsigned char c) {
     return absl::ascii_isalpha(c) || c == '_' || c >= 0x80;
@@ -29,7 +29,7 @@ Dim BoundOr(const Dim& unbound, const std::string& name, DimSizes* dims) {
 absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
                             DimSizes* dims) {
   if (dim.has_dim_value()) {
-    // What some exporters write for a side that they do not know.
+    // Some exporters write this for a side that they do not know.
     if (dim.dim_value() == -1) return Dim();
     if (dim.dim_value() >= 0) return Dim(dim.dim_value());
     return absl::DataLossError(absl::StrFormat(
@@ -41,7 +41,7 @@ absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
   return BoundOr(Dim::Named(dim.dim_param()), dim.dim_param(), dims);
 }
 
-// What a type is that is none of a tensor.
+// Returns what a type is if it is not a tensor's.
 const char* RefusedKind(const proto::Type& type) {
   switch (type.value_case()) {
     case proto::Type::kSequenceType:

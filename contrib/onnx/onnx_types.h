@@ -20,23 +20,23 @@ struct DimSizes {
   std::set<std::string> names;
 };
 
-// The type that a model states, with the dimensions bound that have a size.
-// Nothing stated: nothing known. kUnimplemented for sequences, maps and so on,
-// by name, and for element types that are refused. Without `dims` the names of
-// dimensions say nothing.
+// Returns the type that a model states, with the dimensions bound that have a
+// size; an unknown type if none is stated. Fails with kUnimplemented, by name,
+// for sequences, maps and so on, and for element types that are refused.
+// Without `dims` the names of dimensions are dropped.
 absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims);
-// As ReadType(), of the sides of an input that have no name; see NameOfSide().
+// Binds the sides of an input that have no name, by NameOfSide().
 void BindUnnamedSides(const std::string& input, TensorType* type,
                       DimSizes* dims);
 // REQUIRES: the element type is not known, or is one of ONNX's.
 void WriteType(const TensorType& type, proto::Type* to);
 
-// What the message says, data in another file apart; it must outlive the
-// result.
+// Returns the fields of the message, except data in another file; the message
+// must outlive the result.
 TensorFields FieldsOf(const proto::Tensor& tensor);
 
-// A copy of the tensor, which is in host memory. kUnimplemented for types that
-// ONNX does not have.
+// Copies the tensor, which is in host memory. Fails with kUnimplemented for
+// types that ONNX does not have.
 absl::Status WriteTensor(const NDArray& tensor, proto::Tensor* to);
 
 }  // namespace nodewise

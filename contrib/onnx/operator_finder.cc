@@ -1,4 +1,4 @@
-// Which operator a node means, and what is wrong with one that means none.
+// Finds the operator that a node means, or says what is wrong with the node.
 
 #include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_importer.h"
@@ -6,8 +6,8 @@
 namespace nodewise {
 namespace {
 
-// What ONNX has ended. It is imported all the same, as it was before: exporters
-// write it in newer opsets too.
+// An operator that ONNX has ended. It is still imported, with its last meaning:
+// exporters write it in newer opsets too.
 struct Deprecation {
   std::string_view name;
   int since;
@@ -21,7 +21,7 @@ constexpr Deprecation kDeprecations[] = {
 
 }  // namespace
 
-// The row of the operator that holds in this scope, or null.
+// Returns the row of the operator that holds in this scope, or null.
 const OperatorDef* GraphImporter::FindOperator(const proto::Node& node,
                                                const std::string& where,
                                                const Scope& scope) {

@@ -11,7 +11,7 @@ struct Numbers {
   std::vector<ValueId> values;
   std::vector<OperationId> operations;
   size_t num_values = 0;
-  bool is_same = true;  // Nothing gets another number.
+  bool is_same = true;  // No number changes.
 
   ValueId Of(ValueId id) const {
     return id == kNoValue ? id : values[Index(id)];
@@ -26,9 +26,9 @@ struct Numbers {
   }
 };
 
-// In the order in which they are read first, those that nothing reads last. As
-// an order of names in a file that would not last: a body's initializers come
-// before what it reads from around it, whatever was first.
+// Returns constants in the order in which they are first read, unread ones
+// last. Their order in a file would not be stable: a body's initializers come
+// before what it reads from around it, whichever is read first.
 std::vector<ValueId> ConstantsOf(const NetworkData& data) {
   std::vector<ValueId> constants;
   std::vector<bool> is_listed(data.values.size(), false);

@@ -4,10 +4,10 @@
 
 namespace nodewise {
 
-// The same network with the numbers that it has when it is made in one go:
-// inputs, constants as they are read, then what each operation makes. Importing
-// adds and removes in between, and a model that was written from the result
-// gives those numbers.
+// Returns the network with the numbers that it would have if made in one go:
+// inputs, constants as they are read, then the outputs of each operation.
+// Importing adds and removes items, but reading an exported model again gives
+// exactly these numbers.
 Network Renumbered(Network network);
 
 }  // namespace nodewise

@@ -9,7 +9,7 @@
 namespace nodewise {
 namespace {
 
-// The inputs of one evaluation, as Infer wants them.
+// Returns the inputs of one evaluation in the form for Infer.
 std::vector<InputInfo> InfosOf(absl::Span<const NDArray> inputs) {
   std::vector<InputInfo> infos(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -21,7 +21,7 @@ std::vector<InputInfo> InfosOf(absl::Span<const NDArray> inputs) {
   return infos;
 }
 
-// Operators read the inputs that they must have without asking.
+// Operators read required inputs without checking.
 absl::Status CheckGiven(const OperatorDef& def,
                         absl::Span<const NDArray> inputs, size_t outputs) {
   for (size_t i = 0; i < def.inputs.size(); ++i) {
@@ -56,7 +56,7 @@ absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
   return absl::OkStatus();
 }
 
-// Bounds of operators that need not calculate them.
+// Fills in the bounds of operators that do not calculate them themselves.
 void FillBounds(const ErrorBound& bound, const NDArray& output,
                 Bounds* bounds) {
   const auto count = static_cast<size_t>(CountOf(output));

@@ -15,7 +15,7 @@
 namespace nodewise {
 namespace {
 
-// What is wrong with attributes is listed up to here.
+// The maximum number of attributes' faults that are listed.
 constexpr size_t kMostProblems = 20;
 
 constexpr const char* kKinds[] = {
@@ -28,7 +28,7 @@ bool IsIndexType(DLDataType dtype) {
          (dtype.bits == 32 || dtype.bits == 64);
 }
 
-// The elements of a compact int32 or int64 host tensor, wherever it lies.
+// Returns the elements of a compact int32 or int64 host tensor at any address.
 std::vector<int64_t> IntsOf(const NDArray& tensor) {
   const size_t width = ElementBytes(tensor.dtype());
   std::vector<int64_t> numbers(tensor.bytes() / width);
@@ -51,7 +51,7 @@ bool IsHost(const NDArray& tensor) {
          IsCompact(*tensor);
 }
 
-// Bit by bit: NaN is the same attribute as NaN, 0 is not that as -0.
+// Compares bit by bit: NaN equals NaN, but 0 does not equal -0.
 bool Same(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
@@ -251,7 +251,7 @@ void OpSet::Add(absl::Span<const OperatorDef> rows) {
                    [](const OperatorDef* a, const OperatorDef* b) {
                      return OrderOf(a) < OrderOf(b);
                    });
-  // Of equal ones the last stays.
+  // Among equal ones the last stays.
   size_t kept = 0;
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (kept > 0 && OrderOf(rows_[kept - 1]) == OrderOf(rows_[i])) --kept;

@@ -27,7 +27,7 @@ absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
     return AttributeError(name, absl::StrFormat("has %d numbers, expected %d",
                                                 list.size(), expected));
   }
-  // What comes of larger ones overflows.
+  // Calculations with larger ones overflow.
   constexpr int64_t kMost = int64_t{1} << 31;
   for (const int64_t number : list) {
     if (number >= least && number <= kMost) continue;
@@ -179,7 +179,7 @@ absl::StatusOr<OutputInfos> BroadcastInputs(const Inputs& in,
 std::optional<Shape> ShapeFromInput(const Inputs& in, size_t i) {
   if (const auto ints = in.Ints(i)) {
     Shape shape;
-    // The least number would be a side that is not known.
+    // The smallest number would mean an unknown side.
     for (const int64_t size : *ints) {
       shape.emplace_back(std::max(size, -INT64_MAX));
     }
@@ -188,7 +188,7 @@ std::optional<Shape> ShapeFromInput(const Inputs& in, size_t i) {
   if (in[i].elements != nullptr) return *in[i].elements;
   const TensorType& type = in.type(i);
   if (!type.has_rank() || type.rank() != 1) return std::nullopt;
-  // A shape tensor whose own length may be anything is no shape.
+  // A shape tensor of arbitrary length is not a shape.
   constexpr int64_t kMostRank = 64;
   const Dim& rank = (*type.shape)[0];
   if (!rank.is_known() || rank.size() > kMostRank) return std::nullopt;
@@ -272,7 +272,7 @@ absl::StatusOr<int64_t> WindowCount(const Window& window, int side,
   }
   const int64_t stride = window.strides[s];
   int64_t count = room / stride + 1;
-  // A last window that begins in the padding behind is none.
+  // A last window that begins in the padding at the end does not count.
   if (ceil_mode && room % stride != 0 &&
       count * stride < size + window.pads[s]) {
     ++count;

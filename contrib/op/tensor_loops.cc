@@ -15,7 +15,7 @@ constexpr double kWorthAThread = 50'000;
 
 struct FloatFormat {
   int precision;     // Bits of the significand, the hidden one counted.
-  int min_exponent;  // Of the smallest normal number, as frexp gives it.
+  int min_exponent;  // frexp's exponent of the smallest normal number.
 };
 
 FloatFormat FormatOf(DLDataType dtype) {
@@ -30,7 +30,7 @@ FloatFormat FormatOf(DLDataType dtype) {
 uint16_t DoubleToBfloat(double x) {
   float near = static_cast<float>(x);
   if (std::isfinite(near) && static_cast<double>(near) != x) {
-    // To odd: what is lost is kept as a bit that breaks ties the right way.
+    // Rounded to odd: what is lost leaves a bit that breaks ties the right way.
     auto bits = std::bit_cast<uint32_t>(near);
     if ((bits & 1) == 0) {
       const bool is_too_large =
@@ -109,7 +109,7 @@ void ParallelFor(int64_t count, double work,
     f(part(task), part(task + 1));
     return absl::OkStatus();
   });
-  // Without threads there is still this one.
+  // If no threads can be started, this one does the work.
   if (!status.ok()) f(0, count);
 }
 
@@ -142,7 +142,8 @@ void StoreDoubles(const double* from, int64_t begin, int64_t end,
 
 namespace {
 
-// Appends a side, or joins it with the one before where all inputs go on.
+// Appends a side, or joins it with the one before if all inputs continue across
+// them.
 void AddSide(int64_t size, const Broadcast::Sides& strides, Broadcast* plan) {
   if (size == 1) return;
   if (!plan->sides.empty()) {

@@ -16,7 +16,7 @@ struct Words<GeluFormula> {
 namespace {
 
 double SigmoidOf(double x) {
-  // The exponential must not overflow: inf / inf is no number.
+  // The exponential must not overflow: inf / inf is NaN.
   const double small = std::exp(-std::fabs(x));
   return (x < 0 ? small : 1) / (1 + small);
 }
@@ -77,7 +77,7 @@ struct Celu : FloatMap<Celu> {
     return FieldList(Field<&Celu::alpha>("alpha"));
   }
   double Of(double x) const {
-    // The sum of the standard's two halves, of which NaN must get through.
+    // The sum of the standard's two halves; NaN must pass through.
     return x > 0 || std::isnan(x) ? Positive(x) : Negative(x);
   }
   double Scale(double, double) const { return std::fabs(alpha); }
@@ -125,7 +125,7 @@ struct Gelu : FloatMap<Gelu> {
     return FieldList(Field<&Gelu::approximate>("approximate"));
   }
   double Of(double x) const {
-    // Of what would be 0 times infinity, and is not a number to the formula.
+    // The formula would give 0 times infinity, which is NaN.
     if (x == -std::numeric_limits<double>::infinity()) return -0.0;
     if (approximate == GeluFormula::kErf) {
       return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);

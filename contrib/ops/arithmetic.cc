@@ -124,7 +124,7 @@ struct Mod {
     } else {
       if (b == 0) return 0;
       if constexpr (std::is_signed_v<T>) {
-        if (b == -1) return 0;  // The processor overflows at the smallest.
+        if (b == -1) return 0;  // The smallest number would overflow.
       }
       return static_cast<T>(a % b);
     }
@@ -156,7 +156,7 @@ struct Raising {
 
  private:
   static double Power(double x, double y) {
-    // As exact, and much faster than the general function.
+    // Just as exact as std::pow, and much faster.
     return y == 2 ? x * x : std::pow(x, y);
   }
   static absl::Status RunDouble(EvalArgs& args, const Broadcast& plan) {
@@ -188,7 +188,7 @@ struct Raising {
   template <typename T>
   static T IntegerPower(T base, Exponent exponent) {
     if (exponent.is_negative) {
-      // 1 / x^n, truncated; of 0 it is undefined.
+      // 1 / x^n, truncated; undefined for 0.
       const bool is_minus_one = static_cast<int64_t>(base) == -1;
       if (is_minus_one) return exponent.size % 2 == 0 ? T{1} : base;
       return base == 1 ? T{1} : T{0};
@@ -295,12 +295,12 @@ struct PReluByChannel {
   }
 };
 
-// Into [min, max]; where these have crossed, max.
+// Clamps to [min, max]; gives max if min is above it.
 struct Clip {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(RequireNumber(in, 0));
     for (const size_t i : {1, 2}) {
-      // Those that were attributes below opset 11 are float32.
+      // Limits that were attributes below opset 11 are float32.
       const bool may_differ =
           IsFloat(in.type(0).dtype) && in.type(i).dtype == kFloat32;
       if (!may_differ && in.type(0).has_dtype()) {

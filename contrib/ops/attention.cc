@@ -16,8 +16,8 @@ constexpr size_t kMask = 3, kPastKey = 4, kPastValue = 5, kLengths = 6;
 // Sides of one evaluation.
 struct Sides {
   int64_t batch = 0;
-  int64_t heads = 0;     // Of the queries.
-  int64_t kv_heads = 0;  // Each serves as many of the queries'.
+  int64_t heads = 0;     // The queries' heads.
+  int64_t kv_heads = 0;  // Each serves the same number of query heads.
   int64_t queries = 0;
   int64_t keys = 0;  // New ones.
   int64_t past = 0;
@@ -35,7 +35,7 @@ struct Attention {
   int64_t qk_matmul_output_mode = 0;
   std::optional<float> scale;
   float softcap = 0;
-  // Softmax is calculated in double, whatever this says.
+  // Ignored: Softmax is always calculated in double.
   std::optional<DLDataType> softmax_precision;
 
   static constexpr auto Fields() {
@@ -205,7 +205,7 @@ std::vector<double> Joined(const EvalArgs& args, size_t i, size_t past,
   return all;
 }
 
-// What is added to a score: 0 or -infinity for masks that are bool.
+// The numbers added to the scores: 0 or -infinity for masks that are bool.
 class Mask {
  public:
   static absl::StatusOr<Mask> Make(const EvalArgs& args, const Sides& s) {
@@ -273,14 +273,14 @@ class HeadEvaluator {
 
   struct Results {
     double* y;
-    double* scores = nullptr;  // As qk_matmul_output_mode says.
+    double* scores = nullptr;  // Which ones: see qk_matmul_output_mode.
     double* proved = nullptr;
     double* expected = nullptr;
   };
   void Run(int64_t head, const Results& results) const;
 
  private:
-  // One query's scores, and how far each of a kernel's may be off.
+  // One query's scores, and how far each may be off in a kernel.
   struct Row {
     std::vector<double> scores;
     SumBound error{0, 0};
@@ -344,7 +344,7 @@ void HeadEvaluator::Score(int64_t head, int64_t query, const double* q,
 void HeadEvaluator::Soften(Row* row) const {
   double largest = -kInfinity;
   for (const double score : row->scores) {
-    if (!(score <= largest)) largest = score;  // NaN too.
+    if (!(score <= largest)) largest = score;  // True for NaN too.
   }
   double sum = 0;
   for (double& score : row->scores) {
@@ -354,8 +354,8 @@ void HeadEvaluator::Soften(Row* row) const {
   for (double& score : row->scores) score /= sum;
 }
 
-// y = the values weighed. A kernel's weights are off by twice the error of its
-// scores, relatively, and by what exp and the sum round.
+// y = the weighted values. A kernel's weights have a relative error of twice
+// the error of its scores, plus the roundings of exp and the sum.
 void HeadEvaluator::Weigh(int64_t head, const Row& row, int64_t at,
                           const Results& results) const {
   double* const y = results.y + at;
@@ -464,7 +464,7 @@ absl::Status Attention::Evaluate(EvalArgs& args) const {
     const NDArray& out = args.outputs()[i];
     StoreDoubles(values[i]->data(), 0, CountOf(out), out);
     if (bounds == nullptr || i == 0) continue;
-    // Keys and values are copies; nothing is said of scores.
+    // Keys and values are exact copies; scores get no bounds.
     args.bounds(i)->proved.assign(
         values[i]->size(),
         i == 3 ? std::numeric_limits<double>::quiet_NaN() : 0);

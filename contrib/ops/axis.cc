@@ -9,7 +9,7 @@
 namespace nodewise {
 namespace {
 
-// A tensor around one side: [outer, size, inner].
+// A tensor split around one side: [outer, size, inner].
 struct Lines {
   int64_t outer = 1;
   int64_t size = 1;
@@ -22,7 +22,7 @@ Lines LinesAlong(absl::Span<const int64_t> shape, int axis) {
 }
 
 // The place of the largest or smallest element; the first NaN wins, as in
-// NumPy. Of several the first, or the last if told.
+// NumPy. Among equals the first counts, or the last if so chosen.
 template <bool kLargest>
 struct ArgExtreme {
   int64_t axis = 0;

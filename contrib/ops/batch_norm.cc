@@ -13,8 +13,8 @@ namespace nodewise {
 namespace {
 
 // y = (x - mean) / sqrt(var + epsilon) * scale + B, with statistics that are
-// given or, from opset 14 on, those of x. What the versions differ in is how
-// they say that they train.
+// given or, from opset 14 on, those of x. The versions differ in how they say
+// that they train.
 absl::Status CheckBatchNorm(const Inputs& in, bool by_channel) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, 0), RequireRank(in, 0, 1, 1 << 20)));
@@ -34,7 +34,7 @@ absl::Status CheckBatchNorm(const Inputs& in, bool by_channel) {
   return absl::OkStatus();
 }
 
-// Before opset 14, more outputs than one are what training means.
+// Before opset 14, having more than one output means training.
 absl::StatusOr<OutputInfos> InferOldBatchNorm(const Inputs& in,
                                               size_t outputs) {
   if (outputs < 2) return LikeInput(in);
@@ -60,8 +60,8 @@ std::vector<ChannelRule> ChannelRules(const EvalArgs& args, float epsilon) {
   return rules;
 }
 
-// Kernels may multiply x by the factor and add the rest: so large are the
-// numbers that are rounded.
+// Kernels may multiply x by the factor and add the rest, so numbers of that
+// size are rounded.
 void BoundChannel(const std::vector<double>& x, const ChannelRule& rule,
                   DLDataType dtype, size_t first, Bounds* bounds) {
   constexpr double kProved = 8;
@@ -110,7 +110,8 @@ absl::Status RunBatchNorm(EvalArgs& args, float epsilon, bool by_channel) {
   return absl::OkStatus();
 }
 
-// Of input `i`, what a training step leaves of it: `batch` is what x has.
+// The value of a statistic after a training step: `input` is its input, `batch`
+// the statistic of x.
 struct RunningStatistic {
   size_t input;
   const std::vector<double>& batch;
@@ -168,7 +169,7 @@ absl::Status BatchNorm::Train(EvalArgs& args) const {
   RowStatistics statistics;
   NODEWISE_RETURN_IF_ERROR(
       NormalizeRows(args, rule, args.dtype(0), &statistics));
-  if (rule.run == 0) {  // The mean of nothing is no number.
+  if (rule.run == 0) {  // The mean of no elements is NaN.
     statistics.mean.assign(statistics.mean.size(),
                            std::numeric_limits<double>::quiet_NaN());
     statistics.variance = statistics.mean;

@@ -5,7 +5,7 @@
 
 namespace nodewise {
 
-// How 8-bit floats without a sign are rounded, which are refused as yet.
+// How 8-bit floats without a sign are rounded; these are not supported yet.
 enum class RoundMode { kUp, kDown, kNearest };
 template <>
 struct Words<RoundMode> {
@@ -17,8 +17,8 @@ struct Words<RoundMode> {
 
 namespace {
 
-// A double that rounds to any shorter float as the integer itself does: what
-// does not fit its 53 bits is kept as a last bit that breaks ties.
+// Returns a double that rounds to any shorter float as the integer itself does:
+// bits beyond its 53 are kept as a last bit that breaks ties.
 template <typename T>
 double OddDouble(T x) {
   if constexpr (sizeof(T) < 8) {
@@ -35,8 +35,9 @@ double OddDouble(T x) {
   }
 }
 
-// Floats to integers are truncated; beyond their ends the standard leaves the
-// result open, and the nearest integer is taken. Integers drop upper bits.
+// Casts from floats to integers truncate; for numbers out of range the standard
+// leaves the result open, and the nearest integer in range is taken. Integers
+// drop upper bits.
 template <typename To, typename From>
 To Converted(From x) {
   constexpr bool kFromInteger = std::is_integral_v<From>;
@@ -76,7 +77,7 @@ absl::Status CastTo(EvalArgs& args, DLDataType to) {
   });
 }
 
-// Elements that are known stay so between int32 and int64.
+// Known elements stay known between int32 and int64.
 OutputInfos CastInfos(const Inputs& in, DLDataType to) {
   OutputInfos out = LikeInput(in, 0, to);
   const DLDataType from = in.type(0).dtype;
@@ -123,7 +124,7 @@ struct CastLike {
   }
 };
 
-// The same bits, read as another type.
+// Reads the bits as another type.
 struct BitCast {
   DLDataType to{};
 

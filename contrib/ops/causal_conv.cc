@@ -22,8 +22,9 @@ namespace {
 
 constexpr size_t kInput = 0, kWeight = 1, kBias = 2, kPast = 3;
 
-// Each channel by a kernel of its own that sees no later places; what it sees
-// before the first one is a state, and the last places are the next state.
+// Convolves each channel with a kernel of its own that sees no later places;
+// what precedes the first place is a state, and the last places are the next
+// state.
 struct CausalConv {
   CausalActivation activation = CausalActivation::kNone;
 
@@ -78,12 +79,12 @@ double CausalConv::Flops(const Inputs& in,
 }
 
 double Silu(double x) {
-  // The exponential must not overflow: 0 times infinity is no number.
+  // The exponential must not overflow: 0 times infinity is NaN.
   const double small = std::exp(-std::fabs(x));
   return x * (x < 0 ? small : 1) / (1 + small);
 }
 
-// Of a sum that goes through x sigmoid(x), whose slope is below 1.1.
+// Bounds x sigmoid(x) of a sum; its slope is below 1.1.
 SumBound BoundSilu(const SumBound& sum, DLDataType dtype, double x, double y) {
   constexpr double kSlope = 1.1;
   constexpr double kRoundings = 6;
@@ -131,7 +132,7 @@ class ChannelRunner {
   }
 
  private:
-  // `x` is what the first tap meets.
+  // `x` is the element under the first tap.
   double ValueAt(const double* x, int64_t channel, int64_t at) const {
     const double* const weights = weights_.data() + channel * taps_;
     const double bias = bias_.empty() ? 0 : bias_[static_cast<size_t>(channel)];
@@ -178,7 +179,7 @@ absl::Status CausalConv::Evaluate(EvalArgs& args) const {
     bounds->expected.resize(bounds->proved.size());
   }
   if (present.defined() && args.bounds(1) != nullptr) {
-    // Elements that only pass.
+    // These elements are only copied.
     args.bounds(1)->proved.assign(static_cast<size_t>(CountOf(present)), 0);
     args.bounds(1)->expected = args.bounds(1)->proved;
   }

@@ -9,7 +9,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that make tensors out of nothing but numbers and shapes.
+// Operators that make tensors from numbers and shapes alone.
 namespace nodewise {
 namespace {
 
@@ -22,7 +22,8 @@ absl::StatusOr<NDArray> TensorOf(absl::Span<const T> values,
   return tensor;
 }
 
-// Exactly one of the forms is given; strings and sparse tensors are no numbers.
+// Exactly one of the forms is given; strings and sparse tensors are not
+// supported.
 struct Constant {
   std::optional<NDArray> value;
   std::optional<float> value_float;

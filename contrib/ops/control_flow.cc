@@ -9,7 +9,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// If and Loop. What a body uses from outside comes as inputs behind those that
+// If and Loop. Outer values that a body uses come as inputs after those that
 // the operator defines, body by body in the order of the attributes.
 namespace nodewise {
 namespace {
@@ -21,7 +21,7 @@ absl::StatusOr<bool> TruthOf(const EvalArgs& args, size_t i) {
   return *args.in(i).As<uint8_t>() != 0;
 }
 
-// What both branches may make; sides that differ are not known.
+// Returns the type that covers both branches; sides that differ become unknown.
 TensorType EitherOf(const TensorType& a, const TensorType& b) {
   TensorType either;
   either.dtype = a.has_dtype() ? a.dtype : b.dtype;
@@ -31,7 +31,7 @@ TensorType EitherOf(const TensorType& a, const TensorType& b) {
   if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return either;
   either.shape = a.shape;
   for (size_t i = 0; i < either.shape->size(); ++i) {
-    // The same unknown name is another number in each body.
+    // A name of an unknown side may mean another number in each body.
     const Dim& side = (*a.shape)[i];
     const bool is_same = side.is_known() && side == (*b.shape)[i];
     if (!is_same) (*either.shape)[i] = Dim();
@@ -80,9 +80,9 @@ struct If {
   }
 };
 
-// Inputs: the trip count, the condition, N values that are carried on, what is
-// captured. The body takes the number of the trip, the condition and the N;
-// makes the condition, the N, and elements of scan outputs.
+// Inputs: the trip count, the condition, N values that are carried on,
+// captures. The body takes the number of the trip, the condition and the N
+// values; it makes the condition, the N values, and elements of scan outputs.
 struct Loop {
   Subgraph body;
   static constexpr auto Fields() {
@@ -114,7 +114,7 @@ struct Loop {
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
       if (i < carried) {
-        // No trip at all passes on what came in.
+        // Without any trip the inputs are passed on.
         infos.emplace_back(EitherOf(in.type(2 + i), made[1 + i]));
         continue;
       }
@@ -171,7 +171,7 @@ absl::Status Loop::Evaluate(EvalArgs& args) const {
     if (CountOf(made[0]) != 1 || !IsBool(made[0].dtype())) {
       return AttributeError("body", "makes a condition that is not one bool");
     }
-    // Without a condition to begin with, what the body says does not count.
+    // If no condition was given, the body's is ignored.
     goes_on = !args.has(1) || *made[0].As<uint8_t>() != 0;
     values.assign(std::make_move_iterator(made.begin() + 1),
                   std::make_move_iterator(made.begin() + 1 +

@@ -103,7 +103,7 @@ absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected) {
 
 namespace {
 
-// What the attributes of Conv and ConvInteger say of shapes.
+// What the attributes of Conv and ConvInteger say about shapes.
 struct ConvBase : ConvAttributes {
   WindowAttributes WindowOf(std::vector<int64_t> kernel) const {
     return {auto_pad, std::move(kernel), strides, dilations, pads, false};

@@ -67,7 +67,7 @@ absl::StatusOr<Window> ConvTranspose::WindowOf(
 
 absl::StatusOr<ConvTranspose::Side> ConvTranspose::PlaceSide(
     const Window& window, size_t side, int64_t input) const {
-  // What comes of longer sides overflows.
+  // Calculations with longer sides overflow.
   constexpr int64_t kLongest = int64_t{1} << 30;
   if (input < 0 || input > kLongest) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -236,7 +236,7 @@ absl::Status ConvTranspose::Evaluate(EvalArgs& args) const {
         (geometry.kernel[s] + geometry.spread[s] - 1) / geometry.spread[s];
     terms *= static_cast<double>(taps);
   }
-  // With strides and dilations that share a factor all may meet.
+  // If strides and dilations share a factor, all taps may count.
   for (size_t s = 0; s < geometry.kernel.size(); ++s) {
     if (geometry.dilations[s] != -1) {
       terms = static_cast<double>(products.sizes.depth);

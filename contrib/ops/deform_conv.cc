@@ -73,8 +73,8 @@ absl::StatusOr<OutputInfos> DeformConv::Infer(const Inputs& in) const {
   return OutputInfos{std::move(type)};
 }
 
-// The element at a place between elements: the neighbours weighed, those
-// outside being 0.
+// The value at a place between elements: the weighted sum of its neighbours,
+// where those outside are 0.
 double SampleAt(const double* plane, absl::Span<const int64_t> sizes,
                 const double* place) {
   const size_t sides = sizes.size();
@@ -226,7 +226,7 @@ absl::Status DeformConv::Evaluate(EvalArgs& args) const {
   const auto terms = static_cast<double>(products.sizes.depth) *
                      static_cast<double>(int64_t{1} << sides);
   NODEWISE_RETURN_IF_ERROR(StoreConv(args, products, 3, terms));
-  // A place that is rounded may see other neighbours: nothing is proved.
+  // Rounding a place may change its neighbours: nothing is proved.
   if (Bounds* const bounds = args.bounds(0)) {
     std::fill(bounds->proved.begin(), bounds->proved.end(),
               std::numeric_limits<double>::quiet_NaN());

@@ -58,7 +58,7 @@ absl::StatusOr<Equation> ParseEquation(const std::string& text) {
     return equation;
   }
   equation.terms.push_back(std::move(term));
-  // What comes once, in the order of the alphabet, behind the ellipsis.
+  // Labels that occur once, in alphabetical order, after the ellipsis.
   std::map<Label, int> counts;
   bool has_ellipsis = false;
   for (const Labels& labels : equation.terms) {
@@ -89,7 +89,7 @@ Labels Expand(const Labels& labels, size_t sides) {
   return all;
 }
 
-// The equation with what the inputs' ranks say.
+// The equation, expanded by the inputs' ranks.
 struct Expanded {
   bool is_known = false;  // False, and all else empty, if a rank is not.
   std::vector<Labels> terms;
@@ -207,7 +207,7 @@ class Sizes {
  public:
   explicit Sizes(const std::map<Label, Dim>& sides) : sides_(sides) {}
   int64_t of(Label label) const { return sides_.at(label).size(); }
-  // kResourceExhausted if so many elements are beyond reason.
+  // Fails with kResourceExhausted for an unreasonable number of elements.
   absl::StatusOr<int64_t> Count(const Labels& labels) const {
     std::vector<int64_t> sizes;
     for (const Label label : labels) sizes.push_back(of(label));
@@ -288,7 +288,7 @@ absl::StatusOr<Term<Number>> Reordered(const Term<Number>& term,
                    sizes);
 }
 
-// What two terms share or do not, of the labels that are still needed.
+// Which labels two terms share, among those still needed.
 struct Sharing {
   Labels items;  // Both, needed.
   Labels rows;   // The left one only.
@@ -402,7 +402,7 @@ absl::StatusOr<std::vector<Number>> Calculate(const EvalArgs& args,
   const Sizes sizes(all.sides);
   std::optional<Term<Number>> product;
   for (size_t i = 0; i < args.num_inputs(); ++i) {
-    Labels needed = all.output;  // By those behind, too.
+    Labels needed = all.output;  // And by the later terms.
     for (size_t j = i + 1; j < all.terms.size(); ++j) {
       needed.insert(needed.end(), all.terms[j].begin(), all.terms[j].end());
     }
@@ -437,7 +437,7 @@ absl::StatusOr<std::vector<Number>> Calculate(const EvalArgs& args,
   return std::move(result.values);
 }
 
-// Terms of each sum, and a rounding for each further factor.
+// Counts the terms of each sum, and a rounding for each further factor.
 double TermsOf(const Expanded& all) {
   double summed = 1;
   for (const auto& [label, side] : all.sides) {

@@ -9,7 +9,7 @@ namespace {
 
 // y = f(x) for floats, with a function that takes many doubles at once.
 absl::Status MapFloatsBy(EvalArgs& args, void (*f)(double* x, int64_t n)) {
-  // What stays in the first cache.
+  // A block that stays in the first cache.
   constexpr int64_t kBlock = 512;
   const NDArray& x = args.in(0);
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
@@ -97,7 +97,7 @@ struct Floor : FloatMap<Floor> {
 struct Ceil : FloatMap<Ceil> {
   static double Of(double x) { return std::ceil(x); }
 };
-// Halves to the even neighbour; the rounding mode is never another one.
+// Rounds halves to even, which is the rounding mode throughout.
 struct Round : FloatMap<Round> {
   static double Of(double x) { return std::nearbyint(x); }
 };

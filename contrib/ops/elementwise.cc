@@ -11,7 +11,7 @@ namespace {
 
 bool IsIndex(DLDataType dtype) { return dtype == kInt32 || dtype == kInt64; }
 
-// What does not fit the type any more is not known.
+// A value that does not fit the type becomes unknown.
 Dim Fitting(Dim element, DLDataType dtype) {
   if (!element.is_known() || dtype == kInt64) return element;
   const bool fits = element.size() >= std::numeric_limits<int32_t>::min() &&

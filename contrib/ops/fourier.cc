@@ -59,7 +59,7 @@ Fourier::Fourier(int64_t length) : length_(length) {
   for (int64_t k = 0; k < padded_; ++k) roots_.push_back(Turned(k, padded_));
   if (is_power) return;
   for (int64_t k = 0; k < length; ++k) {
-    // The square is taken around the circle before it loses digits.
+    // The square is reduced modulo the circle before it loses digits.
     const int64_t circle = 2 * length;
     const auto square = static_cast<__int128>(k) * k % circle;
     chirp_.push_back(Turned(static_cast<int64_t>(square), circle));

@@ -9,7 +9,7 @@
 namespace nodewise {
 namespace {
 
-// Y = alpha A B + beta C, with A and B transposed where told.
+// Y = alpha A B + beta C, with A and B transposed if asked for.
 struct Gemm {
   float alpha = 1;
   float beta = 1;
@@ -214,8 +214,8 @@ void Gemm::FillBounds(const EvalArgs& args, const MatrixOperands& operands,
   BoundSums(out, static_cast<double>(operands.sizes.depth) + 3, bounds);
 }
 
-// Exact where alpha and beta are whole numbers; else calculated in double and
-// cut off.
+// Exact if alpha and beta are whole numbers; else calculated in double and cut
+// off.
 template <typename T>
 struct IntegerSum {
   double alpha;

@@ -5,7 +5,7 @@
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
 
-// Normalization by whatever sides an attribute names.
+// Normalization over the sides that an attribute names.
 
 namespace nodewise {
 namespace {
@@ -30,7 +30,7 @@ absl::Status CheckSpread(const Inputs& in, size_t i) {
 struct SpreadList {
   std::vector<double> values;
   bool is_single = false;  // One number for all.
-  bool by_row = false;     // As large as X; else as one row.
+  bool by_row = false;     // Has the size of X; else one row.
 };
 absl::StatusOr<SpreadList> SpreadOver(const EvalArgs& args, size_t i,
                                       int64_t run) {
@@ -41,8 +41,8 @@ absl::StatusOr<SpreadList> SpreadOver(const EvalArgs& args, size_t i,
     list.is_single = true;
     return list;
   }
-  // Rows are the last sides of X: what has as many elements as a row, and no
-  // more sides than one but for sides of 1 in front, lies on it as it is.
+  // Rows are the last sides of X: a list with as many elements as a row, and no
+  // more sides than a row has except sides of 1 in front, fits it unchanged.
   const absl::Span<const int64_t> x = args.shape(0);
   const absl::Span<const int64_t> shapes[] = {x, shape};
   NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, MakeBroadcast(shapes));
@@ -68,7 +68,7 @@ absl::StatusOr<SpreadList> SpreadOver(const EvalArgs& args, size_t i,
   return list;
 }
 
-// A list as long as the rule wants it.
+// Returns a list of the length that the rule wants.
 std::vector<double> Stretched(SpreadList list, const NormRows& rule) {
   const auto size = static_cast<size_t>(rule.parts * rule.period);
   if (list.values.size() == size) return std::move(list.values);
@@ -110,8 +110,9 @@ absl::Status CheckAxis(const Inputs& in, int64_t axis) {
   return Axis(axis, in.type(0).rank()).status();
 }
 
-// The sides from `axis` on are normalized together. Mean and deviation are in
-// the type that the calculation is said to use; it is double all the same.
+// The sides from `axis` on are normalized together. Mean and deviation are of
+// the type that the attribute names for the calculation, which is done in
+// double all the same.
 struct LayerNorm {
   int64_t axis = -1;
   float epsilon = 1e-5f;
@@ -169,7 +170,7 @@ struct LayerNorm {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray made,
                               args.MakeOutput(output, shape, stash_type));
     StoreDoubles(values.data(), 0, rows, made);
-    // A sum and a function of it; nobody compares them more closely.
+    // A sum and a function of it; nobody needs a closer bound.
     if (Bounds* const bounds = args.bounds(output)) {
       bounds->proved.assign(values.size(),
                             std::numeric_limits<double>::quiet_NaN());
@@ -220,8 +221,8 @@ void Rewrite(const ReducePlan& plan, const Slice& slice, const T* x, T* y,
   });
 }
 
-// Bounds in the places of a slice's elements: f(x, j) is what n roundings that
-// lie between make of an element; expected has their square root.
+// Sets the bounds of a slice's elements: f(x, j) is the effect of n roundings
+// on an element; `expected` uses their square root.
 template <typename T, typename F>
 void BoundRewritten(const ReducePlan& plan, const Slice& slice, const T* x,
                     Bounds* bounds, F f) {
@@ -314,8 +315,8 @@ struct LpNorm {
   }
 };
 
-// (x - mean) / deviation over the sides that are named. What the standard adds
-// to the deviation so that it is not 0 is in its function body only.
+// (x - mean) / deviation over the sides that are named. The number that keeps
+// the deviation from being 0 stands only in the standard's function body.
 struct MeanVarianceNorm {
   std::vector<int64_t> axes = {0, 2, 3};
 

@@ -31,8 +31,8 @@ constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kPast = 3, kDecay = 4,
 struct Sides {
   int64_t batch;
   int64_t steps;
-  int64_t heads;     // Of the queries.
-  int64_t kv_heads;  // Each has a state, which `group` of the queries' read.
+  int64_t heads;     // The queries' heads.
+  int64_t kv_heads;  // Each has a state, which `group` query heads read.
   int64_t key_size;
   int64_t value_size;
 
@@ -76,7 +76,7 @@ struct LinearAttention {
   Dim ValueSize(const Inputs& in) const;
 };
 
-// One part of so many equal ones; unknown if the side is.
+// Returns one of `parts` equal parts; unknown if the side is.
 Dim PartOf(const Dim& side, int64_t parts) {
   return side.is_known() ? Dim(side.size() / parts) : Dim();
 }
@@ -198,7 +198,7 @@ struct Tensors {
   std::vector<double> y = {};
 };
 
-// Runs the steps of one head of the keys after each other.
+// Runs the steps of one head of the keys in order.
 class HeadRunner {
  public:
   HeadRunner(const LinearAttention& op, const Sides& sides, double scale,
@@ -244,7 +244,7 @@ class HeadRunner {
     for (int64_t d = 0; d < s_.key_size; ++d) {
       const int64_t i = by_key ? at * s_.key_size + d : at;
       const double factor = std::exp(all_.decay[static_cast<size_t>(i)]);
-      if (!(factor <= largest)) largest = factor;  // NaN too.
+      if (!(factor <= largest)) largest = factor;  // True for NaN too.
       for (int64_t m = 0; m < s_.value_size; ++m) {
         state[d * s_.value_size + m] *= factor;
       }

@@ -12,7 +12,7 @@ struct Words<ShiftDirection> {
 
 namespace {
 
-// And, Or, Xor of two truths.
+// And, Or, Xor of two Bools.
 template <typename Operation>
 struct Logical {
   static absl::Status Check(const Inputs& in) {
@@ -49,7 +49,7 @@ struct Not {
   }
 };
 
-// Two numbers, or truths, of one type.
+// Compares two numbers, or Bools, of one type.
 template <typename Operation>
 struct Comparison {
   static absl::Status Check(const Inputs& in) { return RequireSameType(in); }
@@ -93,7 +93,7 @@ struct IsAtMost {
   }
 };
 
-// A truth about each float.
+// Tests each float.
 template <typename Class>
 struct FloatTest {
   absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
@@ -125,7 +125,7 @@ struct IsInf : FloatTest<IsInf> {
   }
 };
 
-// Bits of two integers of one type.
+// Combines the bits of two integers of one type.
 template <typename Operation>
 struct Bitwise {
   static absl::Status Check(const Inputs& in) {
@@ -190,7 +190,7 @@ struct BitShift {
     const bool to_left = direction == ShiftDirection::kLeft;
     return WithSize(args.dtype(0), [&](auto zero) {
       using T = decltype(zero);
-      // All bits are gone where there are no more to move; C++ would not say.
+      // A shift by all bits or more gives 0; in C++ it would be undefined.
       return MapPairs<T, T>(args, plan, args.dtype(0), [=](T x, T by) {
         if (by >= 8 * sizeof(T)) return T{0};
         const auto bits = uint64_t{x};
@@ -241,7 +241,7 @@ struct Where {
   }
 
  private:
-  // Of a shape that is chosen, where the condition is known.
+  // Returns the elements of a shape that is chosen by a known condition.
   static std::optional<Shape> Elements(const Inputs& in) {
     const NDArray* const condition = in[0].constant;
     if (condition == nullptr || in[1].elements == nullptr ||

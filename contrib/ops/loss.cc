@@ -106,7 +106,7 @@ absl::StatusOr<Losses> LossesOf(const EvalArgs& args,
   return losses;
 }
 
-// One number of all, with its bound.
+// Reduces all losses to one number, with its bound.
 void StoreReduced(EvalArgs& args, const Losses& losses, bool is_mean,
                   const NDArray& y) {
   SumOfTerms sum{static_cast<double>(losses.values.size())};
@@ -184,7 +184,8 @@ struct NegativeLogLikelihoodLoss {
   }
 };
 
-// The same of the logarithm of the softmax, which is a result of its own too.
+// -log(softmax(x))[label], by label or reduced; the logarithm of the softmax is
+// a second result.
 struct SoftmaxCrossEntropyLoss {
   std::optional<int64_t> ignore_index;
   Reduction reduction = Reduction::kMean;
@@ -228,7 +229,7 @@ struct SoftmaxCrossEntropyLoss {
       ReplaceByLogs(x, shape[1], inner);
     }
     if (args.bounds(0) == nullptr) return logs;
-    // As for LogSoftmax: a sum of exponentials, and two subtractions.
+    // A sum of exponentials, and two subtractions, like LogSoftmax.
     const double u = UnitRoundoff(args.dtype(0));
     const auto classes = static_cast<double>(shape[1]);
     const double root = std::min(classes, kExpectedFactor * std::sqrt(classes));

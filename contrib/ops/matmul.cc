@@ -116,7 +116,7 @@ absl::StatusOr<MatrixOperands> OperandsOf(const EvalArgs& args) {
   const auto a_items = absl::MakeConstSpan(a).first(a.size() - 2);
   const auto b_items = absl::MakeConstSpan(b).first(b.size() - 2);
   if (Product(b_items) == 1) {
-    // One right matrix for all: their rows are those of one product.
+    // All share one right matrix, so they are the rows of one product.
     sizes.rows *= Product(a_items);
     return operands;
   }
@@ -159,7 +159,7 @@ struct MatMul {
                               const MatrixOperands& operands) const;
 };
 
-// The shape of what comes out, from the shapes that went in.
+// Makes the output, with the shape that follows from the inputs' shapes.
 absl::StatusOr<NDArray> MakeProduct(EvalArgs& args, DLDataType dtype) {
   std::vector<InputInfo> infos(2);
   for (size_t i = 0; i < 2; ++i) {

@@ -22,10 +22,10 @@ struct Words<NgramMode> {
 
 namespace {
 
-// Larger places than this are a fault rather than an output.
+// A larger place is taken for a fault.
 constexpr int64_t kMostPlaces = int64_t{1} << 31;
 
-// The n-grams of a pool by what they are. One may be there more than once.
+// The n-grams of a pool by content. One may occur more than once.
 using Ngram = std::vector<int64_t>;
 using Pool = std::map<Ngram, std::vector<size_t>>;
 
@@ -63,7 +63,8 @@ struct TfIdfVectorizer {
   int64_t Places() const {
     return *std::max_element(ngram_indexes.begin(), ngram_indexes.end()) + 1;
   }
-  // How many n-grams of length `n` + 1 the pool has. REQUIRES: it is right.
+  // Returns how many n-grams of length `n` + 1 the pool has. REQUIRES: the pool
+  // is valid.
   int64_t CountAt(size_t n) const {
     const int64_t end = n + 1 < ngram_counts.size()
                             ? ngram_counts[n + 1]
@@ -177,7 +178,7 @@ std::vector<int64_t> TfIdfVectorizer::Counts(
   for (int64_t length = min_gram_length; length <= longest; ++length) {
     if (CountAt(static_cast<size_t>(length - 1)) == 0) continue;
     Ngram ngram(static_cast<size_t>(length));
-    // A single number skips nothing, however much it may.
+    // A single number skips nothing, whatever the limit.
     const int64_t most_skips = length == 1 ? 0 : max_skip_count;
     for (int64_t step = 1; step - 1 <= most_skips; ++step) {
       if (step > (size - 1) / std::max<int64_t>(length - 1, 1) && length > 1) {

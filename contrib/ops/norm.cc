@@ -11,7 +11,7 @@
 namespace nodewise {
 namespace {
 
-// Each channel of each instance by its own mean and variance.
+// Normalizes each channel of each instance by its own mean and variance.
 struct InstanceNorm {
   float epsilon = 1e-5f;
 
@@ -94,7 +94,7 @@ struct GroupNorm {
   }
 };
 
-// Each element by the squares of its neighbours in other channels.
+// Normalizes each element by the squares of its neighbours in other channels.
 struct LocalResponseNorm {
   float alpha = 1e-4f;
   float beta = 0.75f;
@@ -139,8 +139,8 @@ struct LocalResponseNorm {
   }
 
  private:
-  // The sum slides over the channels; what leaves it is not taken away but
-  // added up anew, so that no error stays.
+  // The sum slides over the channels; elements that leave it are not
+  // subtracted; the sum is calculated anew, so that no error stays.
   void RunInstance(const NDArray& x, int64_t n, int64_t channels, int64_t run,
                    const NDArray& y, Bounds* bounds) const {
     const auto count = static_cast<size_t>(channels * run);
@@ -173,7 +173,7 @@ struct LocalResponseNorm {
   }
   void FillBounds(const std::vector<double>& results, int64_t at,
                   DLDataType dtype, Bounds* bounds) const {
-    // All terms have one sign but for a negative alpha or bias.
+    // All terms have one sign unless alpha or bias is negative.
     constexpr double kFunctionRoundings = 24;
     const auto terms = static_cast<double>(size);
     const double u = alpha >= 0 && bias >= 0

@@ -44,7 +44,7 @@ struct SideMap {
   int64_t end = 0;
 };
 
-// `i` counts from the first element kept, `n` are.
+// `i` counts from the first of the `n` elements kept.
 int64_t Reflected(int64_t i, int64_t n) {
   if (n == 1) return 0;
   const int64_t period = 2 * (n - 1);
@@ -119,8 +119,8 @@ void PadRows(const std::vector<SideMap>& maps, absl::Span<const int64_t> shape,
   }
 }
 
-// The element that pads, as input `i` gives it, else 0. Until opset 11 it was a
-// float for all types.
+// The element to pad with: input `i`, or 0 if not given. Until opset 11 it was
+// a float for all types.
 std::vector<char> PadValue(const EvalArgs& args, size_t i) {
   const DLDataType dtype = args.dtype(0);
   std::vector<char> value(ElementBytes(dtype), 0);

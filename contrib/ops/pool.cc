@@ -46,7 +46,7 @@ struct MaxPool : PoolBase {
   int64_t IndexOf(int64_t element, absl::Span<const int64_t> sides) const;
 };
 
-// Of an element within its plane.
+// Returns the index of an element within its plane.
 int64_t MaxPool::IndexOf(int64_t element,
                          absl::Span<const int64_t> sides) const {
   if (!storage_order) return element;
@@ -90,7 +90,7 @@ void TakeLarger(const T* __restrict from, int64_t stride, int64_t count,
   }
 }
 
-// Without their places: all windows along a line at once, tap by tap.
+// Without indices: all windows along a line at once, tap by tap.
 template <typename T>
 void MaxOfWindows(const PoolPlan& plan, const T* x, T* y) {
   plan.ForEachLine([&](int64_t plane, int64_t place, PoolPlan::Placed& window) {

@@ -14,8 +14,8 @@
 namespace nodewise {
 namespace {
 
-// Where the inputs of both stand: a, its scale and zero point, then b's, then
-// the output's.
+// The order of the inputs of both operators: a, its scale and zero point, then
+// b's, then the output's.
 enum Slot : size_t {
   kA,
   kAScale,
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<double>> Scales(const EvalArgs& args, size_t i,
 }
 
 struct Requantizer {
-  double scale = 1;  // Of the output.
+  double scale = 1;  // The output's scale.
   double zero = 0;
   QuantRange range;
 
@@ -122,7 +122,7 @@ absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
   });
 }
 
-// What both have in common. A `Class` has Integers(): the product of integers
+// The common part of both. A `Class` has Integers(): the product of integers
 // that it scales.
 template <typename Class>
 struct QLinearProduct {

@@ -12,7 +12,7 @@
 namespace nodewise {
 namespace {
 
-// The number as an element of this type has it.
+// Returns the number rounded to this type.
 double RoundedTo(DLDataType dtype, double x) {
   if (dtype == kFloat32) return static_cast<double>(static_cast<float>(x));
   if (dtype == kFloat16) return ToDouble(FromDouble<Half>(x));
@@ -73,7 +73,7 @@ absl::Status MapScaled(const ScaleAttributes& attributes, EvalArgs& args,
   });
 }
 
-// The type of what is quantized: the zero point's, else the attribute's.
+// Returns the quantized type: the zero point's, else the attribute's.
 absl::StatusOr<DLDataType> QuantizedType(const Inputs& in, DLDataType told) {
   const bool has_zero = in.has(2);
   const DLDataType zero = in.type(2).dtype;
@@ -92,7 +92,7 @@ absl::StatusOr<DLDataType> QuantizedType(const Inputs& in, DLDataType told) {
                                         ToString(dtype)));
 }
 
-// Divided as the operator says, in the type of the scale or the one told.
+// Divides in the type of the scale or the one that the operator names.
 struct Quantizer {
   DLDataType precision{};
   QuantRange range;
@@ -112,7 +112,7 @@ struct QuantizeLinear {
   int64_t block_size = 0;
   OptionalType output_dtype;
   OptionalType precision;
-  bool saturate = true;  // Of fp8, which is refused.
+  bool saturate = true;  // For fp8, which is refused.
   static constexpr auto Fields() {
     return FieldList(Field<&QuantizeLinear::axis>("axis"),
                      Field<&QuantizeLinear::block_size>("block_size"),
@@ -189,7 +189,7 @@ struct DequantizeLinear {
 struct FakeQuantize {
   int64_t axis = 1;
   int64_t block_size = 0;
-  OptionalType output_dtype;  // Of what lies between.
+  OptionalType output_dtype;  // The type in between.
   static constexpr auto Fields() {
     return FieldList(Field<&FakeQuantize::axis>("axis"),
                      Field<&FakeQuantize::block_size>("block_size"),
@@ -254,7 +254,7 @@ struct DynamicQuantizeLinear {
       high = std::max(high, from[i]);
     }
     const QuantRange range{0, 255};
-    // In float32, as the operator is defined by others of that type.
+    // In float32, since the operator is defined by others of that type.
     const float scale = (high - low) / 255.0F;
     const float middle = scale == 0 ? 0 : 0 - low / scale;
     const double zero = std::nearbyint(Saturated(middle, range));

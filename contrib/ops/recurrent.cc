@@ -169,7 +169,7 @@ struct Rnn : RecurrentCell<Rnn, 1> {
 };
 
 // Before opset 7 an attribute said whether the first output is wanted, which
-// its being there says too.
+// also shows by whether it is there.
 template <typename Cell>
 struct WithOutputSequence : Cell {
   bool output_sequence = false;

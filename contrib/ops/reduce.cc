@@ -25,7 +25,7 @@ struct Part {
 
 double Square(double x) { return x * x; }
 
-// How sums go wrong, from the terms that a kernel adds up: Term() of each.
+// Error bounds of sums, from the terms that a kernel adds up: Term() of each.
 template <typename Kind, typename T>
 void BoundSlice(const Part<T>& part, DLDataType dtype, const double* results,
                 Bounds* bounds) {
@@ -53,8 +53,8 @@ void BoundSlice(const Part<T>& part, DLDataType dtype, const double* results,
   }
 }
 
-// What the kinds below have in common: terms that are added up, and a function
-// of their sum. Error() is how an error of the sum shows in the result.
+// The common part of the kinds below: terms that are added up, and a function
+// of their sum. Error() gives the result's error for an error of the sum.
 struct SumKind {
   template <typename T>
   static void Shifts(const Part<T>&, double*) {}
@@ -84,7 +84,7 @@ struct Mean : SumKind {
     Sum::Floats(part, y);
     for (int64_t j = 0; j < part.slice.n; ++j) y[j] /= part.terms();
   }
-  // Truncated; of nothing, which is undefined, 0.
+  // Truncated; 0 for the mean of no elements, which is undefined.
   template <typename T>
   static void Integers(const Part<T>& part, T* y) {
     __int128 totals[kSliceMost];
@@ -158,7 +158,7 @@ struct L2 : SumSquare {
   }
 };
 
-// Of integers by way of double: the results of the next two are small.
+// Reduces integers by way of double: the results of the next two are small.
 template <typename Kind, typename T>
 void IntegersByDouble(const Part<T>& part, T* y) {
   double results[kSliceMost];
@@ -188,7 +188,7 @@ struct LogSum : SumKind {
   }
 };
 
-// max(a, b), where NaN is larger than all. Floats as they are.
+// max(a, b), where NaN is larger than all numbers.
 struct Larger {
   template <typename T>
   T operator()(T a, T b) const {
@@ -213,8 +213,8 @@ void Choose(const Part<T>& part, Total first, Total* y) {
 }
 
 struct LogSumExp : SumKind {
-  // The largest element, which is taken away before the exponential; nothing
-  // where that is infinite.
+  // Returns the largest element, which is subtracted before the exponential; 0
+  // if it is infinite.
   template <typename T>
   static void Shifts(const Part<T>& part, double* shifts) {
     Choose<Larger>(part, -std::numeric_limits<double>::infinity(), shifts);
@@ -244,7 +244,7 @@ struct LogSumExp : SumKind {
   }
 };
 
-// The largest or smallest. Of none the one that gives way to all others.
+// The largest or smallest. With no elements, the value that any other replaces.
 template <typename Choice, bool kLargest>
 struct Extreme {
   static Dim Element(const Dim& a, const Dim& b) {
@@ -286,8 +286,8 @@ struct Prod {
   }
 };
 
-// What a product may reach on its way, whatever the order, decides whether its
-// roundings are all there is.
+// The numbers that a product may reach on its way, in any order, decide whether
+// it has errors other than roundings.
 template <typename T>
 void BoundProducts(const Part<T>& part, DLDataType dtype, const double* results,
                    Bounds* bounds) {
@@ -361,7 +361,8 @@ struct Reduce {
   }
 
  private:
-  // Of a shape that becomes its number of elements.
+  // Returns the number of elements if the input is a shape that is multiplied
+  // up.
   std::optional<Shape> Elements(const Inputs& in) const {
     const Shape* const elements = in[0].elements;
     if (elements == nullptr || elements->empty() || in.has(1) ||

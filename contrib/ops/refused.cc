@@ -2,14 +2,14 @@
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 
-// Operators that are known by name, so that a model that has one is told why it
-// is not taken.
+// Operators that are known only by name, so that the message for a model that
+// has one says why it is refused.
 
 namespace nodewise {
 namespace {
 
-// Nobody debugs the decoding of an image in a compiled network, and it would
-// take a library for each of the formats.
+// Nobody debugs the decoding of images in a compiled network, and each format
+// would need a library.
 struct ImageDecoder {
   std::string pixel_format = "RGB";
 

@@ -28,7 +28,7 @@ struct SideProduct {
   }
 };
 
-// What -1 stands for, given the sides that are left over on either side.
+// Returns what -1 stands for, given the remaining sides of data and target.
 absl::StatusOr<Dim> MissingSide(SideProduct data, const SideProduct& target) {
   for (const std::string& name : target.names) {
     const auto found = std::find(data.names.begin(), data.names.end(), name);
@@ -274,7 +274,7 @@ absl::Status RefuseTraining() {
       "inference)");
 }
 
-// Until opset 7 it was told what it is used for.
+// Until opset 7 an attribute said what the network is used for.
 struct Dropout6 {
   bool is_test = false;
   float ratio = 0.5F;

@@ -23,7 +23,7 @@ struct Words<AspectRatio> {
 
 namespace {
 
-// How long a side becomes; kInvalidArgument if that cannot be.
+// Returns the length of a side; kInvalidArgument if it is impossible.
 absl::StatusOr<int64_t> LengthOf(double length) {
   constexpr double kMost = 0x1p62;
   if (length >= 0 && length < kMost) return static_cast<int64_t>(length);
@@ -31,8 +31,8 @@ absl::StatusOr<int64_t> LengthOf(double length) {
       absl::StrFormat("makes a side of %g elements", length));
 }
 
-// As exporters and shape inference calculate it: the product is a float, so
-// that 0.7 of 10 is 7.
+// Calculates a side as exporters and shape inference do: the product is a
+// float, so that 0.7 of 10 is 7.
 absl::StatusOr<ResizedSide> ScaledSide(int64_t size, double scale,
                                        double share) {
   if (!(scale > 0)) {
@@ -273,7 +273,7 @@ absl::StatusOr<OutputInfos> Resize::Infer(const Inputs& in) const {
       coordinate_transformation_mode == CoordinateRule::kTfCropAndResize;
   const bool is_plain =
       keep_aspect_ratio_policy == AspectRatio::kStretch && !crops;
-  // Sizes are the answer, even where the data's own are not known.
+  // Sizes are the answer, even if those of the data are not known.
   if (is_plain && sizes.has_value() && sizes->size() == all.size() &&
       !all.empty()) {
     for (size_t i = 0; i < all.size(); ++i) {

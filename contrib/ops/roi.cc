@@ -129,7 +129,7 @@ absl::Status MaxUnpool::Evaluate(EvalArgs& args) const {
   });
 }
 
-// The type of what comes of `rois` on a map of channels.
+// Returns the output's type for `rois` on a map of channels.
 absl::StatusOr<OutputInfos> InferRois(const Inputs& in, int64_t height,
                                       int64_t width) {
   Shape shape = UnknownShape(4);
@@ -297,7 +297,7 @@ struct RoiAlign {
     double start;
     double bin;    // The length of one bin.
     int64_t grid;  // Points in one bin.
-    int64_t size;  // Of the map.
+    int64_t size;  // The map's size.
   };
   absl::StatusOr<Axis> AxisOf(double first, double last, int64_t bins,
                               int64_t size) const;
@@ -359,7 +359,7 @@ absl::StatusOr<RoiAlign::Axis> RoiAlign::AxisOf(double first, double last,
   const double bin = length / static_cast<double>(bins);
   const double grid =
       sampling_ratio > 0 ? static_cast<double>(sampling_ratio) : std::ceil(bin);
-  // More points than that take for ever.
+  // More points would take forever.
   constexpr double kMostPoints = 1 << 16;
   if (!(grid <= kMostPoints) || !std::isfinite(start)) {
     return InputError(
@@ -370,7 +370,7 @@ absl::StatusOr<RoiAlign::Axis> RoiAlign::AxisOf(double first, double last,
               size};
 }
 
-// What one bin of a plane comes to; `bin` counts row by row.
+// Returns the value of one bin of a plane; `bin` counts row by row.
 SumOfTerms RoiAlign::Sample(const double* plane, const Axis& y, const Axis& x,
                             int64_t bin) const {
   const auto point = [](const Axis& axis, int64_t of, int64_t i) {
@@ -398,7 +398,7 @@ SumOfTerms RoiAlign::Sample(const double* plane, const Axis& y, const Axis& x,
       }
     }
   }
-  // Of the weights, which are calculated too.
+  // Roundings of the weights, which are calculated too.
   constexpr double kMore = 8;
   const int64_t points = x.grid * y.grid;
   if (mode == RoiMode::kMax) {

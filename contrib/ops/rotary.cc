@@ -109,7 +109,7 @@ absl::StatusOr<std::vector<int64_t>> RotaryEmbedding::RowsOf(
   }
   NODEWISE_ASSIGN_OR_RETURN(result, args.Ints(3));
   for (int64_t& row : result) {
-    if (row < 0) row += cache[0];  // As NumPy indexes.
+    if (row < 0) row += cache[0];  // NumPy's way of indexing.
     if (row >= 0 && row < cache[0]) continue;
     return InputError(
         3, absl::StrFormat("has %d, expected 0 to %d", row, cache[0] - 1));
@@ -128,7 +128,7 @@ absl::Status RotaryEmbedding::Evaluate(EvalArgs& args) const {
   std::vector<double> y = x;
   Bounds* const bounds = args.bounds(0);
   if (bounds != nullptr) {
-    bounds->proved.assign(x.size(), 0);  // Elements that only pass.
+    bounds->proved.assign(x.size(), 0);  // Other elements are copied.
     bounds->expected = bounds->proved;
   }
   const int64_t half = sides.turned / 2;

@@ -22,7 +22,7 @@ struct Words<OutsideRule> {
       {OutsideRule::kReflection, "reflection"}};
 };
 
-// As opset 16 names them.
+// The modes by their names in opset 16.
 enum class PlaneInterpolation { kNearest, kBilinear, kBicubic };
 template <>
 struct Words<PlaneInterpolation> {
@@ -73,7 +73,7 @@ class SideSampler {
     const double high = rule_.align_corners ? n - 1 : n - 0.5;
     if (rule_.mode == Interpolation::kNearest) x = std::nearbyint(x);
     if (x < low || x > high) {
-      // Of a curve only what it reads is moved to the border.
+      // For cubic curves, only the elements read are moved to the border.
       if (rule_.outside == OutsideRule::kBorder &&
           rule_.mode != Interpolation::kCubic) {
         x = std::clamp(x, 0.0, n - 1);
@@ -101,7 +101,8 @@ class SideSampler {
   }
 
  private:
-  // What no number is read at: nothing for the nearest element, else no number.
+  // For a place that is NaN: reads nothing for the nearest element, else gives
+  // NaN.
   SideTaps NoPlace() const {
     SideTaps taps;
     taps.count = 1;
@@ -126,7 +127,7 @@ class SideSampler {
   int64_t size_;
 };
 
-// One place: where its elements lie in a channel, and what they count.
+// One place: where its elements lie in a channel, and their weights.
 struct Place {
   std::vector<int64_t> offsets;
   std::vector<double> weights;
@@ -297,7 +298,7 @@ struct GridSample {
   }
 
   absl::Status Check(const Inputs& in) const {
-    // A place reads 4 elements along each side: more sides take too many.
+    // A place reads 4 elements along each side, so more sides read too many.
     return CheckGrid(in, 10);
   }
   OutputInfos Infer(const Inputs& in) const { return InferGrid(in); }

@@ -13,7 +13,7 @@
 namespace nodewise {
 namespace {
 
-// Of how many tensors of each kind one is.
+// The number of tensors of each kind.
 struct ScanParts {
   size_t states = 0;
   size_t inputs = 0;   // Scanned.
@@ -146,7 +146,7 @@ struct Steps {
   std::vector<std::vector<NDArray>> made{};  // By scan output.
 };
 
-// Runs them; `element(k, step)` is what scan input k gives.
+// Runs the steps; `element(k, step)` is an element of scan input k.
 absl::Status RunSteps(
     EvalArgs& args, const Subgraph& body, const ScanParts& parts,
     size_t first_capture,
@@ -298,7 +298,7 @@ absl::Status Scan8::RunSequence(
   const EvalArgs::Options options;
   for (size_t k = 0; k < parts.outputs; ++k) {
     std::vector<NDArray>& made = steps.made[k];
-    // What lies behind the sequence's end is not defined: 0 here.
+    // Elements beyond the sequence's end are undefined: 0 here.
     EvalArgs stacked({}, kWanted, options, {});
     const TensorType& type =
         body.body->value(body.body->outputs()[parts.states + k]).type;

@@ -32,7 +32,7 @@ struct Words<CacheMode> {
 
 namespace {
 
-// Update `i`, `run` elements long, goes to element targets[i] and those behind.
+// Update `i`, `run` elements long, goes to the elements from targets[i] on.
 struct Targets {
   std::vector<int64_t> targets;
   int64_t run = 1;
@@ -160,7 +160,7 @@ absl::Status CheckTypes(const Inputs& in, size_t updates) {
 
 struct ScatterElements {
   int64_t axis = 0;
-  ScatterReduction reduction = ScatterReduction::kNone;  // With opset 16.
+  ScatterReduction reduction = ScatterReduction::kNone;  // Since opset 16.
   static constexpr auto Fields() {
     return FieldList(Field<&ScatterElements::axis>("axis"),
                      Field<&ScatterElements::reduction>("reduction"));
@@ -214,7 +214,7 @@ struct ScatterElements {
 };
 
 struct ScatterND {
-  ScatterReduction reduction = ScatterReduction::kNone;  // With opset 16.
+  ScatterReduction reduction = ScatterReduction::kNone;  // Since opset 16.
   static constexpr auto Fields() {
     return FieldList(Field<&ScatterND::reduction>("reduction"));
   }

@@ -214,7 +214,7 @@ struct NonMaxSuppression {
     };
     std::vector<int64_t> order;
     for (size_t i = 0; i < boxes.size(); ++i) {
-      // A score that is no number is no candidate either.
+      // Boxes whose score is NaN are not candidates.
       if (std::isnan(scores[i])) continue;
       if (args.has(4) && !(scores[i] > number(4))) continue;
       order.push_back(static_cast<int64_t>(i));

@@ -18,15 +18,15 @@ namespace {
 
 using Complex = std::complex<double>;
 
-// Longer transforms than this are no signals.
+// Longer transforms are refused.
 constexpr int64_t kMostLength = int64_t{1} << 32;
 
 struct DftRule {
   bool inverse = false;
   bool onesided = false;
 
-  // Both: from one half of a spectrum, as its other half is its mirror image,
-  // back to real numbers.
+  // Inverse and one-sided: from one half of a spectrum, whose other half is its
+  // mirror image, back to real numbers.
   bool is_real_inverse() const { return inverse && onesided; }
   bool is_real_forward() const { return onesided && !inverse; }
   int64_t LengthFor(int64_t side) const {
@@ -65,7 +65,7 @@ absl::StatusOr<int> DftAxis(int64_t axis, int rank) {
       absl::StrFormat("axis %d is the last one, which holds the parts", axis));
 }
 
-// `axis`: none if it is not known.
+// `axis` is none if it is not known.
 absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
                                      std::optional<int64_t> axis) {
   TensorType type = in.type(0);
@@ -100,12 +100,12 @@ absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
   return OutputInfos{type};
 }
 
-// Signals that lie alike in one tensor.
+// Signals in one tensor that have the same layout.
 struct Signals {
   std::vector<double> numbers;
   int64_t side;   // Numbers of one signal,
-  int64_t step;   // each so many elements behind the last,
-  int64_t parts;  // of one part (real) or two.
+  int64_t step;   // elements from one to the next,
+  int64_t parts;  // each of one part (real) or two.
 };
 
 // The numbers of the signal that begins at element `first`, as long as its
@@ -156,7 +156,7 @@ struct SpectrumSink {
 };
 
 SumOfTerms TermsOf(const std::vector<Complex>& signal) {
-  // Each is multiplied with a root that is rounded as well.
+  // Each is multiplied by a root that is rounded as well.
   SumOfTerms terms;
   terms.terms = 2 * static_cast<double>(signal.size()) + 2;
   for (const Complex& number : signal) {

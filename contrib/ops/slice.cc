@@ -20,7 +20,7 @@ struct Cut {
 };
 
 Cut CutOf(int64_t start, int64_t end, int64_t step, int64_t size) {
-  // Longer steps reach beyond the end all the same, and do not overflow.
+  // Clamped steps still reach beyond the end, and do not overflow.
   step = std::clamp<int64_t>(step, -size - 1, size + 1);
   const int64_t low = step < 0 ? -1 : 0;
   const int64_t high = step < 0 ? size - 1 : size;
@@ -115,8 +115,8 @@ struct Slice {
   }
 
  private:
-  // The numbers of an input as far as they are known. The lowest of all cannot
-  // be written as one that is; its neighbour means the same here.
+  // The numbers of an input as far as they are known. The lowest number would
+  // mean "unknown"; its neighbour has the same effect.
   static std::optional<Shape> PlacesOf(const Inputs& in, size_t i) {
     const auto ints = in.Ints(i);
     if (!ints.has_value()) return ShapeFromInput(in, i);

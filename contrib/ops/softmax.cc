@@ -30,8 +30,8 @@ struct OneSide {
             Product(shape.subspan(side + 1))};
   }
 };
-// Before, all sides from the axis on were one; the axis may lie behind the
-// last, which leaves distributions of one element.
+// Before opset 13, all sides from the axis on were one; the axis may lie after
+// the last side, which leaves distributions of one element.
 struct SidesFrom {
   static constexpr int64_t kDefault = 1;
   static absl::Status Check(int64_t axis, int rank) {
@@ -56,11 +56,11 @@ struct Peaks {
   double values[kColumns];
 };
 
-// Of one distribution whose elements lie side by side. Independent partial
-// results are what compilers vectorise.
+// Partial results of one distribution whose elements lie side by side.
+// Compilers vectorise them because they are independent.
 constexpr int64_t kLanes = 8;
-// NaN is not larger. It makes the exponential of its own distance NaN, and with
-// that the sum.
+// NaN is not larger. It makes the exponential of its own distance NaN, and
+// thereby the sum.
 double LargerOf(double peak, double x) { return x > peak ? x : peak; }
 double PeakOf(const double* x, int64_t size) {
   double lanes[kLanes];
@@ -138,8 +138,8 @@ Peaks Exponentiate(const Peaks& peaks, const Block& block, double* x) {
 // The bounds of one element from those of its parts: a sum of exponentials of
 // which each has an argument that is rounded, and a function of a few ULP.
 struct Spread {
-  double distance = 0;  // From the largest element, averaged by probability.
-  double squares = 0;   // Of the probabilities.
+  double distance = 0;  // Average distance from the largest element.
+  double squares = 0;   // The sum of the squared probabilities.
 };
 std::vector<Spread> SpreadsOf(const std::vector<double>& logs,
                               const Block& block) {
@@ -174,7 +174,7 @@ struct Softmax {
     const Peaks sums = Exponentiate(PeaksOf(x, block), block, x);
     Replace(block, x, [&](double y, int64_t j) { return y / sums.values[j]; });
   }
-  // Of a probability e^log.
+  // Returns the error of a probability e^log.
   static double Error(double log, double of_sum, DLDataType dtype) {
     const double u = UnitRoundoff(dtype);
     const double y = std::exp(log);

@@ -24,7 +24,7 @@ auto KeyOf(T x) {
   }
 }
 
-// NaN is above all numbers and equal to itself, so that there is an order.
+// NaN is above all numbers and equal to itself, so that the order is total.
 template <typename Key>
 int Compare(Key a, Key b) {
   if constexpr (std::is_floating_point_v<Key>) {
@@ -35,8 +35,8 @@ int Compare(Key a, Key b) {
   return a < b ? -1 : static_cast<int>(b < a);
 }
 
-// k was an attribute until opset 10; largest and sorted came with 11. What is
-// not asked to be sorted is sorted all the same.
+// k was an attribute until opset 10; largest and sorted came with 11. The
+// result is sorted even if that is not asked for.
 struct TopK {
   int64_t axis = -1;
   bool largest = true;
@@ -174,7 +174,7 @@ Groups FindGroups(const NDArray& x, const AxisSplit& split, bool is_sorted) {
         static_cast<int64_t>(groups.first.size()) - 1;
   }
   if (is_sorted) return groups;
-  // By first occurrence instead.
+  // Renumber the groups by first occurrence.
   std::vector<int64_t> rank(groups.first.size());
   std::iota(rank.begin(), rank.end(), 0);
   std::sort(rank.begin(), rank.end(), [&](int64_t a, int64_t b) {

@@ -2,7 +2,7 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
 
-// Operators of any number of inputs, all broadcast together.
+// Operators with any number of inputs, all broadcast together.
 
 namespace nodewise {
 namespace {
@@ -26,7 +26,7 @@ absl::StatusOr<Broadcast> BroadcastAll(const EvalArgs& args) {
   return MakeBroadcast(shapes);
 }
 
-// The one of two that is farther; NaN is farther than all.
+// The larger (or smaller) of two; NaN wins over all numbers.
 template <bool kLargest>
 struct Extreme {
   template <typename T>
@@ -87,7 +87,7 @@ struct Extreme {
 using Min = Extreme<false>;
 using Max = Extreme<true>;
 
-// What is added up at a time.
+// The number of elements added up at a time.
 constexpr int64_t kBlock = 256;
 
 template <bool kMean>
@@ -146,7 +146,7 @@ struct Total {
       to[i] = FromDouble<T>(totals[i] / divisor);
     }
   }
-  // Where the terms lie is looked up once more: nobody waits for bounds.
+  // The terms are located once more: bounds need not be fast.
   template <typename T>
   static SumBound BoundAt(const EvalArgs& args, const int64_t* at,
                           const int64_t* steps, int64_t i) {

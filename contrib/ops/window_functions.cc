@@ -30,8 +30,8 @@ void BoundByUnits(double units, const NDArray& y, Bounds* bounds) {
   bounds->expected = bounds->proved;
 }
 
-// w(n) = a - b cos(2 pi n / N) + c cos(4 pi n / N), N being the size, or one
-// less of a window that is not periodic.
+// w(n) = a - b cos(2 pi n / N) + c cos(4 pi n / N), where N is the size, or one
+// less if the window is not periodic.
 struct CosineWindow {
   DLDataType output_datatype = kFloat32;
   bool periodic = true;
@@ -49,7 +49,7 @@ struct CosineWindow {
                             double c) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const int64_t size = CountOf(y);
-    // A symmetric window of one is its middle.
+    // A symmetric window of size 1 is its middle.
     const bool is_single = size == 1 && !periodic;
     const auto n = static_cast<double>(periodic ? size : size - 1);
     std::vector<double> window(static_cast<size_t>(size));
@@ -152,8 +152,8 @@ struct MelWeightMatrix {
   }
 
  private:
-  // Edge `i` of the triangles, as a bin of the spectrum; those beyond its end
-  // are the same as one a bit behind it.
+  // Edge `i` of the triangles, as a bin of the spectrum; edges far beyond its
+  // end are clamped to one a bit beyond it.
   static int64_t BinOf(const std::vector<double>& numbers, int64_t i,
                        int64_t rows) {
     const double low = MelOf(numbers[3]);

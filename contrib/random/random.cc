@@ -111,7 +111,8 @@ struct Range {
   int64_t most;
 };
 
-// What of the range the type holds; 4-bit integers and bool are narrower.
+// Returns the part of the range that the type holds; 4-bit integers and bool
+// are narrower.
 Range IntRange(DLDataType dtype) {
   const int bits = std::min<int>(dtype.bits, 32);
   const bool is_signed = dtype.code == kDLInt;
@@ -130,7 +131,7 @@ void FillInts(RandomSource& source, const NDArray& tensor) {
   }
 }
 
-// As those of kBool.
+// Fills a tensor with 0 and 1, like one of kBool.
 void FillBools(RandomSource& source, const NDArray& tensor) {
   auto* const values = tensor.As<uint8_t>();
   for (size_t i = 0; i < tensor.bytes(); ++i) {
@@ -211,7 +212,7 @@ int64_t RandomSource::Between(int64_t least, int64_t most) {
   const uint64_t count =
       static_cast<uint64_t>(most) - static_cast<uint64_t>(least) + 1;
   NODEWISE_CHECK(count > 0 && count <= uint64_t{1} << 32);
-  // One draw a number, rather than none that is biased by 2^-32 at most.
+  // One draw for each number, in exchange for a bias of at most 2^-32.
   return least + static_cast<int64_t>((Next() >> 32) * count >> 32);
 }
 

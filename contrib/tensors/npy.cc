@@ -12,8 +12,9 @@
 namespace nodewise {
 namespace {
 
-// Bytes of the data, by the header. A dimension of 0 must not hide others that
-// no memory could hold: numpy refuses these, and strides would overflow.
+// Returns the size of the data, from the header. A dimension of 0 must not hide
+// others that no memory could hold: numpy refuses these, and strides would
+// overflow.
 absl::StatusOr<size_t> DataBytes(const NpyHeader& header) {
   std::vector<int64_t> shape = header.shape;
   std::replace(shape.begin(), shape.end(), int64_t{0}, int64_t{1});

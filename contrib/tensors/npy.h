@@ -10,13 +10,14 @@
 
 namespace nodewise {
 
-// The array of a whole .npy file as a new C-ordered tensor. `where` names the
-// bytes in messages. Fails as ReadTensorFile does; nothing is allocated for
-// data that is not there.
+// Returns the array of a whole .npy file as a new C-ordered tensor. `where`
+// names the bytes in messages. Fails as ReadTensorFile does; nothing is
+// allocated for data that is missing.
 absl::StatusOr<NDArray> ParseNpy(absl::Span<const uint8_t> bytes,
                                  std::string where);
 
-// `tensor` itself if it is compact and in host memory, otherwise such a copy.
+// Returns `tensor` itself if it is compact and in host memory, otherwise a
+// compact copy there.
 absl::StatusOr<NDArray> HostTensor(const NDArray& tensor);
 
 // Writes the tensor as the bytes of a .npy file.

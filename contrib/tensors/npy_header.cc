@@ -39,7 +39,7 @@ constexpr TypeName kTypes[] = {
     {"V2", {kDLBfloat, 16, 1}},
 };
 
-// What is written under a name that does not lead back to the type.
+// Types that are written under a name that is not read back as the type.
 constexpr TypeName kWrittenAs[] = {
     {"i1", {kDLInt, 1, 1}},     {"i1", {kDLInt, 4, 1}},
     {"u1", {kDLUInt, 4, 1}},    {"V1", {kDTypeE4M3, 8, 1}},
@@ -232,7 +232,7 @@ absl::StatusOr<int64_t> DictParser::ParseNumber() {
                         &number)) {
     return Fault(start, "dimension is no number of 63 bits");
   }
-  Take("L");  // Python 2 wrote its long integers so.
+  Take("L");  // Python 2 wrote this after long integers.
   return number;
 }
 

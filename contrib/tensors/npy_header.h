@@ -11,10 +11,10 @@
 
 namespace nodewise {
 
-// numpy 2 allows so many dimensions, numpy 1 allows half of them.
+// The limit of numpy 2; numpy 1 allows half as many dimensions.
 inline constexpr size_t kNpyMaxRank = 64;
 
-// What the front of a .npy file says about the data behind it.
+// What the front of a .npy file says about the data after it.
 struct NpyHeader {
   DLDataType dtype{};
   bool big_endian = false;
@@ -26,12 +26,13 @@ struct NpyHeader {
 bool LooksLikeNpy(absl::Span<const uint8_t> bytes);
 
 // Reads magic, version (1.0, 2.0 or 3.0) and the header's dict, and leaves the
-// reader at the data. kDataLoss with the byte for what no .npy file has,
-// kUnimplemented for types that a tensor cannot have.
+// reader at the data. Fails with kDataLoss, giving the byte, for what no .npy
+// file has, and with kUnimplemented for types that a tensor cannot have.
 absl::StatusOr<NpyHeader> ReadNpyHeader(ByteReader* reader);
 
-// The bytes in front of the data of a C-ordered tensor, a multiple of 64 long.
-// kUnimplemented for types and ranks that numpy does not have.
+// Returns the bytes that precede the data of a C-ordered tensor, a multiple of
+// 64 long. Fails with kUnimplemented for types and ranks that numpy does not
+// have.
 absl::StatusOr<std::string> MakeNpyHeader(absl::Span<const int64_t> shape,
                                           DLDataType dtype);
 

@@ -30,8 +30,8 @@ absl::StatusOr<Format> FormatOfExtension(const std::string& path) {
 }
 
 // The content comes first: a file may have been renamed. A file that is cut
-// short or damaged at the front is still judged as what it is called. Nothing
-// in a .pb file tells that it is one.
+// short or damaged at the front is judged by its extension. Nothing in a .pb
+// file identifies it as one.
 absl::StatusOr<Format> FormatOf(const std::string& path,
                                 absl::Span<const uint8_t> bytes) {
   if (LooksLikeNpy(bytes)) return Format::kNpy;
@@ -104,7 +104,7 @@ absl::StatusOr<std::vector<NamedTensor>> ReadTensorFile(
     NODEWISE_ASSIGN_OR_RETURN(NamedTensor tensor, ReadPb(path, file->bytes()));
     return std::vector<NamedTensor>{std::move(tensor)};
   }
-  // Bytes behind the last tensor are no error, as they are none to TVM.
+  // Bytes after the last tensor are no error, as in TVM.
   NODEWISE_ASSIGN_OR_RETURN(Params params,
                             ParseParams(file->bytes(), path, file));
   return std::move(params.tensors);

@@ -35,7 +35,7 @@ std::vector<DataList> ListsOf(const TensorFields& fields) {
   return found;
 }
 
-// Where the elements of a type stand if they are not raw.
+// Returns the list that holds the elements of a type if they are not raw.
 const char* ListFor(DLDataType dtype) {
   if (dtype.code == kDLFloat && dtype.bits == 32) return "float_data";
   if (dtype.code == kDLFloat && dtype.bits == 64) return "double_data";
@@ -52,7 +52,8 @@ absl::Status WrongSize(const char* list, size_t found, int64_t expected,
                                              TypeToString(fields.dims, dtype)));
 }
 
-// Exactly one list, the right one, of the right size; or raw data alone.
+// Requires exactly one list, the right one, of the right size; or raw data
+// alone.
 absl::Status CheckData(const TensorFields& fields, DLDataType dtype,
                        int64_t elements, size_t bytes) {
   const std::vector<DataList> lists = ListsOf(fields);
@@ -107,7 +108,7 @@ absl::Status CopyInt32s(absl::Span<const int32_t> from, const NDArray& to) {
   const DLDataType dtype = to.dtype();
   const bool is_signed = dtype.code == kDLInt;
   if (dtype.bits == 32) return CopyList<int32_t>("int32_data", from, to);
-  // Floats of 16 bits stand there as their bits.
+  // This list holds 16-bit floats as their bits.
   if (dtype.bits == 16) {
     return is_signed ? CopyList<int16_t>("int32_data", from, to)
                      : CopyList<uint16_t>("int32_data", from, to);

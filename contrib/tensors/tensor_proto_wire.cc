@@ -45,7 +45,7 @@ absl::StatusOr<uint64_t> ReadVarint(ByteReader* reader, const char* what) {
                                               what));
 }
 
-// What the message holds, gathered until all of it is read.
+// The message's fields, gathered until all of it is read.
 struct Gathered {
   std::vector<int64_t> dims;
   std::vector<float> floats;
@@ -143,7 +143,7 @@ class WireReader {
     return absl::OkStatus();
   }
 
-  // Numbers one by one, or many behind a length.
+  // Reads numbers one by one, or many after a length.
   template <typename T>
   absl::Status ReadNumbers(WireType wire, const char* what,
                            std::vector<T>* to) {

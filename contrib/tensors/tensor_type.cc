@@ -54,7 +54,7 @@ absl::Status Differ(const TensorType& a, const TensorType& b) {
       absl::StrFormat("%s does not agree with %s", ToString(a), ToString(b)));
 }
 
-// The side that the sides `from_end` places from the end give together.
+// Returns the side that results from the sides `from_end` places from the end.
 absl::StatusOr<Dim> BroadcastSides(absl::Span<const Shape> shapes,
                                    size_t from_end) {
   Dim all(1);
@@ -71,7 +71,7 @@ absl::StatusOr<Dim> BroadcastSides(absl::Span<const Shape> shapes,
     if (all == Dim(1) || dim.is_known()) {
       all = dim;
     } else if (!all.is_known()) {
-      all = Dim();  // Either of them may be the one that is 1.
+      all = Dim();  // Either of them may be 1.
     }
   }
   return all;

@@ -5,7 +5,7 @@
 
 namespace nodewise {
 
-// The records of a zip archive, as in PKWARE's APPNOTE.TXT 6.3.10. All fields
+// The records of a zip archive, from PKWARE's APPNOTE.TXT 6.3.10. All fields
 // are little-endian.
 inline constexpr uint32_t kZipLocalMagic = 0x04034b50;
 inline constexpr uint32_t kZipEntryMagic = 0x02014b50;
@@ -13,7 +13,7 @@ inline constexpr uint32_t kZipEndMagic = 0x06054b50;
 inline constexpr uint32_t kZip64EndMagic = 0x06064b50;
 inline constexpr uint32_t kZip64LocatorMagic = 0x07064b50;
 
-// Bytes of the fixed part of each.
+// Sizes of their fixed parts.
 inline constexpr size_t kZipLocalBytes = 30;
 inline constexpr size_t kZipEntryBytes = 46;
 inline constexpr size_t kZipEndBytes = 22;

@@ -46,7 +46,7 @@ T Field(absl::Span<const uint8_t> bytes, size_t offset) {
   return value;
 }
 
-// What all functions below read from.
+// The archive that all functions below read.
 class Archive {
  public:
   Archive(absl::Span<const uint8_t> bytes, const std::string& where)
@@ -73,7 +73,7 @@ class Archive {
   const std::string& where_;
 };
 
-// The end record is last, but for a comment whose length it tells.
+// The end record is last, except for a comment whose length it gives.
 absl::StatusOr<uint64_t> FindEndRecord(const Archive& archive) {
   const size_t size = archive.size();
   for (size_t comment = 0; comment <= 0xFFFF && comment + kZipEndBytes <= size;
@@ -139,7 +139,7 @@ absl::StatusOr<Directory> FindDirectory(const Archive& archive) {
 }
 
 // Replaces each field that is all ones by its value in the zip64 extra field,
-// where only these stand, in this order.
+// which holds only these fields, in this order.
 absl::Status ReadZip64Extra(const Archive& archive, uint64_t at, size_t size,
                             absl::Span<uint64_t* const> fields) {
   const uint64_t end = at + size;
@@ -204,7 +204,7 @@ absl::Status CheckSize(const Archive& archive, uint64_t at, uint64_t packed,
                       QuotedZipName(member.name), member.size, packed));
 }
 
-// Finds the data behind the member's local header, of which only the lengths
+// Finds the data after the member's local header. Only the header's lengths
 // count: writers that stream leave its sizes empty.
 absl::Status FindData(const Archive& archive, uint64_t local, uint64_t packed,
                       uint64_t directory, ZipMember* member) {
@@ -278,7 +278,7 @@ absl::StatusOr<ZipMember> ReadEntry(const Archive& archive,
   return member;
 }
 
-// Members that share bytes are how a small archive unpacks to petabytes.
+// If members shared bytes, a small archive could unpack to petabytes.
 absl::Status CheckOverlap(const Archive& archive,
                           absl::Span<const ZipMember> members) {
   std::vector<const ZipMember*> sorted;

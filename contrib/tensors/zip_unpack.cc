@@ -28,8 +28,8 @@ class Inflater {
   bool ready() const { return ready_; }
   z_stream* operator->() { return &stream_; }
 
-  // Unpacks from the front of `*packed` to the front of `*room` and takes off
-  // both what it used.
+  // Unpacks from the front of `*packed` to the front of `*room` and cuts off
+  // what it used from both.
   int Step(absl::Span<const uint8_t>* packed, absl::Span<char>* room) {
     const size_t in = std::min(packed->size(), kMaxPiece);
     const size_t out = std::min(room->size(), kMaxPiece);
@@ -58,8 +58,8 @@ absl::Status Resize(size_t size, std::string* buffer) {
   return absl::OkStatus();
 }
 
-// Unpacks to `buffer`, which grows only as the data really comes. One byte of
-// room is left at the end, so that data beyond `size` shows itself.
+// Unpacks to `buffer`, which grows only as the data really comes. One spare
+// byte at the end reveals data beyond `size`.
 absl::Status Inflate(absl::Span<const uint8_t> packed, uint64_t size,
                      std::string* buffer) {
   Inflater inflater;

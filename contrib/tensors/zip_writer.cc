@@ -103,7 +103,8 @@ std::string ZipWriter::DirectoryEntry(const Entry& entry) const {
                    : Zip64Extra({});
   std::string bytes;
   Put(kZipEntryMagic, &bytes);
-  // Written as on MS-DOS: on Unix the file modes would have to make sense.
+  // Marked as written on MS-DOS: on Unix the file modes would have to make
+  // sense.
   Put(kVersionWithZip64, &bytes);
   PutCommon(entry.name, entry.crc,
             large ? kZipInExtra : static_cast<uint32_t>(entry.size),

@@ -12,20 +12,21 @@
 
 namespace nodewise {
 
-// Writes a zip archive of stored members, one after the other; only what the
-// directory says of them stays in memory. The same members always make the
-// same bytes: each has the time stamp 1980-01-01.
+// Writes a zip archive of stored members, one after the other; only their
+// directory entries stay in memory. The same members always make the same
+// bytes: each has the time stamp 1980-01-01.
 class ZipWriter {
  public:
   static constexpr size_t kMaxNameBytes = 0xFFFF;
 
-  // The file is borrowed. Sizes and offsets from `zip64_from` on are written
-  // in zip64 form, as they must be from the default on; tests take less.
+  // The file is borrowed. Sizes and offsets from `zip64_from` on are written in
+  // zip64 form, which is required from the default on; tests use smaller
+  // limits.
   explicit ZipWriter(OutputFile* file, uint64_t zip64_from = kZipInExtra)
       : file_(file), zip64_from_(zip64_from) {}
 
-  // Adds a member whose bytes are those of the two parts.
-  // REQUIRES: the name has at most kMaxNameBytes.
+  // Adds a member that consists of the two parts. REQUIRES: the name has at
+  // most kMaxNameBytes.
   absl::Status Add(std::string_view name, std::string_view head,
                    absl::Span<const uint8_t> rest);
   // Writes the directory. REQUIRES: nothing is added afterwards.

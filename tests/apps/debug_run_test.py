@@ -468,7 +468,7 @@ class Refusals(WithNetwork):
         table = [
             (["--sanitize", "--repeat", "3"], "--repeat"),
             (["--until", "sum", "--repeat", "3"], "--repeat"),
-            (["--sweep"], "--output"),  # Which refused_run() gives.
+            (["--sweep"], "--output"),  # refused_run() adds it.
         ]
         for given, message in table:
             with self.subTest(given=given):

@@ -98,7 +98,7 @@ class GuestTest(Scratch):
             self.assertIn("called exit()", error["found"])
 
     def test_bus_error_is_no_silent_end(self):
-        # As when a file that is mapped becomes shorter.
+        # This is what happens when a mapped file becomes shorter.
         with subprocess.Popen([NODEWISE, *self.arguments("run", "hang")],
                               stderr=subprocess.PIPE) as child:
             while not catches(child.pid, signal.SIGBUS):

@@ -35,8 +35,8 @@ NPY_DTYPES = {"float32": "<f4", "float64": "<f8", "float16": "<f2",
               "int32": "<i4", "int64": "<i8", "uint8": "|u1", "bool": "|b1",
               "bfloat16": "<V2"}
 
-# `shape` is a tuple; `values` are Python numbers (the bits, of bfloat16 and
-# the 8-bit floats), row by row.
+# `shape` is a tuple; `values` are Python numbers (for bfloat16 and the 8-bit
+# floats, the bits), row by row.
 Tensor = collections.namedtuple("Tensor", "dtype shape values")
 
 KERNELS = r"""

@@ -242,7 +242,7 @@ class ExceptionsTest(unittest.TestCase):
                              "PyGILState_Release", "PyErr_CheckSignals")}
 
     def tearDown(self):
-        # The stand-ins go with the test; Python's own stay.
+        # The test's functions disappear with it; Python's own stay.
         PythonHost(self.runtime, self.release_019())
 
     def raise_three_deep(self, host):
@@ -286,7 +286,7 @@ class ExceptionsTest(unittest.TestCase):
         host = PythonHost(self.runtime, self.release_019())
         error = self.raise_three_deep(host)
         error.__traceback__ = None
-        del host  # Its callbacks know the exception.
+        del host  # The host's callbacks refer to the exception.
         gc.collect()
         # `error` and the argument of getrefcount().
         self.assertEqual(sys.getrefcount(error), 2)

@@ -36,7 +36,7 @@ class OpenDimension(Scratch):
         super().setUp()
         self.target = self.folder / "open.so"
         compile_library(SPOILER % (SOURCES, BLOBS), self.target)
-        # What match_shape holds x against: that it is 4, or nothing.
+        # What match_shape requires of x: that it is 4, or nothing.
         number = [1 << 56 | value for value in range(5)]
         self.target.write_bytes(with_one(
             self.target.read_bytes(),

@@ -13,7 +13,7 @@ ONES = Tensor("float32", (4,), [1, 2, 3, 4])
 class VmLibrary(Scratch):
     def setUp(self):
         super().setUp()
-        # Its name says nothing of what it is.
+        # The name does not say what it is.
         self.target = self.folder / "network.so"
         self.target.write_bytes((LIBRARIES / "vm_ffi.so").read_bytes())
         self.input = self.folder / "x.npy"
@@ -62,7 +62,7 @@ class VmLibrary(Scratch):
         self.assertIn("leave out --function", shown.err)
 
     def test_compiled_function_has_no_instructions(self):
-        # Its numbers mean nothing, whatever they are.
+        # The numbers in it mean nothing.
         name = struct.pack("<Q4s", 4, b"main")
         least, most = -2 ** 63, 2 ** 63 - 1
         self.target.write_bytes(with_one(

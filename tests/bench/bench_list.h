@@ -5,7 +5,7 @@
 namespace nodewise {
 
 // Each measures, prints lines that begin with `name`, and returns whether all
-// that it found is within its limits.
+// results are within their limits.
 
 // A run of 1,000 small nodes against a loop of calls.
 bool BenchDispatchOne(const std::string& name);
@@ -20,7 +20,7 @@ bool BenchFfiDispatchThousand(const std::string& name);
 bool BenchLoad40(const std::string& name);
 bool BenchLoad160(const std::string& name);
 bool BenchLoadHugePages(const std::string& name);
-// What that takes of anonymous memory beyond the tensors.
+// The anonymous memory that loading takes beyond the tensors.
 bool BenchLoadMemory(const std::string& name);
 
 // 100,000 nodes parsed, checked and planned against a JSON document alone.
@@ -35,7 +35,7 @@ bool BenchParallelLaunch(const std::string& name);
 bool BenchDebugFixture(const std::string& name);
 bool BenchDebugLarge(const std::string& name);
 bool BenchDebugChain(const std::string& name);
-// What of it comes once a run and once a node, however small the tensors.
+// The fixed costs of each run and each node, however small the tensors.
 bool BenchDebugFixedCost(const std::string& name);
 
 // The reference interpreter against ONNX's reference evaluator: time, memory,
@@ -43,7 +43,7 @@ bool BenchDebugFixedCost(const std::string& name);
 bool BenchInterpreterResidualNet(const std::string& name);
 bool BenchInterpreterEncoder(const std::string& name);
 bool BenchInterpreterChain(const std::string& name);
-// The same network in the VM of today's TVM and here, in turns.
+// Runs a network in the VM of today's TVM and here, in turns.
 bool BenchModernChain(const std::string& name);
 bool BenchModernConvnet(const std::string& name);
 

@@ -12,8 +12,8 @@ namespace nodewise {
 // A network in which every node reads the node before it.
 struct Chain {
   uint32_t nodes = 0;
-  int64_t floats = 0;  // Of every tensor.
-  // Every node reads a parameter besides, the same.
+  int64_t floats = 0;  // The size of every tensor.
+  // Every node also reads one common parameter.
   bool reads_parameter = false;
   std::function<std::string(uint32_t call)> function;
 };

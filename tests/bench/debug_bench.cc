@@ -1,6 +1,6 @@
-// Every job of the debug executor is held against the least that it must cost:
-// timing against readings of the clock, statistics against a pass that reads
-// the same bytes, a dump against write() of the same bytes.
+// Every job of the debug executor is compared with the minimum that it must
+// cost: timing against readings of the clock, statistics against a pass that
+// reads the same bytes, a dump against write() of the same bytes.
 
 #include <benchmark/benchmark.h>
 
@@ -28,7 +28,7 @@ namespace {
 constexpr double kTimingLimit = 1.2;
 constexpr double kStatsLimit = 1.5;
 constexpr double kDumpLimit = 1.3;
-constexpr size_t kMemoryLimit = 64 * kMib;  // And twice the largest entry.
+constexpr size_t kMemoryLimit = 64 * kMib;  // Plus twice the largest entry.
 
 // What the recorder looks at: each entry once where it is made and, if
 // `with_inputs`, once more wherever a node reads it, since it is hashed there.
@@ -47,8 +47,8 @@ std::vector<EntryId> Recorded(const Graph& graph, bool with_inputs) {
   return entries;
 }
 
-// Where the entries lie, by entry: where the run has them, or all in memory of
-// their own.
+// Returns the address of each entry: where the run has it, or in memory of its
+// own.
 std::vector<const char*> InPlace(const DebugExecutor& executor) {
   std::vector<const char*> places;
   for (uint32_t i = 0; i < executor.graph().entries.size(); ++i) {
@@ -96,8 +96,8 @@ bool BenchTiming(const std::string& name, const TimedNetwork& network,
                      ClockReadings(readings, network.repeats)});
 }
 
-// What the clock costs does not depend on what functions do, and beside those
-// that take milliseconds it is not seen.
+// The cost of the clock does not depend on what functions do, and is invisible
+// beside functions that take milliseconds.
 bool BenchTimings(const std::string& name, const TimedNetwork& network) {
   TimedNetwork empty = WithEmptyFunctions(network);
   empty.rounds = 101;
@@ -118,10 +118,10 @@ std::vector<DumpPlace::File> FilesOf(DebugExecutor& executor,
   return files;
 }
 
-// What is judged reads the bytes of all entries once, out of memory. The other
-// rows are for those who read the limit otherwise: as often as the recorder may
-// have to look at them, and where the run has them, which is few blocks of
-// memory that take turns, much of them in the caches.
+// The baseline for the limit reads the bytes of all entries once, from memory.
+// The other rows are for other readings of the limit: as often as the recorder
+// may have to look at them, and where the run has them, which is a few blocks
+// of memory that are reused, mostly in the caches.
 bool BenchStats(const std::string& name, const TimedNetwork& network) {
   DumpPlace place;
   const auto plain = MakePlain(network);
@@ -147,9 +147,9 @@ bool BenchStats(const std::string& name, const TimedNetwork& network) {
   return within_limit;
 }
 
-// What is judged writes the same bytes to one file. The other rows make the
-// same folder and files: that is what the layout costs before anything is
-// recorded.
+// The baseline for the limit writes the same bytes to one file. The other rows
+// make the same folder and files: that is what the layout costs before anything
+// is recorded.
 bool BenchDump(const std::string& name, const TimedNetwork& network) {
   DumpPlace place;
   const auto plain = MakePlain(network);
@@ -178,7 +178,8 @@ bool BenchMemory(const std::string& name, const TimedNetwork& network) {
   for (const GraphEntry& entry : network.graph.entries) {
     largest = std::max(largest, BytesOf(entry));
   }
-  // It has run: what it has touched of its own is not the recording's.
+  // It has run: memory that it touched itself does not count as the
+  // recording's.
   std::unique_ptr<DebugExecutor> executor;
   const size_t growth = GrowthInChild(
       [&] {
@@ -216,8 +217,8 @@ double MedianDifference(const std::vector<double>& ours,
   return Quantile(differences, 0.5);
 }
 
-// Tells what comes once a run and what once a node by a chain of one node and
-// one of a thousand.
+// Separates the costs of each run and each node by a chain of one node and one
+// of a thousand.
 void BenchFixedCost(const std::string& name,
                     std::optional<RecordOptions> record, DumpPlace& place) {
   constexpr int kRounds = 101;

@@ -21,7 +21,7 @@ struct TimedNetwork {
   // Rounds of what runs it, and how often it runs in each for its times.
   int rounds = 0;
   int repeats = 1;
-  // Its nodes take no longer than the clock does.
+  // The nodes take no longer than the clock does.
   bool is_fine_grained = false;
 };
 
@@ -29,18 +29,18 @@ std::unique_ptr<GraphExecutor> MakePlain(const TimedNetwork& network);
 std::unique_ptr<DebugExecutor> MakeDebug(const TimedNetwork& network,
                                          std::optional<RecordOptions> record);
 
-// A chain with 64 bytes a node: as good as nothing but fixed costs.
+// A chain with 64 bytes for each node: almost only fixed costs.
 TimedNetwork SmallChain(uint32_t nodes);
 // A chain of 200 nodes of 2.56 MB.
 TimedNetwork LargeChain();
 // The fixture with the most bytes of entries; none if there are no fixtures.
 std::optional<TimedNetwork> LargestFixture();
 
-// The same network, but all functions return at once.
+// Returns the network with functions that return at once.
 TimedNetwork WithEmptyFunctions(TimedNetwork network);
 
 size_t BytesOf(const GraphEntry& entry);
-// Of all its entries.
+// Returns the total size of the graph's entries.
 size_t EntryBytes(const Graph& graph);
 
 }  // namespace nodewise

@@ -10,9 +10,9 @@
 
 namespace nodewise {
 
-// What is timed of the debug executor, and what it is held against.
+// What is timed of the debug executor, and what it is compared with.
 
-// Functions that are called.
+// Returns the number of function calls in a run.
 size_t NumCalls(const Graph& graph);
 
 // A place for dumps, in memory where there is such a file system.
@@ -40,7 +40,7 @@ RecordOptions DumpTo(const DumpPlace& place);
 
 // Timed runs borrow what they are given.
 TimedSide RunsOf(GraphExecutor& executor, int repeats);
-// One run a time; the dump that it leaves is removed after it.
+// One recorded run; its dump is removed afterwards.
 TimedSide RecordedRun(DebugExecutor& executor, DumpPlace& place);
 TimedSide ClockReadings(size_t count, int repeats);
 // New files of these sizes below `place`, in new folders: opened, written in

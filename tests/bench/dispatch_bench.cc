@@ -29,9 +29,9 @@ Graph AddChain(uint32_t functions) {
        [functions](uint32_t call) { return AddFunction(call, functions); }});
 }
 
-// The same calls by hand, with nothing around them. Tensors, shapes and
-// arguments are as many and as large as the graph's: what the caches make of
-// them is not what is measured.
+// The graph's calls by hand, with nothing around them. Tensors, shapes and
+// arguments are as many and as large as the graph's, so that the effects of
+// caches are not what is measured.
 class PlainLoop {
  public:
   virtual ~PlainLoop() = default;
@@ -54,7 +54,7 @@ class PlainLoop {
   const FunctionObject& function(uint32_t call) const {
     return *functions_[call].object();
   }
-  // One of the three of a call.
+  // Returns one of the three tensors of a call.
   DLTensor* tensor(uint32_t call, uint32_t argument) {
     if (argument == 1) return &tensors_[1];
     return &tensors_[argument == 0 && call == 0 ? 0 : call + 1 + argument / 2];

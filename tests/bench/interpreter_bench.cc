@@ -14,7 +14,7 @@
 namespace nodewise {
 namespace {
 
-// Of the memory of the interpreter's process and the evaluator's.
+// The limit of the ratio of the interpreter's memory to the evaluator's.
 constexpr double kMemoryLimit = 1;
 // OpenBLAS's threads go on spinning for a while when they are done.
 constexpr std::chrono::milliseconds kRest(50);
@@ -26,14 +26,14 @@ const std::string& Sources() {
 }
 
 struct Case {
-  std::string name;  // Of the line that is printed.
+  std::string name;  // The name of the line that is printed.
   std::string model;
-  double limit;  // Of our time and the evaluator's.
+  double limit;  // Ratio of our time to the evaluator's.
   int rounds;
   // On either side in a turn, one after the other: the first after the rest
   // also wakes the processors up, which may take as long as a short run.
   int runs;
-  double tolerance;  // Of the outputs, relative to the largest number.
+  double tolerance;  // Relative to the largest output.
 };
 
 // Floats of a file that Peer has written.
@@ -84,7 +84,7 @@ bool Bench(const Case& one) {
   // Both take these lines:
   //   run         runs the model; how many nanoseconds that took
   //   PATH.npy    the same, and writes its first output there
-  //   memory      the most bytes of memory that it has ever had
+  //   memory      the peak memory of the process, in bytes
   Peer ours({NODEWISE_BENCH_INTERPRETER, stem + ".onnx", stem + ".npz"});
   Peer theirs({python, Sources() + "/interpreter_child.py", stem + ".onnx",
                stem + ".npz"});

@@ -7,8 +7,9 @@ namespace nodewise {
 
 inline constexpr size_t kMib = size_t{1} << 20;
 
-// A program does a thing once, into pages that it has never touched. Left
-// alone, malloc learns from the first round to keep large blocks for the next.
+// Makes blocks always use fresh pages, as in a program that does a thing once.
+// Left alone, malloc learns from the first round to keep large blocks for the
+// next.
 void AlwaysFreshPages();
 
 // How far the anonymous memory grows while `work` runs in a child of this
@@ -16,7 +17,7 @@ void AlwaysFreshPages();
 size_t GrowthInChild(const std::function<void()>& prepare,
                      const std::function<void()>& work);
 
-// The most memory that this process has ever had, files that it maps included.
+// Returns the peak memory of this process, mapped files included.
 size_t PeakBytes();
 
 }  // namespace nodewise

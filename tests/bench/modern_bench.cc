@@ -23,7 +23,7 @@ namespace {
 constexpr int kOperators = 1000;
 constexpr int kRounds = 101;
 constexpr int kRepeats = 20;
-// Its rounds take TVM tens of milliseconds.
+// Each round takes TVM tens of milliseconds.
 constexpr int kCopyRounds = 21;
 
 constexpr double kVmLimit = 1.0 / 8;

@@ -15,7 +15,7 @@ constexpr double kLimit = 3;
 constexpr int kRounds = 101;
 constexpr int kRepeats = 500;
 
-// The least that handing something to another thread and waiting for it takes
+// The minimum time for handing something to another thread and waiting for it,
 // where both sleep in between.
 class RoundTrip {
  public:

@@ -17,8 +17,8 @@ constexpr double kLimit = 1.5;
 constexpr int kRounds = 7;
 constexpr int kNodes = 100000;
 
-// dmlc's writer, which Relay uses, puts each number of an entry on a line and
-// a space behind each comma.
+// dmlc's writer, which Relay uses, puts each number of an entry on a line of
+// its own and a space after each comma.
 std::string EntryText(int node) {
   return absl::StrFormat(
       "        [\n          %d, \n          0, \n          0\n        ]", node);
@@ -43,7 +43,7 @@ std::string FunctionText(int node, int first, int second) {
       name, name, node, EntryText(first), EntryText(second));
 }
 
-// Lists are written an item a line too.
+// Lists are written with one item in each line too.
 template <typename Item>
 std::string ListText(int count, Item item) {
   std::string text = "[";

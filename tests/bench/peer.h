@@ -8,8 +8,8 @@
 
 namespace nodewise {
 
-// A process that is sent a line and answers with one, again and again. It ends
-// with its input: it lives as long as this object.
+// A process that answers each line that it is sent with one of its own. It ends
+// with its input, so it lives as long as this object.
 class Peer {
  public:
   // `command` is the program and its arguments.

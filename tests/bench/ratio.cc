@@ -20,7 +20,7 @@ std::string LimitText(double limit) {
   return limit == kNoLimit ? "no limit" : absl::StrFormat("limit %.2f", limit);
 }
 
-// Prints the end of a line that is held against a limit.
+// Prints the end of a line that has a limit.
 bool Judge(double value, double limit) {
   std::puts(value <= limit ? "" : " ABOVE ITS LIMIT");
   std::fflush(stdout);
@@ -41,7 +41,7 @@ std::vector<std::vector<double>> TimeInTurns(
     const std::vector<TimedSide>& sides, int rounds) {
   std::vector<std::vector<double>> times(sides.size());
   for (int round = -kWarmUps; round < rounds; ++round) {
-    // Who comes second may find warmer caches: take turns at that too.
+    // The second side may find warmer caches, so they take turns at that too.
     const auto first = static_cast<size_t>(round + kWarmUps);
     for (size_t i = 0; i < sides.size(); ++i) {
       const size_t side = (first + i) % sides.size();

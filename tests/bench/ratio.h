@@ -9,20 +9,20 @@
 
 namespace nodewise {
 
-// What a machine can do changes by the minute, so nothing here is held against
-// a number of seconds: it is timed in turns with something that does the least
-// that must be done, and the ratio of the two is what counts.
+// The speed of a machine changes by the minute, so nothing here is compared
+// with a number of seconds: it is timed in turns with something that does the
+// minimum that must be done, and the ratio of the two counts.
 
 // Runs once and returns how many nanoseconds that took, so that a side may
 // leave out what it does before and after.
 using TimedSide = std::function<double()>;
 
-// Where a ratio is told for what it is worth.
+// For a ratio that is only printed.
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 struct Contest {
   std::string name;
-  double limit = 0;  // Of the ratio.
+  double limit = 0;  // Limit of the ratio.
   int rounds = 0;
   TimedSide ours;
   TimedSide baseline;
@@ -34,11 +34,11 @@ struct Contest {
 // of the times. Returns whether the median is within the limit.
 bool RunContest(const Contest& contest);
 
-// What a run costs on top of a plain one, held against the least that what it
-// does besides must cost.
+// The extra cost of a run over a plain one, compared with the minimum cost of
+// the extra work.
 struct Surplus {
   std::string name;
-  double limit = 0;  // Of (ours - plain) / unit.
+  double limit = 0;  // Limit of (ours - plain) / unit.
   int rounds = 0;
   TimedSide ours;
   TimedSide plain;
@@ -57,15 +57,15 @@ bool RunSurplus(const Surplus& surplus);
 std::vector<std::vector<double>> TimeInTurns(
     const std::vector<TimedSide>& sides, int rounds);
 
-// The value below which lies this share of them, 0.5 for the median. REQUIRES:
-// there is one.
+// Returns the value below which this share of the values lies, 0.5 for the
+// median. REQUIRES: there is at least one.
 double Quantile(std::vector<double> values, double share);
 
 // Prints `name: VALUE UNIT (limit L)` and returns whether it is within it.
 bool ReportValue(const std::string& name, double value, double limit,
                  const char* unit);
 
-// The nanoseconds that `work` takes.
+// Returns the nanoseconds that `work` takes.
 template <typename Work>
 double NanosecondsOf(Work work) {
   const auto start = std::chrono::steady_clock::now();
@@ -75,7 +75,7 @@ double NanosecondsOf(Work work) {
       .count();
 }
 
-// The same, each of `repeats` times.
+// Returns the nanoseconds of each of `repeats` calls of `work`.
 template <typename Work>
 double NanosecondsOfEach(int repeats, Work work) {
   const double all = NanosecondsOf([&] {

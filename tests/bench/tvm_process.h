@@ -9,8 +9,8 @@
 namespace nodewise {
 
 // A Python with today's TVM, which waits for what to run while others are
-// timed: tests/bench/tvm_process.py. What goes wrong with it once it is there
-// ends the program.
+// timed: tests/bench/tvm_process.py. Errors after it has started end the
+// program.
 class TvmProcess {
  public:
   // Null if TVM is not installed, and says so, with the name of the benchmark.
@@ -22,7 +22,7 @@ class TvmProcess {
   // The nanoseconds of a run of TVM's VM with the vm.so and inputs.params of a
   // folder: the mean of `runs`.
   double Run(const std::string& folder, int runs);
-  // The same where every output is copied as the network runs.
+  // Like Run(), but every output is copied as the network runs.
   double RunWithCopies(const std::string& folder, int runs);
 
  private:

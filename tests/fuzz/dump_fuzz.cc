@@ -8,8 +8,8 @@
 namespace nodewise {
 namespace {
 
-// A file that may be cut: an error, or the same tensors as a reader that wants
-// all of it gives, and those alone can be written again.
+// Reads a file that may be cut: either an error, or the tensors that a reader
+// of the complete file returns, and these alone can be written again.
 void ReadTensors(absl::Span<const uint8_t> data) {
   const auto partial = ParsePartialParams(data, "fuzz.params", nullptr);
   const auto whole = ParseParams(data, "fuzz.params", nullptr);

@@ -13,7 +13,7 @@ namespace {
 using nodewise::FaultList;
 using nodewise::Graph;
 
-// Everything that is done to a graph before anything of it runs.
+// Does everything that is done to a graph before it runs.
 bool ParseAndPlan(std::string_view text, Graph* graph) {
   FaultList faults;
   const bool sound = ParseGraph({"fuzz.json", text, nullptr}, graph, &faults);
@@ -31,8 +31,8 @@ bool ParseAndPlan(std::string_view text, Graph* graph) {
 }  // namespace
 
 // Whatever the text is: faults, or a graph that is written in the same way
-// again when it is read back. Only reading is held to the memory limit: what
-// is written may be much longer than a dense text.
+// again when it is read back. The memory limit applies only to reading: the
+// written text may be much longer than a dense one.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Graph graph;
   {

@@ -16,7 +16,7 @@ using nodewise::VmFunction;
 using nodewise::VmLibrary;
 
 // Every name that the bytecode calls is a kernel, so that nothing is refused
-// for want of one.
+// because one is missing.
 std::unique_ptr<VmLibrary> LibraryWith(nodewise::VmExecutable executable) {
   auto library = std::make_unique<VmLibrary>();
   library->path = "fuzz.so";
@@ -28,7 +28,7 @@ std::unique_ptr<VmLibrary> LibraryWith(nodewise::VmExecutable executable) {
   return library;
 }
 
-// A graph that is handed out is sound, and its parameters can be read.
+// Checks that the resulting graph is sound, and reads its parameters.
 uint64_t CheckMade(const nodewise::VmGraph& made) {
   nodewise::FaultList faults;
   nodewise::CheckGraph(made.graph, &faults);
@@ -65,8 +65,8 @@ uint64_t ReadAll(absl::Span<const uint8_t> bytes, nodewise::VmEra era) {
 
 }  // namespace
 
-// Whatever the bytes are: an error, or modules whose bytecode can be followed;
-// every graph that comes of it is sound.
+// Whatever the bytes are: an error, or modules whose bytecode can be read;
+// every resulting graph is sound.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const nodewise::MemoryLimit limit(size);
   uint64_t total = ReadAll({data, size}, nodewise::VmEra::kClassic);

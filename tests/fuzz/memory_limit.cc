@@ -25,7 +25,7 @@ void OnMalloc(const volatile void*, size_t bytes) {
   const int64_t live = live_bytes.fetch_add(size) + size;
   const int64_t limit = limit_bytes.load(std::memory_order_relaxed);
   if (live <= limit) return;
-  limit_bytes = kNoLimit;  // What reports this may allocate.
+  limit_bytes = kNoLimit;  // Reporting may allocate.
   std::fprintf(stderr,
                "memory limit: %lld bytes are allocated at once, the last %lld "
                "of them now; expected at most %lld\n",
@@ -35,7 +35,7 @@ void OnMalloc(const volatile void*, size_t bytes) {
 }
 
 void OnFree(const volatile void* data) {
-  // The hook is not told the size, and comes for null too.
+  // The hook is not given the size, and is called for null too.
   if (data == nullptr) return;
   live_bytes -= static_cast<int64_t>(
       __sanitizer_get_allocated_size(const_cast<const void*>(data)));

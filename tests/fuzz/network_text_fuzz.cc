@@ -11,7 +11,7 @@
 namespace nodewise {
 namespace {
 
-// What is valid can be edited, and stays so.
+// Edits a valid network, which must stay valid.
 void Edit(Network network) {
   for (const ValueId id :
        std::vector<ValueId>(network.inputs().begin(), network.inputs().end())) {

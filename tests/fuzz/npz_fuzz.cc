@@ -9,8 +9,8 @@
 
 namespace {
 
-// A changed member seldom keeps its CRC-32, so the unpacking is also run for
-// itself; what it gives back must have the length that was asked for.
+// A changed member seldom keeps its CRC-32, so unpacking is also run by itself;
+// its result must have the requested length.
 uint64_t UnpackAll(absl::Span<const uint8_t> bytes) {
   const auto members = nodewise::ReadZipDirectory(bytes, "fuzz.npz");
   if (!members.ok()) return 0;

@@ -124,7 +124,7 @@ void KernelIsCalled() {
   NDArray sum = Floats({0, 0, 0, 0});
   add(Floats(kX), Floats(kX), sum);
   EXPECT(ValuesOf(sum)[3] == 8);
-  // Tensors that are no arrays.
+  // Tensors that are not arrays.
   std::vector<float> data = kX;
   int64_t shape[] = {4};
   DLTensor plain{};

@@ -23,7 +23,7 @@ struct Check {
   void (*function)();
 };
 
-// Those of executors, modules and devices, and those of values.
+// The checks of executors, modules and devices, and of values.
 std::vector<Check> ExecutorChecks();
 std::vector<Check> ValueChecks();
 

@@ -122,7 +122,7 @@ void ContainersPassBothWays() {
   EXPECT(module.GetFunction("default") != nullptr);
 }
 
-// Arguments that the caller gives away.
+// Arguments that the caller moves.
 void MovedContainersPass() {
   Array<String> words{"a", "b"};
   const PackedFunc echo(
@@ -164,7 +164,7 @@ void FunctionsAreRegistered() {
   EXPECT(Registry::Get("host.nothing") == nullptr);
   EXPECT(Contains(ErrorOf([] { Registry::Register("host.twice"); }),
                   "host.twice is registered already"));
-  // What takes the name may call what had it.
+  // A function that takes a name may call the previous one.
   const PackedFunc* const before = Registry::Get("host.twice");
   Registry::Register("host.twice", true)
       .set_body([before](TVMArgs args, TVMRetValue* result) {

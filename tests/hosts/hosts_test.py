@@ -39,7 +39,7 @@ OTHER_WORDS = ["test_view_larger_than_original_is_invalid",
                "test_view_entirely_outside_bounds_of_original_is_invalid",
                "test_view_partially_outside_bounds_of_original_is_invalid",
                "test_subview_must_be_in_range_of_immediate_parent"]
-# Those of RPC, of the VM before today's, and of CUDA need what is not here.
+# Tests of RPC, of the old VM and of CUDA need what is missing here.
 NOT_OURS = re.compile("rpc|vm_profiler|cuda_graph|disco")
 
 
@@ -93,7 +93,8 @@ class Host(unittest.TestCase):
     def test_python_program_through_cython(self):
         if not PYTHON.exists():
             self.skipTest("the packages that TVM imports are not installed")
-        # Its setup wants to lie beside the headers, and writes where it lies.
+        # TVM's setup must be beside the headers, and writes into its own
+        # folder.
         for part in self.checkout.iterdir():
             if part.name != "python":
                 os.symlink(part, self.folder / part.name)

@@ -74,7 +74,7 @@ void ListMissing(const std::vector<BackendCase>& cases) {
                cases.size());
 }
 
-// By suite.
+// Returns the counts by suite.
 std::map<std::string, Counts> RunAll(const std::vector<BackendCase>& cases,
                                      const NotRun& not_run) {
   std::map<std::string, Counts> counts;
@@ -131,7 +131,7 @@ int Main(const Options& options) {
     absl::FPrintF(stderr, "%s\n", MessageOf(status));
     return 2;
   }
-  // The lists are about the cases of ONNX's package; there are other folders.
+  // The lists only apply to ONNX's package, not to other folders of cases.
   std::vector<std::string> faults;
   if (!options.not_run.empty()) {
     faults = FaultsOf(*not_run, *cases);

@@ -26,8 +26,8 @@ struct BackendCase {
   // up and the outputs lie beside the model.
   std::vector<std::string> data_sets;
   Tolerance tolerance;
-  // Of each output, where the case has a file tolerance.json beside its model:
-  // a list of {"rtol", "atol"}.
+  // One for each output, if the case has a file tolerance.json beside its
+  // model: a list of {"rtol", "atol"}.
   std::vector<Tolerance> by_output;
   // It has a tolerance of its own in kOwnTolerances (backend_suite.cc), since
   // the outputs that are recorded are less exact than the rule allows.
@@ -37,14 +37,14 @@ struct BackendCase {
 // All cases below the package's folder of data, in the order of their names.
 absl::StatusOr<std::vector<BackendCase>> FindCases(const std::string& folder);
 
-// The names in kOwnTolerances that are no cases.
+// Returns the names in kOwnTolerances that are not cases.
 std::vector<std::string> UnknownInexact(const std::vector<BackendCase>& cases);
 
-// Runs the model on each set; the first thing that is not as it should be, be
-// it an import that fails or an output that differs.
+// Runs the model on each set and returns the first fault, whether a failed
+// import or an output that differs.
 absl::Status RunCase(const BackendCase& one);
 
-// The operators that keep the model from being imported, without doubles.
+// Returns the operators that keep the model from being imported, each once.
 std::vector<std::string> MissingOperators(const BackendCase& one);
 
 absl::Status CompareTensors(const NDArray& actual, const NDArray& expected,
@@ -57,8 +57,8 @@ struct NotRun {
   std::map<std::string, size_t> counts;      // By class.
 };
 absl::StatusOr<NotRun> ReadNotRun(const std::string& path);
-// What is wrong with the list, given all cases: those that are not there, and
-// classes that have not as many as they say.
+// Returns the faults of the list, given all cases: cases that do not exist, and
+// classes with a number of cases other than stated.
 std::vector<std::string> FaultsOf(const NotRun& not_run,
                                   const std::vector<BackendCase>& cases);
 

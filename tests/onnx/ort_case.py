@@ -21,7 +21,8 @@ class Case:
     name: str
     model: onnx.ModelProto
     inputs: dict  # By name, in the model's order.
-    # Of the case and its outputs: pairs (relative, absolute), one an output.
+    # Called with the case and its outputs; gives a pair (relative, absolute)
+    # for each output.
     tolerance: typing.Callable
 
 

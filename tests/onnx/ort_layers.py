@@ -129,7 +129,8 @@ def max_pool(m):
             m.add([x], **attrs)
             if m.version < 8:
                 continue
-            # Of equal elements any may be named: not with few numbers.
+            # Any of several equal elements may be named, so types with few
+            # numbers are left out.
             if dtype.itemsize >= 4:
                 m.add([x], outputs=2, **attrs)
                 m.add([x], outputs=2, storage_order=1, **attrs)

@@ -16,7 +16,7 @@ class Net:
         self.rng = np.random.default_rng(
             [seed, zlib.crc32(self.name.encode())])
         self.fed = {}
-        self.length = 1  # Of all sums together.
+        self.length = 1  # Products in all sums together.
         self.nodes, self.inputs, self.constants = [], [], []
 
     def input(self, name, value, sides=None):

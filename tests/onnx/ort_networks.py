@@ -61,7 +61,7 @@ def classifier_of(net):
     net.length += 12
     y = net.op("Gemm", flat, net.weight(10, 12, fan=12), net.weight(10),
                transB=1, alpha=0.5)
-    # Below opset 13 of the flat matrix, from it on of the last axis.
+    # Below opset 13 over the flattened matrix, later over the last axis.
     return net.case(net.op("Softmax", y), y)
 
 
@@ -107,7 +107,8 @@ def segmenter(opset, seed):
                kernel_shape=[2, 2], strides=[2, 2])
     y = net.op("InstanceNormalization", y, net.positive(5), net.weight(5))
     y = net.slice(y, [1, 0], [-1, 2**31 - 1], [2, 3])
-    # Of each place over its channels, with axis 1 flattened below opset 13.
+    # Softmax of each place over its channels, with axis 1 flattened below
+    # opset 13.
     planes = net.op("Transpose", y, perm=[0, 2, 3, 1])
     return net.case(net.op("Softmax", planes, axis=3),
                     net.op("ArgMax", y, axis=1))

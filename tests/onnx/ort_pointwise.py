@@ -41,7 +41,7 @@ def unary(m):
     low, high = DOMAINS.get(m.op, (-4, 4))
     for dtype in m.types(parameter_of(m)):
         x = m.any(dtype, 3, 17, low=low, high=high)
-        if m.op == "Sign":  # Of NaN it is not said.
+        if m.op == "Sign":  # Unspecified for NaN.
             m.add([x])
         elif m.op in EXACT:
             m.add([with_corners(x)])
@@ -168,7 +168,7 @@ AXES_AS_INPUT = {"ReduceSum": 13}
 def reduce(m):
     low = 0.2 if m.op == "ReduceLogSum" else -2
     for i, dtype in enumerate(m.types()):
-        # Of integers onnxruntime is off by one: see ort_deviations.md.
+        # For integers, onnxruntime is off by one: see ort_deviations.md.
         if "Log" in m.op and dtype.kind != "f":
             continue
         x = m.any(dtype, 2, 3, 4, 5, low=low, high=3)

@@ -259,7 +259,7 @@ def conv_transpose(d):
     cin, cout = group * d.upto(1, 2), d.upto(1, 3)
     if "strides" in attrs and d.often():
         attrs["output_padding"] = [d.upto(0, s - 1) for s in attrs["strides"]]
-    # So many pads that nothing is left are no case.
+    # Pads that leave nothing are not a case.
     attrs.pop("pads", None)
     w = d.tensor((cin, cout, *attrs["kernel_shape"]))
     return d.case("ConvTranspose", [d.tensor((1, cin, *sides)), w],

@@ -68,7 +68,7 @@ def dropout(m):
     for dtype in m.floats():
         x = m.any(dtype, 3, 4)
         if m.version < 12:
-            m.add([x], ratio=0.3)  # What the mask is, is not said.
+            m.add([x], ratio=0.3)  # The mask is unspecified.
             m.add([x])
             continue
         m.add([x])
@@ -248,7 +248,7 @@ def top_k(m):
             m.add([x, ints(2)], outputs=2, axis=axis)
             if m.version >= 11:
                 m.add([x, ints(3)], outputs=2, axis=axis, largest=0)
-    # Of equals the first comes first.
+    # Equal elements keep their order.
     x = np.round(m.any("float32", 3, 8, low=-1, high=1))
     m.add(*([[x]] if m.version == 1 else [[x, ints(5)]]), outputs=2,
           **({"k": 5} if m.version == 1 else {}))

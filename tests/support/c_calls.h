@@ -73,7 +73,7 @@ inline CValue CallGlobal(const char* name, const std::vector<CValue>& args) {
   return result;
 }
 
-// Calls a function of a module; `*rc` as above.
+// Calls a function of a module; `*rc` is what TVMFuncCall returned.
 inline CValue TryMethod(TVMModuleHandle module, const char* name,
                         const std::vector<CValue>& args, int* rc) {
   TVMFunctionHandle function = nullptr;
@@ -85,7 +85,7 @@ inline CValue TryMethod(TVMModuleHandle module, const char* name,
   return result;
 }
 
-// The same where it must succeed.
+// Calls a function of a module, which must succeed.
 inline CValue CallMethod(TVMModuleHandle module, const char* name,
                          const std::vector<CValue>& args) {
   int rc = -1;

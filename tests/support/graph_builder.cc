@@ -40,7 +40,7 @@ Json AttrsJson(const std::vector<TensorSpec>& entries) {
   return attrs;
 }
 
-// The value around the one that a path names, and that one's key in it.
+// Returns the parent of the value that a path names, and that value's key.
 std::pair<Json*, std::string> Around(Json* json, const std::string& path) {
   const Json::json_pointer pointer(path);
   return {&json->at(pointer.parent_pointer()), pointer.back()};

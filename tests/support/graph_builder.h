@@ -14,16 +14,15 @@ struct TensorSpec {
   std::vector<int64_t> shape = {4};
   std::string dtype = "float32";
   int64_t storage_id = -1;  // Below 0: a storage of its own.
-  int device_type = 0;      // 0: the graph says nothing of devices.
+  int device_type = 0;      // 0: the graph does not mention devices.
 };
 
 // Makes the text of a graph JSON, node by node:
 //
 //   GraphBuilder().Input("x").Op("r", "relu", {"x"}).Head("r").File()
 //
-// A node is meant by its name, output 1 of it by "name:1", and where names are
-// not unique by "#3", its number. What does not exist may be meant as well:
-// "#9:2" is written as it stands.
+// A node is given by its name, its output 1 by "name:1", and if names are not
+// unique by its number, "#3". It need not exist: "#9:2" is written literally.
 class GraphBuilder {
  public:
   GraphBuilder& Input(const std::string& name, TensorSpec spec = {});

@@ -70,7 +70,7 @@ class EventResult(unittest.TestResult):
 
 def name_of(test):
     """Class.method, without the module, which is the file."""
-    test = getattr(test, "test_case", test)  # Of a subtest.
+    test = getattr(test, "test_case", test)  # The test of a subtest.
     if isinstance(test, unittest.TestCase):
         return f"{type(test).__name__}.{getattr(test, '_testMethodName', '')}"
     return str(test)

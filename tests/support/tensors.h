@@ -48,8 +48,8 @@ std::vector<T> ValuesOf(const NDArray& tensor) {
   return ValuesOf<T>(*tensor);
 }
 
-// The same tensor `offset` bytes further on in a block of memory, so that it
-// lies where the test wants it.
+// Returns a copy that lies `offset` bytes after the start of an aligned block
+// of memory.
 inline NDArray CopyAtOffset(const NDArray& tensor, size_t offset) {
   auto block = NDArray::Empty({static_cast<int64_t>(tensor.bytes() + offset)},
                               {kDLUInt, 8, 1}, kCpu)

@@ -16,7 +16,7 @@
 
 namespace nodewise {
 
-// What tests/data/libraries/libraries.cmake has built.
+// The path of a library built by tests/data/libraries/libraries.cmake.
 inline std::string LibraryPath(const std::string& name) {
   return std::string(NODEWISE_TEST_LIBRARIES) + "/" + name + ".so";
 }
@@ -28,7 +28,7 @@ inline std::string BlobPath(const std::string& name) {
 inline std::string FileText(const std::string& path) {
   return std::string(MappedFile::Open(path).value().text());
 }
-// The graph in those libraries: x + p0, four floats each.
+// The graph in the test libraries: x + p0, four floats each.
 inline std::string AddGraphJson() {
   return FileText(NODEWISE_SOURCE_DIR "/tests/data/libraries/add_graph.json");
 }
@@ -80,7 +80,7 @@ inline Ref<Module> ModuleOf(const absl::StatusOr<Value>& result) {
   return result.value().View().AsObject<Module>("module").value();
 }
 
-// The function that those with an addition have.
+// The function of the libraries with an addition.
 inline constexpr char kAdd[] = "tvmgen_default_fused_add";
 
 // x + {10, 20, 30, 40} with an addition that takes and gives tensors.

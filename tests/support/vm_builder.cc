@@ -42,7 +42,7 @@ int64_t VmBuilder::AddConstant(int32_t ffi_tag, int32_t classic_tag,
   const int32_t tag = era_ == VmEra::kFfi ? ffi_tag : classic_tag;
   const std::string bytes = nodewise::Raw(tag) + payload;
   auto place = std::find(constants_.begin(), constants_.end(), bytes);
-  // Two equal tensors are two constants; TVM merges the others.
+  // Equal tensors remain two constants; TVM merges others.
   if (place == constants_.end() || ffi_tag == 70) {
     constants_.push_back(bytes);
     place = constants_.end() - 1;

@@ -9,7 +9,7 @@
 
 namespace nodewise {
 
-// Writes the bytes of a Relax VM executable to their format, true or not:
+// Writes the bytes of a Relax VM executable in their format, valid or not:
 //
 //   VmBuilder vm;
 //   vm.Function("main", {"x"}).Input(0, {4}).Alloc(1, 2, {4});
@@ -60,7 +60,7 @@ class VmBuilder {
   VmBuilder& Alloc(int64_t storage, int64_t number, const Dims& shape);
 
   VmBuilder& MemoryScope(int64_t constant, const std::string& scope);
-  // Of the last function, where they are not to be what they are.
+  // Override numbers of the last function.
   VmBuilder& Registers(int64_t count);
   VmBuilder& Args(int64_t count);
   VmBuilder& Range(int64_t first, int64_t end);

@@ -111,7 +111,7 @@ def import_frozen(model, arrays):
         tried.append(names)
         try:
             module = from_onnx(frozen(model, arrays, names))
-        except Exception as error:  # Of any kind: TVM's own, Python's.
+        except Exception as error:  # TVM's errors or Python's.
             failure = failure or Case("not-imported", str(error))
             continue
         reason = why_not_static(module)

@@ -5,7 +5,7 @@
 
 namespace nodewise {
 
-// The table that attention.cc adds to its own.
+// The operators that attention.cc adds to its own table.
 absl::Span<const OperatorDef> RotaryOperators();
 
 }  // namespace nodewise

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the convolutions share; for their files alone.
+// What the convolutions share; only for their files.
 
 #include <vector>
 
@@ -40,13 +40,13 @@ struct ConvProducts {
   Factor weights;
   PackStrips columns;  // Item by item: image * groups + group.
 };
-// Multiplies, adds the bias (input `bias`, if there) and rounds into the output
-// 0; with bounds where these are wanted. `terms` of each sum are not 0 by
-// construction.
+// Multiplies, adds the bias (input `bias`, if given) and rounds into output 0;
+// also sets bounds if they are wanted. At most `terms` terms of each sum are
+// not 0.
 absl::Status StoreConv(EvalArgs& args, const ConvProducts& products,
                        size_t bias, double terms);
 
-// input i: is not of one dimension with as many elements as `expected`.
+// Fails unless input i has one dimension with `expected` elements.
 absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected);
 
 absl::Span<const OperatorDef> ConvTransposeOperators();

@@ -25,17 +25,18 @@ uint64_t Bits(T x) {
   return static_cast<uint64_t>(x);
 }
 
-// How many elements are calculated; 0 if that is not known.
+// Returns the number of elements; 0 if it is not known.
 double CountOf(const OutputInfo& output);
 
-// kInvalidArgument if the outputs have more elements than can be counted.
+// Fails with kInvalidArgument if the outputs have more elements than can be
+// counted.
 absl::StatusOr<OutputInfos> Countable(absl::StatusOr<OutputInfos> outputs);
 
 // Shape calculations: f for each pair of elements of inputs 0 and 1; none if
 // nothing is known of one of them, or they are no int32 or int64.
 std::optional<Shape> PairElements(const Inputs& in,
                                   Dim (*f)(const Dim&, const Dim&));
-// The same for the elements of input 0.
+// Shape calculations: f for each element of input 0.
 std::optional<Shape> MapElements(const Inputs& in, Dim (*f)(const Dim&));
 
 // Some operators lose digits on the way to a small result: a kernel that adds 1
@@ -45,7 +46,8 @@ template <typename Class>
 concept HasScale = requires(const Class& op, double x) {
   op.Scale(x, x);
 };
-// Those that have it count errors in units in the last place at that number.
+// Classes that have Scale() count errors in units in the last place at that
+// number.
 inline constexpr double kScaledUlps = 4;
 
 template <typename Class>
@@ -122,7 +124,7 @@ absl::Status MapSame(EvalArgs& args, const Broadcast& plan, F f) {
     return MapPairs<T, T>(args, plan, dtype, f);
   }
 }
-// The same with a truth for a result.
+// z = f(x, y), where the result is a Bool.
 template <typename T, typename F>
 absl::Status MapTruth(EvalArgs& args, const Broadcast& plan, F f) {
   const auto truth = [](bool value) { return Bool{value}; };
@@ -136,7 +138,7 @@ absl::Status MapTruth(EvalArgs& args, const Broadcast& plan, F f) {
   }
 }
 
-// Inputs 0 and 1 side by side, under NumPy's broadcasting.
+// Broadcasts inputs 0 and 1 as NumPy does.
 absl::StatusOr<Broadcast> BroadcastPair(const EvalArgs& args);
 
 // Below opset 7 the second input of a binary operator is repeated along the
@@ -155,7 +157,7 @@ absl::Status CheckAligned(const Inputs& in, const AxisRule& rule);
 absl::StatusOr<Broadcast> AlignedPair(const EvalArgs& args,
                                       const AxisRule& rule);
 
-// Binary operators. `F` says what they have in common whatever the opset:
+// Binary operators. `F` has what does not depend on the opset:
 //   Check(in)         the types
 //   ResultType(in)    the element type of the result
 //   Element           a function of two elements that are known, or null
@@ -177,7 +179,7 @@ struct Binary {
     return CountOf(out[0]);
   }
 };
-// The same below opset 7.
+// Binary operators below opset 7.
 template <typename F>
 struct BinaryAtAxis {
   bool broadcast = false;
@@ -203,7 +205,8 @@ struct BinaryAtAxis {
   }
 };
 
-// The element type of input 0, or that of input 1 where it is not known yet.
+// Returns the element type of input 0, or that of input 1 if it is not known
+// yet.
 DLDataType SharedType(const Inputs& in);
 
 }  // namespace nodewise

@@ -7,9 +7,9 @@
 namespace nodewise {
 namespace {
 
-// Of the exponential and the multiplication by it.
+// Roundings of the exponential and the multiplication by it.
 constexpr double kDecayRoundings = 5;
-// Products of rounding errors, which the sums leave out.
+// Covers products of rounding errors, which the sums leave out.
 constexpr double kSlack = 1.01;
 
 double NormOfList(const double* list, int64_t n) {
@@ -18,7 +18,7 @@ double NormOfList(const double* list, int64_t n) {
   return std::sqrt(squares);
 }
 
-// Expected is never more than what is proved; NaN stays where it is.
+// Returns the smaller of the two; NaN stays NaN.
 double ExpectedOf(double proved, double expected) {
   return proved < expected ? proved : expected;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What MatMul, Gemm and their relatives share; for these files alone.
+// What MatMul, Gemm and their relatives share; only for their files.
 
 #include <cstdint>
 #include <type_traits>
@@ -21,11 +21,11 @@ struct MatrixOperands {
   std::vector<int64_t> right_begins = {0};
 };
 
-// In double.
+// Multiplies in double.
 void MultiplyFactors(const MatrixOperands& operands, Terms terms,
                      StoreTile store);
 
-// Modulo 2^64.
+// Returns the integer modulo 2^64.
 template <typename T>
 uint64_t Wrapped(T integer) {
   if constexpr (std::is_signed_v<T>) {
@@ -35,7 +35,7 @@ uint64_t Wrapped(T integer) {
   }
 }
 
-// Of integers, modulo 2^64: calls store(item, row, sums) for every row.
+// Multiplies integers modulo 2^64; calls store(item, row, sums) for every row.
 template <typename T>
 void MultiplyIntegers(
     const MatrixOperands& operands,

@@ -6,7 +6,7 @@
 
 #include "nodewise/support/instruction_level.h"
 
-// Sums that are to stay in registers.
+// Sums that have to stay in registers.
 #if defined(__clang__)
 #define NODEWISE_UNROLL _Pragma("unroll")
 #else
@@ -14,8 +14,9 @@
 #endif
 
 #if defined(__x86_64__)
-// As many rows as there are registers for their sums: 12 of 16 vectors of four
-// numbers, 12 of 32 of eight (more would not hide more of the latency).
+// The number of rows is limited by the registers for their sums: 12 of 16
+// vectors of four numbers, 12 of 32 of eight (more would not hide more of the
+// latency).
 #define NODEWISE_LEVEL x86_64_v4
 #define NODEWISE_LANES 8
 #define NODEWISE_ROWS 12

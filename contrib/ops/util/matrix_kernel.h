@@ -5,20 +5,20 @@
 #include "absl/types/span.h"
 
 // The innermost loops of matrix products in double, compiled for several
-// instruction sets; for matrix_product.cc and its tests alone.
+// instruction sets; only for matrix_product.cc and its tests.
 namespace nodewise::matrix_kernel {
 
 // Columns of a strip of the right matrix, at every level. All columns may also
-// be one strip, filled up to a multiple of this: slower to read again and
-// again, but rows of a matrix are already so.
+// be one strip, filled up to a multiple of this: slower to read repeatedly, but
+// the rows of a matrix are already in this form.
 inline constexpr int kStripColumns = 8;
 
 // A packed block of either matrix is a row of strips. A strip of w lines has,
 // for each step of the sum, w numbers side by side; the last one is filled up.
 struct Block {
   int64_t depth;        // Steps of the sum.
-  int64_t rows;         // Of the left matrix.
-  int64_t columns;      // Of the right one, filled up to whole strips.
+  int64_t rows;         // Rows of the left matrix.
+  int64_t columns;      // Columns of the right one, filled up to strips.
   const double* left;   // In strips of Level::rows lines.
   const double* right;  // In strips of kStripColumns lines, or in one.
   int64_t strip;        // Lines of a strip of the right matrix.
@@ -33,9 +33,9 @@ struct Level {
   void (*multiply)(const Block& block);
 };
 
-// From the best to the one that runs everywhere.
+// All levels, from the best to the one that runs everywhere.
 absl::Span<const Level> AllLevels();
-// The first that works here; found once.
+// The first level that works here; found once.
 const Level& BestLevel();
 
 }  // namespace nodewise::matrix_kernel

@@ -26,12 +26,12 @@ constexpr int64_t kFewestColumns = 32;
 constexpr int64_t kFewestRows = 48;
 // A multiple of the strips of the left factor at every level.
 constexpr int64_t kRowUnit = 12;
-// So many numbers of the left factor stay packed from one tile to the next.
+// How many numbers of the left factor stay packed from one tile to the next.
 constexpr int64_t kMostKept = 1 << 19;
 constexpr double kNanosecondsPerTerm = 0.05;
-// So few rows read the right factor too seldom to pay for narrow strips. It is
-// packed as it lies, long lines of few steps: what the second cache has room
-// for.
+// With so few rows, the right factor is read too seldom to pay for narrow
+// strips. It is packed as it lies, in long lines of few steps: as much as the
+// second cache holds.
 constexpr int64_t kThinRows = 4;
 constexpr int64_t kMostThinColumns = 2048;
 constexpr int64_t kThinBlock = 16'384;
@@ -73,9 +73,9 @@ Tiling TilingOf(const ProductSizes& sizes, int64_t most_rows,
   return tiling;
 }
 
-// So many tiles that no thread is left with one more than the others for long.
-// Narrow ones cost little where the left factor is kept; ones of few rows pack
-// the right factor again and again.
+// Chooses enough tiles that no thread is left with one more than the others for
+// long. Narrow ones cost little where the left factor is kept; ones of few rows
+// pack the right factor again and again.
 Tiling TilingFor(const ProductSizes& sizes, int workers) {
   const int64_t enough = 4 * int64_t{workers};
   const int64_t plenty = IsThin(sizes) ? enough : 4 * enough;
@@ -158,7 +158,7 @@ class TileMaker {
     }
   }
 
-  // Rows of the tile, from `row` of it on.
+  // Packs rows of the tile, from its row `row` on.
   double* PackedLeft(const ProductTile& tile, int64_t row, int64_t rows,
                      int64_t step, int64_t steps, PackStrips left) {
     const int64_t strip = level_.rows;
@@ -187,8 +187,8 @@ class TileMaker {
 };
 
 // Lines side by side in memory: they are read as they go into the strip. No
-// processor foresees steps as wide as a row, so it is told: a factor that is
-// not in a cache is waited for once, not for every step.
+// processor predicts steps as wide as a row, so they are prefetched: a factor
+// that is not in a cache is waited for once, not for every step.
 template <typename T, int kWidth>
 void PackSideBySide(const T* from, int64_t step_stride, int64_t steps,
                     double* to) {

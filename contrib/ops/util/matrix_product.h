@@ -11,7 +11,7 @@
 
 namespace nodewise {
 
-// What of each product goes into the sums: itself, or what the bounds need.
+// What is summed up: the products, or what the bounds need of them.
 enum class Terms { kPlain, kAbsolute, kSquared };
 
 struct ProductSizes {
@@ -19,8 +19,8 @@ struct ProductSizes {
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t depth = 0;  // Terms of each sum.
-  // The columns of the right factor lie side by side, or are made so: packing
-  // them into one wide strip takes less than into narrow ones.
+  // The columns of the right factor lie side by side, or are generated so:
+  // packing them into one wide strip costs less than into narrow ones.
   bool right_is_side_by_side = false;
 };
 
@@ -53,7 +53,7 @@ struct ProductTile {
 };
 using StoreTile = absl::FunctionRef<void(const ProductTile& tile)>;
 
-// Calculates all products, in threads; the functions are called by several at
+// Calculates all products, in threads; several threads call the functions at
 // once. Every element is stored once.
 void MultiplyMatrices(const ProductSizes& sizes, Terms terms, PackStrips left,
                       PackStrips right, StoreTile store);
@@ -72,7 +72,7 @@ struct Factor {
 };
 // REQUIRES: the type is a float or an integer of 8 bits.
 void PackFactor(const Factor& factor, const Strips& strips);
-// `data` moved by so many elements.
+// Returns `data` moved by `index` elements.
 const void* ElementAt(DLDataType dtype, const void* data, int64_t index);
 
 }  // namespace nodewise

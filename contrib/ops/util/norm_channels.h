@@ -8,12 +8,12 @@
 
 namespace nodewise {
 
-// Channels of an input; a list without channels is one channel.
+// Returns the channels of an input; a list without channels is one channel.
 int64_t ChannelsOf(absl::Span<const int64_t> shape);
-// Elements of a channel of one item.
+// Returns the elements of a channel of one item.
 int64_t SpatialOf(absl::Span<const int64_t> shape);
 Dim ChannelDim(const TensorType& type);
-// Input `i` is a float list of `count` numbers.
+// Requires input `i` to be a float list of `count` numbers.
 absl::Status RequireList(const Inputs& in, size_t i, const Dim& count);
 
 }  // namespace nodewise

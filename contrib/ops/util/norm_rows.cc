@@ -49,8 +49,8 @@ double MeanSize(const double* x, int64_t n) {
   return total / static_cast<double>(n);
 }
 
-// The kernel may take the variance for the difference of the mean square and
-// the squared mean.
+// The kernel may calculate the variance as the difference of the mean square
+// and the squared mean.
 RowError ErrorOf(const Moments& moments, const NormRows& rule, double roundings,
                  double mean_size, double u) {
   RowError error;

@@ -14,24 +14,24 @@ namespace nodewise {
 struct NormRows {
   int64_t rows = 1;
   int64_t run = 1;     // Elements of a row.
-  int64_t pieces = 1;  // In which a row lies: piece 0 of all rows comes first.
+  int64_t pieces = 1;  // A row's pieces; piece 0 of all rows comes first.
   double epsilon = 1e-5;
   bool is_centred = true;  // False: the mean is left as it is.
-  // A row has as many parts of equal length, each with a scale and a bias of
-  // its own; after `period` rows these come again.
+  // A row has this many parts of equal length, each with a scale and a bias of
+  // its own; they repeat after `period` rows.
   int64_t parts = 1;
   int64_t period = 1;
   std::vector<double> scale;
   std::vector<double> bias;  // Empty: 0.
 };
 
-// How far those of a kernel may be off.
+// How far a kernel's statistics may be off.
 struct RowError {
   double mean = 0;
   double variance = 0;
-  double inverse = 0;  // Relative; of 1 / sqrt(variance + epsilon).
+  double inverse = 0;  // Relative error of 1 / sqrt(variance + epsilon).
 };
-// By row.
+// Each list is indexed by row.
 struct RowStatistics {
   std::vector<double> mean;
   std::vector<double> variance;
@@ -43,7 +43,7 @@ struct RowStatistics {
 };
 
 // Writes output 0, of the shape of input 0 and type `dtype`, its bounds, and
-// `statistics` if it is not null; nothing of rows without elements.
+// `statistics` if it is not null; writes nothing for rows without elements.
 // REQUIRES: scale, and bias unless it is empty, have parts * period numbers.
 absl::Status NormalizeRows(EvalArgs& args, const NormRows& rule,
                            DLDataType dtype,

@@ -1,6 +1,6 @@
 #pragma once
 
-// Windows that slide over a channel's plane, for the pools' files alone.
+// Windows that slide over a channel's plane, only for the pools' files.
 
 #include <vector>
 
@@ -24,7 +24,7 @@ struct PoolBase {
   }
   absl::Status CheckShapes(const Inputs& in) const;
   absl::StatusOr<TensorType> InferShape(const Inputs& in) const;
-  // For those with one output.
+  // For pools with one output.
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferShape(in));
     return OutputInfos{std::move(type)};
@@ -48,7 +48,7 @@ class PoolPlan {
   int64_t planes() const { return planes_; }
   int64_t plane_size() const { return plane_size_; }
   int64_t places() const { return places_; }
-  // Taps of a window that nothing cuts.
+  // The number of taps of a complete window.
   double window_size() const { return window_size_; }
 
   // Calls f(plane, place, window) for every window of every plane, in threads.
@@ -95,7 +95,7 @@ class PoolPlan {
 
   std::vector<int64_t> output_;   // All sides.
   std::vector<int64_t> sides_;    // Spatial ones.
-  std::vector<int64_t> strides_;  // Of the input's plane.
+  std::vector<int64_t> strides_;  // Strides of the input's plane.
   std::vector<int64_t> dilations_;
   std::vector<std::vector<Range>> ranges_;  // By side and place.
   std::vector<LineTap> line_taps_;

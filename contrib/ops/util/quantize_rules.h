@@ -1,6 +1,6 @@
 #pragma once
 
-// What the operators of quantized tensors share; for their files alone.
+// What the operators of quantized tensors share; only for their files.
 
 #include <cmath>
 #include <optional>
@@ -11,24 +11,24 @@
 
 namespace nodewise {
 
-// What is rounded to: 8 or 16 bits.
+// The range of an integer type of 8 or 16 bits.
 struct QuantRange {
   double low = 0;
   double high = 0;
 };
-// None for any other type.
+// Returns none for any other type.
 std::optional<QuantRange> RangeOf(DLDataType dtype);
 absl::Status RequireQuantized(const Inputs& in, size_t i);
 
-// To the nearest integer, ties to even, and into the range; NaN is 0.
+// Rounds to the nearest integer, ties to even, and clamps to the range; NaN
+// gives 0.
 inline double Saturated(double x, const QuantRange& range) {
   if (std::isnan(x)) return 0;
   return x < range.low ? range.low : x > range.high ? range.high : x;
 }
 
-// Which elements of the scale (and the zero point) hold for which of the data:
-// one for all, one for each index along an axis, or one for each block along
-// an axis.
+// Which elements of the scale (and the zero point) apply to which data: one to
+// all, one to each index along an axis, or one to each block along an axis.
 struct ScaleAttributes {
   int64_t axis = 1;
   int64_t block_size = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What LSTM, GRU and RNN share; for their files alone.
+// What LSTM, GRU and RNN share; only for their files.
 
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ struct Activation {
   double (*function)(double x, double alpha, double beta) = nullptr;
   double alpha = 0;
   double beta = 0;
-  double clip = 0;  // 0: not.
+  double clip = 0;  // 0: not clipped.
   // Small results may be differences of larger numbers.
   bool cancels = false;
 
@@ -41,21 +41,21 @@ struct CellWeights {
   int64_t hidden = 0;
   int64_t gates = 0;              // Times hidden: columns.
   std::vector<double> recurrent;  // By hidden element, then column.
-  std::vector<double> bias;       // Of the recurrence, by column.
+  std::vector<double> bias;       // The recurrence's, by column.
   std::vector<double> peepholes;  // Three times hidden, or none.
   const Activation* activations = nullptr;
 
   int64_t columns() const { return gates * hidden; }
 };
 
-// With how far a kernel's number may be off (recurrent_error.h).
+// A number, and how far a kernel's may be off (recurrent_error.h).
 struct RoughNumber {
   double value = 0;
   double proved = 0;
   double expected = 0;
 };
 // One step of one sequence: changes h and c in place. `inputs` has what the
-// input and its bias give, by column; `scratch` has as many numbers.
+// input and its bias contribute, by column; `scratch` has the same length.
 template <typename Number, typename Input>
 using CellStep =
     absl::FunctionRef<void(const CellWeights& weights, const Input* inputs,
@@ -71,7 +71,7 @@ struct RecurrentBase {
   std::vector<std::string> activations;
   float clip = 0;
   Direction direction = Direction::kForward;
-  int64_t hidden_size = 0;  // 0: as the weights say.
+  int64_t hidden_size = 0;  // 0: taken from the weights.
   bool layout = false;      // True: the batch comes first.
 
   int64_t num_directions() const {
@@ -87,13 +87,13 @@ struct RecurrentBase {
 
  private:
   Dim Hidden(const Inputs& in) const;
-  // Of all directions, one after the other.
+  // Returns the activations of all directions, one after the other.
   absl::StatusOr<std::vector<Activation>> ActivationsOf(
       absl::Span<const char* const> defaults) const;
 };
 
 absl::StatusOr<Activation> ActivationNamed(std::string_view name);
-// Which parameters the activation takes from the lists.
+// Return whether the activation takes this parameter from its list.
 bool TakesAlpha(std::string_view name);
 bool TakesBeta(std::string_view name);
 

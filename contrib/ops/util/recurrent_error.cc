@@ -6,10 +6,10 @@
 namespace nodewise {
 namespace {
 
-// Of a function that a kernel calculates.
+// Roundings of a function that a kernel calculates.
 constexpr double kFunctionRoundings = 8;
 
-// The largest difference that `f` makes between x and what is within `error`.
+// The largest difference between f(x) and `f` of a number within `error` of x.
 // Between its ends a function of the standard is largest or smallest at 0, or
 // where ThresholdedRelu jumps.
 double Spread(const Activation& f, double x, double error) {

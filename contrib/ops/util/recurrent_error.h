@@ -1,7 +1,7 @@
 #pragma once
 
 // The arithmetic of the cells of LSTM, GRU and RNN, so that each is written
-// once: in numbers alone, or in numbers with how far a kernel's may be off.
+// once: with plain numbers, or with numbers and how far a kernel's may be off.
 
 #include "contrib/ops/util/recurrent.h"
 #include "contrib/ops/util/sum_bounds.h"
@@ -19,16 +19,16 @@ struct CellNumbers {
   static double Complement(double a) { return 1 - a; }
   static double Apply(const Activation& f, double x) { return f(x); }
   // sums[j] = inputs[j] + bias[j] + h . recurrent[:, j] for `count` columns
-  // from `first` on; without `inputs`, the rest.
+  // from `first` on; without `inputs`, that term is left out.
   static void AddUp(const CellWeights& weights, const double* inputs,
                     const double* h, int64_t first, int64_t count,
                     double* sums);
 };
 
-// Follows the errors through each step: `proved` adds their sizes up, whatever
-// their signs, and `expected` takes those of different places for independent.
-// What an activation makes of an error is what it makes of the ends of its
-// range, so that one that saturates makes it small.
+// Follows the errors through each step: `proved` adds up their sizes, whatever
+// their signs, and `expected` takes errors in different places as independent.
+// An activation is applied to both ends of the range of an error, so that one
+// that saturates makes it small.
 class CellErrors {
  public:
   using Number = RoughNumber;
@@ -48,7 +48,7 @@ class CellErrors {
              RoughNumber* sums) const;
 
  private:
-  // With the rounding of the number itself.
+  // Returns a number whose errors include its own rounding.
   RoughNumber Rounded(double value, double proved, double expected) const;
 
   DLDataType dtype_;

@@ -68,8 +68,8 @@ CellWeights WeightsOf(const EvalArgs& args, const Sequences& all,
   return weights;
 }
 
-// X W^T + the bias of the inputs, by row of X and column, or the sums of the
-// sizes or squares of the same terms.
+// Returns X W^T + the bias of the inputs, by row of X and column, or the sums
+// of the sizes or squares of these terms.
 std::vector<double> InputsOf(const EvalArgs& args, const Sequences& all,
                              int64_t direction, Terms terms) {
   const int64_t columns = all.columns();
@@ -144,7 +144,7 @@ void InputsOf(const EvalArgs& args, const Sequences& all, int64_t direction,
   }
 }
 
-// What all steps leave, of all directions and items.
+// The results of all steps, for all directions and items.
 template <typename Number>
 struct Results {
   std::vector<Number> y;
@@ -201,7 +201,7 @@ void Store(const std::vector<RoughNumber>& numbers, DLDataType dtype,
   bounds->proved.clear();
   bounds->expected.clear();
   for (const RoughNumber& number : numbers) {
-    // Of the reference itself.
+    // The rounding of the reference itself.
     const double rounding = HalfUlp(dtype, number.value);
     bounds->proved.push_back(number.proved + rounding);
     bounds->expected.push_back(std::min(number.expected, number.proved) +

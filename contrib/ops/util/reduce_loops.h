@@ -1,7 +1,7 @@
 #pragma once
 
-// Loops of operators that make one number of many: how the elements of a
-// result lie in the input, and how they are put together.
+// Loops of operators that make one number out of many: where the elements of a
+// result lie in the input, and how they are combined.
 
 #include <cstdint>
 #include <vector>
@@ -12,16 +12,16 @@
 
 namespace nodewise {
 
-// As many elements of a result are calculated at a time.
+// The number of results that are calculated at a time.
 inline constexpr int64_t kSliceMost = 128;
-// Rows go to as many accumulators, so that the processor need not wait.
+// The number of accumulators for a row, so that the processor need not wait.
 inline constexpr int64_t kFoldLanes = 8;
 
 // Sides of a compact tensor that are passed over one by one.
 struct Walk {
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
-  int64_t count = 1;  // Of positions.
+  int64_t count = 1;  // The number of positions.
 
   void Add(int64_t size, int64_t stride);
   // Where position `i` lies.
@@ -34,14 +34,14 @@ struct ReducePlan {
   Walk rows;          // The sides that go, but for the innermost.
   int64_t run = 1;    // Elements of a row that go into one result.
   int64_t inner = 1;  // Results side by side, each with a column; run is 1.
-  int64_t count = 1;  // Of results.
-  int64_t terms = 1;  // Of elements that go into one.
+  int64_t count = 1;  // The number of results.
+  int64_t terms = 1;  // Elements that go into one result.
 };
-// `is_reduced` says of each side whether it goes.
+// `is_reduced` says for each side whether it is reduced.
 ReducePlan MakeReducePlan(absl::Span<const int64_t> shape,
                           const std::vector<bool>& is_reduced);
 
-// Neighbouring results [out, out + n) and where the first row of theirs begins.
+// Neighbouring results [out, out + n), and where their first row begins.
 struct Slice {
   int64_t out = 0;
   int64_t n = 1;
@@ -51,7 +51,7 @@ struct Slice {
 // element takes about `work` nanoseconds.
 void ForEachSlice(const ReducePlan& plan, double work,
                   absl::FunctionRef<void(const Slice& slice)> f);
-// Calls `f` with where each row of a slice begins.
+// Calls `f` with the place where each row of a slice begins.
 template <typename F>
 void ForEachRow(const ReducePlan& plan, const Slice& slice, F f) {
   const Walk& rows = plan.rows;
@@ -63,7 +63,8 @@ void ForEachRow(const ReducePlan& plan, const Slice& slice, F f) {
   for (int64_t i = 0; i < rows.count; ++i) f(slice.base + rows.OffsetOf(i));
 }
 
-// An element as it is calculated with: 16-bit floats as doubles.
+// Returns an element in the form used for calculations: 16-bit floats become
+// doubles.
 template <typename T>
 auto Value(T x) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -74,8 +75,8 @@ auto Value(T x) {
 }
 
 // totals[j] = step(totals[j], x, j) for every element of result j of a slice.
-// Rows that lie in one piece are added up in several lanes, each from where
-// totals[0] stood, and `join` puts these together.
+// Contiguous rows are added up in several lanes, each starting from totals[0],
+// and `join` combines these.
 template <typename T, typename Total, typename Step, typename Join>
 void Fold(const ReducePlan& plan, const Slice& slice, const T* x, Total* totals,
           Step step, Join join) {

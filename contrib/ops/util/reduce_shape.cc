@@ -22,7 +22,7 @@ std::vector<Side> Remaining(absl::Span<const Side> shape,
   return remaining;
 }
 
-// With axes that are not known yet.
+// Infers the shape for axes that are not known yet.
 std::optional<Shape> AnyAxes(const Inputs& in, const ReduceRule& rule) {
   const Shape& shape = *in.type(0).shape;
   if (rule.keepdims) {
@@ -41,7 +41,8 @@ std::optional<Shape> AnyAxes(const Inputs& in, const ReduceRule& rule) {
   return UnknownShape(in.type(0).rank() - static_cast<int>(count));
 }
 
-// The axes, none of them if input 1 is not given; no list if not known.
+// Returns the axes: an empty list if input 1 is not given, none if they are not
+// known.
 std::optional<std::vector<int64_t>> KnownAxes(const Inputs& in) {
   if (!in.has(1)) return std::vector<int64_t>();
   return in.Ints(1);
@@ -90,7 +91,7 @@ absl::StatusOr<OutputInfos> InferReduce(const Inputs& in,
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_reduced,
                             ReducedSides(*axes, in.type(0).rank(), rule));
   type.shape = Remaining<Dim>(*in.type(0).shape, is_reduced, rule.keepdims);
-  // A side of 0 may have hidden how large the others are.
+  // A side of 0 may have hidden an overflow of the others.
   if (const auto sizes = type.sizes()) {
     NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
   }

@@ -15,11 +15,11 @@ struct ReduceRule {
   bool noop_with_empty_axes = false;
 };
 
-// Input 1, if given, is a list of axes of input 0.
+// Requires input 1, if given, to be a list of axes of input 0.
 absl::Status CheckReduce(const Inputs& in, const ReduceRule& rule);
 absl::StatusOr<OutputInfos> InferReduce(const Inputs& in,
                                         const ReduceRule& rule);
-// Which of `rank` sides go.
+// Returns which of `rank` sides are reduced.
 absl::StatusOr<std::vector<bool>> ReducedSides(absl::Span<const int64_t> axes,
                                                int rank,
                                                const ReduceRule& rule);

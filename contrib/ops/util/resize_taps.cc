@@ -53,7 +53,7 @@ double NearestOf(NearestRule rule, double at, bool is_shrinking) {
   return is_shrinking ? std::ceil(at) : std::floor(at);
 }
 
-// What an element this far away counts.
+// The weight of an element this far away.
 double KernelAt(const ResizeRule& rule, double distance) {
   const double x = std::fabs(distance);
   if (rule.mode == Interpolation::kLinear) return std::max(0.0, 1 - x);
@@ -72,12 +72,13 @@ void AddTap(double index, double weight, int64_t in, Taps* taps) {
 
 void AddKernel(const ResizeRule& rule, const ResizedSide& side, double at,
                Taps* taps) {
-  // Shrinking, the kernel is stretched over all that one element stands for.
+  // When shrinking, the kernel is stretched over all that one element stands
+  // for.
   const double stretch = rule.antialias ? std::min(side.scale, 1.0) : 1.0;
   const double reach =
       (rule.mode == Interpolation::kLinear ? 1.0 : 2.0) / stretch;
   const auto in = static_cast<double>(side.in);
-  // Elements beyond the ends are those at the ends; far out they all are.
+  // Elements beyond the ends equal those at the ends; far out all of them do.
   const double low = std::max(std::ceil(at - reach), -reach - 1);
   const double high = std::min(std::floor(at + reach), in + reach + 1);
   const size_t first = taps->weight.size();
@@ -133,7 +134,7 @@ std::vector<double> Summed(const std::vector<double>& from,
         const auto element = static_cast<size_t>(o);
         for (size_t t = taps.begin[element]; t < taps.begin[element + 1]; ++t) {
           const double weight = weight_of(t, element);
-          // Infinities must not become NaN where they do not count.
+          // Infinities with a weight of 0 must not become NaN.
           if (weight == 0) continue;
           const double* const row = plane + taps.index[t] * inner;
           for (int64_t i = 0; i < inner; ++i) to[i] += weight * row[i];
@@ -141,8 +142,8 @@ std::vector<double> Summed(const std::vector<double>& from,
       });
 }
 
-// A kernel of the element type calculates places and weights in it too: how
-// far a weight may be off.
+// How far a weight may be off, since a kernel calculates places and weights in
+// the element type too.
 double WeightSlack(const ResizeRule& rule, double at, double u) {
   const double steep = rule.mode == Interpolation::kLinear ? 1 : 2;
   return 8 * u * steep * (std::fabs(at) + 1);
@@ -191,7 +192,8 @@ void WriteBounds(const Walk& walk, std::vector<double> values, DLDataType dtype,
                WeightSlack(walk.rule, taps.at[element], u);
       });
   const double steps = static_cast<double>(most * walk.taps.size() + 1);
-  // Integers are cut off, and may fall to either side of one.
+  // Results of integer types are cut off, and may fall to either side of an
+  // integer.
   const double step = IsFloat(dtype) ? 0 : 1;
   for (size_t i = 0; i < sums.size(); ++i) {
     double& bound = bounds->proved[i];
@@ -199,7 +201,7 @@ void WriteBounds(const Walk& walk, std::vector<double> values, DLDataType dtype,
   }
 }
 
-// What lies outside the input, of tf_crop_and_resize.
+// Fills in what lies outside the input, for tf_crop_and_resize.
 void Extrapolate(const Walk& walk, double value, absl::Span<const int64_t> out,
                  std::vector<double>* values, Bounds* bounds) {
   const std::vector<int64_t> strides = StridesOf(out);

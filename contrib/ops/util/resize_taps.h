@@ -7,8 +7,8 @@
 
 namespace nodewise {
 
-// Resizing goes side by side: every element along a side of the output is a sum
-// of a few along that side of the input, times weights.
+// Resizing handles one side after the other: every element along a side of the
+// output is a weighted sum of a few along that side of the input.
 
 enum class Interpolation { kNearest, kLinear, kCubic };
 template <>
@@ -66,7 +66,7 @@ struct ResizeRule {
   double extrapolation_value = 0;
 };
 
-// One side. `length` is how long the output is before that is cut down to an
+// One side. `length` is the length of the output before it is cut down to an
 // integer.
 struct ResizedSide {
   int64_t in = 0;
@@ -77,11 +77,11 @@ struct ResizedSide {
   double roi_end = 1;
 };
 
-// Output element i is made of taps [begin[i], begin[i + 1]).
+// Output element i is the sum of taps [begin[i], begin[i + 1]).
 struct Taps {
   std::vector<size_t> begin;
   std::vector<int64_t> index;  // Inside the input.
-  std::vector<double> weight;  // 0 where only rounding may let it count.
+  std::vector<double> weight;  // 0 if only rounding could make it count.
   std::vector<double> at;      // By output element: where it lies in the input.
   std::vector<bool> is_outside;  // By output element, or empty if none is.
 };
@@ -91,7 +91,8 @@ Taps MakeTaps(const ResizeRule& rule, const ResizedSide& side);
 absl::Status ResizeSides(const ResizeRule& rule,
                          const std::vector<ResizedSide>& sides, EvalArgs& args);
 
-// The weights of the four elements around a place, `ratio` behind the second.
+// Sets the weights of the four elements around a place, `ratio` after the
+// second.
 void CubicWeights(double ratio, double a, double weights[4]);
 
 }  // namespace nodewise

@@ -20,8 +20,9 @@ double LargestOf(DLDataType dtype) {
 }  // namespace
 
 SumBound BoundSum(DLDataType dtype, const SumOfTerms& sum) {
-  // Of the reference's own sum. An inner product of n terms is off by n u times
-  // the absolute sum at most, whatever its order (Jeannerod and Rump 2013).
+  // The unit roundoff of the reference's own sum. An inner product of n terms
+  // is off by at most n u times the absolute sum, whatever its order (Jeannerod
+  // and Rump 2013).
   constexpr double kOwnRoundoff = 0x1p-53;
   const double u = UnitRoundoff(dtype);
   const double largest = LargestOf(dtype);

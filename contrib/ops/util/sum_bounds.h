@@ -6,11 +6,11 @@
 
 namespace nodewise {
 
-// What `expected` is a multiple of: u sqrt(n) (2-norm of the terms + |sum|).
+// The factor of `expected`, times u sqrt(n) (2-norm of the terms + |sum|).
 // Measured over random sums of 4 to 8,192 terms (tests/contrib/ops).
 inline constexpr double kExpectedFactor = 3;
 
-// A sum as a kernel that works in some type meets it.
+// A sum as a kernel calculates it in some type.
 struct SumOfTerms {
   double terms = 0;     // How many; a bias counts.
   double absolute = 0;  // The sum of their absolute values.
@@ -21,13 +21,13 @@ struct SumBound {
   double proved;
   double expected;
 };
-// The bounds (design: "Two error bounds") of a kernel of type `dtype` against
-// the reference, whose own rounding counts too. Each term may be a product that
-// is rounded. NaN where the kernel may meet an infinity on its way.
+// Returns the bounds of a kernel of type `dtype` against the reference, whose
+// own rounding counts too. Each term may be a product that is rounded. NaN
+// where the kernel may meet an infinity on its way.
 SumBound BoundSum(DLDataType dtype, const SumOfTerms& sum);
 
-// The same for all elements of an output, in place: `bounds->proved` has the
-// sums of absolute values, `bounds->expected` those of squares.
+// Replaces the sums of absolute values in `bounds->proved` and the sums of
+// squares in `bounds->expected` by the bounds of all elements of an output.
 void BoundSums(const NDArray& output, double terms, Bounds* bounds);
 
 }  // namespace nodewise

@@ -11,8 +11,8 @@
 namespace nodewise {
 namespace {
 
-// Sides of 1 left out, neighbours joined where both tensors go on; the last
-// side last.
+// Leaves out sides of 1 and joins neighbours where both tensors continue; the
+// last side comes last.
 StridedCopy Joined(const StridedCopy& plan) {
   StridedCopy joined;
   joined.from = plan.from;

@@ -49,7 +49,7 @@ constexpr double kLargestExponent = 720;
 constexpr double kSmallestExponent = -760;
 
 NODEWISE_INLINE double Exp(double x) {
-  // NaN is neither.
+  // Both comparisons let NaN pass.
   x = x > kLargestExponent ? kLargestExponent : x;
   x = x < kSmallestExponent ? kSmallestExponent : x;
   const double n = (x * kPerLn2 + kRounder) - kRounder;
@@ -79,7 +79,7 @@ constexpr double kErfLarge[] = {
     4.526700764248741e-09,  1.1339538061744706e-08,  2.6381508985080735e-10,
     -2.571511429603255e-10, -6.047405945991704e-12,  6.0857915906870915e-12,
 };
-constexpr double kErfIsOne = 6;  // From here on, to a double's precision.
+constexpr double kErfIsOne = 6;  // erf(x) is 1 from here on, in a double.
 
 NODEWISE_INLINE double Erf(double x) {
   double size = std::fabs(x);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Functions of many doubles at once, several times as fast as one by one: the
+// Functions of many doubles at once, several times faster than one by one: the
 // loops are compiled for several instruction sets, and the best one is chosen
 // when the program runs.
 
@@ -10,7 +10,7 @@
 
 namespace nodewise {
 
-// Replaces each of `n` numbers by the function of it, to within 1.5 units in
+// Replace each of `n` numbers by the function's value, to within 1.5 units in
 // the last place of a double. Infinities, NaN and numbers too large or too
 // small give what the C library's functions give.
 void ExpAll(double* x, int64_t n);
@@ -25,7 +25,7 @@ struct Level {
   void (*erf_all)(double* x, int64_t n);
 };
 
-// From the best to the one that runs everywhere; for tests.
+// All levels, from the best to the one that runs everywhere; for tests.
 absl::Span<const Level> AllLevels();
 
 }  // namespace vector_math

@@ -32,7 +32,7 @@ struct RunOfInputs {
   int64_t count;
 };
 
-// Those within [0, size), as a range of i.
+// Returns the range of i whose inputs lie within [0, size).
 std::pair<int64_t, int64_t> InsideOf(const RunOfInputs& run) {
   const int64_t end = (run.size - 1) * run.spread;
   const int64_t begin =
@@ -71,7 +71,7 @@ void FillRun(const T* from, const RunOfInputs& run, double zero_point,
 // The output's rows (all sides but the last) that a block of columns touches.
 struct WindowColumns::Rows {
   struct Run {
-    std::vector<int64_t> origin;  // Of the window, by outer side.
+    std::vector<int64_t> origin;  // The window's, by outer side.
     int64_t column;               // Along the last side.
     int64_t count;
   };

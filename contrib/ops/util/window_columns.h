@@ -18,7 +18,7 @@ struct WindowGeometry {
   std::vector<int64_t> strides;
   std::vector<int64_t> dilations;
   std::vector<int64_t> offsets;
-  std::vector<int64_t> spread;  // 1 but for transposed convolutions.
+  std::vector<int64_t> spread;  // 1 except in transposed convolutions.
   std::vector<int64_t> input;
   std::vector<int64_t> output;
 };

@@ -6,7 +6,7 @@
 namespace nodewise {
 namespace {
 
-// What comes of longer sides overflows.
+// Calculations with longer sides overflow.
 constexpr int64_t kLongest = int64_t{1} << 40;
 
 absl::StatusOr<int64_t> Place(const WindowAttributes& attributes, int side,

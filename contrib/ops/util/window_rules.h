@@ -1,7 +1,7 @@
 #pragma once
 
-// What convolutions and pools say of their windows and shapes; beyond
-// shape_rules.h, for these files alone.
+// Rules for windows and shapes of convolutions and pools beyond shape_rules.h;
+// only for their files.
 
 #include <vector>
 
@@ -20,13 +20,13 @@ struct PlacedWindow {
 absl::StatusOr<PlacedWindow> PlaceWindow(const WindowAttributes& attributes,
                                          absl::Span<const int64_t> input);
 
-// The spatial sides of the output, unknown where those of the input are (sides
-// from 2 on).
+// Returns the spatial sides of the output (from side 2 on), unknown where those
+// of the input are.
 absl::StatusOr<Shape> WindowedSides(const WindowAttributes& attributes,
                                     const Shape& input);
 
-// The kernel's sides: the attribute's, or where it is not set those of the
-// weights from side 2 on. Empty if they are not known.
+// Returns the kernel's sides: those of the attribute, or if it is not set those
+// of the weights from side 2 on. Empty if they are not known.
 absl::StatusOr<std::vector<int64_t>> KernelOf(
     const std::vector<int64_t>& attribute, const TensorType& weight);
 

@@ -20,7 +20,7 @@ NDArray Truth(bool value) {
 }
 Dim N() { return Dim::Named("n"); }
 
-// A network that is put together by the names of operators.
+// Builds a network from the names of operators.
 struct Builder {
   Network net{"net"};
 
@@ -45,7 +45,7 @@ struct Builder {
   }
 };
 
-// x, an input, and as many additions of itself to its last.
+// x, an input, then `length` additions of each value to itself.
 Network Chain(int length, Shape shape) {
   Builder b;
   const ValueId x = b.In("x", TensorType(kFloat32, std::move(shape)));
@@ -170,7 +170,7 @@ TEST(ControlFlowTest, IfRunsTheBranchWithItsOwnCaptures) {
   EXPECT_THAT(run(false), ElementsAre(11, 12));
 }
 
-// Carries a sum of the trips' numbers on; ends when it is `limit`; scans it.
+// Carries the sum of the trips' numbers, and scans it; ends when it is `limit`.
 Subgraph SumOfTrips(int64_t limit) {
   Builder b;
   const ValueId trip = b.In("trip", TensorType(kInt64, Shape{}));

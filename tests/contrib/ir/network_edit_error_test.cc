@@ -1,4 +1,4 @@
-// What edits refuse, the place that they name, and that nothing has changed.
+// What edits refuse, the place that they name, and that nothing changes.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class NetworkEditErrorTest : public testing::Test {
     version_ = net_.version();
   }
 
-  // That the edit was refused so, and left nothing behind.
+  // Expects that the edit was refused in this way and changed nothing.
   template <typename Result>
   void ExpectRefused(const Result& result, StatusCode code,
                      const std::string& message) {

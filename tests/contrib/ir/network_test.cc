@@ -371,8 +371,8 @@ TEST(NetworkTest, ConstantThatIsNotCompactIsCopied) {
   EXPECT_TRUE(IsValid(net));
 }
 
-// Half a second, and hours if an edit took time by the network's length: the
-// test run would end it.
+// Takes half a second; if the time of an edit grew with the network, it would
+// take hours and exceed the time limit.
 TEST(NetworkTest, HundredThousandOperationsAreNoTrouble) {
   Network net("long");
   ValueId last = net.AddInput("x", TensorType(kFloat32, {2})).value();

@@ -33,7 +33,7 @@ absl::StatusOr<NetworkData> Parse(const std::string& text) {
   return ParseNetworkText(text, Ops(), "net.txt");
 }
 
-// That the text, read and written again, is the same.
+// Expects the text to stay the same when it is read and written again.
 void ExpectSame(const std::string& text) {
   const auto data = Parse(text);
   ASSERT_THAT(data, IsOk());

@@ -78,7 +78,7 @@ TEST_F(PassTest, FaultLeftByAPassIsNamedAndWritten) {
   const std::string folder =
       testing::TempDir() + "pass_test/" + std::to_string(getpid());
   const Pass pass{"spoil it", [&](Network& network) {
-                    // What was inferred does not hold any more.
+                    // The inferred types are no longer valid.
                     test_ops::Moody::says = {TensorType(kInt64)};
                     return network.SetOutputs({r_});
                   }};

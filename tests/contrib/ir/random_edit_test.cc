@@ -1,5 +1,5 @@
-// Random edits, legal and not: after each, the network is valid, and one that
-// was refused has left nothing behind.
+// Random edits, legal and not: after each, the network is valid, and refused
+// edits have changed nothing.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ constexpr int kEdits = 30;
 constexpr int kSample = 300;
 constexpr int kFull = 10'000;
 
-// A network, and edits of it that are drawn with no regard to what is legal.
+// A network, and random edits of it, legal or not.
 class Editor {
  public:
   explicit Editor(uint64_t seed) : random_(seed) {
@@ -39,7 +39,7 @@ class Editor {
 
   Network& net() { return net_; }
 
-  // What the edit said.
+  // Returns the status of the edit.
   absl::Status EditOnce() {
     const int kind = Below(20);
     if (kind < 3) return net_.AddInput(Name("in"), Type()).status();
@@ -81,7 +81,7 @@ class Editor {
  private:
   uint64_t Draw() { return random_(); }
 
-  // Now and then one that there is not, or one of the wrong kind.
+  // Sometimes one that does not exist, or one of the wrong kind.
   ValueId Value() {
     const int count = static_cast<int>(net_.data().values.size());
     if (Below(20) == 0) return Below(2) == 0 ? kNoValue : ValueId{999'999};
@@ -195,7 +195,7 @@ void CheckOneEdit(Editor* editor, Counts* counts) {
   EXPECT_EQ(net.version(), version);
 }
 
-// What else must hold of a network that came about like this.
+// Checks what else must hold for the resulting network.
 void CheckResult(Editor* editor) {
   Network& net = editor->net();
   const std::string text = TextOf(net);

@@ -10,7 +10,7 @@
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
 
-// What tests of the verifier share: a network without faults, as text, to be
+// Shared by tests of the verifier: a network without faults, as text, to be
 // broken in one place, and the faults that are then found.
 namespace nodewise {
 
@@ -50,7 +50,7 @@ inline std::vector<std::string> FaultsIn(const std::string& text) {
   return data.ok() ? FaultsIn(*data) : std::vector<std::string>();
 }
 
-// The faults of the good network with one thing replaced, or put at its end.
+// Returns the faults of the valid network with one part replaced, or appended.
 inline std::vector<std::string> FaultsWith(const std::string& from,
                                            const std::string& to) {
   return FaultsIn(Replaced(kGood, from, to));

@@ -86,7 +86,7 @@ TEST(VerifierTest, ConstantWithOtherElementsThanItsData) {
                                 "expected elements [3], as in its data"));
 }
 
-// What a constant can have through the API alone.
+// Constants that only the API can make.
 std::vector<std::string> FaultsWithData(const DLTensor& tensor) {
   auto data = ParseNetworkText(kGood, Ops(), "net.txt");
   EXPECT_THAT(data, IsOk());
@@ -224,7 +224,7 @@ TEST(VerifierTest, FaultInABodyHasItsPath) {
 }
 
 TEST(VerifierTest, OperatorIsNotAskedAboutADamagedBody) {
-  // Its inference would follow the link that leads nowhere.
+  // Inference would follow the link that leads nowhere.
   const std::string text = Replaced(kWithBody, "output %1;", "output %9999;");
   EXPECT_THAT(FaultsIn(text),
               ElementsAre("structure: operation if: then_branch: network b: "

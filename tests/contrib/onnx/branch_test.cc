@@ -7,7 +7,7 @@
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 
-// Models with the operators that there are.
+// Models with real operators.
 
 namespace nodewise {
 namespace {
@@ -30,7 +30,8 @@ std::vector<std::string> KindsOf(const Network& network) {
   return kinds;
 }
 
-// y = x in four parts joined again, or Relu(x + k), by whether 1 is `second`.
+// y = x split into four parts and joined, or Relu(x + k), depending on whether
+// `second` is 1.
 ModelBuilder BranchModel(int64_t second) {
   ModelBuilder builder(18);
   builder.Input("x", {5}).Output("y");
@@ -154,7 +155,7 @@ TEST(OnnxDeprecatedTest, OneOfAnOpsetThatHasItAgainIsNoWarning) {
   EXPECT_TRUE(faults.faults().empty());
 }
 
-// x in three parts, of which some are not wanted.
+// Splits x into three parts, of which some are not wanted.
 ModelBuilder PartsModel(const std::vector<std::string>& names) {
   ModelBuilder builder(18);
   builder.Input("x", {6});

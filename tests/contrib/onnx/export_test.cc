@@ -69,8 +69,8 @@ TEST(OnnxExportTest, ReadingBackGivesAnEqualNetwork) {
   }
 }
 
-// What a body reads from around it comes before a constant of its own here, and
-// behind its initializers in a model that was written from it.
+// Here a constant that a body reads from around it comes before one of its own;
+// in the exported model it comes after the body's initializers.
 TEST(OnnxExportTest, ConstantsInABodyKeepTheirOrder) {
   ModelBuilder builder = RichModel(13);
   auto& body =

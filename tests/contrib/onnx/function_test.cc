@@ -200,7 +200,7 @@ TEST(OnnxBodyTest, WhatABodyReadsFromOutsideIsAnInput) {
   const Network network = ChooseModel().Import().value();
   const Operation& choose =
       network.operation(network.FindOperation("choose").value());
-  // which, x for the one and x for the other; w is a constant in there.
+  // which, x for either body; w is a constant inside.
   ASSERT_EQ(choose.inputs.size(), 3);
   EXPECT_EQ(network.value(choose.inputs[1]).name, "x");
   EXPECT_EQ(network.value(choose.inputs[2]).name, "x");
@@ -235,7 +235,7 @@ TEST(OnnxBodyTest, FaultsBehindABodyAreNotOfIt) {
                         HasSubstr("model.onnx: node Nag_1 (Nag, opset 13)")));
 }
 
-// The first side of a value, by a name.
+// Gives the first side of a value a name.
 void NameSide(const char* name, nodewise_onnx::ValueInfo* info) {
   info->clear_type();
   ModelBuilder::SetInfo(info->name(), {0}, kOnnxFloat, info);
@@ -243,7 +243,7 @@ void NameSide(const char* name, nodewise_onnx::ValueInfo* info) {
   shape.mutable_dim(0)->set_dim_param(name);
 }
 
-// The type of the input of its own that the else branch has.
+// Returns the type of the else branch's own input.
 std::string TypeInBody(const ModelBuilder& builder,
                        const ImportOptions& options) {
   const Network network = builder.Import(options).value();
@@ -280,7 +280,7 @@ TEST(OnnxBodyTest, BodiesInBodiesSeeAllAroundThem) {
   const Network network = builder.Import().value();
   const Operation& choose =
       network.operation(network.FindOperation("choose").value());
-  // x and which for the one, x for the other.
+  // x and which for one body, x for the other.
   EXPECT_EQ(choose.inputs.size(), 4);
 }
 

@@ -17,7 +17,7 @@ std::vector<std::string> LinesOf(const FaultList& faults) {
   return lines;
 }
 
-// All that is wrong with a model that cannot be imported.
+// Returns all faults of a model that cannot be imported.
 std::vector<std::string> FaultsOf(const ModelBuilder& builder,
                                   const ImportOptions& options = {}) {
   FaultList faults;
@@ -207,7 +207,7 @@ TEST(OnnxImportTest, AStatedTypeThatIsNotWhatIsInferredIsAWarning) {
                           "expected float32[2] as inferred"));
 }
 
-// Of the only side of its input.
+// y = -x, where the only side of x has this name.
 ModelBuilder NegModelOfSide(const char* name) {
   ModelBuilder builder = NegModel();
   builder.graph()

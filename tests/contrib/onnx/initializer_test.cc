@@ -164,7 +164,7 @@ TEST_F(ExternalDataTest, IsReadFromWhereItLies) {
   EXPECT_EQ(ValuesOf(*ReadAt("weights.bin")), (std::vector<float>{2, 3}));
   EXPECT_EQ(ValuesOf(*ReadAt("weights.bin", "24", "")),
             (std::vector<float>{6, 7}));
-  // Not where a float may stand.
+  // An offset that is not aligned for floats.
   EXPECT_EQ(ReadAt("weights.bin", "7")->shape()[0], 2);
 }
 
@@ -206,7 +206,7 @@ TEST_F(ExternalDataTest, MustBeThereAndFit) {
   }
 }
 
-// Its own would be the working directory's.
+// An empty folder would mean the working directory.
 TEST_F(ExternalDataTest, IsNotThereWhereTheFolderIsGone) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_);

@@ -13,7 +13,7 @@ namespace nodewise {
 inline constexpr int kOnnxFloat = 1;
 inline constexpr int kOnnxInt64 = 7;
 
-// Puts a model together; what is not said is as a plain one has it.
+// Builds a model; everything that is not set has a simple default.
 class ModelBuilder {
  public:
   explicit ModelBuilder(int opset = 13) {
@@ -35,7 +35,7 @@ class ModelBuilder {
     graph().add_output()->set_name(name);
     return *this;
   }
-  // The node may be changed further; it moves when others are added.
+  // Returns the node, which may be changed further; adding others moves it.
   nodewise_onnx::Node& Node(const std::string& op,
                             const std::vector<std::string>& inputs,
                             const std::vector<std::string>& outputs,

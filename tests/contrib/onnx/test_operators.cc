@@ -20,7 +20,7 @@ absl::Status MapFloats(EvalArgs& args, const std::function<float(float)>& f) {
   return absl::OkStatus();
 }
 
-// Operators whose output is as their first input.
+// Operators whose output has the type of their first input.
 struct Unary {
   OutputInfos Infer(const Inputs& in) const { return {in.type(0)}; }
 };
@@ -93,7 +93,7 @@ struct Fit {
   }
 };
 
-// Those that are only imported, never run.
+// Operators that are only imported, never run.
 struct Passive : Unary {
   absl::Status Evaluate(EvalArgs& args) const {
     args.SetOutput(0, args.in(0));

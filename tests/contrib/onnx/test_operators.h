@@ -4,8 +4,8 @@
 
 namespace nodewise {
 
-// Operators made up for the tests of import and export, so that these need
-// none of those that users get:
+// Operators made up for the tests of import and export, so that these do not
+// depend on the real ones:
 //   Neg(X) -> Y
 //   Plus(A, B) -> C, of one shape
 //   Scale(X; factor, offset = 0) -> Y

@@ -54,13 +54,13 @@ TEST(EvaluateTest, InputsThatAreStillHeldAreLeftAlone) {
     EXPECT_THAT(EvaluateOne({kind, 13}, {*view}), IsOk());
     EXPECT_THAT(ValuesOf(x), testing::ElementsAre(1, -2, 3)) << kind;
   }
-  // The view alone holds the tensor, but another may hold the view.
+  // Only the view holds the tensor, but something else may hold the view.
   auto only = Floats({4, 5}).View({2, 1}, kFloat32);
   ASSERT_THAT(only, IsOk());
   EXPECT_FALSE(only->is_held_once());
 }
 
-// Bounds are made of inputs and outputs.
+// Bounds are calculated from inputs and outputs.
 TEST(EvaluateTest, InputsAreLeftAloneWhereBoundsAreWanted) {
   std::vector<NDArray> inputs = {Floats({1, -2, 3})};
   const void* const memory = inputs[0].data();

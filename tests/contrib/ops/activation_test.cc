@@ -19,7 +19,7 @@ NamedAttr Attr(const char* name, const char* value) {
   return {name, std::string(value)};
 }
 
-// An operator at a few places; what comes out is from mpmath.
+// An operator at a few places; the expected results are from mpmath.
 struct AtPlaces {
   OpSetup operation;
   std::vector<float> x;
@@ -111,7 +111,8 @@ TEST(ActivationTest, WordThatIsNoneIsRefused) {
 }
 
 TEST(ActivationTest, BoundsCountWhatCancels) {
-  // 1 + erf(x / sqrt(2)) in float32 is off by some 1e-7 near x = -5; times x.
+  // 1 + erf(x / sqrt(2)) in float32 is off by some 1e-7 near x = -5, and is
+  // multiplied by x.
   const auto evaluated = EvaluateAll({"Gelu"}, {Floats({-5})}, true);
   ASSERT_THAT(evaluated, IsOk());
   const double naive = 0.5f * -5 * (1 + std::erf(-5 / std::sqrt(2.0f)));

@@ -237,12 +237,12 @@ TEST(CastTest, OnlyZeroIsFalse) {
 }
 
 TEST(CastTest, LargeIntegersAreRoundedOnce) {
-  // Halfway between two floats but for its last bit, which a double drops.
+  // Halfway between two floats except for its last bit, which a double drops.
   const int64_t x = (int64_t{1} << 62) + (int64_t{1} << 38) + 1;
   const float above = std::ldexp(1 + std::ldexp(1.0f, -23), 62);
   EXPECT_THAT(ElementsOf({"Cast", 13, {Attr("to", 1)}}, {Longs({x})}),
               ElementsAre(above));
-  // The same between two numbers of bfloat16.
+  // Almost halfway between two numbers of bfloat16.
   const int64_t y = (int64_t{1} << 62) + (int64_t{1} << 54) + 1;
   EXPECT_THAT(
       ElementsOf<uint16_t>({"Cast", 13, {Attr("to", 16)}}, {Longs({y})}),

@@ -18,8 +18,8 @@
 
 namespace nodewise {
 
-// An operator of this opset with its attributes; what it is given and asked
-// for. Inputs that are left out are NDArray().
+// An operator of this opset with its attributes. Inputs that are left out are
+// NDArray().
 struct OpSetup {
   const char* name;
   int opset = kNewestOpset;
@@ -33,7 +33,7 @@ struct OpSetup {
   }
 };
 
-// Without bounds unless they are asked for.
+// Evaluates an operation; without bounds by default.
 inline absl::StatusOr<Evaluated> EvaluateAll(const OpSetup& operation,
                                              std::vector<NDArray> inputs,
                                              bool with_bounds = false) {
@@ -47,7 +47,7 @@ inline absl::StatusOr<Evaluated> EvaluateAll(const OpSetup& operation,
                   wanted, options);
 }
 
-// The first output.
+// Returns the first output.
 inline absl::StatusOr<NDArray> EvaluateOne(const OpSetup& operation,
                                            std::vector<NDArray> inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const Evaluated evaluated,
@@ -55,7 +55,7 @@ inline absl::StatusOr<NDArray> EvaluateOne(const OpSetup& operation,
   return evaluated.outputs[0];
 }
 
-// The elements of the first output; fails the test if there is none.
+// Returns the elements of the first output; fails the test if there is none.
 template <typename T = float>
 std::vector<T> ElementsOf(const OpSetup& operation,
                           std::vector<NDArray> inputs) {
@@ -65,7 +65,7 @@ std::vector<T> ElementsOf(const OpSetup& operation,
   return ValuesOf<T>(*output);
 }
 
-// What is known of an input: "float32[batch, 3]", as ParseTensorType reads it.
+// What is known about an input: "float32[batch, 3]", for ParseTensorType.
 struct Known {
   const char* type;
   std::optional<Shape> elements = std::nullopt;
@@ -85,13 +85,13 @@ inline absl::StatusOr<OutputInfos> InferOf(const OpSetup& operation,
   return def.infer(attrs.get(), Inputs(infos), operation.num_outputs);
 }
 
-// The type of the first output as text, or the error.
+// Returns the type of the first output as text, or the error.
 inline std::string InferredType(const OpSetup& operation,
                                 const std::vector<Known>& known) {
   const auto infos = InferOf(operation, known);
   return infos.ok() ? ToString((*infos)[0].type) : infos.status().ToString();
 }
-// The elements of the first output that are known, as text; "" for none.
+// Returns the known elements of the first output as text; "" for none.
 inline std::string KnownElements(const OpSetup& operation,
                                  const std::vector<Known>& known) {
   const auto infos = InferOf(operation, known);

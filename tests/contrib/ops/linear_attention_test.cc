@@ -22,7 +22,7 @@ OpSetup Rule(const char* rule, int64_t heads = 1, int64_t kv_heads = 1) {
            {"update_rule", std::string(rule)}},
           2};
 }
-// One head, one batch: so many steps of vectors with one element.
+// One head, one batch: a step for each value, vectors of one element.
 NDArray Steps(const Numbers& values) {
   return MakeTensor<float>({1, static_cast<int64_t>(values.size()), 1}, values);
 }
@@ -126,7 +126,7 @@ TEST(LinearAttentionTest, SidesThatDoNotFitAreRefused) {
   }
 }
 
-// The rule in float32, its sums from the left or from the right.
+// The update rule in float32, summing from the left or from the right.
 struct FloatKernel {
   bool decays;
   bool corrects;
@@ -141,7 +141,7 @@ struct FloatKernel {
     }
     return sum;
   }
-  // One head; inputs as the operator has them, decay by key.
+  // One head; the operator's inputs, decay by key.
   Numbers Run(const std::vector<NDArray>& in, Numbers* state) const {
     const int64_t steps = in[0].shape()[1], n = in[0].shape()[2];
     const int64_t columns = in[2].shape()[2];
@@ -194,8 +194,8 @@ void Normalize(const NDArray& keys) {
   }
 }
 
-// How many of the elements are beyond a bound; the largest share of the
-// expected one goes to `worst`.
+// Returns how many elements are beyond a bound; `worst` becomes the largest
+// share of the expected bound.
 size_t Beyond(const Numbers& found, const NDArray& exact, const Bounds& bounds,
               double* worst) {
   size_t count = 0;
@@ -237,7 +237,7 @@ TEST(LinearAttentionTest, BoundsHoldForKernelsThatGoStepByStep) {
     ASSERT_EQ(Beyond(state, exact->outputs[1], exact->bounds[1], &worst), 0u)
         << "case " << i << " of seed " << kSeed;
   }
-  // Wide bounds find nothing.
+  // If the bounds were too wide, they would find nothing.
   EXPECT_GT(worst, 0.03);
 }
 

@@ -86,7 +86,7 @@ TEST(WhereTest, AllThreeAreBroadcast) {
   EXPECT_THAT(ValuesOf(*y), ElementsAre(1, 2, 9, 9));
 }
 
-// Where(condition, [4, 3], [7, 8]), as far as its elements are known.
+// Returns the known elements of Where(condition, [4, 3], [7, 8]).
 std::string KnownChoice(const NDArray& condition) {
   Network network("net");
   const auto constant = [&](const char* name, NDArray data) {

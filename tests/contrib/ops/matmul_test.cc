@@ -34,7 +34,7 @@ TEST(MatMulTest, MatricesAreBroadcast) {
       "float32[b, 5, 4, n]");
 }
 
-// Against sums of small integers, which are exact in any order.
+// Compares with sums of small integers, which are exact in any order.
 void ExpectRightProduct(int64_t rows, int64_t depth, int64_t columns) {
   std::vector<float> a(static_cast<size_t>(rows * depth));
   std::vector<float> b(static_cast<size_t>(depth * columns));
@@ -55,7 +55,7 @@ void ExpectRightProduct(int64_t rows, int64_t depth, int64_t columns) {
 }
 
 TEST(MatMulTest, BlocksMakeNoDifference) {
-  // Larger than a tile along every side, and no multiple of anything.
+  // Larger than a tile along every side, and not a multiple of its size.
   ExpectRightProduct(401, 259, 397);
   // Too deep for a thread to keep the left factor packed.
   ExpectRightProduct(203, 5003, 67);

@@ -233,13 +233,13 @@ TEST(GroupNormTest, GroupsThatDoNotFitAreRefused) {
 }
 
 TEST(LrnTest, NeighboursAreChannels) {
-  // Two instances and three channels, so that one is not taken for the other.
+  // Two instances and three channels, so that mixing them up is noticed.
   const auto x = MakeTensor<float>({2, 3, 1}, {1, 2, 3, 4, 5, 6});
   const OpSetup lrn{
       "LRN",
       13,
       {Attr("size", 2), Real("alpha", 2), Real("beta", 1), Real("bias", 1)}};
-  // Of a window of 2, the second channel lies behind.
+  // In a window of 2, the second channel is the next one.
   EXPECT_THAT(ElementsOf(lrn, {x}),
               Pointwise(FloatEq(),
                         std::vector<float>{1 / 6.0f, 2 / 14.0f, 3 / 10.0f,

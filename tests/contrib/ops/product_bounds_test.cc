@@ -12,7 +12,7 @@ namespace nodewise {
 namespace {
 
 constexpr uint64_t kSeed = 20250312;
-constexpr int kCases = 5000;  // Of each operator.
+constexpr int kCases = 5000;  // For each operator.
 
 using Numbers = std::vector<float>;
 
@@ -34,7 +34,7 @@ float InLanes(const Numbers& terms) {
   return LeftToRight(lanes);
 }
 
-// Of one sign or two, of like sizes or very different ones.
+// Draws numbers with one sign or both, of similar or very different sizes.
 NDArray Draw(RandomSource& source, const std::vector<int64_t>& shape) {
   const int kind = static_cast<int>(source.Next() % 3);
   NDArray tensor = NDArray::Empty(shape, kFloat32, kCpu).value();
@@ -57,7 +57,8 @@ struct Tally {
   size_t elements = 0;
   size_t above_proved = 0;
   size_t above_expected = 0;
-  std::vector<double> ratios;  // Of left-to-right errors to what is expected.
+  // Left-to-right errors divided by the expected ones.
+  std::vector<double> ratios;
 };
 
 void Count(const Numbers& terms, const Evaluated& result, size_t element,

@@ -85,7 +85,7 @@ TEST(DynamicQuantizeLinearTest, NothingButZerosIsNoDivision) {
   EXPECT_THAT(ValuesOf<uint8_t>(y->outputs[0]), ElementsAre(0, 0));
 }
 
-// Values of onnxruntime.
+// The expected values are onnxruntime's.
 TEST(QLinearTest, MatrixProducts) {
   EXPECT_THAT(ElementsOf<uint8_t>(
                   {"QLinearMatMul", 10},

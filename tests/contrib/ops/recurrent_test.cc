@@ -9,7 +9,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Strings = std::vector<std::string>;
 
-// One element a step, one hidden element: h = f(x + h).
+// One element in each step, one hidden element: h = f(x + h).
 OpSetup SumOf(std::vector<NamedAttr> attrs, Strings functions = {"Affine"}) {
   attrs.push_back({"activations", std::move(functions)});
   return {"RNN", 14, std::move(attrs), 2};

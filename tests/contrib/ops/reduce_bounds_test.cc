@@ -41,7 +41,7 @@ Numbers Each(Numbers x, F f) {
 }
 float Peak(const Numbers& x) { return *std::max_element(x.begin(), x.end()); }
 
-// A kernel of one row; its results.
+// The results of a kernel for one row.
 struct Kernel {
   const char* name;
   Numbers (*run)(const Numbers& x, Order sum);
@@ -87,7 +87,7 @@ const Kernel kKernels[] = {
      }},
 };
 
-// Terms of one sign or two, of like sizes or very different ones.
+// Draws terms with one sign or both, of similar or very different sizes.
 Numbers DrawTerms(RandomSource& source, size_t count) {
   const int kind = static_cast<int>(source.Next() % 4);
   Numbers x(count);
@@ -109,7 +109,8 @@ struct Tally {
   size_t elements = 0;
   size_t above_proved = 0;
   size_t above_expected = 0;
-  std::vector<double> ratios;  // Of left-to-right errors to what is expected.
+  // Left-to-right errors divided by the expected ones.
+  std::vector<double> ratios;
 };
 
 void Count(const Kernel& kernel, const Numbers& x, const float* y,
@@ -122,8 +123,8 @@ void Count(const Kernel& kernel, const Numbers& x, const float* y,
       tally->above_proved += error <= proved[i] ? 0 : 1;
       tally->above_expected += error <= expected[i] ? 0 : 1;
       if (order == &LeftToRight && i < 16) {
-        // Most logarithms are right to the last bit; what a float cannot say
-        // counts as an error all the same.
+        // Most logarithms are right to the last bit; the rounding to a float
+        // still counts as an error.
         const double least = std::fabs(double{y[i]}) * 0x1p-25;
         tally->ratios.push_back(std::max(error, least) / expected[i]);
       }

@@ -71,7 +71,7 @@ TEST(ResizeTest, TheRatioOfTheSidesIsKept) {
       "Resize", 18, {Word("keep_aspect_ratio_policy", "not_larger")}};
   const auto y = EvaluateOne(
       not_larger, {Wide(), NDArray(), NDArray(), Longs({1, 1, 7, 8})});
-  // The batch of one counts as well: nothing may grow.
+  // The batch of one counts too: nothing may grow.
   ASSERT_THAT(y, IsOk());
   EXPECT_THAT(y->shape(), ElementsAre(1, 1, 2, 4));
 }

@@ -38,8 +38,8 @@ TEST(TopKTest, TheSmallestAlongAnotherAxis) {
   EXPECT_THAT(ValuesOf<int64_t>(y->outputs[1]), ElementsAre(1, 0));
 }
 
-// Before opset 10; the input is a list, so that a network with one opset or
-// the other runs alike.
+// Before opset 10 k was an attribute; the input is a list, so that networks of
+// both opsets run alike.
 TEST(TopKTest, TheAttributeOfOldOpsetsIsAListOfOneNumber) {
   const OperatorDef* const def = AllOperators().Find("", "TopK", 9);
   ASSERT_EQ(def->moved.size(), 1);

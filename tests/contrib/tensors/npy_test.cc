@@ -231,7 +231,7 @@ TEST(NpyTest, EveryTruncationIsDataLoss) {
   const std::string good = NpyOf("<f4", "(2,)", "12345678");
   ASSERT_TRUE(Parse(good).ok());
   for (size_t size = 0; size < good.size(); ++size) {
-    // A copy of its own size, so that reading past it is seen.
+    // A copy of exactly this size, so that reading past it is detected.
     const std::vector<uint8_t> cut(good.begin(), good.begin() + size);
     EXPECT_THAT(ParseNpy(cut, "x.npy"), FailsNaming(StatusCode::kDataLoss, ""));
   }

@@ -175,7 +175,7 @@ TEST(NpzTest, FieldsThatCannotBeTrueAreDataLoss) {
 }
 
 TEST(NpzTest, MembersThatShareBytesAreDataLoss) {
-  // The second entry of the directory is led to the first member.
+  // The second entry of the directory is made to point to the first member.
   std::string bytes = Zip({{"a.npy", SmallArray()}, {"a.npy", SmallArray()}});
   EXPECT_THAT(Parse(With<uint32_t>(bytes, kZipEntryMagic, 42, 0)),
               FailsNaming(StatusCode::kDataLoss, "overlap"));

@@ -18,7 +18,7 @@
 
 namespace nodewise {
 
-// Holds of a Status or StatusOr with this code, whose message has this part.
+// Matches a Status or StatusOr with this code whose message contains `part`.
 MATCHER_P2(FailsNaming, code, part, "") {
   const absl::Status status = StatusOf(arg);
   *result_listener << "which is " << status.ToString();

@@ -54,7 +54,7 @@ TEST(TensorProtoTest, ListsArePackedOrNot) {
 }
 
 TEST(TensorProtoTest, UnknownFieldsAreSkipped) {
-  // A doc_string behind the data.
+  // A doc_string after the data.
   EXPECT_THAT(Parse(Bytes("\x10\x02\x28\x07\x62\x02hi", 8)), IsOk());
 }
 

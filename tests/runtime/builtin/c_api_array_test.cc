@@ -100,7 +100,7 @@ TEST(CApiArrayTest, ArrayOutlivesItsHandleInDlpack) {
   TVMDLManagedTensorCallDeleter(managed);
 }
 
-// A tensor of somebody else's, which counts how often it was given back.
+// A foreign tensor that counts how often its deleter was called.
 struct ForeignTensor {
   ForeignTensor() {
     managed.dl_tensor.data = values;

@@ -75,7 +75,8 @@ TEST(CApiMisuseTest, ExceptionOfACallbackIsAnError) {
   EXPECT_STREQ(TVMGetLastError(), "TVMFuncCall: threw something unknown");
 }
 
-// As Python ends its daemon threads. The C library aborts if that is stopped.
+// Python ends its daemon threads in this way. The C library aborts if that is
+// stopped.
 TEST(CApiMisuseTest, ThreadMayEndWithinACallback) {
   static const auto* const ends =
       new HostFunction([](TVMValue*, int*, int, TVMRetValueHandle,

@@ -1,4 +1,4 @@
-// What of a pass can be read, whoever put it there or took it away.
+// Which results of a pass can be read, whatever wrote or overwrote them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -68,7 +68,7 @@ inline std::unique_ptr<DebugExecutor> MakeUnset(
       .value();
 }
 
-// The same, whose inputs are 0, 1, 2, 3.
+// An executor that records nothing, whose inputs are 0, 1, 2, 3.
 inline std::unique_ptr<DebugExecutor> MakeSet(
     const GraphBuilder& graph, Ref<Library> library = TestKernels()) {
   auto executor = MakeUnset(graph, std::move(library));
@@ -134,7 +134,7 @@ inline std::string FixtureName(const std::string& folder) {
   return name;
 }
 
-// A place in memory of which the compiler knows nothing.
+// An address about which the compiler knows nothing.
 inline volatile int* Address(uintptr_t number) {
   volatile uintptr_t hidden = number;
   return reinterpret_cast<volatile int*>(hidden);

@@ -60,7 +60,7 @@ class After : public NodeObserver {
 
 bool throws = false;
 
-// As compiled code is: nothing stands between it and who calls it. Adds one.
+// Adds one. Like compiled code, it is called directly, without a wrapper.
 int AddOneOrThrow(TVMValue* args, int*, int, TVMValue*, int*, void*) {
   if (throws) throw std::runtime_error("the code threw this");
   const auto* from = static_cast<const DLTensor*>(args[0].v_handle);

@@ -136,8 +136,8 @@ class Forker : public NodeObserver {
   const NodeId node_;
 };
 
-// Of ten nodes with a quarter of a chunk each. Before the first chunk is full
-// there is no thread, and after it there is.
+// A dump of ten nodes with a quarter of a chunk each. The thread starts when
+// the first chunk is full.
 TEST(DumpFaultTest, ForkedChildThatRunsOnLeavesTheDumpToItsParent) {
   constexpr int64_t kElements = 1 << 16;
   const TensorSpec spec{{kElements}};
@@ -220,7 +220,7 @@ TEST(DumpFaultTest, FullDiskWhileTheHeaderIsCorrectedLeavesThePartialFile) {
   const DumpPlan plan = PlanDump(graph, options).value();
   auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
   Record(graph, writer.get(), 10);
-  // What is named like this cannot be made beside the file.
+  // A folder of this name cannot be made beside the file.
   const std::string folder = root + kSubfolder;
   fs::rename(folder, root + "/moved");
   EXPECT_THAT(writer->Close(TimesOf(graph)),

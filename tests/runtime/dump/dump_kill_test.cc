@@ -51,7 +51,7 @@ std::vector<NDArray> ContentsOf(const Graph& graph) {
   return tensors;
 }
 
-// What a run of the first so many entries records.
+// Records what a run of the first `entries` entries would.
 void RecordFirst(uint32_t entries, const std::vector<NDArray>& tensors,
                  DumpWriter* writer) {
   writer->Input(NodeId{0}, *tensors[0]);
@@ -63,7 +63,7 @@ void RecordFirst(uint32_t entries, const std::vector<NDArray>& tensors,
   }
 }
 
-// Dump after dump, until it is killed.
+// Writes dump after dump, until it is killed.
 [[noreturn]] void WriteForEver(const Graph& graph, const DumpPlan& plan,
                                const RecordOptions& options,
                                const std::vector<NDArray>& tensors) {

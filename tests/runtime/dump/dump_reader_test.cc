@@ -123,7 +123,7 @@ TEST(DumpReaderTest, EveryBeginningOfTheRecordsGivesTheWholeOnes) {
   }
 }
 
-// As a kill leaves it.
+// A killed run leaves such a dump.
 TEST(DumpReaderTest, DumpOfStatisticsWithoutTheFileThatIsMadeLastIsCut) {
   const std::string root = Folder();
   const RecordOptions options{.tensors = false, .stats = true, .root = root};

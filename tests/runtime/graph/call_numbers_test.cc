@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Of a node with an input and an output.
+// Returns the call numbers of a node with an input and an output.
 absl::StatusOr<std::vector<CallNumber>> NumbersOf(const std::string& text) {
   const Graph graph = GraphBuilder()
                           .Input("x")

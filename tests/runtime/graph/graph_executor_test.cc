@@ -383,7 +383,7 @@ TEST(LinkedParamTest, FailingLookupAndTooLittleDataAreErrors) {
                         "16 compact bytes"));
 }
 
-// As compiled code is: nothing stands between it and who calls it.
+// Like compiled code, it is called directly, without a wrapper.
 int ThrowAsCompiledCode(TVMValue*, int*, int, TVMValue*, int*, void*) {
   throw std::runtime_error("the code threw this");
 }

@@ -57,7 +57,7 @@ constexpr char kExample[] = R"({
 }
 )";
 
-// `text` with `from`, which it holds once, put as `to`.
+// Returns `text` with `from`, which it contains once, replaced by `to`.
 std::string Changed(std::string text, const std::string& from,
                     const std::string& to) {
   const size_t at = text.find(from);
@@ -439,7 +439,7 @@ TEST(HostileGraphTest, HugeCountsAreRefusedBeforeAnythingIsAllocated) {
   }
 }
 
-// Parses, and holds the graph to its promise if it is one.
+// Parses, and checks what a resulting graph guarantees.
 bool ParsesCleanly(const std::string& text) {
   const auto graph = ParseGraph(GraphFile(text));
   if (!graph.ok()) return graph.status().code() == StatusCode::kDataLoss;

@@ -46,7 +46,7 @@ bool ReadsWithinLimit(const GraphText& file) {
   return false;
 }
 
-// The same in a process of its own; false also if that one dies.
+// Runs ReadsWithinLimit in a process of its own; false also if that dies.
 bool ReadsWithinLimitApart(const std::string& text) {
   const pid_t child = fork();
   if (child == 0) {

@@ -332,7 +332,7 @@ TEST(OutputZeroCopyTest, TensorIsKeptAliveAsLongAsTheExecutor) {
 }
 
 TEST(ZeroCopyTest, OneTensorMayBeInputAndOutput) {
-  // As in a loop that feeds its result back.
+  // This happens in a loop that feeds its result back.
   const Executor executor = Make(Inc());
   const NDArray state = Floats({0, 10, 20, 30});
   ASSERT_THAT(executor->SetInputZeroCopy(0, state), IsOk());

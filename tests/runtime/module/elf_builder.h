@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-// Small ELF files, made by a second hand than the one that reads them.
+// Makes small ELF files, independently of the code that reads them.
 namespace nodewise::elf_builder {
 
 enum class Width { k32, k64 };
@@ -22,7 +22,8 @@ struct Recipe {
   bool has_dynamic = true;
 };
 
-inline constexpr uint64_t kCodeAddress = 0x10000;  // Of byte 0 of the file.
+// Address of byte 0 of the file.
+inline constexpr uint64_t kCodeAddress = 0x10000;
 inline constexpr uint64_t kDataAddress = 0x40000;
 inline constexpr char kData[] = "data of the net";
 

@@ -117,7 +117,7 @@ TEST(ModuleBlobTest, EveryTruncationIsDamage) {
   }
 }
 
-// The same with a length in front that fits what is left.
+// Truncates the blob and adjusts its length field to what is left.
 TEST(ModuleBlobTest, EveryTruncationOfTheStreamIsDamage) {
   for (const char* name : {"factory", "const_loader", "opencl"}) {
     const std::string whole = FileText(BlobPath(name));

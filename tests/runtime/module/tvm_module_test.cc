@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Whether this process has a file mapped in whose path that is.
+// Returns whether this process has mapped a file whose path contains `part`.
 bool IsMapped(std::string_view part) {
   std::ifstream maps("/proc/self/maps");
   const std::string text{std::istreambuf_iterator<char>(maps), {}};

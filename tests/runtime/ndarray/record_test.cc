@@ -25,7 +25,7 @@ constexpr size_t kRank = 24;
 constexpr size_t kBits = 29;
 constexpr size_t kLanes = 30;
 constexpr size_t kShape = 32;
-constexpr size_t kSize = 40;  // Of a tensor of rank 1.
+constexpr size_t kSize = 40;  // For rank 1.
 
 std::string Write(const NDArray& tensor) {
   std::string bytes;

@@ -126,8 +126,8 @@ TensorStats StatsOfValues(const std::vector<T>& values) {
   return StatsOf(*MakeTensor<T>({static_cast<int64_t>(values.size())}, values));
 }
 
-// By the book; `mean` and `l2` are sums in a wider type. `size` is that of the
-// numbers added, which bounds the error of the mean.
+// Calculated by the definitions; `mean` and `l2` are sums in a wider type.
+// `size` is the numbers' mean magnitude, which bounds the error of the mean.
 struct Expected {
   TensorStats stats;
   double size = 0;
@@ -399,7 +399,7 @@ TEST(TensorStatsTest, TypesWithoutNumbersHaveAHashOnly) {
   }
 }
 
-// Those of docs/formats/hash.md.
+// The hashes of docs/formats/hash.md.
 TEST(HashBytesTest, IsThatOfTheFormatsPage) {
   std::vector<uint8_t> counting(256);
   std::iota(counting.begin(), counting.end(), uint8_t{0});

@@ -130,7 +130,7 @@ TEST(PerfCollectorTest, NamesCarryTheirUnits) {
               ElementsAre("task-clock (ns)", "page-faults"));
 }
 
-// Whichever of the two this machine does, it does it in words.
+// A machine may count an event or not; if not, there must be a reason.
 TEST(PerfCollectorTest, EveryEventIsCountedOrSaysWhyNot) {
   for (const std::string& name : PerfEventNames()) {
     const auto collector = PerfCollector({name});
@@ -185,8 +185,8 @@ bool ForbidPerfEvents(int error) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// The error of a process of its own to which the system refuses them; "" where
-// that cannot be arranged.
+// Returns the error in a separate process to which the system refuses them; ""
+// if that cannot be arranged.
 std::string RefusedWith(int error) {
   int ends[2];
   if (pipe(ends) != 0) return "";

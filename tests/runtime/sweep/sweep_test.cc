@@ -172,7 +172,7 @@ Ref<Library> StrayLibrary() {
                        }}});
 }
 
-// A pointer that it kept, or a thread that had not done when it returned.
+// A kept pointer, or a thread that had not finished when the function returned.
 TEST(SweepTest, WriteToWhatAnotherNodeMadeIsFoundWhereItIsRead) {
   EXPECT_THAT(FindingsOf(MakerOf(GraphBuilder()
                                      .Input("x")

@@ -1,4 +1,4 @@
-// What of bytecode cannot be a graph, and bytecode that cannot be true.
+// Bytecode that cannot become a graph, and bytecode that cannot be valid.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

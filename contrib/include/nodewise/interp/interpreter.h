@@ -16,15 +16,15 @@ struct InterpretOptions {
   bool with_bounds = false;
   // Called after each operation with its outputs (undefined ones were not
   // wanted) and, with_bounds, their bounds. An error ends the run. Operations
-  // in bodies of control flow are not told of.
+  // in bodies of control flow are not reported.
   std::function<absl::Status(const Operation& operation,
                              const Evaluated& result)>
       observe;
 };
 
-// A network prepared to be run many times: what need not be found out again for
-// each operation, which takes longer than many small operations do. Any thread
-// may run it, also several at once.
+// A network prepared to be run many times: it keeps what need not be worked out
+// again for each operation, which would take longer than many small operations
+// do. Any thread may run it, and several may at once.
 class Interpreter {
  public:
   // REQUIRES: the network outlives this and is not edited.
@@ -33,10 +33,11 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // `inputs` by input of the network; they must be of its types
-  // (kInvalidArgument, naming input, found, expected). Returns the outputs in
-  // their order. An error of an operator names the operation; if there can be
-  // no memory for an output whose size is known before, nothing is run.
+  // Takes one tensor for each input of the network, of the input's type; fails
+  // with kInvalidArgument, naming input, found and expected. Returns the
+  // outputs in their order. An error of an operator names the operation; if
+  // there is no memory for an output whose size is known beforehand, nothing is
+  // run.
   absl::StatusOr<std::vector<NDArray>> Run(
       std::vector<NDArray> inputs, const InterpretOptions& options = {}) const;
 
@@ -47,15 +48,16 @@ class Interpreter {
   const std::unique_ptr<const Plan> plan_;
 };
 
-// Runs it once.
+// Runs the network once.
 absl::StatusOr<std::vector<NDArray>> Interpret(
     const Network& network, std::vector<NDArray> inputs,
     const InterpretOptions& options = {});
 
-// Has this process keep memory that it frees, up to 256 MiB, where the C
-// library can be told (glibc's). Else it goes back to the system with one
-// operation's tensors and is asked for, and cleared, again with the next's: a
-// tenth of a transformer's time. For programs to call, since it is theirs.
+// Makes this process keep memory that it frees, up to 256 MiB, where the C
+// library allows it (glibc does). Otherwise memory goes back to the system with
+// one operation's tensors and is requested, and cleared, again for the next
+// one's: a tenth of a transformer's time. Only programs should call this, since
+// the setting is theirs.
 void KeepFreedMemory();
 
 }  // namespace nodewise

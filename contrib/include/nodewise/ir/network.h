@@ -17,12 +17,12 @@
 
 namespace nodewise {
 
-// A network: values, and operations that make values out of values. Nothing
-// else, and no pointers between them but numbers, so a network can be copied,
-// and so that a link that is wrong can be shown instead of followed.
+// A network: values, and operations that make values out of values, and nothing
+// else. They refer to each other by numbers, not pointers, so a network can be
+// copied, and a wrong link can be shown instead of followed.
 
-// Numbers stay what they are while the network is edited; those of what was
-// removed are not given again.
+// Numbers do not change while the network is edited; those of removed items are
+// not used again.
 enum class ValueId : uint32_t {};
 enum class OperationId : uint32_t {};
 inline constexpr ValueId kNoValue{UINT32_MAX};
@@ -34,7 +34,7 @@ inline constexpr uint32_t Index(OperationId id) {
   return static_cast<uint32_t>(id);
 }
 
-// Where a value is read: input `slot` of an operation; kBarrierSlot for a
+// Where a value is read: input `slot` of an operation, or kBarrierSlot for a
 // barrier that the operation waits for.
 struct Use {
   OperationId user = kNoOperation;
@@ -56,7 +56,7 @@ struct NetworkValue {
   std::string name;  // Unique among the tensors of a network; barriers: "".
   TensorType type;
   NDArray data;  // kConstant.
-  // Computed, for constants too: see InputInfo::elements.
+  // Computed, also for constants: see InputInfo::elements.
   std::optional<Shape> elements;
   OperationId producer = kNoOperation;
   uint32_t slot = 0;      // kOutput.
@@ -76,12 +76,12 @@ struct Operation {
   std::string_view kind() const { return def().name; }
 };
 
-// All that a network is, as plain data, right or wrong. Verify() says which;
-// a Network is one that is right.
+// The whole content of a network as plain data, valid or not. Verify() says
+// which; a Network is always valid.
 struct NetworkData {
   std::string name;
-  // The version of the standard operators ("" of the domains), from an ONNX
-  // model; what export writes.
+  // The version of each operator domain ("" is the standard one), as read from
+  // an ONNX model; export writes these.
   std::vector<std::pair<std::string, int>> opsets = {{"", 21}};
   std::vector<std::optional<NetworkValue>> values;   // By id; none: removed.
   std::vector<std::optional<Operation>> operations;  // By id; none: removed.
@@ -90,34 +90,37 @@ struct NetworkData {
   std::vector<ValueId> outputs;    // May repeat; may be inputs or constants.
 };
 
-// What is given to make an operation.
+// The description of an operation to be made.
 struct NewOperation {
   OpAttrs attrs;
   std::vector<ValueId> inputs;
-  std::string name = {};  // Empty: one is made from the operator's.
-  // One name for each output, "" for one that is not wanted; none at all: as
-  // many as the operator must have, with names made from the operation's.
+  std::string name = {};  // Empty: made from the operator's name.
+  // One name for each output, "" for one that is not wanted. If the list is
+  // empty, the operation gets as many outputs as the operator requires, with
+  // names made from its own.
   std::vector<std::string> outputs = {};
   std::vector<ValueId> after = {};  // Barriers.
-  // It goes before this one in the order; kNoOperation: to the end.
+  // The operation that it precedes in the order; kNoOperation: none, it goes to
+  // the end.
   OperationId before = kNoOperation;
 };
 
 // A network that is valid at all times: every editing call checks what it is
 // given and what comes out of it, in Release too, and either does the whole
 // edit or, with an error that names the place, nothing. Numbers that name
-// nothing are kInvalidArgument.
+// nothing fail with kInvalidArgument.
 //
-// Copies are deep but for constants, which are shared and never written to.
-// Not thread-safe; reading from several threads is.
+// Copies are deep except for constants, which are shared and never written to.
+// Several threads may read it at once; editing is not thread-safe.
 class Network {
  public:
-  // Empty.
+  // Makes an empty network.
   explicit Network(std::string name = "");
-  // kDataLoss, with the first fault of Verify() and how many there are.
+  // Fails with kDataLoss, giving the first fault of Verify() and how many there
+  // are.
   static absl::StatusOr<Network> FromData(NetworkData data);
 
-  // --- Reading. REQUIRES (of all with an id): Has(id).
+  // --- Reading. Every function that takes an id REQUIRES: Has(id).
   const NetworkData& data() const { return data_; }
   const std::string& name() const { return data_.name; }
   bool Has(ValueId id) const;
@@ -128,68 +131,69 @@ class Network {
   const Operation& operation(OperationId id) const {
     return *data_.operations[Index(id)];
   }
-  // The order in which they run.
+  // The operations in the order in which they run.
   absl::Span<const OperationId> order() const { return data_.order; }
   absl::Span<const ValueId> inputs() const { return data_.inputs; }
   absl::Span<const ValueId> outputs() const { return data_.outputs; }
   int opset(std::string_view domain = "") const;  // 0 if it has none.
-  // kNotFound, with the nearest name.
+  // Find by name; fail with kNotFound, suggesting the nearest name.
   absl::StatusOr<ValueId> FindValue(std::string_view name) const;
   absl::StatusOr<OperationId> FindOperation(std::string_view name) const;
-  // What the operation's class is told of its inputs; valid until an edit.
+  // Returns what the operation's class is told about its inputs; valid until an
+  // edit.
   std::vector<InputInfo> InputsOf(OperationId id) const;
 
-  // Grows with every edit, and is never that of a network with other content:
-  // side tables carry it (side_table.h).
+  // Grows with every edit, and never equals that of a network with other
+  // content: side tables carry it (side_table.h).
   uint64_t version() const { return version_; }
 
   // --- Editing.
   absl::Status SetOpset(std::string_view domain, int version);
   absl::StatusOr<ValueId> AddInput(std::string name, TensorType type);
-  // Without a name, one is made. Data that is on a device or not compact is
-  // copied.
+  // Makes a name if none is given. Copies data that is on a device or not
+  // compact.
   absl::StatusOr<ValueId> AddConstant(std::string name, NDArray data);
   absl::StatusOr<OperationId> AddOperation(NewOperation operation);
-  // The same for one whose class is at hand: network.Add(ops, Relu{}, {x}) is
-  // its first output. The row is that of the network's opset, or the newest
-  // where that one is of another class.
+  // Adds an operation of a known class and returns its first output:
+  // network.Add(ops, Relu{}, {x}). The row is that of the network's opset, or
+  // the newest where that one is of another class.
   template <typename Class>
   absl::StatusOr<ValueId> Add(const OpSet& ops, Class op,
                               std::vector<ValueId> inputs,
                               std::string name = "");
-  // The network's outputs, from now on.
+  // Replaces the list of the network's outputs.
   absl::Status SetOutputs(std::vector<ValueId> outputs);
   absl::Status Rename(ValueId id, std::string name);
   absl::Status Rename(OperationId id, std::string name);
 
-  // Lets input `slot` read another value, or none (kNoValue), or an input more
-  // than the operation had. What depends on it is inferred anew, downstream as
-  // far as something changes, and moved behind what it now reads.
+  // Makes input `slot` read another value, or none (kNoValue); it may be one
+  // more input than the operation had. What depends on it is inferred again,
+  // downstream as far as something changes, and moved after what it now reads.
   absl::Status ReplaceInput(OperationId id, uint32_t slot, ValueId value);
-  // Everything that reads from[i], the network's outputs too, reads to[i]. Uses
-  // by the operations that `to` is made by, near or far, stay: so something can
-  // be put behind a value. Barriers give way to barriers.
+  // Makes everything that reads from[i], the network's outputs too, read to[i].
+  // Uses by the operations that `to` is made by, directly or not, stay, so that
+  // something can be inserted after a value. Barriers are replaced by barriers.
   absl::Status ReplaceUses(absl::Span<const ValueId> from,
                            absl::Span<const ValueId> to);
-  // The second one waits for the first, by a barrier.
+  // Makes the second operation wait for the first, by a barrier.
   absl::Status RunAfter(OperationId first, OperationId second);
-  // Another type for an input; it need not agree with the old one.
+  // Changes an input's type; it need not agree with the old one.
   absl::Status SetInputType(ValueId id, TensorType type);
-  // Every side of that name has this size from now on, in bodies too. kNotFound
-  // if no input has one.
+  // Gives every side of that name this size, in bodies too. Fails with
+  // kNotFound if no input has such a side.
   absl::Status BindDim(std::string_view name, int64_t size);
   // Makes a constant out of an input, which must be of its type; names of sides
-  // are bound to what they are in `data`.
+  // are bound to their sizes in `data`.
   absl::Status Freeze(ValueId input, NDArray data);
-  // kFailedPrecondition if something reads its outputs.
+  // Fails with kFailedPrecondition if something reads its outputs.
   absl::Status Remove(OperationId id);
   absl::Status RemoveInput(ValueId id);
-  // Takes away what no output depends on: operations, then constants. Inputs
-  // stay. Returns how many operations went.
+  // Removes what no output depends on: operations, then constants. Inputs stay.
+  // Returns how many operations were removed.
   size_t RemoveUnused();
 
   // Runs Infer of every operation again and returns how many values came out
-  // different. For tests: it must be none.
+  // different. For tests: the result must be 0.
   absl::StatusOr<size_t> InferAgain();
 
  private:
@@ -201,7 +205,7 @@ class Network {
   absl::Status CheckUnused(ValueId id, std::string_view place) const;
 
   NetworkData data_;
-  // Found again from data_.
+  // Indices that can be rebuilt from data_.
   std::unordered_map<std::string, ValueId> value_names_;
   std::unordered_map<std::string, OperationId> operation_names_;
   std::vector<uint32_t> positions_;  // In the order, by operation.

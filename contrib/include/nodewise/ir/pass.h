@@ -18,19 +18,20 @@ struct Pass {
 };
 
 struct PassOptions {
-  // Where a pass that fails, or leaves faults, has the network before and after
-  // it written: PASS.before.txt, PASS.after.txt. Empty: nowhere.
+  // When a pass fails, or leaves faults, the network before and after it is
+  // written to this folder: PASS.before.txt, PASS.after.txt. Empty: nowhere.
   std::string folder;
 };
 
-// Runs them one after the other, and Verify() after each. An error names the
-// pass, and where the networks were written; the network is then as it was
+// Runs the passes one after the other, and Verify() after each. An error names
+// the pass and where the networks were written; the network is then as it was
 // before that pass.
 absl::Status RunPasses(absl::Span<const Pass> passes,
                        const PassOptions& options, Network& network);
 
-// Operations each of which reads an output of the one before it, where nothing
-// else reads it: FindChains(network, {"DequantizeLinear", "Conv"}).
+// Finds chains of operations, each of which reads an output of the one before
+// it that nothing else reads: FindChains(network, {"DequantizeLinear",
+// "Conv"}).
 struct ChainOptions {
   bool only_user = true;  // False: others may read it too.
 };

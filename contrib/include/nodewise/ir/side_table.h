@@ -8,14 +8,14 @@
 
 namespace nodewise {
 
-// kFailedPrecondition: what `pass` computed about a network is of an older
-// version than the network is.
+// Returns kFailedPrecondition: what `pass` computed belongs to an older version
+// of the network.
 absl::Status StaleTable(const Network& network, const char* pass,
                         uint64_t version);
 
 // What a pass computed about a network (slots, kernels, layouts). It exists
-// after its pass only, belongs to one version of the network, and is an error
-// to read once the network was edited.
+// only after its pass, belongs to one version of the network, and cannot be
+// read once the network has been edited.
 template <typename Content>
 class SideTable {
  public:
@@ -25,7 +25,8 @@ class SideTable {
         version_(network.version()),
         content_(std::move(content)) {}
 
-  // Valid while the table is. REQUIRES: the network lives.
+  // The result is valid as long as the table. REQUIRES: the network still
+  // exists.
   absl::StatusOr<const Content*> Get() const {
     if (network_->version() == version_) return &content_;
     return StaleTable(*network_, pass_, version_);

@@ -6,14 +6,14 @@
 
 namespace nodewise {
 
-// The part of a network between two cuts, as a network of its own with the same
-// names: the operations that make `to` out of `from`, and those that make
-// something out of constants alone. Constants come along, and what else is
-// needed becomes an input, behind those of `from`. An empty `from` means the
-// network's inputs, as far as they are needed.
+// Returns the part of a network between two cuts as a network of its own with
+// the same names: the operations that make `to` out of `from`, and those that
+// make something out of constants alone. Constants are copied, and whatever
+// else is needed becomes an input, after those of `from`. An empty `from` means
+// those of the network's inputs that are needed.
 //
-// kInvalidArgument for numbers that name no tensor, for a list without any `to`
-// and for a value of `from` that `to` does not depend on.
+// Fails with kInvalidArgument for numbers that name no tensor, for an empty
+// `to` and for a value of `from` that `to` does not depend on.
 absl::StatusOr<Network> ExtractNetwork(const Network& network,
                                        absl::Span<const ValueId> from,
                                        absl::Span<const ValueId> to);

@@ -31,26 +31,28 @@ struct NetworkFault {
 // from its kind.
 struct Support {
   bool can = true;
-  std::string why_not;                 // Of !can.
-  std::vector<std::string> penalties;  // It can, but not at its best.
+  std::string why_not;                 // The reason, unless `can`.
+  std::vector<std::string> penalties;  // Why it would not run at its best.
 };
 struct Target {
   std::string name;  // "oneDNN"
   Support (*ask)(const Network& network, const Operation& operation) = nullptr;
 };
 
-// Every fault, in the order of the parts, then of the operations: broken links
-// with both ends, cycles as paths, what no output depends on and outputs that
-// depend on nothing, types that are not those inferred. With targets, what they
-// refuse and what costs. Never fails, whatever the data is.
+// Returns every fault, in the order of the parts, then of the operations:
+// broken links with both ends, cycles as paths, what no output depends on and
+// outputs that depend on nothing, types other than those inferred. With
+// targets, also what they refuse and what is slow on them. Never fails,
+// whatever the data is.
 std::vector<NetworkFault> Verify(const NetworkData& data,
                                  absl::Span<const Target> targets = {});
 
-// OK without faults that are errors; else kDataLoss with the first, and how
-// many there are.
+// Returns OK if no fault is an error; else kDataLoss with the first error, and
+// how many there are.
 absl::Status ToStatus(absl::Span<const NetworkFault> faults);
 
-// All faults as text under the three headings; parts without any say so.
+// Returns all faults as text under the three headings; a part without faults
+// says so.
 std::string FaultReport(absl::Span<const NetworkFault> faults);
 
 }  // namespace nodewise

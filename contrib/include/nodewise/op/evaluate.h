@@ -15,21 +15,23 @@
 
 namespace nodewise {
 
-// The two bounds on the rounding error of a correct kernel of one output, by
-// element (design: "Two error bounds"). NaN where none can be given.
+// Two bounds on the rounding error that a correct kernel may have in each
+// element of one output: one proved, one that holds in practice. NaN where none
+// can be given.
 struct Bounds {
   std::vector<double> proved;
   std::vector<double> expected;
 };
 
-// Runs the body of a control-flow operation on its inputs, captures behind.
+// Runs the body of a control-flow operation on its inputs, captures last.
 using BodyRunner = std::function<absl::StatusOr<std::vector<NDArray>>(
     const Subgraph& body, std::vector<NDArray> inputs)>;
 
-// Those of one operation: few, and operations come by the thousand.
+// The tensors of one operation, which are few; there are thousands of
+// operations.
 using Tensors = absl::InlinedVector<NDArray, 3>;
 
-// What an operator evaluates: its inputs, all there, and the outputs to make.
+// What an operator evaluates: its inputs, all present, and the outputs to make.
 // Everything is compact and in host memory.
 class EvalArgs {
  public:
@@ -39,9 +41,9 @@ class EvalArgs {
     BodyRunner run_body;
   };
 
-  // `inferred`, by output: what Infer says of it, given these inputs. All that
-  // is given must outlive this; inputs that nobody else holds may be written
-  // over.
+  // `inferred` holds what Infer says about each output, given these inputs. All
+  // arguments must outlive this; inputs that nobody else holds may be
+  // overwritten.
   EvalArgs(absl::Span<const NDArray> inputs, absl::Span<const bool> wanted,
            const Options& options,
            absl::Span<const TensorType* const> inferred);
@@ -54,26 +56,27 @@ class EvalArgs {
   const NDArray& in(size_t i) const { return inputs_[i]; }
   absl::Span<const int64_t> shape(size_t i) const { return inputs_[i].shape(); }
   DLDataType dtype(size_t i) const { return inputs_[i].dtype(); }
-  // The integers of an int32 or int64 input; kInvalidArgument for others.
+  // Returns the integers of an int32 or int64 input; fails with
+  // kInvalidArgument for other types.
   absl::StatusOr<std::vector<int64_t>> Ints(size_t i) const;
 
   size_t num_outputs() const { return outputs_.size(); }
   bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
-  // A new output, uninitialised.
+  // Makes output i with uninitialised elements.
   absl::StatusOr<NDArray> MakeOutput(size_t i, absl::Span<const int64_t> shape,
                                      DLDataType dtype);
-  // The same for an operator that reads each element of input `from` before it
-  // writes the one at that place, and no other after that: where nothing else
-  // wants the input, the output may be in its memory.
+  // Makes output i, where possible in the memory of input `from`, if nothing
+  // else needs that input. For operators that read each element of the input
+  // before they write the one at its place, and never afterwards.
   absl::StatusOr<NDArray> MakeOutputOver(size_t i, size_t from,
                                          absl::Span<const int64_t> shape,
                                          DLDataType dtype);
-  // The same, of the type that Infer gives it. REQUIRES: is_inferred(i).
+  // Makes output i with the type that Infer gives it. REQUIRES: is_inferred(i).
   absl::StatusOr<NDArray> MakeOutput(size_t i);
   // True if Infer knows the whole type of this output, element type and sizes.
   bool is_inferred(size_t i) const;
   const TensorType& inferred(size_t i) const { return *inferred_[i]; }
-  // An output that shares memory with an input (Reshape, Identity).
+  // Sets an output that shares memory with an input (Reshape, Identity).
   void SetOutput(size_t i, NDArray tensor) { outputs_[i] = std::move(tensor); }
   const Tensors& outputs() const { return outputs_; }
   Tensors TakeOutputs() { return std::move(outputs_); }
@@ -96,10 +99,10 @@ class EvalArgs {
   std::vector<Bounds> bounds_;
 };
 
-// Evaluates one operation and checks what came out against what Infer says of
-// these very inputs. kInvalidArgument, with the operator and the input, if one
-// that it must have is not given; the error of an operator is passed on. Inputs
-// that nobody else holds may be written over.
+// Evaluates one operation and checks the outputs against what Infer says for
+// these inputs. Fails with kInvalidArgument, naming the operator and the input,
+// if a required input is not given; the error of an operator is passed on.
+// Inputs that nobody else holds may be overwritten.
 struct Evaluated {
   Tensors outputs;
   std::vector<Bounds> bounds;  // With options.with_bounds, one per output.
@@ -108,15 +111,15 @@ absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
                                    absl::Span<const bool> wanted,
                                    const EvalArgs::Options& options = {});
 
-// The same for inputs that the operation has been checked and inferred with
-// before: nothing is done again but that the outputs are of these types, one
-// for each, all of them static. REQUIRES: what Check and Infer read of the
-// inputs, types and constants, is what it was then.
+// Evaluates an operation that has been checked and inferred before: only the
+// types of the outputs are checked again, against `types`, one for each, all of
+// them static. REQUIRES: what Check and Infer read of the inputs, types and
+// constants, has not changed since.
 absl::StatusOr<Evaluated> EvaluateChecked(
     const OpAttrs& attrs, Tensors inputs,
     absl::Span<const TensorType* const> types, absl::Span<const bool> wanted,
     const EvalArgs::Options& options = {});
-// True if the tensor is of exactly this type, which is static.
+// Returns whether the tensor is of exactly this type, which is static.
 bool IsOfType(const NDArray& tensor, const TensorType& type);
 
 }  // namespace nodewise

@@ -22,11 +22,11 @@ class Network;
 class EvalArgs;
 
 // An operator is a class: its primary attributes as typed members, and how it
-// checks itself, infers and evaluates. One row of a table (OperatorDef) says
-// all about it and forgets the type; Row<Class>() makes it (op_row.h).
+// checks itself, infers and evaluates. One row of a table (OperatorDef)
+// describes it with the C++ type erased; Row<Class>() makes the row (op_row.h).
 
-// A body of If, Loop or Scan. What it uses from outside is passed to it like
-// any other input, behind those that the operator defines; `captures` counts
+// A body of If, Loop or Scan. Outer values that it uses are passed to it like
+// any other input, after those that the operator defines; `captures` counts
 // them. Bodies are shared and never changed in place.
 struct Subgraph {
   std::shared_ptr<const Network> body;
@@ -46,30 +46,30 @@ struct AttrField {
   bool is_required = false;
   // None if an optional attribute is not set.
   std::optional<AttrValue> (*get)(const void* op) = nullptr;
-  // kInvalidArgument if the value is of the wrong kind, or not one of the
-  // words that are allowed; the message does not name the attribute.
+  // Fails with kInvalidArgument if the value is of the wrong kind, or not one
+  // of the allowed words; the message does not name the attribute.
   absl::Status (*set)(void* op, AttrValue value) = nullptr;
 };
 
-// What an operator is told of one of its inputs.
+// What an operator is told about one of its inputs.
 struct InputInfo {
   bool is_given = false;  // Optional inputs may be left out.
   TensorType type;
   // The data, where it is constant.
   const NDArray* constant = nullptr;
   // The elements of a small integer tensor of rank 0 or 1 as far as they are
-  // known (a shape that is calculated with), constant or not; null if nothing
-  // is.
+  // known (a shape used in a calculation), constant or not; null if nothing is
+  // known.
   const Shape* elements = nullptr;
 };
 
 // Longer lists of elements are not kept.
 inline constexpr size_t kMostElements = 1024;
-// What InputInfo::elements is for a constant; none for one that is not small,
+// Returns InputInfo::elements for a constant; none for one that is not small,
 // not int32 or int64, or of a rank above 1.
 std::optional<Shape> ElementsOf(const NDArray& constant);
 
-// The inputs of one operation. An input beyond the last is one not given.
+// The inputs of one operation. An input beyond the last counts as not given.
 class Inputs {
  public:
   explicit Inputs(absl::Span<const InputInfo> inputs) : inputs_(inputs) {}
@@ -78,18 +78,18 @@ class Inputs {
   const InputInfo& operator[](size_t i) const;
   bool has(size_t i) const { return (*this)[i].is_given; }
   const TensorType& type(size_t i) const { return (*this)[i].type; }
-  // The integers of an int32 or int64 input that is constant or whose elements
-  // are all known, row by row; none otherwise.
+  // Returns the integers of an int32 or int64 input that is constant or whose
+  // elements are all known, row by row; none otherwise.
   std::optional<std::vector<int64_t>> Ints(size_t i) const;
 
  private:
   absl::Span<const InputInfo> inputs_;
 };
 
-// What an operator says of one of its outputs.
+// What an operator says about one of its outputs.
 struct OutputInfo {
   TensorType type;
-  std::optional<Shape> elements;  // As InputInfo::elements.
+  std::optional<Shape> elements;  // See InputInfo::elements.
 
   OutputInfo() = default;
   OutputInfo(TensorType t) : type(std::move(t)) {}  // NOLINT: converts
@@ -109,8 +109,8 @@ struct Param {
 };
 
 // An attribute of older versions that is an input in newer ones. In a network
-// it is an input always: the importer makes it a constant, the exporter an
-// attribute again.
+// it is always an input: the importer makes it a constant, the exporter makes
+// it an attribute again.
 struct MovedAttribute {
   std::string_view attribute;  // "axes"
   size_t input = 0;            // 1
@@ -139,8 +139,9 @@ class RowList {
 };
 
 // How far a correct kernel of the element type may be off, element by element;
-// `u` is half the distance of two neighbouring numbers at the result. kSum: the
-// kernel itself says (EvalArgs::bounds), since it depends on what is summed.
+// `u` is half the distance between two neighbouring numbers at the result.
+// kSum: the operator itself says (EvalArgs::bounds), since it depends on what
+// is summed.
 struct ErrorBound {
   enum class Kind { kExact, kUlps, kSum };
   Kind kind = Kind::kExact;
@@ -152,7 +153,7 @@ inline constexpr ErrorBound Ulps(double n) {
   return {ErrorBound::Kind::kUlps, n};
 }
 
-// One row of a table of operators, for good from the program's start.
+// One row of a table of operators, which exists as long as the program runs.
 struct OperatorDef {
   std::string_view name;  // "Conv"
   std::string_view domain = "";
@@ -167,33 +168,33 @@ struct OperatorDef {
   absl::Span<const AttrField> fields = {};
   std::shared_ptr<void> (*make)() = nullptr;
   bool (*equal)(const void* a, const void* b) = nullptr;
-  // The operator's own restrictions, given what is known of the inputs. Called
-  // whenever an operation is made or an input is replaced.
+  // Checks the operator's own restrictions, given what is known about the
+  // inputs. Called whenever an operation is made or an input is replaced.
   absl::Status (*check)(const void* op, const Inputs& inputs) = nullptr;
-  // One for each of the `num_outputs` that the operation has. Never fails for
-  // want of knowledge: what is not known stays unknown.
+  // Returns one result for each of the operation's `num_outputs`. Missing
+  // knowledge is no error: what is not known stays unknown.
   absl::StatusOr<OutputInfos> (*infer)(const void* op, const Inputs& inputs,
                                        size_t num_outputs) = nullptr;
-  // The reference: computes the outputs from the inputs, all of them there.
+  // The reference: computes the outputs from the inputs, all of them present.
   absl::Status (*evaluate)(const void* op, EvalArgs& args) = nullptr;
-  // Floating-point operations, a multiply-add counted as two; 0 if unknown.
+  // Counts floating-point operations, a multiply-add as two; 0 if unknown.
   double (*flops)(const void* op, const Inputs& inputs,
                   absl::Span<const OutputInfo> outputs) = nullptr;
-  const void* type = nullptr;  // Tells the class.
+  const void* type = nullptr;  // Identifies the class.
 
-  // Up to the last one required. A variadic one may be left out as far as the
-  // row can tell; an operator that must have some says so in Check.
+  // Counts up to the last required input. The row alone allows a variadic input
+  // to be empty; an operator that needs at least one says so in Check.
   size_t min_inputs() const;
   size_t max_inputs() const;   // SIZE_MAX if variadic.
-  size_t min_outputs() const;  // 1 at least.
+  size_t min_outputs() const;  // At least 1.
   size_t max_outputs() const;
 };
 
 template <typename Class>
 inline constexpr char kTypeTag = 0;
 
-// The attributes of one operation, with the class forgotten. Immutable; copies
-// share. REQUIRES (of all but the first): not empty.
+// The attributes of one operation, with the class erased. Immutable; copies
+// share. def() REQUIRES: defined().
 class OpAttrs {
  public:
   OpAttrs() = default;
@@ -203,7 +204,7 @@ class OpAttrs {
   const OperatorDef& def() const { return *def_; }
   const void* get() const { return op_.get(); }
   bool defined() const { return def_ != nullptr; }
-  // Null if the operation is of another class.
+  // Returns null if the operation is of another class.
   template <typename Class>
   const Class* As() const {
     if (def_ == nullptr || def_->type != &kTypeTag<Class>) return nullptr;
@@ -219,30 +220,30 @@ class OpAttrs {
   std::shared_ptr<const void> op_;
 };
 
-// Attributes by name, as files and texts give them. Every attribute that is
-// missing, unknown, doubled or of the wrong kind is a part of the error, which
-// is kInvalidArgument and names the operator.
+// Attributes by name, as files and texts give them. The error lists every
+// attribute that is missing, unknown, given twice or of the wrong kind; it is
+// kInvalidArgument and names the operator.
 struct NamedAttr {
   std::string name;
   AttrValue value;
 };
 absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
                                   absl::Span<const NamedAttr> attrs);
-// Those that are set, in the order of the class.
+// Returns the attributes that are set, in the order of the class.
 std::vector<NamedAttr> NamedAttrsOf(const OpAttrs& attrs);
 
 // The operators that a network may have. A value, made from tables.
 class OpSet {
  public:
   OpSet() = default;
-  // The rows must outlive it. Of two with the same name and version, the one
-  // added last counts.
+  // The rows must outlive the set. If two have the same name and version, the
+  // one added last counts.
   void Add(absl::Span<const OperatorDef> rows);
 
-  // The row that holds in this opset, or null.
+  // Returns the row that holds in this opset, or null.
   const OperatorDef* Find(std::string_view domain, std::string_view name,
                           int opset) const;
-  // The newest row of the class, or null.
+  // Returns the newest row of the class, or null.
   const OperatorDef* FindType(const void* type) const;
   absl::Span<const OperatorDef* const> rows() const { return rows_; }
   // For hints.

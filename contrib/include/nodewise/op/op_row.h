@@ -1,7 +1,7 @@
 #pragma once
 
-// How a class of an operator becomes a row: Row<LeakyRelu>({.name = ...}). For
-// the files that define operators, and for nobody else.
+// Turns an operator's class into a row: Row<LeakyRelu>({.name = ...}). Only for
+// the files that define operators.
 
 #include <utility>
 
@@ -9,7 +9,7 @@
 
 namespace nodewise {
 
-// A class whose members are words of a fixed set says which:
+// The words of an enum whose values are written as words:
 //   template <> struct Words<Padding> {
 //     static constexpr std::pair<Padding, std::string_view> kAll[] = {...};
 //   };
@@ -69,7 +69,7 @@ struct Transport<bool> {
   }
 };
 
-// An element type, as ONNX numbers them (op_def.cc).
+// An element type, with ONNX's numbers (op_def.cc).
 template <>
 struct Transport<DLDataType> {
   static std::optional<AttrValue> Get(DLDataType member);
@@ -169,7 +169,8 @@ concept HasFlops = requires(const Class& op, const Inputs& in,
                             absl::Span<const OutputInfo> out) {
   op.Flops(in, out);
 };
-// Infer(in) if the number of outputs does not matter, else Infer(in, count).
+// Classes have Infer(in) if the number of outputs does not matter, else
+// Infer(in, count).
 template <typename Class>
 concept InfersByCount = requires(const Class& op, const Inputs& in) {
   op.Infer(in, size_t{1});
@@ -195,9 +196,9 @@ constexpr auto FieldList(Fields... fields) {
   return std::array<AttrField, sizeof...(Fields)>{fields...};
 }
 
-// The row of a class. The class has Fields() if it has attributes, Check(in)
-// if it has restrictions, Infer(in) or Infer(in, num_outputs), Evaluate(args),
-// and Flops(in, out) if it calculates. `row` has all but the functions.
+// The row of a class. The class has Fields() if it has attributes, Check(in) if
+// it has restrictions, Infer(in) or Infer(in, num_outputs), Evaluate(args), and
+// Flops(in, out) if it calculates. `row` holds everything but the functions.
 template <typename Class>
 constexpr OperatorDef Row(OperatorDef row) {
   row.fields = absl::MakeConstSpan(op_row::kFieldsOf<Class>.data(),

@@ -1,6 +1,7 @@
 #pragma once
 
-// What many operators say of types and shapes, for the files of operators.
+// Rules for types and shapes that many operators share; for the files of
+// operators.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +18,7 @@ namespace nodewise {
 // input: "input 1: is of type int64, expected a float ...".
 absl::Status RequireFloat(const Inputs& in, size_t i);
 absl::Status RequireInteger(const Inputs& in, size_t i);
-absl::Status RequireNumber(const Inputs& in, size_t i);  // Either of the two.
+absl::Status RequireNumber(const Inputs& in, size_t i);  // Float or integer.
 absl::Status RequireBool(const Inputs& in, size_t i);
 absl::Status RequireType(const Inputs& in, size_t i, DLDataType dtype);
 // int32 or int64.
@@ -26,13 +27,13 @@ absl::Status RequireIndex(const Inputs& in, size_t i);
 absl::Status RequireSameType(const Inputs& in, size_t first = 0);
 absl::Status RequireRank(const Inputs& in, size_t i, int least, int most);
 absl::Status RequireRank(const Inputs& in, size_t i, int rank);
-// Of this rank, and its sides are these as far as both are known.
+// Requires this rank, and equal sides where both are known.
 absl::Status RequireShape(const Inputs& in, size_t i, const Shape& expected);
 // kInvalidArgument "input 1: MESSAGE".
 absl::Status InputError(size_t i, const std::string& message);
 absl::Status AttributeError(const char* attribute, const std::string& message);
 
-// The first error.
+// Returns the first error.
 template <typename... Statuses>
 absl::Status All(Statuses... statuses) {
   absl::Status first;
@@ -40,30 +41,30 @@ absl::Status All(Statuses... statuses) {
   return first;
 }
 
-// An axis counted from the front; kInvalidArgument if it is not in
+// Returns the axis counted from the front; kInvalidArgument if it is not in
 // [-rank, rank).
 absl::StatusOr<int> Axis(int64_t axis, int rank);
-// Axes from the front, in the order given; kInvalidArgument for one that comes
-// twice.
+// Returns the axes counted from the front, in the order given; kInvalidArgument
+// for one that comes twice.
 absl::StatusOr<std::vector<int>> Axes(absl::Span<const int64_t> axes, int rank);
 
-// Inference.
-// A side of input `i`; unknown if the input or its rank is.
+// Inference. Returns a side of input `i`; unknown if the input or its rank is.
 Dim SideOf(const Inputs& in, size_t i, size_t side);
-// The type of input `i`, as it is.
+// Returns the type of input `i`, unchanged.
 OutputInfos LikeInput(const Inputs& in, size_t i = 0);
-// Input `i`'s shape with another element type.
+// Returns input `i`'s shape with another element type.
 OutputInfos LikeInput(const Inputs& in, size_t i, DLDataType dtype);
-// All inputs broadcast; of input 0's element type unless told.
+// Returns the shape of all inputs broadcast, with input 0's element type unless
+// one is given.
 absl::StatusOr<OutputInfos> BroadcastInputs(const Inputs& in);
 absl::StatusOr<OutputInfos> BroadcastInputs(const Inputs& in, DLDataType dtype);
-// The shape that a shape tensor (input `i`) holds: sides as far as they are
-// known, or no rank if not even their number is. `constant` values below 0 are
-// left to the caller.
+// Returns the shape that a shape tensor (input `i`) holds: sides as far as they
+// are known, or no rank if not even their number is. Constant values below 0
+// are left to the caller.
 std::optional<Shape> ShapeFromInput(const Inputs& in, size_t i);
-// A shape of this rank of which nothing is known.
+// Returns a shape of this rank with all sides unknown.
 Shape UnknownShape(int rank);
-// a * b, a + b, a / b of sides, unknown where one is.
+// Calculate with sides; the result is unknown where one of them is.
 Dim Times(const Dim& a, const Dim& b);
 Dim Plus(const Dim& a, const Dim& b);
 // Product of sides [first, last).
@@ -85,7 +86,7 @@ struct Window {
   std::vector<int64_t> dilations;
   std::vector<int64_t> pads;  // Begins, then ends.
 };
-// What an operator's attributes say, with defaults for `spatial` sides.
+// The attributes of a window, resolved with defaults for `spatial` sides.
 // kInvalidArgument for lists of the wrong length and numbers below 1 (pads: 0).
 struct WindowAttributes {
   Padding auto_pad = Padding::kNotset;
@@ -99,7 +100,7 @@ absl::StatusOr<Window> ResolveWindow(const WindowAttributes& attributes,
                                      int spatial);
 // Fills in the pads of SAME_* for a side of this size.
 void PadSame(Padding auto_pad, int side, int64_t size, Window* window);
-// How often the window fits; kInvalidArgument if it never does.
+// Returns how often the window fits; kInvalidArgument if it never does.
 absl::StatusOr<int64_t> WindowCount(const Window& window, int side,
                                     int64_t size, bool ceil_mode);
 

@@ -33,8 +33,8 @@ inline constexpr DLDataType kUint16{kDLUInt, 16, 1};
 inline constexpr DLDataType kUint32{kDLUInt, 32, 1};
 inline constexpr DLDataType kUint64{kDLUInt, 64, 1};
 
-// The 16-bit floats as element types of their own. They are calculated with as
-// doubles and rounded once.
+// The 16-bit floats as element types of their own. Calculations use doubles and
+// round once.
 struct Half {
   uint16_t bits;
 };
@@ -58,8 +58,9 @@ double ToDouble(T x) { return static_cast<double>(x); }
 // Rounded once, to nearest even (a float on the way would round twice).
 uint16_t DoubleToBfloat(double x);
 
-// Rounds to nearest even; to integers by truncation, beyond their ends to the
-// nearest one, NaN to 0. To Bool: 0 is false, all else true.
+// Rounds to nearest even. To integers it truncates, numbers out of range give
+// the nearest integer in range, and NaN gives 0. To Bool: 0 is false, all else
+// true.
 template <typename T>
 T FromDouble(double x) {
   if constexpr (std::is_same_v<T, Half>) {
@@ -84,13 +85,13 @@ template <typename T>
 inline constexpr bool kIsFloatType =
     std::is_floating_point_v<T> || std::is_same_v<T, Half> ||
     std::is_same_v<T, Bfloat>;
-bool IsFloat(DLDataType dtype);    // Of 16 to 64 bits, or bfloat16.
-bool IsInteger(DLDataType dtype);  // Signed or not, of 8 to 64 bits; not bool.
+bool IsFloat(DLDataType dtype);    // 16 to 64 bits, or bfloat16.
+bool IsInteger(DLDataType dtype);  // Signed or not, 8 to 64 bits; not bool.
 bool IsBool(DLDataType dtype);
 bool IsUnsigned(DLDataType dtype);
 
-// Half the distance of two neighbouring numbers of the type near `x`: what one
-// correct rounding may be off. 0 for integers.
+// Half the distance between two neighbouring numbers of the type near `x`: how
+// far one correct rounding may be off. 0 for integers.
 double HalfUlp(DLDataType dtype, double x);
 // The unit roundoff: 2^-24 for float32. 0 for integers.
 double UnitRoundoff(DLDataType dtype);
@@ -129,7 +130,8 @@ absl::Status WithType(DLDataType dtype, F&& f) {
   if (IsBool(dtype)) return f(Bool{});
   return WithNumber(dtype, f);
 }
-// For operators that only move elements: a type of the same size.
+// For operators that only move elements: calls `f` with a type of the same
+// size.
 template <typename F>
 absl::Status WithSize(DLDataType dtype, F&& f) {
   switch (ElementBytes(dtype)) {
@@ -153,13 +155,14 @@ inline int64_t CountOf(const NDArray& tensor) {
 }
 // REQUIRES: `count` sizes do not overflow; Infer has seen them.
 int64_t Product(absl::Span<const int64_t> sizes);
-// Elements from one to the next along each side, of a compact tensor.
+// Strides of a compact tensor, in elements.
 std::vector<int64_t> StridesOf(absl::Span<const int64_t> shape);
 absl::Span<const int64_t> Sizes(const NDArray& tensor);
 
-// Splits [0, count) among threads where there is enough to do; `work` is about
-// how many nanoseconds one of them takes. `f` gets [begin, end) and runs in
-// several threads at once. What it writes must not depend on the split.
+// Splits [0, count) among threads where there is enough to do; `work` is
+// roughly the number of nanoseconds that one of them takes. `f` gets [begin,
+// end) and runs in several threads at once. What it writes must not depend on
+// the split.
 void ParallelFor(int64_t count, double work,
                  absl::FunctionRef<void(int64_t begin, int64_t end)> f);
 
@@ -181,8 +184,9 @@ void MapSpan(const T* from, int64_t n, T* to, F f) {
   }
 }
 
-// y = f(x) for every element of input 0, calculated in double, of its type.
-// Defined here so that `f` is inlined. Floats only; integers are refused.
+// y = f(x) for every element of input 0, of the same type, calculated in
+// double. Defined here so that `f` is inlined. Floats only; integers are
+// refused.
 template <typename F>
 absl::Status MapFloats(EvalArgs& args, F f) {
   const NDArray& x = args.in(0);
@@ -199,19 +203,19 @@ absl::Status MapFloats(EvalArgs& args, F f) {
   });
 }
 
-// How several tensors are read side by side under NumPy's broadcasting: the
-// shape of the result, with sides joined where that changes nothing, and the
-// strides of each input (0 where it is repeated).
+// How several tensors are read together under NumPy's broadcasting: the shape
+// of the result, with sides joined where that changes nothing, and the strides
+// of each input (0 where it is repeated).
 struct Broadcast {
   // One number for each side; small tensors have no time for allocations.
   using Sides = absl::InlinedVector<int64_t, 6>;
 
-  Sides shape;  // Of the result, as it is.
-  Sides sides;  // The same with neighbours joined; never empty.
+  Sides shape;  // The result's shape.
+  Sides sides;  // `shape` with neighbours joined; never empty.
   absl::InlinedVector<Sides, 3> strides;  // By input, by side.
   int64_t count = 0;
 };
-// kInvalidArgument if they do not fit.
+// Fails with kInvalidArgument if the shapes do not fit.
 absl::StatusOr<Broadcast> MakeBroadcast(
     absl::Span<const absl::Span<const int64_t>> shapes);
 

@@ -4,8 +4,8 @@
 
 namespace nodewise {
 
-// All operators that this build knows, of ONNX's domain "" and the quantised
-// ones of its own. Made once.
+// Returns all operators that this build knows: those of ONNX's domain "" and
+// some quantised ones of its own. The set is made once.
 const OpSet& AllOperators();
 
 // The newest opset whose operators are known.

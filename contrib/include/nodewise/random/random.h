@@ -9,9 +9,9 @@
 
 namespace nodewise {
 
-// A seeded source of numbers that are the same on every platform:
-// xoshiro256** (Blackman and Vigna), its state filled by SplitMix64. Not
-// thread-safe; take one a thread.
+// A seeded source of numbers that are the same on every platform: xoshiro256**
+// (Blackman and Vigna), its state filled by SplitMix64. Not thread-safe; use
+// one in each thread.
 class RandomSource {
  public:
   // Sources of one seed and different streams are independent. A run that
@@ -23,18 +23,18 @@ class RandomSource {
   uint64_t Next();
   // Uniform in [-1, 1), in steps of 2^-52.
   double Symmetric();
-  // Uniform from `least` to `most`, both included.
-  // REQUIRES: least <= most < least + 2^32.
+  // Uniform from `least` up to and including `most`. REQUIRES: least <= most <
+  // least + 2^32.
   int64_t Between(int64_t least, int64_t most);
 
  private:
   uint64_t state_[4];
 };
 
-// A new tensor in host memory with values that suit most operators: floats
+// Makes a tensor in host memory with values that suit most operators: floats
 // uniform in [-1, 1), integers from -10 to 11 as far as the type holds them,
-// bool 0 or 1. Each value (of a complex number each part, of a vector type each
-// lane) takes one draw, so tensors of different float types drawn from equal
+// bool 0 or 1. Each value (each part of a complex number, each lane of a vector
+// type) takes one draw, so tensors of different float types drawn from equal
 // sources hold the same numbers, rounded to the nearest that the type has below
 // 1. Fails with kUnimplemented for handles, packed vectors and unusual widths,
 // otherwise as NDArray::Empty does.

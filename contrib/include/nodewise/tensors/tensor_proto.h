@@ -14,7 +14,7 @@ namespace nodewise {
 // ONNX's TensorProto, the form that tensors have in models and in .pb files.
 // Any thread may call.
 
-// What a TensorProto says, wherever it lies. The data stands in one of the
+// The fields of a TensorProto, wherever it is stored. The data is in one of the
 // lists; which one it may be depends on the type.
 struct TensorFields {
   std::string_view name;
@@ -29,18 +29,21 @@ struct TensorFields {
   bool has_raw = false;
 };
 
-// The tensor of these fields. With an owner it may borrow what `raw` points to
-// and must not be written to; otherwise it owns its memory. Nothing is
-// allocated for data that is not there. kDataLoss for sizes that do not fit and
-// elements out of range, otherwise as DTypeFromOnnx (tensor_type.h).
+// Makes a tensor of these fields. With an owner it may borrow what `raw` points
+// to and must not be written to; otherwise it owns its memory. Nothing is
+// allocated for data that is missing. Fails with kDataLoss for sizes that do
+// not fit and elements out of range, otherwise as DTypeFromOnnx does
+// (tensor_type.h).
 absl::StatusOr<NDArray> MakeTensor(const TensorFields& fields,
                                    const std::shared_ptr<void>& owner);
 
-// The bytes of a TensorProto as a tensor that owns its memory; `where` names
-// them in messages. kDataLoss with the byte for what is no such message.
+// Parses the bytes of a TensorProto into a tensor that owns its memory; `where`
+// names them in messages. Fails with kDataLoss, giving the byte, for anything
+// else.
 absl::StatusOr<NamedTensor> ParseTensorProto(absl::Span<const uint8_t> bytes,
                                              std::string where);
-// kUnimplemented for types that ONNX does not have or that are refused.
+// Fails with kUnimplemented for types that ONNX does not have or that are
+// refused.
 absl::StatusOr<std::string> WriteTensorProto(const NamedTensor& tensor);
 
 }  // namespace nodewise

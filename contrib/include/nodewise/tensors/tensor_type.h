@@ -13,15 +13,15 @@
 
 namespace nodewise {
 
-// How long one side of a tensor is: a number, or a name that stands for one
-// that is not known yet, or unknown altogether. The same name means the same
-// number everywhere in a network. Elements that are known (InputInfo::elements)
-// are written so too and may be negative; sides of a tensor may not.
+// The length of one side of a tensor: a number, a name that stands for one that
+// is not known yet, or unknown altogether. The same name means the same number
+// everywhere in a network. Known elements (InputInfo::elements) use this type
+// too and may be negative; sides of a tensor may not.
 class Dim {
  public:
   Dim() = default;                    // Unknown.
   Dim(int64_t size) : size_(size) {}  // NOLINT: a number is a dimension.
-  // Unknown without a name.
+  // An empty name gives an unknown one.
   static Dim Named(std::string name);
 
   bool is_known() const { return size_ != kUnknown; }
@@ -29,7 +29,7 @@ class Dim {
   int64_t size() const { return size_; }
   const std::string& name() const { return name_; }
 
-  // Equal as written; two unknown ones need not be the same number.
+  // Compares what is written; two unknown ones need not be the same number.
   friend bool operator==(const Dim&, const Dim&) = default;
 
  private:
@@ -41,7 +41,7 @@ class Dim {
 
 using Shape = std::vector<Dim>;
 
-// What is known of a tensor before the network runs. Barriers have none.
+// What is known about a tensor before the network runs. Barriers have no type.
 struct TensorType {
   DLDataType dtype{};          // bits 0: not known.
   std::optional<Shape> shape;  // None: not even the rank is known.
@@ -56,7 +56,7 @@ struct TensorType {
   bool has_rank() const { return shape.has_value(); }
   // REQUIRES: has_rank().
   int rank() const { return static_cast<int>(shape->size()); }
-  // True if the shape is known to the last number.
+  // True if every side of the shape is a known number.
   bool is_static() const;
   // The numbers, if is_static().
   std::optional<std::vector<int64_t>> sizes() const;
@@ -65,26 +65,29 @@ struct TensorType {
 };
 
 // "float32[batch, 3, ?]", "int64[]" for rank 0, "float32[...]" for any rank,
-// "?[...]" if nothing is known; names that are no words are in quotes.
+// "?[...]" if nothing is known; names that are not words are in quotes.
 // ParseTensorType reads it back, and fails with kInvalidArgument.
 std::string ToString(const TensorType& type);
 std::string ToString(const Shape& shape);  // "[batch, 3, ?]"
 absl::StatusOr<TensorType> ParseTensorType(std::string_view text);
 
-// True if a tensor of the one type may be one of the other: where both know
-// something, they agree.
+// Returns whether a tensor may have both types: where both know something, they
+// agree.
 bool AreCompatible(const TensorType& a, const TensorType& b);
-// What both know together; kInvalidArgument, naming what differs.
+// Returns what both know together; fails with kInvalidArgument, naming what
+// differs.
 absl::StatusOr<TensorType> Unite(const TensorType& a, const TensorType& b);
 
-// Element types as ONNX numbers them. kUnimplemented, by name, for those that
-// are refused; kInvalidArgument for numbers that it does not have.
+// Returns the element type with ONNX's number. Fails with kUnimplemented, by
+// name, for types that are refused, and with kInvalidArgument for numbers that
+// ONNX does not have.
 absl::StatusOr<DLDataType> DTypeFromOnnx(int64_t number);
-// None for a type that ONNX does not have, or that is refused.
+// Returns none for a type that ONNX does not have, or that is refused.
 std::optional<int64_t> OnnxNumberOf(DLDataType dtype);
 
-// NumPy's broadcasting, with what is known: sides of 1 give way, a named side
-// against another unknown one is unknown. kInvalidArgument, naming the sides.
+// Broadcasts as NumPy does, with what is known: a side of 1 takes the other
+// size, a named side against another unknown one is unknown. Fails with
+// kInvalidArgument, naming the sides.
 absl::StatusOr<Shape> BroadcastShapes(absl::Span<const Shape> shapes);
 
 }  // namespace nodewise

@@ -24,7 +24,7 @@ struct Function {
   const char* name;
   void (*Level::*all)(double* x, int64_t n);
   double (*of)(double);
-  // Between which results are neither 0 nor infinite, nor all the same.
+  // The range where results are neither 0 nor infinite, nor all equal.
   double from;
   double to;
 };
@@ -33,7 +33,7 @@ const Function kFunctions[] = {
     {"erf", &Level::erf_all, [](double x) { return std::erf(x); }, -6.5, 6.5},
 };
 
-// Numbers of all sizes, and more of those that matter.
+// Numbers of all sizes, and more in the range.
 std::vector<double> Samples(const Function& function) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> wide(function.from, function.to);
@@ -47,7 +47,7 @@ std::vector<double> Samples(const Function& function) {
   return samples;
 }
 
-// How many doubles lie between the two, which have the same sign.
+// Returns the distance in doubles of two numbers of equal sign.
 int64_t Distance(double a, double b) {
   if (std::signbit(a) != std::signbit(b)) return INT64_MAX;
   return std::abs(std::bit_cast<int64_t>(a) - std::bit_cast<int64_t>(b));
@@ -66,7 +66,7 @@ TEST(VectorMathTest, ResultsAreThoseOfTheCLibraryUpToTheLastDigit) {
           EXPECT_TRUE(std::isnan(y[i])) << level.name;
           continue;
         }
-        // 1.5 units, and those of the C library.
+        // 1.5 units, plus the error of the C library.
         ASSERT_LE(Distance(y[i], expected), 2)
             << level.name << ": " << function.name << "(" << x[i] << ")";
       }
