@@ -76,7 +76,9 @@ class ProfileNetwork : public Command {
                      "clock: with start and end times; measurements: as TVM "
                      "0.9 and later",
                      &layout_);
-    options->AddNumber("--top", "N", "only the first N rows",
+    options->AddNumber("--top", "N",
+                       "only the N slowest nodes, or the first N rows in the "
+                       "order of --sort",
                        {&top_, 1, kMostInt});
     options->AddFlag("--csv", "a CSV with all figures in place of the table",
                      &csv_);
@@ -191,7 +193,7 @@ class ProfileNetwork : public Command {
     const Graph& graph = executor.graph();
     TableOptions table;
     if (layout_ == "measurements") table.layout = TableLayout::kMeasurements;
-    table.sort_by_time = sort_ == "time";
+    table.sort_by_time = sort_ == "time" || (sort_.empty() && top_.has_value());
     table.max_rows = static_cast<size_t>(top_.value_or(0));
     if (csv_) {
       outcome->notes.insert(outcome->notes.end(), profile.notes.begin(),

@@ -108,9 +108,16 @@ class Table(WithNetwork):
         self.assertEqual(times, sorted(times, reverse=True))
 
     def test_top_leaves_out_rows_and_says_how_many(self):
-        text = self.text("--top", 1)
+        text = self.text("--top", 1, "--sort", "graph")
         self.assertEqual([row[0] for row in read_table(text)[1]], ["sum"])
         self.assertIn("(2 more rows)\n", text)
+
+    def test_top_is_the_slowest_unless_an_order_is_asked_for(self):
+        net = self.chain("copy", "busy", "copy")
+        for order, first in [([], "busy_1"), (["--sort", "time"], "busy_1"),
+                             (["--sort", "graph"], "copy_0")]:
+            rows = read_table(self.text("--top", 1, *order, net=net))[1]
+            self.assertEqual([row[0] for row in rows], [first])
 
     def test_names_from_files_cannot_command_the_terminal(self):
         tree = chain("copy").tree()
