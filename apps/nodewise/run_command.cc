@@ -31,7 +31,7 @@ constexpr uint64_t kMostRepeats = 1'000'000;
 struct RunTimes {
   std::vector<double> milliseconds;  // By run.
 
-  double Least() const {
+  double Min() const {
     return *std::min_element(milliseconds.begin(), milliseconds.end());
   }
   double Median() const {
@@ -44,16 +44,15 @@ struct RunTimes {
 
 void ShowTimes(const RunTimes& times, Outcome* outcome) {
   const size_t runs = times.milliseconds.size();
-  outcome->text += runs == 1
-                       ? absl::StrFormat("ran in %.3f ms\n", times.Least())
-                       : absl::StrFormat(
-                             "ran %d times in %.3f ms (median; least "
-                             "%.3f ms)\n",
-                             runs, times.Median(), times.Least());
+  outcome->text += runs == 1 ? absl::StrFormat("ran in %.3f ms\n", times.Min())
+                             : absl::StrFormat(
+                                   "ran %d times in %.3f ms (median; min "
+                                   "%.3f ms)\n",
+                                   runs, times.Median(), times.Min());
   outcome->json.BeginObject("time");
   outcome->json.Add("runs", uint64_t{runs});
   outcome->json.Add("median_ms", times.Median());
-  outcome->json.Add("min_ms", times.Least());
+  outcome->json.Add("min_ms", times.Min());
   outcome->json.EndObject();
 }
 

@@ -83,8 +83,8 @@ class Sanitizer {
                               RunGuarded(make_, other));
     for (const SeenFault& seen : second.faults) AddOverrun(seen);
     return Judge(second, MemoryFault::Kind::kUninitialised,
-                 "depends on what lay in memory before: it was another when "
-                 "unused bytes were others");
+                 "depends on what lay in memory before: it differs when unused "
+                 "memory is filled differently");
   }
 
   absl::Status ComparePrivate() {
@@ -93,8 +93,8 @@ class Sanitizer {
     NODEWISE_ASSIGN_OR_RETURN(const GuardedRunResult second,
                               RunGuarded(make_, other));
     return Judge(second, MemoryFault::Kind::kPlanMatters,
-                 "depends on the memory plan: it is another with storage of "
-                 "its own for every entry");
+                 "depends on the memory plan: it differs when every entry has "
+                 "storage of its own");
   }
 
   void AddOverrun(const SeenFault& seen) {

@@ -189,7 +189,7 @@ std::string ProfileFooter(const ProfileSummary& summary,
     text += "\nplain run             -     not measured";
   } else {
     text += absl::StrFormat(
-        "\nplain run  %12.2f us  median of %d; least %.2f, mean %.2f",
+        "\nplain run  %12.2f us  median of %d; min %.2f, mean %.2f",
         summary.plain_median_us, profile.plain_ns.size(), summary.plain_min_us,
         summary.plain_us);
     const double cost = summary.run_us - summary.plain_us;

@@ -93,7 +93,7 @@ class Table(WithNetwork):
         for line in (r"nodes +[\d.]+ us  sum of the means of 3 nodes",
                      r"debug run +[\d.]+ us  mean of 10",
                      r"rest +[\d.]+ us  [\d.]+ % of the debug run, in no node",
-                     r"plain run +[\d.]+ us  median of 10; least "):
+                     r"plain run +[\d.]+ us  median of 10; min "):
             self.assertRegex(text, rf"(?m)^{line}")
 
     def test_is_in_graph_order_or_by_time(self):

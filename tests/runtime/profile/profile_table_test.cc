@@ -292,7 +292,7 @@ TEST(ProfileFooterTest, ComparesTheRunWithItsNodesAndWithAPlainRun) {
                   "debug run          5.00 us  mean of 1",
                   "rest               1.00 us  20.00 % of the debug run, in no "
                   "node",
-                  "plain run          4.10 us  median of 2; least 4.00, mean "
+                  "plain run          4.10 us  median of 2; min 4.00, mean "
                   "4.10",
                   "cost               0.90 us  21.95 % of the plain run, by "
                   "the means",
