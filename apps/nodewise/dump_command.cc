@@ -24,8 +24,8 @@ class RunProgress : public NodeObserver {
  public:
   RunProgress(const Graph& graph, Progress* progress)
       : total_(graph.nodes.size()), progress_(*progress) {}
-  absl::Status AfterNode(NodeId node, NodeTime) override {
-    progress_.Update(Index(node) + size_t{1}, total_);
+  absl::Status AfterNode(const NodeRun& node) override {
+    progress_.Update(Index(node.node) + size_t{1}, total_);
     return absl::OkStatus();
   }
 

@@ -120,6 +120,35 @@ absl::Status DebugExecutor::VisitObservers(
   return absl::OkStatus();
 }
 
+const Graph& RunView::graph() const { return executor_->graph(); }
+
+const StoragePlan& RunView::plan() const { return executor_->plan(); }
+
+const DLTensor& RunView::TensorOf(EntryId entry) const {
+  return executor_->TensorOf(entry);
+}
+
+absl::Span<const DLTensor* const> RunView::InputsOf(NodeId node) const {
+  return executor_->InputsOf(node);
+}
+
+absl::Span<const DLTensor* const> RunView::OutputsOf(NodeId node) const {
+  return executor_->OutputsOf(node);
+}
+
+NodeRun DebugExecutor::RunOf(NodeId node, NodeTime time) const {
+  return {View(), node, InputsOf(node), OutputsOf(node), time};
+}
+
+void DebugExecutor::TellPassEnded(const absl::Status& status) {
+  if (!is_pass_told_) return;
+  is_pass_told_ = false;
+  (void)VisitObservers([&](NodeObserver& observer) {
+    observer.AfterPass(View(), status);
+    return absl::OkStatus();
+  });
+}
+
 absl::Status DebugExecutor::Run() {
   if (dump_plan_ != nullptr) return RunRecorded();
   if (observers_.empty() && patches_->empty() && !invoker_) return RunTimed();
@@ -130,7 +159,7 @@ absl::Status DebugExecutor::Run() {
 // The plain executor's loop and one reading of the clock a node: the end of one
 // node is the start of the next.
 absl::Status DebugExecutor::RunTimed() {
-  in_pass_ = false;
+  GiveUpPass();
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
   std::fill(times_.nodes.begin(), times_.nodes.end(), NodeTime());
   NodeTime* const times = times_.nodes.data();
@@ -154,7 +183,7 @@ absl::Status DebugExecutor::RunTimed() {
 
 // An observer may start or stop recording, which is for the next run.
 absl::Status DebugExecutor::RunRecorded() {
-  Recorder recorder(this, dump_plan_, debug_options_.record,
+  Recorder recorder(View(), dump_plan_, debug_options_.record,
                     /*is_alone=*/observers_.empty());
   absl::Status dump_status = recorder.Open();
   const std::string folder = dump_status.ok() ? recorder.folder() : "";
@@ -195,8 +224,9 @@ void DebugExecutor::ExtendWhole(NodeTime time) {
 
 // One function node with all that watches it.
 absl::Status DebugExecutor::RunNode(NodeId node) {
-  NODEWISE_RETURN_IF_ERROR(VisitObservers(
-      [&](NodeObserver& observer) { return observer.BeforeNode(node); }));
+  NODEWISE_RETURN_IF_ERROR(VisitObservers([&](NodeObserver& observer) {
+    return observer.BeforeNode(RunOf(node, NodeTime()));
+  }));
   NodeTime& time = times_.nodes[Index(node)];
   if (!patches_->Replace(node)) {
     const int64_t start = ClockNanoseconds();
@@ -206,6 +236,10 @@ absl::Status DebugExecutor::RunNode(NodeId node) {
     ExtendWhole(time);
     if (!status.ok()) {
       liveness_->MarkLost(node);
+      (void)VisitObservers([&](NodeObserver& observer) {
+        observer.NodeFailed(RunOf(node, time), status);
+        return absl::OkStatus();
+      });
       return status;
     }
   }
@@ -214,8 +248,9 @@ absl::Status DebugExecutor::RunNode(NodeId node) {
         node, [this](EntryId e) -> const DLTensor& { return tensor(e); }));
   }
   liveness_->MarkComputed(node);
-  return VisitObservers(
-      [&](NodeObserver& observer) { return observer.AfterNode(node, time); });
+  return VisitObservers([&](NodeObserver& observer) {
+    return observer.AfterNode(RunOf(node, time));
+  });
 }
 
 }  // namespace nodewise

@@ -159,7 +159,11 @@ absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
   for (uint32_t n = 0; n < Index(position_); ++n) {
     if (!wanted[n]) continue;
     in_pass_ = false;  // Unless the node succeeds, as in Advance().
-    NODEWISE_RETURN_IF_ERROR(RunNode(NodeId{n}));
+    const absl::Status status = RunNode(NodeId{n});
+    if (!status.ok()) {
+      TellPassEnded(status);
+      return status;
+    }
     in_pass_ = true;
     if (!patches_->Replace(NodeId{n})) ran.push_back(NodeId{n});
   }

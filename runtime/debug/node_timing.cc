@@ -23,6 +23,7 @@ absl::Status DebugExecutor::CheckPlain() const {
 }
 
 absl::Status DebugExecutor::RunPlain() {
+  GiveUpPass();
   const absl::Status status = GraphExecutor::Run();
   if (status.ok()) {
     EndPass();
@@ -46,6 +47,7 @@ absl::StatusOr<std::vector<double>> DebugExecutor::TimeNext(
   auto measured = MeasureApart(calls()[index], options);
   if (!measured.ok()) {
     LeavePass(position_);
+    TellPassEnded(measured.status());
     return measured.status();
   }
   std::copy(measured->begin(), measured->end(), seconds.begin());

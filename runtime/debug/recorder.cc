@@ -5,33 +5,33 @@
 namespace nodewise {
 
 absl::Status Recorder::Open() {
-  const StoragePlan& storage = executor_.plan();
+  const StoragePlan& storage = run_.plan();
   // TVM names the folder after the first device, where most of a graph lives.
   const DLDevice device =
-      storage.slots.empty() ? kCpu : executor_.TensorOf(EntryId{0}).device;
+      storage.slots.empty() ? kCpu : run_.TensorOf(EntryId{0}).device;
   NODEWISE_ASSIGN_OR_RETURN(
-      writer_, DumpWriter::Create(executor_.graph(), *plan_, options_, device));
+      writer_, DumpWriter::Create(run_.graph(), *plan_, options_, device));
   return absl::OkStatus();
 }
 
-absl::Status Recorder::BeforePass() {
-  const Graph& graph = executor_.graph();
+absl::Status Recorder::BeforePass(const RunView& run) {
+  const Graph& graph = run.graph();
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     if (graph.nodes[n].kind != GraphNode::Kind::kInput) continue;
-    for (const DLTensor* output : executor_.OutputsOf(NodeId{n})) {
+    for (const DLTensor* output : run.OutputsOf(NodeId{n})) {
       writer_->Input(NodeId{n}, *output);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Recorder::BeforeNode(NodeId node) {
-  writer_->WillRun(node, executor_.InputsOf(node), is_alone_);
+absl::Status Recorder::BeforeNode(const NodeRun& node) {
+  writer_->WillRun(node.node, node.inputs, is_alone_);
   return absl::OkStatus();
 }
 
-absl::Status Recorder::AfterNode(NodeId node, NodeTime time) {
-  writer_->DidRun(node, executor_.OutputsOf(node), time);
+absl::Status Recorder::AfterNode(const NodeRun& node) {
+  writer_->DidRun(node.node, node.outputs, node.time);
   return absl::OkStatus();
 }
 

@@ -4,18 +4,19 @@
 #include <string>
 #include <utility>
 
-#include "nodewise/debug/debug_executor.h"
+#include "nodewise/debug/run_observer.h"
+#include "nodewise/dump/dump.h"
 
 namespace nodewise {
 
 // Hands what a pass does to the writer of its dump.
 class Recorder : public NodeObserver {
  public:
-  // The executor must outlive the recorder. `is_alone`: nobody else watches the
+  // `is_alone`: nobody else watches the
   // pass, so that nothing runs between two nodes.
-  Recorder(const DebugExecutor* executor, std::shared_ptr<const DumpPlan> plan,
+  Recorder(RunView run, std::shared_ptr<const DumpPlan> plan,
            RecordOptions options, bool is_alone)
-      : executor_(*executor),
+      : run_(run),
         plan_(std::move(plan)),
         options_(std::move(options)),
         is_alone_(is_alone) {}
@@ -26,12 +27,12 @@ class Recorder : public NodeObserver {
     return writer_->Close(times);
   }
 
-  absl::Status BeforePass() override;
-  absl::Status BeforeNode(NodeId node) override;
-  absl::Status AfterNode(NodeId node, NodeTime time) override;
+  absl::Status BeforePass(const RunView& run) override;
+  absl::Status BeforeNode(const NodeRun& node) override;
+  absl::Status AfterNode(const NodeRun& node) override;
 
  private:
-  const DebugExecutor& executor_;
+  const RunView run_;
   const std::shared_ptr<const DumpPlan> plan_;
   const RecordOptions options_;
   const bool is_alone_;

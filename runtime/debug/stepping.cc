@@ -30,18 +30,27 @@ void DebugExecutor::EndPass() {
   in_pass_ = is_liveness_due_ = true;
 }
 
-absl::Status DebugExecutor::Restart() {
+void DebugExecutor::GiveUpPass() {
   in_pass_ = false;
+  if (!is_pass_told_) return;
+  TellPassEnded(absl::CancelledError("the pass was given up for another one"));
+}
+
+absl::Status DebugExecutor::Restart() {
+  GiveUpPass();
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
   std::fill(times_.nodes.begin(), times_.nodes.end(), NodeTime());
   times_.whole = NodeTime();
   position_ = NodeId{0};
   is_liveness_due_ = false;
   BeginLiveness();
-  NODEWISE_RETURN_IF_ERROR(VisitObservers(
-      [](NodeObserver& observer) { return observer.BeforePass(); }));
-  in_pass_ = true;
-  return absl::OkStatus();
+  is_pass_told_ = true;
+  const absl::Status status = VisitObservers(
+      [this](NodeObserver& observer) { return observer.BeforePass(View()); });
+  in_pass_ = status.ok();
+  // A graph without nodes is at its end at once.
+  if (!in_pass_ || AtEnd()) TellPassEnded(status);
+  return status;
 }
 
 absl::Status DebugExecutor::Advance() {
@@ -50,11 +59,18 @@ absl::Status DebugExecutor::Advance() {
     // A node that failed has to run again, from the start: what it left is
     // anybody's guess.
     in_pass_ = false;
-    NODEWISE_RETURN_IF_ERROR(RunNode(node));
+    const absl::Status status = RunNode(node);
+    if (!status.ok()) {
+      TellPassEnded(status);
+      return status;
+    }
     in_pass_ = true;
   }
   position_ = NodeId{Index(node) + 1};
-  return AtEnd() ? FinishRun() : absl::OkStatus();
+  if (!AtEnd()) return absl::OkStatus();
+  absl::Status status = FinishRun();
+  TellPassEnded(status);
+  return status;
 }
 
 absl::Status DebugExecutor::EnsurePassStarted() {

@@ -100,7 +100,7 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
   slots->memory().Seal();
   GuardedRunResult result;
   result.private_plan = PrivatePlan(executor->graph(), executor->plan());
-  RunWatcher watcher(*executor, slots->memory(), slots->block_of_slot(),
+  RunWatcher watcher(executor->View(), slots->memory(), slots->block_of_slot(),
                      &result);
   absl::Status status;
   {
@@ -108,7 +108,6 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
     executor->AddObserver(&watcher);
     status = executor->Run();
     executor->RemoveObserver(&watcher);
-    watcher.Finish(status.ok());
   }
   if (!status.ok()) return WithFirstFault(status, result);
   NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));

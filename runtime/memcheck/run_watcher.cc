@@ -21,12 +21,12 @@ bool IsHostMemory(const DLTensor& tensor) {
 
 }  // namespace
 
-RunWatcher::RunWatcher(const DebugExecutor& executor, GuardedMemory& memory,
+RunWatcher::RunWatcher(RunView run, GuardedMemory& memory,
                        const BlockOfSlot& block_of_slot,
                        GuardedRunResult* result)
-    : executor_(executor),
-      graph_(executor.graph()),
-      plan_(executor.plan()),
+    : run_(run),
+      graph_(run.graph()),
+      plan_(run.plan()),
       memory_(memory),
       result_(result),
       keys_(NodeKeys(graph_)),
@@ -89,11 +89,11 @@ const size_t* RunWatcher::BlockOf(uint32_t base) const {
   const size_t& block = block_of_slot_[plan_.slot_of[base]];
   if (block == SIZE_MAX) return nullptr;
   // Memory of the caller or the library may be bound instead.
-  const void* const data = DataOf(executor_.TensorOf(EntryId{base}));
+  const void* const data = DataOf(run_.TensorOf(EntryId{base}));
   return data == memory_.block(block).data ? &block : nullptr;
 }
 
-absl::Status RunWatcher::BeforePass() {
+absl::Status RunWatcher::BeforePass(const RunView&) {
   for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
     if (plan_.base_of[e] != e || !IsInput(e)) continue;
     const size_t* const block = BlockOf(e);
@@ -106,7 +106,8 @@ absl::Status RunWatcher::BeforePass() {
   return absl::OkStatus();
 }
 
-absl::Status RunWatcher::BeforeNode(NodeId node) {
+absl::Status RunWatcher::BeforeNode(const NodeRun& node_run) {
+  const NodeId node = node_run.node;
   if (IsFree(node)) return absl::OkStatus();
   FindRoles(node);
   CheckOwners(node);
@@ -118,7 +119,8 @@ absl::Status RunWatcher::BeforeNode(NodeId node) {
   return absl::OkStatus();
 }
 
-absl::Status RunWatcher::AfterNode(NodeId node, NodeTime) {
+absl::Status RunWatcher::AfterNode(const NodeRun& node_run) {
+  const NodeId node = node_run.node;
   if (IsFree(node)) return absl::OkStatus();
   memory_.Watch(false);
   ++result_->nodes;
@@ -211,7 +213,7 @@ void RunWatcher::HashForeignInputs(NodeId node) {
   const auto& inputs = graph_.node(node).inputs;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     const uint32_t base = plan_.base_of[Index(graph_.EntryOf(inputs[i]))];
-    const DLTensor& tensor = executor_.TensorOf(EntryId{base});
+    const DLTensor& tensor = run_.TensorOf(EntryId{base});
     if (BlockOf(base) != nullptr || !IsHostMemory(tensor)) continue;
     const auto bytes = static_cast<size_t>(BytesOf(base));
     foreign_inputs_.push_back({base, i, HashBytes(DataOf(tensor), bytes)});
@@ -220,7 +222,7 @@ void RunWatcher::HashForeignInputs(NodeId node) {
 
 void RunWatcher::CheckForeignInputs(NodeId node) {
   for (const ForeignInput& input : foreign_inputs_) {
-    const DLTensor& tensor = executor_.TensorOf(EntryId{input.entry});
+    const DLTensor& tensor = run_.TensorOf(EntryId{input.entry});
     const auto bytes = static_cast<size_t>(BytesOf(input.entry));
     if (HashBytes(DataOf(tensor), bytes) == input.hash) continue;
     ReportText(
@@ -333,7 +335,7 @@ void RunWatcher::TakeOutputs(NodeId node) {
     const uint32_t entry = Index(graph_.EntryOf(node, o));
     const size_t* const block = BlockOf(entry);
     if (block != nullptr) owner_[*block] = entry;
-    const DLTensor& tensor = executor_.TensorOf(EntryId{entry});
+    const DLTensor& tensor = run_.TensorOf(EntryId{entry});
     if (!IsHostMemory(tensor)) continue;
     result_->hashes[entry] =
         HashBytes(DataOf(tensor), static_cast<size_t>(BytesOf(entry)));
@@ -359,12 +361,12 @@ void RunWatcher::CloseBlocks() {
   }
 }
 
-void RunWatcher::Finish(bool is_complete) {
+void RunWatcher::AfterPass(const RunView&, const absl::Status& status) {
   memory_.Watch(false);
   for (size_t i = 0; i < memory_.size(); ++i) {
     memory_.SetAccess(i, Access::kReadWrite);
   }
-  if (!is_complete) return;
+  if (!status.ok()) return;
   for (uint32_t h = 0; h < graph_.heads.size(); ++h) {
     const uint32_t base = plan_.base_of[Index(graph_.EntryOf(graph_.heads[h]))];
     const size_t* const block = BlockOf(base);

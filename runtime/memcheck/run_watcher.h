@@ -33,14 +33,14 @@ struct BlockDamage {
 // Watches one run of an executor whose slots are guarded.
 class RunWatcher : public NodeObserver {
  public:
-  RunWatcher(const DebugExecutor& executor, GuardedMemory& memory,
+  RunWatcher(RunView run, GuardedMemory& memory,
              const BlockOfSlot& block_of_slot, GuardedRunResult* result);
 
-  absl::Status BeforePass() override;
-  absl::Status BeforeNode(NodeId node) override;
-  absl::Status AfterNode(NodeId node, NodeTime time) override;
-  // Called after the run: opens everything and looks at the graph's outputs.
-  void Finish(bool is_complete);
+  absl::Status BeforePass(const RunView& run) override;
+  absl::Status BeforeNode(const NodeRun& node) override;
+  absl::Status AfterNode(const NodeRun& node) override;
+  // Opens everything and looks at the graph's outputs.
+  void AfterPass(const RunView& run, const absl::Status& status) override;
 
  private:
   static constexpr uint32_t kNobody = UINT32_MAX;
@@ -87,7 +87,7 @@ class RunWatcher : public NodeObserver {
   void ReportText(MemoryFault::Kind kind, NodeId node, uint32_t entry,
                   std::string text);
 
-  const DebugExecutor& executor_;
+  const RunView run_;
   const Graph& graph_;
   const StoragePlan& plan_;
   GuardedMemory& memory_;

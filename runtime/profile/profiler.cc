@@ -28,21 +28,21 @@ class CountingObserver : public NodeObserver {
     }
   }
 
-  absl::Status BeforeNode(NodeId) override {
+  absl::Status BeforeNode(const NodeRun&) override {
     for (size_t c = 0; c < collectors_.size(); ++c) {
       collectors_[c]->Read(absl::MakeSpan(before_[c]));
     }
     return absl::OkStatus();
   }
 
-  absl::Status AfterNode(NodeId node, NodeTime) override {
+  absl::Status AfterNode(const NodeRun& node) override {
     for (size_t c = collectors_.size(); c-- > 0;) {
       collectors_[c]->Read(absl::MakeSpan(after_[c]));
     }
     size_t next = 0;
     for (size_t c = 0; c < collectors_.size(); ++c) {
       for (size_t i = 0; i < before_[c].size(); ++i, ++next) {
-        counts_[next].by_node[Index(node)] += after_[c][i] - before_[c][i];
+        counts_[next].by_node[Index(node.node)] += after_[c][i] - before_[c][i];
       }
     }
     return absl::OkStatus();

@@ -65,15 +65,17 @@ WorkerWatch::WorkerWatch() : turn_(Turn()) { TaskLog::Get().Open(); }
 
 WorkerWatch::~WorkerWatch() { TaskLog::Get().Close(); }
 
-absl::Status WorkerWatch::BeforeNode(NodeId) {
+absl::Status WorkerWatch::BeforeNode(const NodeRun&) {
   (void)TaskLog::Get().Take();
   return absl::OkStatus();
 }
 
-absl::Status WorkerWatch::AfterNode(NodeId node, NodeTime time) {
+absl::Status WorkerWatch::AfterNode(const NodeRun& node) {
   for (WorkerSpan& span : TaskLog::Get().Take()) {
-    if (span.start_ns < time.start_ns || span.end_ns > time.end_ns) continue;
-    span.node = node;
+    if (span.start_ns < node.time.start_ns || span.end_ns > node.time.end_ns) {
+      continue;
+    }
+    span.node = node.node;
     spans_.push_back(span);
   }
   return absl::OkStatus();

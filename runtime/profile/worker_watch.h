@@ -3,7 +3,7 @@
 #include <mutex>
 #include <vector>
 
-#include "nodewise/debug/debug_executor.h"
+#include "nodewise/debug/run_observer.h"
 #include "nodewise/profile/profile.h"
 
 namespace nodewise {
@@ -17,8 +17,8 @@ class WorkerWatch : public NodeObserver {
   WorkerWatch();
   ~WorkerWatch() override;
 
-  absl::Status BeforeNode(NodeId node) override;
-  absl::Status AfterNode(NodeId node, NodeTime time) override;
+  absl::Status BeforeNode(const NodeRun& node) override;
+  absl::Status AfterNode(const NodeRun& node) override;
 
   // Returns the spans, in the order of nodes.
   std::vector<WorkerSpan> TakeSpans();

@@ -91,7 +91,7 @@ absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
     };
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               make(std::move(debug_options)));
-    watcher.Begin(executor.get(), run);
+    watcher.Begin(run);
     executor->AddObserver(&watcher);
     const absl::Status status = executor->Run();
     executor->RemoveObserver(&watcher);
@@ -102,7 +102,6 @@ absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
                 status);
     }
     NODEWISE_RETURN_IF_ERROR(status);
-    watcher.End();
     ++report.runs;
     if (options.progress) options.progress(report.runs, runs.size());
   }

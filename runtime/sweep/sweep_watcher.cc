@@ -72,16 +72,14 @@ std::string BetweenText(const SweepRun& first, const SweepRun& other,
 
 }  // namespace
 
-void SweepWatcher::Begin(const DebugExecutor* executor, const SweepRun& run) {
-  is_first_ = executor_ == nullptr;
+void SweepWatcher::Begin(const SweepRun& run) {
+  is_first_ = !run_.has_value();
   if (is_first_) first_ = run;
-  executor_ = executor;
   now_ = run;
-  entries_.assign(executor->graph().entries.size(), Entry());
 }
 
 std::string SweepWatcher::NameOf(NodeId node) const {
-  return NodeTitle(executor_->graph(), node);
+  return NodeTitle(run_->graph(), node);
 }
 
 SweepFinding* SweepWatcher::NewFinding(const Place& place) {
@@ -147,11 +145,13 @@ std::string SweepWatcher::TextOf(const SweepFinding& finding,
   return "";
 }
 
-absl::Status SweepWatcher::BeforePass() {
-  const Graph& graph = executor_->graph();
+absl::Status SweepWatcher::BeforePass(const RunView& run) {
+  run_ = run;
+  const Graph& graph = run.graph();
+  entries_.assign(graph.entries.size(), Entry());
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     if (graph.nodes[n].kind == GraphNode::Kind::kFunction) continue;
-    const auto outputs = executor_->OutputsOf(NodeId{n});
+    const auto outputs = run.OutputsOf(NodeId{n});
     for (uint32_t o = 0; o < outputs.size(); ++o) {
       LookForChange({NodeId{n}, Moment::kGiven, o}, graph.EntryOf(NodeId{n}, o),
                     *outputs[o]);
@@ -160,42 +160,40 @@ absl::Status SweepWatcher::BeforePass() {
   return absl::OkStatus();
 }
 
-absl::Status SweepWatcher::BeforeNode(NodeId node) {
+absl::Status SweepWatcher::BeforeNode(const NodeRun& node) {
   has_same_inputs_ = LookAtInputs(node, Moment::kRead, /*finds_changes=*/true);
   return absl::OkStatus();
 }
 
-absl::Status SweepWatcher::AfterNode(NodeId node, NodeTime) {
+absl::Status SweepWatcher::AfterNode(const NodeRun& node) {
   // If an output is in the memory of an input, the input differs with it.
   const bool has_same_outputs = LookAtOutputs(node);
   LookAtInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
   return absl::OkStatus();
 }
 
-bool SweepWatcher::LookAtInputs(NodeId node, Moment moment,
+bool SweepWatcher::LookAtInputs(const NodeRun& node, Moment moment,
                                 bool finds_changes) {
-  const Graph& graph = executor_->graph();
-  const auto inputs = executor_->InputsOf(node);
+  const Graph& graph = node.run.graph();
   bool are_same = true;
-  for (uint32_t i = 0; i < inputs.size(); ++i) {
-    const EntryId id = graph.EntryOf(graph.node(node).inputs[i]);
-    const Place place = {node, moment, i};
+  for (uint32_t i = 0; i < node.inputs.size(); ++i) {
+    const EntryId id = graph.EntryOf(graph.node(node.node).inputs[i]);
+    const Place place = {node.node, moment, i};
     if (finds_changes) {
-      LookForChange(place, id, *inputs[i]);
+      LookForChange(place, id, *node.inputs[i]);
     } else {
-      Look(place, id, *inputs[i]);
+      Look(place, id, *node.inputs[i]);
     }
     are_same = are_same && entries_[Index(id)].is_same;
   }
   return are_same;
 }
 
-bool SweepWatcher::LookAtOutputs(NodeId node) {
-  const auto outputs = executor_->OutputsOf(node);
+bool SweepWatcher::LookAtOutputs(const NodeRun& node) {
   bool are_same = true;
-  for (uint32_t o = 0; o < outputs.size(); ++o) {
-    LookAtOutput(node, o, *outputs[o]);
-    const EntryId id = executor_->graph().EntryOf(node, o);
+  for (uint32_t o = 0; o < node.outputs.size(); ++o) {
+    LookAtOutput(node.node, o, *node.outputs[o]);
+    const EntryId id = node.run.graph().EntryOf(node.node, o);
     are_same = are_same && entries_[Index(id)].is_same;
   }
   return are_same;
@@ -205,7 +203,7 @@ void SweepWatcher::LookAtOutput(NodeId node, uint32_t output,
                                 const DLTensor& tensor) {
   if (!IsHostMemory(tensor)) return;
   const Place place = {node, Moment::kMade, output};
-  Entry& entry = entries_[Index(executor_->graph().EntryOf(node, output))];
+  Entry& entry = entries_[Index(run_->graph().EntryOf(node, output))];
   const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
   std::vector<uint8_t>& expected = made_[place];
   if (is_first_) expected.assign(data, data + BytesOf(tensor));
@@ -222,11 +220,12 @@ void SweepWatcher::LookAtOutput(NodeId node, uint32_t output,
   }
 }
 
-void SweepWatcher::End() {
-  const Graph& graph = executor_->graph();
+void SweepWatcher::AfterPass(const RunView& run, const absl::Status& status) {
+  if (!status.ok()) return;
+  const Graph& graph = run.graph();
   for (uint32_t h = 0; h < graph.heads.size(); ++h) {
     const EntryId id = graph.EntryOf(graph.heads[h]);
-    const auto outputs = executor_->OutputsOf(NodeId{graph.heads[h].node});
+    const auto outputs = run.OutputsOf(NodeId{graph.heads[h].node});
     LookForChange(
         {NodeId{graph.heads[h].node}, Moment::kEnd, graph.heads[h].output}, id,
         *outputs[graph.heads[h].output]);

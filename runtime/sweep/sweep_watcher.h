@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -26,12 +27,13 @@ struct SweepRun {
 // output from the same inputs.
 class SweepWatcher : public NodeObserver {
  public:
-  void Begin(const DebugExecutor* executor, const SweepRun& run);
-  absl::Status BeforePass() override;
-  absl::Status BeforeNode(NodeId node) override;
-  absl::Status AfterNode(NodeId node, NodeTime time) override;
-  // Called when the run is over.
-  void End();
+  // The next pass that it watches is this run.
+  void Begin(const SweepRun& run);
+  absl::Status BeforePass(const RunView& run) override;
+  absl::Status BeforeNode(const NodeRun& node) override;
+  absl::Status AfterNode(const NodeRun& node) override;
+  void AfterPass(const RunView& run, const absl::Status& status) override;
+  // Adds what all the runs have shown.
   void Finish(SweepReport* report);
 
  private:
@@ -50,8 +52,8 @@ class SweepWatcher : public NodeObserver {
   void LookForChange(const Place& place, EntryId id, const DLTensor& tensor);
   // Returns whether all are as in the first run. A change is a finding if
   // `finds_changes`.
-  bool LookAtInputs(NodeId node, Moment moment, bool finds_changes);
-  bool LookAtOutputs(NodeId node);
+  bool LookAtInputs(const NodeRun& node, Moment moment, bool finds_changes);
+  bool LookAtOutputs(const NodeRun& node);
   void LookAtOutput(NodeId node, uint32_t output, const DLTensor& tensor);
   // Returns null if this place has one already.
   SweepFinding* NewFinding(const Place& place);
@@ -61,7 +63,7 @@ class SweepWatcher : public NodeObserver {
   void Measure(const DLTensor& tensor, const std::vector<uint8_t>& expected,
                SweepFinding* finding) const;
 
-  const DebugExecutor* executor_ = nullptr;
+  std::optional<RunView> run_;  // The last one that was watched.
   SweepRun first_;
   SweepRun now_;
   bool is_first_ = true;

@@ -89,17 +89,23 @@ TEST(DebugExecutorTest, InputThatWasNeverSetIsAnErrorAsInTheOther) {
 
 class Log : public NodeObserver {
  public:
-  absl::Status BeforePass() override {
+  absl::Status BeforePass(const RunView&) override {
     lines.push_back("pass");
     return absl::OkStatus();
   }
-  absl::Status BeforeNode(NodeId node) override {
-    lines.push_back("before " + std::to_string(Index(node)));
+  absl::Status BeforeNode(const NodeRun& node) override {
+    lines.push_back("before " + std::to_string(Index(node.node)));
     return absl::OkStatus();
   }
-  absl::Status AfterNode(NodeId node, NodeTime) override {
-    lines.push_back("after " + std::to_string(Index(node)));
+  absl::Status AfterNode(const NodeRun& node) override {
+    lines.push_back("after " + std::to_string(Index(node.node)));
     return status;
+  }
+  void NodeFailed(const NodeRun& node, const absl::Status&) override {
+    lines.push_back("failed " + std::to_string(Index(node.node)));
+  }
+  void AfterPass(const RunView&, const absl::Status& end) override {
+    lines.push_back("end " + absl::StatusCodeToString(end.code()));
   }
 
   std::vector<std::string> lines;
@@ -112,7 +118,7 @@ TEST(DebugExecutorTest, ObserverSeesEveryNodeInOrder) {
   executor->AddObserver(&log);
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_THAT(log.lines, ElementsAre("pass", "before 1", "after 1", "before 2",
-                                     "after 2"));
+                                     "after 2", "end OK"));
 }
 
 TEST(DebugExecutorTest, ErrorOfAnObserverEndsTheRun) {
@@ -121,7 +127,40 @@ TEST(DebugExecutorTest, ErrorOfAnObserverEndsTheRun) {
   log.status = absl::AbortedError("enough");
   executor->AddObserver(&log);
   EXPECT_THAT(executor->Run(), FailsWith(StatusCode::kAborted, "enough"));
-  EXPECT_EQ(log.lines.size(), 3u);
+  EXPECT_THAT(log.lines,
+              ElementsAre("pass", "before 1", "after 1", "end ABORTED"));
+}
+
+TEST(DebugExecutorTest, ObserverHearsOfTheNodeThatFailed) {
+  const Executor executor = MakeChain(2);
+  Log log;
+  executor->AddObserver(&log);
+  executor->SetInvoker([](NodeId, absl::FunctionRef<absl::Status()>) {
+    return absl::DataLossError("not this one");
+  });
+  EXPECT_FALSE(executor->Run().ok());
+  EXPECT_THAT(log.lines,
+              ElementsAre("pass", "before 1", "failed 1", "end DATA_LOSS"));
+}
+
+TEST(DebugExecutorTest, PassThatIsGivenUpHasAnEndToo) {
+  const Executor executor = MakeChain(2);
+  Log log;
+  executor->AddObserver(&log);
+  ASSERT_THAT(executor->Step(), IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(
+      log.lines,
+      ElementsAre("pass", "before 1", "after 1", "end CANCELLED", "pass",
+                  "before 1", "after 1", "before 2", "after 2", "end OK"));
+}
+
+TEST(DebugExecutorTest, PassOverAGraphWithoutNodesEndsAtOnce) {
+  const Executor executor = Make(GraphBuilder());
+  Log log;
+  executor->AddObserver(&log);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(log.lines, ElementsAre("pass", "end OK"));
 }
 
 TEST(DebugExecutorTest, InvokerStandsBetweenTheRunAndTheNode) {
@@ -205,20 +244,16 @@ TEST(DebugExecutorTest, OutputsOfAPlainRunAreTheSameBits) {
 // A debugger that is broken: it flips the lowest bit of what a node made.
 class BitFlipper : public NodeObserver {
  public:
-  explicit BitFlipper(DebugExecutor* executor) : executor_(*executor) {}
-  absl::Status AfterNode(NodeId node, NodeTime) override {
-    static_cast<uint8_t*>(executor_.OutputsOf(node)[0]->data)[9] ^= 1;
+  absl::Status AfterNode(const NodeRun& node) override {
+    static_cast<uint8_t*>(node.outputs[0]->data)[9] ^= 1;
     return absl::OkStatus();
   }
-
- private:
-  DebugExecutor& executor_;
 };
 
 TEST(DebugExecutorTest, OneFlippedBitChangesTheLine) {
   const Executor debug = MakeChain(1);
   const Executor plain = MakeChain(1);
-  BitFlipper flipper(debug.get());
+  BitFlipper flipper;
   debug->AddObserver(&flipper);
   ASSERT_THAT(debug->Run(), IsOk());
   ASSERT_THAT(plain->Run(), IsOk());
@@ -230,7 +265,7 @@ TEST(DebugExecutorTest, OneFlippedBitChangesTheLine) {
 
 TEST(DebugExecutorTest, BitFlippedBetweenTwoNodesShowsWhereItIsRead) {
   const Executor debug = MakeChain(2);
-  BitFlipper flipper(debug.get());
+  BitFlipper flipper;
   debug->AddObserver(&flipper);
   ASSERT_THAT(debug->StartRecording({.tensors = false, .root = Folder()}),
               IsOk());

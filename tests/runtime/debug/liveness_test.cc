@@ -128,8 +128,8 @@ TEST(LivenessTest, PatchOfWhatAFailedRunLeftIsThereAtOnce) {
 class Patcher : public NodeObserver {
  public:
   explicit Patcher(DebugExecutor* executor) : executor_(*executor) {}
-  absl::Status AfterNode(NodeId node, NodeTime) override {
-    if (node != NodeId{1}) return absl::OkStatus();
+  absl::Status AfterNode(const NodeRun& node) override {
+    if (node.node != NodeId{1}) return absl::OkStatus();
     return executor_.Patch(EntryId{1}, *Floats({50, 50, 50, 50}));
   }
 

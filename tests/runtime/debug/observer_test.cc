@@ -49,8 +49,8 @@ Executor Make(const GraphBuilder& graph, const std::string& dump_root = "",
 class After : public NodeObserver {
  public:
   explicit After(std::function<void(NodeId)> call) : call_(std::move(call)) {}
-  absl::Status AfterNode(NodeId node, NodeTime) override {
-    call_(node);
+  absl::Status AfterNode(const NodeRun& node) override {
+    call_(node.node);
     return absl::OkStatus();
   }
 

@@ -124,8 +124,8 @@ TEST(DumpFaultTest, UnwritableRootIsNamed) {
 class Forker : public NodeObserver {
  public:
   explicit Forker(NodeId node) : node_(node) {}
-  absl::Status AfterNode(NodeId node, NodeTime) override {
-    if (node == node_) child = fork();
+  absl::Status AfterNode(const NodeRun& node) override {
+    if (node.node == node_) child = fork();
     if (child == 0) alarm(60);  // Where it would hang.
     return absl::OkStatus();
   }

@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/debug/run_observer.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/func/time_repeats.h"
 #include "nodewise/graph/graph_executor.h"
@@ -19,18 +20,6 @@ namespace nodewise {
 
 class Liveness;
 class Patches;
-
-// Watches a run at the boundaries of its nodes. What it does in between is not
-// part of any node's time. An error ends the run.
-class NodeObserver {
- public:
-  virtual ~NodeObserver() = default;
-  // All inputs are in place; nothing has run.
-  virtual absl::Status BeforePass() { return absl::OkStatus(); }
-  // Function nodes only, also a __nop that costs nothing.
-  virtual absl::Status BeforeNode(NodeId) { return absl::OkStatus(); }
-  virtual absl::Status AfterNode(NodeId, NodeTime) { return absl::OkStatus(); }
-};
 
 // A graph executor that lets one see what happens in it: it times every node,
 // records every tensor, runs node by node, and changes nothing in the outcome.
@@ -136,6 +125,8 @@ class DebugExecutor : public GraphExecutor {
   // Those of a node's inputs and outputs, in order.
   absl::Span<const DLTensor* const> InputsOf(NodeId node) const;
   absl::Span<const DLTensor* const> OutputsOf(NodeId node) const;
+  // All of this for who must not change anything.
+  RunView View() const { return RunView(*this); }
 
   // --- For timing the compiled code alone; see Profiler ---
 
@@ -174,12 +165,17 @@ class DebugExecutor : public GraphExecutor {
   absl::Status VisitObservers(
       absl::FunctionRef<absl::Status(NodeObserver&)> visit);
   void DropRemoved();
+  NodeRun RunOf(NodeId node, NodeTime time) const;
+  // Tells the observers of a pass, unless they know, that it is over.
+  void TellPassEnded(const absl::Status& status);
 
   absl::Status PatchInput(NodeId node, DLTensor value);
 
   // A pass that ended at a node that failed: what it left of its outputs is
   // anybody's guess, and so the next step begins a new pass.
   void LeavePass(NodeId node);
+  // Forgets the pass that is under way, before another kind of run.
+  void GiveUpPass();
   // A pass that stepping can look at, though it did not step: all has run.
   void EndPass();
   // After a fast run it is worked out when somebody asks.
@@ -208,6 +204,7 @@ class DebugExecutor : public GraphExecutor {
   std::vector<size_t> first_tensor_;
   NodeId position_{};
   bool in_pass_ = false;
+  bool is_pass_told_ = false;  // Observers have been told of its beginning.
   std::unique_ptr<Liveness> liveness_;  // Null while this is being made.
   mutable bool is_liveness_due_ = false;
   std::unique_ptr<Patches> patches_;

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/node_times.h"
+#include "nodewise/graph/storage_plan.h"
+
+namespace nodewise {
+
+class DebugExecutor;
+
+// What may be seen of a run, and not changed. Valid while its executor lives;
+// copies are as good.
+class RunView {
+ public:
+  explicit RunView(const DebugExecutor& executor) : executor_(&executor) {}
+
+  const Graph& graph() const;
+  const StoragePlan& plan() const;
+  // Returns what compiled code sees of an entry now, live or dead.
+  const DLTensor& TensorOf(EntryId entry) const;
+  // Return the tensors of a node's inputs or outputs, in order.
+  absl::Span<const DLTensor* const> InputsOf(NodeId node) const;
+  absl::Span<const DLTensor* const> OutputsOf(NodeId node) const;
+
+ private:
+  const DebugExecutor* executor_;
+};
+
+// One node of a run, as observers are told of it.
+struct NodeRun {
+  RunView run;
+  NodeId node;
+  absl::Span<const DLTensor* const> inputs;
+  absl::Span<const DLTensor* const> outputs;
+  NodeTime time;  // Both 0 before the node has run.
+};
+
+// Watches a run at the boundaries of its nodes. What it does in between is not
+// part of any node's time. An error that it returns ends the run.
+class NodeObserver {
+ public:
+  virtual ~NodeObserver() = default;
+  // All inputs are in place; nothing has run.
+  virtual absl::Status BeforePass(const RunView&) { return absl::OkStatus(); }
+  // Called for function nodes only, also for a __nop that costs nothing.
+  virtual absl::Status BeforeNode(const NodeRun&) { return absl::OkStatus(); }
+  virtual absl::Status AfterNode(const NodeRun&) { return absl::OkStatus(); }
+  // The node failed: AfterNode() is not called, and what it left of its outputs
+  // is anybody's guess.
+  virtual void NodeFailed(const NodeRun&, const absl::Status&) {}
+  // The pass is over: it has come to its end, has failed, or was given up for
+  // another one (kCancelled). Follows each BeforePass() once, unless the
+  // executor is destroyed first.
+  virtual void AfterPass(const RunView&, const absl::Status&) {}
+};
+
+}  // namespace nodewise
