@@ -53,11 +53,11 @@ bool DebugExecutor::IsComputed(EntryId entry) const {
   return Live().IsLive(entry);
 }
 
-void DebugExecutor::GotValue(EntryId base) {
+void DebugExecutor::ValueWasSet(EntryId base) {
   if (liveness_ != nullptr) Live().SetValue(base);
 }
 
-void DebugExecutor::HasNoValue(EntryId base) {
+void DebugExecutor::ValueWasDropped(EntryId base) {
   if (liveness_ != nullptr) Live().DropValue(base);
 }
 

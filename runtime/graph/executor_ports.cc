@@ -109,7 +109,7 @@ void GraphExecutor::Repoint(uint32_t base, void* data) {
 
 void GraphExecutor::MarkSet(Port* port) {
   ++input_changes_;
-  GotValue(EntryId{port->entry});
+  ValueWasSet(EntryId{port->entry});
   if (port->is_read && !port->is_set) --num_unset_;
   port->is_set = true;
 }
@@ -238,7 +238,7 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
   port.is_copied = is_input || is_taken || !UsableInPlace(port, *tensor);
   if (!port.is_copied) {
     Repoint(base, tensor.data());
-    if (!is_computed) HasNoValue(EntryId{base});
+    if (!is_computed) ValueWasDropped(EntryId{base});
     return absl::OkStatus();
   }
   ++num_copied_;
@@ -246,7 +246,7 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
     return absl::OkStatus();
   }
   NODEWISE_RETURN_IF_ERROR(CopyTensor(*before, tensors_[port.entry]));
-  GotValue(EntryId{base});
+  ValueWasSet(EntryId{base});
   return absl::OkStatus();
 }
 

@@ -125,7 +125,7 @@ class DebugExecutor : public GraphExecutor {
   // Those of a node's inputs and outputs, in order.
   absl::Span<const DLTensor* const> InputsOf(NodeId node) const;
   absl::Span<const DLTensor* const> OutputsOf(NodeId node) const;
-  // All of this for who must not change anything.
+  // Returns a view of the run for those who must not change it.
   RunView View() const { return RunView(*this); }
 
   // --- For timing the compiled code alone; see Profiler ---
@@ -184,8 +184,8 @@ class DebugExecutor : public GraphExecutor {
   // After a run of which nobody knows where it failed.
   void MarkAllLost();
   bool IsComputed(EntryId entry) const override;
-  void GotValue(EntryId base) override;
-  void HasNoValue(EntryId base) override;
+  void ValueWasSet(EntryId base) override;
+  void ValueWasDropped(EntryId base) override;
   absl::Status AddMissing(std::vector<bool>* wanted) const;
 
   bool WritesItsInput(NodeId node) const;

@@ -170,9 +170,9 @@ class GraphExecutor {
   virtual bool IsComputed(EntryId) const { return has_run_; }
   // A base entry has got its value where it is now, from the caller and not
   // from a node.
-  virtual void GotValue(EntryId) {}
+  virtual void ValueWasSet(EntryId) {}
   // A base entry lies in the caller's memory, which does not hold its value.
-  virtual void HasNoValue(EntryId) {}
+  virtual void ValueWasDropped(EntryId) {}
   // Moves a base entry and its aliases to other memory.
   void Repoint(uint32_t base, void* data);
   // Grows whenever an input is set or bound. Memory that the caller may write
