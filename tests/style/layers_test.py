@@ -1,4 +1,4 @@
-"""Who may include whom: section 2 of the house style, checked on the tree.
+"""Who may include whom: the layers of docs/architecture.md, on the tree.
 
 The path of a header is its layer: runtime/include/nodewise/graph/params.h is a
 public header of runtime/graph. To add a folder, name it in BUILDS_ON; a library
