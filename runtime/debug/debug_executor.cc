@@ -55,7 +55,7 @@ absl::Status DebugExecutor::InitDebug() {
   }
   first_tensor_.push_back(node_tensors_.size());
   times_.nodes.resize(count);
-  patches_ = std::make_unique<Patches>(graph(), plan());
+  patches_ = std::make_unique<Patches>(View());
   liveness_ = std::make_unique<Liveness>(
       graph(), plan(), [this](EntryId entry) { return IsInSlot(entry); });
   BeginLiveness();
@@ -244,8 +244,7 @@ absl::Status DebugExecutor::RunNode(NodeId node) {
     }
   }
   if (!patches_->empty()) {
-    NODEWISE_RETURN_IF_ERROR(patches_->WriteOutputs(
-        node, [this](EntryId e) -> const DLTensor& { return tensor(e); }));
+    NODEWISE_RETURN_IF_ERROR(patches_->WriteOutputs(node));
   }
   liveness_->MarkComputed(node);
   return VisitObservers([&](NodeObserver& observer) {

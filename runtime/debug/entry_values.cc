@@ -12,10 +12,6 @@
 namespace nodewise {
 namespace {
 
-bool IsFunction(const Graph& graph, NodeId node) {
-  return graph.node(node).kind == GraphNode::Kind::kFunction;
-}
-
 absl::Status CheckEntry(const Graph& graph, EntryId entry) {
   if (Index(entry) < graph.entries.size()) return absl::OkStatus();
   return absl::OutOfRangeError(
@@ -85,8 +81,7 @@ absl::Status DebugExecutor::Patch(EntryId entry, const DLTensor& given) {
   }
   patches_->Set(base, std::move(copy));
   if (!Live().IsLive(base)) return absl::OkStatus();
-  NODEWISE_RETURN_IF_ERROR(patches_->WriteEntry(
-      base, [this](EntryId e) -> const DLTensor& { return tensor(e); }));
+  NODEWISE_RETURN_IF_ERROR(patches_->WriteEntry(base));
   // The caller's tensors that outputs are copied to have been filled already.
   return in_pass_ && AtEnd() ? FinishRun() : absl::OkStatus();
 }

@@ -76,12 +76,11 @@ std::optional<EntryId> Liveness::OwnerOfSlot(EntryId entry) const {
 absl::Status Liveness::Check(EntryId entry) const {
   if (IsLive(entry)) return absl::OkStatus();
   if (!computed_[Index(entry)]) {
-    const GraphNode& node = graph_.node(graph_.NodeOf(entry));
-    const bool is_function = node.kind == GraphNode::Kind::kFunction;
     return absl::FailedPreconditionError(absl::StrFormat(
         "%s: %s", EntryTitle(graph_, entry),
-        is_function ? "has not been computed yet (run until its node first)"
-                    : "was never set (set it first)"));
+        IsFunction(graph_, graph_.NodeOf(entry))
+            ? "has not been computed yet (run until its node first)"
+            : "was never set (set it first)"));
   }
   const int storage = plan_.slots[SlotOf(entry)].storage_id;
   const std::optional<EntryId> owner = OwnerOfSlot(entry);

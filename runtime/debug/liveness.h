@@ -15,6 +15,10 @@ namespace nodewise {
 // "output 0 of node 3 (relu)"
 std::string EntryTitle(const Graph& graph, EntryId entry);
 
+inline bool IsFunction(const Graph& graph, NodeId node) {
+  return graph.node(node).kind == GraphNode::Kind::kFunction;
+}
+
 // Which entries hold their values in the course of a pass over the graph: what
 // has been computed, and which entry's value lies in each slot of storage.
 class Liveness {

@@ -37,20 +37,22 @@ absl::StatusOr<std::vector<double>> DebugExecutor::TimeNext(
     const RepeatOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
   NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
-  std::vector<double> seconds(static_cast<size_t>(options.repeat));
   if (AtEnd()) {
     return absl::OutOfRangeError(
         "the pass is at its end (restart to begin another)");
   }
+  std::vector<double> seconds;
   const uint32_t index = call_of_[Index(position_)];
-  if (index >= calls().size()) return seconds;
-  auto measured = MeasureApart(calls()[index], options);
-  if (!measured.ok()) {
-    LeavePass(position_);
-    TellPassEnded(measured.status());
-    return measured.status();
+  if (index < calls().size()) {
+    auto measured = MeasureApart(calls()[index], options);
+    if (!measured.ok()) {
+      LeavePass(position_);
+      TellPassEnded(measured.status());
+      return measured.status();
+    }
+    seconds = *std::move(measured);
   }
-  std::copy(measured->begin(), measured->end(), seconds.begin());
+  seconds.resize(static_cast<size_t>(options.repeat));
   return seconds;
 }
 

@@ -32,27 +32,27 @@ bool Patches::Replace(NodeId node) const {
   return true;
 }
 
-absl::Status Patches::Write(const Patch& patch, TensorOf tensor_of) {
+absl::Status Patches::Write(const Patch& patch) const {
   // The entry that was patched may have another shape than its base.
-  DLTensor to = tensor_of(patch.base);
+  DLTensor to = run_.TensorOf(patch.base);
   to.ndim = patch.contents->ndim;
   to.shape = patch.contents->shape;
   to.dtype = patch.contents->dtype;
   return CopyTensor(*patch.contents, to);
 }
 
-absl::Status Patches::WriteEntry(EntryId base, TensorOf tensor_of) const {
+absl::Status Patches::WriteEntry(EntryId base) const {
   const auto patch =
       std::find_if(patches_.begin(), patches_.end(),
                    [&](const Patch& each) { return each.base == base; });
   NODEWISE_CHECK(patch != patches_.end());
-  return Write(*patch, tensor_of);
+  return Write(*patch);
 }
 
-absl::Status Patches::WriteOutputs(NodeId node, TensorOf tensor_of) const {
+absl::Status Patches::WriteOutputs(NodeId node) const {
   for (const Patch& patch : patches_) {
     if (graph_.NodeOf(patch.base) != node) continue;
-    NODEWISE_RETURN_IF_ERROR(Write(patch, tensor_of));
+    NODEWISE_RETURN_IF_ERROR(Write(patch));
   }
   return absl::OkStatus();
 }

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "nodewise/debug/run_observer.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -14,9 +14,9 @@ namespace nodewise {
 // belongs to a base entry: entries that are the same tensor have one in common.
 class Patches {
  public:
-  // Both must outlive the object.
-  Patches(const Graph& graph, const StoragePlan& plan)
-      : graph_(graph), plan_(plan) {}
+  // The executor of the run must outlive the object.
+  explicit Patches(RunView run)
+      : run_(run), graph_(run.graph()), plan_(run.plan()) {}
 
   bool empty() const { return patches_.empty(); }
   size_t size() const { return patches_.size(); }
@@ -28,12 +28,10 @@ class Patches {
   // Whether all outputs of the node are patched: it need not be called.
   bool Replace(NodeId node) const;
 
-  // Where an entry lies now.
-  using TensorOf = absl::FunctionRef<const DLTensor&(EntryId)>;
   // Writes the patch of a base entry, or those of all the node's outputs, to
   // where they lie. REQUIRES: the base entry has one.
-  absl::Status WriteEntry(EntryId base, TensorOf tensor_of) const;
-  absl::Status WriteOutputs(NodeId node, TensorOf tensor_of) const;
+  absl::Status WriteEntry(EntryId base) const;
+  absl::Status WriteOutputs(NodeId node) const;
 
   // By node, of those before `end`: whether it reads, near or far, what a patch
   // changed.
@@ -45,8 +43,9 @@ class Patches {
     NDArray contents;
   };
 
-  static absl::Status Write(const Patch& patch, TensorOf tensor_of);
+  absl::Status Write(const Patch& patch) const;
 
+  const RunView run_;
   const Graph& graph_;
   const StoragePlan& plan_;
   std::vector<Patch> patches_;

@@ -8,20 +8,13 @@
 #include "runtime/debug/liveness.h"
 
 namespace nodewise {
-namespace {
-
-bool IsFunction(const Graph& graph, NodeId node) {
-  return graph.node(node).kind == GraphNode::Kind::kFunction;
-}
-
-}  // namespace
 
 void DebugExecutor::LeavePass(NodeId node) {
   in_pass_ = false;
   position_ = node;
   is_liveness_due_ = true;
   (void)Live();
-  if (AtEnd()) return;  // Of a graph without nodes, whose end is its start.
+  if (AtEnd()) return;  // A graph without nodes ends where it begins.
   if (IsFunction(graph(), node)) liveness_->MarkLost(node);
 }
 
