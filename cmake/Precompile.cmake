@@ -15,8 +15,8 @@ set(NODEWISE_COMMON_HEADERS
   <utility>
   <vector>
   <absl/status/statusor.h>
-  <absl/strings/str_format.h>
   <absl/types/span.h>
+  <fmt/format.h>
 )
 
 # Each takes 100 MB, so the libraries share one. It has a target of its own,
@@ -25,7 +25,7 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/precompiled.cc CONTENT "")
 add_library(nodewise_precompiled OBJECT EXCLUDE_FROM_ALL
   ${PROJECT_BINARY_DIR}/generated/precompiled.cc)
 target_link_libraries(nodewise_precompiled PRIVATE nodewise_options
-  absl::statusor absl::str_format absl::span)
+  absl::statusor absl::span fmt::fmt)
 target_precompile_headers(nodewise_precompiled PRIVATE
   ${NODEWISE_COMMON_HEADERS})
 

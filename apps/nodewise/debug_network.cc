@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -16,8 +16,8 @@ constexpr int64_t kPlainRunLimitMs = 3'600'000;
 OutputCheck NotCompared(const absl::Status& status) {
   constexpr std::string_view kRun = "plain run: ";
   const std::string_view why = MessageOf(status);
-  return {false, absl::StrFormat("outputs: not compared, %s%s",
-                                 why.starts_with(kRun) ? "" : kRun, why)};
+  return {false, fmt::format("outputs: not compared, {}{}",
+                             why.starts_with(kRun) ? "" : kRun, why)};
 }
 
 // Findings stay valid even if this check fails.

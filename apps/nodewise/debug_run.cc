@@ -5,11 +5,11 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/debug_network.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/patches.h"
 #include "apps/nodewise/progress.h"
+#include "fmt/format.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/ndarray/dtype.h"
@@ -37,14 +37,14 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
       const char* const end = text.data() + text.size();
       const auto [stop, error] = std::from_chars(text.data() + 4, end, limit);
       if (error != std::errc() || stop != end || !(limit >= 0)) {
-        return absl::InvalidArgumentError(absl::StrFormat(
-            "--stop-on: found \"%s\", expected a number behind abs>", word));
+        return absl::InvalidArgumentError(fmt::format(
+            "--stop-on: found \"{}\", expected a number behind abs>", word));
       }
       // Each asks for a stop, so the smallest limit counts.
       values.above = std::min(values.above.value_or(limit), limit);
     } else {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "--stop-on: found \"%s\", expected nan, inf or abs>LIMIT%s", word,
+      return absl::InvalidArgumentError(fmt::format(
+          "--stop-on: found \"{}\", expected nan, inf or abs>LIMIT{}", word,
           DidYouMean(word, {"nan", "inf"})));
     }
   }
@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<NamedTensor>> OutputsOfNode(
     NODEWISE_ASSIGN_OR_RETURN(const NDArray array,
                               executor.ReadEntry(graph.EntryOf(node, o)));
     NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());
-    outputs.push_back({absl::StrFormat("%s:%d", key, o), std::move(copy)});
+    outputs.push_back({fmt::format("{}:{}", key, o), std::move(copy)});
   }
   return outputs;
 }
@@ -119,16 +119,15 @@ void ShowUnseen(const Graph& graph, const std::vector<EntryId>& unseen,
   std::vector<std::string> shown;
   for (const EntryId entry : unseen) {
     const NodeId node = graph.NodeOf(entry);
-    names.push_back(
-        absl::StrFormat("%s:%d", keys[Index(node)],
-                        Index(entry) - Index(graph.EntryOf(node, 0))));
-    shown.push_back(absl::StrFormat("%s (%s)", names.back(),
-                                    ToString(graph.entry(entry).dtype)));
+    names.push_back(fmt::format("{}:{}", keys[Index(node)],
+                                Index(entry) - Index(graph.EntryOf(node, 0))));
+    shown.push_back(fmt::format("{} ({})", names.back(),
+                                ToString(graph.entry(entry).dtype)));
   }
   outcome->json.Add("not_looked_at", names);
   if (unseen.empty()) return;
-  outcome->notes.push_back(absl::StrFormat(
-      "--stop-on: did not look at %s, whose types it cannot read: %s",
+  outcome->notes.push_back(fmt::format(
+      "--stop-on: did not look at {}, whose types it cannot read: {}",
       CountOf(unseen.size(), "output"), ListOf(shown, 8)));
 }
 
@@ -142,8 +141,8 @@ void ShowStop(const DebugRunOptions& options, const Graph& graph,
   }
   if (stop.node.has_value()) {
     const std::string& function = graph.node(*stop.node).function;
-    outcome->text += absl::StrFormat(
-        "stopped after %s%s%s\n", Printable(NodeTitle(graph, *stop.node)),
+    outcome->text += fmt::format(
+        "stopped after {}{}{}\n", Printable(NodeTitle(graph, *stop.node)),
         function.empty() ? ", an input" : ", function " + Printable(function),
         stop.is_value ? ": the first to make such a value" : "");
   }
@@ -208,8 +207,8 @@ absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& network,
                                          Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(SanitizeReport report,
                             Sanitize(MakerOf(network), SanitizeOptions()));
-  outcome->text += absl::StrFormat(
-      "sanitized %s: %s%s\n", CountOf(report.nodes, "node"),
+  outcome->text += fmt::format(
+      "sanitized {}: {}{}\n", CountOf(report.nodes, "node"),
       CountOf(report.faults.size(), "memory fault"),
       report.had_more_faults ? ", and more that are not listed" : "");
   ShowFindings("memory_faults", network.graph(), report.faults, outcome);
@@ -230,8 +229,8 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   NODEWISE_ASSIGN_OR_RETURN(const IsolationReport report,
                             RunIsolated(executor.get(), isolation));
   outcome->text +=
-      absl::StrFormat("isolated %s: %s\n", CountOf(report.nodes, "node"),
-                      CountOf(report.failures.size(), "failure"));
+      fmt::format("isolated {}: {}\n", CountOf(report.nodes, "node"),
+                  CountOf(report.failures.size(), "failure"));
   const Graph& graph = network.graph();
   ShowFindings("failures", graph, report.failures, outcome);
   const std::vector<std::string> keys = NodeKeys(graph);
@@ -242,8 +241,8 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   outcome->json.Add("tainted", tainted);
   if (!tainted.empty()) {
     outcome->text +=
-        absl::StrFormat("%s on what a node that failed should have made\n",
-                        CountOf(tainted.size(), "node") + " ran");
+        fmt::format("{} on what a node that failed should have made\n",
+                    CountOf(tainted.size(), "node") + " ran");
   }
   DebugRunResult result;
   if (!report.failures.empty()) {
@@ -262,13 +261,13 @@ absl::StatusOr<DebugRunResult> Swept(const LoadedTarget& network,
   options.progress = progress.Updater();
   NODEWISE_ASSIGN_OR_RETURN(const SweepReport report,
                             Sweep(MakerOf(network), options));
-  outcome->text += absl::StrFormat(
-      "swept %s: %s", CountOf(report.runs, "run"),
+  outcome->text += fmt::format(
+      "swept {}: {}", CountOf(report.runs, "run"),
       report.findings.empty() ? "always the same bits"
                               : CountOf(report.findings.size(), "finding"));
   if (report.inherited > 0) {
-    outcome->text += absl::StrFormat(", and %s that only passed them on",
-                                     CountOf(report.inherited, "node"));
+    outcome->text += fmt::format(", and {} that only passed them on",
+                                 CountOf(report.inherited, "node"));
   }
   outcome->text += '\n';
   outcome->json.Add("runs", uint64_t{report.runs});

@@ -3,10 +3,10 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_network.h"
 #include "apps/nodewise/progress.h"
+#include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
@@ -98,9 +98,9 @@ class DumpNetwork : public Command {
       } else if (word == "stats") {
         record_.stats = true;
       } else {
-        return absl::InvalidArgumentError(absl::StrFormat(
-            "--what: found \"%s\", expected tensor, stats or both with a "
-            "comma%s",
+        return absl::InvalidArgumentError(fmt::format(
+            "--what: found \"{}\", expected tensor, stats or both with a "
+            "comma{}",
             word, DidYouMean(word, {"tensor", "stats"})));
       }
       if (comma == rest.size()) return absl::OkStatus();
@@ -121,8 +121,8 @@ class DumpNetwork : public Command {
     if (colon == std::string::npos ||
         !number(text.substr(0, colon), &record_.first_node) ||
         !number(text.substr(colon + 1), &record_.last_node)) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "--nodes: found \"%s\", expected A:B, as in 3:7, 3: or :7", nodes_));
+      return absl::InvalidArgumentError(fmt::format(
+          "--nodes: found \"{}\", expected A:B, as in 3:7, 3: or :7", nodes_));
     }
     return absl::OkStatus();
   }
@@ -142,8 +142,8 @@ class DumpNetwork : public Command {
     }
     outcome->json.Add("left_out", left_out);
     if (left_out.empty()) return;
-    outcome->text += absl::StrFormat("left out by --max-bytes: %s\n",
-                                     CountOf(left_out.size(), "tensor"));
+    outcome->text += fmt::format("left out by --max-bytes: {}\n",
+                                 CountOf(left_out.size(), "tensor"));
     TextTable table;
     for (const DumpPlan::Item& item : plan.left_out) {
       table.AddRow({item.key, CountOf(item.bytes, "byte")});
@@ -170,9 +170,9 @@ class DumpNetwork : public Command {
       }
       folders.push_back(executor->dump_folder());
       outcome->text +=
-          absl::StrFormat("dump    %s: %s\n", Printable(folders.back()),
-                          has_run ? TextOf(*executor->dump_plan())
-                                  : "what was made before the run failed");
+          fmt::format("dump    {}: {}\n", Printable(folders.back()),
+                      has_run ? TextOf(*executor->dump_plan())
+                              : "what was made before the run failed");
     }
     executor->RemoveObserver(&progress);
     outcome->json.Add("dumps", folders);

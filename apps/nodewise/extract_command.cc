@@ -1,9 +1,9 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/model_options.h"
+#include "fmt/format.h"
 #include "nodewise/ir/subnetwork.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
@@ -90,8 +90,8 @@ class ExtractModel : public Command {
 
   // The name may come from the model's file.
   absl::Status NoSuchName(const absl::Status& status) const {
-    return absl::NotFoundError(absl::StrFormat(
-        "%s: %s; what is made of constants alone and what nothing uses are "
+    return absl::NotFoundError(fmt::format(
+        "{}: {}; what is made of constants alone and what nothing uses are "
         "left out when a model is read",
         model_, MessageOf(status)));
   }
@@ -104,11 +104,11 @@ class ExtractModel : public Command {
   }
 
   void Show(const Network& network, Outcome* outcome) const {
-    outcome->text = absl::StrFormat(
-        "%s: %s, %s, %s\nwrote %s\n", Printable(model_),
-        CountOf(network.order().size(), "operation"),
-        CountOf(network.inputs().size(), "input"),
-        CountOf(network.outputs().size(), "output"), Printable(output_));
+    outcome->text = fmt::format("{}: {}, {}, {}\nwrote {}\n", Printable(model_),
+                                CountOf(network.order().size(), "operation"),
+                                CountOf(network.inputs().size(), "input"),
+                                CountOf(network.outputs().size(), "output"),
+                                Printable(output_));
     outcome->json.Add("operations", uint64_t{network.order().size()});
     outcome->json.Add("inputs", NamesOf(network, network.inputs()));
     outcome->json.Add("outputs", NamesOf(network, network.outputs()));

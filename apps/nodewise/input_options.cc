@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/model_options.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -25,9 +25,9 @@ absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
   std::vector<std::string> there;
   there.reserve(tensors.size());
   for (const NamedTensor& entry : tensors) there.push_back(entry.name);
-  return absl::NotFoundError(absl::StrFormat(
-      "%s: has %d tensors and none is named %s, expected it or a single one "
-      "(it holds %s)",
+  return absl::NotFoundError(fmt::format(
+      "{}: has {} tensors and none is named {}, expected it or a single one "
+      "(it holds {})",
       path, tensors.size(), names[0], ListOf(there, 8)));
 }
 
@@ -56,7 +56,7 @@ class ExecutorInputs : public InputTaker {
     std::string name = Name(input);
     const auto found = executor_.InputIndex(name);
     if (found.ok() && *found == input) return name;
-    return absl::StrFormat("%s#%d", name, executor_.graph().arg_nodes[input]);
+    return fmt::format("{}#{}", name, executor_.graph().arg_nodes[input]);
   }
   std::string Type(size_t input) const override {
     const TensorInfo info = executor_.InputInfo(input);
@@ -116,7 +116,7 @@ class InputSetter {
     if (!tensors.ok()) return AddError(tensors.status());
     if (tensors->empty()) {
       return AddError(absl::InvalidArgumentError(
-          absl::StrFormat("%s: holds no tensor, expected inputs", path)));
+          fmt::format("{}: holds no tensor, expected inputs", path)));
     }
     for (const NamedTensor& entry : *tensors) {
       Set(entry.name, entry.tensor, path);
@@ -159,14 +159,14 @@ class InputSetter {
     if (!input.ok()) return AddError(At(path, input.status()));
     if (!sources_[*input].empty()) {
       return AddError(absl::InvalidArgumentError(
-          absl::StrFormat("%s: input %s: is given twice, expected once (%s "
-                          "has it too)",
-                          path, name, sources_[*input])));
+          fmt::format("{}: input {}: is given twice, expected once ({} "
+                      "has it too)",
+                      path, name, sources_[*input])));
     }
     sources_[*input] = path;
     if (!taker_.Fits(*input, tensor)) {
-      return AddError(absl::InvalidArgumentError(absl::StrFormat(
-          "%s: input %s: is %s, expected %s", path, name,
+      return AddError(absl::InvalidArgumentError(fmt::format(
+          "{}: input {}: is {}, expected {}", path, name,
           TypeToString(tensor.shape(), tensor.dtype()), taker_.Type(*input))));
     }
     const absl::Status status = Keep(*input, tensor);
@@ -186,7 +186,7 @@ class InputSetter {
   void SetRandom(size_t input, uint64_t seed) {
     const std::string name = taker_.Name(input);
     RandomSource source(seed, name);
-    sources_[input] = absl::StrFormat("random, seed %d", seed);
+    sources_[input] = fmt::format("random, seed {}", seed);
     const auto tensor = taker_.Draw(input, source);
     const absl::Status status =
         tensor.ok() ? Keep(input, *tensor) : tensor.status();
@@ -199,8 +199,8 @@ class InputSetter {
     fault.file = "input " + name;
     fault.found = "was not given";
     fault.expected = taker_.Type(input);
-    fault.hint = absl::StrFormat(
-        "--input %s=FILE, --inputs FILE or --random-inputs SEED", name);
+    fault.hint = fmt::format(
+        "--input {}=FILE, --inputs FILE or --random-inputs SEED", name);
     faults_.Add(std::move(fault));
   }
 

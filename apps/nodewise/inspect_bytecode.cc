@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/inspect.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -60,10 +60,10 @@ void AddFunction(const VmLibrary& library, const VmFunction& function,
   inspection->json.EndObject();
   std::string what = "compiled";
   if (function.kind == VmFunction::Kind::kBytecode) {
-    what = absl::StrFormat("%s, %s",
-                           CountOf(NumInstructions(function), "instruction"),
-                           is_graph ? CountOf(made->graph.nodes.size(), "node")
-                                    : "no static graph:");
+    what =
+        fmt::format("{}, {}", CountOf(NumInstructions(function), "instruction"),
+                    is_graph ? CountOf(made->graph.nodes.size(), "node")
+                             : "no static graph:");
   }
   table->AddRow({SignatureOf(function) + "  " + what});
   for (Fault fault : reasons.faults()) {
@@ -96,7 +96,7 @@ absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
     params->insert(tensor.name);
   }
   inspection->text +=
-      absl::StrFormat("the graph of %s:\n", Printable((*function)->name));
+      fmt::format("the graph of {}:\n", Printable((*function)->name));
   for (const std::string& note : made.notes) {
     AddLine("note", Printable(note), inspection);
   }
@@ -116,10 +116,10 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
   const VmExecutable& executable = library->executable;
   const uint64_t bytes = ConstantBytes(executable);
   AddLine("bytecode",
-          absl::StrFormat("version %s, %s, %s in tensors",
-                          Printable(executable.version),
-                          CountOf(executable.constants.size(), "constant"),
-                          CountOf(bytes, "byte")),
+          fmt::format("version {}, {}, {} in tensors",
+                      Printable(executable.version),
+                      CountOf(executable.constants.size(), "constant"),
+                      CountOf(bytes, "byte")),
           inspection);
   inspection->json.BeginObject("bytecode");
   inspection->json.Add("version", executable.version);
@@ -135,7 +135,7 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
   }
   inspection->json.EndArray();
   inspection->json.EndObject();
-  AddLine("VM functions", absl::StrFormat("%d", count), inspection);
+  AddLine("VM functions", fmt::format("{}", count), inspection);
   inspection->text += table.ToString(4, inspection->max_lines);
   return AddGraph(*library, inspection);
 }

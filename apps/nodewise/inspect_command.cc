@@ -2,10 +2,10 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/target_options.h"
+#include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -26,7 +26,7 @@ std::string FirstBytes(absl::Span<const uint8_t> bytes) {
   if (bytes.empty()) return "is empty";
   std::string text = "begins with the bytes";
   for (const uint8_t byte : bytes.subspan(0, 4)) {
-    text += absl::StrFormat(" %02x", byte);
+    text += fmt::format(" {:02x}", byte);
   }
   return text;
 }
@@ -59,8 +59,8 @@ absl::StatusOr<Kind> KindOf(const std::string& path) {
   if (extension == ".params") return Kind::kParams;
   if (extension == ".pb") return Kind::kPb;
   if (IsModel(path)) return Kind::kModel;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: %s, expected a graph JSON, a shared library, an .onnx model, or a "
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: {}, expected a graph JSON, a shared library, an .onnx model, or a "
       ".params, .npy, .npz or .pb file",
       path, FirstBytes(file.bytes())));
 }
@@ -121,8 +121,8 @@ class InspectFiles : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     if (!recover_.empty() && paths_.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "--recover: found %d files, expected one", paths_.size()));
+      return absl::InvalidArgumentError(fmt::format(
+          "--recover: found {} files, expected one", paths_.size()));
     }
     NODEWISE_RETURN_IF_ERROR(CheckOptionsAreMeant());
     Outcome outcome;
@@ -155,8 +155,8 @@ class InspectFiles : public Command {
     }
     if (model_.any() && !has_model) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s: found no .onnx file, expected one with it",
-                          model_.dims.empty() ? "--freeze" : "--dim"));
+          fmt::format("{}: found no .onnx file, expected one with it",
+                      model_.dims.empty() ? "--freeze" : "--dim"));
     }
     if (!function_.empty() && !has_vm_library) {
       return absl::InvalidArgumentError(
@@ -236,14 +236,14 @@ class InspectFiles : public Command {
 
 void AddLine(const std::string& title, const std::string& value,
              Inspection* inspection) {
-  inspection->text += absl::StrFormat("  %-10s %s\n", title, value);
+  inspection->text += fmt::format("  {:<10} {}\n", title, value);
 }
 
 void AddList(const std::string& title, const std::vector<std::string>& lines,
              Inspection* inspection) {
   TextTable table;
   for (const std::string& line : lines) table.AddRow({line});
-  AddLine(title, absl::StrFormat("%d", lines.size()), inspection);
+  AddLine(title, fmt::format("{}", lines.size()), inspection);
   inspection->text += table.ToString(4, inspection->max_lines);
 }
 

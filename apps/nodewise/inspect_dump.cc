@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/inspect.h"
+#include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -46,16 +46,16 @@ RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
 void AddRecords(const Dump& dump, Inspection* inspection) {
   if (dump.records.empty()) return;
   const RecordCounts counts = CountRecords(dump.records);
-  AddLine("nodes run", absl::StrFormat("%d", counts.runs), inspection);
+  AddLine("nodes run", fmt::format("{}", counts.runs), inspection);
   if (counts.stats > 0) {
-    AddLine("statistics", absl::StrFormat("of %d entries", counts.stats),
+    AddLine("statistics", fmt::format("of {} entries", counts.stats),
             inspection);
   }
   AddLine("inputs",
           counts.changed == 0
-              ? absl::StrFormat("%d read, all as they were made", counts.reads)
-              : absl::StrFormat("%d read, %d of them not as they were made",
-                                counts.reads, counts.changed),
+              ? fmt::format("{} read, all as they were made", counts.reads)
+              : fmt::format("{} read, {} of them not as they were made",
+                            counts.reads, counts.changed),
           inspection);
   inspection->json.BeginObject("records");
   inspection->json.Add("nodes_run", uint64_t{counts.runs});
@@ -75,7 +75,7 @@ bool IsDump(const std::string& path) {
 absl::Status InspectDump(const std::string& path, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
   inspection->text +=
-      absl::StrFormat("%s: dump of a run\n", Printable(dump.folder));
+      fmt::format("{}: dump of a run\n", Printable(dump.folder));
   inspection->json.Add("kind", "dump");
   inspection->json.Add("folder", dump.folder);
   inspection->json.Add("runs_beside", uint64_t{dump.runs_beside});
@@ -104,8 +104,8 @@ absl::Status Recover(const std::string& path, const std::string& to,
   if (dump.ok()) {
     from = dump->tensors_path;
     if (!dump->has_tensors) {
-      return absl::NotFoundError(absl::StrFormat(
-          "%s: is not there, so that there is nothing to recover (dump --what "
+      return absl::NotFoundError(fmt::format(
+          "{}: is not there, so that there is nothing to recover (dump --what "
           "tensor writes it)",
           dump->tensors_path));
     }

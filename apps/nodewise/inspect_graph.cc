@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/inspect.h"
+#include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -48,14 +48,14 @@ void DescribeNodes(const Graph& graph, Inspection* inspection) {
   TextTable table;
   inspection->json.BeginArray("functions");
   for (const std::string& name : names) {
-    table.AddRow({name, absl::StrFormat("x%d", uses[name])});
+    table.AddRow({name, fmt::format("x{}", uses[name])});
     inspection->json.BeginObject();
     inspection->json.Add("name", name);
     inspection->json.Add("uses", uses[name]);
     inspection->json.EndObject();
   }
   inspection->json.EndArray();
-  AddTable("functions", absl::StrFormat("%d", names.size()), table, inspection);
+  AddTable("functions", fmt::format("{}", names.size()), table, inspection);
 }
 
 void AddEntry(const std::string& name, const GraphEntry& entry,
@@ -89,11 +89,10 @@ void DescribeInputs(const Graph& graph, const ParamNames& params,
     inspection->json.EndObject();
   }
   inspection->json.EndArray();
-  std::string count = absl::StrFormat("%d", graph.arg_nodes.size());
+  std::string count = fmt::format("{}", graph.arg_nodes.size());
   if (params.has_value()) {
-    count +=
-        absl::StrFormat(", of which %s (%s)", CountOf(num_params, "parameter"),
-                        CountOf(param_bytes, "byte"));
+    count += fmt::format(", of which {} ({})", CountOf(num_params, "parameter"),
+                         CountOf(param_bytes, "byte"));
     inspection->json.Add("param_bytes", param_bytes);
   } else {
     count += ", inputs and parameters (no params file to tell them apart)";
@@ -108,26 +107,24 @@ void DescribeOutputs(const Graph& graph, Inspection* inspection) {
     const GraphEntry& entry = graph.entry(graph.EntryOf(head));
     std::string name = graph.nodes[head.node].name;
     if (graph.OutputsOf(NodeId{head.node}) > 1) {
-      name += absl::StrFormat(":%d", head.output);
+      name += fmt::format(":{}", head.output);
     }
     table.AddRow({name, TypeToString(entry.shape, entry.dtype)});
     AddEntry(name, entry, inspection);
     inspection->json.EndObject();
   }
   inspection->json.EndArray();
-  AddTable("outputs", absl::StrFormat("%d", graph.heads.size()), table,
-           inspection);
+  AddTable("outputs", fmt::format("{}", graph.heads.size()), table, inspection);
 }
 
 void AddSlot(const StorageSlot& slot, uint64_t users, TextTable* table,
              Inspection* inspection) {
   const std::string device = DeviceTypeName(slot.device_type);
-  table->AddRow({absl::StrFormat("storage %d", slot.storage_id),
+  table->AddRow({fmt::format("storage {}", slot.storage_id),
                  CountOf(slot.bytes, "byte"), "for " + CountOf(users, "tensor"),
                  "on " + device, slot.scope});
   inspection->json.BeginObject();
-  inspection->json.AddScalar("storage_id",
-                             absl::StrFormat("%d", slot.storage_id));
+  inspection->json.AddScalar("storage_id", fmt::format("{}", slot.storage_id));
   inspection->json.Add("bytes", uint64_t{slot.bytes});
   inspection->json.Add("tensors", users);
   inspection->json.Add("device", device);
@@ -158,12 +155,11 @@ void DescribeStorage(const Graph& graph, Inspection* inspection) {
   inspection->json.EndArray();
   inspection->json.Add("storage_bytes", bytes);
   inspection->json.Add("tensor_bytes", tensor_bytes);
-  AddTable(
-      "storage",
-      absl::StrFormat("%s, %s (%s without sharing)",
-                      CountOf(plan->slots.size(), "slot"),
-                      CountOf(bytes, "byte"), CountOf(tensor_bytes, "byte")),
-      table, inspection);
+  AddTable("storage",
+           fmt::format("{}, {} ({} without sharing)",
+                       CountOf(plan->slots.size(), "slot"),
+                       CountOf(bytes, "byte"), CountOf(tensor_bytes, "byte")),
+           table, inspection);
 }
 
 void DescribeAttributes(const Graph& graph, Inspection* inspection) {
@@ -198,8 +194,8 @@ absl::Status InspectGraph(const std::string& path, const ParamNames& params,
   NODEWISE_ASSIGN_OR_RETURN(GraphText text, GraphText::FromFile(path));
   const uint64_t bytes = text.text.size();
   NODEWISE_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(std::move(text)));
-  inspection->text += absl::StrFormat("%s: graph JSON, %s\n", Printable(path),
-                                      CountOf(bytes, "byte"));
+  inspection->text += fmt::format("{}: graph JSON, {}\n", Printable(path),
+                                  CountOf(bytes, "byte"));
   inspection->json.Add("kind", "graph");
   inspection->json.Add("bytes", bytes);
   DescribeGraph(graph, params, inspection);

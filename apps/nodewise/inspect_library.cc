@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
+#include "fmt/format.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
@@ -36,8 +36,8 @@ void AddHead(const LibrarySummary& library, Inspection* inspection) {
   const auto line = [&](const char* title, const std::string& value) {
     if (!value.empty()) AddLine(title, Printable(value), inspection);
   };
-  inspection->text += absl::StrFormat(
-      "%s: %s, %s, %d bits, %s\n", Printable(library.path), library.type,
+  inspection->text += fmt::format(
+      "{}: {}, {}, {} bits, {}\n", Printable(library.path), library.type,
       library.machine, library.bits, CountOf(library.bytes, "byte"));
   line("abi", library.abi);
   line("target", library.target);
@@ -129,7 +129,7 @@ class ModuleTree {
       const std::string indent(std::min(2 * depth, kMostIndent), ' ');
       lines_.push_back(indent + LineOf(modules_[at]));
       for (const std::string& function : modules_[at].functions) {
-        lines_.push_back(absl::StrFormat("%s    %s", indent, function));
+        lines_.push_back(fmt::format("{}    {}", indent, function));
       }
       const std::vector<uint32_t>& imports = modules_[at].imports;
       for (auto it = imports.rbegin(); it != imports.rend(); ++it) {
@@ -172,7 +172,7 @@ void AddModules(const LibrarySummary& library, Inspection* inspection) {
   inspection->json.EndArray();
   if (library.modules.empty()) return;
   const ModuleTree tree(library.modules);
-  AddLine("modules", absl::StrFormat("%d", library.modules.size()), inspection);
+  AddLine("modules", fmt::format("{}", library.modules.size()), inspection);
   TextTable table;
   for (const std::string& line : tree.lines()) table.AddRow({line});
   inspection->text += table.ToString(4, inspection->max_lines);

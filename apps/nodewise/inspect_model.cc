@@ -2,8 +2,8 @@
 #include <map>
 #include <system_error>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/inspect.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -21,7 +21,7 @@ struct Operators {
 std::string KindOf(const Operation& operation) {
   const OperatorDef& def = operation.def();
   return def.domain.empty() ? std::string(def.name)
-                            : absl::StrFormat("%s.%s", def.domain, def.name);
+                            : fmt::format("{}.{}", def.domain, def.name);
 }
 
 double FlopsOf(const Network& network, const Operation& operation) {
@@ -59,7 +59,7 @@ void AddValues(const char* title, const Network& network,
     inspection->json.EndObject();
   }
   inspection->json.EndArray();
-  AddLine(title, absl::StrFormat("%d", values.size()), inspection);
+  AddLine(title, fmt::format("{}", values.size()), inspection);
   inspection->text += table.ToString(4, inspection->max_lines);
 }
 
@@ -70,7 +70,7 @@ void AddOperators(const Network& network, Inspection* inspection) {
   inspection->json.Add("operations", operations);
   inspection->json.BeginArray("operators");
   for (const auto& [kind, count] : found.counts) {
-    table.AddRow({kind, absl::StrFormat("%d", count)});
+    table.AddRow({kind, fmt::format("{}", count)});
     inspection->json.BeginObject();
     inspection->json.Add("name", kind);
     inspection->json.Add("uses", count);
@@ -78,15 +78,15 @@ void AddOperators(const Network& network, Inspection* inspection) {
   }
   inspection->json.EndArray();
   AddLine("operators",
-          absl::StrFormat("%d in %s", found.counts.size(),
-                          CountOf(operations, "operation")),
+          fmt::format("{} in {}", found.counts.size(),
+                      CountOf(operations, "operation")),
           inspection);
   inspection->text += table.ToString(4, inspection->max_lines);
   inspection->json.Add("flops", found.flops);
   inspection->json.Add("operations_without_flops", found.without_flops);
   AddLine("FLOPs",
-          absl::StrFormat("%.4g, %s not counted", found.flops,
-                          CountOf(found.without_flops, "operation")),
+          fmt::format("{:.4g}, {} not counted", found.flops,
+                      CountOf(found.without_flops, "operation")),
           inspection);
 }
 
@@ -108,8 +108,8 @@ void AddConstants(const Network& network, Inspection* inspection) {
   inspection->json.Add("bytes", bytes);
   inspection->json.EndObject();
   AddLine("constants",
-          absl::StrFormat("%s, %s, %s", CountOf(tensors, "tensor"),
-                          CountOf(elements, "element"), CountOf(bytes, "byte")),
+          fmt::format("{}, {}, {}", CountOf(tensors, "tensor"),
+                      CountOf(elements, "element"), CountOf(bytes, "byte")),
           inspection);
 }
 
@@ -123,8 +123,8 @@ absl::Status InspectModel(const std::string& path, const ModelOptions& options,
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(path, error);
   inspection->text +=
-      absl::StrFormat("%s: ONNX model, opset %d, %s\n", Printable(path),
-                      network.opset(), CountOf(error ? 0 : bytes, "byte"));
+      fmt::format("{}: ONNX model, opset {}, {}\n", Printable(path),
+                  network.opset(), CountOf(error ? 0 : bytes, "byte"));
   inspection->json.Add("kind", "model");
   inspection->json.Add("bytes", error ? uint64_t{0} : bytes);
   inspection->json.Add("name", network.name());
@@ -135,10 +135,10 @@ absl::Status InspectModel(const std::string& path, const ModelOptions& options,
   AddConstants(network, inspection);
   inspection->json.AddFaults("warnings", faults.faults());
   if (!faults.faults().empty()) {
-    AddLine("warnings",
-            absl::StrFormat("%d (nodewise verify lists them)",
-                            faults.faults().size()),
-            inspection);
+    AddLine(
+        "warnings",
+        fmt::format("{} (nodewise verify lists them)", faults.faults().size()),
+        inspection);
   }
   return absl::OkStatus();
 }

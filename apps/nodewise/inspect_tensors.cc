@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/tensor_summary.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -47,9 +47,9 @@ void AddTensor(const NamedTensor& entry, TextTable* table, JsonWriter* json) {
     row.push_back("min " + ShortNumber(summary.min));
     row.push_back("max " + ShortNumber(summary.max));
   }
-  if (summary.nans > 0) row.push_back(absl::StrFormat("NaN %d", summary.nans));
+  if (summary.nans > 0) row.push_back(fmt::format("NaN {}", summary.nans));
   if (summary.infinities > 0) {
-    row.push_back(absl::StrFormat("Inf %d", summary.infinities));
+    row.push_back(fmt::format("Inf {}", summary.infinities));
   }
   table->AddRow(row);
   json->BeginObject();
@@ -71,7 +71,7 @@ void AddTensors(const std::vector<NamedTensor>& tensors,
     AddTensor(entry, &table, &inspection->json);
   }
   inspection->json.EndArray();
-  AddLine("tensors", absl::StrFormat("%d", tensors.size()), inspection);
+  AddLine("tensors", fmt::format("{}", tensors.size()), inspection);
   inspection->text += table.ToString(4, inspection->max_lines);
 }
 
@@ -80,8 +80,8 @@ void AddMissing(const std::vector<std::string>& missing, bool is_cut,
   inspection->json.Add("cut", is_cut);
   inspection->json.Add("missing", missing);
   if (!is_cut) return;
-  inspection->text += absl::StrFormat(
-      "  cut short: %s missing (--recover FILE writes what is complete)\n",
+  inspection->text += fmt::format(
+      "  cut short: {} missing (--recover FILE writes what is complete)\n",
       missing.empty() ? std::string("all") : CountOf(missing.size(), "tensor"));
   TextTable table;
   for (const std::string& name : missing) table.AddRow({name});
@@ -96,9 +96,8 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
   }
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(path, error);
-  inspection->text +=
-      absl::StrFormat("%s: tensors (%s), %s\n", Printable(path), format,
-                      CountOf(error ? 0 : bytes, "byte"));
+  inspection->text += fmt::format("{}: tensors ({}), {}\n", Printable(path),
+                                  format, CountOf(error ? 0 : bytes, "byte"));
   inspection->json.Add("kind", "tensors");
   inspection->json.Add("format", format);
   inspection->json.Add("bytes", error ? uint64_t{0} : bytes);

@@ -1,9 +1,9 @@
 #include <charconv>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/input_options.h"
 #include "apps/nodewise/model_options.h"
+#include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
@@ -19,8 +19,8 @@ absl::StatusOr<std::pair<std::string, int64_t>> ParseDim(
   const char* const end = parts.value.data() + parts.value.size();
   const auto [stop, error] = std::from_chars(parts.value.data(), end, size);
   if (error != std::errc() || stop != end || size < 0) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "--dim: found \"%s\", expected NAME=N, as in batch=1", text));
+    return absl::InvalidArgumentError(fmt::format(
+        "--dim: found \"{}\", expected NAME=N, as in batch=1", text));
   }
   return std::pair(std::move(parts.name), size);
 }

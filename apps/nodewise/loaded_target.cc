@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -12,8 +12,8 @@ namespace {
 
 std::string UnknownParamsNote(const std::vector<std::string>& names,
                               const std::string& from) {
-  return absl::StrFormat("%s: %s that the graph does not have: %s", from,
-                         CountOf(names.size(), "parameter"), ListOf(names, 8));
+  return fmt::format("{}: {} that the graph does not have: {}", from,
+                     CountOf(names.size(), "parameter"), ListOf(names, 8));
 }
 
 void ShowInputs(const LoadedTarget& network, const GraphExecutor& executor,
@@ -124,9 +124,9 @@ void ShowNetwork(const LoadedTarget& network, const GraphExecutor& executor,
   }
   const ArtefactFiles& files = network.files();
   outcome->text +=
-      absl::StrFormat("%s: %s, %s\n", Printable(network.target().target),
-                      CountOf(functions, "function node"),
-                      CountOf(executor.NumOutputs(), "output"));
+      fmt::format("{}: {}, {}\n", Printable(network.target().target),
+                  CountOf(functions, "function node"),
+                  CountOf(executor.NumOutputs(), "output"));
   outcome->json.BeginObject("target");
   outcome->json.Add("graph", files.graph);
   outcome->json.Add("library", files.library);

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/error_text.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -34,7 +34,7 @@ std::string MainHelp() {
       "nodewise runs compiled neural networks and says what is wrong with "
       "them.\n\nusage: nodewise VERB [options]\n\n";
   for (const CommandRow& row : Commands()) {
-    help += absl::StrFormat("  %-10s%s\n", row.name, row.summary);
+    help += fmt::format("  {:<10}{}\n", row.name, row.summary);
   }
   return help +
          "  help      this text, or that of a verb: nodewise help VERB\n\n"
@@ -59,10 +59,10 @@ struct Invocation {
 
 std::string HelpOf(const CommandRow& row) {
   const Invocation invocation(row);
-  return absl::StrFormat("nodewise %s: %s\n\nusage: nodewise %s%s\n\n%s\n%s",
-                         row.name, row.summary, row.name,
-                         invocation.options.Usage(), invocation.options.Help(),
-                         row.examples);
+  return fmt::format("nodewise {}: {}\n\nusage: nodewise {}{}\n\n{}\n{}",
+                     row.name, row.summary, row.name,
+                     invocation.options.Usage(), invocation.options.Help(),
+                     row.examples);
 }
 
 const CommandRow* FindCommand(std::string_view name) {
@@ -88,13 +88,13 @@ Outcome UnknownCommand(const std::string& name) {
   std::string listed = "help";
   for (const CommandRow& row : Commands()) {
     names.push_back(row.name);
-    listed += absl::StrFormat(", %s", row.name);
+    listed += fmt::format(", {}", row.name);
   }
   return BadUse("verb " + name,
                 absl::InvalidArgumentError(
-                    absl::StrFormat("there is no such verb, expected one of "
-                                    "%s%s",
-                                    listed, DidYouMean(name, names))),
+                    fmt::format("there is no such verb, expected one of "
+                                "{}{}",
+                                listed, DidYouMean(name, names))),
                 "nodewise help");
 }
 
@@ -109,7 +109,7 @@ Outcome RunCommand(const CommandRow& row, const Arguments& arguments) {
   const absl::Status parsed = invocation.options.Parse(arguments);
   if (!parsed.ok()) {
     return BadUse(row.name, parsed,
-                  absl::StrFormat("nodewise %s --help", row.name));
+                  fmt::format("nodewise {} --help", row.name));
   }
   absl::StatusOr<Outcome> outcome = invocation.command->Run();
   if (outcome.ok()) return *std::move(outcome);
@@ -136,6 +136,12 @@ bool Print(const std::string& text, std::FILE* out = stdout) {
       std::fflush(out) == 0;
   if (!printed) std::perror("nodewise: stdout");
   return printed;
+}
+
+// Writes what it can: fmt::print would throw where stderr takes nothing, and
+// the exit status says the main thing all the same.
+void PrintToStderr(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
 }
 
 // Sends what a network's functions print to stderr from now on. Returns the
@@ -169,11 +175,11 @@ int Show(const Outcome& outcome, const Task& task) {
   if (!Print(text, task.out)) return 2;
   if (task.json) return static_cast<int>(outcome.status);
   for (const std::string& note : outcome.notes) {
-    absl::FPrintF(stderr, "nodewise: note: %s\n", Printable(note));
+    PrintToStderr(fmt::format("nodewise: note: {}\n", Printable(note)));
   }
   if (outcome.status == Outcome::Status::kError) {
     for (const Fault& fault : outcome.errors) {
-      absl::FPrintF(stderr, "nodewise: %s\n", LineOf(fault));
+      PrintToStderr(fmt::format("nodewise: {}\n", LineOf(fault)));
     }
   }
   return static_cast<int>(outcome.status);
@@ -203,7 +209,7 @@ void FillClosedDescriptors() {
 
 int Main(Arguments arguments) {
   if (arguments.empty()) {
-    absl::FPrintF(stderr, "%s", MainHelp());
+    PrintToStderr(MainHelp());
     return 2;
   }
   const bool json = Has(arguments, "--json");

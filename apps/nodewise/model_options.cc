@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 void AddModelOptions(OptionList* options, ModelOptions* model) {
@@ -25,8 +25,8 @@ absl::Status CheckNoModelOptions(const ModelOptions& options,
                                  const std::string& target) {
   if (!options.any()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: is no .onnx file, expected one with %s", target,
-                      options.dims.empty() ? "--freeze" : "--dim"));
+      fmt::format("{}: is no .onnx file, expected one with {}", target,
+                  options.dims.empty() ? "--freeze" : "--dim"));
 }
 
 absl::StatusOr<NameAndValue> SplitAtEquals(std::string_view option,
@@ -37,7 +37,7 @@ absl::StatusOr<NameAndValue> SplitAtEquals(std::string_view option,
     return NameAndValue{text.substr(0, equals), text.substr(equals + 1)};
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: found \"%s\", expected %s", option, text, expected));
+      fmt::format("{}: found \"{}\", expected {}", option, text, expected));
 }
 
 }  // namespace nodewise

@@ -2,14 +2,14 @@
 
 #include "apps/nodewise/no_profiler.h"
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 
 absl::Status NeedsProfiler(std::string_view what) {
-  return absl::UnimplementedError(absl::StrFormat(
-      "%s: needs the debug executor, and this build was configured with "
+  return absl::UnimplementedError(fmt::format(
+      "{}: needs the debug executor, and this build was configured with "
       "USE_PROFILER OFF (set USE_PROFILER ON in config.cmake, or "
       "-DUSE_PROFILER=ON)",
       what));

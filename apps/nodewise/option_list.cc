@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
@@ -40,11 +40,11 @@ absl::Status BadNumber(const std::string& name, const std::string& found,
                        const OptionList::Number& number) {
   const std::string range =
       number.most == UINT64_MAX
-          ? absl::StrFormat("a whole number from %d", number.least)
-          : absl::StrFormat("a whole number from %d to %d", number.least,
-                            number.most);
+          ? fmt::format("a whole number from {}", number.least)
+          : fmt::format("a whole number from {} to {}", number.least,
+                        number.most);
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s is \"%s\", expected %s", name, found, range));
+      fmt::format("{} is \"{}\", expected {}", name, found, range));
 }
 
 absl::Status ReadNumber(const std::string& name, const std::string& text,
@@ -71,9 +71,9 @@ absl::Status ParseWith(CLI::App* app,
     const std::string name(error.what(), std::string(error.what()).find(':'));
     const auto times = std::count(arguments.begin(), arguments.end(), name);
     return absl::InvalidArgumentError(
-        times > 1 ? absl::StrFormat("%s is given %d times, expected once", name,
-                                    times)
-                  : absl::StrFormat("%s has no value", name));
+        times > 1
+            ? fmt::format("{} is given {} times, expected once", name, times)
+            : fmt::format("{} has no value", name));
   } catch (const CLI::Error& error) {
     return absl::InvalidArgumentError(error.what());
   }
@@ -169,8 +169,8 @@ absl::Status OptionList::CheckFlags(
       if (!has_value && it + 1 != arguments.end()) ++it;
     } else if (has_value) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s is given the value \"%s\", expected none", name,
-                          it->substr(equals + 1)));
+          fmt::format("{} is given the value \"{}\", expected none", name,
+                      it->substr(equals + 1)));
     }
   }
   return absl::OkStatus();
@@ -178,15 +178,14 @@ absl::Status OptionList::CheckFlags(
 
 absl::Status OptionList::Store(const Row& row, std::vector<std::string> texts) {
   if (row.is_positional() && texts.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s is missing", row.name));
+    return absl::InvalidArgumentError(fmt::format("{} is missing", row.name));
   }
   // An unset variable of a shell script must not pass for an option that was
   // left out.
   if (std::count(texts.begin(), texts.end(), "") > 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s is empty, expected %s", row.name,
-                        row.placeholder.empty() ? row.name : row.placeholder));
+        fmt::format("{} is empty, expected {}", row.name,
+                    row.placeholder.empty() ? row.name : row.placeholder));
   }
   if (texts.empty()) return absl::OkStatus();
   if (const auto* number = std::get_if<Number>(&row.value)) {
@@ -211,7 +210,7 @@ absl::Status OptionList::SortRest(
     if (it->size() < 2 || (*it)[0] != '-') continue;
     const std::string name = it->substr(0, it->find('='));
     return absl::InvalidArgumentError(
-        absl::StrFormat("unknown option %s%s", name, DidYouMean(name, names)));
+        fmt::format("unknown option {}{}", name, DidYouMean(name, names)));
   }
   size_t row = 0;
   for (auto it = rest.begin(); it != rest.end(); ++it) {
@@ -223,7 +222,7 @@ absl::Status OptionList::SortRest(
     }
     if (row == rows_.size()) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s is one argument too many", *it));
+          fmt::format("{} is one argument too many", *it));
     }
     (*given)[row].push_back(*it);
   }

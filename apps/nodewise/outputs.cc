@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/tensor_summary.h"
+#include "fmt/format.h"
 #include "nodewise/support/float_mode.h"
 #include "nodewise/support/words.h"
 
@@ -16,15 +16,13 @@ namespace fs = std::filesystem;
 constexpr size_t kFirstValues = 8;
 
 std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
-  std::string text = absl::StrFormat(
-      "output  %s  %s\n", Printable(output.name),
-      TypeToString(output.tensor.shape(), output.tensor.dtype()));
+  std::string text =
+      fmt::format("output  {}  {}\n", Printable(output.name),
+                  TypeToString(output.tensor.shape(), output.tensor.dtype()));
   if (summary.has_numbers) {
-    text +=
-        absl::StrFormat("  min %s  max %s  mean %s", ShortNumber(summary.min),
+    text += fmt::format("  min {}  max {}  mean {}", ShortNumber(summary.min),
                         ShortNumber(summary.max), ShortNumber(summary.mean));
-    text +=
-        absl::StrFormat("  NaN %d  Inf %d\n", summary.nans, summary.infinities);
+    text += fmt::format("  NaN {}  Inf {}\n", summary.nans, summary.infinities);
   }
   text += "  values";
   for (const std::string& value : summary.first) {
@@ -61,13 +59,13 @@ absl::Status CheckOutputPath(const std::string& path, size_t num_outputs) {
   const std::string extension = fs::path(path).extension();
   const bool holds_one = extension == ".npy" || extension == ".pb";
   if (extension != ".npz" && extension != ".params" && !holds_one) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: extension is \"%s\", expected .npz, .params, .npy or .pb", path,
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: extension is \"{}\", expected .npz, .params, .npy or .pb", path,
         extension));
   }
   if (holds_one && num_outputs > 1) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: %d outputs do not go into a %s file, expected .npz or .params",
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: {} outputs do not go into a {} file, expected .npz or .params",
         path, num_outputs, extension));
   }
   return CheckFilePath(path);
@@ -78,12 +76,12 @@ absl::Status CheckFilePath(const std::string& path) {
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, error)) {
-    return absl::NotFoundError(absl::StrFormat(
-        "%s: there is no folder %s to write to", path, folder.string()));
+    return absl::NotFoundError(fmt::format(
+        "{}: there is no folder {} to write to", path, folder.string()));
   }
   if (fs::is_directory(path, error)) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: is a folder, expected a file to write", path));
+        fmt::format("{}: is a folder, expected a file to write", path));
   }
   return absl::OkStatus();
 }

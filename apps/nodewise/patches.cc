@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/input_options.h"
+#include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -23,8 +23,8 @@ absl::StatusOr<EntryPatch> ParsePatch(const Graph& graph,
   // A node's name may hold "=", a file's rarely does.
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "--patch: found \"%s\", expected ENTRY=FILE, as in conv1:0=x.npy",
+    return absl::InvalidArgumentError(fmt::format(
+        "--patch: found \"{}\", expected ENTRY=FILE, as in conv1:0=x.npy",
         text));
   }
   EntryPatch patch{text.substr(0, equals), text.substr(equals + 1)};
@@ -32,8 +32,8 @@ absl::StatusOr<EntryPatch> ParsePatch(const Graph& graph,
   if (!entry.ok()) return At("--patch", entry.status());
   patch.entry = *entry;
   if (!patch.file.empty()) return patch;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "--patch: found \"%s\", expected a file behind the =", text));
+  return absl::InvalidArgumentError(
+      fmt::format("--patch: found \"{}\", expected a file behind the =", text));
 }
 
 // Returns the names that an entry may have in a file: its node's, the one that
@@ -43,7 +43,7 @@ std::vector<std::string> NamesOf(const Graph& graph, EntryId entry) {
   const uint32_t output = Index(entry) - Index(graph.EntryOf(node, 0));
   const std::string key = NodeKeys(graph)[Index(node)];
   std::vector<std::string> names = {
-      absl::StrFormat("%s:%d", key, output),
+      fmt::format("{}:{}", key, output),
       DumpKeyOf(graph.node(node).name, node, output)};
   if (output == 0) names.insert(names.begin(), key);
   return names;
@@ -51,12 +51,12 @@ std::vector<std::string> NamesOf(const Graph& graph, EntryId entry) {
 
 absl::Status RefuseBoth(const EntryPatch& patch, const EntryPatch& other) {
   if (patch.entry == other.entry) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "--patch: %s: entry %s: is given twice, expected once (%s has it too)",
+    return absl::InvalidArgumentError(fmt::format(
+        "--patch: {}: entry {}: is given twice, expected once ({} has it too)",
         patch.file, patch.name, other.file));
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "--patch: %s: entry %s: shares its memory with %s, which %s is for, "
+  return absl::InvalidArgumentError(fmt::format(
+      "--patch: {}: entry {}: shares its memory with {}, which {} is for, "
       "expected one of the two",
       patch.file, patch.name, other.name, other.file));
 }
@@ -72,8 +72,8 @@ void NoteSharing(const EntryPatch& patch, const DebugExecutor& executor,
     if (bases[entry] != base || entry == Index(patch.entry)) continue;
     names.push_back(NamesOf(executor.graph(), EntryId{entry})[0]);
   }
-  outcome->notes.push_back(absl::StrFormat(
-      "--patch: entry %s shares its memory with %s (patched with it)",
+  outcome->notes.push_back(fmt::format(
+      "--patch: entry {} shares its memory with {} (patched with it)",
       patch.name, ListOf(names, 8)));
 }
 

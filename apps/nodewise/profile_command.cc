@@ -2,11 +2,11 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_network.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/progress.h"
+#include "fmt/format.h"
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/support/fault.h"
@@ -143,8 +143,8 @@ class ProfileNetwork : public Command {
                           const char* a, const char* b) {
       if (word.empty() || word == a || word == b) return absl::OkStatus();
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s: found \"%s\", expected %s or %s%s", option, word,
-                          a, b, DidYouMean(word, {a, b})));
+          fmt::format("{}: found \"{}\", expected {} or {}{}", option, word, a,
+                      b, DidYouMean(word, {a, b})));
     };
     NODEWISE_RETURN_IF_ERROR(check("--sort", sort_, "time", "graph"));
     NODEWISE_RETURN_IF_ERROR(
@@ -223,7 +223,7 @@ class ProfileNetwork : public Command {
         WriteTrace(ProfileTrace(executor.graph(), executor.plan(), profile));
     if (!status.ok()) return outcome->AddError(status);
     if (!csv_) {
-      outcome->text += absl::StrFormat("wrote %s\n", Printable(trace_));
+      outcome->text += fmt::format("wrote {}\n", Printable(trace_));
     }
     outcome->json.Add("trace", trace_);
   }

@@ -1,10 +1,11 @@
 #include "apps/nodewise/reference_run.h"
 
 #include <chrono>
+#include <iterator>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/outputs.h"
+#include "fmt/format.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/onnx/onnx_model.h"
@@ -22,8 +23,8 @@ std::string HowToBind(const NetworkValue& input) {
   for (size_t i = 0; i < input.type.shape->size(); ++i) {
     const Dim& side = (*input.type.shape)[i];
     if (side.is_known()) continue;
-    absl::StrAppendFormat(&options, " --dim %s=N",
-                          NameOfSide(input.name, i, side));
+    fmt::format_to(std::back_inserter(options), " --dim {}=N",
+                   NameOfSide(input.name, i, side));
   }
   return ":" + options;
 }
@@ -48,8 +49,8 @@ class NetworkInputs : public InputTaker {
       names.push_back(Name(i));
     }
     return absl::NotFoundError(
-        absl::StrFormat("input %s: the model has none of that name%s", name,
-                        DidYouMean(name, names)));
+        fmt::format("input {}: the model has none of that name{}", name,
+                    DidYouMean(name, names)));
   }
   bool Fits(size_t input, const NDArray& tensor) const override {
     return AreCompatible(TensorType::Of(*tensor), value(input).type);
@@ -63,8 +64,8 @@ class NetworkInputs : public InputTaker {
     const TensorType& type = value(input).type;
     if (!type.is_static()) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("is %s, expected all sizes, to draw it%s",
-                          ToString(type), HowToBind(value(input))));
+          fmt::format("is {}, expected all sizes, to draw it{}", ToString(type),
+                      HowToBind(value(input))));
     }
     return RandomTensor(source, *type.sizes(), type.dtype);
   }
@@ -94,9 +95,9 @@ void ShowInputs(const std::string& path, const Network& network,
                 const std::vector<InputSource>& sources,
                 const InputOptions& options,
                 const std::vector<NDArray>& tensors, Outcome* outcome) {
-  outcome->text += absl::StrFormat("%s: %s, %s\n", Printable(path),
-                                   CountOf(network.order().size(), "operation"),
-                                   CountOf(network.outputs().size(), "output"));
+  outcome->text += fmt::format("{}: {}, {}\n", Printable(path),
+                               CountOf(network.order().size(), "operation"),
+                               CountOf(network.outputs().size(), "output"));
   outcome->json.BeginObject("target");
   outcome->json.Add("model", path);
   outcome->json.EndObject();
@@ -158,7 +159,7 @@ absl::StatusOr<std::vector<NamedTensor>> RunReference(
   std::vector<NamedTensor> outputs = Named(*network, *std::move(tensors));
   ShowOutputs(outputs, outcome);
   outcome->text +=
-      absl::StrFormat("computed by the reference in %.3f ms\n", milliseconds);
+      fmt::format("computed by the reference in {:.3f} ms\n", milliseconds);
   outcome->json.Add("reference_ms", milliseconds);
   return outputs;
 }

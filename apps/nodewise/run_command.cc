@@ -3,13 +3,13 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_run_options.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/model_options.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/reference_run.h"
+#include "fmt/format.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -44,10 +44,10 @@ struct RunTimes {
 
 void ShowTimes(const RunTimes& times, Outcome* outcome) {
   const size_t runs = times.milliseconds.size();
-  outcome->text += runs == 1 ? absl::StrFormat("ran in %.3f ms\n", times.Min())
-                             : absl::StrFormat(
-                                   "ran %d times in %.3f ms (median; min "
-                                   "%.3f ms)\n",
+  outcome->text += runs == 1 ? fmt::format("ran in {:.3f} ms\n", times.Min())
+                             : fmt::format(
+                                   "ran {} times in {:.3f} ms (median; min "
+                                   "{:.3f} ms)\n",
                                    runs, times.Median(), times.Min());
   outcome->json.BeginObject("time");
   outcome->json.Add("runs", uint64_t{runs});
@@ -86,8 +86,8 @@ class RunNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
     if (reference_) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s: is no .onnx file, expected one with --reference",
-                          target_.target));
+          fmt::format("{}: is no .onnx file, expected one with --reference",
+                      target_.target));
     }
     NODEWISE_RETURN_IF_ERROR(CheckDebugging());
     NODEWISE_ASSIGN_OR_RETURN(const auto network,
@@ -113,8 +113,8 @@ class RunNetwork : public Command {
     // A missing file is reported before anything about the model.
     NODEWISE_RETURN_IF_ERROR(MappedFile::Open(target_.target).status());
     const auto refuse = [&](const char* expected) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: is an ONNX model, expected %s", target_.target, expected));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: is an ONNX model, expected {}", target_.target, expected));
     };
     if (!reference_) return refuse("--reference, to say what runs it");
     NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
@@ -182,7 +182,7 @@ class RunNetwork : public Command {
     if (output_.empty()) return;
     const absl::Status status = WriteTensorFile(output_, outputs);
     if (!status.ok()) return outcome->AddError(status);
-    outcome->text += absl::StrFormat("wrote %s\n", Printable(output_));
+    outcome->text += fmt::format("wrote {}\n", Printable(output_));
     outcome->json.Add("written", output_);
   }
 

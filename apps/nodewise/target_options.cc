@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -23,8 +23,8 @@ absl::StatusOr<DLDevice> ParseDevice(const std::string& text) {
     const auto [stop, error] =
         std::from_chars(text.data() + colon + 1, end, device.device_id);
     if (error != std::errc() || stop != end || device.device_id < 0) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "--device: found \"%s\", expected NAME or NAME:ID, as in cpu:0",
+      return absl::InvalidArgumentError(fmt::format(
+          "--device: found \"{}\", expected NAME or NAME:ID, as in cpu:0",
           text));
     }
   }
@@ -85,8 +85,8 @@ absl::Status CheckModelTarget(const TargetOptions& target) {
   };
   for (const auto& [is_given, name] : options) {
     if (!is_given) continue;
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: is an ONNX model, expected no %s", target.target, name));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is an ONNX model, expected no {}", target.target, name));
   }
   return absl::OkStatus();
 }

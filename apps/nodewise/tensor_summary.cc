@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/half.h"
 
@@ -105,7 +105,7 @@ void SummariseRaw(const uint8_t* data, size_t count, size_t element_bytes,
     std::string text = "0x";
     // The highest byte comes first, as in written numbers.
     for (size_t b = element_bytes; b > 0; --b) {
-      text += absl::StrFormat("%02x", data[i * element_bytes + b - 1]);
+      text += fmt::format("{:02x}", data[i * element_bytes + b - 1]);
     }
     summary->first.push_back(text);
   }
@@ -180,7 +180,7 @@ std::string ShortNumber(const std::string& text) {
 }
 
 std::string ShortNumber(double value) {
-  return std::isnan(value) ? "-" : absl::StrFormat("%.6g", value);
+  return std::isnan(value) ? "-" : fmt::format("{:.6g}", value);
 }
 
 }  // namespace nodewise

@@ -1,10 +1,10 @@
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/model_options.h"
 #include "apps/nodewise/target_options.h"
+#include "fmt/format.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -42,8 +42,8 @@ class VerifyTarget : public Command {
     const bool may_choose =
         files.graph.empty() && MayBeVmLibrary(files.library);
     if (files.function.empty() || may_choose) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: is no VM library, so it has no function %s to choose (leave out "
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is no VM library, so it has no function {} to choose (leave out "
         "--function)",
         files.target, files.function));
   }
@@ -75,9 +75,9 @@ class VerifyTarget : public Command {
       (is_error ? outcome.errors : warnings).push_back(std::move(fault));
     }
     if (!outcome.errors.empty()) outcome.status = Outcome::Status::kDiffers;
-    outcome.text += absl::StrFormat("%s: %s, %s\n", Printable(target_.target),
-                                    CountOf(outcome.errors.size(), "error"),
-                                    CountOf(warnings.size(), "warning"));
+    outcome.text += fmt::format("{}: {}, {}\n", Printable(target_.target),
+                                CountOf(outcome.errors.size(), "error"),
+                                CountOf(warnings.size(), "warning"));
     outcome.json.AddFaults("warnings", warnings);
     outcome.json.Add("files", files);
     return outcome;

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -20,21 +20,21 @@ namespace {
 absl::Status CheckInputs(const Network& network,
                          absl::Span<const NDArray> inputs) {
   if (inputs.size() != network.inputs().size()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "network %s: found %d inputs, expected %d", network.name(),
-        inputs.size(), network.inputs().size()));
+    return absl::InvalidArgumentError(
+        fmt::format("network {}: found {} inputs, expected {}", network.name(),
+                    inputs.size(), network.inputs().size()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const NetworkValue& value = network.value(network.inputs()[i]);
     if (!inputs[i].defined()) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("input %s: is not given", value.name));
+          fmt::format("input {}: is not given", value.name));
     }
     const TensorType type = TensorType::Of(*inputs[i]);
     if (AreCompatible(type, value.type)) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("input %s: is %s, expected %s", value.name,
-                        ToString(type), ToString(value.type)));
+        fmt::format("input {}: is {}, expected {}", value.name, ToString(type),
+                    ToString(value.type)));
   }
   return absl::OkStatus();
 }
@@ -51,8 +51,8 @@ class BoundNames {
       const int64_t size = tensor.shape()[i];
       const auto [bound, is_new] = sizes_.emplace(side.name(), size);
       if (is_new || bound->second == size) continue;
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "input %s: side %d (%s) is %d, expected %d as in the inputs before",
+      return absl::InvalidArgumentError(fmt::format(
+          "input {}: side {} ({}) is {}, expected {} as in the inputs before",
           value.name, i, side.name(), size, bound->second));
     }
     return absl::OkStatus();
@@ -125,7 +125,7 @@ absl::Status TryMemory(const Network& network) {
     const absl::Status status = TryMemory(network, operation);
     if (status.ok()) continue;
     return At(
-        absl::StrFormat("operation %s (%s)", operation.name, operation.kind()),
+        fmt::format("operation {} ({})", operation.name, operation.kind()),
         status);
   }
   return absl::OkStatus();
@@ -244,9 +244,9 @@ class Interpreter::Running {
     const Operation& operation = *step.operation;
     absl::StatusOr<Evaluated> result = EvaluateStep(step);
     if (!result.ok()) {
-      return At(absl::StrFormat("operation %s (%s)", operation.name,
-                                operation.kind()),
-                result.status());
+      return At(
+          fmt::format("operation {} ({})", operation.name, operation.kind()),
+          result.status());
     }
     if (options_.observe) {
       NODEWISE_RETURN_IF_ERROR(options_.observe(operation, *result));

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
 std::string Several(size_t count, const char* what) {
-  return absl::StrFormat("%d %s%s", count, what, count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 absl::Status CheckCount(const Operation& operation, const char* what,
@@ -20,11 +20,11 @@ absl::Status CheckCount(const Operation& operation, const char* what,
   if (most == SIZE_MAX) {
     wanted += " or more";
   } else if (most != fewest) {
-    wanted = absl::StrFormat("%d to %s", fewest, Several(most, what));
+    wanted = fmt::format("{} to {}", fewest, Several(most, what));
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: has %s, expected %s (of %s)", PlaceOf(operation),
-                      Several(count, what), wanted, operation.kind()));
+      fmt::format("{}: has {}, expected {} (of {})", PlaceOf(operation),
+                  Several(count, what), wanted, operation.kind()));
 }
 
 template <size_t kMost>
@@ -34,9 +34,9 @@ bool IsRequired(const RowList<Param, kMost>& params, size_t slot) {
 
 absl::Status Wrong(const Operation& operation, size_t slot,
                    std::string_view problem) {
-  return absl::InternalError(absl::StrFormat("%s: Infer of %s says %s",
-                                             PlaceOfOutput(operation, slot),
-                                             operation.kind(), problem));
+  return absl::InternalError(fmt::format("{}: Infer of {} says {}",
+                                         PlaceOfOutput(operation, slot),
+                                         operation.kind(), problem));
 }
 
 // Returns whether these elements are kept for an output of the type. Known
@@ -79,7 +79,7 @@ absl::Status CheckType(const TensorType& type) {
   for (const Dim& dim : *type.shape) {
     if (dim.is_known() && dim.size() < 0) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("type %s has a negative side", ToString(type)));
+          fmt::format("type {} has a negative side", ToString(type)));
     }
   }
   return absl::OkStatus();
@@ -95,16 +95,16 @@ absl::Status CheckArity(const Operation& operation) {
                                       def.min_outputs(), def.max_outputs()));
   for (size_t i = 0; i < operation.inputs.size(); ++i) {
     if (operation.inputs[i] == kNoValue && IsRequired(def.inputs, i)) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: is not given, expected a tensor", PlaceOfInput(operation, i)));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: is not given, expected a tensor", PlaceOfInput(operation, i)));
     }
   }
   for (size_t i = 0; i < operation.outputs.size(); ++i) {
     if (operation.outputs[i] == kNoValue && IsRequired(def.outputs, i)) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s: is not wanted, expected a name (it cannot be "
-                          "left out)",
-                          PlaceOfOutput(operation, i)));
+          fmt::format("{}: is not wanted, expected a name (it cannot be "
+                      "left out)",
+                      PlaceOfOutput(operation, i)));
     }
   }
   return absl::OkStatus();
@@ -125,8 +125,8 @@ absl::StatusOr<OutputInfos> InferOutputs(const NetworkData& data,
                                      operation.outputs.size());
   if (!infos.ok()) return At(PlaceOf(operation), infos.status());
   if (infos->size() != operation.outputs.size()) {
-    return absl::InternalError(absl::StrFormat(
-        "%s: Infer of %s speaks of %s, expected %d", PlaceOf(operation),
+    return absl::InternalError(fmt::format(
+        "{}: Infer of {} speaks of {}, expected {}", PlaceOf(operation),
         operation.kind(), Several(infos->size(), "output"),
         operation.outputs.size()));
   }

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/inference.h"
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
@@ -19,8 +19,8 @@ absl::Status NotFound(const char* what, std::string_view name,
   for (const auto& [candidate, id] : names) candidates.push_back(candidate);
   std::sort(candidates.begin(), candidates.end());
   return absl::NotFoundError(
-      absl::StrFormat("%s %s: the network has none of that name%s", what,
-                      Shortened(name), DidYouMean(name, candidates)));
+      fmt::format("{} {}: the network has none of that name{}", what,
+                  Shortened(name), DidYouMean(name, candidates)));
 }
 
 template <typename Names>
@@ -28,11 +28,11 @@ absl::Status CheckName(const char* what, const std::string& name,
                        const Names& names) {
   if (name.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: has no name, expected one", what));
+        fmt::format("{}: has no name, expected one", what));
   }
   if (names.find(name) == names.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s %s: the name is taken, expected another", what, Shortened(name)));
+  return absl::InvalidArgumentError(fmt::format(
+      "{} {}: the name is taken, expected another", what, Shortened(name)));
 }
 
 absl::StatusOr<NDArray> OnHost(NDArray data) {
@@ -93,8 +93,8 @@ const OperatorDef* Network::RowOf(const OpSet& ops, const void* type) const {
 absl::Status Network::SetOpset(std::string_view domain, int version) {
   if (version < 1) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("opset %d of domain \"%s\": expected 1 or more",
-                        version, Shortened(domain)));
+        fmt::format("opset {} of domain \"{}\": expected 1 or more", version,
+                    Shortened(domain)));
   }
   NetworkEditor edit(this);
   auto& opsets = data_.opsets;
@@ -113,7 +113,7 @@ absl::Status Network::SetOpset(std::string_view domain, int version) {
 absl::StatusOr<ValueId> Network::AddInput(std::string name, TensorType type) {
   NODEWISE_RETURN_IF_ERROR(CheckName("input", name, value_names_));
   NODEWISE_RETURN_IF_ERROR(
-      At(absl::StrFormat("input %s", Shortened(name)), CheckType(type)));
+      At(fmt::format("input {}", Shortened(name)), CheckType(type)));
   NetworkValue value;
   value.name = std::move(name);
   value.type = std::move(type);
@@ -123,11 +123,11 @@ absl::StatusOr<ValueId> Network::AddInput(std::string name, TensorType type) {
 absl::StatusOr<ValueId> Network::AddConstant(std::string name, NDArray data) {
   if (name.empty()) {
     name = FreeName(
-        absl::StrFormat("constant_%d", data_.values.size()),
+        fmt::format("constant_{}", data_.values.size()),
         [&](const std::string& n) { return value_names_.count(n) > 0; });
   }
   NODEWISE_RETURN_IF_ERROR(CheckName("constant", name, value_names_));
-  const std::string place = absl::StrFormat("constant %s", Shortened(name));
+  const std::string place = fmt::format("constant {}", Shortened(name));
   if (!data.defined()) {
     return absl::InvalidArgumentError(place + ": has no data");
   }
@@ -147,7 +147,7 @@ absl::Status Network::SetOutputs(std::vector<ValueId> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     NODEWISE_RETURN_IF_ERROR(CheckTensor(
         *this, outputs[i],
-        absl::StrFormat("network %s: output %d", Shortened(data_.name), i)));
+        fmt::format("network {}: output {}", Shortened(data_.name), i)));
   }
   NetworkEditor edit(this);
   data_.outputs = std::move(outputs);

@@ -5,9 +5,9 @@
 #include <set>
 #include <unordered_map>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/inference.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
@@ -40,8 +40,8 @@ absl::Status Cycle(const NetworkData& data, OperationId last,
   const OperationId first = path.front();
   path.push_back(first);
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: would depend on itself: %s, expected no cycle",
-                      TitleOf(data, first), PathText(data, path)));
+      fmt::format("{}: would depend on itself: {}, expected no cycle",
+                  TitleOf(data, first), PathText(data, path)));
 }
 
 }  // namespace
@@ -286,8 +286,8 @@ std::vector<bool> MakersOf(const Network& network,
 
 absl::Status CheckExists(const Network& network, OperationId id) {
   if (network.Has(id)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "network %s: has no %s", network.name(), TitleOf(network.data(), id)));
+  return absl::InvalidArgumentError(fmt::format(
+      "network {}: has no {}", network.name(), TitleOf(network.data(), id)));
 }
 
 absl::Status CheckTensor(const Network& network, ValueId id,
@@ -297,8 +297,8 @@ absl::Status CheckTensor(const Network& network, ValueId id,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: is %s, expected a tensor of the network", place,
-                      TitleOf(network.data(), id)));
+      fmt::format("{}: is {}, expected a tensor of the network", place,
+                  TitleOf(network.data(), id)));
 }
 
 absl::Status CheckBarrier(const Network& network, ValueId id,
@@ -308,8 +308,8 @@ absl::Status CheckBarrier(const Network& network, ValueId id,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: is %s, expected a barrier of the network", place,
-                      TitleOf(network.data(), id)));
+      fmt::format("{}: is {}, expected a barrier of the network", place,
+                  TitleOf(network.data(), id)));
 }
 
 }  // namespace nodewise

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/inference.h"
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
@@ -21,21 +21,21 @@ absl::Status CheckRoom(const NetworkData& data, size_t more) {
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(
-      absl::StrFormat("network %s: has no numbers left, expected fewer than "
-                      "%d values",
-                      Shortened(data.name), kMostItems));
+      fmt::format("network {}: has no numbers left, expected fewer than "
+                  "{} values",
+                  Shortened(data.name), kMostItems));
 }
 
 absl::Status CheckKind(const Network& network, const Operation& operation) {
   if (!operation.attrs.defined()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: has no operator, expected one of the operator set",
-                        PlaceOf(operation)));
+        fmt::format("{}: has no operator, expected one of the operator set",
+                    PlaceOf(operation)));
   }
   const OperatorDef& def = operation.def();
   if (network.opset(def.domain) == 0) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: the network has no opset of domain \"%s\", expected one for %s "
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: the network has no opset of domain \"{}\", expected one for {} "
         "(SetOpset)",
         PlaceOf(operation), def.domain, def.name));
   }
@@ -43,12 +43,12 @@ absl::Status CheckKind(const Network& network, const Operation& operation) {
   for (const NamedBody& body : BodiesOf(operation.attrs)) {
     captures += body.graph.captures;
     if (body.graph.body != nullptr) continue;
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: attribute %s has no graph", PlaceOf(operation), body.attribute));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: attribute {} has no graph", PlaceOf(operation), body.attribute));
   }
   if (captures <= operation.inputs.size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: its bodies capture %d values, expected at most its %d inputs",
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: its bodies capture {} values, expected at most its {} inputs",
       PlaceOf(operation), captures, operation.inputs.size()));
 }
 
@@ -66,14 +66,14 @@ absl::Status CheckLinks(const Network& network, const Operation& operation) {
   for (size_t i = 0; i < operation.after.size(); ++i) {
     const ValueId barrier = operation.after[i];
     const std::string place =
-        absl::StrFormat("%s: barrier %d", PlaceOf(operation), i);
+        fmt::format("{}: barrier {}", PlaceOf(operation), i);
     NODEWISE_RETURN_IF_ERROR(CheckBarrier(network, barrier, place));
     const auto first =
         std::find(operation.after.begin(), operation.after.end(), barrier);
     if (first == operation.after.begin() + static_cast<ptrdiff_t>(i)) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: is %s again, expected it once", place,
-                        TitleOf(network.data(), barrier)));
+        fmt::format("{}: is {} again, expected it once", place,
+                    TitleOf(network.data(), barrier)));
   }
   return absl::OkStatus();
 }
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<std::string>> OutputNames(
   if (names.empty()) {
     for (size_t i = 0; i < operation.def().min_outputs(); ++i) {
       names.push_back(FreeName(
-          i == 0 ? operation.name : absl::StrFormat("%s_%d", operation.name, i),
+          i == 0 ? operation.name : fmt::format("{}_{}", operation.name, i),
           is_taken));
       own.insert(names.back());
     }
@@ -99,8 +99,8 @@ absl::StatusOr<std::vector<std::string>> OutputNames(
     if (names[i].empty()) continue;
     if (is_taken(names[i])) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s: the name %s is taken, expected another",
-                          PlaceOfOutput(operation, i), Shortened(names[i])));
+          fmt::format("{}: the name {} is taken, expected another",
+                      PlaceOfOutput(operation, i), Shortened(names[i])));
     }
     own.insert(names[i]);
   }
@@ -120,14 +120,13 @@ absl::StatusOr<OperationId> Network::AddOperation(NewOperation wanted) {
     return operation_names_.count(name) > 0;
   };
   if (is_taken(operation.name)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: the name is taken, expected another", PlaceOf(operation)));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: the name is taken, expected another", PlaceOf(operation)));
   }
   NODEWISE_RETURN_IF_ERROR(CheckKind(*this, operation));
   if (operation.name.empty()) {
     operation.name = FreeName(
-        absl::StrFormat("%s_%d", operation.kind(), Index(operation.id)),
-        is_taken);
+        fmt::format("{}_{}", operation.kind(), Index(operation.id)), is_taken);
   }
   NODEWISE_RETURN_IF_ERROR(CheckLinks(*this, operation));
   NODEWISE_RETURN_IF_ERROR(CheckPlaceInOrder(operation, wanted.before));
@@ -156,8 +155,8 @@ absl::Status Network::CheckPlaceInOrder(const Operation& operation,
           positions_[Index(maker)] < positions_[Index(before)]) {
         continue;
       }
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: cannot run before %s, since it reads %s of %s, which does not",
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: cannot run before {}, since it reads {} of {}, which does not",
           PlaceOf(operation), PlaceOf(this->operation(before)),
           TitleOf(data_, id), PlaceOf(this->operation(maker))));
     }
@@ -181,8 +180,8 @@ absl::Status Network::Remove(OperationId id) {
 absl::Status Network::RemoveInput(ValueId id) {
   NODEWISE_RETURN_IF_ERROR(CheckTensor(*this, id, "input to remove"));
   if (value(id).kind != NetworkValue::Kind::kInput) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: is no input of the network, expected one", TitleOf(data_, id)));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is no input of the network, expected one", TitleOf(data_, id)));
   }
   NODEWISE_RETURN_IF_ERROR(CheckUnused(id, TitleOf(data_, id)));
   NetworkEditor::RemoveValue(this, id);
@@ -200,9 +199,9 @@ absl::Status Network::CheckUnused(ValueId id, std::string_view place) const {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
-      absl::StrFormat("%s: %s is read by %s, expected nobody (replace the "
-                      "uses first)",
-                      place, TitleOf(data_, id), reader));
+      fmt::format("{}: {} is read by {}, expected nobody (replace the "
+                  "uses first)",
+                  place, TitleOf(data_, id), reader));
 }
 
 size_t Network::RemoveUnused() {

@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/inference.h"
 #include "contrib/ir/network_reader.h"
 #include "contrib/ir/places.h"
 #include "contrib/ir/tensor_text.h"
 #include "contrib/ir/type_text.h"
+#include "fmt/format.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/support/status_macros.h"
 
@@ -56,7 +56,7 @@ absl::StatusOr<NetworkData> ParseNetworkText(std::string_view text,
   // npos + 1 is 0: the first line.
   const size_t column = before.size() - (before.rfind('\n') + 1) + 1;
   return absl::DataLossError(
-      absl::StrFormat("%s:%d:%d: %s", where, line, column, MessageOf(status)));
+      fmt::format("{}:{}:{}: {}", where, line, column, MessageOf(status)));
 }
 
 bool NetworkReader::TakeKeyword(std::string_view keyword) {
@@ -75,7 +75,7 @@ absl::Status NetworkReader::Need(char c) {
 absl::StatusOr<uint32_t> NetworkReader::ReadNumber(char sign) {
   SkipBlanks(&text_);
   const std::string_view start = text_;
-  const std::string wanted = absl::StrFormat("a number such as %c3", sign);
+  const std::string wanted = fmt::format("a number such as {:c}3", sign);
   if (!TakeChar(&text_, sign)) return Expected(wanted, start);
   const auto number = TakeInteger(&text_);
   if (!number.ok() || *number < 0 || *number >= UINT32_MAX) {

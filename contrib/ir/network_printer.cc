@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/places.h"
 #include "contrib/ir/tensor_text.h"
 #include "contrib/ir/type_text.h"
+#include "fmt/format.h"
 #include "nodewise/ir/network_text.h"
 
 namespace nodewise {
@@ -12,10 +12,10 @@ namespace {
 constexpr const char* kKindNames[] = {"input", "constant", "output", "barrier"};
 
 std::string IdText(ValueId id) {
-  return id == kNoValue ? "_" : absl::StrFormat("%%%d", Index(id));
+  return id == kNoValue ? "_" : fmt::format("%{}", Index(id));
 }
 std::string IdText(OperationId id) {
-  return id == kNoOperation ? "_" : absl::StrFormat("#%d", Index(id));
+  return id == kNoOperation ? "_" : fmt::format("#{}", Index(id));
 }
 
 template <typename Id>
@@ -37,7 +37,7 @@ std::string List(const std::vector<T>& items, ToText to_text) {
 std::string UseText(const Use& use) {
   return IdText(use.user) + (use.slot == kBarrierSlot
                                  ? std::string(".after")
-                                 : absl::StrFormat(".%d", use.slot));
+                                 : fmt::format(".{}", use.slot));
 }
 
 bool LessUse(const Use& a, const Use& b) {
@@ -59,7 +59,7 @@ class Printer {
   std::string Run() {
     text_ = "network " + Quoted(data_.name) + " {\n";
     for (const auto& [domain, version] : data_.opsets) {
-      Line(absl::StrFormat("opset %s %d", Quoted(domain), version));
+      Line(fmt::format("opset {} {}", Quoted(domain), version));
     }
     PrintInputs();
     PrintConstants();
@@ -98,8 +98,8 @@ class Printer {
     for (const ValueId id : is_right ? data_.inputs : of_kind) {
       if (!IsPlainInput(id)) continue;
       const NetworkValue& value = *data_.values[Index(id)];
-      Line(absl::StrFormat("input %s %s: %s", IdText(id), Quoted(value.name),
-                           ToString(value.type)));
+      Line(fmt::format("input {} {}: {}", IdText(id), Quoted(value.name),
+                       ToString(value.type)));
       is_written_[Index(id)] = true;
     }
     if (!is_right) Line("inputs " + IdList<ValueId>(data_.inputs));
@@ -120,9 +120,9 @@ class Printer {
           value->elements != ElementsOf(value->data)) {
         continue;
       }
-      Line(absl::StrFormat("constant %s %s = %s", IdText(ValueId{id}),
-                           Quoted(value->name),
-                           TensorText(value->data, options_.max_elements)));
+      Line(fmt::format("constant {} {} = {}", IdText(ValueId{id}),
+                       Quoted(value->name),
+                       TensorText(value->data, options_.max_elements)));
       is_written_[id] = true;
     }
   }
@@ -143,10 +143,10 @@ class Printer {
 
   std::string OperationText(OperationId id, const Operation& operation) {
     std::string text =
-        absl::StrFormat("%s %s = %s(%s)%s -> %s barrier %s", IdText(id),
-                        Quoted(operation.name), KindText(operation),
-                        IdList<ValueId>(operation.inputs), AttrsText(operation),
-                        OutputsText(id, operation), BarrierText(id, operation));
+        fmt::format("{} {} = {}({}){} -> {} barrier {}", IdText(id),
+                    Quoted(operation.name), KindText(operation),
+                    IdList<ValueId>(operation.inputs), AttrsText(operation),
+                    OutputsText(id, operation), BarrierText(id, operation));
     if (!operation.after.empty()) {
       text += " after " + IdList<ValueId>(operation.after);
     }
@@ -160,7 +160,7 @@ class Printer {
     const std::string name = IsWord(def.name) && def.name != "none"
                                  ? std::string(def.name)
                                  : Quoted(def.name);
-    std::string text = absl::StrFormat("%s@%d", name, def.since);
+    std::string text = fmt::format("{}@{}", name, def.since);
     if (!def.domain.empty()) text += " of " + Quoted(def.domain);
     return text;
   }
@@ -169,9 +169,9 @@ class Printer {
     if (!operation.attrs.defined()) return "";
     std::string text;
     for (const NamedAttr& attr : NamedAttrsOf(operation.attrs)) {
-      text += absl::StrFormat("%s%s: %s", text.empty() ? "" : ", ",
-                              IsWord(attr.name) ? attr.name : Quoted(attr.name),
-                              AttrText(attr.value));
+      text += fmt::format("{}{}: {}", text.empty() ? "" : ", ",
+                          IsWord(attr.name) ? attr.name : Quoted(attr.name),
+                          AttrText(attr.value));
     }
     return text.empty() ? "" : " {" + text + "}";
   }
@@ -209,7 +209,7 @@ class Printer {
   }
 
   std::string GraphText(const Subgraph& graph) const {
-    const std::string start = absl::StrFormat("graph %d ", graph.captures);
+    const std::string start = fmt::format("graph {} ", graph.captures);
     if (graph.body == nullptr) return start + "none";
     return start + Printer(graph.body->data(), options_, depth_ + 2).Run();
   }
@@ -227,8 +227,8 @@ class Printer {
         continue;
       }
       is_written_[Index(output)] = true;
-      text += absl::StrFormat(" %s: %s", Quoted(value->name),
-                              ToString(value->type));
+      text +=
+          fmt::format(" {}: {}", Quoted(value->name), ToString(value->type));
       if (value->elements.has_value()) {
         text += " elements " + ToString(*value->elements);
       }
@@ -263,15 +263,14 @@ class Printer {
     const size_t operations = data_.operations.size();
     if ((values > 0 && !data_.values.back().has_value()) ||
         (operations > 0 && !data_.operations.back().has_value())) {
-      Line(absl::StrFormat("numbers %%%d #%d", values, operations));
+      Line(fmt::format("numbers %{} #{}", values, operations));
     }
   }
 
   std::string ValueText(uint32_t id, const NetworkValue& value) const {
-    std::string text =
-        absl::StrFormat("value %s %s %s: %s", IdText(ValueId{id}),
-                        kKindNames[static_cast<size_t>(value.kind)],
-                        Quoted(value.name), ToString(value.type));
+    std::string text = fmt::format("value {} {} {}: {}", IdText(ValueId{id}),
+                                   kKindNames[static_cast<size_t>(value.kind)],
+                                   Quoted(value.name), ToString(value.type));
     if (value.data.defined()) {
       text += " = " + TensorText(value.data, options_.max_elements);
     }
@@ -279,8 +278,7 @@ class Printer {
       text += " elements " + ToString(*value.elements);
     }
     if (value.producer != kNoOperation || value.slot != 0) {
-      text +=
-          absl::StrFormat(" from %s.%d", IdText(value.producer), value.slot);
+      text += fmt::format(" from {}.{}", IdText(value.producer), value.slot);
     }
     if (Index(value.id) != id) text += " id " + IdText(value.id);
     return text;

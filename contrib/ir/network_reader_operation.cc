@@ -1,8 +1,8 @@
-#include "absl/strings/str_format.h"
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/network_reader.h"
 #include "contrib/ir/tensor_text.h"
 #include "contrib/ir/type_text.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
@@ -92,8 +92,8 @@ absl::StatusOr<const OperatorDef*> NetworkReader::ReadKind() {
           : ops_.Find(domain, name, static_cast<int>(version));
   if (def != nullptr) return def;
   text_ = start;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "there is no operator %s@%d of domain \"%s\"%s", Shortened(name), version,
+  return absl::InvalidArgumentError(fmt::format(
+      "there is no operator {}@{} of domain \"{}\"{}", Shortened(name), version,
       Shortened(domain), DidYouMean(name, ops_.Names())));
 }
 

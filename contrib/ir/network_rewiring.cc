@@ -2,10 +2,10 @@
 #include <map>
 #include <set>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/inference.h"
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
@@ -47,7 +47,7 @@ absl::StatusOr<OpAttrs> BindBodies(const OpAttrs& attrs, const Sizes& sizes) {
       const absl::Status status = body->BindDim(name, size);
       if (absl::IsNotFound(status)) continue;
       NODEWISE_RETURN_IF_ERROR(
-          At(absl::StrFormat("attribute %s", attr.name), status));
+          At(fmt::format("attribute {}", attr.name), status));
       bound = true;
     }
     graph->body = std::move(body);
@@ -106,8 +106,8 @@ absl::StatusOr<Sizes> SizesIn(const TensorType& type, const DLTensor& data) {
     const auto [place, is_new] = sizes.emplace(dim.name(), size);
     if (is_new || place->second == size) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s makes %s both %d and %d, expected one size",
-                        ToString(given), dim.name(), place->second, size));
+        fmt::format("{} makes {} both {} and {}, expected one size",
+                    ToString(given), dim.name(), place->second, size));
   }
   return sizes;
 }
@@ -118,8 +118,8 @@ absl::Status CheckIsInput(const Network& network, ValueId id) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: is no input of the network, expected one",
-                      TitleOf(network.data(), id)));
+      fmt::format("{}: is no input of the network, expected one",
+                  TitleOf(network.data(), id)));
 }
 
 bool IsBarrier(const Network& network, ValueId id) {
@@ -131,9 +131,9 @@ absl::Status CheckPairs(const Network& network, absl::Span<const ValueId> from,
                         absl::Span<const ValueId> to) {
   if (from.size() != to.size()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("network %s: %d values are to be replaced by %d, "
-                        "expected as many",
-                        Shortened(network.name()), from.size(), to.size()));
+        fmt::format("network {}: {} values are to be replaced by {}, "
+                    "expected as many",
+                    Shortened(network.name()), from.size(), to.size()));
   }
   std::set<uint32_t> seen;
   for (size_t i = 0; i < from.size(); ++i) {
@@ -141,13 +141,13 @@ absl::Status CheckPairs(const Network& network, absl::Span<const ValueId> from,
                            ? &CheckBarrier
                            : &CheckTensor;
     NODEWISE_RETURN_IF_ERROR(
-        check(network, from[i], absl::StrFormat("value %d to replace", i)));
+        check(network, from[i], fmt::format("value {} to replace", i)));
     NODEWISE_RETURN_IF_ERROR(
-        check(network, to[i], absl::StrFormat("replacement %d", i)));
+        check(network, to[i], fmt::format("replacement {}", i)));
     if (seen.insert(Index(from[i])).second) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: is to be replaced twice, expected once",
-                        TitleOf(network.data(), from[i])));
+        fmt::format("{}: is to be replaced twice, expected once",
+                    TitleOf(network.data(), from[i])));
   }
   return absl::OkStatus();
 }
@@ -189,8 +189,8 @@ absl::Status Network::ReplaceInput(OperationId id, uint32_t slot,
   NODEWISE_RETURN_IF_ERROR(CheckExists(*this, id));
   const Operation& user = operation(id);
   if (slot > user.inputs.size() && slot >= user.def().inputs.size()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: the operation has %d inputs, expected one of them or the next",
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: the operation has {} inputs, expected one of them or the next",
         PlaceOfInput(user, slot), user.inputs.size()));
   }
   if (value != kNoValue) {
@@ -268,8 +268,8 @@ absl::Status Network::SetInputType(ValueId id, TensorType type) {
 absl::Status Network::BindDim(std::string_view name, int64_t size) {
   if (size < 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("dimension %s: is to be %d, expected 0 or more",
-                        Shortened(name), size));
+        fmt::format("dimension {}: is to be {}, expected 0 or more",
+                    Shortened(name), size));
   }
   NetworkEditor edit(this);
   std::vector<OperationId> starts;
@@ -278,12 +278,12 @@ absl::Status Network::BindDim(std::string_view name, int64_t size) {
                             BindNames(*this, sizes, &edit, &starts));
   if (!bound) {
     return absl::NotFoundError(
-        absl::StrFormat("dimension %s: no input of the network has it%s",
-                        Shortened(name), DidYouMean(name, DimNames(*this))));
+        fmt::format("dimension {}: no input of the network has it{}",
+                    Shortened(name), DidYouMean(name, DimNames(*this))));
   }
   const auto inferred = edit.Infer(starts);
   if (!inferred.ok()) {
-    return At(absl::StrFormat("dimension %s of size %d", Shortened(name), size),
+    return At(fmt::format("dimension {} of size {}", Shortened(name), size),
               inferred.status());
   }
   edit.Keep();

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/ir/side_table.h"
 #include "nodewise/ir/verifier.h"
@@ -49,10 +49,10 @@ std::string WriteBoth(const std::string& folder, const Pass& pass,
         std::pair(start + ".after.txt", &after)}) {
     const absl::Status status = WriteNetwork(path, *network);
     if (!status.ok()) {
-      return absl::StrFormat(" (could not be written: %s)", MessageOf(status));
+      return fmt::format(" (could not be written: {})", MessageOf(status));
     }
   }
-  return absl::StrFormat(" (see %s.before.txt and %s.after.txt)", start, start);
+  return fmt::format(" (see {}.before.txt and {}.after.txt)", start, start);
 }
 
 absl::Status RunPass(const Pass& pass, const PassOptions& options,
@@ -68,8 +68,8 @@ absl::Status RunPass(const Pass& pass, const PassOptions& options,
   const std::string written = WriteBoth(options.folder, pass, before, network);
   network = before;
   return absl::Status(status.code(),
-                      absl::StrFormat("pass %s: %s: %s%s", pass.name, what,
-                                      MessageOf(status), written));
+                      fmt::format("pass {}: {}: {}{}", pass.name, what,
+                                  MessageOf(status), written));
 }
 
 bool IsOutput(const Network& network, ValueId id) {
@@ -105,9 +105,9 @@ std::vector<OperationId> NextOf(const Network& network, OperationId id,
 
 absl::Status StaleTable(const Network& network, const char* pass,
                         uint64_t version) {
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "network %s: was edited since pass %s (version %d), expected the network "
-      "as it was then, of version %d (run the pass again)",
+  return absl::FailedPreconditionError(fmt::format(
+      "network {}: was edited since pass {} (version {}), expected the network "
+      "as it was then, of version {} (run the pass again)",
       Shortened(network.name()), pass, network.version(), version));
 }
 

@@ -1,6 +1,6 @@
 #include "contrib/ir/places.h"
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 
 namespace nodewise {
@@ -25,8 +25,8 @@ std::string_view FormalName(const RowList<Param, kMost>& params, size_t slot) {
 }
 
 std::string SlotText(const char* what, size_t slot, std::string_view formal) {
-  std::string text = absl::StrFormat(": %s %d", what, slot);
-  if (!formal.empty()) text += absl::StrFormat(" (%s)", formal);
+  std::string text = fmt::format(": {} {}", what, slot);
+  if (!formal.empty()) text += fmt::format(" ({})", formal);
   return text;
 }
 
@@ -42,9 +42,9 @@ const Operation* Find(const NetworkData& data, OperationId id) {
 
 std::string PlaceOf(const Operation& operation) {
   if (operation.name.empty()) {
-    return absl::StrFormat("operation #%d", Index(operation.id));
+    return fmt::format("operation #{}", Index(operation.id));
   }
-  return absl::StrFormat("operation %s", Shortened(operation.name));
+  return fmt::format("operation {}", Shortened(operation.name));
 }
 
 std::string PlaceOfInput(const Operation& operation, size_t slot) {
@@ -62,27 +62,27 @@ std::string PlaceOfOutput(const Operation& operation, size_t slot) {
 
 std::string PlaceOf(const NetworkData& data, const NetworkValue& value) {
   if (!value.name.empty()) {
-    return absl::StrFormat("value %s", Shortened(value.name));
+    return fmt::format("value {}", Shortened(value.name));
   }
   const Operation* const producer = Find(data, value.producer);
   if (value.kind == NetworkValue::Kind::kBarrier && producer != nullptr) {
     return "the barrier of " + PlaceOf(*producer);
   }
-  return absl::StrFormat("value %%%d", Index(value.id));
+  return fmt::format("value %{}", Index(value.id));
 }
 
 std::string TitleOf(const NetworkData& data, ValueId id) {
   if (id == kNoValue) return "no value";
   const NetworkValue* const value = Find(data, id);
   if (value != nullptr) return PlaceOf(data, *value);
-  return absl::StrFormat("value %%%d, which does not exist", Index(id));
+  return fmt::format("value %{}, which does not exist", Index(id));
 }
 
 std::string TitleOf(const NetworkData& data, OperationId id) {
   if (id == kNoOperation) return "no operation";
   const Operation* const operation = Find(data, id);
   if (operation != nullptr) return PlaceOf(*operation);
-  return absl::StrFormat("operation #%d, which does not exist", Index(id));
+  return fmt::format("operation #{}, which does not exist", Index(id));
 }
 
 std::string PathText(const NetworkData& data,
@@ -92,12 +92,12 @@ std::string PathText(const NetworkData& data,
     if (i > 0) text += " -> ";
     if (i == kMostOfPath && path.size() > 2 * kMostOfPath) {
       const size_t left_out = path.size() - 2 * kMostOfPath;
-      text += absl::StrFormat("(%d more) -> ", left_out);
+      text += fmt::format("({} more) -> ", left_out);
       i += left_out;
     }
     const Operation* const operation = Find(data, path[i]);
     text += operation == nullptr || operation->name.empty()
-                ? absl::StrFormat("#%d", Index(path[i]))
+                ? fmt::format("#{}", Index(path[i]))
                 : std::string(Shortened(operation->name));
   }
   return text;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
@@ -46,9 +46,9 @@ class Extraction {
     }
     if (!to_.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrFormat("network %s: a part without any end, expected at least "
-                        "one value",
-                        Shortened(network_.name())));
+        fmt::format("network {}: a part without any end, expected at least "
+                    "one value",
+                    Shortened(network_.name())));
   }
 
   // Forward: what is made from `from`, or from constants alone. Backward: what
@@ -113,8 +113,8 @@ class Extraction {
   absl::Status CheckAllRead() const {
     for (const ValueId id : from_) {
       if (is_read_[Index(id)]) continue;
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: no end of the part depends on it, expected one that does",
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: no end of the part depends on it, expected one that does",
           TitleOf(network_.data(), id)));
     }
     return absl::OkStatus();

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/inference.h"
 #include "contrib/ir/type_text.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_type.h"
@@ -26,7 +26,7 @@ bool IsHexDigit(char c) {
 // The bytes of an element as one number, the highest byte first.
 std::string BitsText(const uint8_t* bytes, size_t width) {
   std::string text = "0x";
-  for (size_t i = width; i-- > 0;) text += absl::StrFormat("%02x", bytes[i]);
+  for (size_t i = width; i-- > 0;) text += fmt::format("{:02x}", bytes[i]);
   return text;
 }
 
@@ -161,8 +161,7 @@ std::string TensorText(const NDArray& tensor, size_t max_elements) {
   const size_t size = tensor.bytes();
   const auto* const bytes = tensor.As<const uint8_t>();
   if (max_elements > 0 && size / width > max_elements) {
-    return start +
-           absl::StrFormat("%s \"%016x\"", kHash, HashBytes(bytes, size));
+    return start + fmt::format("{} \"{:016x}\"", kHash, HashBytes(bytes, size));
   }
   const ElementFormat format = FormatOf(tensor.dtype());
   std::string text = start + "[";

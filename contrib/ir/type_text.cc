@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
@@ -59,8 +59,8 @@ std::string DTypeText(DLDataType dtype) {
   std::string name = ToString(dtype);
   const auto again = ParseDType(name);
   if (again.ok() && *again == dtype && IsWord(name)) return name;
-  return absl::StrFormat("%s(%d, %d, %d)", kRawType, dtype.code, dtype.bits,
-                         dtype.lanes);
+  return fmt::format("{}({}, {}, {})", kRawType, dtype.code, dtype.bits,
+                     dtype.lanes);
 }
 
 absl::StatusOr<DLDataType> TakeRawType(std::string_view* text) {
@@ -125,7 +125,7 @@ absl::StatusOr<Shape> TakeDims(std::string_view* text) {
 
 absl::Status Expected(std::string_view what, std::string_view text) {
   return absl::InvalidArgumentError(
-      absl::StrFormat("found %s, expected %s", Next(text), what));
+      fmt::format("found {}, expected {}", Next(text), what));
 }
 
 bool IsWordStart(char c) {
@@ -150,7 +150,7 @@ std::string Quoted(std::string_view text) {
     } else if (c == '\t') {
       quoted += "\\t";
     } else if (byte < 0x20 || byte == 0x7F) {
-      quoted += absl::StrFormat("\\x%02x", byte);
+      quoted += fmt::format("\\x{:02x}", byte);
     } else {
       quoted += c;
     }
@@ -269,7 +269,7 @@ absl::StatusOr<TensorType> ParseTensorType(std::string_view text) {
   if (type.ok() && text.empty()) return type;
   const absl::Status status =
       type.ok() ? Expected("the end", text) : type.status();
-  return At(absl::StrFormat("type %s", Quoted(Shortened(whole))), status);
+  return At(fmt::format("type {}", Quoted(Shortened(whole))), status);
 }
 
 }  // namespace nodewise

@@ -4,11 +4,11 @@
 #include <memory>
 #include <unordered_set>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/inference.h"
 #include "contrib/ir/network_check.h"
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 
 namespace nodewise {
@@ -53,8 +53,8 @@ std::vector<CheckedNetwork> AllNetworks(const NetworkData& data,
       const Operation& operation = *outer.data().operations[Index(id)];
       auto check = std::make_unique<NetworkCheck>(
           network->data(),
-          absl::StrFormat("%s%s: %s: ", outer.prefix(), PlaceOf(operation),
-                          body.attribute),
+          fmt::format("{}{}: {}: ", outer.prefix(), PlaceOf(operation),
+                      body.attribute),
           outer.RankOf(id), sink);
       all.push_back({network, std::move(check)});
     });
@@ -117,7 +117,7 @@ std::vector<NetworkFault> FaultSink::TakeSorted() {
   if (is_cut_) {
     sorted.push_back({FaultPart::kRunTime, !cut_errors_, "network",
                       "more faults than are listed",
-                      absl::StrFormat("at most %d", kMostFaults),
+                      fmt::format("at most {}", kMostFaults),
                       "mend these first"});
   }
   return sorted;
@@ -157,8 +157,7 @@ absl::Status ToStatus(absl::Span<const NetworkFault> faults) {
   if (first == nullptr) return absl::OkStatus();
   std::string text = first->ToString();
   if (more > 0) {
-    text +=
-        absl::StrFormat("; and %d more fault%s", more, more == 1 ? "" : "s");
+    text += fmt::format("; and {} more fault{}", more, more == 1 ? "" : "s");
   }
   return absl::DataLossError(text);
 }
@@ -170,12 +169,11 @@ std::string FaultReport(absl::Span<const NetworkFault> faults) {
     std::string lines;
     for (const NetworkFault& fault : faults) {
       if (fault.part != part) continue;
-      lines +=
-          absl::StrFormat("  %s: %s\n", fault.is_warning ? "warning" : "error",
-                          fault.ToString());
+      lines += fmt::format("  {}: {}\n", fault.is_warning ? "warning" : "error",
+                           fault.ToString());
     }
-    text += absl::StrFormat("%s: %s", kHeadings[static_cast<size_t>(part)],
-                            lines.empty() ? "no faults\n" : "\n" + lines);
+    text += fmt::format("{}: {}", kHeadings[static_cast<size_t>(part)],
+                        lines.empty() ? "no faults\n" : "\n" + lines);
   }
   return text;
 }
@@ -220,7 +218,7 @@ uint64_t NetworkCheck::RankOf(const NetworkValue& value) const {
 }
 
 std::string NetworkCheck::NetworkPlace() const {
-  return absl::StrFormat("network %s", Shortened(data_.name));
+  return fmt::format("network {}", Shortened(data_.name));
 }
 
 std::vector<OperationId> NetworkCheck::MakersOf(
@@ -250,12 +248,12 @@ void NetworkCheck::AskTargets(const Network& network,
       if (target.ask == nullptr) continue;
       const Support support = target.ask(network, operation);
       const auto add = [&](bool is_warning, const std::string& what) {
-        Add(RankOf(id), {FaultPart::kRunTime, is_warning, PlaceOf(operation),
-                         absl::StrFormat("%s %s %s: %s", target.name,
-                                         is_warning ? "is not at its best with"
-                                                    : "cannot run",
-                                         operation.kind(), what),
-                         "", ""});
+        Add(RankOf(id),
+            {FaultPart::kRunTime, is_warning, PlaceOf(operation),
+             fmt::format("{} {} {}: {}", target.name,
+                         is_warning ? "is not at its best with" : "cannot run",
+                         operation.kind(), what),
+             "", ""});
       };
       if (!support.can) add(false, support.why_not);
       if (!support.can) continue;

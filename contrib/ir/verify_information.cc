@@ -1,9 +1,9 @@
 #include <unordered_map>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/inference.h"
 #include "contrib/ir/network_check.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
@@ -44,14 +44,14 @@ void NetworkCheck::CheckOpsets() {
   std::unordered_map<std::string_view, int> versions;
   for (const auto& [domain, version] : data_.opsets) {
     const std::string shown =
-        absl::StrFormat("opset %d of domain \"%s\"", version, domain);
+        fmt::format("opset {} of domain \"{}\"", version, domain);
     if (version < 1) {
       Information(0, NetworkPlace(), "has " + shown, "1 or more");
     }
     const auto [first, is_new] = versions.emplace(domain, version);
     if (is_new) continue;
     Information(0, NetworkPlace(),
-                absl::StrFormat("has %s, and %d as well", shown, first->second),
+                fmt::format("has {}, and {} as well", shown, first->second),
                 "one opset of a domain");
   }
 }
@@ -64,32 +64,32 @@ void NetworkCheck::CheckNames() {
       continue;
     }
     if (value->name.empty()) {
-      Information(RankOf(*value), absl::StrFormat("value %%%d", id),
-                  "has no name", "one");
+      Information(RankOf(*value), fmt::format("value %{}", id), "has no name",
+                  "one");
       continue;
     }
     const auto [first, is_new] = values.emplace(value->name, id);
     if (is_new) continue;
-    Information(RankOf(*value), PlaceOf(data_, *value),
-                absl::StrFormat("values %%%d and %%%d have this name",
-                                first->second, id),
-                "one value of a name");
+    Information(
+        RankOf(*value), PlaceOf(data_, *value),
+        fmt::format("values %{} and %{} have this name", first->second, id),
+        "one value of a name");
   }
   std::unordered_map<std::string_view, uint32_t> operations;
   for (uint32_t id = 0; id < data_.operations.size(); ++id) {
     const auto& operation = data_.operations[id];
     if (!operation.has_value()) continue;
     if (operation->name.empty()) {
-      Information(RankOf(OperationId{id}), absl::StrFormat("operation #%d", id),
+      Information(RankOf(OperationId{id}), fmt::format("operation #{}", id),
                   "has no name", "one");
       continue;
     }
     const auto [first, is_new] = operations.emplace(operation->name, id);
     if (is_new) continue;
-    Information(RankOf(OperationId{id}), PlaceOf(*operation),
-                absl::StrFormat("operations #%d and #%d have this name",
-                                first->second, id),
-                "one operation of a name");
+    Information(
+        RankOf(OperationId{id}), PlaceOf(*operation),
+        fmt::format("operations #{} and #{} have this name", first->second, id),
+        "one operation of a name");
   }
 }
 
@@ -164,10 +164,10 @@ bool NetworkCheck::CheckOperator(OperationId id) {
     has_opset = has_opset || (domain == def.domain && version > 0);
   }
   if (!has_opset) {
-    Information(RankOf(id), place,
-                absl::StrFormat("the network has no opset of domain \"%s\"",
-                                def.domain),
-                absl::StrFormat("one for %s", def.name));
+    Information(
+        RankOf(id), place,
+        fmt::format("the network has no opset of domain \"{}\"", def.domain),
+        fmt::format("one for {}", def.name));
   }
   const absl::Status arity = CheckArity(operation);
   if (!arity.ok()) Information(id, arity);
@@ -177,15 +177,14 @@ bool NetworkCheck::CheckOperator(OperationId id) {
     captures += body.graph.captures;
     if (body.graph.body != nullptr) continue;
     Information(RankOf(id), place,
-                absl::StrFormat("attribute %s has no graph", body.attribute),
+                fmt::format("attribute {} has no graph", body.attribute),
                 "one");
     has_bodies = false;
   }
   if (captures > operation.inputs.size()) {
-    Information(
-        RankOf(id), place,
-        absl::StrFormat("its bodies capture %d values", captures),
-        absl::StrFormat("at most its %d inputs", operation.inputs.size()));
+    Information(RankOf(id), place,
+                fmt::format("its bodies capture {} values", captures),
+                fmt::format("at most its {} inputs", operation.inputs.size()));
     return false;
   }
   return arity.ok() && has_bodies;
@@ -213,13 +212,13 @@ void NetworkCheck::CheckInferred(OperationId id) {
     const OutputInfo& info = (*infos)[i];
     if (!(value->type == info.type)) {
       Information(RankOf(id), PlaceOfOutput(operation, i),
-                  absl::StrFormat("%s is of type %s", PlaceOf(data_, *value),
-                                  ToString(value->type)),
+                  fmt::format("{} is of type {}", PlaceOf(data_, *value),
+                              ToString(value->type)),
                   ToString(info.type) + ", as inferred");
     } else if (value->elements != info.elements) {
       Information(RankOf(id), PlaceOfOutput(operation, i),
-                  absl::StrFormat("%s has %s", PlaceOf(data_, *value),
-                                  ElementsText(value->elements)),
+                  fmt::format("{} has {}", PlaceOf(data_, *value),
+                              ElementsText(value->elements)),
                   ElementsText(info.elements) + ", as inferred");
     }
   }

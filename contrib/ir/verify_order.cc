@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/network_check.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -91,7 +91,7 @@ void NetworkCheck::CheckOrder() {
   for (uint32_t i = 0; i < data_.order.size(); ++i) {
     const OperationId id = data_.order[i];
     const std::string place =
-        absl::StrFormat("%s: place %d of the order", NetworkPlace(), i);
+        fmt::format("{}: place {} of the order", NetworkPlace(), i);
     if (Find(data_, id) == nullptr) {
       Structure(0, place, "is " + TitleOf(data_, id),
                 "an operation of the network");
@@ -146,9 +146,9 @@ void NetworkCheck::CheckRunsBefore() {
         const bool is_input = ids == &operation->inputs;
         Structure(RankOf(id),
                   is_input ? PlaceOfInput(*operation, i) : PlaceOf(*operation),
-                  absl::StrFormat("runs before %s, which makes %s",
-                                  PlaceOf(*Find(data_, value->producer)),
-                                  PlaceOf(data_, *value)),
+                  fmt::format("runs before {}, which makes {}",
+                              PlaceOf(*Find(data_, value->producer)),
+                              PlaceOf(data_, *value)),
                   "producers first");
       }
     }
@@ -213,7 +213,7 @@ void NetworkCheck::CheckOutputsDepend() {
   for (size_t i = 0; i < data_.outputs.size(); ++i) {
     const ValueId id = data_.outputs[i];
     if (depends[Index(id)]) continue;
-    Unreached(UINT64_MAX, absl::StrFormat("%s: output %d", NetworkPlace(), i),
+    Unreached(UINT64_MAX, fmt::format("{}: output {}", NetworkPlace(), i),
               "is " + TitleOf(data_, id) +
                   ", which depends on no input of the network");
   }

@@ -1,9 +1,10 @@
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ir/network_check.h"
 #include "contrib/ir/places.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -13,7 +14,7 @@ using Link = std::tuple<uint32_t, uint32_t, uint32_t>;
 
 std::string SlotText(uint32_t slot) {
   return slot == kBarrierSlot ? "as a barrier"
-                              : absl::StrFormat("as input %d", slot);
+                              : fmt::format("as input {}", slot);
 }
 
 // What an existing operation really reads in a slot.
@@ -21,7 +22,7 @@ std::string WhatItReads(const NetworkData& data, const Operation& operation,
                         uint32_t slot) {
   if (slot == kBarrierSlot) return "does not wait for it";
   if (slot >= operation.inputs.size()) {
-    return absl::StrFormat("has %d inputs", operation.inputs.size());
+    return fmt::format("has {} inputs", operation.inputs.size());
   }
   return "reads " + TitleOf(data, operation.inputs[slot]) + " there";
 }
@@ -92,17 +93,16 @@ void NetworkCheck::CheckNumbers() {
   for (uint32_t id = 0; id < data_.values.size(); ++id) {
     const auto& value = data_.values[id];
     if (!value.has_value() || Index(value->id) == id) continue;
-    Structure(RankOf(*value), absl::StrFormat("value %%%d", id),
-              absl::StrFormat("says that its number is %d", Index(value->id)),
-              absl::StrFormat("%d", id));
+    Structure(RankOf(*value), fmt::format("value %{}", id),
+              fmt::format("says that its number is {}", Index(value->id)),
+              fmt::format("{}", id));
   }
   for (uint32_t id = 0; id < data_.operations.size(); ++id) {
     const auto& operation = data_.operations[id];
     if (!operation.has_value() || Index(operation->id) == id) continue;
-    Structure(
-        RankOf(OperationId{id}), absl::StrFormat("operation #%d", id),
-        absl::StrFormat("says that its number is %d", Index(operation->id)),
-        absl::StrFormat("%d", id));
+    Structure(RankOf(OperationId{id}), fmt::format("operation #{}", id),
+              fmt::format("says that its number is {}", Index(operation->id)),
+              fmt::format("{}", id));
   }
 }
 
@@ -136,8 +136,8 @@ void NetworkCheck::CheckOutputLink(OperationId id, uint32_t slot) {
     found = "is " + shown + ", which says that it is made by " +
             TitleOf(data_, value->producer);
   } else if (value->slot != slot) {
-    found = absl::StrFormat("is %s, which says that it is output %d", shown,
-                            value->slot);
+    found = fmt::format("is {}, which says that it is output {}", shown,
+                        value->slot);
   } else {
     return;
   }
@@ -184,8 +184,8 @@ void NetworkCheck::CheckProducerOf(ValueId id) {
               " there";
     }
     Structure(RankOf(value), place,
-              absl::StrFormat("is said to be output %d of %s, %s", value.slot,
-                              shown, there),
+              fmt::format("is said to be output {} of {}, {}", value.slot,
+                          shown, there),
               "an operation that makes it");
   } else if (value.kind == NetworkValue::Kind::kBarrier) {
     if (producer != nullptr && producer->barrier == id) return;
@@ -207,8 +207,8 @@ void NetworkCheck::CheckUses() {
     Structure(RankOf(OperationId{user}),
               slot == kBarrierSlot ? PlaceOf(operation)
                                    : PlaceOfInput(operation, slot),
-              absl::StrFormat("reads %s, which does not list %s among its uses",
-                              TitleOf(data_, ValueId{id}), PlaceOf(operation)),
+              fmt::format("reads {}, which does not list {} among its uses",
+                          TitleOf(data_, ValueId{id}), PlaceOf(operation)),
               "a link both ways");
   }
   for (const auto& [user, slot, id] : Difference(listed, read)) {
@@ -220,12 +220,12 @@ void NetworkCheck::CheckUses() {
         : is_read            ? "more often than it reads it"
                              : "which " + WhatItReads(data_, *operation, slot);
     const std::string name = operation == nullptr
-                                 ? absl::StrFormat("operation #%d", user)
+                                 ? fmt::format("operation #{}", user)
                                  : PlaceOf(*operation);
     const NetworkValue& value = *data_.values[id];
     Structure(
         RankOf(value), PlaceOf(data_, value),
-        absl::StrFormat("lists a use by %s %s, %s", name, SlotText(slot), what),
+        fmt::format("lists a use by {} {}, {}", name, SlotText(slot), what),
         "a link both ways");
   }
 }
@@ -234,8 +234,7 @@ void NetworkCheck::CheckInputList() {
   std::vector<bool> is_listed(data_.values.size(), false);
   for (size_t i = 0; i < data_.inputs.size(); ++i) {
     const ValueId id = data_.inputs[i];
-    const std::string place =
-        absl::StrFormat("%s: input %d", NetworkPlace(), i);
+    const std::string place = fmt::format("{}: input {}", NetworkPlace(), i);
     const NetworkValue* const value = Find(data_, id);
     if (value == nullptr || value->kind != NetworkValue::Kind::kInput) {
       Structure(0, place, "is " + TitleOf(data_, id), "a value of kind input");
@@ -263,7 +262,7 @@ void NetworkCheck::CheckOutputList() {
       continue;
     }
     // After all operations, whose faults a reader has to mend first.
-    Structure(UINT64_MAX, absl::StrFormat("%s: output %d", NetworkPlace(), i),
+    Structure(UINT64_MAX, fmt::format("{}: output {}", NetworkPlace(), i),
               "is " + TitleOf(data_, data_.outputs[i]),
               "a tensor of the network");
   }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -83,8 +83,8 @@ absl::StatusOr<AttrValue> ReadAttribute(const proto::Attribute& attribute,
       return AttrValue(std::move(tensor));
     }
     default:
-      return absl::UnimplementedError(absl::StrFormat(
-          "is %s, expected a number, a text, a list of these, a tensor or a "
+      return absl::UnimplementedError(fmt::format(
+          "is {}, expected a number, a text, a list of these, a tensor or a "
           "graph",
           NameOf(type)));
   }

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_importer.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -35,9 +35,8 @@ std::optional<Subgraph> GraphImporter::ImportBody(
     const proto::Graph& graph, absl::Span<const TensorType> types,
     const std::string& where, Scope* scope, std::vector<ValueId>* captures) {
   if (state_.depth >= ImportState::kMostDepth) {
-    state_.Error(
-        where, "is too deep in bodies and functions",
-        absl::StrFormat("%d of them at most", ImportState::kMostDepth));
+    state_.Error(where, "is too deep in bodies and functions",
+                 fmt::format("{} of them at most", ImportState::kMostDepth));
     return std::nullopt;
   }
   const InBody in_body(&state_, where);

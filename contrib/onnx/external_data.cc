@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
@@ -32,8 +32,8 @@ absl::StatusOr<uint64_t> ReadNumber(const proto::StringPair& entry) {
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc() && stop == end && !text.empty()) return number;
   return absl::DataLossError(
-      absl::StrFormat("external data: %s is \"%s\", expected a number of bytes",
-                      entry.key(), Shortened(text)));
+      fmt::format("external data: {} is \"{}\", expected a number of bytes",
+                  entry.key(), Shortened(text)));
 }
 
 absl::StatusOr<Place> PlaceOf(const proto::Tensor& tensor) {
@@ -51,8 +51,8 @@ absl::StatusOr<Place> PlaceOf(const proto::Tensor& tensor) {
 }
 
 absl::Status BadLocation(std::string_view location, const char* why) {
-  return absl::DataLossError(absl::StrFormat(
-      "external data: location \"%s\" %s, expected a file below the model's "
+  return absl::DataLossError(fmt::format(
+      "external data: location \"{}\" {}, expected a file below the model's "
       "folder",
       Shortened(location), why));
 }
@@ -84,9 +84,9 @@ absl::StatusOr<absl::Span<const uint8_t>> Cut(absl::Span<const uint8_t> bytes,
     return bytes.subspan(place.offset,
                          place.length.value_or(bytes.size() - place.offset));
   }
-  return absl::DataLossError(absl::StrFormat(
-      "external data: bytes %d and on, %d of them, expected them within the "
-      "%d of %s",
+  return absl::DataLossError(fmt::format(
+      "external data: bytes {} and on, {} of them, expected them within the "
+      "{} of {}",
       place.offset, place.length.value_or(0), bytes.size(), place.location));
 }
 
@@ -99,8 +99,8 @@ absl::StatusOr<NDArray> TensorReader::Read(const proto::Tensor& tensor) {
   }
   if (tensor.data_location() == kExternal) return ReadExternal(tensor);
   if (tensor.data_location() != 0) {
-    return absl::DataLossError(absl::StrFormat(
-        "data_location is %d, expected 0 (in the model) or 1 (in a file)",
+    return absl::DataLossError(fmt::format(
+        "data_location is {}, expected 0 (in the model) or 1 (in a file)",
         tensor.data_location()));
   }
   return MakeTensor(FieldsOf(tensor), owner_);
@@ -124,8 +124,8 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> TensorReader::Open(
     const std::string& location) {
   NODEWISE_RETURN_IF_ERROR(CheckLocation(location));
   if (folder_.empty()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "external data: is in %s, expected all data in the model, which is "
+    return absl::FailedPreconditionError(fmt::format(
+        "external data: is in {}, expected all data in the model, which is "
         "read from memory",
         Shortened(location)));
   }
@@ -137,9 +137,9 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> TensorReader::Open(
   const fs::path path =
       error ? fs::path() : fs::canonical(folder / location, error);
   if (error) {
-    return absl::NotFoundError(absl::StrFormat(
-        "external data: %s: %s, expected the file beside the model",
-        Shortened(location), error.message()));
+    return absl::NotFoundError(
+        fmt::format("external data: {}: {}, expected the file beside the model",
+                    Shortened(location), error.message()));
   }
   if (!IsBelow(folder, path)) {
     return BadLocation(location, "is a link that leads out");

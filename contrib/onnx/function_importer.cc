@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_importer.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -60,24 +60,23 @@ bool GraphImporter::CheckCall(const proto::Function& function,
   if (std::find(scope.calls.begin(), scope.calls.end(), &function) !=
       scope.calls.end()) {
     state_.Error(where,
-                 absl::StrFormat("function %s calls itself", NameOf(function)),
+                 fmt::format("function {} calls itself", NameOf(function)),
                  "functions that end");
     return false;
   }
   if (state_.depth >= ImportState::kMostDepth) {
-    state_.Error(
-        where, "is too deep in bodies and functions",
-        absl::StrFormat("%d of them at most", ImportState::kMostDepth));
+    state_.Error(where, "is too deep in bodies and functions",
+                 fmt::format("{} of them at most", ImportState::kMostDepth));
     return false;
   }
   if (node.input_size() > function.input_size() ||
       node.output_size() > function.output_size()) {
-    state_.Error(where,
-                 absl::StrFormat("has %d inputs and %d outputs",
-                                 node.input_size(), node.output_size()),
-                 absl::StrFormat("at most %d and %d, as function %s",
-                                 function.input_size(), function.output_size(),
-                                 NameOf(function)));
+    state_.Error(
+        where,
+        fmt::format("has {} inputs and {} outputs", node.input_size(),
+                    node.output_size()),
+        fmt::format("at most {} and {}, as function {}", function.input_size(),
+                    function.output_size(), NameOf(function)));
     return false;
   }
   return true;
@@ -113,7 +112,7 @@ bool GraphImporter::BindAttributes(const proto::Function& function,
                           std::string_view found, std::string expected) {
     state_.Error(
         where,
-        absl::StrFormat("attribute %s %s", Shortened(attribute.name()), found),
+        fmt::format("attribute {} {}", Shortened(attribute.name()), found),
         std::move(expected));
     is_whole = false;
   };
@@ -121,7 +120,7 @@ bool GraphImporter::BindAttributes(const proto::Function& function,
     const auto value = values.find(attribute.name());
     if (value == values.end()) {
       refuse(attribute, "is unknown",
-             absl::StrFormat("one of function %s", NameOf(function)));
+             fmt::format("one of function {}", NameOf(function)));
     } else if (TypeOf(attribute) == AttributeType::kGraph) {
       refuse(attribute, "of a function is a graph", "a value");
     } else if (attribute.ref_attr_name().empty()) {
@@ -154,9 +153,9 @@ void GraphImporter::BindResults(const proto::Function& function,
                    : made->second;
     } else {
       state_.Error(where,
-                   absl::StrFormat("output %s of function %s is made by "
-                                   "nothing",
-                                   Shortened(name), NameOf(function)),
+                   fmt::format("output {} of function {} is made by "
+                               "nothing",
+                               Shortened(name), NameOf(function)),
                    "the output of one of its nodes");
     }
     Bind(node, static_cast<size_t>(i), result, where, scope);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "contrib/onnx/attributes.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/support/status_macros.h"
@@ -13,7 +13,7 @@ namespace nodewise {
 namespace {
 
 std::string WhereOf(const Operation& operation) {
-  return absl::StrFormat("operation %s (%s)", operation.name, operation.kind());
+  return fmt::format("operation {} ({})", operation.name, operation.kind());
 }
 
 size_t CountCaptures(const Operation& operation) {
@@ -54,9 +54,9 @@ absl::StatusOr<AttrValue> AttributeOf(const NDArray& tensor,
     return AttrValue(std::vector<int64_t>(data, data + count));
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("is %s, expected numbers, since it is an attribute "
-                      "before opset %d",
-                      TypeToString(tensor.shape(), dtype), moved.until));
+      fmt::format("is {}, expected numbers, since it is an attribute "
+                  "before opset {}",
+                  TypeToString(tensor.shape(), dtype), moved.until));
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ void GraphExporter::NameValue(const NetworkValue& value) {
   }
   std::string name = value.name;
   for (size_t n = 2; IsTaken(name); ++n) {
-    name = absl::StrFormat("%s_%d", value.name, n);
+    name = fmt::format("{}_{}", value.name, n);
   }
   taken_.insert(name);
   names_[value.id] = std::move(name);
@@ -164,8 +164,8 @@ absl::Status GraphExporter::AddNode(const Operation& operation,
   const int opset = network_.opset(def.domain);
   if (def.since > opset) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: is of opset %d, and the network of %d",
-                        WhereOf(operation), def.since, opset));
+        fmt::format("{}: is of opset {}, and the network of {}",
+                    WhereOf(operation), def.since, opset));
   }
   to->set_name(operation.name);
   to->set_op_type(std::string(def.name));
@@ -205,9 +205,8 @@ absl::Status GraphExporter::AddAttributes(const Operation& operation,
     attribute->set_name(std::string(field.name));
     const absl::Status status = WriteAttribute(*value, attribute);
     if (!status.ok()) {
-      return At(
-          absl::StrFormat("%s: attribute %s", WhereOf(operation), field.name),
-          status);
+      return At(fmt::format("{}: attribute {}", WhereOf(operation), field.name),
+                status);
     }
   }
   return absl::OkStatus();
@@ -233,8 +232,7 @@ absl::Status GraphExporter::AddBodies(const Operation& operation,
     GraphExporter exporter(*body->body, this, names);
     const absl::Status status = exporter.Export(attribute->mutable_g());
     if (!status.ok()) {
-      return At(absl::StrFormat("%s: %s", WhereOf(operation), field.name),
-                status);
+      return At(fmt::format("{}: {}", WhereOf(operation), field.name), status);
     }
   }
   return absl::OkStatus();
@@ -253,16 +251,16 @@ absl::Status GraphExporter::AddMoved(const Operation& operation,
     if (input == kNoValue) continue;
     const NetworkValue& value = network_.value(input);
     if (value.kind != NetworkValue::Kind::kConstant) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: input %d (%s) is calculated, expected a constant, since it is "
-          "the attribute %s before opset %d",
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: input {} ({}) is calculated, expected a constant, since it is "
+          "the attribute {} before opset {}",
           WhereOf(operation), moved.input, value.name, moved.attribute,
           moved.until));
     }
     const auto attr = AttributeOf(value.data, moved);
     if (!attr.ok()) {
-      return At(absl::StrFormat("%s: input %d (%s)", WhereOf(operation),
-                                moved.input, value.name),
+      return At(fmt::format("{}: input {} ({})", WhereOf(operation),
+                            moved.input, value.name),
                 attr.status());
     }
     moved_.insert(input);
@@ -284,7 +282,7 @@ absl::Status GraphExporter::AddConstants(proto::Graph* to) {
     tensor->set_name(NameOf(value->id));
     const absl::Status status = WriteTensor(value->data, tensor);
     if (!status.ok()) {
-      return At(absl::StrFormat("constant %s", value->name), status);
+      return At(fmt::format("constant {}", value->name), status);
     }
   }
   return absl::OkStatus();

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "contrib/onnx/renumber.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -14,7 +14,7 @@ std::string DomainOf(std::string_view domain) {
 
 std::string NameOf(const proto::Node& node, size_t index) {
   if (!node.name().empty()) return node.name();
-  return absl::StrFormat("%s_%d", Shortened(node.op_type()), index);
+  return fmt::format("{}_{}", Shortened(node.op_type()), index);
 }
 
 void ImportState::Error(const std::string& path, std::string found,
@@ -48,7 +48,7 @@ std::string NameSet::Unique(std::string name) {
   const auto [entry, is_new] = taken_.emplace(name, 1);
   if (is_new) return name;
   while (true) {
-    std::string unique = absl::StrFormat("%s_%d", name, ++entry->second);
+    std::string unique = fmt::format("{}_{}", name, ++entry->second);
     if (taken_.emplace(unique, 1).second) return unique;
   }
 }
@@ -133,10 +133,9 @@ void GraphImporter::AddInputs(const proto::Graph& graph,
 void GraphImporter::AddInput(const proto::ValueInfo& info, size_t index,
                              const TensorType& fallback, Scope* scope) {
   if (info.name().empty()) {
-    return state_.Error(absl::StrFormat("input %d", index), "has no name",
-                        "one");
+    return state_.Error(fmt::format("input {}", index), "has no name", "one");
   }
-  const std::string where = absl::StrFormat("input %s", Shortened(info.name()));
+  const std::string where = fmt::format("input {}", Shortened(info.name()));
   Binding& binding = scope->values[info.name()];
   if (binding.value != kNoValue || binding.is_broken) {
     return state_.Error(where, "is there twice", "every name once");
@@ -170,7 +169,7 @@ bool GraphImporter::Freeze(const std::string& name, const TensorType& type,
                            Scope* scope) {
   for (const NamedTensor& entry : state_.options.freeze) {
     if (entry.name != name) continue;
-    const std::string where = absl::StrFormat("input %s", Shortened(name));
+    const std::string where = fmt::format("input {}", Shortened(name));
     const TensorType found = TensorType::Of(*entry.tensor);
     if (!AreCompatible(found, type)) {
       state_.Error(where, "is frozen to " + ToString(found), ToString(type));
@@ -185,18 +184,18 @@ bool GraphImporter::Freeze(const std::string& name, const TensorType& type,
 void GraphImporter::AddConstants(const proto::Graph& graph, Scope* scope) {
   for (const proto::SparseTensor& tensor : graph.sparse_initializer()) {
     const std::string& name = tensor.values().name();
-    state_.Error(absl::StrFormat("initializer %s", Shortened(name)),
-                 "is sparse", "a dense one");
+    state_.Error(fmt::format("initializer {}", Shortened(name)), "is sparse",
+                 "a dense one");
     scope->values[name].is_broken = true;
   }
   for (int i = 0; i < graph.initializer_size(); ++i) {
     const proto::Tensor& tensor = graph.initializer(i);
     if (tensor.name().empty()) {
-      state_.Error(absl::StrFormat("initializer %d", i), "has no name", "one");
+      state_.Error(fmt::format("initializer {}", i), "has no name", "one");
       continue;
     }
     const std::string where =
-        absl::StrFormat("initializer %s", Shortened(tensor.name()));
+        fmt::format("initializer {}", Shortened(tensor.name()));
     Binding& binding = scope->values[tensor.name()];
     if (binding.value != kNoValue || binding.is_broken) {
       state_.Error(where, "is there twice", "every name once");
@@ -227,7 +226,7 @@ Binding GraphImporter::Capture(const Binding& outer,
                                const GraphImporter& from) {
   if (outer.is_broken || outer.value == kNoValue) return outer;
   const NetworkValue& value = from.network_.value(outer.value);
-  const std::string where = absl::StrFormat("value %s", Shortened(value.name));
+  const std::string where = fmt::format("value {}", Shortened(value.name));
   std::string name = UniqueName(&names_, value.name);
   if (value.kind == NetworkValue::Kind::kConstant) {
     return AddConstant(where, std::move(name), value.data);
@@ -255,8 +254,7 @@ void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
   std::vector<ValueId> outputs;
   bool is_whole = true;
   for (const proto::ValueInfo& info : graph.output()) {
-    const std::string where =
-        absl::StrFormat("output %s", Shortened(info.name()));
+    const std::string where = fmt::format("output {}", Shortened(info.name()));
     const auto type = ReadType(info.type(), DimsOf(*scope));
     if (!type.ok()) state_.Error(where, type.status());
     const Binding* const binding = Find(scope, info.name());
@@ -290,7 +288,7 @@ void GraphImporter::CheckTypes(const proto::Graph& graph, const Scope& scope) {
     const auto stated = ReadType(info.type(), DimsOf(scope));
     const TensorType& inferred = network_.value(found->second.value).type;
     if (!stated.ok() || AreCompatible(*stated, inferred)) return;
-    state_.Warning(absl::StrFormat("value %s", Shortened(info.name())),
+    state_.Warning(fmt::format("value {}", Shortened(info.name())),
                    "is stated to be " + ToString(*stated),
                    ToString(inferred) + " as inferred");
   };

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_importer.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/support/status_macros.h"
 
@@ -26,9 +26,8 @@ std::string OperatorName(const proto::Node& node) {
 
 // Returns "node out (Gemm, opset 13)"; opset 0 means a domain not imported.
 std::string WhereOf(const proto::Node& node, std::string_view name, int opset) {
-  return absl::StrFormat(
-      "node %s (%s%s)", Shortened(name), OperatorName(node),
-      opset == 0 ? "" : absl::StrFormat(", opset %d", opset));
+  return fmt::format("node {} ({}{})", Shortened(name), OperatorName(node),
+                     opset == 0 ? "" : fmt::format(", opset {}", opset));
 }
 
 // Converts a float32 number to the type that the operator calculates in.
@@ -210,16 +209,14 @@ void GraphImporter::ReportMissing(const std::string& name, int input,
   if (maker == makers_.end()) {
     return state_.Error(
         where,
-        absl::StrFormat("input %d (%s) is made by nothing", input,
-                        Shortened(name)),
+        fmt::format("input {} ({}) is made by nothing", input, Shortened(name)),
         "the output of a node before it, an input or an initializer");
   }
-  state_.Error(
-      where,
-      absl::StrFormat("input %d (%s) is made further on, by node %s", input,
-                      Shortened(name), Shortened(maker->second)),
-      "nodes in an order in which they can run",
-      "if they are no cycle, sort them");
+  state_.Error(where,
+               fmt::format("input {} ({}) is made further on, by node {}",
+                           input, Shortened(name), Shortened(maker->second)),
+               "nodes in an order in which they can run",
+               "if they are no cycle, sort them");
 }
 
 bool GraphImporter::ReadAttributes(const proto::Node& node, NodeParts* parts,
@@ -233,8 +230,8 @@ bool GraphImporter::ReadAttributes(const proto::Node& node, NodeParts* parts,
       if (found == scope->attributes.end() && !scope->calls.empty()) continue;
       if (found == scope->attributes.end()) {
         state_.Error(parts->where,
-                     absl::StrFormat("attribute %s refers to one of a function",
-                                     Shortened(given.name())),
+                     fmt::format("attribute {} refers to one of a function",
+                                 Shortened(given.name())),
                      "a value, since it is in none");
         is_whole = false;
         continue;
@@ -248,7 +245,7 @@ bool GraphImporter::ReadAttributes(const proto::Node& node, NodeParts* parts,
     auto value = ReadAttribute(*attribute, &state_.tensors);
     if (!value.ok()) {
       state_.Error(parts->where,
-                   At(absl::StrFormat("attribute %s", Shortened(given.name())),
+                   At(fmt::format("attribute {}", Shortened(given.name())),
                       value.status()));
       is_whole = false;
       continue;
@@ -272,10 +269,9 @@ bool GraphImporter::MoveAttribute(const MovedAttribute& moved,
                                   NodeParts* parts) {
   std::vector<ValueId>& inputs = parts->inputs;
   if (moved.input < inputs.size() && inputs[moved.input] != kNoValue) {
-    state_.Error(parts->where,
-                 absl::StrFormat("input %d is given", moved.input),
-                 absl::StrFormat("the attribute %s before opset %d",
-                                 moved.attribute, moved.until));
+    state_.Error(parts->where, fmt::format("input {} is given", moved.input),
+                 fmt::format("the attribute {} before opset {}",
+                             moved.attribute, moved.until));
     return false;
   }
   const auto attr = std::find_if(
@@ -288,15 +284,13 @@ bool GraphImporter::MoveAttribute(const MovedAttribute& moved,
                has_like ? network_.value(inputs[0]).type.dtype : kFloat32);
   parts->attrs.erase(attr);
   if (!tensor.ok()) {
-    state_.Error(
-        parts->where,
-        At(absl::StrFormat("attribute %s", moved.attribute), tensor.status()));
+    state_.Error(parts->where, At(fmt::format("attribute {}", moved.attribute),
+                                  tensor.status()));
     return false;
   }
   const Binding constant = AddConstant(
       parts->where,
-      UniqueName(&names_,
-                 absl::StrFormat("%s/%s", parts->name, moved.attribute)),
+      UniqueName(&names_, fmt::format("{}/{}", parts->name, moved.attribute)),
       *std::move(tensor));
   if (inputs.size() <= moved.input) inputs.resize(moved.input + 1, kNoValue);
   inputs[moved.input] = constant.value;
@@ -329,7 +323,7 @@ bool GraphImporter::AddBodies(NodeParts* parts, Scope* scope) {
   bool is_whole = true;
   for (const auto& [name, graph] : parts->bodies) {
     const std::string where =
-        absl::StrFormat("%s: %s", parts->where, Shortened(name));
+        fmt::format("{}: {}", parts->where, Shortened(name));
     auto body = ImportBody(*graph, types, where, scope, &captures);
     is_whole = is_whole && body.has_value();
     if (body.has_value()) parts->attrs.push_back({name, *std::move(body)});
@@ -421,8 +415,8 @@ void GraphImporter::Bind(const proto::Node& node, size_t output,
   const auto [entry, is_new] = scope->values.emplace(node.output(i), binding);
   if (is_new) return;
   state_.Error(where,
-               absl::StrFormat("output %d (%s) is there already", i,
-                               Shortened(node.output(i))),
+               fmt::format("output {} ({}) is there already", i,
+                           Shortened(node.output(i))),
                "every name once");
 }
 

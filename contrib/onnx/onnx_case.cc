@@ -1,7 +1,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -18,11 +18,11 @@ absl::Status WriteTensors(const fs::path& folder, const char* what,
                           absl::Span<const NDArray> tensors) {
   if (values.size() != tensors.size()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: has %d %ss, expected %d", folder.string(),
-                        tensors.size(), what, values.size()));
+        fmt::format("{}: has {} {}s, expected {}", folder.string(),
+                    tensors.size(), what, values.size()));
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const fs::path path = folder / absl::StrFormat("%s_%d.pb", what, i);
+    const fs::path path = folder / fmt::format("{}_{}.pb", what, i);
     NODEWISE_RETURN_IF_ERROR(
         WriteTensorFile(path, {{network.value(values[i]).name, tensors[i]}}));
   }
@@ -38,8 +38,8 @@ absl::Status WriteOnnxCase(const std::string& folder, const Network& network,
   std::error_code error;
   fs::create_directories(data, error);
   if (error) {
-    return absl::PermissionDeniedError(absl::StrFormat(
-        "%s: cannot be made: %s", data.string(), error.message()));
+    return absl::PermissionDeniedError(
+        fmt::format("{}: cannot be made: {}", data.string(), error.message()));
   }
   NODEWISE_ASSIGN_OR_RETURN(const std::string model, ExportOnnx(network));
   NODEWISE_ASSIGN_OR_RETURN(

@@ -1,8 +1,8 @@
 #include <climits>
 #include <string>
 
-#include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_exporter.h"
+#include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/status_macros.h"
 
@@ -42,8 +42,8 @@ absl::StatusOr<std::string> ExportOnnx(const Network& network) {
       GraphExporter(network, nullptr, {}).Export(model.mutable_graph()));
   const size_t bytes = model.ByteSizeLong();
   if (bytes > INT_MAX) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "network %s: takes %d bytes as a model, expected less than 2 GiB "
+    return absl::InvalidArgumentError(fmt::format(
+        "network {}: takes {} bytes as a model, expected less than 2 GiB "
         "(extract a part of it)",
         network.name(), bytes));
   }

@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_importer.h"
+#include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/file.h"
@@ -22,8 +22,8 @@ constexpr int kOldestOpset = 1;
 absl::StatusOr<std::shared_ptr<proto::Model>> ParseModel(
     absl::Span<const uint8_t> bytes, const std::string& where) {
   if (bytes.size() > INT_MAX) {
-    return absl::DataLossError(absl::StrFormat(
-        "%s: has %d bytes, expected less than 2 GiB (weights may lie in files "
+    return absl::DataLossError(fmt::format(
+        "{}: has {} bytes, expected less than 2 GiB (weights may lie in files "
         "beside it)",
         where, bytes.size()));
   }
@@ -32,9 +32,9 @@ absl::StatusOr<std::shared_ptr<proto::Model>> ParseModel(
     return model;
   }
   return absl::DataLossError(
-      absl::StrFormat("%s: is no ONNX model, or a damaged one (protobuf cannot "
-                      "read it)",
-                      where));
+      fmt::format("{}: is no ONNX model, or a damaged one (protobuf cannot "
+                  "read it)",
+                  where));
 }
 
 template <typename Imports>
@@ -47,19 +47,19 @@ Opsets ReadOpsets(const Imports& imports, const std::string& where,
     const int newest = domain.empty() ? kNewestOpset : INT_MAX;
     const int oldest = domain.empty() ? kOldestOpset : 1;
     if (version < oldest || version > newest) {
-      state->Error(where,
-                   absl::StrFormat(
-                       "opset of %s is %d",
-                       domain.empty() ? "ai.onnx" : Shortened(domain), version),
-                   domain.empty() ? absl::StrFormat("%d to %d", oldest, newest)
-                                  : std::string("a version"));
+      state->Error(
+          where,
+          fmt::format("opset of {} is {}",
+                      domain.empty() ? "ai.onnx" : Shortened(domain), version),
+          domain.empty() ? fmt::format("{} to {}", oldest, newest)
+                         : std::string("a version"));
     }
     const auto [entry, is_new] = opsets.emplace(
         domain, static_cast<int>(std::clamp<int64_t>(version, oldest, newest)));
     if (!is_new) {
       state->Error(where,
-                   absl::StrFormat("domain \"%s\" is imported twice",
-                                   Shortened(import.domain())),
+                   fmt::format("domain \"{}\" is imported twice",
+                               Shortened(import.domain())),
                    "every domain once");
     }
   }
@@ -68,8 +68,8 @@ Opsets ReadOpsets(const Imports& imports, const std::string& where,
 
 void ReadVersions(const proto::Model& model, ImportState* state) {
   if (model.ir_version() < kOldestIr || model.ir_version() > kNewestIr) {
-    state->Error("ir_version", absl::StrFormat("is %d", model.ir_version()),
-                 absl::StrFormat("%d to %d", kOldestIr, kNewestIr));
+    state->Error("ir_version", fmt::format("is {}", model.ir_version()),
+                 fmt::format("{} to {}", kOldestIr, kNewestIr));
   }
   state->opsets = ReadOpsets(model.opset_import(), "opset_import", state);
 }
@@ -77,7 +77,7 @@ void ReadVersions(const proto::Model& model, ImportState* state) {
 void ReadFunctions(const proto::Model& model, ImportState* state) {
   for (const proto::Function& function : model.functions()) {
     const std::string where =
-        absl::StrFormat("function %s", Shortened(function.name()));
+        fmt::format("function {}", Shortened(function.name()));
     Opsets opsets = ReadOpsets(function.opset_import(), where, state);
     // Opsets that the function does not state are those of the model.
     opsets.insert(state->opsets.begin(), state->opsets.end());
@@ -94,16 +94,15 @@ void ReadFunctions(const proto::Model& model, ImportState* state) {
 
 void ReadDims(ImportState* state) {
   for (const auto& [name, size] : state->options.dims) {
-    const std::string where = absl::StrFormat("dimension %s", Shortened(name));
+    const std::string where = fmt::format("dimension {}", Shortened(name));
     if (size < 0) {
-      state->Error(where, absl::StrFormat("is given as %d", size), "0 or more");
+      state->Error(where, fmt::format("is given as {}", size), "0 or more");
     }
     const auto [entry, is_new] = state->dims.sizes.emplace(name, size);
     if (!is_new && entry->second != size) {
-      state->Error(
-          where,
-          absl::StrFormat("is given as %d and as %d", entry->second, size),
-          "one size");
+      state->Error(where,
+                   fmt::format("is given as {} and as {}", entry->second, size),
+                   "one size");
     }
   }
 }
@@ -137,7 +136,7 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
                                       state->dims.names.end());
   for (const auto& [name, size] : state->dims.sizes) {
     if (state->dims.names.count(name) > 0) continue;
-    state->Error(absl::StrFormat("dimension %s", Shortened(name)),
+    state->Error(fmt::format("dimension {}", Shortened(name)),
                  "is not in the model",
                  "the name of a dimension" + DidYouMean(name, dims));
   }
@@ -147,13 +146,13 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
   std::set<std::string_view> frozen;
   for (const NamedTensor& entry : state->options.freeze) {
     if (!frozen.insert(entry.name).second) {
-      state->Error(absl::StrFormat("input %s", Shortened(entry.name)),
+      state->Error(fmt::format("input {}", Shortened(entry.name)),
                    "is frozen twice", "once");
     }
     if (std::find(names.begin(), names.end(), entry.name) != names.end()) {
       continue;
     }
-    state->Error(absl::StrFormat("input %s", Shortened(entry.name)),
+    state->Error(fmt::format("input {}", Shortened(entry.name)),
                  "is not in the model and cannot be frozen",
                  "the name of an input" + DidYouMean(entry.name, names));
   }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/status_macros.h"
 
@@ -32,8 +32,8 @@ absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
     // Some exporters write this for a side that they do not know.
     if (dim.dim_value() == -1) return Dim();
     if (dim.dim_value() >= 0) return Dim(dim.dim_value());
-    return absl::DataLossError(absl::StrFormat(
-        "has a side of %d, expected 0 or more", dim.dim_value()));
+    return absl::DataLossError(
+        fmt::format("has a side of {}, expected 0 or more", dim.dim_value()));
   }
   if (dims == nullptr || !dim.has_dim_param() || !IsName(dim.dim_param())) {
     return Dim();
@@ -72,7 +72,7 @@ auto SpanOf(const Numbers& numbers) {
 absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims) {
   if (const char* const kind = RefusedKind(type)) {
     return absl::UnimplementedError(
-        absl::StrFormat("is %s, expected a tensor", kind));
+        fmt::format("is {}, expected a tensor", kind));
   }
   TensorType result;
   if (!type.has_tensor_type()) return result;
@@ -136,8 +136,8 @@ TensorFields FieldsOf(const proto::Tensor& tensor) {
 absl::Status WriteTensor(const NDArray& tensor, proto::Tensor* to) {
   const auto number = OnnxNumberOf(tensor.dtype());
   if (!number.has_value()) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "is %s, expected a type that ONNX has", ToString(tensor.dtype())));
+    return absl::UnimplementedError(fmt::format(
+        "is {}, expected a type that ONNX has", ToString(tensor.dtype())));
   }
   NDArray host = tensor;
   if (DeviceTypeOf(host.device()) != kDLCPU || !IsCompact(*host)) {

@@ -1,7 +1,7 @@
 // Finds the operator that a node means, or says what is wrong with the node.
 
-#include "absl/strings/str_format.h"
 #include "contrib/onnx/graph_importer.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -40,10 +40,9 @@ const OperatorDef* GraphImporter::FindOperator(const proto::Node& node,
   const auto model = state_.opsets.find(domain);
   if (model == state_.opsets.end() ||
       state_.ops.Find(domain, node.op_type(), model->second) != row) {
-    state_.Error(
-        where,
-        absl::StrFormat("is of opset %d, by its function", opset->second),
-        "what it is in the model's opset");
+    state_.Error(where,
+                 fmt::format("is of opset {}, by its function", opset->second),
+                 "what it is in the model's opset");
     return nullptr;
   }
   WarnIfDeprecated(*row, opset->second, where);
@@ -58,7 +57,7 @@ void GraphImporter::WarnIfDeprecated(const OperatorDef& row, int opset,
       continue;
     }
     state_.Warning(where,
-                   absl::StrFormat("is deprecated from opset %d on", one.since),
+                   fmt::format("is deprecated from opset {} on", one.since),
                    one.successor);
   }
 }
@@ -75,13 +74,13 @@ void GraphImporter::ReportUnknown(const proto::Node& node, bool is_imported,
   }
   if (!has_domain) {
     return state_.Error(where,
-                        absl::StrFormat("is of domain %s", Shortened(domain)),
+                        fmt::format("is of domain {}", Shortened(domain)),
                         "ai.onnx, or a function of the model");
   }
   if (!is_imported) return ReportNotImported(where);
   state_.Error(where, "is not known",
                oldest != nullptr
-                   ? absl::StrFormat("opset %d or more", oldest->since)
+                   ? fmt::format("opset {} or more", oldest->since)
                    : "an operator that is known" +
                          DidYouMean(node.op_type(), state_.ops.Names()));
 }

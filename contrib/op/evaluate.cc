@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -29,13 +29,13 @@ absl::Status CheckGiven(const OperatorDef& def,
     if (param.kind != Param::Kind::kRequired) continue;
     if (i < inputs.size() && inputs[i].defined()) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: input %d (%s) is not given, expected a tensor",
-                        def.name, i, param.name));
+        fmt::format("{}: input {} ({}) is not given, expected a tensor",
+                    def.name, i, param.name));
   }
   if (outputs <= def.max_outputs()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: %d outputs are wanted, expected %d at most",
-                      def.name, outputs, def.max_outputs()));
+      fmt::format("{}: {} outputs are wanted, expected {} at most", def.name,
+                  outputs, def.max_outputs()));
 }
 
 absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
@@ -44,13 +44,13 @@ absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
     const NDArray& made = args.outputs()[i];
     if (!made.defined()) {
       return absl::InternalError(
-          absl::StrFormat("%s made no output %d", attrs.def().name, i));
+          fmt::format("{} made no output {}", attrs.def().name, i));
     }
     if (IsOfType(made, args.inferred(i))) continue;
     const TensorType type = TensorType::Of(*made);
     if (AreCompatible(type, args.inferred(i))) continue;
-    return absl::InternalError(absl::StrFormat(
-        "%s made output %d of type %s, expected %s as inferred",
+    return absl::InternalError(fmt::format(
+        "{} made output {} of type {}, expected {} as inferred",
         attrs.def().name, i, ToString(type), ToString(args.inferred(i))));
   }
   return absl::OkStatus();
@@ -101,8 +101,8 @@ absl::StatusOr<std::vector<int64_t>> EvalArgs::Ints(size_t i) const {
     return std::vector<int64_t>(data, data + count);
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("input %d: is of type %s, expected int32 or int64", i,
-                      ToString(tensor.dtype())));
+      fmt::format("input {}: is of type {}, expected int32 or int64", i,
+                  ToString(tensor.dtype())));
 }
 
 absl::StatusOr<NDArray> EvalArgs::MakeOutput(size_t i,
@@ -131,8 +131,8 @@ bool EvalArgs::is_inferred(size_t i) const {
 
 absl::StatusOr<NDArray> EvalArgs::MakeOutput(size_t i) {
   if (!is_inferred(i)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "output %d: the type cannot be told from the inputs", i));
+    return absl::InvalidArgumentError(
+        fmt::format("output {}: the type cannot be told from the inputs", i));
   }
   const TensorType& type = *inferred_[i];
   return MakeOutput(i, *type.sizes(), type.dtype);
@@ -162,8 +162,8 @@ absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
       def.infer(attrs.get(), Inputs(infos), wanted.size()));
   if (expected.size() < wanted.size()) {
     return absl::InternalError(
-        absl::StrFormat("%s tells of %d outputs, expected %d", def.name,
-                        expected.size(), wanted.size()));
+        fmt::format("{} tells of {} outputs, expected {}", def.name,
+                    expected.size(), wanted.size()));
   }
   std::vector<const TensorType*> types;
   for (const OutputInfo& info : expected) types.push_back(&info.type);

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <tuple>
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/support/fault.h"
@@ -82,8 +82,8 @@ const AttrField* FindField(const OperatorDef& def, std::string_view name) {
 std::string UnknownAttr(const OperatorDef& def, std::string_view name) {
   std::vector<std::string> known;
   for (const AttrField& field : def.fields) known.emplace_back(field.name);
-  return absl::StrFormat("attribute %s: %s has none of that name%s",
-                         Shortened(name), def.name, DidYouMean(name, known));
+  return fmt::format("attribute {}: {} has none of that name{}",
+                     Shortened(name), def.name, DidYouMean(name, known));
 }
 
 // Sets one attribute; returns what is wrong with it, or "".
@@ -93,12 +93,12 @@ std::string SetAttr(const OperatorDef& def, const NamedAttr& attr, void* op,
   if (field == nullptr) return UnknownAttr(def, attr.name);
   const auto i = static_cast<size_t>(field - def.fields.data());
   if ((*is_set)[i]) {
-    return absl::StrFormat("attribute %s: is given twice", field->name);
+    return fmt::format("attribute {}: is given twice", field->name);
   }
   (*is_set)[i] = true;
   const absl::Status status = field->set(op, attr.value);
   if (status.ok()) return "";
-  return absl::StrFormat("attribute %s: %s", field->name, MessageOf(status));
+  return fmt::format("attribute {}: {}", field->name, MessageOf(status));
 }
 
 size_t FewestOf(absl::Span<const Param> params) {
@@ -133,20 +133,20 @@ absl::Status WrongKind(const char* expected, const AttrValue& found) {
   const char* const kind = kKinds[found.index()];
   if (const int64_t* const number = std::get_if<int64_t>(&found)) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("is %d, expected %s", *number, expected));
+        fmt::format("is {}, expected {}", *number, expected));
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("is %s, expected %s", kind, expected));
+      fmt::format("is {}, expected {}", kind, expected));
 }
 
 absl::Status UnknownWord(std::string_view found,
                          absl::Span<const std::string_view> allowed) {
   std::string words;
   for (const std::string_view word : allowed) {
-    words += absl::StrFormat("%s\"%s\"", words.empty() ? "" : ", ", word);
+    words += fmt::format("{}\"{}\"", words.empty() ? "" : ", ", word);
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "is \"%s\", expected one of %s", Shortened(found), words));
+  return absl::InvalidArgumentError(
+      fmt::format("is \"{}\", expected one of {}", Shortened(found), words));
 }
 
 std::optional<AttrValue> Transport<DLDataType>::Get(DLDataType member) {
@@ -228,11 +228,11 @@ absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
   }
   for (size_t i = 0; i < def.fields.size(); ++i) {
     if (!def.fields[i].is_required || is_set[i]) continue;
-    add(absl::StrFormat("attribute %s: is missing", def.fields[i].name));
+    add(fmt::format("attribute {}: is missing", def.fields[i].name));
   }
   if (problems.empty()) return OpAttrs(&def, std::move(op));
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: %s", def.name, absl::StrJoin(problems, "; ")));
+      fmt::format("{}: {}", def.name, absl::StrJoin(problems, "; ")));
 }
 
 std::vector<NamedAttr> NamedAttrsOf(const OpAttrs& attrs) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -24,15 +24,15 @@ bool IsIndex(DLDataType dtype) { return dtype == kInt32 || dtype == kInt64; }
 absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
                        size_t expected, int64_t least) {
   if (list.size() != expected) {
-    return AttributeError(name, absl::StrFormat("has %d numbers, expected %d",
-                                                list.size(), expected));
+    return AttributeError(name, fmt::format("has {} numbers, expected {}",
+                                            list.size(), expected));
   }
   // Calculations with larger ones overflow.
   constexpr int64_t kMost = int64_t{1} << 31;
   for (const int64_t number : list) {
     if (number >= least && number <= kMost) continue;
     return AttributeError(
-        name, absl::StrFormat("has %d, expected %d to 2^31", number, least));
+        name, fmt::format("has {}, expected {} to 2^31", number, least));
   }
   return absl::OkStatus();
 }
@@ -40,13 +40,12 @@ absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
 }  // namespace
 
 absl::Status InputError(size_t i, const std::string& message) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("input %d: %s", i, message));
+  return absl::InvalidArgumentError(fmt::format("input {}: {}", i, message));
 }
 
 absl::Status AttributeError(const char* attribute, const std::string& message) {
   return absl::InvalidArgumentError(
-      absl::StrFormat("attribute %s: %s", attribute, message));
+      fmt::format("attribute {}: {}", attribute, message));
 }
 
 absl::Status RequireFloat(const Inputs& in, size_t i) {
@@ -79,10 +78,10 @@ absl::Status RequireSameType(const Inputs& in, size_t first) {
     if (!in.has(i) || !in.type(i).has_dtype()) continue;
     if (!known.has_value()) known = i;
     if (in.type(i).dtype == in.type(*known).dtype) continue;
-    return InputError(
-        i, absl::StrFormat("is of type %s, expected %s as input %d is",
-                           ToString(in.type(i).dtype),
-                           ToString(in.type(*known).dtype), *known));
+    return InputError(i,
+                      fmt::format("is of type {}, expected {} as input {} is",
+                                  ToString(in.type(i).dtype),
+                                  ToString(in.type(*known).dtype), *known));
   }
   return absl::OkStatus();
 }
@@ -91,12 +90,11 @@ absl::Status RequireRank(const Inputs& in, size_t i, int least, int most) {
   if (!in.has(i) || !in.type(i).has_rank()) return absl::OkStatus();
   const int rank = in.type(i).rank();
   if (rank >= least && rank <= most) return absl::OkStatus();
-  const std::string expected = least == most ? absl::StrFormat("%d", least)
+  const std::string expected = least == most ? fmt::format("{}", least)
                                : most > 1000
-                                   ? absl::StrFormat("at least %d", least)
-                                   : absl::StrFormat("%d to %d", least, most);
-  return InputError(
-      i, absl::StrFormat("has rank %d, expected %s", rank, expected));
+                                   ? fmt::format("at least {}", least)
+                                   : fmt::format("{} to {}", least, most);
+  return InputError(i, fmt::format("has rank {}, expected {}", rank, expected));
 }
 absl::Status RequireRank(const Inputs& in, size_t i, int rank) {
   return RequireRank(in, i, rank, rank);
@@ -112,8 +110,8 @@ absl::Status RequireShape(const Inputs& in, size_t i, const Shape& expected) {
         found[s].size() == expected[s].size()) {
       continue;
     }
-    return InputError(i, absl::StrFormat("is of shape %s, expected %s",
-                                         ToString(found), ToString(expected)));
+    return InputError(i, fmt::format("is of shape {}, expected {}",
+                                     ToString(found), ToString(expected)));
   }
   return absl::OkStatus();
 }
@@ -129,8 +127,8 @@ absl::StatusOr<int> Axis(int64_t axis, int rank) {
     return static_cast<int>(axis < 0 ? axis + rank : axis);
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("axis %d, expected one of %d to %d (the rank is %d)",
-                      axis, -rank, rank - 1, rank));
+      fmt::format("axis {}, expected one of {} to {} (the rank is {})", axis,
+                  -rank, rank - 1, rank));
 }
 
 absl::StatusOr<std::vector<int>> Axes(absl::Span<const int64_t> axes,
@@ -140,7 +138,7 @@ absl::StatusOr<std::vector<int>> Axes(absl::Span<const int64_t> axes,
     NODEWISE_ASSIGN_OR_RETURN(const int from_front, Axis(axis, rank));
     if (std::find(all.begin(), all.end(), from_front) != all.end()) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("axis %d comes twice", from_front));
+          fmt::format("axis {} comes twice", from_front));
     }
     all.push_back(from_front);
   }
@@ -265,9 +263,9 @@ absl::StatusOr<int64_t> WindowCount(const Window& window, int side,
   const int64_t reach = (window.kernel[s] - 1) * window.dilations[s] + 1;
   const int64_t room = size + window.pads[s] + window.pads[end] - reach;
   if (room < 0) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "spatial side %d of %d with its padding is shorter than the window of "
-        "%d",
+    return absl::InvalidArgumentError(fmt::format(
+        "spatial side {} of {} with its padding is shorter than the window of "
+        "{}",
         side, size, reach));
   }
   const int64_t stride = window.strides[s];

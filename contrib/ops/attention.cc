@@ -1,10 +1,10 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/attention_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -94,8 +94,8 @@ absl::StatusOr<std::optional<Sides>> Attention::SidesOf(
   if ((*k)[0] != sides.batch || (*v)[0] != sides.batch || !v_fits ||
       key_size != sides.head_size || sides.kv_heads < 1 ||
       sides.heads % sides.kv_heads != 0) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "Q of %s, K of %s and V of %s do not fit, expected the same batch, "
+    return absl::InvalidArgumentError(fmt::format(
+        "Q of {}, K of {} and V of {} do not fit, expected the same batch, "
         "keys, head size, and Q's heads a multiple of K's",
         ToString(*in.type(0).shape), ToString(*in.type(1).shape),
         ToString(*in.type(2).shape)));
@@ -113,9 +113,8 @@ absl::StatusOr<std::optional<Sides>> Attention::SidesOf(
     TensorType found = in.type(i);
     found.dtype = {};
     if (AreCompatible(found, expected[i - kPastKey])) continue;
-    return InputError(i,
-                      absl::StrFormat("is of %s, expected %s", ToString(found),
-                                      ToString(expected[i - kPastKey])));
+    return InputError(i, fmt::format("is of {}, expected {}", ToString(found),
+                                     ToString(expected[i - kPastKey])));
   }
   return sides;
 }
@@ -129,7 +128,7 @@ absl::Status Attention::Check(const Inputs& in) const {
   if (qk_matmul_output_mode < 0 || qk_matmul_output_mode > 3) {
     return AttributeError(
         "qk_matmul_output_mode",
-        absl::StrFormat("is %d, expected 0 to 3", qk_matmul_output_mode));
+        fmt::format("is {}, expected 0 to 3", qk_matmul_output_mode));
   }
   if (in.has(kPastKey) != in.has(kPastValue)) {
     return absl::InvalidArgumentError(
@@ -215,7 +214,7 @@ class Mask {
     const int64_t most[] = {s.batch, s.heads, s.queries, s.total()};
     if (shape.empty() || shape.size() > 4) {
       return InputError(
-          kMask, absl::StrFormat("has rank %d, expected 1 to 4", shape.size()));
+          kMask, fmt::format("has rank {}, expected 1 to 4", shape.size()));
     }
     const std::vector<int64_t> strides = StridesOf(shape);
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -224,9 +223,9 @@ class Mask {
       if (shape[i] != 1 && shape[i] != most[side] &&
           !(is_last && shape[i] < most[side])) {
         return InputError(kMask,
-                          absl::StrFormat("is %d along side %d, expected 1 or "
-                                          "%d",
-                                          shape[i], i, most[side]));
+                          fmt::format("is {} along side {}, expected 1 or "
+                                      "{}",
+                                      shape[i], i, most[side]));
       }
       const bool repeats = shape[i] == 1 && most[side] != 1 && !is_last;
       mask.strides_[side] = repeats ? 0 : strides[i];
@@ -431,9 +430,9 @@ absl::Status Attention::Evaluate(EvalArgs& args) const {
   if (args.has(kLengths)) {
     NODEWISE_ASSIGN_OR_RETURN(lengths, args.Ints(kLengths));
     if (static_cast<int64_t>(lengths.size()) != s.batch) {
-      return InputError(kLengths, absl::StrFormat("has %d elements, expected "
-                                                  "%d",
-                                                  lengths.size(), s.batch));
+      return InputError(kLengths, fmt::format("has {} elements, expected "
+                                              "{}",
+                                              lengths.size(), s.batch));
     }
   }
   const HeadEvaluator heads(*this, s, args, std::move(mask),

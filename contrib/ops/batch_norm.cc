@@ -2,12 +2,12 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/norm_channels.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -38,8 +38,8 @@ absl::Status CheckBatchNorm(const Inputs& in, bool by_channel) {
 absl::StatusOr<OutputInfos> InferOldBatchNorm(const Inputs& in,
                                               size_t outputs) {
   if (outputs < 2) return LikeInput(in);
-  return absl::UnimplementedError(absl::StrFormat(
-      "has %d outputs, which means training before opset 14, expected 1 "
+  return absl::UnimplementedError(fmt::format(
+      "has {} outputs, which means training before opset 14, expected 1 "
       "(export it for inference, or in opset 14 or more)",
       outputs));
 }
@@ -133,8 +133,8 @@ struct BatchNorm {
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t outputs) const {
     if (outputs > 1 && !training_mode) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "has %d outputs, expected 1, since it does not train", outputs));
+      return absl::InvalidArgumentError(fmt::format(
+          "has {} outputs, expected 1, since it does not train", outputs));
     }
     OutputInfos infos = LikeInput(in);
     const Dim channels = ChannelDim(in.type(0));

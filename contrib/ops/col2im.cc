@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -40,15 +40,14 @@ struct Col2Im {
     const Dim rows = SideOf(in, 0, 1);
     const Dim columns = SideOf(in, 0, 2);
     if (rows.is_known() && rows.size() % plan.block_size != 0) {
-      return InputError(0, absl::StrFormat("has %d rows, expected a multiple "
-                                           "of %d",
-                                           rows.size(), plan.block_size));
+      return InputError(0, fmt::format("has {} rows, expected a multiple "
+                                       "of {}",
+                                       rows.size(), plan.block_size));
     }
     if (columns.is_known() && plan.num_blocks.is_known() &&
         columns.size() != plan.num_blocks.size()) {
-      return InputError(
-          0, absl::StrFormat("has %d columns, expected %d", columns.size(),
-                             plan.num_blocks.size()));
+      return InputError(0, fmt::format("has {} columns, expected {}",
+                                       columns.size(), plan.num_blocks.size()));
     }
     if (rows.is_known()) shape[1] = rows.size() / plan.block_size;
     NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
@@ -73,8 +72,8 @@ struct Col2Im {
 absl::StatusOr<Col2Im::Plan> Col2Im::PlanOf(
     const Shape& image, const std::vector<int64_t>& block) const {
   if (block.size() != image.size() || block.empty()) {
-    return InputError(2, absl::StrFormat("has %d sides, expected %d",
-                                         block.size(), image.size()));
+    return InputError(2, fmt::format("has {} sides, expected {}", block.size(),
+                                     image.size()));
   }
   WindowAttributes attributes;
   attributes.kernel_shape = block;

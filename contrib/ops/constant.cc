@@ -2,9 +2,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -44,7 +44,7 @@ struct Constant {
                       value_ints.has_value();
     if (given == 1) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrFormat("has %d values, expected exactly one", given));
+        fmt::format("has {} values, expected exactly one", given));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs&) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, Tensor());
@@ -183,8 +183,8 @@ struct Range {
     const double count = std::ceil((limit - start) / delta);
     constexpr double kMost = 0x1p62;
     if (delta == 0 || !(count < kMost)) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%g to %g in steps of %g has no end", start, limit, delta));
+      return absl::InvalidArgumentError(fmt::format(
+          "{:g} to {:g} in steps of {:g} has no end", start, limit, delta));
     }
     return count > 0 ? static_cast<int64_t>(count) : 0;
   }
@@ -192,7 +192,7 @@ struct Range {
                                            int64_t delta) {
     if (delta == 0) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("%d to %d in steps of 0 has no end", start, limit));
+          fmt::format("{} to {} in steps of 0 has no end", start, limit));
     }
     const __int128 way = static_cast<__int128>(limit) - start;
     const __int128 step = delta;
@@ -255,7 +255,7 @@ struct OneHot {
     const Dim values = SideOf(in, 2, 0);
     if (values.is_known() && values != Dim(2)) {
       return InputError(
-          2, absl::StrFormat("has %d elements, expected 2", values.size()));
+          2, fmt::format("has {} elements, expected 2", values.size()));
     }
     const auto rank = RankOf(in);
     return rank.has_value() ? Axis(axis, *rank + 1).status() : absl::OkStatus();
@@ -268,8 +268,8 @@ struct OneHot {
     Dim depth;
     if (const auto known = OneInt(in, 1)) depth = *known;
     if (depth.is_known() && depth.size() < 0) {
-      return InputError(
-          1, absl::StrFormat("is %d, expected 0 or more", depth.size()));
+      return InputError(1,
+                        fmt::format("is {}, expected 0 or more", depth.size()));
     }
     Shape sides = *in.type(0).shape;
     sides.insert(sides.begin() + at, depth);

@@ -1,9 +1,10 @@
 #include <algorithm>
+#include <iterator>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/body_loops.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -58,8 +59,8 @@ struct If {
     const std::vector<TensorType> else_types = OutputTypesOf(else_branch);
     if (then_types.size() < count || else_types.size() < count) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("has %d outputs, but its bodies %d and %d", count,
-                          then_types.size(), else_types.size()));
+          fmt::format("has {} outputs, but its bodies {} and {}", count,
+                      then_types.size(), else_types.size()));
     }
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
@@ -94,22 +95,22 @@ struct Loop {
                                  RequireRank(in, 0, 0, 1), RequireBool(in, 1),
                                  RequireRank(in, 1, 0, 1)));
     if (in.size() < 2 + size_t{body.captures}) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "has %d inputs, expected %d at least", in.size(), 2 + body.captures));
+      return absl::InvalidArgumentError(fmt::format(
+          "has {} inputs, expected {} at least", in.size(), 2 + body.captures));
     }
     const size_t carried = in.size() - 2 - body.captures;
     NODEWISE_RETURN_IF_ERROR(CheckBody("body", body, 2 + carried));
     if (body.body->outputs().size() >= 1 + carried) return absl::OkStatus();
     return AttributeError(
-        "body", absl::StrFormat("has %d outputs, expected %d at least",
-                                body.body->outputs().size(), 1 + carried));
+        "body", fmt::format("has {} outputs, expected {} at least",
+                            body.body->outputs().size(), 1 + carried));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t count) const {
     const std::vector<TensorType> made = OutputTypesOf(body);
     const size_t carried = in.size() - 2 - body.captures;
     if (count > made.size() - 1) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "has %d outputs, but its body makes %d", count, made.size() - 1));
+      return absl::InvalidArgumentError(fmt::format(
+          "has {} outputs, but its body makes {}", count, made.size() - 1));
     }
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {

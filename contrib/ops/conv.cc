@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -97,8 +97,8 @@ absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected) {
   if (!found.is_known() || found.size() == expected.size()) {
     return absl::OkStatus();
   }
-  return InputError(i, absl::StrFormat("has %d elements, expected %d",
-                                       found.size(), expected.size()));
+  return InputError(i, fmt::format("has {} elements, expected {}", found.size(),
+                                   expected.size()));
 }
 
 namespace {
@@ -124,15 +124,15 @@ absl::Status ConvBase::CheckShapes(const Inputs& in) const {
       All(RequireRank(in, 0, 3, INT_MAX), RequireRank(in, 1, 3, INT_MAX)));
   if (group < 1) {
     return AttributeError("group",
-                          absl::StrFormat("is %d, expected 1 or more", group));
+                          fmt::format("is {}, expected 1 or more", group));
   }
   if (!in.type(1).has_rank()) return absl::OkStatus();
   const Shape& w = *in.type(1).shape;
   NODEWISE_RETURN_IF_ERROR(RequireRank(in, 0, static_cast<int>(w.size())));
   if (w[0].is_known() && w[0].size() % group != 0) {
     return InputError(
-        1, absl::StrFormat("has %d kernels, expected a multiple of %d (group)",
-                           w[0].size(), group));
+        1, fmt::format("has {} kernels, expected a multiple of {} (group)",
+                       w[0].size(), group));
   }
   if (!in.type(0).has_rank()) return absl::OkStatus();
   const Dim& channels = (*in.type(0).shape)[1];
@@ -140,9 +140,9 @@ absl::Status ConvBase::CheckShapes(const Inputs& in) const {
   if (channels.is_known() && expected.is_known() &&
       channels.size() != expected.size()) {
     return InputError(
-        0, absl::StrFormat("has %d channels, expected %d as the weights have "
-                           "in %d groups",
-                           channels.size(), expected.size(), group));
+        0, fmt::format("has {} channels, expected {} as the weights have "
+                       "in {} groups",
+                       channels.size(), expected.size(), group));
   }
   return absl::OkStatus();
 }
@@ -258,9 +258,8 @@ absl::Status ConvInteger::Check(const Inputs& in) const {
     if (!in.type(i).has_dtype()) continue;
     const DLDataType dtype = in.type(i).dtype;
     if (!(dtype == kInt8) && !(dtype == kUint8)) {
-      return InputError(i,
-                        absl::StrFormat("is of type %s, expected int8 or uint8",
-                                        ToString(dtype)));
+      return InputError(i, fmt::format("is of type {}, expected int8 or uint8",
+                                       ToString(dtype)));
     }
     NODEWISE_RETURN_IF_ERROR(RequireType(in, i + 2, dtype));
   }
@@ -281,8 +280,8 @@ absl::Status ConvInteger::Evaluate(EvalArgs& args) const {
   const size_t num_zeros = w_zeros.size();
   if (args.has(3) && num_zeros != 1 &&
       static_cast<int64_t>(num_zeros) != shape[1]) {
-    return InputError(3, absl::StrFormat("has %d elements, expected 1 or %d",
-                                         num_zeros, shape[1]));
+    return InputError(3, fmt::format("has {} elements, expected 1 or {}",
+                                     num_zeros, shape[1]));
   }
   const WindowColumns columns(GeometryOf(placed), args.dtype(0), x_zero);
   const auto pack = PackerOf(args, group, columns);

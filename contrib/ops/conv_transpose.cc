@@ -1,5 +1,5 @@
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/conv.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -43,13 +43,13 @@ absl::Status ConvTranspose::CheckList(const char* name,
                                       size_t spatial, int64_t least) const {
   if (list.empty()) return absl::OkStatus();
   if (list.size() != spatial) {
-    return AttributeError(name, absl::StrFormat("has %d numbers, expected %d",
-                                                list.size(), spatial));
+    return AttributeError(
+        name, fmt::format("has {} numbers, expected {}", list.size(), spatial));
   }
   for (const int64_t number : list) {
     if (number >= least && number <= int64_t{1} << 31) continue;
     return AttributeError(
-        name, absl::StrFormat("has %d, expected %d to 2^31", number, least));
+        name, fmt::format("has {}, expected {} to 2^31", number, least));
   }
   return absl::OkStatus();
 }
@@ -70,8 +70,8 @@ absl::StatusOr<ConvTranspose::Side> ConvTranspose::PlaceSide(
   // Calculations with longer sides overflow.
   constexpr int64_t kLongest = int64_t{1} << 30;
   if (input < 0 || input > kLongest) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "spatial side %d is %d, expected 0 to 2^30", side, input));
+    return absl::InvalidArgumentError(
+        fmt::format("spatial side {} is {}, expected 0 to 2^30", side, input));
   }
   const int64_t stride = window.strides[side];
   const int64_t reach = (window.kernel[side] - 1) * window.dilations[side] + 1;
@@ -88,9 +88,9 @@ absl::StatusOr<ConvTranspose::Side> ConvTranspose::PlaceSide(
     const int64_t output =
         full - pad - window.pads[side + window.kernel.size()];
     if (output >= 1) return Side{output, pad};
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "spatial side %d of the output is %d, expected 1 or more", side,
-        output));
+    return absl::InvalidArgumentError(
+        fmt::format("spatial side {} of the output is {}, expected 1 or more",
+                    side, output));
   }
   const int64_t output =
       output_shape.empty() ? input * stride : output_shape[side];
@@ -105,7 +105,7 @@ absl::Status ConvTranspose::Check(const Inputs& in) const {
                                RequireRank(in, 1, 3, INT_MAX)));
   if (group < 1) {
     return AttributeError("group",
-                          absl::StrFormat("is %d, expected 1 or more", group));
+                          fmt::format("is {}, expected 1 or more", group));
   }
   if (!in.type(1).has_rank()) return absl::OkStatus();
   const Shape& w = *in.type(1).shape;
@@ -113,17 +113,17 @@ absl::Status ConvTranspose::Check(const Inputs& in) const {
                                RequireLength(in, 2, Times(w[1], group))));
   if (w[0].is_known() && w[0].size() % group != 0) {
     return InputError(
-        1, absl::StrFormat("is for %d channels, expected a multiple of %d "
-                           "(group)",
-                           w[0].size(), group));
+        1, fmt::format("is for {} channels, expected a multiple of {} "
+                       "(group)",
+                       w[0].size(), group));
   }
   if (!in.type(0).has_rank()) return absl::OkStatus();
   const Dim& channels = (*in.type(0).shape)[1];
   if (channels.is_known() && w[0].is_known() &&
       channels.size() != w[0].size()) {
-    return InputError(0, absl::StrFormat("has %d channels, expected %d as the "
-                                         "weights are for",
-                                         channels.size(), w[0].size()));
+    return InputError(0, fmt::format("has {} channels, expected {} as the "
+                                     "weights are for",
+                                     channels.size(), w[0].size()));
   }
   return absl::OkStatus();
 }

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/conv.h"
 #include "contrib/ops/util/matrix_kernel.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -185,9 +185,9 @@ absl::Status RequireSides(const EvalArgs& args, size_t i,
   if (!args.has(i) || args.shape(i) == absl::MakeConstSpan(expected)) {
     return absl::OkStatus();
   }
-  return InputError(i, absl::StrFormat("is of shape %s, expected %s",
-                                       ShapeToString(args.shape(i)),
-                                       ShapeToString(expected)));
+  return InputError(
+      i, fmt::format("is of shape {}, expected {}",
+                     ShapeToString(args.shape(i)), ShapeToString(expected)));
 }
 
 absl::Status DeformConv::Evaluate(EvalArgs& args) const {
@@ -200,9 +200,9 @@ absl::Status DeformConv::Evaluate(EvalArgs& args) const {
   const auto sides = static_cast<int64_t>(placed.input.size());
   if (x[1] % group != 0 || x[1] / group != w[1] || w[0] % group != 0 ||
       x[1] % offset_group != 0) {
-    return InputError(1, absl::StrFormat("is of shape %s, which does not fit "
-                                         "%d channels in %d groups",
-                                         ShapeToString(w), x[1], group));
+    return InputError(1, fmt::format("is of shape {}, which does not fit "
+                                     "{} channels in {} groups",
+                                     ShapeToString(w), x[1], group));
   }
   const auto shape_of = [&](int64_t channels) {
     std::vector<int64_t> shape = {x[0], channels};

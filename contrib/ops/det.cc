@@ -1,9 +1,9 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/matmul_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/support/status_macros.h"
 
@@ -56,9 +56,9 @@ struct Det {
         rows.size() == x.back().size()) {
       return absl::OkStatus();
     }
-    return InputError(0, absl::StrFormat("has matrices of %d x %d, expected "
-                                         "square ones",
-                                         rows.size(), x.back().size()));
+    return InputError(0, fmt::format("has matrices of {} x {}, expected "
+                                     "square ones",
+                                     rows.size(), x.back().size()));
   }
   OutputInfos Infer(const Inputs& in) const {
     TensorType type = in.type(0);

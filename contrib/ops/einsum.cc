@@ -2,9 +2,9 @@
 #include <cmath>
 #include <map>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/matmul_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/support/status_macros.h"
 
@@ -25,7 +25,7 @@ struct Equation {
 
 absl::Status EquationError(std::string_view equation, const char* message) {
   return AttributeError("equation",
-                        absl::StrFormat("\"%s\": %s", equation, message));
+                        fmt::format("\"{}\": {}", equation, message));
 }
 
 absl::StatusOr<Equation> ParseEquation(const std::string& text) {
@@ -105,8 +105,8 @@ absl::Status AddSide(Label label, const Dim& side, Expanded* expanded) {
     return absl::OkStatus();
   }
   if (!known.is_known() || !side.is_known()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "one letter stands for sides of %d and %d", known.size(), side.size()));
+  return absl::InvalidArgumentError(fmt::format(
+      "one letter stands for sides of {} and {}", known.size(), side.size()));
 }
 
 absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
@@ -120,9 +120,9 @@ absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
         std::count(term.begin(), term.end(), kEllipsis) > 0;
     const size_t letters = term.size() - (has_ellipsis ? 1 : 0);
     if (rank < letters || (!has_ellipsis && rank != letters)) {
-      return InputError(i, absl::StrFormat("has rank %d, expected %d as the "
-                                           "equation says",
-                                           rank, letters));
+      return InputError(i, fmt::format("has rank {}, expected {} as the "
+                                       "equation says",
+                                       rank, letters));
     }
     ellipsis = std::max(ellipsis, rank - letters);
     expanded.terms.push_back(Expand(term, rank - letters));
@@ -214,8 +214,8 @@ class Sizes {
     NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(sizes));
     constexpr int64_t kMost = int64_t{1} << 33;
     if (count <= kMost) return count;
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "an intermediate product has %d elements, expected %d at most", count,
+    return absl::ResourceExhaustedError(fmt::format(
+        "an intermediate product has {} elements, expected {} at most", count,
         kMost));
   }
 

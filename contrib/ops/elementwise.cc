@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 
 namespace nodewise {
@@ -81,9 +81,9 @@ absl::StatusOr<std::vector<int64_t>> AlignTo(absl::Span<const int64_t> x,
                                              const AxisRule& rule) {
   const auto misfit = [&](const char* expected) {
     return InputError(
-        1, absl::StrFormat("has shape [%s] beside one of [%s], expected %s",
-                           absl::StrJoin(y, ", "), absl::StrJoin(x, ", "),
-                           expected));
+        1,
+        fmt::format("has shape [{}] beside one of [{}], expected {}",
+                    absl::StrJoin(y, ", "), absl::StrJoin(x, ", "), expected));
   };
   if (!rule.broadcast) {
     if (x == y) return std::vector<int64_t>(y.begin(), y.end());

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -112,8 +112,8 @@ struct GatherElements {
                               IndicesInside(args, 1, data[at]));
     for (size_t i = 0; i < shape.size(); ++i) {
       if (i == at || shape[i] <= data[i]) continue;
-      return InputError(1, absl::StrFormat("side %d is %d, expected %d at most",
-                                           i, shape[i], data[i]));
+      return InputError(1, fmt::format("side {} is {}, expected {} at most", i,
+                                       shape[i], data[i]));
     }
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const std::vector<int64_t> strides = StridesOf(data);
@@ -151,9 +151,8 @@ struct GatherND {
     const int least = std::min(RankOf(in).value_or(INT32_MAX),
                                RankOf(in, 1).value_or(INT32_MAX));
     if (batch_dims < 0 || batch_dims >= least) {
-      return AttributeError(
-          "batch_dims",
-          absl::StrFormat("is %d, expected 0 to %d", batch_dims, least - 1));
+      return AttributeError("batch_dims", fmt::format("is {}, expected 0 to {}",
+                                                      batch_dims, least - 1));
     }
     return absl::OkStatus();
   }
@@ -168,8 +167,8 @@ struct GatherND {
     const Dim& depth = indices.back();
     if (!depth.is_known()) return OneOutput(dtype, std::nullopt);
     if (depth.size() < 1 || depth.size() > *rank - batch_dims) {
-      return InputError(1, absl::StrFormat("has tuples of %d, expected 1 to %d",
-                                           depth.size(), *rank - batch_dims));
+      return InputError(1, fmt::format("has tuples of {}, expected 1 to {}",
+                                       depth.size(), *rank - batch_dims));
     }
     Shape sides(indices.begin(), indices.end() - 1);
     for (size_t i = 0; i < static_cast<size_t>(batch_dims); ++i) {
@@ -225,9 +224,9 @@ struct ReverseSequence {
   absl::Status Check(const Inputs& in) const {
     if (batch_axis < 0 || batch_axis > 1 || time_axis != 1 - batch_axis) {
       return AttributeError("time_axis",
-                            absl::StrFormat("is %d and batch_axis %d, expected "
-                                            "0 and 1 or 1 and 0",
-                                            time_axis, batch_axis));
+                            fmt::format("is {} and batch_axis {}, expected "
+                                        "0 and 1 or 1 and 0",
+                                        time_axis, batch_axis));
     }
     NODEWISE_RETURN_IF_ERROR(All(RequireRank(in, 0, 2, INT32_MAX),
                                  RequireType(in, 1, kInt64),
@@ -245,8 +244,8 @@ struct ReverseSequence {
     const int64_t times = shape[static_cast<size_t>(time_axis)];
     for (const int64_t length : lengths) {
       if (length >= 0 && length <= times) continue;
-      return InputError(
-          1, absl::StrFormat("has %d, expected 0 to %d", length, times));
+      return InputError(1,
+                        fmt::format("has {}, expected 0 to {}", length, times));
     }
     const int64_t second = shape[1];
     const int64_t inner = Product(shape.subspan(2));

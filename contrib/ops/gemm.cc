@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/matmul_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/support/status_macros.h"
 
@@ -54,9 +54,9 @@ struct OldGemm {
     if (broadcast || !in.has(2)) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const OutputInfos out, Infer(in));
     if (AreCompatible(out[0].type, in.type(2))) return absl::OkStatus();
-    return InputError(
-        2, absl::StrFormat("is %s, expected %s as broadcast is 0",
-                           ToString(in.type(2)), ToString(out[0].type)));
+    return InputError(2,
+                      fmt::format("is {}, expected {} as broadcast is 0",
+                                  ToString(in.type(2)), ToString(out[0].type)));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     return Newer().Infer(in);
@@ -83,9 +83,9 @@ absl::Status Gemm::Check(const Inputs& in) const {
     const Dim& right = (*in.type(1).shape)[transB ? 1 : 0];
     if (left.is_known() && right.is_known() && left.size() != right.size()) {
       return InputError(
-          1, absl::StrFormat("is summed over %d elements, expected %d as input "
-                             "0 is",
-                             right.size(), left.size()));
+          1, fmt::format("is summed over {} elements, expected {} as input "
+                         "0 is",
+                         right.size(), left.size()));
     }
   }
   if (!in.has(2) || !in.type(2).has_rank()) return absl::OkStatus();
@@ -97,9 +97,9 @@ absl::Status Gemm::Check(const Inputs& in) const {
         bias[i].size() == side.size()) {
       continue;
     }
-    return InputError(2, absl::StrFormat("is of shape %s, expected one that "
-                                         "can be broadcast to %s",
-                                         ToString(bias), ToString(shape)));
+    return InputError(2, fmt::format("is of shape {}, expected one that "
+                                     "can be broadcast to {}",
+                                     ToString(bias), ToString(shape)));
   }
   return absl::OkStatus();
 }

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/pool.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -125,7 +125,7 @@ struct GlobalLpPool {
   }
   absl::Status Check(const Inputs& in) const {
     if (p >= 1) return CheckPlanes(in);
-    return AttributeError("p", absl::StrFormat("is %d, expected 1 or more", p));
+    return AttributeError("p", fmt::format("is {}, expected 1 or more", p));
   }
   OutputInfos Infer(const Inputs& in) const { return InferPlanes(in); }
   absl::Status Evaluate(EvalArgs& args) const {
@@ -142,8 +142,7 @@ struct OldGlobalLpPool {
   }
   absl::Status Check(const Inputs& in) const {
     if (p > 0) return CheckPlanes(in);
-    return AttributeError("p",
-                          absl::StrFormat("is %g, expected more than 0", p));
+    return AttributeError("p", fmt::format("is {:g}, expected more than 0", p));
   }
   OutputInfos Infer(const Inputs& in) const { return InferPlanes(in); }
   absl::Status Evaluate(EvalArgs& args) const {

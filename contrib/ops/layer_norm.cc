@@ -1,9 +1,9 @@
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 
 // Normalization over the sides that an attribute names.
 
@@ -20,10 +20,9 @@ absl::Status CheckSpread(const Inputs& in, size_t i) {
   if (both.ok() && AreCompatible(TensorType(x.dtype, *both), x)) {
     return absl::OkStatus();
   }
-  return InputError(i,
-                    absl::StrFormat("has shape %s, expected one that can be "
-                                    "repeated over %s",
-                                    ToString(*list.shape), ToString(*x.shape)));
+  return InputError(i, fmt::format("has shape {}, expected one that can be "
+                                   "repeated over {}",
+                                   ToString(*list.shape), ToString(*x.shape)));
 }
 
 // How input `i` lies on the rows of X.
@@ -272,7 +271,7 @@ struct LpNorm {
   }
   absl::Status Check(const Inputs& in) const {
     if (p != 1 && p != 2) {
-      return AttributeError("p", absl::StrFormat("is %d, expected 1 or 2", p));
+      return AttributeError("p", fmt::format("is {}, expected 1 or 2", p));
     }
     return CheckAxis(in, axis);
   }

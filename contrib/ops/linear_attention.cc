@@ -1,10 +1,10 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/linear_attention_error.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 // Attention without softmax: a state for each head that every step changes and
@@ -96,9 +96,9 @@ absl::Status LinearAttention::Check(const Inputs& in) const {
   if (q_num_heads < 1 || kv_num_heads < 1 || q_num_heads % kv_num_heads != 0) {
     return AttributeError(
         "q_num_heads",
-        absl::StrFormat("is %d, expected a multiple of kv_num_heads (%d), both "
-                        "1 or more",
-                        q_num_heads, kv_num_heads));
+        fmt::format("is {}, expected a multiple of kv_num_heads ({}), both "
+                    "1 or more",
+                    q_num_heads, kv_num_heads));
   }
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, kQuery), RequireFloat(in, kPast)));
@@ -116,9 +116,9 @@ absl::Status LinearAttention::CheckHeads(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 3));
     const Dim side = SideOf(in, i, 2);
     if (!side.is_known() || side.size() % heads == 0) continue;
-    return InputError(i, absl::StrFormat("has vectors of %d, expected a "
-                                         "multiple of the %d heads",
-                                         side.size(), heads));
+    return InputError(i, fmt::format("has vectors of {}, expected a "
+                                     "multiple of the {} heads",
+                                     side.size(), heads));
   }
   const Dim batch = SideOf(in, kQuery, 0);
   const Dim steps = SideOf(in, kQuery, 1);
@@ -133,11 +133,11 @@ absl::Status LinearAttention::CheckGates(const Inputs& in) const {
   const auto check_given = [&](size_t i, const char* name, bool is_read) {
     if (in.has(i) == is_read) return absl::OkStatus();
     return InputError(
-        i, absl::StrFormat(
-               "(%s) is %s, since update_rule is %s", name,
-               is_read ? "not given, expected it" : "given, expected none",
-               std::get<std::string>(
-                   *op_row::Transport<UpdateRule>::Get(update_rule))));
+        i,
+        fmt::format("({}) is {}, since update_rule is {}", name,
+                    is_read ? "not given, expected it" : "given, expected none",
+                    std::get<std::string>(
+                        *op_row::Transport<UpdateRule>::Get(update_rule))));
   };
   NODEWISE_RETURN_IF_ERROR(All(check_given(kDecay, "decay", decays()),
                                check_given(kBeta, "beta", corrects())));
@@ -149,18 +149,18 @@ absl::Status LinearAttention::CheckGates(const Inputs& in) const {
   const Dim by_key = Times(KeySize(in), kv_num_heads);
   if (decay.is_known() && by_key.is_known() && decay != by_key &&
       decay != Dim(kv_num_heads)) {
-    return InputError(
-        kDecay, absl::StrFormat("has vectors of %d, expected %d "
-                                "or %d",
-                                decay.size(), by_key.size(), kv_num_heads));
+    return InputError(kDecay,
+                      fmt::format("has vectors of {}, expected {} "
+                                  "or {}",
+                                  decay.size(), by_key.size(), kv_num_heads));
   }
   const Dim beta = SideOf(in, kBeta, 2);
   if (!beta.is_known() || beta == Dim(1) || beta == Dim(kv_num_heads)) {
     return absl::OkStatus();
   }
-  return InputError(kBeta, absl::StrFormat("has vectors of %d, expected %d or "
-                                           "1",
-                                           beta.size(), kv_num_heads));
+  return InputError(kBeta, fmt::format("has vectors of {}, expected {} or "
+                                       "1",
+                                       beta.size(), kv_num_heads));
 }
 
 absl::StatusOr<OutputInfos> LinearAttention::Infer(const Inputs& in,

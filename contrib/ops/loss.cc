@@ -1,9 +1,9 @@
 #include <climits>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 
@@ -89,8 +89,8 @@ absl::StatusOr<Losses> LossesOf(const EvalArgs& args,
   for (size_t i = 0; i < labels.size(); ++i) {
     if (rule.ignore_index == labels[i]) continue;
     if (labels[i] < 0 || labels[i] >= classes) {
-      return InputError(1, absl::StrFormat("label %d is %d, expected 0 to %d",
-                                           i, labels[i], classes - 1));
+      return InputError(1, fmt::format("label {} is {}, expected 0 to {}", i,
+                                       labels[i], classes - 1));
     }
     const auto place = static_cast<int64_t>(i);
     const auto at = static_cast<size_t>(

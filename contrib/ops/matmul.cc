@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/matmul_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/support/status_macros.h"
 
@@ -32,8 +32,8 @@ namespace {
 
 absl::Status DepthsDiffer(int64_t left, int64_t right) {
   return InputError(
-      1, absl::StrFormat("has %d rows, expected %d as input 0 has columns",
-                         right, left));
+      1, fmt::format("has {} rows, expected {} as input 0 has columns", right,
+                     left));
 }
 
 // NumPy's matmul: the result, as far as it is known.
@@ -225,8 +225,8 @@ absl::Status RequireByte(const Inputs& in, size_t i) {
   if (!in.has(i) || !in.type(i).has_dtype()) return absl::OkStatus();
   const DLDataType dtype = in.type(i).dtype;
   if (dtype == kInt8 || dtype == kUint8) return absl::OkStatus();
-  return InputError(i, absl::StrFormat("is of type %s, expected int8 or uint8",
-                                       ToString(dtype)));
+  return InputError(
+      i, fmt::format("is of type {}, expected int8 or uint8", ToString(dtype)));
 }
 
 // The product of 8-bit integers less their zero points, modulo 2^32.
@@ -260,9 +260,9 @@ absl::StatusOr<std::vector<double>> ZeroPoints(const EvalArgs& args, size_t i,
   const auto count = static_cast<int64_t>(zeros.size());
   if (count == 1 || (lines > 0 && count == lines)) return zeros;
   return InputError(
-      i, absl::StrFormat("has %d elements, expected 1 or %d (one for each row "
-                         "of A or column of B)",
-                         count, lines));
+      i, fmt::format("has {} elements, expected 1 or {} (one for each row "
+                     "of A or column of B)",
+                     count, lines));
 }
 
 absl::Status MatMulInteger::Evaluate(EvalArgs& args) const {

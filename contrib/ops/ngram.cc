@@ -2,9 +2,9 @@
 #include <cmath>
 #include <map>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -90,13 +90,13 @@ absl::Status TfIdfVectorizer::Check(const Inputs& in) const {
   if (min_gram_length < 1 || max_gram_length < min_gram_length) {
     return AttributeError(
         "min_gram_length",
-        absl::StrFormat("is %d, expected 1 to max_gram_length (%d)",
-                        min_gram_length, max_gram_length));
+        fmt::format("is {}, expected 1 to max_gram_length ({})",
+                    min_gram_length, max_gram_length));
   }
   if (max_skip_count < 0) {
     return AttributeError(
         "max_skip_count",
-        absl::StrFormat("is %d, expected 0 or more", max_skip_count));
+        fmt::format("is {}, expected 0 or more", max_skip_count));
   }
   return All(RequireIndex(in, 0), RequireRank(in, 0, 1, 2), CheckPool(),
              CheckIndexes());
@@ -113,9 +113,9 @@ absl::Status TfIdfVectorizer::CheckPool() const {
     if (end < begin || end > size || !is_whole) {
       return AttributeError(
           "ngram_counts",
-          absl::StrFormat("does not cut a pool of %d numbers into n-grams of "
-                          "1, 2, ... (%d is no end for those of %d)",
-                          size, end, n));
+          fmt::format("does not cut a pool of {} numbers into n-grams of "
+                      "1, 2, ... ({} is no end for those of {})",
+                      size, end, n));
     }
     begin = end;
   }
@@ -130,21 +130,20 @@ absl::Status TfIdfVectorizer::CheckIndexes() const {
   if (ngram_indexes.empty() || ngram_indexes.size() != ngrams) {
     return AttributeError(
         "ngram_indexes",
-        absl::StrFormat("has %d places, expected one for each of the %d "
-                        "n-grams, and 1 at least",
-                        ngram_indexes.size(), ngrams));
+        fmt::format("has {} places, expected one for each of the {} "
+                    "n-grams, and 1 at least",
+                    ngram_indexes.size(), ngrams));
   }
   for (const int64_t place : ngram_indexes) {
     if (place >= 0 && place < kMostPlaces) continue;
     return AttributeError("ngram_indexes",
-                          absl::StrFormat("has %d, expected 0 to 2^31", place));
+                          fmt::format("has {}, expected 0 to 2^31", place));
   }
   if (!weights.has_value() || weights->empty() || weights->size() == ngrams) {
     return absl::OkStatus();
   }
-  return AttributeError(
-      "weights",
-      absl::StrFormat("has %d numbers, expected %d", weights->size(), ngrams));
+  return AttributeError("weights", fmt::format("has {} numbers, expected {}",
+                                               weights->size(), ngrams));
 }
 
 OutputInfos TfIdfVectorizer::Infer(const Inputs& in) const {

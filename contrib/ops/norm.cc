@@ -1,9 +1,9 @@
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/norm_channels.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 
 // Normalization by channel, side 1 of the input.
@@ -60,17 +60,16 @@ struct GroupNorm {
   absl::Status Check(const Inputs& in) const {
     if (num_groups < 1) {
       return AttributeError(
-          "num_groups",
-          absl::StrFormat("is %d, expected at least 1", num_groups));
+          "num_groups", fmt::format("is {}, expected at least 1", num_groups));
     }
     NODEWISE_RETURN_IF_ERROR(
         All(RequireFloat(in, 0), RequireRank(in, 0, 2, 1 << 20)));
     const Dim channels = ChannelDim(in.type(0));
     if (channels.is_known() && channels.size() % num_groups != 0) {
       return InputError(
-          0, absl::StrFormat("has %d channels, expected a multiple of the %d "
-                             "groups",
-                             channels.size(), num_groups));
+          0, fmt::format("has {} channels, expected a multiple of the {} "
+                         "groups",
+                         channels.size(), num_groups));
     }
     const Dim count = kByChannel ? channels : Dim(num_groups);
     return All(RequireList(in, 1, count), RequireList(in, 2, count));
@@ -110,7 +109,7 @@ struct LocalResponseNorm {
   absl::Status Check(const Inputs& in) const {
     if (size < 1) {
       return AttributeError("size",
-                            absl::StrFormat("is %d, expected 1 or more", size));
+                            fmt::format("is {}, expected 1 or more", size));
     }
     return All(RequireFloat(in, 0), RequireRank(in, 0, 2, 1 << 20));
   }

@@ -2,9 +2,9 @@
 #include <cstring>
 #include <numeric>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -196,8 +196,8 @@ struct Pad {
     NODEWISE_ASSIGN_OR_RETURN(const auto all, Axes(axes, *rank));
     if (!pads.has_value()) return OneOutput(dtype, UnknownShape(*rank));
     if (pads->size() != 2 * all.size()) {
-      return InputError(1, absl::StrFormat("has %d pads for %d axes",
-                                           pads->size(), all.size()));
+      return InputError(
+          1, fmt::format("has {} pads for {} axes", pads->size(), all.size()));
     }
     Shape sides = *in.type(0).shape;
     for (size_t i = 0; i < all.size(); ++i) {
@@ -209,13 +209,13 @@ struct Pad {
       side = Plus(side, Plus(before, after));
       if (is_known && !side.is_known()) {
         return InputError(
-            1, absl::StrFormat("has pads of %d and %d for side %d, which are "
-                               "too many",
-                               before.size(), after.size(), all[i]));
+            1, fmt::format("has pads of {} and {} for side {}, which are "
+                           "too many",
+                           before.size(), after.size(), all[i]));
       }
       if (side.is_known() && side.size() < 0) {
-        return InputError(1, absl::StrFormat("leaves %d elements of side %d",
-                                             side.size(), all[i]));
+        return InputError(1, fmt::format("leaves {} elements of side {}",
+                                         side.size(), all[i]));
       }
     }
     NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
@@ -237,7 +237,7 @@ struct Pad {
       // No pad is longer than both sides together: their sum fitted.
       constexpr int64_t kMost = int64_t{1} << 60;
       if (pads[i] == INT64_MIN || std::abs(pads[i]) > kMost) {
-        return InputError(1, absl::StrFormat("has a pad of %d", pads[i]));
+        return InputError(1, fmt::format("has a pad of {}", pads[i]));
       }
       before[at] = pads[i];
     }
@@ -257,22 +257,22 @@ struct Tile {
     if (!repeats.has_value()) return OneOutput(dtype, UnknownShape(*rank));
     Shape sides = *in.type(0).shape;
     if (repeats->size() != sides.size()) {
-      return InputError(1, absl::StrFormat("has %d elements, expected %d as "
-                                           "the data has sides",
-                                           repeats->size(), sides.size()));
+      return InputError(1, fmt::format("has {} elements, expected {} as "
+                                       "the data has sides",
+                                       repeats->size(), sides.size()));
     }
     for (size_t i = 0; i < sides.size(); ++i) {
       const Dim& count = (*repeats)[i];
       if (count.is_known() && count.size() < 0) {
         return InputError(
-            1, absl::StrFormat("has %d, expected 0 or more", count.size()));
+            1, fmt::format("has {}, expected 0 or more", count.size()));
       }
       const bool is_empty = count == Dim(0) || sides[i] == Dim(0);
       const bool is_known = count.is_known() && sides[i].is_known();
       sides[i] = is_empty ? Dim(0) : Times(sides[i], count);
       if (is_known && !sides[i].is_known()) {
         return InputError(
-            1, absl::StrFormat("has %d, which is too many", count.size()));
+            1, fmt::format("has {}, which is too many", count.size()));
       }
     }
     NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
@@ -298,9 +298,9 @@ struct Tile {
 absl::Status CheckBlock(const Inputs& in, int64_t blocksize) {
   constexpr int64_t kMost = int64_t{1} << 30;
   if (blocksize < 1 || blocksize > kMost) {
-    return AttributeError("blocksize", absl::StrFormat("is %d, expected 1 to "
-                                                       "2^30",
-                                                       blocksize));
+    return AttributeError("blocksize", fmt::format("is {}, expected 1 to "
+                                                   "2^30",
+                                                   blocksize));
   }
   return RequireRank(in, 0, 4);
 }
@@ -308,9 +308,9 @@ absl::Status CheckBlock(const Inputs& in, int64_t blocksize) {
 absl::StatusOr<Dim> DividedBy(const Dim& side, int64_t by, const char* what) {
   if (!side.is_known()) return by == 1 ? side : Dim();
   if (side.size() % by == 0) return side.size() / by;
-  return InputError(0, absl::StrFormat("has a %s of %d, which does not divide "
-                                       "by %d",
-                                       what, side.size(), by));
+  return InputError(0, fmt::format("has a {} of {}, which does not divide "
+                                   "by {}",
+                                   what, side.size(), by));
 }
 
 // The mode came with opset 11.
@@ -406,8 +406,8 @@ struct CenterCropPad {
     Shape sides = *in.type(0).shape;
     const Shape target = ShapeFromInput(in, 1).value_or(Shape(all.size()));
     if (target.size() != all.size()) {
-      return InputError(1, absl::StrFormat("has %d sizes for %d axes",
-                                           target.size(), all.size()));
+      return InputError(1, fmt::format("has {} sizes for {} axes",
+                                       target.size(), all.size()));
     }
     for (size_t i = 0; i < all.size(); ++i) {
       sides[static_cast<size_t>(all[i])] = target[i];

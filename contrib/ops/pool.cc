@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -294,8 +294,7 @@ struct LpPool : PoolBase {
   }
   absl::Status Check(const Inputs& in) const {
     if (p < 1) {
-      return AttributeError("p",
-                            absl::StrFormat("is %d, expected 1 or more", p));
+      return AttributeError("p", fmt::format("is {}, expected 1 or more", p));
     }
     return All(RequireFloat(in, 0), CheckShapes(in));
   }
@@ -317,7 +316,7 @@ struct OldLpPool : PoolBase {
   absl::Status Check(const Inputs& in) const {
     if (!(p > 0)) {
       return AttributeError("p",
-                            absl::StrFormat("is %g, expected more than 0", p));
+                            fmt::format("is {:g}, expected more than 0", p));
     }
     return All(RequireFloat(in, 0), CheckShapes(in));
   }

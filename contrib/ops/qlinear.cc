@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/conv.h"
 #include "contrib/ops/util/quantize_rules.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
@@ -70,8 +70,8 @@ absl::StatusOr<NDArray> EvaluateProduct(const OpAttrs& integers,
 absl::StatusOr<double> OneScale(const EvalArgs& args, size_t i) {
   const std::vector<double> scales = ToDoubles(args.in(i));
   if (scales.size() == 1) return scales[0];
-  return InputError(
-      i, absl::StrFormat("has %d elements, expected 1", scales.size()));
+  return InputError(i,
+                    fmt::format("has {} elements, expected 1", scales.size()));
 }
 
 // The scales of input `i`: one, or one for each of `count`.
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<double>> Scales(const EvalArgs& args, size_t i,
   const auto found = static_cast<int64_t>(scales.size());
   if (found == 1 || found == count) return scales;
   return InputError(
-      i, absl::StrFormat("has %d elements, expected 1 or %d", found, count));
+      i, fmt::format("has {} elements, expected 1 or {}", found, count));
 }
 
 struct Requantizer {
@@ -234,7 +234,7 @@ struct QLinearMatMul : QLinearProduct<QLinearMatMul> {
     if (count == 1 || (count > 0 && (count == lines || count == lines * items)))
       return list;
     return InputError(
-        i, absl::StrFormat("has %d elements, expected 1 or %d", count, lines));
+        i, fmt::format("has {} elements, expected 1 or {}", count, lines));
   }
   static absl::StatusOr<OpAttrs> Integers() {
     return MakeAttrs(IntegerRow("MatMulInteger"), {});

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/quantize_rules.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -53,8 +53,8 @@ absl::Status MapScaled(const ScaleAttributes& attributes, EvalArgs& args,
   std::vector<double> zeros(scales.size(), 0);
   if (args.has(2)) zeros = ToDoubles(args.in(2));
   if (zeros.size() != scales.size()) {
-    return InputError(2, absl::StrFormat("has %d elements, expected %d",
-                                         zeros.size(), scales.size()));
+    return InputError(2, fmt::format("has {} elements, expected {}",
+                                     zeros.size(), scales.size()));
   }
   return WithType(args.dtype(0), [&](auto from_zero) {
     using From = decltype(from_zero);
@@ -79,17 +79,17 @@ absl::StatusOr<DLDataType> QuantizedType(const Inputs& in, DLDataType told) {
   const DLDataType zero = in.type(2).dtype;
   if (has_zero && zero.bits != 0 && told.bits != 0 && !(zero == told)) {
     return AttributeError("output_dtype",
-                          absl::StrFormat("is %s, but the zero point is %s",
-                                          ToString(told), ToString(zero)));
+                          fmt::format("is {}, but the zero point is {}",
+                                      ToString(told), ToString(zero)));
   }
   const DLDataType dtype = told.bits != 0 ? told
                            : has_zero     ? zero
                                           : DLDataType(kUint8);
   if (dtype.bits == 0 || RangeOf(dtype).has_value()) return dtype;
   return AttributeError("output_dtype",
-                        absl::StrFormat("is %s, expected an integer of 8 or 16 "
-                                        "bits",
-                                        ToString(dtype)));
+                        fmt::format("is {}, expected an integer of 8 or 16 "
+                                    "bits",
+                                    ToString(dtype)));
 }
 
 // Divides in the type of the scale or the one that the operator names.

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -46,8 +46,8 @@ absl::StatusOr<Dim> MissingSide(SideProduct data, const SideProduct& target) {
   }
   if (data.number % target.number != 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%d elements do not divide by the other sides' %d",
-                        data.number, target.number));
+        fmt::format("{} elements do not divide by the other sides' {}",
+                    data.number, target.number));
   }
   return data.number / target.number;
 }
@@ -90,7 +90,7 @@ absl::Status Reshape::CopySides(const TensorType& data, Shape* shape,
     if (!data.has_rank()) continue;
     if (i >= data.shape->size()) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("0 at %d, but the data has rank %d", i, data.rank()));
+          fmt::format("0 at {}, but the data has rank {}", i, data.rank()));
     }
     (*shape)[i] = (*data.shape)[i];
     (*is_kept)[i] = true;
@@ -106,9 +106,9 @@ absl::StatusOr<Shape> Reshape::Resolve(const TensorType& data,
     has_zero |= shape[i] == Dim(0);
     if (!shape[i].is_known() || shape[i].size() >= 0) continue;
     if (shape[i].size() != -1 || missing.has_value()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "is %s, expected no more than one -1 and nothing below",
-          ToString(shape)));
+      return absl::InvalidArgumentError(
+          fmt::format("is {}, expected no more than one -1 and nothing below",
+                      ToString(shape)));
     }
     missing = i;
   }
@@ -136,8 +136,8 @@ absl::StatusOr<Shape> Reshape::Resolve(const TensorType& data,
   } else if (!from.is_unknown && !to.is_unknown && from.names.empty() &&
              to.names.empty() && from.number != to.number) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("is %s, which does not hold the data's shape %s",
-                        ToString(shape), ToString(*data.shape)));
+        fmt::format("is {}, which does not hold the data's shape {}",
+                    ToString(shape), ToString(*data.shape)));
   }
   NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
   return shape;
@@ -193,8 +193,8 @@ struct Squeeze {
       if (!goes[i]) {
         rest.push_back(sides[i]);
       } else if (sides[i].is_known() && sides[i] != Dim(1)) {
-        return InputError(0, absl::StrFormat("side %d is %d, expected 1", i,
-                                             sides[i].size()));
+        return InputError(
+            0, fmt::format("side {} is {}, expected 1", i, sides[i].size()));
       }
     }
     return OneOutput(dtype, rest, KnownElements(in));
@@ -226,8 +226,8 @@ struct Unsqueeze {
       return OneOutput(dtype, std::nullopt);
     }
     if (*rank + count.size() > kMostRank) {
-      return InputError(1, absl::StrFormat("makes rank %d, expected %d at most",
-                                           *rank + count.size(), kMostRank));
+      return InputError(1, fmt::format("makes rank {}, expected {} at most",
+                                       *rank + count.size(), kMostRank));
     }
     const int after = *rank + static_cast<int>(count.size());
     if (!axes.has_value()) return OneOutput(dtype, UnknownShape(after));

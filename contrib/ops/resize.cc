@@ -2,10 +2,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/resize_taps.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -28,7 +28,7 @@ absl::StatusOr<int64_t> LengthOf(double length) {
   constexpr double kMost = 0x1p62;
   if (length >= 0 && length < kMost) return static_cast<int64_t>(length);
   return absl::InvalidArgumentError(
-      absl::StrFormat("makes a side of %g elements", length));
+      fmt::format("makes a side of {:g} elements", length));
 }
 
 // Calculates a side as exporters and shape inference do: the product is a
@@ -37,7 +37,7 @@ absl::StatusOr<ResizedSide> ScaledSide(int64_t size, double scale,
                                        double share) {
   if (!(scale > 0)) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("a scale of %g, expected one above 0", scale));
+        fmt::format("a scale of {:g}, expected one above 0", scale));
   }
   ResizedSide side;
   side.in = size;
@@ -61,8 +61,8 @@ absl::StatusOr<std::vector<ResizedSide>> ScaledSides(
     absl::Span<const int64_t> shape, const NDArray& scales) {
   const std::vector<double> numbers = ToDoubles(scales);
   if (numbers.size() != shape.size()) {
-    return InputError(1, absl::StrFormat("has %d scales for %d sides",
-                                         numbers.size(), shape.size()));
+    return InputError(1, fmt::format("has {} scales for {} sides",
+                                     numbers.size(), shape.size()));
   }
   std::vector<ResizedSide> sides;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -93,8 +93,8 @@ struct Upsample {
     if (scales == nullptr) return OneOutput(dtype, UnknownShape(*rank));
     const std::vector<double> numbers = ToDoubles(*scales);
     if (numbers.size() != static_cast<size_t>(*rank)) {
-      return InputError(1, absl::StrFormat("has %d scales for %d sides",
-                                           numbers.size(), *rank));
+      return InputError(
+          1, fmt::format("has {} scales for {} sides", numbers.size(), *rank));
     }
     Shape shape = *in.type(0).shape;
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -198,7 +198,7 @@ absl::Status Resize::SizedSides(absl::Span<const int> all, const Given& given,
     ResizedSide& side = (*sides)[static_cast<size_t>(all[i])];
     side.out = given.sizes[i];
     if (side.out < 0) {
-      return InputError(3, absl::StrFormat("has a size of %d", side.out));
+      return InputError(3, fmt::format("has a size of {}", side.out));
     }
     side.length = static_cast<double>(side.out);
     side.scale =
@@ -232,13 +232,13 @@ absl::StatusOr<std::vector<ResizedSide>> Resize::Sides(
   if (count != all.size()) {
     return InputError(
         given.sizes.empty() ? 2 : 3,
-        absl::StrFormat("has %d numbers for %d axes", count, all.size()));
+        fmt::format("has {} numbers for {} axes", count, all.size()));
   }
   const bool crops =
       coordinate_transformation_mode == CoordinateRule::kTfCropAndResize;
   if (crops && given.roi.size() != 2 * all.size()) {
-    return InputError(1, absl::StrFormat("has %d numbers for %d axes",
-                                         given.roi.size(), all.size()));
+    return InputError(1, fmt::format("has {} numbers for {} axes",
+                                     given.roi.size(), all.size()));
   }
   std::vector<ResizedSide> sides;
   for (const int64_t size : shape) sides.push_back(SameSide(size));

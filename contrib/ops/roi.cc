@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/pool.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -57,8 +57,8 @@ absl::StatusOr<Shape> MaxUnpool::Unpooled(const Shape& input) const {
                                    window.kernel[s] - window.pads[s] -
                                    window.pads[s + kernel_shape.size()];
     if (size < 0) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "spatial side %d of %d cannot be unpooled", s, side.size()));
+      return absl::InvalidArgumentError(fmt::format(
+          "spatial side {} of {} cannot be unpooled", s, side.size()));
     }
     shape[s + 2] = size;
   }
@@ -74,8 +74,8 @@ absl::StatusOr<OutputInfos> MaxUnpool::Infer(const Inputs& in) const {
     std::optional<Shape> told = ShapeFromInput(in, 2);
     if (told.has_value() && type.has_rank() &&
         told->size() != type.shape->size()) {
-      return InputError(2, absl::StrFormat("has %d elements, expected %d",
-                                           told->size(), type.shape->size()));
+      return InputError(2, fmt::format("has {} elements, expected {}",
+                                       told->size(), type.shape->size()));
     }
     type.shape = std::move(told);
   }
@@ -99,8 +99,8 @@ absl::Status MaxUnpool::Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(shape, args.Ints(2));
     for (size_t s = 0; s < shape.size(); ++s) {
       if (shape[s] >= inner[s]) continue;
-      return InputError(2, absl::StrFormat("is %d at %d, expected %d or more",
-                                           shape[s], s, inner[s]));
+      return InputError(2, fmt::format("is {} at {}, expected {} or more",
+                                       shape[s], s, inner[s]));
     }
   }
   NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
@@ -116,7 +116,7 @@ absl::Status MaxUnpool::Evaluate(EvalArgs& args) const {
       int64_t rest = indices[i];
       if (rest < 0 || rest >= count) {
         return InputError(
-            1, absl::StrFormat("has %d, expected 0 to %d", rest, count - 1));
+            1, fmt::format("has {}, expected 0 to {}", rest, count - 1));
       }
       int64_t at = 0;
       for (size_t s = inner.size(); s-- > 0;) {
@@ -151,15 +151,16 @@ absl::Status CheckRois(const Inputs& in, int64_t columns) {
   const Dim& found = (*in.type(1).shape)[1];
   if (!found.is_known() || found.size() == columns) return absl::OkStatus();
   return InputError(
-      1, absl::StrFormat("has %d columns, expected %d", found.size(), columns));
+      1, fmt::format("has {} columns, expected {}", found.size(), columns));
 }
 
 absl::Status CheckBatch(double batch, int64_t batches, int64_t roi) {
   if (batch >= 0 && batch < static_cast<double>(batches)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "region %d: is of image %g, expected 0 to %d", roi, batch, batches - 1));
+  return absl::InvalidArgumentError(
+      fmt::format("region {}: is of image {:g}, expected 0 to {}", roi, batch,
+                  batches - 1));
 }
 
 struct MaxRoiPool {
@@ -363,8 +364,8 @@ absl::StatusOr<RoiAlign::Axis> RoiAlign::AxisOf(double first, double last,
   constexpr double kMostPoints = 1 << 16;
   if (!(grid <= kMostPoints) || !std::isfinite(start)) {
     return InputError(
-        1, absl::StrFormat("needs %g points in a bin, expected %g at most",
-                           grid, kMostPoints));
+        1, fmt::format("needs {:g} points in a bin, expected {:g} at most",
+                       grid, kMostPoints));
   }
   return Axis{start, bin, std::max<int64_t>(static_cast<int64_t>(grid), 0),
               size};
@@ -415,8 +416,8 @@ absl::Status RoiAlign::Evaluate(EvalArgs& args) const {
   const int64_t rois = args.shape(1)[0];
   const int64_t plane_size = x_shape[2] * x_shape[3];
   if (args.shape(2)[0] != rois || plane_size == 0) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%d images for %d regions of a map of %d elements, expected one each",
+    return absl::InvalidArgumentError(fmt::format(
+        "{} images for {} regions of a map of {} elements, expected one each",
         args.shape(2)[0], rois, plane_size));
   }
   const int64_t shape[] = {rois, x_shape[1], output_height, output_width};

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/attention_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -65,7 +65,7 @@ absl::StatusOr<RotaryEmbedding::Sides> RotaryEmbedding::SidesOf(
     if (num_heads < 1 || x[2] % num_heads != 0) {
       return AttributeError(
           "num_heads",
-          absl::StrFormat("is %d, expected a divisor of %d", num_heads, x[2]));
+          fmt::format("is {}, expected a divisor of {}", num_heads, x[2]));
     }
     sides.head_size = x[2] / num_heads;
   }
@@ -75,8 +75,8 @@ absl::StatusOr<RotaryEmbedding::Sides> RotaryEmbedding::SidesOf(
       sides.turned % 2 != 0) {
     return AttributeError(
         "rotary_embedding_dim",
-        absl::StrFormat("makes %d of %d elements turn, expected an even number",
-                        sides.turned, sides.head_size));
+        fmt::format("makes {} of {} elements turn, expected an even number",
+                    sides.turned, sides.head_size));
   }
   return sides;
 }
@@ -88,31 +88,30 @@ absl::StatusOr<std::vector<int64_t>> RotaryEmbedding::RowsOf(
   const int64_t rows = sides.batch * sides.places;
   if (args.shape(2) != cache || cache.back() != sides.turned / 2 ||
       cache.size() != (args.has(3) ? 2u : 3u)) {
-    return InputError(1,
-                      absl::StrFormat("is %s, expected sides that end with "
-                                      "%d, as input 2",
-                                      ShapeToString(cache), sides.turned / 2));
+    return InputError(1, fmt::format("is {}, expected sides that end with "
+                                     "{}, as input 2",
+                                     ShapeToString(cache), sides.turned / 2));
   }
   std::vector<int64_t> result(static_cast<size_t>(rows));
   if (!args.has(3)) {
     if (cache[0] != sides.batch || cache[1] != sides.places) {
       return InputError(
-          1, absl::StrFormat("is %s, expected %d by %d first",
-                             ShapeToString(cache), sides.batch, sides.places));
+          1, fmt::format("is {}, expected {} by {} first", ShapeToString(cache),
+                         sides.batch, sides.places));
     }
     for (int64_t i = 0; i < rows; ++i) result[static_cast<size_t>(i)] = i;
     return result;
   }
   if (CountOf(args.in(3)) != rows) {
-    return InputError(3, absl::StrFormat("has %d elements, expected %d",
-                                         CountOf(args.in(3)), rows));
+    return InputError(3, fmt::format("has {} elements, expected {}",
+                                     CountOf(args.in(3)), rows));
   }
   NODEWISE_ASSIGN_OR_RETURN(result, args.Ints(3));
   for (int64_t& row : result) {
     if (row < 0) row += cache[0];  // NumPy's way of indexing.
     if (row >= 0 && row < cache[0]) continue;
     return InputError(
-        3, absl::StrFormat("has %d, expected 0 to %d", row, cache[0] - 1));
+        3, fmt::format("has {}, expected 0 to {}", row, cache[0] - 1));
   }
   return result;
 }

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/resize_taps.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -167,9 +167,9 @@ absl::Status CheckGrid(const Inputs& in, int most_rank) {
   const Dim numbers = SideOf(in, 1, static_cast<size_t>(*rank) - 1);
   if (RankOf(in, 1).has_value() && numbers.is_known() &&
       numbers.size() != *rank - 2) {
-    return InputError(1, absl::StrFormat("has places of %d numbers, expected "
-                                         "%d",
-                                         numbers.size(), *rank - 2));
+    return InputError(1, fmt::format("has places of {} numbers, expected "
+                                     "{}",
+                                     numbers.size(), *rank - 2));
   }
   if (UniteDims(SideOf(in, 0, 0), SideOf(in, 1, 0)).ok()) {
     return absl::OkStatus();
@@ -322,19 +322,18 @@ struct AffineGrid {
     const Dim sizes = SideOf(in, 1, 0);
     if (rows.is_known() && rows != Dim(2) && rows != Dim(3)) {
       return InputError(
-          0, absl::StrFormat("has %d rows, expected 2 or 3", rows.size()));
+          0, fmt::format("has {} rows, expected 2 or 3", rows.size()));
     }
     if (rows.is_known() && !UniteDims(SideOf(in, 0, 2), rows.size() + 1).ok()) {
-      return InputError(0,
-                        absl::StrFormat("has no %d columns", rows.size() + 1));
+      return InputError(0, fmt::format("has no {} columns", rows.size() + 1));
     }
     if (sizes.is_known() && sizes != Dim(4) && sizes != Dim(5)) {
       return InputError(
-          1, absl::StrFormat("has %d sizes, expected 4 or 5", sizes.size()));
+          1, fmt::format("has {} sizes, expected 4 or 5", sizes.size()));
     }
     if (rows.is_known() && !UniteDims(sizes, rows.size() + 2).ok()) {
-      return InputError(1, absl::StrFormat("has %d sizes, expected %d",
-                                           sizes.size(), rows.size() + 2));
+      return InputError(1, fmt::format("has {} sizes, expected {}",
+                                       sizes.size(), rows.size() + 2));
     }
     return absl::OkStatus();
   }

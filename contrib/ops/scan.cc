@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/body_loops.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -29,7 +29,7 @@ absl::StatusOr<ScanParts> PartsOf(const Subgraph& body, int64_t num_scan_inputs,
   if (num_scan_inputs < 1 || static_cast<uint64_t>(num_scan_inputs) > all) {
     return AttributeError(
         "num_scan_inputs",
-        absl::StrFormat("is %d, expected 1 to %d", num_scan_inputs, all));
+        fmt::format("is {}, expected 1 to {}", num_scan_inputs, all));
   }
   NODEWISE_RETURN_IF_ERROR(CheckBody("body", body, all));
   ScanParts parts;
@@ -37,10 +37,9 @@ absl::StatusOr<ScanParts> PartsOf(const Subgraph& body, int64_t num_scan_inputs,
   parts.states = all - parts.inputs;
   const size_t made = body.body->outputs().size();
   if (made < parts.states) {
-    return AttributeError("body",
-                          absl::StrFormat("has %d outputs, expected %d at "
-                                          "least",
-                                          made, parts.states));
+    return AttributeError("body", fmt::format("has {} outputs, expected {} at "
+                                              "least",
+                                              made, parts.states));
   }
   parts.outputs = made - parts.states;
   return parts;
@@ -50,13 +49,12 @@ absl::Status CheckFlags(const char* name, const std::vector<int64_t>& flags,
                         size_t expected, bool are_directions) {
   if (flags.empty()) return absl::OkStatus();
   if (flags.size() != expected) {
-    return AttributeError(name, absl::StrFormat("has %d numbers, expected %d",
-                                                flags.size(), expected));
+    return AttributeError(name, fmt::format("has {} numbers, expected {}",
+                                            flags.size(), expected));
   }
   for (const int64_t flag : flags) {
     if (!are_directions || flag == 0 || flag == 1) continue;
-    return AttributeError(name,
-                          absl::StrFormat("has %d, expected 0 or 1", flag));
+    return AttributeError(name, fmt::format("has {}, expected 0 or 1", flag));
   }
   return absl::OkStatus();
 }
@@ -100,8 +98,8 @@ struct Scan {
     NODEWISE_ASSIGN_OR_RETURN(const Dim length, Length(in, parts));
     const std::vector<TensorType> made = OutputTypesOf(body);
     if (count > made.size()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "has %d outputs, but its body makes %d", count, made.size()));
+      return absl::InvalidArgumentError(fmt::format(
+          "has {} outputs, but its body makes {}", count, made.size()));
     }
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
@@ -130,8 +128,8 @@ struct Scan {
       const Dim side = SideOf(in, i, static_cast<size_t>(*axis));
       const auto both = UniteDims(length, side);
       if (!both.ok()) {
-        return InputError(i, absl::StrFormat("is %d long, expected %d",
-                                             side.size(), length.size()));
+        return InputError(i, fmt::format("is {} long, expected {}", side.size(),
+                                         length.size()));
       }
       length = *both;
     }
@@ -251,8 +249,8 @@ struct Scan8 {
     const Dim length = SideOf(in, 1 + parts.states, 1);
     const std::vector<TensorType> made = OutputTypesOf(body);
     if (count > made.size()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "has %d outputs, but its body makes %d", count, made.size()));
+      return absl::InvalidArgumentError(fmt::format(
+          "has {} outputs, but its body makes {}", count, made.size()));
     }
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
@@ -335,8 +333,8 @@ absl::Status Scan8::Evaluate(EvalArgs& args) const {
   for (int64_t batch = 0; batch < batches; ++batch) {
     const int64_t count = counts[static_cast<size_t>(batch)];
     if (count < 0 || count > length) {
-      return InputError(
-          0, absl::StrFormat("has %d, expected 0 to %d", count, length));
+      return InputError(0,
+                        fmt::format("has {}, expected 0 to {}", count, length));
     }
     NODEWISE_RETURN_IF_ERROR(RunSequence(args, parts, batch, count, &results));
   }

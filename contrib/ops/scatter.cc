@@ -2,9 +2,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -196,8 +196,8 @@ struct ScatterElements {
     NODEWISE_ASSIGN_OR_RETURN(where.targets, IndicesInside(args, 1, data[at]));
     for (size_t i = 0; i < shape.size(); ++i) {
       if (i == at || shape[i] <= data[i]) continue;
-      return InputError(1, absl::StrFormat("side %d is %d, expected %d at most",
-                                           i, shape[i], data[i]));
+      return InputError(1, fmt::format("side {} is {}, expected {} at most", i,
+                                       shape[i], data[i]));
     }
     const std::vector<int64_t> strides = StridesOf(data);
     for (size_t i = 0; i < where.targets.size(); ++i) {
@@ -229,8 +229,8 @@ struct ScatterND {
     const Dim& depth = in.type(1).shape->back();
     if (!depth.is_known()) return absl::OkStatus();
     if (depth.size() < 1 || depth.size() > *rank) {
-      return InputError(1, absl::StrFormat("has tuples of %d, expected 1 to %d",
-                                           depth.size(), *rank));
+      return InputError(1, fmt::format("has tuples of {}, expected 1 to {}",
+                                       depth.size(), *rank));
     }
     const int expected = *indices + *rank - static_cast<int>(depth.size()) - 1;
     NODEWISE_RETURN_IF_ERROR(RequireRank(in, 2, expected));
@@ -312,9 +312,9 @@ struct TensorScatter {
       const bool fits = i == at ? update.size() <= cache.size()
                                 : update.size() == cache.size();
       if (!fits) {
-        return InputError(1, absl::StrFormat("side %d is %d against the "
-                                             "cache's %d",
-                                             i, update.size(), cache.size()));
+        return InputError(1, fmt::format("side {} is {} against the "
+                                         "cache's {}",
+                                         i, update.size(), cache.size()));
       }
     }
     const auto both = UniteDims(SideOf(in, 2, 0), SideOf(in, 0, 0));
@@ -336,8 +336,8 @@ struct TensorScatter {
       const bool is_inside = index >= 0 && (mode == CacheMode::kCircular ||
                                             index <= cache.size - update.size);
       if (!is_inside) {
-        return InputError(2, absl::StrFormat("has %d, expected 0 to %d", index,
-                                             cache.size - update.size));
+        return InputError(2, fmt::format("has {}, expected 0 to {}", index,
+                                         cache.size - update.size));
       }
     }
     CopyAll(args.in(0), y);

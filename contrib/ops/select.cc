@@ -3,9 +3,9 @@
 #include <cstring>
 #include <numeric>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -89,8 +89,8 @@ struct Compress {
     for (int64_t i = 0; i < conditions; ++i) {
       if (args.in(1).As<uint8_t>()[i] == 0) continue;
       if (i >= split.size) {
-        return InputError(1, absl::StrFormat("is true at %d, but there are %d",
-                                             i, split.size));
+        return InputError(
+            1, fmt::format("is true at {}, but there are {}", i, split.size));
       }
       kept.push_back(i);
     }
@@ -143,9 +143,9 @@ struct NonMaxSuppression {
                                  RequireType(in, 2, kInt64)));
     const Dim corners = SideOf(in, 0, 2);
     if (corners.is_known() && corners != Dim(4)) {
-      return InputError(0, absl::StrFormat("has boxes of %d numbers, expected "
-                                           "4",
-                                           corners.size()));
+      return InputError(0, fmt::format("has boxes of {} numbers, expected "
+                                       "4",
+                                       corners.size()));
     }
     const auto batches = UniteDims(SideOf(in, 1, 0), SideOf(in, 0, 0));
     const auto boxes = UniteDims(SideOf(in, 1, 2), SideOf(in, 0, 1));

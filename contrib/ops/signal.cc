@@ -2,11 +2,11 @@
 #include <cmath>
 #include <complex>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/fourier.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -45,9 +45,9 @@ absl::Status CheckDft(const DftRule& rule, const Inputs& in) {
   const Dim& parts = in.type(0).shape->back();
   if (!parts.is_known()) return absl::OkStatus();
   if (parts.size() != 1 && parts.size() != 2) {
-    return InputError(0, absl::StrFormat("has a last side of %d, expected 1 or "
-                                         "2",
-                                         parts.size()));
+    return InputError(0, fmt::format("has a last side of {}, expected 1 or "
+                                     "2",
+                                     parts.size()));
   }
   if (rule.is_real_forward() && parts.size() == 2) {
     return AttributeError("onesided", "is set, but the input is complex");
@@ -62,7 +62,7 @@ absl::StatusOr<int> DftAxis(int64_t axis, int rank) {
   NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, rank));
   if (at < rank - 1) return at;
   return absl::InvalidArgumentError(
-      absl::StrFormat("axis %d is the last one, which holds the parts", axis));
+      fmt::format("axis {} is the last one, which holds the parts", axis));
 }
 
 // `axis` is none if it is not known.
@@ -82,7 +82,7 @@ absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
     if (side.is_known()) {
       const int64_t length = rule.LengthFor(side.size());
       if (length < 1 || length > kMostLength) {
-        return InputError(0, absl::StrFormat("makes a signal of %d", length));
+        return InputError(0, fmt::format("makes a signal of {}", length));
       }
       side = rule.OutputSide(length);
     } else if (rule.onesided) {
@@ -94,7 +94,7 @@ absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
   side = Dim();
   if (!length.has_value()) return OutputInfos{type};
   if (*length < 1 || *length > kMostLength) {
-    return InputError(1, absl::StrFormat("is %d, expected 1 to 2^32", *length));
+    return InputError(1, fmt::format("is {}, expected 1 to 2^32", *length));
   }
   side = rule.OutputSide(*length);
   return OutputInfos{type};
@@ -272,9 +272,9 @@ struct Stft {
             RequireRank(in, 1, 0, 1), RequireRank(in, 3, 0, 1)));
     const Dim parts = SideOf(in, 0, 2);
     if (parts.is_known() && parts.size() != 1 && parts.size() != 2) {
-      return InputError(0, absl::StrFormat("has a last side of %d, expected 1 "
-                                           "or 2",
-                                           parts.size()));
+      return InputError(0, fmt::format("has a last side of {}, expected 1 "
+                                       "or 2",
+                                       parts.size()));
     }
     if (onesided && parts == Dim(2)) {
       return AttributeError("onesided", "is set, but the signal is complex");
@@ -291,27 +291,27 @@ struct Stft {
       const auto given = OneInt(in, 3);
       if (in.has(2) && length.is_known() && given.has_value() &&
           length.size() != *given) {
-        return InputError(3, absl::StrFormat("is %d, expected %d as the window "
-                                             "is long",
-                                             *given, length.size()));
+        return InputError(3, fmt::format("is {}, expected {} as the window "
+                                         "is long",
+                                         *given, length.size()));
       }
       length = given.has_value() ? Dim(*given) : length;
     }
     if (step.has_value() && *step < 1) {
-      return InputError(1, absl::StrFormat("is %d, expected 1 or more", *step));
+      return InputError(1, fmt::format("is {}, expected 1 or more", *step));
     }
     if (!length.is_known()) return OneOutput(dtype, shape);
     if (length.size() < 1 || length.size() > kMostLength) {
       return InputError(
-          3, absl::StrFormat("is %d, expected 1 to 2^32", length.size()));
+          3, fmt::format("is {}, expected 1 to 2^32", length.size()));
     }
     shape[2] = onesided ? length.size() / 2 + 1 : length.size();
     const Dim signal = SideOf(in, 0, 1);
     if (!step.has_value() || !signal.is_known()) return OneOutput(dtype, shape);
     if (signal.size() < length.size()) {
-      return InputError(0, absl::StrFormat("is %d long, shorter than a frame "
-                                           "of %d",
-                                           signal.size(), length.size()));
+      return InputError(0, fmt::format("is {} long, shorter than a frame "
+                                       "of {}",
+                                       signal.size(), length.size()));
     }
     shape[1] = (signal.size() - length.size()) / *step + 1;
     return OneOutput(dtype, shape);

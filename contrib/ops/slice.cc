@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -44,8 +44,8 @@ struct Slice {
       const Dim length = SideOf(in, i, 0);
       const Dim expected = SideOf(in, 1, 0);
       if (!UniteDims(length, expected).ok()) {
-        return InputError(i, absl::StrFormat("has %d elements, expected %d",
-                                             length.size(), expected.size()));
+        return InputError(i, fmt::format("has {} elements, expected {}",
+                                         length.size(), expected.size()));
       }
     }
     const auto steps = in.Ints(4);
@@ -139,9 +139,9 @@ struct Slice {
       const Dim count = SideOf(in, 1, 0);
       if (!count.is_known()) return std::nullopt;
       if (count.size() > rank) {
-        return InputError(1, absl::StrFormat("has %d elements, but the rank is "
-                                             "%d",
-                                             count.size(), rank));
+        return InputError(1, fmt::format("has {} elements, but the rank is "
+                                         "{}",
+                                         count.size(), rank));
       }
       axes.resize(static_cast<size_t>(count.size()));
       std::iota(axes.begin(), axes.end(), 0);
@@ -205,9 +205,9 @@ struct Split {
     TensorType type = in.type(0);
     if (num_outputs.has_value() &&
         *num_outputs != static_cast<int64_t>(count)) {
-      return AttributeError("num_outputs",
-                            absl::StrFormat("is %d, but there are %d outputs",
-                                            *num_outputs, count));
+      return AttributeError(
+          "num_outputs",
+          fmt::format("is {}, but there are {} outputs", *num_outputs, count));
     }
     if (!type.has_rank()) return OutputInfos(count, type);
     NODEWISE_ASSIGN_OR_RETURN(const int front, Axis(axis, type.rank()));
@@ -266,8 +266,8 @@ absl::StatusOr<Shape> Split::Parts(const Inputs& in, const Dim& side,
   std::optional<Shape> parts = ShapeFromInput(in, 1);
   if (!parts.has_value()) return Shape(count);
   if (parts->size() != count) {
-    return InputError(1, absl::StrFormat("has %d lengths for %d outputs",
-                                         parts->size(), count));
+    return InputError(
+        1, fmt::format("has {} lengths for {} outputs", parts->size(), count));
   }
   int64_t sum = 0;
   bool is_known = side.is_known();
@@ -275,14 +275,14 @@ absl::StatusOr<Shape> Split::Parts(const Inputs& in, const Dim& side,
     is_known &= part.is_known();
     if (!part.is_known()) continue;
     if (part.size() < 0 || __builtin_add_overflow(sum, part.size(), &sum)) {
-      return InputError(1, absl::StrFormat("has a length of %d", part.size()));
+      return InputError(1, fmt::format("has a length of {}", part.size()));
     }
   }
   if (side.is_known() &&
       (sum > side.size() || (is_known && sum < side.size()))) {
-    return InputError(1, absl::StrFormat("has lengths of %d together, expected "
-                                         "%d as the side has",
-                                         sum, side.size()));
+    return InputError(1, fmt::format("has lengths of {} together, expected "
+                                     "{} as the side has",
+                                     sum, side.size()));
   }
   return *std::move(parts);
 }
@@ -296,8 +296,8 @@ absl::StatusOr<Shape> Split::EqualParts(const Dim& side, size_t count) const {
   const int64_t last = side.size() - part * (n - 1);
   const bool is_even = part * n == side.size();
   if (last < 0 || (!is_even && !num_outputs.has_value())) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "a side of %d does not split into %d parts", side.size(), n));
+    return absl::InvalidArgumentError(fmt::format(
+        "a side of {} does not split into {} parts", side.size(), n));
   }
   parts.assign(count, Dim(part));
   parts.back() = last;
@@ -368,8 +368,8 @@ struct Concat {
     }
     const Shape& sides = *in.type(i).shape;
     if (sides.size() != sum->size()) {
-      return InputError(i, absl::StrFormat("has rank %d, expected %d",
-                                           sides.size(), sum->size()));
+      return InputError(i, fmt::format("has rank {}, expected {}", sides.size(),
+                                       sum->size()));
     }
     for (size_t k = 0; k < sides.size(); ++k) {
       if (k == at) {
@@ -378,9 +378,8 @@ struct Concat {
       }
       const auto both = UniteDims((*sum)[k], sides[k]);
       if (!both.ok()) {
-        return InputError(
-            i, absl::StrFormat("side %d is %d, expected %d", k, sides[k].size(),
-                               (*sum)[k].size()));
+        return InputError(i, fmt::format("side {} is {}, expected {}", k,
+                                         sides[k].size(), (*sum)[k].size()));
       }
       (*sum)[k] = *both;
     }
@@ -417,16 +416,16 @@ struct Transpose {
     const int expected = rank.value_or(static_cast<int>(perm.size()));
     if (perm.empty()) return absl::OkStatus();
     if (static_cast<int>(perm.size()) != expected) {
-      return AttributeError("perm", absl::StrFormat("has %d axes, expected %d",
-                                                    perm.size(), expected));
+      return AttributeError("perm", fmt::format("has {} axes, expected {}",
+                                                perm.size(), expected));
     }
     std::vector<bool> is_there(perm.size());
     for (const int64_t axis : perm) {
       if (axis < 0 || axis >= expected || is_there[static_cast<size_t>(axis)]) {
-        return AttributeError(
-            "perm", absl::StrFormat("has axis %d, expected each of 0 to "
-                                    "%d once",
-                                    axis, expected - 1));
+        return AttributeError("perm",
+                              fmt::format("has axis {}, expected each of 0 to "
+                                          "{} once",
+                                          axis, expected - 1));
       }
       is_there[static_cast<size_t>(axis)] = true;
     }

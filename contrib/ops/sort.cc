@@ -3,9 +3,9 @@
 #include <cstring>
 #include <numeric>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -66,8 +66,8 @@ struct TopK {
       }
       if (k.has_value() &&
           ((*k)[0] < 0 || (side.is_known() && (*k)[0] > side.size()))) {
-        return InputError(1, absl::StrFormat("is %d for a side of %s", (*k)[0],
-                                             ToString(Shape{side})));
+        return InputError(1, fmt::format("is {} for a side of {}", (*k)[0],
+                                         ToString(Shape{side})));
       }
       side = k.has_value() ? Dim((*k)[0]) : Dim();
       indices.shape = values.shape;

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -16,8 +16,8 @@ namespace {
 absl::Status CheckLength(const Inputs& in, size_t i, int64_t least) {
   const auto length = OneInt(in, i);
   if (!length.has_value() || *length >= least) return absl::OkStatus();
-  return InputError(
-      i, absl::StrFormat("is %d, expected %d or more", *length, least));
+  return InputError(i,
+                    fmt::format("is {}, expected {} or more", *length, least));
 }
 
 // A kernel may calculate in the output's type: cosines of angles that are off

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
@@ -222,9 +222,9 @@ absl::StatusOr<NDArray> RandomTensor(RandomSource& source,
   const Fill fill = FindFill(dtype);
   if (fill == nullptr) {
     return absl::UnimplementedError(
-        absl::StrFormat("random tensor: type is %s, expected a float of 8 to "
-                        "64 bits, an integer or bool",
-                        ToString(dtype)));
+        fmt::format("random tensor: type is {}, expected a float of 8 to "
+                    "64 bits, an integer or bool",
+                    ToString(dtype)));
   }
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
                             NDArray::Empty(shape, dtype, kCpu));

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "contrib/tensors/npy_header.h"
+#include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
 
@@ -65,9 +65,8 @@ absl::StatusOr<NDArray> ParseNpy(absl::Span<const uint8_t> bytes,
   if (reader.left() > 0) {
     return reader.Fault(
         reader.offset(),
-        absl::StrFormat("%d bytes follow the array of %s, expected none",
-                        reader.left(),
-                        TypeToString(header.shape, header.dtype)));
+        fmt::format("{} bytes follow the array of {}, expected none",
+                    reader.left(), TypeToString(header.shape, header.dtype)));
   }
   auto tensor = ToTensor(header, data);
   if (!tensor.ok()) return At(reader.where(), tensor.status());

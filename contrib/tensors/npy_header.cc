@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 
@@ -148,7 +148,7 @@ absl::Status DictParser::ParseItem() {
                  "header has an unknown key, expected 'descr', "
                  "'fortran_order' or 'shape'");
   }
-  if (*seen) return Fault(start, absl::StrFormat("key '%s' comes twice", key));
+  if (*seen) return Fault(start, fmt::format("key '{}' comes twice", key));
   *seen = true;
   NODEWISE_RETURN_IF_ERROR(Expect(":"));
   if (seen == &has_type_) return ParseType();
@@ -184,13 +184,13 @@ absl::Status DictParser::SetType(std::string_view descr, size_t at) {
   for (const RefusedType& row : kRefused) {
     if (name.substr(0, row.name.size()) != row.name) continue;
     return Refusal(
-        at, absl::StrFormat("array has type '%s', expected a number type such "
-                            "as '<f4' (these are %s)",
-                            descr, row.what));
+        at, fmt::format("array has type '{}', expected a number type such "
+                        "as '<f4' (these are {})",
+                        descr, row.what));
   }
-  return Fault(at, absl::StrFormat("array has the unknown type '%s', expected "
-                                   "one such as '<f4' or '|b1'",
-                                   descr));
+  return Fault(at, fmt::format("array has the unknown type '{}', expected "
+                               "one such as '<f4' or '|b1'",
+                               descr));
 }
 
 absl::Status DictParser::ParseOrder() {
@@ -206,8 +206,8 @@ absl::Status DictParser::ParseShape() {
   NODEWISE_RETURN_IF_ERROR(Expect("("));
   while (!Take(")")) {
     if (shape.size() == kNpyMaxRank) {
-      return Fault(start, absl::StrFormat("shape has more than %d dimensions",
-                                          kNpyMaxRank));
+      return Fault(
+          start, fmt::format("shape has more than {} dimensions", kNpyMaxRank));
     }
     NODEWISE_ASSIGN_OR_RETURN(const int64_t dim, ParseNumber());
     shape.push_back(dim);
@@ -262,16 +262,15 @@ bool DictParser::Take(std::string_view token) {
 
 absl::Status DictParser::Expect(std::string_view token) {
   if (Take(token)) return absl::OkStatus();
-  return Unexpected(absl::StrFormat("'%s'", token));
+  return Unexpected(fmt::format("'{}'", token));
 }
 
 absl::Status DictParser::Unexpected(std::string_view expected) {
   if (at_ == text_.size()) {
-    return Fault(at_, absl::StrFormat("header ends, expected %s", expected));
+    return Fault(at_, fmt::format("header ends, expected {}", expected));
   }
-  return Fault(at_,
-               absl::StrFormat("header has byte 0x%02x, expected %s",
-                               static_cast<uint8_t>(text_[at_]), expected));
+  return Fault(at_, fmt::format("header has byte 0x{:02x}, expected {}",
+                                static_cast<uint8_t>(text_[at_]), expected));
 }
 
 absl::StatusOr<uint32_t> ReadHeaderLength(ByteReader* reader) {
@@ -282,8 +281,8 @@ absl::StatusOr<uint32_t> ReadHeaderLength(ByteReader* reader) {
                             reader->Read<uint8_t>("version"));
   if (major < 1 || major > 3 || minor != 0) {
     return reader->Fault(
-        start, absl::StrFormat("version is %d.%d, expected 1.0, 2.0 or 3.0",
-                               major, minor));
+        start, fmt::format("version is {}.{}, expected 1.0, 2.0 or 3.0", major,
+                           minor));
   }
   if (major == 1) return reader->Read<uint16_t>("header length");
   return reader->Read<uint32_t>("header length");
@@ -328,19 +327,19 @@ absl::StatusOr<std::string> MakeNpyHeader(absl::Span<const int64_t> shape,
   // Vectors of bool and of 4-bit integers are packed, numpy's are not.
   if (type == nullptr || (dtype.lanes > 1 && dtype.bits < 8)) {
     return absl::UnimplementedError(
-        absl::StrFormat("type %s is none that numpy has (store it as .params)",
-                        ToString(dtype)));
+        fmt::format("type {} is none that numpy has (store it as .params)",
+                    ToString(dtype)));
   }
   std::vector<int64_t> dims(shape.begin(), shape.end());
   if (dtype.lanes > 1) dims.push_back(dtype.lanes);
   if (dims.size() > kNpyMaxRank) {
     return absl::UnimplementedError(
-        absl::StrFormat("tensor has %d dimensions, expected at most %d, as in "
-                        "numpy (store it as .params)",
-                        dims.size(), kNpyMaxRank));
+        fmt::format("tensor has {} dimensions, expected at most {}, as in "
+                    "numpy (store it as .params)",
+                    dims.size(), kNpyMaxRank));
   }
-  std::string dict = absl::StrFormat(
-      "{'descr': '%c%s', 'fortran_order': False, 'shape': %s, }",
+  std::string dict = fmt::format(
+      "{{'descr': '{:c}{}', 'fortran_order': False, 'shape': {}, }}",
       ElementBytes(scalar) == 1 ? '|' : '<', type->name, ShapeToString(dims));
   const size_t front = kMagic.size() + 2 + sizeof(uint16_t);
   while ((front + dict.size() + 1) % kAlignment != 0) dict += ' ';

@@ -4,11 +4,11 @@
 #include <unordered_set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "contrib/tensors/npy.h"
 #include "contrib/tensors/npy_header.h"
 #include "contrib/tensors/zip_reader.h"
 #include "contrib/tensors/zip_writer.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -30,8 +30,8 @@ absl::Status CheckNames(absl::Span<const ZipMember> members,
   for (const ZipMember& member : members) {
     if (names.insert(TensorName(member.name)).second) continue;
     return absl::DataLossError(
-        absl::StrFormat("%s: member %s comes twice, expected it once", where,
-                        QuotedZipName(member.name)));
+        fmt::format("{}: member {} comes twice, expected it once", where,
+                    QuotedZipName(member.name)));
   }
   return absl::OkStatus();
 }
@@ -42,8 +42,7 @@ absl::StatusOr<NDArray> ReadMember(const ZipMember& member,
   std::string buffer;
   const auto bytes = UnpackZipMember(member, &buffer);
   if (!bytes.ok()) {
-    return At(absl::StrFormat("%s: byte %d", place, member.offset),
-              bytes.status());
+    return At(fmt::format("{}: byte {}", place, member.offset), bytes.status());
   }
   return ParseNpy(*bytes, place);
 }
@@ -79,13 +78,13 @@ absl::Status CheckNpzNames(absl::Span<const NamedTensor> tensors) {
     const size_t size = entry.name.size() + kSuffix.size();
     if (size > ZipWriter::kMaxNameBytes) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("member name has %d bytes, expected at most %d", size,
-                          ZipWriter::kMaxNameBytes));
+          fmt::format("member name has {} bytes, expected at most {}", size,
+                      ZipWriter::kMaxNameBytes));
     }
     // An archive may hold a name twice, but nobody could read both.
     if (names.insert(entry.name).second) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("tensor %s comes twice, expected it once", entry.name));
+        fmt::format("tensor {} comes twice, expected it once", entry.name));
   }
   return absl::OkStatus();
 }

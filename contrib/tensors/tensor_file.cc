@@ -4,11 +4,11 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "contrib/tensors/npy.h"
 #include "contrib/tensors/npy_header.h"
 #include "contrib/tensors/npz.h"
 #include "contrib/tensors/zip_reader.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_proto.h"
 
@@ -23,10 +23,10 @@ absl::StatusOr<Format> FormatOfExtension(const std::string& path) {
   if (extension == ".npz") return Format::kNpz;
   if (extension == ".params") return Format::kParams;
   if (extension == ".pb") return Format::kPb;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: extension is \"%s\", expected .npy, .npz, .params or "
-      ".pb",
-      path, extension));
+  return absl::InvalidArgumentError(
+      fmt::format("{}: extension is \"{}\", expected .npy, .npz, .params or "
+                  ".pb",
+                  path, extension));
 }
 
 // The content comes first: a file may have been renamed. A file that is cut
@@ -46,7 +46,7 @@ absl::Status CheckTensors(Format format,
   for (const NamedTensor& entry : tensors) {
     if (!entry.tensor.defined()) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("tensor %s is undefined", entry.name));
+          fmt::format("tensor {} is undefined", entry.name));
     }
     if (format == Format::kParams || format == Format::kPb) continue;
     const auto header =
@@ -57,8 +57,8 @@ absl::Status CheckTensors(Format format,
   if (format == Format::kParams || tensors.size() == 1) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%d tensors for a %s file, expected 1 (.npz holds any number)",
+  return absl::InvalidArgumentError(fmt::format(
+      "{} tensors for a {} file, expected 1 (.npz holds any number)",
       tensors.size(), format == Format::kPb ? ".pb" : ".npy"));
 }
 

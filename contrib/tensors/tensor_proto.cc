@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_type.h"
 
@@ -47,9 +47,9 @@ const char* ListFor(DLDataType dtype) {
 absl::Status WrongSize(const char* list, size_t found, int64_t expected,
                        const char* unit, const TensorFields& fields,
                        DLDataType dtype) {
-  return absl::DataLossError(absl::StrFormat("%s has %d %s, expected %d for %s",
-                                             list, found, unit, expected,
-                                             TypeToString(fields.dims, dtype)));
+  return absl::DataLossError(fmt::format("{} has {} {}, expected {} for {}",
+                                         list, found, unit, expected,
+                                         TypeToString(fields.dims, dtype)));
 }
 
 // Requires exactly one list, the right one, of the right size; or raw data
@@ -58,9 +58,9 @@ absl::Status CheckData(const TensorFields& fields, DLDataType dtype,
                        int64_t elements, size_t bytes) {
   const std::vector<DataList> lists = ListsOf(fields);
   if (lists.size() + (fields.has_raw ? 1 : 0) > 1) {
-    return absl::DataLossError(absl::StrFormat(
-        "has both %s and %s, expected its data once", lists[0].name,
-        fields.has_raw ? "raw_data" : lists[1].name));
+    return absl::DataLossError(
+        fmt::format("has both {} and {}, expected its data once", lists[0].name,
+                    fields.has_raw ? "raw_data" : lists[1].name));
   }
   if (fields.has_raw) {
     if (fields.raw.size() == bytes) return absl::OkStatus();
@@ -70,8 +70,8 @@ absl::Status CheckData(const TensorFields& fields, DLDataType dtype,
   const char* const list = ListFor(dtype);
   if (!lists.empty() && lists[0].name != std::string_view(list)) {
     return absl::DataLossError(
-        absl::StrFormat("has its data in %s, expected %s or raw_data for %s",
-                        lists[0].name, list, ToString(dtype)));
+        fmt::format("has its data in {}, expected {} or raw_data for {}",
+                    lists[0].name, list, ToString(dtype)));
   }
   const size_t found = lists.empty() ? 0 : lists[0].size;
   if (found == static_cast<size_t>(elements)) return absl::OkStatus();
@@ -86,8 +86,8 @@ absl::Status CopyList(const char* list, absl::Span<const From> from,
     out[i] = static_cast<To>(from[i]);
     if (static_cast<From>(out[i]) == from[i]) continue;
     if constexpr (std::is_integral_v<From>) {
-      return absl::DataLossError(absl::StrFormat(
-          "%s: element %d is %d, expected %d to %d", list, i, from[i],
+      return absl::DataLossError(fmt::format(
+          "{}: element {} is {}, expected {:d} to {:d}", list, i, from[i],
           std::numeric_limits<To>::min(), std::numeric_limits<To>::max()));
     }
   }
@@ -100,8 +100,8 @@ absl::Status CheckBools(const NDArray& tensor) {
   const uint8_t* const wrong =
       std::find_if(data, end, [](uint8_t byte) { return byte > 1; });
   if (wrong == end) return absl::OkStatus();
-  return absl::DataLossError(absl::StrFormat(
-      "element %d is %d, expected 0 or 1 for bool", wrong - data, *wrong));
+  return absl::DataLossError(fmt::format(
+      "element {} is {}, expected 0 or 1 for bool", wrong - data, *wrong));
 }
 
 absl::Status CopyInt32s(absl::Span<const int32_t> from, const NDArray& to) {
@@ -159,8 +159,8 @@ NDArray Borrowed(const TensorFields& fields, DLDataType dtype,
 absl::StatusOr<size_t> DataBytes(absl::Span<const int64_t> dims,
                                  DLDataType dtype) {
   if (dims.size() > kMostDims) {
-    return absl::DataLossError(absl::StrFormat(
-        "has %d dimensions, expected at most %d", dims.size(), kMostDims));
+    return absl::DataLossError(fmt::format(
+        "has {} dimensions, expected at most {}", dims.size(), kMostDims));
   }
   std::vector<int64_t> shape(dims.begin(), dims.end());
   std::replace(shape.begin(), shape.end(), int64_t{0}, int64_t{1});

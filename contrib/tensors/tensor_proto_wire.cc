@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "contrib/tensors/npy.h"
+#include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_proto.h"
@@ -40,9 +40,9 @@ absl::StatusOr<uint64_t> ReadVarint(ByteReader* reader, const char* what) {
     value |= uint64_t{byte & 0x7fu} << shift;
     if (byte < 0x80) return value;
   }
-  return reader->Fault(start, absl::StrFormat("%s is a number of more than 10 "
-                                              "bytes, expected fewer",
-                                              what));
+  return reader->Fault(start, fmt::format("{} is a number of more than 10 "
+                                          "bytes, expected fewer",
+                                          what));
 }
 
 // The message's fields, gathered until all of it is read.
@@ -115,9 +115,9 @@ class WireReader {
   absl::Status WrongWire(const char* what, WireType wire) const {
     return reader_.Fault(
         reader_.offset(),
-        absl::StrFormat("%s has wire type %d, which it cannot have (is this a "
-                        "TensorProto?)",
-                        what, static_cast<int>(wire)));
+        fmt::format("{} has wire type {}, which it cannot have (is this a "
+                    "TensorProto?)",
+                    what, static_cast<int>(wire)));
   }
 
   absl::Status ReadBytes(WireType wire, const char* what,
@@ -177,8 +177,8 @@ class WireReader {
     if (bytes.size() % sizeof(T) != 0) {
       return reader_.Fault(
           reader_.offset() - bytes.size(),
-          absl::StrFormat("%s has %d bytes, expected a multiple of %d", what,
-                          bytes.size(), sizeof(T)));
+          fmt::format("{} has {} bytes, expected a multiple of {}", what,
+                      bytes.size(), sizeof(T)));
     }
     const size_t before = to->size();
     to->resize(before + bytes.size() / sizeof(T));
@@ -241,8 +241,8 @@ absl::StatusOr<std::string> WriteTensorProto(const NamedTensor& tensor) {
   const auto number = OnnxNumberOf(tensor.tensor.dtype());
   if (!number.has_value()) {
     return absl::UnimplementedError(
-        absl::StrFormat("tensor %s: is %s, expected a type that ONNX has",
-                        tensor.name, ToString(tensor.tensor.dtype())));
+        fmt::format("tensor {}: is {}, expected a type that ONNX has",
+                    tensor.name, ToString(tensor.tensor.dtype())));
   }
   NODEWISE_ASSIGN_OR_RETURN(const NDArray host, HostTensor(tensor.tensor));
   std::string bytes;

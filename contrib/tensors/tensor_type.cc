@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
@@ -51,7 +51,7 @@ bool Agree(const Dim& a, const Dim& b) {
 
 absl::Status Differ(const TensorType& a, const TensorType& b) {
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s does not agree with %s", ToString(a), ToString(b)));
+      fmt::format("{} does not agree with {}", ToString(a), ToString(b)));
 }
 
 // Returns the side that results from the sides `from_end` places from the end.
@@ -63,8 +63,8 @@ absl::StatusOr<Dim> BroadcastSides(absl::Span<const Shape> shapes,
     const Dim& dim = shape[shape.size() - 1 - from_end];
     if (dim == Dim(1) || dim == all) continue;
     if (all != Dim(1) && all.is_known() && dim.is_known()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "sides of %d and %d (%d from the last) cannot be broadcast, expected "
+      return absl::InvalidArgumentError(fmt::format(
+          "sides of {} and {} ({} from the last) cannot be broadcast, expected "
           "equal ones or a 1",
           all.size(), dim.size(), from_end));
     }
@@ -152,12 +152,12 @@ absl::StatusOr<DLDataType> DTypeFromOnnx(int64_t number) {
   for (const OnnxType& type : kOnnxTypes) {
     if (type.number != number) continue;
     if (type.dtype.bits != 0) return type.dtype;
-    return absl::UnimplementedError(absl::StrFormat(
-        "element type %s (%d) is not supported", type.name, number));
+    return absl::UnimplementedError(fmt::format(
+        "element type {} ({}) is not supported", type.name, number));
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "element type %d is unknown, expected one of ONNX's, 1 to %d", number,
-      std::size(kOnnxTypes)));
+  return absl::InvalidArgumentError(
+      fmt::format("element type {} is unknown, expected one of ONNX's, 1 to {}",
+                  number, std::size(kOnnxTypes)));
 }
 
 std::optional<int64_t> OnnxNumberOf(DLDataType dtype) {

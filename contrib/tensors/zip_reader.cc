@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_format.h"
 #include "contrib/tensors/zip_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
 
@@ -169,12 +169,12 @@ absl::Status ReadZip64Extra(const Archive& archive, uint64_t at, size_t size,
 absl::Status CheckPacking(const Archive& archive, uint64_t at, uint16_t flags,
                           const ZipMember& member) {
   if (flags & (kFlagEncrypted | kFlagStrongEncryption | kFlagMaskedHeaders)) {
-    return archive.Refusal(at + 8, absl::StrFormat("member %s is encrypted",
-                                                   QuotedZipName(member.name)));
+    return archive.Refusal(at + 8, fmt::format("member {} is encrypted",
+                                               QuotedZipName(member.name)));
   }
   if (flags & kFlagPatched) {
-    return archive.Refusal(at + 8, absl::StrFormat("member %s is a patch",
-                                                   QuotedZipName(member.name)));
+    return archive.Refusal(at + 8, fmt::format("member {} is a patch",
+                                               QuotedZipName(member.name)));
   }
   if (member.method == kZipStored || member.method == kZipDeflated) {
     return absl::OkStatus();
@@ -184,10 +184,9 @@ absl::Status CheckPacking(const Archive& archive, uint64_t at, uint16_t flags,
     if (row.method == member.method) name = row.name;
   }
   return archive.Refusal(
-      at + 10,
-      absl::StrFormat("member %s is packed by method %d (%s), "
-                      "expected 0 (stored) or 8 (deflate)",
-                      QuotedZipName(member.name), member.method, name));
+      at + 10, fmt::format("member {} is packed by method {} ({}), "
+                           "expected 0 (stored) or 8 (deflate)",
+                           QuotedZipName(member.name), member.method, name));
 }
 
 absl::Status CheckSize(const Archive& archive, uint64_t at, uint64_t packed,
@@ -198,10 +197,9 @@ absl::Status CheckSize(const Archive& archive, uint64_t at, uint64_t packed,
           : member.size / kMaxDeflateRatio <= packed;  // Cannot overflow.
   if (possible) return absl::OkStatus();
   return archive.Fault(
-      at + 20,
-      absl::StrFormat("member %s claims %d bytes, but no %d bytes "
-                      "can be unpacked to so many",
-                      QuotedZipName(member.name), member.size, packed));
+      at + 20, fmt::format("member {} claims {} bytes, but no {} bytes "
+                           "can be unpacked to so many",
+                           QuotedZipName(member.name), member.size, packed));
 }
 
 // Finds the data after the member's local header. Only the header's lengths
@@ -210,32 +208,32 @@ absl::Status FindData(const Archive& archive, uint64_t local, uint64_t packed,
                       uint64_t directory, ZipMember* member) {
   const std::string name = QuotedZipName(member->name);
   if (!archive.HasRecord(local, kZipLocalMagic, kZipLocalBytes)) {
-    return archive.Fault(local, absl::StrFormat("member %s is not here, where "
-                                                "the directory has it",
-                                                name));
+    return archive.Fault(local, fmt::format("member {} is not here, where "
+                                            "the directory has it",
+                                            name));
   }
   const size_t name_bytes = Field<uint16_t>(archive.bytes(), local + 26);
   const size_t extra_bytes = Field<uint16_t>(archive.bytes(), local + 28);
   member->offset = local + kZipLocalBytes + name_bytes + extra_bytes;
   if (member->offset > directory || packed > directory - member->offset) {
     return archive.Fault(
-        local, absl::StrFormat("member %s has %d bytes, which reach into the "
-                               "directory at byte %d",
-                               name, packed, directory));
+        local, fmt::format("member {} has {} bytes, which reach into the "
+                           "directory at byte {}",
+                           name, packed, directory));
   }
   if (name_bytes != member->name.size() ||
       std::memcmp(archive.bytes().data() + local + kZipLocalBytes,
                   member->name.data(), name_bytes) != 0) {
     return archive.Fault(local + kZipLocalBytes,
-                         absl::StrFormat("member has another name than in the "
-                                         "directory, expected %s",
-                                         name));
+                         fmt::format("member has another name than in the "
+                                     "directory, expected {}",
+                                     name));
   }
   if (Field<uint16_t>(archive.bytes(), local + 8) != member->method) {
-    return archive.Fault(local + 8, absl::StrFormat("member %s has another "
-                                                    "method than in the "
-                                                    "directory",
-                                                    name));
+    return archive.Fault(local + 8, fmt::format("member {} has another "
+                                                "method than in the "
+                                                "directory",
+                                                name));
   }
   member->packed = archive.bytes().subspan(member->offset, packed);
   return absl::OkStatus();
@@ -296,8 +294,8 @@ absl::Status CheckOverlap(const Archive& archive,
     }
     return archive.Fault(
         member.offset,
-        absl::StrFormat("members %s and %s overlap", QuotedZipName(before.name),
-                        QuotedZipName(member.name)));
+        fmt::format("members {} and {} overlap", QuotedZipName(before.name),
+                    QuotedZipName(member.name)));
   }
   return absl::OkStatus();
 }
@@ -315,10 +313,9 @@ absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(
   const Archive archive(bytes, where);
   NODEWISE_ASSIGN_OR_RETURN(const Directory directory, FindDirectory(archive));
   if (directory.count > directory.size / kZipEntryBytes) {
-    return archive.Fault(
-        directory.offset,
-        absl::StrFormat("directory of %d bytes claims %d members",
-                        directory.size, directory.count));
+    return archive.Fault(directory.offset,
+                         fmt::format("directory of {} bytes claims {} members",
+                                     directory.size, directory.count));
   }
   std::vector<ZipMember> members;
   members.reserve(directory.count);
@@ -329,16 +326,16 @@ absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(
     members.push_back(std::move(member));
   }
   if (at != directory.offset + directory.size) {
-    return archive.Fault(at, absl::StrFormat("directory goes on behind its %d "
-                                             "members",
-                                             directory.count));
+    return archive.Fault(at, fmt::format("directory goes on behind its {} "
+                                         "members",
+                                         directory.count));
   }
   NODEWISE_RETURN_IF_ERROR(CheckOverlap(archive, members));
   return members;
 }
 
 std::string QuotedZipName(const std::string& name) {
-  return absl::StrFormat("\"%s\"", absl::Utf8SafeCHexEscape(name));
+  return fmt::format("\"{}\"", absl::Utf8SafeCHexEscape(name));
 }
 
 }  // namespace nodewise

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <new>
 
-#include "absl/strings/str_format.h"
 #include "contrib/tensors/zip_format.h"
 #include "contrib/tensors/zip_reader.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -53,7 +53,7 @@ absl::Status Resize(size_t size, std::string* buffer) {
     buffer->resize(size);
   } catch (const std::exception&) {
     return absl::ResourceExhaustedError(
-        absl::StrFormat("cannot allocate %d bytes to unpack to", size));
+        fmt::format("cannot allocate {} bytes to unpack to", size));
   }
   return absl::OkStatus();
 }
@@ -87,12 +87,12 @@ absl::Status Inflate(absl::Span<const uint8_t> packed, uint64_t size,
     return absl::OkStatus();
   }
   return absl::DataLossError(
-      absl::StrFormat("packed data is damaged: %s after %d bytes, expected %d",
-                      used > size              ? "goes on"
-                      : result == Z_STREAM_END ? "ends"
-                      : result == Z_BUF_ERROR  ? "is cut short"
-                                               : "breaks",
-                      std::min<uint64_t>(used, size), size));
+      fmt::format("packed data is damaged: {} after {} bytes, expected {}",
+                  used > size              ? "goes on"
+                  : result == Z_STREAM_END ? "ends"
+                  : result == Z_BUF_ERROR  ? "is cut short"
+                                           : "breaks",
+                  std::min<uint64_t>(used, size), size));
 }
 
 }  // namespace
@@ -107,8 +107,8 @@ absl::StatusOr<absl::Span<const uint8_t>> UnpackZipMember(
   const uint32_t crc =
       static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size()));
   if (crc == member.crc) return bytes;
-  return absl::DataLossError(absl::StrFormat(
-      "data has the CRC-32 %08x, expected %08x", crc, member.crc));
+  return absl::DataLossError(fmt::format(
+      "data has the CRC-32 {:08x}, expected {:08x}", crc, member.crc));
 }
 
 }  // namespace nodewise

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_graph.h"
@@ -28,13 +28,13 @@ absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
     if (at->path().extension() == ending) found.push_back(at->path().string());
   }
   if (error) {
-    return absl::UnavailableError(absl::StrFormat(
-        "%s: cannot list the folder: %s", folder.string(), error.message()));
+    return absl::UnavailableError(fmt::format(
+        "{}: cannot list the folder: {}", folder.string(), error.message()));
   }
   std::sort(found.begin(), found.end());
   if (found.size() > 1) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: has %d files *%s (%s, ...), expected %s or a single one",
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: has {} files *{} ({}, ...), expected {} or a single one",
         folder.string(), found.size(), ending, found[0], preferred));
   }
   return found.empty() ? std::string() : found[0];
@@ -50,10 +50,10 @@ absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& target) {
   NODEWISE_ASSIGN_OR_RETURN(files.params,
                             FileWithEnding(target, ".params", "params.params"));
   if (!files.graph.empty() || !files.library.empty()) return files;
-  return absl::NotFoundError(absl::StrFormat(
-      "%s: holds no artefact, expected graph.json with lib.so and "
-      "params.params, or a factory or VM library",
-      target));
+  return absl::NotFoundError(
+      fmt::format("{}: holds no artefact, expected graph.json with lib.so and "
+                  "params.params, or a factory or VM library",
+                  target));
 }
 
 // Returns the factory among the modules of a library, or null.
@@ -79,8 +79,8 @@ absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
                                      const Ref<Module>& root) {
   Module* const factory = FindFactory(root);
   if (factory == nullptr || factory->imports().empty()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: holds no graph (it is compiled code alone; name its graph JSON "
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: holds no graph (it is compiled code alone; name its graph JSON "
         "as the target and this with --lib)",
         files.library));
   }
@@ -104,7 +104,7 @@ absl::Status ComputeDims(Module& root, std::string_view kernel,
                             root.FindFunction(kernel));
   if (!function) {
     return absl::NotFoundError(
-        absl::StrFormat("the library has no function %s", kernel));
+        fmt::format("the library has no function {}", kernel));
   }
   const int64_t size[] = {static_cast<int64_t>(heap.size())};
   NODEWISE_ASSIGN_OR_RETURN(const NDArray numbers,
@@ -153,8 +153,8 @@ absl::StatusOr<std::unique_ptr<VmLibrary>> FindBytecode(
 
 absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
   if (files.function.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: is no VM library, so it has no function %s to choose (leave out "
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: is no VM library, so it has no function {} to choose (leave out "
       "--function)",
       files.target, files.function));
 }
@@ -170,7 +170,7 @@ absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
     NODEWISE_ASSIGN_OR_RETURN(files, FindInFolder(target));
   } else if (!fs::exists(target, error)) {
     return absl::NotFoundError(
-        absl::StrFormat("%s: no such file or folder", target));
+        fmt::format("{}: no such file or folder", target));
   } else if (fs::path(target).extension() == ".json") {
     files.graph = target;
   } else {
@@ -196,8 +196,8 @@ absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
   NODEWISE_ASSIGN_OR_RETURN(GraphText text, GraphText::FromFile(files.graph));
   NODEWISE_ASSIGN_OR_RETURN(artefact.graph, ParseGraph(std::move(text)));
   if (!root) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: no compiled library beside it (name it with --lib)", files.graph));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: no compiled library beside it (name it with --lib)", files.graph));
   }
   artefact.library = LibraryOf(root);
   if (!files.params.empty()) {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/support/status_macros.h"
@@ -81,8 +81,8 @@ class ArtefactChecker {
                                    factory->graph_json);
     }
     if (!library_.blob_status.ok()) return GraphText();
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: holds no graph (it is compiled code alone; name its graph JSON as "
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: holds no graph (it is compiled code alone; name its graph JSON as "
         "the target and this with --lib)",
         files_.library));
   }
@@ -99,8 +99,8 @@ class ArtefactChecker {
     AddParams(*params, files_.params);
     if (params->trailing_bytes > 0) {
       Warn("",
-           absl::StrFormat("%d bytes behind the last tensor",
-                           params->trailing_bytes),
+           fmt::format("{} bytes behind the last tensor",
+                       params->trailing_bytes),
            "the end of the file");
     }
     return absl::OkStatus();
@@ -160,11 +160,11 @@ class ArtefactChecker {
         continue;
       }
       const std::string nearest = NearestName(node.function, names);
-      Add(graph.text.name, absl::StrFormat("/nodes/%d/attrs/func_name", n),
-          absl::StrFormat("function %s, which %s lacks", node.function,
-                          files_.library),
-          absl::StrFormat("one of its %d functions", names.size()),
-          nearest.empty() ? "" : absl::StrFormat("did you mean %s?", nearest));
+      Add(graph.text.name, fmt::format("/nodes/{}/attrs/func_name", n),
+          fmt::format("function {}, which {} lacks", node.function,
+                      files_.library),
+          fmt::format("one of its {} functions", names.size()),
+          nearest.empty() ? "" : fmt::format("did you mean {}?", nearest));
     }
   }
 
@@ -215,8 +215,8 @@ class ArtefactChecker {
           name.size() > 1 && name[0] == 'p' &&
           name.find_first_not_of("0123456789", 1) == std::string::npos;
       if (!is_constant || params_.contains(name)) continue;
-      Add(graph.text.name, absl::StrFormat("/nodes/%d", graph.arg_nodes[i]),
-          absl::StrFormat("constant %s, which %s lacks", name, params_name_),
+      Add(graph.text.name, fmt::format("/nodes/{}", graph.arg_nodes[i]),
+          fmt::format("constant {}, which {} lacks", name, params_name_),
           "a tensor for it (or is it an input?)", "",
           Fault::Severity::kWarning);
     }

@@ -1,6 +1,6 @@
 // The named functions of arrays and devices.
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/array_arguments.h"
@@ -52,8 +52,7 @@ absl::StatusOr<Value> AllocateWithScope(PackedArgs args) {
 
 // TVM's Python package raises the error type that a message begins with.
 absl::Status ValueError(const absl::Status& status) {
-  return WithMessage(status,
-                     absl::StrFormat("ValueError: %s", MessageOf(status)));
+  return WithMessage(status, fmt::format("ValueError: {}", MessageOf(status)));
 }
 
 absl::StatusOr<NDArray> ViewOf(const NDArray& array,
@@ -61,11 +60,11 @@ absl::StatusOr<NDArray> ViewOf(const NDArray& array,
                                DLDataType dtype, int64_t offset) {
   if (offset < 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("a view from byte %d on, expected 0 or more", offset));
+        fmt::format("a view from byte {} on, expected 0 or more", offset));
   }
   if (!IsCompact(*array)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "a view of %s: it has strides, expected a compact array (copy it)",
+    return absl::InvalidArgumentError(fmt::format(
+        "a view of {}: it has strides, expected a compact array (copy it)",
         TypeToString(array.shape(), array.dtype())));
   }
   return array.View(shape, dtype, static_cast<size_t>(offset));

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/c_call.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -15,8 +15,8 @@ namespace {
 absl::StatusOr<DLDataType> TakeType(int code, int bits, int lanes) {
   if (code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 ||
       lanes > 65535) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "TVMArrayAlloc: type (code %d, %d bits, %d lanes) is out of range",
+    return absl::InvalidArgumentError(fmt::format(
+        "TVMArrayAlloc: type (code {}, {} bits, {} lanes) is out of range",
         code, bits, lanes));
   }
   return DLDataType{static_cast<uint8_t>(code), static_cast<uint8_t>(bits),
@@ -47,7 +47,7 @@ absl::Status CopyBetween(const DLTensor* from, const DLTensor* to) {
                             TensorBytes(ShapeOf(*to), to->dtype));
   if (bytes != room) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("copy: got %d bytes, expected %d", bytes, room));
+        fmt::format("copy: got {} bytes, expected {}", bytes, room));
   }
   DLTensor view = *from;
   if (IsCompact(*from)) {
@@ -65,7 +65,7 @@ absl::StatusOr<void*> AllocateSpace(DLDevice device, size_t bytes,
   if (alignment < kTensorAlignment) alignment = kTensorAlignment;
   if ((alignment & (alignment - 1)) != 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("alignment is %d, expected a power of two", alignment));
+        fmt::format("alignment is {}, expected a power of two", alignment));
   }
   return memory->Allocate(device.device_id, bytes, alignment);
 }

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/c_call.h"
 #include "nodewise/func/last_error.h"
@@ -69,7 +69,7 @@ absl::Status RegisterHandle(const char* name, TVMFunctionHandle handle,
       dynamic_cast<FunctionObject*>(static_cast<Object*>(handle));
   if (function == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("function %s: the handle is no function", name));
+        fmt::format("function {}: the handle is no function", name));
   }
   return RegisterFunction(name, PackedFunc(Ref<FunctionObject>(function)),
                           replace);
@@ -128,8 +128,8 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code,
           return nodewise::SetReturn(ret,
                                      nodewise::ArgView(*value, *type_code));
         }
-        return absl::InvalidArgumentError(absl::StrFormat(
-            "TVMCFuncSetReturn: got %d values, expected 1", num_ret));
+        return absl::InvalidArgumentError(fmt::format(
+            "TVMCFuncSetReturn: got {} values, expected 1", num_ret));
       });
 }
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/c_call.h"
 #include "nodewise/func/packed_func.h"
@@ -37,13 +37,13 @@ absl::Status FindTypeIndex(std::string_view key, unsigned* index) {
     return absl::OkStatus();
   }
   return absl::NotFoundError(
-      absl::StrFormat("object type %s is not known here", key));
+      fmt::format("object type {} is not known here", key));
 }
 
 absl::Status CopyTypeKey(unsigned index, char** key) {
   if (index >= std::size(kTypeKeys)) {
     return absl::NotFoundError(
-        absl::StrFormat("object type %d is not known here", index));
+        fmt::format("object type {} is not known here", index));
   }
   // The caller frees it, as with TVM's.
   *key = strdup(std::string(kTypeKeys[index]).c_str());
@@ -98,6 +98,6 @@ int TVMByteArrayFree(TVMByteArray*) {
 }
 
 int TVMExtTypeFree(void*, int type_code) {
-  return Report(absl::UnimplementedError(absl::StrFormat(
-      "TVMExtTypeFree: extension type %d is not supported", type_code)));
+  return Report(absl::UnimplementedError(fmt::format(
+      "TVMExtTypeFree: extension type {} is not supported", type_code)));
 }

@@ -1,6 +1,6 @@
 // The functions by which bindings take apart what other functions return.
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/function_tables.h"
@@ -13,8 +13,8 @@ absl::StatusOr<Value> ItemAt(const std::vector<T>& items, int64_t index) {
   if (index >= 0 && index < static_cast<int64_t>(items.size())) {
     return Value(items[static_cast<size_t>(index)]);
   }
-  return absl::OutOfRangeError(absl::StrFormat(
-      "index %d is out of range, there are %d", index, items.size()));
+  return absl::OutOfRangeError(fmt::format(
+      "index {} is out of range, there are {}", index, items.size()));
 }
 
 absl::StatusOr<std::vector<Value>> CopyAll(PackedArgs args) {
@@ -179,8 +179,8 @@ absl::StatusOr<Value> GetAttribute(PackedArgs args) {
   for (Attribute& attribute : object->Attributes()) {
     if (attribute.name == name) return std::move(attribute.value);
   }
-  return absl::NotFoundError(absl::StrFormat("AttributeError: %s has no %s",
-                                             object->object_type(), name));
+  return absl::NotFoundError(
+      fmt::format("AttributeError: {} has no {}", object->object_type(), name));
 }
 
 // Returns a function that maps an index to a name, and -1 to the count.

@@ -2,7 +2,7 @@
 #include <iterator>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/cpu/cpu.h"
 #include "nodewise/device/device.h"
 
@@ -51,27 +51,27 @@ absl::StatusOr<Device*> FindDevice(DLDevice device) {
   const DeviceRow* row = FindRow(DeviceTypeOf(device));
   if (row != nullptr && row->open != nullptr) return row->open();
   return absl::UnavailableError(
-      absl::StrFormat("%s: this build has no such device, it has: %s",
-                      ToString(device), BuiltInNames()));
+      fmt::format("{}: this build has no such device, it has: {}",
+                  ToString(device), BuiltInNames()));
 }
 
 std::string DeviceTypeName(int device_type) {
   const DeviceRow* row = FindRow(device_type);
   return row != nullptr ? row->name
-                        : absl::StrFormat("device_type_%d", device_type);
+                        : fmt::format("device_type_{}", device_type);
 }
 
 std::string ToString(DLDevice device) {
-  return absl::StrFormat("%s(%d)", DeviceTypeName(DeviceTypeOf(device)),
-                         device.device_id);
+  return fmt::format("{}({})", DeviceTypeName(DeviceTypeOf(device)),
+                     device.device_id);
 }
 
 absl::StatusOr<int> ParseDeviceType(std::string_view name) {
   for (const DeviceRow& row : kDevices) {
     if (name == row.name) return row.type;
   }
-  return absl::NotFoundError(absl::StrFormat(
-      "device %s: no such device, this build has: %s", name, BuiltInNames()));
+  return absl::NotFoundError(fmt::format(
+      "device {}: no such device, this build has: {}", name, BuiltInNames()));
 }
 
 }  // namespace nodewise

@@ -1,6 +1,6 @@
 // The named functions that load and describe modules.
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/graph/executor_module.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/module/module.h"
@@ -60,8 +60,8 @@ absl::StatusOr<Value> GetImport(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t index, arg.AsInt());
   if (index < 0 || index >= static_cast<int64_t>(module->imports().size())) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "import %d: the module has %d", index, module->imports().size()));
+    return absl::OutOfRangeError(fmt::format("import {}: the module has {}",
+                                             index, module->imports().size()));
   }
   return ModuleValue(module->imports()[static_cast<size_t>(index)]);
 }
@@ -113,8 +113,8 @@ absl::StatusOr<Value> IsExportable(PackedArgs args) {
 absl::StatusOr<Value> SaveToFile(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(1));
-  return absl::UnimplementedError(absl::StrFormat(
-      "%s: a loaded module of kind %s cannot be saved (copy the file that it "
+  return absl::UnimplementedError(fmt::format(
+      "{}: a loaded module of kind {} cannot be saved (copy the file that it "
       "was loaded from)",
       path, module->kind()));
 }
@@ -122,7 +122,7 @@ absl::StatusOr<Value> SaveToFile(PackedArgs args) {
 absl::StatusOr<Value> GetSource(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   return absl::UnimplementedError(
-      absl::StrFormat("a module of kind %s keeps no source", module->kind()));
+      fmt::format("a module of kind {} keeps no source", module->kind()));
 }
 
 absl::StatusOr<Value> GetFormat(PackedArgs args) {

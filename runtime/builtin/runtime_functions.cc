@@ -1,6 +1,6 @@
 // The named functions for executors, parameters, threads and the build.
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/graph/executor_module.h"
 #include "nodewise/graph/params.h"
@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<NamedTensor>> TensorsOf(const ArgView& arg) {
     const NDArray* array = value.Get<NDArray>();
     if (array == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("parameter %s: is no array", name));
+          fmt::format("parameter {}: is no array", name));
     }
     tensors.push_back({name, *array});
   }

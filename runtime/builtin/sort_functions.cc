@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
@@ -33,8 +33,8 @@ absl::StatusOr<Rows> RowsAlong(const DLTensor& tensor, int64_t axis) {
         "sort: the input is strided, expected a compact tensor");
   }
   if (axis < 0 || axis >= tensor.ndim) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "sort: axis %d of a tensor with %d dimensions", axis, tensor.ndim));
+    return absl::InvalidArgumentError(fmt::format(
+        "sort: axis {} of a tensor with {} dimensions", axis, tensor.ndim));
   }
   Rows rows;
   for (int d = 0; d < tensor.ndim; ++d) {
@@ -90,7 +90,7 @@ absl::StatusOr<Key> KeyAt(const DLTensor& tensor, int64_t i) {
       return whole(Load<uint32_t>(tensor, i));
     default:
       return absl::UnimplementedError(
-          absl::StrFormat("sort: cannot sort %s", ToString(tensor.dtype)));
+          fmt::format("sort: cannot sort {}", ToString(tensor.dtype)));
   }
 }
 
@@ -120,8 +120,8 @@ absl::Status StoreIndex(const DLTensor& tensor, int64_t at, int64_t index) {
     case kDLFloat << 8 | 64:
       return store(static_cast<double>(index));
     default:
-      return absl::UnimplementedError(absl::StrFormat(
-          "sort: cannot give indices as %s", ToString(tensor.dtype)));
+      return absl::UnimplementedError(fmt::format(
+          "sort: cannot give indices as {}", ToString(tensor.dtype)));
   }
 }
 
@@ -161,13 +161,13 @@ absl::Status CheckRoom(const DLTensor* tensor, const char* what,
                        int64_t wanted) {
   if (tensor == nullptr) return absl::OkStatus();
   if (!IsCompact(*tensor)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "sort: the %s are strided, expected a compact tensor", what));
+    return absl::InvalidArgumentError(fmt::format(
+        "sort: the {} are strided, expected a compact tensor", what));
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t room, NumElements(ShapeOf(*tensor)));
   if (room >= wanted) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "sort: the %s have %d elements, expected %d", what, room, wanted));
+  return absl::InvalidArgumentError(fmt::format(
+      "sort: the {} have {} elements, expected {}", what, room, wanted));
 }
 
 absl::Status CheckTensors(const SortJob& job, const Rows& rows, int64_t keep) {
@@ -180,8 +180,8 @@ absl::Status CheckTensors(const SortJob& job, const Rows& rows, int64_t keep) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("sort: the values are %s, expected %s as the input is",
-                      ToString(job.values->dtype), ToString(job.input->dtype)));
+      fmt::format("sort: the values are {}, expected {} as the input is",
+                  ToString(job.values->dtype), ToString(job.input->dtype)));
 }
 
 const char* ElementAt(const DLTensor& tensor, int64_t index) {
@@ -280,16 +280,16 @@ absl::StatusOr<Value> ArgSortPart(PackedArgs args) {
   NODEWISE_RETURN_IF_ERROR(ReadAxis(args, 3, 4, &job));
   if (job.counts->dtype == DLDataType{kDLInt, 32, 1}) return Sort(job);
   return absl::InvalidArgumentError(
-      absl::StrFormat("argsort_nms: counts are %s, expected int32",
-                      ToString(job.counts->dtype)));
+      fmt::format("argsort_nms: counts are {}, expected int32",
+                  ToString(job.counts->dtype)));
 }
 
 // (input, outputs..., k, axis, "both" | "values" | "indices", is_ascend)
 absl::StatusOr<Value> TopK(PackedArgs args) {
   const int last = args.size() - 1;
   if (last < 5) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "topk: got %d arguments, expected at least 6", args.size()));
+    return absl::InvalidArgumentError(fmt::format(
+        "topk: got {} arguments, expected at least 6", args.size()));
   }
   SortJob job;
   NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
@@ -299,8 +299,8 @@ absl::StatusOr<Value> TopK(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView kind, args.At(last - 1));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view wanted, kind.AsString());
   if (wanted != "both" && wanted != "values" && wanted != "indices") {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "topk: found \"%s\", expected both, values or indices", wanted));
+    return absl::InvalidArgumentError(fmt::format(
+        "topk: found \"{}\", expected both, values or indices", wanted));
   }
   if (wanted == "both" || wanted == "values") {
     NODEWISE_ASSIGN_OR_RETURN(job.values, TensorAt(args, 1));

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/time_repeats.h"
 #include "nodewise/module/module.h"
 #include "nodewise/support/clock.h"
@@ -30,8 +30,7 @@ struct Evaluator {
 absl::StatusOr<PackedFunc> RegisteredFunction(std::string_view name) {
   PackedFunc function = FindFunction(name);
   if (function) return function;
-  return absl::NotFoundError(
-      absl::StrFormat("no function %s is registered", name));
+  return absl::NotFoundError(fmt::format("no function {} is registered", name));
 }
 
 // (module or null, name...): a function of the module or its imports, or a
@@ -44,8 +43,8 @@ absl::StatusOr<PackedFunc> FunctionToTime(PackedArgs args) {
                             module_arg.AsObject<Module>("module"));
   NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, module->FindFunction(name));
   if (function) return function;
-  return absl::NotFoundError(absl::StrFormat(
-      "a module of kind %s has no function %s", module->kind(), name));
+  return absl::NotFoundError(fmt::format(
+      "a module of kind {} has no function {}", module->kind(), name));
 }
 
 // Takes module, name, device type and number; the timing arguments, 3 until TVM
@@ -55,8 +54,8 @@ absl::StatusOr<Evaluator> TakeEvaluator(PackedArgs args) {
   constexpr int kFirst = 4;
   const int count = args.size();
   if (count != 8 && count != 10 && count != 11 && count != 12) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "RPCTimeEvaluator: got %d arguments, expected 12 as in TVM 0.14, 11 as "
+    return absl::InvalidArgumentError(fmt::format(
+        "RPCTimeEvaluator: got {} arguments, expected 12 as in TVM 0.14, 11 as "
         "in 0.10, 10 as in 0.9 or 8 as in 0.8",
         count));
   }

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/cpu/cpu.h"
 
 namespace nodewise {
@@ -20,7 +20,7 @@ class CpuDevice final : public Device {
     void* data = nullptr;
     if (posix_memalign(&data, align, std::max<size_t>(bytes, 1)) != 0) {
       return absl::ResourceExhaustedError(
-          absl::StrFormat("cpu: cannot allocate %d bytes", bytes));
+          fmt::format("cpu: cannot allocate {} bytes", bytes));
     }
     // Whole pages only, so that no memory beyond the block is ever touched.
     if (huge) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);

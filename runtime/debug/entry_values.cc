@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/liveness.h"
@@ -14,9 +14,8 @@ namespace {
 
 absl::Status CheckEntry(const Graph& graph, EntryId entry) {
   if (Index(entry) < graph.entries.size()) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      absl::StrFormat("entry %d: the graph has %d entries", Index(entry),
-                      graph.entries.size()));
+  return absl::OutOfRangeError(fmt::format("entry {}: the graph has {} entries",
+                                           Index(entry), graph.entries.size()));
 }
 
 }  // namespace
@@ -116,8 +115,8 @@ absl::Status DebugExecutor::AddMissing(std::vector<bool>* wanted) const {
   const auto add = [&](EntryId base) {
     const NodeId maker = graph().NodeOf(base);
     if (!IsFunction(graph(), maker)) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "%s is needed and a node has written over it (set it and run anew)",
+      return absl::FailedPreconditionError(fmt::format(
+          "{} is needed and a node has written over it (set it and run anew)",
           EntryTitle(graph(), base)));
     }
     if (!(*wanted)[Index(maker)]) unseen.push_back(Index(maker));

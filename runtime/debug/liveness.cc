@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 
 std::string EntryTitle(const Graph& graph, EntryId entry) {
   const NodeId node = graph.NodeOf(entry);
-  return absl::StrFormat("output %d of %s",
-                         Index(entry) - graph.node_row_ptr[Index(node)],
-                         NodeTitle(graph, node));
+  return fmt::format("output {} of {}",
+                     Index(entry) - graph.node_row_ptr[Index(node)],
+                     NodeTitle(graph, node));
 }
 
 Liveness::Liveness(const Graph& graph, const StoragePlan& plan,
@@ -76,21 +76,21 @@ std::optional<EntryId> Liveness::OwnerOfSlot(EntryId entry) const {
 absl::Status Liveness::Check(EntryId entry) const {
   if (IsLive(entry)) return absl::OkStatus();
   if (!computed_[Index(entry)]) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "%s: %s", EntryTitle(graph_, entry),
-        IsFunction(graph_, graph_.NodeOf(entry))
-            ? "has not been computed yet (run until its node first)"
-            : "was never set (set it first)"));
+    return absl::FailedPreconditionError(
+        fmt::format("{}: {}", EntryTitle(graph_, entry),
+                    IsFunction(graph_, graph_.NodeOf(entry))
+                        ? "has not been computed yet (run until its node first)"
+                        : "was never set (set it first)"));
   }
   const int storage = plan_.slots[SlotOf(entry)].storage_id;
   const std::optional<EntryId> owner = OwnerOfSlot(entry);
   if (!owner.has_value()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "%s: may be gone, a node that failed writes to its storage %d",
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: may be gone, a node that failed writes to its storage {}",
         EntryTitle(graph_, entry), storage));
   }
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "%s: is gone, %s has written over it in storage %d (stop before that "
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: is gone, {} has written over it in storage {} (stop before that "
       "node, or run with storage of its own for every entry)",
       EntryTitle(graph_, entry), NodeTitle(graph_, graph_.NodeOf(*owner)),
       storage));

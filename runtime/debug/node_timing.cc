@@ -1,7 +1,7 @@
 // Passes and nodes that are only timed.
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
@@ -12,8 +12,8 @@ namespace nodewise {
 // What is measured is the compiled code, called as a plain run calls it.
 absl::Status DebugExecutor::CheckPlain() const {
   if (!patches_->empty()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "profile: %d %s patched, expected none "
+    return absl::FailedPreconditionError(fmt::format(
+        "profile: {} {} patched, expected none "
         "(ClearPatches() first)",
         patches_->size(), patches_->size() == 1 ? "entry is" : "entries are"));
   }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/status_macros.h"
 
@@ -16,15 +16,14 @@ std::string DifferenceOf(const NDArray& a, const NDArray& b) {
   const std::string type = TypeToString(a.shape(), a.dtype());
   const std::string wanted = TypeToString(b.shape(), b.dtype());
   if (type != wanted) {
-    return absl::StrFormat("is %s, there it is %s", type, wanted);
+    return fmt::format("is {}, there it is {}", type, wanted);
   }
   const uint8_t* const left = a.As<uint8_t>();
   const uint8_t* const right = b.As<uint8_t>();
   const uint8_t* const end = left + a.bytes();
   const uint8_t* const place = std::mismatch(left, end, right).first;
   if (place == end) return "";
-  return absl::StrFormat("differs first at byte %d of %d", place - left,
-                         a.bytes());
+  return fmt::format("differs first at byte {} of {}", place - left, a.bytes());
 }
 
 }  // namespace
@@ -42,8 +41,8 @@ absl::StatusOr<OutputCheck> CompareOutputs(const GraphExecutor& debugged,
 absl::StatusOr<OutputCheck> CompareOutputs(absl::Span<const NDArray> outputs,
                                            const GraphExecutor& plain) {
   if (outputs.size() != plain.NumOutputs()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "got %d outputs to compare with %d, expected those of one graph",
+    return absl::InvalidArgumentError(fmt::format(
+        "got {} outputs to compare with {}, expected those of one graph",
         outputs.size(), plain.NumOutputs()));
   }
   size_t bytes = 0;
@@ -54,17 +53,17 @@ absl::StatusOr<OutputCheck> CompareOutputs(absl::Span<const NDArray> outputs,
     const std::string difference = DifferenceOf(ours, theirs);
     if (!difference.empty()) {
       return OutputCheck{
-          false, absl::StrFormat(
-                     "outputs: NOT those of a plain run: output %d (%s) %s", i,
-                     plain.OutputInfo(i).name, difference)};
+          false,
+          fmt::format("outputs: NOT those of a plain run: output {} ({}) {}", i,
+                      plain.OutputInfo(i).name, difference)};
     }
     bytes += ours.bytes();
   }
   return OutputCheck{
-      true, absl::StrFormat("outputs: bit for bit those of a plain run (%d "
-                            "tensor%s, %d bytes)",
-                            plain.NumOutputs(),
-                            plain.NumOutputs() == 1 ? "" : "s", bytes)};
+      true, fmt::format("outputs: bit for bit those of a plain run ({} "
+                        "tensor{}, {} bytes)",
+                        plain.NumOutputs(), plain.NumOutputs() == 1 ? "" : "s",
+                        bytes)};
 }
 
 bool HoldsValue(const TensorStats& stats, const StopValues& values) {

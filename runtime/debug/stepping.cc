@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/liveness.h"
@@ -86,8 +86,8 @@ absl::Status DebugExecutor::Step() {
 
 absl::Status DebugExecutor::RunUntil(NodeId node) {
   if (Index(node) >= graph().nodes.size()) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "node %d: the graph has %d nodes", Index(node), graph().nodes.size()));
+    return absl::OutOfRangeError(fmt::format(
+        "node {}: the graph has {} nodes", Index(node), graph().nodes.size()));
   }
   NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
   if (Index(node) < Index(position_)) NODEWISE_RETURN_IF_ERROR(Restart());

@@ -6,7 +6,7 @@
 #include <limits>
 #include <new>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -59,10 +59,10 @@ absl::Status WorkspacePool::FreeWorkspace(void* data) {
   Block* block = border;
   do {
     if (block == blocks_.data()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "workspace pool: found %p, which was not allocated by this thread or "
+      return absl::InvalidArgumentError(fmt::format(
+          "workspace pool: found {}, which was not allocated by this thread or "
           "is free already, expected a pointer from AllocWorkspace",
-          data));
+          data == nullptr ? "(nil)" : fmt::format("{}", data)));
     }
     --block;
   } while (block->data != data);

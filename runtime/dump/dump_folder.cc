@@ -14,7 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -31,7 +31,7 @@ constexpr std::string_view kRunPrefix = "run_";
 std::string DeviceFolderName(DLDevice device) {
   std::string name = DeviceTypeName(DeviceTypeOf(device));
   absl::AsciiStrToUpper(&name);
-  return absl::StrFormat("_tvmdbg_device_%s_%d", name, device.device_id);
+  return fmt::format("_tvmdbg_device_{}_{}", name, device.device_id);
 }
 
 bool IsDeviceFolderName(std::string_view name) {
@@ -88,8 +88,8 @@ absl::Status MakeRoot(const std::string& root, DumpFolder* folder) {
   }
   NODEWISE_RETURN_IF_ERROR(MakeFolder(root, folder).status());
   if (IsFolder(root)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: is not a folder, expected one for the dumps (give another root)",
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: is not a folder, expected one for the dumps (give another root)",
       root));
 }
 
@@ -118,8 +118,7 @@ absl::Status MakeRun(const std::string& root, const std::string& name,
   while (true) {  // Another process may take the number in between.
     // After the maximum number, the first free number is taken.
     number = number < UINT32_MAX ? number + 1 : 2;
-    const std::string run =
-        absl::StrFormat("%s/%s%d", root, kRunPrefix, number);
+    const std::string run = fmt::format("{}/{}{}", root, kRunPrefix, number);
     NODEWISE_ASSIGN_OR_RETURN(const bool is_new, MakeFolder(run, folder));
     if (!is_new) continue;
     folder->path = absl::StrCat(run, "/", name);
@@ -183,8 +182,8 @@ void RemoveDumpFolder(const DumpFolder& folder) {
 
 absl::StatusOr<FoundDump> FindDump(const std::string& path) {
   if (!IsFolder(path)) {
-    return absl::NotFoundError(absl::StrFormat(
-        "%s: is no folder, expected a dump's (give its root)", path));
+    return absl::NotFoundError(fmt::format(
+        "{}: is no folder, expected a dump's (give its root)", path));
   }
   if (HoldsDumpFile(path)) return FoundDump{path, 0};
   std::map<uint32_t, std::string> runs;  // By number; the first is 1.
@@ -199,8 +198,8 @@ absl::StatusOr<FoundDump> FindDump(const std::string& path) {
   if (!runs.empty()) {
     return FoundDump{runs.rbegin()->second, runs.size() - 1};
   }
-  return absl::NotFoundError(absl::StrFormat(
-      "%s: holds no dump, expected %s, %s or a folder _tvmdbg_device_*", path,
+  return absl::NotFoundError(fmt::format(
+      "{}: holds no dump, expected {}, {} or a folder _tvmdbg_device_*", path,
       kTensorsFile, kRecordsFile));
 }
 

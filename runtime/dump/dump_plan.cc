@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/record.h"
@@ -40,8 +40,8 @@ class Selection {
         std::make_unique<const RE2>(options.select, ExpressionOptions());
     if (selection.expression_->ok()) return selection;
     return absl::InvalidArgumentError(
-        absl::StrFormat("the expression %s is no regular expression of RE2: %s",
-                        options.select, selection.expression_->error()));
+        fmt::format("the expression {} is no regular expression of RE2: {}",
+                    options.select, selection.expression_->error()));
   }
 
   bool Holds(uint32_t number, const GraphNode& node,
@@ -69,14 +69,14 @@ std::string ChoiceText(const RecordOptions& options) {
   const RecordOptions all;
   std::string nodes;
   if (options.last_node != all.last_node) {
-    nodes = absl::StrFormat("nodes %d to %d", options.first_node,
-                            options.last_node);
+    nodes =
+        fmt::format("nodes {} to {}", options.first_node, options.last_node);
   } else if (options.first_node != all.first_node) {
-    nodes = absl::StrFormat("nodes %d and later", options.first_node);
+    nodes = fmt::format("nodes {} and later", options.first_node);
   }
   if (options.select.empty()) return nodes;
-  return absl::StrFormat("the expression \"%s\"%s%s", options.select,
-                         nodes.empty() ? "" : " in ", nodes);
+  return fmt::format("the expression \"{}\"{}{}", options.select,
+                     nodes.empty() ? "" : " in ", nodes);
 }
 
 absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
@@ -91,8 +91,8 @@ absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
     any = any || chosen[i];
   }
   if (any) return chosen;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "no node is chosen by %s, expected at least one of nodes 0 to %d (a "
+  return absl::InvalidArgumentError(fmt::format(
+      "no node is chosen by {}, expected at least one of nodes 0 to {} (a "
       "dump of all nodes, or nodewise profile --csv, has their names)",
       ChoiceText(options), graph.nodes.size() - 1));
 }
@@ -186,8 +186,8 @@ absl::StatusOr<DumpPlan> PlanDump(const Graph& graph,
                                   const RecordOptions& options) {
   const size_t zero = options.root.find('\0');
   if (zero != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "the dump root \"%s\" has a zero byte at %d, expected a path",
+    return absl::InvalidArgumentError(fmt::format(
+        "the dump root \"{}\" has a zero byte at {}, expected a path",
         options.root.substr(0, zero), zero));
   }
   NODEWISE_ASSIGN_OR_RETURN(std::vector<bool> chosen,
@@ -201,8 +201,8 @@ absl::StatusOr<DumpPlan> PlanDump(const Graph& graph,
 }
 
 std::string DumpKeyOf(std::string_view node, NodeId id, uint32_t output) {
-  return absl::StrFormat("%s%s%d%s%d", node, kTopoIndex, Index(id), kOutputNum,
-                         output);
+  return fmt::format("{}{}{}{}{}", node, kTopoIndex, Index(id), kOutputNum,
+                     output);
 }
 
 absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key) {
@@ -228,8 +228,8 @@ absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key) {
     parsed.node = key.substr(0, mark);
     return parsed;
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "dump key %s: expected NAME____topo-index:N____output-num:N or NAME____N",
+  return absl::InvalidArgumentError(fmt::format(
+      "dump key {}: expected NAME____topo-index:N____output-num:N or NAME____N",
       key));
 }
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
 
@@ -24,8 +24,8 @@ absl::Status CheckHeader(const ByteReader& reader,
   if (header.version != RecordFileHeader().version) {
     return reader.Fault(
         offsetof(RecordFileHeader, version),
-        absl::StrFormat("version is %d, expected %d", header.version,
-                        RecordFileHeader().version));
+        fmt::format("version is {}, expected {}", header.version,
+                    RecordFileHeader().version));
   }
   if (header.record_bytes == kShortRecordBytes ||
       header.record_bytes == kLongRecordBytes) {
@@ -33,17 +33,15 @@ absl::Status CheckHeader(const ByteReader& reader,
   }
   return reader.Fault(
       offsetof(RecordFileHeader, record_bytes),
-      absl::StrFormat("records have %d bytes, expected %d or %d",
-                      header.record_bytes, kShortRecordBytes,
-                      kLongRecordBytes));
+      fmt::format("records have {} bytes, expected {} or {}",
+                  header.record_bytes, kShortRecordBytes, kLongRecordBytes));
 }
 
 absl::Status CheckRecord(const ByteReader& reader, size_t offset,
                          const DiskRecord& disk, bool is_long) {
   if (disk.kind < 1 || disk.kind > 3) {
     return reader.Fault(
-        offset,
-        absl::StrFormat("record kind is %d, expected 1 to 3", disk.kind));
+        offset, fmt::format("record kind is {}, expected 1 to 3", disk.kind));
   }
   const uint16_t known =
       !is_long || disk.kind == static_cast<uint16_t>(Kind::kTime)
@@ -52,8 +50,8 @@ absl::Status CheckRecord(const ByteReader& reader, size_t offset,
   if ((disk.flags & ~known) == 0) return absl::OkStatus();
   return reader.Fault(
       offset + offsetof(DiskRecord, flags),
-      absl::StrFormat("record flags are %d, expected none beyond %d",
-                      disk.flags, known));
+      fmt::format("record flags are {}, expected none beyond {}", disk.flags,
+                  known));
 }
 
 NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats) {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/dump/tvm_trace.h"
@@ -224,8 +224,8 @@ void DumpWriterImpl::AppendTensor(NodeId node, const Entry& entry,
   // The header names the tensors in the order of the plan. One out of turn
   // would get another's name.
   if (entry.item != next_item_) {
-    Stop(absl::InternalError(absl::StrFormat(
-        "%s: node %d was recorded as item %d of the plan, expected item %d",
+    Stop(absl::InternalError(fmt::format(
+        "{}: node {} was recorded as item {} of the plan, expected item {}",
         folder_.path, Index(node), entry.item, next_item_)));
     return;
   }
@@ -323,12 +323,12 @@ absl::Status DumpWriterImpl::FixHeader() {
 
 absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
   if (chunks_.is_forked()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "%s: the dump is that of the process which was forked", folder_.path));
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: the dump is that of the process which was forked", folder_.path));
   }
   if (is_closed_) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("%s: the dump is closed already", folder_.path));
+        fmt::format("{}: the dump is closed already", folder_.path));
   }
   is_closed_ = is_stopped_ = true;
   // The thread, if there is one, writes these while the trace is put together.
@@ -344,9 +344,9 @@ absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
   if (!status.ok()) {
     return absl::Status(
         status.code(),
-        absl::StrFormat("%s (nodewise inspect --recover reads the tensors that "
-                        "are complete in %s)",
-                        MessageOf(status), PathOf(kTensorsFile)));
+        fmt::format("{} (nodewise inspect --recover reads the tensors that "
+                    "are complete in {})",
+                    MessageOf(status), PathOf(kTensorsFile)));
   }
   return status_.ok() ? trace : status_;
 }

@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/last_error.h"
 
 namespace nodewise {
@@ -18,7 +18,7 @@ int Report(absl::Status status) {
 
 absl::Status NullArgument(const char* function, const char* argument) {
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: %s is null", function, argument));
+      fmt::format("{}: {} is null", function, argument));
 }
 
 std::string TextOfException() {
@@ -27,7 +27,7 @@ std::string TextOfException() {
   } catch (const abi::__forced_unwind&) {
     throw;
   } catch (const std::exception& error) {
-    return absl::StrFormat("threw: %s", error.what());
+    return fmt::format("threw: {}", error.what());
   } catch (...) {
     return "threw something unknown";
   }
@@ -35,7 +35,7 @@ std::string TextOfException() {
 
 absl::Status StatusOfException(const char* function) {
   return absl::InternalError(
-      absl::StrFormat("%s: %s", function, TextOfException()));
+      fmt::format("{}: {}", function, TextOfException()));
 }
 
 }  // namespace nodewise

@@ -1,8 +1,8 @@
 #include "nodewise/func/containers.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -35,7 +35,7 @@ std::string ShapeObject::ToText() const {
 }
 
 std::string AdtObject::ToText() const {
-  return absl::StrFormat("ADT(%d, [%s])", tag, Join(fields));
+  return fmt::format("ADT({}, [{}])", tag, Join(fields));
 }
 
 void MapObject::Set(std::string key, Value value) {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -97,8 +97,8 @@ struct TextObject {
 };
 
 absl::Status NoSuchForm(std::string_view what) {
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s cannot pass between this runtime and a TVM-FFI library, expected a "
+  return absl::InvalidArgumentError(fmt::format(
+      "{} cannot pass between this runtime and a TVM-FFI library, expected a "
       "number, null, a pointer, a type, a device, text or a tensor",
       what));
 }
@@ -118,7 +118,7 @@ std::string NameOfType(int32_t type_index) {
     case kTVMFFIModule:
       return "a module";
     default:
-      return absl::StrFormat("a value of type %d", type_index);
+      return fmt::format("a value of type {}", type_index);
   }
 }
 
@@ -166,7 +166,7 @@ absl::Status FfiArguments::Set(PackedArgs args) {
   values_.reserve(static_cast<size_t>(args.size()));
   for (int i = 0; i < args.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i));
-    NODEWISE_RETURN_IF_ERROR(At(absl::StrFormat("argument %d", i), Add(arg)));
+    NODEWISE_RETURN_IF_ERROR(At(fmt::format("argument {}", i), Add(arg)));
   }
   return absl::OkStatus();
 }
@@ -203,8 +203,7 @@ absl::Status FfiArguments::Add(ArgView arg) {
 
 absl::Status PackedArguments::Set(const TVMFFIAny* args, int32_t count) {
   for (int32_t i = 0; i < count; ++i) {
-    NODEWISE_RETURN_IF_ERROR(
-        At(absl::StrFormat("argument %d", i), Add(args[i])));
+    NODEWISE_RETURN_IF_ERROR(At(fmt::format("argument {}", i), Add(args[i])));
   }
   return absl::OkStatus();
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/ffi_function.h"
 #include "nodewise/func/last_error.h"
 
@@ -18,7 +18,7 @@ constexpr char kSetRaised[] = "TVMFFIErrorSetRaisedFromCStr";
 
 absl::Status ErrorOf(std::string_view kind, std::string_view message) {
   if (kind.empty()) return absl::InternalError(std::string(message));
-  return absl::InternalError(absl::StrFormat("%s: %s", kind, message));
+  return absl::InternalError(fmt::format("{}: {}", kind, message));
 }
 
 // Takes an error from TVM's own runtime, which forgets it; OK if there is none.

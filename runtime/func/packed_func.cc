@@ -2,7 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/c_call.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/last_error.h"
@@ -101,18 +101,18 @@ ReturnStorage& ThisThreadsStorage() {
 }  // namespace
 
 std::string Object::ToText() const {
-  return absl::StrFormat("%s(%p)", object_type(), this);
+  return fmt::format("{}({})", object_type(), fmt::ptr(this));
 }
 
 std::vector<Attribute> Object::Attributes() const { return {}; }
 
 std::string Quoted(std::string_view text) {
-  return absl::StrFormat("\"%s\"", absl::CEscape(std::string(text)));
+  return fmt::format("\"{}\"", absl::CEscape(std::string(text)));
 }
 
 absl::Status ArgView::Mismatch(const char* wanted) const {
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "argument is %s, expected %s", TypeCodeName(code_), wanted));
+  return absl::InvalidArgumentError(
+      fmt::format("argument is {}, expected {}", TypeCodeName(code_), wanted));
 }
 
 bool ArgView::IsText() const {
@@ -206,8 +206,8 @@ Object* ArgView::ObjectOrNull() const {
 absl::StatusOr<ArgView> PackedArgs::At(int index) const {
   if (index < count_) return ArgView(values_[index], codes_[index]);
   return absl::InvalidArgumentError(
-      absl::StrFormat("not enough arguments: %d passed, argument %d is needed",
-                      skipped_ + count_, skipped_ + index));
+      fmt::format("not enough arguments: {} passed, argument {} is needed",
+                  skipped_ + count_, skipped_ + index));
 }
 
 absl::StatusOr<std::string_view> PackedArgs::TextAt(int index) const {
@@ -225,8 +225,8 @@ absl::StatusOr<int> PackedArgs::SmallIntAt(int index) const {
   if (number >= INT32_MIN && number <= INT32_MAX) {
     return static_cast<int>(number);
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "argument %d is %d, expected a 32-bit number", skipped_ + index, number));
+  return absl::InvalidArgumentError(fmt::format(
+      "argument {} is {}, expected a 32-bit number", skipped_ + index, number));
 }
 
 Value Value::Handle(void* handle) {
@@ -295,7 +295,9 @@ std::string Value::ToText() const {
   if (const auto* bytes = Get<Bytes>()) return Quoted(bytes->data);
   if (const auto* dtype = Get<DLDataType>()) return ToString(*dtype);
   if (const auto* device = Get<DLDevice>()) return ToString(*device);
-  if (const auto* handle = Get<void*>()) return absl::StrFormat("%p", *handle);
+  if (const auto* handle = Get<void*>()) {
+    return *handle == nullptr ? "(nil)" : fmt::format("{}", *handle);
+  }
   if (const auto* array = Get<NDArray>(); array && array->defined()) {
     return TypeToString(array->shape(), array->dtype());
   }

@@ -5,8 +5,8 @@
 #include <atomic>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/str_format.h"
 #include "absl/types/span.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -97,8 +97,8 @@ absl::Status SetPythonFunction(std::string_view name, void* address) {
     function.address = address;
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "environment function %s is not known here, expected one of "
+  return absl::InvalidArgumentError(fmt::format(
+      "environment function {} is not known here, expected one of "
       "Py_IncRef, Py_DecRef, PyGILState_Ensure, PyGILState_Release, "
       "PyErr_CheckSignals",
       name));

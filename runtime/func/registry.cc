@@ -5,7 +5,7 @@
 #include <shared_mutex>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -39,8 +39,8 @@ absl::Status RegisterFunction(std::string_view name, PackedFunc function,
       registry.functions.try_emplace(std::string(name), function);
   if (added) return absl::OkStatus();
   if (!replace) {
-    return absl::AlreadyExistsError(absl::StrFormat(
-        "function %s is registered already (ask to replace it)", name));
+    return absl::AlreadyExistsError(fmt::format(
+        "function {} is registered already (ask to replace it)", name));
   }
   // The old function is dropped with the parameter, after the lock: its
   // finalizer is the host's code and may call the registry.
@@ -62,7 +62,7 @@ absl::Status RemoveFunction(std::string_view name) {
   const auto place = registry.functions.find(name);
   if (place == registry.functions.end()) {
     return absl::NotFoundError(
-        absl::StrFormat("no function %s is registered", name));
+        fmt::format("no function {} is registered", name));
   }
   std::swap(place->second, removed);
   registry.functions.erase(place);

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -39,13 +39,13 @@ absl::Status CheckRepeatOptions(const RepeatOptions& options) {
   const auto check = [](const char* name, int value, int min) {
     if (value >= min) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s is %d, expected at least %d", name, value, min));
+        fmt::format("{} is {}, expected at least {}", name, value, min));
   };
   NODEWISE_RETURN_IF_ERROR(check("number", options.number, 1));
   if (options.repeat < 1 || options.repeat > kMostRepeats) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "repeat is %d, expected 1 to %d (measure several times)",
-        options.repeat, kMostRepeats));
+    return absl::InvalidArgumentError(
+        fmt::format("repeat is {}, expected 1 to {} (measure several times)",
+                    options.repeat, kMostRepeats));
   }
   NODEWISE_RETURN_IF_ERROR(check("min_repeat_ms", options.min_repeat_ms, 0));
   NODEWISE_RETURN_IF_ERROR(check("limit_zero_time_iterations",
@@ -58,8 +58,8 @@ absl::Status CheckRepeatOptions(const RepeatOptions& options) {
 absl::StatusOr<RepeatOptions> TakeRepeatOptions(PackedArgs args) {
   const int count = args.size();
   if (count != 3 && count != 5 && count != 6) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "got %d timing arguments, expected number, repeat, min_repeat_ms, "
+    return absl::InvalidArgumentError(fmt::format(
+        "got {} timing arguments, expected number, repeat, min_repeat_ms, "
         "limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown "
         "(or the 5 of TVM 0.9, or the 3 before it)",
         count));

@@ -1,12 +1,13 @@
 #include "nodewise/graph/call_numbers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -41,8 +42,8 @@ bool IsText(const std::string& text, size_t tensors,
 std::string CallNumbersText(absl::Span<const CallNumber> numbers) {
   std::string text;
   for (const CallNumber& number : numbers) {
-    absl::StrAppendFormat(&text, "%s%d=%d", text.empty() ? "" : " ",
-                          number.place, number.value);
+    fmt::format_to(std::back_inserter(text), "{}{}={}", text.empty() ? "" : " ",
+                   number.place, number.value);
   }
   return text;
 }
@@ -55,11 +56,10 @@ absl::StatusOr<std::vector<CallNumber>> CallNumbersOf(const Graph& graph,
     if (key != kCallNumbers) continue;
     if (IsText(text, tensors, &numbers)) continue;
     return absl::InvalidArgumentError(
-        GraphError(
-            graph,
-            absl::StrFormat("/nodes/%d/attrs/%s", Index(node), kCallNumbers),
-            absl::StrFormat("\"%s\"", text),
-            "place=number for arguments in rising order")
+        GraphError(graph,
+                   fmt::format("/nodes/{}/attrs/{}", Index(node), kCallNumbers),
+                   fmt::format("\"{}\"", text),
+                   "place=number for arguments in rising order")
             .message());
   }
   return numbers;

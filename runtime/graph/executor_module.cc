@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/support/status_macros.h"
 
@@ -22,8 +22,8 @@ absl::StatusOr<Params> ParamsArgument(PackedArgs args, int index) {
 absl::StatusOr<size_t> CheckedIndex(const char* what, int64_t number,
                                     size_t count) {
   if (number >= 0) return static_cast<size_t>(number);
-  return absl::OutOfRangeError(absl::StrFormat("%s %d: the graph has %d %ss",
-                                               what, number, count, what));
+  return absl::OutOfRangeError(
+      fmt::format("{} {}: the graph has {} {}s", what, number, count, what));
 }
 
 Value InfoMap(size_t count, const std::function<TensorInfo(size_t)>& info_of) {
@@ -99,8 +99,8 @@ absl::StatusOr<size_t> ExecutorModule::OutputNamed(
   NODEWISE_ASSIGN_OR_RETURN(const size_t ours, executor_->OutputIndex(name));
   const size_t tvms = executor_->OutputByTvmsName(name).value_or(ours);
   if (ours == tvms) return ours;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "output %s: may be output %d, or output %d, which TVM calls so (give the "
+  return absl::InvalidArgumentError(fmt::format(
+      "output {}: may be output {}, or output {}, which TVM calls so (give the "
       "number)",
       name, ours, tvms));
 }
@@ -204,8 +204,8 @@ absl::StatusOr<Value> ExecutorModule::Run(PackedArgs) {
 
 absl::StatusOr<Value> ExecutorModule::RunFromInputs(PackedArgs args) {
   if (args.size() < 2 || args.size() % 2 != 0) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "run_from_inputs: got %d arguments, expected a device type, a device "
+    return absl::InvalidArgumentError(fmt::format(
+        "run_from_inputs: got {} arguments, expected a device type, a device "
         "number and pairs of an input and a tensor",
         args.size()));
   }

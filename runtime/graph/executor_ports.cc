@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr uintptr_t kUsableAlignment = 64;
 
 std::string Where(const char* what, std::string_view name) {
-  return absl::StrFormat("%s %s", what, name);
+  return fmt::format("{} {}", what, name);
 }
 
 }  // namespace
@@ -46,29 +46,29 @@ absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const std::string key =
-        absl::StrFormat("%s#%d", inputs_[i].name, inputs_[i].node);
+        fmt::format("{}#{}", inputs_[i].name, inputs_[i].node);
     if (key == name) return i;
     names.push_back(all.empty() ? inputs_[i].name : key);
   }
   if (all.empty()) {
     return absl::NotFoundError(
-        absl::StrFormat("input %s: the graph has no such input%s", name,
-                        DidYouMean(name, names)));
+        fmt::format("input {}: the graph has no such input{}", name,
+                    DidYouMean(name, names)));
   }
   std::sort(all.begin(), all.end());
   std::vector<std::string> same_name;
   same_name.reserve(all.size());
   for (const size_t input : all) same_name.push_back(names[input]);
   return absl::InvalidArgumentError(
-      absl::StrFormat("input %s: %d inputs have that name, expected one of %s",
-                      name, all.size(), ListOf(same_name)));
+      fmt::format("input {}: {} inputs have that name, expected one of {}",
+                  name, all.size(), ListOf(same_name)));
 }
 
 std::optional<size_t> GraphExecutor::OutputByTvmsName(
     std::string_view name) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const std::string& node = graph_.nodes[outputs_[i].node].name;
-    if (absl::StrFormat("%s:%d", node, i) == name) return i;
+    if (fmt::format("{}:{}", node, i) == name) return i;
   }
   return std::nullopt;
 }
@@ -82,8 +82,8 @@ absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
   const std::optional<size_t> tvms = OutputByTvmsName(name);
   if (tvms.has_value()) return *tvms;
   return absl::NotFoundError(
-      absl::StrFormat("output %s: the graph has no such output%s", name,
-                      DidYouMean(name, names)));
+      fmt::format("output {}: the graph has no such output{}", name,
+                  DidYouMean(name, names)));
 }
 
 absl::Status GraphExecutor::CheckType(const Port& port,
@@ -94,9 +94,9 @@ absl::Status GraphExecutor::CheckType(const Port& port,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("tensor %s is %s, expected %s", port.name,
-                      TypeToString(ShapeOf(tensor), tensor.dtype),
-                      TypeToString(entry.shape, entry.dtype)));
+      fmt::format("tensor {} is {}, expected {}", port.name,
+                  TypeToString(ShapeOf(tensor), tensor.dtype),
+                  TypeToString(entry.shape, entry.dtype)));
 }
 
 void GraphExecutor::Repoint(uint32_t base, void* data) {
@@ -130,8 +130,8 @@ void GraphExecutor::Unbind(Port* port) {
 
 absl::Status GraphExecutor::CheckWritable(const Port& port) const {
   if (!is_linked_[plan_.slot_of[port.entry]]) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "input %s: its data is linked into the library and cannot be set",
+  return absl::FailedPreconditionError(fmt::format(
+      "input {}: its data is linked into the library and cannot be set",
       port.name));
 }
 
@@ -146,8 +146,8 @@ absl::Status GraphExecutor::CopyToSlot(const Port& port,
 
 absl::Status GraphExecutor::SetInput(size_t input, const DLTensor& tensor) {
   if (input >= inputs_.size()) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "input %d: the graph has %d inputs", input, inputs_.size()));
+    return absl::OutOfRangeError(fmt::format(
+        "input {}: the graph has {} inputs", input, inputs_.size()));
   }
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckType(port, tensor)));
@@ -168,15 +168,15 @@ absl::Status GraphExecutor::CheckExternal(const Port& port,
                                           const NDArray& array) const {
   if (!array.defined()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("tensor %s is null", port.name));
+        fmt::format("tensor {} is null", port.name));
   }
   const DLTensor& tensor = *array;
   NODEWISE_RETURN_IF_ERROR(CheckType(port, tensor));
   const DLDevice wanted = tensors_[port.entry].device;
   if (tensor.device == wanted) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("tensor %s is on %s, expected %s", port.name,
-                      ToString(tensor.device), ToString(wanted)));
+      fmt::format("tensor {} is on {}, expected {}", port.name,
+                  ToString(tensor.device), ToString(wanted)));
 }
 
 bool GraphExecutor::UsableInPlace(const Port&, const DLTensor& tensor) const {
@@ -187,8 +187,8 @@ bool GraphExecutor::UsableInPlace(const Port&, const DLTensor& tensor) const {
 absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
                                              const NDArray& tensor) {
   if (input >= inputs_.size()) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "input %d: the graph has %d inputs", input, inputs_.size()));
+    return absl::OutOfRangeError(fmt::format(
+        "input {}: the graph has {} inputs", input, inputs_.size()));
   }
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckExternal(port, tensor)));
@@ -212,8 +212,8 @@ absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
 absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
                                               const NDArray& tensor) {
   if (output >= outputs_.size()) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "output %d: the graph has %d outputs", output, outputs_.size()));
+    return absl::OutOfRangeError(fmt::format(
+        "output {}: the graph has {} outputs", output, outputs_.size()));
   }
   Port& port = outputs_[output];
   NODEWISE_RETURN_IF_ERROR(At("output", CheckExternal(port, tensor)));
@@ -279,8 +279,8 @@ NDArray GraphExecutor::EntryArray(uint32_t entry) const {
 
 absl::StatusOr<NDArray> GraphExecutor::GetInput(size_t input) {
   if (input >= inputs_.size()) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "input %d: the graph has %d inputs", input, inputs_.size()));
+    return absl::OutOfRangeError(fmt::format(
+        "input {}: the graph has {} inputs", input, inputs_.size()));
   }
   Port& port = inputs_[input];
   // An input that is copied from the caller's memory lives there.
@@ -297,8 +297,8 @@ absl::StatusOr<NDArray> GraphExecutor::GetInput(size_t input) {
 
 absl::StatusOr<NDArray> GraphExecutor::GetOutput(size_t output) const {
   if (output >= outputs_.size()) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "output %d: the graph has %d outputs", output, outputs_.size()));
+    return absl::OutOfRangeError(fmt::format(
+        "output {}: the graph has {} outputs", output, outputs_.size()));
   }
   const Port& port = outputs_[output];
   if (port.external.defined()) return port.external;
@@ -308,15 +308,15 @@ absl::StatusOr<NDArray> GraphExecutor::GetOutput(size_t output) const {
 absl::Status GraphExecutor::CopyOutput(size_t output,
                                        const DLTensor& to) const {
   if (output >= outputs_.size()) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "output %d: the graph has %d outputs", output, outputs_.size()));
+    return absl::OutOfRangeError(fmt::format(
+        "output {}: the graph has {} outputs", output, outputs_.size()));
   }
   const Port& port = outputs_[output];
   NODEWISE_RETURN_IF_ERROR(At("output", CheckType(port, to)));
   if (!IsComputed(EntryId{port.entry})) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("output %s: the graph has not been run%s", port.name,
-                        has_run_ ? " to its end since" : ""));
+        fmt::format("output {}: the graph has not been run{}", port.name,
+                    has_run_ ? " to its end since" : ""));
   }
   return CopyTensor(tensors_[port.entry], to);
 }
@@ -341,7 +341,7 @@ absl::Status GraphExecutor::SetParam(std::string_view name,
   Port* const port = ParamPort(name, tensor);
   if (port == nullptr) {
     return absl::NotFoundError(
-        absl::StrFormat("parameter %s: the graph has no such input", name));
+        fmt::format("parameter {}: the graph has no such input", name));
   }
   NODEWISE_RETURN_IF_ERROR(
       SetInput(static_cast<size_t>(port - inputs_.data()), tensor));
@@ -389,8 +389,8 @@ absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
     if (from == nullptr || input_names_.count(name) == 0) continue;
     const std::string where = Where("shared parameter", name);
     if (!from->is_set) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "%s: the other executor's was never set (set it first)", where));
+      return absl::FailedPreconditionError(fmt::format(
+          "{}: the other executor's was never set (set it first)", where));
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const NDArray shared,

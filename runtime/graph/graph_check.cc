@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -11,7 +11,7 @@ namespace nodewise {
 namespace {
 
 std::string Outputs(uint32_t count) {
-  return absl::StrFormat("%d output%s", count, count == 1 ? "" : "s");
+  return fmt::format("{} output{}", count, count == 1 ? "" : "s");
 }
 
 class Checker {
@@ -25,7 +25,7 @@ class Checker {
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckNode(n);
     CheckInputs();
     for (size_t h = 0; h < graph_.heads.size(); ++h) {
-      CheckRef(graph_.heads[h], absl::StrFormat("/heads/%d", h),
+      CheckRef(graph_.heads[h], fmt::format("/heads/{}", h),
                graph_.nodes.size());
     }
     CheckEntries();
@@ -60,9 +60,8 @@ class Checker {
 bool Checker::CheckRows() {
   const auto& rows = graph_.node_row_ptr;
   if (rows.size() != graph_.nodes.size() + 1) {
-    Add("/node_row_ptr", absl::StrFormat("%d items", rows.size()),
-        absl::StrFormat("%d (one per node and one more)",
-                        graph_.nodes.size() + 1));
+    Add("/node_row_ptr", fmt::format("{} items", rows.size()),
+        fmt::format("{} (one per node and one more)", graph_.nodes.size() + 1));
     return false;
   }
   if (rows[0] != 0) {
@@ -74,20 +73,19 @@ bool Checker::CheckRows() {
     const GraphNode& node = graph_.nodes[n];
     if (node.kind == GraphNode::Kind::kInput && node.num_outputs != 1) {
       sound = false;
-      Add(absl::StrFormat("/nodes/%d", n),
-          absl::StrFormat("input %s with %s", Shortened(node.name),
-                          Outputs(node.num_outputs)),
+      Add(fmt::format("/nodes/{}", n),
+          fmt::format("input {} with {}", Shortened(node.name),
+                      Outputs(node.num_outputs)),
           "one");
     }
     if (rows[n + 1] - rows[n] == node.num_outputs && rows[n + 1] >= rows[n]) {
       continue;
     }
     sound = false;
-    Add(absl::StrFormat("/node_row_ptr/%d", n + 1), std::to_string(rows[n + 1]),
-        absl::StrFormat("%d: node %d (%s) begins at %d and has %s",
-                        uint64_t{rows[n]} + node.num_outputs, n,
-                        Shortened(node.name), rows[n],
-                        Outputs(node.num_outputs)));
+    Add(fmt::format("/node_row_ptr/{}", n + 1), std::to_string(rows[n + 1]),
+        fmt::format("{}: node {} ({}) begins at {} and has {}",
+                    uint64_t{rows[n]} + node.num_outputs, n,
+                    Shortened(node.name), rows[n], Outputs(node.num_outputs)));
   }
   return sound;
 }
@@ -96,12 +94,12 @@ bool Checker::CheckEntryCount() {
   const size_t count = graph_.node_row_ptr.back();
   const size_t scopes = graph_.storage_scopes.size();
   if (graph_.entries.size() != count) {
-    Add("/attrs/shape", absl::StrFormat("%d entries", graph_.entries.size()),
+    Add("/attrs/shape", fmt::format("{} entries", graph_.entries.size()),
         std::to_string(count));
     return false;
   }
   if (scopes == 0 || scopes == count) return true;
-  Add("/attrs/storage_scope", absl::StrFormat("%d entries", scopes),
+  Add("/attrs/storage_scope", fmt::format("{} entries", scopes),
       std::to_string(count));
   return false;
 }
@@ -110,23 +108,23 @@ bool Checker::CheckEntryCount() {
 bool Checker::CheckRef(const EntryRef& ref, const std::string& path,
                        size_t before) {
   if (ref.node >= graph_.nodes.size()) {
-    Add(path + "/0", absl::StrFormat("node %d", ref.node),
-        absl::StrFormat("one of the %d nodes", graph_.nodes.size()));
+    Add(path + "/0", fmt::format("node {}", ref.node),
+        fmt::format("one of the {} nodes", graph_.nodes.size()));
     return false;
   }
   const GraphNode& node = graph_.nodes[ref.node];
   if (ref.node >= before) {
     Add(path + "/0",
-        absl::StrFormat("node %d (%s), which does not run before node %d",
-                        ref.node, Shortened(node.name), before),
+        fmt::format("node {} ({}), which does not run before node {}", ref.node,
+                    Shortened(node.name), before),
         "a node that runs earlier (the graph has a circle, or its nodes are "
         "out of order)");
     return false;
   }
   if (ref.output >= node.num_outputs) {
     Add(path + "/1",
-        absl::StrFormat("output %d of node %d, which has %s", ref.output,
-                        ref.node, Outputs(node.num_outputs)));
+        fmt::format("output {} of node {}, which has {}", ref.output, ref.node,
+                    Outputs(node.num_outputs)));
     return false;
   }
   return true;
@@ -135,28 +133,28 @@ bool Checker::CheckRef(const EntryRef& ref, const std::string& path,
 void Checker::CheckNode(uint32_t n) {
   const GraphNode& node = graph_.nodes[n];
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    CheckRef(node.inputs[i], absl::StrFormat("/nodes/%d/inputs/%d", n, i), n);
+    CheckRef(node.inputs[i], fmt::format("/nodes/{}/inputs/{}", n, i), n);
   }
   for (size_t i = 0; i < node.control_deps.size(); ++i) {
     if (node.control_deps[i] < n) continue;
-    Add(absl::StrFormat("/nodes/%d/control_deps/%d", n, i),
-        absl::StrFormat("node %d", node.control_deps[i]),
-        absl::StrFormat("a node before %d", n));
+    Add(fmt::format("/nodes/{}/control_deps/{}", n, i),
+        fmt::format("node {}", node.control_deps[i]),
+        fmt::format("a node before {}", n));
   }
   if (node.kind == GraphNode::Kind::kInput) {
     if (node.inputs.empty()) return;
-    Warn(absl::StrFormat("/nodes/%d/inputs", n),
-         absl::StrFormat("%d inputs of a node that computes nothing",
-                         node.inputs.size()));
+    Warn(fmt::format("/nodes/{}/inputs", n),
+         fmt::format("{} inputs of a node that computes nothing",
+                     node.inputs.size()));
     return;
   }
   if (node.function.empty()) {
-    Add(absl::StrFormat("/nodes/%d/attrs/func_name", n), "an empty name");
+    Add(fmt::format("/nodes/{}/attrs/func_name", n), "an empty name");
   }
   if (node.num_inputs != node.inputs.size()) {
-    Warn(absl::StrFormat("/nodes/%d/attrs/num_inputs", n),
+    Warn(fmt::format("/nodes/{}/attrs/num_inputs", n),
          std::to_string(node.num_inputs),
-         absl::StrFormat("%d, the number of its inputs", node.inputs.size()));
+         fmt::format("{}, the number of its inputs", node.inputs.size()));
   }
 }
 
@@ -164,17 +162,17 @@ void Checker::CheckInputs() {
   std::vector<bool> seen(graph_.nodes.size(), false);
   for (size_t i = 0; i < graph_.arg_nodes.size(); ++i) {
     const uint32_t node = graph_.arg_nodes[i];
-    const std::string path = absl::StrFormat("/arg_nodes/%d", i);
+    const std::string path = fmt::format("/arg_nodes/{}", i);
     if (node >= graph_.nodes.size()) {
-      Add(path, absl::StrFormat("node %d", node),
-          absl::StrFormat("one of the %d nodes", graph_.nodes.size()));
+      Add(path, fmt::format("node {}", node),
+          fmt::format("one of the {} nodes", graph_.nodes.size()));
     } else if (graph_.nodes[node].kind != GraphNode::Kind::kInput) {
       Add(path,
-          absl::StrFormat("node %d (%s), which is a function", node,
-                          Shortened(graph_.nodes[node].name)),
+          fmt::format("node {} ({}), which is a function", node,
+                      Shortened(graph_.nodes[node].name)),
           "a node with op \"null\"");
     } else if (seen[node]) {
-      Add(path, absl::StrFormat("node %d for the second time", node));
+      Add(path, fmt::format("node {} for the second time", node));
     } else {
       seen[node] = true;
     }
@@ -189,9 +187,9 @@ void Checker::CheckInputs() {
   mark(graph_.heads);
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     if (graph_.nodes[n].kind == GraphNode::Kind::kFunction || seen[n]) continue;
-    Add(absl::StrFormat("/nodes/%d", n),
-        absl::StrFormat("input %s, which arg_nodes leaves out",
-                        Shortened(graph_.nodes[n].name)),
+    Add(fmt::format("/nodes/{}", n),
+        fmt::format("input {}, which arg_nodes leaves out",
+                    Shortened(graph_.nodes[n].name)),
         "it among arg_nodes, or it cannot be set",
         read[n] ? Fault::Severity::kError : Fault::Severity::kWarning);
   }
@@ -202,21 +200,20 @@ void Checker::CheckEntries() {
     const GraphEntry& entry = graph_.entries[e];
     const absl::Status dtype = CheckDType(entry.dtype);
     if (!dtype.ok()) {
-      Add(absl::StrFormat("/attrs/dltype/1/%d", e),
-          std::string(MessageOf(dtype)));
+      Add(fmt::format("/attrs/dltype/1/{}", e), std::string(MessageOf(dtype)));
     } else if (const auto bytes = TensorBytes(entry.shape, entry.dtype);
                !bytes.ok()) {
-      Add(absl::StrFormat("/attrs/shape/1/%d", e),
+      Add(fmt::format("/attrs/shape/1/{}", e),
           std::string(MessageOf(bytes.status())));
     }
     if (entry.storage_id < 0) {
-      Add(absl::StrFormat("/attrs/storage_id/1/%d", e),
+      Add(fmt::format("/attrs/storage_id/1/{}", e),
           "a number below 0 or above 2147483647",
           "a storage id (a negative one means shapes known at run time only, "
           "which the graph executor cannot run)");
     }
     if (graph_.has_device_index && entry.device_type < 1) {
-      Add(absl::StrFormat("/attrs/device_index/1/%d", e), "no device type",
+      Add(fmt::format("/attrs/device_index/1/{}", e), "no device type",
           "one such as 1 (cpu)");
     }
   }
@@ -229,9 +226,9 @@ void Checker::CheckSpecialNode(uint32_t n) {
   const bool nop = node.function == kNopFunction;
   if (!nop && node.function != kCopyFunction) return;
   if (node.inputs.size() != 1 || node.num_outputs != 1) {
-    Add(absl::StrFormat("/nodes/%d", n),
-        absl::StrFormat("%s with %d inputs and %s", node.function,
-                        node.inputs.size(), Outputs(node.num_outputs)),
+    Add(fmt::format("/nodes/{}", n),
+        fmt::format("{} with {} inputs and {}", node.function,
+                    node.inputs.size(), Outputs(node.num_outputs)),
         "one of each");
     return;
   }
@@ -249,13 +246,13 @@ void Checker::CheckSame(uint32_t n, bool types_too) {
                               : from_bytes == to_bytes;
   if (same) return;
   const auto text = [&](const GraphEntry& entry, size_t bytes) {
-    if (!types_too) return absl::StrFormat("%d bytes", bytes);
+    if (!types_too) return fmt::format("{} bytes", bytes);
     return std::string(Shortened(TypeToString(entry.shape, entry.dtype)));
   };
-  Add(absl::StrFormat("/attrs/shape/1/%d", Index(output)),
-      absl::StrFormat("output of %s (node %d) with %s", node.function, n,
-                      text(to, to_bytes)),
-      absl::StrFormat("%s, as its input has", text(from, from_bytes)));
+  Add(fmt::format("/attrs/shape/1/{}", Index(output)),
+      fmt::format("output of {} (node {}) with {}", node.function, n,
+                  text(to, to_bytes)),
+      fmt::format("{}, as its input has", text(from, from_bytes)));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -52,7 +52,7 @@ void GraphEvents::Charge(size_t bytes) {
 std::string GraphEvents::Path() const {
   std::string path;
   for (size_t i = 0; i < depth_; ++i) {
-    path += frames_[i].is_array ? absl::StrFormat("/%d", frames_[i].index)
+    path += frames_[i].is_array ? fmt::format("/{}", frames_[i].index)
                                 : "/" + keys_[i];
   }
   return path;
@@ -124,8 +124,7 @@ bool GraphEvents::Key(std::string& name) {
                                                   : seen_attrs_;
     if (seen & row.seen) {
       AddFault(
-          "",
-          absl::StrFormat("the key \"%s\" for the second time", Shortened(key)),
+          "", fmt::format("the key \"{}\" for the second time", Shortened(key)),
           "", "");
     }
     seen |= row.seen;
@@ -140,7 +139,7 @@ bool GraphEvents::Open(bool is_array) {
   if (stopped_) return false;
   if (depth_ + skip_depth_ == kMostNesting) {
     AddFault("", "arrays and objects one in the other",
-             absl::StrFormat("at most %d of them", kMostNesting), "");
+             fmt::format("at most {} of them", kMostNesting), "");
     stopped_ = true;
     return false;
   }
@@ -260,7 +259,7 @@ bool GraphEvents::Close() {
   }
   const Place place = top().place;
   if (place == Place::kAttrPair && top().index != 2) {
-    AddListFault(absl::StrFormat("%d items", top().index),
+    AddListFault(fmt::format("{} items", top().index),
                  "a pair of a type tag and a value");
   }
   if (place == Place::kEntryRef) FinishEntryRef();

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/last_error.h"
 #include "nodewise/graph/call_numbers.h"
 #include "nodewise/support/check.h"
@@ -31,7 +31,7 @@ absl::StatusOr<Value> CopyAnyShape(PackedArgs args) {
 }
 
 std::string NodePath(NodeId node) {
-  return absl::StrFormat("/nodes/%d", Index(node));
+  return fmt::format("/nodes/{}", Index(node));
 }
 
 }  // namespace
@@ -74,18 +74,18 @@ absl::Status GraphExecutor::CheckGivenPlan(const StoragePlan& plan) const {
   const size_t count = graph_.entries.size();
   if (plan.slot_of.size() != count || plan.base_of.size() != count) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("has %d slot numbers and %d bases, expected %d (one "
-                        "per entry)",
-                        plan.slot_of.size(), plan.base_of.size(), count));
+        fmt::format("has {} slot numbers and {} bases, expected {} (one "
+                    "per entry)",
+                    plan.slot_of.size(), plan.base_of.size(), count));
   }
   for (uint32_t e = 0; e < count; ++e) {
     const uint32_t base = plan.base_of[e];
     if (plan.slot_of[e] >= plan.slots.size() || base > e ||
         plan.base_of[base] != base || plan.slot_of[base] != plan.slot_of[e]) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("entry %d is in slot %d with base %d, expected one "
-                          "of %d slots and an earlier base in the same",
-                          e, plan.slot_of[e], base, plan.slots.size()));
+          fmt::format("entry {} is in slot {} with base {}, expected one "
+                      "of {} slots and an earlier base in the same",
+                      e, plan.slot_of[e], base, plan.slots.size()));
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const size_t bytes,
@@ -93,9 +93,9 @@ absl::Status GraphExecutor::CheckGivenPlan(const StoragePlan& plan) const {
     const StorageSlot& slot = plan.slots[plan.slot_of[e]];
     if (slot.bytes < bytes && !options_.allocate) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("storage %d has %d bytes, expected at least %d for "
-                          "entry %d",
-                          slot.storage_id, slot.bytes, bytes, e));
+          fmt::format("storage {} has {} bytes, expected at least {} for "
+                      "entry {}",
+                      slot.storage_id, slot.bytes, bytes, e));
     }
   }
   return absl::OkStatus();
@@ -111,13 +111,12 @@ absl::StatusOr<DLDevice> GraphExecutor::DeviceOf(const StorageSlot& slot,
   // TVM would silently take the first device.
   const DLDevice missing = MakeDevice(slot.device_type, 0);
   const absl::Status status = GraphError(
-      graph_, absl::StrFormat("/attrs/device_index/1/%d", entry),
-      absl::StrFormat("an entry on %s", DeviceTypeName(slot.device_type)),
-      absl::StrFormat("one of the devices given: %s", given),
-      FindDevice(missing).ok()
-          ? "name it with the others"
-          : absl::StrFormat("this build has no %s device",
-                            DeviceTypeName(slot.device_type)));
+      graph_, fmt::format("/attrs/device_index/1/{}", entry),
+      fmt::format("an entry on {}", DeviceTypeName(slot.device_type)),
+      fmt::format("one of the devices given: {}", given),
+      FindDevice(missing).ok() ? "name it with the others"
+                               : fmt::format("this build has no {} device",
+                                             DeviceTypeName(slot.device_type)));
   return absl::UnavailableError(status.message());
 }
 
@@ -155,7 +154,7 @@ absl::StatusOr<NDArray> GraphExecutor::AllocateSlot(uint32_t slot,
                     ? options_.allocate(slot, largest, device)
                     : NDArray::Empty(bytes, DLDataType{kDLUInt, 8, 1}, device);
   if (memory.ok()) return memory;
-  return At(absl::StrFormat("storage %d", wanted.storage_id), memory.status());
+  return At(fmt::format("storage {}", wanted.storage_id), memory.status());
 }
 
 // TVM 0.8 can link parameters into the library, which then has a function that
@@ -174,8 +173,8 @@ absl::StatusOr<NDArray> GraphExecutor::LinkedParam(Library& library,
     if (!given.defined()) return given;
     const size_t wanted = plan_.slots[slot].bytes;
     if (given.bytes() >= wanted && IsCompact(*given)) return given;
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "storage %d: the linked data is %s, expected %d compact bytes", id,
+    return absl::InvalidArgumentError(fmt::format(
+        "storage {}: the linked data is {}, expected {} compact bytes", id,
         TypeToString(given.shape(), given.dtype()), wanted));
   }
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc lookup,
@@ -241,7 +240,7 @@ void GraphExecutor::MakePorts() {
     port.node = head.node;
     port.entry = Index(graph_.EntryOf(head));
     if (heads_named[name] > 1) {
-      port.name = absl::StrFormat("%s:%d", keys[head.node], head.output);
+      port.name = fmt::format("{}:{}", keys[head.node], head.output);
     }
     outputs_.push_back(std::move(port));
   }
@@ -302,7 +301,7 @@ absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
   if (function.ok()) return function;
   const absl::Status located = GraphError(
       graph_, NodePath(id) + "/attrs/func_name",
-      absl::StrFormat("node %s: %s", node.name, MessageOf(function.status())));
+      fmt::format("node {}: {}", node.name, MessageOf(function.status())));
   return WithMessage(function.status(), std::string(located.message()));
 }
 
@@ -314,8 +313,8 @@ absl::Status GraphExecutor::PrepareRun() {
       names += (names.empty() ? "" : ", ") + port.name;
     }
     return absl::FailedPreconditionError(
-        absl::StrFormat("cannot run: %d of %d inputs were never set: %s",
-                        num_unset_, inputs_.size(), names));
+        fmt::format("cannot run: {} of {} inputs were never set: {}",
+                    num_unset_, inputs_.size(), names));
   }
   DropLastError();
   if (num_copied_ == 0) return absl::OkStatus();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/graph/graph_reader.h"
@@ -14,8 +14,8 @@ namespace {
 void AddCountFault(const Graph& graph, const char* path, size_t found,
                    size_t wanted, FaultList* faults) {
   faults->Add({Fault::Severity::kError, graph.text.name, path, 0, 0,
-               absl::StrFormat("%d items", found),
-               absl::StrFormat("%d (one per node output)", wanted), ""});
+               fmt::format("{} items", found),
+               fmt::format("{} (one per node output)", wanted), ""});
 }
 
 // Joins the lists of the attributes into entries, if they agree on how many

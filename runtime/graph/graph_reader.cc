@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "runtime/graph/graph_events.h"
 #include "runtime/graph/json_cursor.h"
 
@@ -56,8 +56,8 @@ bool JsonAdapter::parse_error(size_t position, const std::string&,
   faults_->Add(
       {Fault::Severity::kError, text_.name, "",
        static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1,
-       offset - line_start + 1,
-       absl::StrFormat("not JSON: %s", Shortened(reason)), "", ""});
+       offset - line_start + 1, fmt::format("not JSON: {}", Shortened(reason)),
+       "", ""});
   return false;
 }
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "runtime/graph/graph_events.h"
 
@@ -91,7 +91,7 @@ void GraphEvents::TakeNodeField(std::string& value) {
     node.kind =
         value == "null" ? GraphNode::Kind::kInput : GraphNode::Kind::kFunction;
   } else if (key == "op") {
-    AddFault("", absl::StrFormat("the op \"%s\"", Shortened(value)),
+    AddFault("", fmt::format("the op \"{}\"", Shortened(value)),
              "\"null\" or \"tvm_op\"", "");
   } else {
     AddFault("", "a string", Expected(), "");
@@ -103,8 +103,8 @@ void GraphEvents::TakeDType(const std::string& value) {
   if (value != dtype_text_) {
     const auto dtype = ParseDType(value);
     if (!dtype.ok()) {
-      AddFault("", absl::StrFormat("the type \"%s\"", Shortened(value)),
-               Expected(), "");
+      AddFault("", fmt::format("the type \"{}\"", Shortened(value)), Expected(),
+               "");
     }
     dtype_ = dtype.value_or(DLDataType{});
     dtype_text_ = value;
@@ -115,7 +115,7 @@ void GraphEvents::TakeDType(const std::string& value) {
 uint32_t GraphEvents::ParseCount(const std::string& value) {
   uint32_t number = 0;
   if (absl::SimpleAtoi(value, &number) && number <= INT32_MAX) return number;
-  AddFault("", absl::StrFormat("\"%s\"", Shortened(value)),
+  AddFault("", fmt::format("\"{}\"", Shortened(value)),
            "a string that holds a number from 0 to 2147483647", "");
   return 0;
 }
@@ -147,15 +147,15 @@ void GraphEvents::TakeTag(const std::string& tag) {
   const std::string& key = keys_[depth_ - 2];
   for (const auto& [name, wanted] : kTags) {
     if (name != key || tag == wanted) continue;
-    AddFault("", absl::StrFormat("the tag \"%s\"", Shortened(tag)),
-             absl::StrFormat("\"%s\"", wanted), "");
+    AddFault("", fmt::format("the tag \"{}\"", Shortened(tag)),
+             fmt::format("\"{}\"", wanted), "");
   }
 }
 
 void GraphEvents::FinishEntryRef() {
   const uint32_t count = top().index;
   if (count != 2 && count != 3) {
-    AddListFault(absl::StrFormat("%d numbers", count),
+    AddListFault(fmt::format("{} numbers", count),
                  "a node entry: [node, output] or [node, output, version]");
   }
   Charge(3 * sizeof(EntryRef));
@@ -166,8 +166,7 @@ void GraphEvents::FinishEntryRef() {
 
 void GraphEvents::Missing(uint32_t seen, uint32_t bit, const char* path_end) {
   if ((seen & bit) == 0) {
-    AddFault(path_end, "nothing", absl::StrFormat("the key %s", path_end + 1),
-             "");
+    AddFault(path_end, "nothing", fmt::format("the key {}", path_end + 1), "");
   }
 }
 
@@ -196,10 +195,9 @@ void GraphEvents::FinishNodeAttrs() {
   std::unordered_set<std::string_view> names;
   for (const auto& [name, value] : attrs) {
     if (names.insert(name).second) continue;
-    AddFault(
-        "/" + name,
-        absl::StrFormat("the key \"%s\" for the second time", Shortened(name)),
-        "", "");
+    AddFault("/" + name,
+             fmt::format("the key \"{}\" for the second time", Shortened(name)),
+             "", "");
   }
 }
 

@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/ndarray/dtype.h"
 
@@ -30,7 +30,7 @@ std::string Quote(std::string_view text) {
         break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
-          quoted += absl::StrFormat("\\u%04x", static_cast<unsigned>(c));
+          quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
         } else {
           quoted += c;
         }
@@ -51,7 +51,7 @@ std::string Join(size_t count, Item item) {
 }
 
 std::string Ref(const EntryRef& ref) {
-  return absl::StrFormat("[%d, %d, %d]", ref.node, ref.output, ref.version);
+  return fmt::format("[{}, {}, {}]", ref.node, ref.output, ref.version);
 }
 
 std::string Refs(const std::vector<EntryRef>& refs) {
@@ -68,16 +68,16 @@ std::string Numbers(const std::vector<uint32_t>& numbers) {
 std::string NodeJson(const GraphNode& node) {
   const bool input = node.kind == GraphNode::Kind::kInput;
   std::string text =
-      absl::StrFormat("    {\n      \"op\": \"%s\",\n      \"name\": %s,\n",
-                      input ? "null" : "tvm_op", Quote(node.name));
+      fmt::format("    {{\n      \"op\": \"{}\",\n      \"name\": {},\n",
+                  input ? "null" : "tvm_op", Quote(node.name));
   // TVM wants these four of every node that has attributes.
   if (!input || !node.attrs.empty()) {
-    text += absl::StrFormat(
-        "      \"attrs\": {\n"
-        "        \"num_outputs\": \"%d\",\n"
-        "        \"num_inputs\": \"%d\",\n"
-        "        \"flatten_data\": \"%d\",\n"
-        "        \"func_name\": %s",
+    text += fmt::format(
+        "      \"attrs\": {{\n"
+        "        \"num_outputs\": \"{}\",\n"
+        "        \"num_inputs\": \"{}\",\n"
+        "        \"flatten_data\": \"{}\",\n"
+        "        \"func_name\": {}",
         node.num_outputs, node.num_inputs, node.flatten ? 1 : 0,
         Quote(node.function));
     for (const auto& [key, value] : node.attrs) {
@@ -97,11 +97,11 @@ class AttrWriter {
 
   template <typename Item>
   void Add(const char* key, const char* tag, Item item) {
-    Raw(key, absl::StrFormat("[\"%s\", [%s]]", tag, Join(count_, item)));
+    Raw(key, fmt::format("[\"{}\", [{}]]", tag, Join(count_, item)));
   }
   void Raw(std::string_view key, std::string_view value) {
-    text_ += absl::StrFormat("%s    %s: %s", text_.empty() ? "" : ",\n",
-                             Quote(key), value);
+    text_ += fmt::format("{}    {}: {}", text_.empty() ? "" : ",\n", Quote(key),
+                         value);
   }
   const std::string& text() const { return text_; }
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -25,7 +25,7 @@ void MakeNamesUnique(std::vector<NamedTensor>* tensors) {
   for (NamedTensor& entry : *tensors) {
     const std::string name = entry.name;
     for (int n = 2; !taken.insert(entry.name).second; ++n) {
-      entry.name = absl::StrFormat("%s_%d", name, n);
+      entry.name = fmt::format("{}_{}", name, n);
     }
   }
 }

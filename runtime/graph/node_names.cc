@@ -4,7 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -23,7 +23,7 @@ std::optional<uint32_t> NumberIn(std::string_view text) {
 }  // namespace
 
 std::string NodeTitle(const Graph& graph, NodeId node) {
-  return absl::StrFormat("node %d (%s)", Index(node), graph.node(node).name);
+  return fmt::format("node {} ({})", Index(node), graph.node(node).name);
 }
 
 std::vector<std::string> NodeKeys(const Graph& graph) {
@@ -36,7 +36,7 @@ std::vector<std::string> NodeKeys(const Graph& graph) {
     std::string key = name;
     // A node may be called "a#1" while two others are called "a".
     for (bool taken = uses[name] > 1; taken; taken = uses.count(key) > 0) {
-      key += absl::StrFormat("#%d", i);
+      key += fmt::format("#{}", i);
     }
     keys.push_back(std::move(key));
   }
@@ -52,19 +52,19 @@ absl::StatusOr<NodeId> FindNode(const Graph& graph, std::string_view key) {
   }
   if (!same_name.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("node %s: %d nodes have that name, expected one of %s",
-                        key, same_name.size(), ListOf(same_name)));
+        fmt::format("node {}: {} nodes have that name, expected one of {}", key,
+                    same_name.size(), ListOf(same_name)));
   }
   if (key.starts_with('#')) {
     const std::optional<uint32_t> number = NumberIn(key.substr(1));
     if (number.has_value() && *number < graph.nodes.size()) {
       return NodeId{*number};
     }
-    return absl::NotFoundError(absl::StrFormat(
-        "node %s: the graph has %d nodes", key, graph.nodes.size()));
+    return absl::NotFoundError(fmt::format("node {}: the graph has {} nodes",
+                                           key, graph.nodes.size()));
   }
-  return absl::NotFoundError(absl::StrFormat(
-      "node %s: the graph has no such node%s", key, DidYouMean(key, keys)));
+  return absl::NotFoundError(fmt::format(
+      "node {}: the graph has no such node{}", key, DidYouMean(key, keys)));
 }
 
 absl::StatusOr<EntryId> FindEntry(const Graph& graph, std::string_view key) {
@@ -81,9 +81,9 @@ absl::StatusOr<EntryId> FindEntry(const Graph& graph, std::string_view key) {
   }
   NODEWISE_RETURN_IF_ERROR(node.status());
   if (output < graph.OutputsOf(*node)) return graph.EntryOf(*node, output);
-  return absl::OutOfRangeError(
-      absl::StrFormat("output %d of node %s, which has %d", output, name,
-                      graph.OutputsOf(*node)));
+  return absl::OutOfRangeError(fmt::format("output {} of node {}, which has {}",
+                                           output, name,
+                                           graph.OutputsOf(*node)));
 }
 
 }  // namespace nodewise

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/record.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
@@ -72,9 +72,9 @@ absl::Status ReadMagic(ByteReader* reader) {
   // Bytes cut short within the magic must be the beginning of it.
   if (std::memcmp(&magic, &kListMagic, size) != 0) {
     return reader->Fault(
-        start, absl::StrFormat("list magic is %016x, expected %016x (is this a "
-                               ".params file?)",
-                               magic, kListMagic));
+        start, fmt::format("list magic is {:016x}, expected {:016x} (is this a "
+                           ".params file?)",
+                           magic, kListMagic));
   }
   return reader->Bytes("list magic", sizeof(magic) - size).status();
 }
@@ -107,15 +107,15 @@ absl::Status ReadTensorCount(ByteReader* reader, AtEnd at_end,
           ? reader->Count("tensor count", kLeastRecordBytes)
           : reader->Read<uint64_t>("tensor count"));
   if (count == num_names) return absl::OkStatus();
-  return reader->Fault(start, absl::StrFormat("tensor count is %d, expected "
-                                              "%d (one per name)",
-                                              count, num_names));
+  return reader->Fault(start, fmt::format("tensor count is {}, expected "
+                                          "{} (one per name)",
+                                          count, num_names));
 }
 
 // Puts the tensor's name into a message about its bytes.
 absl::Status ForTensor(const absl::Status& status, std::string_view name) {
-  return absl::Status(status.code(), absl::StrFormat("%s (tensor %s)",
-                                                     MessageOf(status), name));
+  return absl::Status(status.code(),
+                      fmt::format("{} (tensor {})", MessageOf(status), name));
 }
 
 // Adds the complete tensors and the names without one, even if it fails.

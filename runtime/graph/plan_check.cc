@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/graph/storage_plan.h"
 
 namespace nodewise {
@@ -68,8 +68,8 @@ class PlanChecker {
   std::string Describe(uint32_t entry) const {
     const NodeId node = graph_.NodeOf(EntryId{entry});
     const uint32_t output = entry - Index(graph_.EntryOf(node, 0));
-    return absl::StrFormat("output %d of node %d (%s)", output, Index(node),
-                           Shortened(graph_.node(node).name));
+    return fmt::format("output {} of node {} ({})", output, Index(node),
+                       Shortened(graph_.node(node).name));
   }
 
   void CheckSlot(const std::vector<uint32_t>& tensors) {
@@ -96,13 +96,13 @@ class PlanChecker {
       return;
     }
     if (second.written > first.last_read) return;
-    const std::string path = absl::StrFormat("/attrs/storage_id/1/%d", later);
+    const std::string path = fmt::format("/attrs/storage_id/1/{}", later);
     const int32_t id = graph_.entries[later].storage_id;
     if (first.is_head) {
       Add(path,
-          absl::StrFormat("storage %d, where %s overwrites %s, which is the "
-                          "graph's output %d",
-                          id, Describe(later), Describe(earlier), first.head),
+          fmt::format("storage {}, where {} overwrites {}, which is the "
+                      "graph's output {}",
+                      id, Describe(later), Describe(earlier), first.head),
           "a storage of its own for an output of the graph");
       return;
     }
@@ -110,19 +110,18 @@ class PlanChecker {
       // The node reads the one and writes the other. Compilers of TVM 0.6 do
       // that on purpose for operators that work in place.
       Add(path,
-          absl::StrFormat("storage %d, where %s is written over %s, which the "
-                          "same node reads",
-                          id, Describe(later), Describe(earlier)),
+          fmt::format("storage {}, where {} is written over {}, which the "
+                      "same node reads",
+                      id, Describe(later), Describe(earlier)),
           "another storage, unless the operator works in place",
           Fault::Severity::kWarning);
       return;
     }
     Add(path,
-        absl::StrFormat("storage %d, where %s overwrites %s, which node %d "
-                        "(%s) reads later",
-                        id, Describe(later), Describe(earlier),
-                        first.last_reader,
-                        Shortened(graph_.nodes[first.last_reader].name)),
+        fmt::format("storage {}, where {} overwrites {}, which node {} "
+                    "({}) reads later",
+                    id, Describe(later), Describe(earlier), first.last_reader,
+                    Shortened(graph_.nodes[first.last_reader].name)),
         "another storage");
   }
 
@@ -133,11 +132,10 @@ class PlanChecker {
     const uint32_t first = tensors[0];
     if (first == tensor || lives_[first].written >= 0) return;
     if (lives_[tensor].written <= lives_[first].last_read) return;
-    Add(absl::StrFormat("/attrs/storage_id/1/%d", tensor),
-        absl::StrFormat(
-            "storage %d, where %s overwrites the input %s",
-            graph_.entries[tensor].storage_id, Describe(tensor),
-            Shortened(graph_.node(graph_.NodeOf(EntryId{first})).name)),
+    Add(fmt::format("/attrs/storage_id/1/{}", tensor),
+        fmt::format("storage {}, where {} overwrites the input {}",
+                    graph_.entries[tensor].storage_id, Describe(tensor),
+                    Shortened(graph_.node(graph_.NodeOf(EntryId{first})).name)),
         "another storage, or a second run needs the input set again",
         Fault::Severity::kWarning);
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
@@ -28,11 +28,11 @@ absl::StatusOr<StoragePlan> PlanStorage(const Graph& graph,
     StorageSlot& slot = plan.slots[place->second];
     if (slot.device_type != device) {
       return GraphError(
-          graph, absl::StrFormat("/attrs/storage_id/1/%d", e),
-          absl::StrFormat("storage %d for an entry on %s", entry.storage_id,
-                          DeviceTypeName(device)),
-          absl::StrFormat("an entry on %s, as the others in that storage are",
-                          DeviceTypeName(slot.device_type)));
+          graph, fmt::format("/attrs/storage_id/1/{}", e),
+          fmt::format("storage {} for an entry on {}", entry.storage_id,
+                      DeviceTypeName(device)),
+          fmt::format("an entry on {}, as the others in that storage are",
+                      DeviceTypeName(slot.device_type)));
     }
     NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
                               TensorBytes(entry.shape, entry.dtype));

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/device/device.h"
 
 namespace nodewise {
@@ -81,8 +81,8 @@ absl::StatusOr<size_t> GuardedMemory::Add(size_t bytes) {
       mprotect(Open(block), OpenBytes(block), PROT_READ | PROT_WRITE) != 0) {
     const int error = errno;
     if (map != MAP_FAILED) munmap(map, block.map_bytes);
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "guarded memory: %d bytes in pages of their own: %s (vm.max_map_count "
+    return absl::ResourceExhaustedError(fmt::format(
+        "guarded memory: {} bytes in pages of their own: {} (vm.max_map_count "
         "limits how many there can be)",
         bytes, std::strerror(error)));
   }

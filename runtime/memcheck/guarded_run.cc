@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/memcheck/guarded_memory.h"
@@ -42,8 +42,8 @@ absl::Status WithFirstFault(const absl::Status& status,
                             const GuardedRunResult& result) {
   if (result.faults.empty()) return status;
   return WithMessage(status,
-                     absl::StrFormat("%s; before that: %s", MessageOf(status),
-                                     result.faults.front().Finish().text));
+                     fmt::format("{}; before that: {}", MessageOf(status),
+                                 result.faults.front().Finish().text));
 }
 
 }  // namespace
@@ -71,12 +71,12 @@ MemoryFault SeenFault::Finish() const {
   if (place.empty()) return finished;
   std::string did = "read";
   if (access != FaultAccess::kRead) {
-    did = absl::StrFormat("%s %d byte%s",
-                          access == FaultAccess::kWrite ? "wrote" : "touched",
-                          fault.bytes, fault.bytes == 1 ? "" : "s");
+    did = fmt::format("{} {} byte{}",
+                      access == FaultAccess::kWrite ? "wrote" : "touched",
+                      fault.bytes, fault.bytes == 1 ? "" : "s");
   }
-  finished.text = absl::StrFormat("%s %s %s (first at byte %d)", actor, did,
-                                  place, fault.offset);
+  finished.text = fmt::format("{} {} {} (first at byte {})", actor, did, place,
+                              fault.offset);
   return finished;
 }
 

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/memcheck/guarded_run.h"
 
@@ -142,8 +142,8 @@ class Sanitizer {
     seen.fault.node = node;
     seen.fault.entry = EntryId{entry};
     seen.fault.text =
-        absl::StrFormat("%s: its output %d %s", first_.actors[Index(node)],
-                        entry - first, what);
+        fmt::format("{}: its output {} {}", first_.actors[Index(node)],
+                    entry - first, what);
     first_.faults.push_back(std::move(seen));
   }
 
@@ -185,8 +185,8 @@ absl::StatusOr<SanitizeReport> Sanitize(const ExecutorMaker& make,
                                         const SanitizeOptions& options) {
   if (options.red_zone > kMostRedZone) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("sanitize: red zones of %d bytes, expected at most %d",
-                        options.red_zone, kMostRedZone));
+        fmt::format("sanitize: red zones of {} bytes, expected at most {}",
+                    options.red_zone, kMostRedZone));
   }
   const OnlyOne only;
   if (!only.is_mine) {

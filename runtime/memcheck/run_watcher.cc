@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/tensor_stats.h"
 
 namespace nodewise {
@@ -72,8 +72,8 @@ bool RunWatcher::IsInput(uint32_t entry) const {
 
 std::string RunWatcher::EntryName(uint32_t entry) const {
   const uint32_t node = Index(result_->node_of[entry]);
-  return absl::StrFormat("entry %s:%d of node %d", keys_[node],
-                         entry - graph_.node_row_ptr[node], node);
+  return fmt::format("entry {}:{} of node {}", keys_[node],
+                     entry - graph_.node_row_ptr[node], node);
 }
 
 int64_t RunWatcher::BytesOf(uint32_t entry) const {
@@ -167,12 +167,12 @@ void RunWatcher::CheckOwners(NodeId node) {
     if (std::find(seen.begin(), seen.end(), base) != seen.end()) continue;
     seen.push_back(base);
     const uint32_t owner = owner_[*block];
-    ReportText(MemoryFault::Kind::kOverwritten, node, base,
-               absl::StrFormat(
-                   "%s reads %s, which node %d overwrote; both are in storage "
-                   "%d",
-                   result_->actors[Index(node)], EntryName(base),
-                   Index(result_->node_of[owner]), StorageOf(base)));
+    ReportText(
+        MemoryFault::Kind::kOverwritten, node, base,
+        fmt::format("{} reads {}, which node {} overwrote; both are in storage "
+                    "{}",
+                    result_->actors[Index(node)], EntryName(base),
+                    Index(result_->node_of[owner]), StorageOf(base)));
   }
 }
 
@@ -181,12 +181,11 @@ void RunWatcher::CheckSizes(NodeId node) {
     const uint32_t entry = Index(graph_.EntryOf(node, o));
     const StorageSlot& slot = plan_.slots[plan_.slot_of[entry]];
     if (BytesOf(entry) <= static_cast<int64_t>(slot.bytes)) continue;
-    ReportText(
-        MemoryFault::Kind::kUndersized, node, entry,
-        absl::StrFormat("%s makes its output %d of %d bytes in storage %d, "
-                        "which has %d",
-                        result_->actors[Index(node)], o, BytesOf(entry),
-                        slot.storage_id, slot.bytes));
+    ReportText(MemoryFault::Kind::kUndersized, node, entry,
+               fmt::format("{} makes its output {} of {} bytes in storage {}, "
+                           "which has {}",
+                           result_->actors[Index(node)], o, BytesOf(entry),
+                           slot.storage_id, slot.bytes));
   }
 }
 
@@ -199,12 +198,12 @@ void RunWatcher::CheckInputsKept(NodeId node) {
     if (block == nullptr || owner_[*block] == kNobody) continue;
     const uint32_t owner = owner_[*block];
     if (!IsInput(owner) || last_use_[owner] > Index(node)) continue;
-    ReportText(MemoryFault::Kind::kOverwritten, node, owner,
-               absl::StrFormat(
-                   "%s writes its output %d over the graph's input %s; both "
-                   "are in storage %d, and a second run reads it",
-                   result_->actors[Index(node)], o,
-                   keys_[Index(result_->node_of[owner])], StorageOf(owner)));
+    ReportText(
+        MemoryFault::Kind::kOverwritten, node, owner,
+        fmt::format("{} writes its output {} over the graph's input {}; both "
+                    "are in storage {}, and a second run reads it",
+                    result_->actors[Index(node)], o,
+                    keys_[Index(result_->node_of[owner])], StorageOf(owner)));
   }
 }
 
@@ -225,10 +224,9 @@ void RunWatcher::CheckForeignInputs(NodeId node) {
     const DLTensor& tensor = run_.TensorOf(EntryId{input.entry});
     const auto bytes = static_cast<size_t>(BytesOf(input.entry));
     if (HashBytes(DataOf(tensor), bytes) == input.hash) continue;
-    ReportText(
-        MemoryFault::Kind::kInputWritten, node, input.entry,
-        absl::StrFormat("%s wrote to its input %d, which it may only read",
-                        result_->actors[Index(node)], input.number));
+    ReportText(MemoryFault::Kind::kInputWritten, node, input.entry,
+               fmt::format("{} wrote to its input {}, which it may only read",
+                           result_->actors[Index(node)], input.number));
   }
 }
 
@@ -292,9 +290,9 @@ void RunWatcher::ReportDamage(NodeId node, size_t block, FaultAccess access,
   seen.fault.entry = EntryId{entry == kNobody ? 0 : entry};
   std::string whose = "memory that holds nothing yet";
   if (is_argument) {
-    whose = absl::StrFormat("its %s %d",
-                            found->second.is_output ? "output" : "input",
-                            found->second.number);
+    whose =
+        fmt::format("its {} {}", found->second.is_output ? "output" : "input",
+                    found->second.number);
   } else if (entry != kNobody) {
     whose = EntryName(entry) + ", which is none of its arguments";
   }
@@ -374,10 +372,10 @@ void RunWatcher::AfterPass(const RunView&, const absl::Status& status) {
     if (owner_[*block] == kNobody) continue;
     const NodeId by = result_->node_of[owner_[*block]];
     ReportText(MemoryFault::Kind::kOverwritten, by, base,
-               absl::StrFormat("%s overwrote %s, which is the graph's output "
-                               "%d; both are in storage %d",
-                               result_->actors[Index(by)], EntryName(base), h,
-                               StorageOf(base)));
+               fmt::format("{} overwrote {}, which is the graph's output "
+                           "{}; both are in storage {}",
+                           result_->actors[Index(by)], EntryName(base), h,
+                           StorageOf(base)));
   }
 }
 

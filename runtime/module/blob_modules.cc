@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/support/status_macros.h"
@@ -58,11 +58,11 @@ class ConstantsModule final : public Module {
     const auto* code = result.Get<int64_t>();
     if (code != nullptr && *code == 0) return absl::OkStatus();
     return absl::InternalError(
-        absl::StrFormat("__init_%s did not return 0", symbol));
+        fmt::format("__init_{} did not return 0", symbol));
   }
 
   absl::StatusOr<PackedFunc> FindInit(std::string_view symbol) {
-    const std::string name = absl::StrFormat("__init_%s", symbol);
+    const std::string name = fmt::format("__init_{}", symbol);
     for (const Ref<Module>& import : imports()) {
       NODEWISE_ASSIGN_OR_RETURN(PackedFunc init, import->FindFunction(name));
       if (init) return init;
@@ -76,8 +76,8 @@ class ConstantsModule final : public Module {
       if (known != name) continue;
       return NDArray::Borrow(record.ToTensor(), nullptr).CopyToHost();
     }
-    return absl::DataLossError(absl::StrFormat(
-        "%s: %s wants the constant %s, which the library does not hold",
+    return absl::DataLossError(fmt::format(
+        "{}: {} wants the constant {}, which the library does not hold",
         owner_->where(), symbol, name));
   }
 
@@ -108,9 +108,9 @@ class DeviceCodeModule final : public Module {
         functions_.end()) {
       return PackedFunc();
     }
-    const std::string message = absl::StrFormat(
-        "function %s is %s code, and this build has no %s device", name, kind_,
-        kind_);
+    const std::string message =
+        fmt::format("function {} is {} code, and this build has no {} device",
+                    name, kind_, kind_);
     return PackedFunc::FromBody([message](PackedArgs) -> absl::StatusOr<Value> {
       return absl::UnavailableError(message);
     });

@@ -2,7 +2,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/ffi_abi.h"
 #include "nodewise/func/registry.h"
@@ -114,8 +114,8 @@ absl::StatusOr<FunctionObject*> CallContext::FindFunctionOf(
   }
   if (!function) function = FindFunction(name);
   if (!function) {
-    return absl::NotFoundError(absl::StrFormat(
-        "compiled code calls the function %s, which no module it imports has "
+    return absl::NotFoundError(fmt::format(
+        "compiled code calls the function {}, which no module it imports has "
         "and which is not registered",
         name));
   }
@@ -151,8 +151,8 @@ absl::Status PatchContext(const Symbols& symbols,
     *static_cast<void**>(symbols.Variable(name)) = address;
   }
   if (unknown.empty()) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrFormat(
-      "%s: its code calls runtime functions that are not known here: %s",
+  return absl::UnimplementedError(fmt::format(
+      "{}: its code calls runtime functions that are not known here: {}",
       symbols.where(), unknown));
 }
 

@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 #include "runtime/module/elf_parts.h"
 
 namespace nodewise {
@@ -35,9 +37,9 @@ constexpr char kProgram[] = "program";
 // Returns kDataLoss, beginning with the place.
 template <typename... Args>
 absl::Status Damaged(const std::string& where,
-                     const absl::FormatSpec<Args...>& format,
+                     fmt::format_string<const Args&...> format,
                      const Args&... args) {
-  return absl::DataLossError(where + ": " + absl::StrFormat(format, args...));
+  return absl::DataLossError(where + ": " + fmt::format(format, args...));
 }
 
 std::string MachineName(int machine) {
@@ -46,7 +48,7 @@ std::string MachineName(int machine) {
   if (machine == EM_ARM) return "arm";
   if (machine == EM_RISCV) return "riscv";
   if (machine == EM_386) return "i386";
-  return absl::StrFormat("machine %d", machine);
+  return fmt::format("machine {}", machine);
 }
 
 std::string TypeName(int type) {
@@ -54,7 +56,7 @@ std::string TypeName(int type) {
   if (type == ET_EXEC) return kProgram;
   if (type == ET_DYN) return kSharedLibrary;
   if (type == ET_CORE) return "core dump";
-  return absl::StrFormat("type %d", type);
+  return fmt::format("type {}", type);
 }
 
 // Returns the first bytes, as text if they are text: it shows at a glance that
@@ -65,14 +67,14 @@ std::string Beginning(Bytes bytes) {
     return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r');
   });
   if (is_text) {
-    return absl::StrFormat(
-        "\"%s\"", absl::CHexEscape({reinterpret_cast<const char*>(first.data()),
+    return fmt::format(
+        "\"{}\"", absl::CHexEscape({reinterpret_cast<const char*>(first.data()),
                                     first.size()}));
   }
   std::string hex;
   for (const uint8_t byte : first.subspan(0, 4)) {
     if (!hex.empty()) hex += ' ';
-    absl::StrAppendFormat(&hex, "%02x", byte);
+    fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
   }
   return hex;
 }
@@ -82,23 +84,23 @@ absl::Status CheckIdent(Bytes bytes, const std::string& where) {
   if (bytes.empty()) return Damaged(where, "is empty, expected an ELF file");
   const size_t magic_size = std::min<size_t>(bytes.size(), SELFMAG);
   if (std::memcmp(bytes.data(), ELFMAG, magic_size) != 0) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: is not an ELF file (starts with %s)", where, Beginning(bytes)));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is not an ELF file (starts with {})", where, Beginning(bytes)));
   }
   if (bytes.size() < EI_NIDENT) {
     return CutShort(where, "ELF header", 0, sizeof(Elf32_Ehdr), bytes.size());
   }
   const int elf_class = bytes[EI_CLASS];
   if (elf_class != ELFCLASS32 && elf_class != ELFCLASS64) {
-    return Damaged(where, "ELF class is %d, expected 1 (32-bit) or 2 (64-bit)",
+    return Damaged(where, "ELF class is {}, expected 1 (32-bit) or 2 (64-bit)",
                    elf_class);
   }
   if (bytes[EI_DATA] == ELFDATA2MSB) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "%s: is a big-endian ELF file, expected little-endian", where));
+    return absl::UnimplementedError(fmt::format(
+        "{}: is a big-endian ELF file, expected little-endian", where));
   }
   if (bytes[EI_DATA] != ELFDATA2LSB) {
-    return Damaged(where, "ELF byte order is %d, expected 1 (little-endian)",
+    return Damaged(where, "ELF byte order is {}, expected 1 (little-endian)",
                    bytes[EI_DATA]);
   }
   return absl::OkStatus();
@@ -135,7 +137,7 @@ class Parser {
   using Symbol = typename Elf::Symbol;
 
   template <typename... Args>
-  absl::Status Fault(const absl::FormatSpec<Args...>& format,
+  absl::Status Fault(fmt::format_string<const Args&...> format,
                      const Args&... args) const {
     return Damaged(file_.where, format, args...);
   }
@@ -155,7 +157,7 @@ class Parser {
     file_.machine = MachineName(header_.e_machine);
     file_.type = TypeName(header_.e_type);
     if (header_.e_phnum != 0 && header_.e_phentsize != sizeof(Segment)) {
-      return Fault("program headers have %d bytes, expected %d",
+      return Fault("program headers have {} bytes, expected {}",
                    header_.e_phentsize, sizeof(Segment));
     }
     return absl::OkStatus();
@@ -183,22 +185,22 @@ class Parser {
   }
 
   absl::Status AddSegment(const Segment& segment, uint32_t index) {
-    const std::string name = absl::StrFormat("segment %d", index);
+    const std::string name = fmt::format("segment {}", index);
     NODEWISE_RETURN_IF_ERROR(
         Part(name, segment.p_offset, segment.p_filesz).status());
     if (segment.p_memsz < segment.p_filesz) {
-      return Fault("%s has %d bytes in the file, but %d in memory", name,
+      return Fault("{} has {} bytes in the file, but {} in memory", name,
                    segment.p_filesz, segment.p_memsz);
     }
     if (segment.p_memsz > ~uint64_t{0} - segment.p_vaddr) {
-      return Fault("%s ends after the last address", name);
+      return Fault("{} ends after the last address", name);
     }
     // The format wants them sorted, the loader of glibc relies on it, and
     // BytesAt searches by it.
     if (segment.p_vaddr < next_address_) {
-      return Fault(
-          "%s begins at address %#x, but the one before it ends at %#x", name,
-          segment.p_vaddr, next_address_);
+      return Fault("{} begins at address {}, but the one before it ends at {}",
+                   name, AddressText(segment.p_vaddr),
+                   AddressText(next_address_));
     }
     next_address_ = uint64_t{segment.p_vaddr} + segment.p_memsz;
     file_.segments.push_back({.index = index,
@@ -252,7 +254,7 @@ class Parser {
       dynamic_.Add(entry.d_tag, entry.d_un.d_val);
     }
     // The loader would read on.
-    return Fault("dynamic section of %d entries has no end mark", count);
+    return Fault("dynamic section of {} entries has no end mark", count);
   }
 
   absl::StatusOr<StringTable> FindStrings() const {
@@ -264,7 +266,7 @@ class Parser {
     }
     if (*dynamic_.strings_size > bytes.size()) {
       return Fault(
-          "string table has %d bytes, but its segment has only %d for it",
+          "string table has {} bytes, but its segment has only {} for it",
           *dynamic_.strings_size, bytes.size());
     }
     return StringTable(bytes.subspan(0, *dynamic_.strings_size), file_.where);
@@ -288,14 +290,14 @@ class Parser {
   absl::Status ReadSymbols(StringTable& strings) {
     if (!dynamic_.symbols.has_value()) return absl::OkStatus();
     if (dynamic_.symbol_size.value_or(sizeof(Symbol)) != sizeof(Symbol)) {
-      return Fault("symbols have %d bytes, expected %d", *dynamic_.symbol_size,
+      return Fault("symbols have {} bytes, expected {}", *dynamic_.symbol_size,
                    sizeof(Symbol));
     }
     NODEWISE_ASSIGN_OR_RETURN(const Bytes table,
                               BytesAt(file_, *dynamic_.symbols));
     NODEWISE_ASSIGN_OR_RETURN(const uint64_t count, CountSymbols());
     if (count > table.size() / sizeof(Symbol)) {
-      return Fault("has %d symbols, but their segment has room for only %d",
+      return Fault("has {} symbols, but their segment has room for only {}",
                    count, table.size() / sizeof(Symbol));
     }
     if (count <= 1) return absl::OkStatus();  // Symbol 0 means "none".
@@ -348,8 +350,7 @@ class Parser {
                                       const char* what) const {
     NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes, BytesAt(file_, address));
     const uint64_t base = bytes.data() - file_.bytes.data();
-    return ByteReader(bytes, absl::StrFormat("%s: %s", file_.where, what),
-                      base);
+    return ByteReader(bytes, fmt::format("{}: {}", file_.where, what), base);
   }
 
   absl::StatusOr<uint64_t> CountByHash(uint64_t address) const {
@@ -382,7 +383,7 @@ class Parser {
     }
     if (last == 0) return 0;
     if (last < first) {
-      return Fault("GNU hash table begins with symbol %d, but has symbol %d",
+      return Fault("GNU hash table begins with symbol {}, but has symbol {}",
                    first, last);
     }
     NODEWISE_RETURN_IF_ERROR(
@@ -447,8 +448,8 @@ absl::StatusOr<Bytes> BytesAt(const ElfFile& file, uint64_t address) {
                                 segment.file_size - skip);
     }
   }
-  return Damaged(file.where, "address %#x is in no segment's part of the file",
-                 address);
+  return Damaged(file.where, "address {} is in no segment's part of the file",
+                 AddressText(address));
 }
 
 const ElfSymbol* FindSymbol(const ElfFile& file, std::string_view name) {
@@ -471,19 +472,19 @@ std::vector<std::string> FunctionNames(const ElfFile& file) {
 absl::Status CheckLoadable(const ElfFile& file) {
   if (file.type != kSharedLibrary) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: is an ELF file of type \"%s\", expected a shared "
-                        "library (link it with -shared)",
-                        file.where, file.type));
+        fmt::format("{}: is an ELF file of type \"{}\", expected a shared "
+                    "library (link it with -shared)",
+                    file.where, file.type));
   }
   const std::string here = MachineName(kThisMachine);
   if (file.machine != here) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "%s: is built for %s, this is %s", file.where, file.machine, here));
+    return absl::UnimplementedError(fmt::format(
+        "{}: is built for {}, this is {}", file.where, file.machine, here));
   }
   if (file.bits != kBitsHere) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "%s: is built for %d bits, this is a program of %d bits", file.where,
-        file.bits, kBitsHere));
+    return absl::UnimplementedError(
+        fmt::format("{}: is built for {} bits, this is a program of {} bits",
+                    file.where, file.bits, kBitsHere));
   }
   if (file.has_dynamic_section) return absl::OkStatus();
   return Damaged(file.where,

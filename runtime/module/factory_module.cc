@@ -1,6 +1,6 @@
 #include "nodewise/module/factory_module.h"
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/support/status_macros.h"
@@ -46,9 +46,9 @@ class GraphFactoryModule final : public Module {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, first.AsString());
     if (name != name_) {
       return absl::NotFoundError(
-          absl::StrFormat("debug_create: the factory holds the module %s, not "
-                          "%s",
-                          name_, name));
+          fmt::format("debug_create: the factory holds the module {}, not "
+                      "{}",
+                      name_, name));
     }
     return CreateWith("tvm.graph_executor_debug.create", args.From(1));
   }
@@ -84,7 +84,7 @@ class GraphFactoryModule final : public Module {
     const PackedFunc create = nodewise::FindFunction(creator);
     if (!create) {
       return absl::UnimplementedError(
-          absl::StrFormat("this build has no %s", creator));
+          fmt::format("this build has no {}", creator));
     }
     if (imports().empty()) {
       return absl::DataLossError("the factory holds no compiled code");

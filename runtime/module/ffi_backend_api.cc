@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/c_call.h"
 #include "nodewise/func/ffi_function.h"
 #include "nodewise/support/status_macros.h"
@@ -17,8 +17,8 @@ absl::Status FindHere(void* context, const char* name, void** out) {
     NODEWISE_ASSIGN_OR_RETURN(*out, ours->Find(name));
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "compiled code calls %s, but its module context %s", name,
+  return absl::FailedPreconditionError(fmt::format(
+      "compiled code calls {}, but its module context {}", name,
       context == nullptr ? "was never set" : "is not of this runtime"));
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -78,9 +78,9 @@ absl::Status CheckKind(const ElfFile& elf) {
     if (symbol.defined || !symbol.name.starts_with("TVMBackendAnyList")) {
       continue;
     }
-    return absl::UnimplementedError(absl::StrFormat(
-        "%s: was compiled with exec_mode=\"compiled\": its code drives TVM's "
-        "virtual machine (it calls %s), expected kernels or bytecode (compile "
+    return absl::UnimplementedError(fmt::format(
+        "{}: was compiled with exec_mode=\"compiled\": its code drives TVM's "
+        "virtual machine (it calls {}), expected kernels or bytecode (compile "
         "it with exec_mode=\"bytecode\", the default)",
         elf.where, symbol.name));
   }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
 
@@ -26,9 +26,9 @@ absl::StatusOr<std::vector<uint64_t>> ReadNumbers(ByteReader* reader,
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
                             reader->Count(what, sizeof(uint64_t)));
   if (count > most) {
-    return reader->Fault(start, absl::StrFormat("%s: found %d, expected at "
-                                                "most %d",
-                                                what, count, most));
+    return reader->Fault(start, fmt::format("{}: found {}, expected at "
+                                            "most {}",
+                                            what, count, most));
   }
   std::vector<uint64_t> numbers;
   numbers.reserve(count);
@@ -57,9 +57,9 @@ absl::Status PlaceImports(const ByteReader& reader, const Rows& rows,
   if (rows.ends.size() != modules + 1) {
     return reader.Fault(
         rows.offset,
-        absl::StrFormat("import tree has %d rows, expected %d (one per module "
-                        "and one more)",
-                        rows.ends.size(), modules + 1));
+        fmt::format("import tree has {} rows, expected {} (one per module "
+                    "and one more)",
+                    rows.ends.size(), modules + 1));
   }
   std::vector<std::vector<uint32_t>> imports(modules);
   for (size_t i = 0; i < modules; ++i) {
@@ -67,18 +67,17 @@ absl::Status PlaceImports(const ByteReader& reader, const Rows& rows,
         rows.ends[i + 1] > rows.children.size()) {
       return reader.Fault(
           rows.offset,
-          absl::StrFormat("import tree row %d is [%d, %d), expected a part of "
-                          "the %d children",
-                          i, rows.ends[i], rows.ends[i + 1],
-                          rows.children.size()));
+          fmt::format("import tree row {} is [{}, {}), expected a part of "
+                      "the {} children",
+                      i, rows.ends[i], rows.ends[i + 1], rows.children.size()));
     }
     for (uint64_t c = rows.ends[i]; c < rows.ends[i + 1]; ++c) {
       if (rows.children[c] >= modules) {
         return reader.Fault(
             rows.offset,
-            absl::StrFormat("module %d imports module %d, expected one of the "
-                            "%d modules",
-                            i, rows.children[c], modules));
+            fmt::format("module {} imports module {}, expected one of the "
+                        "{} modules",
+                        i, rows.children[c], modules));
       }
       imports[i].push_back(static_cast<uint32_t>(rows.children[c]));
     }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/elf.h"
 #include "runtime/module/library_abi.h"
@@ -19,7 +19,7 @@ absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
   for (const std::string_view name : kLibraryBinNames) {
     const ElfSymbol* symbol = FindSymbol(elf, name);
     if (symbol == nullptr) continue;
-    found->where = absl::StrFormat("%s: %s", elf.where, name);
+    found->where = fmt::format("{}: {}", elf.where, name);
     NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
     NODEWISE_ASSIGN_OR_RETURN(const LibraryBin bin,
                               ParseLibraryBin(bytes, found->where));
@@ -38,7 +38,7 @@ absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
 bool FindClassic(const ElfFile& elf, LibraryBytecode* found) {
   const ElfSymbol* symbol = FindSymbol(elf, kClassicBlob);
   if (symbol == nullptr) return false;
-  found->where = absl::StrFormat("%s: %s", elf.where, kClassicBlob);
+  found->where = fmt::format("{}: {}", elf.where, kClassicBlob);
   const auto bytes = BytesAt(elf, symbol->value);
   if (!bytes.ok()) return false;
   const auto blob = ParseModuleBlob(*bytes, found->where);

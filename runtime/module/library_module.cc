@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/ffi_function.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -70,8 +70,8 @@ absl::StatusOr<std::string> LibraryModule::ResolveEntryName(
   if (bytes.empty()) return std::string(name);
   const void* end = std::memchr(bytes.data(), 0, bytes.size());
   if (end == nullptr) {
-    return absl::DataLossError(absl::StrFormat("%s: %s holds no name that ends",
-                                               symbols_->where(), kEntryName));
+    return absl::DataLossError(fmt::format("{}: {} holds no name that ends",
+                                           symbols_->where(), kEntryName));
   }
   return std::string(reinterpret_cast<const char*>(bytes.data()));
 }
@@ -115,7 +115,7 @@ absl::StatusOr<Ref<Module>> BuildModules(Ref<Symbols> symbols,
   NODEWISE_ASSIGN_OR_RETURN(
       const ModuleBlob blob,
       ParseModuleBlob(symbols->BytesFrom(blob_name),
-                      absl::StrFormat("%s: %s", symbols->where(), blob_name)));
+                      fmt::format("{}: {}", symbols->where(), blob_name)));
   NODEWISE_ASSIGN_OR_RETURN(const auto modules, MakeModules(blob, symbols));
   if (blob.has_import_tree()) {
     if (modules.empty()) return Ref<Module>(library);
@@ -139,8 +139,8 @@ absl::StatusOr<Ref<Module>> LoadModule(const std::string& path,
   constexpr std::string_view kShared[] = {"so", "dll", "dylib", "dso"};
   if (std::find(std::begin(kShared), std::end(kShared), ending) ==
       std::end(kShared)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: ends in \"%s\", expected a shared library (.so; for an archive "
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: ends in \"{}\", expected a shared library (.so; for an archive "
         "link its objects first: g++ -shared -o lib.so *.o)",
         path, ending));
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/elf.h"
@@ -127,9 +127,9 @@ void TellEra(const ElfFile& elf, LibrarySummary* summary) {
   if (first > last) {
     summary->era = "signs of several releases";
   } else if (first == last) {
-    summary->era = absl::StrFormat("0.%d", first);
+    summary->era = fmt::format("0.{}", first);
   } else {
-    summary->era = absl::StrFormat("0.%d to 0.%d", first, last);
+    summary->era = fmt::format("0.{} to 0.{}", first, last);
   }
 }
 
@@ -226,7 +226,7 @@ absl::Status ReadLibraryBin(const ElfFile& elf, LibrarySummary* summary) {
     NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
     NODEWISE_ASSIGN_OR_RETURN(
         const LibraryBin bin,
-        ParseLibraryBin(bytes, absl::StrFormat("%s: %s", summary->path, name)));
+        ParseLibraryBin(bytes, fmt::format("{}: {}", summary->path, name)));
     for (const LibraryBinModule& item : bin.modules) {
       ModuleSummary module;
       module.kind = std::string(item.kind);
@@ -245,8 +245,7 @@ absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
   NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
   NODEWISE_ASSIGN_OR_RETURN(
       const ModuleBlob blob,
-      ParseModuleBlob(bytes,
-                      absl::StrFormat("%s: %s", summary->path, kBlobName)));
+      ParseModuleBlob(bytes, fmt::format("{}: {}", summary->path, kBlobName)));
   for (size_t i = 0; i < blob.items.size(); ++i) {
     ModuleSummary module = Summarise(blob.items[i]);
     if (blob.has_import_tree()) module.imports = blob.children[i];

@@ -4,7 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
 
@@ -21,9 +21,9 @@ class ModuleLibrary final : public Library {
   absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override {
     NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, Find(request.function));
     if (function) return function;
-    return absl::NotFoundError(absl::StrFormat(
-        "the library has no function %s%s", request.function,
-        DidYouMean(request.function, module_->AllFunctionNames())));
+    return absl::NotFoundError(
+        fmt::format("the library has no function {}{}", request.function,
+                    DidYouMean(request.function, module_->AllFunctionNames())));
   }
 
  private:
@@ -45,8 +45,8 @@ class TableLibrary final : public Library {
       names.push_back(kernel.name);
     }
     return absl::NotFoundError(
-        absl::StrFormat("there is no built-in function %s%s", request.function,
-                        DidYouMean(request.function, names)));
+        fmt::format("there is no built-in function {}{}", request.function,
+                    DidYouMean(request.function, names)));
   }
 
  private:
@@ -96,8 +96,8 @@ absl::Status Module::Import(Ref<Module> module) {
   const std::vector<Module*> tree = module->Tree();
   if (std::find(tree.begin(), tree.end(), this) != tree.end()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("a %s module cannot import a %s module that imports it",
-                        kind(), module->kind()));
+        fmt::format("a {} module cannot import a {} module that imports it",
+                    kind(), module->kind()));
   }
   imports_.push_back(std::move(module));
   return absl::OkStatus();

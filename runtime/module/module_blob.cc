@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/library_bin.h"
@@ -63,7 +63,7 @@ ReadTensors(ByteReader* reader, const std::vector<std::string_view>& names) {
     if (!record.ok()) {
       return absl::Status(
           record.status().code(),
-          absl::StrFormat("%s (tensor %s)", MessageOf(record.status()), name));
+          fmt::format("{} (tensor {})", MessageOf(record.status()), name));
     }
     tensors.emplace_back(name, *std::move(record));
   }
@@ -81,9 +81,9 @@ absl::StatusOr<GraphFactoryItem> ReadGraphFactory(ByteReader* reader) {
                             ReadStrings(reader, "parameter name"));
   if (count != names.size()) {
     return reader->Fault(
-        count_at, absl::StrFormat("parameter count is %d, expected %d (one per "
-                                  "name)",
-                                  count, names.size()));
+        count_at, fmt::format("parameter count is {}, expected {} (one per "
+                              "name)",
+                              count, names.size()));
   }
   NODEWISE_ASSIGN_OR_RETURN(item.params, ReadTensors(reader, names));
   NODEWISE_ASSIGN_OR_RETURN(item.module_name, reader->String("module name"));
@@ -99,9 +99,9 @@ absl::StatusOr<ConstantsItem> ReadConstants(ByteReader* reader) {
                             reader->Count("constant count", kLeastRecordBytes));
   if (count != names.size()) {
     return reader->Fault(count_at,
-                         absl::StrFormat("constant count is %d, expected %d "
-                                         "(one per name)",
-                                         count, names.size()));
+                         fmt::format("constant count is {}, expected {} "
+                                     "(one per name)",
+                                     count, names.size()));
   }
   NODEWISE_ASSIGN_OR_RETURN(item.constants, ReadTensors(reader, names));
   NODEWISE_ASSIGN_OR_RETURN(const auto symbols, ReadStrings(reader, "symbol"));
@@ -110,9 +110,9 @@ absl::StatusOr<ConstantsItem> ReadConstants(ByteReader* reader) {
                             reader->Count("symbol list count", kLeastString));
   if (lists != symbols.size()) {
     return reader->Fault(
-        lists_at, absl::StrFormat("symbol list count is %d, expected %d (one "
-                                  "per symbol)",
-                                  lists, symbols.size()));
+        lists_at, fmt::format("symbol list count is {}, expected {} (one "
+                              "per symbol)",
+                              lists, symbols.size()));
   }
   for (const std::string_view symbol : symbols) {
     NODEWISE_ASSIGN_OR_RETURN(auto wanted,
@@ -186,8 +186,8 @@ absl::StatusOr<BlobItem> ReadItem(ByteReader* reader, size_t start,
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadBytecode(reader));
     return item;
   }
-  return absl::UnimplementedError(absl::StrFormat(
-      "%s (a module of kind \"%s\": known are _lib, GraphExecutorFactory, "
+  return absl::UnimplementedError(fmt::format(
+      "{} (a module of kind \"{}\": known are _lib, GraphExecutorFactory, "
       "GraphRuntimeFactory, const_loader, metadata, relax.Executable and "
       "device code)",
       MessageOf(reader->Fault(start, "module kind is not known")),
@@ -213,26 +213,26 @@ absl::Status PlaceChildren(const ByteReader& reader, const ImportTree& tree,
   const size_t modules = blob->items.size();
   if (tree.row_ptr.size() != modules + 1) {
     return reader.Fault(
-        start, absl::StrFormat("import tree has %d rows, expected %d (one per "
-                               "module and one more)",
-                               tree.row_ptr.size(), modules + 1));
+        start, fmt::format("import tree has {} rows, expected {} (one per "
+                           "module and one more)",
+                           tree.row_ptr.size(), modules + 1));
   }
   blob->children.assign(modules, {});
   for (size_t i = 0; i < modules; ++i) {
     if (tree.row_ptr[i] > tree.row_ptr[i + 1] ||
         tree.row_ptr[i + 1] > tree.children.size()) {
       return reader.Fault(
-          start, absl::StrFormat("import tree row %d is [%d, %d), but there "
-                                 "are %d children",
-                                 i, tree.row_ptr[i], tree.row_ptr[i + 1],
-                                 tree.children.size()));
+          start, fmt::format("import tree row {} is [{}, {}), but there "
+                             "are {} children",
+                             i, tree.row_ptr[i], tree.row_ptr[i + 1],
+                             tree.children.size()));
     }
     for (uint64_t c = tree.row_ptr[i]; c < tree.row_ptr[i + 1]; ++c) {
       if (tree.children[c] >= modules) {
         return reader.Fault(
-            start, absl::StrFormat("module %d imports module %d, but there are "
-                                   "%d modules",
-                                   i, tree.children[c], modules));
+            start, fmt::format("module {} imports module {}, but there are "
+                               "{} modules",
+                               i, tree.children[c], modules));
       }
       blob->children[i].push_back(static_cast<uint32_t>(tree.children[c]));
     }
@@ -254,9 +254,9 @@ absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
                             reader.Count("module count", kLeastString));
   if (count > kMostModules) {
-    return reader.Fault(0, absl::StrFormat("module count is %d, expected at "
-                                           "most %d",
-                                           count, kMostModules));
+    return reader.Fault(0, fmt::format("module count is {}, expected at "
+                                       "most {}",
+                                       count, kMostModules));
   }
   ModuleBlob blob;
   std::optional<ImportTree> tree;

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -178,8 +178,8 @@ absl::Status CheckWanted(const LibraryFacts& facts) {
     missing += (missing.empty() ? "" : ", ") + name;
   }
   if (missing.empty()) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrFormat(
-      "%s: its code calls runtime functions that are not known here: %s",
+  return absl::UnimplementedError(fmt::format(
+      "{}: its code calls runtime functions that are not known here: {}",
       facts.path, missing));
 }
 
@@ -235,8 +235,8 @@ absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
   if (!known->TryRetain()) return Ref<Symbols>();
   auto library = Ref<SharedLibrary>::Adopt(known);
   if (library->identity() != facts.identity) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "%s: the file was replaced while its old content is loaded, and the "
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: the file was replaced while its old content is loaded, and the "
         "system would go on using the old one (release it first, or give the "
         "new file another name)",
         facts.path));
@@ -254,15 +254,15 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   void* const handle = dlopen(LoaderPath(path).c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: cannot be loaded: %s", path, dlerror()));
+        fmt::format("{}: cannot be loaded: {}", path, dlerror()));
   }
   KeepOpenMpLoaded();
   auto known = AlreadyOpen(handle, facts);
   // The file must be the same from before it was read until it was loaded, so
   // that what was read belongs to the loaded code.
   if (known.ok() && IdentityOf(path) != facts.identity) {
-    known = absl::FailedPreconditionError(absl::StrFormat(
-        "%s: the file was replaced while it was being loaded (load it again)",
+    known = absl::FailedPreconditionError(fmt::format(
+        "{}: the file was replaced while it was being loaded (load it again)",
         path));
   }
   if (!known.ok() || *known) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/device/workspace_pool.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/c_call.h"
@@ -24,7 +24,7 @@ absl::Status CheckArguments(const TVMValue* args, const int* type_codes,
   if (num_args == 0) return absl::OkStatus();
   if (num_args < 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("TVMFuncCall: num_args is %d", num_args));
+        fmt::format("TVMFuncCall: num_args is {}", num_args));
   }
   if (args == nullptr) return NullArgument("TVMFuncCall", "args");
   if (type_codes == nullptr) return NullArgument("TVMFuncCall", "type_codes");
@@ -32,8 +32,8 @@ absl::Status CheckArguments(const TVMValue* args, const int* type_codes,
 }
 
 absl::Status RefuseDevice(const char* function, int device_type) {
-  return absl::UnavailableError(absl::StrFormat(
-      "%s: %s memory is not built in", function, DeviceTypeName(device_type)));
+  return absl::UnavailableError(fmt::format(
+      "{}: {} memory is not built in", function, DeviceTypeName(device_type)));
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ void* TVMBackendAllocWorkspace(int device_type, int, uint64_t nbytes, int,
     data = nodewise::WorkspacePool::ThisThread().AllocWorkspace(nbytes);
     if (data != nullptr) return absl::OkStatus();
     return absl::ResourceExhaustedError(
-        absl::StrFormat("workspace: cannot allocate %d bytes", nbytes));
+        fmt::format("workspace: cannot allocate {} bytes", nbytes));
   });
   return data;
 }

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -49,8 +49,8 @@ bool TakeNumber(std::string_view* text, uint32_t limit, uint32_t* number) {
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 absl::Status UnknownType(std::string_view text) {
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "unknown type \"%s\", expected one such as float32, int8, bool", text));
+  return absl::InvalidArgumentError(fmt::format(
+      "unknown type \"{}\", expected one such as float32, int8, bool", text));
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ std::string ToString(DLDataType dtype) {
   } else if (dtype.code == kDTypeBool && dtype.bits == 8) {
     text = "bool8";
   } else {
-    text = absl::StrFormat("custom[%d]", dtype.code);
+    text = fmt::format("custom[{}]", dtype.code);
     for (const CodeName& row : kCodes) {
       if (row.code == dtype.code) text = std::string(row.name);
     }
@@ -143,8 +143,8 @@ absl::Status CheckDType(DLDataType dtype) {
       fine = fine && bits > 0 && bits % 8 == 0;
   }
   if (fine) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "type %s (code %d, %d bits, %d lanes) cannot be stored in a tensor",
+  return absl::InvalidArgumentError(fmt::format(
+      "type {} (code {}, {} bits, {} lanes) cannot be stored in a tensor",
       ToString(dtype), dtype.code, bits, dtype.lanes));
 }
 
@@ -153,8 +153,8 @@ absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> shape) {
   bool empty = false;
   for (const int64_t dim : shape) {
     if (dim < 0) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "shape %s has a negative dimension", ShapeToString(shape)));
+      return absl::InvalidArgumentError(fmt::format(
+          "shape {} has a negative dimension", ShapeToString(shape)));
     }
     empty = empty || dim == 0;
   }
@@ -162,8 +162,8 @@ absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> shape) {
   for (const int64_t dim : shape) {
     if (__builtin_mul_overflow(elements, dim, &elements)) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("shape %s has more elements than memory can hold",
-                          ShapeToString(shape)));
+          fmt::format("shape {} has more elements than memory can hold",
+                      ShapeToString(shape)));
     }
   }
   return elements;
@@ -176,8 +176,8 @@ absl::StatusOr<size_t> TensorBytes(absl::Span<const int64_t> shape,
   if (__builtin_mul_overflow(
           elements, static_cast<int64_t>(ElementBytes(dtype)), &bytes)) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("shape %s of %s needs more bytes than memory can hold",
-                        ShapeToString(shape), ToString(dtype)));
+        fmt::format("shape {} of {} needs more bytes than memory can hold",
+                    ShapeToString(shape), ToString(dtype)));
   }
   return static_cast<size_t>(bytes);
 }

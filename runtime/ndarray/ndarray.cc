@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
@@ -113,8 +113,8 @@ absl::Status CheckSameType(const DLTensor& from, const DLTensor& to) {
   if (IsSameType(from.dtype, to.dtype) && ShapeOf(from) == ShapeOf(to)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "tensor is %s, expected %s", TypeToString(ShapeOf(from), from.dtype),
+  return absl::InvalidArgumentError(fmt::format(
+      "tensor is {}, expected {}", TypeToString(ShapeOf(from), from.dtype),
       TypeToString(ShapeOf(to), to.dtype)));
 }
 
@@ -261,10 +261,10 @@ absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
   NODEWISE_ASSIGN_OR_RETURN(const size_t wanted, TensorBytes(shape, dtype));
   if (byte_offset > bytes() || wanted > bytes() - byte_offset) {
     const std::string from =
-        byte_offset > 0 ? absl::StrFormat(" from byte %d on", byte_offset) : "";
+        byte_offset > 0 ? fmt::format(" from byte {} on", byte_offset) : "";
     return absl::InvalidArgumentError(
-        absl::StrFormat("a view as %s needs %d bytes%s, the tensor has %d",
-                        TypeToString(shape, dtype), wanted, from, bytes()));
+        fmt::format("a view as {} needs {} bytes{}, the tensor has {}",
+                    TypeToString(shape, dtype), wanted, from, bytes()));
   }
   DLTensor view = *tensor();
   view.dtype = dtype;
@@ -310,8 +310,8 @@ NDArray NDArray::ShareHandle(DLTensor* handle) {
 
 absl::Status CheckDLTensor(const DLTensor& tensor) {
   if (tensor.ndim < 0 || tensor.ndim > kMostDims) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "the tensor's rank is %d, expected 0 to %d", tensor.ndim, kMostDims));
+    return absl::InvalidArgumentError(fmt::format(
+        "the tensor's rank is {}, expected 0 to {}", tensor.ndim, kMostDims));
   }
   if (tensor.ndim > 0 && tensor.shape == nullptr) {
     return absl::InvalidArgumentError("the tensor's shape is null");
@@ -323,8 +323,8 @@ absl::Status CheckDLTensor(const DLTensor& tensor) {
     return absl::InvalidArgumentError("the tensor's data is null");
   }
   if (ReachOf(tensor, bytes) <= kMostReach) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "the tensor's elements lie too far apart for memory (byte offset %d)",
+  return absl::InvalidArgumentError(fmt::format(
+      "the tensor's elements lie too far apart for memory (byte offset {})",
       tensor.byte_offset));
 }
 
@@ -380,8 +380,8 @@ absl::Status CopyFromBytes(const void* data, size_t size, const DLTensor& to) {
                             TensorBytes(ShapeOf(to), to.dtype));
   if (bytes == size) return CopyTensor(from, to);
   return absl::InvalidArgumentError(
-      absl::StrFormat("got %d bytes for a tensor %s, expected %d", size,
-                      TypeToString(ShapeOf(to), to.dtype), bytes));
+      fmt::format("got {} bytes for a tensor {}, expected {}", size,
+                  TypeToString(ShapeOf(to), to.dtype), bytes));
 }
 
 absl::Status CopyToBytes(const DLTensor& from, void* data, size_t size) {
@@ -394,8 +394,8 @@ absl::Status CopyToBytes(const DLTensor& from, void* data, size_t size) {
                             TensorBytes(ShapeOf(from), from.dtype));
   if (bytes == size) return CopyTensor(from, to);
   return absl::InvalidArgumentError(
-      absl::StrFormat("got room for %d bytes of a tensor %s, expected %d", size,
-                      TypeToString(ShapeOf(from), from.dtype), bytes));
+      fmt::format("got room for {} bytes of a tensor {}, expected {}", size,
+                  TypeToString(ShapeOf(from), from.dtype), bytes));
 }
 
 std::string TypeToString(absl::Span<const int64_t> shape, DLDataType dtype) {

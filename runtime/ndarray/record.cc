@@ -2,7 +2,7 @@
 
 #include <dmlc/io.h>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -27,9 +27,9 @@ absl::Status CheckDataBytes(const ByteReader& reader, size_t offset,
             "with a scalar type)"
           : "";
   return reader.Fault(
-      offset, absl::StrFormat("tensor %s has %d data bytes, expected %d%s",
-                              TypeToString(record.shape, record.dtype), bytes,
-                              *wanted, cut));
+      offset, fmt::format("tensor {} has {} data bytes, expected {}{}",
+                          TypeToString(record.shape, record.dtype), bytes,
+                          *wanted, cut));
 }
 
 absl::Status ReadHeader(ByteReader* reader) {
@@ -38,8 +38,8 @@ absl::Status ReadHeader(ByteReader* reader) {
                             reader->Read<uint64_t>("tensor magic"));
   if (magic != kTensorMagic) {
     return reader->Fault(
-        start, absl::StrFormat("tensor magic is %016x, expected %016x", magic,
-                               kTensorMagic));
+        start, fmt::format("tensor magic is {:016x}, expected {:016x}", magic,
+                           kTensorMagic));
   }
   NODEWISE_RETURN_IF_ERROR(
       reader->Read<uint64_t>("tensor reserved field").status());
@@ -51,7 +51,7 @@ absl::Status ReadHeader(ByteReader* reader) {
   if (type == kDLCPU) return absl::OkStatus();
   return reader->Fault(
       device,
-      absl::StrFormat("tensor is on device type %d, expected 1 (cpu)", type));
+      fmt::format("tensor is on device type {}, expected 1 (cpu)", type));
 }
 
 }  // namespace
@@ -83,8 +83,8 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
   if (!dtype_status.ok())
     return reader->Fault(type_at, MessageOf(dtype_status));
   if (rank < 0 || static_cast<uint64_t>(rank) > reader->left() / 8) {
-    const std::string message = absl::StrFormat(
-        "tensor rank is %d, but %d bytes are left", rank, reader->left());
+    const std::string message = fmt::format(
+        "tensor rank is {}, but {} bytes are left", rank, reader->left());
     return rank < 0 ? reader->Fault(rank_at, message)
                     : reader->RanOut(rank_at, message);
   }

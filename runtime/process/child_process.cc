@@ -24,7 +24,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 
@@ -189,7 +189,7 @@ int RunInThread(absl::FunctionRef<void()> work) {
   });
   if (rc != 0) {
     ReportStatus(absl::ResourceExhaustedError(
-        absl::StrFormat("no thread in the child: %s", std::strerror(rc))));
+        fmt::format("no thread in the child: {}", std::strerror(rc))));
   }
   fflush(stdout);  // Holds only what the work printed.
   _exit(0);
@@ -274,7 +274,7 @@ ChildEnd EndOf(const ChildReport& report, bool is_collected, int wait_status) {
 
 absl::Status SystemError(const char* what) {
   return absl::ResourceExhaustedError(
-      absl::StrFormat("child process: %s: %s", what, std::strerror(errno)));
+      fmt::format("child process: {}: {}", what, std::strerror(errno)));
 }
 
 }  // namespace

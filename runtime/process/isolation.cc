@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 #include "runtime/process/child_process.h"
 
 namespace nodewise {
@@ -30,7 +31,7 @@ std::string SignalName(int signal_number) {
   for (const auto& [number, name] : kNames) {
     if (number == signal_number) return name;
   }
-  return absl::StrFormat("signal %d", signal_number);
+  return fmt::format("signal {}", signal_number);
 }
 
 // Returns what a child's end says about its node.
@@ -51,20 +52,20 @@ NodeFailure FailureOf(const ChildEnd& end, const std::string& name,
       failure.address = end.address;
       failure.text = name + ": crashed with " + SignalName(end.signal);
       if (end.has_address) {
-        failure.text += absl::StrFormat(" at address %#x", end.address);
+        failure.text += " at address " + AddressText(end.address);
       }
       return failure;
     case ChildEnd::Kind::kTimeout:
       failure.kind = NodeFailure::Kind::kTimeout;
-      failure.text = absl::StrFormat(
-          "%s: had not returned after %d ms and was stopped", name, limit_ms);
+      failure.text = fmt::format(
+          "{}: had not returned after {} ms and was stopped", name, limit_ms);
       return failure;
     case ChildEnd::Kind::kExit:
       failure.kind = NodeFailure::Kind::kExit;
       failure.exit_status = end.exit_status;
-      failure.text = absl::StrFormat(
-          "%s: ended the process with exit status "
-          "%d",
+      failure.text = fmt::format(
+          "{}: ended the process with exit status "
+          "{}",
           name, end.exit_status);
       return failure;
     case ChildEnd::Kind::kVanished:
@@ -80,8 +81,8 @@ NodeFailure FailureOf(const ChildEnd& end, const std::string& name,
 
 absl::Status CheckTimeLimit(int64_t limit_ms) {
   if (limit_ms >= 1 && limit_ms <= kMostTimeLimitMs) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "time limit: found %d ms, expected 1 to %d", limit_ms, kMostTimeLimitMs));
+  return absl::InvalidArgumentError(fmt::format(
+      "time limit: found {} ms, expected 1 to {}", limit_ms, kMostTimeLimitMs));
 }
 
 class Isolation {
@@ -194,8 +195,8 @@ absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
   for (uint32_t e = 0; e < entries; ++e) {
     const DLDevice device = executor->TensorOf(EntryId{e}).device;
     if (DeviceTypeOf(device) == kDLCPU) continue;
-    return absl::UnimplementedError(absl::StrFormat(
-        "node %d is on %s, expected cpu(0) (a device does not survive a fork)",
+    return absl::UnimplementedError(fmt::format(
+        "node {} is on {}, expected cpu(0) (a device does not survive a fork)",
         Index(executor->graph().NodeOf(EntryId{e})), ToString(device)));
   }
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/time_repeats.h"
 #include "nodewise/profile/profiler.h"
@@ -38,7 +38,7 @@ Value SecondsOfNodesAsBytes(const std::vector<std::vector<double>>& seconds) {
 Value SecondsAsText(const std::vector<std::vector<double>>& seconds) {
   std::string text;
   for (const std::vector<double>& node : seconds) {
-    text += absl::StrFormat("%g,", node.back());
+    text += fmt::format("{:g},", node.back());
   }
   return Value(std::move(text));
 }
@@ -48,8 +48,8 @@ absl::StatusOr<EntryId> OutputOf(const Graph& graph, NodeId node, int output) {
   if (output >= 0 && static_cast<uint32_t>(output) < count) {
     return graph.EntryOf(node, static_cast<uint32_t>(output));
   }
-  return absl::OutOfRangeError(absl::StrFormat(
-      "output %d of %s, which has %d", output, NodeTitle(graph, node), count));
+  return absl::OutOfRangeError(fmt::format(
+      "output {} of {}, which has {}", output, NodeTitle(graph, node), count));
 }
 
 // Returns where a node runs: where its first output is, or else its input.
@@ -71,8 +71,8 @@ absl::StatusOr<NodeId> DebugModule::NodeArgument(PackedArgs args, int index) {
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
   if (number < 0 || static_cast<uint64_t>(number) >= graph.nodes.size()) {
-    return absl::OutOfRangeError(absl::StrFormat(
-        "node %d: the graph has %d nodes", number, graph.nodes.size()));
+    return absl::OutOfRangeError(fmt::format("node {}: the graph has {} nodes",
+                                             number, graph.nodes.size()));
   }
   return NodeId{static_cast<uint32_t>(number)};
 }

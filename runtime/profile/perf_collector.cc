@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/profile/collector.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/status_macros.h"
@@ -122,8 +122,8 @@ std::string HintFor(const EventRow& event, int error,
     case EPERM:
     case EACCES:
       if (paranoid.empty() || level > wanted) {
-        return absl::StrFormat(
-            "sysctl kernel.perf_event_paranoid=%d, or run with CAP_PERFMON",
+        return fmt::format(
+            "sysctl kernel.perf_event_paranoid={}, or run with CAP_PERFMON",
             wanted);
       }
       return "a seccomp filter or a container forbids it: allow "
@@ -149,9 +149,9 @@ std::string HintFor(const EventRow& event, int error,
 
 absl::Status OpenError(const EventRow& event, int error) {
   const std::string paranoid = FirstLine(kParanoid);
-  return absl::UnavailableError(absl::StrFormat(
-      "perf event %s: perf_event_open said %s (%d), %s is %s, expected a "
-      "counter (%s)",
+  return absl::UnavailableError(fmt::format(
+      "perf event {}: perf_event_open said {} ({}), {} is {}, expected a "
+      "counter ({})",
       event.name, std::strerror(error), error, kParanoid,
       paranoid.empty() ? "not readable" : paranoid,
       HintFor(event, error, paranoid)));
@@ -184,10 +184,9 @@ class PerfEvents final : public Collector {
   std::vector<std::string> Names() const override {
     std::vector<std::string> names;
     for (const EventRow* event : events_) {
-      names.push_back(
-          *event->unit == '\0'
-              ? event->name
-              : absl::StrFormat("%s (%s)", event->name, event->unit));
+      names.push_back(*event->unit == '\0'
+                          ? event->name
+                          : fmt::format("{} ({})", event->name, event->unit));
     }
     return names;
   }
@@ -267,8 +266,8 @@ absl::StatusOr<const EventRow*> FindEvent(const std::string& name) {
     known += (known.empty() ? "" : ", ") + each;
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("perf event %s: no such event, expected one of %s%s",
-                      Shortened(name), known, DidYouMean(name, names)));
+      fmt::format("perf event {}: no such event, expected one of {}{}",
+                  Shortened(name), known, DidYouMean(name, names)));
 }
 
 }  // namespace
@@ -289,8 +288,8 @@ absl::StatusOr<std::unique_ptr<Collector>> PerfCollector(
   for (const std::string& name : events) {
     NODEWISE_ASSIGN_OR_RETURN(const EventRow* const row, FindEvent(name));
     if (std::find(rows.begin(), rows.end(), row) != rows.end()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "perf event %s: named twice, expected each once", name));
+      return absl::InvalidArgumentError(
+          fmt::format("perf event {}: named twice, expected each once", name));
     }
     rows.push_back(row);
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "runtime/profile/profile_text.h"
 
@@ -30,8 +30,8 @@ std::string ClockText(const Profile& profile, int64_t moment_ns) {
   const std::time_t seconds = us / 1000000;
   std::tm local{};
   localtime_r(&seconds, &local);
-  return absl::StrFormat("%02d:%02d:%02d.%06d", local.tm_hour, local.tm_min,
-                         local.tm_sec, us % 1000000);
+  return fmt::format("{:02}:{:02}:{:02}.{:06}", local.tm_hour, local.tm_min,
+                     local.tm_sec, us % 1000000);
 }
 
 std::vector<Row> ClockRows(const Graph& graph, const ProfileSummary& summary,
@@ -128,8 +128,8 @@ std::string Layout(const std::vector<std::string>& header,
 
 std::string BytesText(uint64_t bytes) {
   constexpr double kMebibyte = 1024 * 1024;
-  return absl::StrFormat("%d bytes (%.2f MiB)", bytes,
-                         static_cast<double>(bytes) / kMebibyte);
+  return fmt::format("{} bytes ({:.2f} MiB)", bytes,
+                     static_cast<double>(bytes) / kMebibyte);
 }
 
 }  // namespace
@@ -165,8 +165,8 @@ std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
   }
   std::string text = Layout(header, rows);
   if (left_out > 0) {
-    text += absl::StrFormat("\n(%d more row%s)", left_out,
-                            left_out == 1 ? "" : "s");
+    text +=
+        fmt::format("\n({} more row{})", left_out, left_out == 1 ? "" : "s");
   }
   return text;
 }
@@ -177,24 +177,24 @@ std::string ProfileFooter(const ProfileSummary& summary,
     return whole > 0 ? part / whole * 100 : 0;
   };
   std::string text =
-      absl::StrFormat("nodes      %12.2f us  sum of the means of %d nodes",
-                      summary.sum_us, summary.nodes.size());
-  text += absl::StrFormat("\ndebug run  %12.2f us  mean of %d", summary.run_us,
-                          profile.runs.size());
-  text += absl::StrFormat(
-      "\nrest       %12.2f us  %.2f %% of the debug run, "
+      fmt::format("nodes      {:>12.2f} us  sum of the means of {} nodes",
+                  summary.sum_us, summary.nodes.size());
+  text += fmt::format("\ndebug run  {:>12.2f} us  mean of {}", summary.run_us,
+                      profile.runs.size());
+  text += fmt::format(
+      "\nrest       {:>12.2f} us  {:.2f} % of the debug run, "
       "in no node",
       summary.rest_us, percent(summary.rest_us, summary.run_us));
   if (profile.plain_ns.empty()) {
     text += "\nplain run             -     not measured";
   } else {
-    text += absl::StrFormat(
-        "\nplain run  %12.2f us  median of %d; min %.2f, mean %.2f",
+    text += fmt::format(
+        "\nplain run  {:>12.2f} us  median of {}; min {:.2f}, mean {:.2f}",
         summary.plain_median_us, profile.plain_ns.size(), summary.plain_min_us,
         summary.plain_us);
     const double cost = summary.run_us - summary.plain_us;
-    text += absl::StrFormat(
-        "\ncost       %12.2f us  %.2f %% of the plain run, "
+    text += fmt::format(
+        "\ncost       {:>12.2f} us  {:.2f} % of the plain run, "
         "by the means",
         cost, percent(cost, summary.plain_us));
   }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 
 namespace nodewise {
@@ -65,7 +65,7 @@ std::string PythonFloat(double value) {
 
 double RoundTo(double value, int digits) {
   if (!std::isfinite(value)) return value;
-  const std::string text = absl::StrFormat("%.*f", digits, value);
+  const std::string text = fmt::format("{:.{}f}", value, digits);
   double rounded = 0;
   std::from_chars(text.data(), text.data() + text.size(), rounded);
   return rounded;
@@ -81,7 +81,7 @@ std::string OneLine(std::string_view name) {
     if (plain) {
       line += shown.substr(i, bytes);
     } else {
-      line += absl::StrFormat("\\x%02x", first);
+      line += fmt::format("\\x{:02x}", first);
     }
     i += std::max<size_t>(bytes, 1);
   }

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
@@ -63,7 +63,7 @@ class CountingObserver : public NodeObserver {
                          [&](const NodeCounts& c) { return c.name == key; });
     };
     std::string key = name;
-    for (int i = 2; is_taken(key); ++i) key = absl::StrFormat("%s#%d", name, i);
+    for (int i = 2; is_taken(key); ++i) key = fmt::format("{}#{}", name, i);
     return key;
   }
 
@@ -77,9 +77,9 @@ class CountingObserver : public NodeObserver {
 
 absl::StatusOr<Profile> Profiler::Run(const Options& options) {
   if (options.runs < 1 || options.warm_up < 0) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "got %d runs and %d to warm up, expected at least 1 and 0",
-        options.runs, options.warm_up));
+    return absl::InvalidArgumentError(
+        fmt::format("got {} runs and {} to warm up, expected at least 1 and 0",
+                    options.runs, options.warm_up));
   }
   NODEWISE_RETURN_IF_ERROR(executor_->CheckPlain());
   Profile profile;
@@ -191,7 +191,7 @@ absl::StatusOr<std::vector<double>> Profiler::TimeNode(
   const size_t count = executor_->graph().nodes.size();
   if (Index(node) >= count) {
     return absl::OutOfRangeError(
-        absl::StrFormat("node %d: the graph has %d nodes", Index(node), count));
+        fmt::format("node {}: the graph has {} nodes", Index(node), count));
   }
   NODEWISE_RETURN_IF_ERROR(executor_->Restart());
   if (Index(node) > 0) {

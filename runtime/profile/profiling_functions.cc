@@ -1,6 +1,6 @@
 // The named functions that read and print reports.
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/module/module.h"
 #include "nodewise/support/status_macros.h"
@@ -58,8 +58,8 @@ absl::StatusOr<Value> CallProfiled(const Ref<Module>& module,
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
                             module->FindFunction(name));
   if (!function) {
-    return absl::NotFoundError(absl::StrFormat(
-        "a module of kind %s has no function %s", module->kind(), name));
+    return absl::NotFoundError(fmt::format(
+        "a module of kind {} has no function {}", module->kind(), name));
   }
   for (int i = 0; i <= warm_up; ++i) {
     NODEWISE_RETURN_IF_ERROR(function.CallPacked(args).status());

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/dump/tvm_trace.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/profile/profile_table.h"
@@ -15,9 +15,9 @@ constexpr int kNodeTrack = 1;
 constexpr int kFirstWorkerTrack = 2;
 
 std::string Metadata(std::string_view what, int track, std::string_view name) {
-  return absl::StrFormat(
-      R"({"ph": "M", "pid": 1, "tid": %d, "name": "%s", "args": )"
-      R"({"name": %s}})",
+  return fmt::format(
+      R"({{"ph": "M", "pid": 1, "tid": {}, "name": "{}", "args": )"
+      R"({{"name": {}}}}})",
       track, what, TraceString(name));
 }
 
@@ -42,9 +42,9 @@ std::string NodeArgs(const Graph& graph, const NodeProfile& figures) {
   for (uint32_t o = 0; o < graph.OutputsOf(figures.node); ++o) {
     outputs.push_back(Index(graph.EntryOf(figures.node, o)));
   }
-  return absl::StrFormat(
-      R"("node": %d, "op": %s, "inputs": %s, "outputs": %s, )"
-      R"("bytes_read": %d, "bytes_written": %d, "live_bytes": %d)",
+  return fmt::format(
+      R"("node": {}, "op": {}, "inputs": {}, "outputs": {}, )"
+      R"("bytes_read": {}, "bytes_written": {}, "live_bytes": {})",
       Index(figures.node), TraceString(node.function),
       TraceString(ShapesOf(graph, inputs)),
       TraceString(ShapesOf(graph, outputs)), figures.bytes_read,
@@ -69,15 +69,15 @@ class TraceBuilder {
     const bool is_watched = run == profile_.runs.size();
     const TimedRun& times = is_watched ? profile_.watched : profile_.runs[run];
     if (times.nodes.empty()) return;
-    AddSpan(times.whole, kNodeTrack,
-            absl::StrFormat("\"run %d%s\"", run,
-                            is_watched ? ", workers watched" : ""),
-            absl::StrFormat("\"run\": %d", run));
+    AddSpan(
+        times.whole, kNodeTrack,
+        fmt::format("\"run {}{}\"", run, is_watched ? ", workers watched" : ""),
+        fmt::format("\"run\": {}", run));
     for (size_t i = 0; i < summary_.nodes.size(); ++i) {
       const uint32_t node = Index(summary_.nodes[i].node);
       if (node >= times.nodes.size() || times.nodes[node].end_ns == 0) continue;
       AddSpan(times.nodes[node], kNodeTrack, names_[i],
-              absl::StrFormat("\"run\": %d, %s", run, args_[i]));
+              fmt::format("\"run\": {}, {}", run, args_[i]));
       AddLiveBytes(times.nodes[node].start_ns, summary_.nodes[i].live_bytes);
     }
   }
@@ -86,7 +86,7 @@ class TraceBuilder {
     const bool known = Index(span.node) < graph_.nodes.size();
     AddSpan({span.start_ns, span.end_ns}, kFirstWorkerTrack + span.worker,
             known ? TraceString(graph_.node(span.node).name) : "\"?\"",
-            absl::StrFormat("\"node\": %d", Index(span.node)));
+            fmt::format("\"node\": {}", Index(span.node)));
     workers_.insert(span.worker);
   }
 
@@ -105,11 +105,11 @@ class TraceBuilder {
                        Metadata("thread_name", kNodeTrack, "nodes");
     for (const int worker : workers_) {
       text += ",\n" + Metadata("thread_name", kFirstWorkerTrack + worker,
-                               absl::StrFormat("worker %d", worker));
+                               fmt::format("worker {}", worker));
     }
     for (const Event& event : events_) {
-      text += absl::StrFormat(
-          ",\n{\"ts\": %s, %s}",
+      text += fmt::format(
+          ",\n{{\"ts\": {}, {}}}",
           TraceMicroseconds(event.start_ns - events_[0].start_ns), event.rest);
     }
     return text + "\n]}\n";
@@ -128,17 +128,17 @@ class TraceBuilder {
     const int64_t duration = std::max<int64_t>(time.Duration(), 0);
     events_.push_back(
         {time.start_ns, duration,
-         absl::StrFormat(R"("dur": %s, "ph": "X", "pid": 1, "tid": %d, )"
-                         R"("name": %s, "args": {%s})",
-                         TraceMicroseconds(duration), track, name, args)});
+         fmt::format(R"("dur": {}, "ph": "X", "pid": 1, "tid": {}, )"
+                     R"("name": {}, "args": {{{}}})",
+                     TraceMicroseconds(duration), track, name, args)});
   }
 
   void AddLiveBytes(int64_t moment_ns, uint64_t bytes) {
     events_.push_back(
         {moment_ns, 0,
-         absl::StrFormat(R"("ph": "C", "pid": 1, "name": "live bytes", )"
-                         R"("args": {"bytes": %d})",
-                         bytes)});
+         fmt::format(R"("ph": "C", "pid": 1, "name": "live bytes", )"
+                     R"("args": {{"bytes": {}}})",
+                     bytes)});
   }
 
   const Graph& graph_;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
@@ -40,7 +41,8 @@ void AddShape(const GraphEntry& entry, std::string* list) {
   if (!list->empty()) *list += ", ";
   *list += ToString(entry.dtype) + "[";
   for (size_t i = 0; i < entry.shape.size(); ++i) {
-    absl::StrAppendFormat(list, "%s%d", i == 0 ? "" : ", ", entry.shape[i]);
+    fmt::format_to(std::back_inserter(*list), "{}{}", i == 0 ? "" : ", ",
+                   entry.shape[i]);
   }
   *list += "]";
 }
@@ -99,7 +101,7 @@ std::string CsvHeader(std::string_view key) {
 }
 
 std::string CsvCell(const Cell& cell) {
-  const auto number = [](double value) { return absl::StrFormat("%g", value); };
+  const auto number = [](double value) { return fmt::format("{:g}", value); };
   return std::visit(
       Overloaded{
           [&](TvmReport::Duration value) { return number(value.microseconds); },
@@ -118,7 +120,7 @@ std::string JsonText(std::string_view text) {
 
 std::string JsonNumber(double value) {
   // Numbers that are not finite cannot come from a run, and JSON has none.
-  return std::isfinite(value) ? absl::StrFormat("%.17f", value) : "null";
+  return std::isfinite(value) ? fmt::format("{:.17f}", value) : "null";
 }
 
 std::string JsonCell(const Cell& cell) {
@@ -130,7 +132,7 @@ std::string JsonCell(const Cell& cell) {
           [](int64_t v) { return std::to_string(v); },
           [](const std::string& v) { return JsonText(v); }},
       cell);
-  return absl::StrFormat("{\"%s\":%s}", kReportCellKeys[cell.index()], value);
+  return fmt::format("{{\"{}\":{}}}", kReportCellKeys[cell.index()], value);
 }
 
 void AppendRow(const Row& row, std::string* json) {
@@ -159,8 +161,8 @@ absl::Status CheckReportCell(std::string_view key, const Cell& cell) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("report: %s is a %s, expected %s", key,
-                      kReportCellKeys[cell.index()], kind));
+      fmt::format("report: {} is a {}, expected {}", key,
+                  kReportCellKeys[cell.index()], kind));
 }
 
 Ref<TvmReport> MakeTvmReport(const Graph& graph, const TimedRun& run,

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 #include "runtime/profile/tvm_report.h"
 
@@ -135,7 +135,7 @@ std::string ReportEvents::Path() const {
   std::string path;
   for (const Frame& frame : stack_) {
     if (frame.level == Level::kCalls) {
-      path += absl::StrFormat("/%d", frame.index);
+      path += fmt::format("/{}", frame.index);
     } else if (!frame.key.empty()) {
       path += '/';
       path += Shortened(frame.key);
@@ -240,7 +240,7 @@ bool ReportEvents::Close() {
   stack_.pop_back();
   if (size_.bytes() > kMostTableBytes) {
     return Fail("from here on, a table of the report is too large",
-                absl::StrFormat("at most %d bytes", kMostTableBytes));
+                fmt::format("at most {} bytes", kMostTableBytes));
   }
   if (!stack_.empty()) ++stack_.back().index;
   return true;
@@ -287,7 +287,7 @@ bool ReportEvents::parse_error(size_t position, const std::string&,
   fault_.line =
       static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
   fault_.column = offset - line_start + 1;
-  fault_.found = absl::StrFormat("not JSON: %s", Shortened(reason));
+  fault_.found = fmt::format("not JSON: {}", Shortened(reason));
   return false;
 }
 
@@ -301,8 +301,8 @@ absl::Status DataLoss(Fault fault) {
 absl::StatusOr<Ref<TvmReport>> ParseReport(std::string_view json) {
   if (json.size() > kMostBytes) {
     Fault fault;
-    fault.found = absl::StrFormat("has %d bytes", json.size());
-    fault.expected = absl::StrFormat("at most %d", kMostBytes);
+    fault.found = fmt::format("has {} bytes", json.size());
+    fault.expected = fmt::format("at most {}", kMostBytes);
     return DataLoss(std::move(fault));
   }
   auto report = MakeRef<TvmReport>();

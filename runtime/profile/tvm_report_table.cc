@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "runtime/profile/profile_text.h"
 #include "runtime/profile/tvm_report.h"
 
@@ -170,13 +170,13 @@ std::string Printable(std::string_view text) {
 // everywhere. As in TVM, percents ignore it.
 std::string CellText(const Cell& cell, const lconv& locale) {
   if (const auto* duration = std::get_if<TvmReport::Duration>(&cell)) {
-    return LocalNumber(absl::StrFormat("%.2f", duration->microseconds), locale);
+    return LocalNumber(fmt::format("{:.2f}", duration->microseconds), locale);
   }
   if (const auto* percent = std::get_if<TvmReport::Percent>(&cell)) {
-    return absl::StrFormat("%.2f", percent->percent);
+    return fmt::format("{:.2f}", percent->percent);
   }
   if (const auto* ratio = std::get_if<TvmReport::Ratio>(&cell)) {
-    return LocalNumber(absl::StrFormat("%.2g", ratio->ratio), locale);
+    return LocalNumber(fmt::format("{:.2g}", ratio->ratio), locale);
   }
   if (const auto* count = std::get_if<int64_t>(&cell)) {
     return LocalNumber(std::to_string(*count), locale);

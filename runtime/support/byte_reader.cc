@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -31,15 +31,15 @@ absl::StatusOr<uint64_t> ByteReader::Count(const char* what,
   const size_t start = offset_;
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count, Read<uint64_t>(what));
   if (count > left() / least_bytes) {
-    return RanOut(start, absl::StrFormat("%s is %d, but only %d bytes are left",
-                                         what, count, left()));
+    return RanOut(start, fmt::format("{} is {}, but only {} bytes are left",
+                                     what, count, left()));
   }
   return count;
 }
 
 absl::Status ByteReader::Fault(size_t offset, std::string_view message) const {
   return absl::DataLossError(
-      absl::StrFormat("%s: byte %d: %s", where_, base_ + offset, message));
+      fmt::format("{}: byte {}: {}", where_, base_ + offset, message));
 }
 
 absl::Status ByteReader::RanOut(size_t offset, std::string_view message) {
@@ -48,8 +48,8 @@ absl::Status ByteReader::RanOut(size_t offset, std::string_view message) {
 }
 
 absl::Status ByteReader::TooShort(const char* what, uint64_t wanted) {
-  return RanOut(offset_, absl::StrFormat("%s needs %d bytes, %d are left", what,
-                                         wanted, left()));
+  return RanOut(offset_, fmt::format("{} needs {} bytes, {} are left", what,
+                                     wanted, left()));
 }
 
 }  // namespace nodewise

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -108,7 +108,7 @@ void AddMessage(std::string_view text, Fault* fault) {
 
 std::string Fault::Where() const {
   std::string where = file;
-  if (line > 0) where += absl::StrFormat(":%d:%d", line, column);
+  if (line > 0) where += fmt::format(":{}:{}", line, column);
   if (!path.empty()) where += (where.empty() ? "" : ": ") + path;
   return where;
 }
@@ -153,7 +153,7 @@ void FaultList::Add(Fault fault) {
   if (faults_.size() == kMostFaults) {
     faults_.push_back({Fault::Severity::kWarning, fault.file, "", 0, 0,
                        "more faults than are listed",
-                       absl::StrFormat("at most %d", kMostFaults),
+                       fmt::format("at most {}", kMostFaults),
                        "mend these first"});
   }
   // A fault that is not listed still keeps the file from being used.
@@ -182,8 +182,8 @@ absl::Status FaultList::ToStatus() const {
   if (first == nullptr) return absl::OkStatus();
   std::string text = first->ToString();
   if (more > 0) {
-    text += absl::StrFormat("; and %d more fault%s (nodewise verify lists all)",
-                            more, more == 1 ? "" : "s");
+    text += fmt::format("; and {} more fault{} (nodewise verify lists all)",
+                        more, more == 1 ? "" : "s");
   }
   return absl::DataLossError(text);
 }
@@ -218,7 +218,7 @@ std::string NearestName(std::string_view name,
 std::string DidYouMean(std::string_view name,
                        const std::vector<std::string>& candidates) {
   const std::string nearest = NearestName(name, candidates);
-  return nearest.empty() ? "" : absl::StrFormat("; did you mean %s?", nearest);
+  return nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
 }
 
 }  // namespace nodewise

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -33,8 +33,8 @@ absl::StatusOr<int> OpenRegular(const std::string& path, size_t* size) {
   }
   if (!S_ISREG(status.st_mode)) {
     close(descriptor);
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: is %s, expected a regular file", path,
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is {}, expected a regular file", path,
         S_ISDIR(status.st_mode) ? "a directory" : "not a regular file"));
   }
   *size = static_cast<size_t>(status.st_size);
@@ -91,7 +91,7 @@ absl::Status WriteAll(int descriptor, const std::string& path, const char* data,
 absl::Status SystemError(const std::string& path, const char* doing) {
   const int error = errno;
   const std::string text =
-      absl::StrFormat("%s: %s: %s", path, doing, std::strerror(error));
+      fmt::format("{}: {}: {}", path, doing, std::strerror(error));
   if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
   if (error == EEXIST) return absl::AlreadyExistsError(text);
   if (error == EACCES || error == EPERM || error == EROFS) {
@@ -147,8 +147,8 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
     if (error) return SystemError(path, "cannot follow");
     file.kept_mode_ = mode;
   } else if (lstat(path.c_str(), &status) == 0) {
-    return absl::NotFoundError(absl::StrFormat(
-        "%s: cannot create: it is a link to a file that is not there", path));
+    return absl::NotFoundError(fmt::format(
+        "{}: cannot create: it is a link to a file that is not there", path));
   }
   NODEWISE_RETURN_IF_ERROR(file.OpenBeside(mode));
   return file;
@@ -171,7 +171,7 @@ absl::Status OutputFile::OpenBeside(mode_t mode) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   while (true) {
     const std::string name =
-        absl::StrFormat("%s.%d_%d.part", begin, getpid(), count++);
+        fmt::format("{}.{}_{}.part", begin, getpid(), count++);
     temporary_ = place.parent_path() / name;
     descriptor_ = open(temporary_.c_str(), flags, mode);
     if (descriptor_ >= 0) return absl::OkStatus();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -33,7 +33,7 @@ std::string TextTable::ToString(size_t indent, size_t limit) const {
   }
   if (shown < rows_.size()) {
     text += std::string(indent, ' ') +
-            absl::StrFormat("... %d more (--all)\n", rows_.size() - shown);
+            fmt::format("... {} more (--all)\n", rows_.size() - shown);
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -35,11 +36,11 @@ struct Processors {
 
 // Names the core that `cpu` is part of by its hardware threads, as in "0,4".
 std::string CoreOf(int cpu) {
-  std::ifstream file(absl::StrFormat(
-      "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu));
+  std::ifstream file(fmt::format(
+      "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
   std::string siblings;
   if (std::getline(file, siblings)) return siblings;
-  return absl::StrFormat("cpu%d", cpu);  // Without sysfs, each is a core.
+  return fmt::format("cpu{}", cpu);  // Without sysfs, each is a core.
 }
 
 Processors CountProcessors() {
@@ -200,7 +201,7 @@ absl::Status TaskGroup::CallTask(int task_id) {
   try {
     return task_(task_id, *this);
   } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrFormat("threw: %s", error.what()));
+    return absl::InternalError(fmt::format("threw: {}", error.what()));
   } catch (...) {
     return absl::InternalError("threw something that is no std::exception");
   }
@@ -212,9 +213,9 @@ absl::Status TaskGroup::JoinedErrors() {
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string text;
   for (const auto& [task_id, status] : errors_) {
-    absl::StrAppendFormat(&text, "%stask %d of %d: %s",
-                          text.empty() ? "" : "; ", task_id, num_tasks_,
-                          status.message());
+    fmt::format_to(std::back_inserter(text), "{}task {} of {}: {}",
+                   text.empty() ? "" : "; ", task_id, num_tasks_,
+                   std::string(status.message()));
   }
   return WithMessage(errors_.front().second, text);
 }
@@ -350,8 +351,8 @@ absl::StatusOr<ThreadPool::Lease> ThreadPool::TakeExactly(int count) {
   }
   if (lease.count == count) return lease;
   GiveBack(lease);
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "thread pool: found %d threads, expected %d (ask for fewer tasks)",
+  return absl::ResourceExhaustedError(fmt::format(
+      "thread pool: found {} threads, expected {} (ask for fewer tasks)",
       1 + lease.count, 1 + count));
 }
 
@@ -402,8 +403,8 @@ void SetWorkerStart(void (*start)()) { worker_start = start; }
 
 absl::Status ParallelRun(int num_tasks, ParallelTask task) {
   if (num_tasks < 0 || num_tasks > kMaxTasks) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "parallel launch: found %d tasks, expected 0 to %d (0 leaves the "
+    return absl::InvalidArgumentError(fmt::format(
+        "parallel launch: found {} tasks, expected 0 to {} (0 leaves the "
         "choice to the pool)",
         num_tasks, kMaxTasks));
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/fault.h"
 
 namespace nodewise {
@@ -12,7 +12,7 @@ std::string Printable(std::string_view text) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) {
-      printable += absl::StrFormat("\\x%02x", byte);
+      printable += fmt::format("\\x{:02x}", byte);
     } else {
       printable += c;
     }
@@ -21,12 +21,16 @@ std::string Printable(std::string_view text) {
 }
 
 std::string CountOf(uint64_t count, std::string_view noun) {
-  std::string digits = absl::StrFormat("%d", count);
+  std::string digits = fmt::format("{}", count);
   for (size_t at = digits.size(); at > 3;) {
     at -= 3;
     digits.insert(at, ",");
   }
   return digits + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+std::string AddressText(uint64_t address) {
+  return address == 0 ? "0" : fmt::format("{:#x}", address);
 }
 
 std::string ListOf(const std::vector<std::string>& names, size_t most) {

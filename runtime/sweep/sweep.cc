@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/sweep/sweep_memory.h"
@@ -28,15 +28,15 @@ class ThreadCount {
 absl::Status CheckOptions(const SweepOptions& options) {
   if (options.layouts < 1 || options.repeats < 1) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("sweep: found %d layouts and %d repeats, expected 1 or "
-                        "more of each",
-                        options.layouts, options.repeats));
+        fmt::format("sweep: found {} layouts and {} repeats, expected 1 or "
+                    "more of each",
+                    options.layouts, options.repeats));
   }
   for (const int threads : options.threads) {
     if (threads >= 1 && threads <= kMaxTasks) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("sweep: found a thread count of %d, expected 1 to %d",
-                        threads, kMaxTasks));
+        fmt::format("sweep: found a thread count of {}, expected 1 to {}",
+                    threads, kMaxTasks));
   }
   return absl::OkStatus();
 }
@@ -97,8 +97,8 @@ absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
     executor->RemoveObserver(&watcher);
     // A failure of the first run is returned as it is.
     if (!status.ok() && report.runs > 0) {
-      return At(absl::StrFormat("run %d of the sweep (threads: %d, layout: %d)",
-                                report.runs + 1, run.threads, run.layout + 1),
+      return At(fmt::format("run {} of the sweep (threads: {}, layout: {})",
+                            report.runs + 1, run.threads, run.layout + 1),
                 status);
     }
     NODEWISE_RETURN_IF_ERROR(status);

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/device/device.h"
 
 namespace nodewise {
@@ -58,7 +58,7 @@ absl::StatusOr<NDArray> SweepMemory::Allocate(uint32_t slot, size_t bytes,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) {
       return absl::ResourceExhaustedError(
-          absl::StrFormat("sweep: no memory for %d bytes", bytes));
+          fmt::format("sweep: no memory for {} bytes", bytes));
     }
     if (region.data != nullptr) munmap(region.data, region.bytes);
     region = {static_cast<uint8_t*>(data), bytes + kSlack};

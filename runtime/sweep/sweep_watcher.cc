@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/float_mode.h"
@@ -61,7 +61,7 @@ std::string BetweenText(const SweepRun& first, const SweepRun& other,
     return "two runs of the same";
   }
   std::string threads =
-      absl::StrFormat("%d and %d threads", first.threads, other.threads);
+      fmt::format("{} and {} threads", first.threads, other.threads);
   if (other.layout == first.layout) return threads;
   const std::string layout = other.layout == 1 ? "two contents of unused memory"
                              : other.layout == 2
@@ -122,22 +122,22 @@ std::string SweepWatcher::TextOf(const SweepFinding& finding,
   const std::string name = NameOf(finding.node);
   switch (finding.moment) {
     case Moment::kGiven:
-      return absl::StrFormat("%s: differs between %s before the first node ran",
-                             name, finding.between);
+      return fmt::format("{}: differs between {} before the first node ran",
+                         name, finding.between);
     case Moment::kRead:
-      return absl::StrFormat(
-          "%s: input %d differs between %s, though it was the same %s: "
+      return fmt::format(
+          "{}: input {} differs between {}, though it was the same {}: "
           "something wrote to it in between",
           name, finding.slot, finding.between, since);
     case Moment::kLeft:
-      return absl::StrFormat(
-          "%s: writes to its input %d, and what it leaves there differs "
-          "between %s",
+      return fmt::format(
+          "{}: writes to its input {}, and what it leaves there differs "
+          "between {}",
           name, finding.slot, finding.between);
     case Moment::kEnd:
-      return absl::StrFormat(
-          "%s: output %d differs between %s at the end of the run, though it "
-          "was the same %s: something wrote to it in between",
+      return fmt::format(
+          "{}: output {} differs between {} at the end of the run, though it "
+          "was the same {}: something wrote to it in between",
           name, finding.slot, finding.between, since);
     case Moment::kMade:
       break;  // Measure() writes that text.
@@ -259,11 +259,11 @@ void SweepWatcher::Measure(const DLTensor& tensor,
     if (distance > finding->largest) finding->largest = distance;
   }
   finding->text =
-      absl::StrFormat("%s: output %d differs between %s in %d of %d elements",
-                      NameOf(finding->node), finding->slot, finding->between,
-                      finding->differing, count);
+      fmt::format("{}: output {} differs between {} in {} of {} elements",
+                  NameOf(finding->node), finding->slot, finding->between,
+                  finding->differing, count);
   if (finding->largest > 0) {
-    finding->text += absl::StrFormat(", by up to %g", finding->largest);
+    finding->text += fmt::format(", by up to {:g}", finding->largest);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/vm/vm_reader.h"
@@ -92,14 +92,14 @@ absl::StatusOr<VmReader::Value> VmReader::AllocStorage(const Call& call) {
   // -1 is the host, 0 what the network runs on.
   if (device != 0 && device != -1) {
     Refuse(call.instruction,
-           absl::StrFormat("a storage on device %d of the VM", device));
+           fmt::format("a storage on device {} of the VM", device));
   }
   if (call.args.size() > 4 && Is(call, 4, Value::Kind::kConstant)) {
     const auto* scope = std::get_if<std::string_view>(
         &executable_.constants[static_cast<size_t>(call.args[4].number)]);
     if (scope != nullptr && !IsGlobal(*scope)) {
       Refuse(call.instruction,
-             absl::StrFormat("a storage in memory \"%s\"", Shortened(*scope)));
+             fmt::format("a storage in memory \"{}\"", Shortened(*scope)));
     }
   }
   program_.storages.push_back(storage);
@@ -110,9 +110,9 @@ absl::StatusOr<VmReader::Value> VmReader::AllocStorage(const Call& call) {
 // (storage, offset in bytes, shape, type, memory scope)
 absl::StatusOr<VmReader::Value> VmReader::AllocTensor(const Call& call) {
   if (!Is(call, 0, Value::Kind::kStorage)) {
-    return BadBytecode(
-        call.instruction,
-        absl::StrFormat("a tensor in %s", Describe(call.args[0])), "a storage");
+    return BadBytecode(call.instruction,
+                       fmt::format("a tensor in {}", Describe(call.args[0])),
+                       "a storage");
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t offset, IntOf(call, 1));
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType* named, DTypeOf(call, 3));
@@ -133,9 +133,9 @@ absl::StatusOr<VmReader::Value> VmReader::AllocTensor(const Call& call) {
       bytes > room - static_cast<uint64_t>(offset)) {
     return BadBytecode(
         call.instruction,
-        absl::StrFormat("a tensor of %d bytes at byte %d of a storage", bytes,
-                        offset),
-        absl::StrFormat("at most the %d bytes of the storage", room));
+        fmt::format("a tensor of {} bytes at byte {} of a storage", bytes,
+                    offset),
+        fmt::format("at most the {} bytes of the storage", room));
   }
   tensor.offset = static_cast<uint64_t>(offset);
   return Value{Value::Kind::kTensor, AddTensor(std::move(tensor))};
@@ -159,8 +159,8 @@ absl::StatusOr<VmReader::Value> VmReader::Reshape(const Call& call) {
   if (!wanted.ok() || bytes > *wanted) {
     return BadBytecode(
         call.instruction,
-        absl::StrFormat("%s for a tensor of shape %s",
-                        ShapeToString(tensor.shape), ShapeToString(base.shape)),
+        fmt::format("{} for a tensor of shape {}", ShapeToString(tensor.shape),
+                    ShapeToString(base.shape)),
         "a shape of as many elements");
   }
   if (bytes < *wanted) {
@@ -206,12 +206,12 @@ absl::StatusOr<uint32_t> VmReader::ItemOf(const Call& call, VmInput* tuple,
   if (item < 0 || tuple->depth >= kMostDepth) {
     return BadBytecode(
         call.instruction,
-        absl::StrFormat("item %d of a tuple in %d tuples", item, tuple->depth),
-        absl::StrFormat("one of 0 or more, %d deep", kMostDepth));
+        fmt::format("item {} of a tuple in {} tuples", item, tuple->depth),
+        fmt::format("one of 0 or more, {} deep", kMostDepth));
   }
   const auto place = static_cast<size_t>(tuple - program_.inputs.data());
   const uint32_t made =
-      AddInput(absl::StrFormat("%s[%d]", tuple->name, item), tuple->depth + 1);
+      AddInput(fmt::format("{}[{}]", tuple->name, item), tuple->depth + 1);
   program_.inputs[place].items.emplace(item, made);
   return made;
 }
@@ -228,9 +228,8 @@ absl::StatusOr<VmReader::Value> VmReader::TupleItem(const Call& call) {
   if (item >= 0 && static_cast<uint64_t>(item) < items.size()) {
     return items[static_cast<size_t>(item)];
   }
-  return BadBytecode(call.instruction,
-                     absl::StrFormat("item %d of a tuple", item),
-                     absl::StrFormat("one of its %d", items.size()));
+  return BadBytecode(call.instruction, fmt::format("item {} of a tuple", item),
+                     fmt::format("one of its {}", items.size()));
 }
 
 absl::StatusOr<VmReader::Value> VmReader::TupleResetItem(const Call& call) {
@@ -246,7 +245,7 @@ absl::StatusOr<VmReader::Value> VmReader::TupleResetItem(const Call& call) {
 absl::StatusOr<VmReader::Value> VmReader::CallWithDims(const Call& call) {
   if (!Is(call, 0, Value::Kind::kFunction)) {
     return BadBytecode(call.instruction,
-                       absl::StrFormat("a call of %s", Describe(call.args[0])),
+                       fmt::format("a call of {}", Describe(call.args[0])),
                        "a function");
   }
   Call inner{

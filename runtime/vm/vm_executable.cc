@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/fault.h"
@@ -31,8 +31,7 @@ absl::StatusOr<VmFunction> ReadFunction(ByteReader* reader) {
                             reader->Read<int32_t>("function kind"));
   if (kind < 0 || kind > 2) {
     return reader->Fault(
-        kind_at,
-        absl::StrFormat("function kind is %d, expected 0, 1 or 2", kind));
+        kind_at, fmt::format("function kind is {}, expected 0, 1 or 2", kind));
   }
   function.kind = static_cast<VmFunction::Kind>(kind);
   NODEWISE_ASSIGN_OR_RETURN(function.name, reader->String("function name"));
@@ -58,24 +57,23 @@ absl::Status CheckFunction(const ByteReader& reader, size_t offset,
                            const VmFunction& function) {
   if (function.kind == VmFunction::Kind::kPacked) return absl::OkStatus();
   const auto fault = [&](std::string_view message) {
-    return reader.Fault(
-        offset,
-        absl::StrFormat("function %s %s", Shortened(function.name), message));
+    return reader.Fault(offset, fmt::format("function {} {}",
+                                            Shortened(function.name), message));
   };
   const auto names = static_cast<int64_t>(function.params.size());
   if (function.num_args < 0 || (names != 0 && names != function.num_args)) {
     return fault(
-        absl::StrFormat("has %d arguments, expected one for each of "
-                        "its %d names",
-                        function.num_args, names));
+        fmt::format("has {} arguments, expected one for each of "
+                    "its {} names",
+                    function.num_args, names));
   }
   if (function.kind == VmFunction::Kind::kCompiled) return absl::OkStatus();
   if (function.num_registers < function.num_args ||
       function.num_registers > kVmVoidRegister) {
     return fault(
-        absl::StrFormat("has %d registers, expected at least one for "
-                        "each of its %d arguments",
-                        function.num_registers, function.num_args));
+        fmt::format("has {} registers, expected at least one for "
+                    "each of its {} arguments",
+                    function.num_registers, function.num_args));
   }
   return absl::OkStatus();
 }
@@ -187,9 +185,9 @@ absl::StatusOr<VmConstant> ReadConstant(ByteReader* reader, VmEra era) {
       break;
   }
   return reader->Fault(
-      start, absl::StrFormat("constant kind is %d, expected a tensor, shape, "
-                             "text, int, float or type",
-                             tag));
+      start, fmt::format("constant kind is {}, expected a tensor, shape, "
+                         "text, int, float or type",
+                         tag));
 }
 
 absl::Status ReadConstants(ByteReader* reader, VmExecutable* executable) {
@@ -201,7 +199,7 @@ absl::Status ReadConstants(ByteReader* reader, VmExecutable* executable) {
     if (!constant.ok()) {
       return absl::Status(
           constant.status().code(),
-          absl::StrFormat("%s (constant %d)", MessageOf(constant.status()), i));
+          fmt::format("{} (constant {})", MessageOf(constant.status()), i));
     }
     executable->constants.push_back(*std::move(constant));
   }
@@ -231,10 +229,10 @@ absl::Status CheckRanges(const ByteReader& reader,
     }
     return reader.Fault(
         offsets[f],
-        absl::StrFormat("function %s has instructions [%d, %d), expected a "
-                        "part of its own of the %d",
-                        Shortened(function.name), function.first, function.end,
-                        executable.num_instructions()));
+        fmt::format("function {} has instructions [{}, {}), expected a "
+                    "part of its own of the {}",
+                    Shortened(function.name), function.first, function.end,
+                    executable.num_instructions()));
   }
   return absl::OkStatus();
 }
@@ -260,8 +258,8 @@ class WordReader {
 
   absl::StatusOr<int64_t> Next() {
     if (at_ >= 0 && at_ < end_) return WordAt(words_, at_++);
-    return absl::DataLossError(absl::StrFormat(
-        "it goes on at word %d, expected one before word %d", at_, end_));
+    return absl::DataLossError(fmt::format(
+        "it goes on at word {}, expected one before word {}", at_, end_));
   }
   int64_t left() const { return end_ - at_; }
 
@@ -278,8 +276,8 @@ absl::StatusOr<VmArgument> ArgumentOf(int64_t word, size_t place,
   const uint64_t kind = bits >> 56;
   const int64_t value = static_cast<int64_t>(bits << 8) >> 8;
   if (kind > 3) {
-    return absl::DataLossError(absl::StrFormat(
-        "argument %d is of kind %d, expected 0 to 3", place, kind));
+    return absl::DataLossError(
+        fmt::format("argument {} is of kind {}, expected 0 to 3", place, kind));
   }
   const VmArgument argument{static_cast<VmArgument::Kind>(kind), value};
   const bool is_constant = argument.kind == VmArgument::Kind::kConstant;
@@ -290,8 +288,8 @@ absl::StatusOr<VmArgument> ArgumentOf(int64_t word, size_t place,
       is_constant ? executable.constants.size() : executable.functions.size();
   if (value >= 0 && static_cast<uint64_t>(value) < count) return argument;
   return absl::DataLossError(
-      absl::StrFormat("argument %d is %s %d, expected one of the %d", place,
-                      is_constant ? "constant" : "function", value, count));
+      fmt::format("argument {} is {} {}, expected one of the {}", place,
+                  is_constant ? "constant" : "function", value, count));
 }
 
 absl::Status ReadCall(WordReader* reader, const VmExecutable& executable,
@@ -302,13 +300,13 @@ absl::Status ReadCall(WordReader* reader, const VmExecutable& executable,
   if (instruction->function < 0 ||
       static_cast<uint64_t>(instruction->function) >= functions) {
     return absl::DataLossError(
-        absl::StrFormat("it calls function %d, expected one of the %d",
-                        instruction->function, functions));
+        fmt::format("it calls function {}, expected one of the {}",
+                    instruction->function, functions));
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, reader->Next());
   if (count < 0 || count > reader->left()) {
-    return absl::DataLossError(absl::StrFormat(
-        "it has %d arguments, but %d words are left", count, reader->left()));
+    return absl::DataLossError(fmt::format(
+        "it has {} arguments, but {} words are left", count, reader->left()));
   }
   instruction->args.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
@@ -334,8 +332,8 @@ absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
                             reader.Read<uint64_t>("bytecode magic"));
   if (magic != kMagic && magic != kMagicWithScopes) {
     return reader.Fault(
-        0, absl::StrFormat("bytecode magic is %016x, expected %016x or %016x",
-                           magic, kMagic, kMagicWithScopes));
+        0, fmt::format("bytecode magic is {:016x}, expected {:016x} or {:016x}",
+                       magic, kMagic, kMagicWithScopes));
   }
   NODEWISE_ASSIGN_OR_RETURN(executable.version,
                             reader.String("bytecode version"));
@@ -354,7 +352,7 @@ absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
   if (reader.left() == 0) return executable;
   return reader.Fault(
       reader.offset(),
-      absl::StrFormat("found %d bytes, expected the end", reader.left()));
+      fmt::format("found {} bytes, expected the end", reader.left()));
 }
 
 absl::StatusOr<VmInstruction> DecodeVmInstruction(
@@ -364,7 +362,7 @@ absl::StatusOr<VmInstruction> DecodeVmInstruction(
   NODEWISE_ASSIGN_OR_RETURN(const int64_t opcode, reader.Next());
   if (opcode < 1 || opcode > 4) {
     return absl::DataLossError(
-        absl::StrFormat("opcode is %d, expected 1 to 4", opcode));
+        fmt::format("opcode is {}, expected 1 to 4", opcode));
   }
   instruction.opcode = static_cast<VmInstruction::Opcode>(opcode);
   if (instruction.opcode == VmInstruction::Opcode::kCall) {

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/graph/call_numbers.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
@@ -51,8 +51,8 @@ class GraphMaker {
     for (const VmCall& call : program_.calls) bytes += call.function.size();
     for (const VmInput& input : program_.inputs) bytes += input.name.size();
     if (bytes <= kMostNameBytes) return absl::OkStatus();
-    return absl::UnimplementedError(absl::StrFormat(
-        "%s: the names of its calls take %d bytes, expected at most %d",
+    return absl::UnimplementedError(fmt::format(
+        "{}: the names of its calls take {} bytes, expected at most {}",
         made_->graph.text.name, bytes, kMostNameBytes));
   }
 
@@ -61,7 +61,7 @@ class GraphMaker {
     std::string name(wanted);
     size_t& uses = uses_[name];
     for (; uses > 0 || taken_.contains(name); ++uses) {
-      name = absl::StrFormat("%s_%d", wanted, std::max<size_t>(uses, 1));
+      name = fmt::format("{}_{}", wanted, std::max<size_t>(uses, 1));
       if (!taken_.contains(name)) break;
     }
     ++uses;
@@ -111,9 +111,9 @@ class GraphMaker {
     }
     // It is not read either, or it would have been refused.
     made_->notes.push_back(
-        absl::StrFormat("input %s is left out: it is not used, and its type is "
-                        "not in the bytecode",
-                        input.name));
+        fmt::format("input {} is left out: it is not used, and its type is "
+                    "not in the bytecode",
+                    input.name));
   }
 
   // Constants come before their first use, as in TVM's graph executor.
@@ -123,7 +123,7 @@ class GraphMaker {
     has_node_[tensor] = true;
     std::string name;
     do {
-      name = absl::StrFormat("p%d", next_constant_++);
+      name = fmt::format("p{}", next_constant_++);
     } while (taken_.contains(name));
     taken_.insert(name);
     AddInputNode(name, tensor);
@@ -207,9 +207,9 @@ class GraphMaker {
     }
     if (!overlaps) return;
     made_->notes.push_back(
-        absl::StrFormat("storage %d of the VM holds tensors that overlap at "
-                        "several offsets: they get storages of their own",
-                        storage));
+        fmt::format("storage {} of the VM holds tensors that overlap at "
+                    "several offsets: they get storages of their own",
+                    storage));
   }
 
   const VmLibrary& library_;
@@ -235,12 +235,12 @@ absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
     if (!fault.hint.empty()) text += " (" + fault.hint + ")";
   }
   if (count > kMostListed) {
-    text += absl::StrFormat("; and %d more", count - kMostListed);
+    text += fmt::format("; and {} more", count - kMostListed);
   }
   return absl::UnimplementedError(
-      absl::StrFormat("%s: function %s is no static graph, for %d reason%s: %s",
-                      library.path, Shortened(function.name), count,
-                      count == 1 ? "" : "s", std::string_view(text).substr(2)));
+      fmt::format("{}: function {} is no static graph, for {} reason{}: {}",
+                  library.path, Shortened(function.name), count,
+                  count == 1 ? "" : "s", std::string_view(text).substr(2)));
 }
 
 }  // namespace
@@ -266,16 +266,16 @@ absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
   }
   const std::vector<std::string> names = VmFunctionNames(library.executable);
   if (!name.empty()) {
-    return absl::NotFoundError(absl::StrFormat(
-        "%s: has no function %s, expected one of: %s%s", library.path, name,
+    return absl::NotFoundError(fmt::format(
+        "{}: has no function {}, expected one of: {}{}", library.path, name,
         ListOf(names), DidYouMean(name, names)));
   }
   if (main != nullptr) return main;
   if (names.size() == 1) return last;
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: has %d functions and none is called main, expected "
-                      "a choice of: %s (--function)",
-                      library.path, names.size(), ListOf(names)));
+      fmt::format("{}: has {} functions and none is called main, expected "
+                  "a choice of: {} (--function)",
+                  library.path, names.size(), ListOf(names)));
 }
 
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
@@ -288,8 +288,8 @@ absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
   VmGraph made;
   if (found.faults().empty()) {
     GraphMaker maker(library, reader.program(), &made);
-    NODEWISE_RETURN_IF_ERROR(maker.Make(absl::StrFormat(
-        "%s: function %s", library.path, Shortened(function.name))));
+    NODEWISE_RETURN_IF_ERROR(maker.Make(fmt::format(
+        "{}: function {}", library.path, Shortened(function.name))));
   }
   for (Fault& fault : found.faults()) reasons->Add(std::move(fault));
   return made;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 
@@ -48,13 +48,13 @@ absl::Status VmReader::Read() {
 absl::Status VmReader::AddParameters() {
   if (function_.params.empty() && function_.num_args > kMostUnnamedArgs) {
     return BadBytecode(
-        -1, absl::StrFormat("%d arguments", function_.num_args),
-        absl::StrFormat("at most %d without names", kMostUnnamedArgs));
+        -1, fmt::format("{} arguments", function_.num_args),
+        fmt::format("at most {} without names", kMostUnnamedArgs));
   }
   for (int64_t i = 0; i < function_.num_args; ++i) {
     const std::string name =
         function_.params.empty()
-            ? absl::StrFormat("input_%d", i)
+            ? fmt::format("input_{}", i)
             : std::string(function_.params[static_cast<size_t>(i)]);
     const uint32_t input = AddInput(name, 0);
     program_.parameters.push_back(input);
@@ -66,7 +66,7 @@ absl::Status VmReader::AddParameters() {
 absl::Status VmReader::ReadInstruction(int64_t index) {
   const auto decoded = DecodeVmInstruction(executable_, index);
   if (!decoded.ok()) {
-    return At(absl::StrFormat("%s: %s", executable_.where, Place(index)),
+    return At(fmt::format("{}: {}", executable_.where, Place(index)),
               decoded.status());
   }
   switch (decoded->opcode) {
@@ -113,16 +113,15 @@ void VmReader::ListCall(int64_t index, const VmInstruction& instruction) {
                        (row == nullptr ? library_.HasKernel(callee.name)
                                        : row->method != nullptr);
   if (is_fine) return;
-  Refuse(index, absl::StrFormat("a call of %s", Shortened(callee.name)),
+  Refuse(index, fmt::format("a call of {}", Shortened(callee.name)),
          row == nullptr ? "" : std::string(row->reason));
 }
 
 absl::StatusOr<VmReader::Value> VmReader::Evaluate(const Call& call,
                                                    const VmFunction& callee) {
   if (callee.kind != VmFunction::Kind::kPacked) {
-    return Refuse(
-        call.instruction,
-        absl::StrFormat("a call of the VM function %s", Shortened(call.name)));
+    return Refuse(call.instruction, fmt::format("a call of the VM function {}",
+                                                Shortened(call.name)));
   }
   const BuiltinRow* row = FindBuiltin(call.name);
   if (row == nullptr && !call.name.starts_with(kBuiltinPrefix)) {
@@ -130,16 +129,15 @@ absl::StatusOr<VmReader::Value> VmReader::Evaluate(const Call& call,
   }
   if (row == nullptr || row->method == nullptr) {
     return Refuse(call.instruction,
-                  absl::StrFormat("a call of %s", Shortened(call.name)),
+                  fmt::format("a call of {}", Shortened(call.name)),
                   row == nullptr ? "" : std::string(row->reason));
   }
   if (call.args.size() < row->least_args || call.args.size() > row->most_args) {
     return BadBytecode(
         call.instruction,
-        absl::StrFormat("%d arguments for %s", call.args.size(), call.name),
-        absl::StrFormat("%s%d",
-                        row->most_args > row->least_args ? "at least " : "",
-                        row->least_args));
+        fmt::format("{} arguments for {}", call.args.size(), call.name),
+        fmt::format("{}{}", row->most_args > row->least_args ? "at least " : "",
+                    row->least_args));
   }
   const bool may_be_unknown = row->method == &VmReader::MakeTuple ||
                               row->method == &VmReader::CallWithDims;
@@ -159,8 +157,8 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
   if (value.kind == Value::Kind::kUnknown) return std::nullopt;
   const auto refuse = [&](std::string_view what) {
     Refuse(call.instruction,
-           absl::StrFormat("argument %d of %s, which is %s", index,
-                           Shortened(call.name), what),
+           fmt::format("argument {} of {}, which is {}", index,
+                       Shortened(call.name), what),
            "a graph's functions take tensors that an earlier one wrote");
     return std::nullopt;
   };
@@ -177,9 +175,9 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
 absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
   if (!library_.HasKernel(call.name)) {
     return Refuse(call.instruction,
-                  absl::StrFormat("a call of %s, which is no kernel of the "
-                                  "library",
-                                  Shortened(call.name)));
+                  fmt::format("a call of {}, which is no kernel of the "
+                              "library",
+                              Shortened(call.name)));
   }
   if (call.args.size() == 1 && Is(call, 0, Value::Kind::kHeap)) {
     return ComputeDims(call);
@@ -213,9 +211,9 @@ absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
   // A refused argument is reason enough.
   if (node.outputs.empty() && !is_refused) {
     return Refuse(call.instruction,
-                  absl::StrFormat("a call of %s without a new tensor to write "
-                                  "to",
-                                  Shortened(call.name)),
+                  fmt::format("a call of {} without a new tensor to write "
+                              "to",
+                              Shortened(call.name)),
                   "it works in place, or is called for what it does");
   }
   program_.calls.push_back(std::move(node));
@@ -229,7 +227,7 @@ absl::Status VmReader::Return(int64_t index, const Value& value) {
     const Value next = left.back();
     left.pop_back();
     if (seen + left.size() > kMostResults) {
-      Refuse(index, absl::StrFormat("more than %d results", kMostResults));
+      Refuse(index, fmt::format("more than {} results", kMostResults));
       return absl::OkStatus();
     }
     if (next.kind == Value::Kind::kTuple) {
@@ -239,7 +237,7 @@ absl::Status VmReader::Return(int64_t index, const Value& value) {
     }
     if (next.kind == Value::Kind::kUnknown) continue;
     if (next.kind != Value::Kind::kTensor || IsTupleInput(next)) {
-      Refuse(index, absl::StrFormat("a result that is %s", Describe(next)));
+      Refuse(index, fmt::format("a result that is {}", Describe(next)));
       continue;
     }
     VmTensor& tensor = program_.tensors[static_cast<size_t>(next.number)];
@@ -266,17 +264,17 @@ absl::Status VmReader::CheckInputs() {
     if (input.is_tuple || !tensor.is_used) continue;
     if (!tensor.has_shape || !tensor.has_dtype) {
       Refuse(input.checked_at,
-             absl::StrFormat("input %s, whose %s is not in the bytecode",
-                             Shortened(input.name),
-                             tensor.has_shape ? "type" : "shape"));
+             fmt::format("input {}, whose {} is not in the bytecode",
+                         Shortened(input.name),
+                         tensor.has_shape ? "type" : "shape"));
       continue;
     }
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
       if (tensor.shape[d] >= 0) continue;
       Refuse(input.checked_at,
-             absl::StrFormat("input %s, whose dimension %d is known at run "
-                             "time only",
-                             Shortened(input.name), d),
+             fmt::format("input {}, whose dimension {} is known at run "
+                         "time only",
+                         Shortened(input.name), d),
              "give the input");
     }
   }
@@ -311,14 +309,13 @@ absl::StatusOr<VmReader::Value> VmReader::Register(int64_t index,
   if (number == kVmVoidRegister) return Value();
   if (number == kVmContextRegister) return Value{Value::Kind::kMachine};
   if (number < 0 || number >= function_.num_registers) {
-    return BadBytecode(
-        index, absl::StrFormat("register %d", number),
-        absl::StrFormat("one of the %d", function_.num_registers));
+    return BadBytecode(index, fmt::format("register {}", number),
+                       fmt::format("one of the {}", function_.num_registers));
   }
   const auto place = registers_.find(number);
   if (place != registers_.end()) return place->second;
   return BadBytecode(
-      index, absl::StrFormat("register %d, which was never written", number),
+      index, fmt::format("register {}, which was never written", number),
       "one that was");
 }
 
@@ -326,9 +323,8 @@ absl::Status VmReader::SetRegister(int64_t index, int64_t number,
                                    const Value& value) {
   if (number == kVmVoidRegister) return absl::OkStatus();
   if (number < 0 || number >= function_.num_registers) {
-    return BadBytecode(
-        index, absl::StrFormat("a result for register %d", number),
-        absl::StrFormat("one of the %d", function_.num_registers));
+    return BadBytecode(index, fmt::format("a result for register {}", number),
+                       fmt::format("one of the {}", function_.num_registers));
   }
   registers_[number] = value;
   return absl::OkStatus();
@@ -347,8 +343,8 @@ uint32_t VmReader::ConstantTensor(int64_t index, int64_t constant) {
   if (record.shape.size() <= kMostDims) {
     tensor.shape = record.shape;
   } else {
-    Refuse(index, absl::StrFormat("constant %d of %d dimensions", constant,
-                                  record.shape.size()));
+    Refuse(index, fmt::format("constant {} of {} dimensions", constant,
+                              record.shape.size()));
   }
   CheckMemoryOf(index, constant);
   const uint32_t made = AddTensor(std::move(tensor));
@@ -365,8 +361,8 @@ void VmReader::CheckMemoryOf(int64_t index, int64_t constant) {
       IsGlobal(scope->second)) {
     return;
   }
-  Refuse(index, absl::StrFormat("constant %d in memory \"%s\"", constant,
-                                Shortened(scope->second)));
+  Refuse(index, fmt::format("constant {} in memory \"{}\"", constant,
+                            Shortened(scope->second)));
 }
 
 uint32_t VmReader::AddTensor(VmTensor tensor) {
@@ -392,14 +388,14 @@ std::string VmReader::Place(int64_t index) const {
   std::string place = "function ";
   place += Shortened(function_.name);
   if (index < 0) return place;
-  return place + absl::StrFormat(": instruction %d", index - function_.first);
+  return place + fmt::format(": instruction {}", index - function_.first);
 }
 
 absl::Status VmReader::BadBytecode(int64_t index, const std::string& found,
                                    std::string_view expected) const {
-  return absl::DataLossError(absl::StrFormat("%s: %s: %s, expected %s",
-                                             executable_.where, Place(index),
-                                             found, expected));
+  return absl::DataLossError(fmt::format("{}: {}: {}, expected {}",
+                                         executable_.where, Place(index), found,
+                                         expected));
 }
 
 VmReader::Value VmReader::Refuse(int64_t index, std::string found,
@@ -418,9 +414,9 @@ std::string VmReader::Describe(const Value& value) const {
     case Value::Kind::kMachine:
       return "the VM itself";
     case Value::Kind::kInt:
-      return absl::StrFormat("the number %d", value.number);
+      return fmt::format("the number {}", value.number);
     case Value::Kind::kConstant:
-      return absl::StrFormat("constant %d", value.number);
+      return fmt::format("constant {}", value.number);
     case Value::Kind::kFunction:
       return "a function";
     case Value::Kind::kTensor:

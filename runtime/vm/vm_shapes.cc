@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/vm/vm_reader.h"
@@ -30,8 +30,8 @@ constexpr int64_t kMostComputed = 65536;
 absl::StatusOr<int64_t> VmReader::IntOf(const Call& call, size_t index) const {
   if (Is(call, index, Value::Kind::kInt)) return call.args[index].number;
   return BadBytecode(call.instruction,
-                     absl::StrFormat("argument %d of %s, which is %s", index,
-                                     call.name, Describe(call.args[index])),
+                     fmt::format("argument {} of {}, which is {}", index,
+                                 call.name, Describe(call.args[index])),
                      "a number");
 }
 
@@ -48,15 +48,15 @@ absl::StatusOr<VmReader::Dims> VmReader::DimsOf(const Call& call,
   }
   if (shape == nullptr) {
     return BadBytecode(call.instruction,
-                       absl::StrFormat("argument %d of %s, which is %s", index,
-                                       call.name, Describe(value)),
+                       fmt::format("argument {} of {}, which is {}", index,
+                                   call.name, Describe(value)),
                        "a shape");
   }
   if (shape->dims.size() <= kMostDims) return shape->dims;
   return BadBytecode(
       call.instruction,
-      absl::StrFormat("a shape of %d dimensions", shape->dims.size()),
-      absl::StrFormat("at most %d", kMostDims));
+      fmt::format("a shape of {} dimensions", shape->dims.size()),
+      fmt::format("at most {}", kMostDims));
 }
 
 absl::StatusOr<const DLDataType*> VmReader::DTypeOf(const Call& call,
@@ -69,8 +69,8 @@ absl::StatusOr<const DLDataType*> VmReader::DTypeOf(const Call& call,
   }
   if (dtype != nullptr) return dtype;
   return BadBytecode(call.instruction,
-                     absl::StrFormat("argument %d of %s, which is %s", index,
-                                     call.name, Describe(value)),
+                     fmt::format("argument {} of {}, which is {}", index,
+                                 call.name, Describe(value)),
                      "a type");
 }
 
@@ -81,8 +81,8 @@ absl::StatusOr<uint32_t> VmReader::TensorOf(const Call& call,
     return static_cast<uint32_t>(value.number);
   }
   return BadBytecode(call.instruction,
-                     absl::StrFormat("argument %d of %s, which is %s", index,
-                                     call.name, Describe(value)),
+                     fmt::format("argument {} of {}, which is {}", index,
+                                 call.name, Describe(value)),
                      "a tensor");
 }
 
@@ -93,8 +93,8 @@ absl::StatusOr<uint32_t> VmReader::TupleOf(const Call& call,
     return static_cast<uint32_t>(value.number);
   }
   return BadBytecode(call.instruction,
-                     absl::StrFormat("argument %d of %s, which is %s", index,
-                                     call.name, Describe(value)),
+                     fmt::format("argument {} of {}, which is {}", index,
+                                 call.name, Describe(value)),
                      "a tuple");
 }
 
@@ -106,8 +106,8 @@ absl::StatusOr<VmReader::Heap*> VmReader::HeapOf(const Call& call,
     return &heaps_[static_cast<size_t>(value.number)];
   }
   return BadBytecode(call.instruction,
-                     absl::StrFormat("argument %d of %s, which is %s", index,
-                                     call.name, Describe(value)),
+                     fmt::format("argument {} of {}, which is {}", index,
+                                 call.name, Describe(value)),
                      "the heap of computed dimensions");
 }
 
@@ -116,8 +116,8 @@ absl::Status VmReader::CheckSlot(const Call& call, const Heap* heap,
   const int64_t size = heap == nullptr ? 0 : heap->size;
   if (slot >= 0 && slot < size) return absl::OkStatus();
   return BadBytecode(call.instruction,
-                     absl::StrFormat("place %d of the heap", slot),
-                     absl::StrFormat("one of the %d", size));
+                     fmt::format("place {} of the heap", slot),
+                     fmt::format("one of the {}", size));
 }
 
 const VmInputType* VmReader::GivenFor(const VmInput& input) const {
@@ -136,8 +136,8 @@ absl::Status VmReader::LearnShape(const Call& call, VmInput* input,
   VmTensor& tensor = program_.tensors[input->tensor];
   if (tensor.has_shape) return absl::OkStatus();
   if (rank > kMostDims) {
-    return BadBytecode(call.instruction, absl::StrFormat("a rank of %d", rank),
-                       absl::StrFormat("at most %d", kMostDims));
+    return BadBytecode(call.instruction, fmt::format("a rank of {}", rank),
+                       fmt::format("at most {}", kMostDims));
   }
   tensor.has_shape = true;
   tensor.shape.assign(rank, -1);
@@ -158,8 +158,8 @@ absl::StatusOr<VmReader::Value> VmReader::CheckTensorInfo(const Call& call) {
   if (tensor.has_shape && rank != -1 &&
       rank != static_cast<int64_t>(tensor.shape.size())) {
     return BadBytecode(
-        call.instruction, absl::StrFormat("a check for %d dimensions", rank),
-        absl::StrFormat("%d, as the tensor has", tensor.shape.size()));
+        call.instruction, fmt::format("a check for {} dimensions", rank),
+        fmt::format("{}, as the tensor has", tensor.shape.size()));
   }
   if (call.args.size() == 3 || Is(call, 2, Value::Kind::kNone)) return Value();
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType* named, DTypeOf(call, 2));
@@ -167,8 +167,8 @@ absl::StatusOr<VmReader::Value> VmReader::CheckTensorInfo(const Call& call) {
   const DLDataType dtype = VmDType(*named, executable_.era);
   if (tensor.has_dtype && !(tensor.dtype == dtype)) {
     return BadBytecode(
-        call.instruction, absl::StrFormat("a check for %s", ToString(dtype)),
-        absl::StrFormat("%s, as the tensor has", ToString(tensor.dtype)));
+        call.instruction, fmt::format("a check for {}", ToString(dtype)),
+        fmt::format("{}, as the tensor has", ToString(tensor.dtype)));
   }
   tensor.has_dtype = true;
   tensor.dtype = dtype;
@@ -179,7 +179,7 @@ absl::StatusOr<VmReader::Value> VmReader::CheckShapeInfo(const Call& call) {
   if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
     return Refuse(
         call.instruction,
-        absl::StrFormat("input %s, which is a shape", Shortened(input->name)),
+        fmt::format("input {}, which is a shape", Shortened(input->name)),
         "a graph's inputs are tensors");
   }
   NODEWISE_RETURN_IF_ERROR(DimsOf(call, 0).status());
@@ -190,7 +190,7 @@ absl::StatusOr<VmReader::Value> VmReader::CheckNumberInfo(const Call& call) {
   if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
     return Refuse(
         call.instruction,
-        absl::StrFormat("input %s, which is a number", Shortened(input->name)),
+        fmt::format("input {}, which is a number", Shortened(input->name)),
         "a graph's inputs are tensors");
   }
   return Value();
@@ -216,8 +216,8 @@ absl::StatusOr<VmReader::Value> VmReader::CheckTupleInfo(const Call& call) {
   const size_t items = tuples_[tuple].size();
   if (size == static_cast<int64_t>(items)) return Value();
   return BadBytecode(call.instruction,
-                     absl::StrFormat("a check for a tuple of %d", size),
-                     absl::StrFormat("%d, as it has", items));
+                     fmt::format("a check for a tuple of {}", size),
+                     fmt::format("{}, as it has", items));
 }
 
 // Checks one dimension against its code and number, or learns it: below 0 it is
@@ -242,24 +242,24 @@ absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
     const auto slot = heap->slots.find(number);
     if (slot != heap->slots.end()) wanted = slot->second;
   } else if (code != kIgnore) {
-    return BadBytecode(call.instruction,
-                       absl::StrFormat("dimension code %d", code), "0 to 3");
+    return BadBytecode(call.instruction, fmt::format("dimension code {}", code),
+                       "0 to 3");
   }
   if (*dim < 0) *dim = wanted;
   if (*dim == wanted) return absl::OkStatus();
   return BadBytecode(call.instruction,
-                     absl::StrFormat("a check for dimension %d", wanted),
-                     absl::StrFormat("%d, as the tensor has", *dim));
+                     fmt::format("a check for dimension {}", wanted),
+                     fmt::format("{}, as the tensor has", *dim));
 }
 
 absl::StatusOr<VmReader::Value> VmReader::MatchShape(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(Heap* const heap, HeapOf(call, 1));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 2));
   if (rank < 0 || static_cast<uint64_t>(rank) > (call.args.size() - 3) / 2) {
-    return BadBytecode(call.instruction,
-                       absl::StrFormat("%d arguments for a rank of %d",
-                                       call.args.size(), rank),
-                       "two for each dimension");
+    return BadBytecode(
+        call.instruction,
+        fmt::format("{} arguments for a rank of {}", call.args.size(), rank),
+        "two for each dimension");
   }
   Dims* dims = nullptr;
   Dims copy;
@@ -278,8 +278,8 @@ absl::StatusOr<VmReader::Value> VmReader::MatchShape(const Call& call) {
   }
   if (static_cast<int64_t>(dims->size()) != rank) {
     return BadBytecode(call.instruction,
-                       absl::StrFormat("a check for %d dimensions", rank),
-                       absl::StrFormat("%d, as the tensor has", dims->size()));
+                       fmt::format("a check for {} dimensions", rank),
+                       fmt::format("{}, as the tensor has", dims->size()));
   }
   for (size_t d = 0; d < dims->size(); ++d) {
     const int64_t open = given == nullptr ? -1 : given->shape[d];
@@ -306,9 +306,8 @@ absl::StatusOr<VmReader::Value> VmReader::MakeShape(const Call& call) {
       static_cast<uint64_t>(rank) > kMostDims) {
     return BadBytecode(
         call.instruction,
-        absl::StrFormat("%d arguments for a rank of %d", call.args.size(),
-                        rank),
-        absl::StrFormat("two for each of at most %d dimensions", kMostDims));
+        fmt::format("{} arguments for a rank of {}", call.args.size(), rank),
+        fmt::format("two for each of at most {} dimensions", kMostDims));
   }
   Dims dims;
   bool is_known = true;
@@ -331,8 +330,8 @@ absl::StatusOr<VmReader::Value> VmReader::MakeNumber(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, IntOf(call, 2));
   if (code == kUseNumber) return Value{Value::Kind::kInt, number};
   if (code != kLoad) {
-    return BadBytecode(call.instruction,
-                       absl::StrFormat("dimension code %d", code), "0 or 1");
+    return BadBytecode(call.instruction, fmt::format("dimension code {}", code),
+                       "0 or 1");
   }
   NODEWISE_RETURN_IF_ERROR(CheckSlot(call, heap, number));
   const auto slot = heap->slots.find(number);
@@ -344,15 +343,15 @@ absl::StatusOr<VmReader::Value> VmReader::MakeNumber(const Call& call) {
 absl::StatusOr<VmReader::Value> VmReader::ComputeDims(const Call& call) {
   if (binding_.compute == nullptr || has_open_dims_) {
     return Refuse(call.instruction,
-                  absl::StrFormat("a call of %s, which computes dimensions",
-                                  Shortened(call.name)),
+                  fmt::format("a call of {}, which computes dimensions",
+                              Shortened(call.name)),
                   "known at run time only: give the inputs");
   }
   Heap& heap = heaps_[static_cast<size_t>(call.args[0].number)];
   if (heap.size > kMostComputed) {
     return BadBytecode(call.instruction,
-                       absl::StrFormat("a heap of %d places", heap.size),
-                       absl::StrFormat("at most %d", kMostComputed));
+                       fmt::format("a heap of {} places", heap.size),
+                       fmt::format("at most {}", kMostComputed));
   }
   // An impossible dimension, which shows what the kernel does not write.
   constexpr int64_t kOpen = std::numeric_limits<int64_t>::min();
@@ -373,7 +372,7 @@ absl::StatusOr<VmReader::Value> VmReader::ComputeDims(const Call& call) {
 absl::StatusOr<VmReader::Value> VmReader::AllocShapeHeap(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t size, IntOf(call, 1));
   if (size < 0) {
-    return BadBytecode(call.instruction, absl::StrFormat("a heap of %d", size),
+    return BadBytecode(call.instruction, fmt::format("a heap of {}", size),
                        "none or more places");
   }
   heaps_.push_back({size, {}});

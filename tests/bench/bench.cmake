@@ -46,7 +46,7 @@ target_compile_definitions(nodewise_bench PRIVATE
   NODEWISE_BENCH_KERNELS="$<TARGET_FILE:bench_kernels>"
   NODEWISE_BENCH_FFI_KERNELS="$<TARGET_FILE:bench_ffi_kernels>")
 target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
-  absl::strings absl::str_format benchmark::benchmark
+  absl::strings fmt::fmt benchmark::benchmark
   nlohmann_json::nlohmann_json Threads::Threads)
 
 # The network debugger's part: the interpreter, in a process of its own as its
@@ -68,6 +68,6 @@ if(TARGET nodewise_contrib AND USE_ONNX)
   target_include_directories(nodewise_bench_interpreter PRIVATE
     ${PROJECT_SOURCE_DIR})
   target_link_libraries(nodewise_bench_interpreter PRIVATE nodewise_ops
-    nodewise_options absl::str_format Threads::Threads)
+    nodewise_options fmt::fmt Threads::Threads)
   add_dependencies(nodewise_bench nodewise_bench_interpreter)
 endif()

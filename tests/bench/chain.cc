@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/check.h"
 
 namespace nodewise {
@@ -18,7 +18,7 @@ GraphNode InputNode(const char* name) {
 GraphNode CallNode(const Chain& chain, uint32_t call, uint32_t inputs) {
   GraphNode node;
   node.kind = GraphNode::Kind::kFunction;
-  node.name = absl::StrFormat("add_%d", call);
+  node.name = fmt::format("add_{}", call);
   node.function = chain.function(call);
   node.inputs = {{call == 0 ? 0 : call - 1 + inputs, 0, 0}};
   if (chain.reads_parameter) node.inputs.push_back({1, 0, 0});
@@ -61,7 +61,7 @@ void FillWithOnes(GraphExecutor& executor) {
 }
 
 std::string AddFunction(uint32_t call, uint32_t functions) {
-  return absl::StrFormat("bench_add_%03d", call % functions);
+  return fmt::format("bench_add_{:03}", call % functions);
 }
 
 }  // namespace nodewise

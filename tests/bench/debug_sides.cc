@@ -13,7 +13,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/clock.h"
 #include "tests/bench/memory.h"
@@ -49,7 +49,7 @@ DumpPlace::DumpPlace() {
     std::printf("no tmpfs with 1.5 GiB free at /dev/shm: dumps go to %s\n",
                 folder.c_str());
   }
-  path_ = folder / absl::StrFormat("nodewise_bench_%d", getpid());
+  path_ = folder / fmt::format("nodewise_bench_{}", getpid());
   Clear();
 }
 

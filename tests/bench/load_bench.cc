@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/cpu/cpu.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/params.h"
@@ -47,11 +47,11 @@ class ParamsOnDisk {
  public:
   explicit ParamsOnDisk(size_t bytes)
       : path_(std::filesystem::temp_directory_path() /
-              absl::StrFormat("nodewise_bench_%d.params", getpid())) {
+              fmt::format("nodewise_bench_{}.params", getpid())) {
     std::vector<NamedTensor> tensors;
     for (const size_t size : TensorSizes(bytes)) {
       const auto floats = static_cast<int64_t>(size / sizeof(float));
-      tensors.push_back({absl::StrFormat("p%d", tensors.size()),
+      tensors.push_back({fmt::format("p{}", tensors.size()),
                          NDArray::Empty({floats}, kFloat32, kCpu).value()});
       std::fill_n(tensors.back().tensor.As<float>(), floats, 0.5F);
       AddInput(tensors.back().name, floats);
@@ -148,7 +148,7 @@ bool BenchLoadMemory(const std::string& name) {
         [] {}, [&] { executor = Load(file.graph(), file.path()); });
     const double beyond =
         (static_cast<double>(growth) - static_cast<double>(mib * kMib)) / kMib;
-    within_limit &= ReportValue(absl::StrFormat("%s_%d", name, mib), beyond,
+    within_limit &= ReportValue(fmt::format("{}_{}", name, mib), beyond,
                                 kMemoryLimitMib, "MiB beyond the tensors");
   }
   return within_limit;

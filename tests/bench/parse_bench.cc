@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "fmt/format.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/support/check.h"
@@ -20,26 +20,26 @@ constexpr int kNodes = 100000;
 // dmlc's writer, which Relay uses, puts each number of an entry on a line of
 // its own and a space after each comma.
 std::string EntryText(int node) {
-  return absl::StrFormat(
-      "        [\n          %d, \n          0, \n          0\n        ]", node);
+  return fmt::format(
+      "        [\n          {}, \n          0, \n          0\n        ]", node);
 }
 
 std::string InputText(int node) {
-  return absl::StrFormat(
-      "    {\n      \"op\": \"null\", \n      \"name\": \"p%d\", \n"
-      "      \"inputs\": []\n    }",
+  return fmt::format(
+      "    {{\n      \"op\": \"null\", \n      \"name\": \"p{}\", \n"
+      "      \"inputs\": []\n    }}",
       node);
 }
 
 std::string FunctionText(int node, int first, int second) {
   const std::string name =
-      absl::StrFormat("tvmgen_default_fused_nn_conv2d_add_nn_relu_%d", node);
-  return absl::StrFormat(
-      "    {\n      \"op\": \"tvm_op\", \n      \"name\": \"%s\", \n"
-      "      \"attrs\": {\n        \"num_outputs\": \"1\", \n"
+      fmt::format("tvmgen_default_fused_nn_conv2d_add_nn_relu_{}", node);
+  return fmt::format(
+      "    {{\n      \"op\": \"tvm_op\", \n      \"name\": \"{}\", \n"
+      "      \"attrs\": {{\n        \"num_outputs\": \"1\", \n"
       "        \"num_inputs\": \"2\", \n        \"flatten_data\": \"0\", \n"
-      "        \"func_name\": \"%s\", \n        \"hash\": \"%016x\"\n"
-      "      }, \n      \"inputs\": [\n%s, \n%s\n      ]\n    }",
+      "        \"func_name\": \"{}\", \n        \"hash\": \"{:016x}\"\n"
+      "      }}, \n      \"inputs\": [\n{}, \n{}\n      ]\n    }}",
       name, name, node, EntryText(first), EntryText(second));
 }
 
@@ -48,7 +48,7 @@ template <typename Item>
 std::string ListText(int count, Item item) {
   std::string text = "[";
   for (int i = 0; i < count; ++i) {
-    text += absl::StrFormat("%s\n        %s", i > 0 ? ", " : "", item(i));
+    text += fmt::format("{}\n        {}", i > 0 ? ", " : "", item(i));
   }
   return text + "\n      ]";
 }
@@ -70,8 +70,8 @@ std::string NodesText() {
 
 std::string GraphJson() {
   const auto attr = [](const char* key, const char* tag, auto item) {
-    return absl::StrFormat("    \"%s\": [\n      \"%s\", \n      %s\n    ]",
-                           key, tag, ListText(kNodes, item));
+    return fmt::format("    \"{}\": [\n      \"{}\", \n      {}\n    ]", key,
+                       tag, ListText(kNodes, item));
   };
   const auto number = [](int n) { return std::to_string(n); };
   const std::string attrs = absl::StrJoin(
@@ -81,10 +81,10 @@ std::string GraphJson() {
        attr("shape", "list_shape", [](int) { return "[1, 64, 56, 56]"; })},
       ", \n");
   const int inputs = 1 + kNodes / 2;
-  return absl::StrFormat(
-      "{\n  \"nodes\": [\n%s\n  ], \n  \"arg_nodes\": %s, \n"
-      "  \"heads\": [\n%s\n  ], \n  \"attrs\": {\n%s\n  }, \n"
-      "  \"node_row_ptr\": %s\n}",
+  return fmt::format(
+      "{{\n  \"nodes\": [\n{}\n  ], \n  \"arg_nodes\": {}, \n"
+      "  \"heads\": [\n{}\n  ], \n  \"attrs\": {{\n{}\n  }}, \n"
+      "  \"node_row_ptr\": {}\n}}",
       NodesText(),
       ListText(inputs, [&](int i) { return number(i == 0 ? 0 : 2 * i - 1); }),
       EntryText(kNodes - 2), attrs, ListText(kNodes + 1, number));

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -17,7 +17,7 @@ double Median(std::vector<double> values) {
 }
 
 std::string LimitText(double limit) {
-  return limit == kNoLimit ? "no limit" : absl::StrFormat("limit %.2f", limit);
+  return limit == kNoLimit ? "no limit" : fmt::format("limit {:.2f}", limit);
 }
 
 // Prints the end of a line that has a limit.

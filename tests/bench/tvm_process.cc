@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 
@@ -20,15 +20,15 @@ std::unique_ptr<TvmProcess> TvmProcess::Start(const std::string& name) {
 }
 
 std::string TvmProcess::Chain(int operators) {
-  return peer_.AskText(absl::StrFormat("chain\t%d", operators));
+  return peer_.AskText(fmt::format("chain\t{}", operators));
 }
 
 double TvmProcess::Run(const std::string& folder, int runs) {
-  return peer_.Ask(absl::StrFormat("run\t%s\t%d", folder, runs));
+  return peer_.Ask(fmt::format("run\t{}\t{}", folder, runs));
 }
 
 double TvmProcess::RunWithCopies(const std::string& folder, int runs) {
-  return peer_.Ask(absl::StrFormat("copy\t%s\t%d", folder, runs));
+  return peer_.Ask(fmt::format("copy\t{}\t{}", folder, runs));
 }
 
 }  // namespace nodewise

@@ -24,7 +24,7 @@ if(NODEWISE_FUZZ)
     target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
     target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
     target_link_libraries(${name}_fuzz PRIVATE nodewise_options ${ARGN}
-      nodewise_runtime absl::strings absl::str_format)
+      nodewise_runtime absl::strings fmt::fmt)
   endfunction()
 
   nodewise_add_fuzz_target(dump)

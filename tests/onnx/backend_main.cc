@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/onnx/backend_suite.h"
 
@@ -68,10 +68,10 @@ void ListMissing(const std::vector<BackendCase>& cases) {
     return std::pair(b.first, a.second) < std::pair(a.first, b.second);
   });
   for (const auto& [count, name] : rows) {
-    absl::PrintF("%5d  %s\n", count, name);
+    fmt::print("{:5}  {}\n", count, name);
   }
-  absl::PrintF("%d of %d cases want an operator that is missing\n", held_up,
-               cases.size());
+  fmt::print("{} of {} cases want an operator that is missing\n", held_up,
+             cases.size());
 }
 
 // Returns the counts by suite.
@@ -89,7 +89,7 @@ std::map<std::string, Counts> RunAll(const std::vector<BackendCase>& cases,
     const absl::Status status = RunCase(one);
     ++(status.ok() ? suite.passed : suite.failed);
     if (!status.ok()) {
-      absl::PrintF("FAILED %s: %s\n", one.name, MessageOf(status));
+      fmt::print("FAILED {}: {}\n", one.name, MessageOf(status));
     }
   }
   return counts;
@@ -107,18 +107,18 @@ size_t Show(const std::map<std::string, Counts>& counts) {
       by_class[reason] += n;
       left_out += n;
     }
-    absl::PrintF("%-18s %5d passed %5d failed %5d skipped\n", suite,
-                 count.passed, count.failed, left_out);
+    fmt::print("{:<18} {:5} passed {:5} failed {:5} skipped\n", suite,
+               count.passed, count.failed, left_out);
     passed += count.passed;
     failed += count.failed;
     inexact += count.inexact;
     skipped += left_out;
   }
   for (const auto& [reason, n] : by_class) {
-    absl::PrintF("skipped, %-17s %5d\n", reason, n);
+    fmt::print("skipped, {:<17} {:5}\n", reason, n);
   }
-  absl::PrintF("%d ran with a tolerance of their own\n", inexact);
-  absl::PrintF("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+  fmt::print("{} ran with a tolerance of their own\n", inexact);
+  fmt::print("{} passed, {} failed, {} skipped\n", passed, failed, skipped);
   return failed;
 }
 
@@ -128,7 +128,7 @@ int Main(const Options& options) {
   if (!options.not_run.empty()) not_run = ReadNotRun(options.not_run);
   for (const absl::Status& status : {cases.status(), not_run.status()}) {
     if (status.ok()) continue;
-    absl::FPrintF(stderr, "%s\n", MessageOf(status));
+    fmt::print(stderr, "{}\n", MessageOf(status));
     return 2;
   }
   // The lists only apply to ONNX's package, not to other folders of cases.
@@ -139,7 +139,7 @@ int Main(const Options& options) {
       faults.push_back(name + ": has a tolerance of its own, but is no case");
     }
   }
-  for (const std::string& fault : faults) absl::PrintF("LIST %s\n", fault);
+  for (const std::string& fault : faults) fmt::print("LIST {}\n", fault);
   cases->erase(std::remove_if(cases->begin(), cases->end(),
                               [&](const BackendCase& one) {
                                 return one.name.find(options.filter) ==
@@ -160,10 +160,10 @@ int Main(const Options& options) {
 int main(int argc, char** argv) {
   nodewise::Options options;
   if (!nodewise::Read(argc, argv, &options)) {
-    absl::FPrintF(stderr,
-                  "usage: %s DATA [--not-run FILE] [--filter TEXT] "
-                  "[--list-missing]\n",
-                  argv[0]);
+    fmt::print(stderr,
+               "usage: {} DATA [--not-run FILE] [--filter TEXT] "
+               "[--list-missing]\n",
+               argv[0]);
     return 2;
   }
   return nodewise::Main(options);

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ndarray/half.h"
@@ -54,7 +54,7 @@ bool BeginsWith(const std::string& text, const char* prefix) {
 absl::StatusOr<std::vector<NDArray>> ReadTensors(const std::string& prefix) {
   std::vector<NDArray> tensors;
   while (true) {
-    const std::string path = absl::StrFormat("%s%d.pb", prefix, tensors.size());
+    const std::string path = fmt::format("{}{}.pb", prefix, tensors.size());
     if (!fs::exists(path)) return tensors;
     NODEWISE_ASSIGN_OR_RETURN(const auto read, ReadTensorFile(path));
     tensors.push_back(read[0].tensor);
@@ -84,20 +84,20 @@ absl::Status RunSet(const Network& network, std::vector<NDArray> inputs,
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> outputs,
                             Interpret(network, std::move(inputs)));
   if (outputs.size() != expected.size()) {
-    return absl::InternalError(absl::StrFormat(
-        "has %d outputs, expected %d", outputs.size(), expected.size()));
+    return absl::InternalError(fmt::format("has {} outputs, expected {}",
+                                           outputs.size(), expected.size()));
   }
   if (!one.by_output.empty() && one.by_output.size() != expected.size()) {
     return absl::DataLossError(
-        absl::StrFormat("tolerance.json: has %d outputs, expected %d",
-                        one.by_output.size(), expected.size()));
+        fmt::format("tolerance.json: has {} outputs, expected {}",
+                    one.by_output.size(), expected.size()));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tolerance& tolerance =
         one.by_output.empty() ? one.tolerance : one.by_output[i];
     const absl::Status status =
         CompareTensors(outputs[i], expected[i], tolerance);
-    if (!status.ok()) return At(absl::StrFormat("output %d", i), status);
+    if (!status.ok()) return At(fmt::format("output {}", i), status);
   }
   return absl::OkStatus();
 }
@@ -202,7 +202,7 @@ absl::StatusOr<std::vector<BackendCase>> FindCases(const std::string& folder) {
        {"light", "node", "pytorch-converted", "pytorch-operator", "simple"}) {
     for (const fs::path& path : SortedEntries(fs::path(folder) / suite)) {
       BackendCase one;
-      one.name = absl::StrFormat("%s/%s", suite, path.stem().string());
+      one.name = fmt::format("{}/{}", suite, path.stem().string());
       one.model = fs::is_directory(path) ? path / "model.onnx" : path;
       if (fs::path(one.model).extension() != ".onnx" ||
           !fs::exists(one.model)) {
@@ -223,8 +223,8 @@ absl::StatusOr<std::vector<BackendCase>> FindCases(const std::string& folder) {
     }
   }
   if (!cases.empty()) return cases;
-  return absl::NotFoundError(absl::StrFormat(
-      "%s: holds no cases, expected onnx/backend/test/data of ONNX's package",
+  return absl::NotFoundError(fmt::format(
+      "{}: holds no cases, expected onnx/backend/test/data of ONNX's package",
       folder));
 }
 
@@ -276,8 +276,8 @@ absl::Status CompareTensors(const NDArray& actual, const NDArray& expected,
                             const Tolerance& tolerance) {
   if (actual.shape() != expected.shape() ||
       !(actual.dtype() == expected.dtype())) {
-    return absl::InternalError(absl::StrFormat(
-        "is %s, expected %s", TypeToString(actual.shape(), actual.dtype()),
+    return absl::InternalError(fmt::format(
+        "is {}, expected {}", TypeToString(actual.shape(), actual.dtype()),
         TypeToString(expected.shape(), expected.dtype())));
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(expected.shape()));
@@ -293,9 +293,9 @@ absl::Status CompareTensors(const NDArray& actual, const NDArray& expected,
     worst = std::max(worst, std::fabs(a - b));
   }
   if (differing == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrFormat(
-      "%d of %d elements differ, by up to %g; element %d is %.9g, expected "
-      "%.9g within %g + %g of it",
+  return absl::InternalError(fmt::format(
+      "{} of {} elements differ, by up to {:g}; element {} is {:.9g}, expected "
+      "{:.9g} within {:g} + {:g} of it",
       differing, count, static_cast<double>(worst), first,
       static_cast<double>(ElementOf(actual, first)),
       static_cast<double>(ElementOf(expected, first)), tolerance.absolute,
@@ -319,15 +319,15 @@ absl::StatusOr<NotRun> ReadNotRun(const std::string& path) {
     std::string value;
     std::string rest;
     if (!(words >> name >> value) || words >> rest) {
-      return absl::DataLossError(absl::StrFormat(
-          "%s:%d: found \"%s\", expected two words", path, number, line));
+      return absl::DataLossError(fmt::format(
+          "{}:{}: found \"{}\", expected two words", path, number, line));
     }
     const bool is_new =
         in_cases ? result.cases.emplace(name, value).second
                  : result.counts.emplace(name, std::stoul(value)).second;
     if (is_new) continue;
     return absl::DataLossError(
-        absl::StrFormat("%s:%d: %s is there twice", path, number, name));
+        fmt::format("{}:{}: {} is there twice", path, number, name));
   }
   return result;
 }
@@ -341,19 +341,19 @@ std::vector<std::string> FaultsOf(const NotRun& not_run,
   for (const auto& [name, reason] : not_run.cases) {
     ++found[reason];
     if (names.count(name) == 0) {
-      faults.push_back(absl::StrFormat("%s: is listed, but no case", name));
+      faults.push_back(fmt::format("{}: is listed, but no case", name));
     }
   }
   for (const auto& [reason, count] : found) {
     if (not_run.counts.count(reason) == 0) {
-      faults.push_back(absl::StrFormat("class %s: has no count, expected %d",
-                                       reason, count));
+      faults.push_back(
+          fmt::format("class {}: has no count, expected {}", reason, count));
     }
   }
   for (const auto& [reason, count] : not_run.counts) {
     if (found[reason] == count) continue;
-    faults.push_back(absl::StrFormat("class %s: has %d cases, expected %d",
-                                     reason, found[reason], count));
+    faults.push_back(fmt::format("class {}: has {} cases, expected {}", reason,
+                                 found[reason], count));
   }
   return faults;
 }

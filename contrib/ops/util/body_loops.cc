@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
@@ -17,14 +17,14 @@ absl::Status CheckBody(const char* attribute, const Subgraph& body,
   const size_t found = body.body->inputs().size();
   if (found == inputs + body.captures) return absl::OkStatus();
   return AttributeError(
-      attribute, absl::StrFormat("has %d inputs, expected %d and %d captured",
-                                 found, inputs, body.captures));
+      attribute, fmt::format("has {} inputs, expected {} and {} captured",
+                             found, inputs, body.captures));
 }
 
 absl::Status RequireCount(const Inputs& in, size_t count) {
   if (in.size() == count) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("has %d inputs, expected %d", in.size(), count));
+      fmt::format("has {} inputs, expected {}", in.size(), count));
 }
 
 std::vector<TensorType> OutputTypesOf(const Subgraph& body) {
@@ -49,9 +49,9 @@ absl::StatusOr<std::vector<NDArray>> RunBody(EvalArgs& args,
   auto outputs = args.run_body()(body, std::move(inputs));
   if (!outputs.ok()) return At("body", outputs.status());
   if (outputs->size() == body.body->outputs().size()) return outputs;
-  return absl::InternalError(absl::StrFormat("body: made %d outputs of %d",
-                                             outputs->size(),
-                                             body.body->outputs().size()));
+  return absl::InternalError(fmt::format("body: made {} outputs of {}",
+                                         outputs->size(),
+                                         body.body->outputs().size()));
 }
 
 TensorType Stacked(TensorType type, int64_t axis, const Dim& count) {
@@ -91,10 +91,9 @@ absl::Status StackOutput(EvalArgs& args, size_t i,
     const NDArray& element = elements[trip];
     if (!(element.dtype() == dtype) || element.shape() != elements[0].shape()) {
       return AttributeError(
-          "body",
-          absl::StrFormat("makes %s in trip %d, but %s in the first one",
-                          ToString(TensorType::Of(*element)), trip,
-                          ToString(TensorType::Of(*elements[0]))));
+          "body", fmt::format("makes {} in trip {}, but {} in the first one",
+                              ToString(TensorType::Of(*element)), trip,
+                              ToString(TensorType::Of(*elements[0]))));
     }
     CopyStrided({{element.shape().begin(), element.shape().end()},
                  StridesOf(element.shape()),

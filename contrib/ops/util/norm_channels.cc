@@ -1,6 +1,6 @@
 #include "contrib/ops/util/norm_channels.h"
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -24,8 +24,8 @@ absl::Status RequireList(const Inputs& in, size_t i, const Dim& count) {
   if (!found.is_known() || !count.is_known() || found == count) {
     return absl::OkStatus();
   }
-  return InputError(i, absl::StrFormat("has %d numbers, expected %d",
-                                       found.size(), count.size()));
+  return InputError(i, fmt::format("has {} numbers, expected {}", found.size(),
+                                   count.size()));
 }
 
 }  // namespace nodewise

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -31,9 +31,9 @@ absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
   if (scale.size() == 1) {
     plan.granularity = Granularity::kAxis;
     if (scale[0] == plan.split.size) return plan;
-    return InputError(1, absl::StrFormat("has %d elements, expected %d as axis "
-                                         "%d of the data",
-                                         scale[0], plan.split.size, at));
+    return InputError(1, fmt::format("has {} elements, expected {} as axis "
+                                     "{} of the data",
+                                     scale[0], plan.split.size, at));
   }
   plan.granularity = Granularity::kBlock;
   plan.block = attributes.block_size;
@@ -46,8 +46,8 @@ absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
   blocks = blocks / plan.block + (blocks % plan.block != 0 ? 1 : 0);
   if (scale == absl::MakeConstSpan(expected)) return plan;
   return InputError(
-      1, absl::StrFormat("is of shape %s, expected %s", ShapeToString(scale),
-                         ShapeToString(expected)));
+      1, fmt::format("is of shape {}, expected {}", ShapeToString(scale),
+                     ShapeToString(expected)));
 }
 
 }  // namespace
@@ -71,18 +71,18 @@ absl::Status RequireQuantized(const Inputs& in, size_t i) {
 
 absl::Status CheckScale(const ScaleAttributes& attributes, const Inputs& in) {
   if (attributes.block_size < 0) {
-    return AttributeError("block_size", absl::StrFormat("is %d, expected 0 or "
-                                                        "more",
-                                                        attributes.block_size));
+    return AttributeError("block_size", fmt::format("is {}, expected 0 or "
+                                                    "more",
+                                                    attributes.block_size));
   }
   const auto scale = in.type(1).sizes();
   const auto zero = in.type(2).sizes();
   if (in.has(2) && scale.has_value() && zero.has_value() && *scale != *zero &&
       (Product(*scale) != 1 || Product(*zero) != 1)) {
-    return InputError(
-        2, absl::StrFormat("is of shape %s, expected %s as the "
-                           "scale is",
-                           ShapeToString(*zero), ShapeToString(*scale)));
+    return InputError(2,
+                      fmt::format("is of shape {}, expected {} as the "
+                                  "scale is",
+                                  ShapeToString(*zero), ShapeToString(*scale)));
   }
   const auto data = in.type(0).sizes();
   if (!scale.has_value() || !data.has_value()) return absl::OkStatus();

@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/recurrent.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -72,8 +72,8 @@ absl::StatusOr<Activation> ActivationNamed(std::string_view name) {
   for (const ActivationRow& known : kActivations) {
     all += (all.empty() ? "" : ", ") + std::string(known.name);
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "attribute activations: has \"%s\", expected one of %s", name, all));
+  return absl::InvalidArgumentError(fmt::format(
+      "attribute activations: has \"{}\", expected one of {}", name, all));
 }
 
 bool TakesAlpha(std::string_view name) {

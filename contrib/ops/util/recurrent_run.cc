@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/util/matrix_product.h"
 #include "contrib/ops/util/recurrent.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -114,8 +114,8 @@ absl::StatusOr<std::vector<int64_t>> LengthsOf(const EvalArgs& args,
   NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> lengths, args.Ints(kLengths));
   for (const int64_t length : lengths) {
     if (length >= 0 && length <= all.steps) continue;
-    return InputError(kLengths, absl::StrFormat("has %d, expected 0 to %d",
-                                                length, all.steps));
+    return InputError(
+        kLengths, fmt::format("has {}, expected 0 to {}", length, all.steps));
   }
   return lengths;
 }
@@ -220,9 +220,9 @@ absl::StatusOr<std::vector<Activation>> RecurrentBase::ActivationsOf(
     absl::Span<const char* const> defaults) const {
   const size_t count = defaults.size() * static_cast<size_t>(num_directions());
   if (!activations.empty() && activations.size() < count) {
-    return AttributeError("activations",
-                          absl::StrFormat("has %d names, expected %d",
-                                          activations.size(), count));
+    return AttributeError(
+        "activations",
+        fmt::format("has {} names, expected {}", activations.size(), count));
   }
   std::vector<Activation> all;
   size_t alphas = 0;
@@ -256,8 +256,7 @@ absl::Status RecurrentBase::CheckShapes(
   }
   if (hidden_size < 0) {
     return AttributeError(
-        "hidden_size",
-        absl::StrFormat("is %d, expected 1 or more", hidden_size));
+        "hidden_size", fmt::format("is {}, expected 1 or more", hidden_size));
   }
   if (SideOf(in, kX, 2) == Dim(0)) {
     return InputError(kX, "has vectors of 0 elements, expected 1 or more");

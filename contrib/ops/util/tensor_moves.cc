@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -163,7 +163,7 @@ absl::StatusOr<Dim> UniteDims(const Dim& a, const Dim& b) {
   if (!a.is_known()) return b;
   if (!b.is_known() || a == b) return a;
   return absl::InvalidArgumentError(
-      absl::StrFormat("a side of %d against one of %d", a.size(), b.size()));
+      fmt::format("a side of {} against one of {}", a.size(), b.size()));
 }
 
 absl::Status CheckShape(const Shape& shape) {
@@ -222,8 +222,8 @@ void FillWith(const NDArray& to, const void* value) {
 absl::StatusOr<int64_t> IndexInside(int64_t index, int64_t size) {
   if (index >= -size && index < size) return index < 0 ? index + size : index;
   return absl::InvalidArgumentError(
-      absl::StrFormat("index %d, expected one of %d to %d (the side has %d)",
-                      index, -size, size - 1, size));
+      fmt::format("index {}, expected one of {} to {} (the side has {})", index,
+                  -size, size - 1, size));
 }
 
 absl::StatusOr<std::vector<int64_t>> IndicesInside(const EvalArgs& args,

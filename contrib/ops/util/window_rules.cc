@@ -1,6 +1,6 @@
 #include "contrib/ops/util/window_rules.h"
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -12,8 +12,8 @@ constexpr int64_t kLongest = int64_t{1} << 40;
 absl::StatusOr<int64_t> Place(const WindowAttributes& attributes, int side,
                               int64_t size, Window* window) {
   if (size < 0 || size > kLongest) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "spatial side %d is %d, expected 0 to 2^40", side, size));
+    return absl::InvalidArgumentError(
+        fmt::format("spatial side {} is {}, expected 0 to 2^40", side, size));
   }
   PadSame(attributes.auto_pad, side, size, window);
   return WindowCount(*window, side, size, attributes.ceil_mode);
@@ -60,9 +60,9 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(
   const auto spatial = static_cast<size_t>(weight.rank() - 2);
   if (!attribute.empty() && attribute.size() != spatial) {
     return AttributeError("kernel_shape",
-                          absl::StrFormat("has %d numbers, expected %d as the "
-                                          "weights have spatial sides",
-                                          attribute.size(), spatial));
+                          fmt::format("has {} numbers, expected {} as the "
+                                      "weights have spatial sides",
+                                      attribute.size(), spatial));
   }
   std::vector<int64_t> kernel = attribute;
   for (size_t i = 0; i < spatial; ++i) {
@@ -71,10 +71,10 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(
       if (!side.is_known()) return std::vector<int64_t>();
       kernel.push_back(side.size());
     } else if (side.is_known() && side.size() != attribute[i]) {
-      return AttributeError(
-          "kernel_shape", absl::StrFormat("is %d along side %d, expected %d as "
-                                          "the weights are",
-                                          attribute[i], i, side.size()));
+      return AttributeError("kernel_shape",
+                            fmt::format("is {} along side {}, expected {} as "
+                                        "the weights are",
+                                        attribute[i], i, side.size()));
     }
   }
   return kernel;

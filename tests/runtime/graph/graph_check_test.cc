@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/graph/graph_json.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
@@ -170,8 +170,8 @@ TEST(CheckGraphTest, CopyKeepsShapeAndTypeWithTheLanes) {
     EXPECT_THAT(
         FaultsOf(
             GraphBuilder().Input("x").Op("c", "__copy", {"x"}, {other}).File()),
-        ElementsAre(HasSubstr(absl::StrFormat(
-            "/attrs/shape/1/1: output of __copy (node 1) with %s, expected "
+        ElementsAre(HasSubstr(fmt::format(
+            "/attrs/shape/1/1: output of __copy (node 1) with {}, expected "
             "float32 (4,), as its input has",
             found))));
   }

@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "absl/strings/str_format.h"
+#include "fmt/format.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/runtime/debug/more_kernels.h"
 #include "tests/support/fixtures.h"
@@ -157,8 +157,8 @@ TEST(SanitizeTest, WriteToAnInputIsFoundWhereverItComesFrom) {
     static_cast<volatile float*>(t[0])[2] = 100;
   };
   const auto line = [](const char* node) {
-    return absl::StrFormat(
-        "input written: %s wrote 4 bytes to its input 0, which it may only "
+    return fmt::format(
+        "input written: {} wrote 4 bytes to its input 0, which it may only "
         "read (first at byte 8)",
         node);
   };

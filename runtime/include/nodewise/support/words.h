@@ -14,6 +14,9 @@ std::string Printable(std::string_view text);
 // Returns "69,356 bytes", "1 node".
 std::string CountOf(uint64_t count, std::string_view noun);
 
+// Returns "0x7fff0010", and "0" for the null address.
+std::string AddressText(uint64_t address);
+
 // Returns "a, b, c" for a message; after the first `most` names comes "...".
 // Long names are shortened.
 std::string ListOf(const std::vector<std::string>& names, size_t most = 20);
