@@ -6,6 +6,7 @@
 #include "apps/nodewise/debug_network.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/profile/profiler.h"
@@ -195,6 +196,7 @@ class ProfileNetwork : public Command {
     if (layout_ == "measurements") table.layout = TableLayout::kMeasurements;
     table.sort_by_time = sort_ == "time" || (sort_.empty() && top_.has_value());
     table.max_rows = static_cast<size_t>(top_.value_or(0));
+    table.line_width = LineWidth();
     if (csv_) {
       outcome->notes.insert(outcome->notes.end(), profile.notes.begin(),
                             profile.notes.end());

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
+#include "nodewise/support/text_table.h"
 #include "runtime/profile/profile_text.h"
 
 namespace nodewise {
@@ -101,8 +102,21 @@ std::vector<Row> MeasurementRows(const Graph& graph,
   return rows;
 }
 
+// The columns of names.
+constexpr size_t kNameColumn = 0;
+constexpr size_t kOpsColumn = 1;
+
+// Leaves out the functions' names where all are those of their nodes.
+void DropRepeatedOps(std::vector<std::string>* header, std::vector<Row>* rows) {
+  for (const Row& row : *rows) {
+    if (row.cells[kNameColumn] != row.cells[kOpsColumn]) return;
+  }
+  header->erase(header->begin() + kOpsColumn);
+  for (Row& row : *rows) row.cells.erase(row.cells.begin() + kOpsColumn);
+}
+
 std::string Layout(const std::vector<std::string>& header,
-                   const std::vector<Row>& rows) {
+                   const std::vector<Row>& rows, size_t line_width) {
   std::vector<size_t> widths;
   std::vector<std::string> rule;
   for (size_t c = 0; c < header.size(); ++c) {
@@ -112,12 +126,15 @@ std::string Layout(const std::vector<std::string>& header,
       widths[c] = std::max(widths[c], WidthOf(row.cells[c]));
     }
   }
+  FitColumns(line_width, &widths);
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& cells) {
     if (!text.empty()) text += "\n";
     for (size_t c = 0; c < cells.size(); ++c) {
-      text += cells[c];
-      text.append(widths[c] + 2 - WidthOf(cells[c]), ' ');
+      const std::string cell = CutInMiddle(cells[c], widths[c]);
+      text += cell;
+      if (line_width > 0 && c + 1 == cells.size()) break;
+      text.append(widths[c] + 2 - WidthOf(cell), ' ');
     }
   };
   add_line(header);
@@ -137,7 +154,7 @@ std::string BytesText(uint64_t bytes) {
 std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
                          const Profile& profile, const TableOptions& options) {
   const bool clock = options.layout == TableLayout::kClock;
-  const std::vector<std::string> header =
+  std::vector<std::string> header =
       clock ? std::vector<std::string>{"Node Name", "Ops",        "Time(us)",
                                        "Time(%)",   "Start Time", "End Time",
                                        "Shape",     "Inputs",     "Outputs"}
@@ -153,6 +170,8 @@ std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
       return a.time > b.time;
     });
   }
+  const size_t line_width = clock ? options.line_width : 0;
+  if (line_width > 0) DropRepeatedOps(&header, &rows);
   const size_t all = rows.size();
   if (options.max_rows > 0 && options.max_rows < all) {
     rows.resize(options.max_rows);
@@ -163,7 +182,7 @@ std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
                     {"Total_time", "-", PythonFloat(RoundTo(total, 3)), "-",
                      "-", "-", "-", "-"}});
   }
-  std::string text = Layout(header, rows);
+  std::string text = Layout(header, rows, line_width);
   if (left_out > 0) {
     text +=
         fmt::format("\n({} more row{})", left_out, left_out == 1 ? "" : "s");

@@ -88,13 +88,6 @@ std::string OneLine(std::string_view name) {
   return shown.size() < name.size() ? line + "..." : line;
 }
 
-size_t WidthOf(std::string_view text) {
-  // Bytes 0x80 to 0xBF continue a character.
-  return std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<uint8_t>(c) & 0xC0) != 0x80;
-  });
-}
-
 std::string CleanUtf8(std::string_view text) {
   std::string clean;
   for (size_t i = 0; i < text.size();) {

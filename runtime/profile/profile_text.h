@@ -32,9 +32,6 @@ double RoundTo(double value, int digits);
 // \xNN, and only its first 500 bytes.
 std::string OneLine(std::string_view name);
 
-// Returns the number of characters of a text in UTF-8.
-size_t WidthOf(std::string_view text);
-
 // Returns the text with U+FFFD for NUL and for each byte that is not UTF-8.
 std::string CleanUtf8(std::string_view text);
 

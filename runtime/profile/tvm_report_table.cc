@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "fmt/format.h"
+#include "nodewise/support/text_table.h"
 #include "runtime/profile/profile_text.h"
 #include "runtime/profile/tvm_report.h"
 

@@ -6,6 +6,27 @@
 #include "nodewise/support/words.h"
 
 namespace nodewise {
+namespace {
+
+constexpr size_t kGap = 2;         // Blanks between columns.
+constexpr size_t kNarrowest = 16;  // What a column is narrowed to.
+
+// Bytes 0x80 to 0xBF continue a character of UTF-8.
+bool BeginsCharacter(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+}
+
+// Returns where the character with this number begins; the end of the text if
+// there are not so many.
+size_t PlaceOfCharacter(std::string_view text, size_t number) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (BeginsCharacter(text[i]) && number-- == 0) return i;
+  }
+  return text.size();
+}
+
+}  // namespace
+
 void TextTable::AddRow(const std::vector<std::string>& cells) {
   std::vector<std::string>& row = rows_.emplace_back();
   for (const std::string& cell : cells) row.push_back(Printable(cell));
@@ -36,6 +57,33 @@ std::string TextTable::ToString(size_t indent, size_t limit) const {
             fmt::format("... {} more (--all)\n", rows_.size() - shown);
   }
   return text;
+}
+
+size_t WidthOf(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), BeginsCharacter);
+}
+
+std::string CutInMiddle(std::string_view text, size_t width) {
+  constexpr std::string_view kDots = "...";
+  const size_t whole = WidthOf(text);
+  if (whole <= width) return std::string(text);
+  const size_t kept = width - std::min(width, kDots.size());
+  const size_t at_end = kept / 2;
+  std::string cut(text.substr(0, PlaceOfCharacter(text, kept - at_end)));
+  cut += kDots;
+  return cut.append(text.substr(PlaceOfCharacter(text, whole - at_end)));
+}
+
+void FitColumns(size_t line, std::vector<size_t>* widths) {
+  if (line == 0 || widths->empty()) return;
+  size_t used = kGap * (widths->size() - 1);
+  for (const size_t width : *widths) used += width;
+  while (used > line) {
+    size_t& widest = *std::max_element(widths->begin(), widths->end());
+    if (widest <= kNarrowest) return;
+    --widest;
+    --used;
+  }
 }
 
 }  // namespace nodewise

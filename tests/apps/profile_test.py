@@ -8,7 +8,7 @@ import unittest
 import unittest.mock
 
 from debug_support import DebugLibrary, chain, sum_graph
-from support import Scratch, document, nodewise
+from support import Scratch, document, nodewise, nodewise_on_terminal
 
 LIBRARY = DebugLibrary()
 NAMES = ["sum", "copied", "last"]
@@ -125,6 +125,30 @@ class Table(WithNetwork):
         net = LIBRARY.artefact(self.folder / "chain", tree, {})
         for layout in ("clock", "measurements"):
             self.assertNotIn("\x1b", self.text("--layout", layout, net=net))
+
+
+class OnATerminal(WithNetwork):
+    def shown(self, net):
+        return nodewise_on_terminal(120, "profile", net, "--inputs",
+                                    self.inputs)
+
+    def test_lines_of_the_table_fit(self):
+        tree = chain("copy", "copy").tree()
+        for node in tree["nodes"][1:]:
+            node["name"] = "tvmgen_default_" + 100 * "n" + node["name"]
+        net = LIBRARY.artefact(self.folder / "chain", tree, {})
+        text = self.shown(net)
+        self.assertEqual(read_table(text)[0], CLOCK)
+        for line in text[text.index("Node Name"):].splitlines():
+            self.assertLessEqual(len(line), 120, line)
+
+    def test_functions_that_are_named_like_their_nodes_have_no_column(self):
+        tree = chain("copy").tree()
+        tree["nodes"][1]["name"] = "copy"
+        net = LIBRARY.artefact(self.folder / "chain", tree, {})
+        self.assertEqual(read_table(self.shown(net))[0],
+                         CLOCK[:1] + CLOCK[2:])
+        self.assertEqual(read_table(self.text(net=net))[0], CLOCK)
 
 
 class InPlace(WithNetwork):

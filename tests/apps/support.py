@@ -6,14 +6,17 @@ Python, the library by the C compiler.
 
 import atexit
 import collections
+import fcntl
 import functools
 import json
 import os
 import pathlib
+import pty
 import shutil
 import struct
 import subprocess
 import tempfile
+import termios
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -92,6 +95,26 @@ def nodewise(*arguments):
                            timeout=60, check=False)
     return Result(child.returncode, child.stdout.decode(errors="replace"),
                   child.stderr.decode(errors="replace"))
+
+
+def nodewise_on_terminal(columns, *arguments):
+    """What the command shows on a terminal with this many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ,
+                struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen([NODEWISE, *map(str, arguments)], stdout=theirs,
+                          stdin=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as child:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 65536):
+                shown += piece
+        except OSError:  # What a terminal's end looks like on Linux.
+            pass
+        child.wait(timeout=60)
+    os.close(ours)
+    return shown.decode(errors="replace").replace("\r\n", "\n")
 
 
 def document(result):

@@ -187,6 +187,38 @@ TEST_F(ClockTableTest, AnyNameStaysOnItsLine) {
   EXPECT_EQ(lines[2].size(), lines[3].size() + 1);  // One character of two.
 }
 
+TEST_F(ClockTableTest, LineOfATerminalFitsItsWidth) {
+  Graph graph = ThreeNodes();
+  graph.nodes[1].name = "fused_" + std::string(80, 'a') + "_1";
+  graph.nodes[1].function = "fused_" + std::string(200, 'b');
+  TableOptions options;
+  options.line_width = 120;
+  const Profile profile = ProfileOf({RunOf({0, 1000, 2000})});
+  for (const auto& line : LinesOf(TableOf(graph, profile, options))) {
+    EXPECT_LE(line.size(), 120u) << line;
+  }
+}
+
+TEST_F(ClockTableTest, NameThatIsTooLongForTheLineKeepsItsEnd) {
+  Graph graph = ThreeNodes();
+  graph.nodes[1].name = "fused_" + std::string(80, 'a') + "_1";
+  TableOptions options;
+  options.line_width = 120;
+  const Profile profile = ProfileOf({RunOf({0, 1000, 2000})});
+  EXPECT_THAT(LinesOf(TableOf(graph, profile, options))[2],
+              testing::ContainsRegex("^fused_a+\\.\\.\\.a+_1  fused_a  "));
+}
+
+TEST_F(ClockTableTest, OnATerminalAColumnThatRepeatsTheNamesIsLeftOut) {
+  Graph graph = ThreeNodes();
+  for (GraphNode& node : graph.nodes) node.function = node.name;
+  TableOptions options;
+  options.line_width = 120;
+  const Profile profile = ProfileOf({RunOf({0, 1000, 2000})});
+  EXPECT_THAT(LinesOf(TableOf(graph, profile, options))[0],
+              StartsWith("Node Name  Time(us)  "));
+}
+
 TEST(MeasurementsTableTest, NodeWithTwoOutputsHasTwoRowsAndCountsOnce) {
   Profile profile;
   profile.isolated = {{}, {3e-6, 5e-6}, {12e-6, 12e-6}};

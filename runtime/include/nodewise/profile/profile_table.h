@@ -75,6 +75,10 @@ struct TableOptions {
   TableLayout layout = TableLayout::kClock;
   bool sort_by_time = false;  // Longest first, as printed; else as executed.
   size_t max_rows = 0;        // 0: all. A last line counts the rest.
+  // 0: columns are as wide as their texts. Else the lines of kClock fit this
+  // many characters: Ops is left out if it only repeats the names of the nodes,
+  // and long names are cut in the middle.
+  size_t line_width = 0;
 };
 
 // Returns the table, without a final newline. Bytes of a name that would break

@@ -1,0 +1,44 @@
+#include "nodewise/support/text_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace nodewise {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(TextTableTest, TextThatFitsIsNotCut) {
+  EXPECT_EQ(CutInMiddle("conv", 4), "conv");
+}
+
+TEST(TextTableTest, TextIsCutInTheMiddleToTheWidth) {
+  EXPECT_EQ(CutInMiddle("fused_conv2d_1", 10), "fuse...d_1");
+  EXPECT_EQ(CutInMiddle("fused_conv2d_1", 3), "...");
+}
+
+TEST(TextTableTest, CharacterOfSeveralBytesIsNotTorn) {
+  EXPECT_EQ(CutInMiddle("\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9", 5),
+            "\u00e9...\u00e9");
+}
+
+TEST(TextTableTest, ColumnsThatFitKeepTheirWidths) {
+  std::vector<size_t> widths = {40, 20};
+  FitColumns(62, &widths);
+  EXPECT_THAT(widths, ElementsAre(40, 20));
+}
+
+TEST(TextTableTest, WidestColumnIsNarrowedFirst) {
+  std::vector<size_t> widths = {40, 20, 5};
+  FitColumns(59, &widths);
+  EXPECT_THAT(widths, ElementsAre(30, 20, 5));
+}
+
+TEST(TextTableTest, ColumnIsNeverTooNarrowToTellNamesApart) {
+  std::vector<size_t> widths = {40, 40};
+  FitColumns(10, &widths);
+  EXPECT_THAT(widths, ElementsAre(16, 16));
+}
+
+}  // namespace
+}  // namespace nodewise
