@@ -7,10 +7,11 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/function_tables.h"
@@ -45,53 +46,39 @@ absl::StatusOr<Rows> RowsAlong(const DLTensor& tensor, int64_t axis) {
   return rows;
 }
 
-template <typename T>
-T Load(const DLTensor& tensor, int64_t index) {
-  T value;
-  std::memcpy(&value,
-              static_cast<const char*>(DataOf(tensor)) +
-                  index * static_cast<int64_t>(sizeof(T)),
-              sizeof(T));
-  return value;
-}
-
 // An element to sort by. int64 does not fit a double, so both are kept.
 struct Key {
   double number;
   int64_t integer;
 };
 
-absl::StatusOr<Key> KeyAt(const DLTensor& tensor, int64_t i) {
-  const auto real = [](double value) { return Key{value, 0}; };
-  const auto whole = [](int64_t value) { return Key{0, value}; };
-  switch (tensor.dtype.code << 8 | tensor.dtype.bits) {
-    case kDLFloat << 8 | 16:
-      return real(HalfToFloat(Load<uint16_t>(tensor, i)));
-    case kDLFloat << 8 | 32:
-      return real(Load<float>(tensor, i));
-    case kDLFloat << 8 | 64:
-      return real(Load<double>(tensor, i));
-    case kDLBfloat << 8 | 16:
-      return real(BfloatToFloat(Load<uint16_t>(tensor, i)));
-    case kDLInt << 8 | 8:
-      return whole(Load<int8_t>(tensor, i));
-    case kDLInt << 8 | 16:
-      return whole(Load<int16_t>(tensor, i));
-    case kDLInt << 8 | 32:
-      return whole(Load<int32_t>(tensor, i));
-    case kDLInt << 8 | 64:
-      return whole(Load<int64_t>(tensor, i));
-    case kDLUInt << 8 | 1:
-    case kDLUInt << 8 | 8:
-      return whole(Load<uint8_t>(tensor, i));
-    case kDLUInt << 8 | 16:
-      return whole(Load<uint16_t>(tensor, i));
-    case kDLUInt << 8 | 32:
-      return whole(Load<uint32_t>(tensor, i));
-    default:
-      return absl::UnimplementedError(
-          fmt::format("sort: cannot sort {}", ToString(tensor.dtype)));
-  }
+// Returns the keys of `count` elements, `step` apart. Fails with kUnimplemented
+// for types without numbers, uint64, which a key does not hold, and "bool8".
+absl::StatusOr<std::vector<Key>> KeysOf(const DLTensor& tensor, int64_t start,
+                                        int64_t step, int64_t count) {
+  std::vector<Key> keys;
+  VisitElementType(tensor.dtype, [&](auto element) {
+    using E = decltype(element);
+    using T = typename E::Stored;
+    if constexpr (E::kHasNumbers && !std::is_same_v<T, uint64_t> &&
+                  E::kDType.code != kDTypeBool) {
+      keys.reserve(static_cast<size_t>(count));
+      for (int64_t i = 0; i < count; ++i) {
+        const T x = LoadElement<T>(DataOf(tensor),
+                                   static_cast<size_t>(start + i * step));
+        if constexpr (std::is_integral_v<T>) {
+          keys.push_back({0, x});
+        } else if constexpr (std::is_same_v<T, Bool>) {
+          keys.push_back({0, x.bits});
+        } else {
+          keys.push_back({DecodeElement(x), 0});
+        }
+      }
+    }
+  });
+  if (keys.size() == static_cast<size_t>(count)) return keys;
+  return absl::UnimplementedError(
+      fmt::format("sort: cannot sort {}", ToString(tensor.dtype)));
 }
 
 bool Before(const Key& a, const Key& b, bool ascending) {
@@ -141,12 +128,8 @@ struct SortJob {
 absl::StatusOr<std::vector<int64_t>> SortedRow(const SortJob& job,
                                                const Rows& rows, int64_t start,
                                                int64_t count) {
-  std::vector<Key> keys;
-  for (int64_t i = 0; i < count; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const Key key,
-                              KeyAt(*job.input, start + i * rows.inner));
-    keys.push_back(key);
-  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<Key> keys,
+                            KeysOf(*job.input, start, rows.inner, count));
   std::vector<int64_t> order(static_cast<size_t>(rows.length));
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.begin() + count,
@@ -224,7 +207,9 @@ absl::StatusOr<Value> Sort(const SortJob& job) {
     const int64_t start = outer * rows.length * rows.inner + inner;
     int64_t count = rows.length;
     if (job.counts != nullptr) {
-      count = std::clamp<int64_t>(Load<int32_t>(*job.counts, row), 0, count);
+      const auto wanted =
+          LoadElement<int32_t>(DataOf(*job.counts), static_cast<size_t>(row));
+      count = std::clamp<int64_t>(wanted, 0, count);
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> order,
                               SortedRow(job, rows, start, count));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -29,6 +30,20 @@ constexpr CodeName kCodes[] = {
     {"handle", kDLOpaqueHandle, 64},
     {"complex", kDLComplex, 64},
 };
+
+constexpr bool HasName(DLDataType dtype) {
+  if (dtype.code == kDTypeBool) return true;  // Bool is no row above.
+  for (const CodeName& row : kCodes) {
+    if (row.code == dtype.code) return true;
+  }
+  return false;
+}
+
+template <typename... E>
+constexpr bool AllHaveNames(ElementList<E...>) {
+  return (HasName(E::kDType) && ...);
+}
+static_assert(AllHaveNames(ElementTypes{}), "an element type has no name");
 
 // Takes decimal digits off the front of `text`; false if there are none or the
 // number is above `limit`.

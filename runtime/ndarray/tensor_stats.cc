@@ -1,6 +1,6 @@
 #include "nodewise/ndarray/tensor_stats.h"
 
-#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/float_mode.h"
 #include "nodewise/support/instruction_level.h"
@@ -12,12 +12,8 @@ namespace {
 
 // Returns null for a type that has no arithmetic.
 Scan ScanOf(const Level& level, DLDataType dtype) {
-  for (const FormatRow& row : level.formats) {
-    if (row.code != dtype.code || row.bits != dtype.bits) continue;
-    // Lanes of less than a byte share bytes.
-    return dtype.lanes > 1 && dtype.bits < 8 ? nullptr : row.scan;
-  }
-  return nullptr;
+  const size_t index = ElementIndex(dtype);
+  return index < level.scans.size() ? level.scans[index] : nullptr;
 }
 
 }  // namespace

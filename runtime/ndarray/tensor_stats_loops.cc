@@ -1,6 +1,7 @@
 #include "runtime/ndarray/tensor_stats_loops.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -11,6 +12,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#include "nodewise/ndarray/elements.h"
 
 // Loops over vectors that are to stay in registers.
 #if defined(__clang__)
@@ -178,14 +181,14 @@ constexpr Level kLevels[] = {
               __builtin_cpu_supports("avx512dq") &&
               __builtin_cpu_supports("avx512vl");
      },
-     &x86_64_v4::Hash, x86_64_v4::kFormats},
+     &x86_64_v4::Hash, x86_64_v4::kScans},
     {"x86-64-v3",
      [] {
        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
      },
-     &x86_64_v3::Hash, x86_64_v3::kFormats},
+     &x86_64_v3::Hash, x86_64_v3::kScans},
 #endif
-    {"baseline", [] { return true; }, &baseline::Hash, baseline::kFormats},
+    {"baseline", [] { return true; }, &baseline::Hash, baseline::kScans},
 };
 
 }  // namespace

@@ -23,18 +23,13 @@ struct alignas(64) HashState {
 // Fills in all fields of `stats` from `count` lanes at any address.
 using Scan = void (*)(const uint8_t* data, size_t count, TensorStats* stats);
 
-struct FormatRow {
-  uint8_t code;
-  uint8_t bits;
-  Scan scan;
-};
-
 // The functions for one instruction set. All levels give bit-identical results.
 struct Level {
   const char* name;
   bool (*works_here)();  // Whether this machine can run them.
   uint64_t (*hash)(const uint8_t* data, size_t size);
-  absl::Span<const FormatRow> formats;  // The types that have numbers.
+  // By ElementIndex(); null for types without numbers.
+  absl::Span<const Scan> scans;
 };
 
 // Returns all levels, from the best to the one that runs everywhere.

@@ -5,45 +5,24 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/float_mode.h"
 
 namespace nodewise {
 namespace {
 
-template <typename T>
-double Load(const uint8_t* element) {
-  T value;
-  std::memcpy(&value, element, sizeof(T));
-  return static_cast<double>(value);
-}
-
-// Returns the number at `element`; NaN for other types.
+// Returns the number at `element`; NaN for types without arithmetic.
 double NumberAt(const uint8_t* element, DLDataType dtype) {
-  const size_t bytes = (dtype.bits + 7u) / 8u;
-  if (dtype.code == kDLFloat && dtype.bits == 64) return Load<double>(element);
-  if (dtype.code == kDLFloat && dtype.bits == 32) return Load<float>(element);
-  if (bytes == 2 && (dtype.code == kDLFloat || dtype.code == kDLBfloat)) {
-    uint16_t bits = 0;
-    std::memcpy(&bits, element, sizeof(bits));
-    return dtype.code == kDLFloat ? HalfToFloat(bits) : BfloatToFloat(bits);
+  dtype.lanes = 1;
+  // Where bytes differ that are both true, so do their numbers.
+  if (dtype == kBool || dtype == kFfiBool) dtype = {kDLUInt, 8, 1};
+  const bool is_integer = dtype.code == kDLInt || dtype.code == kDLUInt;
+  double number = NAN;
+  if (is_integer || HasNumbers(dtype)) {
+    DecodeToDoubles(dtype, element, 1, &number);
   }
-  const bool is_signed = dtype.code == kDLInt;
-  const bool is_unsigned = dtype.code == kDLUInt || dtype == kFfiBool;
-  if (!is_signed && !is_unsigned) return NAN;
-  switch (bytes) {
-    case 1:
-      return is_signed ? Load<int8_t>(element) : Load<uint8_t>(element);
-    case 2:
-      return is_signed ? Load<int16_t>(element) : Load<uint16_t>(element);
-    case 4:
-      return is_signed ? Load<int32_t>(element) : Load<uint32_t>(element);
-    case 8:
-      return is_signed ? Load<int64_t>(element) : Load<uint64_t>(element);
-    default:
-      return NAN;
-  }
+  return number;
 }
 
 size_t BytesOf(const DLTensor& tensor) {
