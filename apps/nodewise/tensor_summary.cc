@@ -3,35 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
 #include "fmt/format.h"
-#include "nodewise/ndarray/dtype.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/elements.h"
 
 namespace nodewise {
 namespace {
-
-// How each type is stored and what its numbers are calculated with.
-template <typename T>
-struct Plain {
-  using Stored = T;
-  static T Value(T stored) { return stored; }
-};
-struct Half {
-  using Stored = uint16_t;
-  static float Value(uint16_t stored) { return HalfToFloat(stored); }
-};
-struct Bfloat {
-  using Stored = uint16_t;
-  static float Value(uint16_t stored) { return BfloatToFloat(stored); }
-};
-struct Bool {
-  using Stored = uint8_t;
-  static bool Value(uint8_t stored) { return stored != 0; }
-};
 
 template <typename Value>
 std::string TextOf(Value value) {
@@ -48,23 +27,16 @@ std::string TextOf(Value value) {
   }
 }
 
-template <typename Format>
-auto Load(const uint8_t* data, size_t index) {
-  typename Format::Stored stored;
-  std::memcpy(&stored, data + index * sizeof(stored), sizeof(stored));
-  return Format::Value(stored);
-}
-
-template <typename Format>
+template <typename Stored>
 void Scan(const uint8_t* data, size_t count, TensorSummary* summary) {
-  using Value = decltype(Load<Format>(data, 0));
+  using Value = decltype(DecodeElement(LoadElement<Stored>(data, 0)));
   bool any = false;
   Value least{};
   Value most{};
   double sum = 0;
   uint64_t num_finite = 0;
   for (size_t i = 0; i < count; ++i) {
-    const Value value = Load<Format>(data, i);
+    const Value value = DecodeElement(LoadElement<Stored>(data, i));
     if constexpr (std::is_floating_point_v<Value>) {
       if (std::isnan(value)) {
         ++summary->nans;
@@ -89,13 +61,14 @@ void Scan(const uint8_t* data, size_t count, TensorSummary* summary) {
                                   : sum / static_cast<double>(num_finite);
 }
 
-template <typename Format>
+template <typename Stored>
 void Summarise(const uint8_t* data, size_t count, size_t num_first,
                TensorSummary* summary) {
   summary->has_numbers = true;
-  Scan<Format>(data, count, summary);
+  Scan<Stored>(data, count, summary);
   for (size_t i = 0; i < std::min(count, num_first); ++i) {
-    summary->first.push_back(TextOf(Load<Format>(data, i)));
+    summary->first.push_back(
+        TextOf(DecodeElement(LoadElement<Stored>(data, i))));
   }
 }
 
@@ -111,33 +84,9 @@ void SummariseRaw(const uint8_t* data, size_t count, size_t element_bytes,
   }
 }
 
-using Summariser = void (*)(const uint8_t* data, size_t count, size_t num_first,
-                            TensorSummary* summary);
-
-struct FormatRow {
-  uint8_t code;
-  uint8_t bits;
-  Summariser summarise;
-};
-
-constexpr FormatRow kFormats[] = {
-    {kDLFloat, 16, &Summarise<Half>},
-    {kDLFloat, 32, &Summarise<Plain<float>>},
-    {kDLFloat, 64, &Summarise<Plain<double>>},
-    {kDLBfloat, 16, &Summarise<Bfloat>},
-    {kDLInt, 4, &Summarise<Plain<int8_t>>},
-    {kDLInt, 8, &Summarise<Plain<int8_t>>},
-    {kDLInt, 16, &Summarise<Plain<int16_t>>},
-    {kDLInt, 32, &Summarise<Plain<int32_t>>},
-    {kDLInt, 64, &Summarise<Plain<int64_t>>},
-    {kDLUInt, 1, &Summarise<Bool>},
-    {kDTypeBool, 8, &Summarise<Bool>},
-    {kDLUInt, 4, &Summarise<Plain<uint8_t>>},
-    {kDLUInt, 8, &Summarise<Plain<uint8_t>>},
-    {kDLUInt, 16, &Summarise<Plain<uint16_t>>},
-    {kDLUInt, 32, &Summarise<Plain<uint32_t>>},
-    {kDLUInt, 64, &Summarise<Plain<uint64_t>>},
-};
+// 4-bit integers are shown as numbers, though nothing calculates with them.
+template <typename E>
+constexpr bool kIsShownAsNumber = E::kHasNumbers || E::kDType.bits == 4;
 
 }  // namespace
 
@@ -146,16 +95,14 @@ TensorSummary SummariseTensor(const DLTensor& tensor, size_t num_first) {
   const auto* const data = static_cast<const uint8_t*>(DataOf(tensor));
   const auto elements =
       static_cast<size_t>(NumElements(ShapeOf(tensor)).value_or(0));
-  // Lanes of less than a byte cannot be read one by one: int4x8 is raw.
-  const bool is_packed = tensor.dtype.lanes > 1 && tensor.dtype.bits < 8;
-  for (const FormatRow& row : kFormats) {
-    if (row.code != tensor.dtype.code || row.bits != tensor.dtype.bits ||
-        is_packed) {
-      continue;
+  VisitElementType(tensor.dtype, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (kIsShownAsNumber<E>) {
+      Summarise<typename E::Stored>(data, elements * tensor.dtype.lanes,
+                                    num_first, &summary);
     }
-    row.summarise(data, elements * tensor.dtype.lanes, num_first, &summary);
-    return summary;
-  }
+  });
+  if (summary.has_numbers) return summary;
   SummariseRaw(data, elements, ElementBytes(tensor.dtype), num_first, &summary);
   return summary;
 }

@@ -3,11 +3,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "contrib/ir/inference.h"
 #include "contrib/ir/type_text.h"
 #include "fmt/format.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_type.h"
@@ -65,32 +67,18 @@ ElementFormat FormatOf() {
 }
 
 ElementFormat FormatOf(DLDataType dtype) {
-  if (dtype.lanes != 1) return {};
-  switch (dtype.code * 1000 + dtype.bits) {
-    case kDLInt * 1000 + 8:
-      return FormatOf<int8_t>();
-    case kDLInt * 1000 + 16:
-      return FormatOf<int16_t>();
-    case kDLInt * 1000 + 32:
-      return FormatOf<int32_t>();
-    case kDLInt * 1000 + 64:
-      return FormatOf<int64_t>();
-    case kDLUInt * 1000 + 1:
-    case kDLUInt * 1000 + 8:
-      return FormatOf<uint8_t>();
-    case kDLUInt * 1000 + 16:
-      return FormatOf<uint16_t>();
-    case kDLUInt * 1000 + 32:
-      return FormatOf<uint32_t>();
-    case kDLUInt * 1000 + 64:
-      return FormatOf<uint64_t>();
-    case kDLFloat * 1000 + 32:
-      return FormatOf<float>();
-    case kDLFloat * 1000 + 64:
-      return FormatOf<double>();
-    default:
-      return {};
-  }
+  ElementFormat format;
+  if (dtype.lanes != 1) return format;
+  VisitElementType(dtype, [&format](auto element) {
+    using E = decltype(element);
+    using T = typename E::Stored;
+    if constexpr (std::is_arithmetic_v<T> && E::kHasNumbers) {
+      format = FormatOf<T>();
+    } else if constexpr (E::Is(kBool)) {
+      format = FormatOf<uint8_t>();
+    }
+  });
+  return format;
 }
 
 // What an element is written with, up to a blank or a comma.

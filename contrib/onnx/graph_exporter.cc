@@ -5,8 +5,8 @@
 
 #include "contrib/onnx/attributes.h"
 #include "fmt/format.h"
-#include "nodewise/ndarray/half.h"
 #include "nodewise/op/op_row.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -28,12 +28,14 @@ size_t CountCaptures(const Operation& operation) {
   return count;
 }
 
+// REQUIRES: the tensor is a float of a type that operators calculate with.
 float NumberOf(const NDArray& tensor) {
-  const DLDataType dtype = tensor.dtype();
-  if (dtype.code == kDLBfloat) return BfloatToFloat(*tensor.As<uint16_t>());
-  if (dtype.bits == 16) return HalfToFloat(*tensor.As<uint16_t>());
-  if (dtype.bits == 64) return static_cast<float>(*tensor.As<double>());
-  return *tensor.As<float>();
+  float number = 0;
+  VisitOneOf(FloatElements(), tensor.dtype(), [&](auto element) {
+    const auto x = *tensor.As<typename decltype(element)::Stored>();
+    number = static_cast<float>(DecodeElement(x));
+  });
+  return number;
 }
 
 // Returns a constant as the attribute that it was in older versions.

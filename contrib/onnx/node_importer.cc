@@ -5,7 +5,7 @@
 
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -35,15 +35,8 @@ absl::StatusOr<NDArray> NumberLike(float number, DLDataType dtype) {
   if (dtype.code != kDLFloat && dtype.code != kDLBfloat) dtype = kFloat32;
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
                             NDArray::Empty({}, dtype, kCpu));
-  if (dtype.code == kDLBfloat) {
-    *tensor.As<uint16_t>() = FloatToBfloat(number);
-  } else if (dtype.bits == 16) {
-    *tensor.As<uint16_t>() = FloatToHalf(number);
-  } else if (dtype.bits == 64) {
-    *tensor.As<double>() = number;
-  } else {
-    *tensor.As<float>() = number;
-  }
+  const double wide = number;
+  StoreDoubles(&wide, 0, 1, tensor);
   return tensor;
 }
 

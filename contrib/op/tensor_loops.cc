@@ -18,11 +18,23 @@ struct FloatFormat {
   int min_exponent;  // frexp's exponent of the smallest normal number.
 };
 
+constexpr FloatFormat FormatOf(float) { return {24, -125}; }
+constexpr FloatFormat FormatOf(double) { return {53, -1021}; }
+constexpr FloatFormat FormatOf(Half) { return {11, -13}; }
+constexpr FloatFormat FormatOf(Bfloat) { return {8, -125}; }
+
+// REQUIRES: `dtype` is a float.
 FloatFormat FormatOf(DLDataType dtype) {
-  if (dtype == kFloat32) return {24, -125};
-  if (dtype == kFloat64) return {53, -1021};
-  if (dtype == kFloat16) return {11, -13};
-  return {8, -125};
+  FloatFormat format{};
+  VisitOneOf(FloatElements(), dtype, [&format](auto element) {
+    format = FormatOf(typename decltype(element)::Stored());
+  });
+  return format;
+}
+
+template <typename List>
+bool IsScalarOf(List list, DLDataType dtype) {
+  return dtype.lanes == 1 && VisitOneOf(list, dtype, [](auto) {});
 }
 
 }  // namespace
@@ -42,15 +54,10 @@ uint16_t DoubleToBfloat(double x) {
   return FloatToBfloat(near);
 }
 
-bool IsFloat(DLDataType dtype) {
-  return dtype == kFloat32 || dtype == kFloat64 || dtype == kFloat16 ||
-         dtype == kBfloat16;
-}
+bool IsFloat(DLDataType dtype) { return IsScalarOf(FloatElements(), dtype); }
 bool IsBool(DLDataType dtype) { return dtype == kBool; }
 bool IsInteger(DLDataType dtype) {
-  return (dtype.code == kDLInt || dtype.code == kDLUInt) && dtype.lanes == 1 &&
-         (dtype.bits == 8 || dtype.bits == 16 || dtype.bits == 32 ||
-          dtype.bits == 64);
+  return IsScalarOf(IntegerElements(), dtype);
 }
 bool IsUnsigned(DLDataType dtype) {
   return IsInteger(dtype) && dtype.code == kDLUInt;
@@ -122,11 +129,9 @@ std::vector<double> ToDoubles(const NDArray& tensor) {
 
 void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end,
                  double* to) {
-  (void)WithType(tensor.dtype(), [&](auto zero) {
-    const auto* const from = tensor.As<decltype(zero)>();
-    for (int64_t i = begin; i < end; ++i) to[i - begin] = ToDouble(from[i]);
-    return absl::OkStatus();
-  });
+  const auto offset = static_cast<size_t>(begin) * ElementBytes(tensor.dtype());
+  DecodeToDoubles(tensor.dtype(), tensor.As<uint8_t>() + offset,
+                  static_cast<size_t>(end - begin), to);
 }
 
 void StoreDoubles(const double* from, int64_t begin, int64_t end,

@@ -14,9 +14,9 @@ namespace {
 
 // Returns the number rounded to this type.
 double RoundedTo(DLDataType dtype, double x) {
-  if (dtype == kFloat32) return static_cast<double>(static_cast<float>(x));
-  if (dtype == kFloat16) return ToDouble(FromDouble<Half>(x));
-  if (dtype == kBfloat16) return ToDouble(FromDouble<Bfloat>(x));
+  VisitOneOf(FloatElements(), dtype, [&x](auto element) {
+    x = ToDouble(FromDouble<typename decltype(element)::Stored>(x));
+  });
   return x;
 }
 

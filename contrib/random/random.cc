@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <type_traits>
 
 #include "fmt/format.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
@@ -48,62 +49,55 @@ uint8_t ToFloat8(double value, int mantissa_bits, int bias) {
   return static_cast<uint8_t>(code | (std::signbit(value) ? 0x80 : 0));
 }
 
-// Each writes the bits of one float type. `value` is in [-1, 1); where it
-// rounds to 1, the next number below is taken. A float is rounded from 24 bits,
-// which it holds, so that the 16-bit types are not rounded twice.
-struct AsFloat64 {
-  using Bits = uint64_t;
-  static Bits Of(double value) { return std::bit_cast<Bits>(value); }
-};
+// Return a number in [-1, 1) as an element of one float type; where it rounds
+// to 1, the next number below is taken. A float is rounded from 24 bits, which
+// it holds, so that the 16-bit types are not rounded twice.
+template <typename T>
+T FloatOf(double value) = delete;
 
-double Keep24Bits(double value) { return std::floor(value * 0x1p23) * 0x1p-23; }
+template <>
+double FloatOf(double value) {
+  return value;
+}
 
-struct AsFloat32 {
-  using Bits = uint32_t;
-  static Bits Of(double value) {
-    return std::bit_cast<Bits>(static_cast<float>(Keep24Bits(value)));
-  }
-};
+template <>
+float FloatOf(double value) {
+  return static_cast<float>(std::floor(value * 0x1p23) * 0x1p-23);
+}
 
-struct AsFloat16 {
-  using Bits = uint16_t;
-  static Bits Of(double value) {
-    const Bits bits = DoubleToHalf(value);
-    return bits == 0x3C00 ? 0x3BFF : bits;
-  }
-};
+template <>
+Half FloatOf(double value) {
+  const uint16_t bits = DoubleToHalf(value);
+  return {bits == 0x3C00 ? uint16_t{0x3BFF} : bits};
+}
 
-struct AsBfloat16 {
-  using Bits = uint16_t;
-  static Bits Of(double value) {
-    const Bits bits = FloatToBfloat(static_cast<float>(Keep24Bits(value)));
-    return bits == 0x3F80 ? 0x3F7F : bits;
-  }
-};
+template <>
+Bfloat FloatOf(double value) {
+  const uint16_t bits = FloatToBfloat(FloatOf<float>(value));
+  return {bits == 0x3F80 ? uint16_t{0x3F7F} : bits};
+}
 
-struct AsE4M3 {
-  using Bits = uint8_t;
-  static Bits Of(double value) {
-    const Bits bits = ToFloat8(value, 3, 7);
-    return bits == 0x38 ? 0x37 : bits;
-  }
-};
+template <>
+Float8E4M3 FloatOf(double value) {
+  const uint8_t bits = ToFloat8(value, 3, 7);
+  return {bits == 0x38 ? uint8_t{0x37} : bits};
+}
 
-struct AsE5M2 {
-  using Bits = uint8_t;
-  static Bits Of(double value) {
-    const Bits bits = ToFloat8(value, 2, 15);
-    return bits == 0x3C ? 0x3B : bits;
-  }
-};
+template <>
+Float8E5M2 FloatOf(double value) {
+  const uint8_t bits = ToFloat8(value, 2, 15);
+  return {bits == 0x3C ? uint8_t{0x3B} : bits};
+}
 
 using Fill = void (*)(RandomSource& source, const NDArray& tensor);
 
-template <typename As>
+template <typename T>
 void FillFloats(RandomSource& source, const NDArray& tensor) {
-  auto* const values = tensor.As<typename As::Bits>();
-  const size_t count = tensor.bytes() / sizeof(typename As::Bits);
-  for (size_t i = 0; i < count; ++i) values[i] = As::Of(source.Symmetric());
+  T* const values = tensor.As<T>();
+  const size_t count = tensor.bytes() / sizeof(T);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = FloatOf<T>(source.Symmetric());
+  }
 }
 
 struct Range {
@@ -139,48 +133,28 @@ void FillBools(RandomSource& source, const NDArray& tensor) {
   }
 }
 
-Fill IntFill(DLDataType dtype) {
-  if (dtype.bits < 8 && dtype.lanes > 1) return nullptr;
-  switch (dtype.bits) {
-    case 1:
-    case 4:
-    case 8:
-      return &FillInts<uint8_t>;
-    case 16:
-      return &FillInts<uint16_t>;
-    case 32:
-      return &FillInts<uint32_t>;
-    case 64:
-      return &FillInts<uint64_t>;
-    default:
-      return nullptr;
+// Signed integers are filled as the unsigned ones of their width.
+template <typename T>
+Fill FillFor() {
+  if constexpr (std::is_same_v<T, Bool>) {
+    return &FillBools;
+  } else if constexpr (std::is_integral_v<T>) {
+    return &FillInts<std::make_unsigned_t<T>>;
+  } else if constexpr (requires { typename T::Part; }) {
+    return &FillFloats<typename T::Part>;
+  } else {
+    return &FillFloats<T>;
   }
 }
 
-struct FloatRow {
-  uint8_t code;
-  uint8_t bits;
-  Fill fill;
-};
-
-constexpr FloatRow kFloats[] = {
-    {kDLFloat, 16, &FillFloats<AsFloat16>},
-    {kDLFloat, 32, &FillFloats<AsFloat32>},
-    {kDLFloat, 64, &FillFloats<AsFloat64>},
-    {kDLBfloat, 16, &FillFloats<AsBfloat16>},
-    {kDTypeE4M3, 8, &FillFloats<AsE4M3>},
-    {kDTypeE5M2, 8, &FillFloats<AsE5M2>},
-    {kDLComplex, 64, &FillFloats<AsFloat32>},
-    {kDLComplex, 128, &FillFloats<AsFloat64>},
-};
-
 Fill FindFill(DLDataType dtype) {
-  if (dtype == kFfiBool) return &FillBools;
-  if (dtype.code == kDLInt || dtype.code == kDLUInt) return IntFill(dtype);
-  for (const FloatRow& row : kFloats) {
-    if (row.code == dtype.code && row.bits == dtype.bits) return row.fill;
-  }
-  return nullptr;
+  Fill fill = nullptr;
+  // Bool has no vectors: the older one's are packed, and the newer follows it.
+  if (dtype.code == kDTypeBool && dtype.lanes != 1) return fill;
+  VisitElementType(dtype, [&fill](auto element) {
+    fill = FillFor<typename decltype(element)::Stored>();
+  });
+  return fill;
 }
 
 }  // namespace

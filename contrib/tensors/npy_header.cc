@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
-#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -45,6 +45,23 @@ constexpr TypeName kWrittenAs[] = {
     {"u1", {kDLUInt, 4, 1}},    {"V1", {kDTypeE4M3, 8, 1}},
     {"V1", {kDTypeE5M2, 8, 1}}, {"b1", kFfiBool},
 };
+
+template <typename E>
+constexpr bool IsWritten() {
+  for (const TypeName& row : kTypes) {
+    if (E::Is(row.dtype)) return true;
+  }
+  for (const TypeName& row : kWrittenAs) {
+    if (E::Is(row.dtype)) return true;
+  }
+  return false;
+}
+
+template <typename... E>
+constexpr bool AllAreWritten(ElementList<E...>) {
+  return (IsWritten<E>() && ...);
+}
+static_assert(AllAreWritten(ElementTypes{}), "an element type has no row");
 
 struct RefusedType {
   std::string_view name;  // The type's name begins with it.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_type.h"
 
@@ -104,17 +105,19 @@ absl::Status CheckBools(const NDArray& tensor) {
       "element {} is {}, expected 0 or 1 for bool", wrong - data, *wrong));
 }
 
+// This list holds integers as they are, short floats and bool as their bits.
 absl::Status CopyInt32s(absl::Span<const int32_t> from, const NDArray& to) {
-  const DLDataType dtype = to.dtype();
-  const bool is_signed = dtype.code == kDLInt;
-  if (dtype.bits == 32) return CopyList<int32_t>("int32_data", from, to);
-  // This list holds 16-bit floats as their bits.
-  if (dtype.bits == 16) {
-    return is_signed ? CopyList<int16_t>("int32_data", from, to)
-                     : CopyList<uint16_t>("int32_data", from, to);
-  }
-  return is_signed ? CopyList<int8_t>("int32_data", from, to)
-                   : CopyList<uint8_t>("int32_data", from, to);
+  absl::Status status;
+  VisitElementType(to.dtype(), [&](auto element) {
+    using T = typename decltype(element)::Stored;
+    if constexpr (std::is_integral_v<T> && sizeof(T) <= sizeof(int32_t)) {
+      status = CopyList<T>("int32_data", from, to);
+    } else if constexpr (sizeof(T) <= sizeof(uint16_t)) {
+      using Bits = std::conditional_t<sizeof(T) == 1, uint8_t, uint16_t>;
+      status = CopyList<Bits>("int32_data", from, to);
+    }
+  });
+  return status;
 }
 
 absl::Status CopyData(const TensorFields& fields, const NDArray& to) {

@@ -10,11 +10,17 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+double LargestOf(float) { return std::numeric_limits<float>::max(); }
+double LargestOf(double) { return std::numeric_limits<double>::max(); }
+double LargestOf(Half) { return 65504; }
+double LargestOf(Bfloat) { return BfloatToFloat(0x7F7F); }
+
 double LargestOf(DLDataType dtype) {
-  if (dtype == kFloat32) return std::numeric_limits<float>::max();
-  if (dtype == kFloat16) return 65504;
-  if (dtype == kBfloat16) return BfloatToFloat(0x7F7F);
-  return std::numeric_limits<double>::max();
+  double largest = std::numeric_limits<double>::max();
+  VisitOneOf(FloatElements(), dtype, [&largest](auto element) {
+    largest = LargestOf(typename decltype(element)::Stored());
+  });
+  return largest;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/evaluate.h"
@@ -33,27 +35,11 @@ inline constexpr DLDataType kUint16{kDLUInt, 16, 1};
 inline constexpr DLDataType kUint32{kDLUInt, 32, 1};
 inline constexpr DLDataType kUint64{kDLUInt, 64, 1};
 
-// The 16-bit floats as element types of their own. Calculations use doubles and
-// round once.
-struct Half {
-  uint16_t bits;
-};
-struct Bfloat {
-  uint16_t bits;
-};
-// One byte, 0 or 1.
-struct Bool {
-  uint8_t bits;
-};
-
-inline double ToDouble(float x) { return x; }
-inline double ToDouble(double x) { return x; }
-inline double ToDouble(Half x) { return HalfToFloat(x.bits); }
-inline double ToDouble(Bfloat x) { return BfloatToFloat(x.bits); }
-inline double ToDouble(Bool x) { return x.bits != 0 ? 1 : 0; }
-template <typename T>
-requires std::is_integral_v<T>
-double ToDouble(T x) { return static_cast<double>(x); }
+// Calculations use doubles and round once.
+template <DecodableElement T>
+double ToDouble(T x) {
+  return static_cast<double>(DecodeElement(x));
+}
 
 // Rounded once, to nearest even (a float on the way would round twice).
 uint16_t DoubleToBfloat(double x);
@@ -77,14 +63,24 @@ T FromDouble(double x) {
     if (x >= kHigh) return std::numeric_limits<T>::max();
     return static_cast<T>(x);
   } else {
+    static_assert(std::is_floating_point_v<T>, "this type needs a rounding");
     return static_cast<T>(x);
   }
 }
 
 template <typename T>
-inline constexpr bool kIsFloatType =
-    std::is_floating_point_v<T> || std::is_same_v<T, Half> ||
-    std::is_same_v<T, Bfloat>;
+inline constexpr bool kIsFloatType = requires(T x) {
+  { DecodeElement(x) } -> std::floating_point;
+};
+template <typename E>
+struct IsFloatElement
+    : std::bool_constant<E::kHasNumbers && kIsFloatType<typename E::Stored>> {};
+template <typename E>
+struct IsIntegerElement
+    : std::bool_constant<E::kHasNumbers &&
+                         std::is_integral_v<typename E::Stored>> {};
+using FloatElements = ElementsWhere<IsFloatElement>;
+using IntegerElements = ElementsWhere<IsIntegerElement>;
 bool IsFloat(DLDataType dtype);    // 16 to 64 bits, or bfloat16.
 bool IsInteger(DLDataType dtype);  // Signed or not, 8 to 64 bits; not bool.
 bool IsBool(DLDataType dtype);
@@ -98,27 +94,29 @@ double UnitRoundoff(DLDataType dtype);
 
 absl::Status RefuseType(DLDataType dtype, const char* expected);
 
+// Calls f(Stored()) with the one of the list that `dtype` is.
+template <typename F>
+absl::Status WithOneOf(ElementList<>, DLDataType dtype, const char* expected,
+                       F&) {
+  return RefuseType(dtype, expected);
+}
+template <typename E, typename... Rest, typename F>
+absl::Status WithOneOf(ElementList<E, Rest...>, DLDataType dtype,
+                       const char* expected, F& f) {
+  if (dtype == E::kDType) return f(typename E::Stored{});
+  return WithOneOf(ElementList<Rest...>(), dtype, expected, f);
+}
+
 // Calls `f` with a value of the element type: WithType(t, [&](auto zero) {
 // using T = decltype(zero); ... }), which returns a status.
 template <typename F>
 absl::Status WithFloat(DLDataType dtype, F&& f) {
-  if (dtype == kFloat32) return f(float{});
-  if (dtype == kFloat64) return f(double{});
-  if (dtype == kFloat16) return f(Half{});
-  if (dtype == kBfloat16) return f(Bfloat{});
-  return RefuseType(dtype, "a float of 16 to 64 bits or bfloat16");
+  return WithOneOf(FloatElements(), dtype,
+                   "a float of 16 to 64 bits or bfloat16", f);
 }
 template <typename F>
 absl::Status WithInteger(DLDataType dtype, F&& f) {
-  if (dtype == kInt8) return f(int8_t{});
-  if (dtype == kInt16) return f(int16_t{});
-  if (dtype == kInt32) return f(int32_t{});
-  if (dtype == kInt64) return f(int64_t{});
-  if (dtype == kUint8) return f(uint8_t{});
-  if (dtype == kUint16) return f(uint16_t{});
-  if (dtype == kUint32) return f(uint32_t{});
-  if (dtype == kUint64) return f(uint64_t{});
-  return RefuseType(dtype, "an integer of 8 to 64 bits");
+  return WithOneOf(IntegerElements(), dtype, "an integer of 8 to 64 bits", f);
 }
 template <typename F>
 absl::Status WithNumber(DLDataType dtype, F&& f) {
