@@ -1,16 +1,20 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/graph/params.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 
 // Files of named tensors: numpy's .npy and .npz, TVM's .params and ONNX's .pb
-// (one TensorProto). Any thread may call.
+// (one TensorProto). Any thread may call. OpenTensorSource (tensor_source.h)
+// reads one tensor after the other instead of all at once.
 
 // Reads all tensors of a file, in the order of the file. The format is
 // recognised by the first bytes, or by the extension where these say nothing.
@@ -44,5 +48,23 @@ absl::StatusOr<std::vector<NamedTensor>> ReadTensorFile(
 // is too long in .npz; kUnimplemented for types that the format does not have.
 absl::Status WriteTensorFile(const std::string& path,
                              absl::Span<const NamedTensor> tensors);
+
+// Writes such a file from a stream of tensors, one at a time, under the names
+// of their keys. What comes without a tensor is counted, not written.
+class TensorFileWriter : public TensorSink {
+ public:
+  // Fails as WriteTensorFile does.
+  static absl::StatusOr<std::unique_ptr<TensorFileWriter>> Create(
+      const std::string& path);
+
+  // Fails as WriteTensorFile does. REQUIRES: it has not failed before.
+  absl::Status Take(const TensorItem& item) override = 0;
+  // Makes the file appear; without it nothing is left. Fails if a .npy or .pb
+  // file got no tensor. REQUIRES: nothing is taken afterwards.
+  virtual absl::Status Finish() = 0;
+
+  // The number of items that had no tensor.
+  virtual size_t num_skipped() const = 0;
+};
 
 }  // namespace nodewise
