@@ -6,8 +6,6 @@
 
 #include "contrib/tensors/npy.h"
 #include "contrib/tensors/npy_header.h"
-#include "contrib/tensors/zip_reader.h"
-#include "contrib/tensors/zip_writer.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
@@ -47,54 +45,56 @@ absl::StatusOr<NDArray> ReadMember(const ZipMember& member,
   return ParseNpy(*bytes, place);
 }
 
-absl::Status WriteMember(const NamedTensor& entry, ZipWriter* writer) {
-  const NDArray& tensor = entry.tensor;
+}  // namespace
+
+absl::StatusOr<NpzReader> NpzReader::Open(absl::Span<const uint8_t> bytes,
+                                          std::string where) {
+  NpzReader reader;
+  NODEWISE_ASSIGN_OR_RETURN(reader.members_, ReadZipDirectory(bytes, where));
+  NODEWISE_RETURN_IF_ERROR(CheckNames(reader.members_, where));
+  reader.where_ = std::move(where);
+  for (const ZipMember& member : reader.members_) {
+    reader.names_.push_back(TensorName(member.name));
+  }
+  return reader;
+}
+
+absl::StatusOr<NDArray> NpzReader::Read(size_t index) const {
+  return ReadMember(members_[index], where_);
+}
+
+absl::Status NpzNames::Add(const std::string& name) {
+  const size_t size = name.size() + kSuffix.size();
+  if (size > ZipWriter::kMaxNameBytes) {
+    return absl::InvalidArgumentError(
+        fmt::format("member name has {} bytes, expected at most {}", size,
+                    ZipWriter::kMaxNameBytes));
+  }
+  // An archive may hold a name twice, but nobody could read both.
+  if (names_.insert(name).second) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("tensor {} comes twice, expected it once", name));
+}
+
+absl::Status NpzWriter::Add(const std::string& name, const NDArray& tensor) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string header,
                             MakeNpyHeader(tensor.shape(), tensor.dtype()));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray host, HostTensor(tensor));
-  return writer->Add(entry.name + std::string(kSuffix), header,
-                     {host.As<uint8_t>(), host.bytes()});
+  return zip_.Add(name + std::string(kSuffix), header,
+                  {host.As<uint8_t>(), host.bytes()});
 }
-
-}  // namespace
 
 absl::StatusOr<std::vector<NamedTensor>> ParseNpz(
     absl::Span<const uint8_t> bytes, const std::string& where) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<ZipMember> members,
-                            ReadZipDirectory(bytes, where));
-  NODEWISE_RETURN_IF_ERROR(CheckNames(members, where));
+  NODEWISE_ASSIGN_OR_RETURN(const NpzReader reader,
+                            NpzReader::Open(bytes, where));
   std::vector<NamedTensor> tensors;
-  tensors.reserve(members.size());
-  for (const ZipMember& member : members) {
-    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, ReadMember(member, where));
-    tensors.push_back({TensorName(member.name), std::move(tensor)});
+  tensors.reserve(reader.names().size());
+  for (size_t i = 0; i < reader.names().size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, reader.Read(i));
+    tensors.push_back({reader.names()[i], std::move(tensor)});
   }
   return tensors;
-}
-
-absl::Status CheckNpzNames(absl::Span<const NamedTensor> tensors) {
-  std::unordered_set<std::string_view> names;
-  for (const NamedTensor& entry : tensors) {
-    const size_t size = entry.name.size() + kSuffix.size();
-    if (size > ZipWriter::kMaxNameBytes) {
-      return absl::InvalidArgumentError(
-          fmt::format("member name has {} bytes, expected at most {}", size,
-                      ZipWriter::kMaxNameBytes));
-    }
-    // An archive may hold a name twice, but nobody could read both.
-    if (names.insert(entry.name).second) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("tensor {} comes twice, expected it once", entry.name));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WriteNpz(absl::Span<const NamedTensor> tensors, OutputFile* file) {
-  ZipWriter writer(file);
-  for (const NamedTensor& entry : tensors) {
-    NODEWISE_RETURN_IF_ERROR(WriteMember(entry, &writer));
-  }
-  return writer.Finish();
 }
 
 }  // namespace nodewise

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
-#include <utility>
 
 namespace nodewise {
 
@@ -40,10 +41,14 @@ struct TensorKey {
     return a.slot == b.slot && a.role == b.role ? a.node == b.node
                                                 : a.Name() == b.Name();
   }
-  template <typename H>
-  friend H AbslHashValue(H state, const TensorKey& key) {
-    return H::combine(std::move(state), key.Name());
-  }
 };
 
 }  // namespace nodewise
+
+// Equal keys have equal hashes, in std's and Abseil's containers.
+template <>
+struct std::hash<nodewise::TensorKey> {
+  size_t operator()(const nodewise::TensorKey& key) const {
+    return std::hash<std::string>()(key.Name());
+  }
+};
