@@ -17,7 +17,7 @@ namespace nodewise {
 
 // Which tensors of a run go to a sink.
 struct TensorObserverOptions {
-  std::string source;  // TensorKey::source of all of them.
+  std::string source = {};  // TensorKey::source of all of them.
   // What nodes read, too, with role kInput.
   bool with_node_inputs = false;
   // By node; the others are left out. Empty: all.
@@ -47,7 +47,8 @@ class TensorObserver : public NodeObserver {
   const Graph& graph_;
   TensorSink& sink_;
   const TensorObserverOptions options_;
-  std::vector<TensorKey> keys_;  // By entry.
+  std::vector<TensorKey> keys_;                    // By entry.
+  std::vector<std::vector<TensorKey>> read_keys_;  // By node and input.
   absl::Status sink_status_;
 };
 

@@ -46,8 +46,8 @@ class TensorSource {
 // input_0.pb, input_1.pb, ... and output_0.pb, ...: the names of the model's
 // inputs and outputs. Names given here win over those in the files.
 struct TestSetNames {
-  std::vector<std::string> inputs;
-  std::vector<std::string> outputs;
+  std::vector<std::string> inputs = {};
+  std::vector<std::string> outputs = {};
 };
 
 // Opens what lies at `path`, recognised by its contents:
