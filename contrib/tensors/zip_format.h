@@ -5,8 +5,8 @@
 
 namespace nodewise {
 
-// The records of a zip archive, from PKWARE's APPNOTE.TXT 6.3.10. All fields
-// are little-endian.
+// The records of a zip archive, from PKWARE's APPNOTE.TXT 6.3.10
+// (docs/formats/npz.md). All fields are little-endian.
 inline constexpr uint32_t kZipLocalMagic = 0x04034b50;
 inline constexpr uint32_t kZipEntryMagic = 0x02014b50;
 inline constexpr uint32_t kZipEndMagic = 0x06054b50;

@@ -89,8 +89,35 @@ absl::StatusOr<uint64_t> FindEndRecord(const Archive& archive) {
                        "the file cut short?)");
 }
 
-absl::StatusOr<Directory> ReadZip64End(const Archive& archive,
-                                       uint64_t locator) {
+// Reads the end record at `at`. Both kinds have the same fields in the same
+// order, in other widths, from the byte `first` of the record on: this disk and
+// the directory's, the members here and in all, the directory's size and
+// offset.
+template <typename Disk, typename Count, typename Size>
+absl::StatusOr<Directory> ReadEndRecord(const Archive& archive, uint64_t at,
+                                        uint64_t first) {
+  const absl::Span<const uint8_t> bytes = archive.bytes();
+  const uint64_t disks = at + first;
+  const uint64_t counts = disks + 2 * sizeof(Disk);
+  const uint64_t sizes = counts + 2 * sizeof(Count);
+  const Directory directory{
+      .offset = Field<Size>(bytes, sizes + sizeof(Size)),
+      .size = Field<Size>(bytes, sizes),
+      .count = Field<Count>(bytes, counts + sizeof(Count))};
+  if (Field<Disk>(bytes, disks) != 0 ||
+      Field<Disk>(bytes, disks + sizeof(Disk)) != 0 ||
+      Field<Count>(bytes, counts) != directory.count) {
+    return archive.Refusal(disks, "archive has several parts, expected one");
+  }
+  if (directory.offset > at || directory.size != at - directory.offset) {
+    return archive.Fault(sizes,
+                         "directory does not end where its end record begins");
+  }
+  return directory;
+}
+
+absl::StatusOr<Directory> FindZip64Directory(const Archive& archive,
+                                             uint64_t locator) {
   const absl::Span<const uint8_t> bytes = archive.bytes();
   const uint64_t at = Field<uint64_t>(bytes, locator + 8);
   if (!archive.HasRecord(at, kZip64EndMagic, kZip64EndBytes) ||
@@ -98,44 +125,17 @@ absl::StatusOr<Directory> ReadZip64End(const Archive& archive,
       Field<uint64_t>(bytes, at + 4) != locator - at - 12) {
     return archive.Fault(locator + 8, "no zip64 end record where this points");
   }
-  Directory directory{.offset = Field<uint64_t>(bytes, at + 48),
-                      .size = Field<uint64_t>(bytes, at + 40),
-                      .count = Field<uint64_t>(bytes, at + 32)};
-  if (Field<uint32_t>(bytes, at + 16) != 0 ||
-      Field<uint32_t>(bytes, at + 20) != 0 ||
-      Field<uint64_t>(bytes, at + 24) != directory.count) {
-    return archive.Refusal(at + 16, "archive has several parts, expected one");
-  }
-  if (directory.offset > at || directory.size != at - directory.offset) {
-    return archive.Fault(at + 40,
-                         "directory does not end where its end record "
-                         "begins");
-  }
-  return directory;
+  return ReadEndRecord<uint32_t, uint64_t, uint64_t>(archive, at, 16);
 }
 
 absl::StatusOr<Directory> FindDirectory(const Archive& archive) {
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t end, FindEndRecord(archive));
-  const absl::Span<const uint8_t> bytes = archive.bytes();
   if (end >= kZip64LocatorBytes + kZip64EndBytes &&
       archive.HasRecord(end - kZip64LocatorBytes, kZip64LocatorMagic,
                         kZip64LocatorBytes)) {
-    return ReadZip64End(archive, end - kZip64LocatorBytes);
+    return FindZip64Directory(archive, end - kZip64LocatorBytes);
   }
-  Directory directory{.offset = Field<uint32_t>(bytes, end + 16),
-                      .size = Field<uint32_t>(bytes, end + 12),
-                      .count = Field<uint16_t>(bytes, end + 10)};
-  if (Field<uint16_t>(bytes, end + 4) != 0 ||
-      Field<uint16_t>(bytes, end + 6) != 0 ||
-      Field<uint16_t>(bytes, end + 8) != directory.count) {
-    return archive.Refusal(end + 4, "archive has several parts, expected one");
-  }
-  if (directory.offset > end || directory.size != end - directory.offset) {
-    return archive.Fault(end + 12,
-                         "directory does not end where its end "
-                         "record begins");
-  }
-  return directory;
+  return ReadEndRecord<uint16_t, uint16_t, uint32_t>(archive, end, 4);
 }
 
 // Replaces each field that is all ones by its value in the zip64 extra field,
