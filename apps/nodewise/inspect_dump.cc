@@ -19,7 +19,7 @@ struct RecordCounts {
 // Counts records, and inputs that changed before they were read.
 RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
   RecordCounts counts;
-  std::map<EntryId, uint64_t> made;
+  std::map<EntryId, TensorHash> made;
   for (const NodeRecord& record : records) {
     switch (record.kind) {
       case NodeRecord::Kind::kTime:
@@ -28,13 +28,14 @@ RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
       case NodeRecord::Kind::kOutput:
         ++counts.outputs;
         if (record.has_stats) ++counts.stats;
-        made[record.entry] = record.stats.hash;
+        made[record.entry] = record.hash();
         break;
       case NodeRecord::Kind::kInput: {
         ++counts.reads;
         const auto place = made.find(record.entry);
-        const bool is_changed =
-            place != made.end() && place->second != record.stats.hash;
+        const bool is_changed = place != made.end() &&
+                                CompareHashes(place->second, record.hash()) ==
+                                    HashMatch::kDifferent;
         counts.changed += is_changed ? 1 : 0;
         break;
       }

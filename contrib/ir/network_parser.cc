@@ -35,6 +35,35 @@ absl::StatusOr<NetworkValue::Kind> TakeKind(std::string_view* text) {
   return Expected("input, constant, output or barrier", start);
 }
 
+// Takes the statement before the outermost network; version 1 had none.
+absl::Status TakeVersion(std::string_view* text) {
+  SkipBlanks(text);
+  const std::string_view first = *text;
+  if (TakeWord(text) != "version") {
+    *text = first;
+    return absl::OkStatus();
+  }
+  SkipBlanks(text);
+  const std::string_view start = *text;
+  const auto version = TakeInteger(text);
+  if (!version.ok() || *version < 1 || *version > kNetworkTextVersion) {
+    *text = start;
+    return Expected(fmt::format("a version from 1 to {}", kNetworkTextVersion),
+                    start);
+  }
+  return TakeChar(text, ';') ? absl::OkStatus() : Expected(";", *text);
+}
+
+absl::StatusOr<NetworkData> ReadWhole(std::string_view* rest, const OpSet& ops,
+                                      TextBudget* budget) {
+  NODEWISE_RETURN_IF_ERROR(TakeVersion(rest));
+  NetworkReader reader(rest, ops, budget);
+  NODEWISE_ASSIGN_OR_RETURN(NetworkData data, reader.Read());
+  SkipBlanks(rest);
+  if (!rest->empty()) return Expected("the end, behind the network", *rest);
+  return data;
+}
+
 }  // namespace
 
 absl::StatusOr<NetworkData> ParseNetworkText(std::string_view text,
@@ -43,20 +72,15 @@ absl::StatusOr<NetworkData> ParseNetworkText(std::string_view text,
   std::string_view rest = text;
   TextBudget budget;
   budget.numbers_left = kMostGaps + text.size() / kFewestBytesOfItem;
-  NetworkReader reader(&rest, ops, &budget);
-  auto data = reader.Read();
-  absl::Status status = data.status();
+  auto data = ReadWhole(&rest, ops, &budget);
+  if (data.ok()) return data;
   SkipBlanks(&rest);
-  if (status.ok() && !rest.empty()) {
-    status = Expected("the end, behind the network", rest);
-  }
-  if (status.ok()) return data;
   const std::string_view before = text.substr(0, text.size() - rest.size());
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   // npos + 1 is 0: the first line.
   const size_t column = before.size() - (before.rfind('\n') + 1) + 1;
-  return absl::DataLossError(
-      fmt::format("{}:{}:{}: {}", where, line, column, MessageOf(status)));
+  return absl::DataLossError(fmt::format("{}:{}:{}: {}", where, line, column,
+                                         MessageOf(data.status())));
 }
 
 bool NetworkReader::TakeKeyword(std::string_view keyword) {

@@ -321,7 +321,8 @@ class Printer {
 }  // namespace
 
 std::string NetworkToText(const NetworkData& data, const TextOptions& options) {
-  return Printer(data, options, 0).Run() + "\n";
+  return fmt::format("version {};\n{}\n", kNetworkTextVersion,
+                     Printer(data, options, 0).Run());
 }
 
 }  // namespace nodewise

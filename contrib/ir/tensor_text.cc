@@ -10,7 +10,7 @@
 #include "contrib/ir/type_text.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
-#include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/ndarray/hash.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_type.h"
 
@@ -18,7 +18,8 @@ namespace nodewise {
 namespace {
 
 constexpr std::string_view kNoTensor = "none";
-constexpr std::string_view kHash = "hash";
+constexpr std::string_view kHash = "hash";  // In texts of version 1.
+constexpr std::string_view kXxh3 = "xxh3";
 constexpr size_t kMostDigits = 64;
 
 bool IsHexDigit(char c) {
@@ -144,12 +145,12 @@ std::string TensorText(const NDArray& tensor, size_t max_elements) {
   const bool is_readable = CheckType(type).ok() &&
                            DeviceTypeOf(tensor.device()) == kDLCPU &&
                            IsCompact(*tensor);
-  if (!is_readable) return start + std::string(kHash) + " \"unreadable\"";
+  if (!is_readable) return start + std::string(kXxh3) + " \"unreadable\"";
   const size_t width = ElementBytes(tensor.dtype());
   const size_t size = tensor.bytes();
   const auto* const bytes = tensor.As<const uint8_t>();
   if (max_elements > 0 && size / width > max_elements) {
-    return start + fmt::format("{} \"{:016x}\"", kHash, HashBytes(bytes, size));
+    return start + fmt::format("{} \"{:016x}\"", kXxh3, HashBytes(bytes, size));
   }
   const ElementFormat format = FormatOf(tensor.dtype());
   std::string text = start + "[";
@@ -174,7 +175,8 @@ absl::StatusOr<NDArray> TakeTensor(std::string_view* text) {
   }
   SkipBlanks(text);
   const std::string_view elements = *text;
-  if (TakeWord(text) == kHash) {
+  const std::string_view word = TakeWord(text);
+  if (word == kXxh3 || word == kHash) {
     *text = elements;
     return Expected("elements (a hash cannot be read back)", elements);
   }

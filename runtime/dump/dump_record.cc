@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
@@ -14,27 +16,41 @@ namespace {
 
 using Kind = NodeRecord::Kind;
 
+absl::Status CheckHashName(const ByteReader& reader,
+                           const RecordFileHeader& header) {
+  const RecordFileHeader ours;
+  if (header.version == kOldRecordVersion ||
+      std::memcmp(header.hash, ours.hash, sizeof(ours.hash)) == 0) {
+    return absl::OkStatus();
+  }
+  const std::string name(header.hash, strnlen(header.hash, sizeof(ours.hash)));
+  return reader.Fault(offsetof(RecordFileHeader, hash),
+                      fmt::format("hash is \"{}\", expected \"{}\"",
+                                  absl::CHexEscape(name), ours.hash));
+}
+
 absl::Status CheckHeader(const ByteReader& reader,
                          const RecordFileHeader& header) {
-  if (std::memcmp(header.magic, RecordFileHeader().magic, 8) != 0) {
+  const RecordFileHeader ours;
+  if (std::memcmp(header.magic, ours.magic, sizeof(ours.magic)) != 0) {
     return reader.Fault(0,
                         "is no node record file, expected it to begin with "
                         "NODEWISE");
   }
-  if (header.version != RecordFileHeader().version) {
+  if (header.version != ours.version && header.version != kOldRecordVersion) {
     return reader.Fault(
         offsetof(RecordFileHeader, version),
-        fmt::format("version is {}, expected {}", header.version,
-                    RecordFileHeader().version));
+        fmt::format("version is {}, expected {} or {}", header.version,
+                    kOldRecordVersion, ours.version));
   }
-  if (header.record_bytes == kShortRecordBytes ||
-      header.record_bytes == kLongRecordBytes) {
-    return absl::OkStatus();
+  if (header.record_bytes != kShortRecordBytes &&
+      header.record_bytes != kLongRecordBytes) {
+    return reader.Fault(
+        offsetof(RecordFileHeader, record_bytes),
+        fmt::format("records have {} bytes, expected {} or {}",
+                    header.record_bytes, kShortRecordBytes, kLongRecordBytes));
   }
-  return reader.Fault(
-      offsetof(RecordFileHeader, record_bytes),
-      fmt::format("records have {} bytes, expected {} or {}",
-                  header.record_bytes, kShortRecordBytes, kLongRecordBytes));
+  return CheckHashName(reader, header);
 }
 
 absl::Status CheckRecord(const ByteReader& reader, size_t offset,
@@ -54,7 +70,8 @@ absl::Status CheckRecord(const ByteReader& reader, size_t offset,
                   known));
 }
 
-NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats) {
+NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats,
+                    HashKind hash_kind) {
   NodeRecord record;
   record.kind = static_cast<Kind>(disk.kind);
   record.node = NodeId{disk.node};
@@ -65,6 +82,7 @@ NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats) {
                    static_cast<int64_t>(disk.second)};
     return record;
   }
+  record.hash_kind = hash_kind;
   record.has_stats = (disk.flags & kRecordHasStats) != 0;
   record.stats = {.hash = disk.first,
                   .elements = disk.second,
@@ -87,11 +105,14 @@ absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
   // A header that is cut short is judged by the part that is there.
   RecordFileHeader header;
   header.record_bytes = kShortRecordBytes;
-  const size_t header_bytes = std::min(bytes.size(), sizeof(header));
-  if (!bytes.empty()) std::memcpy(&header, bytes.data(), header_bytes);
-  if (header_bytes < sizeof(header)) header.record_bytes = kShortRecordBytes;
+  const size_t there = std::min(bytes.size(), sizeof(header));
+  if (there > 0) std::memcpy(&header, bytes.data(), there);
   NODEWISE_RETURN_IF_ERROR(CheckHeader(reader, header));
-  NODEWISE_RETURN_IF_ERROR(reader.Bytes("header", header_bytes).status());
+  const bool is_old = header.version == kOldRecordVersion;
+  const HashKind hash_kind = is_old ? HashKind::kNodewiseOwn : HashKind::kXxh3;
+  const size_t header_bytes = is_old ? kOldHeaderBytes : sizeof(header);
+  NODEWISE_RETURN_IF_ERROR(
+      reader.Bytes("header", std::min(bytes.size(), header_bytes)).status());
 
   std::vector<NodeRecord> records;
   records.reserve(reader.left() / header.record_bytes);
@@ -105,7 +126,7 @@ absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
     std::memcpy(&stats, data.data() + sizeof(disk), data.size() - sizeof(disk));
     NODEWISE_RETURN_IF_ERROR(CheckRecord(
         reader, start, disk, header.record_bytes == kLongRecordBytes));
-    records.push_back(FromDisk(disk, stats));
+    records.push_back(FromDisk(disk, stats, hash_kind));
   }
   return records;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "nodewise/dump/dump.h"
@@ -11,10 +12,16 @@ namespace nodewise {
 
 struct RecordFileHeader {
   char magic[8] = {'N', 'O', 'D', 'E', 'W', 'I', 'S', 'E'};
-  uint32_t version = 1;
+  uint32_t version = 2;
   uint32_t record_bytes = 0;
+  char hash[8] = {'X', 'X', 'H', '3', '-', '6', '4', 0};
 };
-static_assert(sizeof(RecordFileHeader) == 16);
+static_assert(sizeof(RecordFileHeader) == 24);
+
+// The header of version 1 ended before the hash, which was nodewise's own.
+inline constexpr uint32_t kOldRecordVersion = 1;
+inline constexpr size_t kOldHeaderBytes = 16;
+static_assert(offsetof(RecordFileHeader, hash) == kOldHeaderBytes);
 
 struct DiskRecord {
   uint16_t kind = 0;

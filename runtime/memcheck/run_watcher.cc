@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/ndarray/hash.h"
 
 namespace nodewise {
 namespace {

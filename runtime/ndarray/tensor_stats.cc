@@ -1,6 +1,7 @@
 #include "nodewise/ndarray/tensor_stats.h"
 
 #include "nodewise/ndarray/elements.h"
+#include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/float_mode.h"
 #include "nodewise/support/instruction_level.h"
@@ -34,7 +35,7 @@ TensorStats StatsAt(const Level& level, const DLTensor& tensor) {
     return stats;
   }
   stats.elements = count;
-  stats.hash = level.hash(data, elements * ElementBytes(tensor.dtype));
+  stats.hash = HashBytes(data, elements * ElementBytes(tensor.dtype));
   return stats;
 }
 
@@ -47,10 +48,6 @@ bool HasNumbers(DLDataType dtype) {
 TensorStats StatsOf(const DLTensor& tensor) {
   const DefaultFloatMode mode;
   return stats_loops::StatsAt(stats_loops::BestLevel(), tensor);
-}
-
-uint64_t HashBytes(const void* data, size_t size) {
-  return stats_loops::BestLevel().hash(static_cast<const uint8_t*>(data), size);
 }
 
 }  // namespace nodewise

@@ -8,17 +8,9 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/tensor_stats.h"
 
-// The loops under StatsOf and HashBytes, compiled for several instruction sets;
+// The loops under StatsOf, compiled for several instruction sets;
 // for tensor_stats*.cc and their tests alone.
 namespace nodewise::stats_loops {
-
-// docs/formats/hash.md has the definition.
-inline constexpr size_t kHashLanes = 8;
-inline constexpr size_t kStripeBytes = 8 * kHashLanes;
-struct alignas(64) HashState {
-  uint64_t a[kHashLanes];
-  uint64_t b[kHashLanes];
-};
 
 // Fills in all fields of `stats` from `count` lanes at any address.
 using Scan = void (*)(const uint8_t* data, size_t count, TensorStats* stats);
@@ -27,7 +19,6 @@ using Scan = void (*)(const uint8_t* data, size_t count, TensorStats* stats);
 struct Level {
   const char* name;
   bool (*works_here)();  // Whether this machine can run them.
-  uint64_t (*hash)(const uint8_t* data, size_t size);
   // By ElementIndex(); null for types without numbers.
   absl::Span<const Scan> scans;
 };

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
-#include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/ndarray/hash.h"
 #include "nodewise/support/float_mode.h"
 
 namespace nodewise {

@@ -44,10 +44,10 @@ KEYS = [key("data", 0), key("bias", 1), key("sum", 2), key("copied", 3),
 def read_records(folder):
     data = (folder / "_nodewise_nodes.bin").read_bytes()
     magic, version, size = struct.unpack_from("<8sII", data)
-    assert (magic, version) == (b"NODEWISE", 1)
+    assert (magic, version, data[16:24]) == (b"NODEWISE", 2, b"XXH3-64\0")
     form = RECORD if size == 32 else RECORD + STATISTICS
     assert struct.calcsize(form) == size
-    return [Record(*fields) for fields in struct.iter_unpack(form, data[16:])]
+    return [Record(*fields) for fields in struct.iter_unpack(form, data[24:])]
 
 
 class WithNetwork(Scratch):

@@ -81,6 +81,8 @@ THIRD_PARTY = [
     ("nlohmann/", "", ONLY_CC),
     ("fmt/", "", ONLY_CC),
     ("re2/", "runtime/dump", ONLY_CC),
+    ("xxhash.h", "runtime/ndarray", ONLY_CC),
+    ("xxh_x86dispatch.h", "runtime/ndarray", ONLY_CC),
     ("zlib.h", "contrib/tensors", ONLY_CC),
     ("CLI/", "apps/nodewise", ("private", "cc")),
     ("nanobind/", "apps/python", ("private", "cc")),

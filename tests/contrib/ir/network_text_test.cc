@@ -18,7 +18,8 @@ using test_ops::Ops;
 using test_ops::TextOf;
 using testing::HasSubstr;
 
-constexpr char kSmall[] = R"(network "net" {
+constexpr char kSmall[] = R"(version 2;
+network "net" {
   opset "" 21;
   opset "com.test" 1;
   input %0 "x": float32[n, "2 k"];
@@ -47,7 +48,7 @@ void ExpectRefused(const std::string& text, const std::string& message) {
 
 TEST(NetworkTextTest, TextComesBackTheSame) {
   ExpectSame(kSmall);
-  ExpectSame("network \"\" {\n}\n");
+  ExpectSame("version 2;\nnetwork \"\" {\n}\n");
 }
 
 TEST(NetworkTextTest, NetworkComesBackTheSame) {
@@ -207,9 +208,19 @@ TEST(NetworkTextTest, TypesThatCannotBeInferredStayUnknown) {
 TEST(NetworkTextTest, LargeConstantsMayBeAHash) {
   const NetworkData data = *Parse(kSmall);
   const std::string text = NetworkToText(data, {.max_elements = 1});
-  EXPECT_THAT(text, HasSubstr("constant %1 \"w\" = float32[2] hash \""));
+  EXPECT_THAT(text, HasSubstr("constant %1 \"w\" = float32[2] xxh3 \""));
   ExpectRefused(text, "a hash cannot be read back");
   EXPECT_EQ(NetworkToText(data, {.max_elements = 2}), kSmall);
+}
+
+TEST(NetworkTextTest, TextOfVersion1IsRead) {
+  const std::string text = kSmall;
+  const auto data = Parse(text.substr(text.find("network")));
+  ASSERT_THAT(data, IsOk());
+  EXPECT_EQ(NetworkToText(*data), text);
+  ExpectRefused(
+      "network \"n\" { constant %0 \"x\" = float32[2] hash \"00ff\"; }",
+      "a hash cannot be read back");
 }
 
 TEST(NetworkTextTest, ErrorsHaveLineAndColumn) {
@@ -221,6 +232,9 @@ TEST(NetworkTextTest, ErrorsHaveLineAndColumn) {
 TEST(NetworkTextTest, TextThatMakesNoSenseIsRefused) {
   const std::pair<const char*, const char*> rows[] = {
       {"", "expected network"},
+      {"version 3; network \"n\" { }", "expected a version from 1 to 2"},
+      {"version 2 network \"n\" { }", "expected ;"},
+      {"version 2; version 2; network \"n\" { }", "expected network"},
       {"network \"n\" {", "expected opset, input"},
       {"network \"n\" { } x", "expected the end"},
       {"network \"n\" { opset \"\" 21 }", "expected ;"},

@@ -252,12 +252,14 @@ def params_seeds():
 # --- dumps ------------------------------------------------------------------
 
 
-def records(rows, stats=False):
+def records(rows, stats=False, version=2):
     """_nodewise_nodes.bin: (kind, flags, node, slot, entry, first, second)."""
     tail = struct.pack("<3Q4d", 1, 0, 2, -1.5, 2.0, 0.25, 2.5)
     body = b"".join(struct.pack("<HHIIIQQ", *row) + (tail if stats else b"")
                     for row in rows)
-    return b"NODEWISE" + struct.pack("<II", 1, 88 if stats else 32) + body
+    name = b"XXH3-64\0" if version > 1 else b""
+    return (b"NODEWISE" + struct.pack("<II", version, 88 if stats else 32)
+            + name + body)
 
 
 def dump_seeds():
@@ -276,6 +278,8 @@ def dump_seeds():
         "nothing": b"",
         "records": records(run),
         "records_stats": records(stats, stats=True),
+        "records_old": records(run, version=1),
+        "records_hash": records(run).replace(b"XXH3", b"XXH4"),
         "records_cut": records(run)[:-9],
         "records_header": records([])[:11],
         "records_kind": records([(4, 0, 0, 0, 0, 0, 0)]),

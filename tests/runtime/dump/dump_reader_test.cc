@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/escaping.h"
 #include "nodewise/dump/dump.h"
 #include "tests/runtime/dump/dump_support.h"
 #include "tests/support/fixtures.h"
@@ -119,7 +120,7 @@ TEST(DumpReaderTest, EveryBeginningOfTheRecordsGivesTheWholeOnes) {
     const auto records =
         ParseNodeRecords(BytesOf(bytes).subspan(0, size), "nodes.bin");
     ASSERT_THAT(records, IsOk()) << size;
-    EXPECT_EQ(records->size(), size < 16 ? 0 : (size - 16) / 88);
+    EXPECT_EQ(records->size(), size < 24 ? 0 : (size - 24) / 88);
   }
 }
 
@@ -136,6 +137,62 @@ TEST(DumpReaderTest, DumpOfStatisticsWithoutTheFileThatIsMadeLastIsCut) {
   EXPECT_FALSE(dump->has_tensors);
 }
 
+// The inputs, the first node and its first output of Doubled(), as written
+// before record files named their hash.
+constexpr char kOldRecords[] =
+    "4e4f444557495345010000002000000003000000000000000000000000000000"
+    "5b74536cb3690cec040000000000000003000000030000000000000004000000"
+    "05f09b314da38216040000000000000002000000010000000000000000000000"
+    "5b74536cb3690cec040000000000000001000000010000000000000000000000"
+    "0a000000000000000f0000000000000003000000010000000000000001000000"
+    "22bc712ceb5f9a9e0200000000000000";
+
+std::string OldRecords() { return absl::HexStringToBytes(kOldRecords); }
+
+TEST(DumpReaderTest, RecordsOfVersion1AreReadAndHaveTheOldHash) {
+  const auto records = ParseNodeRecords(BytesOf(OldRecords()), "nodes.bin");
+  ASSERT_THAT(records, IsOk());
+  ASSERT_EQ(records->size(), 5u);
+  const NodeRecord& made = records->at(0);
+  const NodeRecord& read = records->at(2);
+  EXPECT_EQ(made.hash_kind, HashKind::kNodewiseOwn);
+  EXPECT_EQ(made.stats.hash, 0xEC0C69B36C53745B);
+  EXPECT_EQ(made.stats.elements, 4u);
+  EXPECT_EQ(CompareHashes(made.hash(), read.hash()), HashMatch::kSame);
+  EXPECT_EQ(records->at(3).time.end_ns, 15);
+  EXPECT_EQ(records->at(4).entry, EntryId{1});
+}
+
+TEST(DumpReaderTest, EveryBeginningOfOldRecordsGivesTheWholeOnes) {
+  const std::string bytes = OldRecords();
+  for (size_t size = 0; size <= bytes.size(); ++size) {
+    const auto records =
+        ParseNodeRecords(BytesOf(bytes).subspan(0, size), "nodes.bin");
+    ASSERT_THAT(records, IsOk()) << size;
+    EXPECT_EQ(records->size(), size < 16 ? 0 : (size - 16) / 32);
+  }
+}
+
+TEST(DumpReaderTest, RecordFileNamesItsHash) {
+  const std::string root = Folder();
+  ASSERT_THAT(WriteDump(Doubled(), {.root = root}), IsOk());
+  const std::string bytes =
+      ReadText(root + kSubfolder + "/_nodewise_nodes.bin");
+  EXPECT_EQ(bytes.substr(16, 8), std::string("XXH3-64\0", 8));
+  EXPECT_EQ(OpenDump(root)->records.at(0).hash_kind, HashKind::kXxh3);
+}
+
+TEST(DumpReaderTest, OldHashOfTheSameTensorIsNotComparable) {
+  const std::string root = Folder();
+  ASSERT_THAT(WriteDump(Doubled(), {.root = root}), IsOk());
+  const NodeRecord now = OpenDump(root)->records.at(0);
+  const NodeRecord old =
+      ParseNodeRecords(BytesOf(OldRecords()), "nodes.bin")->at(0);
+  EXPECT_EQ(now.entry, old.entry);
+  EXPECT_NE(now.stats.hash, old.stats.hash);
+  EXPECT_EQ(CompareHashes(now.hash(), old.hash()), HashMatch::kNotComparable);
+}
+
 TEST(DumpReaderTest, EmptyFileHasNoRecords) {
   const auto records = ParseNodeRecords({}, "nodes.bin");
   ASSERT_THAT(records, IsOk());
@@ -149,10 +206,11 @@ TEST(DumpReaderTest, DamagedRecordIsNamedByItsByte) {
       ReadText(root + kSubfolder + "/_nodewise_nodes.bin");
   const std::tuple<size_t, char, const char*> cases[] = {
       {0, 'n', "nodes.bin: byte 0: is no node record file"},
-      {8, 2, "byte 8: version is 2, expected 1"},
+      {8, 3, "byte 8: version is 3, expected 1 or 2"},
       {12, 33, "byte 12: records have 33 bytes, expected 32 or 88"},
-      {48, 9, "byte 48: record kind is 9"},
-      {50, 1, "byte 50: record flags are 1"},
+      {20, '9', "byte 16: hash is \"XXH3964\", expected"},
+      {56, 9, "byte 56: record kind is 9"},
+      {58, 1, "byte 58: record flags are 1"},
   };
   for (const auto& [at, value, message] : cases) {
     std::string copy = bytes;

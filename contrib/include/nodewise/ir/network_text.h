@@ -8,6 +8,9 @@
 
 namespace nodewise {
 
+// The version of the text that is written; older ones are read, too.
+inline constexpr int kNetworkTextVersion = 2;
+
 // A whole network as text (docs/formats/network_text.md): constants with their
 // bytes, bodies of If and Loop nested. Two equal networks have equal texts, so
 // they can be compared with `diff`.

@@ -12,6 +12,7 @@
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/node_times.h"
 #include "nodewise/graph/params.h"
+#include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ndarray/tensor_stats.h"
 
@@ -125,11 +126,16 @@ struct NodeRecord {
   bool has_stats = false;
   // For kInput and kOutput; without has_stats, only the hash and the elements.
   TensorStats stats;
+  // Which function made `stats.hash`: the files of older versions have another
+  // one, so hashes of two dumps are compared by CompareHashes(), never by `==`.
+  HashKind hash_kind = HashKind::kXxh3;
+  TensorHash hash() const { return {hash_kind, stats.hash}; }
 };
 
-// Returns the records of a _nodewise_nodes.bin that may be cut short. Fails
-// with kDataLoss if it is damaged and not just cut. Node and entry numbers are
-// as the file has them.
+// Returns the records of a _nodewise_nodes.bin, of this version or an older
+// one, that may be cut short. Fails with kDataLoss if it is damaged and not
+// just cut, or names a hash that is not known. Node and entry numbers are as
+// the file has them.
 absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
     absl::Span<const uint8_t> bytes, std::string where);
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "dlpack/dlpack.h"
@@ -9,7 +8,7 @@ namespace nodewise {
 
 // What a tensor's elements are like, found in one pass over its bytes.
 struct TensorStats {
-  uint64_t hash = 0;         // HashBytes() of the bytes.
+  uint64_t hash = 0;         // HashBytes() (nodewise/ndarray/hash.h).
   uint64_t elements = 0;     // Lanes counted one by one.
   bool has_numbers = false;  // HasNumbers(); else the rest is 0.
   uint64_t nans = 0;
@@ -34,10 +33,5 @@ bool HasNumbers(DLDataType dtype);
 // elements alone. REQUIRES: the tensor is compact and in host memory; it may
 // lie at any address.
 TensorStats StatsOf(const DLTensor& tensor);
-
-// Returns a 64-bit hash that tells contents apart; it does not protect against
-// someone who wants two contents to collide. Equal bytes give equal numbers on
-// every machine (docs/formats/hash.md says how it is computed).
-uint64_t HashBytes(const void* data, size_t size);
 
 }  // namespace nodewise
