@@ -90,10 +90,6 @@ bool IsStatic(const TensorType& type) {
   return type.has_dtype() && type.is_static();
 }
 
-absl::StatusOr<size_t> BytesOf(const TensorType& type) {
-  return TensorBytes(*type.sizes(), type.dtype);
-}
-
 // Tries to allocate the memory of its outputs, as running it will. An output no
 // larger than an input may be a view of it.
 absl::Status TryMemory(const Network& network, const Operation& operation) {
@@ -103,13 +99,15 @@ absl::Status TryMemory(const Network& network, const Operation& operation) {
     if (id == kNoValue) continue;
     const TensorType& type = network.value(id).type;
     if (!IsStatic(type)) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, BytesOf(type));
+    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
+                              TensorBytes(*type.sizes(), type.dtype));
     most = std::max(most, bytes);
   }
   for (const ValueId id : operation.outputs) {
     if (id == kNoValue || !IsStatic(network.value(id).type)) continue;
     const TensorType& type = network.value(id).type;
-    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, BytesOf(type));
+    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
+                              TensorBytes(*type.sizes(), type.dtype));
     if (bytes <= most) continue;
     NODEWISE_RETURN_IF_ERROR(
         NDArray::Empty(*type.sizes(), type.dtype, kCpu).status());

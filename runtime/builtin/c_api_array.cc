@@ -41,10 +41,8 @@ absl::Status CheckMemory(const char* function, const DLTensor& array,
 absl::Status CopyBetween(const DLTensor* from, const DLTensor* to) {
   NODEWISE_RETURN_IF_ERROR(At("copy: from", CheckDLTensor(*from)));
   NODEWISE_RETURN_IF_ERROR(At("copy: to", CheckDLTensor(*to)));
-  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
-                            TensorBytes(ShapeOf(*from), from->dtype));
-  NODEWISE_ASSIGN_OR_RETURN(const size_t room,
-                            TensorBytes(ShapeOf(*to), to->dtype));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(*from));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t room, TensorBytes(*to));
   if (bytes != room) {
     return absl::InvalidArgumentError(
         fmt::format("copy: got {} bytes, expected {}", bytes, room));

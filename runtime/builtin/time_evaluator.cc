@@ -168,8 +168,7 @@ absl::StatusOr<Value> FlushNonFirst(PackedArgs args) {
   for (int i = 1; i < args.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i));
     NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const tensor, arg.AsTensor());
-    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
-                              TensorBytes(ShapeOf(*tensor), tensor->dtype));
+    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(*tensor));
     if (DeviceTypeOf(tensor->device) == kDLCPU && IsCompact(*tensor)) {
       FlushFromCaches(*tensor, bytes);
     }

@@ -316,8 +316,7 @@ absl::Status CheckDLTensor(const DLTensor& tensor) {
   if (tensor.ndim > 0 && tensor.shape == nullptr) {
     return absl::InvalidArgumentError("the tensor's shape is null");
   }
-  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
-                            TensorBytes(ShapeOf(tensor), tensor.dtype));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(tensor));
   if (bytes == 0) return absl::OkStatus();
   if (tensor.data == nullptr) {
     return absl::InvalidArgumentError("the tensor's data is null");
@@ -336,6 +335,10 @@ void* DataOf(const DLTensor& tensor) {
   return static_cast<char*>(tensor.data) + tensor.byte_offset;
 }
 
+absl::StatusOr<size_t> TensorBytes(const DLTensor& tensor) {
+  return TensorBytes(ShapeOf(tensor), tensor.dtype);
+}
+
 bool IsCompact(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return true;
   for (const int64_t dim : ShapeOf(tensor)) {
@@ -351,8 +354,7 @@ bool IsCompact(const DLTensor& tensor) {
 
 absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {
   NODEWISE_RETURN_IF_ERROR(CheckSameType(from, to));
-  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
-                            TensorBytes(ShapeOf(from), from.dtype));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(from));
   if (bytes == 0) return absl::OkStatus();
   if (IsCompact(from) && IsCompact(to)) return CopyBlock(from, to, bytes);
   if (DeviceTypeOf(from.device) != kDLCPU ||
@@ -376,8 +378,7 @@ absl::Status CopyFromBytes(const void* data, size_t size, const DLTensor& to) {
   from.data = const_cast<void*>(data);
   from.strides = nullptr;
   from.byte_offset = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
-                            TensorBytes(ShapeOf(to), to.dtype));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(to));
   if (bytes == size) return CopyTensor(from, to);
   return absl::InvalidArgumentError(
       fmt::format("got {} bytes for a tensor {}, expected {}", size,
@@ -390,8 +391,7 @@ absl::Status CopyToBytes(const DLTensor& from, void* data, size_t size) {
   to.data = data;
   to.strides = nullptr;
   to.byte_offset = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
-                            TensorBytes(ShapeOf(from), from.dtype));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(from));
   if (bytes == size) return CopyTensor(from, to);
   return absl::InvalidArgumentError(
       fmt::format("got room for {} bytes of a tensor {}, expected {}", size,

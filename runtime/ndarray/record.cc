@@ -118,9 +118,8 @@ void WriteRecordHead(absl::Span<const int64_t> shape, DLDataType dtype,
 
 void WriteTensorRecord(const DLTensor& tensor, dmlc::Stream* stream) {
   NODEWISE_CHECK(DeviceTypeOf(tensor.device) == kDLCPU && IsCompact(tensor));
-  const absl::Span<const int64_t> shape = ShapeOf(tensor);
-  WriteRecordHead(shape, tensor.dtype, stream);
-  stream->Write(DataOf(tensor), TensorBytes(shape, tensor.dtype).value());
+  WriteRecordHead(ShapeOf(tensor), tensor.dtype, stream);
+  stream->Write(DataOf(tensor), TensorBytes(tensor).value());
 }
 
 }  // namespace nodewise

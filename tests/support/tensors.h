@@ -38,7 +38,7 @@ inline NDArray Floats(const std::vector<float>& values) {
 // The elements of a tensor in host memory, row by row.
 template <typename T = float>
 std::vector<T> ValuesOf(const DLTensor& tensor) {
-  const size_t bytes = TensorBytes(ShapeOf(tensor), tensor.dtype).value();
+  const size_t bytes = TensorBytes(tensor).value();
   std::vector<T> values(bytes / sizeof(T));
   if (!CopyToBytes(tensor, values.data(), bytes).ok()) std::abort();
   return values;

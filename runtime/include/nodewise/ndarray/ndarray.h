@@ -102,6 +102,9 @@ absl::Status CheckDLTensor(const DLTensor& tensor);
 
 absl::Span<const int64_t> ShapeOf(const DLTensor& tensor);
 void* DataOf(const DLTensor& tensor);
+// Returns the size of a compact tensor of this one's shape and type. Fails as
+// TensorBytes() of a shape and a type does.
+absl::StatusOr<size_t> TensorBytes(const DLTensor& tensor);
 
 // Returns whether the strides are null or those of a compact row-major tensor;
 // strides of dimensions of size 1 do not matter.
