@@ -55,20 +55,19 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
 absl::StatusOr<std::vector<NamedTensor>> OutputsOfNode(
     const DebugExecutor& executor, NodeId node) {
   const Graph& graph = executor.graph();
-  const std::string key = NodeKeys(graph)[Index(node)];
   std::vector<NamedTensor> outputs;
   for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray array,
-                              executor.ReadEntry(graph.EntryOf(node, o)));
+    const EntryId entry = graph.EntryOf(node, o);
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray array, executor.ReadEntry(entry));
     NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());
-    outputs.push_back({fmt::format("{}:{}", key, o), std::move(copy)});
+    outputs.push_back({executor.index().KeyOf(entry), std::move(copy)});
   }
   return outputs;
 }
 
 absl::StatusOr<NodeId> UntilNode(const DebugRunOptions& options,
                                  const DebugExecutor& executor) {
-  const auto node = FindNode(executor.graph(), options.until);
+  const auto node = executor.index().FindNode(options.until);
   if (!node.ok()) return At("--until", node.status());
   return *node;
 }
@@ -101,8 +100,7 @@ absl::StatusOr<Stop> RunToStop(const DebugRunOptions& options,
   while (!executor->AtEnd()) {
     const NodeId node = executor->Position();
     NODEWISE_RETURN_IF_ERROR(executor->RunUntil(node));
-    if (!options.stop_on.empty() &&
-        executor->graph().node(node).kind == GraphNode::Kind::kFunction) {
+    if (!options.stop_on.empty() && executor->graph().IsFunction(node)) {
       AddUnseen(executor->graph(), node, &stop);
       NODEWISE_ASSIGN_OR_RETURN(stop.is_value, rule(node));
     }
@@ -112,17 +110,14 @@ absl::StatusOr<Stop> RunToStop(const DebugRunOptions& options,
   return stop;
 }
 
-void ShowUnseen(const Graph& graph, const std::vector<EntryId>& unseen,
+void ShowUnseen(const GraphIndex& index, const std::vector<EntryId>& unseen,
                 Outcome* outcome) {
-  const std::vector<std::string> keys = NodeKeys(graph);
   std::vector<std::string> names;
   std::vector<std::string> shown;
   for (const EntryId entry : unseen) {
-    const NodeId node = graph.NodeOf(entry);
-    names.push_back(fmt::format("{}:{}", keys[Index(node)],
-                                Index(entry) - Index(graph.EntryOf(node, 0))));
+    names.push_back(index.KeyOf(entry));
     shown.push_back(fmt::format("{} ({})", names.back(),
-                                ToString(graph.entry(entry).dtype)));
+                                ToString(index.graph().entry(entry).dtype)));
   }
   outcome->json.Add("not_looked_at", names);
   if (unseen.empty()) return;
@@ -131,7 +126,7 @@ void ShowUnseen(const Graph& graph, const std::vector<EntryId>& unseen,
       CountOf(unseen.size(), "output"), ListOf(shown, 8)));
 }
 
-void ShowStop(const DebugRunOptions& options, const Graph& graph,
+void ShowStop(const DebugRunOptions& options, const GraphIndex& index,
               const Stop& stop, Outcome* outcome) {
   const bool looks = !options.stop_on.empty();
   if (looks && !stop.is_value) {
@@ -140,20 +135,19 @@ void ShowStop(const DebugRunOptions& options, const Graph& graph,
                          : "no node that was looked at made such a value\n";
   }
   if (stop.node.has_value()) {
-    const std::string& function = graph.node(*stop.node).function;
+    const std::string& function = index.graph().node(*stop.node).function;
     outcome->text += fmt::format(
-        "stopped after {}{}{}\n", Printable(NodeTitle(graph, *stop.node)),
+        "stopped after {}{}{}\n", Printable(index.TitleOf(*stop.node)),
         function.empty() ? ", an input" : ", function " + Printable(function),
         stop.is_value ? ": the first to make such a value" : "");
   }
   if (looks || stop.node.has_value()) {
-    outcome->json.Add("stopped_at", stop.node.has_value()
-                                        ? NodeKeys(graph)[Index(*stop.node)]
-                                        : "");
+    outcome->json.Add("stopped_at",
+                      stop.node.has_value() ? index.KeyOf(*stop.node) : "");
   }
   if (!looks) return;
   outcome->json.Add("made_the_value", stop.is_value);
-  ShowUnseen(graph, stop.unseen, outcome);
+  ShowUnseen(index, stop.unseen, outcome);
   if (stop.is_value) outcome->status = Outcome::Status::kDiffers;
 }
 
@@ -165,7 +159,7 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
       ApplyPatches(options.patches, executor.get(), outcome));
   NODEWISE_ASSIGN_OR_RETURN(const Stop stop,
                             RunToStop(options, executor.get()));
-  ShowStop(options, executor->graph(), stop, outcome);
+  ShowStop(options, executor->index(), stop, outcome);
   DebugRunResult result;
   if (stop.node.has_value()) {
     NODEWISE_ASSIGN_OR_RETURN(result.outputs,
@@ -177,14 +171,13 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
 }
 
 template <typename Findings>
-void ShowFindings(const char* what, const Graph& graph,
+void ShowFindings(const char* what, const GraphIndex& index,
                   const Findings& findings, Outcome* outcome) {
-  const std::vector<std::string> keys = NodeKeys(graph);
   outcome->json.BeginArray(what);
   for (const auto& finding : findings) {
     outcome->text += Printable(finding.text) + "\n";
     outcome->json.BeginObject();
-    outcome->json.Add("node", keys[Index(finding.node)]);
+    outcome->json.Add("node", index.KeyOf(finding.node));
     outcome->json.Add("text", finding.text);
     outcome->json.EndObject();
   }
@@ -211,7 +204,7 @@ absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& network,
       "sanitized {}: {}{}\n", CountOf(report.nodes, "node"),
       CountOf(report.faults.size(), "memory fault"),
       report.had_more_faults ? ", and more that are not listed" : "");
-  ShowFindings("memory_faults", network.graph(), report.faults, outcome);
+  ShowFindings("memory_faults", network.index(), report.faults, outcome);
   outcome->json.Add("more_faults", report.had_more_faults);
   ShowNotCompared(report, outcome);
   CheckAgainstPlainChild(network, report.outputs, outcome);
@@ -231,13 +224,10 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   outcome->text +=
       fmt::format("isolated {}: {}\n", CountOf(report.nodes, "node"),
                   CountOf(report.failures.size(), "failure"));
-  const Graph& graph = network.graph();
-  ShowFindings("failures", graph, report.failures, outcome);
-  const std::vector<std::string> keys = NodeKeys(graph);
+  const GraphIndex& index = executor->index();
+  ShowFindings("failures", index, report.failures, outcome);
   std::vector<std::string> tainted;
-  for (const NodeId node : report.tainted) {
-    tainted.push_back(keys[Index(node)]);
-  }
+  for (const NodeId node : report.tainted) tainted.push_back(index.KeyOf(node));
   outcome->json.Add("tainted", tainted);
   if (!tainted.empty()) {
     outcome->text +=
@@ -272,7 +262,7 @@ absl::StatusOr<DebugRunResult> Swept(const LoadedTarget& network,
   outcome->text += '\n';
   outcome->json.Add("runs", uint64_t{report.runs});
   outcome->json.Add("inherited", uint64_t{report.inherited});
-  ShowFindings("unsteady", network.graph(), report.findings, outcome);
+  ShowFindings("unsteady", network.index(), report.findings, outcome);
   return DebugRunResult();
 }
 

@@ -6,6 +6,7 @@
 #include "apps/nodewise/inspect.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
@@ -23,10 +24,6 @@ void AddTable(const std::string& title, const std::string& count,
               const TextTable& table, Inspection* inspection) {
   AddLine(title, count, inspection);
   inspection->text += table.ToString(4, inspection->max_lines);
-}
-
-size_t BytesOf(const GraphEntry& entry) {
-  return TensorBytes(entry.shape, entry.dtype).value_or(0);
 }
 
 void DescribeNodes(const Graph& graph, Inspection* inspection) {
@@ -58,30 +55,33 @@ void DescribeNodes(const Graph& graph, Inspection* inspection) {
   AddTable("functions", fmt::format("{}", names.size()), table, inspection);
 }
 
-void AddEntry(const std::string& name, const GraphEntry& entry,
+void AddEntry(const std::string& name, const GraphIndex& index, EntryId id,
               Inspection* inspection) {
+  const GraphEntry& entry = index.graph().entry(id);
   inspection->json.BeginObject();
   inspection->json.Add("name", name);
   inspection->json.Add("dtype", ToString(entry.dtype));
   inspection->json.Add("shape", entry.shape);
-  inspection->json.Add("bytes", uint64_t{BytesOf(entry)});
+  inspection->json.Add("bytes", uint64_t{index.BytesOf(id)});
 }
 
-void DescribeInputs(const Graph& graph, const ParamNames& params,
+void DescribeInputs(const GraphIndex& index, const ParamNames& params,
                     Inspection* inspection) {
+  const Graph& graph = index.graph();
   TextTable table;
   uint64_t num_params = 0;
   uint64_t param_bytes = 0;
   inspection->json.BeginArray("inputs");
   for (const uint32_t n : graph.arg_nodes) {
     const std::string& name = graph.nodes[n].name;
-    const GraphEntry& entry = graph.entry(graph.EntryOf(NodeId{n}, 0));
+    const EntryId id = graph.EntryOf(NodeId{n}, 0);
+    const GraphEntry& entry = graph.entry(id);
     const bool is_param = params.has_value() && params->count(name) > 0;
     num_params += is_param ? 1 : 0;
-    param_bytes += is_param ? BytesOf(entry) : 0;
+    param_bytes += is_param ? index.BytesOf(id) : 0;
     table.AddRow({name, TypeToString(entry.shape, entry.dtype),
                   is_param ? "parameter" : ""});
-    AddEntry(name, entry, inspection);
+    AddEntry(name, index, id, inspection);
     // Without a params file, inputs and parameters look alike.
     inspection->json.AddScalar("is_param", !params.has_value() ? "null"
                                            : is_param          ? "true"
@@ -100,17 +100,19 @@ void DescribeInputs(const Graph& graph, const ParamNames& params,
   AddTable("inputs", count, table, inspection);
 }
 
-void DescribeOutputs(const Graph& graph, Inspection* inspection) {
+void DescribeOutputs(const GraphIndex& index, Inspection* inspection) {
+  const Graph& graph = index.graph();
   TextTable table;
   inspection->json.BeginArray("outputs");
   for (const EntryRef& head : graph.heads) {
-    const GraphEntry& entry = graph.entry(graph.EntryOf(head));
+    const EntryId id = graph.EntryOf(head);
+    const GraphEntry& entry = graph.entry(id);
     std::string name = graph.nodes[head.node].name;
     if (graph.OutputsOf(NodeId{head.node}) > 1) {
       name += fmt::format(":{}", head.output);
     }
     table.AddRow({name, TypeToString(entry.shape, entry.dtype)});
-    AddEntry(name, entry, inspection);
+    AddEntry(name, index, id, inspection);
     inspection->json.EndObject();
   }
   inspection->json.EndArray();
@@ -138,19 +140,16 @@ void DescribeStorage(const Graph& graph, Inspection* inspection) {
     AddLine("storage", Printable(MessageOf(plan.status())), inspection);
     return;
   }
-  std::vector<uint64_t> users(plan->slots.size());
-  uint64_t tensor_bytes = 0;
-  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
-    if (plan->base_of[e] != e) continue;
-    ++users[plan->slot_of[e]];
-    tensor_bytes += BytesOf(graph.entries[e]);
-  }
+  const GraphIndex index(graph, *plan);
   TextTable table;
   uint64_t bytes = 0;
+  uint64_t tensor_bytes = 0;
   inspection->json.BeginArray("storage");
-  for (size_t s = 0; s < plan->slots.size(); ++s) {
+  for (uint32_t s = 0; s < plan->slots.size(); ++s) {
+    const auto tensors = index.TensorsIn(s);
+    for (const EntryId tensor : tensors) tensor_bytes += index.BytesOf(tensor);
     bytes += plan->slots[s].bytes;
-    AddSlot(plan->slots[s], users[s], &table, inspection);
+    AddSlot(plan->slots[s], tensors.size(), &table, inspection);
   }
   inspection->json.EndArray();
   inspection->json.Add("storage_bytes", bytes);
@@ -183,8 +182,9 @@ void DescribeAttributes(const Graph& graph, Inspection* inspection) {
 void DescribeGraph(const Graph& graph, const ParamNames& params,
                    Inspection* inspection) {
   DescribeNodes(graph, inspection);
-  DescribeInputs(graph, params, inspection);
-  DescribeOutputs(graph, inspection);
+  const GraphIndex index(graph);
+  DescribeInputs(index, params, inspection);
+  DescribeOutputs(index, inspection);
   DescribeStorage(graph, inspection);
   DescribeAttributes(graph, inspection);
 }

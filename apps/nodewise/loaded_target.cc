@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<LoadedTarget>> LoadedTarget::Load(
   }
   NODEWISE_RETURN_IF_ERROR(artefact.status());
   network->artefact_ = *std::move(artefact);
+  network->index_.emplace(network->artefact_.graph);
   return network;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "apps/nodewise/input_options.h"
 #include "apps/nodewise/target_options.h"
 #include "nodewise/artefact/artefact.h"
+#include "nodewise/graph/graph_index.h"
 
 namespace nodewise {
 
@@ -22,6 +24,8 @@ class LoadedTarget {
 
   const ArtefactFiles& files() const { return files_; }
   const Graph& graph() const { return artefact_.graph; }
+  // The index of the graph, without a plan: executors have their own.
+  const GraphIndex& index() const { return *index_; }
   // Makes the first executor and reports all faults of its inputs, and what is
   // worth knowing about the parameters. Null if there were faults. The files of
   // the inputs are read once, here or by Load(), so that all executors have the
@@ -52,6 +56,7 @@ class LoadedTarget {
   InputFiles inputs_;
   ArtefactFiles files_;
   Artefact artefact_;
+  std::optional<GraphIndex> index_;
   std::vector<DLDevice> devices_;
   std::vector<InputSource> sources_;
 };

@@ -18,7 +18,7 @@ struct EntryPatch {
   EntryId entry{};
 };
 
-absl::StatusOr<EntryPatch> ParsePatch(const Graph& graph,
+absl::StatusOr<EntryPatch> ParsePatch(const GraphIndex& index,
                                       const std::string& text) {
   // A node's name may hold "=", a file's rarely does.
   const size_t equals = text.rfind('=');
@@ -28,7 +28,7 @@ absl::StatusOr<EntryPatch> ParsePatch(const Graph& graph,
         text));
   }
   EntryPatch patch{text.substr(0, equals), text.substr(equals + 1)};
-  const auto entry = FindEntry(graph, patch.name);
+  const auto entry = index.FindEntry(patch.name);
   if (!entry.ok()) return At("--patch", entry.status());
   patch.entry = *entry;
   if (!patch.file.empty()) return patch;
@@ -38,14 +38,13 @@ absl::StatusOr<EntryPatch> ParsePatch(const Graph& graph,
 
 // Returns the names that an entry may have in a file: its node's, the one that
 // `run --until` writes, and the one in a dump.
-std::vector<std::string> NamesOf(const Graph& graph, EntryId entry) {
-  const NodeId node = graph.NodeOf(entry);
-  const uint32_t output = Index(entry) - Index(graph.EntryOf(node, 0));
-  const std::string key = NodeKeys(graph)[Index(node)];
+std::vector<std::string> NamesOf(const GraphIndex& index, EntryId entry) {
+  const NodeId node = index.NodeOf(entry);
+  const uint32_t output = index.OutputOf(entry);
   std::vector<std::string> names = {
-      fmt::format("{}:{}", key, output),
-      DumpKeyOf(graph.node(node).name, node, output)};
-  if (output == 0) names.insert(names.begin(), key);
+      index.KeyOf(entry),
+      DumpKeyOf(index.graph().node(node).name, node, output)};
+  if (output == 0) names.insert(names.begin(), index.KeyOf(node));
   return names;
 }
 
@@ -64,13 +63,14 @@ absl::Status RefuseBoth(const EntryPatch& patch, const EntryPatch& other) {
 // A __nop's output is its input's memory, which changes with it.
 void NoteSharing(const EntryPatch& patch, const DebugExecutor& executor,
                  Outcome* outcome) {
-  const std::vector<uint32_t>& bases = executor.plan().base_of;
-  const uint32_t base = bases[Index(patch.entry)];
-  if (base == Index(patch.entry)) return;
+  const GraphIndex& index = executor.index();
+  if (index.IsBase(patch.entry)) return;
   std::vector<std::string> names;
-  for (uint32_t entry = 0; entry < bases.size(); ++entry) {
-    if (bases[entry] != base || entry == Index(patch.entry)) continue;
-    names.push_back(NamesOf(executor.graph(), EntryId{entry})[0]);
+  for (uint32_t e = 0; e < index.graph().entries.size(); ++e) {
+    const EntryId entry{e};
+    if (entry == patch.entry) continue;
+    if (index.BaseOf(entry) != index.BaseOf(patch.entry)) continue;
+    names.push_back(NamesOf(index, entry)[0]);
   }
   outcome->notes.push_back(fmt::format(
       "--patch: entry {} shares its memory with {} (patched with it)",
@@ -80,7 +80,7 @@ void NoteSharing(const EntryPatch& patch, const DebugExecutor& executor,
 absl::Status ApplyPatch(const EntryPatch& patch, DebugExecutor* executor) {
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray tensor,
-      ReadOneTensor(patch.file, NamesOf(executor->graph(), patch.entry)));
+      ReadOneTensor(patch.file, NamesOf(executor->index(), patch.entry)));
   return executor->Patch(patch.entry, *tensor);
 }
 
@@ -88,13 +88,12 @@ absl::Status ApplyPatch(const EntryPatch& patch, DebugExecutor* executor) {
 
 absl::Status ApplyPatches(const std::vector<std::string>& patches,
                           DebugExecutor* executor, Outcome* outcome) {
-  const std::vector<uint32_t>& bases = executor->plan().base_of;
+  const GraphIndex& index = executor->index();
   std::vector<EntryPatch> applied;
   for (const std::string& text : patches) {
-    NODEWISE_ASSIGN_OR_RETURN(EntryPatch patch,
-                              ParsePatch(executor->graph(), text));
+    NODEWISE_ASSIGN_OR_RETURN(EntryPatch patch, ParsePatch(index, text));
     for (const EntryPatch& other : applied) {
-      if (bases[Index(other.entry)] == bases[Index(patch.entry)]) {
+      if (index.BaseOf(other.entry) == index.BaseOf(patch.entry)) {
         return RefuseBoth(patch, other);
       }
     }

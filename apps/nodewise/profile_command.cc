@@ -102,8 +102,7 @@ class ProfileNetwork : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakeDebug(*network, std::move(options)));
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
-    const ProfileSummary summary =
-        SummariseProfile(executor->graph(), executor->plan(), profile);
+    const ProfileSummary summary = SummariseProfile(executor->index(), profile);
     ShowNetwork(*network, *executor, &outcome);
     Show(*executor, summary, profile, &outcome);
     // Only the CSV goes to stdout; text becomes notes.
@@ -210,7 +209,8 @@ class ProfileNetwork : public Command {
             "--json, not in this table\n";
       }
     }
-    outcome->json.AddRaw("profile", ProfileJson(graph, summary, profile));
+    outcome->json.AddRaw("profile",
+                         ProfileJson(executor.index(), summary, profile));
   }
 
   absl::Status WriteTrace(const std::string& trace) const {
@@ -222,7 +222,7 @@ class ProfileNetwork : public Command {
   void ShowTrace(const DebugExecutor& executor, const Profile& profile,
                  Outcome* outcome) const {
     const absl::Status status =
-        WriteTrace(ProfileTrace(executor.graph(), executor.plan(), profile));
+        WriteTrace(ProfileTrace(executor.index(), profile));
     if (!status.ok()) return outcome->AddError(status);
     if (!csv_) {
       outcome->text += fmt::format("wrote {}\n", Printable(trace_));

@@ -38,14 +38,12 @@ absl::StatusOr<std::unique_ptr<DebugExecutor>> DebugExecutor::Create(
 }
 
 absl::Status DebugExecutor::InitDebug() {
-  const size_t count = graph().nodes.size();
-  call_of_.assign(count, kNoCall);
-  for (uint32_t c = 0; c < calls().size(); ++c) {
-    call_of_[Index(calls()[c].node)] = c;
-  }
-  first_tensor_.reserve(count + 1);
-  for (uint32_t n = 0; n < count; ++n) {
-    first_tensor_.push_back(node_tensors_.size());
+  index_ = std::make_unique<const GraphIndex>(graph(), plan());
+  call_of_ = ByNode<uint32_t>(graph(), kNoCall);
+  for (uint32_t c = 0; c < calls().size(); ++c) call_of_[calls()[c].node] = c;
+  first_tensor_ = ByNode<size_t>(graph());
+  for (uint32_t n = 0; n < graph().nodes.size(); ++n) {
+    first_tensor_[NodeId{n}] = node_tensors_.size();
     for (const EntryRef& ref : graph().nodes[n].inputs) {
       node_tensors_.push_back(&tensor(graph().EntryOf(ref)));
     }
@@ -53,18 +51,17 @@ absl::Status DebugExecutor::InitDebug() {
       node_tensors_.push_back(&tensor(graph().EntryOf(NodeId{n}, o)));
     }
   }
-  first_tensor_.push_back(node_tensors_.size());
-  times_.nodes.resize(count);
+  times_.nodes.resize(graph().nodes.size());
   patches_ = std::make_unique<Patches>(View());
   liveness_ = std::make_unique<Liveness>(
-      graph(), plan(), [this](EntryId entry) { return IsInSlot(entry); });
+      index(), [this](EntryId entry) { return IsInSlot(entry); });
   BeginLiveness();
   if (!debug_options_.records) return absl::OkStatus();
   return StartRecording(std::move(debug_options_.record));
 }
 
 absl::Status DebugExecutor::StartRecording(RecordOptions record) {
-  NODEWISE_ASSIGN_OR_RETURN(DumpPlan planned, PlanDump(graph(), record));
+  NODEWISE_ASSIGN_OR_RETURN(DumpPlan planned, PlanDump(index(), record));
   debug_options_.record = std::move(record);
   dump_plan_ = std::make_shared<const DumpPlan>(std::move(planned));
   return absl::OkStatus();
@@ -77,15 +74,14 @@ void DebugExecutor::StopRecording() {
 }
 
 absl::Span<const DLTensor* const> DebugExecutor::InputsOf(NodeId node) const {
-  const size_t first = first_tensor_[Index(node)];
-  return {node_tensors_.data() + first,
-          graph().nodes[Index(node)].inputs.size()};
+  return {node_tensors_.data() + first_tensor_[node],
+          graph().node(node).inputs.size()};
 }
 
 absl::Span<const DLTensor* const> DebugExecutor::OutputsOf(NodeId node) const {
-  const uint32_t count = graph().OutputsOf(node);
-  const size_t end = first_tensor_[Index(node) + 1];
-  return {node_tensors_.data() + end - count, count};
+  const size_t num_inputs = graph().node(node).inputs.size();
+  return {node_tensors_.data() + first_tensor_[node] + num_inputs,
+          graph().OutputsOf(node)};
 }
 
 void DebugExecutor::AddObserver(NodeObserver* observer) {
@@ -123,6 +119,8 @@ absl::Status DebugExecutor::VisitObservers(
 const Graph& RunView::graph() const { return executor_->graph(); }
 
 const StoragePlan& RunView::plan() const { return executor_->plan(); }
+
+const GraphIndex& RunView::index() const { return executor_->index(); }
 
 const DLTensor& RunView::TensorOf(EntryId entry) const {
   return executor_->TensorOf(entry);
@@ -206,7 +204,7 @@ absl::Status DebugExecutor::CallNode(const Call& call) {
 }
 
 absl::Status DebugExecutor::InvokeNode(NodeId node) {
-  const uint32_t index = call_of_[Index(node)];
+  const uint32_t index = call_of_[node];
   if (index == kNoCall) return absl::OkStatus();
   const Call& call = calls()[index];
   if (!invoker_) return CallNode(call);
@@ -232,7 +230,7 @@ absl::Status DebugExecutor::RunNode(NodeId node) {
     const int64_t start = ClockNanoseconds();
     absl::Status status = InvokeNode(node);
     time = {start, ClockNanoseconds()};
-    if (call_of_[Index(node)] == kNoCall) time = NodeTime();
+    if (call_of_[node] == kNoCall) time = NodeTime();
     ExtendWhole(time);
     if (!status.ok()) {
       liveness_->MarkLost(node);

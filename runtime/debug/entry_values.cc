@@ -10,22 +10,12 @@
 #include "runtime/debug/patches.h"
 
 namespace nodewise {
-namespace {
-
-absl::Status CheckEntry(const Graph& graph, EntryId entry) {
-  if (Index(entry) < graph.entries.size()) return absl::OkStatus();
-  return absl::OutOfRangeError(fmt::format("entry {}: the graph has {} entries",
-                                           Index(entry), graph.entries.size()));
-}
-
-}  // namespace
-
 Liveness& DebugExecutor::Live() const {
   if (!is_liveness_due_) return *liveness_;
   is_liveness_due_ = false;
   BeginLiveness();
   for (uint32_t n = 0; n < Index(position_); ++n) {
-    if (IsFunction(graph(), NodeId{n})) liveness_->MarkComputed(NodeId{n});
+    if (graph().IsFunction(NodeId{n})) liveness_->MarkComputed(NodeId{n});
   }
   return *liveness_;
 }
@@ -40,7 +30,7 @@ void DebugExecutor::BeginLiveness() const {
 void DebugExecutor::MarkAllLost() {
   LeavePass(NodeId{0});
   for (uint32_t n = 0; n < graph().nodes.size(); ++n) {
-    if (IsFunction(graph(), NodeId{n})) liveness_->MarkLost(NodeId{n});
+    if (graph().IsFunction(NodeId{n})) liveness_->MarkLost(NodeId{n});
   }
 }
 
@@ -57,7 +47,7 @@ void DebugExecutor::ValueWasDropped(EntryId base) {
 }
 
 absl::Status DebugExecutor::CheckLive(EntryId entry) const {
-  NODEWISE_RETURN_IF_ERROR(CheckEntry(graph(), entry));
+  NODEWISE_RETURN_IF_ERROR(index().EntryAt(Index(entry)).status());
   return Live().Check(entry);
 }
 
@@ -67,15 +57,15 @@ absl::StatusOr<NDArray> DebugExecutor::ReadEntry(EntryId entry) const {
 }
 
 absl::Status DebugExecutor::Patch(EntryId entry, const DLTensor& given) {
-  NODEWISE_RETURN_IF_ERROR(CheckEntry(graph(), entry));
+  NODEWISE_RETURN_IF_ERROR(index().EntryAt(Index(entry)).status());
   const DLTensor& own = tensor(entry);
   NODEWISE_ASSIGN_OR_RETURN(
       NDArray copy, NDArray::Empty(ShapeOf(own), own.dtype, own.device));
   NODEWISE_RETURN_IF_ERROR(
-      At(EntryTitle(graph(), entry), CopyTensor(given, *copy)));
-  const EntryId base{plan().base_of[Index(entry)]};
-  const NodeId maker = graph().NodeOf(base);
-  if (!IsFunction(graph(), maker)) {
+      At(index().TitleOf(entry), CopyTensor(given, *copy)));
+  const EntryId base = index().BaseOf(entry);
+  const NodeId maker = index().NodeOf(base);
+  if (!graph().IsFunction(maker)) {
     NODEWISE_RETURN_IF_ERROR(PatchInput(maker, *copy));
   }
   patches_->Set(base, std::move(copy));
@@ -106,35 +96,34 @@ absl::Status DebugExecutor::PatchInput(NodeId node, DLTensor value) {
 // Adds the nodes that make what the wanted ones read and is not alive, and
 // those that make anew what is alive and a wanted one writes over: somebody may
 // read it next. Looks at each node once.
-absl::Status DebugExecutor::AddMissing(std::vector<bool>* wanted) const {
+absl::Status DebugExecutor::AddMissing(ByNode<bool>* wanted) const {
   const Liveness& live = Live();
-  std::vector<uint32_t> unseen;
+  std::vector<NodeId> unseen;
   for (uint32_t n = 0; n < Index(position_); ++n) {
-    if ((*wanted)[n]) unseen.push_back(n);
+    if ((*wanted)[NodeId{n}]) unseen.push_back(NodeId{n});
   }
   const auto add = [&](EntryId base) {
-    const NodeId maker = graph().NodeOf(base);
-    if (!IsFunction(graph(), maker)) {
+    const NodeId maker = index().NodeOf(base);
+    if (!graph().IsFunction(maker)) {
       return absl::FailedPreconditionError(fmt::format(
           "{} is needed and a node has written over it (set it and run anew)",
-          EntryTitle(graph(), base)));
+          index().TitleOf(base)));
     }
-    if (!(*wanted)[Index(maker)]) unseen.push_back(Index(maker));
-    (*wanted)[Index(maker)] = true;
+    if (!(*wanted)[maker]) unseen.push_back(maker);
+    (*wanted)[maker] = true;
     return absl::OkStatus();
   };
   while (!unseen.empty()) {
-    const NodeId node{unseen.back()};
+    const NodeId node = unseen.back();
     unseen.pop_back();
     for (const EntryRef& ref : graph().node(node).inputs) {
       const EntryId entry = graph().EntryOf(ref);
       if (patches_->Replace(node) || live.IsLive(entry)) continue;
-      NODEWISE_RETURN_IF_ERROR(add(EntryId{plan().base_of[Index(entry)]}));
+      NODEWISE_RETURN_IF_ERROR(add(index().BaseOf(entry)));
     }
     for (uint32_t o = 0; o < graph().OutputsOf(node); ++o) {
       const EntryId entry = graph().EntryOf(node, o);
-      const bool is_base = plan().base_of[Index(entry)] == Index(entry);
-      if (!is_base || !IsInSlot(entry)) continue;
+      if (!index().IsBase(entry) || !IsInSlot(entry)) continue;
       const std::optional<EntryId> owner = live.OwnerOfSlot(entry);
       if (owner.has_value()) NODEWISE_RETURN_IF_ERROR(add(*owner));
     }
@@ -147,19 +136,20 @@ absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
     return absl::FailedPreconditionError(
         "nothing to compute again: no pass has begun");
   }
-  std::vector<bool> wanted = patches_->Dependents(position_);
+  ByNode<bool> wanted = patches_->Dependents(position_);
   NODEWISE_RETURN_IF_ERROR(AddMissing(&wanted));
   std::vector<NodeId> ran;
   for (uint32_t n = 0; n < Index(position_); ++n) {
-    if (!wanted[n]) continue;
+    const NodeId node{n};
+    if (!wanted[node]) continue;
     in_pass_ = false;  // Unless the node succeeds, as in Advance().
-    const absl::Status status = RunNode(NodeId{n});
+    const absl::Status status = RunNode(node);
     if (!status.ok()) {
       TellPassEnded(status);
       return status;
     }
     in_pass_ = true;
-    if (!patches_->Replace(NodeId{n})) ran.push_back(NodeId{n});
+    if (!patches_->Replace(node)) ran.push_back(node);
   }
   if (AtEnd()) NODEWISE_RETURN_IF_ERROR(FinishRun());
   return ran;

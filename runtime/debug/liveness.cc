@@ -6,20 +6,14 @@
 
 namespace nodewise {
 
-std::string EntryTitle(const Graph& graph, EntryId entry) {
-  const NodeId node = graph.NodeOf(entry);
-  return fmt::format("output {} of {}",
-                     Index(entry) - graph.node_row_ptr[Index(node)],
-                     NodeTitle(graph, node));
-}
-
-Liveness::Liveness(const Graph& graph, const StoragePlan& plan,
+Liveness::Liveness(const GraphIndex& index,
                    std::function<bool(EntryId)> is_in_slot)
-    : graph_(graph),
-      plan_(plan),
+    : index_(index),
+      graph_(index.graph()),
+      plan_(index.plan()),
       is_in_slot_(std::move(is_in_slot)),
-      owner_(plan.slots.size(), kNobody),
-      computed_(graph.entries.size(), false) {}
+      owner_(plan_.slots.size(), kNobody),
+      computed_(graph_) {}
 
 void Liveness::Clear() {
   std::fill(owner_.begin(), owner_.end(), kNobody);
@@ -29,9 +23,9 @@ void Liveness::Clear() {
 void Liveness::MarkComputed(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
     const EntryId entry = graph_.EntryOf(node, o);
-    computed_[Index(entry)] = true;
+    computed_[entry] = true;
     // A free __nop writes nothing; a tensor in the caller's memory shares none.
-    if (BaseOf(entry) == entry && is_in_slot_(entry)) {
+    if (index_.IsBase(entry) && is_in_slot_(entry)) {
       owner_[SlotOf(entry)] = Index(entry);
     }
   }
@@ -49,7 +43,7 @@ void Liveness::MarkLost(NodeId node) {
 }
 
 void Liveness::SetValue(EntryId base) {
-  computed_[Index(base)] = true;
+  computed_[base] = true;
   if (is_in_slot_(base)) owner_[SlotOf(base)] = Index(base);
 }
 
@@ -57,13 +51,13 @@ void Liveness::SetValue(EntryId base) {
 // computed.
 void Liveness::DropValue(EntryId base) {
   for (uint32_t e = Index(base); e < computed_.size(); ++e) {
-    if (plan_.base_of[e] == Index(base)) computed_[e] = false;
+    if (index_.BaseOf(EntryId{e}) == base) computed_[EntryId{e}] = false;
   }
 }
 
 bool Liveness::IsLive(EntryId entry) const {
-  if (!computed_[Index(entry)]) return false;
-  const EntryId base = BaseOf(entry);
+  if (!computed_[entry]) return false;
+  const EntryId base = index_.BaseOf(entry);
   return !is_in_slot_(base) || owner_[SlotOf(base)] == Index(base);
 }
 
@@ -75,10 +69,10 @@ std::optional<EntryId> Liveness::OwnerOfSlot(EntryId entry) const {
 
 absl::Status Liveness::Check(EntryId entry) const {
   if (IsLive(entry)) return absl::OkStatus();
-  if (!computed_[Index(entry)]) {
+  if (!computed_[entry]) {
     return absl::FailedPreconditionError(
-        fmt::format("{}: {}", EntryTitle(graph_, entry),
-                    IsFunction(graph_, graph_.NodeOf(entry))
+        fmt::format("{}: {}", index_.TitleOf(entry),
+                    graph_.IsFunction(index_.NodeOf(entry))
                         ? "has not been computed yet (run until its node first)"
                         : "was never set (set it first)"));
   }
@@ -87,13 +81,12 @@ absl::Status Liveness::Check(EntryId entry) const {
   if (!owner.has_value()) {
     return absl::FailedPreconditionError(fmt::format(
         "{}: may be gone, a node that failed writes to its storage {}",
-        EntryTitle(graph_, entry), storage));
+        index_.TitleOf(entry), storage));
   }
   return absl::FailedPreconditionError(fmt::format(
       "{}: is gone, {} has written over it in storage {} (stop before that "
       "node, or run with storage of its own for every entry)",
-      EntryTitle(graph_, entry), NodeTitle(graph_, graph_.NodeOf(*owner)),
-      storage));
+      index_.TitleOf(entry), index_.TitleOf(index_.NodeOf(*owner)), storage));
 }
 
 }  // namespace nodewise

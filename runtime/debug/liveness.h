@@ -2,22 +2,15 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/by_node.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/storage_plan.h"
 
 namespace nodewise {
-
-// "output 0 of node 3 (relu)"
-std::string EntryTitle(const Graph& graph, EntryId entry);
-
-inline bool IsFunction(const Graph& graph, NodeId node) {
-  return graph.node(node).kind == GraphNode::Kind::kFunction;
-}
 
 // Which entries hold their values in the course of a pass over the graph: what
 // has been computed, and which entry's value lies in each slot of storage.
@@ -25,8 +18,7 @@ class Liveness {
  public:
   // `is_in_slot` says whether an entry lies in the slot that the plan gives it,
   // or in memory of the caller's. All of these must outlive the object.
-  Liveness(const Graph& graph, const StoragePlan& plan,
-           std::function<bool(EntryId)> is_in_slot);
+  Liveness(const GraphIndex& index, std::function<bool(EntryId)> is_in_slot);
 
   // No entry has a value.
   void Clear();
@@ -51,15 +43,13 @@ class Liveness {
   static constexpr uint32_t kNobody = UINT32_MAX;
 
   uint32_t SlotOf(EntryId entry) const { return plan_.slot_of[Index(entry)]; }
-  EntryId BaseOf(EntryId entry) const {
-    return EntryId{plan_.base_of[Index(entry)]};
-  }
 
+  const GraphIndex& index_;
   const Graph& graph_;
   const StoragePlan& plan_;
   const std::function<bool(EntryId)> is_in_slot_;
   std::vector<uint32_t> owner_;  // By slot: a base entry, or kNobody.
-  std::vector<bool> computed_;   // By entry.
+  ByEntry<bool> computed_;
 };
 
 }  // namespace nodewise

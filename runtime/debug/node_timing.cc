@@ -42,9 +42,9 @@ absl::StatusOr<std::vector<double>> DebugExecutor::TimeNext(
         "the pass is at its end (restart to begin another)");
   }
   std::vector<double> seconds;
-  const uint32_t index = call_of_[Index(position_)];
-  if (index < calls().size()) {
-    auto measured = MeasureApart(calls()[index], options);
+  const uint32_t place = call_of_[position_];
+  if (place < calls().size()) {
+    auto measured = MeasureApart(calls()[place], options);
     if (!measured.ok()) {
       LeavePass(position_);
       TellPassEnded(measured.status());
@@ -78,11 +78,11 @@ absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
   std::vector<std::pair<uint32_t, void*>> places;
   std::vector<NDArray> elsewhere;
   for (uint32_t o = 0; o < graph().OutputsOf(call.node); ++o) {
-    const uint32_t entry = Index(graph().EntryOf(call.node, o));
-    const DLTensor& own = tensor(EntryId{entry});
+    const EntryId entry = graph().EntryOf(call.node, o);
+    const DLTensor& own = tensor(entry);
     NODEWISE_ASSIGN_OR_RETURN(
         NDArray memory, NDArray::Empty(ShapeOf(own), own.dtype, own.device));
-    places.emplace_back(plan().base_of[entry], own.data);
+    places.emplace_back(Index(index().BaseOf(entry)), own.data);
     elsewhere.push_back(std::move(memory));
   }
   for (size_t o = 0; o < places.size(); ++o) {

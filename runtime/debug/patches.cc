@@ -17,7 +17,7 @@ void Patches::Set(EntryId base, NDArray contents) {
 }
 
 bool Patches::Has(EntryId entry) const {
-  const EntryId base{plan_.base_of[Index(entry)]};
+  const EntryId base = index_.BaseOf(entry);
   return std::any_of(patches_.begin(), patches_.end(),
                      [&](const Patch& patch) { return patch.base == base; });
 }
@@ -26,8 +26,7 @@ bool Patches::Replace(NodeId node) const {
   if (patches_.empty() || graph_.OutputsOf(node) == 0) return false;
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
     const EntryId entry = graph_.EntryOf(node, o);
-    const bool is_base = plan_.base_of[Index(entry)] == Index(entry);
-    if (!is_base || !Has(entry)) return false;
+    if (!index_.IsBase(entry) || !Has(entry)) return false;
   }
   return true;
 }
@@ -51,23 +50,23 @@ absl::Status Patches::WriteEntry(EntryId base) const {
 
 absl::Status Patches::WriteOutputs(NodeId node) const {
   for (const Patch& patch : patches_) {
-    if (graph_.NodeOf(patch.base) != node) continue;
+    if (index_.NodeOf(patch.base) != node) continue;
     NODEWISE_RETURN_IF_ERROR(Write(patch));
   }
   return absl::OkStatus();
 }
 
-std::vector<bool> Patches::Dependents(NodeId end) const {
-  std::vector<bool> changed(graph_.entries.size(), false);
-  for (const Patch& patch : patches_) changed[Index(patch.base)] = true;
-  std::vector<bool> depends(graph_.nodes.size(), false);
+ByNode<bool> Patches::Dependents(NodeId end) const {
+  ByEntry<bool> changed(graph_);
+  for (const Patch& patch : patches_) changed[patch.base] = true;
+  ByNode<bool> depends(graph_);
   for (uint32_t n = 0; n < Index(end); ++n) {
-    for (const EntryRef& ref : graph_.nodes[n].inputs) {
-      const uint32_t entry = Index(graph_.EntryOf(ref));
-      if (changed[plan_.base_of[entry]]) depends[n] = true;
+    const NodeId node{n};
+    for (const EntryRef& ref : graph_.node(node).inputs) {
+      if (changed[index_.BaseOf(graph_.EntryOf(ref))]) depends[node] = true;
     }
-    for (uint32_t o = 0; depends[n] && o < graph_.OutputsOf(NodeId{n}); ++o) {
-      changed[Index(graph_.EntryOf(NodeId{n}, o))] = true;
+    for (uint32_t o = 0; depends[node] && o < graph_.OutputsOf(node); ++o) {
+      changed[graph_.EntryOf(node, o)] = true;
     }
   }
   return depends;

@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "nodewise/debug/run_observer.h"
-#include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/by_node.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
@@ -16,7 +16,7 @@ class Patches {
  public:
   // The executor of the run must outlive the object.
   explicit Patches(RunView run)
-      : run_(run), graph_(run.graph()), plan_(run.plan()) {}
+      : run_(run), index_(run.index()), graph_(run.graph()) {}
 
   bool empty() const { return patches_.empty(); }
   size_t size() const { return patches_.size(); }
@@ -33,9 +33,8 @@ class Patches {
   absl::Status WriteEntry(EntryId base) const;
   absl::Status WriteOutputs(NodeId node) const;
 
-  // By node, of those before `end`: whether it reads, near or far, what a patch
-  // changed.
-  std::vector<bool> Dependents(NodeId end) const;
+  // Whether a node before `end` reads, near or far, what a patch changed.
+  ByNode<bool> Dependents(NodeId end) const;
 
  private:
   struct Patch {
@@ -46,8 +45,8 @@ class Patches {
   absl::Status Write(const Patch& patch) const;
 
   const RunView run_;
+  const GraphIndex& index_;
   const Graph& graph_;
-  const StoragePlan& plan_;
   std::vector<Patch> patches_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/liveness.h"
@@ -15,7 +14,7 @@ void DebugExecutor::LeavePass(NodeId node) {
   is_liveness_due_ = true;
   (void)Live();
   if (AtEnd()) return;  // A graph without nodes ends where it begins.
-  if (IsFunction(graph(), node)) liveness_->MarkLost(node);
+  if (graph().IsFunction(node)) liveness_->MarkLost(node);
 }
 
 void DebugExecutor::EndPass() {
@@ -48,7 +47,7 @@ absl::Status DebugExecutor::Restart() {
 
 absl::Status DebugExecutor::Advance() {
   const NodeId node = position_;
-  if (IsFunction(graph(), node)) {
+  if (graph().IsFunction(node)) {
     // A node that failed has to run again, from the start: what it left is
     // anybody's guess.
     in_pass_ = false;
@@ -77,7 +76,7 @@ absl::Status DebugExecutor::Step() {
         "the pass is at its end (restart to begin another)");
   }
   while (!AtEnd()) {
-    const bool runs = IsFunction(graph(), position_);
+    const bool runs = graph().IsFunction(position_);
     NODEWISE_RETURN_IF_ERROR(Advance());
     if (runs) break;
   }
@@ -85,10 +84,7 @@ absl::Status DebugExecutor::Step() {
 }
 
 absl::Status DebugExecutor::RunUntil(NodeId node) {
-  if (Index(node) >= graph().nodes.size()) {
-    return absl::OutOfRangeError(fmt::format(
-        "node {}: the graph has {} nodes", Index(node), graph().nodes.size()));
-  }
+  NODEWISE_RETURN_IF_ERROR(index().NodeAt(Index(node)).status());
   NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
   if (Index(node) < Index(position_)) NODEWISE_RETURN_IF_ERROR(Restart());
   while (Index(position_) <= Index(node)) NODEWISE_RETURN_IF_ERROR(Advance());
@@ -107,7 +103,7 @@ absl::StatusOr<std::optional<NodeId>> DebugExecutor::ContinueUntil(
   while (!AtEnd()) {
     const NodeId node = position_;
     NODEWISE_RETURN_IF_ERROR(Advance());
-    if (!IsFunction(graph(), node)) continue;
+    if (!graph().IsFunction(node)) continue;
     NODEWISE_ASSIGN_OR_RETURN(const bool wanted, stop(node));
     if (wanted) return std::optional<NodeId>(node);
   }

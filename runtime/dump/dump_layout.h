@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "nodewise/dump/dump.h"
+#include "nodewise/graph/by_node.h"
 #include "runtime/dump/dump_stream.h"
 
 namespace nodewise {
@@ -22,9 +22,9 @@ struct DumpLayout {
   };
   static constexpr uint32_t kNoItem = UINT32_MAX;
 
-  std::vector<Entry> entries;  // By entry of the graph.
+  ByEntry<Entry> entries;
   std::string heads;
-  std::vector<bool> is_recorded;  // By node.
+  ByNode<bool> is_recorded;
   std::string params_header;
   // Shared by the writers of successive runs.
   std::shared_ptr<ChunkPool> chunks = std::make_shared<ChunkPool>();

@@ -44,9 +44,8 @@ class Selection {
                     options.select, selection.expression_->error()));
   }
 
-  bool Holds(uint32_t number, const GraphNode& node,
-             const std::string& key) const {
-    if (number < options_.first_node || number > options_.last_node) {
+  bool Holds(NodeId id, const GraphNode& node, const std::string& key) const {
+    if (Index(id) < options_.first_node || Index(id) > options_.last_node) {
       return false;
     }
     return expression_ == nullptr || IsFoundIn(node.name) ||
@@ -79,16 +78,17 @@ std::string ChoiceText(const RecordOptions& options) {
                      nodes.empty() ? "" : " in ", nodes);
 }
 
-absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
-                                              const RecordOptions& options) {
+absl::StatusOr<ByNode<bool>> ChooseNodes(const GraphIndex& index,
+                                         const RecordOptions& options) {
   NODEWISE_ASSIGN_OR_RETURN(const Selection selection,
                             Selection::Parse(options));
-  const std::vector<std::string> keys = NodeKeys(graph);
-  std::vector<bool> chosen(graph.nodes.size());
+  const Graph& graph = index.graph();
+  ByNode<bool> chosen(graph);
   bool any = graph.nodes.empty();
-  for (uint32_t i = 0; i < chosen.size(); ++i) {
-    chosen[i] = selection.Holds(i, graph.nodes[i], keys[i]);
-    any = any || chosen[i];
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    const NodeId node{i};
+    chosen[node] = selection.Holds(node, graph.node(node), index.KeyOf(node));
+    any = any || chosen[node];
   }
   if (any) return chosen;
   return absl::InvalidArgumentError(fmt::format(
@@ -98,20 +98,19 @@ absl::StatusOr<std::vector<bool>> ChooseNodes(const Graph& graph,
 }
 
 // Returns the items in the order of recording: inputs first, then functions.
-std::vector<DumpPlan::Item> ItemsOf(const Graph& graph,
-                                    const std::vector<bool>& chosen) {
+std::vector<DumpPlan::Item> ItemsOf(const GraphIndex& index,
+                                    const ByNode<bool>& chosen) {
+  const Graph& graph = index.graph();
   std::vector<DumpPlan::Item> items;
-  for (const auto kind :
-       {GraphNode::Kind::kInput, GraphNode::Kind::kFunction}) {
+  for (const bool is_function : {false, true}) {
     for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
       const NodeId node{i};
-      if (!chosen[i] || graph.nodes[i].kind != kind) continue;
+      if (!chosen[node] || graph.IsFunction(node) != is_function) continue;
       for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
         const EntryId id = graph.EntryOf(node, output);
-        const GraphEntry& entry = graph.entry(id);
         items.push_back({id, node, output,
-                         DumpKeyOf(graph.nodes[i].name, node, output),
-                         TensorBytes(entry.shape, entry.dtype).value()});
+                         DumpKeyOf(graph.node(node).name, node, output),
+                         index.BytesOf(id)});
       }
     }
   }
@@ -131,24 +130,27 @@ void ApplyLimit(uint64_t max_bytes, DumpPlan* plan) {
   }
 }
 
-std::vector<DumpLayout::Entry> MeasureEntries(const Graph& graph) {
-  std::vector<DumpLayout::Entry> entries(graph.entries.size());
-  for (size_t i = 0; i < entries.size(); ++i) {
+ByEntry<DumpLayout::Entry> MeasureEntries(const GraphIndex& index) {
+  const Graph& graph = index.graph();
+  ByEntry<DumpLayout::Entry> entries(graph);
+  for (uint32_t i = 0; i < graph.entries.size(); ++i) {
     const GraphEntry& entry = graph.entries[i];
-    entries[i].bytes = TensorBytes(entry.shape, entry.dtype).value();
-    entries[i].elements =
+    DumpLayout::Entry& measured = entries[EntryId{i}];
+    measured.bytes = index.BytesOf(EntryId{i});
+    measured.elements =
         static_cast<uint64_t>(NumElements(entry.shape).value()) *
         entry.dtype.lanes;
   }
   return entries;
 }
 
-std::shared_ptr<const DumpLayout> MakeLayout(const Graph& graph,
+std::shared_ptr<const DumpLayout> MakeLayout(const GraphIndex& index,
                                              const RecordOptions& options,
                                              const DumpPlan& plan,
-                                             std::vector<bool> chosen) {
+                                             ByNode<bool> chosen) {
+  const Graph& graph = index.graph();
   auto layout = std::make_shared<DumpLayout>();
-  layout->entries = MeasureEntries(graph);
+  layout->entries = MeasureEntries(index);
   layout->is_recorded = std::move(chosen);
   layout->graph_json = GraphDumpJson(graph);
   if (layout->graph_json.size() > kMaxKeptJsonBytes) {
@@ -160,7 +162,7 @@ std::shared_ptr<const DumpLayout> MakeLayout(const Graph& graph,
   dmlc::MemoryStringStream heads(&layout->heads);
   for (const DumpPlan::Item& item : plan.items) {
     const GraphEntry& entry = graph.entry(item.entry);
-    DumpLayout::Entry& place = layout->entries[Index(item.entry)];
+    DumpLayout::Entry& place = layout->entries[item.entry];
     place.item = static_cast<uint32_t>(names.size());
     place.head_at = layout->heads.size();
     WriteRecordHead(entry.shape, entry.dtype, &heads);
@@ -182,7 +184,7 @@ bool ParseNumber(std::string_view text, uint32_t* number) {
 
 }  // namespace
 
-absl::StatusOr<DumpPlan> PlanDump(const Graph& graph,
+absl::StatusOr<DumpPlan> PlanDump(const GraphIndex& index,
                                   const RecordOptions& options) {
   const size_t zero = options.root.find('\0');
   if (zero != std::string::npos) {
@@ -190,13 +192,12 @@ absl::StatusOr<DumpPlan> PlanDump(const Graph& graph,
         "the dump root \"{}\" has a zero byte at {}, expected a path",
         options.root.substr(0, zero), zero));
   }
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<bool> chosen,
-                            ChooseNodes(graph, options));
+  NODEWISE_ASSIGN_OR_RETURN(ByNode<bool> chosen, ChooseNodes(index, options));
   DumpPlan plan;
-  plan.items = ItemsOf(graph, chosen);
+  plan.items = ItemsOf(index, chosen);
   ApplyLimit(options.tensors ? options.max_bytes : 0, &plan);
   if (!options.tensors) plan.tensor_bytes = 0;
-  plan.layout = MakeLayout(graph, options, plan, std::move(chosen));
+  plan.layout = MakeLayout(index, options, plan, std::move(chosen));
   return plan;
 }
 

@@ -51,8 +51,7 @@ class DumpWriterImpl final : public DumpWriter {
   absl::Status OpenFiles();
   absl::Status WriteGraphJson();
   bool Records(NodeId node) const {
-    return !is_stopped_ && !chunks_.has_failed() &&
-           layout_->is_recorded[Index(node)];
+    return !is_stopped_ && !chunks_.has_failed() && layout_->is_recorded[node];
   }
   const DLTensor* OnHost(const DLTensor& tensor, const Entry& entry,
                          DLTensor* copy);
@@ -186,7 +185,7 @@ DiskRecord DumpWriterImpl::RecordOf(Kind kind, NodeId node, uint32_t slot,
           .slot = slot,
           .entry = Index(id),
           .first = hash,
-          .second = layout_->entries[Index(id)].elements};
+          .second = layout_->entries[id].elements};
 }
 
 // A tensor's statistics were recorded when it was made; for an input the hash,
@@ -200,7 +199,7 @@ void DumpWriterImpl::AppendInput(NodeId node, uint32_t slot, EntryId id,
 uint64_t DumpWriterImpl::AppendOutput(NodeId node, uint32_t slot, EntryId id,
                                       const DLTensor& tensor) {
   if (!with_stats_) {
-    const size_t bytes = layout_->entries[Index(id)].bytes;
+    const size_t bytes = layout_->entries[id].bytes;
     const uint64_t hash = HashBytes(DataOf(tensor), bytes);
     Append(RecordOf(Kind::kOutput, node, slot, id, hash), {});
     return hash;
@@ -238,7 +237,7 @@ void DumpWriterImpl::AppendTensor(NodeId node, const Entry& entry,
 void DumpWriterImpl::Output(NodeId node, uint32_t slot,
                             const DLTensor& tensor) {
   const EntryId id = graph_.EntryOf(node, slot);
-  const Entry& entry = layout_->entries[Index(id)];
+  const Entry& entry = layout_->entries[id];
   DLTensor copy;
   const DLTensor* host = OnHost(tensor, entry, &copy);
   if (host == nullptr) return;
@@ -260,7 +259,7 @@ void DumpWriterImpl::WillRun(NodeId node,
   const std::vector<EntryRef>& refs = graph_.node(node).inputs;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     const EntryId id = graph_.EntryOf(refs[i]);
-    const Entry& entry = layout_->entries[Index(id)];
+    const Entry& entry = layout_->entries[id];
     if (const Contents* const made = MadeLast(id, *inputs[i])) {
       AppendInput(node, i, id, made->hash);
       continue;

@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "nodewise/func/last_error.h"
 #include "nodewise/graph/call_numbers.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
@@ -232,7 +233,7 @@ void GraphExecutor::MakePorts() {
     input_names_.emplace(port.name, inputs_.size());
     inputs_.push_back(std::move(port));
   }
-  const std::vector<std::string> keys = NodeKeys(graph_);
+  std::optional<GraphIndex> index;  // Few graphs need one for their names.
   for (const EntryRef& head : graph_.heads) {
     const std::string& name = graph_.nodes[head.node].name;
     Port port;
@@ -240,7 +241,8 @@ void GraphExecutor::MakePorts() {
     port.node = head.node;
     port.entry = Index(graph_.EntryOf(head));
     if (heads_named[name] > 1) {
-      port.name = fmt::format("{}:{}", keys[head.node], head.output);
+      if (!index.has_value()) index.emplace(graph_);
+      port.name = index->KeyOf(graph_.EntryOf(head));
     }
     outputs_.push_back(std::move(port));
   }

@@ -86,6 +86,10 @@ NodeId Graph::NodeOf(EntryId id) const {
   return NodeId{static_cast<uint32_t>(row - node_row_ptr.begin() - 1)};
 }
 
+std::string NodeTitle(const Graph& graph, NodeId node) {
+  return fmt::format("node {} ({})", Index(node), graph.node(node).name);
+}
+
 bool ParseGraph(GraphText text, Graph* graph, FaultList* faults) {
   *graph = Graph();
   graph->text = std::move(text);

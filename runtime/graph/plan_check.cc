@@ -1,154 +1,118 @@
 #include <algorithm>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/storage_plan.h"
 
 namespace nodewise {
 namespace {
 
-// When a tensor is written and when it is last read, as node numbers. Inputs
-// are there before node 0 runs, outputs are read after the last node.
-struct Life {
-  int64_t written = -1;
-  int64_t last_read = -1;
-  bool is_head = false;
-  uint32_t head = 0;
-  uint32_t last_reader = 0;
-};
-
-// Returns the lives of all tensors; an entry that shares another's tensor
-// extends its life.
-std::vector<Life> LivesOf(const Graph& graph, const StoragePlan& plan) {
-  std::vector<Life> lives(graph.entries.size());
-  const auto read = [&](const EntryRef& ref, int64_t when) -> Life& {
-    Life& life = lives[plan.base_of[Index(graph.EntryOf(ref))]];
-    life.last_read = std::max(life.last_read, when);
-    return life;
-  };
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    const GraphNode& node = graph.nodes[n];
-    if (node.kind == GraphNode::Kind::kInput) continue;
-    for (const EntryRef& ref : node.inputs) {
-      Life& life = read(ref, n);
-      if (life.last_read == n) life.last_reader = n;
-    }
-    for (uint32_t o = 0; o < node.num_outputs; ++o) {
-      const uint32_t entry = Index(graph.EntryOf(NodeId{n}, o));
-      if (plan.base_of[entry] == entry) lives[entry].written = n;
-    }
-  }
-  const auto end = static_cast<int64_t>(graph.nodes.size());
-  for (uint32_t h = 0; h < graph.heads.size(); ++h) {
-    Life& life = read(graph.heads[h], end);
-    if (!life.is_head) life.head = h;
-    life.is_head = true;
-  }
-  return lives;
-}
-
 class PlanChecker {
  public:
   PlanChecker(const Graph& graph, const StoragePlan& plan, FaultList* faults)
-      : graph_(graph),
-        plan_(plan),
-        lives_(LivesOf(graph, plan)),
-        faults_(faults) {}
+      : graph_(graph), plan_(plan), index_(graph, plan), faults_(faults) {}
 
   void Check() {
-    // The tensors of each slot, in the order in which they are written.
-    std::vector<std::vector<uint32_t>> tensors(plan_.slots.size());
-    for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
-      if (plan_.base_of[e] == e) tensors[plan_.slot_of[e]].push_back(e);
-    }
-    for (const auto& slot : tensors) CheckSlot(slot);
+    for (uint32_t slot = 0; slot < plan_.slots.size(); ++slot) CheckSlot(slot);
   }
 
  private:
-  std::string Describe(uint32_t entry) const {
-    const NodeId node = graph_.NodeOf(EntryId{entry});
-    const uint32_t output = entry - Index(graph_.EntryOf(node, 0));
-    return fmt::format("output {} of node {} ({})", output, Index(node),
-                       Shortened(graph_.node(node).name));
+  // Names may be as long as the file.
+  template <typename Id>
+  std::string TitleOf(Id id) const {
+    return std::string(Shortened(index_.TitleOf(id)));
   }
 
-  void CheckSlot(const std::vector<uint32_t>& tensors) {
-    // Entries are numbered in the order of their nodes, so each tensor need
-    // only be compared with the earlier one that lives longest.
-    int64_t holder = -1;
-    for (const uint32_t tensor : tensors) {
-      if (holder >= 0) CheckPair(static_cast<uint32_t>(holder), tensor);
-      if (holder < 0 || lives_[tensor].last_read >=
-                            lives_[static_cast<uint32_t>(holder)].last_read) {
+  void CheckSlot(uint32_t slot) {
+    // The tensors are in the order in which they are written, so each need only
+    // be compared with the earlier one that lives longest.
+    const absl::Span<const EntryId> tensors = index_.TensorsIn(slot);
+    if (tensors.empty()) return;
+    EntryId holder = tensors[0];
+    for (const EntryId tensor : tensors.subspan(1)) {
+      CheckPair(holder, tensor);
+      if (index_.LifetimeOf(tensor).last_read >=
+          index_.LifetimeOf(holder).last_read) {
         holder = tensor;
       }
-      CheckReuse(tensors, tensor);
+      CheckReuse(tensors[0], tensor);
     }
   }
 
   // Checks `later`, which is written to the slot that `earlier` is in.
-  void CheckPair(uint32_t earlier, uint32_t later) {
-    const Life& first = lives_[earlier];
-    const Life& second = lives_[later];
+  void CheckPair(EntryId earlier, EntryId later) {
+    const Lifetime& first = index_.LifetimeOf(earlier);
+    const Lifetime& second = index_.LifetimeOf(later);
     if (second.written == first.written && first.last_read < 0) {
       // Two inputs, or two outputs of one node: either may be written last.
       if (second.last_read >= 0) CheckPair(later, earlier);
       return;
     }
     if (second.written > first.last_read) return;
-    const std::string path = fmt::format("/attrs/storage_id/1/{}", later);
-    const int32_t id = graph_.entries[later].storage_id;
-    if (first.is_head) {
-      Add(path,
-          fmt::format("storage {}, where {} overwrites {}, which is the "
-                      "graph's output {}",
-                      id, Describe(later), Describe(earlier), first.head),
+    if (const std::optional<uint32_t> output = OutputOfGraph(earlier)) {
+      Add(later,
+          fmt::format("{} overwrites {}, which is the graph's output {}",
+                      TitleOf(later), TitleOf(earlier), *output),
           "a storage of its own for an output of the graph");
       return;
     }
     if (second.written == first.last_read && second.written >= 0) {
       // The node reads the one and writes the other. Compilers of TVM 0.6 do
       // that on purpose for operators that work in place.
-      Add(path,
-          fmt::format("storage {}, where {} is written over {}, which the "
-                      "same node reads",
-                      id, Describe(later), Describe(earlier)),
+      Add(later,
+          fmt::format("{} is written over {}, which the same node reads",
+                      TitleOf(later), TitleOf(earlier)),
           "another storage, unless the operator works in place",
           Fault::Severity::kWarning);
       return;
     }
-    Add(path,
-        fmt::format("storage {}, where {} overwrites {}, which node {} "
-                    "({}) reads later",
-                    id, Describe(later), Describe(earlier), first.last_reader,
-                    Shortened(graph_.nodes[first.last_reader].name)),
+    const NodeId last_reader{static_cast<uint32_t>(first.last_read)};
+    Add(later,
+        fmt::format("{} overwrites {}, which {} reads later", TitleOf(later),
+                    TitleOf(earlier), TitleOf(last_reader)),
         "another storage");
+  }
+
+  // Returns which output of the graph the tensor is, the first if it is
+  // several.
+  std::optional<uint32_t> OutputOfGraph(EntryId base) const {
+    const auto head = std::find_if(
+        graph_.heads.begin(), graph_.heads.end(), [&](const EntryRef& ref) {
+          return index_.BaseOf(graph_.EntryOf(ref)) == base;
+        });
+    if (head == graph_.heads.end()) return std::nullopt;
+    return static_cast<uint32_t>(head - graph_.heads.begin());
   }
 
   // An input is lost after one run if a node reuses its storage once it is
   // read.
-  void CheckReuse(const std::vector<uint32_t>& tensors, uint32_t tensor) {
-    if (lives_[tensor].written < 0 || tensors.size() < 2) return;
-    const uint32_t first = tensors[0];
-    if (first == tensor || lives_[first].written >= 0) return;
-    if (lives_[tensor].written <= lives_[first].last_read) return;
-    Add(fmt::format("/attrs/storage_id/1/{}", tensor),
-        fmt::format("storage {}, where {} overwrites the input {}",
-                    graph_.entries[tensor].storage_id, Describe(tensor),
-                    Shortened(graph_.node(graph_.NodeOf(EntryId{first})).name)),
+  void CheckReuse(EntryId input, EntryId later) {
+    const Lifetime& first = index_.LifetimeOf(input);
+    const Lifetime& second = index_.LifetimeOf(later);
+    if (first.written >= 0 || second.written < 0) return;
+    if (second.written <= first.last_read) return;
+    const std::string& name = graph_.node(index_.NodeOf(input)).name;
+    Add(later,
+        fmt::format("{} overwrites the input {}", TitleOf(later),
+                    Shortened(name)),
         "another storage, or a second run needs the input set again",
         Fault::Severity::kWarning);
   }
 
-  void Add(std::string path, std::string found, std::string expected,
+  void Add(EntryId later, const std::string& found, std::string expected,
            Fault::Severity severity = Fault::Severity::kError) {
-    faults_->Add({severity, graph_.text.name, std::move(path), 0, 0,
-                  std::move(found), std::move(expected), ""});
+    faults_->Add({severity, graph_.text.name,
+                  fmt::format("/attrs/storage_id/1/{}", Index(later)), 0, 0,
+                  fmt::format("storage {}, where {}",
+                              graph_.entry(later).storage_id, found),
+                  std::move(expected), ""});
   }
 
   const Graph& graph_;
   const StoragePlan& plan_;
-  std::vector<Life> lives_;
+  const GraphIndex index_;
   FaultList* faults_;
 };
 

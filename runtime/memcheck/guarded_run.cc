@@ -99,7 +99,7 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
   NODEWISE_ASSIGN_OR_RETURN(const auto executor, make(std::move(options)));
   slots->memory().Seal();
   GuardedRunResult result;
-  result.private_plan = PrivatePlan(executor->graph(), executor->plan());
+  result.private_plan = PrivatePlan(executor->index());
   RunWatcher watcher(executor->View(), slots->memory(), slots->block_of_slot(),
                      &result);
   absl::Status status;

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/debug/debug_executor.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "runtime/memcheck/fault_handler.h"
 
@@ -38,12 +39,12 @@ struct GuardedRunResult {
   std::vector<SeenFault> faults;  // In the order of the run.
   bool had_more_faults = false;
   size_t nodes = 0;
-  // By entry: HashBytes() of a function's output right after its node ran; 0
+  // HashBytes() of a function's output right after its node ran; 0
   // for inputs, free __nop and tensors that are not in host memory.
-  std::vector<uint64_t> hashes;
+  ByEntry<uint64_t> hashes;
   std::vector<NamedTensor> outputs;
-  std::vector<std::string> actors;  // By node: "node 3 (relu)".
-  std::vector<NodeId> node_of;      // By entry.
+  ByNode<std::string> actors;  // "node 3 (relu)"
+  ByEntry<NodeId> node_of;
   StoragePlan private_plan;
 };
 

@@ -30,12 +30,12 @@ struct OnlyOne {
 };
 
 // Returns the first entry that two runs disagree on, or none.
-std::optional<uint32_t> FirstDifference(const GuardedRunResult& a,
-                                        const GuardedRunResult& b) {
+std::optional<EntryId> FirstDifference(const GuardedRunResult& a,
+                                       const GuardedRunResult& b) {
   const auto [in_a, in_b] = std::mismatch(a.hashes.begin(), a.hashes.end(),
                                           b.hashes.begin(), b.hashes.end());
   if (in_a == a.hashes.end() || in_b == b.hashes.end()) return std::nullopt;
-  return static_cast<uint32_t>(in_a - a.hashes.begin());
+  return EntryId{static_cast<uint32_t>(in_a - a.hashes.begin())};
 }
 
 // The runs of one call of Sanitize() and what they show together.
@@ -116,7 +116,7 @@ class Sanitizer {
     NODEWISE_ASSIGN_OR_RETURN(const GuardedRunResult again,
                               RunGuarded(make_, settings_));
     const auto unsteady = FirstDifference(first_, again);
-    if (unsteady.has_value() && *unsteady <= *difference) {
+    if (unsteady.has_value() && Index(*unsteady) <= Index(*difference)) {
       Add(*unsteady, MemoryFault::Kind::kUnsteady,
           "is another in a second run of the same, so what it depends on "
           "cannot be told");
@@ -126,24 +126,26 @@ class Sanitizer {
     return absl::OkStatus();
   }
 
-  bool IsExplained(uint32_t entry) const {
+  bool IsExplained(EntryId entry) const {
     return std::any_of(
         first_.faults.begin(), first_.faults.end(), [&](const SeenFault& seen) {
           return Index(seen.fault.node) <= Index(first_.node_of[entry]);
         });
   }
 
-  void Add(uint32_t entry, MemoryFault::Kind kind, const char* what) {
+  void Add(EntryId entry, MemoryFault::Kind kind, const char* what) {
     const NodeId node = first_.node_of[entry];
-    uint32_t first = entry;
-    while (first > 0 && first_.node_of[first - 1] == node) --first;
+    uint32_t output = 0;
+    while (output < Index(entry) &&
+           first_.node_of[EntryId{Index(entry) - output - 1}] == node) {
+      ++output;
+    }
     SeenFault seen;
     seen.fault.kind = kind;
     seen.fault.node = node;
-    seen.fault.entry = EntryId{entry};
+    seen.fault.entry = entry;
     seen.fault.text =
-        fmt::format("{}: its output {} {}", first_.actors[Index(node)],
-                    entry - first, what);
+        fmt::format("{}: its output {} {}", first_.actors[node], output, what);
     first_.faults.push_back(std::move(seen));
   }
 
@@ -196,7 +198,8 @@ absl::StatusOr<SanitizeReport> Sanitize(const ExecutorMaker& make,
   return Sanitizer(make, options).Run();
 }
 
-StoragePlan PrivatePlan(const Graph& graph, const StoragePlan& plan) {
+StoragePlan PrivatePlan(const GraphIndex& index) {
+  const StoragePlan& plan = index.plan();
   StoragePlan made;
   made.base_of = plan.base_of;
   made.slot_of.assign(plan.slot_of.size(), 0);
@@ -208,8 +211,7 @@ StoragePlan PrivatePlan(const Graph& graph, const StoragePlan& plan) {
       made.slot_of[e] = made.slot_of[base];
       continue;
     }
-    const GraphNode& node = graph.node(graph.NodeOf(EntryId{e}));
-    const bool is_input = node.kind == GraphNode::Kind::kInput;
+    const bool is_input = !index.graph().IsFunction(index.NodeOf(EntryId{e}));
     std::optional<uint32_t>& input_slot = input_slots[plan.slot_of[e]];
     if (is_input && input_slot.has_value()) {
       made.slot_of[e] = *input_slot;
@@ -222,9 +224,8 @@ StoragePlan PrivatePlan(const Graph& graph, const StoragePlan& plan) {
   // Each slot becomes as large as what is in it now.
   for (StorageSlot& slot : made.slots) slot.bytes = 0;
   for (uint32_t e = 0; e < made.slot_of.size(); ++e) {
-    const GraphEntry& entry = graph.entries[e];
     size_t& bytes = made.slots[made.slot_of[e]].bytes;
-    bytes = std::max(bytes, TensorBytes(entry.shape, entry.dtype).value_or(0));
+    bytes = std::max(bytes, index.BytesOf(EntryId{e}));
   }
   return made;
 }

@@ -12,8 +12,6 @@ using Access = GuardedMemory::Access;
 
 // Nobody reads more, and every node may have some.
 constexpr size_t kMostFaults = 1000;
-constexpr int64_t kNever = -1;
-constexpr int64_t kAfterTheRun = INT64_MAX;
 
 bool IsHostMemory(const DLTensor& tensor) {
   return DeviceTypeOf(tensor.device) == kDLCPU;
@@ -25,79 +23,54 @@ RunWatcher::RunWatcher(RunView run, GuardedMemory& memory,
                        const BlockOfSlot& block_of_slot,
                        GuardedRunResult* result)
     : run_(run),
+      index_(run.index()),
       graph_(run.graph()),
       plan_(run.plan()),
       memory_(memory),
       result_(result),
-      keys_(NodeKeys(graph_)),
       block_of_slot_(plan_.slots.size(), SIZE_MAX),
       owner_(memory_.size(), kNobody) {
   for (const auto& [slot, block] : block_of_slot) {
     if (slot < block_of_slot_.size()) block_of_slot_[slot] = block;
   }
-  result_->hashes.assign(graph_.entries.size(), 0);
+  result_->hashes = ByEntry<uint64_t>(graph_);
+  result_->actors = ByNode<std::string>(graph_);
+  result_->node_of = ByEntry<NodeId>(graph_);
   for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-    result_->actors.push_back(NodeTitle(graph_, NodeId{n}));
-    result_->node_of.insert(result_->node_of.end(), graph_.OutputsOf(NodeId{n}),
-                            NodeId{n});
+    result_->actors[NodeId{n}] = index_.TitleOf(NodeId{n});
   }
-  FindLastUses();
-}
-
-void RunWatcher::FindLastUses() {
-  last_use_.assign(graph_.entries.size(), kNever);
-  for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-    if (graph_.nodes[n].kind == GraphNode::Kind::kInput || IsFree(NodeId{n})) {
-      continue;
-    }
-    for (const EntryRef& ref : graph_.nodes[n].inputs) {
-      last_use_[plan_.base_of[Index(graph_.EntryOf(ref))]] = n;
-    }
-  }
-  for (const EntryRef& head : graph_.heads) {
-    last_use_[plan_.base_of[Index(graph_.EntryOf(head))]] = kAfterTheRun;
+  for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
+    result_->node_of[EntryId{e}] = index_.NodeOf(EntryId{e});
   }
 }
 
-bool RunWatcher::IsFree(NodeId node) const {
-  if (graph_.node(node).function != kNopFunction) return false;
-  const uint32_t output = Index(graph_.EntryOf(node, 0));
-  return plan_.base_of[output] != output;
+bool RunWatcher::IsInput(EntryId entry) const {
+  return !graph_.IsFunction(index_.NodeOf(entry));
 }
 
-bool RunWatcher::IsInput(uint32_t entry) const {
-  const NodeId node = result_->node_of[entry];
-  return graph_.node(node).kind == GraphNode::Kind::kInput;
+std::string RunWatcher::EntryName(EntryId entry) const {
+  return fmt::format("entry {} of node {}", index_.KeyOf(entry),
+                     Index(index_.NodeOf(entry)));
 }
 
-std::string RunWatcher::EntryName(uint32_t entry) const {
-  const uint32_t node = Index(result_->node_of[entry]);
-  return fmt::format("entry {}:{} of node {}", keys_[node],
-                     entry - graph_.node_row_ptr[node], node);
+int32_t RunWatcher::StorageOf(EntryId base) const {
+  return plan_.slots[plan_.slot_of[Index(base)]].storage_id;
 }
 
-int64_t RunWatcher::BytesOf(uint32_t entry) const {
-  const GraphEntry& info = graph_.entries[entry];
-  return static_cast<int64_t>(TensorBytes(info.shape, info.dtype).value_or(0));
-}
-
-int32_t RunWatcher::StorageOf(uint32_t base) const {
-  return plan_.slots[plan_.slot_of[base]].storage_id;
-}
-
-const size_t* RunWatcher::BlockOf(uint32_t base) const {
-  const size_t& block = block_of_slot_[plan_.slot_of[base]];
+const size_t* RunWatcher::BlockOf(EntryId base) const {
+  const size_t& block = block_of_slot_[plan_.slot_of[Index(base)]];
   if (block == SIZE_MAX) return nullptr;
   // Memory of the caller or the library may be bound instead.
-  const void* const data = DataOf(run_.TensorOf(EntryId{base}));
+  const void* const data = DataOf(run_.TensorOf(base));
   return data == memory_.block(block).data ? &block : nullptr;
 }
 
 absl::Status RunWatcher::BeforePass(const RunView&) {
   for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
-    if (plan_.base_of[e] != e || !IsInput(e)) continue;
-    const size_t* const block = BlockOf(e);
-    if (block != nullptr) owner_[*block] = e;
+    const EntryId entry{e};
+    if (!index_.IsBase(entry) || !IsInput(entry)) continue;
+    const size_t* const block = BlockOf(entry);
+    if (block != nullptr) owner_[*block] = entry;
   }
   for (const uint32_t node : graph_.arg_nodes) CheckSizes(NodeId{node});
   for (size_t i = 0; i < memory_.size(); ++i) {
@@ -108,7 +81,7 @@ absl::Status RunWatcher::BeforePass(const RunView&) {
 
 absl::Status RunWatcher::BeforeNode(const NodeRun& node_run) {
   const NodeId node = node_run.node;
-  if (IsFree(node)) return absl::OkStatus();
+  if (index_.IsFree(node)) return absl::OkStatus();
   FindRoles(node);
   CheckOwners(node);
   CheckSizes(node);
@@ -121,7 +94,7 @@ absl::Status RunWatcher::BeforeNode(const NodeRun& node_run) {
 
 absl::Status RunWatcher::AfterNode(const NodeRun& node_run) {
   const NodeId node = node_run.node;
-  if (IsFree(node)) return absl::OkStatus();
+  if (index_.IsFree(node)) return absl::OkStatus();
   memory_.Watch(false);
   ++result_->nodes;
   CollectDamage(node);
@@ -134,8 +107,8 @@ absl::Status RunWatcher::AfterNode(const NodeRun& node_run) {
 
 void RunWatcher::FindRoles(NodeId node) {
   roles_.clear();
-  const auto add = [&](uint32_t entry, bool is_output, uint32_t number) {
-    const uint32_t base = plan_.base_of[entry];
+  const auto add = [&](EntryId entry, bool is_output, uint32_t number) {
+    const EntryId base = index_.BaseOf(entry);
     const size_t* const block = BlockOf(base);
     if (block == nullptr) return;
     const auto [place, is_new] =
@@ -145,46 +118,46 @@ void RunWatcher::FindRoles(NodeId node) {
     if (is_output && !role.is_output) {
       role = {role.entry, true, number, true};
     }
-    if (BytesOf(base) > BytesOf(role.entry)) role.entry = base;
+    if (index_.BytesOf(base) > index_.BytesOf(role.entry)) role.entry = base;
   };
   const auto& inputs = graph_.node(node).inputs;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
-    add(Index(graph_.EntryOf(inputs[i])), false, i);
+    add(graph_.EntryOf(inputs[i]), false, i);
   }
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-    add(Index(graph_.EntryOf(node, o)), true, o);
+    add(graph_.EntryOf(node, o), true, o);
   }
 }
 
 // Checks that the node finds in every slot what it expects there.
 void RunWatcher::CheckOwners(NodeId node) {
-  std::vector<uint32_t> seen;
+  std::vector<EntryId> seen;
   for (const EntryRef& ref : graph_.node(node).inputs) {
-    const uint32_t base = plan_.base_of[Index(graph_.EntryOf(ref))];
+    const EntryId base = index_.BaseOf(graph_.EntryOf(ref));
     const size_t* const block = BlockOf(base);
     if (block == nullptr || owner_[*block] == base) continue;
     if (owner_[*block] == kNobody) continue;
     if (std::find(seen.begin(), seen.end(), base) != seen.end()) continue;
     seen.push_back(base);
-    const uint32_t owner = owner_[*block];
+    const EntryId owner = owner_[*block];
     ReportText(
         MemoryFault::Kind::kOverwritten, node, base,
         fmt::format("{} reads {}, which node {} overwrote; both are in storage "
                     "{}",
-                    result_->actors[Index(node)], EntryName(base),
-                    Index(result_->node_of[owner]), StorageOf(base)));
+                    index_.TitleOf(node), EntryName(base),
+                    Index(index_.NodeOf(owner)), StorageOf(base)));
   }
 }
 
 void RunWatcher::CheckSizes(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-    const uint32_t entry = Index(graph_.EntryOf(node, o));
-    const StorageSlot& slot = plan_.slots[plan_.slot_of[entry]];
-    if (BytesOf(entry) <= static_cast<int64_t>(slot.bytes)) continue;
+    const EntryId entry = graph_.EntryOf(node, o);
+    const StorageSlot& slot = plan_.slots[plan_.slot_of[Index(entry)]];
+    if (index_.BytesOf(entry) <= slot.bytes) continue;
     ReportText(MemoryFault::Kind::kUndersized, node, entry,
                fmt::format("{} makes its output {} of {} bytes in storage {}, "
                            "which has {}",
-                           result_->actors[Index(node)], o, BytesOf(entry),
+                           index_.TitleOf(node), o, index_.BytesOf(entry),
                            slot.storage_id, slot.bytes));
   }
 }
@@ -193,17 +166,18 @@ void RunWatcher::CheckSizes(NodeId node) {
 // the next run needs them.
 void RunWatcher::CheckInputsKept(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-    const uint32_t entry = Index(graph_.EntryOf(node, o));
+    const EntryId entry = graph_.EntryOf(node, o);
     const size_t* const block = BlockOf(entry);
     if (block == nullptr || owner_[*block] == kNobody) continue;
-    const uint32_t owner = owner_[*block];
-    if (!IsInput(owner) || last_use_[owner] > Index(node)) continue;
+    const EntryId owner = owner_[*block];
+    if (!IsInput(owner)) continue;
+    if (index_.LifetimeOf(owner).last_read > Index(node)) continue;
     ReportText(
         MemoryFault::Kind::kOverwritten, node, owner,
         fmt::format("{} writes its output {} over the graph's input {}; both "
                     "are in storage {}, and a second run reads it",
-                    result_->actors[Index(node)], o,
-                    keys_[Index(result_->node_of[owner])], StorageOf(owner)));
+                    index_.TitleOf(node), o, index_.KeyOf(index_.NodeOf(owner)),
+                    StorageOf(owner)));
   }
 }
 
@@ -211,22 +185,22 @@ void RunWatcher::HashForeignInputs(NodeId node) {
   foreign_inputs_.clear();
   const auto& inputs = graph_.node(node).inputs;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
-    const uint32_t base = plan_.base_of[Index(graph_.EntryOf(inputs[i]))];
-    const DLTensor& tensor = run_.TensorOf(EntryId{base});
+    const EntryId base = index_.BaseOf(graph_.EntryOf(inputs[i]));
+    const DLTensor& tensor = run_.TensorOf(base);
     if (BlockOf(base) != nullptr || !IsHostMemory(tensor)) continue;
-    const auto bytes = static_cast<size_t>(BytesOf(base));
+    const size_t bytes = index_.BytesOf(base);
     foreign_inputs_.push_back({base, i, HashBytes(DataOf(tensor), bytes)});
   }
 }
 
 void RunWatcher::CheckForeignInputs(NodeId node) {
   for (const ForeignInput& input : foreign_inputs_) {
-    const DLTensor& tensor = run_.TensorOf(EntryId{input.entry});
-    const auto bytes = static_cast<size_t>(BytesOf(input.entry));
+    const DLTensor& tensor = run_.TensorOf(input.entry);
+    const size_t bytes = index_.BytesOf(input.entry);
     if (HashBytes(DataOf(tensor), bytes) == input.hash) continue;
     ReportText(MemoryFault::Kind::kInputWritten, node, input.entry,
                fmt::format("{} wrote to its input {}, which it may only read",
-                           result_->actors[Index(node)], input.number));
+                           index_.TitleOf(node), input.number));
   }
 }
 
@@ -235,7 +209,7 @@ void RunWatcher::OpenArguments() {
     memory_.SetAccess(block,
                       role.is_output ? Access::kReadWrite : Access::kRead);
     if (!role.is_output) continue;
-    const auto bytes = static_cast<size_t>(BytesOf(role.entry));
+    const size_t bytes = index_.BytesOf(role.entry);
     // The node works in place: its input is there.
     if (role.is_input_too) {
       memory_.FillZones(block, bytes);
@@ -249,9 +223,13 @@ void RunWatcher::CollectDamage(NodeId node) {
   std::map<std::pair<size_t, FaultAccess>, BlockDamage> damages;
   const auto size_of = [&](size_t block) {
     const auto role = roles_.find(block);
-    if (role != roles_.end()) return BytesOf(role->second.entry);
-    if (owner_[block] != kNobody) return BytesOf(owner_[block]);
-    return static_cast<int64_t>(memory_.block(block).bytes);
+    size_t bytes = memory_.block(block).bytes;
+    if (role != roles_.end()) {
+      bytes = index_.BytesOf(role->second.entry);
+    } else if (owner_[block] != kNobody) {
+      bytes = index_.BytesOf(owner_[block]);
+    }
+    return static_cast<int64_t>(bytes);
   };
   for (const GuardedMemory::Touch& touch : memory_.Touches()) {
     const int64_t size = size_of(touch.block);
@@ -282,12 +260,12 @@ void RunWatcher::ReportDamage(NodeId node, size_t block, FaultAccess access,
                               const BlockDamage& damage) {
   const auto found = roles_.find(block);
   const bool is_argument = found != roles_.end();
-  const uint32_t entry = is_argument ? found->second.entry : owner_[block];
+  const EntryId entry = is_argument ? found->second.entry : owner_[block];
   SeenFault seen;
-  seen.actor = result_->actors[Index(node)];
+  seen.actor = index_.TitleOf(node);
   seen.access = access;
   seen.fault.node = node;
-  seen.fault.entry = EntryId{entry == kNobody ? 0 : entry};
+  seen.fault.entry = entry == kNobody ? EntryId{0} : entry;
   std::string whose = "memory that holds nothing yet";
   if (is_argument) {
     whose =
@@ -330,21 +308,20 @@ void RunWatcher::ReportBeside(SeenFault seen, const std::string& whose,
 
 void RunWatcher::TakeOutputs(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-    const uint32_t entry = Index(graph_.EntryOf(node, o));
+    const EntryId entry = graph_.EntryOf(node, o);
     const size_t* const block = BlockOf(entry);
     if (block != nullptr) owner_[*block] = entry;
-    const DLTensor& tensor = run_.TensorOf(EntryId{entry});
+    const DLTensor& tensor = run_.TensorOf(entry);
     if (!IsHostMemory(tensor)) continue;
-    result_->hashes[entry] =
-        HashBytes(DataOf(tensor), static_cast<size_t>(BytesOf(entry)));
+    result_->hashes[entry] = HashBytes(DataOf(tensor), index_.BytesOf(entry));
   }
 }
 
 void RunWatcher::PoisonDead(NodeId node) {
   for (const auto& [block, role] : roles_) {
-    const uint32_t owner = owner_[block];
+    const EntryId owner = owner_[block];
     if (owner == kNobody || IsInput(owner)) continue;
-    if (last_use_[owner] > static_cast<int64_t>(Index(node))) continue;
+    if (index_.LifetimeOf(owner).last_read > Index(node)) continue;
     memory_.SetAccess(block, Access::kReadWrite);
     memory_.Fill(block, memory_.block(block).bytes);
   }
@@ -366,16 +343,16 @@ void RunWatcher::AfterPass(const RunView&, const absl::Status& status) {
   }
   if (!status.ok()) return;
   for (uint32_t h = 0; h < graph_.heads.size(); ++h) {
-    const uint32_t base = plan_.base_of[Index(graph_.EntryOf(graph_.heads[h]))];
+    const EntryId base = index_.BaseOf(graph_.EntryOf(graph_.heads[h]));
     const size_t* const block = BlockOf(base);
     if (block == nullptr || owner_[*block] == base) continue;
     if (owner_[*block] == kNobody) continue;
-    const NodeId by = result_->node_of[owner_[*block]];
-    ReportText(MemoryFault::Kind::kOverwritten, by, base,
-               fmt::format("{} overwrote {}, which is the graph's output "
-                           "{}; both are in storage {}",
-                           result_->actors[Index(by)], EntryName(base), h,
-                           StorageOf(base)));
+    const NodeId by = index_.NodeOf(owner_[*block]);
+    ReportText(
+        MemoryFault::Kind::kOverwritten, by, base,
+        fmt::format("{} overwrote {}, which is the graph's output "
+                    "{}; both are in storage {}",
+                    index_.TitleOf(by), EntryName(base), h, StorageOf(base)));
   }
 }
 
@@ -387,12 +364,12 @@ void RunWatcher::Report(SeenFault fault) {
   }
 }
 
-void RunWatcher::ReportText(MemoryFault::Kind kind, NodeId node, uint32_t entry,
+void RunWatcher::ReportText(MemoryFault::Kind kind, NodeId node, EntryId entry,
                             std::string text) {
   SeenFault seen;
   seen.fault.kind = kind;
   seen.fault.node = node;
-  seen.fault.entry = EntryId{entry};
+  seen.fault.entry = entry;
   seen.fault.text = std::move(text);
   Report(std::move(seen));
 }

@@ -43,30 +43,27 @@ class RunWatcher : public NodeObserver {
   void AfterPass(const RunView& run, const absl::Status& status) override;
 
  private:
-  static constexpr uint32_t kNobody = UINT32_MAX;
+  static constexpr EntryId kNobody{UINT32_MAX};
 
   // How the running node uses a block: as which of its inputs or outputs, the
   // largest one if there are several.
   struct Role {
-    uint32_t entry = kNobody;
+    EntryId entry = kNobody;
     bool is_output = false;
     uint32_t number = 0;
     bool is_input_too = false;
   };
   struct ForeignInput {
-    uint32_t entry;
+    EntryId entry;
     uint32_t number;
     uint64_t hash;
   };
 
-  void FindLastUses();
-  bool IsFree(NodeId node) const;
-  bool IsInput(uint32_t entry) const;
-  std::string EntryName(uint32_t entry) const;
-  int64_t BytesOf(uint32_t entry) const;
-  int32_t StorageOf(uint32_t base) const;
+  bool IsInput(EntryId entry) const;
+  std::string EntryName(EntryId entry) const;
+  int32_t StorageOf(EntryId base) const;
   // Returns the block that a base entry is in, or null.
-  const size_t* BlockOf(uint32_t base) const;
+  const size_t* BlockOf(EntryId base) const;
 
   void FindRoles(NodeId node);
   void CheckOwners(NodeId node);
@@ -84,18 +81,17 @@ class RunWatcher : public NodeObserver {
   void PoisonDead(NodeId node);
   void CloseBlocks();
   void Report(SeenFault fault);
-  void ReportText(MemoryFault::Kind kind, NodeId node, uint32_t entry,
+  void ReportText(MemoryFault::Kind kind, NodeId node, EntryId entry,
                   std::string text);
 
   const RunView run_;
+  const GraphIndex& index_;
   const Graph& graph_;
   const StoragePlan& plan_;
   GuardedMemory& memory_;
   GuardedRunResult* result_;
-  const std::vector<std::string> keys_;
   std::vector<size_t> block_of_slot_;  // SIZE_MAX: none.
-  std::vector<int64_t> last_use_;      // By base entry: node, kNever, ...
-  std::vector<uint32_t> owner_;        // By block: the base entry in it.
+  std::vector<EntryId> owner_;         // By block: the base entry in it.
   std::map<size_t, Role> roles_;       // By block, of the running node.
   std::vector<ForeignInput> foreign_inputs_;
 };

@@ -8,16 +8,13 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 #include "runtime/process/child_process.h"
 
 namespace nodewise {
 namespace {
-
-size_t BytesOf(const DLTensor& tensor) {
-  return TensorBytes(ShapeOf(tensor), tensor.dtype).value_or(0);
-}
 
 std::string SignalName(int signal_number) {
   static constexpr std::pair<int, const char*> kNames[] = {
@@ -93,8 +90,8 @@ class Isolation {
         options_(options),
         runner_(std::move(runner)),
         outputs_(std::move(outputs)),
-        has_failed_(executor->graph().nodes.size(), false),
-        has_run_(executor->graph().nodes.size(), false) {}
+        has_failed_(executor->graph()),
+        has_run_(executor->graph()) {}
 
   absl::StatusOr<IsolationReport> Run() {
     DebugExecutor::Invoker theirs = executor_->SetInvoker(
@@ -112,11 +109,11 @@ class Isolation {
   // Returns the maximum size of one node's outputs together.
   static size_t SharedBytes(const DebugExecutor& executor) {
     size_t most = 0;
-    const size_t nodes = executor.graph().nodes.size();
-    for (uint32_t n = 0; n < nodes; ++n) {
+    const Graph& graph = executor.graph();
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
       size_t bytes = 0;
-      for (const DLTensor* tensor : executor.OutputsOf(NodeId{n})) {
-        bytes += BytesOf(*tensor);
+      for (uint32_t o = 0; o < graph.OutputsOf(NodeId{n}); ++o) {
+        bytes += executor.index().BytesOf(graph.EntryOf(NodeId{n}, o));
       }
       most = std::max(most, bytes);
     }
@@ -133,16 +130,16 @@ class Isolation {
     NODEWISE_ASSIGN_OR_RETURN(const ChildEnd end,
                               runner_.Run(work, options_.time_limit_ms));
     ++report_.nodes;
-    has_run_[Index(node)] = true;
+    has_run_[node] = true;
     if (end.kind == ChildEnd::Kind::kReturned && end.status.ok()) {
       CopyOutputs(node, /*is_child=*/false);
       return absl::OkStatus();
     }
-    const std::string name = NodeTitle(executor_->graph(), node);
+    const std::string name = executor_->index().TitleOf(node);
     NodeFailure failure = FailureOf(end, name, options_.time_limit_ms);
     failure.node = node;
     report_.failures.push_back(std::move(failure));
-    has_failed_[Index(node)] = true;
+    has_failed_[node] = true;
     return absl::OkStatus();
   }
 
@@ -150,9 +147,11 @@ class Isolation {
   // takes them.
   void CopyOutputs(NodeId node, bool is_child) {
     uint8_t* shared = outputs_.data();
-    for (const DLTensor* tensor : executor_->OutputsOf(node)) {
-      void* const own = DataOf(*tensor);
-      const size_t bytes = BytesOf(*tensor);
+    const Graph& graph = executor_->graph();
+    for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
+      const EntryId entry = graph.EntryOf(node, o);
+      void* const own = DataOf(executor_->TensorOf(entry));
+      const size_t bytes = executor_->index().BytesOf(entry);
       if (bytes == 0) continue;
       std::memcpy(is_child ? shared : own, is_child ? own : shared, bytes);
       shared += bytes;
@@ -161,18 +160,18 @@ class Isolation {
 
   void FindTainted() {
     const Graph& graph = executor_->graph();
-    std::vector<bool> is_bad(graph.entries.size(), false);
+    ByEntry<bool> is_bad(graph);
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      const auto& inputs = graph.nodes[n].inputs;
-      const bool is_tainted =
-          std::any_of(inputs.begin(), inputs.end(), [&](const EntryRef& ref) {
-            return is_bad[Index(graph.EntryOf(ref))];
-          });
-      if (is_tainted && has_run_[n]) report_.tainted.push_back(NodeId{n});
-      if (!is_tainted && !has_failed_[n]) continue;
-      for (uint32_t o = 0; o < graph.OutputsOf(NodeId{n}); ++o) {
-        const EntryId entry = graph.EntryOf(NodeId{n}, o);
-        is_bad[Index(entry)] = !executor_->IsPatched(entry);
+      const NodeId node{n};
+      const auto& inputs = graph.node(node).inputs;
+      const bool is_tainted = std::any_of(
+          inputs.begin(), inputs.end(),
+          [&](const EntryRef& ref) { return is_bad[graph.EntryOf(ref)]; });
+      if (is_tainted && has_run_[node]) report_.tainted.push_back(node);
+      if (!is_tainted && !has_failed_[node]) continue;
+      for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
+        const EntryId entry = graph.EntryOf(node, o);
+        is_bad[entry] = !executor_->IsPatched(entry);
       }
     }
   }
@@ -182,8 +181,8 @@ class Isolation {
   ChildRunner runner_;
   SharedMemory outputs_;
   IsolationReport report_;
-  std::vector<bool> has_failed_;  // By node.
-  std::vector<bool> has_run_;     // By node.
+  ByNode<bool> has_failed_;
+  ByNode<bool> has_run_;
 };
 
 }  // namespace
@@ -197,7 +196,7 @@ absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
     if (DeviceTypeOf(device) == kDLCPU) continue;
     return absl::UnimplementedError(fmt::format(
         "node {} is on {}, expected cpu(0) (a device does not survive a fork)",
-        Index(executor->graph().NodeOf(EntryId{e})), ToString(device)));
+        Index(executor->index().NodeOf(EntryId{e})), ToString(device)));
   }
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
   NODEWISE_ASSIGN_OR_RETURN(

@@ -63,18 +63,13 @@ DLDevice DeviceOf(const DebugExecutor& executor, NodeId node) {
 }  // namespace
 
 absl::StatusOr<NodeId> DebugModule::NodeArgument(PackedArgs args, int index) {
-  const Graph& graph = executor().graph();
   NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(index));
   if (key.IsText()) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
-    return FindNode(graph, name);
+    return debug().index().FindNode(name);
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
-  if (number < 0 || static_cast<uint64_t>(number) >= graph.nodes.size()) {
-    return absl::OutOfRangeError(fmt::format("node {}: the graph has {} nodes",
-                                             number, graph.nodes.size()));
-  }
-  return NodeId{static_cast<uint32_t>(number)};
+  return debug().index().NodeAt(number);
 }
 
 // Continues a pass only while its results are not out of date.
@@ -101,17 +96,16 @@ absl::StatusOr<Value> DebugModule::Deliver(EntryId entry, PackedArgs args,
 // (node [, tensor]): output 0 of the node, or that of "node:1", after a run up
 // to it.
 absl::StatusOr<Value> DebugModule::DebugGetOutput(PackedArgs args) {
-  const Graph& graph = executor().graph();
   NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(0));
   EntryId entry{};
   if (key.IsText()) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
-    NODEWISE_ASSIGN_OR_RETURN(entry, FindEntry(graph, name));
+    NODEWISE_ASSIGN_OR_RETURN(entry, debug().index().FindEntry(name));
   } else {
     NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
-    NODEWISE_ASSIGN_OR_RETURN(entry, OutputOf(graph, node, 0));
+    NODEWISE_ASSIGN_OR_RETURN(entry, OutputOf(executor().graph(), node, 0));
   }
-  NODEWISE_RETURN_IF_ERROR(RunUntilNode(graph.NodeOf(entry)));
+  NODEWISE_RETURN_IF_ERROR(RunUntilNode(debug().index().NodeOf(entry)));
   return Deliver(entry, args, 1);
 }
 

@@ -130,8 +130,9 @@ Json TensorJson(const GraphEntry& entry) {
   return {{"shape", entry.shape}, {"dtype", ToString(entry.dtype)}};
 }
 
-Json NodeJson(const Graph& graph, const Profile& profile,
-              const std::string& key, const NodeProfile& figures) {
+Json NodeJson(const GraphIndex& index, const Profile& profile,
+              const NodeProfile& figures) {
+  const Graph& graph = index.graph();
   const GraphNode& node = graph.node(figures.node);
   Json inputs = Json::array();
   for (const EntryRef& ref : node.inputs) {
@@ -146,7 +147,7 @@ Json NodeJson(const Graph& graph, const Profile& profile,
     counters[counts.name] = CountAt(counts, figures.node);
   }
   return {{"node", Index(figures.node)},
-          {"key", key},
+          {"key", index.KeyOf(figures.node)},
           {"name", node.name},
           {"op", node.function},
           {"inputs", std::move(inputs)},
@@ -208,13 +209,11 @@ std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
   return text;
 }
 
-std::string ProfileJson(const Graph& graph, const ProfileSummary& summary,
+std::string ProfileJson(const GraphIndex& index, const ProfileSummary& summary,
                         const Profile& profile) {
-  const std::vector<std::string> keys = NodeKeys(graph);
   Json nodes = Json::array();
   for (const NodeProfile& figures : summary.nodes) {
-    nodes.push_back(
-        NodeJson(graph, profile, keys[Index(figures.node)], figures));
+    nodes.push_back(NodeJson(index, profile, figures));
   }
   Json runs = Json::array();
   for (const TimedRun& run : profile.runs) {

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "nodewise/ndarray/dtype.h"
 #include "nodewise/profile/profile_table.h"
 #include "runtime/profile/profile_text.h"
 
@@ -54,26 +53,18 @@ void AddIsolated(const Profile& profile, NodeProfile* figures) {
   }
 }
 
-uint64_t BytesOf(const Graph& graph, uint32_t entry) {
-  const GraphEntry& of = graph.entries[entry];
-  return TensorBytes(of.shape, of.dtype).value_or(0);
-}
-
-void AddTraffic(const Graph& graph, const StoragePlan& plan,
-                NodeProfile* figures) {
-  std::vector<uint32_t> read;
+void AddTraffic(const GraphIndex& index, NodeProfile* figures) {
+  if (index.IsFree(figures->node)) return;
+  const Graph& graph = index.graph();
+  std::vector<EntryId> read;
   for (const EntryRef& ref : graph.node(figures->node).inputs) {
-    read.push_back(Index(graph.EntryOf(ref)));
+    read.push_back(graph.EntryOf(ref));
   }
   std::sort(read.begin(), read.end());
   read.erase(std::unique(read.begin(), read.end()), read.end());
+  for (const EntryId entry : read) figures->bytes_read += index.BytesOf(entry);
   for (uint32_t o = 0; o < graph.OutputsOf(figures->node); ++o) {
-    const uint32_t entry = Index(graph.EntryOf(figures->node, o));
-    if (plan.base_of[entry] != entry) return;  // A __nop in place.
-    figures->bytes_written += BytesOf(graph, entry);
-  }
-  for (const uint32_t entry : read) {
-    figures->bytes_read += BytesOf(graph, entry);
+    figures->bytes_written += index.BytesOf(graph.EntryOf(figures->node, o));
   }
   if (figures->median_us <= 0) return;
   const auto bytes =
@@ -81,53 +72,34 @@ void AddTraffic(const Graph& graph, const StoragePlan& plan,
   figures->gb_per_s = bytes / (figures->median_us * kNsPerUs);
 }
 
-// The nodes during which a tensor is needed, the first and the last included.
-struct Life {
-  uint32_t slot = 0;
-  uint32_t first = 0;
-  uint32_t last = 0;
-};
-
-// Returns the lives by base entry; a __nop in place extends its input's life.
-std::vector<Life> LivesOf(const Graph& graph, const StoragePlan& plan) {
-  const auto num_nodes = static_cast<uint32_t>(graph.nodes.size());
-  std::vector<Life> lives(graph.entries.size());
-  const auto need = [&](const EntryRef& ref, uint32_t node) {
-    Life& life = lives[plan.base_of[Index(graph.EntryOf(ref))]];
-    life.last = std::max(life.last, node);
-  };
-  for (uint32_t n = 0; n < num_nodes; ++n) {
-    const bool input = graph.nodes[n].kind == GraphNode::Kind::kInput;
-    for (uint32_t o = 0; o < graph.OutputsOf(NodeId{n}); ++o) {
-      const uint32_t entry = Index(graph.EntryOf(NodeId{n}, o));
-      Life& life = lives[entry];
-      life.slot = plan.slot_of[entry];
-      life.first = input ? 0 : n;
-      life.last = input ? num_nodes - 1 : n;
-    }
-    for (const EntryRef& ref : graph.nodes[n].inputs) need(ref, n);
+// Adds the slot's bytes at the first of the nodes that need it, and takes them
+// off after the last, as often as it is needed anew.
+void AddSlotChanges(const GraphIndex& index, uint32_t slot,
+                    std::vector<uint64_t>* changes) {
+  const uint64_t bytes = index.plan().slots[slot].bytes;
+  const int64_t last_node = static_cast<int64_t>(changes->size()) - 2;
+  int64_t counted_until = -1;
+  for (const EntryId tensor : index.TensorsIn(slot)) {
+    const Lifetime& life = index.LifetimeOf(tensor);
+    const bool is_input = life.written == Lifetime::kBeforeTheRun;
+    const int64_t first = std::max(life.written, counted_until + 1);
+    const int64_t last =
+        is_input ? last_node
+                 : std::min(std::max(life.written, life.last_read), last_node);
+    if (first > last) continue;
+    // Sums that wrap come out right.
+    (*changes)[static_cast<size_t>(first)] += bytes;
+    (*changes)[static_cast<size_t>(last) + 1] -= bytes;
+    counted_until = last;
   }
-  for (const EntryRef& head : graph.heads) need(head, num_nodes - 1);
-  return lives;
 }
 
-std::vector<uint64_t> LiveBytes(const Graph& graph, const StoragePlan& plan) {
-  std::vector<Life> lives = LivesOf(graph, plan);
-  std::sort(lives.begin(), lives.end(), [](const Life& a, const Life& b) {
-    return a.slot != b.slot ? a.slot < b.slot : a.first < b.first;
-  });
-  // The bytes added at each node, less those freed before it; sums that wrap
-  // come out right.
-  std::vector<uint64_t> changes(graph.nodes.size() + 1);
-  for (size_t i = 0; i < lives.size();) {
-    Life held = lives[i];
-    for (++i; i < lives.size() && lives[i].slot == held.slot &&
-              lives[i].first <= held.last;
-         ++i) {
-      held.last = std::max(held.last, lives[i].last);
-    }
-    changes[held.first] += plan.slots[held.slot].bytes;
-    changes[held.last + 1] -= plan.slots[held.slot].bytes;
+// Returns by node the bytes of the slots that are needed while it runs, and 0
+// after the last.
+std::vector<uint64_t> LiveBytes(const GraphIndex& index) {
+  std::vector<uint64_t> changes(index.graph().nodes.size() + 1);
+  for (uint32_t slot = 0; slot < index.plan().slots.size(); ++slot) {
+    AddSlotChanges(index, slot, &changes);
   }
   std::partial_sum(changes.begin(), changes.end(), changes.begin());
   return changes;
@@ -172,18 +144,18 @@ void AddRuns(const Profile& profile, ProfileSummary* summary) {
 
 }  // namespace
 
-ProfileSummary SummariseProfile(const Graph& graph, const StoragePlan& plan,
+ProfileSummary SummariseProfile(const GraphIndex& index,
                                 const Profile& profile) {
   ProfileSummary summary;
-  const std::vector<uint64_t> live = LiveBytes(graph, plan);
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    if (graph.nodes[n].kind == GraphNode::Kind::kInput) continue;
+  const std::vector<uint64_t> live = LiveBytes(index);
+  for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
+    if (!index.graph().IsFunction(NodeId{n})) continue;
     NodeProfile figures;
     figures.node = NodeId{n};
     figures.live_bytes = live[n];
     AddSpread(profile, &figures);
     AddIsolated(profile, &figures);
-    AddTraffic(graph, plan, &figures);
+    AddTraffic(index, &figures);
     summary.nodes.push_back(std::move(figures));
   }
   // Without function nodes the inputs are all there is.

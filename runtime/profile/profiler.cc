@@ -188,11 +188,7 @@ absl::StatusOr<std::vector<double>> Profiler::TimeNode(
     NodeId node, const RepeatOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
   NODEWISE_RETURN_IF_ERROR(executor_->CheckPlain());
-  const size_t count = executor_->graph().nodes.size();
-  if (Index(node) >= count) {
-    return absl::OutOfRangeError(
-        fmt::format("node {}: the graph has {} nodes", Index(node), count));
-  }
+  NODEWISE_RETURN_IF_ERROR(executor_->index().NodeAt(Index(node)).status());
   NODEWISE_RETURN_IF_ERROR(executor_->Restart());
   if (Index(node) > 0) {
     NODEWISE_RETURN_IF_ERROR(executor_->RunUntil(NodeId{Index(node) - 1}));

@@ -53,14 +53,13 @@ std::string NodeArgs(const Graph& graph, const NodeProfile& figures) {
 
 class TraceBuilder {
  public:
-  TraceBuilder(const Graph& graph, const StoragePlan& plan,
-               const Profile& profile)
-      : graph_(graph),
+  TraceBuilder(const GraphIndex& index, const Profile& profile)
+      : graph_(index.graph()),
         profile_(profile),
-        summary_(SummariseProfile(graph, plan, profile)) {
+        summary_(SummariseProfile(index, profile)) {
     for (const NodeProfile& figures : summary_.nodes) {
-      names_.push_back(TraceString(graph.node(figures.node).name));
-      args_.push_back(NodeArgs(graph, figures));
+      names_.push_back(TraceString(graph_.node(figures.node).name));
+      args_.push_back(NodeArgs(graph_, figures));
     }
   }
 
@@ -152,9 +151,8 @@ class TraceBuilder {
 
 }  // namespace
 
-std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
-                         const Profile& profile) {
-  TraceBuilder trace(graph, plan, profile);
+std::string ProfileTrace(const GraphIndex& index, const Profile& profile) {
+  TraceBuilder trace(index, profile);
   for (size_t run = 0; run <= profile.runs.size(); ++run) trace.AddRun(run);
   for (const WorkerSpan& span : profile.workers) trace.AddWorker(span);
   return trace.Finish();

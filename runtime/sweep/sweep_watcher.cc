@@ -25,10 +25,6 @@ double NumberAt(const uint8_t* element, DLDataType dtype) {
   return number;
 }
 
-size_t BytesOf(const DLTensor& tensor) {
-  return TensorBytes(ShapeOf(tensor), tensor.dtype).value_or(0);
-}
-
 bool IsHostMemory(const DLTensor& tensor) {
   return DeviceTypeOf(tensor.device) == kDLCPU;
 }
@@ -58,7 +54,7 @@ void SweepWatcher::Begin(const SweepRun& run) {
 }
 
 std::string SweepWatcher::NameOf(NodeId node) const {
-  return NodeTitle(run_->graph(), node);
+  return run_->index().TitleOf(node);
 }
 
 SweepFinding* SweepWatcher::NewFinding(const Place& place) {
@@ -74,17 +70,17 @@ SweepFinding* SweepWatcher::NewFinding(const Place& place) {
 bool SweepWatcher::Look(const Place& place, EntryId id,
                         const DLTensor& tensor) {
   if (!IsHostMemory(tensor)) return true;
-  const uint64_t hash = HashBytes(DataOf(tensor), BytesOf(tensor));
+  const uint64_t hash = HashBytes(DataOf(tensor), run_->index().BytesOf(id));
   const bool is_same =
       is_first_ || hashes_.try_emplace(place, hash).first->second == hash;
   if (is_first_) hashes_[place] = hash;
-  entries_[Index(id)] = {is_same, place};
+  entries_[id] = {is_same, place};
   return is_same;
 }
 
 void SweepWatcher::LookForChange(const Place& place, EntryId id,
                                  const DLTensor& tensor) {
-  const Entry before = entries_[Index(id)];
+  const Entry before = entries_[id];
   if (!Look(place, id, tensor) && before.is_same) {
     if (SweepFinding* const finding = NewFinding(place)) {
       finding->text = TextOf(*finding, before.last);
@@ -127,9 +123,9 @@ std::string SweepWatcher::TextOf(const SweepFinding& finding,
 absl::Status SweepWatcher::BeforePass(const RunView& run) {
   run_ = run;
   const Graph& graph = run.graph();
-  entries_.assign(graph.entries.size(), Entry());
+  entries_ = ByEntry<Entry>(graph);
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    if (graph.nodes[n].kind == GraphNode::Kind::kFunction) continue;
+    if (graph.IsFunction(NodeId{n})) continue;
     const auto outputs = run.OutputsOf(NodeId{n});
     for (uint32_t o = 0; o < outputs.size(); ++o) {
       LookForChange({NodeId{n}, Moment::kGiven, o}, graph.EntryOf(NodeId{n}, o),
@@ -163,7 +159,7 @@ bool SweepWatcher::LookAtInputs(const NodeRun& node, Moment moment,
     } else {
       Look(place, id, *node.inputs[i]);
     }
-    are_same = are_same && entries_[Index(id)].is_same;
+    are_same = are_same && entries_[id].is_same;
   }
   return are_same;
 }
@@ -173,7 +169,7 @@ bool SweepWatcher::LookAtOutputs(const NodeRun& node) {
   for (uint32_t o = 0; o < node.outputs.size(); ++o) {
     LookAtOutput(node.node, o, *node.outputs[o]);
     const EntryId id = node.run.graph().EntryOf(node.node, o);
-    are_same = are_same && entries_[Index(id)].is_same;
+    are_same = are_same && entries_[id].is_same;
   }
   return are_same;
 }
@@ -182,10 +178,11 @@ void SweepWatcher::LookAtOutput(NodeId node, uint32_t output,
                                 const DLTensor& tensor) {
   if (!IsHostMemory(tensor)) return;
   const Place place = {node, Moment::kMade, output};
-  Entry& entry = entries_[Index(run_->graph().EntryOf(node, output))];
+  const EntryId id = run_->graph().EntryOf(node, output);
+  Entry& entry = entries_[id];
   const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
   std::vector<uint8_t>& expected = made_[place];
-  if (is_first_) expected.assign(data, data + BytesOf(tensor));
+  if (is_first_) expected.assign(data, data + run_->index().BytesOf(id));
   entry.is_same = expected.empty() ||
                   std::memcmp(expected.data(), data, expected.size()) == 0;
   entry.last = place;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "nodewise/graph/by_node.h"
 #include "nodewise/sweep/sweep.h"
 
 namespace nodewise {
@@ -69,7 +70,7 @@ class SweepWatcher : public NodeObserver {
   bool is_first_ = true;
   // Whether the running node's inputs are as in the first run.
   bool has_same_inputs_ = true;
-  std::vector<Entry> entries_;  // The state in this run.
+  ByEntry<Entry> entries_;  // The state in this run.
   // In the first run: a hash of each tensor, and what nodes made.
   std::map<Place, uint64_t> hashes_;
   std::map<Place, std::vector<uint8_t>> made_;

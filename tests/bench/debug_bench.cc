@@ -70,9 +70,9 @@ std::vector<const char*> InPlace(const DebugExecutor& executor) {
 std::vector<const char*> Apart(const Graph& graph, const std::string& block) {
   std::vector<const char*> places;
   const char* next = block.data();
-  for (const GraphEntry& entry : graph.entries) {
+  for (const size_t bytes : EntrySizes(graph)) {
     places.push_back(next);
-    next += BytesOf(entry);
+    next += bytes;
   }
   return places;
 }
@@ -80,11 +80,8 @@ std::vector<const char*> Apart(const Graph& graph, const std::string& block) {
 // One pass over these entries' bytes.
 TimedSide ReadPass(const Graph& graph, std::vector<EntryId> entries,
                    std::vector<const char*> places) {
-  std::vector<size_t> sizes;
-  for (const GraphEntry& entry : graph.entries) {
-    sizes.push_back(BytesOf(entry));
-  }
-  return [=] {
+  return [entries = std::move(entries), places = std::move(places),
+          sizes = EntrySizes(graph)] {
     return NanosecondsOf([&] {
       uint64_t sum = 0;
       for (const EntryId entry : entries) {
@@ -232,8 +229,8 @@ bool BenchDump(const std::string& name, const TimedNetwork& network) {
 bool BenchMemory(const std::string& name, const TimedNetwork& network) {
   DumpPlace place;
   size_t largest = 0;
-  for (const GraphEntry& entry : network.graph.entries) {
-    largest = std::max(largest, BytesOf(entry));
+  for (const size_t bytes : EntrySizes(network.graph)) {
+    largest = std::max(largest, bytes);
   }
   // It has run: memory that it touched itself does not count as the
   // recording's.

@@ -1,10 +1,11 @@
 #include "tests/bench/debug_networks.h"
 
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
 #include "nodewise/artefact/artefact.h"
-#include "nodewise/ndarray/dtype.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/chain.h"
 #include "tests/support/fixtures.h"
@@ -132,14 +133,18 @@ TimedNetwork WithEmptyFunctions(TimedNetwork network) {
   return network;
 }
 
-size_t BytesOf(const GraphEntry& entry) {
-  return TensorBytes(entry.shape, entry.dtype).value();
+size_t EntryBytes(const Graph& graph) {
+  const std::vector<size_t> sizes = EntrySizes(graph);
+  return std::accumulate(sizes.begin(), sizes.end(), size_t{0});
 }
 
-size_t EntryBytes(const Graph& graph) {
-  size_t bytes = 0;
-  for (const GraphEntry& entry : graph.entries) bytes += BytesOf(entry);
-  return bytes;
+std::vector<size_t> EntrySizes(const Graph& graph) {
+  const GraphIndex index(graph);
+  std::vector<size_t> sizes;
+  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
+    sizes.push_back(index.BytesOf(EntryId{e}));
+  }
+  return sizes;
 }
 
 }  // namespace nodewise

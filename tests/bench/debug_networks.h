@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/module/module.h"
@@ -39,8 +40,8 @@ std::optional<TimedNetwork> LargestFixture();
 // Returns the network with functions that return at once.
 TimedNetwork WithEmptyFunctions(TimedNetwork network);
 
-size_t BytesOf(const GraphEntry& entry);
-// Returns the total size of the graph's entries.
+// Returns the sizes of the graph's entries, and their sum.
+std::vector<size_t> EntrySizes(const Graph& graph);
 size_t EntryBytes(const Graph& graph);
 
 }  // namespace nodewise

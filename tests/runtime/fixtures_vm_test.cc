@@ -125,8 +125,8 @@ std::vector<NDArray> OutputsOf(const std::string& folder, bool is_private) {
   const Artefact artefact = LoadArtefact(files).value();
   GraphExecutor::Options options;
   if (is_private) {
-    options.plan = PrivatePlan(artefact.graph,
-                               PlanStorage(artefact.graph, kDLCPU).value());
+    options.plan = PrivatePlan(GraphIndex(
+        artefact.graph, PlanStorage(artefact.graph, kDLCPU).value()));
   }
   const auto executor =
       GraphExecutor::Create(artefact.graph, artefact.library, options).value();

@@ -64,7 +64,7 @@ TEST(DumpFaultTest, WithoutThreadsTheDumpIsWrittenByTheRunItself) {
 TEST(DumpFaultTest, CallOutOfOrderEndsTheRecordingAndIsReported) {
   const Graph graph = AddThenRelu().Build();
   const RecordOptions options{.root = Folder()};
-  const DumpPlan plan = PlanDump(graph, options).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
   auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
   const NDArray tensor = Floats({1, 2, 3, 4});
   writer->Input(NodeId{0}, *tensor);
@@ -81,7 +81,7 @@ TEST(DumpFaultTest, CallOutOfOrderEndsTheRecordingAndIsReported) {
 TEST(DumpFaultTest, WriterThatIsDroppedLeavesWhatItRecorded) {
   const Graph graph = AddThenRelu().Build();
   const RecordOptions options{.root = Folder()};
-  const DumpPlan plan = PlanDump(graph, options).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
   {
     auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
     const NDArray tensor = Floats({1, 2, 3, 4});
@@ -217,7 +217,7 @@ TEST(DumpFaultTest, FullDiskWhileTheHeaderIsCorrectedLeavesThePartialFile) {
   const Graph graph = LargeChain(20);
   const std::string root = Folder();
   const RecordOptions options{.root = root};
-  const DumpPlan plan = PlanDump(graph, options).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
   auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
   Record(graph, writer.get(), 10);
   // A folder of this name cannot be made beside the file.

@@ -140,7 +140,7 @@ TEST(DumpKillTest, WhatCameBeforeANodeThatHangsIsThere) {
   const RecordOptions options{.root = testing::TempDir() + "dump_hang_" +
                                       std::to_string(getpid())};
   fs::create_directories(options.root);
-  const DumpPlan plan = PlanDump(graph, options).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
   const std::vector<NDArray> tensors = ContentsOf(graph);
   const pid_t child = fork();
   if (child == 0) {
@@ -176,7 +176,7 @@ TEST(DumpKillTest, KilledWriterLeavesWholeTensors) {
   const Graph graph = ManyEntries();
   const RecordOptions options{.root = testing::TempDir() + "dump_kill_" +
                                       std::to_string(getpid())};
-  const DumpPlan plan = PlanDump(graph, options).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
   const std::vector<NDArray> tensors = ContentsOf(graph);
   std::mt19937_64 random(seed);
   for (int i = 0; i < kills && !testing::Test::HasFailure(); ++i) {

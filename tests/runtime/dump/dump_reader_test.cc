@@ -52,7 +52,7 @@ TEST(DumpReaderTest, EveryBeginningOfADumpGivesItsCompleteTensors) {
   ASSERT_THAT(WriteDump(graph, {.root = root}), IsOk());
   const std::string bytes =
       ReadText(root + kSubfolder + "/output_tensors.params");
-  const DumpPlan plan = PlanDump(graph, {}).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), {}).value();
   const std::vector<std::string> keys = KeysOf(plan.items);
   const size_t header = ParamsHeader(keys).size();
   size_t last = 0;
@@ -290,7 +290,7 @@ TEST_F(TvmDumpTest, TvmsDumpsHoldWhatOursWould) {
     EXPECT_THAT(dump->missing, IsEmpty());
     EXPECT_FALSE(dump->is_cut);
     EXPECT_THAT(dump->records, IsEmpty());
-    const DumpPlan plan = PlanDump(*graph, {}).value();
+    const DumpPlan plan = PlanDump(GraphIndex(*graph), {}).value();
     EXPECT_EQ(plan.items.size(), dump->tensors.tensors.size());
     for (const DumpPlan::Item& item : plan.items) {
       const NDArray* tensor = dump->tensors.Find(item.key);

@@ -84,7 +84,7 @@ inline std::vector<NodeTime> TimesOf(const Graph& graph) {
 // One whole dump.
 inline absl::Status WriteDump(const Graph& graph, const RecordOptions& options,
                               uint32_t num_nodes = UINT32_MAX) {
-  const auto plan = PlanDump(graph, options);
+  const auto plan = PlanDump(GraphIndex(graph), options);
   if (!plan.ok()) return plan.status();
   auto writer = DumpWriter::Create(graph, *plan, options, kCpu);
   if (!writer.ok()) return writer.status();

@@ -114,7 +114,7 @@ TEST(DumpTest, AfterTheLastNumberTheFirstFreeOneIsTaken) {
 TEST(DumpTest, WithoutARootATemporaryFolderIsMade) {
   const Graph graph = AddThenRelu().Build();
   setenv("TMPDIR", Folder().c_str(), 1);
-  const DumpPlan plan = PlanDump(graph, {}).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), {}).value();
   const auto writer = DumpWriter::Create(graph, plan, {}, kCpu);
   unsetenv("TMPDIR");
   ASSERT_THAT(writer, IsOk());
@@ -125,7 +125,7 @@ TEST(DumpTest, WithoutARootATemporaryFolderIsMade) {
 }
 
 TEST(DumpTest, SelectionByANameTakesAllNodesThatHaveIt) {
-  const auto plan = PlanDump(Doubled(), {.select = "^f$"});
+  const auto plan = PlanDump(GraphIndex(Doubled()), {.select = "^f$"});
   ASSERT_THAT(plan, IsOk());
   EXPECT_THAT(KeysOf(plan->items),
               ElementsAre("f____topo-index:1____output-num:0",
@@ -136,7 +136,7 @@ TEST(DumpTest, SelectionByANameTakesAllNodesThatHaveIt) {
 TEST(DumpTest, SelectionByKeyFunctionAndRange) {
   const Graph graph = Doubled();
   const auto keys = [&](const RecordOptions& options) {
-    return KeysOf(PlanDump(graph, options).value().items);
+    return KeysOf(PlanDump(GraphIndex(graph), options).value().items);
   };
   EXPECT_THAT(keys({.select = "f#2"}),
               ElementsAre("f____topo-index:2____output-num:0"));
@@ -163,7 +163,7 @@ TEST(DumpTest, BadSelectionIsRefused) {
       {{.root = std::string("a\0b", 3)}, "root \"a\" has a zero byte at 1"},
   };
   for (const auto& [options, message] : cases) {
-    EXPECT_THAT(PlanDump(graph, options),
+    EXPECT_THAT(PlanDump(GraphIndex(graph), options),
                 FailsWith(StatusCode::kInvalidArgument, HasSubstr(message)));
   }
 }
@@ -174,7 +174,7 @@ TEST(DumpTest, ExpressionThatBacktracksEndsSoon) {
                           .Op(std::string(100000, 'a'), "f", {"x"})
                           .Head("x")
                           .Build();
-  EXPECT_THAT(PlanDump(graph, {.select = "(a*)*b"}),
+  EXPECT_THAT(PlanDump(GraphIndex(graph), {.select = "(a*)*b"}),
               FailsWith(StatusCode::kInvalidArgument, HasSubstr("no node")));
 }
 
@@ -188,7 +188,7 @@ TEST(DumpTest, SelectionLooksAtNamesOfAnyLengthAndBytes) {
                     .Build();
   graph.nodes[2].name += "\xff\xfe";
   const auto found = [&](const char* select) -> size_t {
-    const auto plan = PlanDump(graph, {.select = select});
+    const auto plan = PlanDump(GraphIndex(graph), {.select = select});
     return plan.ok() ? plan->items.size() : 0;
   };
   EXPECT_EQ(found("bcd$"), 1u);
@@ -202,7 +202,7 @@ TEST(DumpTest, SizeLimitLeavesOutWholeEntriesByName) {
   const Graph graph = Doubled();  // 16 and 16 bytes, then 8, 12, 3, 3.
   const std::string root = Folder();
   const RecordOptions options{.max_bytes = 43, .root = root};
-  const DumpPlan plan = PlanDump(graph, options).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
   EXPECT_EQ(plan.tensor_bytes, 43u);
   EXPECT_THAT(KeysOf(plan.left_out),
               ElementsAre("f____topo-index:1____output-num:1",
@@ -246,7 +246,7 @@ uint64_t HashOfInputOverwritten(bool is_untouched,
                                 const NDArray* to_read = nullptr) {
   const Graph graph = AddThenRelu().Build();
   const RecordOptions options{.tensors = false, .root = Folder()};
-  const DumpPlan plan = PlanDump(graph, options).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
   auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
   const std::vector<NDArray> tensors = TensorsOf(graph);
   const DLTensor* const inputs[] = {tensors[0].tensor(), tensors[1].tensor()};
@@ -274,7 +274,7 @@ TEST(DumpTest, WhatTheLastNodeMadeIsHashedAgainUnlessItIsUntouched) {
 TEST(DumpTest, StatisticsComeBack) {
   const Graph graph = AddThenRelu().Build();
   const RecordOptions options{.stats = true, .root = Folder()};
-  const DumpPlan plan = PlanDump(graph, options).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
   auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
   const NDArray tensor = Floats({-1, 0, 3, NAN});
   writer->Input(NodeId{0}, *tensor);
@@ -327,7 +327,7 @@ TEST(DumpTest, MemoryDoesNotGrowWithTheNetwork) {
   const auto peak_of = [](int nodes) {
     const Graph graph = LargeChain(nodes);
     const RecordOptions options{.root = Folder()};
-    const DumpPlan plan = PlanDump(graph, options).value();
+    const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
     // One tensor for all, so that the network itself takes none.
     const NDArray one = NDArray::Empty({65536}, kFloat32, kCpu).value();
     std::memset(one.data(), 1, one.bytes());

@@ -184,16 +184,6 @@ TEST(GraphTest, NodeWithoutOutputsHasNoEntry) {
   EXPECT_EQ(graph.NodeOf(EntryId{1}), NodeId{2});
 }
 
-TEST(GraphTest, KeysTellNodesOfOneNameApart) {
-  const Graph graph = GraphBuilder()
-                          .Input("a")
-                          .Op("reshape_nop", "__nop", {"a"})
-                          .Op("reshape_nop", "__nop", {"a"})
-                          .Build();
-  EXPECT_THAT(NodeKeys(graph),
-              ElementsAre("a", "reshape_nop#1", "reshape_nop#2"));
-}
-
 TEST(GraphTest, FileOfAGraphIsReadAndMissingFileIsNamed) {
   EXPECT_THAT(
       GraphText::FromFile("/no/such/graph.json"),

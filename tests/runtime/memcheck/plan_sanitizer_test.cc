@@ -451,7 +451,7 @@ TEST(PrivatePlanTest, EveryFunctionOutputHasAStorageOfItsOwn) {
                           .Head("c")
                           .Build();
   const StoragePlan plan =
-      PrivatePlan(graph, PlanStorage(graph, kDLCPU).value());
+      PrivatePlan(GraphIndex(graph, PlanStorage(graph, kDLCPU).value()));
   EXPECT_THAT(plan.slot_of, ElementsAre(0, 1, 1, 2, 3));
   EXPECT_THAT(plan.base_of, ElementsAre(0, 1, 1, 3, 4));
   ASSERT_EQ(plan.slots.size(), 4u);

@@ -74,10 +74,14 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
+ProfileSummary Summarised(const Graph& graph, const Profile& profile) {
+  const StoragePlan plan = PlanOf(graph);
+  return SummariseProfile(GraphIndex(graph, plan), profile);
+}
+
 std::string TableOf(const Graph& graph, const Profile& profile,
                     const TableOptions& options) {
-  const ProfileSummary summary =
-      SummariseProfile(graph, PlanOf(graph), profile);
+  const ProfileSummary summary = Summarised(graph, profile);
   return ProfileTable(graph, summary, profile, options);
 }
 
@@ -298,13 +302,13 @@ TEST(MeasurementsTableTest, GraphWithoutNodesHasAnEmptyTable) {
   for (const Graph& graph :
        {GraphBuilder().Build(), GraphBuilder().Input("x").Head("x").Build()}) {
     const Profile profile = ProfileOf({RunOf({0})});
-    const ProfileSummary summary =
-        SummariseProfile(graph, PlanOf(graph), profile);
+    const ProfileSummary summary = Summarised(graph, profile);
     EXPECT_EQ(summary.peak_live_bytes, 16u * graph.nodes.size());
     EXPECT_EQ(LinesOf(ProfileTable(graph, summary, profile, {})).size(), 2u);
     EXPECT_EQ(LinesOf(ProfileCsv(graph, summary, profile)).size(), 1u);
     EXPECT_TRUE(
-        json::parse(ProfileJson(graph, summary, profile))["nodes"].empty());
+        json::parse(ProfileJson(GraphIndex(graph), summary, profile))["nodes"]
+            .empty());
     EXPECT_THAT(TableOf(graph, profile, {TableLayout::kMeasurements, true}),
                 HasSubstr("Total_time  -    0.0 "));
   }
@@ -316,8 +320,7 @@ TEST(ProfileFooterTest, ComparesTheRunWithItsNodesAndWithAPlainRun) {
   profile.plain_ns = {4000, 4200};
   profile.notes = {"cycles: not counted\nhere"};
   const Graph graph = ThreeNodes();
-  const std::string footer =
-      ProfileFooter(SummariseProfile(graph, PlanOf(graph), profile), profile);
+  const std::string footer = ProfileFooter(Summarised(graph, profile), profile);
   EXPECT_THAT(
       LinesOf(footer),
       ElementsAre("nodes              4.00 us  sum of the means of 2 nodes",
@@ -335,14 +338,14 @@ TEST(ProfileFooterTest, ComparesTheRunWithItsNodesAndWithAPlainRun) {
 
 TEST(ProfileFooterTest, PlainRunThatWasNotMeasuredIsSaid) {
   const Graph graph = ThreeNodes();
-  const std::string footer = ProfileFooter(
-      SummariseProfile(graph, PlanOf(graph), Profile()), Profile());
+  const std::string footer =
+      ProfileFooter(Summarised(graph, Profile()), Profile());
   EXPECT_THAT(footer,
               HasSubstr("\nplain run             -     not measured\n"));
 }
 
 NodeProfile FiguresOf(const Graph& graph, const Profile& profile, size_t row) {
-  return SummariseProfile(graph, PlanOf(graph), profile).nodes.at(row);
+  return Summarised(graph, profile).nodes.at(row);
 }
 
 TEST(ProfileSummaryTest, SpreadIsThatOfTheRuns) {
@@ -374,8 +377,7 @@ TEST(ProfileSummaryTest, WhatIsInNoNodeIsTheRest) {
   profile.runs[0].whole.end_ns += 500;
   profile.plain_ns = {5400, 5000, 5100};
   const Graph graph = ThreeNodes();
-  const ProfileSummary summary =
-      SummariseProfile(graph, PlanOf(graph), profile);
+  const ProfileSummary summary = Summarised(graph, profile);
   EXPECT_EQ(summary.sum_us, 5);
   EXPECT_EQ(summary.run_us, 5.5);
   EXPECT_EQ(summary.rest_us, 0.5);
@@ -416,8 +418,7 @@ TEST(ProfileSummaryTest, LiveBytesAreThoseOfSlotsInUse) {
                           .Op("c", "f", {"d"}, {{{40}, "int8", 1}})
                           .Head("b")
                           .Build();
-  const ProfileSummary summary =
-      SummariseProfile(graph, PlanOf(graph), Profile());
+  const ProfileSummary summary = Summarised(graph, Profile());
   std::vector<uint64_t> live;
   for (const NodeProfile& node : summary.nodes) live.push_back(node.live_bytes);
   EXPECT_THAT(live, ElementsAre(140, 160, 125, 165));
@@ -432,8 +433,7 @@ TEST(ProfileSummaryTest, TensorsInOneSlotAtOneTimeCountOnce) {
                           .Op("b", "f", {"n"}, {{{6}, "int8", 1}})
                           .Head("b")
                           .Build();
-  EXPECT_EQ(SummariseProfile(graph, PlanOf(graph), Profile()).peak_live_bytes,
-            16u);
+  EXPECT_EQ(Summarised(graph, Profile()).peak_live_bytes, 16u);
 }
 
 TEST(ProfileCsvTest, HasEveryFigure) {
@@ -441,8 +441,8 @@ TEST(ProfileCsvTest, HasEveryFigure) {
   profile.isolated = {{}, {5e-7, 7e-7}};
   profile.counters = {{"cycles", {0, 12.5, std::nan("")}}};
   const Graph graph = ThreeNodes();
-  const auto lines = LinesOf(ProfileCsv(
-      graph, SummariseProfile(graph, PlanOf(graph), profile), profile));
+  const auto lines =
+      LinesOf(ProfileCsv(graph, Summarised(graph, profile), profile));
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_THAT(lines[0], AllOf(StartsWith("node,name,op,inputs,outputs,shapes,"),
                               EndsWith(",gb_per_s,live_bytes,cycles")));
@@ -459,8 +459,8 @@ TEST(ProfileCsvTest, NameIsQuotedWhereItMustBe) {
   graph.nodes[1].name = "a,\"b\"\r\nc";
   graph.nodes[2].name = std::string("\0\xFF", 2);
   const Profile profile;
-  const std::string csv = ProfileCsv(
-      graph, SummariseProfile(graph, PlanOf(graph), profile), profile);
+  const std::string csv =
+      ProfileCsv(graph, Summarised(graph, profile), profile);
   EXPECT_THAT(csv, HasSubstr("\n1,\"a,\"\"b\"\"\r\nc\",fused_a,"));
   EXPECT_THAT(csv, HasSubstr("\n2,\xEF\xBF\xBD\xEF\xBF\xBD,fused_b"));
 }
@@ -469,8 +469,8 @@ TEST(ProfileJsonTest, KeepsTheTwoMeasurementsApart) {
   Profile profile = ProfileOf({RunOf({0, 1000, 2000}), RunOf({0, 3000, 2000})});
   profile.isolated = {{}, {5e-7, 7e-7}, {}};
   const Graph graph = ThreeNodes();
-  const json out = json::parse(ProfileJson(
-      graph, SummariseProfile(graph, PlanOf(graph), profile), profile));
+  const json out = json::parse(
+      ProfileJson(GraphIndex(graph), Summarised(graph, profile), profile));
   const json& a = out["nodes"][0];
   EXPECT_EQ(a["in_place"]["mean_us"], 2.0);
   EXPECT_EQ(a["in_place"]["runs_us"], json({1.0, 3.0}));
@@ -486,9 +486,9 @@ TEST(ProfileJsonTest, NumbersAreReadBackAsTheyWere) {
   profile.isolated = {{}, {1.0 / 3e6}, {0.1}};
   profile.counters = {{"huge", {0, 1e300, std::nan("")}}};
   const Graph graph = ThreeNodes();
-  const ProfileSummary summary =
-      SummariseProfile(graph, PlanOf(graph), profile);
-  const json nodes = json::parse(ProfileJson(graph, summary, profile))["nodes"];
+  const ProfileSummary summary = Summarised(graph, profile);
+  const json nodes =
+      json::parse(ProfileJson(GraphIndex(graph), summary, profile))["nodes"];
   EXPECT_EQ(nodes[0]["isolated"]["mean_us"].get<double>(),
             summary.nodes[0].isolated_us[0]);
   EXPECT_EQ(nodes[0]["gb_per_s"].get<double>(), summary.nodes[0].gb_per_s);
@@ -505,8 +505,8 @@ TEST(ProfileJsonTest, IsJsonWhateverANodeIsCalled) {
        {every, std::string(10240, '"'), std::string("\xED\xA0\x80"),
         std::string("\xF0\x9F\x98"), std::string("</script>,\n\r\\")}) {
     graph.nodes[1].name = graph.nodes[1].function = name;
-    const json out = json::parse(ProfileJson(
-        graph, SummariseProfile(graph, PlanOf(graph), profile), profile));
+    const json out = json::parse(
+        ProfileJson(GraphIndex(graph), Summarised(graph, profile), profile));
     EXPECT_EQ(out["nodes"][0]["name"], out["nodes"][0]["op"]);
   }
   EXPECT_EQ(graph.nodes[1].name, "</script>,\n\r\\");

@@ -75,7 +75,7 @@ json TraceOf(const Graph& graph, Profile profile,
              std::vector<WorkerSpan> workers = {}) {
   const StoragePlan plan = PlanStorage(graph, kDLCPU).value();
   profile.workers = std::move(workers);
-  return json::parse(ProfileTrace(graph, plan, profile));
+  return json::parse(ProfileTrace(GraphIndex(graph, plan), profile));
 }
 
 std::vector<json> EventsOf(const json& trace, const std::string& phase) {

@@ -13,7 +13,9 @@
 #include "nodewise/debug/run_observer.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/func/time_repeats.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_executor.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/node_times.h"
 
 namespace nodewise {
@@ -104,6 +106,9 @@ class DebugExecutor : public GraphExecutor {
   absl::StatusOr<std::vector<NodeId>> Recompute();
 
   // --- For tools ---
+  // What is known of the graph before it runs. Valid while the executor is.
+  const GraphIndex& index() const { return *index_; }
+
   // Observers see every node that this executor runs, in the order added, and
   // must outlive it or be removed. An observer may add and remove others and
   // itself: who is removed is called no more, who is added from the next
@@ -186,7 +191,7 @@ class DebugExecutor : public GraphExecutor {
   bool IsComputed(EntryId entry) const override;
   void ValueWasSet(EntryId base) override;
   void ValueWasDropped(EntryId base) override;
-  absl::Status AddMissing(std::vector<bool>* wanted) const;
+  absl::Status AddMissing(ByNode<bool>* wanted) const;
 
   bool WritesItsInput(NodeId node) const;
   absl::StatusOr<std::vector<double>> MeasureApart(
@@ -198,10 +203,12 @@ class DebugExecutor : public GraphExecutor {
   std::string dump_folder_;
   absl::Status dump_status_;
   TimedRun times_;
-  std::vector<uint32_t> call_of_;  // By node: its place in calls(), or none.
-  // By node: pointers to the tensors of its inputs and then its outputs.
+  std::unique_ptr<const GraphIndex> index_;
+  ByNode<uint32_t> call_of_;  // Its place in calls(), or none.
+  // Pointers to the tensors of each node's inputs and then its outputs, and
+  // where in them a node's begin.
   std::vector<const DLTensor*> node_tensors_;
-  std::vector<size_t> first_tensor_;
+  ByNode<size_t> first_tensor_;
   NodeId position_{};
   bool in_pass_ = false;
   bool is_pass_told_ = false;  // Observers have been told of its beginning.

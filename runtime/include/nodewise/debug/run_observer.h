@@ -2,6 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/node_times.h"
 #include "nodewise/graph/storage_plan.h"
@@ -18,6 +19,9 @@ class RunView {
 
   const Graph& graph() const;
   const StoragePlan& plan() const;
+  // Returns how nodes and entries are called, which entries are one tensor, and
+  // what else is known of the graph.
+  const GraphIndex& index() const;
   // Returns what compiled code sees of an entry now, live or dead.
   const DLTensor& TensorOf(EntryId entry) const;
   // Return the tensors of a node's inputs or outputs, in order.

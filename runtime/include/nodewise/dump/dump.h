@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/node_times.h"
 #include "nodewise/graph/params.h"
@@ -28,7 +29,7 @@ struct RecordOptions {
   // records' times and hashes are always written.
   bool stats = false;
   // A regular expression in RE2's syntax; a node is recorded if the expression
-  // is found in its name, its function's name or its key (NodeKeys()), all
+  // is found in its name, its function's name or its key (GraphIndex), all
   // taken as bytes. Empty: all.
   std::string select = {};
   // Nodes outside [first_node, last_node] are not recorded.
@@ -63,7 +64,7 @@ struct DumpPlan {
 };
 
 // Fails with kInvalidArgument for a bad expression, or if no node is selected.
-absl::StatusOr<DumpPlan> PlanDump(const Graph& graph,
+absl::StatusOr<DumpPlan> PlanDump(const GraphIndex& index,
                                   const RecordOptions& options);
 
 // Writes the dump of one run. It is called on the producer's thread; the

@@ -98,6 +98,9 @@ struct Graph {
   }
   const GraphEntry& entry(EntryId id) const { return entries[Index(id)]; }
   const GraphNode& node(NodeId id) const { return nodes[Index(id)]; }
+  bool IsFunction(NodeId id) const {
+    return node(id).kind == GraphNode::Kind::kFunction;
+  }
   uint32_t OutputsOf(NodeId id) const {
     return node_row_ptr[Index(id) + 1] - node_row_ptr[Index(id)];
   }
@@ -128,20 +131,7 @@ absl::Status GraphError(const Graph& graph, std::string path, std::string found,
 // Writes a graph as TVM lays it out; reading it back gives the same graph.
 std::string WriteGraph(const Graph& graph);
 
-// Returns the node with that name or key: what NodeKeys() gives, or "#7" for
-// node 7. Fails with kNotFound, naming the nearest, or with kInvalidArgument if
-// several nodes have that name.
-absl::StatusOr<NodeId> FindNode(const Graph& graph, std::string_view key);
-
-// Returns the entry that "node" (meaning its output 0) or "node:1" names, where
-// the node is named as in FindNode().
-absl::StatusOr<EntryId> FindEntry(const Graph& graph, std::string_view key);
-
 // Returns how messages name a node: "node 7 (name)".
 std::string NodeTitle(const Graph& graph, NodeId node);
-
-// Returns the key of each node: its name, or `name#index` if another node has
-// the same name.
-std::vector<std::string> NodeKeys(const Graph& graph);
 
 }  // namespace nodewise

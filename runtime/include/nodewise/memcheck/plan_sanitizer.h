@@ -84,6 +84,6 @@ absl::StatusOr<SanitizeReport> Sanitize(const ExecutorMaker& make,
 
 // Returns the plan that gives every function's output its own slot. Free __nop
 // keep sharing; inputs stay where they are.
-StoragePlan PrivatePlan(const Graph& graph, const StoragePlan& plan);
+StoragePlan PrivatePlan(const GraphIndex& index);
 
 }  // namespace nodewise

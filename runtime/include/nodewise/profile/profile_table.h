@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/node_times.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/profile/profile.h"
 
 namespace nodewise {
@@ -51,8 +51,9 @@ struct ProfileSummary {
   double rest_us = 0;  // run_us - sum_us: outside of all nodes.
   uint64_t peak_live_bytes = 0;
 };
-// Computes the figures. REQUIRES: `plan` and `profile` belong to the graph.
-ProfileSummary SummariseProfile(const Graph& graph, const StoragePlan& plan,
+// Computes the figures. REQUIRES: the index has a plan, and `profile` belongs
+// to its graph.
+ProfileSummary SummariseProfile(const GraphIndex& index,
                                 const Profile& profile);
 
 enum class TableLayout {
@@ -99,14 +100,13 @@ std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
 // ...}. A node's "in_place" and "isolated" (null if not measured) are two
 // objects, as they are two measurements. Invalid UTF-8 is written as U+FFFD,
 // numbers that are not finite as null; all others are read back exactly.
-std::string ProfileJson(const Graph& graph, const ProfileSummary& summary,
+std::string ProfileJson(const GraphIndex& index, const ProfileSummary& summary,
                         const Profile& profile);
 
 // Returns a Chrome trace that Perfetto opens: the nodes of every run on one
 // track, inside their run, with the watched run last; a track for each worker
 // that has spans; live bytes as a counter. Events are in the order of time, the
-// first at 0.
-std::string ProfileTrace(const Graph& graph, const StoragePlan& plan,
-                         const Profile& profile);
+// first at 0. REQUIRES: as SummariseProfile().
+std::string ProfileTrace(const GraphIndex& index, const Profile& profile);
 
 }  // namespace nodewise

@@ -1,0 +1,213 @@
+#include "nodewise/graph/graph_index.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+
+#include "fmt/format.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+std::optional<uint32_t> NumberIn(std::string_view text) {
+  uint32_t number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
+
+ByNode<std::string> MakeKeys(const Graph& graph) {
+  std::unordered_map<std::string_view, size_t> uses;
+  for (const GraphNode& node : graph.nodes) ++uses[node.name];
+  ByNode<std::string> keys(graph);
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    const std::string& name = graph.nodes[n].name;
+    std::string& key = keys[NodeId{n}];
+    key = name;
+    // A node may be called "a#1" while two others are called "a".
+    for (bool taken = uses[name] > 1; taken; taken = uses.count(key) > 0) {
+      key += fmt::format("#{}", n);
+    }
+  }
+  return keys;
+}
+
+}  // namespace
+
+template <typename T>
+GraphIndex::Lists<T>::Lists(size_t count,
+                            const std::vector<std::pair<uint32_t, T>>& members)
+    : begins_(count + 1), items_(members.size()) {
+  for (const auto& [list, item] : members) ++begins_[list + 1];
+  std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+  std::vector<uint32_t> next = begins_;
+  for (const auto& [list, item] : members) items_[next[list]++] = item;
+}
+
+GraphIndex::GraphIndex(const Graph& graph, const StoragePlan& plan)
+    : GraphIndex(graph, &plan) {}
+
+GraphIndex::GraphIndex(const Graph& graph) : GraphIndex(graph, nullptr) {}
+
+GraphIndex::GraphIndex(const Graph& graph, const StoragePlan* plan)
+    : graph_(graph),
+      plan_(plan),
+      node_of_(graph),
+      bytes_(graph),
+      readers_(FindReaders()),
+      tensors_(FindTensors()),
+      lifetimes_(graph) {
+  FindSizes();
+  FindLifetimes();
+}
+
+void GraphIndex::FindSizes() {
+  for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+    for (uint32_t o = 0; o < graph_.OutputsOf(NodeId{n}); ++o) {
+      const EntryId entry = graph_.EntryOf(NodeId{n}, o);
+      const GraphEntry& type = graph_.entry(entry);
+      node_of_[entry] = NodeId{n};
+      bytes_[entry] = TensorBytes(type.shape, type.dtype).value_or(0);
+    }
+  }
+}
+
+GraphIndex::Lists<NodeId> GraphIndex::FindReaders() const {
+  std::vector<std::pair<uint32_t, NodeId>> reads;
+  // Nodes with as many inputs as the file is long would take for ever if each
+  // input were compared with those before it.
+  ByEntry<uint32_t> last_reader(graph_, UINT32_MAX);
+  for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+    if (!graph_.IsFunction(NodeId{n})) continue;
+    for (const EntryRef& ref : graph_.nodes[n].inputs) {
+      const EntryId entry = graph_.EntryOf(ref);
+      if (last_reader[entry] == n) continue;
+      last_reader[entry] = n;
+      reads.emplace_back(Index(entry), NodeId{n});
+    }
+  }
+  return Lists<NodeId>(graph_.entries.size(), reads);
+}
+
+GraphIndex::Lists<EntryId> GraphIndex::FindTensors() const {
+  if (plan_ == nullptr) return Lists<EntryId>(0, {});
+  std::vector<std::pair<uint32_t, EntryId>> tensors;
+  // Inputs are written first wherever they stand among the nodes.
+  for (const bool is_function : {false, true}) {
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (graph_.IsFunction(NodeId{n}) != is_function) continue;
+      for (uint32_t o = 0; o < graph_.OutputsOf(NodeId{n}); ++o) {
+        const EntryId entry = graph_.EntryOf(NodeId{n}, o);
+        if (!IsBase(entry)) continue;
+        tensors.emplace_back(plan_->slot_of[Index(entry)], entry);
+      }
+    }
+  }
+  return Lists<EntryId>(plan_->slots.size(), tensors);
+}
+
+void GraphIndex::FindLifetimes() {
+  for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
+    const EntryId entry{e};
+    const NodeId maker = NodeOf(entry);
+    if (graph_.IsFunction(maker)) lifetimes_[entry].written = Index(maker);
+    int64_t& last_read = lifetimes_[BaseOf(entry)].last_read;
+    for (const NodeId reader : ReadersOf(entry)) {
+      if (IsFree(reader)) continue;
+      last_read = std::max<int64_t>(last_read, Index(reader));
+    }
+  }
+  for (const EntryRef& head : graph_.heads) {
+    lifetimes_[BaseOf(graph_.EntryOf(head))].last_read =
+        static_cast<int64_t>(graph_.nodes.size());
+  }
+}
+
+bool GraphIndex::IsFree(NodeId node) const {
+  if (!graph_.IsFunction(node)) return true;
+  return graph_.node(node).function == kNopFunction &&
+         !IsBase(graph_.EntryOf(node, 0));
+}
+
+const ByNode<std::string>& GraphIndex::keys() const {
+  if (keys_.empty()) keys_ = MakeKeys(graph_);
+  return keys_;
+}
+
+std::string GraphIndex::KeyOf(EntryId entry) const {
+  return fmt::format("{}:{}", KeyOf(NodeOf(entry)), OutputOf(entry));
+}
+
+std::string GraphIndex::TitleOf(EntryId entry) const {
+  return fmt::format("output {} of {}", OutputOf(entry),
+                     TitleOf(NodeOf(entry)));
+}
+
+absl::StatusOr<NodeId> GraphIndex::NodeAt(int64_t number) const {
+  const size_t count = graph_.nodes.size();
+  if (number >= 0 && static_cast<uint64_t>(number) < count) {
+    return NodeId{static_cast<uint32_t>(number)};
+  }
+  return absl::OutOfRangeError(
+      fmt::format("node {}: the graph has {} nodes", number, count));
+}
+
+absl::StatusOr<EntryId> GraphIndex::EntryAt(int64_t number) const {
+  const size_t count = graph_.entries.size();
+  if (number >= 0 && static_cast<uint64_t>(number) < count) {
+    return EntryId{static_cast<uint32_t>(number)};
+  }
+  return absl::OutOfRangeError(
+      fmt::format("entry {}: the graph has {} entries", number, count));
+}
+
+absl::StatusOr<NodeId> GraphIndex::FindNode(std::string_view key) const {
+  std::vector<std::string> same_name;
+  for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+    if (KeyOf(NodeId{n}) == key) return NodeId{n};
+    if (graph_.nodes[n].name == key) same_name.push_back(KeyOf(NodeId{n}));
+  }
+  if (!same_name.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("node {}: {} nodes have that name, expected one of {}", key,
+                    same_name.size(), ListOf(same_name)));
+  }
+  if (key.starts_with('#')) {
+    const std::optional<uint32_t> number = NumberIn(key.substr(1));
+    if (number.has_value() && *number < graph_.nodes.size()) {
+      return NodeId{*number};
+    }
+    return absl::NotFoundError(fmt::format("node {}: the graph has {} nodes",
+                                           key, graph_.nodes.size()));
+  }
+  return absl::NotFoundError(
+      fmt::format("node {}: the graph has no such node{}", key,
+                  DidYouMean(key, {keys().begin(), keys().end()})));
+}
+
+absl::StatusOr<EntryId> GraphIndex::FindEntry(std::string_view key) const {
+  auto node = FindNode(key);
+  std::string_view name = key;
+  uint32_t output = 0;
+  const size_t colon = key.rfind(':');
+  if (absl::IsNotFound(node.status()) && colon != key.npos) {
+    const std::optional<uint32_t> number = NumberIn(key.substr(colon + 1));
+    if (!number.has_value()) return node.status();
+    output = *number;
+    name = key.substr(0, colon);
+    node = FindNode(name);
+  }
+  NODEWISE_RETURN_IF_ERROR(node.status());
+  if (output < graph_.OutputsOf(*node)) return graph_.EntryOf(*node, output);
+  return absl::OutOfRangeError(fmt::format("output {} of node {}, which has {}",
+                                           output, name,
+                                           graph_.OutputsOf(*node)));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+#include "nodewise/graph/graph_json.h"
+
+namespace nodewise {
+
+// A vector with one item for each node, or for each entry, of a graph. It is
+// indexed by NodeId or EntryId, so that one cannot be taken for the other.
+template <typename Id, typename T>
+class ById {
+ public:
+  // Without items, for a member that gets them later.
+  ById() = default;
+  // As many items as the graph has nodes or entries, each a copy of `value`.
+  explicit ById(const Graph& graph, const T& value = T())
+      : items_(CountIn(graph), value) {}
+
+  // REQUIRES: the graph has that node or entry.
+  typename std::vector<T>::reference operator[](Id id) {
+    return items_[Index(id)];
+  }
+  typename std::vector<T>::const_reference operator[](Id id) const {
+    return items_[Index(id)];
+  }
+
+  size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  // The items in the order of their numbers.
+  auto begin() { return items_.begin(); }
+  auto end() { return items_.end(); }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+ private:
+  static size_t CountIn(const Graph& graph) {
+    if constexpr (std::is_same_v<Id, NodeId>) return graph.nodes.size();
+    return graph.entries.size();
+  }
+
+  std::vector<T> items_;
+};
+
+template <typename T>
+using ByNode = ById<NodeId, T>;
+template <typename T>
+using ByEntry = ById<EntryId, T>;
+
+}  // namespace nodewise
