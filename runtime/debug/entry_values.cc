@@ -142,13 +142,7 @@ absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
   for (uint32_t n = 0; n < Index(position_); ++n) {
     const NodeId node{n};
     if (!wanted[node]) continue;
-    in_pass_ = false;  // Unless the node succeeds, as in Advance().
-    const absl::Status status = RunNode(node);
-    if (!status.ok()) {
-      TellPassEnded(status);
-      return status;
-    }
-    in_pass_ = true;
+    NODEWISE_RETURN_IF_ERROR(InPass([&] { return RunNode(node); }));
     if (!patches_->Replace(node)) ran.push_back(node);
   }
   if (AtEnd()) NODEWISE_RETURN_IF_ERROR(FinishRun());

@@ -44,13 +44,15 @@ absl::StatusOr<std::vector<double>> DebugExecutor::TimeNext(
   std::vector<double> seconds;
   const uint32_t place = call_of_[position_];
   if (place < calls().size()) {
-    auto measured = MeasureApart(calls()[place], options);
-    if (!measured.ok()) {
-      LeavePass(position_);
-      TellPassEnded(measured.status());
-      return measured.status();
-    }
-    seconds = *std::move(measured);
+    NODEWISE_RETURN_IF_ERROR(InPass([&] {
+      auto measured = MeasureApart(calls()[place], options);
+      if (!measured.ok()) {
+        LeavePass(position_);
+        return measured.status();
+      }
+      seconds = *std::move(measured);
+      return absl::OkStatus();
+    }));
   }
   seconds.resize(static_cast<size_t>(options.repeat));
   return seconds;

@@ -45,18 +45,18 @@ absl::Status DebugExecutor::Restart() {
   return status;
 }
 
+absl::Status DebugExecutor::InPass(absl::FunctionRef<absl::Status()> part) {
+  in_pass_ = false;
+  absl::Status status = part();
+  in_pass_ = status.ok();
+  if (!in_pass_) TellPassEnded(status);
+  return status;
+}
+
 absl::Status DebugExecutor::Advance() {
   const NodeId node = position_;
   if (graph().IsFunction(node)) {
-    // A node that failed has to run again, from the start: what it left is
-    // anybody's guess.
-    in_pass_ = false;
-    const absl::Status status = RunNode(node);
-    if (!status.ok()) {
-      TellPassEnded(status);
-      return status;
-    }
-    in_pass_ = true;
+    NODEWISE_RETURN_IF_ERROR(InPass([&] { return RunNode(node); }));
   }
   position_ = NodeId{Index(node) + 1};
   if (!AtEnd()) return absl::OkStatus();

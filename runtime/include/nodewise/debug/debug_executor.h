@@ -163,6 +163,10 @@ class DebugExecutor : public GraphExecutor {
   absl::Status Advance();
   // Begins a pass unless one is under way.
   absl::Status EnsurePassStarted();
+  // Does a part of the pass that is under way. If it fails the pass is over,
+  // and observers are told: what it left is anybody's guess, so that the next
+  // step begins a new one.
+  absl::Status InPass(absl::FunctionRef<absl::Status()> part);
   absl::Status RunNode(NodeId node);
   absl::Status CallNode(const Call& call);
   absl::Status InvokeNode(NodeId node);
