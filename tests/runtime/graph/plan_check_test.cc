@@ -120,6 +120,29 @@ TEST(CheckPlanTest, NopSharesItsInputsStorageAndLengthensItsLife) {
                                     "which node 5 (d) reads later")));
 }
 
+TEST(CheckPlanTest, NopThatNothingReadsKeepsNothingAlive) {
+  EXPECT_THAT(PlanFaults(GraphBuilder()
+                             .Input("x", In(0))
+                             .Op("a", "copy", {"x"}, {In(1)})
+                             .Op("b", "copy", {"a"}, {In(2)})
+                             .Op("c", "copy", {"b"}, {In(1)})
+                             .Op("n", "__nop", {"a"}, {In(1)})
+                             .Head("b")),
+              IsEmpty());
+}
+
+TEST(CheckPlanTest, InputIsWrittenFirstWhereverItStands) {
+  const auto faults = PlanFaults(GraphBuilder()
+                                     .Input("x", In(0))
+                                     .Op("a", "copy", {"x"}, {In(1)})
+                                     .Input("w", In(1))
+                                     .Op("b", "add", {"a", "w"}, {In(2)})
+                                     .Head("b"));
+  EXPECT_THAT(faults,
+              ElementsAre(HasSubstr("output 0 of node 1 (a) overwrites output "
+                                    "0 of node 2 (w), which node 3 (b)")));
+}
+
 TEST(CheckPlanTest, TwoInputsInOneStorageAreAnError) {
   const auto faults = PlanFaults(GraphBuilder()
                                      .Input("x", In(0))
