@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "apps/nodewise/option_list.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/json_writer.h"
 
@@ -26,13 +27,19 @@ struct Outcome {
   std::string text;  // For people, on stdout.
   JsonWriter json;   // What the document holds after its envelope.
   // With kError they go to stderr; otherwise `text` contains them.
-  std::vector<Fault> errors;
+  std::vector<Finding> errors;
   std::vector<std::string> notes;  // Worth knowing, but no faults.
 
   // For failures when there is already something to show.
   void AddError(const absl::Status& error) {
     status = Status::kError;
-    errors.push_back(FaultOf(error));
+    errors.push_back(FindingOf(error));
+  }
+  void AddErrors(const FaultList& found) {
+    status = Status::kError;
+    for (const Fault& fault : found.faults()) {
+      errors.push_back(FindingOf(fault, finding_kinds::kCannotJudge));
+    }
   }
 };
 

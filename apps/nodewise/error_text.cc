@@ -8,12 +8,11 @@
 
 namespace nodewise {
 
-std::string LineOf(const Fault& fault) {
+std::string LineOf(const Finding& finding) {
   // The message of a failed function may have several lines.
-  std::vector<std::string> lines = absl::StrSplit(fault.ToString(), '\n');
+  std::vector<std::string> lines = absl::StrSplit(finding.ToString(), '\n');
   for (std::string& line : lines) line = Printable(line);
-  const std::string text = absl::StrJoin(lines, "\n");
-  return fault.Where().empty() ? text.substr(2) : text;
+  return absl::StrJoin(lines, "\n");
 }
 
 }  // namespace nodewise

@@ -2,12 +2,12 @@
 
 #include <string>
 
-#include "nodewise/support/fault.h"
+#include "nodewise/graph/finding.h"
 
 namespace nodewise {
 
-// Returns the fault as a line of text, or several if a message in it has
+// Returns the finding as a line of text, or several if a message in it has
 // several.
-std::string LineOf(const Fault& fault);
+std::string LineOf(const Finding& finding);
 
 }  // namespace nodewise

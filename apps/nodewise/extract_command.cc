@@ -45,8 +45,7 @@ class ExtractModel : public Command {
     const auto network = LoadModel(model_, options_, &faults);
     if (!network.ok()) {
       if (!faults.HasErrors()) return network.status();
-      outcome.status = Outcome::Status::kError;
-      outcome.errors = std::move(faults.faults());
+      outcome.AddErrors(faults);
       return outcome;
     }
     NODEWISE_ASSIGN_OR_RETURN(const auto from, Find(*network, from_, true));

@@ -5,6 +5,7 @@
 
 #include "apps/nodewise/inspect.h"
 #include "fmt/format.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -56,7 +57,9 @@ void AddFunction(const VmLibrary& library, const VmFunction& function,
   AddMembers(function, &inspection->json);
   const bool is_graph = reasons.faults().empty();
   inspection->json.Add("is_graph", is_graph);
-  inspection->json.AddFaults("reasons", reasons.faults());
+  AddFindings("reasons",
+              FindingsOf(reasons.faults(), finding_kinds::kFaultyFile),
+              &inspection->json);
   inspection->json.EndObject();
   std::string what = "compiled";
   if (function.kind == VmFunction::Kind::kBytecode) {

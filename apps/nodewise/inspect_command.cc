@@ -222,7 +222,7 @@ class InspectFiles : public Command {
   }
 
   static void AddError(const absl::Status& status, Outcome* outcome) {
-    outcome->errors.push_back(FaultOf(status));
+    outcome->errors.push_back(FindingOf(status));
   }
 
   std::vector<std::string> paths_;

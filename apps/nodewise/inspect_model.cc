@@ -4,6 +4,7 @@
 
 #include "apps/nodewise/inspect.h"
 #include "fmt/format.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -133,7 +134,9 @@ absl::Status InspectModel(const std::string& path, const ModelOptions& options,
   AddValues("outputs", network, network.outputs(), inspection);
   AddOperators(network, inspection);
   AddConstants(network, inspection);
-  inspection->json.AddFaults("warnings", faults.faults());
+  AddFindings("warnings",
+              FindingsOf(faults.faults(), finding_kinds::kFaultyFile),
+              &inspection->json);
   if (!faults.faults().empty()) {
     AddLine(
         "warnings",

@@ -90,8 +90,7 @@ std::unique_ptr<GraphExecutor> LoadedTarget::MakeFirst(Outcome* outcome) {
   FaultList faults;
   sources_ = SetInputs(inputs_, executor->get(), &faults);
   if (faults.HasErrors()) {
-    outcome->status = Outcome::Status::kError;
-    outcome->errors = std::move(faults.faults());
+    outcome->AddErrors(faults);
     return nullptr;
   }
   return *std::move(executor);

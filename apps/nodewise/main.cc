@@ -75,11 +75,11 @@ const CommandRow* FindCommand(std::string_view name) {
 // Reports bad use: the error and where to read more.
 Outcome BadUse(std::string_view where, const absl::Status& status,
                const std::string& help) {
-  Fault fault = FaultOf(At(where, status));
-  fault.hint += fault.hint.empty() ? help : "; " + help;
+  Finding error = FindingOf(At(where, status));
+  error.hint += error.hint.empty() ? help : "; " + help;
   Outcome outcome;
   outcome.status = Outcome::Status::kError;
-  outcome.errors.push_back(std::move(fault));
+  outcome.errors.push_back(std::move(error));
   return outcome;
 }
 
@@ -123,7 +123,7 @@ std::string DocumentOf(const Outcome& outcome, const std::string& verb) {
   document.Add("schema", "nodewise/1");
   document.Add("verb", verb);
   document.Add("status", kStatusNames[static_cast<int>(outcome.status)]);
-  document.AddFaults("errors", outcome.errors);
+  AddFindings("errors", outcome.errors, &document);
   document.Add("notes", outcome.notes);
   document.Append(outcome.json);
   return document.Document();
@@ -178,8 +178,8 @@ int Show(const Outcome& outcome, const Task& task) {
     PrintToStderr(fmt::format("nodewise: note: {}\n", Printable(note)));
   }
   if (outcome.status == Outcome::Status::kError) {
-    for (const Fault& fault : outcome.errors) {
-      PrintToStderr(fmt::format("nodewise: {}\n", LineOf(fault)));
+    for (const Finding& error : outcome.errors) {
+      PrintToStderr(fmt::format("nodewise: {}\n", LineOf(error)));
     }
   }
   return static_cast<int>(outcome.status);

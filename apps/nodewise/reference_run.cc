@@ -121,9 +121,8 @@ void ShowInputs(const std::string& path, const Network& network,
   outcome->text += table.ToString(0, 0);
 }
 
-std::vector<NamedTensor> Fail(FaultList faults, Outcome* outcome) {
-  outcome->status = Outcome::Status::kError;
-  outcome->errors = std::move(faults.faults());
+std::vector<NamedTensor> Fail(const FaultList& faults, Outcome* outcome) {
+  outcome->AddErrors(faults);
   return {};
 }
 

@@ -24,8 +24,8 @@ class VerifyTarget : public Command {
     NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
     NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target_));
     NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
-    NODEWISE_ASSIGN_OR_RETURN(FaultList found, VerifyArtefact(files));
-    return OutcomeOf(std::move(found), PathsIn(files));
+    NODEWISE_ASSIGN_OR_RETURN(const FaultList found, VerifyArtefact(files));
+    return OutcomeOf(FindingsIn(found), PathsIn(files));
   }
 
  private:
@@ -34,8 +34,13 @@ class VerifyTarget : public Command {
     FaultList found;
     const auto network = LoadModel(target_.target, model_, &found);
     if (!network.ok() && !found.HasErrors()) return network.status();
-    if (network.ok()) AddFaults(*network, &found);
-    return OutcomeOf(std::move(found), {target_.target});
+    std::vector<Finding> findings = FindingsIn(found);
+    if (network.ok()) AddNetwork(*network, &findings);
+    return OutcomeOf(std::move(findings), {target_.target});
+  }
+
+  static std::vector<Finding> FindingsIn(const FaultList& found) {
+    return FindingsOf(found.faults(), finding_kinds::kFaultyFile);
   }
 
   static absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
@@ -48,37 +53,32 @@ class VerifyTarget : public Command {
         files.target, files.function));
   }
 
-  // Adds faults that the import should have refused; there should be none.
-  void AddFaults(const Network& network, FaultList* found) const {
-    for (NetworkFault& fault : Verify(network.data())) {
-      Fault entry;
-      entry.severity = fault.is_warning ? Fault::Severity::kWarning
-                                        : Fault::Severity::kError;
-      entry.file = target_.target;
-      entry.path = std::move(fault.where);
-      entry.found = std::move(fault.found);
-      entry.expected = std::move(fault.expected);
-      entry.hint = std::move(fault.hint);
-      found->Add(std::move(entry));
+  // Adds findings that the import should have prevented; there should be none.
+  void AddNetwork(const Network& network,
+                  std::vector<Finding>* findings) const {
+    for (Finding& finding : Verify(network.data())) {
+      auto& place = std::get<OperationPlace>(finding.place);
+      place.text = target_.target + ": " + place.text;
+      findings->push_back(std::move(finding));
     }
   }
 
-  Outcome OutcomeOf(FaultList found,
+  Outcome OutcomeOf(std::vector<Finding> findings,
                     const std::vector<std::string>& files) const {
     Outcome outcome;
-    std::vector<Fault> warnings;
-    for (Fault& fault : found.faults()) {
-      const bool is_error = fault.severity == Fault::Severity::kError;
+    std::vector<Finding> warnings;
+    for (Finding& finding : findings) {
+      const bool is_error = finding.severity == Fault::Severity::kError;
       outcome.text += is_error ? "error: " : "warning: ";
-      outcome.text += Printable(LineOf(fault));  // One line each.
+      outcome.text += Printable(LineOf(finding));  // One line each.
       outcome.text += '\n';
-      (is_error ? outcome.errors : warnings).push_back(std::move(fault));
+      (is_error ? outcome.errors : warnings).push_back(std::move(finding));
     }
     if (!outcome.errors.empty()) outcome.status = Outcome::Status::kDiffers;
     outcome.text += fmt::format("{}: {}, {}\n", Printable(target_.target),
                                 CountOf(outcome.errors.size(), "error"),
                                 CountOf(warnings.size(), "warning"));
-    outcome.json.AddFaults("warnings", warnings);
+    AddFindings("warnings", warnings, &outcome.json);
     outcome.json.Add("files", files);
     return outcome;
   }

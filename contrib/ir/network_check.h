@@ -10,19 +10,20 @@
 
 namespace nodewise {
 
-// Collects faults in any order and gives them out by part and operation.
-class FaultSink {
+// Collects findings in any order and gives them out by part and operation.
+class FindingSink {
  public:
   // Nobody reads more, and crafted data may have a fault in each byte.
-  static constexpr size_t kMostFaults = 10000;
+  static constexpr size_t kMostFindings = 10000;
 
-  // Faults with the same part and `rank` stay in the order in which they came.
-  void Add(uint64_t rank, NetworkFault fault);
+  // Findings with the same part and `rank` stay in the order in which they
+  // came.
+  void Add(uint64_t rank, Finding finding);
   size_t errors() const { return errors_; }
-  std::vector<NetworkFault> TakeSorted();
+  std::vector<Finding> TakeSorted();
 
  private:
-  std::vector<std::pair<uint64_t, NetworkFault>> faults_;
+  std::vector<std::pair<uint64_t, Finding>> findings_;
   size_t errors_ = 0;
   bool is_cut_ = false;
   bool cut_errors_ = false;
@@ -32,10 +33,10 @@ class FaultSink {
 class NetworkCheck {
  public:
   // `prefix` is where the network is: "" or "operation If_3: else_branch: ".
-  // All faults of a body have the rank of the operation that it belongs to.
-  NetworkCheck(const NetworkData& data, std::string prefix, FaultSink* sink);
+  // All findings in a body have the rank of the operation that it belongs to.
+  NetworkCheck(const NetworkData& data, std::string prefix, FindingSink* sink);
   NetworkCheck(const NetworkData& data, std::string prefix, uint64_t rank,
-               FaultSink* sink);
+               FindingSink* sink);
 
   // To be called in this order: each relies on what those before have found.
   void CheckStructure();
@@ -47,12 +48,21 @@ class NetworkCheck {
   const NetworkData& data() const { return data_; }
   size_t errors() const { return errors_; }
   const std::string& prefix() const { return prefix_; }
-  // Return where faults of operations and values are sorted in. An operation is
-  // identified by its place in the data: the number that it holds may be wrong.
+  // Return where findings about operations and values are sorted in. An
+  // operation is identified by its place in the data: the number that it holds
+  // may be wrong.
   uint64_t RankOf(OperationId id) const;
   uint64_t RankOf(const NetworkValue& value) const;
 
  private:
+  // What a finding is about; the network itself if both names are empty.
+  struct Subject {
+    uint64_t rank = 0;
+    std::string operation = {};
+    std::string value = {};
+  };
+  static constexpr uint64_t kBehindAll = UINT64_MAX;
+
   // verify_structure.cc
   void CheckNumbers();
   void CheckLinksOf(OperationId id);
@@ -79,21 +89,25 @@ class NetworkCheck {
   bool HasSaneInputs(const Operation& operation) const;
   void CheckInferred(OperationId id);
 
-  void Add(uint64_t rank, NetworkFault fault);
-  void Structure(uint64_t rank, std::string where, std::string found,
+  Subject About(OperationId id) const;
+  Subject About(const NetworkValue& value) const;
+  void Add(const FindingKind& kind, Subject subject, std::string where,
+           std::string found, std::string expected = "", std::string hint = "");
+  void Structure(Subject subject, std::string where, std::string found,
                  std::string expected = "", std::string hint = "") {
-    Add(rank, {FaultPart::kStructure, false, std::move(where), std::move(found),
-               std::move(expected), std::move(hint)});
+    Add(network_kinds::kInvalidStructure, std::move(subject), std::move(where),
+        std::move(found), std::move(expected), std::move(hint));
   }
-  void Unreached(uint64_t rank, std::string where, std::string found,
+  void Unreached(Subject subject, std::string where, std::string found,
                  std::string hint = "") {
-    Add(rank, {FaultPart::kStructure, true, std::move(where), std::move(found),
-               "", std::move(hint)});
+    Add(network_kinds::kUnreached, std::move(subject), std::move(where),
+        std::move(found), "", std::move(hint));
   }
-  void Information(uint64_t rank, std::string where, std::string found,
+  void Information(Subject subject, std::string where, std::string found,
                    std::string expected = "", std::string hint = "") {
-    Add(rank, {FaultPart::kInformation, false, std::move(where),
-               std::move(found), std::move(expected), std::move(hint)});
+    Add(network_kinds::kInvalidInformation, std::move(subject),
+        std::move(where), std::move(found), std::move(expected),
+        std::move(hint));
   }
   // Adds an error, preceded by the operation's place.
   void Information(OperationId id, const absl::Status& status);
@@ -106,7 +120,7 @@ class NetworkCheck {
   std::string prefix_;
   bool is_body_ = false;
   uint64_t body_rank_ = 0;
-  FaultSink* sink_;
+  FindingSink* sink_;
   size_t errors_ = 0;
   std::vector<uint32_t> positions_;  // First in the order; or UINT32_MAX.
   std::vector<bool> is_in_cycle_;    // By operation.

@@ -40,11 +40,20 @@ const Operation* Find(const NetworkData& data, OperationId id) {
   return FindItem(data.operations, id);
 }
 
-std::string PlaceOf(const Operation& operation) {
+std::string NameOf(const Operation& operation) {
   if (operation.name.empty()) {
-    return fmt::format("operation #{}", Index(operation.id));
+    return fmt::format("#{}", Index(operation.id));
   }
-  return fmt::format("operation {}", Shortened(operation.name));
+  return std::string(Shortened(operation.name));
+}
+
+std::string NameOf(const NetworkValue& value) {
+  if (value.name.empty()) return fmt::format("%{}", Index(value.id));
+  return std::string(Shortened(value.name));
+}
+
+std::string PlaceOf(const Operation& operation) {
+  return "operation " + NameOf(operation);
 }
 
 std::string PlaceOfInput(const Operation& operation, size_t slot) {

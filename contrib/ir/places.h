@@ -19,6 +19,10 @@ std::string PlaceOfInput(const Operation& operation, size_t slot);
 std::string PlaceOfOutput(const Operation& operation, size_t slot);
 std::string PlaceOf(const NetworkData& data, const NetworkValue& value);
 
+// Return the name, shortened, or "#3" or "%7" for what has none.
+std::string NameOf(const Operation& operation);
+std::string NameOf(const NetworkValue& value);
+
 // "value w", "value 7, which does not exist", ...
 std::string TitleOf(const NetworkData& data, ValueId id);
 std::string TitleOf(const NetworkData& data, OperationId id);

@@ -14,11 +14,26 @@
 namespace nodewise {
 namespace {
 
-constexpr const char* kHeadings[] = {
-    "Structure (links, order, what depends on what)",
-    "Information (names, types, attributes)",
-    "Run time (what the targets can do)",
+struct Part {
+  std::string_view name;
+  const char* heading;
 };
+constexpr Part kParts[] = {
+    {network_kinds::kStructure,
+     "Structure (links, order, what depends on what)"},
+    {network_kinds::kInformation, "Information (names, types, attributes)"},
+    {network_kinds::kRunTime, "Run time (what the targets can do)"},
+};
+
+size_t PartRank(const Finding& finding) {
+  size_t rank = 0;
+  while (kParts[rank].name != finding.part()) ++rank;
+  return rank;
+}
+
+bool IsError(const Finding& finding) {
+  return finding.severity == Fault::Severity::kError;
+}
 
 // f(operation's number, a body of it) for each body of the network's
 // operations that is there.
@@ -41,7 +56,7 @@ struct CheckedNetwork {
 // One for the network and one for each body in it, however deep; without
 // recursion. A body that is used twice is checked once.
 std::vector<CheckedNetwork> AllNetworks(const NetworkData& data,
-                                        FaultSink* sink) {
+                                        FindingSink* sink) {
   std::vector<CheckedNetwork> all;
   all.push_back({nullptr, std::make_unique<NetworkCheck>(data, "", sink)});
   std::unordered_set<const Network*> seen;
@@ -85,47 +100,39 @@ std::unordered_set<const Network*> DamagedBodies(
 
 }  // namespace
 
-std::string NetworkFault::ToString() const {
-  std::string text = where + ": " + found;
-  if (!expected.empty()) text += ", expected " + expected;
-  if (!hint.empty()) text += " (" + hint + ")";
-  return text;
-}
-
-void FaultSink::Add(uint64_t rank, NetworkFault fault) {
-  if (!fault.is_warning) ++errors_;
-  if (faults_.size() < kMostFaults) {
-    faults_.emplace_back(rank, std::move(fault));
+void FindingSink::Add(uint64_t rank, Finding finding) {
+  if (IsError(finding)) ++errors_;
+  if (findings_.size() < kMostFindings) {
+    findings_.emplace_back(rank, std::move(finding));
     return;
   }
-  // Faults that are not listed make the network invalid, too.
+  // Those that are not listed make the network invalid, too.
   is_cut_ = true;
-  cut_errors_ = cut_errors_ || !fault.is_warning;
+  cut_errors_ = cut_errors_ || IsError(finding);
 }
 
-std::vector<NetworkFault> FaultSink::TakeSorted() {
-  std::stable_sort(faults_.begin(), faults_.end(),
+std::vector<Finding> FindingSink::TakeSorted() {
+  std::stable_sort(findings_.begin(), findings_.end(),
                    [](const auto& a, const auto& b) {
-                     if (a.second.part != b.second.part) {
-                       return a.second.part < b.second.part;
-                     }
-                     return a.first < b.first;
+                     return std::pair(PartRank(a.second), a.first) <
+                            std::pair(PartRank(b.second), b.first);
                    });
-  std::vector<NetworkFault> sorted;
-  sorted.reserve(faults_.size() + 1);
-  for (auto& [rank, fault] : faults_) sorted.push_back(std::move(fault));
+  std::vector<Finding> sorted;
+  sorted.reserve(findings_.size() + 1);
+  for (auto& [rank, finding] : findings_) sorted.push_back(std::move(finding));
   if (is_cut_) {
-    sorted.push_back({FaultPart::kRunTime, !cut_errors_, "network",
-                      "more faults than are listed",
-                      fmt::format("at most {}", kMostFaults),
-                      "mend these first"});
+    sorted.push_back(
+        {network_kinds::kNotListed,
+         cut_errors_ ? Fault::Severity::kError : Fault::Severity::kWarning,
+         OperationPlace{"network", "", ""}, "more faults than are listed",
+         fmt::format("at most {}", kMostFindings), "mend these first"});
   }
   return sorted;
 }
 
-std::vector<NetworkFault> Verify(const NetworkData& data,
-                                 absl::Span<const Target> targets) {
-  FaultSink sink;
+std::vector<Finding> Verify(const NetworkData& data,
+                            absl::Span<const Target> targets) {
+  FindingSink sink;
   const auto networks = AllNetworks(data, &sink);
   for (const auto& [body, check] : networks) {
     check->CheckStructure();
@@ -143,13 +150,13 @@ std::vector<NetworkFault> Verify(const NetworkData& data,
   return sink.TakeSorted();
 }
 
-absl::Status ToStatus(absl::Span<const NetworkFault> faults) {
-  const NetworkFault* first = nullptr;
+absl::Status ToStatus(absl::Span<const Finding> findings) {
+  const Finding* first = nullptr;
   size_t more = 0;
-  for (const NetworkFault& fault : faults) {
-    if (fault.is_warning) continue;
+  for (const Finding& finding : findings) {
+    if (!IsError(finding)) continue;
     if (first == nullptr) {
-      first = &fault;
+      first = &finding;
     } else {
       ++more;
     }
@@ -162,17 +169,16 @@ absl::Status ToStatus(absl::Span<const NetworkFault> faults) {
   return absl::DataLossError(text);
 }
 
-std::string FaultReport(absl::Span<const NetworkFault> faults) {
+std::string FindingReport(absl::Span<const Finding> findings) {
   std::string text;
-  for (const FaultPart part :
-       {FaultPart::kStructure, FaultPart::kInformation, FaultPart::kRunTime}) {
+  for (const Part& part : kParts) {
     std::string lines;
-    for (const NetworkFault& fault : faults) {
-      if (fault.part != part) continue;
-      lines += fmt::format("  {}: {}\n", fault.is_warning ? "warning" : "error",
-                           fault.ToString());
+    for (const Finding& finding : findings) {
+      if (finding.part() != part.name) continue;
+      lines += fmt::format("  {}: {}\n", IsError(finding) ? "error" : "warning",
+                           finding.ToString());
     }
-    text += fmt::format("{}: {}", kHeadings[static_cast<size_t>(part)],
+    text += fmt::format("{}: {}", part.heading,
                         lines.empty() ? "no faults\n" : "\n" + lines);
   }
   return text;
@@ -181,7 +187,7 @@ std::string FaultReport(absl::Span<const NetworkFault> faults) {
 // --- NetworkCheck
 
 NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
-                           FaultSink* sink)
+                           FindingSink* sink)
     : data_(data),
       prefix_(std::move(prefix)),
       sink_(sink),
@@ -198,7 +204,7 @@ NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
 }
 
 NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
-                           uint64_t rank, FaultSink* sink)
+                           uint64_t rank, FindingSink* sink)
     : NetworkCheck(data, std::move(prefix), sink) {
   is_body_ = true;
   body_rank_ = rank;
@@ -234,10 +240,27 @@ std::vector<OperationId> NetworkCheck::MakersOf(
   return makers;
 }
 
-void NetworkCheck::Add(uint64_t rank, NetworkFault fault) {
-  if (!fault.is_warning) ++errors_;
-  fault.where = prefix_ + fault.where;
-  sink_->Add(is_body_ ? body_rank_ : rank, std::move(fault));
+NetworkCheck::Subject NetworkCheck::About(OperationId id) const {
+  const Operation* const operation = Find(data_, id);
+  return {RankOf(id), operation == nullptr ? "" : NameOf(*operation), ""};
+}
+
+NetworkCheck::Subject NetworkCheck::About(const NetworkValue& value) const {
+  return {RankOf(value), "", NameOf(value)};
+}
+
+void NetworkCheck::Add(const FindingKind& kind, Subject subject,
+                       std::string where, std::string found,
+                       std::string expected, std::string hint) {
+  Finding finding =
+      MakeFinding(kind,
+                  OperationPlace{prefix_ + where, std::move(subject.operation),
+                                 std::move(subject.value)},
+                  std::move(found));
+  finding.expected = std::move(expected);
+  finding.hint = std::move(hint);
+  if (IsError(finding)) ++errors_;
+  sink_->Add(is_body_ ? body_rank_ : subject.rank, std::move(finding));
 }
 
 void NetworkCheck::AskTargets(const Network& network,
@@ -247,17 +270,19 @@ void NetworkCheck::AskTargets(const Network& network,
     for (const Target& target : targets) {
       if (target.ask == nullptr) continue;
       const Support support = target.ask(network, operation);
-      const auto add = [&](bool is_warning, const std::string& what) {
-        Add(RankOf(id),
-            {FaultPart::kRunTime, is_warning, PlaceOf(operation),
-             fmt::format("{} {} {}: {}", target.name,
-                         is_warning ? "is not at its best with" : "cannot run",
-                         operation.kind(), what),
-             "", ""});
+      const auto add = [&](const FindingKind& kind, const std::string& what) {
+        Add(kind, About(id), PlaceOf(operation),
+            fmt::format("{} {} {}: {}", target.name,
+                        kind == network_kinds::kPenalty
+                            ? "is not at its best with"
+                            : "cannot run",
+                        operation.kind(), what));
       };
-      if (!support.can) add(false, support.why_not);
+      if (!support.can) add(network_kinds::kUnsupported, support.why_not);
       if (!support.can) continue;
-      for (const std::string& penalty : support.penalties) add(true, penalty);
+      for (const std::string& penalty : support.penalties) {
+        add(network_kinds::kPenalty, penalty);
+      }
     }
   }
 }

@@ -46,11 +46,11 @@ void NetworkCheck::CheckOpsets() {
     const std::string shown =
         fmt::format("opset {} of domain \"{}\"", version, domain);
     if (version < 1) {
-      Information(0, NetworkPlace(), "has " + shown, "1 or more");
+      Information({}, NetworkPlace(), "has " + shown, "1 or more");
     }
     const auto [first, is_new] = versions.emplace(domain, version);
     if (is_new) continue;
-    Information(0, NetworkPlace(),
+    Information({}, NetworkPlace(),
                 fmt::format("has {}, and {} as well", shown, first->second),
                 "one opset of a domain");
   }
@@ -64,14 +64,14 @@ void NetworkCheck::CheckNames() {
       continue;
     }
     if (value->name.empty()) {
-      Information(RankOf(*value), fmt::format("value %{}", id), "has no name",
+      Information(About(*value), fmt::format("value %{}", id), "has no name",
                   "one");
       continue;
     }
     const auto [first, is_new] = values.emplace(value->name, id);
     if (is_new) continue;
     Information(
-        RankOf(*value), PlaceOf(data_, *value),
+        About(*value), PlaceOf(data_, *value),
         fmt::format("values %{} and %{} have this name", first->second, id),
         "one value of a name");
   }
@@ -80,14 +80,14 @@ void NetworkCheck::CheckNames() {
     const auto& operation = data_.operations[id];
     if (!operation.has_value()) continue;
     if (operation->name.empty()) {
-      Information(RankOf(OperationId{id}), fmt::format("operation #{}", id),
+      Information(About(OperationId{id}), fmt::format("operation #{}", id),
                   "has no name", "one");
       continue;
     }
     const auto [first, is_new] = operations.emplace(operation->name, id);
     if (is_new) continue;
     Information(
-        RankOf(OperationId{id}), PlaceOf(*operation),
+        About(OperationId{id}), PlaceOf(*operation),
         fmt::format("operations #{} and #{} have this name", first->second, id),
         "one operation of a name");
   }
@@ -101,24 +101,24 @@ void NetworkCheck::CheckValue(ValueId id) {
         !value.data.defined() && !value.elements.has_value()) {
       return;
     }
-    Information(RankOf(value), place,
-                "is a barrier with a name, a type or data", "none of these");
+    Information(About(value), place, "is a barrier with a name, a type or data",
+                "none of these");
     return;
   }
   const absl::Status status = CheckType(value.type);
   if (!status.ok()) {
-    Information(RankOf(value), place, std::string(MessageOf(status)));
+    Information(About(value), place, std::string(MessageOf(status)));
     return;
   }
   is_sane_[Index(id)] = true;
   if (value.kind == NetworkValue::Kind::kConstant) {
     CheckConstant(id);
   } else if (value.data.defined()) {
-    Information(RankOf(value), place, "has data, and is no constant",
+    Information(About(value), place, "has data, and is no constant",
                 "data of constants only");
   }
   if (value.kind == NetworkValue::Kind::kInput && value.elements.has_value()) {
-    Information(RankOf(value), place,
+    Information(About(value), place,
                 "is an input with " + ElementsText(value.elements),
                 "none before the network runs");
     is_sane_[Index(id)] = false;
@@ -129,7 +129,7 @@ void NetworkCheck::CheckConstant(ValueId id) {
   const NetworkValue& value = *data_.values[Index(id)];
   const std::string place = PlaceOf(data_, value);
   const auto fault = [&](std::string found, std::string expected) {
-    Information(RankOf(value), place, std::move(found), std::move(expected));
+    Information(About(value), place, std::move(found), std::move(expected));
     is_sane_[Index(id)] = false;
   };
   if (!value.data.defined()) return fault("is a constant without data", "data");
@@ -155,7 +155,7 @@ bool NetworkCheck::CheckOperator(OperationId id) {
   const Operation& operation = *data_.operations[Index(id)];
   const std::string place = PlaceOf(operation);
   if (!operation.attrs.defined()) {
-    Information(RankOf(id), place, "has no operator", "one");
+    Information(About(id), place, "has no operator", "one");
     return false;
   }
   const OperatorDef& def = operation.def();
@@ -165,7 +165,7 @@ bool NetworkCheck::CheckOperator(OperationId id) {
   }
   if (!has_opset) {
     Information(
-        RankOf(id), place,
+        About(id), place,
         fmt::format("the network has no opset of domain \"{}\"", def.domain),
         fmt::format("one for {}", def.name));
   }
@@ -176,13 +176,13 @@ bool NetworkCheck::CheckOperator(OperationId id) {
   for (const NamedBody& body : BodiesOf(operation.attrs)) {
     captures += body.graph.captures;
     if (body.graph.body != nullptr) continue;
-    Information(RankOf(id), place,
+    Information(About(id), place,
                 fmt::format("attribute {} has no graph", body.attribute),
                 "one");
     has_bodies = false;
   }
   if (captures > operation.inputs.size()) {
-    Information(RankOf(id), place,
+    Information(About(id), place,
                 fmt::format("its bodies capture {} values", captures),
                 fmt::format("at most its {} inputs", operation.inputs.size()));
     return false;
@@ -211,12 +211,12 @@ void NetworkCheck::CheckInferred(OperationId id) {
     }
     const OutputInfo& info = (*infos)[i];
     if (!(value->type == info.type)) {
-      Information(RankOf(id), PlaceOfOutput(operation, i),
+      Information(About(id), PlaceOfOutput(operation, i),
                   fmt::format("{} is of type {}", PlaceOf(data_, *value),
                               ToString(value->type)),
                   ToString(info.type) + ", as inferred");
     } else if (value->elements != info.elements) {
-      Information(RankOf(id), PlaceOfOutput(operation, i),
+      Information(About(id), PlaceOfOutput(operation, i),
                   fmt::format("{} has {}", PlaceOf(data_, *value),
                               ElementsText(value->elements)),
                   ElementsText(info.elements) + ", as inferred");
@@ -230,7 +230,7 @@ void NetworkCheck::Information(OperationId id, const absl::Status& status) {
   if (found.substr(0, place.size() + 2) == place + ": ") {
     found.remove_prefix(place.size() + 2);
   }
-  Information(RankOf(id), place, std::string(found));
+  Information(About(id), place, std::string(found));
 }
 
 }  // namespace nodewise

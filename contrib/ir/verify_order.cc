@@ -93,17 +93,17 @@ void NetworkCheck::CheckOrder() {
     const std::string place =
         fmt::format("{}: place {} of the order", NetworkPlace(), i);
     if (Find(data_, id) == nullptr) {
-      Structure(0, place, "is " + TitleOf(data_, id),
+      Structure({}, place, "is " + TitleOf(data_, id),
                 "an operation of the network");
     } else if (positions_[Index(id)] != i) {
-      Structure(RankOf(id), place, "is " + TitleOf(data_, id) + " again",
+      Structure(About(id), place, "is " + TitleOf(data_, id) + " again",
                 "it once");
     }
   }
   for (uint32_t id = 0; id < data_.operations.size(); ++id) {
     const Operation* const operation = Find(data_, OperationId{id});
     if (operation == nullptr || positions_[id] != UINT32_MAX) continue;
-    Structure(RankOf(OperationId{id}), PlaceOf(*operation),
+    Structure(About(OperationId{id}), PlaceOf(*operation),
               "is not in the order", "all operations there");
   }
 }
@@ -121,7 +121,7 @@ void NetworkCheck::CheckCycles() {
     for (const OperationId id : cycle) is_in_cycle_[Index(id)] = true;
     cycle.push_back(cycle.front());
     const Operation& first = *Find(data_, cycle.front());
-    Structure(RankOf(cycle.front()), PlaceOf(first),
+    Structure(About(cycle.front()), PlaceOf(first),
               "depends on itself: " + PathText(data_, cycle), "no cycle");
   }
 }
@@ -144,7 +144,7 @@ void NetworkCheck::CheckRunsBefore() {
         if (value == nullptr) continue;
         if (!RunsBefore(id, value->producer)) continue;
         const bool is_input = ids == &operation->inputs;
-        Structure(RankOf(id),
+        Structure(About(id),
                   is_input ? PlaceOfInput(*operation, i) : PlaceOf(*operation),
                   fmt::format("runs before {}, which makes {}",
                               PlaceOf(*Find(data_, value->producer)),
@@ -158,7 +158,7 @@ void NetworkCheck::CheckRunsBefore() {
 // REQUIRES: the structure has no errors.
 void NetworkCheck::CheckReachability() {
   if (data_.outputs.empty()) {
-    Unreached(UINT64_MAX, NetworkPlace(), "has no outputs");
+    Unreached({kBehindAll}, NetworkPlace(), "has no outputs");
     return;
   }
   // Backwards from the outputs: the order is valid, so one pass is enough.
@@ -172,7 +172,7 @@ void NetworkCheck::CheckReachability() {
             operation.outputs.begin(), operation.outputs.end(),
             [&](ValueId id) { return id != kNoValue && is_needed[Index(id)]; });
     if (!is_live) {
-      Unreached(RankOf(data_.order[i]), PlaceOf(operation),
+      Unreached(About(data_.order[i]), PlaceOf(operation),
                 "no output of the network depends on it",
                 "RemoveUnused takes it away");
       continue;
@@ -190,7 +190,7 @@ void NetworkCheck::CheckReachability() {
         is_needed[Index(value->id)]) {
       continue;
     }
-    Unreached(0, PlaceOf(data_, *value),
+    Unreached(About(*value), PlaceOf(data_, *value),
               "no output of the network depends on it");
   }
   CheckOutputsDepend();
@@ -213,7 +213,7 @@ void NetworkCheck::CheckOutputsDepend() {
   for (size_t i = 0; i < data_.outputs.size(); ++i) {
     const ValueId id = data_.outputs[i];
     if (depends[Index(id)]) continue;
-    Unreached(UINT64_MAX, fmt::format("{}: output {}", NetworkPlace(), i),
+    Unreached({kBehindAll}, fmt::format("{}: output {}", NetworkPlace(), i),
               "is " + TitleOf(data_, id) +
                   ", which depends on no input of the network");
   }

@@ -93,14 +93,14 @@ void NetworkCheck::CheckNumbers() {
   for (uint32_t id = 0; id < data_.values.size(); ++id) {
     const auto& value = data_.values[id];
     if (!value.has_value() || Index(value->id) == id) continue;
-    Structure(RankOf(*value), fmt::format("value %{}", id),
+    Structure(About(*value), fmt::format("value %{}", id),
               fmt::format("says that its number is {}", Index(value->id)),
               fmt::format("{}", id));
   }
   for (uint32_t id = 0; id < data_.operations.size(); ++id) {
     const auto& operation = data_.operations[id];
     if (!operation.has_value() || Index(operation->id) == id) continue;
-    Structure(RankOf(OperationId{id}), fmt::format("operation #{}", id),
+    Structure(About(OperationId{id}), fmt::format("operation #{}", id),
               fmt::format("says that its number is {}", Index(operation->id)),
               fmt::format("{}", id));
   }
@@ -115,7 +115,7 @@ void NetworkCheck::CheckLinksOf(OperationId id) {
         (value != nullptr && value->kind != NetworkValue::Kind::kBarrier)) {
       continue;
     }
-    Structure(RankOf(id), PlaceOfInput(operation, slot),
+    Structure(About(id), PlaceOfInput(operation, slot),
               "is " + TitleOf(data_, input), "a tensor of the network");
   }
   for (uint32_t slot = 0; slot < operation.outputs.size(); ++slot) {
@@ -141,7 +141,7 @@ void NetworkCheck::CheckOutputLink(OperationId id, uint32_t slot) {
   } else {
     return;
   }
-  Structure(RankOf(id), PlaceOfOutput(operation, slot), std::move(found),
+  Structure(About(id), PlaceOfOutput(operation, slot), std::move(found),
             "a value that is made here");
 }
 
@@ -150,7 +150,7 @@ void NetworkCheck::CheckBarriersOf(OperationId id) {
   const NetworkValue* const own = Find(data_, operation.barrier);
   if (own == nullptr || own->kind != NetworkValue::Kind::kBarrier ||
       own->producer != id) {
-    Structure(RankOf(id), PlaceOf(operation),
+    Structure(About(id), PlaceOf(operation),
               "has " + TitleOf(data_, operation.barrier) + " as its barrier",
               "a barrier that it makes");
   }
@@ -159,10 +159,10 @@ void NetworkCheck::CheckBarriersOf(OperationId id) {
   for (size_t i = 0; i < seen.size(); ++i) {
     const NetworkValue* const barrier = Find(data_, seen[i]);
     if (barrier == nullptr || barrier->kind != NetworkValue::Kind::kBarrier) {
-      Structure(RankOf(id), PlaceOf(operation),
+      Structure(About(id), PlaceOf(operation),
                 "waits for " + TitleOf(data_, seen[i]), "a barrier");
     } else if (i > 0 && seen[i] == seen[i - 1]) {
-      Structure(RankOf(id), PlaceOf(operation),
+      Structure(About(id), PlaceOf(operation),
                 "waits for " + TitleOf(data_, seen[i]) + " again", "once");
     }
   }
@@ -183,17 +183,17 @@ void NetworkCheck::CheckProducerOf(ValueId id) {
       there = "which makes " + TitleOf(data_, producer->outputs[value.slot]) +
               " there";
     }
-    Structure(RankOf(value), place,
+    Structure(About(value), place,
               fmt::format("is said to be output {} of {}, {}", value.slot,
                           shown, there),
               "an operation that makes it");
   } else if (value.kind == NetworkValue::Kind::kBarrier) {
     if (producer != nullptr && producer->barrier == id) return;
-    Structure(RankOf(value), place,
+    Structure(About(value), place,
               "is said to be the barrier of " + shown + ", which has another",
               "an operation whose barrier it is");
   } else if (value.producer != kNoOperation) {
-    Structure(RankOf(value), place,
+    Structure(About(value), place,
               "is an input or a constant, and made by " + shown,
               "no operation that makes it");
   }
@@ -204,7 +204,7 @@ void NetworkCheck::CheckUses() {
   const std::vector<Link> listed = LinksOfValues(data_);
   for (const auto& [user, slot, id] : Difference(read, listed)) {
     const Operation& operation = *data_.operations[user];
-    Structure(RankOf(OperationId{user}),
+    Structure(About(OperationId{user}),
               slot == kBarrierSlot ? PlaceOf(operation)
                                    : PlaceOfInput(operation, slot),
               fmt::format("reads {}, which does not list {} among its uses",
@@ -224,7 +224,7 @@ void NetworkCheck::CheckUses() {
                                  : PlaceOf(*operation);
     const NetworkValue& value = *data_.values[id];
     Structure(
-        RankOf(value), PlaceOf(data_, value),
+        About(value), PlaceOf(data_, value),
         fmt::format("lists a use by {} {}, {}", name, SlotText(slot), what),
         "a link both ways");
   }
@@ -237,9 +237,9 @@ void NetworkCheck::CheckInputList() {
     const std::string place = fmt::format("{}: input {}", NetworkPlace(), i);
     const NetworkValue* const value = Find(data_, id);
     if (value == nullptr || value->kind != NetworkValue::Kind::kInput) {
-      Structure(0, place, "is " + TitleOf(data_, id), "a value of kind input");
+      Structure({}, place, "is " + TitleOf(data_, id), "a value of kind input");
     } else if (is_listed[Index(id)]) {
-      Structure(0, place, "is " + TitleOf(data_, id) + " again", "it once");
+      Structure({}, place, "is " + TitleOf(data_, id) + " again", "it once");
     }
     if (value != nullptr) is_listed[Index(id)] = true;
   }
@@ -249,7 +249,7 @@ void NetworkCheck::CheckInputList() {
         is_listed[id]) {
       continue;
     }
-    Structure(0, PlaceOf(data_, *value),
+    Structure({0, "", NameOf(*value)}, PlaceOf(data_, *value),
               "is an input that is not in the network's list of inputs",
               "all of them there");
   }
@@ -262,7 +262,7 @@ void NetworkCheck::CheckOutputList() {
       continue;
     }
     // After all operations, whose faults a reader has to mend first.
-    Structure(UINT64_MAX, fmt::format("{}: output {}", NetworkPlace(), i),
+    Structure({kBehindAll}, fmt::format("{}: output {}", NetworkPlace(), i),
               "is " + TitleOf(data_, data_.outputs[i]),
               "a tensor of the network");
   }

@@ -67,6 +67,11 @@ void JsonWriter::Add(std::string_view key, uint64_t value) {
   text_ += absl::StrCat(value);
 }
 
+void JsonWriter::Add(std::string_view key, int64_t value) {
+  NextMember(key);
+  text_ += absl::StrCat(value);
+}
+
 void JsonWriter::Add(std::string_view key, double value) {
   NextMember(key);
   text_ += std::isfinite(value) ? nlohmann::json(value).dump() : "null";
@@ -109,20 +114,6 @@ void JsonWriter::AddScalars(std::string_view key,
     text_ += (i == 0 ? "" : ", ") + ScalarText(texts[i]);
   }
   text_ += ']';
-}
-
-void JsonWriter::AddFaults(std::string_view key,
-                           const std::vector<Fault>& faults) {
-  BeginArray(key);
-  for (const Fault& fault : faults) {
-    BeginObject();
-    Add("where", fault.Where());
-    Add("found", fault.found);
-    Add("expected", fault.expected);
-    Add("hint", fault.hint);
-    EndObject();
-  }
-  EndArray();
 }
 
 void JsonWriter::Append(const JsonWriter& other) {

@@ -95,7 +95,11 @@ class BadUse(Scratch):
         self.assertEqual(error["errors"], [{
             "where": "run", "found": "unknown option --threds",
             "expected": "",
-            "hint": "did you mean --threads?; nodewise run --help"}])
+            "hint": "did you mean --threads?; nodewise run --help",
+            "text": "run: unknown option --threds (did you mean --threads?; "
+                    "nodewise run --help)",
+            "kind": "cannot-judge", "severity": "error", "part": "command",
+            "place": {"name": "run"}, "numbers": {}}])
 
     def test_output_that_cannot_be_written_is_no_success(self):
         with open("/dev/full", "w", encoding="utf-8") as full:

@@ -42,6 +42,11 @@ class Verify(Scratch):
         self.assertRegex(text, r"error: .*graph\.json:\d+:\d+: "
                                r"/nodes/2/inputs/1")
         self.assertEqual(found["status"], "differs")
+        error, = found["errors"]
+        place = error["place"]
+        self.assertEqual(place["path"], "/nodes/2/inputs/1/0")
+        self.assertEqual(error["where"],
+                         "{file}:{line}:{column}: {path}".format(**place))
 
     def test_all_faults_come_in_one_pass(self):
         tree = add_bias_graph().tree()
@@ -79,7 +84,12 @@ class Verify(Scratch):
             "where": f"{params}: byte 0",
             "found": "list magic is 6f736e6574206f6e",
             "expected": "f7e58d4f05049cb7",
-            "hint": "is this a .params file?"}])
+            "hint": "is this a .params file?",
+            "text": f"{params}: byte 0: list magic is 6f736e6574206f6e, "
+                    "expected f7e58d4f05049cb7 (is this a .params file?)",
+            "kind": "faulty-file", "severity": "error", "part": "file",
+            "place": {"file": str(params), "path": "byte 0"},
+            "numbers": {}}])
 
     def test_parameters_beside_a_factory_count_as_they_do_in_a_run(self):
         params = self.folder / "more.params"
@@ -92,8 +102,9 @@ class Verify(Scratch):
         self.assertIn("more.params", shown.err)
 
     def test_unknown_parameter_is_said(self):
-        text, _ = self.verify(params={"bias": BIAS, "extra": BIAS})
+        text, found = self.verify(params={"bias": BIAS, "extra": BIAS})
         self.assertIn("extra", text)
+        self.assertEqual(found["warnings"][0]["severity"], "warning")
 
     def test_files_that_cannot_be_read_are_no_verdict(self):
         net = LIBRARY.artefact(self.folder / "net", add_bias_graph())

@@ -36,7 +36,7 @@ void ReadAndWriteBack(std::string_view text) {
   const auto again = ParseNetworkText(written, test_ops::Ops(), "again");
   NODEWISE_CHECK(again.ok() && NetworkToText(*again) == written);
   const auto faults = Verify(*data);
-  FaultReport(faults);
+  FindingReport(faults);
   auto network = Network::FromData(*data);
   NODEWISE_CHECK(network.ok() == ToStatus(faults).ok());
   if (network.ok()) Edit(*std::move(network));

@@ -40,7 +40,7 @@ class SubnetworkTest : public testing::Test {
                                   std::vector<ValueId> to) {
     auto part = ExtractNetwork(net_, from, to);
     if (part.ok()) {
-      EXPECT_EQ(FaultReport(Verify(part->data())), FaultReport({}));
+      EXPECT_EQ(FindingReport(Verify(part->data())), FindingReport({}));
     }
     return part;
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -35,11 +36,11 @@ inline std::string Replaced(std::string text, const std::string& from,
 
 inline std::vector<std::string> FaultsIn(const NetworkData& data) {
   std::vector<std::string> faults;
-  constexpr const char* kParts[] = {"structure", "information", "run time"};
-  for (const NetworkFault& fault : Verify(data)) {
-    faults.push_back(std::string(kParts[static_cast<int>(fault.part)]) +
-                     (fault.is_warning ? " warning: " : ": ") +
-                     fault.ToString());
+  for (const Finding& finding : Verify(data)) {
+    const bool is_error = finding.severity == Fault::Severity::kError;
+    const std::string part(finding.part().substr(std::strlen("network-")));
+    faults.push_back(part + (is_error ? ": " : " warning: ") +
+                     finding.ToString());
   }
   return faults;
 }

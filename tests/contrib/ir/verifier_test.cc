@@ -286,11 +286,13 @@ TEST(VerifierTest, TargetsAreAskedForEveryOperation) {
   const NetworkData data = *ParseNetworkText(kGood, Ops(), "net");
   const auto faults = Verify(data, {{"box", &NoSoftmax}});
   ASSERT_EQ(faults.size(), 2u);
-  EXPECT_TRUE(faults[0].is_warning);
+  EXPECT_EQ(faults[0].kind.name, "penalty");
+  EXPECT_EQ(faults[0].severity, Fault::Severity::kWarning);
   EXPECT_EQ(faults[0].ToString(),
             "operation relu: box is not at its best with Relu: a copy of "
             "float32[2, 3]");
-  EXPECT_EQ(faults[1].part, FaultPart::kRunTime);
+  EXPECT_EQ(faults[1].kind.name, "unsupported");
+  EXPECT_EQ(faults[1].part(), "network-run-time");
   EXPECT_EQ(faults[1].ToString(),
             "operation soft: box cannot run Softmax: has no kernel");
 }
@@ -314,11 +316,23 @@ TEST(VerifierTest, FaultsAreInTheOrderOfPartsThenOperations) {
                           HasSubstr("information: operation soft")));
 }
 
+TEST(VerifierTest, FindingsNameTheOperationOrValueTheyAreAbout) {
+  const std::string text =
+      Replaced(Replaced(kGood, "axis: int 1", "axis: int 5"), "\"x\"", "\"\"");
+  const auto findings = Verify(*ParseNetworkText(text, Ops(), "net"));
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].place,
+            FindingPlace(OperationPlace{"value %0", "", "%0"}));
+  EXPECT_EQ(findings[1].place,
+            FindingPlace(OperationPlace{"operation soft", "soft", ""}));
+  EXPECT_EQ(findings[1].kind.name, "invalid-information");
+}
+
 // OV-01.
 TEST(VerifierTest, ReportHasThreeHeadings) {
   const NetworkData data = *ParseNetworkText(
       Replaced(kGood, "axis: int 1", "axis: int 5"), Ops(), "net");
-  EXPECT_EQ(FaultReport(Verify(data)),
+  EXPECT_EQ(FindingReport(Verify(data)),
             "Structure (links, order, what depends on what): no faults\n"
             "Information (names, types, attributes): \n"
             "  error: operation soft: attribute axis: is 5, expected -2 to 1\n"
@@ -348,7 +362,7 @@ TEST(VerifierTest, VeryManyFaultsAreCutShort) {
   const auto faults = Verify(data);
   EXPECT_EQ(faults.size(), 10'001u);
   EXPECT_EQ(faults.back().found, "more faults than are listed");
-  EXPECT_FALSE(faults.back().is_warning);
+  EXPECT_EQ(faults.back().severity, Fault::Severity::kError);
 }
 
 TEST(VerifierTest, LongCycleIsFoundAndCutShort) {

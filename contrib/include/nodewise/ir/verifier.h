@@ -5,27 +5,47 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/ir/network.h"
 
 namespace nodewise {
 
-// What makes a network valid, in three parts.
-enum class FaultPart {
-  kStructure,    // Links both ways, no cycle, producers first, reachability.
-  kInformation,  // Names, types as inferred, attributes within their limits.
-  kRunTime,      // What a target can run.
-};
+// The kinds of findings: what makes a network valid, in three parts. Their
+// place is an OperationPlace. A warning is a penalty; the network is valid all
+// the same.
+namespace network_kinds {
+// Links both ways, no cycle, producers first, reachability.
+inline constexpr std::string_view kStructure = "network-structure";
+// Names, types as inferred, attributes within their limits.
+inline constexpr std::string_view kInformation = "network-information";
+// What a target can run.
+inline constexpr std::string_view kRunTime = "network-run-time";
 
-struct NetworkFault {
-  FaultPart part = FaultPart::kStructure;
-  bool is_warning = false;  // A penalty; the network is valid all the same.
-  std::string where;        // "operation Conv_3: input 1 (w)"
-  std::string found;
-  std::string expected;  // May be empty.
-  std::string hint;      // May be empty.
+inline constexpr FindingKind kInvalidStructure = {
+    "invalid-structure", kStructure, Fault::Severity::kError,
+    "a broken link, a cycle, or an order in which a user precedes its "
+    "producer"};
+inline constexpr FindingKind kUnreached = {
+    "unreached", kStructure, Fault::Severity::kWarning,
+    "no output depends on it, or an output that depends on no input"};
+inline constexpr FindingKind kInvalidInformation = {
+    "invalid-information", kInformation, Fault::Severity::kError,
+    "a name, a type or an attribute is not what it must be"};
+inline constexpr FindingKind kUnsupported = {
+    "unsupported", kRunTime, Fault::Severity::kError,
+    "a target cannot run an operation"};
+inline constexpr FindingKind kPenalty = {
+    "penalty", kRunTime, Fault::Severity::kWarning,
+    "a target does not run an operation at its best"};
+// An error if one of those that are not listed is.
+inline constexpr FindingKind kNotListed = {
+    "not-listed", kRunTime, Fault::Severity::kWarning,
+    "there are more findings than are listed"};
 
-  std::string ToString() const;  // "where: found, expected expected (hint)"
-};
+inline constexpr FindingKind kAll[] = {
+    kInvalidStructure, kUnreached, kInvalidInformation,
+    kUnsupported,      kPenalty,   kNotListed};
+}  // namespace network_kinds
 
 // What a target can do with an operation, for passes to ask instead of guessing
 // from its kind.
@@ -44,15 +64,15 @@ struct Target {
 // outputs that depend on nothing, types other than those inferred. With
 // targets, also what they refuse and what is slow on them. Never fails,
 // whatever the data is.
-std::vector<NetworkFault> Verify(const NetworkData& data,
-                                 absl::Span<const Target> targets = {});
+std::vector<Finding> Verify(const NetworkData& data,
+                            absl::Span<const Target> targets = {});
 
-// Returns OK if no fault is an error; else kDataLoss with the first error, and
-// how many there are.
-absl::Status ToStatus(absl::Span<const NetworkFault> faults);
+// Returns OK if no finding is an error; else kDataLoss with the first error,
+// and how many there are.
+absl::Status ToStatus(absl::Span<const Finding> findings);
 
-// Returns all faults as text under the three headings; a part without faults
+// Returns all findings as text under the three headings; a part without faults
 // says so.
-std::string FaultReport(absl::Span<const NetworkFault> faults);
+std::string FindingReport(absl::Span<const Finding> findings);
 
 }  // namespace nodewise

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "nodewise/support/fault.h"
 
 namespace nodewise {
 
@@ -24,6 +23,7 @@ class JsonWriter {
   }
   void Add(std::string_view key, bool value);
   void Add(std::string_view key, uint64_t value);
+  void Add(std::string_view key, int64_t value);
   void Add(std::string_view key, double value);
   // Writes the array on one line.
   void Add(std::string_view key, absl::Span<const int64_t> numbers);
@@ -43,8 +43,6 @@ class JsonWriter {
   void BeginArray(std::string_view key) { Begin(key, '['); }
   void EndArray() { End(']'); }
 
-  // Adds an array of objects with the members where, found, expected and hint.
-  void AddFaults(std::string_view key, const std::vector<Fault>& faults);
   // Adds the members that `other` holds, after those of this one.
   void Append(const JsonWriter& other);
 

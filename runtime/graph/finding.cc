@@ -1,0 +1,153 @@
+#include "nodewise/graph/finding.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace nodewise {
+namespace {
+
+// Makes one visitor of several lambdas.
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+template <typename... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+Fault FaultAt(const FilePlace& place) {
+  Fault fault;
+  fault.file = place.file;
+  fault.path = place.path;
+  fault.line = place.line;
+  fault.column = place.column;
+  return fault;
+}
+
+void AddNode(const NodePlace& place, JsonWriter* json) {
+  json->Add("node", place.key);
+  json->Add("node_index", uint64_t{Index(place.node)});
+}
+
+void AddIfAny(std::string_view key, const std::string& text, JsonWriter* json) {
+  if (!text.empty()) json->Add(key, text);
+}
+
+void AddPlace(const FindingPlace& place, JsonWriter* json) {
+  json->BeginObject("place");
+  std::visit(
+      Overloaded{[&](const NamedPlace& at) { json->Add("name", at.name); },
+                 [&](const FilePlace& at) {
+                   json->Add("file", at.file);
+                   AddIfAny("path", at.path, json);
+                   if (at.line == 0) return;
+                   json->Add("line", uint64_t{at.line});
+                   json->Add("column", uint64_t{at.column});
+                 },
+                 [&](const NodePlace& at) { AddNode(at, json); },
+                 [&](const EntryPlace& at) {
+                   AddNode(at.node, json);
+                   json->Add("entry", at.key);
+                   json->Add("entry_index", uint64_t{Index(at.entry)});
+                 },
+                 [&](const OperationPlace& at) {
+                   AddIfAny("operation", at.operation, json);
+                   AddIfAny("value", at.value, json);
+                 }},
+      place);
+  json->EndObject();
+}
+
+void AddFinding(const Finding& finding, JsonWriter* json) {
+  json->BeginObject();
+  json->Add("where", finding.Where());
+  json->Add("found", finding.found);
+  json->Add("expected", finding.expected);
+  json->Add("hint", finding.hint);
+  if (finding.node() != nullptr) json->Add("node", finding.node()->key);
+  json->Add("text", finding.ToString());
+  json->Add("kind", finding.kind.name);
+  json->Add("severity",
+            finding.severity == Fault::Severity::kError ? "error" : "warning");
+  json->Add("part", finding.part());
+  AddPlace(finding.place, json);
+  json->BeginObject("numbers");
+  for (const FindingNumber& number : finding.numbers) {
+    std::visit([&](auto value) { json->Add(number.name, value); },
+               number.value);
+  }
+  json->EndObject();
+  json->EndObject();
+}
+
+}  // namespace
+
+const NodePlace* Finding::node() const {
+  if (const auto* entry = std::get_if<EntryPlace>(&place)) return &entry->node;
+  return std::get_if<NodePlace>(&place);
+}
+
+std::optional<double> Finding::Number(std::string_view name) const {
+  for (const FindingNumber& number : numbers) {
+    if (number.name != name) continue;
+    return std::visit([](auto value) { return static_cast<double>(value); },
+                      number.value);
+  }
+  return std::nullopt;
+}
+
+std::string Finding::Where() const {
+  return std::visit(
+      Overloaded{[](const NamedPlace& at) { return at.name; },
+                 [](const FilePlace& at) { return FaultAt(at).Where(); },
+                 [](const NodePlace& at) { return at.title; },
+                 [](const EntryPlace& at) { return at.node.title; },
+                 [](const OperationPlace& at) { return at.text; }},
+      place);
+}
+
+std::string Finding::ToString() const {
+  std::string text = Where();
+  if (!text.empty()) text += kind.continues_place ? " " : ": ";
+  text += found;
+  if (!expected.empty()) text += ", expected " + expected;
+  if (!hint.empty()) text += " (" + hint + ")";
+  return text;
+}
+
+Finding MakeFinding(const FindingKind& kind, FindingPlace place,
+                    std::string found, std::vector<FindingNumber> numbers) {
+  Finding finding{kind, kind.severity, std::move(place), std::move(found)};
+  finding.numbers = std::move(numbers);
+  return finding;
+}
+
+Finding FindingOf(const Fault& fault, const FindingKind& kind) {
+  FindingPlace place = NamedPlace{fault.file};
+  if (!fault.path.empty() || fault.line > 0) {
+    place = FilePlace{fault.file, fault.path, fault.line, fault.column};
+  }
+  return {kind,        fault.severity, std::move(place),
+          fault.found, fault.expected, fault.hint};
+}
+
+std::vector<Finding> FindingsOf(const std::vector<Fault>& faults,
+                                const FindingKind& kind) {
+  std::vector<Finding> findings;
+  findings.reserve(faults.size());
+  for (const Fault& fault : faults) findings.push_back(FindingOf(fault, kind));
+  return findings;
+}
+
+Finding FindingOf(const absl::Status& status) {
+  return FindingOf(FaultOf(status), finding_kinds::kCannotJudge);
+}
+
+void AddFindings(std::string_view key, const std::vector<Finding>& findings,
+                 JsonWriter* json) {
+  json->BeginArray(key);
+  for (const Finding& finding : findings) AddFinding(finding, json);
+  json->EndArray();
+}
+
+}  // namespace nodewise
