@@ -170,25 +170,19 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
   return result;
 }
 
-template <typename Findings>
-void ShowFindings(const char* what, const GraphIndex& index,
-                  const Findings& findings, Outcome* outcome) {
-  outcome->json.BeginArray(what);
-  for (const auto& finding : findings) {
-    outcome->text += Printable(finding.text) + "\n";
-    outcome->json.BeginObject();
-    outcome->json.Add("node", index.KeyOf(finding.node));
-    outcome->json.Add("text", finding.text);
-    outcome->json.EndObject();
+void ShowFindings(std::string_view what, const std::vector<Finding>& findings,
+                  Outcome* outcome) {
+  for (const Finding& finding : findings) {
+    outcome->text += Printable(finding.ToString()) + "\n";
   }
-  outcome->json.EndArray();
+  AddFindings(what, findings, &outcome->json);
   if (!findings.empty()) outcome->status = Outcome::Status::kDiffers;
 }
 
-// Faults are a verdict; finding none is one only if everything was compared.
+// Findings are a verdict; finding none is one only if everything was compared.
 void ShowNotCompared(const SanitizeReport& report, Outcome* outcome) {
   for (const absl::Status& why : report.not_compared) {
-    if (report.faults.empty()) {
+    if (report.findings.empty()) {
       outcome->AddError(why);
     } else {
       outcome->notes.emplace_back(MessageOf(why));
@@ -202,10 +196,10 @@ absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& network,
                             Sanitize(MakerOf(network), SanitizeOptions()));
   outcome->text += fmt::format(
       "sanitized {}: {}{}\n", CountOf(report.nodes, "node"),
-      CountOf(report.faults.size(), "memory fault"),
-      report.had_more_faults ? ", and more that are not listed" : "");
-  ShowFindings("memory_faults", network.index(), report.faults, outcome);
-  outcome->json.Add("more_faults", report.had_more_faults);
+      CountOf(report.findings.size(), "memory fault"),
+      report.had_more_findings ? ", and more that are not listed" : "");
+  ShowFindings("memory_faults", report.findings, outcome);
+  outcome->json.Add("more_faults", report.had_more_findings);
   ShowNotCompared(report, outcome);
   CheckAgainstPlainChild(network, report.outputs, outcome);
   return DebugRunResult{std::move(report.outputs)};
@@ -223,9 +217,9 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
                             RunIsolated(executor.get(), isolation));
   outcome->text +=
       fmt::format("isolated {}: {}\n", CountOf(report.nodes, "node"),
-                  CountOf(report.failures.size(), "failure"));
+                  CountOf(report.findings.size(), "failure"));
+  ShowFindings("failures", report.findings, outcome);
   const GraphIndex& index = executor->index();
-  ShowFindings("failures", index, report.failures, outcome);
   std::vector<std::string> tainted;
   for (const NodeId node : report.tainted) tainted.push_back(index.KeyOf(node));
   outcome->json.Add("tainted", tainted);
@@ -235,7 +229,7 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
                     CountOf(tainted.size(), "node") + " ran");
   }
   DebugRunResult result;
-  if (!report.failures.empty()) {
+  if (!report.findings.empty()) {
     outcome->text += "outputs: not compared, since nodes failed\n";
     return result;
   }
@@ -262,7 +256,7 @@ absl::StatusOr<DebugRunResult> Swept(const LoadedTarget& network,
   outcome->text += '\n';
   outcome->json.Add("runs", uint64_t{report.runs});
   outcome->json.Add("inherited", uint64_t{report.inherited});
-  ShowFindings("unsteady", network.index(), report.findings, outcome);
+  ShowFindings("unsteady", report.findings, outcome);
   return DebugRunResult();
 }
 

@@ -82,6 +82,14 @@ void AddFinding(const Finding& finding, JsonWriter* json) {
 
 }  // namespace
 
+NodePlace PlaceOf(const GraphIndex& index, NodeId node) {
+  return {node, index.KeyOf(node), index.TitleOf(node)};
+}
+
+EntryPlace PlaceOf(const GraphIndex& index, NodeId node, EntryId entry) {
+  return {PlaceOf(index, node), entry, index.KeyOf(entry)};
+}
+
 const NodePlace* Finding::node() const {
   if (const auto* entry = std::get_if<EntryPlace>(&place)) return &entry->node;
   return std::get_if<NodePlace>(&place);

@@ -6,7 +6,6 @@
 #include "fmt/format.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/memcheck/guarded_memory.h"
 #include "runtime/memcheck/run_watcher.h"
 
 namespace nodewise {
@@ -37,46 +36,41 @@ class SlotMemory {
   BlockOfSlot block_of_slot_;
 };
 
-// Returns the status of a run with the memory fault that preceded its failure.
-absl::Status WithFirstFault(const absl::Status& status,
-                            const GuardedRunResult& result) {
-  if (result.faults.empty()) return status;
-  return WithMessage(status,
-                     fmt::format("{}; before that: {}", MessageOf(status),
-                                 result.faults.front().Finish().text));
+// Returns the status of a run with the finding that preceded its failure.
+absl::Status WithFirstFinding(const absl::Status& status,
+                              const GuardedRunResult& result) {
+  if (result.findings.empty()) return status;
+  const Finding first = result.findings.front().Finish();
+  return WithMessage(status, fmt::format("{}; before that: {}",
+                                         MessageOf(status), first.ToString()));
 }
 
 }  // namespace
 
-bool SeenFault::IsSameAs(const SeenFault& other) const {
-  return fault.kind == other.fault.kind && fault.node == other.fault.node &&
-         fault.entry == other.fault.entry && access == other.access &&
-         place == other.place;
+bool SeenFinding::IsSameAs(const SeenFinding& other) const {
+  return finding.kind == other.finding.kind &&
+         finding.place == other.finding.place && access == other.access &&
+         touched == other.touched;
 }
 
-void SeenFault::Widen(const SeenFault& other) {
-  if (place.empty()) return;
-  const auto last = [](const MemoryFault& f) {
-    return f.offset + static_cast<int64_t>(f.bytes) - 1;
-  };
-  Extent both;
-  both.Add(fault.offset, last(fault));
-  both.Add(other.fault.offset, last(other.fault));
-  fault.offset = both.first;
-  fault.bytes = both.size();
+void SeenFinding::Widen(const SeenFinding& other) {
+  bytes.Add(other.bytes.first, other.bytes.last);
 }
 
-MemoryFault SeenFault::Finish() const {
-  MemoryFault finished = fault;
-  if (place.empty()) return finished;
+Finding SeenFinding::Finish() const {
+  Finding finished = finding;
+  if (touched.empty()) return finished;
   std::string did = "read";
   if (access != FaultAccess::kRead) {
     did = fmt::format("{} {} byte{}",
                       access == FaultAccess::kWrite ? "wrote" : "touched",
-                      fault.bytes, fault.bytes == 1 ? "" : "s");
+                      bytes.size(), bytes.size() == 1 ? "" : "s");
   }
-  finished.text = fmt::format("{} {} {} (first at byte {})", actor, did, place,
-                              fault.offset);
+  finished.found =
+      fmt::format("{} {} (first at byte {})", did, touched, bytes.first);
+  finished.numbers.insert(
+      finished.numbers.begin(),
+      {{"offset", bytes.first}, {"bytes", uint64_t{bytes.size()}}});
   return finished;
 }
 
@@ -109,7 +103,7 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
     status = executor->Run();
     executor->RemoveObserver(&watcher);
   }
-  if (!status.ok()) return WithFirstFault(status, result);
+  if (!status.ok()) return WithFirstFinding(status, result);
   NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
   return result;
 }

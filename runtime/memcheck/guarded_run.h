@@ -9,7 +9,7 @@
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
-#include "runtime/memcheck/fault_handler.h"
+#include "runtime/memcheck/guarded_memory.h"
 
 namespace nodewise {
 
@@ -21,30 +21,31 @@ struct GuardedRunSettings {
   std::optional<StoragePlan> plan;
 };
 
-// A fault and the parts of its line, which is made when its extent is known:
-// "node 17 (conv3)" wrote 64 bytes "past its output 0" (first at byte 4096).
-struct SeenFault {
-  MemoryFault fault;
-  std::string actor;
+// A finding and the parts of its message, which is made when the bytes are all
+// known: wrote 64 bytes "past its output 0" (first at byte 4096).
+struct SeenFinding {
+  Finding finding;
   FaultAccess access = FaultAccess::kWrite;
-  std::string place;  // Empty if fault.text says it all.
+  std::string touched;  // Empty if finding.found says it all.
+  Extent bytes;
 
-  bool IsSameAs(const SeenFault& other) const;
-  // Merges the same fault seen in another run.
-  void Widen(const SeenFault& other);
-  MemoryFault Finish() const;
+  NodeId node() const { return finding.node()->node; }
+  bool IsSameAs(const SeenFinding& other) const;
+  // Merges the same finding of another run.
+  void Widen(const SeenFinding& other);
+  Finding Finish() const;
 };
 
 struct GuardedRunResult {
-  std::vector<SeenFault> faults;  // In the order of the run.
-  bool had_more_faults = false;
+  std::vector<SeenFinding> findings;  // In the order of the run.
+  bool had_more_findings = false;
   size_t nodes = 0;
   // HashBytes() of a function's output right after its node ran; 0
   // for inputs, free __nop and tensors that are not in host memory.
   ByEntry<uint64_t> hashes;
   std::vector<NamedTensor> outputs;
-  ByNode<std::string> actors;  // "node 3 (relu)"
-  ByEntry<NodeId> node_of;
+  ByEntry<EntryPlace> places;   // At the node that makes it.
+  ByEntry<uint32_t> output_of;  // Which of that node's outputs it is.
   StoragePlan private_plan;
 };
 

@@ -60,15 +60,15 @@ class Sanitizer {
       note("not compared with storage of its own for every entry",
            ComparePrivate());
     }
-    for (const SeenFault& seen : first_.faults) {
-      report.faults.push_back(seen.Finish());
-    }
     // Until now the later runs' findings are at the end.
-    std::stable_sort(report.faults.begin(), report.faults.end(),
-                     [](const MemoryFault& a, const MemoryFault& b) {
-                       return Index(a.node) < Index(b.node);
+    std::stable_sort(first_.findings.begin(), first_.findings.end(),
+                     [](const SeenFinding& a, const SeenFinding& b) {
+                       return Index(a.node()) < Index(b.node());
                      });
-    report.had_more_faults = first_.had_more_faults;
+    for (const SeenFinding& seen : first_.findings) {
+      report.findings.push_back(seen.Finish());
+    }
+    report.had_more_findings = first_.had_more_findings;
     report.nodes = first_.nodes;
     report.outputs = std::move(first_.outputs);
     return report;
@@ -81,8 +81,8 @@ class Sanitizer {
     other.poison_byte = kOtherPoisonByte;
     NODEWISE_ASSIGN_OR_RETURN(const GuardedRunResult second,
                               RunGuarded(make_, other));
-    for (const SeenFault& seen : second.faults) AddOverrun(seen);
-    return Judge(second, MemoryFault::Kind::kUninitialised,
+    for (const SeenFinding& seen : second.findings) AddOverrun(seen);
+    return Judge(second, memory_kinds::kUninitialised,
                  "depends on what lay in memory before: it differs when unused "
                  "memory is filled differently");
   }
@@ -92,22 +92,22 @@ class Sanitizer {
     other.plan = first_.private_plan;
     NODEWISE_ASSIGN_OR_RETURN(const GuardedRunResult second,
                               RunGuarded(make_, other));
-    return Judge(second, MemoryFault::Kind::kPlanMatters,
+    return Judge(second, memory_kinds::kPlanMatters,
                  "depends on the memory plan: it differs when every entry has "
                  "storage of its own");
   }
 
-  void AddOverrun(const SeenFault& seen) {
-    if (seen.fault.kind != MemoryFault::Kind::kOverrun) return;
-    for (SeenFault& known : first_.faults) {
+  void AddOverrun(const SeenFinding& seen) {
+    if (!(seen.finding.kind == memory_kinds::kOverrun)) return;
+    for (SeenFinding& known : first_.findings) {
       if (known.IsSameAs(seen)) return known.Widen(seen);
     }
-    first_.faults.push_back(seen);
+    first_.findings.push_back(seen);
   }
 
-  // Reports the first entry that differs in `other`, unless a known fault may
+  // Reports the first entry that differs in `other`, unless a known finding may
   // be the reason, or it differs in a repetition of the first run too.
-  absl::Status Judge(const GuardedRunResult& other, MemoryFault::Kind kind,
+  absl::Status Judge(const GuardedRunResult& other, const FindingKind& kind,
                      const char* what) {
     const auto difference = FirstDifference(first_, other);
     if (!difference.has_value() || IsExplained(*difference)) {
@@ -117,7 +117,7 @@ class Sanitizer {
                               RunGuarded(make_, settings_));
     const auto unsteady = FirstDifference(first_, again);
     if (unsteady.has_value() && Index(*unsteady) <= Index(*difference)) {
-      Add(*unsteady, MemoryFault::Kind::kUnsteady,
+      Add(*unsteady, memory_kinds::kUnsteady,
           "is another in a second run of the same, so what it depends on "
           "cannot be told");
     } else {
@@ -127,26 +127,20 @@ class Sanitizer {
   }
 
   bool IsExplained(EntryId entry) const {
-    return std::any_of(
-        first_.faults.begin(), first_.faults.end(), [&](const SeenFault& seen) {
-          return Index(seen.fault.node) <= Index(first_.node_of[entry]);
-        });
+    const NodeId maker = first_.places[entry].node.node;
+    return std::any_of(first_.findings.begin(), first_.findings.end(),
+                       [&](const SeenFinding& seen) {
+                         return Index(seen.node()) <= Index(maker);
+                       });
   }
 
-  void Add(EntryId entry, MemoryFault::Kind kind, const char* what) {
-    const NodeId node = first_.node_of[entry];
-    uint32_t output = 0;
-    while (output < Index(entry) &&
-           first_.node_of[EntryId{Index(entry) - output - 1}] == node) {
-      ++output;
-    }
-    SeenFault seen;
-    seen.fault.kind = kind;
-    seen.fault.node = node;
-    seen.fault.entry = entry;
-    seen.fault.text =
-        fmt::format("{}: its output {} {}", first_.actors[node], output, what);
-    first_.faults.push_back(std::move(seen));
+  void Add(EntryId entry, const FindingKind& kind, const char* what) {
+    const uint32_t output = first_.output_of[entry];
+    SeenFinding seen;
+    seen.finding = MakeFinding(kind, first_.places[entry],
+                               fmt::format("its output {} {}", output, what),
+                               {{"output", uint64_t{output}}});
+    first_.findings.push_back(std::move(seen));
   }
 
   const ExecutorMaker& make_;
@@ -156,32 +150,6 @@ class Sanitizer {
 };
 
 }  // namespace
-
-std::string_view NameOf(MemoryFault::Kind kind) {
-  switch (kind) {
-    case MemoryFault::Kind::kOverrun:
-      return "overrun";
-    case MemoryFault::Kind::kInputWritten:
-      return "input written";
-    case MemoryFault::Kind::kStrayWrite:
-      return "stray write";
-    case MemoryFault::Kind::kStrayRead:
-      return "stray read";
-    case MemoryFault::Kind::kOverwritten:
-      return "overwritten";
-    case MemoryFault::Kind::kUndersized:
-      return "undersized";
-    case MemoryFault::Kind::kWild:
-      return "wild";
-    case MemoryFault::Kind::kPlanMatters:
-      return "plan matters";
-    case MemoryFault::Kind::kUninitialised:
-      return "uninitialised";
-    case MemoryFault::Kind::kUnsteady:
-      return "unsteady";
-  }
-  return "unknown";
-}
 
 absl::StatusOr<SanitizeReport> Sanitize(const ExecutorMaker& make,
                                         const SanitizeOptions& options) {

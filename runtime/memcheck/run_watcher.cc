@@ -11,7 +11,7 @@ namespace {
 using Access = GuardedMemory::Access;
 
 // Nobody reads more, and every node may have some.
-constexpr size_t kMostFaults = 1000;
+constexpr size_t kMostFindings = 1000;
 
 bool IsHostMemory(const DLTensor& tensor) {
   return DeviceTypeOf(tensor.device) == kDLCPU;
@@ -34,13 +34,12 @@ RunWatcher::RunWatcher(RunView run, GuardedMemory& memory,
     if (slot < block_of_slot_.size()) block_of_slot_[slot] = block;
   }
   result_->hashes = ByEntry<uint64_t>(graph_);
-  result_->actors = ByNode<std::string>(graph_);
-  result_->node_of = ByEntry<NodeId>(graph_);
-  for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-    result_->actors[NodeId{n}] = index_.TitleOf(NodeId{n});
-  }
+  result_->places = ByEntry<EntryPlace>(graph_);
+  result_->output_of = ByEntry<uint32_t>(graph_);
   for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
-    result_->node_of[EntryId{e}] = index_.NodeOf(EntryId{e});
+    const EntryId entry{e};
+    result_->places[entry] = PlaceOf(index_, index_.NodeOf(entry), entry);
+    result_->output_of[entry] = index_.OutputOf(entry);
   }
 }
 
@@ -139,26 +138,30 @@ void RunWatcher::CheckOwners(NodeId node) {
     if (owner_[*block] == kNobody) continue;
     if (std::find(seen.begin(), seen.end(), base) != seen.end()) continue;
     seen.push_back(base);
-    const EntryId owner = owner_[*block];
-    ReportText(
-        MemoryFault::Kind::kOverwritten, node, base,
-        fmt::format("{} reads {}, which node {} overwrote; both are in storage "
-                    "{}",
-                    index_.TitleOf(node), EntryName(base),
-                    Index(index_.NodeOf(owner)), StorageOf(base)));
+    const uint32_t by = Index(index_.NodeOf(owner_[*block]));
+    Report(
+        memory_kinds::kOverwritten, node, base,
+        fmt::format("reads {}, which node {} overwrote; both are in storage {}",
+                    EntryName(base), by, StorageOf(base)),
+        {{"overwriting_node", uint64_t{by}},
+         {"storage", int64_t{StorageOf(base)}}});
   }
 }
 
 void RunWatcher::CheckSizes(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
     const EntryId entry = graph_.EntryOf(node, o);
+    const uint64_t bytes = index_.BytesOf(entry);
     const StorageSlot& slot = plan_.slots[plan_.slot_of[Index(entry)]];
-    if (index_.BytesOf(entry) <= slot.bytes) continue;
-    ReportText(MemoryFault::Kind::kUndersized, node, entry,
-               fmt::format("{} makes its output {} of {} bytes in storage {}, "
-                           "which has {}",
-                           index_.TitleOf(node), o, index_.BytesOf(entry),
-                           slot.storage_id, slot.bytes));
+    if (bytes <= slot.bytes) continue;
+    Report(memory_kinds::kUndersized, node, entry,
+           fmt::format(
+               "makes its output {} of {} bytes in storage {}, which has {}", o,
+               bytes, slot.storage_id, slot.bytes),
+           {{"bytes", bytes},
+            {"output", uint64_t{o}},
+            {"storage", int64_t{slot.storage_id}},
+            {"storage_bytes", uint64_t{slot.bytes}}});
   }
 }
 
@@ -172,12 +175,14 @@ void RunWatcher::CheckInputsKept(NodeId node) {
     const EntryId owner = owner_[*block];
     if (!IsInput(owner)) continue;
     if (index_.LifetimeOf(owner).last_read > Index(node)) continue;
-    ReportText(
-        MemoryFault::Kind::kOverwritten, node, owner,
-        fmt::format("{} writes its output {} over the graph's input {}; both "
-                    "are in storage {}, and a second run reads it",
-                    index_.TitleOf(node), o, index_.KeyOf(index_.NodeOf(owner)),
-                    StorageOf(owner)));
+    Report(memory_kinds::kOverwritten, node, owner,
+           fmt::format(
+               "writes its output {} over the graph's input {}; both are in "
+               "storage {}, and a second run reads it",
+               o, index_.KeyOf(index_.NodeOf(owner)), StorageOf(owner)),
+           {{"overwriting_node", uint64_t{Index(node)}},
+            {"output", uint64_t{o}},
+            {"storage", int64_t{StorageOf(owner)}}});
   }
 }
 
@@ -198,9 +203,10 @@ void RunWatcher::CheckForeignInputs(NodeId node) {
     const DLTensor& tensor = run_.TensorOf(input.entry);
     const size_t bytes = index_.BytesOf(input.entry);
     if (HashBytes(DataOf(tensor), bytes) == input.hash) continue;
-    ReportText(MemoryFault::Kind::kInputWritten, node, input.entry,
-               fmt::format("{} wrote to its input {}, which it may only read",
-                           index_.TitleOf(node), input.number));
+    Report(memory_kinds::kInputWritten, node, input.entry,
+           fmt::format("wrote to its input {}, which it may only read",
+                       input.number),
+           {{"input", uint64_t{input.number}}});
   }
 }
 
@@ -239,7 +245,7 @@ void RunWatcher::CollectDamage(NodeId node) {
     if (changed.empty()) continue;
     damage.Add(changed.first, changed.last, size);
   }
-  result_->had_more_faults |= memory_.had_more_touches();
+  result_->had_more_findings |= memory_.had_more_touches();
   for (const auto& [block, role] : roles_) {
     if (!role.is_output) continue;
     const int64_t size = size_of(block);
@@ -261,47 +267,42 @@ void RunWatcher::ReportDamage(NodeId node, size_t block, FaultAccess access,
   const auto found = roles_.find(block);
   const bool is_argument = found != roles_.end();
   const EntryId entry = is_argument ? found->second.entry : owner_[block];
-  SeenFault seen;
-  seen.actor = index_.TitleOf(node);
+  SeenFinding seen;
   seen.access = access;
-  seen.fault.node = node;
-  seen.fault.entry = entry == kNobody ? EntryId{0} : entry;
+  seen.finding.place = PlaceAt(node, entry);
   std::string whose = "memory that holds nothing yet";
   if (is_argument) {
-    whose =
-        fmt::format("its {} {}", found->second.is_output ? "output" : "input",
-                    found->second.number);
+    const char* const role = found->second.is_output ? "output" : "input";
+    whose = fmt::format("its {} {}", role, found->second.number);
+    seen.finding.numbers = {{role, uint64_t{found->second.number}}};
   } else if (entry != kNobody) {
     whose = EntryName(entry) + ", which is none of its arguments";
   }
   if (!damage.inside.empty()) {
     const bool is_read = access == FaultAccess::kRead;
-    seen.fault.kind = is_argument ? MemoryFault::Kind::kInputWritten
-                      : is_read   ? MemoryFault::Kind::kStrayRead
-                                  : MemoryFault::Kind::kStrayWrite;
-    seen.place = (access == FaultAccess::kWrite     ? "to "
-                  : access == FaultAccess::kUnknown ? "of "
-                                                    : "") +
-                 whose;
-    if (is_argument) seen.place += ", which it may only read";
-    seen.fault.offset = damage.inside.first;
-    seen.fault.bytes = damage.inside.size();
+    seen.finding.kind = is_argument ? memory_kinds::kInputWritten
+                        : is_read   ? memory_kinds::kStrayRead
+                                    : memory_kinds::kStrayWrite;
+    seen.touched = (access == FaultAccess::kWrite     ? "to "
+                    : access == FaultAccess::kUnknown ? "of "
+                                                      : "") +
+                   whose;
+    if (is_argument) seen.touched += ", which it may only read";
+    seen.bytes = damage.inside;
     Report(seen);
   }
   ReportBeside(std::move(seen), whose, is_argument, damage);
 }
 
-void RunWatcher::ReportBeside(SeenFault seen, const std::string& whose,
+void RunWatcher::ReportBeside(SeenFinding seen, const std::string& whose,
                               bool is_argument, const BlockDamage& damage) {
   const bool is_overrun = is_argument && seen.access != FaultAccess::kRead;
-  seen.fault.kind =
-      is_overrun ? MemoryFault::Kind::kOverrun : MemoryFault::Kind::kWild;
+  seen.finding.kind = is_overrun ? memory_kinds::kOverrun : memory_kinds::kWild;
   for (const auto& [extent, side] : {std::pair(&damage.before, "before "),
                                      std::pair(&damage.behind, "past ")}) {
     if (extent->empty()) continue;
-    seen.place = side + whose;
-    seen.fault.offset = extent->first;
-    seen.fault.bytes = extent->size();
+    seen.touched = side + whose;
+    seen.bytes = *extent;
     Report(seen);
   }
 }
@@ -348,29 +349,34 @@ void RunWatcher::AfterPass(const RunView&, const absl::Status& status) {
     if (block == nullptr || owner_[*block] == base) continue;
     if (owner_[*block] == kNobody) continue;
     const NodeId by = index_.NodeOf(owner_[*block]);
-    ReportText(
-        MemoryFault::Kind::kOverwritten, by, base,
-        fmt::format("{} overwrote {}, which is the graph's output "
-                    "{}; both are in storage {}",
-                    index_.TitleOf(by), EntryName(base), h, StorageOf(base)));
+    Report(memory_kinds::kOverwritten, by, base,
+           fmt::format("overwrote {}, which is the graph's output {}; both "
+                       "are in storage {}",
+                       EntryName(base), h, StorageOf(base)),
+           {{"overwriting_node", uint64_t{Index(by)}},
+            {"graph_output", uint64_t{h}},
+            {"storage", int64_t{StorageOf(base)}}});
   }
 }
 
-void RunWatcher::Report(SeenFault fault) {
-  if (result_->faults.size() < kMostFaults) {
-    result_->faults.push_back(std::move(fault));
+FindingPlace RunWatcher::PlaceAt(NodeId node, EntryId entry) const {
+  if (entry == kNobody) return PlaceOf(index_, node);
+  return PlaceOf(index_, node, entry);
+}
+
+void RunWatcher::Report(SeenFinding seen) {
+  if (result_->findings.size() < kMostFindings) {
+    result_->findings.push_back(std::move(seen));
   } else {
-    result_->had_more_faults = true;
+    result_->had_more_findings = true;
   }
 }
 
-void RunWatcher::ReportText(MemoryFault::Kind kind, NodeId node, EntryId entry,
-                            std::string text) {
-  SeenFault seen;
-  seen.fault.kind = kind;
-  seen.fault.node = node;
-  seen.fault.entry = entry;
-  seen.fault.text = std::move(text);
+void RunWatcher::Report(const FindingKind& kind, NodeId node, EntryId entry,
+                        std::string found, std::vector<FindingNumber> numbers) {
+  SeenFinding seen;
+  seen.finding = MakeFinding(kind, PlaceAt(node, entry), std::move(found),
+                             std::move(numbers));
   Report(std::move(seen));
 }
 

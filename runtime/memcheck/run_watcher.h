@@ -75,14 +75,15 @@ class RunWatcher : public NodeObserver {
   void CollectDamage(NodeId node);
   void ReportDamage(NodeId node, size_t block, FaultAccess access,
                     const BlockDamage& damage);
-  void ReportBeside(SeenFault seen, const std::string& whose, bool is_argument,
-                    const BlockDamage& damage);
+  void ReportBeside(SeenFinding seen, const std::string& whose,
+                    bool is_argument, const BlockDamage& damage);
   void TakeOutputs(NodeId node);
   void PoisonDead(NodeId node);
   void CloseBlocks();
-  void Report(SeenFault fault);
-  void ReportText(MemoryFault::Kind kind, NodeId node, EntryId entry,
-                  std::string text);
+  FindingPlace PlaceAt(NodeId node, EntryId entry) const;
+  void Report(SeenFinding seen);
+  void Report(const FindingKind& kind, NodeId node, EntryId entry,
+              std::string found, std::vector<FindingNumber> numbers);
 
   const RunView run_;
   const GraphIndex& index_;

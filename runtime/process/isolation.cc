@@ -31,49 +31,45 @@ std::string SignalName(int signal_number) {
   return fmt::format("signal {}", signal_number);
 }
 
+Finding CrashOf(const ChildEnd& end, NodePlace place) {
+  Finding crash = MakeFinding(isolation_kinds::kCrash, std::move(place),
+                              "crashed with " + SignalName(end.signal),
+                              {{"signal", int64_t{end.signal}}});
+  if (end.has_address) {
+    crash.found += " at address " + AddressText(end.address);
+    crash.numbers.push_back({"address", uint64_t{end.address}});
+  }
+  return crash;
+}
+
 // Returns what a child's end says about its node.
-NodeFailure FailureOf(const ChildEnd& end, const std::string& name,
-                      int64_t limit_ms) {
-  NodeFailure failure{};
+Finding FindingOf(const ChildEnd& end, NodePlace place, int64_t limit_ms) {
   switch (end.kind) {
-    case ChildEnd::Kind::kReturned:
-      failure.kind = NodeFailure::Kind::kError;
-      failure.text = MessageOf(end.status);
-      if (!failure.text.starts_with(name)) {
-        failure.text = name + ": " + failure.text;
-      }
-      return failure;
+    case ChildEnd::Kind::kReturned: {
+      std::string_view message = MessageOf(end.status);
+      const std::string prefix = place.title + ": ";
+      if (message.starts_with(prefix)) message.remove_prefix(prefix.size());
+      return MakeFinding(isolation_kinds::kNodeError, std::move(place),
+                         std::string(message));
+    }
     case ChildEnd::Kind::kSignal:
-      failure.kind = NodeFailure::Kind::kSignal;
-      failure.signal = end.signal;
-      failure.address = end.address;
-      failure.text = name + ": crashed with " + SignalName(end.signal);
-      if (end.has_address) {
-        failure.text += " at address " + AddressText(end.address);
-      }
-      return failure;
+      return CrashOf(end, std::move(place));
     case ChildEnd::Kind::kTimeout:
-      failure.kind = NodeFailure::Kind::kTimeout;
-      failure.text = fmt::format(
-          "{}: had not returned after {} ms and was stopped", name, limit_ms);
-      return failure;
+      return MakeFinding(
+          isolation_kinds::kTimeout, std::move(place),
+          fmt::format("had not returned after {} ms and was stopped", limit_ms),
+          {{"time_limit_ms", limit_ms}});
     case ChildEnd::Kind::kExit:
-      failure.kind = NodeFailure::Kind::kExit;
-      failure.exit_status = end.exit_status;
-      failure.text = fmt::format(
-          "{}: ended the process with exit status "
-          "{}",
-          name, end.exit_status);
-      return failure;
+      return MakeFinding(
+          isolation_kinds::kExit, std::move(place),
+          fmt::format("ended the process with exit status {}", end.exit_status),
+          {{"exit_status", int64_t{end.exit_status}}});
     case ChildEnd::Kind::kVanished:
       break;
   }
-  failure.kind = NodeFailure::Kind::kExit;
-  failure.exit_status = -1;
-  failure.text = name +
-                 ": its process ended, and something else in this one "
-                 "collected its exit status";
-  return failure;
+  return MakeFinding(isolation_kinds::kExit, std::move(place),
+                     "its process ended, and something else in this one "
+                     "collected its exit status");
 }
 
 absl::Status CheckTimeLimit(int64_t limit_ms) {
@@ -135,10 +131,8 @@ class Isolation {
       CopyOutputs(node, /*is_child=*/false);
       return absl::OkStatus();
     }
-    const std::string name = executor_->index().TitleOf(node);
-    NodeFailure failure = FailureOf(end, name, options_.time_limit_ms);
-    failure.node = node;
-    report_.failures.push_back(std::move(failure));
+    report_.findings.push_back(FindingOf(end, PlaceOf(executor_->index(), node),
+                                         options_.time_limit_ms));
     has_failed_[node] = true;
     return absl::OkStatus();
   }
@@ -231,8 +225,10 @@ absl::Status RunInChild(GraphExecutor* executor,
   NODEWISE_ASSIGN_OR_RETURN(const ChildEnd end,
                             runner.Run(work, options.time_limit_ms));
   if (end.kind != ChildEnd::Kind::kReturned) {
+    NodePlace place;
+    place.title = "plain run";
     return absl::AbortedError(
-        FailureOf(end, "plain run", options.time_limit_ms).text);
+        FindingOf(end, place, options.time_limit_ms).ToString());
   }
   NODEWISE_RETURN_IF_ERROR(end.status);
   const uint8_t* from = shared.data();

@@ -29,20 +29,18 @@ bool IsHostMemory(const DLTensor& tensor) {
   return DeviceTypeOf(tensor.device) == kDLCPU;
 }
 
-std::string BetweenText(const SweepRun& first, const SweepRun& other,
-                        bool was_the_same_before) {
-  const bool other_threads = other.threads != first.threads;
-  if (was_the_same_before || (!other_threads && other.layout == first.layout)) {
+std::string BetweenText(const SweepRun& one, const SweepRun& other) {
+  if (other.threads == one.threads && other.layout == one.layout) {
     return "two runs of the same";
   }
-  std::string threads =
-      fmt::format("{} and {} threads", first.threads, other.threads);
-  if (other.layout == first.layout) return threads;
+  const std::string threads =
+      fmt::format("{} and {} threads", one.threads, other.threads);
+  if (other.layout == one.layout) return threads;
   const std::string layout = other.layout == 1 ? "two contents of unused memory"
                              : other.layout == 2
                                  ? "two addresses of the buffers"
                                  : "two addresses and contents of the buffers";
-  return other_threads ? threads + ", and " + layout : layout;
+  return other.threads != one.threads ? threads + ", and " + layout : layout;
 }
 
 }  // namespace
@@ -53,18 +51,44 @@ void SweepWatcher::Begin(const SweepRun& run) {
   now_ = run;
 }
 
+const FindingKind& SweepWatcher::KindOf(Moment moment) {
+  switch (moment) {
+    case Moment::kGiven:
+      return sweep_kinds::kGivenDiffers;
+    case Moment::kRead:
+      return sweep_kinds::kReadDiffers;
+    case Moment::kMade:
+      return sweep_kinds::kMadeDiffers;
+    case Moment::kLeft:
+      return sweep_kinds::kLeftDiffers;
+    case Moment::kEnd:
+      break;
+  }
+  return sweep_kinds::kEndDiffers;
+}
+
 std::string SweepWatcher::NameOf(NodeId node) const {
   return run_->index().TitleOf(node);
 }
 
-SweepFinding* SweepWatcher::NewFinding(const Place& place) {
+SweepRun SweepWatcher::OtherRun() const {
+  // Threads or layout would have made a repetition's first run differ already.
+  return now_.repeat > 0 ? now_ : first_;
+}
+
+Finding* SweepWatcher::NewFinding(const Place& place, EntryId id) {
   const auto [at, is_new] = findings_.try_emplace(place);
   if (!is_new) return nullptr;
-  SweepFinding& finding = at->second;
-  std::tie(finding.node, finding.moment, finding.slot) = place;
-  // Threads or layout would have made it differ in repeat 0 already.
-  finding.between = BetweenText(first_, now_, now_.repeat > 0);
-  return &finding;
+  const auto& [node, moment, slot] = place;
+  const bool is_input = moment == Moment::kRead || moment == Moment::kLeft;
+  const SweepRun other = OtherRun();
+  at->second = MakeFinding(KindOf(moment), PlaceOf(run_->index(), node, id), "",
+                           {{is_input ? "input" : "output", uint64_t{slot}},
+                            {"threads", int64_t{other.threads}},
+                            {"other_threads", int64_t{now_.threads}},
+                            {"layout", int64_t{other.layout}},
+                            {"other_layout", int64_t{now_.layout}}});
+  return &at->second;
 }
 
 bool SweepWatcher::Look(const Place& place, EntryId id,
@@ -82,40 +106,41 @@ void SweepWatcher::LookForChange(const Place& place, EntryId id,
                                  const DLTensor& tensor) {
   const Entry before = entries_[id];
   if (!Look(place, id, tensor) && before.is_same) {
-    if (SweepFinding* const finding = NewFinding(place)) {
-      finding->text = TextOf(*finding, before.last);
+    if (Finding* const finding = NewFinding(place, id)) {
+      finding->found = MessageFor(place, before.last);
     }
   }
 }
 
-std::string SweepWatcher::TextOf(const SweepFinding& finding,
-                                 const Place& last) const {
-  const auto& [node, moment, slot] = last;
-  const std::string since = moment == Moment::kGiven  ? "before the first node"
-                            : moment == Moment::kRead ? "when it was read"
-                                                      : "after " + NameOf(node);
-  const std::string name = NameOf(finding.node);
-  switch (finding.moment) {
+std::string SweepWatcher::MessageFor(const Place& place,
+                                     const Place& last) const {
+  const auto& [last_node, last_moment, last_slot] = last;
+  const std::string since =
+      last_moment == Moment::kGiven  ? "before the first node"
+      : last_moment == Moment::kRead ? "when it was read"
+                                     : "after " + NameOf(last_node);
+  const auto& [node, moment, slot] = place;
+  const std::string between = BetweenText(OtherRun(), now_);
+  switch (moment) {
     case Moment::kGiven:
-      return fmt::format("{}: differs between {} before the first node ran",
-                         name, finding.between);
+      return fmt::format("differs between {} before the first node ran",
+                         between);
     case Moment::kRead:
       return fmt::format(
-          "{}: input {} differs between {}, though it was the same {}: "
-          "something wrote to it in between",
-          name, finding.slot, finding.between, since);
+          "input {} differs between {}, though it was the same {}: something "
+          "wrote to it in between",
+          slot, between, since);
     case Moment::kLeft:
       return fmt::format(
-          "{}: writes to its input {}, and what it leaves there differs "
-          "between {}",
-          name, finding.slot, finding.between);
+          "writes to its input {}, and what it leaves there differs between {}",
+          slot, between);
     case Moment::kEnd:
       return fmt::format(
-          "{}: output {} differs between {} at the end of the run, though it "
-          "was the same {}: something wrote to it in between",
-          name, finding.slot, finding.between, since);
+          "output {} differs between {} at the end of the run, though it was "
+          "the same {}: something wrote to it in between",
+          slot, between, since);
     case Moment::kMade:
-      break;  // Measure() writes that text.
+      break;  // Measure() writes that message.
   }
   return "";
 }
@@ -191,8 +216,8 @@ void SweepWatcher::LookAtOutput(NodeId node, uint32_t output,
     inheriting_.insert(node);
     return;
   }
-  if (SweepFinding* const finding = NewFinding(place)) {
-    Measure(tensor, expected, finding);
+  if (Finding* const finding = NewFinding(place, id)) {
+    Measure(tensor, expected, output, finding);
   }
 }
 
@@ -210,7 +235,7 @@ void SweepWatcher::AfterPass(const RunView& run, const absl::Status& status) {
 
 void SweepWatcher::Finish(SweepReport* report) {
   for (auto& [place, finding] : findings_) {
-    inheriting_.erase(finding.node);
+    inheriting_.erase(std::get<NodeId>(place));
     report->findings.push_back(std::move(finding));
   }
   report->inherited = inheriting_.size();
@@ -218,29 +243,31 @@ void SweepWatcher::Finish(SweepReport* report) {
 
 void SweepWatcher::Measure(const DLTensor& tensor,
                            const std::vector<uint8_t>& expected,
-                           SweepFinding* finding) const {
+                           uint32_t output, Finding* finding) const {
   const DefaultFloatMode mode;
   const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
   const DLDataType dtype = tensor.dtype;
   size_t step = ElementBytes(dtype);
   if (step % dtype.lanes == 0) step /= dtype.lanes;
   const size_t count = expected.size() / step;
+  uint64_t differing = 0;
+  double largest = 0;
   for (size_t i = 0; i < count; ++i) {
     const uint8_t* const a = expected.data() + i * step;
     const uint8_t* const b = data + i * step;
     if (std::memcmp(a, b, step) == 0) continue;
-    ++finding->differing;
+    ++differing;
     const double distance = std::fabs(NumberAt(a, dtype) - NumberAt(b, dtype));
     // False for NaN.
-    if (distance > finding->largest) finding->largest = distance;
+    if (distance > largest) largest = distance;
   }
-  finding->text =
-      fmt::format("{}: output {} differs between {} in {} of {} elements",
-                  NameOf(finding->node), finding->slot, finding->between,
-                  finding->differing, count);
-  if (finding->largest > 0) {
-    finding->text += fmt::format(", by up to {:g}", finding->largest);
-  }
+  finding->found =
+      fmt::format("output {} differs between {} in {} of {} elements", output,
+                  BetweenText(OtherRun(), now_), differing, count);
+  if (largest > 0) finding->found += fmt::format(", by up to {:g}", largest);
+  finding->numbers.push_back({"differing", differing});
+  finding->numbers.push_back({"elements", uint64_t{count}});
+  finding->numbers.push_back({"largest", largest});
 }
 
 }  // namespace nodewise

@@ -38,7 +38,8 @@ class SweepWatcher : public NodeObserver {
   void Finish(SweepReport* report);
 
  private:
-  using Moment = SweepFinding::Moment;
+  // When a tensor is looked at. In the order of the findings.
+  enum class Moment { kGiven, kRead, kMade, kLeft, kEnd };
   // A moment that occurs in every run: a node, and which of its tensors.
   using Place = std::tuple<NodeId, Moment, uint32_t>;
 
@@ -56,15 +57,20 @@ class SweepWatcher : public NodeObserver {
   bool LookAtInputs(const NodeRun& node, Moment moment, bool finds_changes);
   bool LookAtOutputs(const NodeRun& node);
   void LookAtOutput(NodeId node, uint32_t output, const DLTensor& tensor);
-  // Returns null if this place has one already.
-  SweepFinding* NewFinding(const Place& place);
-  // `last` is where the tensor was last the same.
-  std::string TextOf(const SweepFinding& finding, const Place& last) const;
+  static const FindingKind& KindOf(Moment moment);
+  // Adds a finding without its message; returns null if this place has one
+  // already.
+  Finding* NewFinding(const Place& place, EntryId id);
+  // Returns what differs between which runs. `last` is where the tensor was
+  // last the same.
+  std::string MessageFor(const Place& place, const Place& last) const;
   std::string NameOf(NodeId node) const;
+  // Returns the run that this one is compared with where they differ.
+  SweepRun OtherRun() const;
   void Measure(const DLTensor& tensor, const std::vector<uint8_t>& expected,
-               SweepFinding* finding) const;
+               uint32_t output, Finding* finding) const;
 
-  std::optional<RunView> run_;  // The last one that was watched.
+  std::optional<RunView> run_;     // The last one that was watched.
   SweepRun first_;
   SweepRun now_;
   bool is_first_ = true;
@@ -74,7 +80,7 @@ class SweepWatcher : public NodeObserver {
   // In the first run: a hash of each tensor, and what nodes made.
   std::map<Place, uint64_t> hashes_;
   std::map<Place, std::vector<uint8_t>> made_;
-  std::map<Place, SweepFinding> findings_;
+  std::map<Place, Finding> findings_;
   std::set<NodeId> inheriting_;
 };
 

@@ -290,9 +290,9 @@ class Sanitize(WithNetwork):
             with self.subTest(function=function):
                 net = self.chain("copy", function, "copy")
                 found = self.found("--sanitize", net=net, code=1)
-                self.assertEqual(found["memory_faults"],
-                                 [{"node": f"{function}_1",
-                                   "text": message}])
+                fault, = found["memory_faults"]
+                self.assertEqual((fault["node"], fault["text"]),
+                                 (f"{function}_1", message))
                 text = self.text("--sanitize", net=net, code=1)
                 self.assertIn(f": 1 memory fault\n{message}\n", text)
 
@@ -354,9 +354,9 @@ class Isolate(WithNetwork):
                 message = f"node 2 ({function}_1): {how}"
                 net = self.chain("copy", function, "copy")
                 found = self.found("--isolate", *given, net=net, code=1)
-                self.assertEqual(found["failures"],
-                                 [{"node": f"{function}_1",
-                                   "text": message}])
+                failure, = found["failures"]
+                self.assertEqual((failure["node"], failure["text"]),
+                                 (f"{function}_1", message))
                 self.assertEqual(found["tainted"], ["copy_2"])
 
     def test_outputs_of_a_failure_are_neither_shown_nor_written(self):

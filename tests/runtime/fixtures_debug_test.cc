@@ -192,8 +192,8 @@ TEST_P(FixtureDebugTest, DumpIsThatOfTvmTensorForTensor) {
 TEST_P(FixtureDebugTest, SanitizerIsQuiet) {
   const auto report = Sanitize(Maker(), {});
   ASSERT_THAT(report, IsOk());
-  for (const MemoryFault& fault : report->faults) {
-    ADD_FAILURE() << fault.text;
+  for (const Finding& finding : report->findings) {
+    ADD_FAILURE() << finding.ToString();
   }
 }
 
@@ -202,7 +202,7 @@ TEST_P(FixtureDebugTest, IsolatedRunChangesNothing) {
   ASSERT_THAT(executor, IsOk());
   const auto report = RunIsolated(executor->get(), {});
   ASSERT_THAT(report, IsOk());
-  EXPECT_THAT(report->failures, IsEmpty());
+  EXPECT_THAT(report->findings, IsEmpty());
   ExpectPlainOutputs(**executor);
 }
 
@@ -212,8 +212,8 @@ TEST_P(FixtureDebugTest, SweepFindsNothing) {
   options.repeats = 1;
   const auto report = Sweep(Maker(), options);
   ASSERT_THAT(report, IsOk());
-  for (const SweepFinding& finding : report->findings) {
-    ADD_FAILURE() << finding.text;
+  for (const Finding& finding : report->findings) {
+    ADD_FAILURE() << finding.ToString();
   }
 }
 

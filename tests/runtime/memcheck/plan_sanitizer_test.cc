@@ -22,7 +22,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Kind = MemoryFault::Kind;
 using FloatPointers = const std::vector<float*>&;
 
 // The optimiser must neither see nor drop what a faulty kernel does.
@@ -39,8 +38,8 @@ std::vector<std::string> FaultsIn(const ExecutorMaker& make,
   EXPECT_THAT(report, IsOk());
   std::vector<std::string> lines;
   if (!report.ok()) return lines;
-  for (const MemoryFault& fault : report->faults) {
-    lines.push_back(std::string(NameOf(fault.kind)) + ": " + fault.text);
+  for (const Finding& finding : report->findings) {
+    lines.push_back(std::string(finding.kind.name) + ": " + finding.ToString());
   }
   return lines;
 }
@@ -65,7 +64,7 @@ TEST(SanitizeTest, CleanNetworkIsSilent) {
   }
   const auto report = Sanitize(MakerOf(chain.Head("n39"), TestKernels()), {});
   ASSERT_THAT(report, IsOk());
-  EXPECT_THAT(report->faults, IsEmpty());
+  EXPECT_THAT(report->findings, IsEmpty());
   EXPECT_EQ(report->nodes, 40u);
   ASSERT_EQ(report->outputs.size(), 1u);
   EXPECT_EQ(report->outputs[0].name, "n39");
@@ -117,9 +116,9 @@ TEST(SanitizeTest, OverrunIsFoundWhateverIsWritten) {
                                  }),
                                  {.compare_private = false});
     ASSERT_THAT(report, IsOk());
-    ASSERT_EQ(report->faults.size(), 1u) << value;
-    EXPECT_EQ(report->faults[0].offset, 17);
-    EXPECT_EQ(report->faults[0].bytes, 1u);
+    ASSERT_EQ(report->findings.size(), 1u) << value;
+    EXPECT_EQ(report->findings[0].Number("offset"), 17);
+    EXPECT_EQ(report->findings[0].Number("bytes"), 1);
   }
 }
 
@@ -158,7 +157,7 @@ TEST(SanitizeTest, WriteToAnInputIsFoundWhereverItComesFrom) {
   };
   const auto line = [](const char* node) {
     return fmt::format(
-        "input written: {} wrote 4 bytes to its input 0, which it may only "
+        "input-written: {} wrote 4 bytes to its input 0, which it may only "
         "read (first at byte 8)",
         node);
   };
@@ -191,7 +190,7 @@ TEST(SanitizeTest, WriteToTheCallersOwnMemoryIsFound) {
     return executor;
   };
   EXPECT_THAT(FaultsIn(make),
-              ElementsAre("input written: node 1 (f) wrote to its input 0, "
+              ElementsAre("input-written: node 1 (f) wrote to its input 0, "
                           "which it may only read"));
 }
 
@@ -270,10 +269,10 @@ TEST(SanitizeTest, StaleReadAndWriteAreFound) {
                             library));
   };
   EXPECT_THAT(sanitized(false),
-              ElementsAre("stray read: node 3 (s) read entry a:0 of node 1, "
+              ElementsAre("stray-read: node 3 (s) read entry a:0 of node 1, "
                           "which is none of its arguments (first at byte 4)"));
   EXPECT_THAT(sanitized(true),
-              ElementsAre("stray write: node 3 (s) wrote 4 bytes to entry a:0 "
+              ElementsAre("stray-write: node 3 (s) wrote 4 bytes to entry a:0 "
                           "of node 1, which is none of its arguments (first at "
                           "byte 4)"));
 }
@@ -318,7 +317,7 @@ TEST(SanitizeTest, KernelThatCannotWorkInPlaceIsFound) {
   EXPECT_THAT(in_place([](FloatPointers t) {
                 for (int i = 0; i < 4; ++i) t[1][i] = t[0][3 - i];
               }),
-              ElementsAre(HasSubstr("plan matters: node 2 (f): its output 0 "
+              ElementsAre(HasSubstr("plan-matters: node 2 (f): its output 0 "
                                     "depends on the memory plan")));
 }
 
@@ -341,7 +340,7 @@ TEST(SanitizeTest, WorkerThreadsAreWatchedToo) {
                 };
                 EXPECT_THAT(ParallelRun(4, task), IsOk());
               })),
-              ElementsAre("input written: node 2 (f) wrote 12 bytes to its "
+              ElementsAre("input-written: node 2 (f) wrote 12 bytes to its "
                           "input 0, which it may only read (first at byte 4)",
                           "overrun: node 2 (f) wrote 1 byte past its output 0 "
                           "(first at byte 16)"));
@@ -360,9 +359,9 @@ TEST(SanitizeTest, ManyFaultsOfOneNodeAreBounded) {
                        WithKernels({{"faulty", kernel}})),
                {});
   ASSERT_THAT(report, IsOk());
-  ASSERT_EQ(report->faults.size(), 1u);
-  EXPECT_EQ(report->faults[0].kind, Kind::kInputWritten);
-  EXPECT_TRUE(report->had_more_faults);
+  ASSERT_EQ(report->findings.size(), 1u);
+  EXPECT_EQ(report->findings[0].kind.name, "input-written");
+  EXPECT_TRUE(report->had_more_findings);
 }
 
 TEST(SanitizeTest, FailingFunctionEndsItWithTheFirstFaultBefore) {
@@ -465,7 +464,7 @@ TEST_P(SanitizeFixtureTest, NothingIsReportedAndOutputsAreTvms) {
   const std::string& folder = GetParam();
   const auto report = Sanitize(MakerOfFixture(folder), {});
   ASSERT_THAT(report, IsOk());
-  for (const MemoryFault& fault : report->faults) ADD_FAILURE() << fault.text;
+  for (const Finding& f : report->findings) ADD_FAILURE() << f.ToString();
   const auto expected = OpenParams(folder + "/outputs.params");
   ASSERT_THAT(expected, IsOk());
   ASSERT_EQ(report->outputs.size(), expected->tensors.size());

@@ -37,8 +37,9 @@ ExecutorMaker Only(int runs, ExecutorMaker make) {
 TEST(SanitizePartlyTest, FaultIsReportedThoughNothingCouldBeCompared) {
   const auto report = Sanitize(Only(1, OneNode(/*extra=*/1)), {});
   ASSERT_THAT(report, IsOk());
-  ASSERT_THAT(report->faults, SizeIs(1));
-  EXPECT_THAT(report->faults[0].text, HasSubstr("wrote 4 bytes past its"));
+  ASSERT_THAT(report->findings, SizeIs(1));
+  EXPECT_THAT(report->findings[0].ToString(),
+              HasSubstr("wrote 4 bytes past its"));
   EXPECT_THAT(report->outputs, SizeIs(1));
   EXPECT_THAT(
       report->not_compared,
@@ -54,7 +55,7 @@ TEST(SanitizePartlyTest, FaultIsReportedThoughNothingCouldBeCompared) {
 TEST(SanitizePartlyTest, ComparisonThatCouldBeMadeIsNotMentioned) {
   const auto report = Sanitize(Only(2, OneNode(/*extra=*/0)), {});
   ASSERT_THAT(report, IsOk());
-  EXPECT_THAT(report->faults, IsEmpty());
+  EXPECT_THAT(report->findings, IsEmpty());
   EXPECT_THAT(report->not_compared,
               ElementsAre(FailsWith(StatusCode::kResourceExhausted,
                                     HasSubstr("storage of its own"))));

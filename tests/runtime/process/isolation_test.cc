@@ -27,7 +27,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using Kind = NodeFailure::Kind;
 using FloatPointers = const std::vector<float*>&;
 using Executor = std::unique_ptr<DebugExecutor>;
 
@@ -52,19 +51,19 @@ Executor FourNodes(const FloatKernel& kernel) {
 
 // Runs it, expects node 2 to be the only one that fails and the rest to run on,
 // and returns how it failed.
-NodeFailure FailureOf(const FloatKernel& kernel) {
+Finding FailureOf(const FloatKernel& kernel) {
   const Executor executor = FourNodes(kernel);
   const auto report = RunIsolated(executor.get(), {.time_limit_ms = 60'000});
   EXPECT_THAT(report, IsOk());
-  if (!report.ok() || report->failures.size() != 1) {
+  if (!report.ok() || report->findings.size() != 1) {
     ADD_FAILURE() << "not one failure";
     return {};
   }
   EXPECT_EQ(report->nodes, 4u);
-  EXPECT_EQ(report->failures[0].node, NodeId{2});
+  EXPECT_EQ(report->findings[0].node()->node, NodeId{2});
   EXPECT_THAT(report->tainted, ElementsAre(NodeId{3}));
   EXPECT_THAT(ValuesOf(*executor->GetOutput(1)), ElementsAre(3, 4, 5, 6));
-  return report->failures[0];
+  return report->findings[0];
 }
 
 bool HasChildren() {
@@ -84,7 +83,7 @@ TEST(IsolationTest, SoundNetworkRunsAsItDoesInOneProcess) {
       FourNodes([](FloatPointers t) { std::memcpy(t[1], t[0], 16); });
   const auto report = RunIsolated(executor.get(), {});
   ASSERT_THAT(report, IsOk());
-  EXPECT_THAT(report->failures, IsEmpty());
+  EXPECT_THAT(report->findings, IsEmpty());
   EXPECT_THAT(report->tainted, IsEmpty());
   EXPECT_EQ(report->nodes, 4u);
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(2, 3, 4, 5));
@@ -92,12 +91,12 @@ TEST(IsolationTest, SoundNetworkRunsAsItDoesInOneProcess) {
 }
 
 TEST(IsolationTest, CrashIsToldWithItsAddress) {
-  const NodeFailure failure =
-      FailureOf([](FloatPointers) { *Address(16) = 1; });
-  EXPECT_EQ(failure.kind, Kind::kSignal);
-  EXPECT_EQ(failure.signal, SIGSEGV);
-  EXPECT_EQ(failure.address, 0x10u);
-  EXPECT_EQ(failure.text, "node 2 (f): crashed with SIGSEGV at address 0x10");
+  const Finding failure = FailureOf([](FloatPointers) { *Address(16) = 1; });
+  EXPECT_EQ(failure.kind.name, "crash");
+  EXPECT_EQ(failure.Number("signal"), SIGSEGV);
+  EXPECT_EQ(failure.Number("address"), 0x10);
+  EXPECT_EQ(failure.ToString(),
+            "node 2 (f): crashed with SIGSEGV at address 0x10");
   EXPECT_FALSE(HasChildren());
 }
 
@@ -113,10 +112,11 @@ TEST(IsolationTest, EndlessLoopIsStopped) {
   const auto report = RunIsolated(executor.get(), {.time_limit_ms = 200});
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
   ASSERT_THAT(report, IsOk());
-  ASSERT_EQ(report->failures.size(), 1u);
-  EXPECT_EQ(report->failures[0].kind, Kind::kTimeout);
-  EXPECT_EQ(report->failures[0].text,
+  ASSERT_EQ(report->findings.size(), 1u);
+  EXPECT_EQ(report->findings[0].kind.name, "timeout");
+  EXPECT_EQ(report->findings[0].ToString(),
             "node 1 (f): had not returned after 200 ms and was stopped");
+  EXPECT_EQ(report->findings[0].Number("time_limit_ms"), 200);
   EXPECT_FALSE(HasChildren());
 }
 
@@ -129,48 +129,50 @@ TEST(IsolationTest, ErrorOfTheFunctionIsItsMessage) {
                                          TestKernels()));
   const auto report = RunIsolated(executor.get(), {});
   ASSERT_THAT(report, IsOk());
-  ASSERT_EQ(report->failures.size(), 1u);
-  EXPECT_EQ(report->failures[0].kind, Kind::kError);
-  EXPECT_EQ(report->failures[0].text,
+  ASSERT_EQ(report->findings.size(), 1u);
+  EXPECT_EQ(report->findings[0].kind.name, "node-error");
+  EXPECT_EQ(report->findings[0].ToString(),
             "node 1 (f): fail: this kernel always fails");
 }
 
 TEST(IsolationTest, FunctionThatEndsTheProcessIsTold) {
   for (const bool quietly : {false, true}) {
-    const NodeFailure failure = FailureOf([&](FloatPointers) {
+    const Finding failure = FailureOf([&](FloatPointers) {
       if (quietly) _exit(3);
       std::exit(3);
     });
-    EXPECT_EQ(failure.kind, Kind::kExit);
-    EXPECT_EQ(failure.exit_status, 3);
-    EXPECT_EQ(failure.text, "node 2 (f): ended the process with exit status 3");
+    EXPECT_EQ(failure.kind.name, "exit");
+    EXPECT_EQ(failure.Number("exit_status"), 3);
+    EXPECT_EQ(failure.ToString(),
+              "node 2 (f): ended the process with exit status 3");
   }
 }
 
 TEST(IsolationTest, AbortHasNoAddress) {
-  const NodeFailure failure = FailureOf([](FloatPointers) { std::abort(); });
-  EXPECT_EQ(failure.kind, Kind::kSignal);
-  EXPECT_EQ(failure.signal, SIGABRT);
-  EXPECT_EQ(failure.text, "node 2 (f): crashed with SIGABRT");
+  const Finding failure = FailureOf([](FloatPointers) { std::abort(); });
+  EXPECT_EQ(failure.kind.name, "crash");
+  EXPECT_EQ(failure.Number("signal"), SIGABRT);
+  EXPECT_EQ(failure.Number("address"), std::nullopt);
+  EXPECT_EQ(failure.ToString(), "node 2 (f): crashed with SIGABRT");
 }
 
 TEST(IsolationTest, KilledChildIsTold) {
-  const NodeFailure failure =
+  const Finding failure =
       FailureOf([](FloatPointers) { kill(getpid(), SIGKILL); });
-  EXPECT_EQ(failure.signal, SIGKILL);
+  EXPECT_EQ(failure.Number("signal"), SIGKILL);
 }
 
 TEST(IsolationTest, FullStackIsToldWithItsAddress) {
-  const NodeFailure failure =
+  const Finding failure =
       FailureOf([](FloatPointers t) { t[1][0] += Recurse(1); });
-  EXPECT_EQ(failure.kind, Kind::kSignal);
-  EXPECT_EQ(failure.signal, SIGSEGV);
-  EXPECT_NE(failure.address, 0u);
+  EXPECT_EQ(failure.kind.name, "crash");
+  EXPECT_EQ(failure.Number("signal"), SIGSEGV);
+  EXPECT_GT(failure.Number("address"), 0);
 }
 
 TEST(IsolationTest, CrashOfAWorkerIsToldWithItsAddress) {
   for (const bool fills_stack : {false, true}) {
-    const NodeFailure failure = FailureOf([&](FloatPointers t) {
+    const Finding failure = FailureOf([&](FloatPointers t) {
       const auto task = [&](int id, TaskGroup&) {
         if (id == 1 && fills_stack) t[1][0] += Recurse(1);
         if (id == 1) *Address(16) = 1;
@@ -178,35 +180,35 @@ TEST(IsolationTest, CrashOfAWorkerIsToldWithItsAddress) {
       };
       ParallelRun(2, task).IgnoreError();
     });
-    EXPECT_EQ(failure.signal, SIGSEGV);
+    EXPECT_EQ(failure.Number("signal"), SIGSEGV);
     if (!fills_stack) {
-      EXPECT_EQ(failure.address, 0x10u);
+      EXPECT_EQ(failure.Number("address"), 0x10);
     }
   }
 }
 
 TEST(IsolationTest, FullStackOfAnyWorkerIsToldWithItsAddress) {
   const int last = NumThreads() + 2;
-  const NodeFailure failure = FailureOf([&](FloatPointers t) {
+  const Finding failure = FailureOf([&](FloatPointers t) {
     ParallelRun(last + 1, [&](int id, TaskGroup&) {
       if (id == last) t[1][0] += Recurse(1);
       return absl::OkStatus();
     }).IgnoreError();
   });
-  EXPECT_EQ(failure.signal, SIGSEGV);
-  EXPECT_NE(failure.address, 0u);
+  EXPECT_EQ(failure.Number("signal"), SIGSEGV);
+  EXPECT_GT(failure.Number("address"), 0);
 }
 
 TEST(IsolationTest, WorkersThatCrashTogetherAreToldWithAnAddress) {
   for (int i = 0; i < 50; ++i) {
-    const NodeFailure failure = FailureOf([](FloatPointers) {
+    const Finding failure = FailureOf([](FloatPointers) {
       ParallelRun(4, [](int, TaskGroup&) {
         *Address(16) = 1;
         return absl::OkStatus();
       }).IgnoreError();
     });
-    ASSERT_EQ(failure.signal, SIGSEGV);
-    ASSERT_EQ(failure.address, 0x10u);
+    ASSERT_EQ(failure.Number("signal"), SIGSEGV);
+    ASSERT_EQ(failure.Number("address"), 0x10);
   }
 }
 
@@ -226,7 +228,7 @@ TEST(IsolationTest, StackIsAsLargeAsTheProcessMayHave) {
   const auto report = RunIsolated(executor.get(), {});
   EXPECT_EQ(setrlimit(RLIMIT_STACK, &before), 0);
   ASSERT_THAT(report, IsOk());
-  EXPECT_THAT(report->failures, IsEmpty());
+  EXPECT_THAT(report->findings, IsEmpty());
 }
 
 TEST(IsolationTest, AllThatComesFromAFailedNodeIsTainted) {
@@ -243,7 +245,7 @@ TEST(IsolationTest, AllThatComesFromAFailedNodeIsTainted) {
                    TestKernels()));
   const auto report = RunIsolated(executor.get(), {});
   ASSERT_THAT(report, IsOk());
-  EXPECT_EQ(report->failures.size(), 2u);
+  EXPECT_EQ(report->findings.size(), 2u);
   EXPECT_EQ(report->nodes, 5u);
   EXPECT_THAT(report->tainted, ElementsAre(NodeId{3}, NodeId{5}, NodeId{6}));
 }
@@ -277,7 +279,7 @@ TEST(IsolationTest, ParallelKernelRuns) {
   const std::vector<float> expected = ValuesOf(*executor->GetOutput(1));
   const auto report = RunIsolated(executor.get(), {});
   ASSERT_THAT(report, IsOk());
-  for (const NodeFailure& f : report->failures) ADD_FAILURE() << f.text;
+  for (const Finding& f : report->findings) ADD_FAILURE() << f.ToString();
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(1, 4, 9, 16));
   EXPECT_EQ(ValuesOf(*executor->GetOutput(1)), expected);
 }
@@ -295,7 +297,7 @@ TEST(IsolationTest, OpenMpKernelRunsAlsoWhereOpenMpRanBefore) {
     }
     const auto report = RunIsolated(executor.get(), {});
     ASSERT_THAT(report, IsOk());
-    for (const NodeFailure& f : report->failures) ADD_FAILURE() << f.text;
+    for (const Finding& f : report->findings) ADD_FAILURE() << f.ToString();
     EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(1, 4, 9, 16));
   }
 }
@@ -338,14 +340,16 @@ class SigchldSetting {
 TEST(IsolationTest, WorksWhereSigchldIsIgnoredOrBlocked) {
   {
     const SigchldSetting setting(SIG_IGN);
-    EXPECT_EQ(FailureOf([](FloatPointers) { _exit(4); }).exit_status, 4);
+    EXPECT_EQ(FailureOf([](FloatPointers) { _exit(4); }).Number("exit_status"),
+              4);
     struct sigaction now {};
     sigaction(SIGCHLD, nullptr, &now);
     EXPECT_EQ(now.sa_handler, SIG_IGN);
   }
   {
     const SigchldSetting setting(SIG_DFL, SA_NOCLDWAIT);
-    EXPECT_EQ(FailureOf([](FloatPointers) { _exit(5); }).exit_status, 5);
+    EXPECT_EQ(FailureOf([](FloatPointers) { _exit(5); }).Number("exit_status"),
+              5);
   }
   sigset_t blocked;
   sigset_t before;
@@ -353,10 +357,9 @@ TEST(IsolationTest, WorksWhereSigchldIsIgnoredOrBlocked) {
   sigaddset(&blocked, SIGCHLD);
   sigaddset(&blocked, SIGSEGV);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  const NodeFailure failure =
-      FailureOf([](FloatPointers) { *Address(16) = 1; });
+  const Finding failure = FailureOf([](FloatPointers) { *Address(16) = 1; });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  EXPECT_EQ(failure.address, 0x10u);
+  EXPECT_EQ(failure.Number("address"), 0x10);
 }
 
 // Whichever ends first must not have the other's children thrown away.
@@ -368,13 +371,13 @@ TEST(IsolationTest, TwoAtOnceWorkWhereSigchldIsIgnored) {
       _exit(3);
     };
   };
-  NodeFailure first;
+  Finding first;
   std::thread other([&] { first = FailureOf(ends(1)); });
-  const NodeFailure second = FailureOf(ends(300));
+  const Finding second = FailureOf(ends(300));
   other.join();
-  EXPECT_EQ(first.exit_status, 3);
-  EXPECT_EQ(second.kind, Kind::kExit);
-  EXPECT_EQ(second.exit_status, 3);
+  EXPECT_EQ(first.Number("exit_status"), 3);
+  EXPECT_EQ(second.kind.name, "exit");
+  EXPECT_EQ(second.Number("exit_status"), 3);
 }
 
 TEST(IsolationTest, HostThatCollectsAllChildrenDoesNotHangIt) {
@@ -386,8 +389,8 @@ TEST(IsolationTest, HostThatCollectsAllChildrenDoesNotHangIt) {
         errno = saved;
       },
       SA_RESTART);
-  const NodeFailure failure = FailureOf([](FloatPointers) { std::abort(); });
-  EXPECT_EQ(failure.signal, SIGABRT);
+  const Finding failure = FailureOf([](FloatPointers) { std::abort(); });
+  EXPECT_EQ(failure.Number("signal"), SIGABRT);
 }
 
 TEST(IsolationTest, ProcessesThatTheFunctionStartsEndWithIt) {
@@ -399,7 +402,7 @@ TEST(IsolationTest, ProcessesThatTheFunctionStartsEndWithIt) {
   });
   const auto report = RunIsolated(executor.get(), {});
   ASSERT_THAT(report, IsOk());
-  EXPECT_THAT(report->failures, IsEmpty());
+  EXPECT_THAT(report->findings, IsEmpty());
   // Nobody holds the other end any more.
   close(ends[1]);
   char byte = 0;
@@ -435,7 +438,7 @@ TEST_P(IsolationFixtureTest, OutputsAreTvmsBitForBit) {
   const Executor executor = Make(MakerOfFixture(folder));
   const auto report = RunIsolated(executor.get(), {});
   ASSERT_THAT(report, IsOk());
-  for (const NodeFailure& f : report->failures) ADD_FAILURE() << f.text;
+  for (const Finding& f : report->findings) ADD_FAILURE() << f.ToString();
   const auto expected = OpenParams(folder + "/outputs.params");
   ASSERT_THAT(expected, IsOk());
   for (size_t i = 0; i < executor->NumOutputs(); ++i) {
@@ -482,7 +485,7 @@ TEST(IsolationTest, PatchKeepsWhatReadsItFromBeingTainted) {
   ASSERT_THAT(executor->Patch(EntryId{2}, *Floats({9, 9, 9, 9})), IsOk());
   const auto report = RunIsolated(executor.get(), {});
   ASSERT_THAT(report, IsOk());
-  EXPECT_EQ(report->failures.size(), 1u);
+  EXPECT_EQ(report->findings.size(), 1u);
   EXPECT_THAT(report->tainted, ElementsAre(NodeId{5}));
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(9, 9, 9, 9));
 }

@@ -38,8 +38,8 @@ std::vector<std::string> FindingsOf(const ExecutorMaker& make,
   std::vector<std::string> lines;
   if (!report.ok()) return lines;
   EXPECT_EQ(report->inherited, inherited);
-  for (const SweepFinding& finding : report->findings) {
-    lines.push_back(finding.text);
+  for (const Finding& finding : report->findings) {
+    lines.push_back(finding.ToString());
   }
   return lines;
 }
@@ -71,6 +71,27 @@ TEST(SweepTest, ResultThatDependsOnTheThreadsIsFoundWhereItBegins) {
               })),
               ElementsAre("node 2 (f): output 0 differs between 1 and 2 "
                           "threads in 1 of 4 elements, by up to 0.5"));
+}
+
+TEST(SweepTest, FindingHasTheRunsAndTheSizeOfTheDifference) {
+  const auto report = Sweep(ThreeNodes([](FloatPointers t) {
+                              CopyFour(t[0], t[1]);
+                              t[1][2] += 0.5f * NumThreads();
+                            }),
+                            {.threads = {1, 3}, .progress = {}});
+  ASSERT_THAT(report, IsOk());
+  ASSERT_EQ(report->findings.size(), 1u);
+  const Finding& finding = report->findings[0];
+  EXPECT_EQ(finding.kind.name, "made-differs");
+  EXPECT_EQ(finding.place,
+            FindingPlace(
+                EntryPlace{{NodeId{2}, "f", "node 2 (f)"}, EntryId{2}, "f:0"}));
+  EXPECT_EQ(finding.Number("threads"), 1);
+  EXPECT_EQ(finding.Number("other_threads"), 3);
+  EXPECT_EQ(finding.Number("other_layout"), 0);
+  EXPECT_EQ(finding.Number("differing"), 1);
+  EXPECT_EQ(finding.Number("elements"), 4);
+  EXPECT_EQ(finding.Number("largest"), 1);
 }
 
 TEST(SweepTest, ResultThatDependsOnAnAddressIsFound) {
@@ -125,8 +146,8 @@ TEST(SweepTest, CausesAreToldApartInOneNetwork) {
                             {.threads = {1, 2}, .progress = {}});
   ASSERT_THAT(report, IsOk());
   ASSERT_EQ(report->findings.size(), 2u);
-  EXPECT_EQ(report->findings[0].between, "1 and 2 threads");
-  EXPECT_EQ(report->findings[1].between, "two runs of the same");
+  EXPECT_THAT(report->findings[0].found, HasSubstr("1 and 2 threads"));
+  EXPECT_THAT(report->findings[1].found, HasSubstr("two runs of the same"));
   EXPECT_EQ(report->inherited, 1u);
 }
 
@@ -270,8 +291,8 @@ TEST(SweepTest, FixturesAreSteady) {
     const auto report =
         Sweep(MakerOfFixture(folder), {.threads = {1, 2}, .progress = {}});
     ASSERT_THAT(report, IsOk()) << folder;
-    for (const SweepFinding& finding : report->findings) {
-      ADD_FAILURE() << folder << ": " << finding.text;
+    for (const Finding& finding : report->findings) {
+      ADD_FAILURE() << folder << ": " << finding.ToString();
     }
     EXPECT_EQ(report->inherited, 0u);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/support/fault.h"
 #include "nodewise/support/json_writer.h"
@@ -76,6 +77,10 @@ struct OperationPlace {
   friend bool operator==(const OperationPlace&,
                          const OperationPlace&) = default;
 };
+
+// Return a node as a place, and an entry as the node at fault meets it.
+NodePlace PlaceOf(const GraphIndex& index, NodeId node);
+EntryPlace PlaceOf(const GraphIndex& index, NodeId node, EntryId entry);
 
 using FindingPlace =
     std::variant<NamedPlace, FilePlace, NodePlace, EntryPlace, OperationPlace>;

@@ -7,43 +7,64 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/debug/debug_executor.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/graph/storage_plan.h"
 
 namespace nodewise {
 
-// Faults of memory that show only while a network runs: a kernel that writes
+// Misuse of memory that shows only while a network runs: a kernel that writes
 // past its output, to an input or to a tensor that is not among its arguments,
 // a plan that lets a node overwrite what a later node still reads.
 // docs/memory_faults.md says what the reported lines mean and what cannot be
 // found.
 
-struct MemoryFault {
-  enum class Kind {
-    kOverrun,        // Wrote outside of its own input or output.
-    kInputWritten,   // Wrote to an input, which it was given to read.
-    kStrayWrite,     // Wrote to an entry that is not an argument.
-    kStrayRead,      // Read an entry that is not an argument.
-    kOverwritten,    // Reads an entry that another node overwrote; or is that
-                     // other node, if only the host reads the entry.
-    kUndersized,     // The plan's slot is smaller than its entry.
-    kWild,           // Read outside of its arguments, or touched memory next to
-                     // other entries.
-    kPlanMatters,    // The result differs when every entry has its own storage.
-    kUninitialised,  // The result depends on what lay in memory before.
-    kUnsteady        // A second, identical run had another result, so that the
-                     // last two cannot be judged.
-  };
-  Kind kind{};
-  NodeId node{};       // The node at fault.
-  EntryId entry{};     // Whose memory it was.
-  int64_t offset = 0;  // The first byte, counted from the entry's first.
-  uint64_t bytes = 0;  // From the first touched to the last, where known.
-  // "node 17 (conv3) wrote 64 bytes past its output 0 (first at byte 4096)".
-  std::string text;
-};
+// The kinds of findings. Their place is the node at fault, with the entry whose
+// memory it was if there is one. Those that know which bytes were touched have
+// the numbers `offset`, which is counted from the entry's first byte, and
+// `bytes`, from the first touched to the last. Further numbers say which
+// `input` or `output` of the node it was, and which `storage` of the plan.
+namespace memory_kinds {
+inline constexpr std::string_view kPart = "memory";
+inline constexpr auto kError = Fault::Severity::kError;
 
-// "overrun", "input written", "uninitialised", ...
-std::string_view NameOf(MemoryFault::Kind kind);
+inline constexpr FindingKind kOverrun = {
+    "overrun", kPart, kError, "wrote outside of its own input or output", true};
+inline constexpr FindingKind kInputWritten = {
+    "input-written", kPart, kError,
+    "wrote to an input, which it was given to read", true};
+inline constexpr FindingKind kStrayWrite = {
+    "stray-write", kPart, kError, "wrote to an entry that is not an argument",
+    true};
+inline constexpr FindingKind kStrayRead = {
+    "stray-read", kPart, kError, "read an entry that is not an argument", true};
+// Also has the number `overwriting_node`, which is the place's own if only the
+// host reads the entry.
+inline constexpr FindingKind kOverwritten = {
+    "overwritten", kPart, kError,
+    "the memory plan lets one node overwrite what is still to be read", true};
+// `bytes` is the entry's size, `storage_bytes` that of the plan's slot.
+inline constexpr FindingKind kUndersized = {
+    "undersized", kPart, kError, "the plan's storage is smaller than its entry",
+    true};
+inline constexpr FindingKind kWild = {
+    "wild", kPart, kError,
+    "read outside of its arguments, or touched memory next to other entries",
+    true};
+inline constexpr FindingKind kPlanMatters = {
+    "plan-matters", kPart, kError,
+    "the result differs when every entry has its own storage"};
+inline constexpr FindingKind kUninitialised = {
+    "uninitialised", kPart, kError,
+    "the result depends on what lay in memory before"};
+inline constexpr FindingKind kUnsteady = {
+    "unsteady", kPart, kError,
+    "a second, identical run had another result, so that plan-matters and "
+    "uninitialised cannot be judged"};
+
+inline constexpr FindingKind kAll[] = {
+    kOverrun,    kInputWritten, kStrayWrite,  kStrayRead,     kOverwritten,
+    kUndersized, kWild,         kPlanMatters, kUninitialised, kUnsteady};
+}  // namespace memory_kinds
 
 inline constexpr size_t kMostRedZone = size_t{1} << 30;
 
@@ -56,10 +77,10 @@ struct SanitizeOptions {
 };
 
 struct SanitizeReport {
-  std::vector<MemoryFault> faults;  // In the order of the run.
-  bool had_more_faults = false;     // More than are listed.
+  std::vector<Finding> findings;   // Of memory_kinds; in the order of the run.
+  bool had_more_findings = false;  // More than are listed.
   // Why comparisons could not be made: for each, the error of its run. The
-  // faults lack what they would have shown.
+  // findings lack what they would have shown.
   std::vector<absl::Status> not_compared;
   size_t nodes = 0;  // How many nodes ran.
   // The outputs of the sanitized run, copied.
@@ -68,10 +89,10 @@ struct SanitizeReport {
 
 // Runs the network with every slot in its own pages: guard pages around it, red
 // zones beside each entry, everything that is not an argument of the running
-// node inaccessible, its inputs read-only, dead slots poisoned. A fault is
-// noted and the run goes on. An error of a node's function ends it and is
-// returned with the first fault before it. If one of the runs that are compared
-// with the first fails, the report of the first is still returned.
+// node inaccessible, its inputs read-only, dead slots poisoned. What is found
+// is noted and the run goes on. An error of a node's function ends it and is
+// returned with the first finding before it. If one of the runs that are
+// compared with the first fails, the report of the first is still returned.
 //
 // `make` must pass on DebugOptions::allocate, and `plan` where that is set.
 // Only host memory that the executor allocates is guarded: not the caller's or

@@ -1,25 +1,35 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "nodewise/debug/debug_executor.h"
+#include "nodewise/graph/finding.h"
 
 namespace nodewise {
 
-// Why a node that ran in a process of its own gave no result.
-struct NodeFailure {
-  enum class Kind { kError, kSignal, kTimeout, kExit };
-  Kind kind;
-  NodeId node{};
-  int signal = 0;        // kSignal.
-  uint64_t address = 0;  // Where the fault was, if the signal has one.
-  int exit_status = 0;   // kExit: the function ended the process.
-  // "node 3 (conv): crashed with SIGSEGV at address 0x10".
-  std::string text;
-};
+// Why a node that ran in a process of its own gave no result: the kinds of
+// findings. Their place is the node.
+namespace isolation_kinds {
+inline constexpr std::string_view kPart = "isolation";
+inline constexpr auto kError = Fault::Severity::kError;
+
+inline constexpr FindingKind kNodeError = {
+    "node-error", kPart, kError, "the node's function returned an error"};
+// Has the numbers `signal` and, if the signal has one, `address`.
+inline constexpr FindingKind kCrash = {"crash", kPart, kError,
+                                       "the node's function caused a signal"};
+// Has the number `time_limit_ms`.
+inline constexpr FindingKind kTimeout = {
+    "timeout", kPart, kError, "the node's function did not return in time"};
+// Has the number `exit_status`, unless something else has collected it.
+inline constexpr FindingKind kExit = {"exit", kPart, kError,
+                                      "the node's function ended the process"};
+
+inline constexpr FindingKind kAll[] = {kNodeError, kCrash, kTimeout, kExit};
+}  // namespace isolation_kinds
 
 inline constexpr int64_t kMostTimeLimitMs = 86'400'000;  // A day.
 
@@ -30,7 +40,8 @@ struct IsolationOptions {
 };
 
 struct IsolationReport {
-  std::vector<NodeFailure> failures;  // In the order of the run.
+  // Of isolation_kinds, in the order of the run.
+  std::vector<Finding> findings;
   // Nodes whose inputs come, directly or indirectly, from a node that failed,
   // and not from a patch: they ran on the bytes that its storage held before.
   std::vector<NodeId> tainted;

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "nodewise/debug/debug_executor.h"
+#include "nodewise/graph/finding.h"
 
 namespace nodewise {
 
@@ -23,37 +24,46 @@ struct SweepOptions {
   std::function<void(size_t, size_t)> progress;
 };
 
-// A tensor that was not always the same where a difference begins.
-struct SweepFinding {
-  // When the tensor was found to differ.
-  enum class Moment {
-    kGiven,  // Before the first node ran: an output of a node that runs no
-             // function.
-    kRead,   // An input before the node ran: written to since it was made.
-    kMade,   // An output after the node ran, which had read the same.
-    kLeft,   // An input after the node ran, which had read and made the same.
-    kEnd,    // An output at the end of the run: as for kRead.
-  };
-  NodeId node{};
-  Moment moment = Moment::kMade;
-  uint32_t slot = 0;  // Which of the node's inputs or outputs.
-  // What differed between two runs with different results: "1 and 2 threads",
-  // "two addresses of the buffers", "two runs of the same" ...
-  std::string between;
-  // For kMade: how many elements differed in the first run that did, and the
-  // largest |a - b| among them; 0 if they are not numbers, or NaN.
-  uint64_t differing = 0;
-  double largest = 0;
-  // "node 3 (sum): output 0 differs between 1 and 2 threads in 4 of 64
-  // elements, by up to 0.5".
-  std::string text;
-};
+// The kinds of findings: a tensor that was not always the same where a
+// difference begins. They say when the tensor was found to differ. Their place
+// is the node and the entry that differed.
+//
+// The numbers are those of two runs with different results: `threads` and
+// `other_threads`, `layout` and `other_layout`, which are counted from 0. If
+// they are the same, so were the runs. `input` or `output` says which of the
+// node's tensors it was.
+namespace sweep_kinds {
+inline constexpr std::string_view kPart = "sweep";
+inline constexpr auto kError = Fault::Severity::kError;
+
+inline constexpr FindingKind kGivenDiffers = {
+    "given-differs", kPart, kError,
+    "before the first node ran: an output of a node that runs no function"};
+inline constexpr FindingKind kReadDiffers = {
+    "read-differs", kPart, kError,
+    "an input before the node ran: written to since it was made"};
+// Also has `differing` and `elements`, which count those that differed in the
+// first run that did and all of them, and `largest`, the largest |a - b|: 0 if
+// they are not numbers, or NaN.
+inline constexpr FindingKind kMadeDiffers = {
+    "made-differs", kPart, kError,
+    "an output after the node ran, which had read the same"};
+inline constexpr FindingKind kLeftDiffers = {
+    "left-differs", kPart, kError,
+    "an input after the node ran, which had read and made the same"};
+inline constexpr FindingKind kEndDiffers = {
+    "end-differs", kPart, kError,
+    "an output at the end of the run: written to since it was made"};
+
+inline constexpr FindingKind kAll[] = {kGivenDiffers, kReadDiffers,
+                                       kMadeDiffers, kLeftDiffers, kEndDiffers};
+}  // namespace sweep_kinds
 
 struct SweepReport {
   size_t runs = 0;
-  // In the order of the graph, so that the first is where it begins; nodes that
-  // only pass a difference on are not listed.
-  std::vector<SweepFinding> findings;
+  // Of sweep_kinds, in the order of the graph, so that the first is where it
+  // begins; nodes that only pass a difference on are not listed.
+  std::vector<Finding> findings;
   size_t inherited = 0;  // Nodes that only passed a difference on.
 };
 
