@@ -193,7 +193,7 @@ GuardedMemory::Block* GuardedMemory::Find(const uint8_t* address) {
   return address < block.map + block.map_bytes ? &block : nullptr;
 }
 
-bool GuardedMemory::OnFault(uint8_t* address, FaultAccess access) {
+bool GuardedMemory::OnTrap(uint8_t* address, TrappedAccess access) {
   Block* const block = Find(address);
   if (block == nullptr) return false;
   while (lock_.test_and_set(std::memory_order_acquire)) {
@@ -204,7 +204,7 @@ bool GuardedMemory::OnFault(uint8_t* address, FaultAccess access) {
 }
 
 // Runs in a signal handler: uses only system calls and existing memory.
-bool GuardedMemory::Note(Block* block, uint8_t* address, FaultAccess access) {
+bool GuardedMemory::Note(Block* block, uint8_t* address, TrappedAccess access) {
   const auto place = static_cast<size_t>(address - block->map);
   uint8_t* const page = block->map + place / page_bytes_ * page_bytes_;
   block->is_touched = true;
@@ -213,8 +213,8 @@ bool GuardedMemory::Note(Block* block, uint8_t* address, FaultAccess access) {
   }
   for (size_t i = 0; i < num_touches_; ++i) {
     if (touches_[i].page != page) continue;
-    if (touches_[i].access == FaultAccess::kRead &&
-        access != FaultAccess::kRead) {
+    if (touches_[i].access == TrappedAccess::kRead &&
+        access != TrappedAccess::kRead) {
       continue;
     }
     // Another thread came first and has opened the page far enough.
@@ -229,7 +229,7 @@ bool GuardedMemory::Note(Block* block, uint8_t* address, FaultAccess access) {
   touch = {static_cast<size_t>(block - blocks_.data()), page, access,
            address - block->data, nullptr};
   if (mprotect(page, page_bytes_, PROT_READ) != 0) return false;
-  if (access != FaultAccess::kRead) {
+  if (access != TrappedAccess::kRead) {
     uint8_t* const saved = saved_pages_ + num_touches_ * page_bytes_;
     std::memcpy(saved, page, page_bytes_);
     touch.before = saved;

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "runtime/memcheck/fault_handler.h"
+#include "runtime/memcheck/access_trap.h"
 
 namespace nodewise {
 
@@ -31,8 +31,8 @@ struct Extent {
 // watch, it notes what touches an inaccessible page, and opens that page, so
 // that the touching code runs on. Guard pages are kept inaccessible.
 //
-// Only OnFault is thread-safe.
-class GuardedMemory : public FaultListener {
+// Only OnTrap is thread-safe.
+class GuardedMemory : public AccessTrapListener {
  public:
   enum class Access { kNone, kRead, kReadWrite };
 
@@ -49,7 +49,7 @@ class GuardedMemory : public FaultListener {
   struct Touch {
     size_t block = 0;
     uint8_t* page = nullptr;
-    FaultAccess access = FaultAccess::kUnknown;
+    TrappedAccess access = TrappedAccess::kUnknown;
     int64_t offset = 0;  // Where in the block the first touched byte is.
     // What the page held before it could be written; null if it was only read.
     const uint8_t* before = nullptr;
@@ -70,7 +70,7 @@ class GuardedMemory : public FaultListener {
   const Block& block(size_t number) const { return blocks_[number]; }
   size_t size() const { return blocks_.size(); }
 
-  // Ends the adding of blocks; from now on faults can be handled.
+  // Ends the adding of blocks; from now on accesses can be trapped.
   void Seal();
 
   // Sets the access to a block and its red zones, but not its guard pages.
@@ -95,13 +95,13 @@ class GuardedMemory : public FaultListener {
   Extent ChangedBefore(size_t block) const;
   Extent ChangedBehind(size_t block, size_t bytes) const;
 
-  bool OnFault(uint8_t* address, FaultAccess access) override;
+  bool OnTrap(uint8_t* address, TrappedAccess access) override;
 
  private:
   static constexpr size_t kMostTouches = 64;
 
   Block* Find(const uint8_t* address);
-  bool Note(Block* block, uint8_t* address, FaultAccess access);
+  bool Note(Block* block, uint8_t* address, TrappedAccess access);
   uint8_t* Open(const Block& block) const { return block.map + page_bytes_; }
   size_t OpenBytes(const Block& block) const {
     return block.map_bytes - 2 * page_bytes_;

@@ -61,9 +61,9 @@ Finding SeenFinding::Finish() const {
   Finding finished = finding;
   if (touched.empty()) return finished;
   std::string did = "read";
-  if (access != FaultAccess::kRead) {
+  if (access != TrappedAccess::kRead) {
     did = fmt::format("{} {} byte{}",
-                      access == FaultAccess::kWrite ? "wrote" : "touched",
+                      access == TrappedAccess::kWrite ? "wrote" : "touched",
                       bytes.size(), bytes.size() == 1 ? "" : "s");
   }
   finished.found =
@@ -98,7 +98,7 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
                      &result);
   absl::Status status;
   {
-    const FaultCatcher catcher(&slots->memory());
+    const AccessTrap catcher(&slots->memory());
     executor->AddObserver(&watcher);
     status = executor->Run();
     executor->RemoveObserver(&watcher);

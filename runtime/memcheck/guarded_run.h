@@ -25,7 +25,7 @@ struct GuardedRunSettings {
 // known: wrote 64 bytes "past its output 0" (first at byte 4096).
 struct SeenFinding {
   Finding finding;
-  FaultAccess access = FaultAccess::kWrite;
+  TrappedAccess access = TrappedAccess::kWrite;
   std::string touched;  // Empty if finding.found says it all.
   Extent bytes;
 

@@ -226,7 +226,7 @@ void RunWatcher::OpenArguments() {
 }
 
 void RunWatcher::CollectDamage(NodeId node) {
-  std::map<std::pair<size_t, FaultAccess>, BlockDamage> damages;
+  std::map<std::pair<size_t, TrappedAccess>, BlockDamage> damages;
   const auto size_of = [&](size_t block) {
     const auto role = roles_.find(block);
     size_t bytes = memory_.block(block).bytes;
@@ -253,7 +253,7 @@ void RunWatcher::CollectDamage(NodeId node) {
     const Extent behind =
         memory_.ChangedBehind(block, static_cast<size_t>(size));
     if (before.empty() && behind.empty()) continue;
-    BlockDamage& damage = damages[{block, FaultAccess::kWrite}];
+    BlockDamage& damage = damages[{block, TrappedAccess::kWrite}];
     damage.before.Add(before.first, before.last);
     damage.behind.Add(behind.first, behind.last);
   }
@@ -262,7 +262,7 @@ void RunWatcher::CollectDamage(NodeId node) {
   }
 }
 
-void RunWatcher::ReportDamage(NodeId node, size_t block, FaultAccess access,
+void RunWatcher::ReportDamage(NodeId node, size_t block, TrappedAccess access,
                               const BlockDamage& damage) {
   const auto found = roles_.find(block);
   const bool is_argument = found != roles_.end();
@@ -279,13 +279,13 @@ void RunWatcher::ReportDamage(NodeId node, size_t block, FaultAccess access,
     whose = EntryName(entry) + ", which is none of its arguments";
   }
   if (!damage.inside.empty()) {
-    const bool is_read = access == FaultAccess::kRead;
+    const bool is_read = access == TrappedAccess::kRead;
     seen.finding.kind = is_argument ? memory_kinds::kInputWritten
                         : is_read   ? memory_kinds::kStrayRead
                                     : memory_kinds::kStrayWrite;
-    seen.touched = (access == FaultAccess::kWrite     ? "to "
-                    : access == FaultAccess::kUnknown ? "of "
-                                                      : "") +
+    seen.touched = (access == TrappedAccess::kWrite     ? "to "
+                    : access == TrappedAccess::kUnknown ? "of "
+                                                        : "") +
                    whose;
     if (is_argument) seen.touched += ", which it may only read";
     seen.bytes = damage.inside;
@@ -296,7 +296,7 @@ void RunWatcher::ReportDamage(NodeId node, size_t block, FaultAccess access,
 
 void RunWatcher::ReportBeside(SeenFinding seen, const std::string& whose,
                               bool is_argument, const BlockDamage& damage) {
-  const bool is_overrun = is_argument && seen.access != FaultAccess::kRead;
+  const bool is_overrun = is_argument && seen.access != TrappedAccess::kRead;
   seen.finding.kind = is_overrun ? memory_kinds::kOverrun : memory_kinds::kWild;
   for (const auto& [extent, side] : {std::pair(&damage.before, "before "),
                                      std::pair(&damage.behind, "past ")}) {

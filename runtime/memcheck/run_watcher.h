@@ -73,7 +73,7 @@ class RunWatcher : public NodeObserver {
   void CheckForeignInputs(NodeId node);
   void OpenArguments();
   void CollectDamage(NodeId node);
-  void ReportDamage(NodeId node, size_t block, FaultAccess access,
+  void ReportDamage(NodeId node, size_t block, TrappedAccess access,
                     const BlockDamage& damage);
   void ReportBeside(SeenFinding seen, const std::string& whose,
                     bool is_argument, const BlockDamage& damage);

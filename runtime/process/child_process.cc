@@ -72,12 +72,12 @@ void LetCrashEndIt() {
 
 void OnCrash(int signal_number, siginfo_t* info, void*) {
   if (ClaimEnd(ChildReport::kCrashed)) {
-    // Codes from the kernel come with the fault's address, except for
+    // Codes from the kernel come with the access's address, except for
     // SI_KERNEL, which stands for addresses that are not valid at all.
-    const bool is_fault = signal_number == SIGSEGV || signal_number == SIGBUS;
+    const bool is_access = signal_number == SIGSEGV || signal_number == SIGBUS;
     report_of_child->signal = signal_number;
     report_of_child->has_address =
-        is_fault && info->si_code > 0 && info->si_code != SI_KERNEL;
+        is_access && info->si_code > 0 && info->si_code != SI_KERNEL;
     report_of_child->address = reinterpret_cast<uintptr_t>(info->si_addr);
   } else {
     LetCrashEndIt();

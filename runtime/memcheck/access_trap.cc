@@ -1,4 +1,4 @@
-#include "runtime/memcheck/fault_handler.h"
+#include "runtime/memcheck/access_trap.h"
 
 #include <signal.h>
 #include <ucontext.h>
@@ -13,19 +13,20 @@ namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS};
 
-std::atomic<FaultListener*> current_listener{nullptr};
+std::atomic<AccessTrapListener*> current_listener{nullptr};
 // Indexed as kSignals. Written before our handler is in place.
 struct sigaction previous_actions[2];
 
-FaultAccess AccessOf([[maybe_unused]] const void* context) {
+TrappedAccess AccessOf([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   // Bit 1 of the page fault's error code, which the kernel passes on.
   constexpr greg_t kWriteBit = 2;
   const auto* machine = static_cast<const ucontext_t*>(context);
   const greg_t error = machine->uc_mcontext.gregs[REG_ERR];
-  return (error & kWriteBit) != 0 ? FaultAccess::kWrite : FaultAccess::kRead;
+  return (error & kWriteBit) != 0 ? TrappedAccess::kWrite
+                                  : TrappedAccess::kRead;
 #else
-  return FaultAccess::kUnknown;
+  return TrappedAccess::kUnknown;
 #endif
 }
 
@@ -40,27 +41,26 @@ void Forward(int signal_number, siginfo_t* info, void* context) {
     previous.sa_handler(signal_number);
     return;
   }
-  // A fault recurs on return and then ends the process; a signal sent with
-  // kill() does not, so it is sent once more.
+  // A trapped access recurs on return and then ends the process; a signal sent
+  // with kill() does not, so it is sent once more.
   sigaction(signal_number, &previous, nullptr);
   if (info->si_code <= 0) raise(signal_number);
 }
 
 void OnSignal(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
-  FaultListener* const listener =
+  AccessTrapListener* const listener =
       current_listener.load(std::memory_order_acquire);
   const bool is_handled =
       listener != nullptr && info->si_code > 0 &&
-      listener->OnFault(static_cast<uint8_t*>(info->si_addr),
-                        AccessOf(context));
+      listener->OnTrap(static_cast<uint8_t*>(info->si_addr), AccessOf(context));
   if (!is_handled) Forward(signal_number, info, context);
   errno = saved_errno;
 }
 
 }  // namespace
 
-FaultCatcher::FaultCatcher(FaultListener* listener) {
+AccessTrap::AccessTrap(AccessTrapListener* listener) {
   NODEWISE_CHECK(current_listener.exchange(listener) == nullptr);
   struct sigaction action {};
   action.sa_sigaction = &OnSignal;
@@ -72,7 +72,7 @@ FaultCatcher::FaultCatcher(FaultListener* listener) {
   }
 }
 
-FaultCatcher::~FaultCatcher() {
+AccessTrap::~AccessTrap() {
   for (int i = 0; i < 2; ++i) {
     sigaction(kSignals[i], &previous_actions[i], nullptr);
   }

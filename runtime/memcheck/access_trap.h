@@ -4,28 +4,28 @@
 
 namespace nodewise {
 
-enum class FaultAccess { kRead, kWrite, kUnknown };
+enum class TrappedAccess { kRead, kWrite, kUnknown };
 
 // Told of every access to memory that may not be touched. It is called in a
 // signal handler, on the thread that made the access, and on several threads at
 // the same time: what it does must be safe there.
-class FaultListener {
+class AccessTrapListener {
  public:
-  virtual ~FaultListener() = default;
+  virtual ~AccessTrapListener() = default;
   // Returns true if the access may be tried again; false if it is no concern of
-  // this listener, and goes to whoever handled faults before.
-  virtual bool OnFault(uint8_t* address, FaultAccess access) = 0;
+  // this listener, and goes to whoever handled the signal before.
+  virtual bool OnTrap(uint8_t* address, TrappedAccess access) = 0;
 };
 
 // Catches SIGSEGV and SIGBUS in all threads for as long as it lives, and then
 // restores the handlers that were there.
 // REQUIRES: there is no other, and no thread touches such memory as it ends.
-class FaultCatcher {
+class AccessTrap {
  public:
-  explicit FaultCatcher(FaultListener* listener);
-  ~FaultCatcher();
-  FaultCatcher(const FaultCatcher&) = delete;
-  FaultCatcher& operator=(const FaultCatcher&) = delete;
+  explicit AccessTrap(AccessTrapListener* listener);
+  ~AccessTrap();
+  AccessTrap(const AccessTrap&) = delete;
+  AccessTrap& operator=(const AccessTrap&) = delete;
 };
 
 }  // namespace nodewise
