@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "nodewise/op/shape_rules.h"

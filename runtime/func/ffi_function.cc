@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "nodewise/func/last_error.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/func/ffi_convert.h"

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/profile/tvm_report.h"

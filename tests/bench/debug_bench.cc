@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"

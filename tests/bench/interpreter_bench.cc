@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "absl/strings/str_format.h"
 #include "nodewise/support/check.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "tests/bench/bench_list.h"
