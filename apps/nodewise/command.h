@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "apps/nodewise/option_list.h"
 #include "nodewise/graph/finding.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/json_writer.h"
 
 namespace nodewise {
@@ -35,10 +35,10 @@ struct Outcome {
     status = Status::kError;
     errors.push_back(FindingOf(error));
   }
-  void AddErrors(const FaultList& found) {
+  void AddErrors(const DiagnosticList& found) {
     status = Status::kError;
-    for (const Fault& fault : found.faults()) {
-      errors.push_back(FindingOf(fault, finding_kinds::kCannotJudge));
+    for (const Diagnostic& diagnostic : found.items()) {
+      errors.push_back(FindingOf(diagnostic, finding_kinds::kCannotJudge));
     }
   }
 };

@@ -15,7 +15,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/process/isolation.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"

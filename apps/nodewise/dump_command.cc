@@ -8,7 +8,7 @@
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/thread_pool.h"

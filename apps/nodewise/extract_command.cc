@@ -41,11 +41,11 @@ class ExtractModel : public Command {
           "-o: is missing, expected the file to write");
     }
     Outcome outcome;
-    FaultList faults;
-    const auto network = LoadModel(model_, options_, &faults);
+    DiagnosticList diagnostics;
+    const auto network = LoadModel(model_, options_, &diagnostics);
     if (!network.ok()) {
-      if (!faults.HasErrors()) return network.status();
-      outcome.AddErrors(faults);
+      if (!diagnostics.HasErrors()) return network.status();
+      outcome.AddErrors(diagnostics);
       return outcome;
     }
     NODEWISE_ASSIGN_OR_RETURN(const auto from, Find(*network, from_, true));

@@ -89,10 +89,11 @@ class ExecutorInputs : public InputTaker {
 
 class InputSetter {
  public:
-  InputSetter(const InputFiles& files, InputTaker* taker, FaultList* faults)
+  InputSetter(const InputFiles& files, InputTaker* taker,
+              DiagnosticList* diagnostics)
       : files_(files),
         taker_(*taker),
-        faults_(*faults),
+        diagnostics_(*diagnostics),
         sources_(taker->size()),
         tensors_(taker->size()) {}
 
@@ -151,7 +152,9 @@ class InputSetter {
     return OneOf(tensors, path, {name});
   }
 
-  void AddError(const absl::Status& status) { faults_.Add(FaultOf(status)); }
+  void AddError(const absl::Status& status) {
+    diagnostics_.Add(DiagnosticOf(status));
+  }
 
   void Set(const std::string& name, const NDArray& tensor,
            const std::string& path) {
@@ -195,18 +198,18 @@ class InputSetter {
 
   void AddMissing(size_t input) {
     const std::string name = taker_.Key(input);
-    Fault fault;
-    fault.file = "input " + name;
-    fault.found = "was not given";
-    fault.expected = taker_.Type(input);
-    fault.hint = fmt::format(
+    Diagnostic diagnostic;
+    diagnostic.file = "input " + name;
+    diagnostic.found = "was not given";
+    diagnostic.expected = taker_.Type(input);
+    diagnostic.hint = fmt::format(
         "--input {}=FILE, --inputs FILE or --random-inputs SEED", name);
-    faults_.Add(std::move(fault));
+    diagnostics_.Add(std::move(diagnostic));
   }
 
   const InputFiles& files_;
   InputTaker& taker_;
-  FaultList& faults_;
+  DiagnosticList& diagnostics_;
   std::vector<std::string> sources_;  // By input; empty if it is not set.
   std::vector<NDArray> tensors_;      // By input.
 };
@@ -268,21 +271,22 @@ absl::StatusOr<std::vector<VmInputType>> InputTypes(InputFiles* files) {
 }
 
 std::vector<InputSource> SetInputs(const InputFiles& files,
-                                   GraphExecutor* executor, FaultList* faults) {
+                                   GraphExecutor* executor,
+                                   DiagnosticList* diagnostics) {
   ExecutorInputs inputs(executor);
-  return SetInputs(files, &inputs, faults);
+  return SetInputs(files, &inputs, diagnostics);
 }
 
 std::vector<InputSource> SetInputs(const InputFiles& files, InputTaker* taker,
-                                   FaultList* faults) {
+                                   DiagnosticList* diagnostics) {
   const InputOptions& options = files.options();
-  InputSetter setter(files, taker, faults);
+  InputSetter setter(files, taker, diagnostics);
   for (const std::string& argument : options.inputs) {
     setter.SetFromArgument(argument);
   }
   if (!options.inputs_file.empty()) setter.SetFromFile(options.inputs_file);
   // After an error the list of what is missing would only mislead.
-  if (!faults->HasErrors()) setter.Complete(options.seed);
+  if (!diagnostics->HasErrors()) setter.Complete(options.seed);
   return setter.Sources();
 }
 

@@ -11,7 +11,7 @@
 #include "apps/nodewise/option_list.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/random/random.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/vm/vm_graph.h"
 
 namespace nodewise {
@@ -83,12 +83,13 @@ struct InputSource {
 // Sets the inputs, and draws those that are not given if there is a seed: each
 // from a stream of its name, so that giving one does not change the others.
 // Returns what was set, in the order of the graph; every fault goes into
-// `faults`: unknown and doubled names, types that do not fit, inputs that were
-// not given.
+// `diagnostics`: unknown and doubled names, types that do not fit, inputs that
+// were not given.
 std::vector<InputSource> SetInputs(const InputFiles& files, InputTaker* taker,
-                                   FaultList* faults);
+                                   DiagnosticList* diagnostics);
 std::vector<InputSource> SetInputs(const InputFiles& files,
-                                   GraphExecutor* executor, FaultList* faults);
+                                   GraphExecutor* executor,
+                                   DiagnosticList* diagnostics);
 
 // Returns the tensor of a file under the first of these names that exists, or
 // its only tensor under any name. Fails with kNotFound if there is neither; the

@@ -47,18 +47,18 @@ void AddMembers(const VmFunction& function, JsonWriter* json) {
 // Adds a line for the function, and one for each reason why it is no graph.
 void AddFunction(const VmLibrary& library, const VmFunction& function,
                  TextTable* table, Inspection* inspection) {
-  FaultList reasons;
+  DiagnosticList reasons;
   const auto made = ReadVmGraph(library, function, {}, &reasons);
   if (!made.ok()) {
-    const Fault fault = FaultOf(made.status());
-    reasons.Add(fault);
+    const Diagnostic diagnostic = DiagnosticOf(made.status());
+    reasons.Add(diagnostic);
   }
   inspection->json.BeginObject();
   AddMembers(function, &inspection->json);
-  const bool is_graph = reasons.faults().empty();
+  const bool is_graph = reasons.items().empty();
   inspection->json.Add("is_graph", is_graph);
   AddFindings("reasons",
-              FindingsOf(reasons.faults(), finding_kinds::kFaultyFile),
+              FindingsOf(reasons.items(), finding_kinds::kFaultyFile),
               &inspection->json);
   inspection->json.EndObject();
   std::string what = "compiled";
@@ -69,9 +69,9 @@ void AddFunction(const VmLibrary& library, const VmFunction& function,
                              : "no static graph:");
   }
   table->AddRow({SignatureOf(function) + "  " + what});
-  for (Fault fault : reasons.faults()) {
-    fault.file.clear();
-    table->AddRow({"  " + fault.ToString()});
+  for (Diagnostic diagnostic : reasons.items()) {
+    diagnostic.file.clear();
+    table->AddRow({"  " + diagnostic.ToString()});
   }
 }
 
@@ -90,10 +90,10 @@ absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
   if (!function.ok()) {
     return inspection->function.empty() ? absl::OkStatus() : function.status();
   }
-  FaultList reasons;
+  DiagnosticList reasons;
   NODEWISE_ASSIGN_OR_RETURN(const VmGraph made,
                             ReadVmGraph(library, **function, {}, &reasons));
-  if (!reasons.faults().empty()) return absl::OkStatus();
+  if (!reasons.items().empty()) return absl::OkStatus();
   ParamNames params = std::set<std::string>();
   for (const NamedTensor& tensor : made.params.tensors) {
     params->insert(tensor.name);

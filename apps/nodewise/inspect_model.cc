@@ -118,9 +118,9 @@ void AddConstants(const Network& network, Inspection* inspection) {
 
 absl::Status InspectModel(const std::string& path, const ModelOptions& options,
                           Inspection* inspection) {
-  FaultList faults;
+  DiagnosticList diagnostics;
   NODEWISE_ASSIGN_OR_RETURN(const Network network,
-                            LoadModel(path, options, &faults));
+                            LoadModel(path, options, &diagnostics));
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(path, error);
   inspection->text +=
@@ -135,13 +135,13 @@ absl::Status InspectModel(const std::string& path, const ModelOptions& options,
   AddOperators(network, inspection);
   AddConstants(network, inspection);
   AddFindings("warnings",
-              FindingsOf(faults.faults(), finding_kinds::kFaultyFile),
+              FindingsOf(diagnostics.items(), finding_kinds::kFaultyFile),
               &inspection->json);
-  if (!faults.faults().empty()) {
-    AddLine(
-        "warnings",
-        fmt::format("{} (nodewise verify lists them)", faults.faults().size()),
-        inspection);
+  if (!diagnostics.items().empty()) {
+    AddLine("warnings",
+            fmt::format("{} (nodewise verify lists them)",
+                        diagnostics.items().size()),
+            inspection);
   }
   return absl::OkStatus();
 }

@@ -37,7 +37,7 @@ absl::StatusOr<NamedTensor> ReadFrozen(const std::string& text) {
 
 absl::StatusOr<Network> LoadModel(const std::string& path,
                                   const ModelOptions& options,
-                                  FaultList* faults) {
+                                  DiagnosticList* diagnostics) {
   ImportOptions import;
   for (const std::string& text : options.dims) {
     NODEWISE_ASSIGN_OR_RETURN(auto dim, ParseDim(text));
@@ -47,7 +47,7 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
     NODEWISE_ASSIGN_OR_RETURN(NamedTensor tensor, ReadFrozen(text));
     import.freeze.push_back(std::move(tensor));
   }
-  return ImportOnnx(path, AllOperators(), import, faults);
+  return ImportOnnx(path, AllOperators(), import, diagnostics);
 }
 
 }  // namespace nodewise

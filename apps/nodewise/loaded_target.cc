@@ -87,10 +87,10 @@ std::unique_ptr<GraphExecutor> LoadedTarget::MakeFirst(Outcome* outcome) {
     outcome->notes.push_back(
         UnknownParamsNote(loaded.unknown, WhereParamsAre()));
   }
-  FaultList faults;
-  sources_ = SetInputs(inputs_, executor->get(), &faults);
-  if (faults.HasErrors()) {
-    outcome->AddErrors(faults);
+  DiagnosticList diagnostics;
+  sources_ = SetInputs(inputs_, executor->get(), &diagnostics);
+  if (diagnostics.HasErrors()) {
+    outcome->AddErrors(diagnostics);
     return nullptr;
   }
   return *std::move(executor);

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
 
@@ -24,12 +24,12 @@ void AddModelOptions(OptionList* options, ModelOptions* model);
 // Returns true for a file called *.onnx; the bytes do not tell.
 bool IsModel(const std::string& path);
 
-// Loads the model as a network. All its faults go into `faults`, and so do
+// Loads the model as a network. All its faults go into `diagnostics`, and so do
 // warnings that come with a network; the status is the first error, or says
 // that the file cannot be read or is not a model.
 absl::StatusOr<Network> LoadModel(const std::string& path,
                                   const ModelOptions& options,
-                                  FaultList* faults);
+                                  DiagnosticList* diagnostics);
 
 // Fails with kInvalidArgument if they are given with a target that is not a
 // model.

@@ -5,7 +5,7 @@
 namespace nodewise {
 
 absl::StatusOr<Network> LoadModel(const std::string& path, const ModelOptions&,
-                                  FaultList*) {
+                                  DiagnosticList*) {
   return absl::UnimplementedError(
       path +
       ": is an ONNX model, and this build was configured with USE_ONNX OFF "

@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/profile/profiler.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"

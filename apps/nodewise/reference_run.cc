@@ -121,8 +121,9 @@ void ShowInputs(const std::string& path, const Network& network,
   outcome->text += table.ToString(0, 0);
 }
 
-std::vector<NamedTensor> Fail(const FaultList& faults, Outcome* outcome) {
-  outcome->AddErrors(faults);
+std::vector<NamedTensor> Fail(const DiagnosticList& diagnostics,
+                              Outcome* outcome) {
+  outcome->AddErrors(diagnostics);
   return {};
 }
 
@@ -131,21 +132,22 @@ std::vector<NamedTensor> Fail(const FaultList& faults, Outcome* outcome) {
 absl::StatusOr<std::vector<NamedTensor>> RunReference(
     const std::string& path, const ModelOptions& model,
     const InputOptions& inputs, const std::string& output, Outcome* outcome) {
-  FaultList faults;
-  const auto network = LoadModel(path, model, &faults);
+  DiagnosticList diagnostics;
+  const auto network = LoadModel(path, model, &diagnostics);
   if (!network.ok()) {
-    if (!faults.HasErrors()) return network.status();
-    return Fail(std::move(faults), outcome);
+    if (!diagnostics.HasErrors()) return network.status();
+    return Fail(diagnostics, outcome);
   }
-  for (const Fault& fault : faults.faults()) {
-    outcome->notes.push_back(fault.ToString());
+  for (const Diagnostic& diagnostic : diagnostics.items()) {
+    outcome->notes.push_back(diagnostic.ToString());
   }
   NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output, network->outputs().size()));
-  FaultList input_faults;
+  DiagnosticList input_diagnostics;
   NetworkInputs taker(*network);
-  const auto sources = SetInputs(InputFiles(inputs), &taker, &input_faults);
-  if (input_faults.HasErrors()) {
-    return Fail(std::move(input_faults), outcome);
+  const auto sources =
+      SetInputs(InputFiles(inputs), &taker, &input_diagnostics);
+  if (input_diagnostics.HasErrors()) {
+    return Fail(input_diagnostics, outcome);
   }
   KeepFreedMemory();
   using Clock = std::chrono::steady_clock;

@@ -24,14 +24,15 @@ class VerifyTarget : public Command {
     NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
     NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target_));
     NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
-    NODEWISE_ASSIGN_OR_RETURN(const FaultList found, VerifyArtefact(files));
+    NODEWISE_ASSIGN_OR_RETURN(const DiagnosticList found,
+                              VerifyArtefact(files));
     return OutcomeOf(FindingsIn(found), PathsIn(files));
   }
 
  private:
   absl::StatusOr<Outcome> VerifyModel() {
     NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
-    FaultList found;
+    DiagnosticList found;
     const auto network = LoadModel(target_.target, model_, &found);
     if (!network.ok() && !found.HasErrors()) return network.status();
     std::vector<Finding> findings = FindingsIn(found);
@@ -39,8 +40,8 @@ class VerifyTarget : public Command {
     return OutcomeOf(std::move(findings), {target_.target});
   }
 
-  static std::vector<Finding> FindingsIn(const FaultList& found) {
-    return FindingsOf(found.faults(), finding_kinds::kFaultyFile);
+  static std::vector<Finding> FindingsIn(const DiagnosticList& found) {
+    return FindingsOf(found.items(), finding_kinds::kFaultyFile);
   }
 
   static absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
@@ -68,7 +69,7 @@ class VerifyTarget : public Command {
     Outcome outcome;
     std::vector<Finding> warnings;
     for (Finding& finding : findings) {
-      const bool is_error = finding.severity == Fault::Severity::kError;
+      const bool is_error = finding.severity == Severity::kError;
       outcome.text += is_error ? "error: " : "warning: ";
       outcome.text += Printable(LineOf(finding));  // One line each.
       outcome.text += '\n';

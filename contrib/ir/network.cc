@@ -5,7 +5,7 @@
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
 #include "nodewise/ir/verifier.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -47,8 +47,8 @@ Network::Network(std::string name) : version_(NetworkEditor::NextVersion()) {
 }
 
 absl::StatusOr<Network> Network::FromData(NetworkData data) {
-  const auto faults = Verify(data);
-  NODEWISE_RETURN_IF_ERROR(ToStatus(faults));
+  const auto findings = Verify(data);
+  NODEWISE_RETURN_IF_ERROR(ToStatus(findings));
   Network network;
   network.data_ = std::move(data);
   NetworkEditor::MakeIndex(&network);

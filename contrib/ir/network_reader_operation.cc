@@ -3,7 +3,7 @@
 #include "contrib/ir/tensor_text.h"
 #include "contrib/ir/type_text.h"
 #include "fmt/format.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

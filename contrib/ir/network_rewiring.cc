@@ -6,7 +6,7 @@
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -9,7 +9,7 @@
 #include "nodewise/ir/network_text.h"
 #include "nodewise/ir/side_table.h"
 #include "nodewise/ir/verifier.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 

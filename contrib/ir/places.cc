@@ -1,7 +1,7 @@
 #include "contrib/ir/places.h"
 
 #include "fmt/format.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
 namespace {

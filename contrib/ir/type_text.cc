@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

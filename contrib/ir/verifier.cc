@@ -9,7 +9,7 @@
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
 namespace {
@@ -32,7 +32,7 @@ size_t PartRank(const Finding& finding) {
 }
 
 bool IsError(const Finding& finding) {
-  return finding.severity == Fault::Severity::kError;
+  return finding.severity == Severity::kError;
 }
 
 // f(operation's number, a body of it) for each body of the network's
@@ -123,7 +123,7 @@ std::vector<Finding> FindingSink::TakeSorted() {
   if (is_cut_) {
     sorted.push_back(
         {network_kinds::kNotListed,
-         cut_errors_ ? Fault::Severity::kError : Fault::Severity::kWarning,
+         cut_errors_ ? Severity::kError : Severity::kWarning,
          OperationPlace{"network", "", ""}, "more faults than are listed",
          fmt::format("at most {}", kMostFindings), "mend these first"});
   }

@@ -4,7 +4,7 @@
 #include "contrib/ir/network_check.h"
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -128,26 +128,26 @@ void NetworkCheck::CheckValue(ValueId id) {
 void NetworkCheck::CheckConstant(ValueId id) {
   const NetworkValue& value = *data_.values[Index(id)];
   const std::string place = PlaceOf(data_, value);
-  const auto fault = [&](std::string found, std::string expected) {
+  const auto add = [&](std::string found, std::string expected) {
     Information(About(value), place, std::move(found), std::move(expected));
     is_sane_[Index(id)] = false;
   };
-  if (!value.data.defined()) return fault("is a constant without data", "data");
+  if (!value.data.defined()) return add("is a constant without data", "data");
   const TensorType type = TensorType::Of(*value.data);
   const absl::Status status = CheckType(type);
-  if (!status.ok()) return fault("has data that cannot be", ToString(type));
+  if (!status.ok()) return add("has data that cannot be", ToString(type));
   if (DeviceTypeOf(value.data.device()) != kDLCPU || !IsCompact(*value.data)) {
-    return fault("has data that is on a device or not compact",
-                 "compact data in host memory");
+    return add("has data that is on a device or not compact",
+               "compact data in host memory");
   }
   if (!(type == value.type)) {
-    return fault("is of type " + ToString(value.type),
-                 ToString(type) + ", which its data is");
+    return add("is of type " + ToString(value.type),
+               ToString(type) + ", which its data is");
   }
   const std::optional<Shape> elements = ElementsOf(value.data);
   if (value.elements != elements) {
-    fault("has " + ElementsText(value.elements),
-          ElementsText(elements) + ", as in its data");
+    add("has " + ElementsText(value.elements),
+        ElementsText(elements) + ", as in its data");
   }
 }
 

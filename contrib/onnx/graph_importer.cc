@@ -20,13 +20,13 @@ std::string NameOf(const proto::Node& node, size_t index) {
 void ImportState::Error(const std::string& path, std::string found,
                         std::string expected, std::string hint) {
   ++errors;
-  Fault fault;
-  fault.file = where;
-  fault.path = within + path;
-  fault.found = std::move(found);
-  fault.expected = std::move(expected);
-  fault.hint = std::move(hint);
-  faults.Add(std::move(fault));
+  Diagnostic diagnostic;
+  diagnostic.file = where;
+  diagnostic.path = within + path;
+  diagnostic.found = std::move(found);
+  diagnostic.expected = std::move(expected);
+  diagnostic.hint = std::move(hint);
+  diagnostics.Add(std::move(diagnostic));
 }
 
 void ImportState::Error(const std::string& path, const absl::Status& status) {
@@ -35,13 +35,13 @@ void ImportState::Error(const std::string& path, const absl::Status& status) {
 
 void ImportState::Warning(const std::string& path, std::string found,
                           std::string expected) {
-  Fault fault;
-  fault.severity = Fault::Severity::kWarning;
-  fault.file = where;
-  fault.path = within + path;
-  fault.found = std::move(found);
-  fault.expected = std::move(expected);
-  faults.Add(std::move(fault));
+  Diagnostic diagnostic;
+  diagnostic.severity = Severity::kWarning;
+  diagnostic.file = where;
+  diagnostic.path = within + path;
+  diagnostic.found = std::move(found);
+  diagnostic.expected = std::move(expected);
+  diagnostics.Add(std::move(diagnostic));
 }
 
 std::string NameSet::Unique(std::string name) {

@@ -17,7 +17,7 @@
 #include "contrib/onnx/onnx_types.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
 
@@ -32,18 +32,19 @@ std::string NameOf(const proto::Node& node, size_t index);
 // What the parts of one import share.
 struct ImportState {
   ImportState(const OpSet& op_set, const ImportOptions& import_options,
-              FaultList* fault_list, std::string model, TensorReader reader)
+              DiagnosticList* diagnostic_list, std::string model,
+              TensorReader reader)
       : ops(op_set),
         options(import_options),
-        faults(*fault_list),
+        diagnostics(*diagnostic_list),
         where(std::move(model)),
         tensors(std::move(reader)),
         folder(import_options.fold_shapes) {}
 
   const OpSet& ops;
   const ImportOptions& options;
-  FaultList& faults;
-  std::string where;  // The model, in faults.
+  DiagnosticList& diagnostics;
+  std::string where;  // The model, in diagnostics.
   TensorReader tensors;
   DimSizes dims;
   Opsets opsets;
@@ -52,9 +53,9 @@ struct ImportState {
            const proto::Function*>
       functions;
   ConstantFolder folder;
-  size_t errors = 0;   // This import's, in `faults`.
+  size_t errors = 0;   // This import's, in `diagnostics`.
   size_t depth = 0;    // Depth of nested calls and bodies.
-  std::string within;  // Begins the paths of faults: the bodies around.
+  std::string within;  // Begins their paths: the bodies around.
   static constexpr size_t kMostDepth = 64;
   std::map<const proto::Function*, Opsets> function_opsets;
   // A few calls of functions can make many nodes: this many are still allowed.
@@ -122,8 +123,9 @@ struct Scope {
   const Opsets* opsets = nullptr;
 };
 
-// Makes a network of one graph: the model's, or a body of control flow. Faults
-// go into the state; after a fault the network differs from the graph.
+// Makes a network of one graph: the model's, or a body of control flow.
+// Diagnostics go into the state; after a fault the network differs from the
+// graph.
 class GraphImporter {
  public:
   GraphImporter(ImportState* state, std::string name);

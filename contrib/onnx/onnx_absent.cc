@@ -15,13 +15,13 @@ absl::Status Absent(const std::string& where) {
 }  // namespace
 
 absl::StatusOr<Network> ImportOnnx(const std::string& path, const OpSet&,
-                                   const ImportOptions&, FaultList*) {
+                                   const ImportOptions&, DiagnosticList*) {
   return Absent(path);
 }
 
 absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t>, std::string where,
                                    std::string, const OpSet&,
-                                   const ImportOptions&, FaultList*) {
+                                   const ImportOptions&, DiagnosticList*) {
   return Absent(where);
 }
 

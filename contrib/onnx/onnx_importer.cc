@@ -173,7 +173,7 @@ absl::StatusOr<Network> ImportModel(const proto::Model& model,
   scope.opsets = &state->opsets;
   importer.Import(model.graph(), {}, &scope);
   CheckOptions(model.graph(), state);
-  if (state->errors > 0) return state->faults.ToStatus();
+  if (state->errors > 0) return state->diagnostics.ToStatus();
   return std::move(importer.network());
 }
 
@@ -183,20 +183,20 @@ absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t> bytes,
                                    std::string where, std::string folder,
                                    const OpSet& ops,
                                    const ImportOptions& options,
-                                   FaultList* faults) {
+                                   DiagnosticList* diagnostics) {
   NODEWISE_ASSIGN_OR_RETURN(auto model, ParseModel(bytes, where));
-  ImportState state(ops, options, faults, std::move(where),
+  ImportState state(ops, options, diagnostics, std::move(where),
                     TensorReader(model, std::move(folder)));
   return ImportModel(*model, &state);
 }
 
 absl::StatusOr<Network> ImportOnnx(const std::string& path, const OpSet& ops,
                                    const ImportOptions& options,
-                                   FaultList* faults) {
+                                   DiagnosticList* diagnostics) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   std::string folder = std::filesystem::path(path).parent_path();
   return ImportOnnx(file.bytes(), path, folder.empty() ? "." : folder, ops,
-                    options, faults);
+                    options, diagnostics);
 }
 
 }  // namespace nodewise

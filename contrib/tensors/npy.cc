@@ -60,10 +60,10 @@ absl::StatusOr<NDArray> ParseNpy(absl::Span<const uint8_t> bytes,
   NODEWISE_ASSIGN_OR_RETURN(const NpyHeader header, ReadNpyHeader(&reader));
   const size_t start = reader.offset();
   const auto size = DataBytes(header);
-  if (!size.ok()) return reader.Fault(start, MessageOf(size.status()));
+  if (!size.ok()) return reader.ErrorAt(start, MessageOf(size.status()));
   NODEWISE_ASSIGN_OR_RETURN(const auto data, reader.Bytes("array data", *size));
   if (reader.left() > 0) {
-    return reader.Fault(
+    return reader.ErrorAt(
         reader.offset(),
         fmt::format("{} bytes follow the array of {}, expected none",
                     reader.left(), TypeToString(header.shape, header.dtype)));

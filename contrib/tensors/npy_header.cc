@@ -119,11 +119,11 @@ class DictParser {
   bool Take(std::string_view token);
   absl::Status Expect(std::string_view token);
   absl::Status Unexpected(std::string_view expected);
-  absl::Status Fault(size_t at, std::string_view message) const {
-    return file_.Fault(base_ + at, message);
+  absl::Status ErrorAt(size_t at, std::string_view message) const {
+    return file_.ErrorAt(base_ + at, message);
   }
   absl::Status Refusal(size_t at, std::string_view message) const {
-    return absl::UnimplementedError(Fault(at, message).message());
+    return absl::UnimplementedError(ErrorAt(at, message).message());
   }
 
   const ByteReader& file_;
@@ -146,9 +146,9 @@ absl::StatusOr<NpyHeader> DictParser::Parse() {
   }
   SkipSpace();
   if (at_ < text_.size()) return Unexpected("only spaces behind the header");
-  if (!has_type_) return Fault(0, "header has no key 'descr'");
-  if (!has_order_) return Fault(0, "header has no key 'fortran_order'");
-  if (!has_shape_) return Fault(0, "header has no key 'shape'");
+  if (!has_type_) return ErrorAt(0, "header has no key 'descr'");
+  if (!has_order_) return ErrorAt(0, "header has no key 'fortran_order'");
+  if (!has_shape_) return ErrorAt(0, "header has no key 'shape'");
   return std::move(header_);
 }
 
@@ -161,11 +161,11 @@ absl::Status DictParser::ParseItem() {
                : key == "shape"         ? &has_shape_
                                         : nullptr;
   if (seen == nullptr) {
-    return Fault(start,
-                 "header has an unknown key, expected 'descr', "
-                 "'fortran_order' or 'shape'");
+    return ErrorAt(start,
+                   "header has an unknown key, expected 'descr', "
+                   "'fortran_order' or 'shape'");
   }
-  if (*seen) return Fault(start, fmt::format("key '{}' comes twice", key));
+  if (*seen) return ErrorAt(start, fmt::format("key '{}' comes twice", key));
   *seen = true;
   NODEWISE_RETURN_IF_ERROR(Expect(":"));
   if (seen == &has_type_) return ParseType();
@@ -205,9 +205,9 @@ absl::Status DictParser::SetType(std::string_view descr, size_t at) {
                         "as '<f4' (these are {})",
                         descr, row.what));
   }
-  return Fault(at, fmt::format("array has the unknown type '{}', expected "
-                               "one such as '<f4' or '|b1'",
-                               descr));
+  return ErrorAt(at, fmt::format("array has the unknown type '{}', expected "
+                                 "one such as '<f4' or '|b1'",
+                                 descr));
 }
 
 absl::Status DictParser::ParseOrder() {
@@ -223,7 +223,7 @@ absl::Status DictParser::ParseShape() {
   NODEWISE_RETURN_IF_ERROR(Expect("("));
   while (!Take(")")) {
     if (shape.size() == kNpyMaxRank) {
-      return Fault(
+      return ErrorAt(
           start, fmt::format("shape has more than {} dimensions", kNpyMaxRank));
     }
     NODEWISE_ASSIGN_OR_RETURN(const int64_t dim, ParseNumber());
@@ -247,7 +247,7 @@ absl::StatusOr<int64_t> DictParser::ParseNumber() {
   if (digits.size() > 19 || (digits.size() > 1 && digits[0] == '0') ||
       !absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()),
                         &number)) {
-    return Fault(start, "dimension is no number of 63 bits");
+    return ErrorAt(start, "dimension is no number of 63 bits");
   }
   Take("L");  // Python 2 wrote this after long integers.
   return number;
@@ -264,10 +264,10 @@ absl::StatusOr<std::string_view> DictParser::ParseString() {
       return text_.substr(start, end - start);
     }
     if (text_[end] < ' ' || text_[end] > '~' || text_[end] == '\\') {
-      return Fault(end, "string has a character that no key or type has");
+      return ErrorAt(end, "string has a character that no key or type has");
     }
   }
-  return Fault(at_, "string has no end");
+  return ErrorAt(at_, "string has no end");
 }
 
 bool DictParser::Take(std::string_view token) {
@@ -284,10 +284,10 @@ absl::Status DictParser::Expect(std::string_view token) {
 
 absl::Status DictParser::Unexpected(std::string_view expected) {
   if (at_ == text_.size()) {
-    return Fault(at_, fmt::format("header ends, expected {}", expected));
+    return ErrorAt(at_, fmt::format("header ends, expected {}", expected));
   }
-  return Fault(at_, fmt::format("header has byte 0x{:02x}, expected {}",
-                                static_cast<uint8_t>(text_[at_]), expected));
+  return ErrorAt(at_, fmt::format("header has byte 0x{:02x}, expected {}",
+                                  static_cast<uint8_t>(text_[at_]), expected));
 }
 
 absl::StatusOr<uint32_t> ReadHeaderLength(ByteReader* reader) {
@@ -297,7 +297,7 @@ absl::StatusOr<uint32_t> ReadHeaderLength(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const uint8_t minor,
                             reader->Read<uint8_t>("version"));
   if (major < 1 || major > 3 || minor != 0) {
-    return reader->Fault(
+    return reader->ErrorAt(
         start, fmt::format("version is {}.{}, expected 1.0, 2.0 or 3.0", major,
                            minor));
   }
@@ -317,7 +317,7 @@ absl::StatusOr<NpyHeader> ReadNpyHeader(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const auto magic,
                             reader->Bytes("magic", kMagic.size()));
   if (!LooksLikeNpy(magic)) {
-    return reader->Fault(
+    return reader->ErrorAt(
         start,
         "no .npy file begins so, expected \"\\x93NUMPY\" (is this an "
         "array?)");

@@ -1,7 +1,7 @@
 #include "contrib/tensors/tensor_names.h"
 
 #include "fmt/format.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

@@ -40,9 +40,9 @@ absl::StatusOr<uint64_t> ReadVarint(ByteReader* reader, const char* what) {
     value |= uint64_t{byte & 0x7fu} << shift;
     if (byte < 0x80) return value;
   }
-  return reader->Fault(start, fmt::format("{} is a number of more than 10 "
-                                          "bytes, expected fewer",
-                                          what));
+  return reader->ErrorAt(start, fmt::format("{} is a number of more than 10 "
+                                            "bytes, expected fewer",
+                                            what));
 }
 
 // The message's fields, gathered until all of it is read.
@@ -100,20 +100,20 @@ class WireReader {
         to->fields.has_raw = true;
         return ReadBytes(wire, "raw_data", &to->fields.raw);
       case kSegment:
-        return reader_.Fault(start,
-                             "is a segment of a tensor, expected all "
-                             "of it");
+        return reader_.ErrorAt(start,
+                               "is a segment of a tensor, expected all "
+                               "of it");
       case kExternalData:
-        return reader_.Fault(start,
-                             "has its data in another file, expected "
-                             "it here (only models may do that)");
+        return reader_.ErrorAt(start,
+                               "has its data in another file, expected "
+                               "it here (only models may do that)");
       default:
         return Skip(wire, start);
     }
   }
 
   absl::Status WrongWire(const char* what, WireType wire) const {
-    return reader_.Fault(
+    return reader_.ErrorAt(
         reader_.offset(),
         fmt::format("{} has wire type {}, which it cannot have (is this a "
                     "TensorProto?)",
@@ -175,7 +175,7 @@ class WireReader {
     absl::Span<const uint8_t> bytes;
     NODEWISE_RETURN_IF_ERROR(ReadBytes(wire, what, &bytes));
     if (bytes.size() % sizeof(T) != 0) {
-      return reader_.Fault(
+      return reader_.ErrorAt(
           reader_.offset() - bytes.size(),
           fmt::format("{} has {} bytes, expected a multiple of {}", what,
                       bytes.size(), sizeof(T)));
@@ -201,9 +201,9 @@ class WireReader {
         return ReadBytes(wire, "unknown field", &bytes);
       }
     }
-    return reader_.Fault(start,
-                         "has a wire type that there is not (is this a "
-                         "TensorProto?)");
+    return reader_.ErrorAt(start,
+                           "has a wire type that there is not (is this a "
+                           "TensorProto?)");
   }
 
   ByteReader reader_;

@@ -61,11 +61,11 @@ class Archive {
   bool HasRecord(uint64_t offset, uint32_t magic, size_t size) const {
     return Holds(offset, size) && Field<uint32_t>(bytes_, offset) == magic;
   }
-  absl::Status Fault(uint64_t offset, std::string_view message) const {
-    return ByteReader({}, where_, offset).Fault(0, message);
+  absl::Status ErrorAt(uint64_t offset, std::string_view message) const {
+    return ByteReader({}, where_, offset).ErrorAt(0, message);
   }
   absl::Status Refusal(uint64_t offset, std::string_view message) const {
-    return absl::UnimplementedError(Fault(offset, message).message());
+    return absl::UnimplementedError(ErrorAt(offset, message).message());
   }
 
  private:
@@ -84,9 +84,9 @@ absl::StatusOr<uint64_t> FindEndRecord(const Archive& archive) {
       return at;
     }
   }
-  return archive.Fault(size,
-                       "a zip archive has its directory here, found none (is "
-                       "the file cut short?)");
+  return archive.ErrorAt(size,
+                         "a zip archive has its directory here, found none (is "
+                         "the file cut short?)");
 }
 
 // Reads the end record at `at`. Both kinds have the same fields in the same
@@ -110,8 +110,8 @@ absl::StatusOr<Directory> ReadEndRecord(const Archive& archive, uint64_t at,
     return archive.Refusal(disks, "archive has several parts, expected one");
   }
   if (directory.offset > at || directory.size != at - directory.offset) {
-    return archive.Fault(sizes,
-                         "directory does not end where its end record begins");
+    return archive.ErrorAt(
+        sizes, "directory does not end where its end record begins");
   }
   return directory;
 }
@@ -123,7 +123,8 @@ absl::StatusOr<Directory> FindZip64Directory(const Archive& archive,
   if (!archive.HasRecord(at, kZip64EndMagic, kZip64EndBytes) ||
       at > locator - kZip64EndBytes ||
       Field<uint64_t>(bytes, at + 4) != locator - at - 12) {
-    return archive.Fault(locator + 8, "no zip64 end record where this points");
+    return archive.ErrorAt(locator + 8,
+                           "no zip64 end record where this points");
   }
   return ReadEndRecord<uint32_t, uint64_t, uint64_t>(archive, at, 16);
 }
@@ -147,7 +148,7 @@ absl::Status ReadZip64Extra(const Archive& archive, uint64_t at, size_t size,
     const uint16_t id = Field<uint16_t>(archive.bytes(), at);
     uint64_t left = Field<uint16_t>(archive.bytes(), at + 2);
     at += 4;
-    if (left > end - at) return archive.Fault(at - 2, "extra field too long");
+    if (left > end - at) return archive.ErrorAt(at - 2, "extra field too long");
     if (id != kZip64Extra) {
       at += left;
       continue;
@@ -155,7 +156,7 @@ absl::Status ReadZip64Extra(const Archive& archive, uint64_t at, size_t size,
     for (uint64_t* field : fields) {
       if (*field != kZipInExtra) continue;
       if (left < sizeof(uint64_t)) {
-        return archive.Fault(at, "zip64 extra field too short");
+        return archive.ErrorAt(at, "zip64 extra field too short");
       }
       *field = Field<uint64_t>(archive.bytes(), at);
       at += sizeof(uint64_t);
@@ -196,7 +197,7 @@ absl::Status CheckSize(const Archive& archive, uint64_t at, uint64_t packed,
           ? member.size == packed
           : member.size / kMaxDeflateRatio <= packed;  // Cannot overflow.
   if (possible) return absl::OkStatus();
-  return archive.Fault(
+  return archive.ErrorAt(
       at + 20, fmt::format("member {} claims {} bytes, but no {} bytes "
                            "can be unpacked to so many",
                            QuotedZipName(member.name), member.size, packed));
@@ -208,15 +209,15 @@ absl::Status FindData(const Archive& archive, uint64_t local, uint64_t packed,
                       uint64_t directory, ZipMember* member) {
   const std::string name = QuotedZipName(member->name);
   if (!archive.HasRecord(local, kZipLocalMagic, kZipLocalBytes)) {
-    return archive.Fault(local, fmt::format("member {} is not here, where "
-                                            "the directory has it",
-                                            name));
+    return archive.ErrorAt(local, fmt::format("member {} is not here, where "
+                                              "the directory has it",
+                                              name));
   }
   const size_t name_bytes = Field<uint16_t>(archive.bytes(), local + 26);
   const size_t extra_bytes = Field<uint16_t>(archive.bytes(), local + 28);
   member->offset = local + kZipLocalBytes + name_bytes + extra_bytes;
   if (member->offset > directory || packed > directory - member->offset) {
-    return archive.Fault(
+    return archive.ErrorAt(
         local, fmt::format("member {} has {} bytes, which reach into the "
                            "directory at byte {}",
                            name, packed, directory));
@@ -224,16 +225,16 @@ absl::Status FindData(const Archive& archive, uint64_t local, uint64_t packed,
   if (name_bytes != member->name.size() ||
       std::memcmp(archive.bytes().data() + local + kZipLocalBytes,
                   member->name.data(), name_bytes) != 0) {
-    return archive.Fault(local + kZipLocalBytes,
-                         fmt::format("member has another name than in the "
-                                     "directory, expected {}",
-                                     name));
+    return archive.ErrorAt(local + kZipLocalBytes,
+                           fmt::format("member has another name than in the "
+                                       "directory, expected {}",
+                                       name));
   }
   if (Field<uint16_t>(archive.bytes(), local + 8) != member->method) {
-    return archive.Fault(local + 8, fmt::format("member {} has another "
-                                                "method than in the "
-                                                "directory",
-                                                name));
+    return archive.ErrorAt(local + 8, fmt::format("member {} has another "
+                                                  "method than in the "
+                                                  "directory",
+                                                  name));
   }
   member->packed = archive.bytes().subspan(member->offset, packed);
   return absl::OkStatus();
@@ -247,14 +248,14 @@ absl::StatusOr<ZipMember> ReadEntry(const Archive& archive,
   const uint64_t end = directory.offset + directory.size;
   if (end - start < kZipEntryBytes ||
       Field<uint32_t>(bytes, start) != kZipEntryMagic) {
-    return archive.Fault(start, "no entry of the directory begins here");
+    return archive.ErrorAt(start, "no entry of the directory begins here");
   }
   const size_t name_bytes = Field<uint16_t>(bytes, start + 28);
   const size_t extra_bytes = Field<uint16_t>(bytes, start + 30);
   const size_t comment_bytes = Field<uint16_t>(bytes, start + 32);
   const uint64_t name_at = start + kZipEntryBytes;
   if (name_bytes + extra_bytes + comment_bytes > end - name_at) {
-    return archive.Fault(start + 28, "entry is longer than the directory");
+    return archive.ErrorAt(start + 28, "entry is longer than the directory");
   }
   *at = name_at + name_bytes + extra_bytes + comment_bytes;
   ZipMember member;
@@ -292,7 +293,7 @@ absl::Status CheckOverlap(const Archive& archive,
     if (before.offset + before.packed.size() + header <= member.offset) {
       continue;
     }
-    return archive.Fault(
+    return archive.ErrorAt(
         member.offset,
         fmt::format("members {} and {} overlap", QuotedZipName(before.name),
                     QuotedZipName(member.name)));
@@ -313,9 +314,9 @@ absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(
   const Archive archive(bytes, where);
   NODEWISE_ASSIGN_OR_RETURN(const Directory directory, FindDirectory(archive));
   if (directory.count > directory.size / kZipEntryBytes) {
-    return archive.Fault(directory.offset,
-                         fmt::format("directory of {} bytes claims {} members",
-                                     directory.size, directory.count));
+    return archive.ErrorAt(
+        directory.offset, fmt::format("directory of {} bytes claims {} members",
+                                      directory.size, directory.count));
   }
   std::vector<ZipMember> members;
   members.reserve(directory.count);
@@ -326,9 +327,9 @@ absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(
     members.push_back(std::move(member));
   }
   if (at != directory.offset + directory.size) {
-    return archive.Fault(at, fmt::format("directory goes on behind its {} "
-                                         "members",
-                                         directory.count));
+    return archive.ErrorAt(at, fmt::format("directory goes on behind its {} "
+                                           "members",
+                                           directory.count));
   }
   NODEWISE_RETURN_IF_ERROR(CheckOverlap(archive, members));
   return members;

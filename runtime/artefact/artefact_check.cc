@@ -15,8 +15,8 @@ namespace {
 
 class ArtefactChecker {
  public:
-  ArtefactChecker(const ArtefactFiles& files, FaultList* faults)
-      : files_(files), faults_(faults) {}
+  ArtefactChecker(const ArtefactFiles& files, DiagnosticList* diagnostics)
+      : files_(files), diagnostics_(diagnostics) {}
 
   absl::Status Check() {
     if (!files_.library.empty()) {
@@ -30,19 +30,20 @@ class ArtefactChecker {
     NODEWISE_RETURN_IF_ERROR(ReadParams());
     if (text.name.empty()) return absl::OkStatus();  // The blob is at fault.
     Graph graph;
-    if (ParseGraph(std::move(text), &graph, faults_)) CheckSoundGraph(graph);
+    if (ParseGraph(std::move(text), &graph, diagnostics_))
+      CheckSoundGraph(graph);
     return absl::OkStatus();
   }
 
  private:
   void Add(std::string file, std::string path, std::string found,
            std::string expected, std::string hint = "",
-           Fault::Severity severity = Fault::Severity::kError) {
-    faults_->Add({severity, std::move(file), std::move(path), 0, 0,
-                  std::move(found), std::move(expected), std::move(hint)});
+           Severity severity = Severity::kError) {
+    diagnostics_->Add({severity, std::move(file), std::move(path), 0, 0,
+                       std::move(found), std::move(expected), std::move(hint)});
   }
   void AddStatus(const std::string& file, const absl::Status& status) {
-    if (!status.ok()) faults_->Add(FaultIn(file, status));
+    if (!status.ok()) diagnostics_->Add(DiagnosticIn(file, status));
   }
 
   absl::Status CheckBytecode() {
@@ -55,7 +56,7 @@ class ArtefactChecker {
     }
     NODEWISE_ASSIGN_OR_RETURN(const VmFunction* function,
                               FindVmFunction(**library, files_.function));
-    const auto made = ReadVmGraph(**library, *function, {}, faults_);
+    const auto made = ReadVmGraph(**library, *function, {}, diagnostics_);
     AddStatus(files_.library, made.status());
     if (made.ok()) AddParams(made->params, files_.library);
     NODEWISE_RETURN_IF_ERROR(ReadParams());
@@ -130,19 +131,19 @@ class ArtefactChecker {
 
   void Warn(std::string name, std::string found, std::string expected) {
     Add(params_name_, std::move(name), std::move(found), std::move(expected),
-        "", Fault::Severity::kWarning);
+        "", Severity::kWarning);
   }
 
   void CheckSoundGraph(const Graph& graph) {
     const auto plan = PlanStorage(graph, kDLCPU);
     if (plan.ok()) {
-      CheckPlan(graph, *plan, faults_);
+      CheckPlan(graph, *plan, diagnostics_);
     } else {
       AddStatus(graph.text.name, plan.status());
     }
     if (has_library_ && !functions_are_known_) CheckFunctions(graph);
     if (has_params_) CheckParams(graph);
-    LocateFaults(graph.text, faults_);
+    LocateDiagnostics(graph.text, diagnostics_);
   }
 
   void CheckFunctions(const Graph& graph) {
@@ -217,13 +218,12 @@ class ArtefactChecker {
       if (!is_constant || params_.contains(name)) continue;
       Add(graph.text.name, fmt::format("/nodes/{}", graph.arg_nodes[i]),
           fmt::format("constant {}, which {} lacks", name, params_name_),
-          "a tensor for it (or is it an input?)", "",
-          Fault::Severity::kWarning);
+          "a tensor for it (or is it an input?)", "", Severity::kWarning);
     }
   }
 
   const ArtefactFiles& files_;
-  FaultList* faults_;
+  DiagnosticList* diagnostics_;
   LibrarySummary library_;
   bool has_library_ = false;
   bool functions_are_known_ = false;  // All are in the library.
@@ -234,10 +234,10 @@ class ArtefactChecker {
 
 }  // namespace
 
-absl::StatusOr<FaultList> VerifyArtefact(const ArtefactFiles& files) {
-  FaultList faults;
-  NODEWISE_RETURN_IF_ERROR(ArtefactChecker(files, &faults).Check());
-  return faults;
+absl::StatusOr<DiagnosticList> VerifyArtefact(const ArtefactFiles& files) {
+  DiagnosticList diagnostics;
+  NODEWISE_RETURN_IF_ERROR(ArtefactChecker(files, &diagnostics).Check());
+  return diagnostics;
 }
 
 }  // namespace nodewise

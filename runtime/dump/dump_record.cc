@@ -24,28 +24,28 @@ absl::Status CheckHashName(const ByteReader& reader,
     return absl::OkStatus();
   }
   const std::string name(header.hash, strnlen(header.hash, sizeof(ours.hash)));
-  return reader.Fault(offsetof(RecordFileHeader, hash),
-                      fmt::format("hash is \"{}\", expected \"{}\"",
-                                  absl::CHexEscape(name), ours.hash));
+  return reader.ErrorAt(offsetof(RecordFileHeader, hash),
+                        fmt::format("hash is \"{}\", expected \"{}\"",
+                                    absl::CHexEscape(name), ours.hash));
 }
 
 absl::Status CheckHeader(const ByteReader& reader,
                          const RecordFileHeader& header) {
   const RecordFileHeader ours;
   if (std::memcmp(header.magic, ours.magic, sizeof(ours.magic)) != 0) {
-    return reader.Fault(0,
-                        "is no node record file, expected it to begin with "
-                        "NODEWISE");
+    return reader.ErrorAt(0,
+                          "is no node record file, expected it to begin with "
+                          "NODEWISE");
   }
   if (header.version != ours.version && header.version != kOldRecordVersion) {
-    return reader.Fault(
+    return reader.ErrorAt(
         offsetof(RecordFileHeader, version),
         fmt::format("version is {}, expected {} or {}", header.version,
                     kOldRecordVersion, ours.version));
   }
   if (header.record_bytes != kShortRecordBytes &&
       header.record_bytes != kLongRecordBytes) {
-    return reader.Fault(
+    return reader.ErrorAt(
         offsetof(RecordFileHeader, record_bytes),
         fmt::format("records have {} bytes, expected {} or {}",
                     header.record_bytes, kShortRecordBytes, kLongRecordBytes));
@@ -56,7 +56,7 @@ absl::Status CheckHeader(const ByteReader& reader,
 absl::Status CheckRecord(const ByteReader& reader, size_t offset,
                          const DiskRecord& disk, bool is_long) {
   if (disk.kind < 1 || disk.kind > 3) {
-    return reader.Fault(
+    return reader.ErrorAt(
         offset, fmt::format("record kind is {}, expected 1 to 3", disk.kind));
   }
   const uint16_t known =
@@ -64,7 +64,7 @@ absl::Status CheckRecord(const ByteReader& reader, size_t offset,
           ? 0
           : kRecordHasStats | kRecordHasNumbers;
   if ((disk.flags & ~known) == 0) return absl::OkStatus();
-  return reader.Fault(
+  return reader.ErrorAt(
       offset + offsetof(DiskRecord, flags),
       fmt::format("record flags are {}, expected none beyond {}", disk.flags,
                   known));

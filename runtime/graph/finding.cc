@@ -2,7 +2,6 @@
 
 #include <utility>
 
-
 namespace nodewise {
 namespace {
 
@@ -14,13 +13,13 @@ struct Overloaded : Visitors... {
 template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
-Fault FaultAt(const FilePlace& place) {
-  Fault fault;
-  fault.file = place.file;
-  fault.path = place.path;
-  fault.line = place.line;
-  fault.column = place.column;
-  return fault;
+Diagnostic DiagnosticAt(const FilePlace& place) {
+  Diagnostic diagnostic;
+  diagnostic.file = place.file;
+  diagnostic.path = place.path;
+  diagnostic.line = place.line;
+  diagnostic.column = place.column;
+  return diagnostic;
 }
 
 void AddNode(const NodePlace& place, JsonWriter* json) {
@@ -67,7 +66,7 @@ void AddFinding(const Finding& finding, JsonWriter* json) {
   json->Add("text", finding.ToString());
   json->Add("kind", finding.kind.name);
   json->Add("severity",
-            finding.severity == Fault::Severity::kError ? "error" : "warning");
+            finding.severity == Severity::kError ? "error" : "warning");
   json->Add("part", finding.part());
   AddPlace(finding.place, json);
   json->BeginObject("numbers");
@@ -106,7 +105,7 @@ std::optional<double> Finding::Number(std::string_view name) const {
 std::string Finding::Where() const {
   return std::visit(
       Overloaded{[](const NamedPlace& at) { return at.name; },
-                 [](const FilePlace& at) { return FaultAt(at).Where(); },
+                 [](const FilePlace& at) { return DiagnosticAt(at).Where(); },
                  [](const NodePlace& at) { return at.title; },
                  [](const EntryPlace& at) { return at.node.title; },
                  [](const OperationPlace& at) { return at.text; }},
@@ -129,25 +128,32 @@ Finding MakeFinding(const FindingKind& kind, FindingPlace place,
   return finding;
 }
 
-Finding FindingOf(const Fault& fault, const FindingKind& kind) {
-  FindingPlace place = NamedPlace{fault.file};
-  if (!fault.path.empty() || fault.line > 0) {
-    place = FilePlace{fault.file, fault.path, fault.line, fault.column};
+Finding FindingOf(const Diagnostic& diagnostic, const FindingKind& kind) {
+  FindingPlace place = NamedPlace{diagnostic.file};
+  if (!diagnostic.path.empty() || diagnostic.line > 0) {
+    place = FilePlace{diagnostic.file, diagnostic.path, diagnostic.line,
+                      diagnostic.column};
   }
-  return {kind,        fault.severity, std::move(place),
-          fault.found, fault.expected, fault.hint};
+  return {kind,
+          diagnostic.severity,
+          std::move(place),
+          diagnostic.found,
+          diagnostic.expected,
+          diagnostic.hint};
 }
 
-std::vector<Finding> FindingsOf(const std::vector<Fault>& faults,
+std::vector<Finding> FindingsOf(const std::vector<Diagnostic>& diagnostics,
                                 const FindingKind& kind) {
   std::vector<Finding> findings;
-  findings.reserve(faults.size());
-  for (const Fault& fault : faults) findings.push_back(FindingOf(fault, kind));
+  findings.reserve(diagnostics.size());
+  for (const Diagnostic& diagnostic : diagnostics) {
+    findings.push_back(FindingOf(diagnostic, kind));
+  }
   return findings;
 }
 
 Finding FindingOf(const absl::Status& status) {
-  return FindingOf(FaultOf(status), finding_kinds::kCannotJudge);
+  return FindingOf(DiagnosticOf(status), finding_kinds::kCannotJudge);
 }
 
 void AddFindings(std::string_view key, const std::vector<Finding>& findings,

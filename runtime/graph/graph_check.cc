@@ -16,8 +16,8 @@ std::string Outputs(uint32_t count) {
 
 class Checker {
  public:
-  Checker(const Graph& graph, FaultList* faults)
-      : graph_(graph), faults_(faults) {}
+  Checker(const Graph& graph, DiagnosticList* diagnostics)
+      : graph_(graph), diagnostics_(diagnostics) {}
 
   void Check() {
     // Entries can be counted only on rows that are sound.
@@ -29,19 +29,19 @@ class Checker {
                graph_.nodes.size());
     }
     CheckEntries();
-    if (faults_->HasErrors()) return;
+    if (diagnostics_->HasErrors()) return;
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckSpecialNode(n);
   }
 
  private:
   void Add(std::string path, std::string found, std::string expected = "",
-           Fault::Severity severity = Fault::Severity::kError) {
-    faults_->Add({severity, graph_.text.name, std::move(path), 0, 0,
-                  std::move(found), std::move(expected), ""});
+           Severity severity = Severity::kError) {
+    diagnostics_->Add({severity, graph_.text.name, std::move(path), 0, 0,
+                       std::move(found), std::move(expected), ""});
   }
   void Warn(std::string path, std::string found, std::string expected = "") {
     Add(std::move(path), std::move(found), std::move(expected),
-        Fault::Severity::kWarning);
+        Severity::kWarning);
   }
 
   bool CheckRows();
@@ -54,7 +54,7 @@ class Checker {
   bool CheckRef(const EntryRef& ref, const std::string& path, size_t before);
 
   const Graph& graph_;
-  FaultList* faults_;
+  DiagnosticList* diagnostics_;
 };
 
 bool Checker::CheckRows() {
@@ -191,7 +191,7 @@ void Checker::CheckInputs() {
         fmt::format("input {}, which arg_nodes leaves out",
                     Shortened(graph_.nodes[n].name)),
         "it among arg_nodes, or it cannot be set",
-        read[n] ? Fault::Severity::kError : Fault::Severity::kWarning);
+        read[n] ? Severity::kError : Severity::kWarning);
   }
 }
 
@@ -257,11 +257,13 @@ void Checker::CheckSame(uint32_t n, bool types_too) {
 
 }  // namespace
 
-void CheckGraph(const Graph& graph, FaultList* faults) {
+void CheckGraph(const Graph& graph, DiagnosticList* diagnostics) {
   // Earlier findings do not count for this check.
-  FaultList found;
+  DiagnosticList found;
   Checker(graph, &found).Check();
-  for (Fault& fault : found.faults()) faults->Add(std::move(fault));
+  for (Diagnostic& diagnostic : found.items()) {
+    diagnostics->Add(std::move(diagnostic));
+  }
 }
 
 }  // namespace nodewise

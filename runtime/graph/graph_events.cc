@@ -45,7 +45,7 @@ void GraphEvents::Charge(size_t bytes) {
     budget_ -= bytes;
     return;
   }
-  if (!stopped_) AddFault("", "an unreasonable number of items", "", "");
+  if (!stopped_) AddDiagnostic("", "an unreasonable number of items", "", "");
   stopped_ = true;
 }
 
@@ -58,18 +58,18 @@ std::string GraphEvents::Path() const {
   return path;
 }
 
-void GraphEvents::AddFault(const std::string& path_end, std::string found,
-                           std::string expected, std::string hint,
-                           Fault::Severity severity) {
-  faults_->Add({severity, text_.name, Path() + path_end, 0, 0, std::move(found),
-                std::move(expected), std::move(hint)});
+void GraphEvents::AddDiagnostic(const std::string& path_end, std::string found,
+                                std::string expected, std::string hint,
+                                Severity severity) {
+  diagnostics_->Add({severity, text_.name, Path() + path_end, 0, 0,
+                     std::move(found), std::move(expected), std::move(hint)});
 }
 
-void GraphEvents::AddListFault(std::string found, std::string expected) {
+void GraphEvents::AddListDiagnostic(std::string found, std::string expected) {
   const std::string path = Path();
-  faults_->Add({Fault::Severity::kError, text_.name,
-                path.substr(0, path.rfind('/')), 0, 0, std::move(found),
-                std::move(expected), ""});
+  diagnostics_->Add({Severity::kError, text_.name,
+                     path.substr(0, path.rfind('/')), 0, 0, std::move(found),
+                     std::move(expected), ""});
 }
 
 // Returns what may come at the reader's place, for messages.
@@ -123,7 +123,7 @@ bool GraphEvents::Key(std::string& name) {
                      : place == Place::kNodeAttrs ? seen_node_attrs_
                                                   : seen_attrs_;
     if (seen & row.seen) {
-      AddFault(
+      AddDiagnostic(
           "", fmt::format("the key \"{}\" for the second time", Shortened(key)),
           "", "");
     }
@@ -138,8 +138,8 @@ bool GraphEvents::Key(std::string& name) {
 bool GraphEvents::Open(bool is_array) {
   if (stopped_) return false;
   if (depth_ + skip_depth_ == kMostNesting) {
-    AddFault("", "arrays and objects one in the other",
-             fmt::format("at most {} of them", kMostNesting), "");
+    AddDiagnostic("", "arrays and objects one in the other",
+                  fmt::format("at most {} of them", kMostNesting), "");
     stopped_ = true;
     return false;
   }
@@ -149,7 +149,7 @@ bool GraphEvents::Open(bool is_array) {
   }
   Place place;
   if (!PlaceFor(is_array, &place)) {
-    AddFault("", is_array ? "an array" : "an object", Expected(), "");
+    AddDiagnostic("", is_array ? "an array" : "an object", Expected(), "");
     ++skip_depth_;
     return true;
   }
@@ -259,8 +259,8 @@ bool GraphEvents::Close() {
   }
   const Place place = top().place;
   if (place == Place::kAttrPair && top().index != 2) {
-    AddListFault(fmt::format("{} items", top().index),
-                 "a pair of a type tag and a value");
+    AddListDiagnostic(fmt::format("{} items", top().index),
+                      "a pair of a type tag and a value");
   }
   if (place == Place::kEntryRef) FinishEntryRef();
   --depth_;
@@ -280,7 +280,7 @@ bool GraphEvents::Scalar(const char* written) {
   if (stopped_) return false;
   if (skip_depth_ > 0) return true;
   // Unknown keys with plain values mean nothing to the graph.
-  if (!skip_next_) AddFault("", written, Expected(), "");
+  if (!skip_next_) AddDiagnostic("", written, Expected(), "");
   ItemDone();
   return true;
 }

@@ -82,12 +82,12 @@ class GraphEvents {
  public:
   // `cursor` tells how far the parser has read.
   GraphEvents(const GraphText& text, const JsonCursor& cursor, Graph* graph,
-              GraphLists* lists, FaultList* faults)
+              GraphLists* lists, DiagnosticList* diagnostics)
       : text_(text),
         cursor_(cursor),
         graph_(graph),
         lists_(lists),
-        faults_(faults),
+        diagnostics_(diagnostics),
         budget_(9 * text.text.size() + (size_t{32} << 20)) {}
 
   bool stopped() const { return stopped_; }
@@ -116,11 +116,11 @@ class GraphEvents {
   bool PlaceOfAttr(Place* place);
   const char* Expected() const;
   std::string Path() const;
-  void AddFault(const std::string& path_end, std::string found,
-                std::string expected, std::string hint,
-                Fault::Severity severity = Fault::Severity::kError);
+  void AddDiagnostic(const std::string& path_end, std::string found,
+                     std::string expected, std::string hint,
+                     Severity severity = Severity::kError);
   // Adds a fault of the array that ends, not of its next item.
-  void AddListFault(std::string found, std::string expected);
+  void AddListDiagnostic(std::string found, std::string expected);
   void Charge(size_t bytes);
 
   // What is done with them: graph_values.cc.
@@ -143,7 +143,7 @@ class GraphEvents {
   const JsonCursor& cursor_;
   Graph* graph_;
   GraphLists* lists_;
-  FaultList* faults_;
+  DiagnosticList* diagnostics_;
   size_t budget_;
   bool stopped_ = false;
 

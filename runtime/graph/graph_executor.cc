@@ -46,10 +46,10 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphExecutor::Create(
 }
 
 absl::Status GraphExecutor::Init(Library& library) {
-  FaultList faults;
-  CheckGraph(graph_, &faults);
-  LocateFaults(graph_.text, &faults);
-  NODEWISE_RETURN_IF_ERROR(faults.ToStatus());
+  DiagnosticList diagnostics;
+  CheckGraph(graph_, &diagnostics);
+  LocateDiagnostics(graph_.text, &diagnostics);
+  NODEWISE_RETURN_IF_ERROR(diagnostics.ToStatus());
   if (options_.devices.empty()) {
     return absl::InvalidArgumentError("no device was given to run on");
   }

@@ -11,16 +11,17 @@
 namespace nodewise {
 namespace {
 
-void AddCountFault(const Graph& graph, const char* path, size_t found,
-                   size_t wanted, FaultList* faults) {
-  faults->Add({Fault::Severity::kError, graph.text.name, path, 0, 0,
-               fmt::format("{} items", found),
-               fmt::format("{} (one per node output)", wanted), ""});
+void AddCountDiagnostic(const Graph& graph, const char* path, size_t found,
+                        size_t wanted, DiagnosticList* diagnostics) {
+  diagnostics->Add({Severity::kError, graph.text.name, path, 0, 0,
+                    fmt::format("{} items", found),
+                    fmt::format("{} (one per node output)", wanted), ""});
 }
 
 // Joins the lists of the attributes into entries, if they agree on how many
 // entries there are.
-bool AssembleEntries(GraphLists lists, Graph* graph, FaultList* faults) {
+bool AssembleEntries(GraphLists lists, Graph* graph,
+                     DiagnosticList* diagnostics) {
   if (!lists.has_shapes || !lists.has_dtypes || !lists.has_storage_ids) {
     return false;  // They are reported as missing keys.
   }
@@ -35,7 +36,7 @@ bool AssembleEntries(GraphLists lists, Graph* graph, FaultList* faults) {
   bool agree = true;
   const auto check = [&](const char* path, bool present, size_t found) {
     if (!present || found == count) return;
-    AddCountFault(*graph, path, found, count, faults);
+    AddCountDiagnostic(*graph, path, found, count, diagnostics);
     agree = false;
   };
   check("/attrs/shape/1", true, lists.shapes.size());
@@ -90,35 +91,37 @@ std::string NodeTitle(const Graph& graph, NodeId node) {
   return fmt::format("node {} ({})", Index(node), graph.node(node).name);
 }
 
-bool ParseGraph(GraphText text, Graph* graph, FaultList* faults) {
+bool ParseGraph(GraphText text, Graph* graph, DiagnosticList* diagnostics) {
   *graph = Graph();
   graph->text = std::move(text);
   GraphLists lists;
-  FaultList found;  // Earlier findings do not make this graph unsound.
+  DiagnosticList found;  // Earlier findings do not make this graph unsound.
   if (ReadGraphJson(graph->text, graph, &lists, &found) &&
       AssembleEntries(std::move(lists), graph, &found)) {
     CheckGraph(*graph, &found);
   }
-  LocateFaults(graph->text, &found);
+  LocateDiagnostics(graph->text, &found);
   const bool sound = !found.HasErrors();
-  for (Fault& fault : found.faults()) faults->Add(std::move(fault));
+  for (Diagnostic& diagnostic : found.items()) {
+    diagnostics->Add(std::move(diagnostic));
+  }
   return sound;
 }
 
 absl::StatusOr<Graph> ParseGraph(GraphText text) {
   Graph graph;
-  FaultList faults;
-  if (ParseGraph(std::move(text), &graph, &faults)) return graph;
-  return faults.ToStatus();
+  DiagnosticList diagnostics;
+  if (ParseGraph(std::move(text), &graph, &diagnostics)) return graph;
+  return diagnostics.ToStatus();
 }
 
 absl::Status GraphError(const Graph& graph, std::string path, std::string found,
                         std::string expected, std::string hint) {
-  FaultList faults;
-  faults.Add({Fault::Severity::kError, graph.text.name, std::move(path), 0, 0,
-              std::move(found), std::move(expected), std::move(hint)});
-  LocateFaults(graph.text, &faults);
-  return faults.ToStatus();
+  DiagnosticList diagnostics;
+  diagnostics.Add({Severity::kError, graph.text.name, std::move(path), 0, 0,
+                   std::move(found), std::move(expected), std::move(hint)});
+  LocateDiagnostics(graph.text, &diagnostics);
+  return diagnostics.ToStatus();
 }
 
 }  // namespace nodewise

@@ -13,8 +13,9 @@ namespace {
 // nlohmann's SAX interface on one side, GraphEvents on the other.
 class JsonAdapter {
  public:
-  JsonAdapter(const GraphText& text, GraphEvents* events, FaultList* faults)
-      : text_(text), events_(*events), faults_(faults) {}
+  JsonAdapter(const GraphText& text, GraphEvents* events,
+              DiagnosticList* diagnostics)
+      : text_(text), events_(*events), diagnostics_(diagnostics) {}
 
   bool null() { return events_.Scalar("null"); }
   bool boolean(bool value) { return events_.Scalar(value ? "true" : "false"); }
@@ -39,7 +40,7 @@ class JsonAdapter {
  private:
   const GraphText& text_;
   GraphEvents& events_;
-  FaultList* faults_;
+  DiagnosticList* diagnostics_;
 };
 
 bool JsonAdapter::parse_error(size_t position, const std::string&,
@@ -53,8 +54,8 @@ bool JsonAdapter::parse_error(size_t position, const std::string&,
       std::min(position > 0 ? position - 1 : 0, text_.text.size());
   const std::string_view before = text_.text.substr(0, offset);
   const size_t line_start = before.rfind('\n') + 1;  // 0 if there is none.
-  faults_->Add(
-      {Fault::Severity::kError, text_.name, "",
+  diagnostics_->Add(
+      {Severity::kError, text_.name, "",
        static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1,
        offset - line_start + 1, fmt::format("not JSON: {}", Shortened(reason)),
        "", ""});
@@ -76,16 +77,16 @@ bool IsMostlyControls(std::string_view text) {
 }  // namespace
 
 bool ReadGraphJson(const GraphText& text, Graph* graph, GraphLists* lists,
-                   FaultList* faults) {
+                   DiagnosticList* diagnostics) {
   if (IsMostlyControls(text.text)) {
-    faults->Add({Fault::Severity::kError, text.name, "", 1, 1,
-                 "mostly line ends and other control characters",
-                 "the text of a graph", ""});
+    diagnostics->Add({Severity::kError, text.name, "", 1, 1,
+                      "mostly line ends and other control characters",
+                      "the text of a graph", ""});
     return false;
   }
   JsonCursor cursor(text.text);
-  GraphEvents events(text, cursor, graph, lists, faults);
-  JsonAdapter adapter(text, &events, faults);
+  GraphEvents events(text, cursor, graph, lists, diagnostics);
+  JsonAdapter adapter(text, &events, diagnostics);
   const bool is_json =
       nlohmann::json::sax_parse(cursor.begin(), cursor.end(), &adapter,
                                 nlohmann::json::input_format_t::json,

@@ -21,6 +21,6 @@ struct GraphLists {
 // Reads the JSON into the graph and the lists, and reports what is not of the
 // right kind, missing or doubled. Returns false if the text is not JSON at all.
 bool ReadGraphJson(const GraphText& text, Graph* graph, GraphLists* lists,
-                   FaultList* faults);
+                   DiagnosticList* diagnostics);
 
 }  // namespace nodewise

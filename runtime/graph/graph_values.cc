@@ -21,7 +21,7 @@ void GraphEvents::FinishSkipped() {
 
 uint32_t GraphEvents::TakeIndex(int64_t value) {
   if (value >= 0 && value <= INT32_MAX) return static_cast<uint32_t>(value);
-  AddFault("", std::to_string(value), "a number from 0 to 2147483647", "");
+  AddDiagnostic("", std::to_string(value), "a number from 0 to 2147483647", "");
   return 0;
 }
 
@@ -58,7 +58,7 @@ void GraphEvents::TakeNumber(int64_t value) {
       lists_->device_types.push_back(value);
       return;
     default:
-      AddFault("", std::to_string(value), Expected(), "");
+      AddDiagnostic("", std::to_string(value), Expected(), "");
   }
 }
 
@@ -70,7 +70,7 @@ void GraphEvents::TakeString(std::string& value) {
       return TakeNodeAttr(value);
     case Place::kAttrPair:
       if (top().index == 0) return TakeTag(value);
-      return AddFault("", "a string", Expected(), "");
+      return AddDiagnostic("", "a string", Expected(), "");
     case Place::kDTypes:
       return TakeDType(value);
     case Place::kScopes:
@@ -78,7 +78,7 @@ void GraphEvents::TakeString(std::string& value) {
       lists_->scopes.push_back(std::move(value));
       return;
     default:
-      AddFault("", "a string", Expected(), "");
+      AddDiagnostic("", "a string", Expected(), "");
   }
 }
 
@@ -91,10 +91,10 @@ void GraphEvents::TakeNodeField(std::string& value) {
     node.kind =
         value == "null" ? GraphNode::Kind::kInput : GraphNode::Kind::kFunction;
   } else if (key == "op") {
-    AddFault("", fmt::format("the op \"{}\"", Shortened(value)),
-             "\"null\" or \"tvm_op\"", "");
+    AddDiagnostic("", fmt::format("the op \"{}\"", Shortened(value)),
+                  "\"null\" or \"tvm_op\"", "");
   } else {
-    AddFault("", "a string", Expected(), "");
+    AddDiagnostic("", "a string", Expected(), "");
   }
 }
 
@@ -103,8 +103,8 @@ void GraphEvents::TakeDType(const std::string& value) {
   if (value != dtype_text_) {
     const auto dtype = ParseDType(value);
     if (!dtype.ok()) {
-      AddFault("", fmt::format("the type \"{}\"", Shortened(value)), Expected(),
-               "");
+      AddDiagnostic("", fmt::format("the type \"{}\"", Shortened(value)),
+                    Expected(), "");
     }
     dtype_ = dtype.value_or(DLDataType{});
     dtype_text_ = value;
@@ -115,8 +115,8 @@ void GraphEvents::TakeDType(const std::string& value) {
 uint32_t GraphEvents::ParseCount(const std::string& value) {
   uint32_t number = 0;
   if (absl::SimpleAtoi(value, &number) && number <= INT32_MAX) return number;
-  AddFault("", fmt::format("\"{}\"", Shortened(value)),
-           "a string that holds a number from 0 to 2147483647", "");
+  AddDiagnostic("", fmt::format("\"{}\"", Shortened(value)),
+                "a string that holds a number from 0 to 2147483647", "");
   return 0;
 }
 
@@ -147,16 +147,17 @@ void GraphEvents::TakeTag(const std::string& tag) {
   const std::string& key = keys_[depth_ - 2];
   for (const auto& [name, wanted] : kTags) {
     if (name != key || tag == wanted) continue;
-    AddFault("", fmt::format("the tag \"{}\"", Shortened(tag)),
-             fmt::format("\"{}\"", wanted), "");
+    AddDiagnostic("", fmt::format("the tag \"{}\"", Shortened(tag)),
+                  fmt::format("\"{}\"", wanted), "");
   }
 }
 
 void GraphEvents::FinishEntryRef() {
   const uint32_t count = top().index;
   if (count != 2 && count != 3) {
-    AddListFault(fmt::format("{} numbers", count),
-                 "a node entry: [node, output] or [node, output, version]");
+    AddListDiagnostic(
+        fmt::format("{} numbers", count),
+        "a node entry: [node, output] or [node, output, version]");
   }
   Charge(3 * sizeof(EntryRef));
   const Place list = frames_[depth_ - 2].place;
@@ -166,7 +167,8 @@ void GraphEvents::FinishEntryRef() {
 
 void GraphEvents::Missing(uint32_t seen, uint32_t bit, const char* path_end) {
   if ((seen & bit) == 0) {
-    AddFault(path_end, "nothing", fmt::format("the key {}", path_end + 1), "");
+    AddDiagnostic(path_end, "nothing", fmt::format("the key {}", path_end + 1),
+                  "");
   }
 }
 
@@ -180,7 +182,7 @@ void GraphEvents::FinishNode() {
   }
   Missing(seen_node_, kSeenInputs, "/inputs");
   if ((seen_node_ & kSeenAttrs) == 0) {
-    AddFault("/attrs", "nothing", "the key attrs", "");
+    AddDiagnostic("/attrs", "nothing", "the key attrs", "");
     return;
   }
   Missing(seen_node_attrs_, kSeenFunction, "/attrs/func_name");
@@ -195,9 +197,10 @@ void GraphEvents::FinishNodeAttrs() {
   std::unordered_set<std::string_view> names;
   for (const auto& [name, value] : attrs) {
     if (names.insert(name).second) continue;
-    AddFault("/" + name,
-             fmt::format("the key \"{}\" for the second time", Shortened(name)),
-             "", "");
+    AddDiagnostic(
+        "/" + name,
+        fmt::format("the key \"{}\" for the second time", Shortened(name)), "",
+        "");
   }
 }
 

@@ -143,39 +143,39 @@ class Locator {
 // Where a fault's value begins.
 struct Spot {
   size_t offset;
-  Fault* fault;
+  Diagnostic* diagnostic;
 };
 
 // Turns offsets into lines in one walk over the text.
-void PlaceFaults(std::string_view text, std::vector<Spot> spots) {
+void PlaceDiagnostics(std::string_view text, std::vector<Spot> spots) {
   std::stable_sort(
       spots.begin(), spots.end(),
       [](const Spot& a, const Spot& b) { return a.offset < b.offset; });
   size_t at = 0;
   size_t line = 1;
   size_t line_start = 0;
-  for (const auto& [offset, fault] : spots) {
+  for (const auto& [offset, diagnostic] : spots) {
     for (; at < offset; ++at) {
       if (text[at] != '\n') continue;
       ++line;
       line_start = at + 1;
     }
-    fault->line = line;
-    fault->column = offset - line_start + 1;
+    diagnostic->line = line;
+    diagnostic->column = offset - line_start + 1;
   }
 }
 
 }  // namespace
 
-void LocateFaults(const GraphText& text, FaultList* faults) {
+void LocateDiagnostics(const GraphText& text, DiagnosticList* diagnostics) {
   PathTree root;
-  std::vector<Fault*> wanted;
-  for (Fault& fault : faults->faults()) {
-    if (fault.line != 0 || fault.file != text.name) continue;
-    if (!fault.path.empty() && fault.path[0] != '/') continue;
-    wanted.push_back(&fault);
+  std::vector<Diagnostic*> wanted;
+  for (Diagnostic& diagnostic : diagnostics->items()) {
+    if (diagnostic.line != 0 || diagnostic.file != text.name) continue;
+    if (!diagnostic.path.empty() && diagnostic.path[0] != '/') continue;
+    wanted.push_back(&diagnostic);
     PathTree* tree = &root;
-    for (const std::string_view part : Parts(fault.path)) {
+    for (const std::string_view part : Parts(diagnostic.path)) {
       auto& child = tree->children[std::string(part)];
       if (child == nullptr) child = std::make_unique<PathTree>();
       tree = child.get();
@@ -184,18 +184,18 @@ void LocateFaults(const GraphText& text, FaultList* faults) {
   if (wanted.empty() || text.text.empty()) return;
   Locator(text.text, &root).Locate();
   std::vector<Spot> spots;
-  for (Fault* fault : wanted) {
+  for (Diagnostic* diagnostic : wanted) {
     // A missing value is shown where it should be: in the nearest value around
     // it.
     const PathTree* tree = &root;
     size_t offset = root.offset;
-    for (const std::string_view part : Parts(fault->path)) {
+    for (const std::string_view part : Parts(diagnostic->path)) {
       tree = const_cast<PathTree*>(tree)->Child(part);
       if (tree->offset != std::string_view::npos) offset = tree->offset;
     }
-    if (offset != std::string_view::npos) spots.push_back({offset, fault});
+    if (offset != std::string_view::npos) spots.push_back({offset, diagnostic});
   }
-  PlaceFaults(text.text, std::move(spots));
+  PlaceDiagnostics(text.text, std::move(spots));
 }
 
 }  // namespace nodewise

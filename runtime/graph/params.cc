@@ -71,7 +71,7 @@ absl::Status ReadMagic(ByteReader* reader) {
   if (size > 0) std::memcpy(&magic, bytes.data(), size);
   // Bytes cut short within the magic must be the beginning of it.
   if (std::memcmp(&magic, &kListMagic, size) != 0) {
-    return reader->Fault(
+    return reader->ErrorAt(
         start, fmt::format("list magic is {:016x}, expected {:016x} (is this a "
                            ".params file?)",
                            magic, kListMagic));
@@ -107,9 +107,9 @@ absl::Status ReadTensorCount(ByteReader* reader, AtEnd at_end,
           ? reader->Count("tensor count", kLeastRecordBytes)
           : reader->Read<uint64_t>("tensor count"));
   if (count == num_names) return absl::OkStatus();
-  return reader->Fault(start, fmt::format("tensor count is {}, expected "
-                                          "{} (one per name)",
-                                          count, num_names));
+  return reader->ErrorAt(start, fmt::format("tensor count is {}, expected "
+                                            "{} (one per name)",
+                                            count, num_names));
 }
 
 // Puts the tensor's name into a message about its bytes.

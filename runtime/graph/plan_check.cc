@@ -11,8 +11,12 @@ namespace {
 
 class PlanChecker {
  public:
-  PlanChecker(const Graph& graph, const StoragePlan& plan, FaultList* faults)
-      : graph_(graph), plan_(plan), index_(graph, plan), faults_(faults) {}
+  PlanChecker(const Graph& graph, const StoragePlan& plan,
+              DiagnosticList* diagnostics)
+      : graph_(graph),
+        plan_(plan),
+        index_(graph, plan),
+        diagnostics_(diagnostics) {}
 
   void Check() {
     for (uint32_t slot = 0; slot < plan_.slots.size(); ++slot) CheckSlot(slot);
@@ -65,7 +69,7 @@ class PlanChecker {
           fmt::format("{} is written over {}, which the same node reads",
                       TitleOf(later), TitleOf(earlier)),
           "another storage, unless the operator works in place",
-          Fault::Severity::kWarning);
+          Severity::kWarning);
       return;
     }
     const NodeId last_reader{static_cast<uint32_t>(first.last_read)};
@@ -98,29 +102,31 @@ class PlanChecker {
         fmt::format("{} overwrites the input {}", TitleOf(later),
                     Shortened(name)),
         "another storage, or a second run needs the input set again",
-        Fault::Severity::kWarning);
+        Severity::kWarning);
   }
 
   void Add(EntryId later, const std::string& found, std::string expected,
-           Fault::Severity severity = Fault::Severity::kError) {
-    faults_->Add({severity, graph_.text.name,
-                  fmt::format("/attrs/storage_id/1/{}", Index(later)), 0, 0,
-                  fmt::format("storage {}, where {}",
-                              graph_.entry(later).storage_id, found),
-                  std::move(expected), ""});
+           Severity severity = Severity::kError) {
+    diagnostics_->Add({severity, graph_.text.name,
+                       fmt::format("/attrs/storage_id/1/{}", Index(later)), 0,
+                       0,
+                       fmt::format("storage {}, where {}",
+                                   graph_.entry(later).storage_id, found),
+                       std::move(expected), ""});
   }
 
   const Graph& graph_;
   const StoragePlan& plan_;
   const GraphIndex index_;
-  FaultList* faults_;
+  DiagnosticList* diagnostics_;
 };
 
 }  // namespace
 
-void CheckPlan(const Graph& graph, const StoragePlan& plan, FaultList* faults) {
-  PlanChecker(graph, plan, faults).Check();
-  LocateFaults(graph.text, faults);
+void CheckPlan(const Graph& graph, const StoragePlan& plan,
+               DiagnosticList* diagnostics) {
+  PlanChecker(graph, plan, diagnostics).Check();
+  LocateDiagnostics(graph.text, diagnostics);
 }
 
 }  // namespace nodewise

@@ -98,7 +98,7 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
                      &result);
   absl::Status status;
   {
-    const AccessTrap catcher(&slots->memory());
+    const AccessTrap trap(&slots->memory());
     executor->AddObserver(&watcher);
     status = executor->Run();
     executor->RemoveObserver(&watcher);

@@ -137,8 +137,8 @@ class Parser {
   using Symbol = typename Elf::Symbol;
 
   template <typename... Args>
-  absl::Status Fault(fmt::format_string<const Args&...> format,
-                     const Args&... args) const {
+  absl::Status DataLoss(fmt::format_string<const Args&...> format,
+                        const Args&... args) const {
     return Damaged(file_.where, format, args...);
   }
 
@@ -157,8 +157,8 @@ class Parser {
     file_.machine = MachineName(header_.e_machine);
     file_.type = TypeName(header_.e_type);
     if (header_.e_phnum != 0 && header_.e_phentsize != sizeof(Segment)) {
-      return Fault("program headers have {} bytes, expected {}",
-                   header_.e_phentsize, sizeof(Segment));
+      return DataLoss("program headers have {} bytes, expected {}",
+                      header_.e_phentsize, sizeof(Segment));
     }
     return absl::OkStatus();
   }
@@ -174,7 +174,7 @@ class Parser {
         NODEWISE_RETURN_IF_ERROR(AddSegment(segment, i));
       } else if (segment.p_type == PT_DYNAMIC) {
         if (dynamic_segment_.has_value()) {
-          return Fault("has two dynamic segments, expected one at most");
+          return DataLoss("has two dynamic segments, expected one at most");
         }
         dynamic_segment_ = segment;
       } else if (segment.p_type == PT_NOTE && file_.build_id.empty()) {
@@ -189,18 +189,18 @@ class Parser {
     NODEWISE_RETURN_IF_ERROR(
         Part(name, segment.p_offset, segment.p_filesz).status());
     if (segment.p_memsz < segment.p_filesz) {
-      return Fault("{} has {} bytes in the file, but {} in memory", name,
-                   segment.p_filesz, segment.p_memsz);
+      return DataLoss("{} has {} bytes in the file, but {} in memory", name,
+                      segment.p_filesz, segment.p_memsz);
     }
     if (segment.p_memsz > ~uint64_t{0} - segment.p_vaddr) {
-      return Fault("{} ends after the last address", name);
+      return DataLoss("{} ends after the last address", name);
     }
     // The format wants them sorted, the loader of glibc relies on it, and
     // BytesAt searches by it.
     if (segment.p_vaddr < next_address_) {
-      return Fault("{} begins at address {}, but the one before it ends at {}",
-                   name, AddressText(segment.p_vaddr),
-                   AddressText(next_address_));
+      return DataLoss(
+          "{} begins at address {}, but the one before it ends at {}", name,
+          AddressText(segment.p_vaddr), AddressText(next_address_));
     }
     next_address_ = uint64_t{segment.p_vaddr} + segment.p_memsz;
     file_.segments.push_back({.index = index,
@@ -254,7 +254,7 @@ class Parser {
       dynamic_.Add(entry.d_tag, entry.d_un.d_val);
     }
     // The loader would read on.
-    return Fault("dynamic section of {} entries has no end mark", count);
+    return DataLoss("dynamic section of {} entries has no end mark", count);
   }
 
   absl::StatusOr<StringTable> FindStrings() const {
@@ -262,10 +262,10 @@ class Parser {
     NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes,
                               BytesAt(file_, *dynamic_.strings));
     if (!dynamic_.strings_size.has_value()) {
-      return Fault("dynamic section has a string table, but not its size");
+      return DataLoss("dynamic section has a string table, but not its size");
     }
     if (*dynamic_.strings_size > bytes.size()) {
-      return Fault(
+      return DataLoss(
           "string table has {} bytes, but its segment has only {} for it",
           *dynamic_.strings_size, bytes.size());
     }
@@ -290,15 +290,15 @@ class Parser {
   absl::Status ReadSymbols(StringTable& strings) {
     if (!dynamic_.symbols.has_value()) return absl::OkStatus();
     if (dynamic_.symbol_size.value_or(sizeof(Symbol)) != sizeof(Symbol)) {
-      return Fault("symbols have {} bytes, expected {}", *dynamic_.symbol_size,
-                   sizeof(Symbol));
+      return DataLoss("symbols have {} bytes, expected {}",
+                      *dynamic_.symbol_size, sizeof(Symbol));
     }
     NODEWISE_ASSIGN_OR_RETURN(const Bytes table,
                               BytesAt(file_, *dynamic_.symbols));
     NODEWISE_ASSIGN_OR_RETURN(const uint64_t count, CountSymbols());
     if (count > table.size() / sizeof(Symbol)) {
-      return Fault("has {} symbols, but their segment has room for only {}",
-                   count, table.size() / sizeof(Symbol));
+      return DataLoss("has {} symbols, but their segment has room for only {}",
+                      count, table.size() / sizeof(Symbol));
     }
     if (count <= 1) return absl::OkStatus();  // Symbol 0 means "none".
     file_.symbols.reserve(count - 1);
@@ -341,7 +341,8 @@ class Parser {
     }
     if (count == 0) count = CountBySections();
     if (count == 0 && !dynamic_.gnu_hash.has_value()) {
-      return Fault("has symbols, but no hash table or sections to count them");
+      return DataLoss(
+          "has symbols, but no hash table or sections to count them");
     }
     return count;
   }
@@ -383,8 +384,8 @@ class Parser {
     }
     if (last == 0) return 0;
     if (last < first) {
-      return Fault("GNU hash table begins with symbol {}, but has symbol {}",
-                   first, last);
+      return DataLoss("GNU hash table begins with symbol {}, but has symbol {}",
+                      first, last);
     }
     NODEWISE_RETURN_IF_ERROR(
         reader.Bytes("chains", (last - first) * sizeof(uint32_t)).status());

@@ -131,29 +131,29 @@ class StringTable {
   absl::StatusOr<std::string_view> At(uint64_t offset, const char* what,
                                       size_t index) {
     if (offset >= bytes_.size()) {
-      return Fault(what, index,
-                   "is at " + std::to_string(offset) +
-                       ", but the string table has " +
-                       std::to_string(bytes_.size()) + " bytes");
+      return DataLoss(what, index,
+                      "is at " + std::to_string(offset) +
+                          ", but the string table has " +
+                          std::to_string(bytes_.size()) + " bytes");
     }
     const Bytes rest = bytes_.subspan(offset);
     const void* end = std::memchr(rest.data(), 0, rest.size());
     if (end == nullptr) {
-      return Fault(what, index, "has no end in the string table");
+      return DataLoss(what, index, "has no end in the string table");
     }
     const size_t size = static_cast<const uint8_t*>(end) - rest.data();
     if (size > budget_) {
-      return Fault(what, index,
-                   "and those before it are over 4 times as long as the "
-                   "string table they are in");
+      return DataLoss(what, index,
+                      "and those before it are over 4 times as long as the "
+                      "string table they are in");
     }
     budget_ -= size;
     return std::string_view(reinterpret_cast<const char*>(rest.data()), size);
   }
 
  private:
-  absl::Status Fault(const char* what, size_t index,
-                     const std::string& message) const {
+  absl::Status DataLoss(const char* what, size_t index,
+                        const std::string& message) const {
     return absl::DataLossError(where_ + ": name of " + what + " " +
                                std::to_string(index) + " " + message);
   }

@@ -26,9 +26,9 @@ absl::StatusOr<std::vector<uint64_t>> ReadNumbers(ByteReader* reader,
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
                             reader->Count(what, sizeof(uint64_t)));
   if (count > most) {
-    return reader->Fault(start, fmt::format("{}: found {}, expected at "
-                                            "most {}",
-                                            what, count, most));
+    return reader->ErrorAt(start, fmt::format("{}: found {}, expected at "
+                                              "most {}",
+                                              what, count, most));
   }
   std::vector<uint64_t> numbers;
   numbers.reserve(count);
@@ -55,7 +55,7 @@ absl::Status PlaceImports(const ByteReader& reader, const Rows& rows,
                           LibraryBin* bin) {
   const size_t modules = bin->modules.size();
   if (rows.ends.size() != modules + 1) {
-    return reader.Fault(
+    return reader.ErrorAt(
         rows.offset,
         fmt::format("import tree has {} rows, expected {} (one per module "
                     "and one more)",
@@ -65,7 +65,7 @@ absl::Status PlaceImports(const ByteReader& reader, const Rows& rows,
   for (size_t i = 0; i < modules; ++i) {
     if (rows.ends[i] > rows.ends[i + 1] ||
         rows.ends[i + 1] > rows.children.size()) {
-      return reader.Fault(
+      return reader.ErrorAt(
           rows.offset,
           fmt::format("import tree row {} is [{}, {}), expected a part of "
                       "the {} children",
@@ -73,7 +73,7 @@ absl::Status PlaceImports(const ByteReader& reader, const Rows& rows,
     }
     for (uint64_t c = rows.ends[i]; c < rows.ends[i + 1]; ++c) {
       if (rows.children[c] >= modules) {
-        return reader.Fault(
+        return reader.ErrorAt(
             rows.offset,
             fmt::format("module {} imports module {}, expected one of the "
                         "{} modules",
@@ -83,7 +83,7 @@ absl::Status PlaceImports(const ByteReader& reader, const Rows& rows,
     }
   }
   if (!IsAcyclic(imports)) {
-    return reader.Fault(rows.offset, "modules import each other in a circle");
+    return reader.ErrorAt(rows.offset, "modules import each other in a circle");
   }
   for (size_t i = 0; i < modules; ++i) {
     bin->modules[i].imports = std::move(imports[i]);

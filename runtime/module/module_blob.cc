@@ -80,7 +80,7 @@ absl::StatusOr<GraphFactoryItem> ReadGraphFactory(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const auto names,
                             ReadStrings(reader, "parameter name"));
   if (count != names.size()) {
-    return reader->Fault(
+    return reader->ErrorAt(
         count_at, fmt::format("parameter count is {}, expected {} (one per "
                               "name)",
                               count, names.size()));
@@ -98,10 +98,10 @@ absl::StatusOr<ConstantsItem> ReadConstants(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
                             reader->Count("constant count", kLeastRecordBytes));
   if (count != names.size()) {
-    return reader->Fault(count_at,
-                         fmt::format("constant count is {}, expected {} "
-                                     "(one per name)",
-                                     count, names.size()));
+    return reader->ErrorAt(count_at,
+                           fmt::format("constant count is {}, expected {} "
+                                       "(one per name)",
+                                       count, names.size()));
   }
   NODEWISE_ASSIGN_OR_RETURN(item.constants, ReadTensors(reader, names));
   NODEWISE_ASSIGN_OR_RETURN(const auto symbols, ReadStrings(reader, "symbol"));
@@ -109,7 +109,7 @@ absl::StatusOr<ConstantsItem> ReadConstants(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t lists,
                             reader->Count("symbol list count", kLeastString));
   if (lists != symbols.size()) {
-    return reader->Fault(
+    return reader->ErrorAt(
         lists_at, fmt::format("symbol list count is {}, expected {} (one "
                               "per symbol)",
                               lists, symbols.size()));
@@ -190,14 +190,14 @@ absl::StatusOr<BlobItem> ReadItem(ByteReader* reader, size_t start,
       "{} (a module of kind \"{}\": known are _lib, GraphExecutorFactory, "
       "GraphRuntimeFactory, const_loader, metadata, relax.Executable and "
       "device code)",
-      MessageOf(reader->Fault(start, "module kind is not known")),
+      MessageOf(reader->ErrorAt(start, "module kind is not known")),
       key.substr(0, 64)));
 }
 
 absl::Status ReadImportTree(ByteReader* reader, size_t start,
                             std::optional<ImportTree>* tree) {
   if (tree->has_value()) {
-    return reader->Fault(start, "there is an import tree already");
+    return reader->ErrorAt(start, "there is an import tree already");
   }
   NODEWISE_ASSIGN_OR_RETURN(auto row_ptr,
                             ReadNumbers(reader, "import tree row"));
@@ -212,7 +212,7 @@ absl::Status PlaceChildren(const ByteReader& reader, const ImportTree& tree,
   const size_t start = tree.offset;
   const size_t modules = blob->items.size();
   if (tree.row_ptr.size() != modules + 1) {
-    return reader.Fault(
+    return reader.ErrorAt(
         start, fmt::format("import tree has {} rows, expected {} (one per "
                            "module and one more)",
                            tree.row_ptr.size(), modules + 1));
@@ -221,7 +221,7 @@ absl::Status PlaceChildren(const ByteReader& reader, const ImportTree& tree,
   for (size_t i = 0; i < modules; ++i) {
     if (tree.row_ptr[i] > tree.row_ptr[i + 1] ||
         tree.row_ptr[i + 1] > tree.children.size()) {
-      return reader.Fault(
+      return reader.ErrorAt(
           start, fmt::format("import tree row {} is [{}, {}), but there "
                              "are {} children",
                              i, tree.row_ptr[i], tree.row_ptr[i + 1],
@@ -229,7 +229,7 @@ absl::Status PlaceChildren(const ByteReader& reader, const ImportTree& tree,
     }
     for (uint64_t c = tree.row_ptr[i]; c < tree.row_ptr[i + 1]; ++c) {
       if (tree.children[c] >= modules) {
-        return reader.Fault(
+        return reader.ErrorAt(
             start, fmt::format("module {} imports module {}, but there are "
                                "{} modules",
                                i, tree.children[c], modules));
@@ -238,7 +238,7 @@ absl::Status PlaceChildren(const ByteReader& reader, const ImportTree& tree,
     }
   }
   if (IsAcyclic(blob->children)) return absl::OkStatus();
-  return reader.Fault(start, "modules import each other in a circle");
+  return reader.ErrorAt(start, "modules import each other in a circle");
 }
 
 }  // namespace
@@ -254,9 +254,9 @@ absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
                             reader.Count("module count", kLeastString));
   if (count > kMostModules) {
-    return reader.Fault(0, fmt::format("module count is {}, expected at "
-                                       "most {}",
-                                       count, kMostModules));
+    return reader.ErrorAt(0, fmt::format("module count is {}, expected at "
+                                         "most {}",
+                                         count, kMostModules));
   }
   ModuleBlob blob;
   std::optional<ImportTree> tree;

@@ -19,14 +19,14 @@ constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
 absl::Status CheckDataBytes(const ByteReader& reader, size_t offset,
                             const TensorRecord& record, uint64_t bytes) {
   const auto wanted = TensorBytes(record.shape, record.dtype);
-  if (!wanted.ok()) return reader.Fault(offset, MessageOf(wanted.status()));
+  if (!wanted.ok()) return reader.ErrorAt(offset, MessageOf(wanted.status()));
   if (bytes == *wanted) return absl::OkStatus();
   const std::string cut =
       record.dtype.lanes > 1 && bytes * record.dtype.lanes == *wanted
           ? " (TVM saves vector types without their lanes; store the tensor "
             "with a scalar type)"
           : "";
-  return reader.Fault(
+  return reader.ErrorAt(
       offset, fmt::format("tensor {} has {} data bytes, expected {}{}",
                           TypeToString(record.shape, record.dtype), bytes,
                           *wanted, cut));
@@ -37,7 +37,7 @@ absl::Status ReadHeader(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t magic,
                             reader->Read<uint64_t>("tensor magic"));
   if (magic != kTensorMagic) {
-    return reader->Fault(
+    return reader->ErrorAt(
         start, fmt::format("tensor magic is {:016x}, expected {:016x}", magic,
                            kTensorMagic));
   }
@@ -49,7 +49,7 @@ absl::Status ReadHeader(ByteReader* reader) {
   NODEWISE_RETURN_IF_ERROR(
       reader->Read<int32_t>("tensor device number").status());
   if (type == kDLCPU) return absl::OkStatus();
-  return reader->Fault(
+  return reader->ErrorAt(
       device,
       fmt::format("tensor is on device type {}, expected 1 (cpu)", type));
 }
@@ -81,11 +81,11 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
                             reader->Read<uint16_t>("tensor type lanes"));
   const absl::Status dtype_status = CheckDType(record.dtype);
   if (!dtype_status.ok())
-    return reader->Fault(type_at, MessageOf(dtype_status));
+    return reader->ErrorAt(type_at, MessageOf(dtype_status));
   if (rank < 0 || static_cast<uint64_t>(rank) > reader->left() / 8) {
     const std::string message = fmt::format(
         "tensor rank is {}, but {} bytes are left", rank, reader->left());
-    return rank < 0 ? reader->Fault(rank_at, message)
+    return rank < 0 ? reader->ErrorAt(rank_at, message)
                     : reader->RanOut(rank_at, message);
   }
   record.shape.reserve(static_cast<size_t>(rank));

@@ -7,7 +7,7 @@
 #include "nodewise/func/containers.h"
 #include "nodewise/func/time_repeats.h"
 #include "nodewise/profile/profiler.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/profile/tvm_report.h"

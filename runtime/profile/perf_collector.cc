@@ -15,7 +15,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/profile/collector.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "fmt/format.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "runtime/profile/tvm_report.h"
 
 namespace nodewise {
@@ -74,7 +74,7 @@ class ReportEvents {
   ReportEvents(std::string_view text, TvmReport* report)
       : text_(text), report_(*report) {}
 
-  const Fault& fault() const { return fault_; }
+  const Diagnostic& diagnostic() const { return diagnostic_; }
 
   bool null() { return Unexpected("null"); }
   bool boolean(bool) { return Unexpected("a boolean"); }
@@ -128,7 +128,7 @@ class ReportEvents {
   std::vector<Frame> stack_;
   Row* row_ = nullptr;
   TableSize size_;
-  Fault fault_;
+  Diagnostic diagnostic_;
 };
 
 std::string ReportEvents::Path() const {
@@ -164,9 +164,9 @@ std::string ReportEvents::Expected() const {
 }
 
 bool ReportEvents::Fail(std::string found, std::string expected) {
-  fault_.path = Path();
-  fault_.found = std::move(found);
-  fault_.expected = std::move(expected);
+  diagnostic_.path = Path();
+  diagnostic_.found = std::move(found);
+  diagnostic_.expected = std::move(expected);
   return false;
 }
 
@@ -284,33 +284,33 @@ bool ReportEvents::parse_error(size_t position, const std::string&,
   const size_t offset = std::min(position > 0 ? position - 1 : 0, text_.size());
   const std::string_view before = text_.substr(0, offset);
   const size_t line_start = before.rfind('\n') + 1;  // 0 if there is none.
-  fault_.line =
+  diagnostic_.line =
       static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
-  fault_.column = offset - line_start + 1;
-  fault_.found = fmt::format("not JSON: {}", Shortened(reason));
+  diagnostic_.column = offset - line_start + 1;
+  diagnostic_.found = fmt::format("not JSON: {}", Shortened(reason));
   return false;
 }
 
-absl::Status DataLoss(Fault fault) {
-  fault.file = kFileName;
-  return absl::DataLossError(fault.ToString());
+absl::Status DataLoss(Diagnostic diagnostic) {
+  diagnostic.file = kFileName;
+  return absl::DataLossError(diagnostic.ToString());
 }
 
 }  // namespace
 
 absl::StatusOr<Ref<TvmReport>> ParseReport(std::string_view json) {
   if (json.size() > kMostBytes) {
-    Fault fault;
-    fault.found = fmt::format("has {} bytes", json.size());
-    fault.expected = fmt::format("at most {}", kMostBytes);
-    return DataLoss(std::move(fault));
+    Diagnostic diagnostic;
+    diagnostic.found = fmt::format("has {} bytes", json.size());
+    diagnostic.expected = fmt::format("at most {}", kMostBytes);
+    return DataLoss(std::move(diagnostic));
   }
   auto report = MakeRef<TvmReport>();
   ReportEvents events(json, report.get());
   const bool is_report = nlohmann::json::sax_parse(
       json.begin(), json.end(), &events, nlohmann::json::input_format_t::json,
       /*strict=*/true, /*ignore_comments=*/false);
-  if (!is_report) return DataLoss(events.fault());
+  if (!is_report) return DataLoss(events.diagnostic());
   return report;
 }
 

@@ -37,14 +37,15 @@ absl::StatusOr<uint64_t> ByteReader::Count(const char* what,
   return count;
 }
 
-absl::Status ByteReader::Fault(size_t offset, std::string_view message) const {
+absl::Status ByteReader::ErrorAt(size_t offset,
+                                 std::string_view message) const {
   return absl::DataLossError(
       fmt::format("{}: byte {}: {}", where_, base_ + offset, message));
 }
 
 absl::Status ByteReader::RanOut(size_t offset, std::string_view message) {
   ran_out_ = true;
-  return Fault(offset, message);
+  return ErrorAt(offset, message);
 }
 
 absl::Status ByteReader::TooShort(const char* what, uint64_t wanted) {

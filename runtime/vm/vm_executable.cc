@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/byte_reader.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_library.h"
 
@@ -30,7 +30,7 @@ absl::StatusOr<VmFunction> ReadFunction(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const int32_t kind,
                             reader->Read<int32_t>("function kind"));
   if (kind < 0 || kind > 2) {
-    return reader->Fault(
+    return reader->ErrorAt(
         kind_at, fmt::format("function kind is {}, expected 0, 1 or 2", kind));
   }
   function.kind = static_cast<VmFunction::Kind>(kind);
@@ -56,13 +56,14 @@ absl::StatusOr<VmFunction> ReadFunction(ByteReader* reader) {
 absl::Status CheckFunction(const ByteReader& reader, size_t offset,
                            const VmFunction& function) {
   if (function.kind == VmFunction::Kind::kPacked) return absl::OkStatus();
-  const auto fault = [&](std::string_view message) {
-    return reader.Fault(offset, fmt::format("function {} {}",
-                                            Shortened(function.name), message));
+  const auto error = [&](std::string_view message) {
+    return reader.ErrorAt(
+        offset,
+        fmt::format("function {} {}", Shortened(function.name), message));
   };
   const auto names = static_cast<int64_t>(function.params.size());
   if (function.num_args < 0 || (names != 0 && names != function.num_args)) {
-    return fault(
+    return error(
         fmt::format("has {} arguments, expected one for each of "
                     "its {} names",
                     function.num_args, names));
@@ -70,7 +71,7 @@ absl::Status CheckFunction(const ByteReader& reader, size_t offset,
   if (function.kind == VmFunction::Kind::kCompiled) return absl::OkStatus();
   if (function.num_registers < function.num_args ||
       function.num_registers > kVmVoidRegister) {
-    return fault(
+    return error(
         fmt::format("has {} registers, expected at least one for "
                     "each of its {} arguments",
                     function.num_registers, function.num_args));
@@ -184,7 +185,7 @@ absl::StatusOr<VmConstant> ReadConstant(ByteReader* reader, VmEra era) {
     case ConstantKind::kNone:
       break;
   }
-  return reader->Fault(
+  return reader->ErrorAt(
       start, fmt::format("constant kind is {}, expected a tensor, shape, "
                          "text, int, float or type",
                          tag));
@@ -227,7 +228,7 @@ absl::Status CheckRanges(const ByteReader& reader,
       left -= function.end - function.first;
       continue;
     }
-    return reader.Fault(
+    return reader.ErrorAt(
         offsets[f],
         fmt::format("function {} has instructions [{}, {}), expected a "
                     "part of its own of the {}",
@@ -331,7 +332,7 @@ absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t magic,
                             reader.Read<uint64_t>("bytecode magic"));
   if (magic != kMagic && magic != kMagicWithScopes) {
-    return reader.Fault(
+    return reader.ErrorAt(
         0, fmt::format("bytecode magic is {:016x}, expected {:016x} or {:016x}",
                        magic, kMagic, kMagicWithScopes));
   }
@@ -350,7 +351,7 @@ absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
                             ReadWords(&reader, "instruction word count"));
   NODEWISE_RETURN_IF_ERROR(CheckRanges(reader, function_offsets, executable));
   if (reader.left() == 0) return executable;
-  return reader.Fault(
+  return reader.ErrorAt(
       reader.offset(),
       fmt::format("found {} bytes, expected the end", reader.left()));
 }

@@ -40,9 +40,9 @@ class GraphMaker {
       AddConstant(head);
       graph.heads.push_back(refs_[head]);
     }
-    FaultList faults;
-    CheckGraph(graph, &faults);
-    return faults.ToStatus();
+    DiagnosticList diagnostics;
+    CheckGraph(graph, &diagnostics);
+    return diagnostics.ToStatus();
   }
 
  private:
@@ -226,13 +226,13 @@ class GraphMaker {
 };
 
 absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
-                     const FaultList& reasons) {
+                     const DiagnosticList& reasons) {
   std::string text;
-  const size_t count = reasons.faults().size();
+  const size_t count = reasons.items().size();
   for (size_t i = 0; i < std::min(count, kMostListed); ++i) {
-    const Fault& fault = reasons.faults()[i];
-    text += "; " + fault.path + ": " + fault.found;
-    if (!fault.hint.empty()) text += " (" + fault.hint + ")";
+    const Diagnostic& diagnostic = reasons.items()[i];
+    text += "; " + diagnostic.path + ": " + diagnostic.found;
+    if (!diagnostic.hint.empty()) text += " (" + diagnostic.hint + ")";
   }
   if (count > kMostListed) {
     text += fmt::format("; and {} more", count - kMostListed);
@@ -281,17 +281,19 @@ absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
                                     const VmFunction& function,
                                     const VmBinding& binding,
-                                    FaultList* reasons) {
-  FaultList found;
+                                    DiagnosticList* reasons) {
+  DiagnosticList found;
   VmReader reader(library, function, binding, &found);
   NODEWISE_RETURN_IF_ERROR(reader.Read());
   VmGraph made;
-  if (found.faults().empty()) {
+  if (found.items().empty()) {
     GraphMaker maker(library, reader.program(), &made);
     NODEWISE_RETURN_IF_ERROR(maker.Make(fmt::format(
         "{}: function {}", library.path, Shortened(function.name))));
   }
-  for (Fault& fault : found.faults()) reasons->Add(std::move(fault));
+  for (Diagnostic& diagnostic : found.items()) {
+    reasons->Add(std::move(diagnostic));
+  }
   return made;
 }
 
@@ -300,10 +302,10 @@ absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
                                     const VmBinding& binding) {
   NODEWISE_ASSIGN_OR_RETURN(const VmFunction* function,
                             FindVmFunction(library, function_name));
-  FaultList reasons;
+  DiagnosticList reasons;
   auto made = ReadVmGraph(library, *function, binding, &reasons);
   if (!made.ok()) return made.status();
-  if (reasons.faults().empty()) return made;
+  if (reasons.items().empty()) return made;
   return Refusal(library, *function, reasons);
 }
 

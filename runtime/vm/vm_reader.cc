@@ -20,7 +20,7 @@ constexpr std::string_view kBuiltinPrefix = "vm.builtin.";
 }  // namespace
 
 VmReader::VmReader(const VmLibrary& library, const VmFunction& function,
-                   const VmBinding& binding, FaultList* reasons)
+                   const VmBinding& binding, DiagnosticList* reasons)
     : library_(library),
       executable_(library.executable),
       function_(function),
@@ -400,7 +400,7 @@ absl::Status VmReader::BadBytecode(int64_t index, const std::string& found,
 
 VmReader::Value VmReader::Refuse(int64_t index, std::string found,
                                  std::string hint) {
-  reasons_->Add({Fault::Severity::kError, library_.path, Place(index), 0, 0,
+  reasons_->Add({Severity::kError, library_.path, Place(index), 0, 0,
                  std::move(found), "", std::move(hint)});
   return {Value::Kind::kUnknown};
 }

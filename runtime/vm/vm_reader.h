@@ -20,7 +20,7 @@ class VmReader {
  public:
   // All arguments must outlive the reader.
   VmReader(const VmLibrary& library, const VmFunction& function,
-           const VmBinding& binding, FaultList* reasons);
+           const VmBinding& binding, DiagnosticList* reasons);
 
   // Fails with kDataLoss if the bytecode cannot be valid. `reasons` gets all
   // that a graph cannot express; the program is complete only if there is none.
@@ -158,7 +158,7 @@ class VmReader {
   const VmExecutable& executable_;
   const VmFunction& function_;
   const VmBinding& binding_;
-  FaultList* reasons_;
+  DiagnosticList* reasons_;
   VmProgram program_;
   std::unordered_map<int64_t, Value> registers_;
   std::unordered_map<int64_t, uint32_t> constant_tensors_;

@@ -34,9 +34,10 @@ absl::StatusOr<std::vector<NDArray>> ReadInputs(const std::string& path,
 }
 
 absl::Status Answer(const std::string& model, const std::string& inputs_path) {
-  FaultList faults;
-  NODEWISE_ASSIGN_OR_RETURN(const Network network,
-                            ImportOnnx(model, AllOperators(), {}, &faults));
+  DiagnosticList diagnostics;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Network network,
+      ImportOnnx(model, AllOperators(), {}, &diagnostics));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> inputs,
                             ReadInputs(inputs_path, network));
   KeepFreedMemory();

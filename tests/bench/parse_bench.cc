@@ -98,14 +98,14 @@ bool BenchParse(const std::string& name) {
   Graph graph;
   const auto ours = [&] {
     return NanosecondsOf([&] {
-      FaultList faults;
+      DiagnosticList diagnostics;
       Graph parsed;
       NODEWISE_CHECK(
-          ParseGraph({"graph.json", text, nullptr}, &parsed, &faults));
+          ParseGraph({"graph.json", text, nullptr}, &parsed, &diagnostics));
       const auto plan = PlanStorage(parsed, kDLCPU);
       NODEWISE_CHECK(plan.ok());
-      CheckPlan(parsed, *plan, &faults);
-      NODEWISE_CHECK(faults.faults().empty());
+      CheckPlan(parsed, *plan, &diagnostics);
+      NODEWISE_CHECK(diagnostics.items().empty());
       std::swap(graph, parsed);
     });
   };

@@ -10,20 +10,21 @@
 
 namespace {
 
-using nodewise::FaultList;
+using nodewise::DiagnosticList;
 using nodewise::Graph;
 
 // Does everything that is done to a graph before it runs.
 bool ParseAndPlan(std::string_view text, Graph* graph) {
-  FaultList faults;
-  const bool sound = ParseGraph({"fuzz.json", text, nullptr}, graph, &faults);
-  NODEWISE_CHECK(sound == !faults.HasErrors());
+  DiagnosticList diagnostics;
+  const bool sound =
+      ParseGraph({"fuzz.json", text, nullptr}, graph, &diagnostics);
+  NODEWISE_CHECK(sound == !diagnostics.HasErrors());
   if (sound) {
     const auto plan = PlanStorage(*graph, kDLCPU);
-    if (plan.ok()) CheckPlan(*graph, *plan, &faults);
+    if (plan.ok()) CheckPlan(*graph, *plan, &diagnostics);
   }
-  for (const nodewise::Fault& fault : faults.faults()) {
-    NODEWISE_CHECK(!fault.ToString().empty());
+  for (const nodewise::Diagnostic& diagnostic : diagnostics.items()) {
+    NODEWISE_CHECK(!diagnostic.ToString().empty());
   }
   return sound;
 }

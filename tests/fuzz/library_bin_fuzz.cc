@@ -30,9 +30,9 @@ std::unique_ptr<VmLibrary> LibraryWith(nodewise::VmExecutable executable) {
 
 // Checks that the resulting graph is sound, and reads its parameters.
 uint64_t CheckMade(const nodewise::VmGraph& made) {
-  nodewise::FaultList faults;
-  nodewise::CheckGraph(made.graph, &faults);
-  NODEWISE_CHECK(!faults.HasErrors());
+  nodewise::DiagnosticList diagnostics;
+  nodewise::CheckGraph(made.graph, &diagnostics);
+  NODEWISE_CHECK(!diagnostics.HasErrors());
   uint64_t total = 0;
   for (const nodewise::NamedTensor& entry : made.params.tensors) {
     const auto* data = static_cast<const uint8_t*>(entry.tensor.data());
@@ -48,7 +48,7 @@ uint64_t ReadAll(absl::Span<const uint8_t> bytes, nodewise::VmEra era) {
   uint64_t total = 0;
   for (const VmFunction& function : library->executable.functions) {
     if (function.kind == VmFunction::Kind::kPacked) continue;
-    nodewise::FaultList reasons;
+    nodewise::DiagnosticList reasons;
     nodewise::VmBinding binding{{{"x", {3, 2}, nodewise::kFloat32}}, nullptr};
     binding.compute = [](std::string_view, absl::Span<int64_t> heap) {
       for (size_t i = 0; i < heap.size(); ++i) heap[i] = heap.front() + 1;
@@ -57,8 +57,8 @@ uint64_t ReadAll(absl::Span<const uint8_t> bytes, nodewise::VmEra era) {
     const auto made =
         nodewise::ReadVmGraph(*library, function, binding, &reasons);
     if (!made.ok()) continue;
-    NODEWISE_CHECK(reasons.faults().empty() || made->graph.nodes.empty());
-    if (reasons.faults().empty()) total += CheckMade(*made);
+    NODEWISE_CHECK(reasons.items().empty() || made->graph.nodes.empty());
+    if (reasons.items().empty()) total += CheckMade(*made);
   }
   return total;
 }

@@ -35,10 +35,10 @@ void ReadAndWriteBack(std::string_view text) {
   const std::string written = NetworkToText(*data);
   const auto again = ParseNetworkText(written, test_ops::Ops(), "again");
   NODEWISE_CHECK(again.ok() && NetworkToText(*again) == written);
-  const auto faults = Verify(*data);
-  FindingReport(faults);
+  const auto findings = Verify(*data);
+  FindingReport(findings);
   auto network = Network::FromData(*data);
-  NODEWISE_CHECK(network.ok() == ToStatus(faults).ok());
+  NODEWISE_CHECK(network.ok() == ToStatus(findings).ok());
   if (network.ok()) Edit(*std::move(network));
 }
 

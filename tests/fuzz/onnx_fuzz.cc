@@ -11,10 +11,10 @@
 namespace {
 
 absl::StatusOr<nodewise::Network> Import(absl::Span<const uint8_t> bytes) {
-  nodewise::FaultList faults;
-  auto network = nodewise::ImportOnnx(bytes, "fuzz.onnx", "",
-                                      nodewise::AllOperators(), {}, &faults);
-  NODEWISE_CHECK(!network.ok() || !faults.HasErrors());
+  nodewise::DiagnosticList diagnostics;
+  auto network = nodewise::ImportOnnx(
+      bytes, "fuzz.onnx", "", nodewise::AllOperators(), {}, &diagnostics);
+  NODEWISE_CHECK(!network.ok() || !diagnostics.HasErrors());
   return network;
 }
 

@@ -132,14 +132,17 @@ int Main(const Options& options) {
     return 2;
   }
   // The lists only apply to ONNX's package, not to other folders of cases.
-  std::vector<std::string> faults;
+  std::vector<std::string> diagnostics;
   if (!options.not_run.empty()) {
-    faults = FaultsOf(*not_run, *cases);
+    diagnostics = DiagnosticsOf(*not_run, *cases);
     for (const std::string& name : UnknownInexact(*cases)) {
-      faults.push_back(name + ": has a tolerance of its own, but is no case");
+      diagnostics.push_back(name +
+                            ": has a tolerance of its own, but is no case");
     }
   }
-  for (const std::string& fault : faults) fmt::print("LIST {}\n", fault);
+  for (const std::string& diagnostic : diagnostics) {
+    fmt::print("LIST {}\n", diagnostic);
+  }
   cases->erase(std::remove_if(cases->begin(), cases->end(),
                               [&](const BackendCase& one) {
                                 return one.name.find(options.filter) ==
@@ -151,7 +154,7 @@ int Main(const Options& options) {
     return 0;
   }
   const size_t failed = Show(RunAll(*cases, *not_run));
-  return failed + faults.size() > 0 ? 1 : 0;
+  return failed + diagnostics.size() > 0 ? 1 : 0;
 }
 
 }  // namespace

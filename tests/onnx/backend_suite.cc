@@ -240,9 +240,10 @@ std::vector<std::string> UnknownInexact(const std::vector<BackendCase>& cases) {
 }
 
 absl::Status RunCase(const BackendCase& one) {
-  FaultList faults;
-  NODEWISE_ASSIGN_OR_RETURN(const Network network,
-                            ImportOnnx(one.model, AllOperators(), {}, &faults));
+  DiagnosticList diagnostics;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Network network,
+      ImportOnnx(one.model, AllOperators(), {}, &diagnostics));
   if (one.data_sets.empty()) return RunLight(network, one);
   for (const std::string& folder : one.data_sets) {
     NODEWISE_ASSIGN_OR_RETURN(auto inputs, ReadTensors(folder + "/input_"));
@@ -256,18 +257,18 @@ absl::Status RunCase(const BackendCase& one) {
 }
 
 std::vector<std::string> MissingOperators(const BackendCase& one) {
-  FaultList faults;
+  DiagnosticList diagnostics;
   std::set<std::string> missing;
-  if (ImportOnnx(one.model, AllOperators(), {}, &faults).ok()) return {};
-  for (const Fault& fault : faults.faults()) {
-    if (fault.found != "is not known" &&
-        !BeginsWith(fault.found, "is of domain")) {
+  if (ImportOnnx(one.model, AllOperators(), {}, &diagnostics).ok()) return {};
+  for (const Diagnostic& diagnostic : diagnostics.items()) {
+    if (diagnostic.found != "is not known" &&
+        !BeginsWith(diagnostic.found, "is of domain")) {
       continue;
     }
     // "node n (Op, opset 13)".
-    const size_t open = fault.path.rfind('(') + 1;
-    const size_t end = fault.path.find_first_of(",)", open);
-    missing.insert(fault.path.substr(open, end - open));
+    const size_t open = diagnostic.path.rfind('(') + 1;
+    const size_t end = diagnostic.path.find_first_of(",)", open);
+    missing.insert(diagnostic.path.substr(open, end - open));
   }
   return {missing.begin(), missing.end()};
 }
@@ -332,30 +333,30 @@ absl::StatusOr<NotRun> ReadNotRun(const std::string& path) {
   return result;
 }
 
-std::vector<std::string> FaultsOf(const NotRun& not_run,
-                                  const std::vector<BackendCase>& cases) {
+std::vector<std::string> DiagnosticsOf(const NotRun& not_run,
+                                       const std::vector<BackendCase>& cases) {
   std::set<std::string> names;
   for (const BackendCase& one : cases) names.insert(one.name);
-  std::vector<std::string> faults;
+  std::vector<std::string> diagnostics;
   std::map<std::string, size_t> found;
   for (const auto& [name, reason] : not_run.cases) {
     ++found[reason];
     if (names.count(name) == 0) {
-      faults.push_back(fmt::format("{}: is listed, but no case", name));
+      diagnostics.push_back(fmt::format("{}: is listed, but no case", name));
     }
   }
   for (const auto& [reason, count] : found) {
     if (not_run.counts.count(reason) == 0) {
-      faults.push_back(
+      diagnostics.push_back(
           fmt::format("class {}: has no count, expected {}", reason, count));
     }
   }
   for (const auto& [reason, count] : not_run.counts) {
     if (found[reason] == count) continue;
-    faults.push_back(fmt::format("class {}: has {} cases, expected {}", reason,
-                                 found[reason], count));
+    diagnostics.push_back(fmt::format("class {}: has {} cases, expected {}",
+                                      reason, found[reason], count));
   }
-  return faults;
+  return diagnostics;
 }
 
 }  // namespace nodewise

@@ -59,7 +59,7 @@ struct NotRun {
 absl::StatusOr<NotRun> ReadNotRun(const std::string& path);
 // Returns the faults of the list, given all cases: cases that do not exist, and
 // classes with a number of cases other than stated.
-std::vector<std::string> FaultsOf(const NotRun& not_run,
-                                  const std::vector<BackendCase>& cases);
+std::vector<std::string> DiagnosticsOf(const NotRun& not_run,
+                                       const std::vector<BackendCase>& cases);
 
 }  // namespace nodewise

@@ -76,10 +76,10 @@ TEST_P(FixtureTest, OutputsAreThoseOfTvmBitForBit) {
 }
 
 TEST_P(FixtureTest, VerifyFindsNothing) {
-  const auto faults = VerifyArtefact(Files(GetParam()));
-  ASSERT_THAT(faults, IsOk());
-  for (const Fault& fault : faults->faults()) {
-    ADD_FAILURE() << fault.ToString();
+  const auto diagnostics = VerifyArtefact(Files(GetParam()));
+  ASSERT_THAT(diagnostics, IsOk());
+  for (const Diagnostic& diagnostic : diagnostics->items()) {
+    ADD_FAILURE() << diagnostic.ToString();
   }
 }
 

@@ -162,10 +162,10 @@ TEST_P(VmFixtureTest, OutputsAreThoseOfTvmBitForBitWithEitherPlan) {
 }
 
 TEST_P(VmFixtureTest, VerifyFindsNothing) {
-  const auto faults = VerifyArtefact(Files());
-  ASSERT_THAT(faults, IsOk());
-  for (const Fault& fault : faults->faults()) {
-    ADD_FAILURE() << fault.ToString();
+  const auto diagnostics = VerifyArtefact(Files());
+  ASSERT_THAT(diagnostics, IsOk());
+  for (const Diagnostic& diagnostic : diagnostics->items()) {
+    ADD_FAILURE() << diagnostic.ToString();
   }
 }
 

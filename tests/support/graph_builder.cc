@@ -174,12 +174,14 @@ GraphText GraphFile(const std::string& text) {
   return GraphText::FromString("graph.json", text);
 }
 
-std::vector<std::string> FaultsOf(GraphText text) {
+std::vector<std::string> DiagnosticsOf(GraphText text) {
   Graph graph;
-  FaultList faults;
-  ParseGraph(std::move(text), &graph, &faults);
+  DiagnosticList diagnostics;
+  ParseGraph(std::move(text), &graph, &diagnostics);
   std::vector<std::string> lines;
-  for (const Fault& fault : faults.faults()) lines.push_back(fault.ToString());
+  for (const Diagnostic& diagnostic : diagnostics.items()) {
+    lines.push_back(diagnostic.ToString());
+  }
   return lines;
 }
 

@@ -69,6 +69,6 @@ GraphBuilder AddThenRelu();
 GraphText GraphFile(const std::string& text);
 
 // All faults of a graph as lines, in their order.
-std::vector<std::string> FaultsOf(GraphText text);
+std::vector<std::string> DiagnosticsOf(GraphText text);
 
 }  // namespace nodewise

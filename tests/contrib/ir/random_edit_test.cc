@@ -181,8 +181,8 @@ void CheckOneEdit(Editor* editor, Counts* counts) {
   const std::string before = TextOf(net);
   const uint64_t version = net.version();
   const absl::Status status = editor->EditOnce();
-  const auto faults = Verify(net.data());
-  EXPECT_THAT(ToStatus(faults), IsOk())
+  const auto findings = Verify(net.data());
+  EXPECT_THAT(ToStatus(findings), IsOk())
       << before << "\nbecame\n"
       << TextOf(net) << "\nby an edit that said " << status;
   if (status.ok()) {

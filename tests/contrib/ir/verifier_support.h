@@ -12,7 +12,7 @@
 #include "tests/support/network_ops.h"
 
 // Shared by tests of the verifier: a network without faults, as text, to be
-// broken in one place, and the faults that are then found.
+// broken in one place, and what is then found.
 namespace nodewise {
 
 inline constexpr char kGood[] = R"(network "net" {
@@ -34,30 +34,31 @@ inline std::string Replaced(std::string text, const std::string& from,
                                     : text.replace(place, from.size(), to);
 }
 
-inline std::vector<std::string> FaultsIn(const NetworkData& data) {
-  std::vector<std::string> faults;
+inline std::vector<std::string> FindingsIn(const NetworkData& data) {
+  std::vector<std::string> findings;
   for (const Finding& finding : Verify(data)) {
-    const bool is_error = finding.severity == Fault::Severity::kError;
+    const bool is_error = finding.severity == Severity::kError;
     const std::string part(finding.part().substr(std::strlen("network-")));
-    faults.push_back(part + (is_error ? ": " : " warning: ") +
-                     finding.ToString());
+    findings.push_back(part + (is_error ? ": " : " warning: ") +
+                       finding.ToString());
   }
-  return faults;
+  return findings;
 }
 
-inline std::vector<std::string> FaultsIn(const std::string& text) {
+inline std::vector<std::string> FindingsIn(const std::string& text) {
   const auto data = ParseNetworkText(text, test_ops::Ops(), "net.txt");
   EXPECT_THAT(data, IsOk());
-  return data.ok() ? FaultsIn(*data) : std::vector<std::string>();
+  return data.ok() ? FindingsIn(*data) : std::vector<std::string>();
 }
 
-// Returns the faults of the valid network with one part replaced, or appended.
-inline std::vector<std::string> FaultsWith(const std::string& from,
-                                           const std::string& to) {
-  return FaultsIn(Replaced(kGood, from, to));
+// Returns the findings in the valid network with one part replaced, or
+// appended.
+inline std::vector<std::string> FindingsWith(const std::string& from,
+                                             const std::string& to) {
+  return FindingsIn(Replaced(kGood, from, to));
 }
-inline std::vector<std::string> FaultsWith(const std::string& more) {
-  return FaultsWith("output %6;", "output %6; " + more);
+inline std::vector<std::string> FindingsWith(const std::string& more) {
+  return FindingsWith("output %6;", "output %6; " + more);
 }
 
 }  // namespace nodewise

@@ -1,4 +1,4 @@
-// Faults of information and of run time, and how the verifier reports.
+// Findings about information and run time, and how the verifier reports.
 
 #include "nodewise/ir/verifier.h"
 
@@ -19,24 +19,24 @@ using testing::IsEmpty;
 // --- Information: OV-06 to OV-13, OV-33 to OV-36.
 
 TEST(VerifierTest, DoubledNames) {
-  EXPECT_THAT(FaultsWith("\"r\"", "\"x\""),
+  EXPECT_THAT(FindingsWith("\"r\"", "\"x\""),
               ElementsAre("information: value x: values %0 and %4 have this "
                           "name, expected one value of a name"));
-  EXPECT_THAT(FaultsWith("\"relu\"", "\"add\""),
+  EXPECT_THAT(FindingsWith("\"relu\"", "\"add\""),
               ElementsAre("information: operation add: operations #0 and #1 "
                           "have this name, expected one operation of a name"));
 }
 
 TEST(VerifierTest, EmptyNames) {
-  EXPECT_THAT(FaultsWith("\"r\"", "\"\""),
+  EXPECT_THAT(FindingsWith("\"r\"", "\"\""),
               ElementsAre("information: value %4: has no name, expected one"));
   EXPECT_THAT(
-      FaultsWith("\"relu\"", "\"\""),
+      FindingsWith("\"relu\"", "\"\""),
       ElementsAre("information: operation #1: has no name, expected one"));
 }
 
 TEST(VerifierTest, TypeThatIsNotTheOneInferred) {
-  EXPECT_THAT(FaultsWith("\"r\": float32[2, 3]", "\"r\": float32[2, 4]"),
+  EXPECT_THAT(FindingsWith("\"r\": float32[2, 3]", "\"r\": float32[2, 4]"),
               testing::Contains("information: operation relu: output 0 (Y): "
                                 "value r is of type float32[2, 4], expected "
                                 "float32[2, 3], as inferred"));
@@ -46,52 +46,53 @@ TEST(VerifierTest, ElementsThatAreNotThoseInferred) {
   const std::string shape =
       "#3 \"sh\" = Shape@1(%0) -> %8 \"sh\": int64[2] elements [2, 4] barrier "
       "%9; output %6, %8;";
-  EXPECT_THAT(FaultsWith(shape),
+  EXPECT_THAT(FindingsWith(shape),
               ElementsAre("information: operation sh: output 0 (Y): value sh "
                           "has elements [2, 4], expected elements [2, 3], as "
                           "inferred"));
-  EXPECT_THAT(FaultsWith(Replaced(shape, " elements [2, 4]", "")),
+  EXPECT_THAT(FindingsWith(Replaced(shape, " elements [2, 4]", "")),
               ElementsAre(HasSubstr("value sh has no known elements")));
 }
 
 TEST(VerifierTest, TypeThatNoTensorCanHave) {
-  EXPECT_THAT(FaultsWith("\"x\": float32", "\"x\": dtype(2, 7, 1)"),
+  EXPECT_THAT(FindingsWith("\"x\": float32", "\"x\": dtype(2, 7, 1)"),
               ElementsAre(HasSubstr("information: value x: type float7 (code "
                                     "2, 7 bits, 1 lanes)")));
-  EXPECT_THAT(FaultsWith("\"x\": float32[2", "\"x\": float32[-2"),
+  EXPECT_THAT(FindingsWith("\"x\": float32[2", "\"x\": float32[-2"),
               ElementsAre("information: value x: type float32[-2, 3] has a "
                           "negative side"));
 }
 
 TEST(VerifierTest, ConstantWithoutData) {
-  EXPECT_THAT(FaultsWith("constant %1 \"w\" = float32[3] [1, 2, 3];",
-                         "value %1 constant \"w\": float32[3];"),
+  EXPECT_THAT(FindingsWith("constant %1 \"w\" = float32[3] [1, 2, 3];",
+                           "value %1 constant \"w\": float32[3];"),
               ElementsAre("information: value w: is a constant without data, "
                           "expected data"));
 }
 
 TEST(VerifierTest, ConstantOfAnotherTypeThanItsData) {
-  EXPECT_THAT(FaultsWith("constant %1 \"w\" = float32[3] [1, 2, 3];",
-                         "value %1 constant \"w\": float32[1, 3] = float32[3] "
-                         "[1, 2, 3];"),
-              ElementsAre("information: value w: is of type float32[1, 3], "
-                          "expected float32[3], which its data is"));
+  EXPECT_THAT(
+      FindingsWith("constant %1 \"w\" = float32[3] [1, 2, 3];",
+                   "value %1 constant \"w\": float32[1, 3] = float32[3] "
+                   "[1, 2, 3];"),
+      ElementsAre("information: value w: is of type float32[1, 3], "
+                  "expected float32[3], which its data is"));
 }
 
 TEST(VerifierTest, ConstantWithOtherElementsThanItsData) {
-  EXPECT_THAT(FaultsWith("output %6;",
-                         "value %8 constant \"k\": int64[1] = int64[1] [3] "
-                         "elements [4]; output %6, %8;"),
+  EXPECT_THAT(FindingsWith("output %6;",
+                           "value %8 constant \"k\": int64[1] = int64[1] [3] "
+                           "elements [4]; output %6, %8;"),
               testing::Contains("information: value k: has elements [4], "
                                 "expected elements [3], as in its data"));
 }
 
 // Constants that only the API can make.
-std::vector<std::string> FaultsWithData(const DLTensor& tensor) {
+std::vector<std::string> FindingsWithData(const DLTensor& tensor) {
   auto data = ParseNetworkText(kGood, Ops(), "net.txt");
   EXPECT_THAT(data, IsOk());
   data->values[1]->data = NDArray::Borrow(tensor, nullptr);
-  return FaultsIn(*data);
+  return FindingsIn(*data);
 }
 
 TEST(VerifierTest, ConstantWhoseDataIsNotCompact) {
@@ -99,7 +100,7 @@ TEST(VerifierTest, ConstantWhoseDataIsNotCompact) {
   int64_t shape[] = {3};
   int64_t strides[] = {2};
   EXPECT_THAT(
-      FaultsWithData({numbers, kCpu, 1, kFloat32, shape, strides, 0}),
+      FindingsWithData({numbers, kCpu, 1, kFloat32, shape, strides, 0}),
       ElementsAre("information: value w: has data that is on a device or not "
                   "compact, expected compact data in host memory"));
 }
@@ -108,78 +109,79 @@ TEST(VerifierTest, ConstantWithDataThatNoTensorCanHave) {
   float numbers[6] = {};
   int64_t shape[] = {3};
   EXPECT_THAT(
-      FaultsWithData({numbers, kCpu, 1, {kDLFloat, 7, 1}, shape, nullptr, 0}),
+      FindingsWithData({numbers, kCpu, 1, {kDLFloat, 7, 1}, shape, nullptr, 0}),
       ElementsAre(HasSubstr("information: value w: has data that cannot be")));
 }
 
 TEST(VerifierTest, InputWithDataOrElements) {
   EXPECT_THAT(
-      FaultsWith("input %0 \"x\": float32[2, 3];",
-                 "value %0 input \"x\": float32[2, 3] = float32[1] [1]; inputs "
-                 "%0;"),
+      FindingsWith(
+          "input %0 \"x\": float32[2, 3];",
+          "value %0 input \"x\": float32[2, 3] = float32[1] [1]; inputs "
+          "%0;"),
       ElementsAre(HasSubstr("value x: has data, and is no constant")));
-  EXPECT_THAT(FaultsWith("input %0 \"x\": float32[2, 3];",
-                         "value %0 input \"x\": float32[2, 3] elements [1]; "
-                         "inputs %0;"),
+  EXPECT_THAT(FindingsWith("input %0 \"x\": float32[2, 3];",
+                           "value %0 input \"x\": float32[2, 3] elements [1]; "
+                           "inputs %0;"),
               ElementsAre(HasSubstr("value x: is an input with elements [1]")));
 }
 
 TEST(VerifierTest, BarrierWithAName) {
   EXPECT_THAT(
-      FaultsWith("barrier %7;",
-                 "barrier ref %7; value %7 barrier \"b\": ?[...] from #2.0;"),
+      FindingsWith("barrier %7;",
+                   "barrier ref %7; value %7 barrier \"b\": ?[...] from #2.0;"),
       ElementsAre("information: value b: is a barrier with a name, a type or "
                   "data, expected none of these"));
 }
 
 TEST(VerifierTest, OperationWithoutAnOperator) {
   EXPECT_THAT(
-      FaultsWith("Softmax@13(%4) {axis: int 1}", "none(%4)"),
+      FindingsWith("Softmax@13(%4) {axis: int 1}", "none(%4)"),
       ElementsAre("information: operation soft: has no operator, expected "
                   "one"));
 }
 
 // OV-13.
 TEST(VerifierTest, AttributeThatDoesNotFit) {
-  EXPECT_THAT(FaultsWith("axis: int 1", "axis: int 2"),
+  EXPECT_THAT(FindingsWith("axis: int 1", "axis: int 2"),
               ElementsAre("information: operation soft: attribute axis: is 2, "
                           "expected -2 to 1"));
 }
 
 TEST(VerifierTest, InferenceThatFails) {
-  EXPECT_THAT(FaultsWith("float32[3] [1, 2, 3]", "float32[2] [1, 2]"),
+  EXPECT_THAT(FindingsWith("float32[3] [1, 2, 3]", "float32[2] [1, 2]"),
               ElementsAre(HasSubstr("information: operation add: [2, 3] and "
                                     "[2]: sides of 3 and 2")));
 }
 
 TEST(VerifierTest, WrongNumberOfInputs) {
-  EXPECT_THAT(FaultsWith("Add@7(%0, %1)", "Add@7(%0, %1, %1)"),
+  EXPECT_THAT(FindingsWith("Add@7(%0, %1)", "Add@7(%0, %1, %1)"),
               ElementsAre("information: operation add: has 3 inputs, expected "
                           "2 inputs (of Add)"));
-  EXPECT_THAT(FaultsWith("Add@7(%0, %1)", "Add@7(%0, _)"),
+  EXPECT_THAT(FindingsWith("Add@7(%0, %1)", "Add@7(%0, _)"),
               testing::Contains("information: operation add: input 1 (B): is "
                                 "not given, expected a tensor"));
 }
 
 TEST(VerifierTest, WrongNumberOfOutputs) {
-  EXPECT_THAT(FaultsWith("%6 \"s\": float32[2, 3]",
-                         "%6 \"s\": float32[2, 3], %8 \"t\": float32[1]"),
+  EXPECT_THAT(FindingsWith("%6 \"s\": float32[2, 3]",
+                           "%6 \"s\": float32[2, 3], %8 \"t\": float32[1]"),
               ElementsAre(HasSubstr("operation soft: has 2 outputs, expected 1 "
                                     "output (of Softmax)")));
-  EXPECT_THAT(FaultsWith("%2 \"a\": float32[2, 3]", "_"),
+  EXPECT_THAT(FindingsWith("%2 \"a\": float32[2, 3]", "_"),
               testing::Contains(HasSubstr("operation add: output 0 (C): is not "
                                           "wanted")));
 }
 
 TEST(VerifierTest, DomainWithoutAnOpset) {
-  EXPECT_THAT(FaultsWith("opset \"\" 21;", ""),
+  EXPECT_THAT(FindingsWith("opset \"\" 21;", ""),
               testing::Contains("information: operation add: the network has "
                                 "no opset of domain \"\", expected one for "
                                 "Add"));
 }
 
 TEST(VerifierTest, OpsetsThatCannotBe) {
-  EXPECT_THAT(FaultsWith("opset \"a\" 0; opset \"\" 13;"),
+  EXPECT_THAT(FindingsWith("opset \"a\" 0; opset \"\" 13;"),
               ElementsAre(HasSubstr("network net: has opset 0 of domain \"a\", "
                                     "expected 1 or more"),
                           HasSubstr("has opset 13 of domain \"\", and 21 as "
@@ -210,14 +212,14 @@ constexpr char kWithBody[] = R"(network "net" {
 )";
 
 TEST(VerifierTest, GoodBodiesHaveNoFaults) {
-  EXPECT_THAT(FaultsIn(kWithBody), IsEmpty());
+  EXPECT_THAT(FindingsIn(kWithBody), IsEmpty());
 }
 
 TEST(VerifierTest, FaultInABodyHasItsPath) {
   const std::string text =
       Replaced(kWithBody, "\"r\": float32[2]", "\"r\": float32[3]");
   EXPECT_THAT(
-      FaultsIn(text),
+      FindingsIn(text),
       testing::Contains(
           "information: operation if: then_branch: operation r: output 0 (Y): "
           "value r is of type float32[3], expected float32[2], as inferred"));
@@ -226,7 +228,7 @@ TEST(VerifierTest, FaultInABodyHasItsPath) {
 TEST(VerifierTest, OperatorIsNotAskedAboutADamagedBody) {
   // Inference would follow the link that leads nowhere.
   const std::string text = Replaced(kWithBody, "output %1;", "output %9999;");
-  EXPECT_THAT(FaultsIn(text),
+  EXPECT_THAT(FindingsIn(text),
               ElementsAre("structure: operation if: then_branch: network b: "
                           "output 0: is value %9999, which does not exist, "
                           "expected a tensor of the network"));
@@ -235,7 +237,7 @@ TEST(VerifierTest, OperatorIsNotAskedAboutADamagedBody) {
 TEST(VerifierTest, TypeThatADamagedBodyWouldTellStaysUnknown) {
   std::string text = Replaced(kWithBody, "output %1;", "output %9999;");
   text = Replaced(text, "\"y\": float32[2]", "\"y\"");
-  EXPECT_THAT(FaultsIn(text),
+  EXPECT_THAT(FindingsIn(text),
               ElementsAre(HasSubstr("structure: operation if: then_branch: ")));
 }
 
@@ -254,21 +256,21 @@ TEST(VerifierTest, OperatorIsNotAskedAboutABodyWithADamagedBodyInIt) {
   std::string text = kWithBody;
   const size_t start = text.find("    then_branch");
   text.replace(start, text.find("    else_branch") - start, inner);
-  EXPECT_THAT(FaultsIn(text), testing::Each(HasSubstr("operation in: ")));
+  EXPECT_THAT(FindingsIn(text), testing::Each(HasSubstr("operation in: ")));
 }
 
 TEST(VerifierTest, BodyThatIsMissing) {
   std::string text = kWithBody;
   const size_t start = text.find("graph 0 network");
   text.replace(start, text.find("\n  } ->") - start, "graph 0 none");
-  EXPECT_THAT(FaultsIn(text),
+  EXPECT_THAT(FindingsIn(text),
               ElementsAre("information: operation if: attribute else_branch "
                           "has no graph, expected one"));
 }
 
 TEST(VerifierTest, MoreCapturesThanInputs) {
   const std::string text = Replaced(kWithBody, "graph 1", "graph 3");
-  EXPECT_THAT(FaultsIn(text),
+  EXPECT_THAT(FindingsIn(text),
               testing::Contains("information: operation if: its bodies capture "
                                 "3 values, expected at most its 2 inputs"));
 }
@@ -284,16 +286,16 @@ Support NoSoftmax(const Network& network, const Operation& operation) {
 
 TEST(VerifierTest, TargetsAreAskedForEveryOperation) {
   const NetworkData data = *ParseNetworkText(kGood, Ops(), "net");
-  const auto faults = Verify(data, {{"box", &NoSoftmax}});
-  ASSERT_EQ(faults.size(), 2u);
-  EXPECT_EQ(faults[0].kind.name, "penalty");
-  EXPECT_EQ(faults[0].severity, Fault::Severity::kWarning);
-  EXPECT_EQ(faults[0].ToString(),
+  const auto findings = Verify(data, {{"box", &NoSoftmax}});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].kind.name, "penalty");
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+  EXPECT_EQ(findings[0].ToString(),
             "operation relu: box is not at its best with Relu: a copy of "
             "float32[2, 3]");
-  EXPECT_EQ(faults[1].kind.name, "unsupported");
-  EXPECT_EQ(faults[1].part(), "network-run-time");
-  EXPECT_EQ(faults[1].ToString(),
+  EXPECT_EQ(findings[1].kind.name, "unsupported");
+  EXPECT_EQ(findings[1].part(), "network-run-time");
+  EXPECT_EQ(findings[1].ToString(),
             "operation soft: box cannot run Softmax: has no kernel");
 }
 
@@ -309,7 +311,7 @@ TEST(VerifierTest, FaultsAreInTheOrderOfPartsThenOperations) {
   const std::string text = Replaced(
       Replaced(Replaced(kGood, "axis: int 1", "axis: int 5"), "\"x\"", "\"\""),
       "barrier %7;", "barrier _; uses %0;");
-  EXPECT_THAT(FaultsIn(text),
+  EXPECT_THAT(FindingsIn(text),
               ElementsAre(HasSubstr("structure: operation add"),
                           HasSubstr("structure: operation soft"),
                           HasSubstr("information: value %0"),
@@ -359,10 +361,10 @@ TEST(VerifierTest, VeryManyFaultsAreCutShort) {
   NetworkData data;
   data.values.resize(30'000);
   for (auto& value : data.values) value.emplace();
-  const auto faults = Verify(data);
-  EXPECT_EQ(faults.size(), 10'001u);
-  EXPECT_EQ(faults.back().found, "more faults than are listed");
-  EXPECT_EQ(faults.back().severity, Fault::Severity::kError);
+  const auto findings = Verify(data);
+  EXPECT_EQ(findings.size(), 10'001u);
+  EXPECT_EQ(findings.back().found, "more faults than are listed");
+  EXPECT_EQ(findings.back().severity, Severity::kError);
 }
 
 TEST(VerifierTest, LongCycleIsFoundAndCutShort) {
@@ -375,9 +377,9 @@ TEST(VerifierTest, LongCycleIsFoundAndCutShort) {
   data.operations[0]->inputs = {last};
   data.values[0]->uses.clear();
   data.values[Index(last)]->uses = {{OperationId{0}, 0}};
-  const auto faults = Verify(data);
-  ASSERT_EQ(faults.size(), 1u);
-  EXPECT_THAT(faults[0].found,
+  const auto findings = Verify(data);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].found,
               AllOf(HasSubstr("depends on itself: Relu_0 -> Relu_1 -> "),
                     HasSubstr(" -> (99969 more) -> "),
                     HasSubstr(" -> Relu_99999 -> Relu_0")));

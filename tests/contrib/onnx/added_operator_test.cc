@@ -66,7 +66,8 @@ const OpSet& WithStretch() {
   return *all;
 }
 
-absl::StatusOr<Network> ImportStretch(int64_t times, FaultList* faults) {
+absl::StatusOr<Network> ImportStretch(int64_t times,
+                                      DiagnosticList* diagnostics) {
   ModelBuilder builder;
   builder.Input("x", {2}).Output("y");
   AddAttribute("times", kIntAttribute,
@@ -75,12 +76,12 @@ absl::StatusOr<Network> ImportStretch(int64_t times, FaultList* faults) {
   const std::string bytes = builder.Bytes();
   return ImportOnnx(
       {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
-      "model.onnx", "", WithStretch(), {}, faults);
+      "model.onnx", "", WithStretch(), {}, diagnostics);
 }
 
 TEST(AddedOperatorTest, IsImportedVerifiedInferredAndRun) {
-  FaultList faults;
-  const absl::StatusOr<Network> net = ImportStretch(3, &faults);
+  DiagnosticList diagnostics;
+  const absl::StatusOr<Network> net = ImportStretch(3, &diagnostics);
   ASSERT_THAT(net, IsOk());
   EXPECT_TRUE(Verify(net->data()).empty());
   EXPECT_EQ(ToString(net->value(net->outputs()[0]).type), "float32[6]");
@@ -90,10 +91,10 @@ TEST(AddedOperatorTest, IsImportedVerifiedInferredAndRun) {
 }
 
 TEST(AddedOperatorTest, ItsOwnRestrictionsAreFaultsOfItsNodes) {
-  FaultList faults;
-  EXPECT_FALSE(ImportStretch(0, &faults).ok());
-  ASSERT_TRUE(faults.HasErrors());
-  EXPECT_THAT(faults.faults()[0].ToString(),
+  DiagnosticList diagnostics;
+  EXPECT_FALSE(ImportStretch(0, &diagnostics).ok());
+  ASSERT_TRUE(diagnostics.HasErrors());
+  EXPECT_THAT(diagnostics.items()[0].ToString(),
               testing::AllOf(HasSubstr("longer"),
                              HasSubstr("stretches no such thing")));
 }

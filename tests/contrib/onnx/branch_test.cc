@@ -16,10 +16,10 @@ using testing::ElementsAre;
 
 absl::StatusOr<Network> ImportBytes(const std::string& bytes,
                                     const ImportOptions& options = {}) {
-  FaultList faults;
+  DiagnosticList diagnostics;
   return ImportOnnx(
       {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
-      "model.onnx", "", AllOperators(), options, &faults);
+      "model.onnx", "", AllOperators(), options, &diagnostics);
 }
 
 std::vector<std::string> KindsOf(const Network& network) {
@@ -119,23 +119,23 @@ TEST(OnnxBranchTest, ABranchThatGivesOneValueTwiceLeavesTheIf) {
 }
 
 TEST(OnnxDeprecatedTest, AnOperatorThatHasEndedIsAWarningWithItsSuccessor) {
-  const auto faults_of = [](int opset) {
+  const auto diagnostics_of = [](int opset) {
     ModelBuilder builder(opset);
     builder.Input("x", {3}).Input("u", {1}).Output("y");
     builder.Ints("i", {0});
     builder.Node("Scatter", {"x", "i", "u"}, {"y"}, "old");
-    FaultList faults;
+    DiagnosticList diagnostics;
     const std::string bytes = builder.Bytes();
     EXPECT_THAT(ImportOnnx({reinterpret_cast<const uint8_t*>(bytes.data()),
                             bytes.size()},
-                           "model.onnx", "", AllOperators(), {}, &faults),
+                           "model.onnx", "", AllOperators(), {}, &diagnostics),
                 IsOk());
-    return faults;
+    return diagnostics;
   };
-  EXPECT_TRUE(faults_of(10).faults().empty());
-  const FaultList faults = faults_of(11);
-  ASSERT_EQ(faults.faults().size(), 1);
-  EXPECT_EQ(faults.faults()[0].ToString(),
+  EXPECT_TRUE(diagnostics_of(10).items().empty());
+  const DiagnosticList diagnostics = diagnostics_of(11);
+  ASSERT_EQ(diagnostics.items().size(), 1);
+  EXPECT_EQ(diagnostics.items()[0].ToString(),
             "model.onnx: node old (Scatter, opset 11): is deprecated from "
             "opset 11 on, expected ScatterElements");
 }
@@ -146,13 +146,13 @@ TEST(OnnxDeprecatedTest, OneOfAnOpsetThatHasItAgainIsNoWarning) {
   builder.Floats("s", {1, 1});
   auto& node = builder.Node("GroupNormalization", {"x", "s", "s"}, {"y"});
   AddAttribute("num_groups", 2, &node).set_i(1);
-  FaultList faults;
+  DiagnosticList diagnostics;
   const std::string bytes = builder.Bytes();
   EXPECT_THAT(
       ImportOnnx({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
-                 "model.onnx", "", AllOperators(), {}, &faults),
+                 "model.onnx", "", AllOperators(), {}, &diagnostics),
       IsOk());
-  EXPECT_TRUE(faults.faults().empty());
+  EXPECT_TRUE(diagnostics.items().empty());
 }
 
 // Splits x into three parts, of which some are not wanted.

@@ -16,10 +16,10 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 absl::StatusOr<Network> ImportBytes(const std::string& bytes) {
-  FaultList faults;
+  DiagnosticList diagnostics;
   return ImportOnnx(
       {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
-      "again.onnx", "", TestOperators(), {}, &faults);
+      "again.onnx", "", TestOperators(), {}, &diagnostics);
 }
 
 nodewise_onnx::Model Exported(const Network& network) {
@@ -146,9 +146,10 @@ TEST(OnnxExportTest, ACaseIsAFolderAsOnnxsOwnTestsHaveThem) {
   ASSERT_THAT(
       WriteOnnxCase(folder, network, {Floats({1, 2})}, {Floats({-1, -2})}),
       IsOk());
-  FaultList faults;
-  EXPECT_THAT(ImportOnnx(folder / "model.onnx", TestOperators(), {}, &faults),
-              IsOk());
+  DiagnosticList diagnostics;
+  EXPECT_THAT(
+      ImportOnnx(folder / "model.onnx", TestOperators(), {}, &diagnostics),
+      IsOk());
   const auto output =
       ReadTensorFile(folder / "test_data_set_0/output_0.pb").value();
   EXPECT_EQ(output[0].name, "y");

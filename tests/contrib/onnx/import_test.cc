@@ -11,19 +11,21 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<std::string> LinesOf(const FaultList& faults) {
+std::vector<std::string> LinesOf(const DiagnosticList& diagnostics) {
   std::vector<std::string> lines;
-  for (const Fault& fault : faults.faults()) lines.push_back(fault.ToString());
+  for (const Diagnostic& diagnostic : diagnostics.items()) {
+    lines.push_back(diagnostic.ToString());
+  }
   return lines;
 }
 
 // Returns all faults of a model that cannot be imported.
-std::vector<std::string> FaultsOf(const ModelBuilder& builder,
-                                  const ImportOptions& options = {}) {
-  FaultList faults;
-  const auto network = builder.Import(options, &faults);
-  EXPECT_EQ(network.ok(), !faults.HasErrors());
-  return LinesOf(faults);
+std::vector<std::string> DiagnosticsOf(const ModelBuilder& builder,
+                                       const ImportOptions& options = {}) {
+  DiagnosticList diagnostics;
+  const auto network = builder.Import(options, &diagnostics);
+  EXPECT_EQ(network.ok(), !diagnostics.HasErrors());
+  return LinesOf(diagnostics);
 }
 
 const NetworkValue& ValueNamed(const Network& network,
@@ -94,7 +96,7 @@ TEST(OnnxImportTest, AllFaultsComeInOnePass) {
   builder.Node("Late", {"x"}, {"d"}, "fourth");
   builder.Node("Plus", {"b", "gone"}, {"y"}, "fifth");
   EXPECT_THAT(
-      FaultsOf(builder),
+      DiagnosticsOf(builder),
       ElementsAre(
           "model.onnx: node first (Nag, opset 13): is not known, expected an "
           "operator that is known; did you mean Neg?",
@@ -113,27 +115,27 @@ TEST(OnnxImportTest, WhatReadsABrokenNodeStaysQuiet) {
   builder.Input("x", {2}).Output("z");
   builder.Node("Nag", {"x"}, {"y"});
   builder.Node("Neg", {"y"}, {"z"});
-  EXPECT_EQ(FaultsOf(builder).size(), 1);
+  EXPECT_EQ(DiagnosticsOf(builder).size(), 1);
 }
 
 TEST(OnnxImportTest, RestrictionsOfOperatorsAreFaultsOfTheirNodes) {
   ModelBuilder builder;
   builder.Input("x", {2}, kOnnxInt64).Output("y");
   builder.Node("Neg", {"x"}, {"y"}, "n");
-  EXPECT_THAT(FaultsOf(builder),
+  EXPECT_THAT(DiagnosticsOf(builder),
               ElementsAre(AllOf(HasSubstr("node n (Neg, opset 13)"),
                                 HasSubstr("input X: is no float"))));
 }
 
 TEST(OnnxImportTest, VersionsOutsideTheRangeAreRefused) {
   EXPECT_THAT(
-      FaultsOf(NegModel(0)),
+      DiagnosticsOf(NegModel(0)),
       testing::Contains(HasSubstr("opset of ai.onnx is 0, expected 1")));
-  EXPECT_THAT(FaultsOf(NegModel(99)),
+  EXPECT_THAT(DiagnosticsOf(NegModel(99)),
               ElementsAre(HasSubstr("opset of ai.onnx is 99, expected 1")));
   ModelBuilder builder = NegModel();
   builder.model().set_ir_version(99);
-  EXPECT_THAT(FaultsOf(builder),
+  EXPECT_THAT(DiagnosticsOf(builder),
               ElementsAre("model.onnx: ir_version: is 99, expected 3 to 13"));
 }
 
@@ -150,7 +152,7 @@ TEST(OnnxImportTest, NodesOutOfOrderAreNamed) {
   builder.Node("Neg", {"y"}, {"z"}, "second");
   builder.Node("Neg", {"x"}, {"y"}, "first");
   EXPECT_THAT(
-      FaultsOf(builder),
+      DiagnosticsOf(builder),
       ElementsAre(HasSubstr("node second (Neg, opset 13): input 0 (y) is made "
                             "further on, by node first")));
 }
@@ -160,13 +162,13 @@ TEST(OnnxImportTest, WhatHasNoNameIsNamedByItsNumber) {
   builder.Input("x", {2}).Input("", {2}).Output("z");
   builder.Node("Neg", {"y"}, {"z"});
   builder.Node("Neg", {"x"}, {"y"});
-  EXPECT_THAT(FaultsOf(builder),
+  EXPECT_THAT(DiagnosticsOf(builder),
               ElementsAre(HasSubstr("input 1: has no name"),
                           HasSubstr("further on, by node Neg_1")));
   builder = NegModel();
   builder.Floats("", {1});
   builder.Floats("", {1});
-  EXPECT_THAT(FaultsOf(builder),
+  EXPECT_THAT(DiagnosticsOf(builder),
               ElementsAre(HasSubstr("initializer 0: has no name"),
                           HasSubstr("initializer 1: has no name")));
 }
@@ -177,7 +179,7 @@ TEST(OnnxImportTest, DoubledNamesAreFaults) {
   builder.Input("x", {2});
   builder.Floats("x", {1});
   EXPECT_THAT(
-      FaultsOf(builder),
+      DiagnosticsOf(builder),
       testing::Contains(HasSubstr(
           "node again (Neg, opset 13): output 0 (y) is there already")));
 }
@@ -189,7 +191,7 @@ TEST(OnnxImportTest, TypesThatAreRefusedAreNamed) {
   builder.graph().mutable_input(2)->mutable_type()->mutable_sequence_type();
   builder.Node("Neg", {"x"}, {"y"});
   EXPECT_THAT(
-      FaultsOf(builder),
+      DiagnosticsOf(builder),
       ElementsAre(testing::ContainsRegex("input x: .*[sS](TRING|tring)"),
                   testing::ContainsRegex("input q: .*8[eE]4[mM]3"),
                   HasSubstr("input s: is a sequence")));
@@ -200,9 +202,9 @@ TEST(OnnxImportTest, AStatedTypeThatIsNotWhatIsInferredIsAWarning) {
   builder.Node("Neg", {"y"}, {"z"});
   builder.Output("z");
   ModelBuilder::SetInfo("z", {3}, kOnnxFloat, builder.graph().add_value_info());
-  FaultList faults;
-  EXPECT_THAT(builder.Import({}, &faults), IsOk());
-  EXPECT_THAT(LinesOf(faults),
+  DiagnosticList diagnostics;
+  EXPECT_THAT(builder.Import({}, &diagnostics), IsOk());
+  EXPECT_THAT(LinesOf(diagnostics),
               ElementsAre("model.onnx: value z: is stated to be float32[3], "
                           "expected float32[2] as inferred"));
 }
@@ -240,7 +242,7 @@ TEST(OnnxImportTest, DimensionsAreBoundByName) {
   const ImportOptions options{.dims = {{"batch", 7}}};
   EXPECT_EQ(ToString(ValueNamed(builder.Import(options).value(), "y").type),
             "float32[7]");
-  EXPECT_THAT(FaultsOf(builder, {.dims = {{"batsh", 7}}}),
+  EXPECT_THAT(DiagnosticsOf(builder, {.dims = {{"batsh", 7}}}),
               ElementsAre(HasSubstr("dimension batsh: is not in the model, "
                                     "expected the name of a dimension; did "
                                     "you mean batch?")));
@@ -251,11 +253,11 @@ TEST(OnnxImportTest, SidesWithoutANameAreBoundByInputAndNumber) {
   const ImportOptions options{.dims = {{"x:0", 7}}};
   EXPECT_EQ(ToString(ValueNamed(builder.Import(options).value(), "y").type),
             "float32[7]");
-  EXPECT_THAT(FaultsOf(builder, {.dims = {{"x:1", 7}}}),
+  EXPECT_THAT(DiagnosticsOf(builder, {.dims = {{"x:1", 7}}}),
               ElementsAre(HasSubstr("dimension x:1: is not in the model, "
                                     "expected the name of a dimension; did "
                                     "you mean x:0?")));
-  EXPECT_THAT(FaultsOf(NegModelOfSide("batch"), {.dims = {{"x:0", 7}}}),
+  EXPECT_THAT(DiagnosticsOf(NegModelOfSide("batch"), {.dims = {{"x:0", 7}}}),
               ElementsAre(HasSubstr("dimension x:0: is not in the model")));
 }
 
@@ -263,10 +265,10 @@ TEST(OnnxImportTest, AFrozenInputIsAConstant) {
   const ImportOptions options{.freeze = {{"x", Floats({1, 2})}}};
   const Network network = NegModel().Import(options).value();
   EXPECT_TRUE(network.inputs().empty());
-  EXPECT_THAT(FaultsOf(NegModel(), {.freeze = {{"x", Floats({1})}}}),
+  EXPECT_THAT(DiagnosticsOf(NegModel(), {.freeze = {{"x", Floats({1})}}}),
               ElementsAre(HasSubstr("input x: is frozen to float32[1], "
                                     "expected float32[2]")));
-  EXPECT_THAT(FaultsOf(NegModel(), {.freeze = {{"w", Floats({1})}}}),
+  EXPECT_THAT(DiagnosticsOf(NegModel(), {.freeze = {{"w", Floats({1})}}}),
               ElementsAre(HasSubstr("input w: is not in the model")));
 }
 
@@ -289,18 +291,18 @@ TEST(OnnxImportTest, AFrozenInputBindsTheNamesOfItsSides) {
 TEST(OnnxImportTest, AFrozenInputThatIsNotOfTheBoundSizeIsRefused) {
   const NDArray two = Floats({1, 2});
   EXPECT_THAT(
-      FaultsOf(TwoOfASide(), {.freeze = {{"x", two}, {"w", Floats({1})}}}),
+      DiagnosticsOf(TwoOfASide(), {.freeze = {{"x", two}, {"w", Floats({1})}}}),
       ElementsAre(HasSubstr("input w: is frozen to float32[1], expected "
                             "float32[2]")));
-  EXPECT_THAT(
-      FaultsOf(TwoOfASide(), {.dims = {{"batch", 3}}, .freeze = {{"x", two}}}),
-      ElementsAre(HasSubstr("input x: is frozen to float32[2], "
-                            "expected float32[3]")));
+  EXPECT_THAT(DiagnosticsOf(TwoOfASide(),
+                            {.dims = {{"batch", 3}}, .freeze = {{"x", two}}}),
+              ElementsAre(HasSubstr("input x: is frozen to float32[2], "
+                                    "expected float32[3]")));
 }
 
 TEST(OnnxImportTest, AnInputIsFrozenOnce) {
   const NDArray two = Floats({1, 2});
-  EXPECT_THAT(FaultsOf(NegModel(), {.freeze = {{"x", two}, {"x", two}}}),
+  EXPECT_THAT(DiagnosticsOf(NegModel(), {.freeze = {{"x", two}, {"x", two}}}),
               ElementsAre("model.onnx: input x: is frozen twice, expected "
                           "once"));
 }
@@ -345,7 +347,7 @@ TEST(OnnxImportTest, AMovedAttributeIsUnknownWhereItIsAnInput) {
   ModelBuilder builder(13);
   builder.Input("x", {2}).Output("y");
   AddAttribute("axes", 7, &builder.Node("Squash", {"x"}, {"y"})).add_ints(0);
-  EXPECT_THAT(FaultsOf(builder), ElementsAre(HasSubstr("attribute axes")));
+  EXPECT_THAT(DiagnosticsOf(builder), ElementsAre(HasSubstr("attribute axes")));
 }
 
 TEST(OnnxImportTest, OptionalInputsAndOutputsMayBeEmptyNames) {
@@ -357,11 +359,11 @@ TEST(OnnxImportTest, OptionalInputsAndOutputsMayBeEmptyNames) {
 }
 
 TEST(OnnxImportTest, WhatIsNoModelIsDataLoss) {
-  FaultList faults;
+  DiagnosticList diagnostics;
   const std::string bytes = "no model at all";
   EXPECT_THAT(
       ImportOnnx({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
-                 "model.onnx", "", TestOperators(), {}, &faults),
+                 "model.onnx", "", TestOperators(), {}, &diagnostics),
       FailsWith(absl::StatusCode::kDataLoss,
                 HasSubstr("model.onnx: is no ONNX model")));
 }
@@ -369,7 +371,7 @@ TEST(OnnxImportTest, WhatIsNoModelIsDataLoss) {
 TEST(OnnxImportTest, AnOutputThatNothingMakesIsNamed) {
   ModelBuilder builder = NegModel();
   builder.Output("yy");
-  EXPECT_THAT(FaultsOf(builder),
+  EXPECT_THAT(DiagnosticsOf(builder),
               ElementsAre(HasSubstr("output yy: is made by nothing")));
 }
 

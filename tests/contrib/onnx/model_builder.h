@@ -86,14 +86,14 @@ class ModelBuilder {
 
   std::string Bytes() const { return model_.SerializeAsString(); }
   absl::StatusOr<Network> Import(const ImportOptions& options = {},
-                                 FaultList* faults = nullptr,
+                                 DiagnosticList* diagnostics = nullptr,
                                  const std::string& folder = "") const {
-    FaultList own;
+    DiagnosticList own;
     const std::string bytes = Bytes();
     return ImportOnnx(
         {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
         "model.onnx", folder, TestOperators(), options,
-        faults == nullptr ? &own : faults);
+        diagnostics == nullptr ? &own : diagnostics);
   }
 
  private:

@@ -8,10 +8,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr FindingKind kClause = {"clause", "test", Fault::Severity::kWarning,
+constexpr FindingKind kClause = {"clause", "test", Severity::kWarning,
                                  "a clause of its own"};
-constexpr FindingKind kPredicate = {
-    "predicate", "test", Fault::Severity::kError, "continues the place", true};
+constexpr FindingKind kPredicate = {"predicate", "test", Severity::kError,
+                                    "continues the place", true};
 
 const NodePlace kNode = {NodeId{2}, "f#2", "node 2 (f)"};
 
@@ -40,10 +40,8 @@ TEST(FindingTest, TextHasAllParts) {
 }
 
 TEST(FindingTest, HasTheSeverityOfItsKind) {
-  EXPECT_EQ(MakeFinding(kClause, kNode, "x").severity,
-            Fault::Severity::kWarning);
-  EXPECT_EQ(MakeFinding(kPredicate, kNode, "x").severity,
-            Fault::Severity::kError);
+  EXPECT_EQ(MakeFinding(kClause, kNode, "x").severity, Severity::kWarning);
+  EXPECT_EQ(MakeFinding(kPredicate, kNode, "x").severity, Severity::kError);
 }
 
 TEST(FindingTest, NodeAtFaultIsThatOfANodeOrAnEntry) {
@@ -113,13 +111,13 @@ TEST(FindingTest, JsonOfEachPlaceIsTyped) {
 }
 
 TEST(FindingTest, FaultOfAFileKeepsItsPlaceAndSeverity) {
-  Fault fault = {
-      Fault::Severity::kWarning, "g.json", "/a", 3, 7, "found", "this", "do"};
-  const Finding finding = FindingOf(fault, finding_kinds::kFaultyFile);
-  EXPECT_EQ(finding.severity, Fault::Severity::kWarning);
+  Diagnostic diagnostic = {
+      Severity::kWarning, "g.json", "/a", 3, 7, "found", "this", "do"};
+  const Finding finding = FindingOf(diagnostic, finding_kinds::kFaultyFile);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
   const FilePlace place = {"g.json", "/a", 3, 7};
   EXPECT_EQ(finding.place, FindingPlace(place));
-  EXPECT_EQ(finding.ToString(), fault.ToString());
+  EXPECT_EQ(finding.ToString(), diagnostic.ToString());
 }
 
 TEST(FindingTest, ErrorWithoutAPlaceInAFileIsAtWhatItNames) {

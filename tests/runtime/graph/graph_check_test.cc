@@ -18,17 +18,19 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Faults of a graph that is in memory only, so without lines.
-std::vector<std::string> FaultsOf(const Graph& graph) {
-  FaultList faults;
-  CheckGraph(graph, &faults);
+std::vector<std::string> DiagnosticsOf(const Graph& graph) {
+  DiagnosticList diagnostics;
+  CheckGraph(graph, &diagnostics);
   std::vector<std::string> lines;
-  for (const Fault& fault : faults.faults()) lines.push_back(fault.ToString());
+  for (const Diagnostic& diagnostic : diagnostics.items()) {
+    lines.push_back(diagnostic.ToString());
+  }
   return lines;
 }
 
 TEST(CheckGraphTest, SoundGraphHasNoFaults) {
-  EXPECT_THAT(FaultsOf(AddThenRelu().Build()), IsEmpty());
-  EXPECT_THAT(FaultsOf(GraphBuilder().Build()), IsEmpty());
+  EXPECT_THAT(DiagnosticsOf(AddThenRelu().Build()), IsEmpty());
+  EXPECT_THAT(DiagnosticsOf(GraphBuilder().Build()), IsEmpty());
 }
 
 TEST(CheckGraphTest, ReferenceOutOfRangeIsLocatedInTheFile) {
@@ -42,21 +44,21 @@ TEST(CheckGraphTest, ReferenceOutOfRangeIsLocatedInTheFile) {
 "attrs": {"shape": ["list_shape", [[1], [1]]],
           "dltype": ["list_str", ["int8", "int8"]],
           "storage_id": ["list_int", [0, 1]]}})";
-  EXPECT_THAT(FaultsOf(GraphFile(text)),
+  EXPECT_THAT(DiagnosticsOf(GraphFile(text)),
               ElementsAre("graph.json:5:6: /nodes/1/inputs/0/1: output 3 of "
                           "node 0, which has 1 output",
                           "graph.json:7:30: /heads/0/0: node 2, expected one "
                           "of the 2 nodes"));
 }
 
-struct FaultCase {
+struct DiagnosticCase {
   const char* path;
   const char* json;
-  const char* fault;
+  const char* diagnostic;
 };
 
 TEST(CheckGraphTest, EveryFaultIsNamedByItsPath) {
-  const FaultCase rows[] = {
+  const DiagnosticCase rows[] = {
       {"/nodes/3/inputs/0/0", "9", "/nodes/3/inputs/0/0: node 9, expected one"},
       {"/nodes/3/inputs/0/0", "3",
        "/nodes/3/inputs/0/0: node 3 (relu0), which does not run before node 3"},
@@ -100,37 +102,38 @@ TEST(CheckGraphTest, EveryFaultIsNamedByItsPath) {
       {"/attrs/device_index", "[\"list_int\", [1, 1, 0, 1]]",
        "/attrs/device_index/1/2: no device type"},
   };
-  for (const FaultCase& row : rows) {
-    EXPECT_THAT(FaultsOf(AddThenRelu().With(row.path, row.json).File()),
-                Contains(AllOf(HasSubstr("graph.json:"), HasSubstr(row.fault))))
+  for (const DiagnosticCase& row : rows) {
+    EXPECT_THAT(
+        DiagnosticsOf(AddThenRelu().With(row.path, row.json).File()),
+        Contains(AllOf(HasSubstr("graph.json:"), HasSubstr(row.diagnostic))))
         << row.path << " " << row.json;
   }
 }
 
 TEST(CheckGraphTest, CircleIsRefused) {
-  const auto faults = FaultsOf(GraphBuilder()
-                                   .Op("a", "copy", {"#1"})
-                                   .Op("b", "copy", {"#0"})
-                                   .Head("b")
-                                   .File());
-  EXPECT_THAT(faults, ElementsAre(AllOf(HasSubstr("/nodes/0/inputs/0/0: "),
-                                        HasSubstr("has a circle"))));
+  const auto diagnostics = DiagnosticsOf(GraphBuilder()
+                                             .Op("a", "copy", {"#1"})
+                                             .Op("b", "copy", {"#0"})
+                                             .Head("b")
+                                             .File());
+  EXPECT_THAT(diagnostics, ElementsAre(AllOf(HasSubstr("/nodes/0/inputs/0/0: "),
+                                             HasSubstr("has a circle"))));
 }
 
 TEST(CheckGraphTest, ScopesAloneDoNotStandInForTypes) {
   // TVM sets the same bit for both and then crashes.
-  const auto faults =
-      FaultsOf(AddThenRelu()
-                   .Without("/attrs/dltype")
-                   .With("/attrs/storage_scope",
-                         "[\"list_str\", [\"\", \"\", \"\", \"\"]]")
-                   .File());
-  EXPECT_THAT(faults, ElementsAre(HasSubstr("/attrs/dltype: nothing")));
+  const auto diagnostics =
+      DiagnosticsOf(AddThenRelu()
+                        .Without("/attrs/dltype")
+                        .With("/attrs/storage_scope",
+                              "[\"list_str\", [\"\", \"\", \"\", \"\"]]")
+                        .File());
+  EXPECT_THAT(diagnostics, ElementsAre(HasSubstr("/attrs/dltype: nothing")));
 }
 
 TEST(CheckGraphTest, FunctionWithoutAttributesIsRefused) {
   // TVM reads them uninitialised and crashes.
-  EXPECT_THAT(FaultsOf(AddThenRelu().Without("/nodes/2/attrs").File()),
+  EXPECT_THAT(DiagnosticsOf(AddThenRelu().Without("/nodes/2/attrs").File()),
               Contains(HasSubstr("/nodes/2/attrs: nothing, expected the key")));
 }
 
@@ -141,7 +144,7 @@ TEST(CheckGraphTest, HarmlessOdditiesAreWarningsThatDoNotStopTheGraph) {
                          .With("/nodes/1/inputs", "[[0, 0]]")
                          .With("/arg_nodes", "[0, 1]");
   EXPECT_THAT(ParseGraph(odd.File()), IsOk());
-  EXPECT_THAT(FaultsOf(odd.File()),
+  EXPECT_THAT(DiagnosticsOf(odd.File()),
               ElementsAre(HasSubstr("/nodes/1/inputs: 1 inputs of a node that"),
                           HasSubstr("/nodes/2/attrs/num_inputs: 7, expected 2"),
                           HasSubstr("/nodes/4: input unused, which")));
@@ -149,7 +152,7 @@ TEST(CheckGraphTest, HarmlessOdditiesAreWarningsThatDoNotStopTheGraph) {
 
 TEST(CheckGraphTest, NopKeepsTheBytes) {
   const auto nop = [](TensorSpec spec) {
-    return FaultsOf(
+    return DiagnosticsOf(
         GraphBuilder().Input("x").Op("n", "__nop", {"x"}, {spec}).File());
   };
   EXPECT_THAT(nop({{2, 2}}), IsEmpty());
@@ -168,7 +171,7 @@ TEST(CheckGraphTest, CopyKeepsShapeAndTypeWithTheLanes) {
       {{{5}}, "float32 (5,)"}};
   for (const auto& [other, found] : others) {
     EXPECT_THAT(
-        FaultsOf(
+        DiagnosticsOf(
             GraphBuilder().Input("x").Op("c", "__copy", {"x"}, {other}).File()),
         ElementsAre(HasSubstr(fmt::format(
             "/attrs/shape/1/1: output of __copy (node 1) with {}, expected "
@@ -179,13 +182,14 @@ TEST(CheckGraphTest, CopyKeepsShapeAndTypeWithTheLanes) {
 
 TEST(CheckGraphTest, NopAndCopyHaveOneInputAndOneOutput) {
   for (const char* function : {"__nop", "__copy"}) {
-    const auto faults = FaultsOf(GraphBuilder()
-                                     .Input("x")
-                                     .Op("none", function, {})
-                                     .Op("two", function, {"x", "x"})
-                                     .Op("outputs", function, {"x"}, {{}, {}})
-                                     .File());
-    EXPECT_THAT(faults,
+    const auto diagnostics =
+        DiagnosticsOf(GraphBuilder()
+                          .Input("x")
+                          .Op("none", function, {})
+                          .Op("two", function, {"x", "x"})
+                          .Op("outputs", function, {"x"}, {{}, {}})
+                          .File());
+    EXPECT_THAT(diagnostics,
                 ElementsAre(HasSubstr("/nodes/1: "), HasSubstr("/nodes/2: "),
                             HasSubstr("/nodes/3: ")));
   }
@@ -194,15 +198,16 @@ TEST(CheckGraphTest, NopAndCopyHaveOneInputAndOneOutput) {
 TEST(CheckGraphTest, GraphChangedByHandIsHeldToTheSameRules) {
   Graph graph = AddThenRelu().Build();
   graph.storage_scopes = {"global"};
-  EXPECT_THAT(FaultsOf(graph), ElementsAre(HasSubstr("/attrs/storage_scope")));
+  EXPECT_THAT(DiagnosticsOf(graph),
+              ElementsAre(HasSubstr("/attrs/storage_scope")));
   graph = AddThenRelu().Build();
   graph.entries.pop_back();
-  EXPECT_THAT(FaultsOf(graph), ElementsAre(HasSubstr("/attrs/shape")));
+  EXPECT_THAT(DiagnosticsOf(graph), ElementsAre(HasSubstr("/attrs/shape")));
   graph = AddThenRelu().Build();
   graph.nodes[0].num_outputs = 0;
   graph.node_row_ptr = {0, 0, 1, 2, 3};
   graph.entries.pop_back();
-  EXPECT_THAT(FaultsOf(graph), Contains(HasSubstr("/nodes/0")));
+  EXPECT_THAT(DiagnosticsOf(graph), Contains(HasSubstr("/nodes/0")));
 }
 
 }  // namespace

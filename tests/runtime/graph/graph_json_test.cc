@@ -195,11 +195,11 @@ TEST(GraphTest, FileOfAGraphIsReadAndMissingFileIsNamed) {
 struct KindCase {
   const char* from;
   const char* to;
-  const char* fault;  // Line, column, path and what follows.
+  const char* diagnostic;  // Line, column, path and what follows.
 };
 
 // Each place of the example gets a value of a wrong kind.
-TEST(GraphFaultTest, WrongKindOfValueIsLocatedExactly) {
+TEST(GraphDiagnosticTest, WrongKindOfValueIsLocatedExactly) {
   const KindCase rows[] = {
       {"\"op\": \"null\"", "\"op\": 5",
        "graph.json:4:13: /nodes/0/op: 5, expected a string"},
@@ -291,13 +291,14 @@ TEST(GraphFaultTest, WrongKindOfValueIsLocatedExactly) {
        "graph.json:30:9: /attrs/shape/1/0: 1, expected an array of dimensions"},
   };
   for (const KindCase& row : rows) {
-    const auto faults = FaultsOf(GraphFile(ExampleWith(row.from, row.to)));
-    ASSERT_THAT(faults, Not(IsEmpty())) << row.fault;
-    EXPECT_EQ(faults[0], row.fault);
+    const auto diagnostics =
+        DiagnosticsOf(GraphFile(ExampleWith(row.from, row.to)));
+    ASSERT_THAT(diagnostics, Not(IsEmpty())) << row.diagnostic;
+    EXPECT_EQ(diagnostics[0], row.diagnostic);
   }
 }
 
-TEST(GraphFaultTest, WhatIsNoGraphSaysSo) {
+TEST(GraphDiagnosticTest, WhatIsNoGraphSaysSo) {
   for (const char* text : {"[]", "5", "\"graph.json\"", "null", "[[[1]]]"}) {
     EXPECT_THAT(ParseGraph(GraphFile(text)),
                 FailsWith(StatusCode::kDataLoss,
@@ -312,13 +313,13 @@ TEST(GraphFaultTest, WhatIsNoGraphSaysSo) {
   }
 }
 
-TEST(GraphFaultTest, TextBehindTheGraphIsRefused) {
+TEST(GraphDiagnosticTest, TextBehindTheGraphIsRefused) {
   EXPECT_THAT(ParseGraph(GraphFile(std::string(kExample) + "}")),
               FailsWith(StatusCode::kDataLoss,
                         StartsWith("graph.json:35:1: not JSON: ")));
 }
 
-TEST(GraphFaultTest, MissingKeyIsNamedByItsPath) {
+TEST(GraphDiagnosticTest, MissingKeyIsNamedByItsPath) {
   const char* const paths[] = {"/nodes",
                                "/arg_nodes",
                                "/heads",
@@ -337,20 +338,20 @@ TEST(GraphFaultTest, MissingKeyIsNamedByItsPath) {
                                "/attrs/storage_id"};
   for (const std::string path : paths) {
     const std::string key = path.substr(path.find_last_of('/') + 1);
-    EXPECT_THAT(FaultsOf(AddThenRelu().Without(path).File()),
+    EXPECT_THAT(DiagnosticsOf(AddThenRelu().Without(path).File()),
                 Contains(AllOf(HasSubstr(": " + path + ": nothing, expected "),
                                HasSubstr(key))));
   }
 }
 
-TEST(GraphFaultTest, MissingKeyIsShownAtTheValueAroundIt) {
+TEST(GraphDiagnosticTest, MissingKeyIsShownAtTheValueAroundIt) {
   const std::string text = ExampleWith("      \"name\": \"x\",\n", "");
-  EXPECT_THAT(FaultsOf(GraphFile(text)),
+  EXPECT_THAT(DiagnosticsOf(GraphFile(text)),
               ElementsAre("graph.json:3:5: /nodes/0/name: nothing, expected "
                           "the key name"));
 }
 
-TEST(GraphFaultTest, DoubledKeyIsShownWhereItComesAgain) {
+TEST(GraphDiagnosticTest, DoubledKeyIsShownWhereItComesAgain) {
   const KindCase rows[] = {
       {"\"heads\"", "\"arg_nodes\": [0],\n  \"heads\"",
        "graph.json:22:16: /arg_nodes: the key \"arg_nodes\" for the second "
@@ -370,23 +371,23 @@ TEST(GraphFaultTest, DoubledKeyIsShownWhereItComesAgain) {
        "graph.json:17:15: /nodes/1/attr: the key \"attr\" for the second time"},
   };
   for (const KindCase& row : rows) {
-    EXPECT_THAT(FaultsOf(GraphFile(ExampleWith(row.from, row.to))),
-                Contains(row.fault));
+    EXPECT_THAT(DiagnosticsOf(GraphFile(ExampleWith(row.from, row.to))),
+                Contains(row.diagnostic));
   }
 }
 
-TEST(GraphFaultTest, AllFaultsAreFoundInOnePass) {
+TEST(GraphDiagnosticTest, AllFaultsAreFoundInOnePass) {
   std::string text = ExampleWith("\"op\": \"null\"", "\"op\": 5");
   text = Changed(text, "\"arg_nodes\": [0]", "\"arg_nodes\": [-1]");
   text = Changed(text, "        \"float32\",", "        \"floot\",");
   EXPECT_THAT(
-      FaultsOf(GraphFile(text)),
+      DiagnosticsOf(GraphFile(text)),
       AllOf(Contains(StartsWith("graph.json:4:13: /nodes/0/op: ")),
             Contains(StartsWith("graph.json:20:17: /arg_nodes/0: ")),
             Contains(StartsWith("graph.json:27:9: /attrs/dltype/1/0: "))));
 }
 
-TEST(GraphFaultTest, StatusCountsTheFaultsItDoesNotShow) {
+TEST(GraphDiagnosticTest, StatusCountsTheFaultsItDoesNotShow) {
   std::string text = ExampleWith("\"op\": \"null\"", "\"op\": 5");
   text = Changed(text, "\"name\": \"x\"", "\"name\": 6");
   EXPECT_THAT(ParseGraph(GraphFile(text)),
@@ -395,9 +396,9 @@ TEST(GraphFaultTest, StatusCountsTheFaultsItDoesNotShow) {
                               HasSubstr("and 1 more fault "))));
 }
 
-TEST(GraphFaultTest, ColumnsCountBytesAndLinesEndInNewlines) {
+TEST(GraphDiagnosticTest, ColumnsCountBytesAndLinesEndInNewlines) {
   const char text[] = "{\r\n\t\"é\": 1, \"nodes\": 5}";
-  EXPECT_THAT(FaultsOf(GraphFile(text)),
+  EXPECT_THAT(DiagnosticsOf(GraphFile(text)),
               Contains("graph.json:2:20: /nodes: 5, expected an array"));
 }
 
@@ -405,7 +406,7 @@ TEST(HostileGraphTest, DeepNestingIsRefusedWithoutRecursion) {
   const std::string deep(1000000, '[');
   EXPECT_FALSE(ParseGraph(GraphFile(deep)).ok());
   EXPECT_FALSE(ParseGraph(GraphFile("{\"nodes\":" + deep)).ok());
-  EXPECT_THAT(FaultsOf(GraphFile("{\"x\":" + deep)),
+  EXPECT_THAT(DiagnosticsOf(GraphFile("{\"x\":" + deep)),
               Contains(StartsWith("graph.json:1:6: /x: arrays and objects")));
 }
 

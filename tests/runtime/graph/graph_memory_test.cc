@@ -37,8 +37,8 @@ size_t PeakKilobytes() {
 bool ReadsWithinLimit(const GraphText& file) {
   const size_t before = PeakKilobytes();
   Graph graph;
-  FaultList faults;
-  ParseGraph(file, &graph, &faults);
+  DiagnosticList diagnostics;
+  ParseGraph(file, &graph, &diagnostics);
   const size_t used = (PeakKilobytes() - before) << 10;
   const size_t limit = 10 * file.text.size() + (size_t{64} << 20);
   if (used <= limit) return true;
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::string(test.param.name); });
 
 // A graph whose lists agree, with a fault in every entry.
-TEST(GraphFaultMemoryTest, FaultInEveryEntryStaysWithinTenTimesTheText) {
+TEST(GraphDiagnosticMemoryTest, FaultInEveryEntryStaysWithinTenTimesTheText) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   const size_t count = kTextBytes / 15;
   const auto list = [&](const std::string& item) {

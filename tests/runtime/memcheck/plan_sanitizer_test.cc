@@ -32,8 +32,8 @@ void CopyFour(const float* from, float* to) {
   for (int i = 0; i < 4; ++i) to[i] = from[i];
 }
 
-std::vector<std::string> FaultsIn(const ExecutorMaker& make,
-                                  const SanitizeOptions& options = {}) {
+std::vector<std::string> FindingsIn(const ExecutorMaker& make,
+                                    const SanitizeOptions& options = {}) {
   const auto report = Sanitize(make, options);
   EXPECT_THAT(report, IsOk());
   std::vector<std::string> lines;
@@ -72,7 +72,7 @@ TEST(SanitizeTest, CleanNetworkIsSilent) {
 }
 
 TEST(SanitizeTest, SlotsOfManySizesFreeNopsAndEmptyTensorsAreSilent) {
-  EXPECT_THAT(FaultsIn(MakerOf(
+  EXPECT_THAT(FindingsIn(MakerOf(
                   GraphBuilder()
                       .Input("x", {{1500}, "float32", 0})
                       .Op("s", "split", {"x"},
@@ -91,7 +91,7 @@ TEST(SanitizeTest, SlotsOfManySizesFreeNopsAndEmptyTensorsAreSilent) {
 }
 
 TEST(SanitizeTest, OverrunByOneByteIsFound) {
-  EXPECT_THAT(FaultsIn(ThreeNodes([](FloatPointers t) {
+  EXPECT_THAT(FindingsIn(ThreeNodes([](FloatPointers t) {
                 CopyFour(t[0], t[1]);
                 WriteByte(t[1], 16, 1);
               })),
@@ -100,7 +100,7 @@ TEST(SanitizeTest, OverrunByOneByteIsFound) {
 }
 
 TEST(SanitizeTest, UnderrunByOneByteIsFound) {
-  EXPECT_THAT(FaultsIn(ThreeNodes([](FloatPointers t) {
+  EXPECT_THAT(FindingsIn(ThreeNodes([](FloatPointers t) {
                 CopyFour(t[0], t[1]);
                 WriteByte(t[1], -1, 1);
               })),
@@ -123,7 +123,7 @@ TEST(SanitizeTest, OverrunIsFoundWhateverIsWritten) {
 }
 
 TEST(SanitizeTest, OverrunIntoTheGuardPageIsOneFault) {
-  EXPECT_THAT(FaultsIn(ThreeNodes([](FloatPointers t) {
+  EXPECT_THAT(FindingsIn(ThreeNodes([](FloatPointers t) {
                 CopyFour(t[0], t[1]);
                 for (int i = 0; i < 5000; ++i) WriteByte(t[1], 16 + i, 1);
               })),
@@ -137,15 +137,15 @@ TEST(SanitizeTest, OverrunOfAnEntrySmallerThanItsSlotIsFound) {
     WriteByte(t[1], 16, 1);
   };
   EXPECT_THAT(
-      FaultsIn(MakerOf(GraphBuilder()
-                           .Input("x")
-                           .Input("y", {{64}})
-                           .Op("big", "inc", {"y"}, {{{64}, "float32", 7}})
-                           .Op("end", "copy", {"big"}, {{{64}}})
-                           .Op("f", "faulty", {"x"}, {{{4}, "float32", 7}})
-                           .Head("f")
-                           .Head("end"),
-                       WithKernels({{"faulty", kernel}}))),
+      FindingsIn(MakerOf(GraphBuilder()
+                             .Input("x")
+                             .Input("y", {{64}})
+                             .Op("big", "inc", {"y"}, {{{64}, "float32", 7}})
+                             .Op("end", "copy", {"big"}, {{{64}}})
+                             .Op("f", "faulty", {"x"}, {{{4}, "float32", 7}})
+                             .Head("f")
+                             .Head("end"),
+                         WithKernels({{"faulty", kernel}}))),
       ElementsAre("overrun: node 4 (f) wrote 1 byte past its output 0 "
                   "(first at byte 16)"));
 }
@@ -161,14 +161,14 @@ TEST(SanitizeTest, WriteToAnInputIsFoundWhereverItComesFrom) {
         "read (first at byte 8)",
         node);
   };
-  EXPECT_THAT(FaultsIn(ThreeNodes(kernel)), ElementsAre(line("node 2 (f)")));
+  EXPECT_THAT(FindingsIn(ThreeNodes(kernel)), ElementsAre(line("node 2 (f)")));
   const GraphBuilder graph =
       GraphBuilder().Input("x").Op("f", "faulty", {"x"}).Head("f");
   const Ref<Library> library = WithKernels({{"faulty", kernel}});
-  EXPECT_THAT(FaultsIn(MakerOf(graph, library)),
+  EXPECT_THAT(FindingsIn(MakerOf(graph, library)),
               ElementsAre(line("node 1 (f)")));
   EXPECT_THAT(
-      FaultsIn([&](DebugExecutor::DebugOptions options) {
+      FindingsIn([&](DebugExecutor::DebugOptions options) {
         auto executor = DebugExecutor::Create(graph.Build(), library, options);
         EXPECT_THAT((*executor)->SetParam("x", *Floats({1, 2, 3, 4})), IsOk());
         return executor;
@@ -189,45 +189,45 @@ TEST(SanitizeTest, WriteToTheCallersOwnMemoryIsFound) {
     EXPECT_THAT((*executor)->SetInputZeroCopy(0, Floats({1, 2, 3, 4})), IsOk());
     return executor;
   };
-  EXPECT_THAT(FaultsIn(make),
+  EXPECT_THAT(FindingsIn(make),
               ElementsAre("input-written: node 1 (f) wrote to its input 0, "
                           "which it may only read"));
 }
 
 TEST(SanitizeTest, EntryThatIsOverwrittenTooEarlyIsReportedAtItsReader) {
   EXPECT_THAT(
-      FaultsIn(MakerOf(GraphBuilder()
-                           .Input("x")
-                           .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
-                           .Op("b", "copy", {"x"}, {{{4}, "float32", 7}})
-                           .Op("c", "add", {"a", "b"})
-                           .Head("c"),
-                       TestKernels())),
+      FindingsIn(MakerOf(GraphBuilder()
+                             .Input("x")
+                             .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
+                             .Op("b", "copy", {"x"}, {{{4}, "float32", 7}})
+                             .Op("c", "add", {"a", "b"})
+                             .Head("c"),
+                         TestKernels())),
       ElementsAre("overwritten: node 3 (c) reads entry a:0 of node 1, which "
                   "node 2 overwrote; both are in storage 7"));
 }
 
 TEST(SanitizeTest, OutputThatIsOverwrittenIsReportedAtTheWriter) {
   EXPECT_THAT(
-      FaultsIn(MakerOf(GraphBuilder()
-                           .Input("x")
-                           .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
-                           .Op("b", "copy", {"x"}, {{{4}, "float32", 7}})
-                           .Head("a")
-                           .Head("b"),
-                       TestKernels())),
+      FindingsIn(MakerOf(GraphBuilder()
+                             .Input("x")
+                             .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
+                             .Op("b", "copy", {"x"}, {{{4}, "float32", 7}})
+                             .Head("a")
+                             .Head("b"),
+                         TestKernels())),
       ElementsAre("overwritten: node 2 (b) overwrote entry a:0 of node 1, "
                   "which is the graph's output 0; both are in storage 7"));
 }
 
 TEST(SanitizeTest, InputThatASecondRunWouldMissIsReported) {
   EXPECT_THAT(
-      FaultsIn(MakerOf(GraphBuilder()
-                           .Input("x", {{4}, "float32", 7})
-                           .Op("a", "inc", {"x"})
-                           .Op("b", "inc", {"a"}, {{{4}, "float32", 7}})
-                           .Head("b"),
-                       TestKernels())),
+      FindingsIn(MakerOf(GraphBuilder()
+                             .Input("x", {{4}, "float32", 7})
+                             .Op("a", "inc", {"x"})
+                             .Op("b", "inc", {"a"}, {{{4}, "float32", 7}})
+                             .Head("b"),
+                         TestKernels())),
       ElementsAre("overwritten: node 2 (b) writes its output 0 over the "
                   "graph's input x; both are in storage 7, and a second run "
                   "reads it"));
@@ -237,7 +237,7 @@ TEST(SanitizeTest, SlotSmallerThanItsEntryIsReportedAtTheMaker) {
   const GraphBuilder graph = AddThenRelu();
   StoragePlan plan = PlanStorage(graph.Build(), kDLCPU).value();
   plan.slots[2].bytes = 8;
-  EXPECT_THAT(FaultsIn(MakerOf(graph, TestKernels(), plan)),
+  EXPECT_THAT(FindingsIn(MakerOf(graph, TestKernels(), plan)),
               ElementsAre("undersized: node 2 (add0) makes its output 0 of 16 "
                           "bytes in storage 2, which has 8"));
 }
@@ -260,13 +260,13 @@ TEST(SanitizeTest, StaleReadAndWriteAreFound) {
                           t[1][0] += 0 * static_cast<volatile float*>(old)[1];
                         }
                       }}});
-    return FaultsIn(MakerOf(GraphBuilder()
-                                .Input("x")
-                                .Op("a", "inc", {"x"})
-                                .Op("k", "keep", {"a"})
-                                .Op("s", "stale", {"k"})
-                                .Head("s"),
-                            library));
+    return FindingsIn(MakerOf(GraphBuilder()
+                                  .Input("x")
+                                  .Op("a", "inc", {"x"})
+                                  .Op("k", "keep", {"a"})
+                                  .Op("s", "stale", {"k"})
+                                  .Head("s"),
+                              library));
   };
   EXPECT_THAT(sanitized(false),
               ElementsAre("stray-read: node 3 (s) read entry a:0 of node 1, "
@@ -278,7 +278,7 @@ TEST(SanitizeTest, StaleReadAndWriteAreFound) {
 }
 
 TEST(SanitizeTest, ReadInAGuardPageIsFound) {
-  EXPECT_THAT(FaultsIn(ThreeNodes([](FloatPointers t) {
+  EXPECT_THAT(FindingsIn(ThreeNodes([](FloatPointers t) {
                 CopyFour(t[0], t[1]);
                 t[1][0] += 0 * static_cast<volatile float*>(t[0])[1000];
               })),
@@ -287,13 +287,14 @@ TEST(SanitizeTest, ReadInAGuardPageIsFound) {
 }
 
 TEST(SanitizeTest, ResultOverUninitialisedMemoryIsFound) {
-  EXPECT_THAT(FaultsIn(ThreeNodes([](FloatPointers t) { t[1][0] = t[0][0]; })),
-              ElementsAre(HasSubstr("uninitialised: node 2 (f): its output 0 "
-                                    "depends on what lay in memory before")));
+  EXPECT_THAT(
+      FindingsIn(ThreeNodes([](FloatPointers t) { t[1][0] = t[0][0]; })),
+      ElementsAre(HasSubstr("uninitialised: node 2 (f): its output 0 "
+                            "depends on what lay in memory before")));
 }
 
 TEST(SanitizeTest, ReadPastAnInputThatMattersIsFound) {
-  EXPECT_THAT(FaultsIn(ThreeNodes([](FloatPointers t) {
+  EXPECT_THAT(FindingsIn(ThreeNodes([](FloatPointers t) {
                 CopyFour(t[0], t[1]);
                 t[1][3] = static_cast<volatile float*>(t[0])[4];
               })),
@@ -303,12 +304,13 @@ TEST(SanitizeTest, ReadPastAnInputThatMattersIsFound) {
 
 TEST(SanitizeTest, KernelThatCannotWorkInPlaceIsFound) {
   const auto in_place = [](const FloatKernel& kernel) {
-    return FaultsIn(MakerOf(GraphBuilder()
-                                .Input("x")
-                                .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
-                                .Op("f", "faulty", {"a"}, {{{4}, "float32", 7}})
-                                .Head("f"),
-                            WithKernels({{"faulty", kernel}})));
+    return FindingsIn(
+        MakerOf(GraphBuilder()
+                    .Input("x")
+                    .Op("a", "inc", {"x"}, {{{4}, "float32", 7}})
+                    .Op("f", "faulty", {"a"}, {{{4}, "float32", 7}})
+                    .Head("f"),
+                WithKernels({{"faulty", kernel}})));
   };
   EXPECT_THAT(in_place([](FloatPointers t) {
                 for (int i = 0; i < 4; ++i) t[1][i] = 2 * t[0][i];
@@ -323,7 +325,7 @@ TEST(SanitizeTest, KernelThatCannotWorkInPlaceIsFound) {
 
 TEST(SanitizeTest, KernelThatIsNeverTheSameIsToldApart) {
   EXPECT_THAT(
-      FaultsIn(MakerOf(
+      FindingsIn(MakerOf(
           GraphBuilder().Input("x").Op("c", "count", {"x"}, {{{1}}}).Head("c"),
           TestKernels())),
       testing::Each(HasSubstr("unsteady: node 1 (c): its output 0 is "
@@ -331,7 +333,7 @@ TEST(SanitizeTest, KernelThatIsNeverTheSameIsToldApart) {
 }
 
 TEST(SanitizeTest, WorkerThreadsAreWatchedToo) {
-  EXPECT_THAT(FaultsIn(ThreeNodes([](FloatPointers t) {
+  EXPECT_THAT(FindingsIn(ThreeNodes([](FloatPointers t) {
                 const auto task = [&](int id, TaskGroup&) {
                   t[1][id] = t[0][id];
                   if (id == 3) WriteByte(t[1], 16, 1);
@@ -422,7 +424,7 @@ class HostPage {
 
 TEST(SanitizeTest, FaultsOfOthersGoToTheirHandlerWhichIsRestored) {
   const HostPage page;
-  EXPECT_THAT(FaultsIn(ThreeNodes([](FloatPointers t) {
+  EXPECT_THAT(FindingsIn(ThreeNodes([](FloatPointers t) {
                 CopyFour(t[0], t[1]);
                 WriteByte(HostPage::bytes, 0, 1);
                 WriteByte(t[1], 16, 1);

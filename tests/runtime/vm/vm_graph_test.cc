@@ -428,10 +428,10 @@ TEST_P(VmArtefactTest, LibraryRunsAsItStands) {
 }
 
 TEST_P(VmArtefactTest, VerifyFindsNothing) {
-  const auto faults =
+  const auto diagnostics =
       VerifyArtefact({"", LibraryPath(GetParam()), "", GetParam()});
-  ASSERT_THAT(faults, IsOk());
-  EXPECT_THAT(faults->faults(), IsEmpty());
+  ASSERT_THAT(diagnostics, IsOk());
+  EXPECT_THAT(diagnostics->items(), IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Eras, VmArtefactTest,
@@ -439,11 +439,11 @@ INSTANTIATE_TEST_SUITE_P(Eras, VmArtefactTest,
                          [](const auto& info) { return info.param; });
 
 TEST(VmLibraryTest, DamagedBytecodeIsAFault) {
-  const auto faults =
+  const auto diagnostics =
       VerifyArtefact({"", LibraryPath("vm_damaged"), "", "vm_damaged"});
-  ASSERT_THAT(faults, IsOk());
-  ASSERT_EQ(faults->faults().size(), 1u);
-  EXPECT_THAT(faults->faults()[0].ToString(), HasSubstr("bytecode magic"));
+  ASSERT_THAT(diagnostics, IsOk());
+  ASSERT_EQ(diagnostics->items().size(), 1u);
+  EXPECT_THAT(diagnostics->items()[0].ToString(), HasSubstr("bytecode magic"));
 }
 
 TEST(VmLibraryTest, FunctionOfALibraryWithoutBytecodeIsRefused) {

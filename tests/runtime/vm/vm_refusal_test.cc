@@ -28,13 +28,13 @@ std::vector<std::string> Reasons(const VmBuilder& vm) {
   const std::string bytes = vm.Bytes();
   const auto library = VmLibraryOf(bytes, {"relu", "add", "shape_func"});
   const VmFunction& function = **FindVmFunction(*library, "main");
-  FaultList reasons;
+  DiagnosticList reasons;
   const auto made = ReadVmGraph(*library, function, {}, &reasons);
   EXPECT_THAT(made, IsOk());
   EXPECT_TRUE(!made.ok() || made->graph.nodes.empty());
   std::vector<std::string> lines;
-  for (const Fault& fault : reasons.faults()) {
-    lines.push_back(fault.ToString());
+  for (const Diagnostic& diagnostic : reasons.items()) {
+    lines.push_back(diagnostic.ToString());
   }
   return lines;
 }

@@ -22,24 +22,24 @@ inline constexpr std::string_view kInformation = "network-information";
 inline constexpr std::string_view kRunTime = "network-run-time";
 
 inline constexpr FindingKind kInvalidStructure = {
-    "invalid-structure", kStructure, Fault::Severity::kError,
+    "invalid-structure", kStructure, Severity::kError,
     "a broken link, a cycle, or an order in which a user precedes its "
     "producer"};
 inline constexpr FindingKind kUnreached = {
-    "unreached", kStructure, Fault::Severity::kWarning,
+    "unreached", kStructure, Severity::kWarning,
     "no output depends on it, or an output that depends on no input"};
 inline constexpr FindingKind kInvalidInformation = {
-    "invalid-information", kInformation, Fault::Severity::kError,
+    "invalid-information", kInformation, Severity::kError,
     "a name, a type or an attribute is not what it must be"};
 inline constexpr FindingKind kUnsupported = {
-    "unsupported", kRunTime, Fault::Severity::kError,
+    "unsupported", kRunTime, Severity::kError,
     "a target cannot run an operation"};
 inline constexpr FindingKind kPenalty = {
-    "penalty", kRunTime, Fault::Severity::kWarning,
+    "penalty", kRunTime, Severity::kWarning,
     "a target does not run an operation at its best"};
 // An error if one of those that are not listed is.
 inline constexpr FindingKind kNotListed = {
-    "not-listed", kRunTime, Fault::Severity::kWarning,
+    "not-listed", kRunTime, Severity::kWarning,
     "there are more findings than are listed"};
 
 inline constexpr FindingKind kAll[] = {

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
 
@@ -32,10 +32,10 @@ struct ImportOptions {
 };
 
 // Reads a model. External data is read from the model's folder, never from
-// outside it. Whatever cannot be imported is listed as faults, all of them in
-// one pass: operators that are not known, with node, operator and opset; types
-// that are refused; an opset or IR that is too new; links that lead nowhere. A
-// successful import may come with warnings.
+// outside it. Whatever cannot be imported is listed in `diagnostics`, all of it
+// in one pass: operators that are not known, with node, operator and opset;
+// types that are refused; an opset or IR that is too new; links that lead
+// nowhere. A successful import may come with warnings.
 //
 // Calls of the model's functions are replaced by the functions' nodes, and
 // Constant nodes by constants. With fold_shapes, other small operations that
@@ -45,14 +45,14 @@ struct ImportOptions {
 // number.
 absl::StatusOr<Network> ImportOnnx(const std::string& path, const OpSet& ops,
                                    const ImportOptions& options,
-                                   FaultList* faults);
+                                   DiagnosticList* diagnostics);
 // Reads a model from memory; `where` names it in messages, `folder` is where
 // external data lies ("": there may be none).
 absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t> bytes,
                                    std::string where, std::string folder,
                                    const OpSet& ops,
                                    const ImportOptions& options,
-                                   FaultList* faults);
+                                   DiagnosticList* diagnostics);
 
 // Returns the bytes of a model with this network. Operators are written as they
 // are in the network's opset. Barriers are left out: nodes stand in the order

@@ -54,6 +54,6 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
 // code, in one pass: the graph's structure, its memory plan, functions that the
 // library lacks, parameters that are missing, unknown or of the wrong type, a
 // damaged library or params file. Fails only if a file cannot be read at all.
-absl::StatusOr<FaultList> VerifyArtefact(const ArtefactFiles& files);
+absl::StatusOr<DiagnosticList> VerifyArtefact(const ArtefactFiles& files);
 
 }  // namespace nodewise

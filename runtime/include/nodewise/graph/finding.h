@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/json_writer.h"
 
 namespace nodewise {
@@ -24,7 +24,7 @@ namespace nodewise {
 struct FindingKind {
   std::string_view name;  // "stray-write": stable, unique among all parts.
   std::string_view part;  // "memory": which check found it.
-  Fault::Severity severity = Fault::Severity::kError;
+  Severity severity = Severity::kError;
   std::string_view help;  // What it means, in one line.
   // Whether `found` goes on with the sentence that the place begins, as in
   // "node 2 (f) wrote 4 bytes", so that no colon stands between them.
@@ -94,7 +94,7 @@ struct FindingNumber {
 
 struct Finding {
   FindingKind kind;
-  Fault::Severity severity = Fault::Severity::kError;
+  Severity severity = Severity::kError;
   FindingPlace place;
   std::string found;                        // "output 3 of node 4"
   std::string expected = {};                // May be empty.
@@ -119,18 +119,18 @@ Finding MakeFinding(const FindingKind& kind, FindingPlace place,
 // Kinds that several tools share.
 namespace finding_kinds {
 inline constexpr FindingKind kFaultyFile = {
-    "faulty-file", "file", Fault::Severity::kError,
+    "faulty-file", "file", Severity::kError,
     "a file is not what its format or the other files demand"};
 inline constexpr FindingKind kCannotJudge = {
-    "cannot-judge", "command", Fault::Severity::kError,
+    "cannot-judge", "command", Severity::kError,
     "something kept the command from its work"};
 inline constexpr FindingKind kAll[] = {kFaultyFile, kCannotJudge};
 }  // namespace finding_kinds
 
 // Returns what is wrong with a file as a finding; its severity is kept. The
 // place is a FilePlace if it names a place in the file.
-Finding FindingOf(const Fault& fault, const FindingKind& kind);
-std::vector<Finding> FindingsOf(const std::vector<Fault>& faults,
+Finding FindingOf(const Diagnostic& diagnostic, const FindingKind& kind);
+std::vector<Finding> FindingsOf(const std::vector<Diagnostic>& diagnostics,
                                 const FindingKind& kind);
 // Returns an error as a finding of the kind kCannotJudge. REQUIRES: the status
 // is not OK.

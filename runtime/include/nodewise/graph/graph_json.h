@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
 
@@ -116,15 +116,15 @@ absl::StatusOr<Graph> ParseGraph(GraphText text);
 
 // Reads and checks a graph, collecting every fault. Returns false if the result
 // is not sound.
-bool ParseGraph(GraphText text, Graph* graph, FaultList* faults);
+bool ParseGraph(GraphText text, Graph* graph, DiagnosticList* diagnostics);
 
 // Makes the checks of ParseGraph on a graph that was made or changed by hand.
-void CheckGraph(const Graph& graph, FaultList* faults);
+void CheckGraph(const Graph& graph, DiagnosticList* diagnostics);
 
-// Fills in the lines and columns of faults that name a path in `text`.
-void LocateFaults(const GraphText& text, FaultList* faults);
+// Fills in the lines and columns of diagnostics that name a path in `text`.
+void LocateDiagnostics(const GraphText& text, DiagnosticList* diagnostics);
 
-// Returns a fault of a graph at a JSON path, located.
+// Returns what is wrong with a graph at a JSON path, located.
 absl::Status GraphError(const Graph& graph, std::string path, std::string found,
                         std::string expected = "", std::string hint = "");
 

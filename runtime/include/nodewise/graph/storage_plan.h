@@ -36,6 +36,7 @@ absl::StatusOr<StoragePlan> PlanStorage(const Graph& graph,
 // Lists what is wrong with a plan: entries that share a slot while both are
 // needed, outputs and parameters that a later node overwrites. Such faults do
 // not keep the graph from running, but make its results wrong.
-void CheckPlan(const Graph& graph, const StoragePlan& plan, FaultList* faults);
+void CheckPlan(const Graph& graph, const StoragePlan& plan,
+               DiagnosticList* diagnostics);
 
 }  // namespace nodewise

@@ -25,7 +25,7 @@ namespace nodewise {
 // `input` or `output` of the node it was, and which `storage` of the plan.
 namespace memory_kinds {
 inline constexpr std::string_view kPart = "memory";
-inline constexpr auto kError = Fault::Severity::kError;
+inline constexpr auto kError = Severity::kError;
 
 inline constexpr FindingKind kOverrun = {
     "overrun", kPart, kError, "wrote outside of its own input or output", true};

@@ -14,7 +14,7 @@ namespace nodewise {
 // findings. Their place is the node.
 namespace isolation_kinds {
 inline constexpr std::string_view kPart = "isolation";
-inline constexpr auto kError = Fault::Severity::kError;
+inline constexpr auto kError = Severity::kError;
 
 inline constexpr FindingKind kNodeError = {
     "node-error", kPart, kError, "the node's function returned an error"};

@@ -47,9 +47,9 @@ class ByteReader {
 
   // Returns kDataLoss, beginning with the place, for what the caller finds
   // wrong with a field that began at `offset`.
-  absl::Status Fault(size_t offset, std::string_view message) const;
-  // Returns the Fault() of a field that asks for more bytes than are left, and
-  // sets ran_out().
+  absl::Status ErrorAt(size_t offset, std::string_view message) const;
+  // Returns the ErrorAt() of a field that asks for more bytes than are left,
+  // and sets ran_out().
   absl::Status RanOut(size_t offset, std::string_view message);
 
  private:

@@ -34,7 +34,7 @@ struct SweepOptions {
 // node's tensors it was.
 namespace sweep_kinds {
 inline constexpr std::string_view kPart = "sweep";
-inline constexpr auto kError = Fault::Severity::kError;
+inline constexpr auto kError = Severity::kError;
 
 inline constexpr FindingKind kGivenDiffers = {
     "given-differs", kPart, kError,

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/params.h"
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/vm/vm_library.h"
 
 namespace nodewise {
@@ -56,7 +56,7 @@ absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
                                     const VmFunction& function,
                                     const VmBinding& binding,
-                                    FaultList* reasons);
+                                    DiagnosticList* reasons);
 
 // Reads the function of that name, and returns any reasons as one
 // kUnimplemented.

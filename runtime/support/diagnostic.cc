@@ -1,4 +1,4 @@
-#include "nodewise/support/fault.h"
+#include "nodewise/support/diagnostic.h"
 
 #include <algorithm>
 #include <array>
@@ -95,86 +95,87 @@ std::string CutHint(std::string_view* text) {
 }
 
 // Takes apart what follows the place in a message.
-void AddMessage(std::string_view text, Fault* fault) {
-  fault->hint = CutHint(&text);
+void AddMessage(std::string_view text, Diagnostic* diagnostic) {
+  diagnostic->hint = CutHint(&text);
   const size_t expected = text.rfind(kExpected);
-  fault->found = text.substr(0, expected);
+  diagnostic->found = text.substr(0, expected);
   if (expected != std::string_view::npos) {
-    fault->expected = text.substr(expected + kExpected.size());
+    diagnostic->expected = text.substr(expected + kExpected.size());
   }
 }
 
 }  // namespace
 
-std::string Fault::Where() const {
+std::string Diagnostic::Where() const {
   std::string where = file;
   if (line > 0) where += fmt::format(":{}:{}", line, column);
   if (!path.empty()) where += (where.empty() ? "" : ": ") + path;
   return where;
 }
 
-std::string Fault::ToString() const {
+std::string Diagnostic::ToString() const {
   std::string text = Where() + ": " + found;
   if (!expected.empty()) text += ", expected " + expected;
   if (!hint.empty()) text += " (" + hint + ")";
   return text;
 }
 
-Fault FaultOf(const absl::Status& status) {
+Diagnostic DiagnosticOf(const absl::Status& status) {
   std::string_view text = MessageOf(status);
-  Fault fault;
+  Diagnostic diagnostic;
   if (const size_t file = text.find(kColon); file != std::string_view::npos) {
-    fault.file = text.substr(0, file);
+    diagnostic.file = text.substr(0, file);
     text.remove_prefix(file + kColon.size());
     const std::string place = CutPlace(&text);
-    if (!place.empty()) fault.file.append(kColon).append(place);
+    if (!place.empty()) diagnostic.file.append(kColon).append(place);
   }
-  AddMessage(text, &fault);
-  return fault;
+  AddMessage(text, &diagnostic);
+  return diagnostic;
 }
 
-Fault FaultIn(const std::string& file, const absl::Status& status) {
+Diagnostic DiagnosticIn(const std::string& file, const absl::Status& status) {
   std::string_view text = MessageOf(status);
   if (text.starts_with(file) && text.substr(file.size()).starts_with(kColon)) {
     text.remove_prefix(file.size() + kColon.size());
   }
-  Fault fault;
-  fault.file = file;
-  fault.path = CutPlace(&text);
-  AddMessage(text, &fault);
-  return fault;
+  Diagnostic diagnostic;
+  diagnostic.file = file;
+  diagnostic.path = CutPlace(&text);
+  AddMessage(text, &diagnostic);
+  return diagnostic;
 }
 
-void FaultList::Add(Fault fault) {
-  if (faults_.size() < kMostFaults) {
-    faults_.push_back(std::move(fault));
+void DiagnosticList::Add(Diagnostic diagnostic) {
+  if (diagnostics_.size() < kMostDiagnostics) {
+    diagnostics_.push_back(std::move(diagnostic));
     return;
   }
-  if (faults_.size() == kMostFaults) {
-    faults_.push_back({Fault::Severity::kWarning, fault.file, "", 0, 0,
-                       "more faults than are listed",
-                       fmt::format("at most {}", kMostFaults),
-                       "mend these first"});
+  if (diagnostics_.size() == kMostDiagnostics) {
+    diagnostics_.push_back({Severity::kWarning, diagnostic.file, "", 0, 0,
+                            "more faults than are listed",
+                            fmt::format("at most {}", kMostDiagnostics),
+                            "mend these first"});
   }
-  // A fault that is not listed still keeps the file from being used.
-  if (fault.severity == Fault::Severity::kError) {
-    faults_.back().severity = Fault::Severity::kError;
+  // One that is not listed still keeps the file from being used.
+  if (diagnostic.severity == Severity::kError) {
+    diagnostics_.back().severity = Severity::kError;
   }
 }
 
-bool FaultList::HasErrors() const {
-  return std::any_of(faults_.begin(), faults_.end(), [](const Fault& fault) {
-    return fault.severity == Fault::Severity::kError;
-  });
+bool DiagnosticList::HasErrors() const {
+  return std::any_of(diagnostics_.begin(), diagnostics_.end(),
+                     [](const Diagnostic& diagnostic) {
+                       return diagnostic.severity == Severity::kError;
+                     });
 }
 
-absl::Status FaultList::ToStatus() const {
-  const Fault* first = nullptr;
+absl::Status DiagnosticList::ToStatus() const {
+  const Diagnostic* first = nullptr;
   size_t more = 0;
-  for (const Fault& fault : faults_) {
-    if (fault.severity != Fault::Severity::kError) continue;
+  for (const Diagnostic& diagnostic : diagnostics_) {
+    if (diagnostic.severity != Severity::kError) continue;
     if (first == nullptr) {
-      first = &fault;
+      first = &diagnostic;
     } else {
       ++more;
     }

@@ -8,11 +8,12 @@
 
 namespace nodewise {
 
-// One thing that is wrong with a file, in parts, so that it can be printed as
-// a line or as JSON. A warning does not keep a file from being used.
-struct Fault {
-  enum class Severity { kError, kWarning };
+// A warning does not keep a file or a network from being used.
+enum class Severity { kError, kWarning };
 
+// One thing that is wrong with a file, in parts, so that it can be printed as
+// a line or shown as a Finding (nodewise/graph/finding.h).
+struct Diagnostic {
   Severity severity = Severity::kError;
   std::string file;      // "graph.json"
   std::string path;      // A JSON path, a tensor's name, or empty.
@@ -31,34 +32,35 @@ struct Fault {
 // Splits a message that reads `where: found, expected expected (hint)`. Parts
 // that cannot be told apart stay together; nothing gets lost. REQUIRES: the
 // status is not OK.
-Fault FaultOf(const absl::Status& status);
+Diagnostic DiagnosticOf(const absl::Status& status);
 // Splits a message about `file`, which may begin with its name; the place
 // within the file becomes the path. REQUIRES: the status is not OK.
-Fault FaultIn(const std::string& file, const absl::Status& status);
+Diagnostic DiagnosticIn(const std::string& file, const absl::Status& status);
 
-// What a check collects: all faults in one pass, in the order of the file.
-class FaultList {
+// What a check of a file collects: all faults in one pass, in the order of the
+// file.
+class DiagnosticList {
  public:
   // Nobody reads more, and a hostile file may have one for each byte.
-  static constexpr size_t kMostFaults = 10000;
+  static constexpr size_t kMostDiagnostics = 10000;
 
-  // When the list is full, a last fault says that more were found; it is an
+  // When the list is full, a last item says that more were found; it is an
   // error if one of them is.
-  void Add(Fault fault);
+  void Add(Diagnostic diagnostic);
 
-  const std::vector<Fault>& faults() const { return faults_; }
-  std::vector<Fault>& faults() { return faults_; }
+  const std::vector<Diagnostic>& items() const { return diagnostics_; }
+  std::vector<Diagnostic>& items() { return diagnostics_; }
   bool HasErrors() const;
   // Returns OK if there are no errors; else kDataLoss with the first error and
   // how many more there are.
   absl::Status ToStatus() const;
 
  private:
-  std::vector<Fault> faults_;
+  std::vector<Diagnostic> diagnostics_;
 };
 
 // Returns what messages show of a text from a file, which may be megabytes long
-// and be named by many faults: all of it, or its beginning.
+// and be named by many diagnostics: all of it, or its beginning.
 std::string_view Shortened(std::string_view text);
 
 // Returns the candidate that is nearest to `name` in spelling, or "" if none is
