@@ -26,7 +26,7 @@ struct DumpNode {
 absl::StatusOr<std::vector<DumpNode>> ParseGraphDump(std::string_view text,
                                                      const std::string& where);
 
-// The keys of nodes some of whose names are known, by the rule of NodeKeys().
+// The keys of nodes some of whose names are known, by the rule of GraphIndex.
 // Which names are unique is judged by those.
 class DumpNodeKeys {
  public:

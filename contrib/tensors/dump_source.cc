@@ -226,7 +226,7 @@ TensorItem DumpSource::View(const Item& item) const {
     view.lasting = *item.tensor;
   }
   if (item.record != nullptr) {
-    view.hash = item.record->stats.hash;
+    view.hash = item.record->hash();
     if (item.record->has_stats) view.stats = &item.record->stats;
   }
   view.time = item.time;

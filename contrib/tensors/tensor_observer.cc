@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -33,19 +34,19 @@ class RunSource final : public TensorSource {
 TensorObserver::TensorObserver(const Graph& graph, TensorSink* sink,
                                TensorObserverOptions options)
     : graph_(graph), sink_(*sink), options_(std::move(options)) {
-  const std::vector<std::string> node_keys = NodeKeys(graph);
+  const GraphIndex index(graph);
   keys_.reserve(graph.entries.size());
   read_keys_.resize(graph.nodes.size());
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     for (uint32_t slot = 0; slot < graph.OutputsOf(NodeId{n}); ++slot) {
       keys_.push_back(
-          {node_keys[n], slot, TensorRole::kOutput, options_.source});
+          {index.KeyOf(NodeId{n}), slot, TensorRole::kOutput, options_.source});
     }
     for (uint32_t slot = 0;
          options_.with_node_inputs && slot < graph.nodes[n].inputs.size();
          ++slot) {
       read_keys_[n].push_back(
-          {node_keys[n], slot, TensorRole::kInput, options_.source});
+          {index.KeyOf(NodeId{n}), slot, TensorRole::kInput, options_.source});
     }
   }
 }
@@ -63,9 +64,7 @@ absl::Status TensorObserver::BeforePass(const RunView& run) {
   sink_status_ = absl::OkStatus();
   for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
     const NodeId node{n};
-    if (graph_.nodes[n].kind != GraphNode::Kind::kInput || !Sees(node)) {
-      continue;
-    }
+    if (graph_.IsFunction(node) || !Sees(node)) continue;
     const EntryId entry = graph_.EntryOf(node, 0);
     NODEWISE_RETURN_IF_ERROR(Hand({.key = keys_[Index(entry)],
                                    .tensor = &run.TensorOf(entry),

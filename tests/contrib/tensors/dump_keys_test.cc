@@ -7,6 +7,7 @@
 #include <random>
 
 #include "nodewise/dump/dump.h"
+#include "nodewise/graph/graph_index.h"
 #include "tests/runtime/dump/dump_support.h"
 #include "tests/support/matchers.h"
 
@@ -66,9 +67,9 @@ TEST(DumpKeysTest, NodesHaveTheKeysThatTheyHaveInTheGraph) {
     names[i] = graph.nodes[i].name;
   }
   const DumpNodeKeys keys(names);
-  const std::vector<std::string> expected = NodeKeys(graph);
-  for (uint32_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(keys.KeyOf(i), expected[i]);
+  const GraphIndex expected(graph);
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    EXPECT_EQ(keys.KeyOf(i), expected.KeyOf(NodeId{i}));
   }
   EXPECT_EQ(keys.KeyOf(9), "#9");
   EXPECT_EQ(keys.Find("b"), 3u);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "nodewise/dump/dump.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "tests/contrib/tensors/tensor_source_support.h"
 #include "tests/support/graph_builder.h"
@@ -95,7 +96,7 @@ absl::StatusOr<Source> OpenSet(const std::string& folder) {
 void WriteDump(const std::string& root) {
   const Graph graph = SplitGraph();
   const RecordOptions options{.stats = true, .root = root};
-  const DumpPlan plan = PlanDump(graph, options).value();
+  const DumpPlan plan = PlanDump(GraphIndex(graph), options).value();
   const auto writer = DumpWriter::Create(graph, plan, options, kCpu).value();
   const auto tensors = AllTensors();
   std::vector<const DLTensor*> all;

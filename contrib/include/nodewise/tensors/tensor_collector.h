@@ -20,7 +20,7 @@ class TensorCollector : public TensorSink, public TensorSource {
     TensorKey key;
     NDArray tensor;  // Undefined if there was none.
     std::string why_absent;
-    std::optional<uint64_t> hash;
+    std::optional<TensorHash> hash;
     std::optional<TensorStats> stats;
     NodeTime time;
     std::optional<TensorKey> origin;

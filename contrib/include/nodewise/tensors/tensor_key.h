@@ -20,7 +20,7 @@ enum class TensorRole {
 // What a tensor that travels is called: from a dump, a file or a run, to a
 // comparison, a file or a report. A plain value.
 struct TensorKey {
-  // The key of the node (NodeKeys() of graph_json.h): its name, or `name#index`
+  // The key of the node (GraphIndex::KeyOf()): its name, or `name#index`
   // if another node has that name. For tensors of a network, the value's name;
   // for those of a file, the whole name that they have there.
   std::string node;

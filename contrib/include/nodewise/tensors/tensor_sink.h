@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nodewise/graph/node_times.h"
+#include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/tensors/tensor_key.h"
@@ -29,8 +30,8 @@ struct TensorItem {
   NDArray lasting = {};
   // "only its statistics were recorded"; empty if there is a tensor.
   std::string_view why_absent = {};
-  // HashBytes() of the contents, if known.
-  std::optional<uint64_t> hash = {};
+  // The hash of the contents, if known. Old dumps have another kind than runs.
+  std::optional<TensorHash> hash = {};
   // Null if not known. `hash` is set too if this is.
   const TensorStats* stats = nullptr;
   // When the node ran; both 0 if not known, or if no node made the tensor. What

@@ -54,8 +54,8 @@ struct FilePlace {
 // A node of a graph JSON.
 struct NodePlace {
   NodeId node{};
-  std::string key;    // As NodeKeys() gives it: "conv3".
-  std::string title;  // As NodeTitle() gives it: "node 17 (conv3)".
+  std::string key;    // As GraphIndex gives it: "conv3".
+  std::string title;  // "node 17 (conv3)".
   friend bool operator==(const NodePlace&, const NodePlace&) = default;
 };
 
