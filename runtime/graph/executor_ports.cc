@@ -2,11 +2,12 @@
 // their tensors lie.
 
 #include <algorithm>
+#include <iterator>
 
 #include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
+#include "nodewise/graph/graph_inputs.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -35,33 +36,14 @@ TensorInfo GraphExecutor::OutputInfo(size_t output) const {
 
 absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
   const auto [first, last] = input_names_.equal_range(std::string(name));
-  std::vector<size_t> all;
-  std::vector<size_t> free;
-  for (auto place = first; place != last; ++place) {
-    all.push_back(place->second);
-    if (!inputs_[place->second].is_param) free.push_back(place->second);
+  if (first != last && std::next(first) == last) return first->second;
+  std::vector<GraphInput> inputs;
+  inputs.reserve(inputs_.size());
+  for (const Port& port : inputs_) {
+    inputs.push_back(
+        {port.name, NodeId{port.node}, port.is_read, port.is_param});
   }
-  if (all.size() == 1) return all[0];
-  if (free.size() == 1) return free[0];
-  std::vector<std::string> names;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const std::string key =
-        fmt::format("{}#{}", inputs_[i].name, inputs_[i].node);
-    if (key == name) return i;
-    names.push_back(all.empty() ? inputs_[i].name : key);
-  }
-  if (all.empty()) {
-    return absl::NotFoundError(
-        fmt::format("input {}: the graph has no such input{}", name,
-                    DidYouMean(name, names)));
-  }
-  std::sort(all.begin(), all.end());
-  std::vector<std::string> same_name;
-  same_name.reserve(all.size());
-  for (const size_t input : all) same_name.push_back(names[input]);
-  return absl::InvalidArgumentError(
-      fmt::format("input {}: {} inputs have that name, expected one of {}",
-                  name, all.size(), ListOf(same_name)));
+  return FindInput(inputs, name);
 }
 
 std::optional<size_t> GraphExecutor::OutputByTvmsName(
@@ -129,10 +111,8 @@ void GraphExecutor::Unbind(Port* port) {
 }
 
 absl::Status GraphExecutor::CheckWritable(const Port& port) const {
-  if (!is_linked_[plan_.slot_of[port.entry]]) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format(
-      "input {}: its data is linked into the library and cannot be set",
-      port.name));
+  return CheckSettable({port.name, NodeId{port.node}, port.is_read,
+                        port.is_param, is_linked_[plan_.slot_of[port.entry]]});
 }
 
 // A bound tensor is the caller's, must not be written to, may be what is

@@ -8,13 +8,12 @@
 #include "nodewise/func/last_error.h"
 #include "nodewise/graph/call_numbers.h"
 #include "nodewise/graph/graph_index.h"
+#include "nodewise/graph/graph_inputs.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
-
-constexpr char kLinkedParamFunction[] = "_lookup_linked_param";
 
 // Copies the bytes of one tensor to another of the same size, whatever their
 // shapes: a __nop whose slots differ.
@@ -178,18 +177,15 @@ absl::StatusOr<NDArray> GraphExecutor::LinkedParam(Library& library,
         "storage {}: the linked data is {}, expected {} compact bytes", id,
         TypeToString(given.shape(), given.dtype()), wanted));
   }
-  NODEWISE_ASSIGN_OR_RETURN(const PackedFunc lookup,
-                            library.Find(kLinkedParamFunction));
-  if (!lookup) return NDArray();
-  NODEWISE_ASSIGN_OR_RETURN(const Value found, lookup.Call(id));
-  void* const* data = found.Get<void*>();
-  if (data == nullptr || *data == nullptr) return NDArray();
+  NODEWISE_ASSIGN_OR_RETURN(LinkedData linked, FindLinkedData(library, id));
+  if (linked.data == nullptr) return NDArray();
   const int64_t bytes[] = {static_cast<int64_t>(plan_.slots[slot].bytes)};
-  like.data = *data;
+  like.data = linked.data;
   like.dtype = DLDataType{kDLUInt, 8, 1};
   like.shape = const_cast<int64_t*>(bytes);
   like.ndim = 1;
-  return NDArray::Borrow(like, std::make_shared<PackedFunc>(lookup));
+  return NDArray::Borrow(
+      like, std::make_shared<PackedFunc>(std::move(linked.lookup)));
 }
 
 void GraphExecutor::MakeTensors() {

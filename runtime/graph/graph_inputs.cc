@@ -1,0 +1,127 @@
+#include "nodewise/graph/graph_inputs.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/support/fault.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr char kLinkedParamFunction[] = "_lookup_linked_param";
+
+std::string KeyOf(const GraphInput& input) {
+  return fmt::format("{}#{}", input.name, Index(input.node));
+}
+
+const GraphEntry& EntryOf(const Graph& graph, const GraphInput& input) {
+  return graph.entry(graph.EntryOf(input.node, 0));
+}
+
+}  // namespace
+
+std::vector<GraphInput> InputsOf(const Graph& graph) {
+  std::vector<bool> is_read(graph.nodes.size());
+  for (const GraphNode& node : graph.nodes) {
+    for (const EntryRef& ref : node.inputs) is_read[ref.node] = true;
+  }
+  for (const EntryRef& ref : graph.heads) is_read[ref.node] = true;
+  std::vector<GraphInput> inputs;
+  inputs.reserve(graph.arg_nodes.size());
+  for (const uint32_t node : graph.arg_nodes) {
+    inputs.push_back({graph.nodes[node].name, NodeId{node}, is_read[node]});
+  }
+  return inputs;
+}
+
+absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
+                                 std::string_view name) {
+  std::vector<size_t> all;
+  std::vector<size_t> free;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].name != name) continue;
+    all.push_back(i);
+    if (!inputs[i].is_param) free.push_back(i);
+  }
+  if (all.size() == 1) return all[0];
+  if (free.size() == 1) return free[0];
+  std::vector<std::string> names;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::string key = KeyOf(inputs[i]);
+    if (key == name) return i;
+    names.push_back(all.empty() ? std::string(inputs[i].name) : std::move(key));
+  }
+  if (all.empty()) {
+    return absl::NotFoundError(
+        fmt::format("input {}: the graph has no such input{}", name,
+                    DidYouMean(name, names)));
+  }
+  std::vector<std::string> same_name;
+  same_name.reserve(all.size());
+  for (const size_t input : all) same_name.push_back(names[input]);
+  return absl::InvalidArgumentError(
+      fmt::format("input {}: {} inputs have that name, expected one of {}",
+                  name, all.size(), ListOf(same_name)));
+}
+
+std::vector<std::string> MarkParams(const Graph& graph, const Params& params,
+                                    std::vector<GraphInput>* inputs) {
+  std::unordered_map<std::string_view, std::vector<GraphInput*>> by_name;
+  for (GraphInput& input : *inputs) by_name[input.name].push_back(&input);
+  std::vector<std::string> unknown;
+  for (const NamedTensor& param : params.tensors) {
+    const auto known = by_name.find(param.name);
+    if (known == by_name.end()) {
+      unknown.push_back(param.name);
+      continue;
+    }
+    // Relay calls its constants p0, p1, ... even where the user has an input of
+    // that name: the type tells them apart, and if it does not, the last is the
+    // constant, as TVM takes it.
+    GraphInput* chosen = known->second.back();
+    for (GraphInput* const input : known->second) {
+      const GraphEntry& entry = EntryOf(graph, *input);
+      const bool fits =
+          IsSameType(param.tensor.dtype(), entry.dtype) &&
+          param.tensor.shape() == absl::MakeConstSpan(entry.shape);
+      if (fits) chosen = input;
+    }
+    chosen->is_param = true;
+  }
+  return unknown;
+}
+
+absl::StatusOr<LinkedData> FindLinkedData(Library& library,
+                                          int64_t storage_id) {
+  LinkedData found;
+  NODEWISE_ASSIGN_OR_RETURN(found.lookup, library.Find(kLinkedParamFunction));
+  if (!found.lookup) return found;
+  NODEWISE_ASSIGN_OR_RETURN(const Value value, found.lookup.Call(storage_id));
+  void* const* data = value.Get<void*>();
+  if (data != nullptr) found.data = *data;
+  return found;
+}
+
+absl::Status MarkLinked(const Graph& graph, Library& library,
+                        std::vector<GraphInput>* inputs) {
+  for (GraphInput& input : *inputs) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const LinkedData linked,
+        FindLinkedData(library, EntryOf(graph, input).storage_id));
+    if (!linked.lookup) return absl::OkStatus();
+    if (linked.data != nullptr) input.is_linked = input.is_param = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSettable(const GraphInput& input) {
+  if (!input.is_linked) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "input {}: its data is linked into the library and cannot be set",
+      input.name));
+}
+
+}  // namespace nodewise
