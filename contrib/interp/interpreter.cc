@@ -10,8 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
+#include "contrib/interp/interpreter_plan.h"
 #include "fmt/format.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -72,158 +73,14 @@ absl::Status BindNames(const Network& network,
   return absl::OkStatus();
 }
 
-// Operators read compact, aligned tensors in host memory; those of mapped files
-// may lie anywhere.
-absl::Status MakeReadable(NDArray* tensor) {
-  if (!tensor->defined()) return absl::OkStatus();
-  const auto address = reinterpret_cast<uintptr_t>(tensor->data());
-  const size_t width = std::max<size_t>(1, ElementBytes(tensor->dtype()));
-  if (DeviceTypeOf(tensor->device()) == kDLCPU && IsCompact(**tensor) &&
-      address % width == 0) {
-    return absl::OkStatus();
-  }
-  NODEWISE_ASSIGN_OR_RETURN(*tensor, tensor->CopyToHost());
-  return absl::OkStatus();
-}
-
-bool IsStatic(const TensorType& type) {
-  return type.has_dtype() && type.is_static();
-}
-
-// Tries to allocate the memory of its outputs, as running it will. An output no
-// larger than an input may be a view of it.
-absl::Status TryMemory(const Network& network, const Operation& operation) {
-  constexpr size_t kLittle = size_t{1} << 30;
-  size_t most = kLittle;
-  for (const ValueId id : operation.inputs) {
-    if (id == kNoValue) continue;
-    const TensorType& type = network.value(id).type;
-    if (!IsStatic(type)) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
-                              TensorBytes(*type.sizes(), type.dtype));
-    most = std::max(most, bytes);
-  }
-  for (const ValueId id : operation.outputs) {
-    if (id == kNoValue || !IsStatic(network.value(id).type)) continue;
-    const TensorType& type = network.value(id).type;
-    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
-                              TensorBytes(*type.sizes(), type.dtype));
-    if (bytes <= most) continue;
-    NODEWISE_RETURN_IF_ERROR(
-        NDArray::Empty(*type.sizes(), type.dtype, kCpu).status());
-  }
-  return absl::OkStatus();
-}
-
-// Otherwise a chain of operations that each double what they read would run as
-// long as there is any memory, and fail only then.
-absl::Status TryMemory(const Network& network) {
-  for (const OperationId id : network.order()) {
-    const Operation& operation = network.operation(id);
-    const absl::Status status = TryMemory(network, operation);
-    if (status.ok()) continue;
-    return At(
-        fmt::format("operation {} ({})", operation.name, operation.kind()),
-        status);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-struct Interpreter::Plan {
-  struct Step {
-    const Operation* operation;
-    // Everything that a run could find out is known: all types with all sizes,
-    // and the numbers that shapes are made of. So operators have been checked
-    // and their outputs inferred, provided that inputs are of their types.
-    bool is_static;
-    // The inputs are of their types, whatever is given to the network.
-    bool is_sure;
-    // One for each output.
-    std::vector<const TensorType*> types;
-    absl::InlinedVector<bool, 4> wanted;
-    // For each input: nothing reads it afterwards.
-    absl::InlinedVector<bool, 4> is_last_use;
-  };
-
-  explicit Plan(const Network& network);
-
-  std::vector<Step> steps;
-  std::vector<bool> is_read;       // By value.
-  std::vector<NDArray> constants;  // By value.
-  absl::Status status;             // What failed while preparing, if anything.
-
- private:
-  Step StepOf(const Network& network, const Operation& operation) const;
-  void FindLastUses(const Network& network);
-
-  std::vector<bool> is_sure_;  // By value: it has its type, which is static.
-};
-
-Interpreter::Plan::Plan(const Network& network)
-    : is_read(network.data().values.size()),
-      constants(network.data().values.size()),
-      is_sure_(network.data().values.size()) {
-  for (const auto& value : network.data().values) {
-    if (!value.has_value()) continue;
-    NDArray& constant = constants[Index(value->id)];
-    constant = value->data;
-    status.Update(MakeReadable(&constant));
-    is_sure_[Index(value->id)] =
-        value->kind == NetworkValue::Kind::kConstant ||
-        (value->kind == NetworkValue::Kind::kInput && IsStatic(value->type));
-  }
-  steps.reserve(network.order().size());
-  for (const OperationId id : network.order()) {
-    steps.push_back(StepOf(network, network.operation(id)));
-    const bool is_sure = steps.back().is_static && steps.back().is_sure;
-    for (const ValueId output : network.operation(id).outputs) {
-      if (output != kNoValue) is_sure_[Index(output)] = is_sure;
-    }
-  }
-  FindLastUses(network);
-  status.Update(TryMemory(network));
-}
-
-Interpreter::Plan::Step Interpreter::Plan::StepOf(
-    const Network& network, const Operation& operation) const {
-  Step step{&operation, true, true, {}, {}, {}};
-  for (const ValueId id : operation.outputs) {
-    step.wanted.push_back(id != kNoValue);
-    step.is_static &= id != kNoValue && IsStatic(network.value(id).type);
-    if (step.is_static) step.types.push_back(&network.value(id).type);
-  }
-  for (const ValueId id : operation.inputs) {
-    if (id == kNoValue) continue;
-    const NetworkValue& value = network.value(id);
-    const bool may_be_sizes = value.type.dtype.code == kDLInt;
-    const bool is_constant = value.kind == NetworkValue::Kind::kConstant;
-    step.is_static &= IsStatic(value.type) && (is_constant || !may_be_sizes);
-    step.is_sure &= is_sure_[Index(id)];
-  }
-  return step;
-}
-
-void Interpreter::Plan::FindLastUses(const Network& network) {
-  // The outputs are read at the end.
-  for (const ValueId id : network.outputs()) is_read[Index(id)] = true;
-  for (size_t i = steps.size(); i-- > 0;) {
-    const std::vector<ValueId>& inputs = steps[i].operation->inputs;
-    steps[i].is_last_use.resize(inputs.size());
-    for (size_t k = inputs.size(); k-- > 0;) {
-      if (inputs[k] == kNoValue) continue;
-      steps[i].is_last_use[k] = !is_read[Index(inputs[k])];
-      is_read[Index(inputs[k])] = true;
-    }
-  }
-}
 
 // One run, which keeps each tensor as long as something will read it.
 class Interpreter::Running {
  public:
   Running(const Interpreter& interpreter, const InterpretOptions& options)
       : network_(interpreter.network_),
+        evaluator_(interpreter.evaluator_),
         plan_(*interpreter.plan_),
         options_(options),
         evaluation_{options.with_bounds,
@@ -238,23 +95,29 @@ class Interpreter::Running {
     return MakeReadable(&tensors_[Index(id)]);
   }
 
-  absl::Status RunStep(const Plan::Step& step) {
+  // Returns true if the run is to end here.
+  absl::StatusOr<bool> RunStep(const Plan::Step& step) {
     const Operation& operation = *step.operation;
+    OperationRun run{operation, {}, {}};
+    if (options_.observe) run.time.start_ns = ClockNanoseconds();
     absl::StatusOr<Evaluated> result = EvaluateStep(step);
     if (!result.ok()) {
       return At(
           fmt::format("operation {} ({})", operation.name, operation.kind()),
           result.status());
     }
+    run.result = *std::move(result);
+    bool is_last = false;
     if (options_.observe) {
-      NODEWISE_RETURN_IF_ERROR(options_.observe(operation, *result));
+      run.time.end_ns = ClockNanoseconds();
+      NODEWISE_ASSIGN_OR_RETURN(is_last, options_.observe(run));
     }
     for (size_t i = 0; i < operation.outputs.size(); ++i) {
       const ValueId id = operation.outputs[i];
       if (id == kNoValue || !plan_.is_read[Index(id)]) continue;
-      tensors_[Index(id)] = std::move(result->outputs[i]);
+      tensors_[Index(id)] = std::move(run.result.outputs[i]);
     }
-    return absl::OkStatus();
+    return is_last;
   }
 
   std::vector<NDArray> Outputs() const {
@@ -269,7 +132,7 @@ class Interpreter::Running {
     return constant.defined() ? constant : tensors_[Index(id)];
   }
 
-  absl::StatusOr<Evaluated> EvaluateStep(const Plan::Step& step) {
+  Tensors TakeInputs(const Plan::Step& step) {
     const Operation& operation = *step.operation;
     Tensors inputs(operation.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -281,12 +144,43 @@ class Interpreter::Running {
         inputs[i] = TensorOf(id);
       }
     }
-    if (step.is_static && (step.is_sure || AreOfTypes(operation, inputs))) {
-      return EvaluateChecked(operation.attrs, std::move(inputs), step.types,
-                             step.wanted, evaluation_);
+    return inputs;
+  }
+
+  absl::StatusOr<Evaluated> EvaluateStep(const Plan::Step& step) {
+    const Operation& operation = *step.operation;
+    Tensors inputs = TakeInputs(step);
+    if (options_.replaced.empty()) return Compute(step, std::move(inputs));
+    Evaluated result;
+    const auto replaced = [&](size_t i) {
+      return options_.replaced.find(operation.outputs[i]);
+    };
+    bool is_needed = false;
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      is_needed |= operation.outputs[i] != kNoValue &&
+                   replaced(i) == options_.replaced.end();
     }
-    return Evaluate(operation.attrs, std::move(inputs), step.wanted,
-                    evaluation_);
+    if (is_needed) {
+      NODEWISE_ASSIGN_OR_RETURN(result, Compute(step, std::move(inputs)));
+    }
+    result.outputs.resize(operation.outputs.size());
+    if (options_.with_bounds) result.bounds.resize(operation.outputs.size());
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      if (replaced(i) == options_.replaced.end()) continue;
+      result.outputs[i] = replaced(i)->second;
+      if (options_.with_bounds) result.bounds[i] = Bounds();
+    }
+    return result;
+  }
+
+  absl::StatusOr<Evaluated> Compute(const Plan::Step& step, Tensors inputs) {
+    const bool is_checked =
+        step.is_static && (step.is_sure || AreOfTypes(*step.operation, inputs));
+    return evaluator_.Evaluate(
+        {*step.operation, std::move(inputs), step.wanted,
+         is_checked ? absl::MakeConstSpan(step.types)
+                    : absl::Span<const TensorType* const>()},
+        evaluation_);
   }
 
   bool AreOfTypes(const Operation& operation,
@@ -304,12 +198,13 @@ class Interpreter::Running {
                                                std::vector<NDArray> inputs) {
     std::unique_ptr<const Interpreter>& prepared = bodies_[body.body.get()];
     if (prepared == nullptr) {
-      prepared = std::make_unique<const Interpreter>(*body.body);
+      prepared = std::make_unique<const Interpreter>(*body.body, evaluator_);
     }
     return prepared->Run(std::move(inputs));
   }
 
   const Network& network_;
+  const Evaluator& evaluator_;
   const Plan& plan_;
   const InterpretOptions& options_;
   const EvalArgs::Options evaluation_;
@@ -317,8 +212,10 @@ class Interpreter::Running {
   std::map<const Network*, std::unique_ptr<const Interpreter>> bodies_;
 };
 
-Interpreter::Interpreter(const Network& network)
-    : network_(network), plan_(std::make_unique<const Plan>(network)) {}
+Interpreter::Interpreter(const Network& network, const Evaluator& evaluator)
+    : network_(network),
+      evaluator_(evaluator),
+      plan_(std::make_unique<const Plan>(network)) {}
 Interpreter::~Interpreter() = default;
 
 absl::StatusOr<std::vector<NDArray>> Interpreter::Run(
@@ -332,7 +229,8 @@ absl::StatusOr<std::vector<NDArray>> Interpreter::Run(
         run.SetInput(network_.inputs()[i], std::move(inputs[i])));
   }
   for (const Plan::Step& step : plan_->steps) {
-    NODEWISE_RETURN_IF_ERROR(run.RunStep(step));
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_last, run.RunStep(step));
+    if (is_last) break;
   }
   return run.Outputs();
 }

@@ -106,10 +106,11 @@ TEST(InterpreterTest, EveryOperationIsObservedWithItsBounds) {
   int seen = 0;
   InterpretOptions options;
   options.with_bounds = true;
-  options.observe = [&](const Operation&, const Evaluated& result) {
-    EXPECT_EQ(result.bounds[0].proved.size(), 2U);
+  options.observe = [&](const OperationRun& run) {
+    EXPECT_EQ(run.result.bounds[0].proved.size(), 2U);
+    EXPECT_GE(run.time.end_ns, run.time.start_ns);
     ++seen;
-    return absl::OkStatus();
+    return false;
   };
   ASSERT_THAT(Interpret(Chain(5, {2}), {Floats({1, 2})}, options), IsOk());
   EXPECT_EQ(seen, 5);
@@ -126,9 +127,9 @@ TEST(InterpreterTest, TensorsAreLetGoAfterTheirLastUse) {
   std::vector<NDArray> inputs{NDArray::Borrow(view, std::move(owner))};
   std::vector<bool> is_gone;
   InterpretOptions options;
-  options.observe = [&](const Operation&, const Evaluated&) {
+  options.observe = [&](const OperationRun&) {
     is_gone.push_back(watch.expired());
-    return absl::OkStatus();
+    return false;
   };
   ASSERT_THAT(Interpret(b.net, std::move(inputs), options), IsOk());
   EXPECT_THAT(is_gone, ElementsAre(true, true));
@@ -137,12 +138,53 @@ TEST(InterpreterTest, TensorsAreLetGoAfterTheirLastUse) {
 TEST(InterpreterTest, AnErrorOfTheObserverEndsTheRun) {
   int seen = 0;
   InterpretOptions options;
-  options.observe = [&](const Operation&, const Evaluated&) {
-    return ++seen == 3 ? absl::CancelledError("enough") : absl::OkStatus();
+  options.observe = [&](const OperationRun&) -> absl::StatusOr<bool> {
+    if (++seen == 3) return absl::CancelledError("enough");
+    return false;
   };
   EXPECT_THAT(Interpret(Chain(5, {2}), {Floats({1, 2})}, options),
               FailsWith(absl::StatusCode::kCancelled, HasSubstr("enough")));
   EXPECT_EQ(seen, 3);
+}
+
+TEST(InterpreterTest, AnObserverMayEndTheRunAndOutputsNotMadeAreUndefined) {
+  int seen = 0;
+  InterpretOptions options;
+  options.observe = [&](const OperationRun&) { return ++seen == 3; };
+  const auto y = Interpret(Chain(5, {2}), {Floats({1, 2})}, options);
+  ASSERT_THAT(y, IsOk());
+  EXPECT_FALSE((*y)[0].defined());
+  EXPECT_EQ(seen, 3);
+}
+
+TEST(InterpreterTest, AReplacedValueIsNotComputedAndReadByWhatFollows) {
+  const Network net = Chain(2, {2});
+  const Operation& first = net.operation(net.order()[0]);
+  InterpretOptions options;
+  options.replaced[first.outputs[0]] = Floats({10, 20});
+  const auto y = Interpret(net, {Floats({1, 2})}, options);
+  ASSERT_THAT(y, IsOk());
+  EXPECT_THAT(ValuesOf((*y)[0]), ElementsAre(11, 22));
+}
+
+// Computes everything as the reference does, and counts.
+class CountingEvaluator : public Evaluator {
+ public:
+  absl::StatusOr<Evaluated> Evaluate(
+      OperationCall call, const EvalArgs::Options& options) const override {
+    ++calls;
+    return ReferenceEvaluator().Evaluate(std::move(call), options);
+  }
+  mutable int calls = 0;
+};
+
+TEST(InterpreterTest, AnotherEvaluatorComputesEveryOperation) {
+  const CountingEvaluator evaluator;
+  const Network net = Chain(4, {N()});
+  const auto y = Interpreter(net, evaluator).Run({Floats({1, 2})});
+  ASSERT_THAT(y, IsOk());
+  EXPECT_THAT(ValuesOf((*y)[0]), ElementsAre(5, 10));
+  EXPECT_EQ(evaluator.calls, 4);
 }
 
 Subgraph AddOf(const char* name, float number) {

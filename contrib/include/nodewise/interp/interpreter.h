@@ -1,25 +1,40 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nodewise/graph/node_times.h"
+#include "nodewise/interp/evaluator.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/evaluate.h"
 
 namespace nodewise {
 
-// How a network is run with the reference evaluation of its operators, one
-// after the other in their order. Tensors are let go after their last use.
+// An operation that has run. Valid during the call that it is given to; tensors
+// may be kept by copying the NDArray, and must not be written to.
+struct OperationRun {
+  const Operation& operation;
+  Evaluated result;  // Outputs that were not wanted are undefined.
+  NodeTime time;
+};
+
+// How a network is run: one operation after the other in their order. Tensors
+// are let go after their last use.
 struct InterpretOptions {
   bool with_bounds = false;
-  // Called after each operation with its outputs (undefined ones were not
-  // wanted) and, with_bounds, their bounds. An error ends the run. Operations
-  // in bodies of control flow are not reported.
-  std::function<absl::Status(const Operation& operation,
-                             const Evaluated& result)>
-      observe;
+  // Values that get these contents whatever their operations compute; one whose
+  // outputs are all here is not evaluated. REQUIRES: they are outputs of
+  // operations of this network, not of bodies, and the tensors are compact, in
+  // host memory and of their types.
+  std::map<ValueId, NDArray> replaced;
+  // Called after each operation; returns true if it is to be the last one. Then
+  // outputs of the network that have not been made are undefined. An error
+  // ends the run and is returned as it is. Operations in bodies of control flow
+  // are not reported.
+  std::function<absl::StatusOr<bool>(const OperationRun& run)> observe;
 };
 
 // A network prepared to be run many times: it keeps what need not be worked out
@@ -27,8 +42,10 @@ struct InterpretOptions {
 // do. Any thread may run it, and several may at once.
 class Interpreter {
  public:
-  // REQUIRES: the network outlives this and is not edited.
-  explicit Interpreter(const Network& network);
+  // REQUIRES: the network outlives this and is not edited; the evaluator
+  // outlives this.
+  explicit Interpreter(const Network& network,
+                       const Evaluator& evaluator = ReferenceEvaluator());
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
@@ -45,10 +62,11 @@ class Interpreter {
   struct Plan;
   class Running;
   const Network& network_;
+  const Evaluator& evaluator_;
   const std::unique_ptr<const Plan> plan_;
 };
 
-// Runs the network once.
+// Runs the network once with the reference evaluation of its operators.
 absl::StatusOr<std::vector<NDArray>> Interpret(
     const Network& network, std::vector<NDArray> inputs,
     const InterpretOptions& options = {});
