@@ -1,7 +1,6 @@
 // Whether watching changed the outcome, and rules that end a run.
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "fmt/format.h"
@@ -64,14 +63,6 @@ absl::StatusOr<OutputCheck> CompareOutputs(absl::Span<const NDArray> outputs,
                         "tensor{}, {} bytes)",
                         plain.NumOutputs(), plain.NumOutputs() == 1 ? "" : "s",
                         bytes)};
-}
-
-bool HoldsValue(const TensorStats& stats, const StopValues& values) {
-  if (!stats.has_numbers) return false;
-  if (values.nan && stats.nans > 0) return true;
-  if (values.infinity && stats.infinities > 0) return true;
-  if (!values.above.has_value() || stats.elements == stats.nans) return false;
-  return std::max(std::fabs(stats.min), std::fabs(stats.max)) > *values.above;
 }
 
 DebugExecutor::StopRule StopAtValues(const DebugExecutor& executor,

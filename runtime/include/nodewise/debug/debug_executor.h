@@ -17,6 +17,7 @@
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/node_times.h"
+#include "nodewise/ndarray/value_search.h"
 
 namespace nodewise {
 
@@ -231,13 +232,6 @@ using ExecutorMaker =
     std::function<absl::StatusOr<std::unique_ptr<DebugExecutor>>(
         DebugExecutor::DebugOptions)>;
 
-// Which values of a node's outputs end a run.
-struct StopValues {
-  bool nan = false;
-  bool infinity = false;
-  std::optional<double> above;  // |x| > above
-};
-bool HoldsValue(const TensorStats& stats, const StopValues& values);
 // A rule for ContinueUntil: stops at the first node that makes such a value.
 DebugExecutor::StopRule StopAtValues(const DebugExecutor& executor,
                                      StopValues values);
