@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "nodewise/graph/node_times.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -43,6 +44,10 @@ struct TensorItem {
   const TensorKey* origin = nullptr;
   // An input or a parameter of the network: no node made the tensor.
   bool is_network_input = false;
+  // How far a correct kernel may be off in each element: proved, and in
+  // practice (Bounds of nodewise/op/evaluate.h). Empty if not known.
+  absl::Span<const double> proved_bounds = {};
+  absl::Span<const double> expected_bounds = {};
 
   // Returns the tensor as one that stays as it is: `lasting`, or a compact copy
   // in host memory. Fails with kNotFound, naming the key, if there is none.
