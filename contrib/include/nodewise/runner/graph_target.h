@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/artefact/artefact.h"
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/runner/input_collector.h"
+#include "nodewise/runner/input_list.h"
+
+namespace nodewise {
+
+// A compiled network that has been loaded. Makes executors of it, each with
+// tensors of its own; it knows its inputs before there is one. Does not change
+// once it is loaded, so that any thread may use it, as far as the library's own
+// code allows it.
+class GraphTarget {
+ public:
+  using TypesOfInputs =
+      absl::FunctionRef<absl::StatusOr<std::vector<VmInputType>>()>;
+
+  // Loads what FindArtefact() found, to run on these devices. `types` is called
+  // only for a VM library that leaves dimensions open; it returns the types of
+  // the inputs that are at hand. Fails as LoadArtefact, or as `types`.
+  static absl::StatusOr<std::shared_ptr<const GraphTarget>> Load(
+      ArtefactFiles files, std::vector<DLDevice> devices, TypesOfInputs types);
+  // Takes what is in memory already; `name` is what messages call it.
+  static absl::StatusOr<std::shared_ptr<const GraphTarget>> FromArtefact(
+      std::string name, Artefact artefact, std::vector<DLDevice> devices);
+
+  GraphTarget(const GraphTarget&) = delete;
+  GraphTarget& operator=(const GraphTarget&) = delete;
+
+  const std::string& name() const { return files_.target; }
+  const ArtefactFiles& files() const { return files_; }
+  const Artefact& artefact() const { return artefact_; }
+  const Graph& graph() const { return artefact_.graph; }
+  const std::vector<DLDevice>& devices() const { return devices_; }
+  const InputList& inputs() const { return *inputs_; }
+
+  // Names the files that the parameters come from, for messages.
+  std::string WhereParamsAre() const;
+  // The parameters that the graph does not have, which nothing reads.
+  const std::vector<std::string>& unknown_params() const {
+    return unknown_params_;
+  }
+
+  // Makes an executor and sets the parameters. Fails as GraphExecutor::Create
+  // and GraphExecutor::LoadParams.
+  absl::StatusOr<std::unique_ptr<GraphExecutor>> MakeExecutor() const;
+  // Makes an executor that is ready to run: with the parameters, then `inputs`,
+  // which come from an InputCollector of this target's inputs.
+  absl::StatusOr<std::unique_ptr<GraphExecutor>> MakeExecutor(
+      absl::Span<const RunInput> inputs) const;
+
+  // Do the same to an executor of this target that somebody else has made.
+  absl::Status SetParams(GraphExecutor* executor) const;
+  absl::Status SetAll(absl::Span<const RunInput> inputs,
+                      GraphExecutor* executor) const;
+
+ private:
+  GraphTarget(ArtefactFiles files, Artefact artefact,
+              std::vector<DLDevice> devices)
+      : files_(std::move(files)),
+        artefact_(std::move(artefact)),
+        devices_(std::move(devices)) {}
+
+  absl::Status ListInputs();
+
+  const ArtefactFiles files_;
+  const Artefact artefact_;
+  const std::vector<DLDevice> devices_;
+  std::unique_ptr<const InputList> inputs_;
+  std::vector<std::string> unknown_params_;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/ndarray/value_search.h"
+#include "nodewise/runner/input_list.h"
+#include "nodewise/tensors/tensor_sink.h"
+
+namespace nodewise {
+
+// A runner is the one door to anything that runs a network: a compiled
+// artefact, the reference, later a foreign runtime or a dump played back. Who
+// compares, locates or tests runs knows runners, and asks what one can do; it
+// never needs to know which class it is.
+
+// What a runner may be asked for beyond the outputs of a run.
+enum class Capability {
+  kTensors,        // RunOptions::sink gets what every node makes.
+  kNodeInputs,     // RunOptions::with_node_inputs.
+  kNodeTimes,      // TensorItem::time.
+  kBounds,         // RunOptions::with_bounds.
+  kPatches,        // RunOptions::patches.
+  kSteps,          // RunOptions::stop.
+  kDeterministic,  // The same inputs give the same bits, whenever it runs.
+};
+// Returns what messages call it: "patches", "stopping between nodes", ...
+std::string_view NameOf(Capability capability);
+
+// A tensor that a run uses in place of what it computes.
+struct TensorPatch {
+  // As FindEntry() takes it for a graph: "conv1:0", or "conv1" for output 0; a
+  // value's name for a network.
+  std::string entry;
+  NDArray tensor;
+  std::string from;   // Its file, for messages.
+  std::string where;  // What messages about it begin with: "--patch".
+};
+
+// When a run ends early: after a node, or after the first node that makes one
+// of some values, whichever comes first.
+struct StopRule {
+  // The node, as FindNode() takes it for a graph: a name, a key or "#7"; an
+  // operation's name for a network. Empty: none.
+  std::string node;
+  std::string where;  // What messages about `node` begin with: "--until".
+  std::optional<StopValues> values;
+};
+
+struct RunOptions {
+  // Gets the inputs of the network and then what each node makes, in the order
+  // of the run and lent for the call alone; null: nobody looks. Its error ends
+  // the run and is returned as it is.
+  TensorSink* sink = nullptr;
+  // Returns whether the tensors whose TensorKey has this `node` go to the sink;
+  // null: all do.
+  std::function<bool(const std::string& node)> select;
+  bool with_node_inputs = false;  // The sink gets what nodes read, too.
+  bool with_bounds = false;       // The sink gets bounds on rounding errors.
+  std::vector<TensorPatch> patches;
+  std::optional<StopRule> stop;
+  // How often to run, to time it. The sink sees every run; only the last one's
+  // outputs are returned.
+  uint64_t repeats = 1;
+};
+
+// A node where a run ended.
+struct StopPlace {
+  std::string key;          // "conv1", unique in the graph.
+  std::string title;        // "node 3 (conv1)".
+  std::string function;     // Empty for an input.
+  bool made_value = false;  // It was the first to make one of the values.
+};
+
+// An output of a node that was not searched for values, since they cannot be
+// read.
+struct UnreadTensor {
+  std::string name;  // "conv1:0".
+  DLDataType dtype{};
+};
+
+struct RunResult {
+  // Host copies, which nobody else sees: the outputs in the order of
+  // Runner::outputs(), or where the run stopped early those of the node there,
+  // called "conv1:0".
+  std::vector<NamedTensor> outputs;
+  std::optional<StopPlace> stopped;  // Where it ended early.
+  std::vector<UnreadTensor> unread;  // Only with StopRule::values.
+  // What one should know about the run: "--patch: entry a shares its memory
+  // with b (patched with it)".
+  std::vector<std::string> notes;
+  // How long each repeat took, without setting inputs and copying outputs.
+  std::vector<int64_t> durations_ns;
+};
+
+// Not thread-safe; different runners, also of one target, may run at the same
+// time. Nothing remains from one run to the next.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+
+  // Returns the runner's and its target's name, for messages: "plain net".
+  virtual const std::string& name() const = 0;
+  // Valid while the runner is.
+  virtual const InputList& inputs() const = 0;
+  // Returns the names of the outputs, all different.
+  virtual const std::vector<std::string>& outputs() const = 0;
+
+  virtual bool Can(Capability capability) const = 0;
+
+  // Runs from the first node on. `inputs` are named as InputList::Find()
+  // accepts; all that are needed must be there. Fails as MatchInputs() for
+  // inputs, with kUnimplemented for options that it has no capability for,
+  // with kNotFound or kInvalidArgument for patches and stops that name nothing
+  // or do not fit. An error of a node names it.
+  absl::StatusOr<RunResult> Run(absl::Span<const NamedTensor> inputs,
+                                const RunOptions& options = {});
+
+ protected:
+  // As Run(). `tensors` are by input, undefined where none is given; the
+  // options are such as the runner can do.
+  virtual absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
+                                               const RunOptions& options) = 0;
+};
+
+// Makes one more runner of the same kind and target, with nothing in common
+// that a run changes. Fails as making the first could have failed.
+using RunnerMaker = std::function<absl::StatusOr<std::unique_ptr<Runner>>()>;
+
+}  // namespace nodewise

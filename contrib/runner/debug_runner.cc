@@ -1,0 +1,180 @@
+#include "contrib/runner/debug_runner.h"
+
+#include <utility>
+
+#include "contrib/runner/graph_patches.h"
+#include "contrib/runner/graph_runner.h"
+#include "fmt/format.h"
+#include "nodewise/debug/debug_executor.h"
+#include "nodewise/graph/named_outputs.h"
+#include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/runner/debug_target.h"
+#include "nodewise/support/clock.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_observer.h"
+
+namespace nodewise {
+namespace {
+
+std::string OutputName(const std::vector<std::string>& keys, NodeId node,
+                       uint32_t output) {
+  return fmt::format("{}:{}", keys[Index(node)], output);
+}
+
+class DebugRunner : public GraphRunner {
+ public:
+  // `executor` is what `owned` points to.
+  DebugRunner(std::shared_ptr<const GraphTarget> target,
+              std::unique_ptr<GraphExecutor> owned, DebugExecutor& executor)
+      : GraphRunner("debug", std::move(target), std::move(owned)),
+        executor_(executor),
+        keys_(NodeKeys(executor.graph())) {}
+
+  bool Can(Capability capability) const override {
+    switch (capability) {
+      case Capability::kTensors:
+      case Capability::kNodeInputs:
+      case Capability::kNodeTimes:
+      case Capability::kPatches:
+      case Capability::kSteps:
+        return true;
+      case Capability::kBounds:
+      case Capability::kDeterministic:
+        return false;
+    }
+    return false;
+  }
+
+ protected:
+  absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
+                                       const RunOptions& options) override {
+    executor_.ClearPatches();
+    NODEWISE_RETURN_IF_ERROR(SetInputs(tensors));
+    RunResult result;
+    NODEWISE_RETURN_IF_ERROR(SetPatches(options.patches, &result));
+    std::unique_ptr<TensorObserver> observer;
+    if (options.sink != nullptr) observer = MakeObserver(options);
+    if (observer != nullptr) executor_.AddObserver(observer.get());
+    const absl::Status status = RunPasses(options, &result);
+    if (observer != nullptr) {
+      executor_.RemoveObserver(observer.get());
+      NODEWISE_RETURN_IF_ERROR(observer->sink_status());
+    }
+    NODEWISE_RETURN_IF_ERROR(status);
+    if (!result.stopped.has_value()) {
+      NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(executor_));
+    }
+    return result;
+  }
+
+ private:
+  // A patch sets an input of the graph for good.
+  absl::Status SetPatches(const std::vector<TensorPatch>& patches,
+                          RunResult* result) {
+    const Graph& graph = executor_.graph();
+    for (const TensorPatch& patch : patches) {
+      const auto entry = FindEntry(graph, patch.entry);
+      if (entry.ok() &&
+          graph.node(graph.NodeOf(*entry)).kind == GraphNode::Kind::kInput) {
+        ParamsChanged();
+      }
+    }
+    return ApplyPatches(patches, &executor_, &result->notes);
+  }
+
+  std::unique_ptr<TensorObserver> MakeObserver(
+      const RunOptions& options) const {
+    TensorObserverOptions observer;
+    observer.source = name();
+    observer.with_node_inputs = options.with_node_inputs;
+    if (options.select) {
+      for (const std::string& key : keys_) {
+        observer.nodes.push_back(options.select(key));
+      }
+    }
+    return std::make_unique<TensorObserver>(executor_.graph(), options.sink,
+                                            std::move(observer));
+  }
+
+  absl::Status RunPasses(const RunOptions& options, RunResult* result) {
+    if (!options.stop.has_value()) return RunAll(options, result);
+    const int64_t start_ns = ClockNanoseconds();
+    NODEWISE_ASSIGN_OR_RETURN(const std::optional<NodeId> node,
+                              RunToStop(*options.stop, result));
+    result->durations_ns.push_back(ClockNanoseconds() - start_ns);
+    if (!node.has_value()) return absl::OkStatus();
+    const Graph& graph = executor_.graph();
+    result->stopped->key = keys_[Index(*node)];
+    result->stopped->title = NodeTitle(graph, *node);
+    result->stopped->function = graph.node(*node).function;
+    return TakeOutputsOf(*node, result);
+  }
+
+  // Runs to the node of the rule, to the first of its values or to the end.
+  // Returns the node where it stopped.
+  absl::StatusOr<std::optional<NodeId>> RunToStop(const StopRule& rule,
+                                                  RunResult* result) {
+    const Graph& graph = executor_.graph();
+    std::optional<NodeId> until;
+    if (!rule.node.empty()) {
+      const auto node = FindNode(graph, rule.node);
+      if (!node.ok()) return At(rule.where, node.status());
+      until = *node;
+    }
+    const DebugExecutor::StopRule holds_value =
+        StopAtValues(executor_, rule.values.value_or(StopValues()));
+    NODEWISE_RETURN_IF_ERROR(executor_.Restart());
+    while (!executor_.AtEnd()) {
+      const NodeId node = executor_.Position();
+      NODEWISE_RETURN_IF_ERROR(executor_.RunUntil(node));
+      bool made_value = false;
+      if (rule.values.has_value() &&
+          graph.node(node).kind == GraphNode::Kind::kFunction) {
+        AddUnread(node, result);
+        NODEWISE_ASSIGN_OR_RETURN(made_value, holds_value(node));
+      }
+      if (!made_value && until != node) continue;
+      result->stopped.emplace().made_value = made_value;
+      return node;
+    }
+    return std::nullopt;
+  }
+
+  void AddUnread(NodeId node, RunResult* result) const {
+    const Graph& graph = executor_.graph();
+    for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
+      const DLDataType dtype = graph.entry(graph.EntryOf(node, o)).dtype;
+      if (HasNumbers(dtype)) continue;
+      result->unread.push_back({OutputName(keys_, node, o), dtype});
+    }
+  }
+
+  absl::Status TakeOutputsOf(NodeId node, RunResult* result) const {
+    const Graph& graph = executor_.graph();
+    for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
+      NODEWISE_ASSIGN_OR_RETURN(const NDArray array,
+                                executor_.ReadEntry(graph.EntryOf(node, o)));
+      NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());
+      result->outputs.push_back({OutputName(keys_, node, o), std::move(copy)});
+    }
+    return absl::OkStatus();
+  }
+
+  DebugExecutor& executor_;  // The base owns it.
+  const std::vector<std::string> keys_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Runner>> MakeDebugRunner(
+    std::shared_ptr<const GraphTarget> target) {
+  DebugExecutor::DebugOptions options;
+  options.records = false;
+  NODEWISE_ASSIGN_OR_RETURN(auto executor,
+                            MakeDebugExecutor(*target, {}, std::move(options)));
+  DebugExecutor& made = *executor;
+  return std::make_unique<DebugRunner>(std::move(target), std::move(executor),
+                                       made);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,81 @@
+#include "nodewise/runner/graph_target.h"
+
+#include <utility>
+
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::Load(
+    ArtefactFiles files, std::vector<DLDevice> devices, TypesOfInputs types) {
+  auto artefact = LoadArtefact(files);
+  if (absl::IsUnimplemented(artefact.status())) {
+    // The library may leave dimensions open, which the inputs then give.
+    NODEWISE_ASSIGN_OR_RETURN(const auto given, types());
+    if (!given.empty()) artefact = LoadArtefact(files, given);
+  }
+  NODEWISE_RETURN_IF_ERROR(artefact.status());
+  std::shared_ptr<GraphTarget> target(new GraphTarget(
+      std::move(files), *std::move(artefact), std::move(devices)));
+  NODEWISE_RETURN_IF_ERROR(target->ListInputs());
+  return target;
+}
+
+absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::FromArtefact(
+    std::string name, Artefact artefact, std::vector<DLDevice> devices) {
+  ArtefactFiles files;
+  files.params = name;
+  files.target = std::move(name);
+  std::shared_ptr<GraphTarget> target(new GraphTarget(
+      std::move(files), std::move(artefact), std::move(devices)));
+  NODEWISE_RETURN_IF_ERROR(target->ListInputs());
+  return target;
+}
+
+absl::Status GraphTarget::ListInputs() {
+  std::vector<GraphInput> inputs = InputsOf(graph());
+  NODEWISE_RETURN_IF_ERROR(MarkLinked(graph(), *artefact_.library, &inputs));
+  unknown_params_ = MarkParams(graph(), artefact_.params, &inputs);
+  inputs_ = nodewise::ListInputs(graph(), std::move(inputs));
+  return absl::OkStatus();
+}
+
+// A library that is the whole artefact may have some parameters, and a file
+// beside it more.
+std::string GraphTarget::WhereParamsAre() const {
+  if (files_.params.empty()) return files_.library;
+  if (!files_.graph.empty() || files_.library.empty()) return files_.params;
+  return files_.library + " or " + files_.params;
+}
+
+absl::Status GraphTarget::SetParams(GraphExecutor* executor) const {
+  return At(WhereParamsAre(), executor->LoadParams(artefact_.params).status());
+}
+
+absl::Status GraphTarget::SetAll(absl::Span<const RunInput> inputs,
+                                 GraphExecutor* executor) const {
+  NODEWISE_RETURN_IF_ERROR(SetParams(executor));
+  for (const RunInput& input : inputs) {
+    NODEWISE_RETURN_IF_ERROR(
+        At(input.from, executor->SetInput(input.input, *input.tensor)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphTarget::MakeExecutor()
+    const {
+  return MakeExecutor({});
+}
+
+absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphTarget::MakeExecutor(
+    absl::Span<const RunInput> inputs) const {
+  GraphExecutor::Options options;
+  options.devices = devices_;
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto executor,
+      GraphExecutor::Create(artefact_.graph, artefact_.library, options));
+  NODEWISE_RETURN_IF_ERROR(SetAll(inputs, executor.get()));
+  return executor;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,63 @@
+#include "nodewise/runner/runner.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+absl::Status CheckCapabilities(const Runner& runner,
+                               const RunOptions& options) {
+  const std::pair<bool, Capability> asked[] = {
+      {options.sink != nullptr, Capability::kTensors},
+      {options.with_node_inputs, Capability::kNodeInputs},
+      {options.with_bounds, Capability::kBounds},
+      {!options.patches.empty(), Capability::kPatches},
+      {options.stop.has_value(), Capability::kSteps},
+  };
+  for (const auto& [is_asked, capability] : asked) {
+    if (!is_asked || runner.Can(capability)) continue;
+    return absl::UnimplementedError(
+        fmt::format("runner {}: does not have {}, expected one that does",
+                    runner.name(), NameOf(capability)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string_view NameOf(Capability capability) {
+  switch (capability) {
+    case Capability::kTensors:
+      return "the tensors of every node";
+    case Capability::kNodeInputs:
+      return "what nodes read";
+    case Capability::kNodeTimes:
+      return "times of nodes";
+    case Capability::kBounds:
+      return "error bounds";
+    case Capability::kPatches:
+      return "patches";
+    case Capability::kSteps:
+      return "stops between nodes";
+    case Capability::kDeterministic:
+      return "the same bits in every run";
+  }
+  return "";
+}
+
+absl::StatusOr<RunResult> Runner::Run(absl::Span<const NamedTensor> inputs,
+                                      const RunOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(CheckCapabilities(*this, options));
+  if (options.repeats == 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("runner {}: found 0 repeats, expected 1 or more", name()));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
+                            MatchInputs(this->inputs(), inputs));
+  return RunChecked(std::move(tensors), options);
+}
+
+}  // namespace nodewise

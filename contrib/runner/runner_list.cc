@@ -1,0 +1,71 @@
+#include "nodewise/runner/runner_list.h"
+
+#include <utility>
+#include <vector>
+
+#include "contrib/runner/graph_runner.h"
+#include "fmt/format.h"
+#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+
+#ifdef NODEWISE_USE_PROFILER
+#include "contrib/runner/debug_runner.h"
+#endif
+
+namespace nodewise {
+namespace {
+
+bool IsGraph(const RunnerTarget& target) { return target.graph != nullptr; }
+bool IsNetwork(const RunnerTarget& target) { return target.network != nullptr; }
+
+absl::StatusOr<std::unique_ptr<Runner>> MakePlain(const RunnerTarget& target) {
+  NODEWISE_ASSIGN_OR_RETURN(auto executor, target.graph->MakeExecutor());
+  return std::make_unique<GraphRunner>("plain", target.graph,
+                                       std::move(executor));
+}
+
+#ifdef NODEWISE_USE_PROFILER
+absl::StatusOr<std::unique_ptr<Runner>> MakeDebug(const RunnerTarget& target) {
+  return MakeDebugRunner(target.graph);
+}
+#endif
+
+absl::StatusOr<std::unique_ptr<Runner>> MakeInterpreter(
+    const RunnerTarget& target) {
+  return MakeNetworkRunner("interpreter", target.name, target.network);
+}
+
+constexpr RunnerKind kKinds[] = {
+    {"plain", "a compiled graph as it is deployed", &IsGraph, &MakePlain},
+#ifdef NODEWISE_USE_PROFILER
+    {"debug", "a compiled graph that can be looked into", &IsGraph, &MakeDebug},
+#endif
+    {"interpreter", "a network by the definitions of its operators", &IsNetwork,
+     &MakeInterpreter},
+};
+
+}  // namespace
+
+absl::Span<const RunnerKind> RunnerKinds() { return kKinds; }
+
+absl::StatusOr<RunnerMaker> MakerOf(std::string_view kind,
+                                    RunnerTarget target) {
+  std::vector<std::string> names;
+  for (const RunnerKind& row : kKinds) {
+    names.emplace_back(row.name);
+    if (row.name != kind) continue;
+    if (!row.takes(target)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: is nothing that runner {} can run, expected {}",
+                      target.name, kind, row.summary));
+    }
+    return RunnerMaker(
+        [make = row.make, target = std::move(target)] { return make(target); });
+  }
+  return absl::NotFoundError(
+      fmt::format("runner {}: this build has none of that name{}", kind,
+                  DidYouMean(kind, names)));
+}
+
+}  // namespace nodewise
