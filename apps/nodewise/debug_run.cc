@@ -5,16 +5,16 @@
 #include <cmath>
 #include <utility>
 
-#include "apps/nodewise/debug_network.h"
-#include "apps/nodewise/outputs.h"
-#include "apps/nodewise/patches.h"
+#include "apps/nodewise/output_check.h"
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/process/isolation.h"
+#include "nodewise/runner/debug_target.h"
+#include "nodewise/runner/patch_file.h"
+#include "nodewise/runner/runner_list.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -51,123 +51,102 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
   return values;
 }
 
-// Returns host copies of a node's outputs.
-absl::StatusOr<std::vector<NamedTensor>> OutputsOfNode(
-    const DebugExecutor& executor, NodeId node) {
-  const Graph& graph = executor.graph();
-  std::vector<NamedTensor> outputs;
-  for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
-    const EntryId entry = graph.EntryOf(node, o);
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray array, executor.ReadEntry(entry));
-    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());
-    outputs.push_back({executor.index().KeyOf(entry), std::move(copy)});
+// Parses "ENTRY=FILE" and reads the file.
+absl::StatusOr<TensorPatch> ParsePatch(const GraphIndex& index,
+                                       const std::string& text) {
+  // A node's name may hold "=", a file's rarely does.
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--patch: found \"{}\", expected ENTRY=FILE, as in conv1:0=x.npy",
+        text));
   }
-  return outputs;
+  const std::string entry = text.substr(0, equals);
+  const std::string file = text.substr(equals + 1);
+  if (!file.empty()) return ReadPatch(index, entry, file, "--patch");
+  const auto known = index.FindEntry(entry);
+  if (!known.ok()) return At("--patch", known.status());
+  return absl::InvalidArgumentError(
+      fmt::format("--patch: found \"{}\", expected a file behind the =", text));
 }
 
-absl::StatusOr<NodeId> UntilNode(const DebugRunOptions& options,
-                                 const DebugExecutor& executor) {
-  const auto node = executor.index().FindNode(options.until);
-  if (!node.ok()) return At("--until", node.status());
-  return *node;
+absl::StatusOr<RunOptions> StepOptions(const DebugRunOptions& options,
+                                       const GraphIndex& index) {
+  RunOptions run;
+  for (const std::string& text : options.patches) {
+    NODEWISE_ASSIGN_OR_RETURN(TensorPatch patch, ParsePatch(index, text));
+    run.patches.push_back(std::move(patch));
+  }
+  if (options.until.empty() && options.stop_on.empty()) return run;
+  StopRule& stop = run.stop.emplace();
+  stop.node = options.until;
+  stop.where = "--until";
+  if (!options.stop_on.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(stop.values, ParseStopOn(options.stop_on));
+  }
+  return run;
 }
 
-// Where a run stopped early, whether a value stopped it, and outputs that could
-// not be searched for values.
-struct Stop {
-  std::optional<NodeId> node;
-  bool is_value = false;
-  std::vector<EntryId> unseen;
-};
-
-void AddUnseen(const Graph& graph, NodeId node, Stop* stop) {
-  for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
-    const EntryId entry = graph.EntryOf(node, o);
-    if (!HasNumbers(graph.entry(entry).dtype)) stop->unseen.push_back(entry);
-  }
-}
-
-// Runs to --until, to the first value of --stop-on or to the end.
-absl::StatusOr<Stop> RunToStop(const DebugRunOptions& options,
-                               DebugExecutor* executor) {
-  NODEWISE_ASSIGN_OR_RETURN(const StopValues values,
-                            ParseStopOn(options.stop_on));
-  Stop stop;
-  if (!options.until.empty()) {
-    NODEWISE_ASSIGN_OR_RETURN(stop.node, UntilNode(options, *executor));
-  }
-  const DebugExecutor::StopRule rule = StopAtValues(*executor, values);
-  while (!executor->AtEnd()) {
-    const NodeId node = executor->Position();
-    NODEWISE_RETURN_IF_ERROR(executor->RunUntil(node));
-    if (!options.stop_on.empty() && executor->graph().IsFunction(node)) {
-      AddUnseen(executor->graph(), node, &stop);
-      NODEWISE_ASSIGN_OR_RETURN(stop.is_value, rule(node));
-    }
-    if (stop.is_value) stop.node = node;
-    if (stop.node == node) return stop;
-  }
-  return stop;
-}
-
-void ShowUnseen(const GraphIndex& index, const std::vector<EntryId>& unseen,
-                Outcome* outcome) {
+void ShowUnread(const std::vector<UnreadTensor>& unread, Outcome* outcome) {
   std::vector<std::string> names;
   std::vector<std::string> shown;
-  for (const EntryId entry : unseen) {
-    names.push_back(index.KeyOf(entry));
-    shown.push_back(fmt::format("{} ({})", names.back(),
-                                ToString(index.graph().entry(entry).dtype)));
+  for (const UnreadTensor& tensor : unread) {
+    names.push_back(tensor.name);
+    shown.push_back(
+        fmt::format("{} ({})", tensor.name, ToString(tensor.dtype)));
   }
   outcome->json.Add("not_looked_at", names);
-  if (unseen.empty()) return;
+  if (unread.empty()) return;
   outcome->notes.push_back(fmt::format(
       "--stop-on: did not look at {}, whose types it cannot read: {}",
-      CountOf(unseen.size(), "output"), ListOf(shown, 8)));
+      CountOf(unread.size(), "output"), ListOf(shown, 8)));
 }
 
-void ShowStop(const DebugRunOptions& options, const GraphIndex& index,
-              const Stop& stop, Outcome* outcome) {
+void ShowStop(const DebugRunOptions& options, const RunResult& result,
+              Outcome* outcome) {
   const bool looks = !options.stop_on.empty();
-  if (looks && !stop.is_value) {
-    outcome->text += stop.unseen.empty()
+  const auto& stop = result.stopped;
+  const bool made_value = stop.has_value() && stop->made_value;
+  if (looks && !made_value) {
+    outcome->text += result.unread.empty()
                          ? "no node made such a value\n"
                          : "no node that was looked at made such a value\n";
   }
-  if (stop.node.has_value()) {
-    const std::string& function = index.graph().node(*stop.node).function;
+  if (stop.has_value()) {
     outcome->text += fmt::format(
-        "stopped after {}{}{}\n", Printable(index.TitleOf(*stop.node)),
-        function.empty() ? ", an input" : ", function " + Printable(function),
-        stop.is_value ? ": the first to make such a value" : "");
+        "stopped after {}{}{}\n", Printable(stop->title),
+        stop->function.empty() ? ", an input"
+                               : ", function " + Printable(stop->function),
+        made_value ? ": the first to make such a value" : "");
   }
-  if (looks || stop.node.has_value()) {
-    outcome->json.Add("stopped_at",
-                      stop.node.has_value() ? index.KeyOf(*stop.node) : "");
+  if (looks || stop.has_value()) {
+    outcome->json.Add("stopped_at", stop.has_value() ? stop->key : "");
   }
   if (!looks) return;
-  outcome->json.Add("made_the_value", stop.is_value);
-  ShowUnseen(index, stop.unseen, outcome);
-  if (stop.is_value) outcome->status = Outcome::Status::kDiffers;
+  outcome->json.Add("made_the_value", made_value);
+  ShowUnread(result.unread, outcome);
+  if (made_value) outcome->status = Outcome::Status::kDiffers;
 }
 
 absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
-                                       const LoadedTarget& network,
+                                       const LoadedTarget& loaded,
                                        Outcome* outcome) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto executor, MakerOf(network)({}));
-  NODEWISE_RETURN_IF_ERROR(
-      ApplyPatches(options.patches, executor.get(), outcome));
-  NODEWISE_ASSIGN_OR_RETURN(const Stop stop,
-                            RunToStop(options, executor.get()));
-  ShowStop(options, executor->index(), stop, outcome);
-  DebugRunResult result;
-  if (stop.node.has_value()) {
-    NODEWISE_ASSIGN_OR_RETURN(result.outputs,
-                              OutputsOfNode(*executor, *stop.node));
-  } else {
-    NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
-  }
-  return result;
+  const GraphTarget& target = *loaded.target;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const RunnerMaker maker,
+      MakerOf("debug", RunnerTarget{target.name(), loaded.target}));
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+  const auto run = [&]() -> absl::StatusOr<RunResult> {
+    NODEWISE_ASSIGN_OR_RETURN(const RunOptions asked,
+                              StepOptions(options, target.index()));
+    return runner->Run(NameInputs(target.inputs(), loaded.inputs), asked);
+  };
+  auto result = run();
+  if (!result.ok()) return At(target.name(), result.status());
+  outcome->notes.insert(outcome->notes.end(), result->notes.begin(),
+                        result->notes.end());
+  ShowStop(options, *result, outcome);
+  return DebugRunResult{std::move(result->outputs)};
 }
 
 void ShowFindings(std::string_view what, const std::vector<Finding>& findings,
@@ -190,10 +169,15 @@ void ShowNotCompared(const SanitizeReport& report, Outcome* outcome) {
   }
 }
 
-absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& network,
+absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& loaded,
                                          Outcome* outcome) {
-  NODEWISE_ASSIGN_OR_RETURN(SanitizeReport report,
-                            Sanitize(MakerOf(network), SanitizeOptions()));
+  const GraphTarget& target = *loaded.target;
+  absl::Status made;
+  auto checked =
+      Sanitize(MakerOfDebugExecutors(target, loaded.inputs, &made), {});
+  NODEWISE_RETURN_IF_ERROR(made);
+  if (!checked.ok()) return At(target.name(), checked.status());
+  SanitizeReport& report = *checked;
   outcome->text += fmt::format(
       "sanitized {}: {}{}\n", CountOf(report.nodes, "node"),
       CountOf(report.findings.size(), "memory fault"),
@@ -201,20 +185,24 @@ absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& network,
   ShowFindings("memory_faults", report.findings, outcome);
   outcome->json.Add("more_faults", report.had_more_findings);
   ShowNotCompared(report, outcome);
-  CheckAgainstPlainChild(network, report.outputs, outcome);
+  ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, report.outputs),
+            outcome);
   return DebugRunResult{std::move(report.outputs)};
 }
 
 absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
-                                        const LoadedTarget& network,
+                                        const LoadedTarget& loaded,
                                         Outcome* outcome) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto executor, MakerOf(network)({}));
+  const GraphTarget& target = *loaded.target;
+  NODEWISE_ASSIGN_OR_RETURN(const auto executor,
+                            MakerOfDebugExecutors(target, loaded.inputs)({}));
   IsolationOptions isolation;
   if (options.time_limit_ms.has_value()) {
     isolation.time_limit_ms = static_cast<int64_t>(*options.time_limit_ms);
   }
-  NODEWISE_ASSIGN_OR_RETURN(const IsolationReport report,
-                            RunIsolated(executor.get(), isolation));
+  const auto isolated = RunIsolated(executor.get(), isolation);
+  if (!isolated.ok()) return At(target.name(), isolated.status());
+  const IsolationReport& report = *isolated;
   outcome->text +=
       fmt::format("isolated {}: {}\n", CountOf(report.nodes, "node"),
                   CountOf(report.findings.size(), "failure"));
@@ -234,17 +222,23 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
     return result;
   }
   NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
-  CheckAgainstPlainChild(network, result.outputs, outcome);
+  ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, result.outputs),
+            outcome);
   return result;
 }
 
-absl::StatusOr<DebugRunResult> Swept(const LoadedTarget& network,
+absl::StatusOr<DebugRunResult> Swept(const LoadedTarget& loaded,
                                      Outcome* outcome) {
+  const GraphTarget& target = *loaded.target;
   SweepOptions options;
   Progress progress("sweep");
   options.progress = progress.Updater();
-  NODEWISE_ASSIGN_OR_RETURN(const SweepReport report,
-                            Sweep(MakerOf(network), options));
+  absl::Status made;
+  const auto swept =
+      Sweep(MakerOfDebugExecutors(target, loaded.inputs, &made), options);
+  NODEWISE_RETURN_IF_ERROR(made);
+  if (!swept.ok()) return At(target.name(), swept.status());
+  const SweepReport& report = *swept;
   outcome->text += fmt::format(
       "swept {}: {}", CountOf(report.runs, "run"),
       report.findings.empty() ? "always the same bits"
@@ -278,12 +272,12 @@ absl::Status CheckDebugRun(const DebugRunOptions& options) {
 }
 
 absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
-                                        const LoadedTarget& network,
+                                        const LoadedTarget& loaded,
                                         Outcome* outcome) {
-  if (options.sanitize) return Sanitized(network, outcome);
-  if (options.isolate) return Isolated(options, network, outcome);
-  if (options.sweep) return Swept(network, outcome);
-  return Stepped(options, network, outcome);
+  if (options.sanitize) return Sanitized(loaded, outcome);
+  if (options.isolate) return Isolated(options, loaded, outcome);
+  if (options.sweep) return Swept(loaded, outcome);
+  return Stepped(options, loaded, outcome);
 }
 
 }  // namespace nodewise

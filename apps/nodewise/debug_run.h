@@ -20,9 +20,10 @@ struct DebugRunResult {
   std::vector<NamedTensor> outputs;
 };
 
-// Runs as the options say and adds the findings to the outcome.
+// Runs as the options say and adds the findings to the outcome. Errors of the
+// run begin with the target's name.
 absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
-                                        const LoadedTarget& network,
+                                        const LoadedTarget& loaded,
                                         Outcome* outcome);
 
 }  // namespace nodewise

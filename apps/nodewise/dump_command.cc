@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/debug_network.h"
+#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/output_check.h"
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
+#include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -67,20 +69,19 @@ class DumpNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(TakeNodes());
     record_.max_bytes = max_bytes_.value_or(0);
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
-    NODEWISE_ASSIGN_OR_RETURN(const auto network,
-                              LoadedTarget::Load(target_, inputs_));
     Outcome outcome;
-    if (network->MakeFirst(&outcome) == nullptr) return outcome;
-    DebugExecutor::DebugOptions options;
-    options.records = false;
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+                              LoadTarget(target_, inputs_, &outcome));
+    if (outcome.status != Outcome::Status::kOk) return outcome;
+    const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
-                              MakeDebug(*network, std::move(options)));
+                              MakerOfDebugExecutors(target, loaded.inputs)({}));
     NODEWISE_RETURN_IF_ERROR(
         At(SelectingOptions(), executor->StartRecording(record_)));
-    ShowNetwork(*network, *executor, &outcome);
+    ShowTarget(loaded, inputs_, &outcome);
     ShowPlan(*executor->dump_plan(), &outcome);
     if (RunAll(executor.get(), &outcome)) {
-      CheckAgainstPlain(*network, *executor, &outcome);
+      ShowCheck(CheckAgainstPlain(target, loaded.inputs, *executor), &outcome);
     }
     return outcome;
   }

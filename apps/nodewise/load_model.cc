@@ -1,11 +1,11 @@
 #include <charconv>
 #include <utility>
 
-#include "apps/nodewise/input_options.h"
 #include "apps/nodewise/model_options.h"
 #include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/runner/input_collector.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -3,13 +3,15 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/debug_network.h"
+#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/output_check.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/profile/profiler.h"
+#include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -92,22 +94,20 @@ class ProfileNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(CheckWords());
     NODEWISE_RETURN_IF_ERROR(At("--trace", CheckFilePath(trace_)));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
-    NODEWISE_ASSIGN_OR_RETURN(const auto network,
-                              LoadedTarget::Load(target_, inputs_));
     Outcome outcome;
-    const auto first = network->MakeFirst(&outcome);
-    if (first == nullptr) return outcome;
-    DebugExecutor::DebugOptions options;
-    options.records = false;
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+                              LoadTarget(target_, inputs_, &outcome));
+    if (outcome.status != Outcome::Status::kOk) return outcome;
+    const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
-                              MakeDebug(*network, std::move(options)));
+                              MakerOfDebugExecutors(target, loaded.inputs)({}));
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
     const ProfileSummary summary = SummariseProfile(executor->index(), profile);
-    ShowNetwork(*network, *executor, &outcome);
+    ShowTarget(loaded, inputs_, &outcome);
     Show(*executor, summary, profile, &outcome);
     // Only the CSV goes to stdout; text becomes notes.
     if (csv_) outcome.text.clear();
-    CheckAgainstPlain(*network, *executor, &outcome);
+    ShowCheck(CheckAgainstPlain(target, loaded.inputs, *executor), &outcome);
     if (!trace_.empty()) ShowTrace(*executor, profile, &outcome);
     if (csv_) {
       outcome.text.pop_back();  // The end of the line.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -10,7 +9,7 @@
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/reference_run.h"
 #include "fmt/format.h"
-#include "nodewise/graph/named_outputs.h"
+#include "nodewise/runner/runner_list.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
@@ -28,31 +27,30 @@ namespace {
 
 constexpr uint64_t kMostRepeats = 1'000'000;
 
-struct RunTimes {
-  std::vector<double> milliseconds;  // By run.
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
-  double Min() const {
-    return *std::min_element(milliseconds.begin(), milliseconds.end());
+void ShowTimes(const std::vector<int64_t>& durations_ns, Outcome* outcome) {
+  std::vector<double> milliseconds;
+  for (const int64_t duration : durations_ns) {
+    milliseconds.push_back(static_cast<double>(duration) * 1e-6);
   }
-  double Median() const {
-    std::vector<double> sorted = milliseconds;
-    const size_t middle = sorted.size() / 2;
-    std::nth_element(sorted.begin(), sorted.begin() + middle, sorted.end());
-    return sorted[middle];
-  }
-};
-
-void ShowTimes(const RunTimes& times, Outcome* outcome) {
-  const size_t runs = times.milliseconds.size();
-  outcome->text += runs == 1 ? fmt::format("ran in {:.3f} ms\n", times.Min())
+  const size_t runs = milliseconds.size();
+  const double min =
+      *std::min_element(milliseconds.begin(), milliseconds.end());
+  const double median = Median(std::move(milliseconds));
+  outcome->text += runs == 1 ? fmt::format("ran in {:.3f} ms\n", min)
                              : fmt::format(
                                    "ran {} times in {:.3f} ms (median; min "
                                    "{:.3f} ms)\n",
-                                   runs, times.Median(), times.Min());
+                                   runs, median, min);
   outcome->json.BeginObject("time");
   outcome->json.Add("runs", uint64_t{runs});
-  outcome->json.Add("median_ms", times.Median());
-  outcome->json.Add("min_ms", times.Min());
+  outcome->json.Add("median_ms", median);
+  outcome->json.Add("min_ms", min);
   outcome->json.EndObject();
 }
 
@@ -90,21 +88,28 @@ class RunNetwork : public Command {
                       target_.target));
     }
     NODEWISE_RETURN_IF_ERROR(CheckDebugging());
-    NODEWISE_ASSIGN_OR_RETURN(const auto network,
-                              LoadedTarget::Load(target_, inputs_));
     Outcome outcome;
-    const auto executor = network->MakeFirst(&outcome);
-    if (executor == nullptr) return outcome;
-    NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, executor->NumOutputs()));
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+                              LoadTarget(target_, inputs_, &outcome));
+    if (outcome.status != Outcome::Status::kOk) return outcome;
+    NODEWISE_RETURN_IF_ERROR(
+        CheckOutputPath(output_, loaded.target->graph().heads.size()));
 #ifdef NODEWISE_USE_PROFILER
-    if (!debug_.Given().empty()) return RunDebugged(*network, *executor);
+    if (!debug_.Given().empty()) return RunDebugged(loaded);
 #endif
-    NODEWISE_ASSIGN_OR_RETURN(const RunTimes times, RunAll(executor.get()));
-    NODEWISE_ASSIGN_OR_RETURN(const auto outputs, FetchOutputs(*executor));
-    ShowNetwork(*network, *executor, &outcome);
-    ShowOutputs(outputs, &outcome);
-    ShowTimes(times, &outcome);
-    Write(outputs, &outcome);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const RunnerMaker maker,
+        MakerOf("plain", RunnerTarget{target_.target, loaded.target}));
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+    RunOptions options;
+    options.repeats = repeat_.value_or(1);
+    const auto result =
+        runner->Run(NameInputs(runner->inputs(), loaded.inputs), options);
+    if (!result.ok()) return At(target_.target, result.status());
+    ShowTarget(loaded, inputs_, &outcome);
+    ShowOutputs(result->outputs, &outcome);
+    ShowTimes(result->durations_ns, &outcome);
+    Write(result->outputs, &outcome);
     return outcome;
   }
 
@@ -144,16 +149,15 @@ class RunNetwork : public Command {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Outcome> RunDebugged(const LoadedTarget& network,
-                                      const GraphExecutor& executor) const {
+  absl::StatusOr<Outcome> RunDebugged(const LoadedTarget& loaded) const {
     Outcome outcome;
-    ShowNetwork(network, executor, &outcome);
-    const auto result = DebugRun(debug_, network, &outcome);
-    if (!result.ok()) return At(target_.target, result.status());
-    ShowOutputs(result->outputs, &outcome);
+    ShowTarget(loaded, inputs_, &outcome);
+    NODEWISE_ASSIGN_OR_RETURN(const DebugRunResult result,
+                              DebugRun(debug_, loaded, &outcome));
+    ShowOutputs(result.outputs, &outcome);
     const bool could_judge = outcome.status != Outcome::Status::kError;
-    if (could_judge && !result->outputs.empty()) {
-      Write(result->outputs, &outcome);
+    if (could_judge && !result.outputs.empty()) {
+      Write(result.outputs, &outcome);
     }
     return outcome;
   }
@@ -163,20 +167,6 @@ class RunNetwork : public Command {
     return NeedsProfiler(debug_.Given());
   }
 #endif
-
-  absl::StatusOr<RunTimes> RunAll(GraphExecutor* executor) const {
-    using Clock = std::chrono::steady_clock;
-    RunTimes times;
-    for (uint64_t i = 0; i < repeat_.value_or(1); ++i) {
-      const Clock::time_point start = Clock::now();
-      const absl::Status status = executor->Run();
-      if (!status.ok()) return At(target_.target, status);
-      times.milliseconds.push_back(
-          std::chrono::duration<double, std::milli>(Clock::now() - start)
-              .count());
-    }
-    return times;
-  }
 
   void Write(const std::vector<NamedTensor>& outputs, Outcome* outcome) const {
     if (output_.empty()) return;

@@ -4,7 +4,6 @@
 
 #include "contrib/runner/graph_patches.h"
 #include "contrib/runner/graph_runner.h"
-#include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/ndarray/tensor_stats.h"
@@ -16,19 +15,13 @@
 namespace nodewise {
 namespace {
 
-std::string OutputName(const std::vector<std::string>& keys, NodeId node,
-                       uint32_t output) {
-  return fmt::format("{}:{}", keys[Index(node)], output);
-}
-
 class DebugRunner : public GraphRunner {
  public:
   // `executor` is what `owned` points to.
   DebugRunner(std::shared_ptr<const GraphTarget> target,
               std::unique_ptr<GraphExecutor> owned, DebugExecutor& executor)
       : GraphRunner("debug", std::move(target), std::move(owned)),
-        executor_(executor),
-        keys_(NodeKeys(executor.graph())) {}
+        executor_(executor) {}
 
   bool Can(Capability capability) const override {
     switch (capability) {
@@ -71,11 +64,10 @@ class DebugRunner : public GraphRunner {
   // A patch sets an input of the graph for good.
   absl::Status SetPatches(const std::vector<TensorPatch>& patches,
                           RunResult* result) {
-    const Graph& graph = executor_.graph();
+    const GraphIndex& index = executor_.index();
     for (const TensorPatch& patch : patches) {
-      const auto entry = FindEntry(graph, patch.entry);
-      if (entry.ok() &&
-          graph.node(graph.NodeOf(*entry)).kind == GraphNode::Kind::kInput) {
+      const auto entry = index.FindEntry(patch.entry);
+      if (entry.ok() && !index.graph().IsFunction(index.NodeOf(*entry))) {
         ParamsChanged();
       }
     }
@@ -88,7 +80,8 @@ class DebugRunner : public GraphRunner {
     observer.source = name();
     observer.with_node_inputs = options.with_node_inputs;
     if (options.select) {
-      for (const std::string& key : keys_) {
+      for (uint32_t n = 0; n < executor_.graph().nodes.size(); ++n) {
+        const std::string& key = executor_.index().KeyOf(NodeId{n});
         observer.nodes.push_back(options.select(key));
       }
     }
@@ -103,10 +96,10 @@ class DebugRunner : public GraphRunner {
                               RunToStop(*options.stop, result));
     result->durations_ns.push_back(ClockNanoseconds() - start_ns);
     if (!node.has_value()) return absl::OkStatus();
-    const Graph& graph = executor_.graph();
-    result->stopped->key = keys_[Index(*node)];
-    result->stopped->title = NodeTitle(graph, *node);
-    result->stopped->function = graph.node(*node).function;
+    const GraphIndex& index = executor_.index();
+    result->stopped->key = index.KeyOf(*node);
+    result->stopped->title = index.TitleOf(*node);
+    result->stopped->function = index.graph().node(*node).function;
     return TakeOutputsOf(*node, result);
   }
 
@@ -114,10 +107,9 @@ class DebugRunner : public GraphRunner {
   // Returns the node where it stopped.
   absl::StatusOr<std::optional<NodeId>> RunToStop(const StopRule& rule,
                                                   RunResult* result) {
-    const Graph& graph = executor_.graph();
     std::optional<NodeId> until;
     if (!rule.node.empty()) {
-      const auto node = FindNode(graph, rule.node);
+      const auto node = executor_.index().FindNode(rule.node);
       if (!node.ok()) return At(rule.where, node.status());
       until = *node;
     }
@@ -128,8 +120,7 @@ class DebugRunner : public GraphRunner {
       const NodeId node = executor_.Position();
       NODEWISE_RETURN_IF_ERROR(executor_.RunUntil(node));
       bool made_value = false;
-      if (rule.values.has_value() &&
-          graph.node(node).kind == GraphNode::Kind::kFunction) {
+      if (rule.values.has_value() && executor_.graph().IsFunction(node)) {
         AddUnread(node, result);
         NODEWISE_ASSIGN_OR_RETURN(made_value, holds_value(node));
       }
@@ -143,25 +134,27 @@ class DebugRunner : public GraphRunner {
   void AddUnread(NodeId node, RunResult* result) const {
     const Graph& graph = executor_.graph();
     for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
-      const DLDataType dtype = graph.entry(graph.EntryOf(node, o)).dtype;
+      const EntryId entry = graph.EntryOf(node, o);
+      const DLDataType dtype = graph.entry(entry).dtype;
       if (HasNumbers(dtype)) continue;
-      result->unread.push_back({OutputName(keys_, node, o), dtype});
+      result->unread.push_back({executor_.index().KeyOf(entry), dtype});
     }
   }
 
   absl::Status TakeOutputsOf(NodeId node, RunResult* result) const {
     const Graph& graph = executor_.graph();
     for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
+      const EntryId entry = graph.EntryOf(node, o);
       NODEWISE_ASSIGN_OR_RETURN(const NDArray array,
-                                executor_.ReadEntry(graph.EntryOf(node, o)));
+                                executor_.ReadEntry(entry));
       NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());
-      result->outputs.push_back({OutputName(keys_, node, o), std::move(copy)});
+      result->outputs.push_back(
+          {executor_.index().KeyOf(entry), std::move(copy)});
     }
     return absl::OkStatus();
   }
 
   DebugExecutor& executor_;  // The base owns it.
-  const std::vector<std::string> keys_;
 };
 
 }  // namespace

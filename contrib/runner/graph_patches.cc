@@ -31,15 +31,14 @@ void NoteSharing(const FoundPatch& patch, const DebugExecutor& executor,
   const std::vector<uint32_t>& bases = executor.plan().base_of;
   const uint32_t base = bases[Index(patch.entry)];
   if (base == Index(patch.entry)) return;
-  const Graph& graph = executor.graph();
-  const std::vector<std::string> keys = NodeKeys(graph);
+  const GraphIndex& index = executor.index();
   std::vector<std::string> names;
   for (uint32_t entry = 0; entry < bases.size(); ++entry) {
     if (bases[entry] != base || entry == Index(patch.entry)) continue;
-    const NodeId node = graph.NodeOf(EntryId{entry});
-    const uint32_t output = entry - Index(graph.EntryOf(node, 0));
-    const std::string& key = keys[Index(node)];
-    names.push_back(output == 0 ? key : fmt::format("{}:{}", key, output));
+    const EntryId other{entry};
+    names.push_back(index.OutputOf(other) == 0
+                        ? index.KeyOf(index.NodeOf(other))
+                        : index.KeyOf(other));
   }
   notes->push_back(
       fmt::format("{}: entry {} shares its memory with {} (patched with it)",
@@ -54,7 +53,7 @@ absl::Status ApplyPatches(absl::Span<const TensorPatch> patches,
   const std::vector<uint32_t>& bases = executor->plan().base_of;
   std::vector<FoundPatch> applied;
   for (const TensorPatch& patch : patches) {
-    const auto entry = FindEntry(executor->graph(), patch.entry);
+    const auto entry = executor->index().FindEntry(patch.entry);
     if (!entry.ok()) return At(patch.where, entry.status());
     const FoundPatch found{&patch, *entry};
     for (const FoundPatch& other : applied) {

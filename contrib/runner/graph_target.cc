@@ -17,7 +17,7 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::Load(
   NODEWISE_RETURN_IF_ERROR(artefact.status());
   std::shared_ptr<GraphTarget> target(new GraphTarget(
       std::move(files), *std::move(artefact), std::move(devices)));
-  NODEWISE_RETURN_IF_ERROR(target->ListInputs());
+  NODEWISE_RETURN_IF_ERROR(target->Init());
   return target;
 }
 
@@ -28,15 +28,18 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::FromArtefact(
   files.target = std::move(name);
   std::shared_ptr<GraphTarget> target(new GraphTarget(
       std::move(files), std::move(artefact), std::move(devices)));
-  NODEWISE_RETURN_IF_ERROR(target->ListInputs());
+  NODEWISE_RETURN_IF_ERROR(target->Init());
   return target;
 }
 
-absl::Status GraphTarget::ListInputs() {
+absl::Status GraphTarget::Init() {
   std::vector<GraphInput> inputs = InputsOf(graph());
   NODEWISE_RETURN_IF_ERROR(MarkLinked(graph(), *artefact_.library, &inputs));
   unknown_params_ = MarkParams(graph(), artefact_.params, &inputs);
-  inputs_ = nodewise::ListInputs(graph(), std::move(inputs));
+  inputs_ = ListInputs(graph(), std::move(inputs));
+  index_ = std::make_unique<const GraphIndex>(graph());
+  // Makes the keys, which threads may then ask for at once.
+  if (!graph().nodes.empty()) index_->KeyOf(NodeId{0});
   return absl::OkStatus();
 }
 

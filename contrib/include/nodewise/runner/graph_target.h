@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/graph/graph_executor.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/runner/input_collector.h"
 #include "nodewise/runner/input_list.h"
 
@@ -41,6 +42,8 @@ class GraphTarget {
   const Graph& graph() const { return artefact_.graph; }
   const std::vector<DLDevice>& devices() const { return devices_; }
   const InputList& inputs() const { return *inputs_; }
+  // The index of the graph, without a plan: executors have their own.
+  const GraphIndex& index() const { return *index_; }
 
   // Names the files that the parameters come from, for messages.
   std::string WhereParamsAre() const;
@@ -69,12 +72,14 @@ class GraphTarget {
         artefact_(std::move(artefact)),
         devices_(std::move(devices)) {}
 
-  absl::Status ListInputs();
+  // Finds out what is known of the graph before it runs.
+  absl::Status Init();
 
   const ArtefactFiles files_;
   const Artefact artefact_;
   const std::vector<DLDevice> devices_;
   std::unique_ptr<const InputList> inputs_;
+  std::unique_ptr<const GraphIndex> index_;
   std::vector<std::string> unknown_params_;
 };
 

@@ -37,8 +37,8 @@ std::string_view NameOf(Capability capability);
 
 // A tensor that a run uses in place of what it computes.
 struct TensorPatch {
-  // As FindEntry() takes it for a graph: "conv1:0", or "conv1" for output 0; a
-  // value's name for a network.
+  // As GraphIndex::FindEntry() takes it for a graph: "conv1:0", or "conv1" for
+  // output 0; a value's name for a network.
   std::string entry;
   NDArray tensor;
   std::string from;   // Its file, for messages.
@@ -48,8 +48,8 @@ struct TensorPatch {
 // When a run ends early: after a node, or after the first node that makes one
 // of some values, whichever comes first.
 struct StopRule {
-  // The node, as FindNode() takes it for a graph: a name, a key or "#7"; an
-  // operation's name for a network. Empty: none.
+  // The node, as GraphIndex::FindNode() takes it for a graph: a name, a key or
+  // "#7"; an operation's name for a network. Empty: none.
   std::string node;
   std::string where;  // What messages about `node` begin with: "--until".
   std::optional<StopValues> values;
