@@ -70,7 +70,7 @@ class SweepWatcher : public NodeObserver {
   void Measure(const DLTensor& tensor, const std::vector<uint8_t>& expected,
                uint32_t output, Finding* finding) const;
 
-  std::optional<RunView> run_;     // The last one that was watched.
+  std::optional<RunView> run_;  // The last one that was watched.
   SweepRun first_;
   SweepRun now_;
   bool is_first_ = true;
