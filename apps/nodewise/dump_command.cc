@@ -7,6 +7,7 @@
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/output_check.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/runner/debug_target.h"
@@ -149,7 +150,7 @@ class DumpNetwork : public Command {
     for (const DumpPlan::Item& item : plan.left_out) {
       table.AddRow({item.key, CountOf(item.bytes, "byte")});
     }
-    outcome->text += table.ToString(2, kShownLines);
+    outcome->text += table.ToString(2, kShownLines, LineWidth());
   }
 
   // Returns false if a run failed; what it recorded before is still a dump.

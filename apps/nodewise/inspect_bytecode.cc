@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "apps/nodewise/inspect.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/support/status_macros.h"
@@ -139,7 +140,7 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
   inspection->json.EndArray();
   inspection->json.EndObject();
   AddLine("VM functions", fmt::format("{}", count), inspection);
-  inspection->text += table.ToString(4, inspection->max_lines);
+  inspection->text += table.ToString(4, inspection->max_lines, LineWidth());
   return AddGraph(*library, inspection);
 }
 

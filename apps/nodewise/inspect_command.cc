@@ -5,6 +5,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/target_options.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/support/file.h"
@@ -244,7 +245,7 @@ void AddList(const std::string& title, const std::vector<std::string>& lines,
   TextTable table;
   for (const std::string& line : lines) table.AddRow({line});
   AddLine(title, fmt::format("{}", lines.size()), inspection);
-  inspection->text += table.ToString(4, inspection->max_lines);
+  inspection->text += table.ToString(4, inspection->max_lines, LineWidth());
 }
 
 const CommandRow kInspectCommand = {

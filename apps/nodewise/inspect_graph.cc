@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "apps/nodewise/inspect.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/graph_index.h"
@@ -23,7 +24,7 @@ constexpr size_t kShownBytes = 60;
 void AddTable(const std::string& title, const std::string& count,
               const TextTable& table, Inspection* inspection) {
   AddLine(title, count, inspection);
-  inspection->text += table.ToString(4, inspection->max_lines);
+  inspection->text += table.ToString(4, inspection->max_lines, LineWidth());
 }
 
 void DescribeNodes(const Graph& graph, Inspection* inspection) {

@@ -5,6 +5,7 @@
 
 #include "apps/nodewise/error_text.h"
 #include "apps/nodewise/inspect.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -175,7 +176,7 @@ void AddModules(const LibrarySummary& library, Inspection* inspection) {
   AddLine("modules", fmt::format("{}", library.modules.size()), inspection);
   TextTable table;
   for (const std::string& line : tree.lines()) table.AddRow({line});
-  inspection->text += table.ToString(4, inspection->max_lines);
+  inspection->text += table.ToString(4, inspection->max_lines, LineWidth());
 }
 
 // The graph that a factory holds.

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "apps/nodewise/inspect.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/support/status_macros.h"
@@ -61,7 +62,7 @@ void AddValues(const char* title, const Network& network,
   }
   inspection->json.EndArray();
   AddLine(title, fmt::format("{}", values.size()), inspection);
-  inspection->text += table.ToString(4, inspection->max_lines);
+  inspection->text += table.ToString(4, inspection->max_lines, LineWidth());
 }
 
 void AddOperators(const Network& network, Inspection* inspection) {
@@ -82,7 +83,7 @@ void AddOperators(const Network& network, Inspection* inspection) {
           fmt::format("{} in {}", found.counts.size(),
                       CountOf(operations, "operation")),
           inspection);
-  inspection->text += table.ToString(4, inspection->max_lines);
+  inspection->text += table.ToString(4, inspection->max_lines, LineWidth());
   inspection->json.Add("flops", found.flops);
   inspection->json.Add("operations_without_flops", found.without_flops);
   AddLine("FLOPs",

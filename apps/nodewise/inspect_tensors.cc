@@ -5,6 +5,7 @@
 
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/tensor_summary.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -72,7 +73,7 @@ void AddTensors(const std::vector<NamedTensor>& tensors,
   }
   inspection->json.EndArray();
   AddLine("tensors", fmt::format("{}", tensors.size()), inspection);
-  inspection->text += table.ToString(4, inspection->max_lines);
+  inspection->text += table.ToString(4, inspection->max_lines, LineWidth());
 }
 
 void AddMissing(const std::vector<std::string>& missing, bool is_cut,
@@ -85,7 +86,7 @@ void AddMissing(const std::vector<std::string>& missing, bool is_cut,
       missing.empty() ? std::string("all") : CountOf(missing.size(), "tensor"));
   TextTable table;
   for (const std::string& name : missing) table.AddRow({name});
-  inspection->text += table.ToString(4, inspection->max_lines);
+  inspection->text += table.ToString(4, inspection->max_lines, LineWidth());
 }
 
 absl::Status InspectTensors(const std::string& path, const std::string& format,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -79,7 +80,7 @@ void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
     outcome->json.EndObject();
   }
   outcome->json.EndArray();
-  outcome->text += table.ToString(0, 0);
+  outcome->text += table.ToString(0, 0, LineWidth());
 }
 
 }  // namespace nodewise

@@ -32,22 +32,25 @@ void TextTable::AddRow(const std::vector<std::string>& cells) {
   for (const std::string& cell : cells) row.push_back(Printable(cell));
 }
 
-std::string TextTable::ToString(size_t indent, size_t limit) const {
+std::string TextTable::ToString(size_t indent, size_t limit,
+                                size_t line_width) const {
   const size_t shown =
       limit == 0 ? rows_.size() : std::min(limit, rows_.size());
   std::vector<size_t> widths;
   for (size_t r = 0; r < shown; ++r) {
     widths.resize(std::max(widths.size(), rows_[r].size()));
     for (size_t c = 0; c < rows_[r].size(); ++c) {
-      widths[c] = std::max(widths[c], rows_[r][c].size());
+      widths[c] = std::max(widths[c], WidthOf(rows_[r][c]));
     }
   }
+  FitColumns(line_width - std::min(line_width, indent), &widths);
   std::string text;
   for (size_t r = 0; r < shown; ++r) {
     std::string line(indent, ' ');
     for (size_t c = 0; c < rows_[r].size(); ++c) {
-      line += rows_[r][c];
-      line.append(widths[c] - rows_[r][c].size() + 2, ' ');
+      const std::string cell = CutInMiddle(rows_[r][c], widths[c]);
+      line += cell;
+      line.append(widths[c] - WidthOf(cell) + kGap, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

@@ -22,6 +22,18 @@ TEST(TextTableTest, CharacterOfSeveralBytesIsNotTorn) {
             "\u00e9...\u00e9");
 }
 
+TEST(TextTableTest, LinesFitTheWidthThatIsGiven) {
+  TextTable table;
+  table.AddRow({std::string(50, 'a'), "float32 (1, 3)"});
+  table.AddRow({"short", "int8 ()"});
+  EXPECT_EQ(table.ToString(4, 0, 40),
+            "    aaaaaaaaa...aaaaaaaa  float32 (1, 3)\n"
+            "    short                 int8 ()\n");
+  EXPECT_EQ(table.ToString(0, 1, 0), std::string(50, 'a') +
+                                         "  float32 (1, 3)\n"
+                                         "... 1 more (--all)\n");
+}
+
 TEST(TextTableTest, ColumnsThatFitKeepTheirWidths) {
   std::vector<size_t> widths = {40, 20};
   FitColumns(62, &widths);

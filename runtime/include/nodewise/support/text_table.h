@@ -15,7 +15,9 @@ class TextTable {
 
   // Returns the lines, each indented by `indent` blanks. If there are more than
   // `limit`, returns the first ones and how many more there are. 0 means all.
-  std::string ToString(size_t indent, size_t limit) const;
+  // The lines fit `line_width` characters by FitColumns(); 0 has no limit.
+  std::string ToString(size_t indent, size_t limit,
+                       size_t line_width = 0) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;
