@@ -6,11 +6,14 @@ import unittest
 from support import NODEWISE, Scratch, document, nodewise
 
 
+VERBS = ("run", "profile", "dump", "inspect", "verify", "extract")
+
+
 class Help(unittest.TestCase):
     def test_help_lists_every_verb(self):
         result = nodewise("help")
         self.assertEqual(result.code, 0)
-        for verb in ("run", "inspect", "verify"):
+        for verb in VERBS:
             self.assertRegex(result.out, rf"(?m)^  {verb} ")
 
     def test_help_has_help(self):
@@ -18,7 +21,7 @@ class Help(unittest.TestCase):
             self.assertEqual(nodewise("help", *ask), nodewise("help"))
 
     def test_every_verb_has_help_with_examples(self):
-        for verb in ("run", "inspect", "verify"):
+        for verb in VERBS:
             with self.subTest(verb=verb):
                 result = nodewise(verb, "--help")
                 self.assertEqual(result.code, 0)
@@ -27,7 +30,7 @@ class Help(unittest.TestCase):
                 self.assertEqual(result.out, nodewise("help", verb).out)
 
     def test_help_fits_80_columns(self):
-        for verb in ("run", "inspect", "verify"):
+        for verb in VERBS:
             for line in nodewise(verb, "--help").out.splitlines():
                 self.assertLessEqual(len(line), 80, line)
 
