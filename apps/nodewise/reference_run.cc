@@ -1,6 +1,5 @@
 #include "apps/nodewise/reference_run.h"
 
-#include <iterator>
 #include <utility>
 
 #include "apps/nodewise/loaded_target.h"
@@ -22,8 +21,7 @@ std::string HowToSize(const std::string& name, const TensorType& type) {
   for (size_t i = 0; i < type.shape->size(); ++i) {
     const Dim& side = (*type.shape)[i];
     if (side.is_known()) continue;
-    fmt::format_to(std::back_inserter(options), " --dim {}=N",
-                   NameOfSide(name, i, side));
+    options += fmt::format(" --dim {}=N", NameOfSide(name, i, side));
   }
   return ":" + options;
 }

@@ -1,7 +1,6 @@
 #include "nodewise/graph/call_numbers.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -42,8 +41,8 @@ bool IsText(const std::string& text, size_t tensors,
 std::string CallNumbersText(absl::Span<const CallNumber> numbers) {
   std::string text;
   for (const CallNumber& number : numbers) {
-    fmt::format_to(std::back_inserter(text), "{}{}={}", text.empty() ? "" : " ",
-                   number.place, number.value);
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", number.place,
+                        number.value);
   }
   return text;
 }

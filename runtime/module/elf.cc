@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -74,7 +73,7 @@ std::string Beginning(Bytes bytes) {
   std::string hex;
   for (const uint8_t byte : first.subspan(0, 4)) {
     if (!hex.empty()) hex += ' ';
-    fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
+    hex += fmt::format("{:02x}", byte);
   }
   return hex;
 }

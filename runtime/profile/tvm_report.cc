@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -41,8 +40,7 @@ void AddShape(const GraphEntry& entry, std::string* list) {
   if (!list->empty()) *list += ", ";
   *list += ToString(entry.dtype) + "[";
   for (size_t i = 0; i < entry.shape.size(); ++i) {
-    fmt::format_to(std::back_inserter(*list), "{}{}", i == 0 ? "" : ", ",
-                   entry.shape[i]);
+    *list += fmt::format("{}{}", i == 0 ? "" : ", ", entry.shape[i]);
   }
   *list += "]";
 }

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -213,9 +212,8 @@ absl::Status TaskGroup::JoinedErrors() {
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string text;
   for (const auto& [task_id, status] : errors_) {
-    fmt::format_to(std::back_inserter(text), "{}task {} of {}: {}",
-                   text.empty() ? "" : "; ", task_id, num_tasks_,
-                   std::string(status.message()));
+    text += fmt::format("{}task {} of {}: {}", text.empty() ? "" : "; ",
+                        task_id, num_tasks_, std::string(status.message()));
   }
   return WithMessage(errors_.front().second, text);
 }
