@@ -25,6 +25,7 @@ class StreamedFileTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(StreamedFileTest, HasTheBytesOfOneWrittenAtOnce) {
   const std::string path = TestPath("streamed") + GetParam();
+  std::filesystem::remove(path);  // An earlier run leaves one.
   const auto writer = TensorFileWriter::Create(path).value();
   const NDArray a = Floats({1, 2, 3});
   const NDArray b = MakeTensor<int8_t>({2, 2}, {1, 2, 3, 4});
