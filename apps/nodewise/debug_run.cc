@@ -175,8 +175,11 @@ absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& loaded,
   absl::Status made;
   auto checked =
       Sanitize(MakerOfDebugExecutors(target, loaded.inputs, &made), {});
-  NODEWISE_RETURN_IF_ERROR(made);
-  if (!checked.ok()) return At(target.name(), checked.status());
+  // What the first run found stands even if no executor can be made for a later
+  // one.
+  if (!checked.ok()) {
+    return made.ok() ? At(target.name(), checked.status()) : made;
+  }
   SanitizeReport& report = *checked;
   outcome->text += fmt::format(
       "sanitized {}: {}{}\n", CountOf(report.nodes, "node"),

@@ -95,7 +95,7 @@ class RunNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(
         CheckOutputPath(output_, loaded.target->graph().heads.size()));
 #ifdef NODEWISE_USE_PROFILER
-    if (!debug_.Given().empty()) return RunDebugged(loaded);
+    if (!debug_.Given().empty()) return RunDebugged(loaded, std::move(outcome));
 #endif
     NODEWISE_ASSIGN_OR_RETURN(
         const RunnerMaker maker,
@@ -149,8 +149,8 @@ class RunNetwork : public Command {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Outcome> RunDebugged(const LoadedTarget& loaded) const {
-    Outcome outcome;
+  absl::StatusOr<Outcome> RunDebugged(const LoadedTarget& loaded,
+                                      Outcome outcome) const {
     ShowTarget(loaded, inputs_, &outcome);
     NODEWISE_ASSIGN_OR_RETURN(const DebugRunResult result,
                               DebugRun(debug_, loaded, &outcome));

@@ -61,15 +61,15 @@ class DebugRunner : public GraphRunner {
   }
 
  private:
-  // A patch sets an input of the graph for good.
+  // A patch sets an input of the graph for good, also through a __nop of it.
   absl::Status SetPatches(const std::vector<TensorPatch>& patches,
                           RunResult* result) {
     const GraphIndex& index = executor_.index();
     for (const TensorPatch& patch : patches) {
       const auto entry = index.FindEntry(patch.entry);
-      if (entry.ok() && !index.graph().IsFunction(index.NodeOf(*entry))) {
-        ParamsChanged();
-      }
+      if (!entry.ok()) continue;
+      const NodeId maker = index.NodeOf(index.BaseOf(*entry));
+      if (!index.graph().IsFunction(maker)) ParamsChanged();
     }
     return ApplyPatches(patches, &executor_, &result->notes);
   }

@@ -22,7 +22,7 @@ class GraphInputList : public InputList {
     std::string name = Name(input);
     const auto found = FindInput(inputs_, name);
     if (found.ok() && *found == input) return name;
-    return fmt::format("{}#{}", name, Index(inputs_[input].node));
+    return KeyOfInput(inputs_, input);
   }
   TensorType Type(size_t input) const override {
     const GraphEntry& type = entry(input);
@@ -68,11 +68,11 @@ class NetworkInputList : public InputList {
   }
   bool IsNeeded(size_t) const override { return true; }
   absl::StatusOr<size_t> Find(const std::string& name) const override {
-    std::vector<std::string> names;
     for (size_t i = 0; i < size(); ++i) {
       if (value(i).name == name) return i;
-      names.push_back(value(i).name);
     }
+    std::vector<std::string> names;
+    for (size_t i = 0; i < size(); ++i) names.push_back(value(i).name);
     return absl::NotFoundError(
         fmt::format("input {}: the model has none of that name{}", name,
                     DidYouMean(name, names)));

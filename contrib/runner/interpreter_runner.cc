@@ -163,6 +163,11 @@ class NetworkRunner : public Runner {
       result.durations_ns.push_back(ClockNanoseconds() - start_ns);
       if (result.stopped.has_value()) return result;
     }
+    for (NDArray& output : outputs) {
+      // A constant, an input or what a sink keeps would be the caller's too.
+      if (output.is_held_once()) continue;
+      NODEWISE_ASSIGN_OR_RETURN(output, output.CopyToHost());
+    }
     result.outputs = NameOutputs(std::move(outputs));
     return result;
   }

@@ -55,6 +55,11 @@ absl::StatusOr<RunResult> Runner::Run(absl::Span<const NamedTensor> inputs,
     return absl::InvalidArgumentError(
         fmt::format("runner {}: found 0 repeats, expected 1 or more", name()));
   }
+  if (options.repeats > 1 && options.stop.has_value()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "runner {}: found {} repeats of a run that stops early, expected one",
+        name(), options.repeats));
+  }
   NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
                             MatchInputs(this->inputs(), inputs));
   return RunChecked(std::move(tensors), options);

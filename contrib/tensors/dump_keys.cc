@@ -46,6 +46,8 @@ class GraphDumpEvents {
     return depth_-- != kInNode || !is_in_nodes_ || has_name_;
   }
   bool start_array(size_t) {
+    // What stands in the list must be nodes.
+    if (depth_ == kInList && is_in_nodes_) return false;
     if (++depth_ == kInList) {
       is_in_nodes_ = key_ == "nodes" && !has_nodes_;
       has_nodes_ = has_nodes_ || is_in_nodes_;

@@ -1,6 +1,7 @@
 // Dumps as sources: tensors, statistics and hashes joined by node and output.
 
 #include <algorithm>
+#include <list>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -37,15 +38,25 @@ struct FileTensor {
   auto Place() const { return std::pair(*node, key.slot); }
 };
 
-// What is handed out, but for pointers to other items.
+// What is handed out, but for pointers to other items. Many items have the name
+// of one node, which may be long, so that they share it.
 struct Item {
-  TensorKey key;
+  const std::string* node = nullptr;
+  uint32_t slot = 0;
+  TensorRole role = TensorRole::kOutput;
   const NDArray* tensor = nullptr;
   const char* why_absent = "";
   const NodeRecord* record = nullptr;
   NodeTime time = {};
   std::optional<size_t> origin = {};  // The number of an item.
   bool is_network_input = false;
+};
+
+// The items and the names that they point to.
+struct Joined {
+  std::vector<Item> items;
+  std::map<uint32_t, std::string> keys;  // By node.
+  std::list<std::string> names;          // Of what is in the file alone.
 };
 
 // Puts the parts of a dump together.
@@ -55,7 +66,7 @@ class DumpJoiner {
   DumpJoiner(const Dump& dump, const std::vector<DumpNode>& nodes)
       : dump_(dump), nodes_(nodes), keys_(NamesOf(dump, nodes)) {}
 
-  std::vector<Item> Join() {
+  Joined Join() {
     for (const NamedTensor& entry : dump_.tensors.tensors) {
       AddFileTensor(entry.name, &entry.tensor);
     }
@@ -71,7 +82,7 @@ class DumpJoiner {
       if (record.kind == Kind::kOutput) AddMade(record);
     }
     AddUnrecorded();
-    return std::move(items_);
+    return std::move(joined_);
   }
 
  private:
@@ -117,22 +128,27 @@ class DumpJoiner {
     return !dump_.records.empty() && !times_.contains(node);
   }
 
-  TensorKey KeyOf(const NodeRecord& record, TensorRole role) const {
-    return {keys_.KeyOf(Index(record.node)), record.slot, role, dump_.folder};
+  Item ItemOf(const NodeRecord& record, TensorRole role) {
+    const uint32_t node = Index(record.node);
+    auto key = joined_.keys.find(node);
+    if (key == joined_.keys.end()) {
+      key = joined_.keys.emplace(node, keys_.KeyOf(node)).first;
+    }
+    return {.node = &key->second, .slot = record.slot, .role = role};
   }
 
   void AddRead(const NodeRecord& record) {
-    Item item{KeyOf(record, TensorRole::kInput)};
+    Item item = ItemOf(record, TensorRole::kInput);
     item.why_absent = kOnlyHash;
     item.record = &record;
     item.time = TimeOf(Index(record.node));
     const auto made = made_.find(record.entry);
     if (made != made_.end()) item.origin = made->second;
-    items_.push_back(std::move(item));
+    joined_.items.push_back(item);
   }
 
   void AddMade(const NodeRecord& record) {
-    Item item{KeyOf(record, TensorRole::kOutput)};
+    Item item = ItemOf(record, TensorRole::kOutput);
     item.record = &record;
     item.why_absent = record.has_stats ? kOnlyStats : kOnlyHash;
     const auto place =
@@ -145,8 +161,8 @@ class DumpJoiner {
     }
     item.time = TimeOf(Index(record.node));
     item.is_network_input = IsNetworkInput(Index(record.node));
-    made_[record.entry] = items_.size();
-    items_.push_back(std::move(item));
+    made_[record.entry] = joined_.items.size();
+    joined_.items.push_back(item);
   }
 
   NodeTime TimeOf(uint32_t node) const {
@@ -163,14 +179,15 @@ class DumpJoiner {
                      });
     for (const FileTensor& file : files_) {
       if (file.is_joined) continue;
-      Item item{file.key};
+      Item item{.node = &joined_.names.emplace_back(file.key.node),
+                .slot = file.key.slot};
       item.tensor = file.tensor;
       item.why_absent = file.tensor == nullptr ? kCutOff : "";
       if (file.node.has_value()) {
         item.time = TimeOf(*file.node);
         item.is_network_input = IsNetworkInput(*file.node);
       }
-      items_.push_back(std::move(item));
+      joined_.items.push_back(item);
     }
   }
 
@@ -187,7 +204,7 @@ class DumpJoiner {
   std::map<std::pair<uint32_t, uint32_t>, size_t> by_place_;  // Node, output.
   std::map<uint32_t, NodeTime> times_;                        // By node.
   std::map<EntryId, size_t> made_;                            // The item.
-  std::vector<Item> items_;
+  Joined joined_;
 };
 
 class DumpSource final : public TensorSource {
@@ -196,15 +213,21 @@ class DumpSource final : public TensorSource {
              const std::vector<DumpNode>& nodes)
       : dump_(std::move(dump)),
         names_status_(std::move(names_status)),
-        items_(DumpJoiner(dump_, nodes).Join()) {}
+        joined_(DumpJoiner(dump_, nodes).Join()) {}
   // The items point into the dump.
   DumpSource(const DumpSource&) = delete;
 
   const std::string& name() const override { return dump_.folder; }
   absl::Status Visit(TensorSink& sink) override {
-    if (items_.empty()) return CheckComplete();
-    for (const Item& item : items_) {
-      NODEWISE_RETURN_IF_ERROR(sink.Take(View(item)));
+    if (joined_.items.empty()) return CheckComplete();
+    for (const Item& item : joined_.items) {
+      const TensorKey key = KeyOf(item);
+      TensorItem view = View(item, key);
+      std::optional<TensorKey> origin;
+      if (item.origin.has_value()) {
+        view.origin = &origin.emplace(KeyOf(joined_.items[*item.origin]));
+      }
+      NODEWISE_RETURN_IF_ERROR(sink.Take(view));
     }
     return absl::OkStatus();
   }
@@ -212,15 +235,20 @@ class DumpSource final : public TensorSource {
   absl::Status CheckComplete() override;
 
  private:
-  TensorItem View(const Item& item) const;
+  TensorKey KeyOf(const Item& item) const {
+    return {*item.node, item.slot, item.role, dump_.folder};
+  }
+  // Returns all but the origin. `key` is the item's and must outlive the
+  // result.
+  static TensorItem View(const Item& item, const TensorKey& key);
 
   const Dump dump_;
   const absl::Status names_status_;
-  const std::vector<Item> items_;
+  const Joined joined_;
 };
 
-TensorItem DumpSource::View(const Item& item) const {
-  TensorItem view{.key = item.key, .why_absent = item.why_absent};
+TensorItem DumpSource::View(const Item& item, const TensorKey& key) {
+  TensorItem view{.key = key, .why_absent = item.why_absent};
   if (item.tensor != nullptr) {
     view.tensor = item.tensor->tensor();
     view.lasting = *item.tensor;
@@ -230,20 +258,22 @@ TensorItem DumpSource::View(const Item& item) const {
     if (item.record->has_stats) view.stats = &item.record->stats;
   }
   view.time = item.time;
-  if (item.origin.has_value()) view.origin = &items_[*item.origin].key;
   view.is_network_input = item.is_network_input;
   return view;
 }
 
 absl::StatusOr<NDArray> DumpSource::Find(const TensorKey& key) {
-  for (auto item = items_.rbegin(); item != items_.rend(); ++item) {
-    if (item->key == key) return View(*item).Keep();
+  const std::vector<Item>& items = joined_.items;
+  for (auto item = items.rbegin(); item != items.rend(); ++item) {
+    const TensorKey found = KeyOf(*item);
+    if (found == key) return View(*item, found).Keep();
   }
   std::vector<std::string> names;
-  for (const Item& item : items_) {
+  for (const Item& item : items) {
     if (item.tensor == nullptr) continue;
-    if (IsNameOf(key.Name(), item.key)) return View(item).Keep();
-    names.push_back(item.key.Name());
+    const TensorKey found = KeyOf(item);
+    if (IsNameOf(key.Name(), found)) return View(item, found).Keep();
+    names.push_back(found.Name());
   }
   return TensorNotFound(dump_.folder, key, names);
 }

@@ -1,5 +1,6 @@
 #include "contrib/tensors/spool_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,7 +18,7 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 
 absl::StatusOr<SpoolFile> SpoolFile::Create(const std::string& path) {
   std::string name = path + ".XXXXXX";
-  const int descriptor = mkstemp(name.data());
+  const int descriptor = mkostemp(name.data(), O_CLOEXEC);
   if (descriptor < 0) return SystemError(path, "cannot create beside it");
   unlink(name.c_str());
   return SpoolFile(path, descriptor);

@@ -24,10 +24,11 @@ constexpr char kDumpTensorsFile[] = "output_tensors.params";
 std::vector<std::string> TestSetsIn(const std::string& folder) {
   std::vector<std::string> sets;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("test_data_set_") && IsTestSet(entry.path())) {
-      sets.push_back(entry.path());
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (name.starts_with("test_data_set_") && IsTestSet(at->path())) {
+      sets.push_back(at->path());
     }
   }
   std::sort(sets.begin(), sets.end());

@@ -42,9 +42,10 @@ std::map<uint32_t, std::string> FilesOf(const std::string& folder,
                                         std::string_view kind) {
   std::map<uint32_t, std::string> files;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const auto number = NumberOf(entry.path().filename(), kind);
-    if (number.has_value()) files[*number] = entry.path();
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const auto number = NumberOf(at->path().filename(), kind);
+    if (number.has_value()) files[*number] = at->path();
   }
   return files;
 }

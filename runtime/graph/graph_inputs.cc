@@ -1,6 +1,7 @@
 #include "nodewise/graph/graph_inputs.h"
 
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -13,8 +14,20 @@ namespace {
 
 constexpr char kLinkedParamFunction[] = "_lookup_linked_param";
 
-std::string KeyOf(const GraphInput& input) {
-  return fmt::format("{}#{}", input.name, Index(input.node));
+using Names = std::unordered_set<std::string_view>;
+
+Names NamesOf(absl::Span<const GraphInput> inputs) {
+  Names names;
+  for (const GraphInput& input : inputs) names.insert(input.name);
+  return names;
+}
+
+std::string KeyOf(const GraphInput& input, const Names& names) {
+  std::string key(input.name);
+  do {
+    key += fmt::format("#{}", Index(input.node));
+  } while (names.contains(key));
+  return key;
 }
 
 const GraphEntry& EntryOf(const Graph& graph, const GraphInput& input) {
@@ -48,9 +61,10 @@ absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
   }
   if (all.size() == 1) return all[0];
   if (free.size() == 1) return free[0];
+  const Names known = NamesOf(inputs);
   std::vector<std::string> names;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    std::string key = KeyOf(inputs[i]);
+    std::string key = KeyOf(inputs[i], known);
     if (key == name) return i;
     names.push_back(all.empty() ? std::string(inputs[i].name) : std::move(key));
   }
@@ -65,6 +79,10 @@ absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
   return absl::InvalidArgumentError(
       fmt::format("input {}: {} inputs have that name, expected one of {}",
                   name, all.size(), ListOf(same_name)));
+}
+
+std::string KeyOfInput(absl::Span<const GraphInput> inputs, size_t input) {
+  return KeyOf(inputs[input], NamesOf(inputs));
 }
 
 std::vector<std::string> MarkParams(const Graph& graph, const Params& params,

@@ -370,6 +370,41 @@ TEST_P(RunnerConformance, AParameterMayBeGivenForOneRun) {
   EXPECT_THAT(ValuesOf(after->outputs[0].tensor), ElementsAre(1, 3, 4, 5));
 }
 
+// The __nop's output is the parameter's memory.
+TEST_P(RunnerConformance, APatchOfAParametersOtherShapeHoldsForOneRun) {
+  if (!Can(Capability::kPatches)) return;
+  Artefact artefact;
+  artefact.graph = GraphBuilder()
+                       .Input("x", {{4}, "float32", 0})
+                       .Input("y", {{4}, "float32", 1})
+                       .Op("r", "__nop", {"y"}, {{{4}, "float32", 1}})
+                       .Op("out", "add", {"x", "r"}, {{{4}, "float32", 2}})
+                       .Head("out")
+                       .Build();
+  artefact.library = TestKernels();
+  artefact.params.tensors.push_back({"y", Floats({1, 1, 1, 1})});
+  const RunnerTarget target = {
+      "net",
+      GraphTarget::FromArtefact("net", std::move(artefact), {kCpu}).value()};
+  if (!GetParam().takes(target)) return;
+  const auto runner = MakerOf(GetParam().name, target).value()().value();
+  const std::vector<NamedTensor> x = {given_[1]};
+  RunOptions options;
+  options.patches = {{"r", Floats({7, 7, 7, 7}), "r.npy", "--patch"}};
+  ASSERT_THAT(runner->Run(x, options), IsOk());
+  const auto after = runner->Run(x);
+  ASSERT_THAT(after, IsOk());
+  EXPECT_THAT(ValuesOf(after->outputs[0].tensor), ElementsAre(-1, 2, 3, 4));
+}
+
+TEST_P(RunnerConformance, RepeatsOfARunThatStopsAreRefused) {
+  RunOptions options;
+  options.stop = StopRule{"sum", "--until", {}};
+  options.repeats = 2;
+  if (!CanOrRefuses(Capability::kSteps, options)) return;
+  EXPECT_THAT(Run(options), FailsWith(kInvalid, HasSubstr("2 repeats")));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, RunnerConformance,
                          testing::ValuesIn(RunnerKinds().begin(),
                                            RunnerKinds().end()),

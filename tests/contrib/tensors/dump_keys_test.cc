@@ -30,9 +30,10 @@ TEST(DumpKeysTest, GraphDumpHasTheNamesOfItsNodes) {
 }
 
 TEST(DumpKeysTest, OtherTextIsRefused) {
-  for (const char* text :
-       {"", "nodes", "{}", "[]", "{\"nodes\": [{}]}", "{\"nodes\": {}}",
-        "{\"nodes\": [{\"name\": 1}]}", "{\"nodes\": [{\"name\": \"a\"}]"}) {
+  for (const char* text : {"", "nodes", "{}", "[]", "{\"nodes\": [{}]}",
+                           "{\"nodes\": {}}", "{\"nodes\": [{\"name\": 1}]}",
+                           "{\"nodes\": [{\"name\": \"a\"}, [\"b\"]]}",
+                           "{\"nodes\": [{\"name\": \"a\"}]"}) {
     EXPECT_THAT(ParseGraphDump(text, "g.json"),
                 FailsWith(StatusCode::kDataLoss,
                           HasSubstr("g.json: is no graph of a dump")))

@@ -52,6 +52,21 @@ TEST(GraphInputsTest, ANameOfSeveralMeansTheOneThatIsNoParameter) {
   EXPECT_EQ(FindInput(inputs, "p0").value(), 1u);
 }
 
+TEST(GraphInputsTest, AKeyMeansItsInputWhateverTheOthersAreCalled) {
+  const Graph graph = GraphBuilder()
+                          .Input("x")
+                          .Input("x")
+                          .Input("x#1")
+                          .Op("sum", "add", {"#0", "#1"})
+                          .Head("sum")
+                          .Build();
+  const std::vector<GraphInput> inputs = InputsOf(graph);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_EQ(FindInput(inputs, KeyOfInput(inputs, i)).value(), i);
+  }
+  EXPECT_EQ(FindInput(inputs, "x#1").value(), 2u);
+}
+
 TEST(GraphInputsTest, AnUnknownNameIsRefusedWithTheNearest) {
   const Graph graph = TwoOfOneName();
   EXPECT_THAT(

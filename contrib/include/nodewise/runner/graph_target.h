@@ -29,7 +29,8 @@ class GraphTarget {
   // the inputs that are at hand. Fails as LoadArtefact, or as `types`.
   static absl::StatusOr<std::shared_ptr<const GraphTarget>> Load(
       ArtefactFiles files, std::vector<DLDevice> devices, TypesOfInputs types);
-  // Takes what is in memory already; `name` is what messages call it.
+  // Takes what is in memory already; `name` is what messages call it. REQUIRES:
+  // the graph is sound (CheckGraph), and there is a library.
   static absl::StatusOr<std::shared_ptr<const GraphTarget>> FromArtefact(
       std::string name, Artefact artefact, std::vector<DLDevice> devices);
 

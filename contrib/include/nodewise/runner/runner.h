@@ -32,7 +32,7 @@ enum class Capability {
   kSteps,          // RunOptions::stop.
   kDeterministic,  // The same inputs give the same bits, whenever it runs.
 };
-// Returns what messages call it: "patches", "stopping between nodes", ...
+// Returns what messages call it: "patches", "stops between nodes", ...
 std::string_view NameOf(Capability capability);
 
 // A tensor that a run uses in place of what it computes.
@@ -68,7 +68,7 @@ struct RunOptions {
   std::vector<TensorPatch> patches;
   std::optional<StopRule> stop;
   // How often to run, to time it. The sink sees every run; only the last one's
-  // outputs are returned.
+  // outputs are returned. 1 where there is a stop.
   uint64_t repeats = 1;
 };
 

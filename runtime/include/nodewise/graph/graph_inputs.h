@@ -36,6 +36,10 @@ std::vector<GraphInput> InputsOf(const Graph& graph);
 absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
                                  std::string_view name);
 
+// Returns what means this input for certain: `name#node`, and "#node" again
+// while another input has that very name.
+std::string KeyOfInput(absl::Span<const GraphInput> inputs, size_t input);
+
 // Marks the inputs that the parameters are for, as GraphExecutor::LoadParams
 // chooses them. Returns the names that no input has.
 std::vector<std::string> MarkParams(const Graph& graph, const Params& params,

@@ -14,8 +14,8 @@
 namespace nodewise {
 
 // What profiling found, as figures and as text. The functions are pure: any
-// thread may call them. A node's name may be any bytes; each form says what it
-// does with bytes that it cannot hold.
+// thread may call them, but not two at once with one GraphIndex. A node's name
+// may be any bytes; each form says what it does with bytes that it cannot hold.
 
 // Figures of one node over the runs, all from in-place runs but `isolated_us`.
 // The median of an even number of runs is the mean of the middle two; p90 and
