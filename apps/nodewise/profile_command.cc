@@ -246,10 +246,10 @@ const CommandRow kProfileCommand = {
     "profile", "times every node, in place and by itself",
     "examples:\n"
     "  nodewise profile build/mlp --random-inputs 1\n"
-    "  nodewise profile build/mlp --random-inputs 1 --runs 100 --sort time "
-    "--trace t.json\n"
-    "  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5 "
-    "--layout measurements\n"
+    "  nodewise profile build/mlp --random-inputs 1 --runs 100 --sort time\n"
+    "  nodewise profile build/mlp --random-inputs 1 --trace t.json\n"
+    "  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5 \\\n"
+    "    --layout measurements\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
     "failed,\n2 if it did not run.\n",
     [] { return std::unique_ptr<Command>(new ProfileNetwork); }};
