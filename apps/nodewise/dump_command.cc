@@ -23,9 +23,9 @@ namespace {
 constexpr uint64_t kMostRuns = 1'000'000;
 
 // Moves the bar while a run goes on.
-class RunProgress : public NodeObserver {
+class ProgressObserver : public NodeObserver {
  public:
-  RunProgress(const Graph& graph, Progress* progress)
+  ProgressObserver(const Graph& graph, Progress* progress)
       : total_(graph.nodes.size()), progress_(*progress) {}
   absl::Status AfterNode(const NodeRun& node) override {
     progress_.Update(Index(node.node) + size_t{1}, total_);
@@ -156,7 +156,7 @@ class DumpNetwork : public Command {
   // Returns false if a run failed; what it recorded before is still a dump.
   bool RunAll(DebugExecutor* executor, Outcome* outcome) const {
     Progress bar("dump");
-    RunProgress progress(executor->graph(), &bar);
+    ProgressObserver progress(executor->graph(), &bar);
     executor->AddObserver(&progress);
     std::vector<std::string> folders;
     bool has_run = true;

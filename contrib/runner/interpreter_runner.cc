@@ -16,10 +16,10 @@ namespace {
 
 // Sees the operations of one run: hands what they make to the sink, and ends
 // the run where the rule says.
-class RunWatcher {
+class OperationObserver {
  public:
-  RunWatcher(const Network& network, const std::string& source,
-             const RunOptions& options, RunResult* result)
+  OperationObserver(const Network& network, const std::string& source,
+                    const RunOptions& options, RunResult* result)
       : network_(network),
         source_(source),
         options_(options),
@@ -144,20 +144,20 @@ class NetworkRunner : public Runner {
   absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
                                        const RunOptions& options) override {
     RunResult result;
-    RunWatcher watcher(*network_, name_, options, &result);
-    NODEWISE_RETURN_IF_ERROR(watcher.Prepare());
+    OperationObserver observer(*network_, name_, options, &result);
+    NODEWISE_RETURN_IF_ERROR(observer.Prepare());
     InterpretOptions interpret;
     interpret.with_bounds = options.with_bounds;
     NODEWISE_RETURN_IF_ERROR(
         TakePatches(options.patches, &tensors, &interpret.replaced));
     if (options.sink != nullptr || options.stop.has_value()) {
       interpret.observe = [&](const OperationRun& run) {
-        return watcher.Observe(run);
+        return observer.Observe(run);
       };
     }
     std::vector<NDArray> outputs;
     for (uint64_t i = 0; i < options.repeats; ++i) {
-      NODEWISE_RETURN_IF_ERROR(watcher.HandInputs(tensors));
+      NODEWISE_RETURN_IF_ERROR(observer.HandInputs(tensors));
       const int64_t start_ns = ClockNanoseconds();
       NODEWISE_ASSIGN_OR_RETURN(outputs, interpreter_.Run(tensors, interpret));
       result.durations_ns.push_back(ClockNanoseconds() - start_ns);

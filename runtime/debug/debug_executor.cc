@@ -13,7 +13,7 @@
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/liveness.h"
 #include "runtime/debug/patches.h"
-#include "runtime/debug/recorder.h"
+#include "runtime/debug/recording_observer.h"
 
 namespace nodewise {
 namespace {
@@ -181,8 +181,8 @@ absl::Status DebugExecutor::RunTimed() {
 
 // An observer may start or stop recording, which is for the next run.
 absl::Status DebugExecutor::RunRecorded() {
-  Recorder recorder(View(), dump_plan_, debug_options_.record,
-                    /*is_alone=*/observers_.empty());
+  RecordingObserver recorder(View(), dump_plan_, debug_options_.record,
+                             /*is_alone=*/observers_.empty());
   absl::Status dump_status = recorder.Open();
   const std::string folder = dump_status.ok() ? recorder.folder() : "";
   dump_folder_ = folder;

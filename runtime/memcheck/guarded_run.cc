@@ -6,7 +6,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/memcheck/run_watcher.h"
+#include "runtime/memcheck/memory_observer.h"
 
 namespace nodewise {
 namespace {
@@ -94,14 +94,14 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
   slots->memory().Seal();
   GuardedRunResult result;
   result.private_plan = PrivatePlan(executor->index());
-  RunWatcher watcher(executor->View(), slots->memory(), slots->block_of_slot(),
-                     &result);
+  MemoryObserver observer(executor->View(), slots->memory(),
+                          slots->block_of_slot(), &result);
   absl::Status status;
   {
     const AccessTrap trap(&slots->memory());
-    executor->AddObserver(&watcher);
+    executor->AddObserver(&observer);
     status = executor->Run();
-    executor->RemoveObserver(&watcher);
+    executor->RemoveObserver(&observer);
   }
   if (!status.ok()) return WithFirstFinding(status, result);
   NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));

@@ -8,7 +8,7 @@
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
-#include "runtime/profile/worker_watch.h"
+#include "runtime/profile/worker_observer.h"
 
 namespace nodewise {
 namespace {
@@ -160,7 +160,7 @@ absl::Status Profiler::CollectCounts(const Options& options, Profile* profile) {
 // Makes a separate run, since watching costs each task two readings of the
 // clock.
 absl::Status Profiler::WatchWorkers(Profile* profile) {
-  WorkerWatch watch;
+  WorkerObserver watch;
   executor_->AddObserver(&watch);
   const absl::Cleanup remove = [&] { executor_->RemoveObserver(&watch); };
   absl::Status status = executor_->Restart();

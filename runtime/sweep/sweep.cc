@@ -8,7 +8,7 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/sweep/sweep_memory.h"
-#include "runtime/sweep/sweep_watcher.h"
+#include "runtime/sweep/sweep_observer.h"
 
 namespace nodewise {
 namespace {
@@ -77,7 +77,7 @@ absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
   NODEWISE_RETURN_IF_ERROR(CheckOptions(options));
   const ThreadCount restored;
   const auto memory = std::make_shared<SweepMemory>();
-  SweepWatcher watcher;
+  SweepObserver observer;
   SweepReport report;
   const std::vector<SweepRun> runs = RunsOf(options);
   for (const SweepRun& run : runs) {
@@ -91,10 +91,10 @@ absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
     };
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               make(std::move(debug_options)));
-    watcher.Begin(run);
-    executor->AddObserver(&watcher);
+    observer.Begin(run);
+    executor->AddObserver(&observer);
     const absl::Status status = executor->Run();
-    executor->RemoveObserver(&watcher);
+    executor->RemoveObserver(&observer);
     // A failure of the first run is returned as it is.
     if (!status.ok() && report.runs > 0) {
       return At(fmt::format("run {} of the sweep (threads: {}, layout: {})",
@@ -105,7 +105,7 @@ absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
     ++report.runs;
     if (options.progress) options.progress(report.runs, runs.size());
   }
-  watcher.Finish(&report);
+  observer.Finish(&report);
   return report;
 }
 

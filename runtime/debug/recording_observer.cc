@@ -1,10 +1,10 @@
-#include "runtime/debug/recorder.h"
+#include "runtime/debug/recording_observer.h"
 
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
-absl::Status Recorder::Open() {
+absl::Status RecordingObserver::Open() {
   const StoragePlan& storage = run_.plan();
   // TVM names the folder after the first device, where most of a graph lives.
   const DLDevice device =
@@ -14,7 +14,7 @@ absl::Status Recorder::Open() {
   return absl::OkStatus();
 }
 
-absl::Status Recorder::BeforePass(const RunView& run) {
+absl::Status RecordingObserver::BeforePass(const RunView& run) {
   const Graph& graph = run.graph();
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     if (graph.nodes[n].kind != GraphNode::Kind::kInput) continue;
@@ -25,12 +25,12 @@ absl::Status Recorder::BeforePass(const RunView& run) {
   return absl::OkStatus();
 }
 
-absl::Status Recorder::BeforeNode(const NodeRun& node) {
+absl::Status RecordingObserver::BeforeNode(const NodeRun& node) {
   writer_->WillRun(node.node, node.inputs, is_alone_);
   return absl::OkStatus();
 }
 
-absl::Status Recorder::AfterNode(const NodeRun& node) {
+absl::Status RecordingObserver::AfterNode(const NodeRun& node) {
   writer_->DidRun(node.node, node.outputs, node.time);
   return absl::OkStatus();
 }

@@ -11,11 +11,11 @@ namespace nodewise {
 // Sees which thread of the pool works when, node by node, for as long as it
 // lives. Tasks of other launches within a node's time count as the node's.
 // There is one at a time in a process: constructing another waits.
-class WorkerWatch : public NodeObserver {
+class WorkerObserver : public NodeObserver {
  public:
   // The constructing thread is worker 0.
-  WorkerWatch();
-  ~WorkerWatch() override;
+  WorkerObserver();
+  ~WorkerObserver() override;
 
   absl::Status BeforeNode(const NodeRun& node) override;
   absl::Status AfterNode(const NodeRun& node) override;

@@ -1,4 +1,4 @@
-#include "runtime/memcheck/run_watcher.h"
+#include "runtime/memcheck/memory_observer.h"
 
 #include <utility>
 
@@ -19,9 +19,9 @@ bool IsHostMemory(const DLTensor& tensor) {
 
 }  // namespace
 
-RunWatcher::RunWatcher(RunView run, GuardedMemory& memory,
-                       const BlockOfSlot& block_of_slot,
-                       GuardedRunResult* result)
+MemoryObserver::MemoryObserver(RunView run, GuardedMemory& memory,
+                               const BlockOfSlot& block_of_slot,
+                               GuardedRunResult* result)
     : run_(run),
       index_(run.index()),
       graph_(run.graph()),
@@ -43,20 +43,20 @@ RunWatcher::RunWatcher(RunView run, GuardedMemory& memory,
   }
 }
 
-bool RunWatcher::IsInput(EntryId entry) const {
+bool MemoryObserver::IsInput(EntryId entry) const {
   return !graph_.IsFunction(index_.NodeOf(entry));
 }
 
-std::string RunWatcher::EntryName(EntryId entry) const {
+std::string MemoryObserver::EntryName(EntryId entry) const {
   return fmt::format("entry {} of node {}", index_.KeyOf(entry),
                      Index(index_.NodeOf(entry)));
 }
 
-int32_t RunWatcher::StorageOf(EntryId base) const {
+int32_t MemoryObserver::StorageOf(EntryId base) const {
   return plan_.slots[plan_.slot_of[Index(base)]].storage_id;
 }
 
-const size_t* RunWatcher::BlockOf(EntryId base) const {
+const size_t* MemoryObserver::BlockOf(EntryId base) const {
   const size_t& block = block_of_slot_[plan_.slot_of[Index(base)]];
   if (block == SIZE_MAX) return nullptr;
   // Memory of the caller or the library may be bound instead.
@@ -64,7 +64,7 @@ const size_t* RunWatcher::BlockOf(EntryId base) const {
   return data == memory_.block(block).data ? &block : nullptr;
 }
 
-absl::Status RunWatcher::BeforePass(const RunView&) {
+absl::Status MemoryObserver::BeforePass(const RunView&) {
   for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
     const EntryId entry{e};
     if (!index_.IsBase(entry) || !IsInput(entry)) continue;
@@ -78,7 +78,7 @@ absl::Status RunWatcher::BeforePass(const RunView&) {
   return absl::OkStatus();
 }
 
-absl::Status RunWatcher::BeforeNode(const NodeRun& node_run) {
+absl::Status MemoryObserver::BeforeNode(const NodeRun& node_run) {
   const NodeId node = node_run.node;
   if (index_.IsFree(node)) return absl::OkStatus();
   FindRoles(node);
@@ -91,7 +91,7 @@ absl::Status RunWatcher::BeforeNode(const NodeRun& node_run) {
   return absl::OkStatus();
 }
 
-absl::Status RunWatcher::AfterNode(const NodeRun& node_run) {
+absl::Status MemoryObserver::AfterNode(const NodeRun& node_run) {
   const NodeId node = node_run.node;
   if (index_.IsFree(node)) return absl::OkStatus();
   memory_.Watch(false);
@@ -104,7 +104,7 @@ absl::Status RunWatcher::AfterNode(const NodeRun& node_run) {
   return absl::OkStatus();
 }
 
-void RunWatcher::FindRoles(NodeId node) {
+void MemoryObserver::FindRoles(NodeId node) {
   roles_.clear();
   const auto add = [&](EntryId entry, bool is_output, uint32_t number) {
     const EntryId base = index_.BaseOf(entry);
@@ -129,7 +129,7 @@ void RunWatcher::FindRoles(NodeId node) {
 }
 
 // Checks that the node finds in every slot what it expects there.
-void RunWatcher::CheckOwners(NodeId node) {
+void MemoryObserver::CheckOwners(NodeId node) {
   std::vector<EntryId> seen;
   for (const EntryRef& ref : graph_.node(node).inputs) {
     const EntryId base = index_.BaseOf(graph_.EntryOf(ref));
@@ -148,7 +148,7 @@ void RunWatcher::CheckOwners(NodeId node) {
   }
 }
 
-void RunWatcher::CheckSizes(NodeId node) {
+void MemoryObserver::CheckSizes(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
     const EntryId entry = graph_.EntryOf(node, o);
     const uint64_t bytes = index_.BytesOf(entry);
@@ -167,7 +167,7 @@ void RunWatcher::CheckSizes(NodeId node) {
 
 // Reports inputs that the node overwrites: even if this run reads them no more,
 // the next run needs them.
-void RunWatcher::CheckInputsKept(NodeId node) {
+void MemoryObserver::CheckInputsKept(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
     const EntryId entry = graph_.EntryOf(node, o);
     const size_t* const block = BlockOf(entry);
@@ -186,7 +186,7 @@ void RunWatcher::CheckInputsKept(NodeId node) {
   }
 }
 
-void RunWatcher::HashForeignInputs(NodeId node) {
+void MemoryObserver::HashForeignInputs(NodeId node) {
   foreign_inputs_.clear();
   const auto& inputs = graph_.node(node).inputs;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
@@ -198,7 +198,7 @@ void RunWatcher::HashForeignInputs(NodeId node) {
   }
 }
 
-void RunWatcher::CheckForeignInputs(NodeId node) {
+void MemoryObserver::CheckForeignInputs(NodeId node) {
   for (const ForeignInput& input : foreign_inputs_) {
     const DLTensor& tensor = run_.TensorOf(input.entry);
     const size_t bytes = index_.BytesOf(input.entry);
@@ -210,7 +210,7 @@ void RunWatcher::CheckForeignInputs(NodeId node) {
   }
 }
 
-void RunWatcher::OpenArguments() {
+void MemoryObserver::OpenArguments() {
   for (const auto& [block, role] : roles_) {
     memory_.SetAccess(block,
                       role.is_output ? Access::kReadWrite : Access::kRead);
@@ -225,7 +225,7 @@ void RunWatcher::OpenArguments() {
   }
 }
 
-void RunWatcher::CollectDamage(NodeId node) {
+void MemoryObserver::CollectDamage(NodeId node) {
   std::map<std::pair<size_t, TrappedAccess>, BlockDamage> damages;
   const auto size_of = [&](size_t block) {
     const auto role = roles_.find(block);
@@ -262,8 +262,9 @@ void RunWatcher::CollectDamage(NodeId node) {
   }
 }
 
-void RunWatcher::ReportDamage(NodeId node, size_t block, TrappedAccess access,
-                              const BlockDamage& damage) {
+void MemoryObserver::ReportDamage(NodeId node, size_t block,
+                                  TrappedAccess access,
+                                  const BlockDamage& damage) {
   const auto found = roles_.find(block);
   const bool is_argument = found != roles_.end();
   const EntryId entry = is_argument ? found->second.entry : owner_[block];
@@ -294,8 +295,8 @@ void RunWatcher::ReportDamage(NodeId node, size_t block, TrappedAccess access,
   ReportBeside(std::move(seen), whose, is_argument, damage);
 }
 
-void RunWatcher::ReportBeside(SeenFinding seen, const std::string& whose,
-                              bool is_argument, const BlockDamage& damage) {
+void MemoryObserver::ReportBeside(SeenFinding seen, const std::string& whose,
+                                  bool is_argument, const BlockDamage& damage) {
   const bool is_overrun = is_argument && seen.access != TrappedAccess::kRead;
   seen.finding.kind = is_overrun ? memory_kinds::kOverrun : memory_kinds::kWild;
   for (const auto& [extent, side] : {std::pair(&damage.before, "before "),
@@ -307,7 +308,7 @@ void RunWatcher::ReportBeside(SeenFinding seen, const std::string& whose,
   }
 }
 
-void RunWatcher::TakeOutputs(NodeId node) {
+void MemoryObserver::TakeOutputs(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
     const EntryId entry = graph_.EntryOf(node, o);
     const size_t* const block = BlockOf(entry);
@@ -318,7 +319,7 @@ void RunWatcher::TakeOutputs(NodeId node) {
   }
 }
 
-void RunWatcher::PoisonDead(NodeId node) {
+void MemoryObserver::PoisonDead(NodeId node) {
   for (const auto& [block, role] : roles_) {
     const EntryId owner = owner_[block];
     if (owner == kNobody || IsInput(owner)) continue;
@@ -328,7 +329,7 @@ void RunWatcher::PoisonDead(NodeId node) {
   }
 }
 
-void RunWatcher::CloseBlocks() {
+void MemoryObserver::CloseBlocks() {
   for (const auto& [block, role] : roles_) {
     memory_.SetAccess(block, Access::kNone);
   }
@@ -337,7 +338,7 @@ void RunWatcher::CloseBlocks() {
   }
 }
 
-void RunWatcher::AfterPass(const RunView&, const absl::Status& status) {
+void MemoryObserver::AfterPass(const RunView&, const absl::Status& status) {
   memory_.Watch(false);
   for (size_t i = 0; i < memory_.size(); ++i) {
     memory_.SetAccess(i, Access::kReadWrite);
@@ -359,12 +360,12 @@ void RunWatcher::AfterPass(const RunView&, const absl::Status& status) {
   }
 }
 
-FindingPlace RunWatcher::PlaceAt(NodeId node, EntryId entry) const {
+FindingPlace MemoryObserver::PlaceAt(NodeId node, EntryId entry) const {
   if (entry == kNobody) return PlaceOf(index_, node);
   return PlaceOf(index_, node, entry);
 }
 
-void RunWatcher::Report(SeenFinding seen) {
+void MemoryObserver::Report(SeenFinding seen) {
   if (result_->findings.size() < kMostFindings) {
     result_->findings.push_back(std::move(seen));
   } else {
@@ -372,8 +373,9 @@ void RunWatcher::Report(SeenFinding seen) {
   }
 }
 
-void RunWatcher::Report(const FindingKind& kind, NodeId node, EntryId entry,
-                        std::string found, std::vector<FindingNumber> numbers) {
+void MemoryObserver::Report(const FindingKind& kind, NodeId node, EntryId entry,
+                            std::string found,
+                            std::vector<FindingNumber> numbers) {
   SeenFinding seen;
   seen.finding = MakeFinding(kind, PlaceAt(node, entry), std::move(found),
                              std::move(numbers));

@@ -31,10 +31,10 @@ struct BlockDamage {
 };
 
 // Watches one run of an executor whose slots are guarded.
-class RunWatcher : public NodeObserver {
+class MemoryObserver : public NodeObserver {
  public:
-  RunWatcher(RunView run, GuardedMemory& memory,
-             const BlockOfSlot& block_of_slot, GuardedRunResult* result);
+  MemoryObserver(RunView run, GuardedMemory& memory,
+                 const BlockOfSlot& block_of_slot, GuardedRunResult* result);
 
   absl::Status BeforePass(const RunView& run) override;
   absl::Status BeforeNode(const NodeRun& node) override;

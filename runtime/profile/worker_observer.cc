@@ -1,4 +1,4 @@
-#include "runtime/profile/worker_watch.h"
+#include "runtime/profile/worker_observer.h"
 
 #include <map>
 #include <thread>
@@ -61,16 +61,16 @@ std::mutex& Turn() {
 
 }  // namespace
 
-WorkerWatch::WorkerWatch() : turn_(Turn()) { TaskLog::Get().Open(); }
+WorkerObserver::WorkerObserver() : turn_(Turn()) { TaskLog::Get().Open(); }
 
-WorkerWatch::~WorkerWatch() { TaskLog::Get().Close(); }
+WorkerObserver::~WorkerObserver() { TaskLog::Get().Close(); }
 
-absl::Status WorkerWatch::BeforeNode(const NodeRun&) {
+absl::Status WorkerObserver::BeforeNode(const NodeRun&) {
   (void)TaskLog::Get().Take();
   return absl::OkStatus();
 }
 
-absl::Status WorkerWatch::AfterNode(const NodeRun& node) {
+absl::Status WorkerObserver::AfterNode(const NodeRun& node) {
   for (WorkerSpan& span : TaskLog::Get().Take()) {
     if (span.start_ns < node.time.start_ns || span.end_ns > node.time.end_ns) {
       continue;
@@ -81,6 +81,8 @@ absl::Status WorkerWatch::AfterNode(const NodeRun& node) {
   return absl::OkStatus();
 }
 
-std::vector<WorkerSpan> WorkerWatch::TakeSpans() { return std::move(spans_); }
+std::vector<WorkerSpan> WorkerObserver::TakeSpans() {
+  return std::move(spans_);
+}
 
 }  // namespace nodewise

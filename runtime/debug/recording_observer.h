@@ -10,12 +10,12 @@
 namespace nodewise {
 
 // Hands what a pass does to the writer of its dump.
-class Recorder : public NodeObserver {
+class RecordingObserver : public NodeObserver {
  public:
   // `is_alone`: nobody else watches the
   // pass, so that nothing runs between two nodes.
-  Recorder(RunView run, std::shared_ptr<const DumpPlan> plan,
-           RecordOptions options, bool is_alone)
+  RecordingObserver(RunView run, std::shared_ptr<const DumpPlan> plan,
+                    RecordOptions options, bool is_alone)
       : run_(run),
         plan_(std::move(plan)),
         options_(std::move(options)),

@@ -26,7 +26,7 @@ struct SweepRun {
 // no longer the same as when it was last looked at has been written to in
 // between: there a difference begins, as it does where a node makes another
 // output from the same inputs.
-class SweepWatcher : public NodeObserver {
+class SweepObserver : public NodeObserver {
  public:
   // The next pass that it watches is this run.
   void Begin(const SweepRun& run);

@@ -1,4 +1,4 @@
-#include "runtime/sweep/sweep_watcher.h"
+#include "runtime/sweep/sweep_observer.h"
 
 #include <cmath>
 #include <cstring>
@@ -45,13 +45,13 @@ std::string BetweenText(const SweepRun& one, const SweepRun& other) {
 
 }  // namespace
 
-void SweepWatcher::Begin(const SweepRun& run) {
+void SweepObserver::Begin(const SweepRun& run) {
   is_first_ = !run_.has_value();
   if (is_first_) first_ = run;
   now_ = run;
 }
 
-const FindingKind& SweepWatcher::KindOf(Moment moment) {
+const FindingKind& SweepObserver::KindOf(Moment moment) {
   switch (moment) {
     case Moment::kGiven:
       return sweep_kinds::kGivenDiffers;
@@ -67,16 +67,16 @@ const FindingKind& SweepWatcher::KindOf(Moment moment) {
   return sweep_kinds::kEndDiffers;
 }
 
-std::string SweepWatcher::NameOf(NodeId node) const {
+std::string SweepObserver::NameOf(NodeId node) const {
   return run_->index().TitleOf(node);
 }
 
-SweepRun SweepWatcher::OtherRun() const {
+SweepRun SweepObserver::OtherRun() const {
   // Threads or layout would have made a repetition's first run differ already.
   return now_.repeat > 0 ? now_ : first_;
 }
 
-Finding* SweepWatcher::NewFinding(const Place& place, EntryId id) {
+Finding* SweepObserver::NewFinding(const Place& place, EntryId id) {
   const auto [at, is_new] = findings_.try_emplace(place);
   if (!is_new) return nullptr;
   const auto& [node, moment, slot] = place;
@@ -91,8 +91,8 @@ Finding* SweepWatcher::NewFinding(const Place& place, EntryId id) {
   return &at->second;
 }
 
-bool SweepWatcher::Look(const Place& place, EntryId id,
-                        const DLTensor& tensor) {
+bool SweepObserver::Look(const Place& place, EntryId id,
+                         const DLTensor& tensor) {
   if (!IsHostMemory(tensor)) return true;
   const uint64_t hash = HashBytes(DataOf(tensor), run_->index().BytesOf(id));
   const bool is_same =
@@ -102,8 +102,8 @@ bool SweepWatcher::Look(const Place& place, EntryId id,
   return is_same;
 }
 
-void SweepWatcher::LookForChange(const Place& place, EntryId id,
-                                 const DLTensor& tensor) {
+void SweepObserver::LookForChange(const Place& place, EntryId id,
+                                  const DLTensor& tensor) {
   const Entry before = entries_[id];
   if (!Look(place, id, tensor) && before.is_same) {
     if (Finding* const finding = NewFinding(place, id)) {
@@ -112,8 +112,8 @@ void SweepWatcher::LookForChange(const Place& place, EntryId id,
   }
 }
 
-std::string SweepWatcher::MessageFor(const Place& place,
-                                     const Place& last) const {
+std::string SweepObserver::MessageFor(const Place& place,
+                                      const Place& last) const {
   const auto& [last_node, last_moment, last_slot] = last;
   const std::string since =
       last_moment == Moment::kGiven  ? "before the first node"
@@ -145,7 +145,7 @@ std::string SweepWatcher::MessageFor(const Place& place,
   return "";
 }
 
-absl::Status SweepWatcher::BeforePass(const RunView& run) {
+absl::Status SweepObserver::BeforePass(const RunView& run) {
   run_ = run;
   const Graph& graph = run.graph();
   entries_ = ByEntry<Entry>(graph);
@@ -160,20 +160,20 @@ absl::Status SweepWatcher::BeforePass(const RunView& run) {
   return absl::OkStatus();
 }
 
-absl::Status SweepWatcher::BeforeNode(const NodeRun& node) {
+absl::Status SweepObserver::BeforeNode(const NodeRun& node) {
   has_same_inputs_ = LookAtInputs(node, Moment::kRead, /*finds_changes=*/true);
   return absl::OkStatus();
 }
 
-absl::Status SweepWatcher::AfterNode(const NodeRun& node) {
+absl::Status SweepObserver::AfterNode(const NodeRun& node) {
   // If an output is in the memory of an input, the input differs with it.
   const bool has_same_outputs = LookAtOutputs(node);
   LookAtInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
   return absl::OkStatus();
 }
 
-bool SweepWatcher::LookAtInputs(const NodeRun& node, Moment moment,
-                                bool finds_changes) {
+bool SweepObserver::LookAtInputs(const NodeRun& node, Moment moment,
+                                 bool finds_changes) {
   const Graph& graph = node.run.graph();
   bool are_same = true;
   for (uint32_t i = 0; i < node.inputs.size(); ++i) {
@@ -189,7 +189,7 @@ bool SweepWatcher::LookAtInputs(const NodeRun& node, Moment moment,
   return are_same;
 }
 
-bool SweepWatcher::LookAtOutputs(const NodeRun& node) {
+bool SweepObserver::LookAtOutputs(const NodeRun& node) {
   bool are_same = true;
   for (uint32_t o = 0; o < node.outputs.size(); ++o) {
     LookAtOutput(node.node, o, *node.outputs[o]);
@@ -199,8 +199,8 @@ bool SweepWatcher::LookAtOutputs(const NodeRun& node) {
   return are_same;
 }
 
-void SweepWatcher::LookAtOutput(NodeId node, uint32_t output,
-                                const DLTensor& tensor) {
+void SweepObserver::LookAtOutput(NodeId node, uint32_t output,
+                                 const DLTensor& tensor) {
   if (!IsHostMemory(tensor)) return;
   const Place place = {node, Moment::kMade, output};
   const EntryId id = run_->graph().EntryOf(node, output);
@@ -221,7 +221,7 @@ void SweepWatcher::LookAtOutput(NodeId node, uint32_t output,
   }
 }
 
-void SweepWatcher::AfterPass(const RunView& run, const absl::Status& status) {
+void SweepObserver::AfterPass(const RunView& run, const absl::Status& status) {
   if (!status.ok()) return;
   const Graph& graph = run.graph();
   for (uint32_t h = 0; h < graph.heads.size(); ++h) {
@@ -233,7 +233,7 @@ void SweepWatcher::AfterPass(const RunView& run, const absl::Status& status) {
   }
 }
 
-void SweepWatcher::Finish(SweepReport* report) {
+void SweepObserver::Finish(SweepReport* report) {
   for (auto& [place, finding] : findings_) {
     inheriting_.erase(std::get<NodeId>(place));
     report->findings.push_back(std::move(finding));
@@ -241,9 +241,9 @@ void SweepWatcher::Finish(SweepReport* report) {
   report->inherited = inheriting_.size();
 }
 
-void SweepWatcher::Measure(const DLTensor& tensor,
-                           const std::vector<uint8_t>& expected,
-                           uint32_t output, Finding* finding) const {
+void SweepObserver::Measure(const DLTensor& tensor,
+                            const std::vector<uint8_t>& expected,
+                            uint32_t output, Finding* finding) const {
   const DefaultFloatMode mode;
   const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
   const DLDataType dtype = tensor.dtype;
