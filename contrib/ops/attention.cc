@@ -410,9 +410,8 @@ void HeadEvaluator::Run(int64_t head, const Results& results) const {
 absl::Status Attention::Evaluate(EvalArgs& args) const {
   std::vector<InputInfo> infos(args.num_inputs());
   for (size_t i = 0; i < infos.size(); ++i) {
-    if (!args.has(i)) continue;
-    infos[i].is_given = true;
-    infos[i].type = TensorType::Of(*args.in(i));
+    infos[i].is_given = args.has(i);
+    if (args.has(i)) infos[i].type = TensorType::Of(*args.in(i));
   }
   const Inputs in(infos);
   NODEWISE_ASSIGN_OR_RETURN(const auto found, SidesOf(in));
@@ -430,8 +429,7 @@ absl::Status Attention::Evaluate(EvalArgs& args) const {
   if (args.has(kLengths)) {
     NODEWISE_ASSIGN_OR_RETURN(lengths, args.Ints(kLengths));
     if (static_cast<int64_t>(lengths.size()) != s.batch) {
-      return InputError(kLengths, fmt::format("has {} elements, expected "
-                                              "{}",
+      return InputError(kLengths, fmt::format("has {} elements, expected {}",
                                               lengths.size(), s.batch));
     }
   }
