@@ -42,6 +42,10 @@ absl::StatusOr<NDArray> OnHost(NDArray data) {
 
 }  // namespace
 
+SharedNetwork ShareNetwork(Network network) {
+  return SharedNetwork(std::make_shared<const Network>(std::move(network)));
+}
+
 Network::Network(std::string name) : version_(NetworkEditor::NextVersion()) {
   data_.name = std::move(name);
 }

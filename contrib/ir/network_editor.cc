@@ -60,10 +60,10 @@ uint64_t NetworkEditor::NextVersion() {
   return ++last;
 }
 
-std::shared_ptr<const Network> NetworkEditor::Unverified(NetworkData data) {
-  auto network = std::make_shared<Network>();
-  network->data_ = std::move(data);
-  return network;
+SharedNetwork NetworkEditor::Unverified(NetworkData data) {
+  Network network;
+  network.data_ = std::move(data);
+  return ShareNetwork(std::move(network));
 }
 
 void NetworkEditor::MakeIndex(Network* network) {

@@ -27,7 +27,7 @@ class NetworkEditor {
 
   // Makes a network of unchecked data, for bodies within a broken one: nothing
   // may edit or run it until Verify() has found no fault.
-  static std::shared_ptr<const Network> Unverified(NetworkData data);
+  static SharedNetwork Unverified(NetworkData data);
   // Rebuilds the indices of names and positions. REQUIRES: the data is valid.
   static void MakeIndex(Network* network);
   // Returns a version that no network had before.

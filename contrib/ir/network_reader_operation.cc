@@ -148,7 +148,7 @@ absl::StatusOr<AttrValue> NetworkReader::ReadGraph() {
   --budget_.depth;
   auto valid = Network::FromData(data);
   if (valid.ok()) {
-    graph.body = std::make_shared<const Network>(*std::move(valid));
+    graph.body = ShareNetwork(*std::move(valid));
   } else {
     graph.body = NetworkEditor::Unverified(std::move(data));
     budget_.damaged.insert(graph.body.get());

@@ -42,15 +42,15 @@ absl::StatusOr<OpAttrs> BindBodies(const OpAttrs& attrs, const Sizes& sizes) {
   for (NamedAttr& attr : named) {
     Subgraph* const graph = std::get_if<Subgraph>(&attr.value);
     if (graph == nullptr) continue;
-    auto body = std::make_shared<Network>(*graph->body);
+    Network body = *graph->body;
     for (const auto& [name, size] : sizes) {
-      const absl::Status status = body->BindDim(name, size);
+      const absl::Status status = body.BindDim(name, size);
       if (absl::IsNotFound(status)) continue;
       NODEWISE_RETURN_IF_ERROR(
           At(fmt::format("attribute {}", attr.name), status));
       bound = true;
     }
-    graph->body = std::move(body);
+    graph->body = ShareNetwork(std::move(body));
   }
   if (!bound) return OpAttrs();
   return MakeAttrs(attrs.def(), named);

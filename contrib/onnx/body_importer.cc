@@ -54,7 +54,7 @@ std::optional<Subgraph> GraphImporter::ImportBody(
   body.captures = static_cast<uint32_t>(importer.captures().size());
   captures->insert(captures->end(), importer.captures().begin(),
                    importer.captures().end());
-  body.body = std::make_shared<const Network>(std::move(importer.network_));
+  body.body = ShareNetwork(std::move(importer.network_));
   return body;
 }
 

@@ -194,7 +194,7 @@ absl::Status GraphExporter::AddNode(const Operation& operation,
 // know them.
 absl::Status GraphExporter::AddAttributes(const Operation& operation,
                                           proto::Node* to) {
-  const std::shared_ptr<void> usual = operation.def().make();
+  const OpAttrs usual = OpAttrs::Defaults(operation.def());
   for (const AttrField& field : operation.def().fields) {
     const auto value = field.get(operation.attrs.get());
     if (!value.has_value() || std::holds_alternative<Subgraph>(*value)) {

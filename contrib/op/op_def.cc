@@ -86,6 +86,17 @@ std::string UnknownAttr(const OperatorDef& def, std::string_view name) {
                      Shortened(name), def.name, DidYouMean(name, known));
 }
 
+// Whoever gave a tensor may still write to it, so it is copied.
+absl::Status SetField(const AttrField& field, AttrValue value, void* op) {
+  if (NDArray* const tensor = std::get_if<NDArray>(&value)) {
+    if (!tensor->defined()) {
+      return absl::InvalidArgumentError("is a tensor without data");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(*tensor, tensor->CopyToHost());
+  }
+  return field.set(op, std::move(value));
+}
+
 // Sets one attribute; returns what is wrong with it, or "".
 std::string SetAttr(const OperatorDef& def, const NamedAttr& attr, void* op,
                     std::vector<bool>* is_set) {
@@ -96,7 +107,7 @@ std::string SetAttr(const OperatorDef& def, const NamedAttr& attr, void* op,
     return fmt::format("attribute {}: is given twice", field->name);
   }
   (*is_set)[i] = true;
-  const absl::Status status = field->set(op, attr.value);
+  absl::Status status = SetField(*field, attr.value, op);
   if (status.ok()) return "";
   return fmt::format("attribute {}: {}", field->name, MessageOf(status));
 }

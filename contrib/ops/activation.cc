@@ -1,3 +1,5 @@
+#include "nodewise/ops/activation.h"
+
 #include <numbers>
 
 #include "contrib/ops/op_families.h"
@@ -5,8 +7,7 @@
 
 namespace nodewise {
 
-// How Gelu is calculated.
-enum class GeluFormula { kErf, kTanh };
+using ops::GeluFormula;
 template <>
 struct Words<GeluFormula> {
   static constexpr std::pair<GeluFormula, std::string_view> kAll[] = {
@@ -24,31 +25,28 @@ double SoftplusOf(double x) {
   return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
 }
 
-struct Relu : NumberMap<Relu> {
+struct Relu : ops::Relu, NumberMap<Relu> {
   template <typename T>
   static T Of(T x) {
     return x < 0 ? 0 : x;
   }
 };
 
-struct LeakyRelu : FloatMap<LeakyRelu> {
-  float alpha = 0.01f;
+struct LeakyRelu : ops::LeakyRelu, FloatMap<LeakyRelu> {
   static constexpr auto Fields() {
     return FieldList(Field<&LeakyRelu::alpha>("alpha"));
   }
   double Of(double x) const { return x < 0 ? alpha * x : x; }
 };
 
-struct ThresholdedRelu : FloatMap<ThresholdedRelu> {
-  float alpha = 1;
+struct ThresholdedRelu : ops::ThresholdedRelu, FloatMap<ThresholdedRelu> {
   static constexpr auto Fields() {
     return FieldList(Field<&ThresholdedRelu::alpha>("alpha"));
   }
   double Of(double x) const { return x > alpha || std::isnan(x) ? x : 0; }
 };
 
-struct Elu : FloatMap<Elu> {
-  float alpha = 1;
+struct Elu : ops::Elu, FloatMap<Elu> {
   static constexpr auto Fields() {
     return FieldList(Field<&Elu::alpha>("alpha"));
   }
@@ -56,9 +54,7 @@ struct Elu : FloatMap<Elu> {
   double Scale(double x, double) const { return x < 0 ? std::fabs(alpha) : 0; }
 };
 
-struct Selu : FloatMap<Selu> {
-  float alpha = 1.67326319217681884765625f;
-  float gamma = 1.05070102214813232421875f;
+struct Selu : ops::Selu, FloatMap<Selu> {
   static constexpr auto Fields() {
     return FieldList(Field<&Selu::alpha>("alpha"),
                      Field<&Selu::gamma>("gamma"));
@@ -71,8 +67,7 @@ struct Selu : FloatMap<Selu> {
   }
 };
 
-struct Celu : FloatMap<Celu> {
-  float alpha = 1;
+struct Celu : ops::Celu, FloatMap<Celu> {
   static constexpr auto Fields() {
     return FieldList(Field<&Celu::alpha>("alpha"));
   }
@@ -92,13 +87,11 @@ struct Celu : FloatMap<Celu> {
   }
 };
 
-struct Sigmoid : FloatMap<Sigmoid> {
+struct Sigmoid : ops::Sigmoid, FloatMap<Sigmoid> {
   static double Of(double x) { return SigmoidOf(x); }
 };
 
-struct HardSigmoid : FloatMap<HardSigmoid> {
-  float alpha = 0.2f;
-  float beta = 0.5f;
+struct HardSigmoid : ops::HardSigmoid, FloatMap<HardSigmoid> {
   static constexpr auto Fields() {
     return FieldList(Field<&HardSigmoid::alpha>("alpha"),
                      Field<&HardSigmoid::beta>("beta"));
@@ -110,8 +103,7 @@ struct HardSigmoid : FloatMap<HardSigmoid> {
   double Scale(double, double) const { return 1 + std::fabs(beta); }
 };
 
-// x * max(0, min(1, x / 6 + 0.5)).
-struct HardSwish : FloatMap<HardSwish> {
+struct HardSwish : ops::HardSwish, FloatMap<HardSwish> {
   static double Of(double x) {
     if (x <= -3) return std::isinf(x) ? -0.0 : x * 0;
     return x >= 3 ? x : x * (x / 6 + 0.5);
@@ -119,8 +111,7 @@ struct HardSwish : FloatMap<HardSwish> {
   static double Scale(double x, double) { return std::min(std::fabs(x), 3.0); }
 };
 
-struct Gelu : FloatMap<Gelu> {
-  GeluFormula approximate = GeluFormula::kErf;
+struct Gelu : ops::Gelu, FloatMap<Gelu> {
   static constexpr auto Fields() {
     return FieldList(Field<&Gelu::approximate>("approximate"));
   }
@@ -137,9 +128,7 @@ struct Gelu : FloatMap<Gelu> {
   static double Scale(double x, double) { return std::min(std::fabs(x), 16.0); }
 };
 
-// x * sigmoid(alpha * x).
-struct Swish : FloatMap<Swish> {
-  float alpha = 1;
+struct Swish : ops::Swish, FloatMap<Swish> {
   static constexpr auto Fields() {
     return FieldList(Field<&Swish::alpha>("alpha"));
   }
@@ -152,13 +141,12 @@ struct Swish : FloatMap<Swish> {
   }
 };
 
-struct Softplus : FloatMap<Softplus> {
+struct Softplus : ops::Softplus, FloatMap<Softplus> {
   static double Of(double x) { return SoftplusOf(x); }
   static double Scale(double, double) { return 1; }
 };
 
-// x * tanh(softplus(x)).
-struct Mish : FloatMap<Mish> {
+struct Mish : ops::Mish, FloatMap<Mish> {
   static double Of(double x) {
     const double gate = std::tanh(SoftplusOf(x));
     return gate == 0 ? -0.0 : x * gate;
@@ -168,16 +156,13 @@ struct Mish : FloatMap<Mish> {
   }
 };
 
-struct Softsign : FloatMap<Softsign> {
+struct Softsign : ops::Softsign, FloatMap<Softsign> {
   static double Of(double x) {
     return std::isinf(x) ? std::copysign(1, x) : x / (1 + std::fabs(x));
   }
 };
 
-// x drawn towards 0 by `bias` outside of [-lambd, lambd], 0 inside.
-struct Shrink : NumberMap<Shrink> {
-  float bias = 0;
-  float lambd = 0.5f;
+struct Shrink : ops::Shrink, NumberMap<Shrink> {
   static constexpr auto Fields() {
     return FieldList(Field<&Shrink::bias>("bias"),
                      Field<&Shrink::lambd>("lambd"));
@@ -208,65 +193,66 @@ struct Shrink : NumberMap<Shrink> {
 };
 
 constexpr OperatorDef kOperators[] = {
-    Row<Relu>({.name = "Relu", .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<LeakyRelu>({.name = "LeakyRelu",
-                    .inputs = {"X"},
-                    .outputs = {"Y"},
-                    .bound = Ulps(1)}),
-    Row<ThresholdedRelu>({.name = "ThresholdedRelu",
-                          .since = 10,
+    Row<ops::Relu, Relu>({.name = "Relu", .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<ops::LeakyRelu, LeakyRelu>({.name = "LeakyRelu",
+                                    .inputs = {"X"},
+                                    .outputs = {"Y"},
+                                    .bound = Ulps(1)}),
+    Row<ops::ThresholdedRelu, ThresholdedRelu>({.name = "ThresholdedRelu",
+                                                .since = 10,
+                                                .inputs = {"X"},
+                                                .outputs = {"Y"}}),
+    Row<ops::Elu, Elu>(
+        {.name = "Elu", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
+    Row<ops::Selu, Selu>({.name = "Selu",
+                          .since = 6,
                           .inputs = {"X"},
-                          .outputs = {"Y"}}),
-    Row<Elu>({.name = "Elu", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
-    Row<Selu>({.name = "Selu",
-               .since = 6,
-               .inputs = {"X"},
-               .outputs = {"Y"},
-               .bound = kSum}),
-    Row<Celu>({.name = "Celu",
-               .since = 12,
-               .inputs = {"X"},
-               .outputs = {"Y"},
-               .bound = kSum}),
-    Row<Sigmoid>({.name = "Sigmoid",
-                  .inputs = {"X"},
-                  .outputs = {"Y"},
-                  .bound = Ulps(4)}),
-    Row<HardSigmoid>({.name = "HardSigmoid",
-                      .inputs = {"X"},
-                      .outputs = {"Y"},
-                      .bound = kSum}),
-    Row<HardSwish>({.name = "HardSwish",
-                    .since = 14,
-                    .inputs = {"X"},
-                    .outputs = {"Y"},
-                    .bound = kSum}),
-    Row<Gelu>({.name = "Gelu",
-               .since = 20,
-               .inputs = {"X"},
-               .outputs = {"Y"},
-               .bound = kSum}),
-    Row<Swish>({.name = "Swish",
-                .since = 24,
-                .inputs = {"X"},
-                .outputs = {"Y"},
-                .bound = kSum}),
-    Row<Softplus>(
+                          .outputs = {"Y"},
+                          .bound = kSum}),
+    Row<ops::Celu, Celu>({.name = "Celu",
+                          .since = 12,
+                          .inputs = {"X"},
+                          .outputs = {"Y"},
+                          .bound = kSum}),
+    Row<ops::Sigmoid, Sigmoid>({.name = "Sigmoid",
+                                .inputs = {"X"},
+                                .outputs = {"Y"},
+                                .bound = Ulps(4)}),
+    Row<ops::HardSigmoid, HardSigmoid>({.name = "HardSigmoid",
+                                        .inputs = {"X"},
+                                        .outputs = {"Y"},
+                                        .bound = kSum}),
+    Row<ops::HardSwish, HardSwish>({.name = "HardSwish",
+                                    .since = 14,
+                                    .inputs = {"X"},
+                                    .outputs = {"Y"},
+                                    .bound = kSum}),
+    Row<ops::Gelu, Gelu>({.name = "Gelu",
+                          .since = 20,
+                          .inputs = {"X"},
+                          .outputs = {"Y"},
+                          .bound = kSum}),
+    Row<ops::Swish, Swish>({.name = "Swish",
+                            .since = 24,
+                            .inputs = {"X"},
+                            .outputs = {"Y"},
+                            .bound = kSum}),
+    Row<ops::Softplus, Softplus>(
         {.name = "Softplus", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
-    Row<Mish>({.name = "Mish",
-               .since = 18,
-               .inputs = {"X"},
-               .outputs = {"Y"},
-               .bound = kSum}),
-    Row<Softsign>({.name = "Softsign",
-                   .inputs = {"input"},
-                   .outputs = {"output"},
-                   .bound = Ulps(2)}),
-    Row<Shrink>({.name = "Shrink",
-                 .since = 9,
-                 .inputs = {"input"},
-                 .outputs = {"output"},
-                 .bound = Ulps(1)}),
+    Row<ops::Mish, Mish>({.name = "Mish",
+                          .since = 18,
+                          .inputs = {"X"},
+                          .outputs = {"Y"},
+                          .bound = kSum}),
+    Row<ops::Softsign, Softsign>({.name = "Softsign",
+                                  .inputs = {"input"},
+                                  .outputs = {"output"},
+                                  .bound = Ulps(2)}),
+    Row<ops::Shrink, Shrink>({.name = "Shrink",
+                              .since = 9,
+                              .inputs = {"input"},
+                              .outputs = {"output"},
+                              .bound = Ulps(1)}),
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ struct Builder {
   }
   Subgraph Body(std::vector<ValueId> outputs, uint32_t captures = 0) {
     EXPECT_THAT(net.SetOutputs(std::move(outputs)), IsOk());
-    return {std::make_shared<const Network>(std::move(net)), captures};
+    return {ShareNetwork(std::move(net)), captures};
   }
 };
 

@@ -17,7 +17,7 @@ TEST(EvaluateTest, AnInputThatIsMissingIsNamedWithItsOperator) {
 TEST(EvaluateTest, NoOperatorReadsInputsThatAreNotThere) {
   for (const OperatorDef* def : AllOperators().rows()) {
     if (def->min_inputs() == 0) continue;
-    const OpAttrs attrs(def, def->make());
+    const OpAttrs attrs = OpAttrs::Defaults(*def);
     const auto result = Evaluate(attrs, {}, {true});
     EXPECT_THAT(result, FailsWith(absl::StatusCode::kInvalidArgument,
                                   HasSubstr("input 0")))

@@ -81,10 +81,10 @@ RunnerTarget NetworkTarget() {
     EXPECT_THAT(id, IsOk());
     return net.operation(*id).outputs[0];
   };
-  const OpAttrs plus(Operators().FindType(&kTypeTag<Add>),
-                     std::make_shared<Add>());
-  const OpAttrs relu(Operators().FindType(&kTypeTag<Relu>),
-                     std::make_shared<Relu>());
+  const OpAttrs plus =
+      OpAttrs::Of(Operators().FindType(&kTypeTag<Add>), Add{});
+  const OpAttrs relu =
+      OpAttrs::Of(Operators().FindType(&kTypeTag<Relu>), Relu{});
   const ValueId sum = add(plus, {x, y}, "sum");
   const ValueId pos = add(relu, {sum}, "pos");
   const ValueId out = add(plus, {pos, y}, "out");

@@ -155,10 +155,10 @@ class Network {
   absl::StatusOr<ValueId> AddConstant(std::string name, NDArray data);
   absl::StatusOr<OperationId> AddOperation(NewOperation operation);
   // Adds an operation of a known class and returns its first output:
-  // network.Add(ops, Relu{}, {x}). The row is that of the network's opset, or
-  // the newest where that one is of another class.
+  // network.Add(AllOperators(), ops::Relu{}, {x}). The row is that of the
+  // network's opset, or the newest where that one is of another class.
   template <typename Class>
-  absl::StatusOr<ValueId> Add(const OpSet& ops, Class op,
+  absl::StatusOr<ValueId> Add(const OpSet& ops, const Class& op,
                               std::vector<ValueId> inputs,
                               std::string name = "");
   // Replaces the list of the network's outputs.
@@ -212,13 +212,15 @@ class Network {
   uint64_t version_ = 0;
 };
 
+// Gives a network away to be a body: nobody can change it from then on.
+SharedNetwork ShareNetwork(Network network);
+
 template <typename Class>
-absl::StatusOr<ValueId> Network::Add(const OpSet& ops, Class op,
+absl::StatusOr<ValueId> Network::Add(const OpSet& ops, const Class& op,
                                      std::vector<ValueId> inputs,
                                      std::string name) {
   NewOperation operation;
-  operation.attrs = OpAttrs(RowOf(ops, &kTypeTag<Class>),
-                            std::make_shared<Class>(std::move(op)));
+  operation.attrs = OpAttrs::Of(RowOf(ops, &kTypeTag<Class>), op);
   operation.inputs = std::move(inputs);
   operation.name = std::move(name);
   auto id = AddOperation(std::move(operation));

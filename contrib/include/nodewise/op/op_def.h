@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -8,12 +9,14 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/check.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
@@ -21,15 +24,40 @@ namespace nodewise {
 class Network;
 class EvalArgs;
 
-// An operator is a class: its primary attributes as typed members, and how it
-// checks itself, infers and evaluates. One row of a table (OperatorDef)
-// describes it with the C++ type erased; Row<Class>() makes the row (op_row.h).
+// An operator is a class with its primary attributes as typed members
+// (nodewise/ops/), and rules: how it checks itself, infers and evaluates. One
+// row of a table (OperatorDef) describes both with the C++ types erased;
+// Row<Class, Rules>() makes the row (op_row.h).
+
+// A network that nobody can change any more: whoever made it has given it away
+// (ShareNetwork, nodewise/ir/network.h).
+class SharedNetwork {
+ public:
+  SharedNetwork() = default;
+
+  const Network* get() const { return network_.get(); }
+  const Network& operator*() const { return *network_; }
+  const Network* operator->() const { return network_.get(); }
+  friend bool operator==(const SharedNetwork&, const SharedNetwork&) = default;
+  friend bool operator==(const SharedNetwork& a, std::nullptr_t) {
+    return a.network_ == nullptr;
+  }
+
+ private:
+  friend SharedNetwork ShareNetwork(Network network);
+  friend class NetworkEditor;  // contrib/ir/network_editor.h
+
+  explicit SharedNetwork(std::shared_ptr<const Network> network)
+      : network_(std::move(network)) {}
+
+  std::shared_ptr<const Network> network_;
+};
 
 // A body of If, Loop or Scan. Outer values that it uses are passed to it like
 // any other input, after those that the operator defines; `captures` counts
-// them. Bodies are shared and never changed in place.
+// them.
 struct Subgraph {
-  std::shared_ptr<const Network> body;
+  SharedNetwork body;
   uint32_t captures = 0;
 
   friend bool operator==(const Subgraph&, const Subgraph&) = default;
@@ -164,9 +192,13 @@ struct OperatorDef {
   RowList<MovedAttribute, 6> moved = {};
   ErrorBound bound = {};
 
-  // Filled in by Row<Class>(); `op` is an object of the class.
+  // Filled in by Row<Class, Rules>(); `op` is an object of the class that one
+  // of the first two has made.
   absl::Span<const AttrField> fields = {};
+  // With the attributes' defaults.
   std::shared_ptr<void> (*make)() = nullptr;
+  // With the attributes of `attributes`, any object of the class.
+  std::shared_ptr<void> (*copy)(const void* attributes) = nullptr;
   bool (*equal)(const void* a, const void* b) = nullptr;
   // Checks the operator's own restrictions, given what is known about the
   // inputs. Called whenever an operation is made or an input is replaced.
@@ -193,18 +225,38 @@ struct OperatorDef {
 template <typename Class>
 inline constexpr char kTypeTag = 0;
 
-// The attributes of one operation, with the class erased. Immutable; copies
-// share. def() REQUIRES: defined().
+// Attributes by name, as files and texts give them.
+struct NamedAttr {
+  std::string name;
+  AttrValue value;
+};
+
+// The attributes of one operation, with the class erased. Nobody can change
+// them: they are copied from what they are made of, and copies share.
 class OpAttrs {
  public:
   OpAttrs() = default;
-  OpAttrs(const OperatorDef* def, std::shared_ptr<const void> op)
-      : def_(def), op_(std::move(op)) {}
+  // Returns undefined attributes if `def` is null or describes another class.
+  template <typename Class>
+  static OpAttrs Of(const OperatorDef* def, const Class& op) {
+    if (def == nullptr || def->type != &kTypeTag<Class>) return {};
+    return OpAttrs(def, def->copy(&op));
+  }
+  // Returns the defaults; required attributes have the values that their
+  // members begin with.
+  static OpAttrs Defaults(const OperatorDef& def) {
+    return OpAttrs(&def, def.make());
+  }
 
-  const OperatorDef& def() const { return *def_; }
+  // REQUIRES: defined().
+  const OperatorDef& def() const {
+    NODEWISE_CHECK(def_ != nullptr);
+    return *def_;
+  }
   const void* get() const { return op_.get(); }
   bool defined() const { return def_ != nullptr; }
-  // Returns null if the operation is of another class.
+  // Returns the attributes with their types, or null if the operation is of
+  // another class: attrs.As<ops::Conv>()->strides.
   template <typename Class>
   const Class* As() const {
     if (def_ == nullptr || def_->type != &kTypeTag<Class>) return nullptr;
@@ -216,17 +268,19 @@ class OpAttrs {
   }
 
  private:
+  friend absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
+                                           absl::Span<const NamedAttr> attrs);
+  // `op` is of the class that `def` describes, and nobody else has it.
+  OpAttrs(const OperatorDef* def, std::shared_ptr<const void> op)
+      : def_(def), op_(std::move(op)) {}
+
   const OperatorDef* def_ = nullptr;
   std::shared_ptr<const void> op_;
 };
 
-// Attributes by name, as files and texts give them. The error lists every
-// attribute that is missing, unknown, given twice or of the wrong kind; it is
-// kInvalidArgument and names the operator.
-struct NamedAttr {
-  std::string name;
-  AttrValue value;
-};
+// Makes attributes from names and values. Tensors are copied. The error lists
+// every attribute that is missing, unknown, given twice or of the wrong kind;
+// it is kInvalidArgument and names the operator.
 absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
                                   absl::Span<const NamedAttr> attrs);
 // Returns the attributes that are set, in the order of the class.

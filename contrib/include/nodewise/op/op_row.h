@@ -1,8 +1,10 @@
 #pragma once
 
-// Turns an operator's class into a row: Row<LeakyRelu>({.name = ...}). Only for
-// the files that define operators.
+// Turns an operator's class and its rules into a row:
+// Row<ops::LeakyRelu, LeakyRelu>({.name = ...}). Only for the files that define
+// operators.
 
+#include <type_traits>
 #include <utility>
 
 #include "nodewise/op/op_def.h"
@@ -187,6 +189,16 @@ constexpr auto FieldsOf() {
 template <typename Class>
 inline constexpr auto kFieldsOf = FieldsOf<Class>();
 
+// The erased pointer is to the public class, whatever was made.
+template <typename Class>
+std::shared_ptr<void> Erased(std::shared_ptr<Class> made) {
+  return made;
+}
+template <typename Class, typename Rules>
+const Rules& RulesOf(const void* op) {
+  return static_cast<const Rules&>(*static_cast<const Class*>(op));
+}
+
 }  // namespace op_row
 
 // A list of attributes: static constexpr auto Fields() { return
@@ -196,43 +208,52 @@ constexpr auto FieldList(Fields... fields) {
   return std::array<AttrField, sizeof...(Fields)>{fields...};
 }
 
-// The row of a class. The class has Fields() if it has attributes, Check(in) if
-// it has restrictions, Infer(in) or Infer(in, num_outputs), Evaluate(args), and
-// Flops(in, out) if it calculates. `row` holds everything but the functions.
-template <typename Class>
+// Makes the row of an operator from its public class and its rules, a class
+// that is derived from it: Row<ops::LeakyRelu, LeakyRelu>({...}). The rules
+// have Fields() if there are attributes, Check(in) if there are restrictions,
+// Infer(in) or Infer(in, num_outputs), Evaluate(args), and Flops(in, out) if
+// the operator calculates. An operator of a test may be both in one class.
+// `row` holds everything but the functions.
+template <typename Class, typename Rules = Class>
 constexpr OperatorDef Row(OperatorDef row) {
-  row.fields = absl::MakeConstSpan(op_row::kFieldsOf<Class>.data(),
-                                   op_row::kFieldsOf<Class>.size());
+  static_assert(std::is_base_of_v<Class, Rules>);
+  row.fields = absl::MakeConstSpan(op_row::kFieldsOf<Rules>.data(),
+                                   op_row::kFieldsOf<Rules>.size());
   row.type = &kTypeTag<Class>;
-  row.make = [] { return std::shared_ptr<void>(std::make_shared<Class>()); };
+  row.make = [] { return op_row::Erased<Class>(std::make_shared<Rules>()); };
+  row.copy = [](const void* attributes) {
+    auto made = std::make_shared<Rules>();
+    static_cast<Class&>(*made) = *static_cast<const Class*>(attributes);
+    return op_row::Erased<Class>(std::move(made));
+  };
   row.equal = [](const void* a, const void* b) {
-    for (const AttrField& field : op_row::kFieldsOf<Class>) {
+    for (const AttrField& field : op_row::kFieldsOf<Rules>) {
       if (!op_row::SameAttr(field.get(a), field.get(b))) return false;
     }
     return true;
   };
   row.check = [](const void* op, const Inputs& inputs) -> absl::Status {
-    if constexpr (op_row::HasCheck<Class>) {
-      return static_cast<const Class*>(op)->Check(inputs);
+    if constexpr (op_row::HasCheck<Rules>) {
+      return op_row::RulesOf<Class, Rules>(op).Check(inputs);
     } else {
       return absl::OkStatus();
     }
   };
   row.infer = [](const void* op, const Inputs& inputs,
                  size_t num_outputs) -> absl::StatusOr<OutputInfos> {
-    if constexpr (op_row::InfersByCount<Class>) {
-      return static_cast<const Class*>(op)->Infer(inputs, num_outputs);
+    if constexpr (op_row::InfersByCount<Rules>) {
+      return op_row::RulesOf<Class, Rules>(op).Infer(inputs, num_outputs);
     } else {
-      return static_cast<const Class*>(op)->Infer(inputs);
+      return op_row::RulesOf<Class, Rules>(op).Infer(inputs);
     }
   };
   row.evaluate = [](const void* op, EvalArgs& args) -> absl::Status {
-    return static_cast<const Class*>(op)->Evaluate(args);
+    return op_row::RulesOf<Class, Rules>(op).Evaluate(args);
   };
   row.flops = [](const void* op, const Inputs& inputs,
                  absl::Span<const OutputInfo> outputs) -> double {
-    if constexpr (op_row::HasFlops<Class>) {
-      return static_cast<const Class*>(op)->Flops(inputs, outputs);
+    if constexpr (op_row::HasFlops<Rules>) {
+      return op_row::RulesOf<Class, Rules>(op).Flops(inputs, outputs);
     } else {
       return 0;
     }
