@@ -232,7 +232,7 @@ TEST_F(NetworkEditErrorTest, BodyThatIsMissing) {
 }
 
 TEST_F(NetworkEditErrorTest, MoreCapturesThanInputs) {
-  const auto body = std::make_shared<Network>("body");
+  const SharedNetwork body = ShareNetwork(Network("body"));
   ExpectRefused(
       net_.Add(Ops(),
                test_ops::If{.then_branch = {body, 2}, .else_branch = {body, 0}},

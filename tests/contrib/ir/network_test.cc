@@ -311,9 +311,10 @@ TEST(NetworkTest, FreezingBindsNamesElsewhere) {
 }
 
 TEST(NetworkTest, NamesAreBoundInBodiesToo) {
-  auto body = std::make_shared<Network>("body");
-  const ValueId p = body->AddInput("p", TensorType(kFloat32, {N("n")})).value();
-  ASSERT_THAT(body->SetOutputs({p}), IsOk());
+  Network inner("body");
+  const ValueId p = inner.AddInput("p", TensorType(kFloat32, {N("n")})).value();
+  ASSERT_THAT(inner.SetOutputs({p}), IsOk());
+  const SharedNetwork body = ShareNetwork(std::move(inner));
   Network net;
   const ValueId cond = net.AddInput("cond", TensorType(kBool, {})).value();
   const ValueId x = net.AddInput("x", TensorType(kFloat32, {N("n")})).value();

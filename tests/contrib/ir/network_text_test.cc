@@ -109,9 +109,10 @@ TEST(NetworkTextTest, EveryBitOfConstantsComesBack) {
 }
 
 TEST(NetworkTextTest, BodiesAreNested) {
-  auto inner = std::make_shared<Network>("inner");
-  const ValueId p = inner->AddInput("p", TensorType(kFloat32, {2})).value();
-  ASSERT_THAT(inner->SetOutputs({p}), IsOk());
+  Network body("inner");
+  const ValueId p = body.AddInput("p", TensorType(kFloat32, {2})).value();
+  ASSERT_THAT(body.SetOutputs({p}), IsOk());
+  const SharedNetwork inner = ShareNetwork(std::move(body));
   Network net("outer");
   const ValueId c = net.AddInput("c", TensorType(kBool, {})).value();
   const ValueId x = net.AddInput("x", TensorType(kFloat32, {2})).value();

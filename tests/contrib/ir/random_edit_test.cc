@@ -31,10 +31,11 @@ class Editor {
  public:
   explicit Editor(uint64_t seed) : random_(seed) {
     Draw();
-    body_ = std::make_shared<Network>("body");
+    Network body("body");
     const ValueId p =
-        body_->AddInput("p", TensorType(kFloat32, {Dim::Named("n")})).value();
-    EXPECT_THAT(body_->SetOutputs({p}), IsOk());
+        body.AddInput("p", TensorType(kFloat32, {Dim::Named("n")})).value();
+    EXPECT_THAT(body.SetOutputs({p}), IsOk());
+    body_ = ShareNetwork(std::move(body));
   }
 
   Network& net() { return net_; }
@@ -168,7 +169,7 @@ class Editor {
 
   std::mt19937_64 random_;
   Network net_{"random"};
-  std::shared_ptr<Network> body_;
+  SharedNetwork body_;
 };
 
 struct Counts {
