@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/op/op_row.h"
+#include "nodewise/op/padding.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
@@ -71,7 +72,7 @@ Dim Plus(const Dim& a, const Dim& b);
 Dim ProductOf(const Shape& shape, size_t first, size_t last);
 
 // Windows that slide over the spatial sides, of convolutions and pools.
-enum class Padding { kNotset, kSameUpper, kSameLower, kValid };
+using ops::Padding;
 template <>
 struct Words<Padding> {
   static constexpr std::pair<Padding, std::string_view> kAll[] = {
