@@ -1,3 +1,5 @@
+#include "nodewise/ops/arithmetic.h"
+
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 
@@ -89,11 +91,7 @@ struct Arithmetic {
   }
 };
 
-// The remainder, with the sign of the divisor as in Python (integers only), or
-// with that of the dividend as in C.
-struct Mod {
-  bool fmod = false;
-
+struct Mod : ops::Mod {
   static constexpr auto Fields() {
     return FieldList(Field<&Mod::fmod>("fmod"));
   }
@@ -141,7 +139,6 @@ struct Mod {
   }
 };
 
-// x to the power of y. The result is of the type of x; y may be of another.
 struct Raising {
   static absl::Status Check(const Inputs& in) {
     return All(RequireNumber(in, 0), RequireNumber(in, 1));
@@ -249,8 +246,7 @@ struct Sloping {
   }
 };
 
-// y = x where x is not below 0, else slope * x.
-struct PRelu {
+struct PRelu : ops::PRelu {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(Sloping::Check(in));
     if (!in.type(0).has_rank() || !in.type(1).has_rank()) {
@@ -273,21 +269,22 @@ struct PRelu {
 };
 
 // Below opset 7 the slope is one number, or one for each channel.
-struct PReluByChannel {
+struct PReluByChannel : ops::PRelu {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(Sloping::Check(in));
     return CheckAligned(in, RuleFor(in.type(0), in.type(1)));
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
-    const AxisRule rule =
+    const ops::AxisBroadcast rule =
         RuleFor(TensorType::Of(*args.in(0)), TensorType::Of(*args.in(1)));
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, AlignedPair(args, rule));
     return Sloping::Run(args, plan);
   }
 
  private:
-  static AxisRule RuleFor(const TensorType& x, const TensorType& slope) {
+  static ops::AxisBroadcast RuleFor(const TensorType& x,
+                                    const TensorType& slope) {
     const bool is_list = slope.has_rank() && slope.rank() == 1;
     const bool has_channels = x.has_rank() && x.rank() >= 2;
     if (is_list && has_channels) return {true, 1};
@@ -295,8 +292,7 @@ struct PReluByChannel {
   }
 };
 
-// Clamps to [min, max]; gives max if min is above it.
-struct Clip {
+struct Clip : ops::Clip {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(RequireNumber(in, 0));
     for (const size_t i : {1, 2}) {
@@ -375,54 +371,58 @@ struct Clip {
   }
 };
 
-template <typename Calculation>
-using Now = Binary<Arithmetic<Calculation>>;
-template <typename Calculation>
-using Before = BinaryAtAxis<Arithmetic<Calculation>>;
+template <typename Class, typename Calculation>
+constexpr OperatorDef RowOf(const OperatorDef& row) {
+  return Row<Class, Binary<Class, Arithmetic<Calculation>>>(row);
+}
+template <typename Class, typename Calculation>
+constexpr OperatorDef RowAtAxisOf(const OperatorDef& row) {
+  return Row<Class, BinaryAtAxis<Class, Arithmetic<Calculation>>>(row);
+}
 
 constexpr OperatorDef kOperators[] = {
-    Row<Before<Adding>>(
+    RowAtAxisOf<ops::Add1, Adding>(
         {.name = "Add", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Now<Adding>>(
+    RowOf<ops::Add, Adding>(
         {.name = "Add", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Before<Subtracting>>(
+    RowAtAxisOf<ops::Sub1, Subtracting>(
         {.name = "Sub", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Now<Subtracting>>(
+    RowOf<ops::Sub, Subtracting>(
         {.name = "Sub", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Before<Multiplying>>(
+    RowAtAxisOf<ops::Mul1, Multiplying>(
         {.name = "Mul", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Now<Multiplying>>(
+    RowOf<ops::Mul, Multiplying>(
         {.name = "Mul", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Before<Dividing>>({.name = "Div",
-                           .inputs = {"A", "B"},
-                           .outputs = {"C"},
-                           .bound = Ulps(1)}),
-    Row<Now<Dividing>>({.name = "Div",
-                        .since = 7,
-                        .inputs = {"A", "B"},
-                        .outputs = {"C"},
-                        .bound = Ulps(1)}),
-    Row<Mod>(
+    RowAtAxisOf<ops::Div1, Dividing>({.name = "Div",
+                                      .inputs = {"A", "B"},
+                                      .outputs = {"C"},
+                                      .bound = Ulps(1)}),
+    RowOf<ops::Div, Dividing>({.name = "Div",
+                               .since = 7,
+                               .inputs = {"A", "B"},
+                               .outputs = {"C"},
+                               .bound = Ulps(1)}),
+    Row<ops::Mod, Mod>(
         {.name = "Mod", .since = 10, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<BinaryAtAxis<Raising>>({.name = "Pow",
-                                .inputs = {"X", "Y"},
-                                .outputs = {"Z"},
-                                .bound = Ulps(16)}),
-    Row<Binary<Raising>>({.name = "Pow",
-                          .since = 7,
-                          .inputs = {"X", "Y"},
-                          .outputs = {"Z"},
-                          .bound = Ulps(16)}),
-    Row<PReluByChannel>(
+    Row<ops::Pow1, BinaryAtAxis<ops::Pow1, Raising>>({.name = "Pow",
+                                                      .inputs = {"X", "Y"},
+                                                      .outputs = {"Z"},
+                                                      .bound = Ulps(16)}),
+    Row<ops::Pow, Binary<ops::Pow, Raising>>({.name = "Pow",
+                                              .since = 7,
+                                              .inputs = {"X", "Y"},
+                                              .outputs = {"Z"},
+                                              .bound = Ulps(16)}),
+    Row<ops::PRelu, PReluByChannel>(
         {.name = "PRelu", .inputs = {"X", "slope"}, .outputs = {"Y"}}),
-    Row<PRelu>({.name = "PRelu",
-                .since = 7,
-                .inputs = {"X", "slope"},
-                .outputs = {"Y"}}),
-    Row<Clip>({.name = "Clip",
-               .inputs = {"input", Optional("min"), Optional("max")},
-               .outputs = {"output"},
-               .moved = {{"min", 1, 11}, {"max", 2, 11}}}),
+    Row<ops::PRelu, PRelu>({.name = "PRelu",
+                            .since = 7,
+                            .inputs = {"X", "slope"},
+                            .outputs = {"Y"}}),
+    Row<ops::Clip, Clip>({.name = "Clip",
+                          .inputs = {"input", Optional("min"), Optional("max")},
+                          .outputs = {"output"},
+                          .moved = {{"min", 1, 11}, {"max", 2, 11}}}),
 };
 
 }  // namespace

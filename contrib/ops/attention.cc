@@ -1,3 +1,5 @@
+#include "nodewise/ops/attention.h"
+
 #include <cmath>
 #include <limits>
 
@@ -28,16 +30,7 @@ struct Sides {
   int64_t total() const { return past + keys; }
 };
 
-struct Attention {
-  bool is_causal = false;
-  int64_t kv_num_heads = 0;
-  int64_t q_num_heads = 0;
-  int64_t qk_matmul_output_mode = 0;
-  std::optional<float> scale;
-  float softcap = 0;
-  // Ignored: Softmax is always calculated in double.
-  std::optional<DLDataType> softmax_precision;
-
+struct Attention : ops::Attention {
   static constexpr auto Fields() {
     return FieldList(
         Field<&Attention::is_causal>("is_causal"),
@@ -471,7 +464,7 @@ absl::Status Attention::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kAttentions[] = {
-    Row<Attention>(
+    Row<ops::Attention, Attention>(
         {.name = "Attention",
          .since = 23,
          .inputs = {"Q", "K", "V", Optional("attn_mask"), Optional("past_key"),

@@ -1,10 +1,10 @@
+#include "nodewise/ops/axis.h"
+
 #include <climits>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
-
-// Operators that go along one side: ArgMax, ArgMin, CumSum, CumProd.
 
 namespace nodewise {
 namespace {
@@ -21,19 +21,18 @@ Lines LinesAlong(absl::Span<const int64_t> shape, int axis) {
           Product(shape.subspan(side + 1))};
 }
 
-// The place of the largest or smallest element; the first NaN wins, as in
-// NumPy. Among equals the first counts, or the last if so chosen.
-template <bool kLargest>
-struct ArgExtreme {
-  int64_t axis = 0;
-  bool keepdims = true;
-  bool select_last_index = false;
+// ArgMax and ArgMin.
+template <typename Class, bool kLargest>
+struct ArgExtreme : Class {
+  using Class::axis;
+  using Class::keepdims;
+  using Class::select_last_index;
 
   static constexpr auto Fields() {
     return FieldList(
-        Field<&ArgExtreme::axis>("axis"),
-        Field<&ArgExtreme::keepdims>("keepdims"),
-        Field<&ArgExtreme::select_last_index>("select_last_index"));
+        Field<&ops::ArgAttributes::axis>("axis"),
+        Field<&ops::ArgAttributes::keepdims>("keepdims"),
+        Field<&ops::ArgAttributes::select_last_index>("select_last_index"));
   }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(RequireNumber(in, 0));
@@ -125,15 +124,15 @@ struct CumulativeProduct {
   }
 };
 
-// The axis is input 1, one number.
-template <typename Operation>
-struct Cumulative {
-  bool exclusive = false;
-  bool reverse = false;
+// CumSum and CumProd. The axis is input 1, one number.
+template <typename Class, typename Operation>
+struct Cumulative : Class {
+  using Class::exclusive;
+  using Class::reverse;
 
   static constexpr auto Fields() {
-    return FieldList(Field<&Cumulative::exclusive>("exclusive"),
-                     Field<&Cumulative::reverse>("reverse"));
+    return FieldList(Field<&ops::CumulativeAttributes::exclusive>("exclusive"),
+                     Field<&ops::CumulativeAttributes::reverse>("reverse"));
   }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(All(RequireNumber(in, 0), RequireIndex(in, 1),
@@ -241,20 +240,22 @@ struct Cumulative {
 };
 
 constexpr OperatorDef kOperators[] = {
-    Row<ArgExtreme<true>>(
+    Row<ops::ArgMax, ArgExtreme<ops::ArgMax, true>>(
         {.name = "ArgMax", .inputs = {"data"}, .outputs = {"reduced"}}),
-    Row<ArgExtreme<false>>(
+    Row<ops::ArgMin, ArgExtreme<ops::ArgMin, false>>(
         {.name = "ArgMin", .inputs = {"data"}, .outputs = {"reduced"}}),
-    Row<Cumulative<CumulativeSum>>({.name = "CumSum",
-                                    .since = 11,
-                                    .inputs = {"x", "axis"},
-                                    .outputs = {"y"},
-                                    .bound = kSum}),
-    Row<Cumulative<CumulativeProduct>>({.name = "CumProd",
-                                        .since = 26,
-                                        .inputs = {"x", "axis"},
-                                        .outputs = {"y"},
-                                        .bound = kSum}),
+    Row<ops::CumSum, Cumulative<ops::CumSum, CumulativeSum>>(
+        {.name = "CumSum",
+         .since = 11,
+         .inputs = {"x", "axis"},
+         .outputs = {"y"},
+         .bound = kSum}),
+    Row<ops::CumProd, Cumulative<ops::CumProd, CumulativeProduct>>(
+        {.name = "CumProd",
+         .since = 26,
+         .inputs = {"x", "axis"},
+         .outputs = {"y"},
+         .bound = kSum}),
 };
 
 }  // namespace

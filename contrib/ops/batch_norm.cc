@@ -1,3 +1,5 @@
+#include "nodewise/ops/batch_norm.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,9 +14,6 @@
 namespace nodewise {
 namespace {
 
-// y = (x - mean) / sqrt(var + epsilon) * scale + B, with statistics that are
-// given or, from opset 14 on, those of x. The versions differ in how they say
-// that they train.
 absl::Status CheckBatchNorm(const Inputs& in, bool by_channel) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, 0), RequireRank(in, 0, 1, 1 << 20)));
@@ -118,15 +117,12 @@ struct RunningStatistic {
   double RowError::*error;
 };
 
-struct BatchNorm {
-  float epsilon = 1e-5f;
-  float momentum = 0.9f;
-  bool training_mode = false;
-
+struct BatchNormalization : ops::BatchNormalization {
   static constexpr auto Fields() {
-    return FieldList(Field<&BatchNorm::epsilon>("epsilon"),
-                     Field<&BatchNorm::momentum>("momentum"),
-                     Field<&BatchNorm::training_mode>("training_mode"));
+    return FieldList(
+        Field<&BatchNormalization::epsilon>("epsilon"),
+        Field<&BatchNormalization::momentum>("momentum"),
+        Field<&BatchNormalization::training_mode>("training_mode"));
   }
   absl::Status Check(const Inputs& in) const {
     return CheckBatchNorm(in, true);
@@ -156,7 +152,7 @@ struct BatchNorm {
                    const RowStatistics& statistics) const;
 };
 
-absl::Status BatchNorm::Train(EvalArgs& args) const {
+absl::Status BatchNormalization::Train(EvalArgs& args) const {
   const absl::Span<const int64_t> shape = args.shape(0);
   NormRows rule;
   rule.rows = ChannelsOf(shape);
@@ -180,9 +176,9 @@ absl::Status BatchNorm::Train(EvalArgs& args) const {
              statistics);
 }
 
-absl::Status BatchNorm::Mix(EvalArgs& args, size_t output,
-                            const RunningStatistic& of,
-                            const RowStatistics& statistics) const {
+absl::Status BatchNormalization::Mix(EvalArgs& args, size_t output,
+                                     const RunningStatistic& of,
+                                     const RowStatistics& statistics) const {
   if (!args.wants(output)) return absl::OkStatus();
   const DLDataType dtype = args.dtype(of.input);
   NODEWISE_ASSIGN_OR_RETURN(
@@ -213,14 +209,10 @@ absl::Status BatchNorm::Mix(EvalArgs& args, size_t output,
   return absl::OkStatus();
 }
 
-// Opsets 9 to 13.
-struct BatchNorm9 {
-  float epsilon = 1e-5f;
-  float momentum = 0.9f;
-
+struct BatchNormalization9 : ops::BatchNormalization9 {
   static constexpr auto Fields() {
-    return FieldList(Field<&BatchNorm9::epsilon>("epsilon"),
-                     Field<&BatchNorm9::momentum>("momentum"));
+    return FieldList(Field<&BatchNormalization9::epsilon>("epsilon"),
+                     Field<&BatchNormalization9::momentum>("momentum"));
   }
   absl::Status Check(const Inputs& in) const {
     return CheckBatchNorm(in, true);
@@ -236,17 +228,11 @@ struct BatchNorm9 {
   }
 };
 
-// Opsets 7 and 8: without `spatial`, each element of an instance has statistics
-// of its own.
-struct BatchNorm7 {
-  float epsilon = 1e-5f;
-  float momentum = 0.9f;
-  bool spatial = true;
-
+struct BatchNormalization7 : ops::BatchNormalization7 {
   static constexpr auto Fields() {
-    return FieldList(Field<&BatchNorm7::epsilon>("epsilon"),
-                     Field<&BatchNorm7::momentum>("momentum"),
-                     Field<&BatchNorm7::spatial>("spatial"));
+    return FieldList(Field<&BatchNormalization7::epsilon>("epsilon"),
+                     Field<&BatchNormalization7::momentum>("momentum"),
+                     Field<&BatchNormalization7::spatial>("spatial"));
   }
   absl::Status Check(const Inputs& in) const {
     return CheckBatchNorm(in, spatial);
@@ -262,18 +248,12 @@ struct BatchNorm7 {
   }
 };
 
-// Opset 6 trains unless it is told not to.
-struct BatchNorm6 {
-  float epsilon = 1e-5f;
-  float momentum = 0.9f;
-  bool spatial = true;
-  int64_t is_test = 0;
-
+struct BatchNormalization1 : ops::BatchNormalization1 {
   static constexpr auto Fields() {
-    return FieldList(Field<&BatchNorm6::epsilon>("epsilon"),
-                     Field<&BatchNorm6::momentum>("momentum"),
-                     Field<&BatchNorm6::spatial>("spatial"),
-                     Field<&BatchNorm6::is_test>("is_test"));
+    return FieldList(Field<&BatchNormalization1::epsilon>("epsilon"),
+                     Field<&BatchNormalization1::momentum>("momentum"),
+                     Field<&BatchNormalization1::spatial>("spatial"),
+                     Field<&BatchNormalization1::is_test>("is_test"));
   }
   absl::Status Check(const Inputs& in) const {
     return CheckBatchNorm(in, spatial);
@@ -293,24 +273,27 @@ struct BatchNorm6 {
 };
 
 constexpr OperatorDef kOperators[] = {
-    Row<BatchNorm6>({.name = "BatchNormalization",
-                     .inputs = {"X", "scale", "B", "mean", "var"},
-                     .outputs = {"Y", Optional("mean"), Optional("var"),
-                                 Optional("saved_mean"), Optional("saved_var")},
-                     .bound = kSum}),
-    Row<BatchNorm7>({.name = "BatchNormalization",
-                     .since = 7,
-                     .inputs = {"X", "scale", "B", "mean", "var"},
-                     .outputs = {"Y", Optional("mean"), Optional("var"),
-                                 Optional("saved_mean"), Optional("saved_var")},
-                     .bound = kSum}),
-    Row<BatchNorm9>({.name = "BatchNormalization",
-                     .since = 9,
-                     .inputs = {"X", "scale", "B", "mean", "var"},
-                     .outputs = {"Y", Optional("mean"), Optional("var"),
-                                 Optional("saved_mean"), Optional("saved_var")},
-                     .bound = kSum}),
-    Row<BatchNorm>(
+    Row<ops::BatchNormalization1, BatchNormalization1>(
+        {.name = "BatchNormalization",
+         .inputs = {"X", "scale", "B", "mean", "var"},
+         .outputs = {"Y", Optional("mean"), Optional("var"),
+                     Optional("saved_mean"), Optional("saved_var")},
+         .bound = kSum}),
+    Row<ops::BatchNormalization7, BatchNormalization7>(
+        {.name = "BatchNormalization",
+         .since = 7,
+         .inputs = {"X", "scale", "B", "mean", "var"},
+         .outputs = {"Y", Optional("mean"), Optional("var"),
+                     Optional("saved_mean"), Optional("saved_var")},
+         .bound = kSum}),
+    Row<ops::BatchNormalization9, BatchNormalization9>(
+        {.name = "BatchNormalization",
+         .since = 9,
+         .inputs = {"X", "scale", "B", "mean", "var"},
+         .outputs = {"Y", Optional("mean"), Optional("var"),
+                     Optional("saved_mean"), Optional("saved_var")},
+         .bound = kSum}),
+    Row<ops::BatchNormalization, BatchNormalization>(
         {.name = "BatchNormalization",
          .since = 14,
          .inputs = {"X", "scale", "B", "input_mean", "input_var"},

@@ -1,3 +1,5 @@
+#include "nodewise/ops/cast.h"
+
 #include <cstring>
 
 #include "contrib/ops/op_families.h"
@@ -5,8 +7,7 @@
 
 namespace nodewise {
 
-// How 8-bit floats without a sign are rounded; these are not supported yet.
-enum class RoundMode { kUp, kDown, kNearest };
+using ops::RoundMode;
 template <>
 struct Words<RoundMode> {
   static constexpr std::pair<RoundMode, std::string_view> kAll[] = {
@@ -94,11 +95,7 @@ OutputInfos CastInfos(const Inputs& in, DLDataType to) {
   return out;
 }
 
-struct Cast {
-  DLDataType to{};
-  bool saturate = true;
-  RoundMode round_mode = RoundMode::kUp;
-
+struct Cast : ops::Cast {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Cast::to>("to"),
                      Field<&Cast::saturate>("saturate"),
@@ -108,10 +105,7 @@ struct Cast {
   absl::Status Evaluate(EvalArgs& args) const { return CastTo(args, to); }
 };
 
-struct CastLike {
-  bool saturate = true;
-  RoundMode round_mode = RoundMode::kUp;
-
+struct CastLike : ops::CastLike {
   static constexpr auto Fields() {
     return FieldList(Field<&CastLike::saturate>("saturate"),
                      Field<&CastLike::round_mode>("round_mode"));
@@ -124,10 +118,7 @@ struct CastLike {
   }
 };
 
-// Reads the bits as another type.
-struct BitCast {
-  DLDataType to{};
-
+struct BitCast : ops::BitCast {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&BitCast::to>("to"));
   }
@@ -149,18 +140,18 @@ struct BitCast {
 };
 
 constexpr OperatorDef kOperators[] = {
-    Row<Cast>({.name = "Cast",
-               .since = 6,
-               .inputs = {"input"},
-               .outputs = {"output"}}),
-    Row<CastLike>({.name = "CastLike",
-                   .since = 15,
-                   .inputs = {"input", "target_type"},
-                   .outputs = {"output"}}),
-    Row<BitCast>({.name = "BitCast",
-                  .since = 26,
-                  .inputs = {"input"},
-                  .outputs = {"output"}}),
+    Row<ops::Cast, Cast>({.name = "Cast",
+                          .since = 6,
+                          .inputs = {"input"},
+                          .outputs = {"output"}}),
+    Row<ops::CastLike, CastLike>({.name = "CastLike",
+                                  .since = 15,
+                                  .inputs = {"input", "target_type"},
+                                  .outputs = {"output"}}),
+    Row<ops::BitCast, BitCast>({.name = "BitCast",
+                                .since = 26,
+                                .inputs = {"input"},
+                                .outputs = {"output"}}),
 };
 
 }  // namespace

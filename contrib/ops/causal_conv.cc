@@ -1,3 +1,5 @@
+#include "nodewise/ops/causal_conv.h"
+
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
@@ -8,7 +10,7 @@
 
 namespace nodewise {
 
-enum class CausalActivation { kNone, kSilu, kSwish };
+using ops::CausalActivation;
 template <>
 struct Words<CausalActivation> {
   static constexpr std::pair<CausalActivation, std::string_view> kAll[] = {
@@ -21,14 +23,9 @@ namespace {
 
 constexpr size_t kInput = 0, kWeight = 1, kBias = 2, kPast = 3;
 
-// Convolves each channel with a kernel of its own that sees no later places;
-// what precedes the first place is a state, and the last places are the next
-// state.
-struct CausalConv {
-  CausalActivation activation = CausalActivation::kNone;
-
+struct CausalConvWithState : ops::CausalConvWithState {
   static constexpr auto Fields() {
-    return FieldList(Field<&CausalConv::activation>("activation"));
+    return FieldList(Field<&CausalConvWithState::activation>("activation"));
   }
   absl::Status Check(const Inputs& in) const;
   OutputInfos Infer(const Inputs& in, size_t num_outputs) const;
@@ -41,7 +38,7 @@ Dim StateLength(const Inputs& in) {
   return taps.is_known() ? Dim(taps.size() - 1) : SideOf(in, kPast, 2);
 }
 
-absl::Status CausalConv::Check(const Inputs& in) const {
+absl::Status CausalConvWithState::Check(const Inputs& in) const {
   NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, kInput), RequireSameType(in),
                                RequireRank(in, kInput, 3),
                                RequireRank(in, kWeight, 3)));
@@ -56,7 +53,8 @@ absl::Status CausalConv::Check(const Inputs& in) const {
                           {SideOf(in, kInput, 0), channels, StateLength(in)}));
 }
 
-OutputInfos CausalConv::Infer(const Inputs& in, size_t num_outputs) const {
+OutputInfos CausalConvWithState::Infer(const Inputs& in,
+                                       size_t num_outputs) const {
   Dim channels = SideOf(in, kInput, 1);
   if (!channels.is_known()) channels = SideOf(in, kWeight, 0);
   const Dim batch = SideOf(in, kInput, 0);
@@ -68,8 +66,8 @@ OutputInfos CausalConv::Infer(const Inputs& in, size_t num_outputs) const {
   return out;
 }
 
-double CausalConv::Flops(const Inputs& in,
-                         absl::Span<const OutputInfo> out) const {
+double CausalConvWithState::Flops(const Inputs& in,
+                                  absl::Span<const OutputInfo> out) const {
   const auto sizes = out[0].type.sizes();
   const Dim taps = SideOf(in, kWeight, 2);
   if (!sizes.has_value() || !taps.is_known()) return 0;
@@ -166,7 +164,7 @@ class ChannelRunner {
   const std::vector<double> bias_;
 };
 
-absl::Status CausalConv::Evaluate(EvalArgs& args) const {
+absl::Status CausalConvWithState::Evaluate(EvalArgs& args) const {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
   NDArray present;
   if (args.wants(1)) {
@@ -194,12 +192,13 @@ absl::Status CausalConv::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kCausalConvs[] = {
-    Row<CausalConv>({.name = "CausalConvWithState",
-                     .since = 27,
-                     .inputs = {"input", "weight", Optional("bias"),
-                                Optional("past_state")},
-                     .outputs = {"output", "present_state"},
-                     .bound = kSum}),
+    Row<ops::CausalConvWithState, CausalConvWithState>(
+        {.name = "CausalConvWithState",
+         .since = 27,
+         .inputs = {"input", "weight", Optional("bias"),
+                    Optional("past_state")},
+         .outputs = {"output", "present_state"},
+         .bound = kSum}),
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "nodewise/ops/col2im.h"
+
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
@@ -11,11 +13,7 @@
 namespace nodewise {
 namespace {
 
-// Adds the columns that a window saw back into an image, where they were.
-struct Col2Im {
-  std::vector<int64_t> dilations;
-  std::vector<int64_t> pads;
-  std::vector<int64_t> strides;
+struct Col2Im : ops::Col2Im {
   static constexpr auto Fields() {
     return FieldList(Field<&Col2Im::dilations>("dilations"),
                      Field<&Col2Im::pads>("pads"),
@@ -185,11 +183,11 @@ absl::Status Col2Im::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kRows[] = {
-    Row<Col2Im>({.name = "Col2Im",
-                 .since = 18,
-                 .inputs = {"input", "image_shape", "block_shape"},
-                 .outputs = {"output"},
-                 .bound = kSum}),
+    Row<ops::Col2Im, Col2Im>({.name = "Col2Im",
+                              .since = 18,
+                              .inputs = {"input", "image_shape", "block_shape"},
+                              .outputs = {"output"},
+                              .bound = kSum}),
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "nodewise/ops/constant.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,7 +11,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that make tensors from numbers and shapes alone.
 namespace nodewise {
 namespace {
 
@@ -22,14 +23,7 @@ absl::StatusOr<NDArray> TensorOf(absl::Span<const T> values,
   return tensor;
 }
 
-// Exactly one of the forms is given; strings and sparse tensors are not
-// supported.
-struct Constant {
-  std::optional<NDArray> value;
-  std::optional<float> value_float;
-  std::optional<std::vector<float>> value_floats;
-  std::optional<int64_t> value_int;
-  std::optional<std::vector<int64_t>> value_ints;
+struct Constant : ops::Constant {
   static constexpr auto Fields() {
     return FieldList(Field<&Constant::value>("value"),
                      Field<&Constant::value_float>("value_float"),
@@ -78,8 +72,7 @@ struct Constant {
   }
 };
 
-struct ConstantOfShape {
-  std::optional<NDArray> value;
+struct ConstantOfShape : ops::ConstantOfShape {
   static constexpr auto Fields() {
     return FieldList(Field<&ConstantOfShape::value>("value"));
   }
@@ -123,10 +116,7 @@ struct ConstantOfShape {
   }
 };
 
-// start, start + delta, ... short of limit. `stash_type` (opset 27) says what
-// a kernel calculates 16-bit floats in; here it is double always.
-struct Range {
-  int64_t stash_type = 1;
+struct Range : ops::Range {
   static constexpr auto Fields() {
     return FieldList(Field<&Range::stash_type>("stash_type"));
   }
@@ -242,8 +232,7 @@ struct Range {
   }
 };
 
-struct OneHot {
-  int64_t axis = -1;
+struct OneHot : ops::OneHot {
   static constexpr auto Fields() {
     return FieldList(Field<&OneHot::axis>("axis"));
   }
@@ -312,9 +301,7 @@ struct OneHot {
   }
 };
 
-struct EyeLike {
-  std::optional<DLDataType> dtype;
-  int64_t k = 0;
+struct EyeLike : ops::EyeLike {
   static constexpr auto Fields() {
     return FieldList(Field<&EyeLike::dtype>("dtype"), Field<&EyeLike::k>("k"));
   }
@@ -342,8 +329,7 @@ struct EyeLike {
   }
 };
 
-struct Trilu {
-  bool upper = true;
+struct Trilu : ops::Trilu {
   static constexpr auto Fields() {
     return FieldList(Field<&Trilu::upper>("upper"));
   }
@@ -388,28 +374,29 @@ struct Trilu {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<Constant>({.name = "Constant", .since = 1, .outputs = {"output"}}),
-    Row<ConstantOfShape>({.name = "ConstantOfShape",
-                          .since = 9,
-                          .inputs = {"input"},
-                          .outputs = {"output"}}),
-    Row<Range>({.name = "Range",
-                .since = 11,
-                .inputs = {"start", "limit", "delta"},
-                .outputs = {"output"},
-                .bound = kSum}),
-    Row<OneHot>({.name = "OneHot",
-                 .since = 9,
-                 .inputs = {"indices", "depth", "values"},
-                 .outputs = {"output"}}),
-    Row<EyeLike>({.name = "EyeLike",
-                  .since = 9,
-                  .inputs = {"input"},
-                  .outputs = {"output"}}),
-    Row<Trilu>({.name = "Trilu",
-                .since = 14,
-                .inputs = {"input", Optional("k")},
-                .outputs = {"output"}}),
+    Row<ops::Constant, Constant>(
+        {.name = "Constant", .since = 1, .outputs = {"output"}}),
+    Row<ops::ConstantOfShape, ConstantOfShape>({.name = "ConstantOfShape",
+                                                .since = 9,
+                                                .inputs = {"input"},
+                                                .outputs = {"output"}}),
+    Row<ops::Range, Range>({.name = "Range",
+                            .since = 11,
+                            .inputs = {"start", "limit", "delta"},
+                            .outputs = {"output"},
+                            .bound = kSum}),
+    Row<ops::OneHot, OneHot>({.name = "OneHot",
+                              .since = 9,
+                              .inputs = {"indices", "depth", "values"},
+                              .outputs = {"output"}}),
+    Row<ops::EyeLike, EyeLike>({.name = "EyeLike",
+                                .since = 9,
+                                .inputs = {"input"},
+                                .outputs = {"output"}}),
+    Row<ops::Trilu, Trilu>({.name = "Trilu",
+                            .since = 14,
+                            .inputs = {"input", Optional("k")},
+                            .outputs = {"output"}}),
 };
 
 }  // namespace

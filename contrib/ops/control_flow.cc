@@ -1,3 +1,5 @@
+#include "nodewise/ops/control_flow.h"
+
 #include <algorithm>
 #include <iterator>
 
@@ -10,8 +12,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// If and Loop. Outer values that a body uses come as inputs after those that
-// the operator defines, body by body in the order of the attributes.
 namespace nodewise {
 namespace {
 
@@ -40,9 +40,7 @@ TensorType EitherOf(const TensorType& a, const TensorType& b) {
   return either;
 }
 
-struct If {
-  Subgraph else_branch;
-  Subgraph then_branch;
+struct If : ops::If {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&If::else_branch>("else_branch"),
                      RequiredField<&If::then_branch>("then_branch"));
@@ -81,11 +79,7 @@ struct If {
   }
 };
 
-// Inputs: the trip count, the condition, N values that are carried on,
-// captures. The body takes the number of the trip, the condition and the N
-// values; it makes the condition, the N values, and elements of scan outputs.
-struct Loop {
-  Subgraph body;
+struct Loop : ops::Loop {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Loop::body>("body"));
   }
@@ -195,12 +189,12 @@ absl::Status Loop::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kRows[] = {
-    Row<If>({.name = "If",
-             .since = 1,
-             .inputs = {"cond", Variadic("captures")},
-             .outputs = {Variadic("outputs")},
-             .bound = kSum}),
-    Row<Loop>(
+    Row<ops::If, If>({.name = "If",
+                      .since = 1,
+                      .inputs = {"cond", Variadic("captures")},
+                      .outputs = {Variadic("outputs")},
+                      .bound = kSum}),
+    Row<ops::Loop, Loop>(
         {.name = "Loop",
          .since = 1,
          .inputs = {Optional("M"), Optional("cond"), Variadic("v_initial")},

@@ -1,3 +1,5 @@
+#include "nodewise/ops/det.h"
+
 #include <cmath>
 #include <limits>
 
@@ -45,7 +47,7 @@ double Hadamard(int64_t n, const double* a) {
   return product;
 }
 
-struct Det {
+struct Det : ops::Det {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(
         All(RequireFloat(in, 0), RequireRank(in, 0, 2, INT_MAX)));
@@ -98,11 +100,11 @@ struct Det {
 };
 
 constexpr OperatorDef kDets[] = {
-    Row<Det>({.name = "Det",
-              .since = 11,
-              .inputs = {"X"},
-              .outputs = {"Y"},
-              .bound = kSum}),
+    Row<ops::Det, Det>({.name = "Det",
+                        .since = 11,
+                        .inputs = {"X"},
+                        .outputs = {"Y"},
+                        .bound = kSum}),
 };
 
 }  // namespace

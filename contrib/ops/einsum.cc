@@ -1,3 +1,5 @@
+#include "nodewise/ops/einsum.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -144,9 +146,7 @@ absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
   return expanded;
 }
 
-struct Einsum {
-  std::string equation;
-
+struct Einsum : ops::Einsum {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Einsum::equation>("equation"));
   }
@@ -485,11 +485,11 @@ absl::Status Einsum::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kEinsums[] = {
-    Row<Einsum>({.name = "Einsum",
-                 .since = 12,
-                 .inputs = {Variadic("Inputs")},
-                 .outputs = {"Output"},
-                 .bound = kSum}),
+    Row<ops::Einsum, Einsum>({.name = "Einsum",
+                              .since = 12,
+                              .inputs = {Variadic("Inputs")},
+                              .outputs = {"Output"},
+                              .bound = kSum}),
 };
 
 }  // namespace

@@ -78,7 +78,7 @@ absl::StatusOr<Broadcast> BroadcastPair(const EvalArgs& args) {
 
 absl::StatusOr<std::vector<int64_t>> AlignTo(absl::Span<const int64_t> x,
                                              absl::Span<const int64_t> y,
-                                             const AxisRule& rule) {
+                                             const ops::AxisBroadcast& rule) {
   const auto misfit = [&](const char* expected) {
     return InputError(
         1,
@@ -107,7 +107,7 @@ absl::StatusOr<std::vector<int64_t>> AlignTo(absl::Span<const int64_t> x,
   return aligned;
 }
 
-absl::Status CheckAligned(const Inputs& in, const AxisRule& rule) {
+absl::Status CheckAligned(const Inputs& in, const ops::AxisBroadcast& rule) {
   const auto x = in.type(0).sizes();
   const auto y = in.type(1).sizes();
   if (!x.has_value() || !y.has_value()) return absl::OkStatus();
@@ -115,7 +115,7 @@ absl::Status CheckAligned(const Inputs& in, const AxisRule& rule) {
 }
 
 absl::StatusOr<Broadcast> AlignedPair(const EvalArgs& args,
-                                      const AxisRule& rule) {
+                                      const ops::AxisBroadcast& rule) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> y,
                             AlignTo(args.shape(0), args.shape(1), rule));
   const absl::Span<const int64_t> shapes[] = {args.shape(0), y};

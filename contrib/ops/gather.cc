@@ -1,3 +1,5 @@
+#include "nodewise/ops/gather.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -8,12 +10,10 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that pick elements by index.
 namespace nodewise {
 namespace {
 
-struct Gather {
-  int64_t axis = 0;
+struct Gather : ops::Gather {
   static constexpr auto Fields() {
     return FieldList(Field<&Gather::axis>("axis"));
   }
@@ -82,8 +82,7 @@ struct Gather {
   }
 };
 
-struct GatherElements {
-  int64_t axis = 0;
+struct GatherElements : ops::GatherElements {
   static constexpr auto Fields() {
     return FieldList(Field<&GatherElements::axis>("axis"));
   }
@@ -137,9 +136,7 @@ struct GatherElements {
   }
 };
 
-// batch_dims came with opset 12.
-struct GatherND {
-  int64_t batch_dims = 0;
+struct GatherND : ops::GatherND {
   static constexpr auto Fields() {
     return FieldList(Field<&GatherND::batch_dims>("batch_dims"));
   }
@@ -213,9 +210,7 @@ struct GatherND {
   }
 };
 
-struct ReverseSequence {
-  int64_t batch_axis = 1;
-  int64_t time_axis = 0;
+struct ReverseSequence : ops::ReverseSequence {
   static constexpr auto Fields() {
     return FieldList(Field<&ReverseSequence::batch_axis>("batch_axis"),
                      Field<&ReverseSequence::time_axis>("time_axis"));
@@ -269,22 +264,23 @@ struct ReverseSequence {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<Gather>({.name = "Gather",
-                 .since = 1,
-                 .inputs = {"data", "indices"},
-                 .outputs = {"output"}}),
-    Row<GatherElements>({.name = "GatherElements",
-                         .since = 11,
-                         .inputs = {"data", "indices"},
-                         .outputs = {"output"}}),
-    Row<GatherND>({.name = "GatherND",
-                   .since = 11,
-                   .inputs = {"data", "indices"},
-                   .outputs = {"output"}}),
-    Row<ReverseSequence>({.name = "ReverseSequence",
-                          .since = 10,
-                          .inputs = {"input", "sequence_lens"},
-                          .outputs = {"Y"}}),
+    Row<ops::Gather, Gather>({.name = "Gather",
+                              .since = 1,
+                              .inputs = {"data", "indices"},
+                              .outputs = {"output"}}),
+    Row<ops::GatherElements, GatherElements>({.name = "GatherElements",
+                                              .since = 11,
+                                              .inputs = {"data", "indices"},
+                                              .outputs = {"output"}}),
+    Row<ops::GatherND, GatherND>({.name = "GatherND",
+                                  .since = 11,
+                                  .inputs = {"data", "indices"},
+                                  .outputs = {"output"}}),
+    Row<ops::ReverseSequence, ReverseSequence>(
+        {.name = "ReverseSequence",
+         .since = 10,
+         .inputs = {"input", "sequence_lens"},
+         .outputs = {"Y"}}),
 };
 
 }  // namespace

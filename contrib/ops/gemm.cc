@@ -1,3 +1,5 @@
+#include "nodewise/ops/gemm.h"
+
 #include <cmath>
 
 #include "contrib/ops/util/matmul_parts.h"
@@ -9,13 +11,7 @@
 namespace nodewise {
 namespace {
 
-// Y = alpha A B + beta C, with A and B transposed if asked for.
-struct Gemm {
-  float alpha = 1;
-  float beta = 1;
-  bool transA = false;
-  bool transB = false;
-
+struct Gemm : ops::Gemm {
   static constexpr auto Fields() {
     return FieldList(Field<&Gemm::alpha>("alpha"), Field<&Gemm::beta>("beta"),
                      Field<&Gemm::transA>("transA"),
@@ -34,21 +30,18 @@ struct Gemm {
                   const NDArray& out, Bounds* bounds) const;
 };
 
-// Before opset 7 C had to say that it is broadcast.
-struct OldGemm {
-  float alpha = 1;
-  float beta = 1;
-  bool broadcast = false;
-  bool transA = false;
-  bool transB = false;
-
+struct Gemm1 : ops::Gemm1 {
   static constexpr auto Fields() {
-    return FieldList(
-        Field<&OldGemm::alpha>("alpha"), Field<&OldGemm::beta>("beta"),
-        Field<&OldGemm::broadcast>("broadcast"),
-        Field<&OldGemm::transA>("transA"), Field<&OldGemm::transB>("transB"));
+    return FieldList(Field<&Gemm1::alpha>("alpha"), Field<&Gemm1::beta>("beta"),
+                     Field<&Gemm1::broadcast>("broadcast"),
+                     Field<&Gemm1::transA>("transA"),
+                     Field<&Gemm1::transB>("transB"));
   }
-  Gemm Newer() const { return {alpha, beta, transA, transB}; }
+  Gemm Newer() const {
+    Gemm newer;
+    static_cast<ops::GemmAttributes&>(newer) = *this;
+    return newer;
+  }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(Newer().Check(in));
     if (broadcast || !in.has(2)) return absl::OkStatus();
@@ -259,16 +252,16 @@ absl::Status Gemm::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kGemms[] = {
-    Row<OldGemm>({.name = "Gemm",
-                  .since = 1,
-                  .inputs = {"A", "B", "C"},
-                  .outputs = {"Y"},
-                  .bound = kSum}),
-    Row<Gemm>({.name = "Gemm",
-               .since = 7,
-               .inputs = {"A", "B", Optional("C")},
-               .outputs = {"Y"},
-               .bound = kSum}),
+    Row<ops::Gemm1, Gemm1>({.name = "Gemm",
+                            .since = 1,
+                            .inputs = {"A", "B", "C"},
+                            .outputs = {"Y"},
+                            .bound = kSum}),
+    Row<ops::Gemm, Gemm>({.name = "Gemm",
+                          .since = 7,
+                          .inputs = {"A", "B", Optional("C")},
+                          .outputs = {"Y"},
+                          .bound = kSum}),
 };
 
 }  // namespace

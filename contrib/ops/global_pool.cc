@@ -1,3 +1,5 @@
+#include "nodewise/ops/global_pool.h"
+
 #include <cmath>
 
 #include "contrib/ops/util/pool.h"
@@ -53,7 +55,7 @@ absl::Status ReducePlanes(EvalArgs& args, F f) {
   });
 }
 
-struct GlobalAveragePool {
+struct GlobalAveragePool : ops::GlobalAveragePool {
   absl::Status Check(const Inputs& in) const { return CheckPlanes(in); }
   OutputInfos Infer(const Inputs& in) const { return InferPlanes(in); }
   absl::Status Evaluate(EvalArgs& args) const {
@@ -78,8 +80,7 @@ struct GlobalAveragePool {
   }
 };
 
-// The largest element; NaN where there is one.
-struct GlobalMaxPool {
+struct GlobalMaxPool : ops::GlobalMaxPool {
   absl::Status Check(const Inputs& in) const { return CheckPlanes(in); }
   OutputInfos Infer(const Inputs& in) const { return InferPlanes(in); }
   absl::Status Evaluate(EvalArgs& args) const {
@@ -117,9 +118,7 @@ absl::Status EvaluateGlobalLp(double p, EvalArgs& args) {
   });
 }
 
-struct GlobalLpPool {
-  int64_t p = 2;
-
+struct GlobalLpPool : ops::GlobalLpPool {
   static constexpr auto Fields() {
     return FieldList(Field<&GlobalLpPool::p>("p"));
   }
@@ -133,12 +132,9 @@ struct GlobalLpPool {
   }
 };
 
-// Before opset 2 p was a float.
-struct OldGlobalLpPool {
-  float p = 2;
-
+struct GlobalLpPool1 : ops::GlobalLpPool1 {
   static constexpr auto Fields() {
-    return FieldList(Field<&OldGlobalLpPool::p>("p"));
+    return FieldList(Field<&GlobalLpPool1::p>("p"));
   }
   absl::Status Check(const Inputs& in) const {
     if (p > 0) return CheckPlanes(in);
@@ -151,26 +147,26 @@ struct OldGlobalLpPool {
 };
 
 constexpr OperatorDef kGlobalPools[] = {
-    Row<GlobalAveragePool>({.name = "GlobalAveragePool",
-                            .since = 1,
-                            .inputs = {"X"},
-                            .outputs = {"Y"},
-                            .bound = kSum}),
-    Row<GlobalMaxPool>({.name = "GlobalMaxPool",
-                        .since = 1,
-                        .inputs = {"X"},
-                        .outputs = {"Y"},
-                        .bound = kExact}),
-    Row<OldGlobalLpPool>({.name = "GlobalLpPool",
-                          .since = 1,
-                          .inputs = {"X"},
-                          .outputs = {"Y"},
-                          .bound = kSum}),
-    Row<GlobalLpPool>({.name = "GlobalLpPool",
-                       .since = 2,
-                       .inputs = {"X"},
-                       .outputs = {"Y"},
-                       .bound = kSum}),
+    Row<ops::GlobalAveragePool, GlobalAveragePool>({.name = "GlobalAveragePool",
+                                                    .since = 1,
+                                                    .inputs = {"X"},
+                                                    .outputs = {"Y"},
+                                                    .bound = kSum}),
+    Row<ops::GlobalMaxPool, GlobalMaxPool>({.name = "GlobalMaxPool",
+                                            .since = 1,
+                                            .inputs = {"X"},
+                                            .outputs = {"Y"},
+                                            .bound = kExact}),
+    Row<ops::GlobalLpPool1, GlobalLpPool1>({.name = "GlobalLpPool",
+                                            .since = 1,
+                                            .inputs = {"X"},
+                                            .outputs = {"Y"},
+                                            .bound = kSum}),
+    Row<ops::GlobalLpPool, GlobalLpPool>({.name = "GlobalLpPool",
+                                          .since = 2,
+                                          .inputs = {"X"},
+                                          .outputs = {"Y"},
+                                          .bound = kSum}),
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
+#include "nodewise/ops/layer_norm.h"
+
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
-
-// Normalization over the sides that an attribute names.
 
 namespace nodewise {
 namespace {
@@ -109,18 +109,11 @@ absl::Status CheckAxis(const Inputs& in, int64_t axis) {
   return Axis(axis, in.type(0).rank()).status();
 }
 
-// The sides from `axis` on are normalized together. Mean and deviation are of
-// the type that the attribute names for the calculation, which is done in
-// double all the same.
-struct LayerNorm {
-  int64_t axis = -1;
-  float epsilon = 1e-5f;
-  DLDataType stash_type = kFloat32;
-
+struct LayerNormalization : ops::LayerNormalization {
   static constexpr auto Fields() {
-    return FieldList(Field<&LayerNorm::axis>("axis"),
-                     Field<&LayerNorm::epsilon>("epsilon"),
-                     Field<&LayerNorm::stash_type>("stash_type"));
+    return FieldList(Field<&LayerNormalization::axis>("axis"),
+                     Field<&LayerNormalization::epsilon>("epsilon"),
+                     Field<&LayerNormalization::stash_type>("stash_type"));
   }
   absl::Status Check(const Inputs& in) const {
     if (!IsFloat(stash_type)) {
@@ -179,15 +172,11 @@ struct LayerNorm {
   }
 };
 
-struct RmsNorm {
-  int64_t axis = -1;
-  float epsilon = 1e-5f;
-  int64_t stash_type = 1;
-
+struct RMSNormalization : ops::RMSNormalization {
   static constexpr auto Fields() {
-    return FieldList(Field<&RmsNorm::axis>("axis"),
-                     Field<&RmsNorm::epsilon>("epsilon"),
-                     Field<&RmsNorm::stash_type>("stash_type"));
+    return FieldList(Field<&RMSNormalization::axis>("axis"),
+                     Field<&RMSNormalization::epsilon>("epsilon"),
+                     Field<&RMSNormalization::stash_type>("stash_type"));
   }
   absl::Status Check(const Inputs& in) const {
     return All(CheckAxis(in, axis), RequireFloat(in, 1), CheckSpread(in, 1));
@@ -261,13 +250,10 @@ absl::Status ForEachReduced(EvalArgs& args, const std::vector<bool>& is_reduced,
   });
 }
 
-// x / norm along one side; 0 where the norm is 0.
-struct LpNorm {
-  int64_t axis = -1;
-  int64_t p = 2;
-
+struct LpNormalization : ops::LpNormalization {
   static constexpr auto Fields() {
-    return FieldList(Field<&LpNorm::axis>("axis"), Field<&LpNorm::p>("p"));
+    return FieldList(Field<&LpNormalization::axis>("axis"),
+                     Field<&LpNormalization::p>("p"));
   }
   absl::Status Check(const Inputs& in) const {
     if (p != 1 && p != 2) {
@@ -314,14 +300,13 @@ struct LpNorm {
   }
 };
 
-// (x - mean) / deviation over the sides that are named. The number that keeps
-// the deviation from being 0 stands only in the standard's function body.
-struct MeanVarianceNorm {
-  std::vector<int64_t> axes = {0, 2, 3};
-
+struct MeanVarianceNormalization : ops::MeanVarianceNormalization {
+  // Keeps the deviation from being 0; it stands only in the standard's function
+  // body.
   static constexpr double kTiny = 1e-9f;
+
   static constexpr auto Fields() {
-    return FieldList(Field<&MeanVarianceNorm::axes>("axes"));
+    return FieldList(Field<&MeanVarianceNormalization::axes>("axes"));
   }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
@@ -386,25 +371,27 @@ struct MeanVarianceNorm {
 };
 
 constexpr OperatorDef kOperators[] = {
-    Row<LayerNorm>({.name = "LayerNormalization",
-                    .since = 17,
-                    .inputs = {"X", "Scale", Optional("B")},
-                    .outputs = {"Y", Optional("Mean"), Optional("InvStdDev")},
-                    .bound = kSum}),
-    Row<RmsNorm>({.name = "RMSNormalization",
-                  .since = 23,
-                  .inputs = {"X", "scale"},
-                  .outputs = {"Y"},
-                  .bound = kSum}),
-    Row<LpNorm>({.name = "LpNormalization",
-                 .inputs = {"input"},
-                 .outputs = {"output"},
-                 .bound = kSum}),
-    Row<MeanVarianceNorm>({.name = "MeanVarianceNormalization",
-                           .since = 9,
-                           .inputs = {"X"},
-                           .outputs = {"Y"},
-                           .bound = kSum}),
+    Row<ops::LayerNormalization, LayerNormalization>(
+        {.name = "LayerNormalization",
+         .since = 17,
+         .inputs = {"X", "Scale", Optional("B")},
+         .outputs = {"Y", Optional("Mean"), Optional("InvStdDev")},
+         .bound = kSum}),
+    Row<ops::RMSNormalization, RMSNormalization>({.name = "RMSNormalization",
+                                                  .since = 23,
+                                                  .inputs = {"X", "scale"},
+                                                  .outputs = {"Y"},
+                                                  .bound = kSum}),
+    Row<ops::LpNormalization, LpNormalization>({.name = "LpNormalization",
+                                                .inputs = {"input"},
+                                                .outputs = {"output"},
+                                                .bound = kSum}),
+    Row<ops::MeanVarianceNormalization, MeanVarianceNormalization>(
+        {.name = "MeanVarianceNormalization",
+         .since = 9,
+         .inputs = {"X"},
+         .outputs = {"Y"},
+         .bound = kSum}),
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "nodewise/ops/linear_attention.h"
+
 #include <cmath>
 #include <limits>
 
@@ -7,12 +9,9 @@
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
-// Attention without softmax: a state for each head that every step changes and
-// then reads.
-
 namespace nodewise {
 
-enum class UpdateRule { kLinear, kGated, kDelta, kGatedDelta };
+using ops::UpdateRule;
 template <>
 struct Words<UpdateRule> {
   static constexpr std::pair<UpdateRule, std::string_view> kAll[] = {
@@ -40,14 +39,7 @@ struct Sides {
   int64_t state_size() const { return key_size * value_size; }
 };
 
-struct LinearAttention {
-  // How kernels that work in chunks cut the steps; the result is the same.
-  int64_t chunk_size = 64;
-  int64_t kv_num_heads;
-  int64_t q_num_heads;
-  float scale = 0;  // 0: 1 / sqrt(key size).
-  UpdateRule update_rule = UpdateRule::kGatedDelta;
-
+struct LinearAttention : ops::LinearAttention {
   static constexpr auto Fields() {
     return FieldList(
         Field<&LinearAttention::chunk_size>("chunk_size"),
@@ -347,7 +339,7 @@ absl::Status LinearAttention::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kLinearAttentions[] = {
-    Row<LinearAttention>(
+    Row<ops::LinearAttention, LinearAttention>(
         {.name = "LinearAttention",
          .since = 27,
          .inputs = {"query", "key", "value", Optional("past_state"),

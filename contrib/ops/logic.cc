@@ -1,9 +1,11 @@
+#include "nodewise/ops/logic.h"
+
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 
 namespace nodewise {
 
-enum class ShiftDirection { kLeft, kRight };
+using ops::ShiftDirection;
 template <>
 struct Words<ShiftDirection> {
   static constexpr std::pair<ShiftDirection, std::string_view> kAll[] = {
@@ -36,7 +38,7 @@ struct Differing {
   static bool Of(bool a, bool b) { return a != b; }
 };
 
-struct Not {
+struct Not : ops::Not {
   absl::Status Check(const Inputs& in) const { return RequireBool(in, 0); }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
@@ -110,12 +112,10 @@ struct FloatTest {
     });
   }
 };
-struct IsNaN : FloatTest<IsNaN> {
+struct IsNaN : ops::IsNaN, FloatTest<IsNaN> {
   static bool Of(double x) { return std::isnan(x); }
 };
-struct IsInf : FloatTest<IsInf> {
-  bool detect_negative = true;
-  bool detect_positive = true;
+struct IsInf : ops::IsInf, FloatTest<IsInf> {
   static constexpr auto Fields() {
     return FieldList(Field<&IsInf::detect_negative>("detect_negative"),
                      Field<&IsInf::detect_positive>("detect_positive"));
@@ -153,7 +153,7 @@ struct BitXor {
   static uint64_t Of(uint64_t a, uint64_t b) { return a ^ b; }
 };
 
-struct BitwiseNot {
+struct BitwiseNot : ops::BitwiseNot {
   absl::Status Check(const Inputs& in) const { return RequireInteger(in, 0); }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
@@ -168,8 +168,7 @@ struct BitwiseNot {
   }
 };
 
-struct BitShift {
-  ShiftDirection direction = ShiftDirection::kLeft;
+struct BitShift : ops::BitShift {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&BitShift::direction>("direction"));
   }
@@ -200,8 +199,7 @@ struct BitShift {
   }
 };
 
-// X where the condition holds, else Y.
-struct Where {
+struct Where : ops::Where {
   absl::Status Check(const Inputs& in) const {
     return All(RequireBool(in, 0), RequireSameType(in, 1));
   }
@@ -268,68 +266,77 @@ struct Where {
   }
 };
 
+template <typename Class, typename F>
+constexpr OperatorDef RowOf(const OperatorDef& row) {
+  return Row<Class, Binary<Class, F>>(row);
+}
+template <typename Class, typename F>
+constexpr OperatorDef RowAtAxisOf(const OperatorDef& row) {
+  return Row<Class, BinaryAtAxis<Class, F>>(row);
+}
+
 constexpr OperatorDef kOperators[] = {
-    Row<BinaryAtAxis<Logical<Both>>>(
+    RowAtAxisOf<ops::And1, Logical<Both>>(
         {.name = "And", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Binary<Logical<Both>>>(
+    RowOf<ops::And, Logical<Both>>(
         {.name = "And", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<BinaryAtAxis<Logical<Either>>>(
+    RowAtAxisOf<ops::Or1, Logical<Either>>(
         {.name = "Or", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Binary<Logical<Either>>>(
+    RowOf<ops::Or, Logical<Either>>(
         {.name = "Or", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<BinaryAtAxis<Logical<Differing>>>(
+    RowAtAxisOf<ops::Xor1, Logical<Differing>>(
         {.name = "Xor", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Binary<Logical<Differing>>>(
+    RowOf<ops::Xor, Logical<Differing>>(
         {.name = "Xor", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Not>({.name = "Not", .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<BinaryAtAxis<Comparison<Equals>>>(
+    Row<ops::Not, Not>({.name = "Not", .inputs = {"X"}, .outputs = {"Y"}}),
+    RowAtAxisOf<ops::Equal1, Comparison<Equals>>(
         {.name = "Equal", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Binary<Comparison<Equals>>>(
+    RowOf<ops::Equal, Comparison<Equals>>(
         {.name = "Equal", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<BinaryAtAxis<Comparison<IsGreater>>>(
+    RowAtAxisOf<ops::Greater1, Comparison<IsGreater>>(
         {.name = "Greater", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Binary<Comparison<IsGreater>>>({.name = "Greater",
-                                        .since = 7,
-                                        .inputs = {"A", "B"},
-                                        .outputs = {"C"}}),
-    Row<BinaryAtAxis<Comparison<IsLess>>>(
+    RowOf<ops::Greater, Comparison<IsGreater>>({.name = "Greater",
+                                                .since = 7,
+                                                .inputs = {"A", "B"},
+                                                .outputs = {"C"}}),
+    RowAtAxisOf<ops::Less1, Comparison<IsLess>>(
         {.name = "Less", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Binary<Comparison<IsLess>>>(
+    RowOf<ops::Less, Comparison<IsLess>>(
         {.name = "Less", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<Binary<Comparison<IsAtLeast>>>({.name = "GreaterOrEqual",
-                                        .since = 12,
-                                        .inputs = {"A", "B"},
-                                        .outputs = {"C"}}),
-    Row<Binary<Comparison<IsAtMost>>>({.name = "LessOrEqual",
-                                       .since = 12,
-                                       .inputs = {"A", "B"},
-                                       .outputs = {"C"}}),
-    Row<IsNaN>(
+    RowOf<ops::GreaterOrEqual, Comparison<IsAtLeast>>({.name = "GreaterOrEqual",
+                                                       .since = 12,
+                                                       .inputs = {"A", "B"},
+                                                       .outputs = {"C"}}),
+    RowOf<ops::LessOrEqual, Comparison<IsAtMost>>({.name = "LessOrEqual",
+                                                   .since = 12,
+                                                   .inputs = {"A", "B"},
+                                                   .outputs = {"C"}}),
+    Row<ops::IsNaN, IsNaN>(
         {.name = "IsNaN", .since = 9, .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<IsInf>(
+    Row<ops::IsInf, IsInf>(
         {.name = "IsInf", .since = 10, .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<Binary<Bitwise<BitAnd>>>({.name = "BitwiseAnd",
-                                  .since = 18,
-                                  .inputs = {"A", "B"},
-                                  .outputs = {"C"}}),
-    Row<Binary<Bitwise<BitOr>>>({.name = "BitwiseOr",
-                                 .since = 18,
-                                 .inputs = {"A", "B"},
-                                 .outputs = {"C"}}),
-    Row<Binary<Bitwise<BitXor>>>({.name = "BitwiseXor",
-                                  .since = 18,
-                                  .inputs = {"A", "B"},
-                                  .outputs = {"C"}}),
-    Row<BitwiseNot>(
+    RowOf<ops::BitwiseAnd, Bitwise<BitAnd>>({.name = "BitwiseAnd",
+                                             .since = 18,
+                                             .inputs = {"A", "B"},
+                                             .outputs = {"C"}}),
+    RowOf<ops::BitwiseOr, Bitwise<BitOr>>({.name = "BitwiseOr",
+                                           .since = 18,
+                                           .inputs = {"A", "B"},
+                                           .outputs = {"C"}}),
+    RowOf<ops::BitwiseXor, Bitwise<BitXor>>({.name = "BitwiseXor",
+                                             .since = 18,
+                                             .inputs = {"A", "B"},
+                                             .outputs = {"C"}}),
+    Row<ops::BitwiseNot, BitwiseNot>(
         {.name = "BitwiseNot", .since = 18, .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<BitShift>({.name = "BitShift",
-                   .since = 11,
-                   .inputs = {"X", "Y"},
-                   .outputs = {"Z"}}),
-    Row<Where>({.name = "Where",
-                .since = 9,
-                .inputs = {"condition", "X", "Y"},
-                .outputs = {"output"}}),
+    Row<ops::BitShift, BitShift>({.name = "BitShift",
+                                  .since = 11,
+                                  .inputs = {"X", "Y"},
+                                  .outputs = {"Z"}}),
+    Row<ops::Where, Where>({.name = "Where",
+                            .since = 9,
+                            .inputs = {"condition", "X", "Y"},
+                            .outputs = {"output"}}),
 };
 
 }  // namespace

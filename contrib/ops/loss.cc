@@ -1,3 +1,5 @@
+#include "nodewise/ops/loss.h"
+
 #include <climits>
 
 #include "contrib/ops/op_families.h"
@@ -7,7 +9,8 @@
 
 namespace nodewise {
 
-enum class Reduction { kNone, kSum, kMean };
+using ops::LossAttributes;
+using ops::Reduction;
 template <>
 struct Words<Reduction> {
   static constexpr std::pair<Reduction, std::string_view> kAll[] = {
@@ -18,12 +21,11 @@ struct Words<Reduction> {
 
 namespace {
 
-struct LossRule {
-  std::optional<int64_t> ignore_index;
-  Reduction reduction = Reduction::kMean;
-};
+constexpr auto LossFields() {
+  return FieldList(Field<&LossAttributes::ignore_index>("ignore_index"),
+                   Field<&LossAttributes::reduction>("reduction"));
+}
 
-// Scores [N, C, d1, ...], labels [N, d1, ...], and maybe C weights.
 absl::Status CheckLoss(const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, 0), RequireIndex(in, 1), RequireFloat(in, 2),
@@ -74,7 +76,7 @@ struct Losses {
 
 absl::StatusOr<Losses> LossesOf(const EvalArgs& args,
                                 const LogProbabilities& logs,
-                                const LossRule& rule) {
+                                const LossAttributes& rule) {
   const absl::Span<const int64_t> shape = args.shape(0);
   const int64_t classes = shape[1];
   const int64_t inner = Product(shape.subspan(2));
@@ -139,7 +141,7 @@ void StoreReduced(EvalArgs& args, const Losses& losses, bool is_mean,
 }
 
 absl::Status StoreLoss(EvalArgs& args, const LogProbabilities& logs,
-                       const LossRule& rule) {
+                       const LossAttributes& rule) {
   NODEWISE_ASSIGN_OR_RETURN(const Losses losses, LossesOf(args, logs, rule));
   const bool is_reduced = rule.reduction != Reduction::kNone;
   const absl::Span<const int64_t> shape =
@@ -163,16 +165,8 @@ absl::Status StoreLoss(EvalArgs& args, const LogProbabilities& logs,
   return absl::OkStatus();
 }
 
-// -input[label], by label or reduced.
-struct NegativeLogLikelihoodLoss {
-  std::optional<int64_t> ignore_index;
-  Reduction reduction = Reduction::kMean;
-
-  static constexpr auto Fields() {
-    return FieldList(
-        Field<&NegativeLogLikelihoodLoss::ignore_index>("ignore_index"),
-        Field<&NegativeLogLikelihoodLoss::reduction>("reduction"));
-  }
+struct NegativeLogLikelihoodLoss : ops::NegativeLogLikelihoodLoss {
+  static constexpr auto Fields() { return LossFields(); }
   absl::Status Check(const Inputs& in) const { return CheckLoss(in); }
   OutputInfos Infer(const Inputs& in) const {
     return {InferLoss(in, reduction)};
@@ -180,21 +174,12 @@ struct NegativeLogLikelihoodLoss {
   absl::Status Evaluate(EvalArgs& args) const {
     LogProbabilities logs;
     logs.values = ToDoubles(args.in(0));
-    return StoreLoss(args, logs, {ignore_index, reduction});
+    return StoreLoss(args, logs, *this);
   }
 };
 
-// -log(softmax(x))[label], by label or reduced; the logarithm of the softmax is
-// a second result.
-struct SoftmaxCrossEntropyLoss {
-  std::optional<int64_t> ignore_index;
-  Reduction reduction = Reduction::kMean;
-
-  static constexpr auto Fields() {
-    return FieldList(
-        Field<&SoftmaxCrossEntropyLoss::ignore_index>("ignore_index"),
-        Field<&SoftmaxCrossEntropyLoss::reduction>("reduction"));
-  }
+struct SoftmaxCrossEntropyLoss : ops::SoftmaxCrossEntropyLoss {
+  static constexpr auto Fields() { return LossFields(); }
   absl::Status Check(const Inputs& in) const { return CheckLoss(in); }
   OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
     OutputInfos infos{InferLoss(in, reduction), in.type(0)};
@@ -203,7 +188,7 @@ struct SoftmaxCrossEntropyLoss {
   }
   absl::Status Evaluate(EvalArgs& args) const {
     const LogProbabilities logs = LogSoftmaxOf(args);
-    NODEWISE_RETURN_IF_ERROR(StoreLoss(args, logs, {ignore_index, reduction}));
+    NODEWISE_RETURN_IF_ERROR(StoreLoss(args, logs, *this));
     if (!args.wants(1)) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(1, args.shape(0), args.dtype(0)));
@@ -255,13 +240,13 @@ struct SoftmaxCrossEntropyLoss {
 };
 
 constexpr OperatorDef kOperators[] = {
-    Row<NegativeLogLikelihoodLoss>(
+    Row<ops::NegativeLogLikelihoodLoss, NegativeLogLikelihoodLoss>(
         {.name = "NegativeLogLikelihoodLoss",
          .since = 12,
          .inputs = {"input", "target", Optional("weight")},
          .outputs = {"loss"},
          .bound = kSum}),
-    Row<SoftmaxCrossEntropyLoss>(
+    Row<ops::SoftmaxCrossEntropyLoss, SoftmaxCrossEntropyLoss>(
         {.name = "SoftmaxCrossEntropyLoss",
          .since = 12,
          .inputs = {"scores", "labels", Optional("weights")},

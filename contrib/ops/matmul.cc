@@ -1,3 +1,5 @@
+#include "nodewise/ops/matmul.h"
+
 #include <algorithm>
 
 #include "contrib/ops/op_families.h"
@@ -138,8 +140,7 @@ void ForEachOfTile(const ProductTile& tile, const ProductSizes& sizes, F f) {
   }
 }
 
-// NumPy's matrix product.
-struct MatMul {
+struct MatMul : ops::MatMul {
   absl::Status Check(const Inputs& in) const {
     return All(RequireNumber(in, 0), RequireSameType(in),
                RequireRank(in, 0, 1, INT_MAX), RequireRank(in, 1, 1, INT_MAX),
@@ -229,8 +230,7 @@ absl::Status RequireByte(const Inputs& in, size_t i) {
       i, fmt::format("is of type {}, expected int8 or uint8", ToString(dtype)));
 }
 
-// The product of 8-bit integers less their zero points, modulo 2^32.
-struct MatMulInteger {
+struct MatMulInteger : ops::MatMulInteger {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(All(RequireByte(in, 0), RequireByte(in, 1),
                                  RequireRank(in, 0, 1, INT_MAX),
@@ -300,17 +300,18 @@ absl::Status MatMulInteger::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kMatmuls[] = {
-    Row<MatMul>({.name = "MatMul",
-                 .since = 1,
-                 .inputs = {"A", "B"},
-                 .outputs = {"Y"},
-                 .bound = kSum}),
-    Row<MatMulInteger>({.name = "MatMulInteger",
-                        .since = 10,
-                        .inputs = {"A", "B", Optional("a_zero_point"),
-                                   Optional("b_zero_point")},
-                        .outputs = {"Y"},
-                        .bound = kExact}),
+    Row<ops::MatMul, MatMul>({.name = "MatMul",
+                              .since = 1,
+                              .inputs = {"A", "B"},
+                              .outputs = {"Y"},
+                              .bound = kSum}),
+    Row<ops::MatMulInteger, MatMulInteger>(
+        {.name = "MatMulInteger",
+         .since = 10,
+         .inputs = {"A", "B", Optional("a_zero_point"),
+                    Optional("b_zero_point")},
+         .outputs = {"Y"},
+         .bound = kExact}),
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/axis_broadcast.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -141,29 +142,24 @@ absl::Status MapTruth(EvalArgs& args, const Broadcast& plan, F f) {
 // Broadcasts inputs 0 and 1 as NumPy does.
 absl::StatusOr<Broadcast> BroadcastPair(const EvalArgs& args);
 
-// Below opset 7 the second input of a binary operator is repeated along the
-// sides of the first, from side `axis` on (none: the last ones), and only if
-// `broadcast` is set.
-struct AxisRule {
-  bool broadcast = false;
-  std::optional<int64_t> axis;
-};
-// The shape of `y` with sides of 1 put in, so that NumPy's rules apply;
-// kInvalidArgument if it does not fit.
+// Broadcasting of binary operators below opset 7. The shape of `y` with sides
+// of 1 put in, so that NumPy's rules apply; kInvalidArgument if it does not
+// fit.
 absl::StatusOr<std::vector<int64_t>> AlignTo(absl::Span<const int64_t> x,
                                              absl::Span<const int64_t> y,
-                                             const AxisRule& rule);
-absl::Status CheckAligned(const Inputs& in, const AxisRule& rule);
+                                             const ops::AxisBroadcast& rule);
+absl::Status CheckAligned(const Inputs& in, const ops::AxisBroadcast& rule);
 absl::StatusOr<Broadcast> AlignedPair(const EvalArgs& args,
-                                      const AxisRule& rule);
+                                      const ops::AxisBroadcast& rule);
 
-// Binary operators. `F` has what does not depend on the opset:
+// Rules of binary operators, whose public class is `Class`. `F` has what does
+// not depend on the opset:
 //   Check(in)         the types
 //   ResultType(in)    the element type of the result
 //   Element           a function of two elements that are known, or null
 //   Run(args, plan)   the calculation
-template <typename F>
-struct Binary {
+template <typename Class, typename F>
+struct Binary : Class {
   absl::Status Check(const Inputs& in) const { return F::Check(in); }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     NODEWISE_ASSIGN_OR_RETURN(
@@ -179,25 +175,21 @@ struct Binary {
     return CountOf(out[0]);
   }
 };
-// Binary operators below opset 7.
-template <typename F>
-struct BinaryAtAxis {
-  bool broadcast = false;
-  std::optional<int64_t> axis;
-
+// Rules of binary operators below opset 7; `Class` has ops::AxisBroadcast.
+template <typename Class, typename F>
+struct BinaryAtAxis : Class {
   static constexpr auto Fields() {
-    return FieldList(Field<&BinaryAtAxis::axis>("axis"),
-                     Field<&BinaryAtAxis::broadcast>("broadcast"));
+    return FieldList(Field<&ops::AxisBroadcast::axis>("axis"),
+                     Field<&ops::AxisBroadcast::broadcast>("broadcast"));
   }
   absl::Status Check(const Inputs& in) const {
-    return All(F::Check(in), CheckAligned(in, {broadcast, axis}));
+    return All(F::Check(in), CheckAligned(in, *this));
   }
   OutputInfos Infer(const Inputs& in) const {
     return LikeInput(in, 0, F::ResultType(in));
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan,
-                              AlignedPair(args, {broadcast, axis}));
+    NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, AlignedPair(args, *this));
     return F::Run(args, plan);
   }
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "nodewise/ndarray/dtype.h"
+
+namespace nodewise::ops {
+
+// Y = softmax(scale * Q K^T + mask) V for each head, with keys and values of
+// earlier calls in front.
+struct Attention {
+  bool is_causal = false;  // True: no query sees later keys.
+  // Needed if Q, K and V have rank 3, where the heads stand side by side.
+  int64_t kv_num_heads = 0;
+  int64_t q_num_heads = 0;
+  // What output 3 is: the scores as they are (0), with softcap (1), with the
+  // mask added (2), or after the softmax (3).
+  int64_t qk_matmul_output_mode = 0;
+  std::optional<float> scale;  // None: 1 / sqrt(head size).
+  float softcap = 0;           // Limits scores to +- softcap; 0: does not.
+  // Ignored: the softmax is always calculated in double.
+  std::optional<DLDataType> softmax_precision;
+};
+
+}  // namespace nodewise::ops
