@@ -103,23 +103,15 @@ absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected) {
 
 namespace {
 
-// What the attributes of Conv and ConvInteger say about shapes.
-struct ConvBase : ConvAttributes {
-  WindowAttributes WindowOf(std::vector<int64_t> kernel) const {
-    return {auto_pad, std::move(kernel), strides, dilations, pads, false};
-  }
-  absl::Status CheckShapes(const Inputs& in) const;
-  absl::StatusOr<OutputInfos> InferShape(const Inputs& in,
-                                         DLDataType dtype) const;
-  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const;
-  // The window on actual inputs, and the output's shape.
-  absl::StatusOr<PlacedWindow> Place(const EvalArgs& args,
-                                     std::vector<int64_t>* shape) const;
-  ConvProducts ProductsOf(const EvalArgs& args, const WindowColumns& columns,
-                          PackStrips pack) const;
-};
+// What Conv and ConvInteger share.
+WindowAttributes WindowOf(const ops::ConvAttributes& op,
+                          std::vector<int64_t> kernel) {
+  return {op.auto_pad,  std::move(kernel), op.strides,
+          op.dilations, op.pads,           false};
+}
 
-absl::Status ConvBase::CheckShapes(const Inputs& in) const {
+absl::Status CheckShapes(const ops::ConvAttributes& op, const Inputs& in) {
+  const int64_t group = op.group;
   NODEWISE_RETURN_IF_ERROR(
       All(RequireRank(in, 0, 3, INT_MAX), RequireRank(in, 1, 3, INT_MAX)));
   if (group < 1) {
@@ -147,18 +139,18 @@ absl::Status ConvBase::CheckShapes(const Inputs& in) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<OutputInfos> ConvBase::InferShape(const Inputs& in,
-                                                 DLDataType dtype) const {
+absl::StatusOr<OutputInfos> InferShape(const ops::ConvAttributes& op,
+                                       const Inputs& in, DLDataType dtype) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> kernel,
-                            KernelOf(kernel_shape, in.type(1)));
+                            KernelOf(op.kernel_shape, in.type(1)));
   const bool has_rank = in.type(0).has_rank();
   if (!has_rank && !in.type(1).has_rank()) {
     return OutputInfos{TensorType(dtype)};
   }
   const Shape input =
       has_rank ? *in.type(0).shape : UnknownShape(in.type(1).rank());
-  NODEWISE_ASSIGN_OR_RETURN(Shape sides,
-                            WindowedSides(WindowOf(std::move(kernel)), input));
+  NODEWISE_ASSIGN_OR_RETURN(
+      Shape sides, WindowedSides(WindowOf(op, std::move(kernel)), input));
   Shape shape = UnknownShape(2);
   shape[0] = input[0];
   if (in.type(1).has_rank()) shape[1] = (*in.type(1).shape)[0];
@@ -170,8 +162,7 @@ absl::StatusOr<OutputInfos> ConvBase::InferShape(const Inputs& in,
   return OutputInfos{std::move(type)};
 }
 
-double ConvBase::Flops(const Inputs& in,
-                       absl::Span<const OutputInfo> out) const {
+double ConvFlops(const Inputs& in, absl::Span<const OutputInfo> out) {
   const auto weights = in.type(1).sizes();
   const auto result = out[0].type.sizes();
   if (!weights || !result) return 0;
@@ -183,21 +174,22 @@ double ConvBase::Flops(const Inputs& in,
   return flops;
 }
 
-absl::StatusOr<PlacedWindow> ConvBase::Place(
-    const EvalArgs& args, std::vector<int64_t>* shape) const {
+// Returns the window on actual inputs, and the output's shape.
+absl::StatusOr<PlacedWindow> Place(const ops::ConvAttributes& op,
+                                   const EvalArgs& args,
+                                   std::vector<int64_t>* shape) {
   const auto weights = args.shape(1);
   NODEWISE_ASSIGN_OR_RETURN(
       PlacedWindow placed,
-      PlaceWindow(WindowOf({weights.begin() + 2, weights.end()}),
+      PlaceWindow(WindowOf(op, {weights.begin() + 2, weights.end()}),
                   args.shape(0).subspan(2)));
   *shape = {args.shape(0)[0], weights[0]};
   shape->insert(shape->end(), placed.output.begin(), placed.output.end());
   return placed;
 }
 
-ConvProducts ConvBase::ProductsOf(const EvalArgs& args,
-                                  const WindowColumns& columns,
-                                  PackStrips pack) const {
+ConvProducts ProductsOf(const EvalArgs& args, int64_t group,
+                        const WindowColumns& columns, PackStrips pack) {
   ConvProducts products{args.shape(0)[0], group, {}, {}, pack};
   ProductSizes& sizes = products.sizes;
   sizes.items = products.images * group;
@@ -221,34 +213,43 @@ auto PackerOf(const EvalArgs& args, int64_t group,
   };
 }
 
-struct Conv : ConvBase {
+struct Conv : ops::Conv {
+  static constexpr auto Fields() { return ConvFields(); }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(
-        All(RequireFloat(in, 0), RequireSameType(in), CheckShapes(in)));
+        All(RequireFloat(in, 0), RequireSameType(in), CheckShapes(*this, in)));
     if (!in.type(1).has_rank()) return absl::OkStatus();
     return RequireLength(in, 2, (*in.type(1).shape)[0]);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     return InferShape(
-        in, in.type(0).has_dtype() ? in.type(0).dtype : in.type(1).dtype);
+        *this, in,
+        in.type(0).has_dtype() ? in.type(0).dtype : in.type(1).dtype);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
+    return ConvFlops(in, out);
   }
   absl::Status Evaluate(EvalArgs& args) const {
     std::vector<int64_t> shape;
-    NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed, Place(args, &shape));
+    NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
+                              Place(*this, args, &shape));
     NODEWISE_RETURN_IF_ERROR(args.MakeOutput(0, shape, args.dtype(0)).status());
     const WindowColumns columns(GeometryOf(placed), args.dtype(0), 0);
     const auto pack = PackerOf(args, group, columns);
-    const ConvProducts products = ProductsOf(args, columns, pack);
+    const ConvProducts products = ProductsOf(args, group, columns, pack);
     return StoreConv(args, products, 2,
                      static_cast<double>(products.sizes.depth));
   }
 };
 
-// The convolution of 8-bit integers less their zero points, modulo 2^32.
-struct ConvInteger : ConvBase {
+struct ConvInteger : ops::ConvInteger {
+  static constexpr auto Fields() { return ConvFields(); }
   absl::Status Check(const Inputs& in) const;
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    return InferShape(in, kInt32);
+    return InferShape(*this, in, kInt32);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
+    return ConvFlops(in, out);
   }
   absl::Status Evaluate(EvalArgs& args) const;
 };
@@ -263,12 +264,13 @@ absl::Status ConvInteger::Check(const Inputs& in) const {
     }
     NODEWISE_RETURN_IF_ERROR(RequireType(in, i + 2, dtype));
   }
-  return CheckShapes(in);
+  return CheckShapes(*this, in);
 }
 
 absl::Status ConvInteger::Evaluate(EvalArgs& args) const {
   std::vector<int64_t> shape;
-  NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed, Place(args, &shape));
+  NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
+                            Place(*this, args, &shape));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                             args.MakeOutput(0, shape, kInt32));
   if (args.has(2) && CountOf(args.in(2)) != 1) {
@@ -285,7 +287,7 @@ absl::Status ConvInteger::Evaluate(EvalArgs& args) const {
   }
   const WindowColumns columns(GeometryOf(placed), args.dtype(0), x_zero);
   const auto pack = PackerOf(args, group, columns);
-  ConvProducts products = ProductsOf(args, columns, pack);
+  ConvProducts products = ProductsOf(args, group, columns, pack);
   if (num_zeros > 0) products.weights.zero_points = w_zeros.data();
   products.weights.zero_point_by_line = num_zeros > 1;
   auto* const to = out.As<int32_t>();
@@ -302,17 +304,18 @@ absl::Status ConvInteger::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kConvs[] = {
-    Row<Conv>({.name = "Conv",
-               .since = 1,
-               .inputs = {"X", "W", Optional("B")},
-               .outputs = {"Y"},
-               .bound = kSum}),
-    Row<ConvInteger>({.name = "ConvInteger",
-                      .since = 10,
-                      .inputs = {"x", "w", Optional("x_zero_point"),
-                                 Optional("w_zero_point")},
-                      .outputs = {"y"},
-                      .bound = kExact}),
+    Row<ops::Conv, Conv>({.name = "Conv",
+                          .since = 1,
+                          .inputs = {"X", "W", Optional("B")},
+                          .outputs = {"Y"},
+                          .bound = kSum}),
+    Row<ops::ConvInteger, ConvInteger>(
+        {.name = "ConvInteger",
+         .since = 10,
+         .inputs = {"x", "w", Optional("x_zero_point"),
+                    Optional("w_zero_point")},
+         .outputs = {"y"},
+         .bound = kExact}),
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "nodewise/ops/conv_transpose.h"
+
 #include "contrib/ops/util/conv.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
@@ -5,10 +7,7 @@
 namespace nodewise {
 namespace {
 
-struct ConvTranspose : ConvAttributes {
-  std::vector<int64_t> output_padding;
-  std::vector<int64_t> output_shape;
-
+struct ConvTranspose : ops::ConvTranspose {
   static constexpr auto Fields() {
     return FieldList(Field<&ConvTranspose::auto_pad>("auto_pad"),
                      Field<&ConvTranspose::dilations>("dilations"),
@@ -246,11 +245,11 @@ absl::Status ConvTranspose::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kConvTransposes[] = {
-    Row<ConvTranspose>({.name = "ConvTranspose",
-                        .since = 1,
-                        .inputs = {"X", "W", Optional("B")},
-                        .outputs = {"Y"},
-                        .bound = kSum}),
+    Row<ops::ConvTranspose, ConvTranspose>({.name = "ConvTranspose",
+                                            .since = 1,
+                                            .inputs = {"X", "W", Optional("B")},
+                                            .outputs = {"Y"},
+                                            .bound = kSum}),
 };
 
 }  // namespace

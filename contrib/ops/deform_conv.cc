@@ -1,3 +1,5 @@
+#include "nodewise/ops/deform_conv.h"
+
 #include <cmath>
 #include <limits>
 
@@ -9,16 +11,7 @@
 namespace nodewise {
 namespace {
 
-// A convolution whose taps are moved by offsets of their own, to places between
-// the elements.
-struct DeformConv {
-  std::vector<int64_t> dilations;
-  int64_t group = 1;
-  std::vector<int64_t> kernel_shape;
-  int64_t offset_group = 1;
-  std::vector<int64_t> pads;
-  std::vector<int64_t> strides;
-
+struct DeformConv : ops::DeformConv {
   static constexpr auto Fields() {
     return FieldList(Field<&DeformConv::dilations>("dilations"),
                      Field<&DeformConv::group>("group"),
@@ -235,7 +228,7 @@ absl::Status DeformConv::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kDeformConvs[] = {
-    Row<DeformConv>(
+    Row<ops::DeformConv, DeformConv>(
         {.name = "DeformConv",
          .since = 19,
          .inputs = {"X", "W", "offset", Optional("B"), Optional("mask")},

@@ -1,3 +1,5 @@
+#include "nodewise/ops/qlinear.h"
+
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
@@ -6,11 +8,10 @@
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 
-// Products of quantized tensors: those of integers (ConvInteger,
-// MatMulInteger), scaled and rounded.
 namespace nodewise {
 namespace {
 
@@ -122,40 +123,36 @@ absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
   });
 }
 
-// The common part of both. A `Class` has Integers(): the product of integers
-// that it scales.
-template <typename Class>
+// The common part of both. The `Rules` have Integers(): the product of integers
+// that they scale.
+template <typename Rules>
 struct QLinearProduct {
   absl::Status Check(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, self().Integers());
-    return CheckProduct(integers, in);
+    return CheckProduct(self().Integers(), in);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, self().Integers());
-    return InferProduct(integers, in);
+    return InferProduct(self().Integers(), in);
   }
   double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
-    const auto integers = self().Integers();
-    if (!integers.ok()) return 0;
+    const OpAttrs integers = self().Integers();
     std::vector<InputInfo> infos;
-    return integers->def().flops(integers->get(), IntegerInputs(in, &infos),
-                                 out);
+    return integers.def().flops(integers.get(), IntegerInputs(in, &infos), out);
   }
 
  private:
-  const Class& self() const { return static_cast<const Class&>(*this); }
+  const Rules& self() const { return static_cast<const Rules&>(*this); }
 };
 
-struct QLinearConv : ConvAttributes, QLinearProduct<QLinearConv> {
+struct QLinearConv : ops::QLinearConv, QLinearProduct<QLinearConv> {
+  static constexpr auto Fields() { return ConvFields(); }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(
         All(RequireType(in, kBias, kInt32), RequireRank(in, kBias, 1)));
     return QLinearProduct::Check(in);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, Integers());
     NODEWISE_ASSIGN_OR_RETURN(const NDArray sums,
-                              EvaluateProduct(integers, args));
+                              EvaluateProduct(Integers(), args));
     NODEWISE_ASSIGN_OR_RETURN(const Requantizer requantize,
                               RequantizerOf(args));
     const int64_t channels = sums.shape()[1];
@@ -178,22 +175,15 @@ struct QLinearConv : ConvAttributes, QLinearProduct<QLinearConv> {
 
  private:
   friend QLinearProduct;
-  absl::StatusOr<OpAttrs> Integers() const {
-    std::vector<NamedAttr> attrs;
-    for (const AttrField& field : Fields()) {
-      if (auto value = field.get(this)) {
-        attrs.push_back({std::string(field.name), *std::move(value)});
-      }
-    }
-    return MakeAttrs(IntegerRow("ConvInteger"), attrs);
+  OpAttrs Integers() const {
+    return OpAttrs::Of(&IntegerRow("ConvInteger"), ops::ConvInteger{*this});
   }
 };
 
-struct QLinearMatMul : QLinearProduct<QLinearMatMul> {
+struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const OpAttrs integers, Integers());
     NODEWISE_ASSIGN_OR_RETURN(const NDArray sums,
-                              EvaluateProduct(integers, args));
+                              EvaluateProduct(Integers(), args));
     NODEWISE_ASSIGN_OR_RETURN(const Requantizer requantize,
                               RequantizerOf(args));
     // One scale, one for each row of a or column of b, or one for each of each
@@ -236,20 +226,20 @@ struct QLinearMatMul : QLinearProduct<QLinearMatMul> {
     return InputError(
         i, fmt::format("has {} elements, expected 1 or {}", count, lines));
   }
-  static absl::StatusOr<OpAttrs> Integers() {
-    return MakeAttrs(IntegerRow("MatMulInteger"), {});
+  static OpAttrs Integers() {
+    return OpAttrs::Of(&IntegerRow("MatMulInteger"), ops::MatMulInteger{});
   }
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<QLinearConv>(
+    Row<ops::QLinearConv, QLinearConv>(
         {.name = "QLinearConv",
          .since = 10,
          .inputs = {"x", "x_scale", "x_zero_point", "w", "w_scale",
                     "w_zero_point", "y_scale", "y_zero_point", Optional("B")},
          .outputs = {"y"},
          .bound = kSum}),
-    Row<QLinearMatMul>(
+    Row<ops::QLinearMatMul, QLinearMatMul>(
         {.name = "QLinearMatMul",
          .since = 10,
          .inputs = {"a", "a_scale", "a_zero_point", "b", "b_scale",

@@ -8,27 +8,19 @@
 #include "contrib/ops/util/window_columns.h"
 #include "contrib/ops/util/window_rules.h"
 #include "nodewise/op/op_row.h"
+#include "nodewise/ops/conv.h"
 
 namespace nodewise {
 
-// The attributes of Conv, ConvInteger and QLinearConv; ConvTranspose has more.
-struct ConvAttributes {
-  Padding auto_pad = Padding::kNotset;
-  std::vector<int64_t> dilations;
-  int64_t group = 1;
-  std::vector<int64_t> kernel_shape;
-  std::vector<int64_t> pads;
-  std::vector<int64_t> strides;
-
-  static constexpr auto Fields() {
-    return FieldList(Field<&ConvAttributes::auto_pad>("auto_pad"),
-                     Field<&ConvAttributes::dilations>("dilations"),
-                     Field<&ConvAttributes::group>("group"),
-                     Field<&ConvAttributes::kernel_shape>("kernel_shape"),
-                     Field<&ConvAttributes::pads>("pads"),
-                     Field<&ConvAttributes::strides>("strides"));
-  }
-};
+constexpr auto ConvFields() {
+  using ops::ConvAttributes;
+  return FieldList(Field<&ConvAttributes::auto_pad>("auto_pad"),
+                   Field<&ConvAttributes::dilations>("dilations"),
+                   Field<&ConvAttributes::group>("group"),
+                   Field<&ConvAttributes::kernel_shape>("kernel_shape"),
+                   Field<&ConvAttributes::pads>("pads"),
+                   Field<&ConvAttributes::strides>("strides"));
+}
 
 // The products of a convolution: for each image and each group of channels, the
 // weights as rows against the columns of the image.

@@ -1,0 +1,29 @@
+#pragma once
+
+// Convolutions. Each class is its operator's primary attributes.
+
+#include <cstdint>
+#include <vector>
+
+#include "nodewise/op/padding.h"
+
+namespace nodewise::ops {
+
+// What Conv, ConvInteger, QLinearConv and ConvTranspose have. Lists are by
+// spatial side.
+struct ConvAttributes {
+  Padding auto_pad = Padding::kNotset;
+  std::vector<int64_t> dilations;     // Empty: 1 each.
+  int64_t group = 1;                  // Channels are split into so many parts.
+  std::vector<int64_t> kernel_shape;  // Empty: as the weights are.
+  std::vector<int64_t> pads;          // Beginnings, then ends; empty: 0 each.
+  std::vector<int64_t> strides;       // Empty: 1 each.
+};
+
+// The weights slide over X; at each place, the sum of the products, plus B.
+struct Conv : ConvAttributes {};
+
+// The convolution of 8-bit integers less their zero points, modulo 2^32.
+struct ConvInteger : ConvAttributes {};
+
+}  // namespace nodewise::ops

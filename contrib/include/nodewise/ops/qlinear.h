@@ -1,0 +1,18 @@
+#pragma once
+
+// Products of quantized tensors. Each class is its operator's primary
+// attributes.
+
+#include "nodewise/ops/conv.h"
+
+namespace nodewise::ops {
+
+// The convolution of ConvInteger plus the bias B, multiplied by x_scale *
+// w_scale / y_scale, rounded and moved by y_zero_point.
+struct QLinearConv : ConvAttributes {};
+
+// The product of MatMulInteger, multiplied by a_scale * b_scale / y_scale,
+// rounded and moved by y_zero_point.
+struct QLinearMatMul {};
+
+}  // namespace nodewise::ops
