@@ -1,3 +1,5 @@
+#include "nodewise/ops/ngram.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,7 +13,7 @@
 
 namespace nodewise {
 
-enum class NgramMode { kTf, kIdf, kTfIdf };
+using ops::NgramMode;
 template <>
 struct Words<NgramMode> {
   static constexpr std::pair<NgramMode, std::string_view> kAll[] = {
@@ -29,18 +31,7 @@ constexpr int64_t kMostPlaces = int64_t{1} << 31;
 using Ngram = std::vector<int64_t>;
 using Pool = std::map<Ngram, std::vector<size_t>>;
 
-// Counts how often the n-grams of a pool are in each row of the input.
-struct TfIdfVectorizer {
-  int64_t max_gram_length;
-  int64_t max_skip_count;
-  int64_t min_gram_length;
-  NgramMode mode;
-  std::vector<int64_t> ngram_counts;   // Where in the pool each length begins.
-  std::vector<int64_t> ngram_indexes;  // By n-gram: its place in the output.
-  std::optional<std::vector<int64_t>> pool_int64s;
-  std::optional<std::vector<std::string>> pool_strings;
-  std::optional<std::vector<float>> weights;  // By n-gram.
-
+struct TfIdfVectorizer : ops::TfIdfVectorizer {
   static constexpr auto Fields() {
     return FieldList(
         RequiredField<&TfIdfVectorizer::max_gram_length>("max_gram_length"),
@@ -251,11 +242,11 @@ absl::Status TfIdfVectorizer::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kOperators[] = {
-    Row<TfIdfVectorizer>({.name = "TfIdfVectorizer",
-                          .since = 9,
-                          .inputs = {"X"},
-                          .outputs = {"Y"},
-                          .bound = kSum}),
+    Row<ops::TfIdfVectorizer, TfIdfVectorizer>({.name = "TfIdfVectorizer",
+                                                .since = 9,
+                                                .inputs = {"X"},
+                                                .outputs = {"Y"},
+                                                .bound = kSum}),
 };
 
 }  // namespace

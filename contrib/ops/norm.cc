@@ -1,3 +1,5 @@
+#include "nodewise/ops/norm.h"
+
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/norm_channels.h"
@@ -6,15 +8,10 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 
-// Normalization by channel, side 1 of the input.
-
 namespace nodewise {
 namespace {
 
-// Normalizes each channel of each instance by its own mean and variance.
-struct InstanceNorm {
-  float epsilon = 1e-5f;
-
+struct InstanceNorm : ops::InstanceNormalization {
   static constexpr auto Fields() {
     return FieldList(Field<&InstanceNorm::epsilon>("epsilon"));
   }
@@ -40,21 +37,21 @@ struct InstanceNorm {
   }
 };
 
-// Channels in groups; scale and bias are by channel, below opset 21 by group.
-template <bool kByChannel>
-struct GroupNorm {
-  float epsilon = 1e-5f;
-  int64_t num_groups = 0;
-  int64_t stash_type = 1;
+template <typename Class>
+struct GroupNorm : Class {
+  using Class::epsilon;
+  using Class::num_groups;
+  static constexpr bool kByChannel =
+      std::is_same_v<Class, ops::GroupNormalization>;
 
   static constexpr auto Fields() {
     if constexpr (kByChannel) {
-      return FieldList(Field<&GroupNorm::epsilon>("epsilon"),
-                       RequiredField<&GroupNorm::num_groups>("num_groups"),
-                       Field<&GroupNorm::stash_type>("stash_type"));
+      return FieldList(Field<&Class::epsilon>("epsilon"),
+                       RequiredField<&Class::num_groups>("num_groups"),
+                       Field<&Class::stash_type>("stash_type"));
     } else {
-      return FieldList(Field<&GroupNorm::epsilon>("epsilon"),
-                       RequiredField<&GroupNorm::num_groups>("num_groups"));
+      return FieldList(Field<&Class::epsilon>("epsilon"),
+                       RequiredField<&Class::num_groups>("num_groups"));
     }
   }
   absl::Status Check(const Inputs& in) const {
@@ -93,13 +90,7 @@ struct GroupNorm {
   }
 };
 
-// Normalizes each element by the squares of its neighbours in other channels.
-struct LocalResponseNorm {
-  float alpha = 1e-4f;
-  float beta = 0.75f;
-  float bias = 1;
-  int64_t size = 1;
-
+struct LocalResponseNorm : ops::LRN {
   static constexpr auto Fields() {
     return FieldList(Field<&LocalResponseNorm::alpha>("alpha"),
                      Field<&LocalResponseNorm::beta>("beta"),
@@ -195,21 +186,24 @@ struct LocalResponseNorm {
 };
 
 constexpr OperatorDef kOperators[] = {
-    Row<InstanceNorm>({.name = "InstanceNormalization",
-                       .inputs = {"input", "scale", "B"},
-                       .outputs = {"output"},
-                       .bound = kSum}),
-    Row<GroupNorm<false>>({.name = "GroupNormalization",
-                           .since = 18,
-                           .inputs = {"X", "scale", "bias"},
-                           .outputs = {"Y"},
-                           .bound = kSum}),
-    Row<GroupNorm<true>>({.name = "GroupNormalization",
-                          .since = 21,
-                          .inputs = {"X", "scale", "bias"},
-                          .outputs = {"Y"},
-                          .bound = kSum}),
-    Row<LocalResponseNorm>(
+    Row<ops::InstanceNormalization, InstanceNorm>(
+        {.name = "InstanceNormalization",
+         .inputs = {"input", "scale", "B"},
+         .outputs = {"output"},
+         .bound = kSum}),
+    Row<ops::GroupNormalization18, GroupNorm<ops::GroupNormalization18>>(
+        {.name = "GroupNormalization",
+         .since = 18,
+         .inputs = {"X", "scale", "bias"},
+         .outputs = {"Y"},
+         .bound = kSum}),
+    Row<ops::GroupNormalization, GroupNorm<ops::GroupNormalization>>(
+        {.name = "GroupNormalization",
+         .since = 21,
+         .inputs = {"X", "scale", "bias"},
+         .outputs = {"Y"},
+         .bound = kSum}),
+    Row<ops::LRN, LocalResponseNorm>(
         {.name = "LRN", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
 };
 

@@ -1,3 +1,5 @@
+#include "nodewise/ops/pad.h"
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -9,11 +11,9 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that put something around tensors or repeat them, and those that
-// exchange depth and space.
 namespace nodewise {
 
-enum class PadMode { kConstant, kReflect, kEdge, kWrap };
+using ops::PadMode;
 template <>
 struct Words<PadMode> {
   static constexpr std::pair<PadMode, std::string_view> kAll[] = {
@@ -23,7 +23,7 @@ struct Words<PadMode> {
       {PadMode::kWrap, "wrap"}};
 };
 
-enum class DepthOrder { kDepthColumnRow, kColumnRowDepth };
+using ops::DepthOrder;
 template <>
 struct Words<DepthOrder> {
   static constexpr std::pair<DepthOrder, std::string_view> kAll[] = {
@@ -170,8 +170,7 @@ absl::Status PadInto(PadMode mode, absl::Span<const int64_t> before,
 
 // Pads and the value were attributes until opset 11; axes came with 18, "wrap"
 // with 19.
-struct Pad {
-  PadMode mode = PadMode::kConstant;
+struct Pad : ops::Pad {
   static constexpr auto Fields() {
     return FieldList(Field<&Pad::mode>("mode"));
   }
@@ -245,7 +244,7 @@ struct Pad {
   }
 };
 
-struct Tile {
+struct Tile : ops::Tile {
   absl::Status Check(const Inputs& in) const {
     return All(RequireType(in, 1, kInt64), RequireRank(in, 1, 1));
   }
@@ -314,9 +313,7 @@ absl::StatusOr<Dim> DividedBy(const Dim& side, int64_t by, const char* what) {
 }
 
 // The mode came with opset 11.
-struct DepthToSpace {
-  int64_t blocksize = 1;
-  DepthOrder mode = DepthOrder::kDepthColumnRow;
+struct DepthToSpace : ops::DepthToSpace {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&DepthToSpace::blocksize>("blocksize"),
                      Field<&DepthToSpace::mode>("mode"));
@@ -352,8 +349,7 @@ struct DepthToSpace {
   }
 };
 
-struct SpaceToDepth {
-  int64_t blocksize = 1;
+struct SpaceToDepth : ops::SpaceToDepth {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&SpaceToDepth::blocksize>("blocksize"));
   }
@@ -388,9 +384,7 @@ struct SpaceToDepth {
   }
 };
 
-// Crops what is too long around its centre, pads what is too short with 0.
-struct CenterCropPad {
-  std::optional<std::vector<int64_t>> axes;
+struct CenterCropPad : ops::CenterCropPad {
   static constexpr auto Fields() {
     return FieldList(Field<&CenterCropPad::axes>("axes"));
   }
@@ -437,28 +431,28 @@ struct CenterCropPad {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<Pad>({.name = "Pad",
-              .since = 2,
-              .inputs = {"data", "pads", Optional("constant_value"),
-                         Optional("axes")},
-              .outputs = {"output"},
-              .moved = {{"pads", 1, 11}, {"value", 2, 11}}}),
-    Row<Tile>({.name = "Tile",
-               .since = 6,
-               .inputs = {"input", "repeats"},
-               .outputs = {"output"}}),
-    Row<DepthToSpace>({.name = "DepthToSpace",
-                       .since = 1,
-                       .inputs = {"input"},
-                       .outputs = {"output"}}),
-    Row<SpaceToDepth>({.name = "SpaceToDepth",
-                       .since = 1,
-                       .inputs = {"input"},
-                       .outputs = {"output"}}),
-    Row<CenterCropPad>({.name = "CenterCropPad",
-                        .since = 18,
-                        .inputs = {"input_data", "shape"},
-                        .outputs = {"output_data"}}),
+    Row<ops::Pad, Pad>({.name = "Pad",
+                        .since = 2,
+                        .inputs = {"data", "pads", Optional("constant_value"),
+                                   Optional("axes")},
+                        .outputs = {"output"},
+                        .moved = {{"pads", 1, 11}, {"value", 2, 11}}}),
+    Row<ops::Tile, Tile>({.name = "Tile",
+                          .since = 6,
+                          .inputs = {"input", "repeats"},
+                          .outputs = {"output"}}),
+    Row<ops::DepthToSpace, DepthToSpace>({.name = "DepthToSpace",
+                                          .since = 1,
+                                          .inputs = {"input"},
+                                          .outputs = {"output"}}),
+    Row<ops::SpaceToDepth, SpaceToDepth>({.name = "SpaceToDepth",
+                                          .since = 1,
+                                          .inputs = {"input"},
+                                          .outputs = {"output"}}),
+    Row<ops::CenterCropPad, CenterCropPad>({.name = "CenterCropPad",
+                                            .since = 18,
+                                            .inputs = {"input_data", "shape"},
+                                            .outputs = {"output_data"}}),
 };
 
 }  // namespace

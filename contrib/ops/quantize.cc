@@ -1,3 +1,5 @@
+#include "nodewise/ops/quantize.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +10,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Floats to integers by a scale and a zero point, and back.
 namespace nodewise {
 namespace {
 
@@ -20,30 +21,29 @@ double RoundedTo(DLDataType dtype, double x) {
   return x;
 }
 
-// 0 stands for "not set" in the files.
-struct OptionalType {
-  DLDataType dtype{};
-};
+using OptionalType = std::optional<DLDataType>;
 
-}  // namespace
-
-template <>
-struct op_row::Transport<OptionalType> {
-  static std::optional<AttrValue> Get(OptionalType member) {
-    if (member.dtype.bits == 0) return AttrValue(int64_t{0});
-    return Transport<DLDataType>::Get(member.dtype);
-  }
-  static absl::Status Set(OptionalType* member, AttrValue value) {
-    const int64_t* const number = std::get_if<int64_t>(&value);
-    if (number != nullptr && *number == 0) {
-      *member = {};
-      return absl::OkStatus();
-    }
-    return Transport<DLDataType>::Set(&member->dtype, std::move(value));
-  }
-};
-
-namespace {
+// A type that files call 0 where it is not set.
+template <auto kMember>
+constexpr AttrField TypeField(std::string_view name) {
+  using Class = decltype(op_row::ClassOf(kMember));
+  return {name, false,
+          [](const void* op) -> std::optional<AttrValue> {
+            const OptionalType& type = static_cast<const Class*>(op)->*kMember;
+            if (!type.has_value()) return AttrValue(int64_t{0});
+            return op_row::Transport<DLDataType>::Get(*type);
+          },
+          [](void* op, AttrValue value) {
+            OptionalType& type = static_cast<Class*>(op)->*kMember;
+            const int64_t* const number = std::get_if<int64_t>(&value);
+            if (number != nullptr && *number == 0) {
+              type.reset();
+              return absl::OkStatus();
+            }
+            return op_row::Transport<OptionalType>::Set(&type,
+                                                        std::move(value));
+          }};
+}
 
 // Calls f(data, scale, zero_point) of doubles for each element.
 template <typename F>
@@ -74,17 +74,16 @@ absl::Status MapScaled(const ScaleAttributes& attributes, EvalArgs& args,
 }
 
 // Returns the quantized type: the zero point's, else the attribute's.
-absl::StatusOr<DLDataType> QuantizedType(const Inputs& in, DLDataType told) {
+absl::StatusOr<DLDataType> QuantizedType(const Inputs& in,
+                                         const OptionalType& told) {
   const bool has_zero = in.has(2);
   const DLDataType zero = in.type(2).dtype;
-  if (has_zero && zero.bits != 0 && told.bits != 0 && !(zero == told)) {
+  if (has_zero && zero.bits != 0 && told.has_value() && !(zero == *told)) {
     return AttributeError("output_dtype",
                           fmt::format("is {}, but the zero point is {}",
-                                      ToString(told), ToString(zero)));
+                                      ToString(*told), ToString(zero)));
   }
-  const DLDataType dtype = told.bits != 0 ? told
-                           : has_zero     ? zero
-                                          : DLDataType(kUint8);
+  const DLDataType dtype = told.value_or(has_zero ? zero : kUint8);
   if (dtype.bits == 0 || RangeOf(dtype).has_value()) return dtype;
   return AttributeError("output_dtype",
                         fmt::format("is {}, expected an integer of 8 or 16 "
@@ -107,17 +106,12 @@ struct Quantizer {
 
 // Axes came with opset 13, 16-bit types, blocks and output_dtype with 21,
 // precision with 23.
-struct QuantizeLinear {
-  int64_t axis = 1;
-  int64_t block_size = 0;
-  OptionalType output_dtype;
-  OptionalType precision;
-  bool saturate = true;  // For fp8, which is refused.
+struct QuantizeLinear : ops::QuantizeLinear {
   static constexpr auto Fields() {
     return FieldList(Field<&QuantizeLinear::axis>("axis"),
                      Field<&QuantizeLinear::block_size>("block_size"),
-                     Field<&QuantizeLinear::output_dtype>("output_dtype"),
-                     Field<&QuantizeLinear::precision>("precision"),
+                     TypeField<&QuantizeLinear::output_dtype>("output_dtype"),
+                     TypeField<&QuantizeLinear::precision>("precision"),
                      Field<&QuantizeLinear::saturate>("saturate"));
   }
 
@@ -126,23 +120,22 @@ struct QuantizeLinear {
     if (x.bits != 0 && !(x == kInt32)) {
       NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
     }
-    if (precision.dtype.bits != 0 && !IsFloat(precision.dtype)) {
+    if (precision.has_value() && !IsFloat(*precision)) {
       return AttributeError("precision", "is no float");
     }
     return All(RequireNumber(in, 1), RequireQuantized(in, 2),
                CheckScale({axis, block_size}, in),
-               QuantizedType(in, output_dtype.dtype).status());
+               QuantizedType(in, output_dtype).status());
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype,
-                              QuantizedType(in, output_dtype.dtype));
+                              QuantizedType(in, output_dtype));
     return LikeInput(in, 0, dtype);
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-    const DLDataType type = precision.dtype.bits != 0 ? precision.dtype
-                            : IsFloat(args.dtype(1))  ? args.dtype(1)
-                                                      : kFloat32;
+    const DLDataType type =
+        precision.value_or(IsFloat(args.dtype(1)) ? args.dtype(1) : kFloat32);
     const Quantizer quantize{type, *RangeOf(y.dtype())};
     BoundByOneStep(y, args.bounds(0));
     return MapScaled({axis, block_size}, args, y, quantize);
@@ -150,14 +143,12 @@ struct QuantizeLinear {
 };
 
 // Axes came with opset 13, blocks with 21, output_dtype with 23.
-struct DequantizeLinear {
-  int64_t axis = 1;
-  int64_t block_size = 0;
-  OptionalType output_dtype;
+struct DequantizeLinear : ops::DequantizeLinear {
   static constexpr auto Fields() {
-    return FieldList(Field<&DequantizeLinear::axis>("axis"),
-                     Field<&DequantizeLinear::block_size>("block_size"),
-                     Field<&DequantizeLinear::output_dtype>("output_dtype"));
+    return FieldList(
+        Field<&DequantizeLinear::axis>("axis"),
+        Field<&DequantizeLinear::block_size>("block_size"),
+        TypeField<&DequantizeLinear::output_dtype>("output_dtype"));
   }
 
   absl::Status Check(const Inputs& in) const {
@@ -168,14 +159,13 @@ struct DequantizeLinear {
     if (x.bits != 0) {
       NODEWISE_RETURN_IF_ERROR(RequireType(in, 2, x));
     }
-    if (output_dtype.dtype.bits != 0 && !IsFloat(output_dtype.dtype)) {
+    if (output_dtype.has_value() && !IsFloat(*output_dtype)) {
       return AttributeError("output_dtype", "is no float");
     }
     return All(RequireFloat(in, 1), CheckScale({axis, block_size}, in));
   }
   OutputInfos Infer(const Inputs& in) const {
-    const DLDataType told = output_dtype.dtype;
-    return LikeInput(in, 0, told.bits != 0 ? told : in.type(1).dtype);
+    return LikeInput(in, 0, output_dtype.value_or(in.type(1).dtype));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -185,29 +175,23 @@ struct DequantizeLinear {
   }
 };
 
-// Quantized and dequantized at once: what training for quantization inserts.
-struct FakeQuantize {
-  int64_t axis = 1;
-  int64_t block_size = 0;
-  OptionalType output_dtype;  // The type in between.
+struct FakeQuantize : ops::FakeQuantize {
   static constexpr auto Fields() {
     return FieldList(Field<&FakeQuantize::axis>("axis"),
                      Field<&FakeQuantize::block_size>("block_size"),
-                     Field<&FakeQuantize::output_dtype>("output_dtype"));
+                     TypeField<&FakeQuantize::output_dtype>("output_dtype"));
   }
 
   absl::Status Check(const Inputs& in) const {
     return All(RequireFloat(in, 0), RequireFloat(in, 1),
                RequireQuantized(in, 2), CheckScale({axis, block_size}, in),
-               QuantizedType(in, output_dtype.dtype).status());
+               QuantizedType(in, output_dtype).status());
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-    const DLDataType told = output_dtype.dtype;
-    const DLDataType between = told.bits != 0 ? told
-                               : args.has(2)  ? args.dtype(2)
-                                              : DLDataType(kUint8);
+    const DLDataType between =
+        output_dtype.value_or(args.has(2) ? args.dtype(2) : kUint8);
     const Quantizer quantize{args.dtype(1), *RangeOf(between)};
     NODEWISE_RETURN_IF_ERROR(MapScaled(
         {axis, block_size}, args, y, [&](double x, double scale, double zero) {
@@ -231,8 +215,7 @@ struct FakeQuantize {
   }
 };
 
-// Scale and zero point from the data, so that 0 is a number of the range.
-struct DynamicQuantizeLinear {
+struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
   absl::Status Check(const Inputs& in) const {
     return RequireType(in, 0, kFloat32);
   }
@@ -279,27 +262,31 @@ struct DynamicQuantizeLinear {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<QuantizeLinear>({.name = "QuantizeLinear",
-                         .since = 10,
-                         .inputs = {"x", "y_scale", Optional("y_zero_point")},
-                         .outputs = {"y"},
-                         .bound = kSum}),
-    Row<DequantizeLinear>({.name = "DequantizeLinear",
-                           .since = 10,
-                           .inputs = {"x", "x_scale", Optional("x_zero_point")},
-                           .outputs = {"y"},
-                           .bound = Ulps(1)}),
-    Row<DynamicQuantizeLinear>({.name = "DynamicQuantizeLinear",
-                                .since = 11,
-                                .inputs = {"x"},
-                                .outputs = {"y", "y_scale", "y_zero_point"},
-                                .bound = kSum}),
-    Row<FakeQuantize>({.name = "FakeQuantize",
-                       .domain = "nodewise",
-                       .since = 1,
-                       .inputs = {"x", "scale", Optional("zero_point")},
-                       .outputs = {"y"},
-                       .bound = kSum}),
+    Row<ops::QuantizeLinear, QuantizeLinear>(
+        {.name = "QuantizeLinear",
+         .since = 10,
+         .inputs = {"x", "y_scale", Optional("y_zero_point")},
+         .outputs = {"y"},
+         .bound = kSum}),
+    Row<ops::DequantizeLinear, DequantizeLinear>(
+        {.name = "DequantizeLinear",
+         .since = 10,
+         .inputs = {"x", "x_scale", Optional("x_zero_point")},
+         .outputs = {"y"},
+         .bound = Ulps(1)}),
+    Row<ops::DynamicQuantizeLinear, DynamicQuantizeLinear>(
+        {.name = "DynamicQuantizeLinear",
+         .since = 11,
+         .inputs = {"x"},
+         .outputs = {"y", "y_scale", "y_zero_point"},
+         .bound = kSum}),
+    Row<ops::FakeQuantize, FakeQuantize>(
+        {.name = "FakeQuantize",
+         .domain = "nodewise",
+         .since = 1,
+         .inputs = {"x", "scale", Optional("zero_point")},
+         .outputs = {"y"},
+         .bound = kSum}),
 };
 
 }  // namespace

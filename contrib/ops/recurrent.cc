@@ -1,44 +1,57 @@
-#include "contrib/ops/util/recurrent.h"
+#include "nodewise/ops/recurrent.h"
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/recurrent.h"
 #include "contrib/ops/util/recurrent_error.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
+using ops::Direction;
+template <>
+struct Words<Direction> {
+  static constexpr std::pair<Direction, std::string_view> kAll[] = {
+      {Direction::kForward, "forward"},
+      {Direction::kReverse, "reverse"},
+      {Direction::kBidirectional, "bidirectional"}};
+};
+
 namespace {
 
-// What the cells have in common. A `Class` has the names of its activations in
+// What the cells have in common. A `Cell` has the names of its activations in
 // kDefaults, and Step(), which is done in both kinds of arithmetic.
-template <typename Class, int64_t kGates>
-struct RecurrentCell : RecurrentBase {
-  absl::Status Check(const Inputs& in) const {
-    return CheckShapes(in, kGates, Class::kDefaults);
-  }
+template <typename Cell, typename Class, int64_t kGates>
+struct RecurrentCell : Class {
+  using Attributes = Class;
+
+  absl::Status Check(const Inputs& in) const { return layer().Check(in); }
   OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
-    return InferShapes(in, num_outputs);
+    return layer().Infer(in, num_outputs);
   }
   double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
-    return FlopsOf(in);
+    return RecurrentLayer::Flops(in);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    const Class& cell = static_cast<const Class&>(*this);
+    const Cell& cell = static_cast<const Cell&>(*this);
     const CellErrors errors(args.dtype(0));
-    return Run(args, kGates, Class::kDefaults,
-               {[&](const CellWeights& weights, const double* inputs, double* h,
-                    double* c, double* sums) {
-                  cell.Step(CellNumbers(), weights, inputs, h, c, sums);
-                },
-                [&](const CellWeights& weights, const SumOfTerms* inputs,
-                    RoughNumber* h, RoughNumber* c, RoughNumber* sums) {
-                  cell.Step(errors, weights, inputs, h, c, sums);
-                }});
+    return layer().Run(
+        args, {[&](const CellWeights& weights, const double* inputs, double* h,
+                   double* c, double* sums) {
+                 cell.Step(CellNumbers(), weights, inputs, h, c, sums);
+               },
+               [&](const CellWeights& weights, const SumOfTerms* inputs,
+                   RoughNumber* h, RoughNumber* c, RoughNumber* sums) {
+                 cell.Step(errors, weights, inputs, h, c, sums);
+               }});
   }
+
+ private:
+  RecurrentLayer layer() const { return {*this, kGates, Cell::kDefaults}; }
 };
 
 // Gates: input, output, forget, cell.
-struct Lstm : RecurrentCell<Lstm, 4> {
+struct Lstm : RecurrentCell<Lstm, ops::LSTM, 4> {
   static constexpr const char* kDefaults[] = {"Sigmoid", "Tanh", "Tanh"};
-  bool input_forget = false;
 
   static constexpr auto Fields() {
     return FieldList(Field<&Lstm::activation_alpha>("activation_alpha"),
@@ -91,9 +104,8 @@ void Lstm::Step(const Arithmetic& in, const CellWeights& weights,
 }
 
 // Gates: update, reset, hidden.
-struct Gru : RecurrentCell<Gru, 3> {
+struct Gru : RecurrentCell<Gru, ops::GRU, 3> {
   static constexpr const char* kDefaults[] = {"Sigmoid", "Tanh"};
-  bool linear_before_reset = false;
 
   static constexpr auto Fields() {
     return FieldList(
@@ -145,7 +157,7 @@ void Gru::Step(const Arithmetic& in, const CellWeights& weights,
   }
 }
 
-struct Rnn : RecurrentCell<Rnn, 1> {
+struct Rnn : RecurrentCell<Rnn, ops::RNN, 1> {
   static constexpr const char* kDefaults[] = {"Tanh"};
 
   static constexpr auto Fields() {
@@ -168,12 +180,9 @@ struct Rnn : RecurrentCell<Rnn, 1> {
   }
 };
 
-// Before opset 7 an attribute said whether the first output is wanted, which
-// also shows by whether it is there.
-template <typename Cell>
-struct WithOutputSequence : Cell {
-  bool output_sequence = false;
-
+// `Class` has one attribute more than the newer `Cell`, which decides nothing.
+template <typename Class, typename Cell>
+struct WithOutputSequence : Class {
   static constexpr auto Fields() {
     constexpr auto kNewer = Cell::Fields();
     std::array<AttrField, kNewer.size() + 1> all{};
@@ -182,11 +191,26 @@ struct WithOutputSequence : Cell {
         Field<&WithOutputSequence::output_sequence>("output_sequence");
     return all;
   }
+  absl::Status Check(const Inputs& in) const { return Newer().Check(in); }
+  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
+    return Newer().Infer(in, num_outputs);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
+    return Newer().Flops(in, out);
+  }
+  absl::Status Evaluate(EvalArgs& args) const { return Newer().Evaluate(args); }
+
+ private:
+  Cell Newer() const {
+    Cell cell;
+    static_cast<typename Cell::Attributes&>(cell) = *this;
+    return cell;
+  }
 };
 
-template <typename Class>
+template <typename Class, typename Rules>
 constexpr OperatorDef LstmRow(int since) {
-  return Row<Class>(
+  return Row<Class, Rules>(
       {.name = "LSTM",
        .since = since,
        .inputs = {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
@@ -194,9 +218,9 @@ constexpr OperatorDef LstmRow(int since) {
        .outputs = {Optional("Y"), Optional("Y_h"), Optional("Y_c")},
        .bound = kSum});
 }
-template <typename Class>
+template <typename Class, typename Rules>
 constexpr OperatorDef OtherRow(const char* name, int since) {
-  return Row<Class>(
+  return Row<Class, Rules>(
       {.name = name,
        .since = since,
        .inputs = {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
@@ -206,9 +230,12 @@ constexpr OperatorDef OtherRow(const char* name, int since) {
 }
 
 constexpr OperatorDef kRecurrents[] = {
-    LstmRow<WithOutputSequence<Lstm>>(1),        LstmRow<Lstm>(7),
-    OtherRow<WithOutputSequence<Gru>>("GRU", 1), OtherRow<Gru>("GRU", 7),
-    OtherRow<WithOutputSequence<Rnn>>("RNN", 1), OtherRow<Rnn>("RNN", 7),
+    LstmRow<ops::LSTM1, WithOutputSequence<ops::LSTM1, Lstm>>(1),
+    LstmRow<ops::LSTM, Lstm>(7),
+    OtherRow<ops::GRU1, WithOutputSequence<ops::GRU1, Gru>>("GRU", 1),
+    OtherRow<ops::GRU, Gru>("GRU", 7),
+    OtherRow<ops::RNN1, WithOutputSequence<ops::RNN1, Rnn>>("RNN", 1),
+    OtherRow<ops::RNN, Rnn>("RNN", 7),
 };
 
 }  // namespace

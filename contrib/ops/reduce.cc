@@ -1,3 +1,5 @@
+#include "nodewise/ops/reduce.h"
+
 #include <functional>
 
 #include "contrib/ops/op_families.h"
@@ -317,15 +319,15 @@ concept HasElement = requires(const Dim& a) {
   Kind::Element(a, a);
 };
 
-template <typename Kind>
-struct Reduce {
-  bool keepdims = true;
-  bool noop_with_empty_axes = false;
+template <typename Class, typename Kind>
+struct Reduce : Class {
+  using Class::keepdims;
+  using Class::noop_with_empty_axes;
 
   static constexpr auto Fields() {
     return FieldList(
-        Field<&Reduce::keepdims>("keepdims"),
-        Field<&Reduce::noop_with_empty_axes>("noop_with_empty_axes"));
+        Field<&Class::keepdims>("keepdims"),
+        Field<&Class::noop_with_empty_axes>("noop_with_empty_axes"));
   }
   static constexpr bool kIsExtreme =
       std::is_same_v<Kind, Max> || std::is_same_v<Kind, Min>;
@@ -425,26 +427,26 @@ struct Reduce {
   }
 };
 
-template <typename Kind>
+template <typename Class, typename Kind>
 constexpr OperatorDef ReduceRow(std::string_view name, int axes_until) {
-  return Row<Reduce<Kind>>({.name = name,
-                            .inputs = {"data", Optional("axes")},
-                            .outputs = {"reduced"},
-                            .moved = {{"axes", 1, axes_until}},
-                            .bound = kSum});
+  return Row<Class, Reduce<Class, Kind>>({.name = name,
+                                          .inputs = {"data", Optional("axes")},
+                                          .outputs = {"reduced"},
+                                          .moved = {{"axes", 1, axes_until}},
+                                          .bound = kSum});
 }
 
 constexpr OperatorDef kOperators[] = {
-    ReduceRow<Sum>("ReduceSum", 13),
-    ReduceRow<Mean>("ReduceMean", 18),
-    ReduceRow<SumSquare>("ReduceSumSquare", 18),
-    ReduceRow<L1>("ReduceL1", 18),
-    ReduceRow<L2>("ReduceL2", 18),
-    ReduceRow<LogSum>("ReduceLogSum", 18),
-    ReduceRow<LogSumExp>("ReduceLogSumExp", 18),
-    ReduceRow<Max>("ReduceMax", 18),
-    ReduceRow<Min>("ReduceMin", 18),
-    ReduceRow<Prod>("ReduceProd", 18),
+    ReduceRow<ops::ReduceSum, Sum>("ReduceSum", 13),
+    ReduceRow<ops::ReduceMean, Mean>("ReduceMean", 18),
+    ReduceRow<ops::ReduceSumSquare, SumSquare>("ReduceSumSquare", 18),
+    ReduceRow<ops::ReduceL1, L1>("ReduceL1", 18),
+    ReduceRow<ops::ReduceL2, L2>("ReduceL2", 18),
+    ReduceRow<ops::ReduceLogSum, LogSum>("ReduceLogSum", 18),
+    ReduceRow<ops::ReduceLogSumExp, LogSumExp>("ReduceLogSumExp", 18),
+    ReduceRow<ops::ReduceMax, Max>("ReduceMax", 18),
+    ReduceRow<ops::ReduceMin, Min>("ReduceMin", 18),
+    ReduceRow<ops::ReduceProd, Prod>("ReduceProd", 18),
 };
 
 }  // namespace

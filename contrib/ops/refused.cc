@@ -1,3 +1,5 @@
+#include "nodewise/ops/refused.h"
+
 #include "contrib/ops/op_families.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
@@ -10,9 +12,7 @@ namespace {
 
 // Nobody debugs the decoding of images in a compiled network, and each format
 // would need a library.
-struct ImageDecoder {
-  std::string pixel_format = "RGB";
-
+struct ImageDecoder : ops::ImageDecoder {
   static constexpr auto Fields() {
     return FieldList(Field<&ImageDecoder::pixel_format>("pixel_format"));
   }
@@ -26,10 +26,10 @@ struct ImageDecoder {
 };
 
 constexpr OperatorDef kRefused[] = {
-    Row<ImageDecoder>({.name = "ImageDecoder",
-                       .since = 20,
-                       .inputs = {"encoded_stream"},
-                       .outputs = {"image"}}),
+    Row<ops::ImageDecoder, ImageDecoder>({.name = "ImageDecoder",
+                                          .since = 20,
+                                          .inputs = {"encoded_stream"},
+                                          .outputs = {"image"}}),
 };
 
 }  // namespace

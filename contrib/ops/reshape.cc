@@ -1,3 +1,5 @@
+#include "nodewise/ops/reshape.h"
+
 #include <algorithm>
 
 #include "contrib/ops/op_families.h"
@@ -7,7 +9,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that give a tensor another shape, or tell its shape.
 namespace nodewise {
 namespace {
 
@@ -53,8 +54,7 @@ absl::StatusOr<Dim> MissingSide(SideProduct data, const SideProduct& target) {
 }
 
 // Until opset 5 the shape was an attribute; allowzero came with 14.
-struct Reshape {
-  bool allowzero = false;
+struct Reshape : ops::Reshape {
   static constexpr auto Fields() {
     return FieldList(Field<&Reshape::allowzero>("allowzero"));
   }
@@ -143,8 +143,7 @@ absl::StatusOr<Shape> Reshape::Resolve(const TensorType& data,
   return shape;
 }
 
-struct Flatten {
-  int64_t axis = 1;
+struct Flatten : ops::Flatten {
   static constexpr auto Fields() {
     return FieldList(Field<&Flatten::axis>("axis"));
   }
@@ -167,7 +166,7 @@ struct Flatten {
 };
 
 // Until opset 13 the axes were an attribute.
-struct Squeeze {
+struct Squeeze : ops::Squeeze {
   absl::Status Check(const Inputs& in) const {
     return All(RequireType(in, 1, kInt64), RequireRank(in, 1, 0, 1));
   }
@@ -211,7 +210,7 @@ struct Squeeze {
 };
 
 // Until opset 13 the axes were an attribute.
-struct Unsqueeze {
+struct Unsqueeze : ops::Unsqueeze {
   absl::Status Check(const Inputs& in) const {
     return All(RequireType(in, 1, kInt64), RequireRank(in, 1, 0, 1));
   }
@@ -245,7 +244,7 @@ struct Unsqueeze {
   absl::Status Evaluate(EvalArgs& args) const { return ViewAsInferred(args); }
 };
 
-struct Identity {
+struct Identity : ops::Identity {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     return OneOutput(in.type(0).dtype, in.type(0).shape, KnownElements(in));
   }
@@ -275,9 +274,7 @@ absl::Status RefuseTraining() {
 }
 
 // Until opset 7 an attribute said what the network is used for.
-struct Dropout6 {
-  bool is_test = false;
-  float ratio = 0.5F;
+struct Dropout6 : ops::Dropout6 {
   static constexpr auto Fields() {
     return FieldList(Field<&Dropout6::is_test>("is_test"),
                      Field<&Dropout6::ratio>("ratio"));
@@ -294,8 +291,7 @@ struct Dropout6 {
 };
 
 // Until opset 10 the mask was of the data's type.
-struct Dropout7 {
-  float ratio = 0.5F;
+struct Dropout7 : ops::Dropout7 {
   static constexpr auto Fields() {
     return FieldList(Field<&Dropout7::ratio>("ratio"));
   }
@@ -310,8 +306,7 @@ struct Dropout7 {
 };
 
 // Until opset 12 the ratio was an attribute.
-struct Dropout {
-  std::optional<int64_t> seed;
+struct Dropout : ops::Dropout {
   static constexpr auto Fields() {
     return FieldList(Field<&Dropout::seed>("seed"));
   }
@@ -335,7 +330,7 @@ struct Dropout {
   }
 };
 
-struct Expand {
+struct Expand : ops::Expand {
   absl::Status Check(const Inputs& in) const {
     return All(RequireType(in, 1, kInt64), RequireRank(in, 1, 1));
   }
@@ -381,9 +376,8 @@ struct Expand {
 };
 
 // `start` and `end` came with opset 15.
-struct ShapeOf {
-  int64_t start = 0;
-  std::optional<int64_t> end;
+struct ShapeOf : ops::Shape {
+  using Shape = nodewise::Shape;
   static constexpr auto Fields() {
     return FieldList(Field<&ShapeOf::start>("start"),
                      Field<&ShapeOf::end>("end"));
@@ -412,7 +406,7 @@ struct ShapeOf {
   }
 };
 
-struct Size {
+struct Size : ops::Size {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     if (!in.type(0).has_rank()) return OneOutput(kInt64, Shape());
     const Shape& sides = *in.type(0).shape;
@@ -426,52 +420,52 @@ struct Size {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<Reshape>({.name = "Reshape",
-                  .since = 1,
-                  .inputs = {"data", "shape"},
-                  .outputs = {"reshaped"},
-                  .moved = {{"shape", 1, 5}}}),
-    Row<Flatten>({.name = "Flatten",
-                  .since = 1,
-                  .inputs = {"input"},
-                  .outputs = {"output"}}),
-    Row<Squeeze>({.name = "Squeeze",
-                  .since = 1,
-                  .inputs = {"data", Optional("axes")},
-                  .outputs = {"squeezed"},
-                  .moved = {{"axes", 1, 13}}}),
-    Row<Unsqueeze>({.name = "Unsqueeze",
-                    .since = 1,
-                    .inputs = {"data", "axes"},
-                    .outputs = {"expanded"},
-                    .moved = {{"axes", 1, 13}}}),
-    Row<Identity>({.name = "Identity",
-                   .since = 1,
-                   .inputs = {"input"},
-                   .outputs = {"output"}}),
-    Row<Dropout6>({.name = "Dropout",
-                   .since = 6,
-                   .inputs = {"data"},
-                   .outputs = {"output", Optional("mask")}}),
-    Row<Dropout7>({.name = "Dropout",
-                   .since = 7,
-                   .inputs = {"data"},
-                   .outputs = {"output", Optional("mask")}}),
-    Row<Dropout>(
+    Row<ops::Reshape, Reshape>({.name = "Reshape",
+                                .since = 1,
+                                .inputs = {"data", "shape"},
+                                .outputs = {"reshaped"},
+                                .moved = {{"shape", 1, 5}}}),
+    Row<ops::Flatten, Flatten>({.name = "Flatten",
+                                .since = 1,
+                                .inputs = {"input"},
+                                .outputs = {"output"}}),
+    Row<ops::Squeeze, Squeeze>({.name = "Squeeze",
+                                .since = 1,
+                                .inputs = {"data", Optional("axes")},
+                                .outputs = {"squeezed"},
+                                .moved = {{"axes", 1, 13}}}),
+    Row<ops::Unsqueeze, Unsqueeze>({.name = "Unsqueeze",
+                                    .since = 1,
+                                    .inputs = {"data", "axes"},
+                                    .outputs = {"expanded"},
+                                    .moved = {{"axes", 1, 13}}}),
+    Row<ops::Identity, Identity>({.name = "Identity",
+                                  .since = 1,
+                                  .inputs = {"input"},
+                                  .outputs = {"output"}}),
+    Row<ops::Dropout6, Dropout6>({.name = "Dropout",
+                                  .since = 6,
+                                  .inputs = {"data"},
+                                  .outputs = {"output", Optional("mask")}}),
+    Row<ops::Dropout7, Dropout7>({.name = "Dropout",
+                                  .since = 7,
+                                  .inputs = {"data"},
+                                  .outputs = {"output", Optional("mask")}}),
+    Row<ops::Dropout, Dropout>(
         {.name = "Dropout",
          .since = 10,
          .inputs = {"data", Optional("ratio"), Optional("training_mode")},
          .outputs = {"output", Optional("mask")},
          .moved = {{"ratio", 1, 12}}}),
-    Row<Expand>({.name = "Expand",
-                 .since = 8,
-                 .inputs = {"input", "shape"},
-                 .outputs = {"output"}}),
-    Row<ShapeOf>({.name = "Shape",
-                  .since = 1,
-                  .inputs = {"data"},
-                  .outputs = {"shape"}}),
-    Row<Size>(
+    Row<ops::Expand, Expand>({.name = "Expand",
+                              .since = 8,
+                              .inputs = {"input", "shape"},
+                              .outputs = {"output"}}),
+    Row<ops::Shape, ShapeOf>({.name = "Shape",
+                              .since = 1,
+                              .inputs = {"data"},
+                              .outputs = {"shape"}}),
+    Row<ops::Size, Size>(
         {.name = "Size", .since = 1, .inputs = {"data"}, .outputs = {"size"}}),
 };
 

@@ -1,3 +1,5 @@
+#include "nodewise/ops/resize.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,7 +14,29 @@
 
 namespace nodewise {
 
-enum class AspectRatio { kStretch, kNotLarger, kNotSmaller };
+using ops::AspectRatio;
+using ops::CoordinateRule;
+using ops::Interpolation;
+using ops::NearestRule;
+template <>
+struct Words<NearestRule> {
+  static constexpr std::pair<NearestRule, std::string_view> kAll[] = {
+      {NearestRule::kPreferFloor, "round_prefer_floor"},
+      {NearestRule::kPreferCeil, "round_prefer_ceil"},
+      {NearestRule::kFloor, "floor"},
+      {NearestRule::kCeil, "ceil"}};
+};
+template <>
+struct Words<CoordinateRule> {
+  static constexpr std::pair<CoordinateRule, std::string_view> kAll[] = {
+      {CoordinateRule::kHalfPixel, "half_pixel"},
+      {CoordinateRule::kHalfPixelSymmetric, "half_pixel_symmetric"},
+      {CoordinateRule::kPytorchHalfPixel, "pytorch_half_pixel"},
+      {CoordinateRule::kAlignCorners, "align_corners"},
+      {CoordinateRule::kAsymmetric, "asymmetric"},
+      {CoordinateRule::kTfHalfPixelForNn, "tf_half_pixel_for_nn"},
+      {CoordinateRule::kTfCropAndResize, "tf_crop_and_resize"}};
+};
 template <>
 struct Words<AspectRatio> {
   static constexpr std::pair<AspectRatio, std::string_view> kAll[] = {
@@ -72,11 +96,47 @@ absl::StatusOr<std::vector<ResizedSide>> ScaledSides(
   return sides;
 }
 
+absl::StatusOr<OutputInfos> InferScaled(const Inputs& in) {
+  const DLDataType dtype = in.type(0).dtype;
+  const auto rank = RankOf(in);
+  if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+  const NDArray* const scales = in[1].constant;
+  if (scales == nullptr) return OneOutput(dtype, UnknownShape(*rank));
+  const std::vector<double> numbers = ToDoubles(*scales);
+  if (numbers.size() != static_cast<size_t>(*rank)) {
+    return InputError(
+        1, fmt::format("has {} scales for {} sides", numbers.size(), *rank));
+  }
+  Shape shape = *in.type(0).shape;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (!shape[i].is_known()) {
+      if (numbers[i] != 1) shape[i] = Dim();
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const ResizedSide side,
+                              ScaledSide(shape[i].size(), numbers[i], 1));
+    shape[i] = side.out;
+  }
+  NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
+  return OneOutput(dtype, std::move(shape));
+}
+
+absl::Status EvaluateScaled(Interpolation mode, EvalArgs& args) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto sides,
+                            ScaledSides(args.shape(0), args.in(1)));
+  ResizeRule rule;
+  rule.mode = mode;
+  rule.nearest = std::nullopt;
+  rule.coordinates = CoordinateRule::kAsymmetric;
+  return ResizeSides(rule, sides, args);
+}
+
 // The scales were an attribute until opset 9.
-struct Upsample {
-  Interpolation mode = Interpolation::kNearest;
+template <typename Class>
+struct Scaled : Class {
+  using Class::mode;
   static constexpr auto Fields() {
-    return FieldList(Field<&Upsample::mode>("mode"));
+    return FieldList(Field<&Class::mode>("mode"));
   }
 
   absl::Status Check(const Inputs& in) const {
@@ -86,51 +146,15 @@ struct Upsample {
     return All(RequireType(in, 1, kFloat32), RequireRank(in, 1, 1));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
-    const auto rank = RankOf(in);
-    if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
-    const NDArray* const scales = in[1].constant;
-    if (scales == nullptr) return OneOutput(dtype, UnknownShape(*rank));
-    const std::vector<double> numbers = ToDoubles(*scales);
-    if (numbers.size() != static_cast<size_t>(*rank)) {
-      return InputError(
-          1, fmt::format("has {} scales for {} sides", numbers.size(), *rank));
-    }
-    Shape shape = *in.type(0).shape;
-    for (size_t i = 0; i < shape.size(); ++i) {
-      if (!shape[i].is_known()) {
-        if (numbers[i] != 1) shape[i] = Dim();
-        continue;
-      }
-      NODEWISE_ASSIGN_OR_RETURN(const ResizedSide side,
-                                ScaledSide(shape[i].size(), numbers[i], 1));
-      shape[i] = side.out;
-    }
-    NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
-    return OneOutput(dtype, std::move(shape));
+    return InferScaled(in);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const auto sides,
-                              ScaledSides(args.shape(0), args.in(1)));
-    ResizeRule rule;
-    rule.mode = mode;
-    rule.nearest = NearestRule::kByDirection;
-    rule.coordinates = CoordinateRule::kAsymmetric;
-    return ResizeSides(rule, sides, args);
+    return EvaluateScaled(mode, args);
   }
 };
 
 // antialias, axes and keep_aspect_ratio_policy came with opset 18.
-struct Resize {
-  std::optional<std::vector<int64_t>> axes;
-  bool antialias = false;
-  CoordinateRule coordinate_transformation_mode = CoordinateRule::kHalfPixel;
-  float cubic_coeff_a = -0.75F;
-  bool exclude_outside = false;
-  float extrapolation_value = 0;
-  AspectRatio keep_aspect_ratio_policy = AspectRatio::kStretch;
-  Interpolation mode = Interpolation::kNearest;
-  NearestRule nearest_mode = NearestRule::kPreferFloor;
+struct Resize : ops::Resize {
   static constexpr auto Fields() {
     return FieldList(
         Field<&Resize::antialias>("antialias"), Field<&Resize::axes>("axes"),
@@ -316,23 +340,23 @@ absl::StatusOr<OutputInfos> Resize::Infer(const Inputs& in) const {
 }
 
 constexpr OperatorDef kRows[] = {
-    Row<Upsample>({.name = "Upsample",
-                   .since = 7,
-                   .inputs = {"X", "scales"},
-                   .outputs = {"Y"},
-                   .moved = {{"scales", 1, 9}},
-                   .bound = kSum}),
-    Row<Upsample>({.name = "Resize",
-                   .since = 10,
-                   .inputs = {"X", "scales"},
-                   .outputs = {"Y"},
-                   .bound = kSum}),
-    Row<Resize>({.name = "Resize",
-                 .since = 11,
-                 .inputs = {"X", Optional("roi"), Optional("scales"),
-                            Optional("sizes")},
-                 .outputs = {"Y"},
-                 .bound = kSum}),
+    Row<ops::Upsample, Scaled<ops::Upsample>>({.name = "Upsample",
+                                               .since = 7,
+                                               .inputs = {"X", "scales"},
+                                               .outputs = {"Y"},
+                                               .moved = {{"scales", 1, 9}},
+                                               .bound = kSum}),
+    Row<ops::Resize10, Scaled<ops::Resize10>>({.name = "Resize",
+                                               .since = 10,
+                                               .inputs = {"X", "scales"},
+                                               .outputs = {"Y"},
+                                               .bound = kSum}),
+    Row<ops::Resize, Resize>({.name = "Resize",
+                              .since = 11,
+                              .inputs = {"X", Optional("roi"),
+                                         Optional("scales"), Optional("sizes")},
+                              .outputs = {"Y"},
+                              .bound = kSum}),
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "nodewise/ops/rotary.h"
+
 #include <cmath>
 
 #include "contrib/ops/util/attention_parts.h"
@@ -8,12 +10,7 @@
 namespace nodewise {
 namespace {
 
-// Turns pairs of elements of every head by an angle that depends on the place.
-struct RotaryEmbedding {
-  bool interleaved = false;
-  int64_t num_heads = 0;
-  int64_t rotary_embedding_dim = 0;  // 0: all of a head.
-
+struct RotaryEmbedding : ops::RotaryEmbedding {
   static constexpr auto Fields() {
     return FieldList(
         Field<&RotaryEmbedding::interleaved>("interleaved"),
@@ -164,7 +161,7 @@ absl::Status RotaryEmbedding::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kRotary[] = {
-    Row<RotaryEmbedding>(
+    Row<ops::RotaryEmbedding, RotaryEmbedding>(
         {.name = "RotaryEmbedding",
          .since = 23,
          .inputs = {"X", "cos_cache", "sin_cache", Optional("position_ids")},

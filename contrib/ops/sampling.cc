@@ -1,3 +1,5 @@
+#include "nodewise/ops/sampling.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,10 +12,11 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that read images at given places, or make the places.
 namespace nodewise {
 
-enum class OutsideRule { kZeros, kBorder, kReflection };
+using ops::Interpolation;
+using ops::OutsideRule;
+using ops::PlaneInterpolation;
 template <>
 struct Words<OutsideRule> {
   static constexpr std::pair<OutsideRule, std::string_view> kAll[] = {
@@ -22,8 +25,6 @@ struct Words<OutsideRule> {
       {OutsideRule::kReflection, "reflection"}};
 };
 
-// The modes by their names in opset 16.
-enum class PlaneInterpolation { kNearest, kBilinear, kBicubic };
 template <>
 struct Words<PlaneInterpolation> {
   static constexpr std::pair<PlaneInterpolation, std::string_view> kAll[] = {
@@ -263,11 +264,7 @@ absl::Status SampleGrid(const SamplingRule& rule, EvalArgs& args) {
   return absl::OkStatus();
 }
 
-// Opset 16: images only.
-struct GridSample16 {
-  bool align_corners = false;
-  PlaneInterpolation mode = PlaneInterpolation::kBilinear;
-  OutsideRule padding_mode = OutsideRule::kZeros;
+struct GridSample16 : ops::GridSample16 {
   static constexpr auto Fields() {
     return FieldList(Field<&GridSample16::align_corners>("align_corners"),
                      Field<&GridSample16::mode>("mode"),
@@ -287,10 +284,7 @@ struct GridSample16 {
   }
 };
 
-struct GridSample {
-  bool align_corners = false;
-  Interpolation mode = Interpolation::kLinear;
-  OutsideRule padding_mode = OutsideRule::kZeros;
+struct GridSample : ops::GridSample {
   static constexpr auto Fields() {
     return FieldList(Field<&GridSample::align_corners>("align_corners"),
                      Field<&GridSample::mode>("mode"),
@@ -307,9 +301,7 @@ struct GridSample {
   }
 };
 
-// Places of a grid from -1 to 1, times a matrix each.
-struct AffineGrid {
-  bool align_corners = false;
+struct AffineGrid : ops::AffineGrid {
   static constexpr auto Fields() {
     return FieldList(Field<&AffineGrid::align_corners>("align_corners"));
   }
@@ -406,21 +398,21 @@ struct AffineGrid {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<GridSample16>({.name = "GridSample",
-                       .since = 16,
-                       .inputs = {"X", "grid"},
-                       .outputs = {"Y"},
-                       .bound = kSum}),
-    Row<GridSample>({.name = "GridSample",
-                     .since = 20,
-                     .inputs = {"X", "grid"},
-                     .outputs = {"Y"},
-                     .bound = kSum}),
-    Row<AffineGrid>({.name = "AffineGrid",
-                     .since = 20,
-                     .inputs = {"theta", "size"},
-                     .outputs = {"grid"},
-                     .bound = kSum}),
+    Row<ops::GridSample16, GridSample16>({.name = "GridSample",
+                                          .since = 16,
+                                          .inputs = {"X", "grid"},
+                                          .outputs = {"Y"},
+                                          .bound = kSum}),
+    Row<ops::GridSample, GridSample>({.name = "GridSample",
+                                      .since = 20,
+                                      .inputs = {"X", "grid"},
+                                      .outputs = {"Y"},
+                                      .bound = kSum}),
+    Row<ops::AffineGrid, AffineGrid>({.name = "AffineGrid",
+                                      .since = 20,
+                                      .inputs = {"theta", "size"},
+                                      .outputs = {"grid"},
+                                      .bound = kSum}),
 };
 
 }  // namespace

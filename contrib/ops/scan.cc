@@ -1,3 +1,5 @@
+#include "nodewise/ops/scan.h"
+
 #include <algorithm>
 
 #include "contrib/ops/op_families.h"
@@ -9,7 +11,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Scan: a body that runs along a side of its inputs.
 namespace nodewise {
 namespace {
 
@@ -63,13 +64,7 @@ int64_t At(const std::vector<int64_t>& list, size_t i) {
   return i < list.size() ? list[i] : 0;
 }
 
-struct Scan {
-  Subgraph body;
-  int64_t num_scan_inputs = 0;
-  std::vector<int64_t> scan_input_axes;
-  std::vector<int64_t> scan_input_directions;
-  std::vector<int64_t> scan_output_axes;
-  std::vector<int64_t> scan_output_directions;
+struct Scan : ops::Scan {
   static constexpr auto Fields() {
     return FieldList(
         RequiredField<&Scan::body>("body"),
@@ -207,12 +202,7 @@ absl::Status Scan::Evaluate(EvalArgs& args) const {
   return absl::OkStatus();
 }
 
-// Opset 8: a batch of sequences of their own lengths, side 0 being the batch
-// and side 1 the sequence.
-struct Scan8 {
-  Subgraph body;
-  std::vector<int64_t> directions;
-  int64_t num_scan_inputs = 0;
+struct Scan8 : ops::Scan8 {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Scan8::body>("body"),
                      Field<&Scan8::directions>("directions"),
@@ -348,17 +338,18 @@ absl::Status Scan8::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kRows[] = {
-    Row<Scan8>({.name = "Scan",
-                .since = 8,
-                .inputs = {Optional("sequence_lens"),
-                           Variadic("initial_state_and_scan_inputs")},
-                .outputs = {Variadic("final_state_and_scan_outputs")},
-                .bound = kSum}),
-    Row<Scan>({.name = "Scan",
-               .since = 9,
-               .inputs = {Variadic("initial_state_and_scan_inputs")},
-               .outputs = {Variadic("final_state_and_scan_outputs")},
-               .bound = kSum}),
+    Row<ops::Scan8, Scan8>(
+        {.name = "Scan",
+         .since = 8,
+         .inputs = {Optional("sequence_lens"),
+                    Variadic("initial_state_and_scan_inputs")},
+         .outputs = {Variadic("final_state_and_scan_outputs")},
+         .bound = kSum}),
+    Row<ops::Scan, Scan>({.name = "Scan",
+                          .since = 9,
+                          .inputs = {Variadic("initial_state_and_scan_inputs")},
+                          .outputs = {Variadic("final_state_and_scan_outputs")},
+                          .bound = kSum}),
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "nodewise/ops/scatter.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,10 +11,9 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that write into a copy of their first input, by index.
 namespace nodewise {
 
-enum class ScatterReduction { kNone, kAdd, kMul, kMax, kMin };
+using ops::ScatterReduction;
 template <>
 struct Words<ScatterReduction> {
   static constexpr std::pair<ScatterReduction, std::string_view> kAll[] = {
@@ -23,7 +24,7 @@ struct Words<ScatterReduction> {
       {ScatterReduction::kMin, "min"}};
 };
 
-enum class CacheMode { kLinear, kCircular };
+using ops::CacheMode;
 template <>
 struct Words<CacheMode> {
   static constexpr std::pair<CacheMode, std::string_view> kAll[] = {
@@ -158,63 +159,69 @@ absl::Status CheckTypes(const Inputs& in, size_t updates) {
   return RequireType(in, updates, data);
 }
 
-struct ScatterElements {
-  int64_t axis = 0;
-  ScatterReduction reduction = ScatterReduction::kNone;  // Since opset 16.
+absl::Status CheckScatter(int64_t axis, const Inputs& in) {
+  NODEWISE_RETURN_IF_ERROR(All(RequireIndex(in, 1), CheckTypes(in, 2),
+                               RequireRank(in, 0, 1, INT32_MAX)));
+  const auto rank = RankOf(in);
+  if (rank.has_value()) {
+    NODEWISE_RETURN_IF_ERROR(All(RequireRank(in, 1, *rank),
+                                 RequireRank(in, 2, *rank),
+                                 Axis(axis, *rank).status()));
+  }
+  if (!RankOf(in, 1).has_value() || RankOf(in, 1) != RankOf(in, 2)) {
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < in.type(1).shape->size(); ++i) {
+    const auto both = UniteDims(SideOf(in, 2, i), SideOf(in, 1, i));
+    if (!both.ok()) return InputError(2, std::string(MessageOf(both.status())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EvaluateScatter(const ops::ScatterElements& attributes,
+                             EvalArgs& args) {
+  const absl::Span<const int64_t> shape = args.shape(1);
+  const absl::Span<const int64_t> data = args.shape(0);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const int front, Axis(attributes.axis, static_cast<int>(data.size())));
+  const auto at = static_cast<size_t>(front);
+  Targets where;
+  NODEWISE_ASSIGN_OR_RETURN(where.targets, IndicesInside(args, 1, data[at]));
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i == at || shape[i] <= data[i]) continue;
+    return InputError(1, fmt::format("side {} is {}, expected {} at most", i,
+                                     shape[i], data[i]));
+  }
+  const std::vector<int64_t> strides = StridesOf(data);
+  for (size_t i = 0; i < where.targets.size(); ++i) {
+    auto rest = static_cast<int64_t>(i);
+    int64_t offset = where.targets[i] * strides[at];
+    for (size_t side = shape.size(); side-- > 0;) {
+      if (side != at) offset += rest % shape[side] * strides[side];
+      rest /= shape[side];
+    }
+    where.targets[i] = offset;
+  }
+  return ScatterInto(attributes.reduction, where, args);
+}
+
+template <typename Class>
+struct ScatterAlongAxis : Class {
   static constexpr auto Fields() {
-    return FieldList(Field<&ScatterElements::axis>("axis"),
-                     Field<&ScatterElements::reduction>("reduction"));
+    return FieldList(Field<&Class::axis>("axis"),
+                     Field<&Class::reduction>("reduction"));
   }
 
   absl::Status Check(const Inputs& in) const {
-    NODEWISE_RETURN_IF_ERROR(All(RequireIndex(in, 1), CheckTypes(in, 2),
-                                 RequireRank(in, 0, 1, INT32_MAX)));
-    const auto rank = RankOf(in);
-    if (rank.has_value()) {
-      NODEWISE_RETURN_IF_ERROR(All(RequireRank(in, 1, *rank),
-                                   RequireRank(in, 2, *rank),
-                                   Axis(axis, *rank).status()));
-    }
-    if (!RankOf(in, 1).has_value() || RankOf(in, 1) != RankOf(in, 2)) {
-      return absl::OkStatus();
-    }
-    for (size_t i = 0; i < in.type(1).shape->size(); ++i) {
-      const auto both = UniteDims(SideOf(in, 2, i), SideOf(in, 1, i));
-      if (!both.ok())
-        return InputError(2, std::string(MessageOf(both.status())));
-    }
-    return absl::OkStatus();
+    return CheckScatter(this->axis, in);
   }
   OutputInfos Infer(const Inputs& in) const { return LikeData(in); }
   absl::Status Evaluate(EvalArgs& args) const {
-    const absl::Span<const int64_t> shape = args.shape(1);
-    const absl::Span<const int64_t> data = args.shape(0);
-    NODEWISE_ASSIGN_OR_RETURN(const int front,
-                              Axis(axis, static_cast<int>(data.size())));
-    const auto at = static_cast<size_t>(front);
-    Targets where;
-    NODEWISE_ASSIGN_OR_RETURN(where.targets, IndicesInside(args, 1, data[at]));
-    for (size_t i = 0; i < shape.size(); ++i) {
-      if (i == at || shape[i] <= data[i]) continue;
-      return InputError(1, fmt::format("side {} is {}, expected {} at most", i,
-                                       shape[i], data[i]));
-    }
-    const std::vector<int64_t> strides = StridesOf(data);
-    for (size_t i = 0; i < where.targets.size(); ++i) {
-      auto rest = static_cast<int64_t>(i);
-      int64_t offset = where.targets[i] * strides[at];
-      for (size_t side = shape.size(); side-- > 0;) {
-        if (side != at) offset += rest % shape[side] * strides[side];
-        rest /= shape[side];
-      }
-      where.targets[i] = offset;
-    }
-    return ScatterInto(reduction, where, args);
+    return EvaluateScatter(*this, args);
   }
 };
 
-struct ScatterND {
-  ScatterReduction reduction = ScatterReduction::kNone;  // Since opset 16.
+struct ScatterND : ops::ScatterND {
   static constexpr auto Fields() {
     return FieldList(Field<&ScatterND::reduction>("reduction"));
   }
@@ -287,9 +294,7 @@ struct ScatterND {
   }
 };
 
-struct TensorScatter {
-  int64_t axis = -2;
-  CacheMode mode = CacheMode::kLinear;
+struct TensorScatter : ops::TensorScatter {
   static constexpr auto Fields() {
     return FieldList(Field<&TensorScatter::axis>("axis"),
                      Field<&TensorScatter::mode>("mode"));
@@ -360,22 +365,24 @@ struct TensorScatter {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<ScatterElements>({.name = "Scatter",
-                          .since = 9,
-                          .inputs = {"data", "indices", "updates"},
-                          .outputs = {"output"},
-                          .bound = kSum}),
-    Row<ScatterElements>({.name = "ScatterElements",
-                          .since = 11,
-                          .inputs = {"data", "indices", "updates"},
-                          .outputs = {"output"},
-                          .bound = kSum}),
-    Row<ScatterND>({.name = "ScatterND",
-                    .since = 11,
-                    .inputs = {"data", "indices", "updates"},
-                    .outputs = {"output"},
-                    .bound = kSum}),
-    Row<TensorScatter>(
+    Row<ops::Scatter, ScatterAlongAxis<ops::Scatter>>(
+        {.name = "Scatter",
+         .since = 9,
+         .inputs = {"data", "indices", "updates"},
+         .outputs = {"output"},
+         .bound = kSum}),
+    Row<ops::ScatterElements, ScatterAlongAxis<ops::ScatterElements>>(
+        {.name = "ScatterElements",
+         .since = 11,
+         .inputs = {"data", "indices", "updates"},
+         .outputs = {"output"},
+         .bound = kSum}),
+    Row<ops::ScatterND, ScatterND>({.name = "ScatterND",
+                                    .since = 11,
+                                    .inputs = {"data", "indices", "updates"},
+                                    .outputs = {"output"},
+                                    .bound = kSum}),
+    Row<ops::TensorScatter, TensorScatter>(
         {.name = "TensorScatter",
          .since = 24,
          .inputs = {"past_cache", "update", Optional("write_indices")},

@@ -1,3 +1,5 @@
+#include "nodewise/ops/select.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,12 +12,10 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators whose number of elements depends on the data.
 namespace nodewise {
 namespace {
 
-// The places of all elements that are not 0, a column each.
-struct NonZero {
+struct NonZero : ops::NonZero {
   OutputInfos Infer(const Inputs& in) const {
     Shape sides(2);
     if (const auto rank = RankOf(in)) sides[0] = *rank;
@@ -48,8 +48,7 @@ struct NonZero {
   }
 };
 
-struct Compress {
-  std::optional<int64_t> axis;
+struct Compress : ops::Compress {
   static constexpr auto Fields() {
     return FieldList(Field<&Compress::axis>("axis"));
   }
@@ -125,8 +124,7 @@ double OverlapOf(const Box& a, const Box& b) {
   return both <= 0 ? 0 : common / both;
 }
 
-struct NonMaxSuppression {
-  bool center_point_box = false;
+struct NonMaxSuppression : ops::NonMaxSuppression {
   static constexpr auto Fields() {
     return FieldList(
         Field<&NonMaxSuppression::center_point_box>("center_point_box"));
@@ -238,13 +236,13 @@ struct NonMaxSuppression {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<NonZero>(
+    Row<ops::NonZero, NonZero>(
         {.name = "NonZero", .since = 9, .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<Compress>({.name = "Compress",
-                   .since = 9,
-                   .inputs = {"input", "condition"},
-                   .outputs = {"output"}}),
-    Row<NonMaxSuppression>(
+    Row<ops::Compress, Compress>({.name = "Compress",
+                                  .since = 9,
+                                  .inputs = {"input", "condition"},
+                                  .outputs = {"output"}}),
+    Row<ops::NonMaxSuppression, NonMaxSuppression>(
         {.name = "NonMaxSuppression",
          .since = 10,
          .inputs = {"boxes", "scores", Optional("max_output_boxes_per_class"),

@@ -1,3 +1,5 @@
+#include "nodewise/ops/signal.h"
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -11,8 +13,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Fourier transforms of tensors whose last side holds the real part and, if it
-// is 2 long, the imaginary one.
 namespace nodewise {
 namespace {
 
@@ -210,10 +210,7 @@ absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
 }
 
 // The axis became an input, with another default, with opset 20.
-struct Dft17 {
-  int64_t axis = 1;
-  bool inverse = false;
-  bool onesided = false;
+struct Dft17 : ops::DFT17 {
   static constexpr auto Fields() {
     return FieldList(Field<&Dft17::axis>("axis"),
                      Field<&Dft17::inverse>("inverse"),
@@ -231,9 +228,7 @@ struct Dft17 {
   }
 };
 
-struct Dft {
-  bool inverse = false;
-  bool onesided = false;
+struct Dft : ops::DFT {
   static constexpr auto Fields() {
     return FieldList(Field<&Dft::inverse>("inverse"),
                      Field<&Dft::onesided>("onesided"));
@@ -258,9 +253,7 @@ struct Dft {
   }
 };
 
-// Transforms of frames of a signal, each times a window.
-struct Stft {
-  bool onesided = true;
+struct Stft : ops::STFT {
   static constexpr auto Fields() {
     return FieldList(Field<&Stft::onesided>("onesided"));
   }
@@ -360,22 +353,23 @@ struct Stft {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<Dft17>({.name = "DFT",
-                .since = 17,
-                .inputs = {"input", Optional("dft_length")},
-                .outputs = {"output"},
-                .bound = kSum}),
-    Row<Dft>({.name = "DFT",
-              .since = 20,
-              .inputs = {"input", Optional("dft_length"), Optional("axis")},
-              .outputs = {"output"},
-              .bound = kSum}),
-    Row<Stft>({.name = "STFT",
-               .since = 17,
-               .inputs = {"signal", "frame_step", Optional("window"),
-                          Optional("frame_length")},
-               .outputs = {"output"},
-               .bound = kSum}),
+    Row<ops::DFT17, Dft17>({.name = "DFT",
+                            .since = 17,
+                            .inputs = {"input", Optional("dft_length")},
+                            .outputs = {"output"},
+                            .bound = kSum}),
+    Row<ops::DFT, Dft>(
+        {.name = "DFT",
+         .since = 20,
+         .inputs = {"input", Optional("dft_length"), Optional("axis")},
+         .outputs = {"output"},
+         .bound = kSum}),
+    Row<ops::STFT, Stft>({.name = "STFT",
+                          .since = 17,
+                          .inputs = {"signal", "frame_step", Optional("window"),
+                                     Optional("frame_length")},
+                          .outputs = {"output"},
+                          .bound = kSum}),
 };
 
 }  // namespace

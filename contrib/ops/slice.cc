@@ -1,3 +1,5 @@
+#include "nodewise/ops/slice.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +10,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that cut tensors, put them together and turn them around.
 namespace nodewise {
 namespace {
 
@@ -36,7 +37,7 @@ Cut CutOf(int64_t start, int64_t end, int64_t step, int64_t size) {
 }
 
 // Starts, ends and axes were attributes until opset 10, which brought steps.
-struct Slice {
+struct Slice : ops::Slice {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(All(RequireSameType(in, 1), RequireIndex(in, 1)));
     for (size_t i = 1; i <= 4; ++i) {
@@ -183,9 +184,7 @@ struct Slice {
 };
 
 // Until opset 13 the lengths were an attribute; num_outputs came with 18.
-struct Split {
-  int64_t axis = 0;
-  std::optional<int64_t> num_outputs;
+struct Split : ops::Split {
   static constexpr auto Fields() {
     return FieldList(Field<&Split::axis>("axis"),
                      Field<&Split::num_outputs>("num_outputs"));
@@ -304,8 +303,7 @@ absl::StatusOr<Shape> Split::EqualParts(const Dim& side, size_t count) const {
   return parts;
 }
 
-struct Concat {
-  int64_t axis = 0;
+struct Concat : ops::Concat {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Concat::axis>("axis"));
   }
@@ -405,8 +403,7 @@ struct Concat {
   }
 };
 
-struct Transpose {
-  std::vector<int64_t> perm;
+struct Transpose : ops::Transpose {
   static constexpr auto Fields() {
     return FieldList(Field<&Transpose::perm>("perm"));
   }
@@ -468,26 +465,26 @@ struct Transpose {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<Slice>(
+    Row<ops::Slice, Slice>(
         {.name = "Slice",
          .since = 1,
          .inputs = {"data", "starts", "ends", Optional("axes"),
                     Optional("steps")},
          .outputs = {"output"},
          .moved = {{"starts", 1, 10}, {"ends", 2, 10}, {"axes", 3, 10}}}),
-    Row<Split>({.name = "Split",
-                .since = 2,
-                .inputs = {"input", Optional("split")},
-                .outputs = {Variadic("outputs")},
-                .moved = {{"split", 1, 13}}}),
-    Row<Concat>({.name = "Concat",
-                 .since = 4,
-                 .inputs = {Variadic("inputs")},
-                 .outputs = {"concat_result"}}),
-    Row<Transpose>({.name = "Transpose",
-                    .since = 1,
-                    .inputs = {"data"},
-                    .outputs = {"transposed"}}),
+    Row<ops::Split, Split>({.name = "Split",
+                            .since = 2,
+                            .inputs = {"input", Optional("split")},
+                            .outputs = {Variadic("outputs")},
+                            .moved = {{"split", 1, 13}}}),
+    Row<ops::Concat, Concat>({.name = "Concat",
+                              .since = 4,
+                              .inputs = {Variadic("inputs")},
+                              .outputs = {"concat_result"}}),
+    Row<ops::Transpose, Transpose>({.name = "Transpose",
+                                    .since = 1,
+                                    .inputs = {"data"},
+                                    .outputs = {"transposed"}}),
 };
 
 }  // namespace

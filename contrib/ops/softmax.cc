@@ -1,3 +1,5 @@
+#include "nodewise/ops/softmax.h"
+
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
@@ -19,7 +21,6 @@ struct Layout {
 
 // From opset 13 on the axis is one side.
 struct OneSide {
-  static constexpr int64_t kDefault = -1;
   static absl::Status Check(int64_t axis, int rank) {
     return Axis(axis, rank).status();
   }
@@ -33,7 +34,6 @@ struct OneSide {
 // Before opset 13, all sides from the axis on were one; the axis may lie after
 // the last side, which leaves distributions of one element.
 struct SidesFrom {
-  static constexpr int64_t kDefault = 1;
   static absl::Status Check(int64_t axis, int rank) {
     if (axis == rank) return absl::OkStatus();
     return Axis(axis, rank).status();
@@ -227,12 +227,12 @@ struct Hardmax {
   }
 };
 
-template <typename Kind, typename Rule>
-struct Distribution {
-  int64_t axis = Rule::kDefault;
+template <typename Class, typename Kind, typename Rule>
+struct Distribution : Class {
+  using Class::axis;
 
   static constexpr auto Fields() {
-    return FieldList(Field<&Distribution::axis>("axis"));
+    return FieldList(Field<&Class::axis>("axis"));
   }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
@@ -311,26 +311,30 @@ struct Distribution {
   }
 };
 
-template <typename Kind>
+template <typename Class, typename Kind>
 constexpr OperatorDef BeforeRow(std::string_view name) {
-  return Row<Distribution<Kind, SidesFrom>>({.name = name,
-                                             .inputs = {"input"},
-                                             .outputs = {"output"},
-                                             .bound = kSum});
+  return Row<Class, Distribution<Class, Kind, SidesFrom>>(
+      {.name = name,
+       .inputs = {"input"},
+       .outputs = {"output"},
+       .bound = kSum});
 }
-template <typename Kind>
+template <typename Class, typename Kind>
 constexpr OperatorDef NowRow(std::string_view name) {
-  return Row<Distribution<Kind, OneSide>>({.name = name,
-                                           .since = 13,
-                                           .inputs = {"input"},
-                                           .outputs = {"output"},
-                                           .bound = kSum});
+  return Row<Class, Distribution<Class, Kind, OneSide>>({.name = name,
+                                                         .since = 13,
+                                                         .inputs = {"input"},
+                                                         .outputs = {"output"},
+                                                         .bound = kSum});
 }
 
 constexpr OperatorDef kOperators[] = {
-    BeforeRow<Softmax>("Softmax"),       NowRow<Softmax>("Softmax"),
-    BeforeRow<LogSoftmax>("LogSoftmax"), NowRow<LogSoftmax>("LogSoftmax"),
-    BeforeRow<Hardmax>("Hardmax"),       NowRow<Hardmax>("Hardmax"),
+    BeforeRow<ops::Softmax1, Softmax>("Softmax"),
+    NowRow<ops::Softmax, Softmax>("Softmax"),
+    BeforeRow<ops::LogSoftmax1, LogSoftmax>("LogSoftmax"),
+    NowRow<ops::LogSoftmax, LogSoftmax>("LogSoftmax"),
+    BeforeRow<ops::Hardmax1, Hardmax>("Hardmax"),
+    NowRow<ops::Hardmax, Hardmax>("Hardmax"),
 };
 
 }  // namespace

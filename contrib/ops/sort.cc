@@ -1,3 +1,5 @@
+#include "nodewise/ops/sort.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +12,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that put elements in order.
 namespace nodewise {
 namespace {
 
@@ -37,10 +38,7 @@ int Compare(Key a, Key b) {
 
 // k was an attribute until opset 10; largest and sorted came with 11. The
 // result is sorted even if that is not asked for.
-struct TopK {
-  int64_t axis = -1;
-  bool largest = true;
-  bool sorted = true;
+struct TopK : ops::TopK {
   static constexpr auto Fields() {
     return FieldList(Field<&TopK::axis>("axis"),
                      Field<&TopK::largest>("largest"),
@@ -195,9 +193,7 @@ Groups FindGroups(const NDArray& x, const AxisSplit& split, bool is_sorted) {
   return ordered;
 }
 
-struct Unique {
-  std::optional<int64_t> axis;
-  bool sorted = true;
+struct Unique : ops::Unique {
   static constexpr auto Fields() {
     return FieldList(Field<&Unique::axis>("axis"),
                      Field<&Unique::sorted>("sorted"));
@@ -278,16 +274,17 @@ struct Unique {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<TopK>({.name = "TopK",
-               .since = 1,
-               .inputs = {"X", "K"},
-               .outputs = {"Values", "Indices"},
-               .moved = {{"k", 1, 10, true}}}),
-    Row<Unique>({.name = "Unique",
-                 .since = 11,
-                 .inputs = {"X"},
-                 .outputs = {"Y", Optional("indices"),
-                             Optional("inverse_indices"), Optional("counts")}}),
+    Row<ops::TopK, TopK>({.name = "TopK",
+                          .since = 1,
+                          .inputs = {"X", "K"},
+                          .outputs = {"Values", "Indices"},
+                          .moved = {{"k", 1, 10, true}}}),
+    Row<ops::Unique, Unique>(
+        {.name = "Unique",
+         .since = 11,
+         .inputs = {"X"},
+         .outputs = {"Y", Optional("indices"), Optional("inverse_indices"),
+                     Optional("counts")}}),
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
+#include "nodewise/ops/variadic.h"
+
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
-
-// Operators with any number of inputs, all broadcast together.
 
 namespace nodewise {
 namespace {
@@ -27,8 +27,8 @@ absl::StatusOr<Broadcast> BroadcastAll(const EvalArgs& args) {
 }
 
 // The larger (or smaller) of two; NaN wins over all numbers.
-template <bool kLargest>
-struct Extreme {
+template <typename Class, bool kLargest>
+struct Extreme : Class {
   template <typename T>
   static T Of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -84,14 +84,14 @@ struct Extreme {
     }
   }
 };
-using Min = Extreme<false>;
-using Max = Extreme<true>;
+using Min = Extreme<ops::Min, false>;
+using Max = Extreme<ops::Max, true>;
 
 // The number of elements added up at a time.
 constexpr int64_t kBlock = 256;
 
-template <bool kMean>
-struct Total {
+template <typename Class, bool kMean>
+struct Total : Class {
   absl::Status Check(const Inputs& in) const {
     return CheckAll(in, &RequireFloat);
   }
@@ -170,6 +170,9 @@ struct Total {
   }
 };
 
+using Sum = Total<ops::Sum, false>;
+using Mean = Total<ops::Mean, true>;
+
 // Before opset 8 nothing was broadcast.
 template <typename Now>
 struct Old : Now {
@@ -186,36 +189,36 @@ struct Old : Now {
 };
 
 constexpr OperatorDef kOperators[] = {
-    Row<Old<Min>>(
+    Row<ops::Min, Old<Min>>(
         {.name = "Min", .inputs = {Variadic("data_0")}, .outputs = {"min"}}),
-    Row<Min>({.name = "Min",
-              .since = 8,
-              .inputs = {Variadic("data_0")},
-              .outputs = {"min"}}),
-    Row<Old<Max>>(
+    Row<ops::Min, Min>({.name = "Min",
+                        .since = 8,
+                        .inputs = {Variadic("data_0")},
+                        .outputs = {"min"}}),
+    Row<ops::Max, Old<Max>>(
         {.name = "Max", .inputs = {Variadic("data_0")}, .outputs = {"max"}}),
-    Row<Max>({.name = "Max",
-              .since = 8,
-              .inputs = {Variadic("data_0")},
-              .outputs = {"max"}}),
-    Row<Old<Total<false>>>({.name = "Sum",
-                            .inputs = {Variadic("data_0")},
-                            .outputs = {"sum"},
-                            .bound = kSum}),
-    Row<Total<false>>({.name = "Sum",
-                       .since = 8,
-                       .inputs = {Variadic("data_0")},
-                       .outputs = {"sum"},
-                       .bound = kSum}),
-    Row<Old<Total<true>>>({.name = "Mean",
-                           .inputs = {Variadic("data_0")},
-                           .outputs = {"mean"},
-                           .bound = kSum}),
-    Row<Total<true>>({.name = "Mean",
-                      .since = 8,
-                      .inputs = {Variadic("data_0")},
-                      .outputs = {"mean"},
-                      .bound = kSum}),
+    Row<ops::Max, Max>({.name = "Max",
+                        .since = 8,
+                        .inputs = {Variadic("data_0")},
+                        .outputs = {"max"}}),
+    Row<ops::Sum, Old<Sum>>({.name = "Sum",
+                             .inputs = {Variadic("data_0")},
+                             .outputs = {"sum"},
+                             .bound = kSum}),
+    Row<ops::Sum, Sum>({.name = "Sum",
+                        .since = 8,
+                        .inputs = {Variadic("data_0")},
+                        .outputs = {"sum"},
+                        .bound = kSum}),
+    Row<ops::Mean, Old<Mean>>({.name = "Mean",
+                               .inputs = {Variadic("data_0")},
+                               .outputs = {"mean"},
+                               .bound = kSum}),
+    Row<ops::Mean, Mean>({.name = "Mean",
+                          .since = 8,
+                          .inputs = {Variadic("data_0")},
+                          .outputs = {"mean"},
+                          .bound = kSum}),
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "nodewise/ops/window_functions.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -9,7 +11,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
-// Windows that signals are multiplied with, and the weights of the mel scale.
 namespace nodewise {
 namespace {
 
@@ -30,74 +31,71 @@ void BoundByUnits(double units, const NDArray& y, Bounds* bounds) {
   bounds->expected = bounds->proved;
 }
 
+OutputInfos InferWindow(const ops::CosineWindowAttributes& attributes,
+                        const Inputs& in) {
+  const auto size = OneInt(in, 0);
+  return OneOutput(attributes.output_datatype,
+                   Shape{size.has_value() ? Dim(*size) : Dim()});
+}
+
 // w(n) = a - b cos(2 pi n / N) + c cos(4 pi n / N), where N is the size, or one
 // less if the window is not periodic.
-struct CosineWindow {
-  DLDataType output_datatype = kFloat32;
-  bool periodic = true;
+absl::Status EvaluateWindow(const ops::CosineWindowAttributes& attributes,
+                            double a, double b, double c, EvalArgs& args) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+  const int64_t size = CountOf(y);
+  const bool periodic = attributes.periodic;
+  // A symmetric window of size 1 is its middle.
+  const bool is_single = size == 1 && !periodic;
+  const auto n = static_cast<double>(periodic ? size : size - 1);
+  std::vector<double> window(static_cast<size_t>(size));
+  for (int64_t i = 0; i < size; ++i) {
+    const double part = is_single ? 0.5 : static_cast<double>(i) / n;
+    const double angle = 2 * std::numbers::pi * part;
+    // In this order 0.42, 0.08 and 0.5 are exactly 1 in the middle, which an
+    // integer type would else make 0.
+    window[static_cast<size_t>(i)] =
+        (a + c * std::cos(2 * angle)) - b * std::cos(angle);
+  }
+  StoreDoubles(window.data(), 0, size, y);
+  BoundByUnits(32, y, args.bounds(0));
+  return absl::OkStatus();
+}
 
+template <typename Class>
+struct CosineWindow : Class {
+  static constexpr auto Fields() {
+    return FieldList(Field<&Class::output_datatype>("output_datatype"),
+                     Field<&Class::periodic>("periodic"));
+  }
   absl::Status Check(const Inputs& in) const {
     return All(RequireIndex(in, 0), RequireRank(in, 0, 0, 1),
                CheckLength(in, 0, 0));
   }
-  OutputInfos Infer(const Inputs& in) const {
-    const auto size = OneInt(in, 0);
-    return OneOutput(output_datatype,
-                     Shape{size.has_value() ? Dim(*size) : Dim()});
-  }
-  absl::Status EvaluateWith(EvalArgs& args, double a, double b,
-                            double c) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-    const int64_t size = CountOf(y);
-    // A symmetric window of size 1 is its middle.
-    const bool is_single = size == 1 && !periodic;
-    const auto n = static_cast<double>(periodic ? size : size - 1);
-    std::vector<double> window(static_cast<size_t>(size));
-    for (int64_t i = 0; i < size; ++i) {
-      const double part = is_single ? 0.5 : static_cast<double>(i) / n;
-      const double angle = 2 * std::numbers::pi * part;
-      // In this order 0.42, 0.08 and 0.5 are exactly 1 in the middle, which an
-      // integer type would else make 0.
-      window[static_cast<size_t>(i)] =
-          (a + c * std::cos(2 * angle)) - b * std::cos(angle);
-    }
-    StoreDoubles(window.data(), 0, size, y);
-    BoundByUnits(32, y, args.bounds(0));
-    return absl::OkStatus();
+  OutputInfos Infer(const Inputs& in) const { return InferWindow(*this, in); }
+};
+
+struct HannWindow : CosineWindow<ops::HannWindow> {
+  absl::Status Evaluate(EvalArgs& args) const {
+    return EvaluateWindow(*this, 0.5, 0.5, 0, args);
   }
 };
 
-template <typename Class>
-constexpr auto WindowFields() {
-  return FieldList(Field<&Class::output_datatype>("output_datatype"),
-                   Field<&Class::periodic>("periodic"));
-}
-
-struct HannWindow : CosineWindow {
-  static constexpr auto Fields() { return WindowFields<CosineWindow>(); }
+struct HammingWindow : CosineWindow<ops::HammingWindow> {
   absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateWith(args, 0.5, 0.5, 0);
+    return EvaluateWindow(*this, 25.0 / 46, 21.0 / 46, 0, args);
   }
 };
 
-struct HammingWindow : CosineWindow {
-  static constexpr auto Fields() { return WindowFields<CosineWindow>(); }
+struct BlackmanWindow : CosineWindow<ops::BlackmanWindow> {
   absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateWith(args, 25.0 / 46, 21.0 / 46, 0);
-  }
-};
-
-struct BlackmanWindow : CosineWindow {
-  static constexpr auto Fields() { return WindowFields<CosineWindow>(); }
-  absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateWith(args, 0.42, 0.5, 0.08);
+    return EvaluateWindow(*this, 0.42, 0.5, 0.08, args);
   }
 };
 
 double MelOf(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
 
-struct MelWeightMatrix {
-  DLDataType output_datatype = kFloat32;
+struct MelWeightMatrix : ops::MelWeightMatrix {
   static constexpr auto Fields() {
     return FieldList(
         Field<&MelWeightMatrix::output_datatype>("output_datatype"));
@@ -167,22 +165,22 @@ struct MelWeightMatrix {
 };
 
 constexpr OperatorDef kRows[] = {
-    Row<HannWindow>({.name = "HannWindow",
-                     .since = 17,
-                     .inputs = {"size"},
-                     .outputs = {"output"},
-                     .bound = kSum}),
-    Row<HammingWindow>({.name = "HammingWindow",
-                        .since = 17,
-                        .inputs = {"size"},
-                        .outputs = {"output"},
-                        .bound = kSum}),
-    Row<BlackmanWindow>({.name = "BlackmanWindow",
-                         .since = 17,
-                         .inputs = {"size"},
-                         .outputs = {"output"},
-                         .bound = kSum}),
-    Row<MelWeightMatrix>(
+    Row<ops::HannWindow, HannWindow>({.name = "HannWindow",
+                                      .since = 17,
+                                      .inputs = {"size"},
+                                      .outputs = {"output"},
+                                      .bound = kSum}),
+    Row<ops::HammingWindow, HammingWindow>({.name = "HammingWindow",
+                                            .since = 17,
+                                            .inputs = {"size"},
+                                            .outputs = {"output"},
+                                            .bound = kSum}),
+    Row<ops::BlackmanWindow, BlackmanWindow>({.name = "BlackmanWindow",
+                                              .since = 17,
+                                              .inputs = {"size"},
+                                              .outputs = {"output"},
+                                              .bound = kSum}),
+    Row<ops::MelWeightMatrix, MelWeightMatrix>(
         {.name = "MelWeightMatrix",
          .since = 17,
          .inputs = {"num_mel_bins", "dft_length", "sample_rate",

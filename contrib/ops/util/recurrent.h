@@ -9,17 +9,9 @@
 #include "contrib/ops/util/sum_bounds.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/recurrent.h"
 
 namespace nodewise {
-
-enum class Direction { kForward, kReverse, kBidirectional };
-template <>
-struct Words<Direction> {
-  static constexpr std::pair<Direction, std::string_view> kAll[] = {
-      {Direction::kForward, "forward"},
-      {Direction::kReverse, "reverse"},
-      {Direction::kBidirectional, "bidirectional"}};
-};
 
 // One activation with its parameters; the input is clipped first.
 struct Activation {
@@ -65,31 +57,24 @@ struct CellSteps {
   CellStep<RoughNumber, SumOfTerms> errors;
 };
 
-struct RecurrentBase {
-  std::vector<float> activation_alpha;
-  std::vector<float> activation_beta;
-  std::vector<std::string> activations;
-  float clip = 0;
-  Direction direction = Direction::kForward;
-  int64_t hidden_size = 0;  // 0: taken from the weights.
-  bool layout = false;      // True: the batch comes first.
+// What one of the three operators is, by its attributes and cell.
+struct RecurrentLayer {
+  const ops::RecurrentAttributes& attributes;
+  int64_t gates = 0;
+  absl::Span<const char* const> usual_activations;
 
-  int64_t num_directions() const {
-    return direction == Direction::kBidirectional ? 2 : 1;
-  }
-  absl::Status CheckShapes(const Inputs& in, int64_t gates,
-                           absl::Span<const char* const> defaults) const;
-  OutputInfos InferShapes(const Inputs& in, size_t num_outputs) const;
-  absl::Status Run(EvalArgs& args, int64_t gates,
-                   absl::Span<const char* const> defaults,
-                   const CellSteps& steps) const;
-  double FlopsOf(const Inputs& in) const;
+  absl::Status Check(const Inputs& in) const;
+  OutputInfos Infer(const Inputs& in, size_t num_outputs) const;
+  absl::Status Run(EvalArgs& args, const CellSteps& steps) const;
+  static double Flops(const Inputs& in);
 
  private:
+  int64_t num_directions() const {
+    return attributes.direction == ops::Direction::kBidirectional ? 2 : 1;
+  }
   Dim Hidden(const Inputs& in) const;
   // Returns the activations of all directions, one after the other.
-  absl::StatusOr<std::vector<Activation>> ActivationsOf(
-      absl::Span<const char* const> defaults) const;
+  absl::StatusOr<std::vector<Activation>> Activations() const;
 };
 
 absl::StatusOr<Activation> ActivationNamed(std::string_view name);

@@ -211,42 +211,41 @@ void Store(const std::vector<RoughNumber>& numbers, DLDataType dtype,
 
 }  // namespace
 
-Dim RecurrentBase::Hidden(const Inputs& in) const {
-  if (hidden_size > 0) return hidden_size;
+Dim RecurrentLayer::Hidden(const Inputs& in) const {
+  if (attributes.hidden_size > 0) return attributes.hidden_size;
   return SideOf(in, kR, 2);
 }
 
-absl::StatusOr<std::vector<Activation>> RecurrentBase::ActivationsOf(
-    absl::Span<const char* const> defaults) const {
-  const size_t count = defaults.size() * static_cast<size_t>(num_directions());
-  if (!activations.empty() && activations.size() < count) {
+absl::StatusOr<std::vector<Activation>> RecurrentLayer::Activations() const {
+  const std::vector<std::string>& names = attributes.activations;
+  const size_t count =
+      usual_activations.size() * static_cast<size_t>(num_directions());
+  if (!names.empty() && names.size() < count) {
     return AttributeError(
         "activations",
-        fmt::format("has {} names, expected {}", activations.size(), count));
+        fmt::format("has {} names, expected {}", names.size(), count));
   }
   std::vector<Activation> all;
   size_t alphas = 0;
   size_t betas = 0;
   for (size_t i = 0; i < count; ++i) {
-    const std::string_view name = activations.empty()
-                                      ? defaults[i % defaults.size()]
-                                      : std::string_view(activations[i]);
+    const std::string_view name =
+        names.empty() ? usual_activations[i % usual_activations.size()]
+                      : std::string_view(names[i]);
     NODEWISE_ASSIGN_OR_RETURN(Activation activation, ActivationNamed(name));
-    if (TakesAlpha(name) && alphas < activation_alpha.size()) {
-      activation.alpha = activation_alpha[alphas++];
+    if (TakesAlpha(name) && alphas < attributes.activation_alpha.size()) {
+      activation.alpha = attributes.activation_alpha[alphas++];
     }
-    if (TakesBeta(name) && betas < activation_beta.size()) {
-      activation.beta = activation_beta[betas++];
+    if (TakesBeta(name) && betas < attributes.activation_beta.size()) {
+      activation.beta = attributes.activation_beta[betas++];
     }
-    activation.clip = clip;
+    activation.clip = attributes.clip;
     all.push_back(activation);
   }
   return all;
 }
 
-absl::Status RecurrentBase::CheckShapes(
-    const Inputs& in, int64_t gates,
-    absl::Span<const char* const> defaults) const {
+absl::Status RecurrentLayer::Check(const Inputs& in) const {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, kX), RequireType(in, kLengths, kInt32)));
   for (size_t i = 1; i < in.size(); ++i) {
@@ -254,9 +253,10 @@ absl::Status RecurrentBase::CheckShapes(
       NODEWISE_RETURN_IF_ERROR(RequireType(in, i, in.type(kX).dtype));
     }
   }
-  if (hidden_size < 0) {
+  if (attributes.hidden_size < 0) {
     return AttributeError(
-        "hidden_size", fmt::format("is {}, expected 1 or more", hidden_size));
+        "hidden_size",
+        fmt::format("is {}, expected 1 or more", attributes.hidden_size));
   }
   if (SideOf(in, kX, 2) == Dim(0)) {
     return InputError(kX, "has vectors of 0 elements, expected 1 or more");
@@ -264,6 +264,7 @@ absl::Status RecurrentBase::CheckShapes(
   const Dim hidden = Hidden(in);
   const Dim columns = Times(hidden, gates);
   const Dim directions = num_directions();
+  const bool layout = attributes.layout;
   const Dim batch = SideOf(in, kX, layout ? 0 : 1);
   const Shape state = layout ? Shape{batch, directions, hidden}
                              : Shape{directions, batch, hidden};
@@ -275,11 +276,11 @@ absl::Status RecurrentBase::CheckShapes(
              RequireShape(in, kInitialH, state),
              RequireShape(in, kInitialC, state),
              RequireShape(in, kPeepholes, {directions, Times(hidden, 3)}),
-             ActivationsOf(defaults).status());
+             Activations().status());
 }
 
-OutputInfos RecurrentBase::InferShapes(const Inputs& in,
-                                       size_t num_outputs) const {
+OutputInfos RecurrentLayer::Infer(const Inputs& in, size_t num_outputs) const {
+  const bool layout = attributes.layout;
   const Dim steps = SideOf(in, kX, layout ? 1 : 0);
   const Dim batch = SideOf(in, kX, layout ? 0 : 1);
   const Dim directions = num_directions();
@@ -296,7 +297,7 @@ OutputInfos RecurrentBase::InferShapes(const Inputs& in,
   return out;
 }
 
-double RecurrentBase::FlopsOf(const Inputs& in) const {
+double RecurrentLayer::Flops(const Inputs& in) {
   const auto x = in.type(kX).sizes();
   const auto w = in.type(kW).sizes();
   const auto r = in.type(kR).sizes();
@@ -306,9 +307,8 @@ double RecurrentBase::FlopsOf(const Inputs& in) const {
          static_cast<double>((*w)[1]) * static_cast<double>((*w)[2] + (*r)[2]);
 }
 
-absl::Status RecurrentBase::Run(EvalArgs& args, int64_t gates,
-                                absl::Span<const char* const> defaults,
-                                const CellSteps& steps) const {
+absl::Status RecurrentLayer::Run(EvalArgs& args, const CellSteps& steps) const {
+  const bool layout = attributes.layout;
   const auto x = args.shape(kX);
   const Sequences all{x[layout ? 1 : 0],
                       x[layout ? 0 : 1],
@@ -317,7 +317,7 @@ absl::Status RecurrentBase::Run(EvalArgs& args, int64_t gates,
                       gates,
                       num_directions(),
                       layout};
-  NODEWISE_ASSIGN_OR_RETURN(const auto functions, ActivationsOf(defaults));
+  NODEWISE_ASSIGN_OR_RETURN(const auto functions, Activations());
   NODEWISE_ASSIGN_OR_RETURN(const auto lengths, LengthsOf(args, all));
   // Steps beyond a sequence's end give 0.
   const auto count =
@@ -334,9 +334,10 @@ absl::Status RecurrentBase::Run(EvalArgs& args, int64_t gates,
   for (int64_t d = 0; d < all.directions; ++d) {
     CellWeights weights = WeightsOf(args, all, d);
     weights.activations =
-        functions.data() + static_cast<size_t>(d) * defaults.size();
-    const Pass pass{args,    all, lengths,
-                    weights, d,   direction == Direction::kReverse || d == 1};
+        functions.data() + static_cast<size_t>(d) * usual_activations.size();
+    const bool is_reverse =
+        attributes.direction == ops::Direction::kReverse || d == 1;
+    const Pass pass{args, all, lengths, weights, d, is_reverse};
     RunPass(pass, steps.numbers, &exact);
     if (with_bounds) RunPass(pass, steps.errors, &rough);
   }

@@ -10,6 +10,10 @@
 namespace nodewise {
 namespace {
 
+using ops::CoordinateRule;
+using ops::Interpolation;
+using ops::NearestRule;
+
 double CoordinateOf(CoordinateRule rule, const ResizedSide& side, double x) {
   const auto in = static_cast<double>(side.in);
   switch (rule) {
@@ -37,8 +41,10 @@ double CoordinateOf(CoordinateRule rule, const ResizedSide& side, double x) {
   return 0.5 * (side.roi_begin + side.roi_end) * (in - 1);
 }
 
-double NearestOf(NearestRule rule, double at, bool is_shrinking) {
-  switch (rule) {
+double NearestOf(std::optional<NearestRule> rule, double at,
+                 bool is_shrinking) {
+  if (!rule.has_value()) return is_shrinking ? std::ceil(at) : std::floor(at);
+  switch (*rule) {
     case NearestRule::kPreferFloor:
       return std::ceil(at - 0.5);
     case NearestRule::kPreferCeil:
@@ -46,11 +52,9 @@ double NearestOf(NearestRule rule, double at, bool is_shrinking) {
     case NearestRule::kFloor:
       return std::floor(at);
     case NearestRule::kCeil:
-      return std::ceil(at);
-    case NearestRule::kByDirection:
       break;
   }
-  return is_shrinking ? std::ceil(at) : std::floor(at);
+  return std::ceil(at);
 }
 
 // The weight of an element this far away.

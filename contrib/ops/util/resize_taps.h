@@ -1,65 +1,31 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "contrib/ops/util/tensor_moves.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/ops/resize.h"
 
 namespace nodewise {
 
 // Resizing handles one side after the other: every element along a side of the
 // output is a weighted sum of a few along that side of the input.
 
-enum class Interpolation { kNearest, kLinear, kCubic };
 template <>
-struct Words<Interpolation> {
-  static constexpr std::pair<Interpolation, std::string_view> kAll[] = {
-      {Interpolation::kNearest, "nearest"},
-      {Interpolation::kLinear, "linear"},
-      {Interpolation::kCubic, "cubic"}};
-};
-
-enum class NearestRule {
-  kPreferFloor,
-  kPreferCeil,
-  kFloor,
-  kCeil,
-  kByDirection,  // Opset 10: up for shrinking, down for growing.
-};
-template <>
-struct Words<NearestRule> {
-  static constexpr std::pair<NearestRule, std::string_view> kAll[] = {
-      {NearestRule::kPreferFloor, "round_prefer_floor"},
-      {NearestRule::kPreferCeil, "round_prefer_ceil"},
-      {NearestRule::kFloor, "floor"},
-      {NearestRule::kCeil, "ceil"}};
-};
-
-enum class CoordinateRule {
-  kHalfPixel,
-  kHalfPixelSymmetric,
-  kPytorchHalfPixel,
-  kAlignCorners,
-  kAsymmetric,
-  kTfHalfPixelForNn,  // Opset 11 only.
-  kTfCropAndResize,
-};
-template <>
-struct Words<CoordinateRule> {
-  static constexpr std::pair<CoordinateRule, std::string_view> kAll[] = {
-      {CoordinateRule::kHalfPixel, "half_pixel"},
-      {CoordinateRule::kHalfPixelSymmetric, "half_pixel_symmetric"},
-      {CoordinateRule::kPytorchHalfPixel, "pytorch_half_pixel"},
-      {CoordinateRule::kAlignCorners, "align_corners"},
-      {CoordinateRule::kAsymmetric, "asymmetric"},
-      {CoordinateRule::kTfHalfPixelForNn, "tf_half_pixel_for_nn"},
-      {CoordinateRule::kTfCropAndResize, "tf_crop_and_resize"}};
+struct Words<ops::Interpolation> {
+  static constexpr std::pair<ops::Interpolation, std::string_view> kAll[] = {
+      {ops::Interpolation::kNearest, "nearest"},
+      {ops::Interpolation::kLinear, "linear"},
+      {ops::Interpolation::kCubic, "cubic"}};
 };
 
 struct ResizeRule {
-  Interpolation mode = Interpolation::kNearest;
-  NearestRule nearest = NearestRule::kPreferFloor;
-  CoordinateRule coordinates = CoordinateRule::kHalfPixel;
+  ops::Interpolation mode = ops::Interpolation::kNearest;
+  // None: up for shrinking, down for growing.
+  std::optional<ops::NearestRule> nearest = ops::NearestRule::kPreferFloor;
+  ops::CoordinateRule coordinates = ops::CoordinateRule::kHalfPixel;
   double cubic_coeff_a = -0.75;
   bool exclude_outside = false;
   bool antialias = false;

@@ -1,0 +1,43 @@
+#pragma once
+
+// Normalization by channel, side 1 of the input. Each class is its operator's
+// primary attributes.
+
+#include <cstdint>
+
+namespace nodewise::ops {
+
+// y = scale * (x - mean) / sqrt(variance + epsilon) + B, where each channel of
+// each instance has its own mean and variance.
+struct InstanceNormalization {
+  float epsilon = 1e-5f;
+};
+
+// y = scale * (x - mean) / sqrt(variance + epsilon) + bias, where each group of
+// channels of each instance has its own mean and variance, and each group its
+// own scale and bias.
+struct GroupNormalization18 {
+  float epsilon = 1e-5f;
+  int64_t num_groups = 0;  // Required.
+};
+
+// y = scale * (x - mean) / sqrt(variance + epsilon) + bias, where each group of
+// channels of each instance has its own mean and variance, and each channel its
+// own scale and bias.
+struct GroupNormalization {
+  float epsilon = 1e-5f;
+  int64_t num_groups = 0;  // Required.
+  int64_t stash_type =
+      1;  // ONNX's number of the type that kernels calculate in; ignored.
+};
+
+// y = x / (bias + alpha / size * s)^beta, where s is the sum of the squares of
+// the elements at this place in `size` neighbouring channels.
+struct LRN {
+  float alpha = 1e-4f;
+  float beta = 0.75f;
+  float bias = 1;
+  int64_t size = 1;  // Required.
+};
+
+}  // namespace nodewise::ops

@@ -1,0 +1,43 @@
+#pragma once
+
+// Operators that put something around tensors or repeat them, and those that
+// exchange depth and space. Each class is its operator's primary attributes.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace nodewise::ops {
+
+enum class PadMode { kConstant, kReflect, kEdge, kWrap };
+// Puts elements before and behind each side, or with negative pads cuts them
+// off.
+struct Pad {
+  PadMode mode = PadMode::kConstant;
+};
+
+// Repeats the tensor along each side.
+struct Tile {};
+
+// Where channels find the depth of the result: before or after the place within
+// a block.
+enum class DepthOrder { kDepthColumnRow, kColumnRowDepth };
+// Makes each group of blocksize^2 channels a block of blocksize by blocksize
+// elements of one channel.
+struct DepthToSpace {
+  int64_t blocksize = 1;  // Required.
+  DepthOrder mode = DepthOrder::kDepthColumnRow;
+};
+
+// Makes each block of blocksize by blocksize elements of a channel one element
+// of blocksize^2 channels.
+struct SpaceToDepth {
+  int64_t blocksize = 1;  // Required.
+};
+
+// Crops what is too long around its centre, pads what is too short with 0.
+struct CenterCropPad {
+  std::optional<std::vector<int64_t>> axes;  // None: all.
+};
+
+}  // namespace nodewise::ops

@@ -1,0 +1,46 @@
+#pragma once
+
+// Floats to integers by a scale and a zero point, and back. Each class is its
+// operator's primary attributes.
+//
+// There is one scale (and zero point) for all elements, one for each index
+// along `axis`, or, if `block_size` is not 0, one for each block along it.
+
+#include <cstdint>
+#include <optional>
+
+#include "nodewise/ndarray/dtype.h"
+
+namespace nodewise::ops {
+
+// y = x / y_scale, rounded, plus y_zero_point, and clamped to the range of the
+// type.
+struct QuantizeLinear {
+  int64_t axis = 1;
+  int64_t block_size = 0;
+  std::optional<DLDataType> output_dtype;  // None: the zero point's, or uint8.
+  std::optional<DLDataType> precision;     // The division's. None: the scale's.
+  bool saturate = true;                    // For fp8, which is refused.
+};
+
+// y = (x - x_zero_point) * x_scale.
+struct DequantizeLinear {
+  int64_t axis = 1;
+  int64_t block_size = 0;
+  std::optional<DLDataType> output_dtype;  // None: the scale's.
+};
+
+// y = DequantizeLinear(QuantizeLinear(x)): what training for quantization
+// inserts. An operator of the domain "nodewise".
+struct FakeQuantize {
+  int64_t axis = 1;
+  int64_t block_size = 0;
+  // The type in between. None: the zero point's, or uint8.
+  std::optional<DLDataType> output_dtype;
+};
+
+// Quantizes to uint8 with the scale and zero point of the data's own range,
+// widened so that 0 is in it.
+struct DynamicQuantizeLinear {};
+
+}  // namespace nodewise::ops
