@@ -1,8 +1,9 @@
-#include "contrib/ops/util/pool.h"
+#include "nodewise/ops/pool.h"
 
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/pool.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
@@ -16,10 +17,7 @@ bool IsNan(T x) {
   return false;
 }
 
-// The largest element; NaN where there is one, and the first of equals.
-struct MaxPool : PoolBase {
-  bool storage_order = false;  // True: indices count columns first.
-
+struct MaxPool : ops::MaxPool {
   static constexpr auto Fields() {
     return FieldList(Field<&MaxPool::auto_pad>("auto_pad"),
                      Field<&MaxPool::ceil_mode>("ceil_mode"),
@@ -30,11 +28,11 @@ struct MaxPool : PoolBase {
                      Field<&MaxPool::strides>("strides"));
   }
   absl::Status Check(const Inputs& in) const {
-    return All(RequireNumber(in, 0), CheckShapes(in));
+    return All(RequireNumber(in, 0), CheckPool(WindowOf(*this), in));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in,
                                     size_t num_outputs) const {
-    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferShape(in));
+    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferPool(WindowOf(*this), in));
     OutputInfos out = {type};
     type.dtype = kInt64;
     if (num_outputs > 1) out.emplace_back(std::move(type));
@@ -108,7 +106,7 @@ void MaxOfWindows(const PoolPlan& plan, const T* x, T* y) {
 
 absl::Status MaxPool::Evaluate(EvalArgs& args) const {
   NODEWISE_ASSIGN_OR_RETURN(const PoolPlan plan,
-                            PoolPlan::Make(*this, args.shape(0)));
+                            PoolPlan::Make(WindowOf(*this), args.shape(0)));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                             args.MakeOutput(0, plan.output(), args.dtype(0)));
   int64_t* indices = nullptr;
@@ -153,9 +151,19 @@ absl::Status MaxPool::Evaluate(EvalArgs& args) const {
   });
 }
 
-struct AveragePool : PoolBase {
-  bool count_include_pad = false;
+// Pools with one output, of a float type.
+template <typename Class>
+struct FloatPool : Class {
+  absl::Status Check(const Inputs& in) const {
+    return All(RequireFloat(in, 0), CheckPool(WindowOf(*this), in));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferPool(WindowOf(*this), in));
+    return OutputInfos{std::move(type)};
+  }
+};
 
+struct AveragePool : FloatPool<ops::AveragePool> {
   static constexpr auto Fields() {
     return FieldList(
         Field<&AveragePool::auto_pad>("auto_pad"),
@@ -165,9 +173,6 @@ struct AveragePool : PoolBase {
         RequiredField<&AveragePool::kernel_shape>("kernel_shape"),
         Field<&AveragePool::pads>("pads"),
         Field<&AveragePool::strides>("strides"));
-  }
-  absl::Status Check(const Inputs& in) const {
-    return All(RequireFloat(in, 0), CheckShapes(in));
   }
   absl::Status Evaluate(EvalArgs& args) const;
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
@@ -212,7 +217,7 @@ Bounds* ResizedBounds(EvalArgs& args) {
 
 absl::Status AveragePool::Evaluate(EvalArgs& args) const {
   NODEWISE_ASSIGN_OR_RETURN(const PoolPlan plan,
-                            PoolPlan::Make(*this, args.shape(0)));
+                            PoolPlan::Make(WindowOf(*this), args.shape(0)));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                             args.MakeOutput(0, plan.output(), args.dtype(0)));
   Bounds* const bounds = ResizedBounds(args);
@@ -246,9 +251,10 @@ double PowerOf(double x, double p) {
 
 // (sum of |x|^p)^(1/p). The bounds: the relative error of a sum of terms of one
 // sign, and a few units more for the powers.
-absl::Status EvaluateLpPool(const PoolBase& pool, double p, EvalArgs& args) {
+absl::Status EvaluateLpPool(const WindowAttributes& attributes, double p,
+                            EvalArgs& args) {
   NODEWISE_ASSIGN_OR_RETURN(const PoolPlan plan,
-                            PoolPlan::Make(pool, args.shape(0)));
+                            PoolPlan::Make(attributes, args.shape(0)));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                             args.MakeOutput(0, plan.output(), args.dtype(0)));
   Bounds* const bounds = ResizedBounds(args);
@@ -281,9 +287,7 @@ absl::Status EvaluateLpPool(const PoolBase& pool, double p, EvalArgs& args) {
   });
 }
 
-struct LpPool : PoolBase {
-  int64_t p = 2;
-
+struct LpPool : FloatPool<ops::LpPool> {
   static constexpr auto Fields() {
     return FieldList(Field<&LpPool::auto_pad>("auto_pad"),
                      Field<&LpPool::ceil_mode>("ceil_mode"),
@@ -296,17 +300,14 @@ struct LpPool : PoolBase {
     if (p < 1) {
       return AttributeError("p", fmt::format("is {}, expected 1 or more", p));
     }
-    return All(RequireFloat(in, 0), CheckShapes(in));
+    return FloatPool::Check(in);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateLpPool(*this, static_cast<double>(p), args);
+    return EvaluateLpPool(WindowOf(*this), static_cast<double>(p), args);
   }
 };
 
-// Before opset 2 p was a float.
-struct OldLpPool : PoolBase {
-  float p = 2;
-
+struct OldLpPool : FloatPool<ops::LpPool1> {
   static constexpr auto Fields() {
     return FieldList(Field<&OldLpPool::auto_pad>("auto_pad"),
                      RequiredField<&OldLpPool::kernel_shape>("kernel_shape"),
@@ -318,34 +319,34 @@ struct OldLpPool : PoolBase {
       return AttributeError("p",
                             fmt::format("is {:g}, expected more than 0", p));
     }
-    return All(RequireFloat(in, 0), CheckShapes(in));
+    return FloatPool::Check(in);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateLpPool(*this, p, args);
+    return EvaluateLpPool(WindowOf(*this), p, args);
   }
 };
 
 constexpr OperatorDef kPools[] = {
-    Row<MaxPool>({.name = "MaxPool",
-                  .since = 1,
-                  .inputs = {"X"},
-                  .outputs = {"Y", Optional("Indices")},
-                  .bound = kExact}),
-    Row<AveragePool>({.name = "AveragePool",
-                      .since = 1,
-                      .inputs = {"X"},
-                      .outputs = {"Y"},
-                      .bound = kSum}),
-    Row<OldLpPool>({.name = "LpPool",
-                    .since = 1,
-                    .inputs = {"X"},
-                    .outputs = {"Y"},
-                    .bound = kSum}),
-    Row<LpPool>({.name = "LpPool",
-                 .since = 2,
-                 .inputs = {"X"},
-                 .outputs = {"Y"},
-                 .bound = kSum}),
+    Row<ops::MaxPool, MaxPool>({.name = "MaxPool",
+                                .since = 1,
+                                .inputs = {"X"},
+                                .outputs = {"Y", Optional("Indices")},
+                                .bound = kExact}),
+    Row<ops::AveragePool, AveragePool>({.name = "AveragePool",
+                                        .since = 1,
+                                        .inputs = {"X"},
+                                        .outputs = {"Y"},
+                                        .bound = kSum}),
+    Row<ops::LpPool1, OldLpPool>({.name = "LpPool",
+                                  .since = 1,
+                                  .inputs = {"X"},
+                                  .outputs = {"Y"},
+                                  .bound = kSum}),
+    Row<ops::LpPool, LpPool>({.name = "LpPool",
+                              .since = 2,
+                              .inputs = {"X"},
+                              .outputs = {"Y"},
+                              .bound = kSum}),
 };
 
 }  // namespace

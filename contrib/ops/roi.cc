@@ -1,3 +1,5 @@
+#include "nodewise/ops/roi.h"
+
 #include <cmath>
 
 #include "contrib/ops/util/pool.h"
@@ -8,12 +10,7 @@
 namespace nodewise {
 namespace {
 
-// Puts the elements of a MaxPool back where its indices say.
-struct MaxUnpool {
-  std::vector<int64_t> kernel_shape;
-  std::vector<int64_t> pads;
-  std::vector<int64_t> strides;
-
+struct MaxUnpool : ops::MaxUnpool {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&MaxUnpool::kernel_shape>("kernel_shape"),
                      Field<&MaxUnpool::pads>("pads"),
@@ -32,7 +29,7 @@ struct MaxUnpool {
 
  private:
   WindowAttributes Attributes() const {
-    return {Padding::kNotset, kernel_shape, strides, {}, pads, false};
+    return {ops::Padding::kNotset, kernel_shape, strides, {}, pads, false};
   }
   absl::StatusOr<Shape> Unpooled(const Shape& input) const;
 };
@@ -163,10 +160,7 @@ absl::Status CheckBatch(double batch, int64_t batches, int64_t roi) {
                   batches - 1));
 }
 
-struct MaxRoiPool {
-  std::vector<int64_t> pooled_shape;
-  float spatial_scale = 1;
-
+struct MaxRoiPool : ops::MaxRoiPool {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&MaxRoiPool::pooled_shape>("pooled_shape"),
                      Field<&MaxRoiPool::spatial_scale>("spatial_scale"));
@@ -243,11 +237,10 @@ absl::Status MaxRoiPool::Evaluate(EvalArgs& args) const {
   });
 }
 
-enum class RoiMode { kAverage, kMax };
-enum class RoiPixels { kHalf, kOutputHalf };
-
 }  // namespace
 
+using ops::RoiMode;
+using ops::RoiPixels;
 template <>
 struct Words<RoiMode> {
   static constexpr std::pair<RoiMode, std::string_view> kAll[] = {
@@ -262,15 +255,7 @@ struct Words<RoiPixels> {
 
 namespace {
 
-// Samples a region on a grid of points between the elements.
-struct RoiAlign {
-  RoiPixels coordinate_transformation_mode = RoiPixels::kHalf;
-  RoiMode mode = RoiMode::kAverage;
-  int64_t output_height = 1;
-  int64_t output_width = 1;
-  int64_t sampling_ratio = 0;
-  float spatial_scale = 1;
-
+struct RoiAlign : ops::RoiAlign {
   static constexpr auto Fields() {
     return FieldList(Field<&RoiAlign::coordinate_transformation_mode>(
                          "coordinate_transformation_mode"),
@@ -307,13 +292,7 @@ struct RoiAlign {
 };
 
 // Before opset 16 there was one way of counting pixels.
-struct OldRoiAlign {
-  RoiMode mode = RoiMode::kAverage;
-  int64_t output_height = 1;
-  int64_t output_width = 1;
-  int64_t sampling_ratio = 0;
-  float spatial_scale = 1;
-
+struct OldRoiAlign : ops::RoiAlign10 {
   static constexpr auto Fields() {
     return FieldList(Field<&OldRoiAlign::mode>("mode"),
                      Field<&OldRoiAlign::output_height>("output_height"),
@@ -322,8 +301,10 @@ struct OldRoiAlign {
                      Field<&OldRoiAlign::spatial_scale>("spatial_scale"));
   }
   RoiAlign Newer() const {
-    return {RoiPixels::kOutputHalf, mode,           output_height,
-            output_width,           sampling_ratio, spatial_scale};
+    RoiAlign newer;
+    static_cast<ops::RoiAlignAttributes&>(newer) = *this;
+    newer.coordinate_transformation_mode = RoiPixels::kOutputHalf;
+    return newer;
   }
   absl::Status Check(const Inputs& in) const { return Newer().Check(in); }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
@@ -454,26 +435,27 @@ absl::Status RoiAlign::Evaluate(EvalArgs& args) const {
 }
 
 constexpr OperatorDef kRois[] = {
-    Row<MaxUnpool>({.name = "MaxUnpool",
-                    .since = 9,
-                    .inputs = {"X", "I", Optional("output_shape")},
-                    .outputs = {"output"},
-                    .bound = kExact}),
-    Row<MaxRoiPool>({.name = "MaxRoiPool",
-                     .since = 1,
-                     .inputs = {"X", "rois"},
-                     .outputs = {"Y"},
-                     .bound = kExact}),
-    Row<OldRoiAlign>({.name = "RoiAlign",
-                      .since = 10,
-                      .inputs = {"X", "rois", "batch_indices"},
-                      .outputs = {"Y"},
-                      .bound = kSum}),
-    Row<RoiAlign>({.name = "RoiAlign",
-                   .since = 16,
-                   .inputs = {"X", "rois", "batch_indices"},
-                   .outputs = {"Y"},
-                   .bound = kSum}),
+    Row<ops::MaxUnpool, MaxUnpool>(
+        {.name = "MaxUnpool",
+         .since = 9,
+         .inputs = {"X", "I", Optional("output_shape")},
+         .outputs = {"output"},
+         .bound = kExact}),
+    Row<ops::MaxRoiPool, MaxRoiPool>({.name = "MaxRoiPool",
+                                      .since = 1,
+                                      .inputs = {"X", "rois"},
+                                      .outputs = {"Y"},
+                                      .bound = kExact}),
+    Row<ops::RoiAlign10, OldRoiAlign>({.name = "RoiAlign",
+                                       .since = 10,
+                                       .inputs = {"X", "rois", "batch_indices"},
+                                       .outputs = {"Y"},
+                                       .bound = kSum}),
+    Row<ops::RoiAlign, RoiAlign>({.name = "RoiAlign",
+                                  .since = 16,
+                                  .inputs = {"X", "rois", "batch_indices"},
+                                  .outputs = {"Y"},
+                                  .bound = kSum}),
 };
 
 }  // namespace

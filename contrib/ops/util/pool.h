@@ -6,30 +6,18 @@
 
 #include "contrib/ops/util/window_rules.h"
 #include "nodewise/op/op_def.h"
+#include "nodewise/ops/pool.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
-// The attributes that all pools have.
-struct PoolBase {
-  Padding auto_pad = Padding::kNotset;
-  bool ceil_mode = false;
-  std::vector<int64_t> dilations;
-  std::vector<int64_t> kernel_shape;
-  std::vector<int64_t> pads;
-  std::vector<int64_t> strides;
+WindowAttributes WindowOf(const ops::PoolAttributes& pool);
+WindowAttributes WindowOf(const ops::LpPool1& pool);
 
-  WindowAttributes Attributes() const {
-    return {auto_pad, kernel_shape, strides, dilations, pads, ceil_mode};
-  }
-  absl::Status CheckShapes(const Inputs& in) const;
-  absl::StatusOr<TensorType> InferShape(const Inputs& in) const;
-  // For pools with one output.
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferShape(in));
-    return OutputInfos{std::move(type)};
-  }
-};
+absl::Status CheckPool(const WindowAttributes& window, const Inputs& in);
+// Returns the type of the first output.
+absl::StatusOr<TensorType> InferPool(const WindowAttributes& window,
+                                     const Inputs& in);
 
 // Which elements of a plane each place of the output sees: along every side a
 // range of taps, cut to the input.
@@ -41,7 +29,7 @@ class PoolPlan {
     int64_t padded;  // Within the input and its padding.
   };
 
-  static absl::StatusOr<PoolPlan> Make(const PoolBase& pool,
+  static absl::StatusOr<PoolPlan> Make(const WindowAttributes& window,
                                        absl::Span<const int64_t> input);
 
   const std::vector<int64_t>& output() const { return output_; }

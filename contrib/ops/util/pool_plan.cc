@@ -17,17 +17,27 @@ std::pair<int64_t, int64_t> TapsWithin(int64_t first, int64_t dilation,
 
 }  // namespace
 
-absl::Status PoolBase::CheckShapes(const Inputs& in) const {
+WindowAttributes WindowOf(const ops::PoolAttributes& pool) {
+  return {pool.auto_pad,  pool.kernel_shape, pool.strides,
+          pool.dilations, pool.pads,         pool.ceil_mode};
+}
+
+WindowAttributes WindowOf(const ops::LpPool1& pool) {
+  return {pool.auto_pad, pool.kernel_shape, pool.strides, {}, pool.pads, false};
+}
+
+absl::Status CheckPool(const WindowAttributes& window, const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(RequireRank(in, 0, 3, INT_MAX));
-  return ResolveWindow(Attributes(), static_cast<int>(kernel_shape.size()))
+  return ResolveWindow(window, static_cast<int>(window.kernel_shape.size()))
       .status();
 }
 
-absl::StatusOr<TensorType> PoolBase::InferShape(const Inputs& in) const {
+absl::StatusOr<TensorType> InferPool(const WindowAttributes& window,
+                                     const Inputs& in) {
   TensorType type(in.type(0).dtype);
   if (!in.type(0).has_rank()) return type;
   const Shape& x = *in.type(0).shape;
-  NODEWISE_ASSIGN_OR_RETURN(const Shape sides, WindowedSides(Attributes(), x));
+  NODEWISE_ASSIGN_OR_RETURN(const Shape sides, WindowedSides(window, x));
   type.shape = x;
   std::copy(sides.begin(), sides.end(), type.shape->begin() + 2);
   if (const auto sizes = type.sizes()) {
@@ -36,10 +46,10 @@ absl::StatusOr<TensorType> PoolBase::InferShape(const Inputs& in) const {
   return type;
 }
 
-absl::StatusOr<PoolPlan> PoolPlan::Make(const PoolBase& pool,
+absl::StatusOr<PoolPlan> PoolPlan::Make(const WindowAttributes& window,
                                         absl::Span<const int64_t> input) {
   NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
-                            PlaceWindow(pool.Attributes(), input.subspan(2)));
+                            PlaceWindow(window, input.subspan(2)));
   PoolPlan plan;
   plan.output_ = {input[0], input[1]};
   plan.output_.insert(plan.output_.end(), placed.output.begin(),
