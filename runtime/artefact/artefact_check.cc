@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/graph/dump_key.h"
+#include "nodewise/graph/dumped_graph.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_graph.h"
@@ -31,6 +32,14 @@ class ArtefactChecker {
     NODEWISE_RETURN_IF_ERROR(ReadParams());
     if (text.name.empty()) return absl::OkStatus();  // The blob is at fault.
     Graph graph;
+    if (LooksLikeDumpedGraph(text.text)) {
+      // Its inputs do not say enough to check the plan.
+      if (ParseDumpedGraph(text, &graph, diagnostics_) && has_params_) {
+        CheckParams(graph);
+      }
+      LocateDiagnostics(text, diagnostics_);
+      return absl::OkStatus();
+    }
     if (ParseGraph(std::move(text), &graph, diagnostics_))
       CheckSoundGraph(graph);
     return absl::OkStatus();

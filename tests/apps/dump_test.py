@@ -99,6 +99,24 @@ class Folder(WithNetwork):
         self.assertEqual((shown.code, shown.out),
                          (0, f"{copy}: 0 errors, 0 warnings\n"))
 
+    def test_verify_reads_the_folder_and_tvms_form_of_the_graph(self):
+        # TV-01
+        self.dump()
+        folder = self.root / DEVICE
+        tvms = folder / "_tvmdbg_graph_dump.json"
+        for target in (folder, tvms):
+            shown = nodewise("verify", target)
+            self.assertEqual((shown.code, shown.out),
+                             (0, f"{target}: 0 errors, 0 warnings\n"))
+        graph = json.loads(tvms.read_text())
+        graph["nodes"][2]["inputs"][0] = "dta"
+        tvms.write_text(json.dumps(graph, indent=4))
+        shown = nodewise("verify", tvms)
+        self.assertEqual(shown.code, 1, shown)
+        self.assertRegex(shown.out, r"json:\d\d+:17: /nodes/2/inputs/0: node "
+                                    "dta, which no node before has as its "
+                                    "name, expected ")
+
     def test_is_parameters_that_a_run_and_verify_take(self):
         # TV-20
         expected = nodewise("run", self.net, "--inputs", self.inputs)
@@ -473,6 +491,15 @@ class BadInput(WithNetwork):
 
 
 class Fixtures(Scratch):
+    def test_tvms_form_of_a_graph_has_no_faults(self):
+        dumped = sorted(FIXTURES.glob("*/tvm_debug/*/_tvmdbg_graph_dump.json"))
+        if not dumped:
+            self.skipTest("no fixtures: tvm-0.14")
+        for path in dumped:
+            shown = nodewise("verify", path)
+            self.assertEqual((shown.code, shown.out),
+                             (0, f"{path}: 0 errors, 0 warnings\n"))
+
     def test_dumps_are_tvms_tensor_for_tensor(self):
         folders = sorted(FIXTURES.glob("*/tvm_debug"))
         if not folders:
