@@ -10,6 +10,7 @@
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
+#include "nodewise/profile/recorded_run.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
@@ -63,6 +64,9 @@ class DumpNetwork : public Command {
     options->AddNumber("--threads", "N",
                        "threads for the compiled code's parallel loops",
                        {&threads_, 1, kMaxTasks});
+    options->AddFlag("--no-table",
+                     "leaves out the table of the nodes' times in these runs",
+                     &no_table_);
   }
 
   absl::StatusOr<Outcome> Run() override {
@@ -158,27 +162,35 @@ class DumpNetwork : public Command {
     Progress bar("dump");
     ProgressObserver progress(executor->graph(), &bar);
     executor->AddObserver(&progress);
-    std::vector<std::string> folders;
-    bool has_run = true;
-    for (uint64_t i = 0; i < runs_.value_or(1) && has_run; ++i) {
-      const absl::Status status = executor->Run();
-      const absl::Status dump = executor->dump_status();
-      has_run = status.ok();
-      if (!has_run) outcome->AddError(At(target_.target, status));
-      if (!dump.ok()) {
-        // The run's result is still good: the rest of the report follows.
-        outcome->AddError(dump);
-        break;
-      }
-      folders.push_back(executor->dump_folder());
-      outcome->text +=
-          fmt::format("dump    {}: {}\n", Printable(folders.back()),
-                      has_run ? TextOf(*executor->dump_plan())
-                              : "what was made before the run failed");
-    }
+    RecordedRunOptions options;
+    options.runs = static_cast<int>(runs_.value_or(1));
+    options.table.line_width = LineWidth();
+    const RecordedRuns recorded = RunRecorded(executor, options);
     executor->RemoveObserver(&progress);
-    outcome->json.Add("dumps", folders);
+    ShowTable(executor->index(), recorded, outcome);
+    const bool has_run = recorded.status.ok();
+    for (size_t i = 0; i < recorded.dumps.size(); ++i) {
+      const bool is_whole = has_run || i + 1 < recorded.dumps.size();
+      outcome->text +=
+          fmt::format("dump    {}: {}\n", Printable(recorded.dumps[i]),
+                      is_whole ? TextOf(*executor->dump_plan())
+                               : "what was made before the run failed");
+    }
+    if (!has_run) outcome->AddError(At(target_.target, recorded.status));
+    // The run's result is still good: the rest of the report follows.
+    if (!recorded.dump_status.ok()) outcome->AddError(recorded.dump_status);
+    outcome->json.Add("dumps", recorded.dumps);
     return has_run;
+  }
+
+  void ShowTable(const GraphIndex& index, const RecordedRuns& recorded,
+                 Outcome* outcome) const {
+    if (no_table_ || recorded.table.empty()) return;
+    outcome->text += "\n" + recorded.table + "\n\n";
+    const Profile& profile = recorded.profile;
+    outcome->json.AddRaw(
+        "profile",
+        ProfileJson(index, SummariseProfile(index, profile), profile));
   }
 
   std::string TextOf(const DumpPlan& plan) const {
@@ -192,6 +204,7 @@ class DumpNetwork : public Command {
   RecordOptions record_;
   std::string what_, nodes_;
   std::optional<uint64_t> max_bytes_, runs_, threads_;
+  bool no_table_ = false;
 };
 
 }  // namespace

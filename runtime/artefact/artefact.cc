@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kGraphInDump[] = "_nodewise_graph.json";
+
 // Returns the only file in a folder with that ending; `preferred` if it exists.
 absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
                                            const char* ending,
@@ -43,8 +45,13 @@ absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
 absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& target) {
   ArtefactFiles files;
   files.target = target;
-  NODEWISE_ASSIGN_OR_RETURN(files.graph,
-                            FileWithEnding(target, ".json", "graph.json"));
+  // A dump has three other files *.json.
+  std::error_code error;
+  const bool is_dump =
+      fs::is_regular_file(fs::path(target) / kGraphInDump, error);
+  NODEWISE_ASSIGN_OR_RETURN(
+      files.graph,
+      FileWithEnding(target, ".json", is_dump ? kGraphInDump : "graph.json"));
   NODEWISE_ASSIGN_OR_RETURN(files.library,
                             FileWithEnding(target, ".so", "lib.so"));
   NODEWISE_ASSIGN_OR_RETURN(files.params,

@@ -6,6 +6,8 @@
 
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
+#include "nodewise/graph/dump_key.h"
+#include "nodewise/graph/dumped_graph.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_graph.h"
@@ -30,6 +32,14 @@ class ArtefactChecker {
     NODEWISE_RETURN_IF_ERROR(ReadParams());
     if (text.name.empty()) return absl::OkStatus();  // The blob is at fault.
     Graph graph;
+    if (LooksLikeDumpedGraph(text.text)) {
+      // Its inputs do not say enough to check the plan.
+      if (ParseDumpedGraph(text, &graph, diagnostics_) && has_params_) {
+        CheckParams(graph);
+      }
+      LocateDiagnostics(text, diagnostics_);
+      return absl::OkStatus();
+    }
     if (ParseGraph(std::move(text), &graph, diagnostics_))
       CheckSoundGraph(graph);
     return absl::OkStatus();
@@ -179,6 +189,14 @@ class ArtefactChecker {
     for (const auto& [name, nodes] : inputs) names.emplace_back(name);
     for (const auto& [name, type] : params_) {
       const auto place = inputs.find(name);
+      const auto dumped =
+          place == inputs.end() ? NodeOfDumpKey(graph, name) : std::nullopt;
+      if (dumped.has_value()) {
+        if (graph.IsFunction(*dumped)) continue;
+        dumped_.insert(Index(*dumped));
+        CheckParamType(graph, name, type, {Index(*dumped)});
+        continue;
+      }
       if (place == inputs.end()) {
         Warn(name, "a parameter that the graph does not have",
              "the name of one of its inputs" + DidYouMean(name, names));
@@ -215,7 +233,10 @@ class ArtefactChecker {
       const bool is_constant =
           name.size() > 1 && name[0] == 'p' &&
           name.find_first_not_of("0123456789", 1) == std::string::npos;
-      if (!is_constant || params_.contains(name)) continue;
+      if (!is_constant || params_.contains(name) ||
+          dumped_.contains(graph.arg_nodes[i])) {
+        continue;
+      }
       Add(graph.text.name, fmt::format("/nodes/{}", graph.arg_nodes[i]),
           fmt::format("constant {}, which {} lacks", name, params_name_),
           "a tensor for it (or is it an input?)", "", Severity::kWarning);
@@ -230,6 +251,7 @@ class ArtefactChecker {
   std::map<std::string, Type> params_;
   bool has_params_ = false;
   std::string params_name_;
+  std::set<uint32_t> dumped_;  // Nodes that a dump's keys give tensors.
 };
 
 }  // namespace

@@ -170,8 +170,8 @@ absl::StatusOr<DumpFolder> MakeDumpFolder(const std::string& root,
 
 void RemoveDumpFolder(const DumpFolder& folder) {
   if (folder.made.empty()) return;
-  for (const char* file :
-       {kGraphDumpFile, kTensorsFile, kTraceFile, kRecordsFile}) {
+  for (const char* file : {kGraphDumpFile, kSourceGraphFile, kTensorsFile,
+                           kTraceFile, kRecordsFile}) {
     unlink((folder.made.back() + "/" + file).c_str());
   }
   // Fails, as it should, for folders that someone else has used meanwhile.

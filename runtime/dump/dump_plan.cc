@@ -7,8 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/ndarray/dtype.h"
@@ -19,8 +17,6 @@
 namespace nodewise {
 namespace {
 
-constexpr std::string_view kTopoIndex = "____topo-index:";
-constexpr std::string_view kOutputNum = "____output-num:";
 constexpr size_t kMaxKeptJsonBytes = size_t{4} << 20;
 
 // Names come from untrusted files, and may be any bytes. RE2 takes time in
@@ -174,14 +170,6 @@ std::shared_ptr<const DumpLayout> MakeLayout(const GraphIndex& index,
   return layout;
 }
 
-// Parses a number as we and TVM write it: only digits, no leading zero.
-bool ParseNumber(std::string_view text, uint32_t* number) {
-  if (!absl::SimpleAtoi(absl::string_view(text.data(), text.size()), number)) {
-    return false;
-  }
-  return std::to_string(*number) == text;
-}
-
 }  // namespace
 
 absl::StatusOr<DumpPlan> PlanDump(const GraphIndex& index,
@@ -199,39 +187,6 @@ absl::StatusOr<DumpPlan> PlanDump(const GraphIndex& index,
   if (!options.tensors) plan.tensor_bytes = 0;
   plan.layout = MakeLayout(index, options, plan, std::move(chosen));
   return plan;
-}
-
-std::string DumpKeyOf(std::string_view node, NodeId id, uint32_t output) {
-  return fmt::format("{}{}{}{}{}", node, kTopoIndex, Index(id), kOutputNum,
-                     output);
-}
-
-absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key) {
-  // Parsed from the end, since a node's name may hold anything.
-  DumpKey parsed;
-  const size_t output_at = key.rfind(kOutputNum);
-  if (output_at != key.npos &&
-      ParseNumber(key.substr(output_at + kOutputNum.size()), &parsed.output)) {
-    const std::string_view front = key.substr(0, output_at);
-    const size_t index_at = front.rfind(kTopoIndex);
-    if (index_at != front.npos &&
-        ParseNumber(front.substr(index_at + kTopoIndex.size()),
-                    &parsed.topo_index)) {
-      parsed.has_topo_index = true;
-      parsed.node = front.substr(0, index_at);
-      return parsed;
-    }
-  }
-  constexpr std::string_view kOldMark = "____";
-  const size_t mark = key.rfind(kOldMark);
-  if (mark != key.npos &&
-      ParseNumber(key.substr(mark + kOldMark.size()), &parsed.output)) {
-    parsed.node = key.substr(0, mark);
-    return parsed;
-  }
-  return absl::InvalidArgumentError(fmt::format(
-      "dump key {}: expected NAME____topo-index:N____output-num:N or NAME____N",
-      key));
 }
 
 }  // namespace nodewise

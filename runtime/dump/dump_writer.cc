@@ -50,6 +50,8 @@ class DumpWriterImpl final : public DumpWriter {
 
   absl::Status OpenFiles();
   absl::Status WriteGraphJson();
+  absl::Status WriteText(std::string_view text, const char* name,
+                         GrowingFile* file);
   bool Records(NodeId node) const {
     return !is_stopped_ && !chunks_.has_failed() && layout_->is_recorded[node];
   }
@@ -85,6 +87,7 @@ class DumpWriterImpl final : public DumpWriter {
   std::string graph_json_;  // Used if the layout does not keep it.
   // The files outlive the thread, and the thread the streams.
   GrowingFile graph_file_;
+  GrowingFile source_graph_file_;
   GrowingFile tensors_file_;
   GrowingFile records_file_;
   GrowingFile trace_file_;
@@ -124,17 +127,24 @@ absl::Status DumpWriterImpl::OpenFiles() {
                              layout_->params_header.size());
 }
 
-// Writes a short one at once; a long one goes to the thread, which writes it
-// while the nodes run.
+// The graph as TVM rewrites it, and beside it the artefact's own text.
 absl::Status DumpWriterImpl::WriteGraphJson() {
   std::string_view json = layout_->graph_json;
   if (json.empty()) json = graph_json_ = GraphDumpJson(graph_);
-  NODEWISE_ASSIGN_OR_RETURN(graph_file_,
-                            GrowingFile::Create(PathOf(kGraphDumpFile)));
-  if (json.size() < kWorthAThread) {
-    return graph_file_.Write(json.data(), json.size());
+  NODEWISE_RETURN_IF_ERROR(WriteText(json, kGraphDumpFile, &graph_file_));
+  if (graph_.text.text.empty()) return absl::OkStatus();
+  return WriteText(graph_.text.text, kSourceGraphFile, &source_graph_file_);
+}
+
+// Writes a short one at once; a long one goes to the thread, which writes it
+// while the nodes run.
+absl::Status DumpWriterImpl::WriteText(std::string_view text, const char* name,
+                                       GrowingFile* file) {
+  NODEWISE_ASSIGN_OR_RETURN(*file, GrowingFile::Create(PathOf(name)));
+  if (text.size() < kWorthAThread) {
+    return file->Write(text.data(), text.size());
   }
-  chunks_.SubmitBorrowed(json, &graph_file_);
+  chunks_.SubmitBorrowed(text, file);
   return absl::OkStatus();
 }
 
@@ -301,8 +311,8 @@ absl::Status DumpWriterImpl::WriteTrace(absl::Span<const NodeTime> times) {
 // Waits until all that was handed over is written.
 absl::Status DumpWriterImpl::CloseFiles() {
   absl::Status status = chunks_.Finish();
-  for (GrowingFile* file :
-       {&graph_file_, &tensors_file_, &records_file_, &trace_file_}) {
+  for (GrowingFile* file : {&graph_file_, &source_graph_file_, &tensors_file_,
+                            &records_file_, &trace_file_}) {
     const absl::Status closed = file->Close();
     if (status.ok()) status = closed;
   }

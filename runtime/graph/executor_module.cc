@@ -124,6 +124,20 @@ absl::StatusOr<Value> ExecutorModule::SetInput(PackedArgs args) {
   return Value();
 }
 
+// (name, tensor, name, tensor, ...): all of them, or none.
+absl::StatusOr<Value> ExecutorModule::SetInputs(PackedArgs args) {
+  std::vector<NamedTensor> tensors;
+  for (int i = 0; i < args.size(); i += 2) {
+    NODEWISE_ASSIGN_OR_RETURN(const ArgView name, args.At(i));
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, name.AsString());
+    NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i + 1));
+    NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, arg.AsTensor());
+    tensors.push_back({std::string(text), NDArray::Borrow(*tensor, nullptr)});
+  }
+  NODEWISE_RETURN_IF_ERROR(executor_->SetInputs(tensors));
+  return Value();
+}
+
 absl::StatusOr<Value> ExecutorModule::SetParam(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView name, args.At(0));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, name.AsString());
@@ -229,8 +243,9 @@ absl::StatusOr<Value> ExecutorModule::LoadParams(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Params params, ParamsArgument(args, 0));
   // Names that the graph does not have are skipped, as in TVM: hosts load one
   // file into several graphs.
-  NODEWISE_RETURN_IF_ERROR(executor_->LoadParams(params).status());
-  return Value();
+  NODEWISE_ASSIGN_OR_RETURN(const LoadedParams loaded,
+                            executor_->LoadParams(params));
+  return Value(static_cast<int64_t>(loaded.set));
 }
 
 absl::StatusOr<Value> ExecutorModule::ShareParams(PackedArgs args) {
@@ -264,6 +279,7 @@ const ExecutorModule::MethodRow ExecutorModule::kMethods[] = {
     {"run_from_inputs", &ExecutorModule::RunFromInputs},
     {"load_params", &ExecutorModule::LoadParams},
     {"share_params", &ExecutorModule::ShareParams},
+    {"nodewise.set_inputs", &ExecutorModule::SetInputs},
     {"nodewise.set_param", &ExecutorModule::SetParam},
 };
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "fmt/format.h"
+#include "nodewise/graph/dump_key.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_inputs.h"
 #include "nodewise/support/status_macros.h"
@@ -142,6 +143,52 @@ absl::Status GraphExecutor::SetInput(std::string_view name,
                                      const DLTensor& tensor) {
   NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputIndex(name));
   return SetInput(input, tensor);
+}
+
+// Returns which input the tensor is for, if it fits there.
+absl::StatusOr<size_t> GraphExecutor::CheckNamed(
+    const NamedTensor& given) const {
+  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputIndex(given.name));
+  const Port& port = inputs_[input];
+  if (!given.tensor.defined()) {
+    return absl::InvalidArgumentError(
+        fmt::format("input: tensor {} is null", given.name));
+  }
+  NODEWISE_RETURN_IF_ERROR(At("input", CheckType(port, *given.tensor)));
+  NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
+  const bool on_host = given.tensor.device() == kCpu;
+  if (on_host || IsCompact(*given.tensor)) return input;
+  return absl::InvalidArgumentError(fmt::format(
+      "input: tensor {} has strides, expected a compact one", given.name));
+}
+
+absl::Status GraphExecutor::SetInputs(absl::Span<const NamedTensor> tensors) {
+  std::vector<size_t> chosen;
+  std::vector<bool> is_given(inputs_.size());
+  std::string wrong;
+  bool all_unknown = true;
+  for (const NamedTensor& given : tensors) {
+    auto input = CheckNamed(given);
+    if (input.ok() && is_given[*input]) {
+      input = absl::InvalidArgumentError(
+          fmt::format("input {}: was given twice", given.name));
+    }
+    if (input.ok()) {
+      is_given[*input] = true;
+      chosen.push_back(*input);
+      continue;
+    }
+    all_unknown = all_unknown && absl::IsNotFound(input.status());
+    wrong.append(wrong.empty() ? "" : "; ").append(MessageOf(input.status()));
+  }
+  if (!wrong.empty()) {
+    return all_unknown ? absl::NotFoundError(wrong)
+                       : absl::InvalidArgumentError(wrong);
+  }
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(SetInput(chosen[i], *tensors[i].tensor));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GraphExecutor::CheckExternal(const Port& port,
@@ -333,17 +380,26 @@ absl::StatusOr<LoadedParams> GraphExecutor::LoadParams(const Params& params) {
   LoadedParams loaded;
   std::vector<std::pair<Port*, const NDArray*>> work;
   std::unordered_map<std::string_view, Port*> by_name;
-  for (Port& port : inputs_) by_name[port.name] = &port;
+  std::unordered_map<uint32_t, Port*> by_node;
+  for (Port& port : inputs_) {
+    by_name[port.name] = &port;
+    by_node[port.node] = &port;
+  }
   for (const NamedTensor& param : params.tensors) {
     Port* port = nullptr;
     const auto known = by_name.find(param.name);
-    if (known == by_name.end()) {
+    if (known != by_name.end()) {
+      port = input_names_.count(param.name) == 1
+                 ? known->second
+                 : ParamPort(param.name, *param.tensor);
+    } else if (const auto node = NodeOfDumpKey(graph_, param.name)) {
+      const auto dumped = by_node.find(Index(*node));
+      port = dumped == by_node.end() ? nullptr : dumped->second;
+      if (port == nullptr) ++loaded.computed;
+    } else {
       loaded.unknown.push_back(param.name);
-      continue;
     }
-    port = input_names_.count(param.name) == 1
-               ? known->second
-               : ParamPort(param.name, *param.tensor);
+    if (port == nullptr) continue;
     NODEWISE_RETURN_IF_ERROR(At("params", CheckType(*port, *param.tensor)));
     NODEWISE_RETURN_IF_ERROR(At("params", CheckWritable(*port)));
     work.emplace_back(port, &param.tensor);

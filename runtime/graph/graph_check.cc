@@ -45,6 +45,8 @@ class Checker {
   }
 
   bool CheckRows();
+  bool RowsFitEntries() const;
+  void AddWrongRow(size_t n, bool rows_are_right);
   bool CheckEntryCount();
   void CheckNode(uint32_t n);
   void CheckInputs();
@@ -57,6 +59,32 @@ class Checker {
   DiagnosticList* diagnostics_;
 };
 
+// Returns whether node_row_ptr agrees with the lists of entries, and the nodes'
+// own numbers with neither.
+bool Checker::RowsFitEntries() const {
+  const auto& rows = graph_.node_row_ptr;
+  uint64_t outputs = 0;
+  for (const GraphNode& node : graph_.nodes) outputs += node.num_outputs;
+  return outputs != rows.back() && rows.back() == graph_.entries.size() &&
+         std::is_sorted(rows.begin(), rows.end());
+}
+
+void Checker::AddWrongRow(size_t n, bool rows_are_right) {
+  const auto& rows = graph_.node_row_ptr;
+  const GraphNode& node = graph_.nodes[n];
+  if (rows_are_right) {
+    Add(fmt::format("/nodes/{}/attrs/num_outputs", n),
+        std::to_string(node.num_outputs),
+        fmt::format("{}, which node_row_ptr and the graph's lists have",
+                    rows[n + 1] - rows[n]));
+    return;
+  }
+  Add(fmt::format("/node_row_ptr/{}", n + 1), std::to_string(rows[n + 1]),
+      fmt::format("{}: node {} ({}) begins at {} and has {}",
+                  uint64_t{rows[n]} + node.num_outputs, n, Shortened(node.name),
+                  rows[n], Outputs(node.num_outputs)));
+}
+
 bool Checker::CheckRows() {
   const auto& rows = graph_.node_row_ptr;
   if (rows.size() != graph_.nodes.size() + 1) {
@@ -68,6 +96,7 @@ bool Checker::CheckRows() {
     Add("/node_row_ptr/0", std::to_string(rows[0]), "0");
     return false;
   }
+  const bool rows_are_right = RowsFitEntries();
   bool sound = true;
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     const GraphNode& node = graph_.nodes[n];
@@ -82,10 +111,7 @@ bool Checker::CheckRows() {
       continue;
     }
     sound = false;
-    Add(fmt::format("/node_row_ptr/{}", n + 1), std::to_string(rows[n + 1]),
-        fmt::format("{}: node {} ({}) begins at {} and has {}",
-                    uint64_t{rows[n]} + node.num_outputs, n,
-                    Shortened(node.name), rows[n], Outputs(node.num_outputs)));
+    AddWrongRow(n, rows_are_right);
   }
   return sound;
 }
@@ -152,9 +178,9 @@ void Checker::CheckNode(uint32_t n) {
     Add(fmt::format("/nodes/{}/attrs/func_name", n), "an empty name");
   }
   if (node.num_inputs != node.inputs.size()) {
-    Warn(fmt::format("/nodes/{}/attrs/num_inputs", n),
-         std::to_string(node.num_inputs),
-         fmt::format("{}, the number of its inputs", node.inputs.size()));
+    Add(fmt::format("/nodes/{}/attrs/num_inputs", n),
+        std::to_string(node.num_inputs),
+        fmt::format("{}, the number of its inputs", node.inputs.size()));
   }
 }
 

@@ -133,6 +133,7 @@ class GraphEvents {
   uint32_t TakeIndex(int64_t value);
   uint32_t ParseCount(const std::string& value);
   void FinishNode();
+  void FinishInput();
   void FinishNodeAttrs();
   void FinishEntryRef();
   void FinishTop();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/graph/dump_key.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -88,12 +89,21 @@ std::string KeyOfInput(absl::Span<const GraphInput> inputs, size_t input) {
 std::vector<std::string> MarkParams(const Graph& graph, const Params& params,
                                     std::vector<GraphInput>* inputs) {
   std::unordered_map<std::string_view, std::vector<GraphInput*>> by_name;
-  for (GraphInput& input : *inputs) by_name[input.name].push_back(&input);
+  std::unordered_map<uint32_t, GraphInput*> by_node;
+  for (GraphInput& input : *inputs) {
+    by_name[input.name].push_back(&input);
+    by_node[Index(input.node)] = &input;
+  }
   std::vector<std::string> unknown;
   for (const NamedTensor& param : params.tensors) {
     const auto known = by_name.find(param.name);
     if (known == by_name.end()) {
-      unknown.push_back(param.name);
+      const auto node = NodeOfDumpKey(graph, param.name);
+      if (!node.has_value()) unknown.push_back(param.name);
+      const auto dumped = by_node.find(node.has_value() ? Index(*node) : 0);
+      if (node.has_value() && dumped != by_node.end()) {
+        dumped->second->is_param = true;
+      }
       continue;
     }
     // Relay calls its constants p0, p1, ... even where the user has an input of

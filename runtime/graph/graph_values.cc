@@ -172,14 +172,29 @@ void GraphEvents::Missing(uint32_t seen, uint32_t bit, const char* path_end) {
   }
 }
 
+// An input need not say how many inputs and outputs it has, but what it says
+// must be true. TVM never looks at it.
+void GraphEvents::FinishInput() {
+  GraphNode& node = graph_->nodes.back();
+  const size_t num_inputs = node.inputs.size();
+  if ((seen_node_attrs_ & kSeenNumInputs) != 0 &&
+      node.num_inputs != num_inputs) {
+    AddDiagnostic("/attrs/num_inputs", std::to_string(node.num_inputs),
+                  fmt::format("{}, the number of its inputs", num_inputs), "");
+  }
+  if ((seen_node_attrs_ & kSeenNumOutputs) != 0 && node.num_outputs != 1) {
+    AddDiagnostic("/attrs/num_outputs", std::to_string(node.num_outputs),
+                  "1, as every input has", "");
+  }
+  node.num_inputs = static_cast<uint32_t>(num_inputs);
+  node.num_outputs = 1;
+}
+
 void GraphEvents::FinishNode() {
   GraphNode& node = graph_->nodes.back();
   Missing(seen_node_, kSeenOp, "/op");
   Missing(seen_node_, kSeenName, "/name");
-  if (node.kind == GraphNode::Kind::kInput) {
-    node.num_outputs = 1;
-    return;
-  }
+  if (node.kind == GraphNode::Kind::kInput) return FinishInput();
   Missing(seen_node_, kSeenInputs, "/inputs");
   if ((seen_node_ & kSeenAttrs) == 0) {
     AddDiagnostic("/attrs", "nothing", "the key attrs", "");

@@ -176,6 +176,9 @@ class Parser {
           return DataLoss("has two dynamic segments, expected one at most");
         }
         dynamic_segment_ = segment;
+      } else if (segment.p_type == PT_GNU_RELRO) {
+        file_.relro_address = segment.p_vaddr;
+        file_.relro_size = segment.p_memsz;
       } else if (segment.p_type == PT_NOTE && file_.build_id.empty()) {
         FindBuildId(segment);
       }
@@ -206,7 +209,8 @@ class Parser {
                               .address = segment.p_vaddr,
                               .offset = segment.p_offset,
                               .file_size = segment.p_filesz,
-                              .memory_size = segment.p_memsz});
+                              .memory_size = segment.p_memsz,
+                              .is_writable = (segment.p_flags & PF_W) != 0});
     return absl::OkStatus();
   }
 

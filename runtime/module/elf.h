@@ -35,6 +35,7 @@ struct ElfSegment {
   uint64_t offset = 0;       // Where in the file it begins.
   uint64_t file_size = 0;    // Lies inside the file.
   uint64_t memory_size = 0;  // What exceeds `file_size` is zeros.
+  bool is_writable = false;  // See also ElfFile::relro_address.
 };
 
 // Everything in here borrows the parsed bytes. It is a plain value: any thread
@@ -52,8 +53,10 @@ struct ElfFile {
   std::vector<std::string_view> needed;  // Libraries it needs, in file order.
   std::vector<ElfSymbol> symbols;        // In file order, without the null one.
   std::vector<ElfSegment> segments;      // By address; they do not overlap.
-  std::string build_id;                  // In hex; empty if it has none.
-  bool has_dynamic_section = false;      // Else nothing can be linked to it.
+  // What the loader makes read-only when it has filled it in; 0 bytes if none.
+  uint64_t relro_address = 0, relro_size = 0;
+  std::string build_id;              // In hex; empty if it has none.
+  bool has_dynamic_section = false;  // Else nothing can be linked to it.
 };
 
 // Reads little-endian ELF files of 32 and 64 bits. Symbols are found the way
@@ -73,6 +76,10 @@ absl::StatusOr<absl::Span<const uint8_t>> BytesAt(const ElfFile& file,
 // Returns the symbol that others would find by that name, which is defined and
 // not local, or null. Takes time in proportion to the number of symbols.
 const ElfSymbol* FindSymbol(const ElfFile& file, std::string_view name);
+
+// Returns whether a symbol stands for memory of this size that can be written
+// to while the library is loaded.
+bool IsWritable(const ElfFile& file, const ElfSymbol& symbol, uint64_t size);
 
 // Returns the names of the functions that others would find, in file order.
 std::vector<std::string> FunctionNames(const ElfFile& file);

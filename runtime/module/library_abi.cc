@@ -17,9 +17,35 @@ bool IsExportedFunction(const ElfSymbol& symbol) {
          symbol.kind == ElfSymbol::Kind::kFunction;
 }
 
-bool IsOfFfi(std::string_view name) {
-  return name.starts_with(kFfiPrefix) || name.starts_with("__TVMFFI") ||
-         name.starts_with("TVMFFI");
+// The start of the names of TVM-FFI's runtime functions, and of the pointers to
+// them that the runtime fills in.
+constexpr std::string_view kFfiFunctions = "TVMFFI";
+constexpr std::string_view kFfiPointers = "__TVMFFI";
+
+// What only code of the classic convention has or calls.
+constexpr std::string_view kClassicNames[] = {
+    "__TVMAPISetLastError", "__TVMFuncCall", "__tvm_module_ctx",
+    "__tvm_dev_mblob",      "TVMFuncCall",   "TVMAPISetLastError"};
+
+bool IsClassicSign(const ElfSymbol& symbol) {
+  return std::find(std::begin(kClassicNames), std::end(kClassicNames),
+                   symbol.name) != std::end(kClassicNames);
+}
+
+// Returns whether the code calls a function of TVM-FFI's runtime: by its name,
+// or through a weak pointer, which the LLVM target has for each that it calls.
+// Any other variable of such a name says nothing about the functions.
+bool CallsFfi(const ElfSymbol& symbol) {
+  if (!symbol.defined) return symbol.name.starts_with(kFfiFunctions);
+  return symbol.weak && symbol.kind == ElfSymbol::Kind::kData &&
+         symbol.size == sizeof(void*) && symbol.name.starts_with(kFfiPointers);
+}
+
+// Returns whether the runtime writes a pointer into the variable of that name.
+bool IsFilledIn(std::string_view name) {
+  return name.starts_with("__TVM") || name == "__tvm_module_ctx" ||
+         std::find(std::begin(kFfiContextNames), std::end(kFfiContextNames),
+                   name) != std::end(kFfiContextNames);
 }
 
 // Returns whether it is a function that describes others of the library.
@@ -45,15 +71,16 @@ bool IsKernel(const ElfSymbol& symbol, LibraryAbi abi) {
 }  // namespace
 
 LibraryAbi AbiOf(const ElfFile& elf) {
-  bool is_ffi = false;
+  bool has_old_main = false, calls_ffi = false, is_classic = false;
   for (const ElfSymbol& symbol : elf.symbols) {
-    if (!IsOfFfi(symbol.name)) continue;
-    is_ffi = true;
-    if (IsExportedFunction(symbol) && symbol.name != kOldMain &&
-        symbol.name.starts_with(kFfiPrefix)) {
-      return LibraryAbi::kFfiPrefixed;
+    if (IsExportedFunction(symbol) && symbol.name.starts_with(kFfiPrefix)) {
+      if (symbol.name != kOldMain) return LibraryAbi::kFfiPrefixed;
+      has_old_main = true;
     }
+    calls_ffi = calls_ffi || CallsFfi(symbol);
+    is_classic = is_classic || IsClassicSign(symbol);
   }
+  const bool is_ffi = has_old_main || (calls_ffi && !is_classic);
   return is_ffi ? LibraryAbi::kFfiBare : LibraryAbi::kPackedC;
 }
 
@@ -82,6 +109,18 @@ absl::Status CheckKind(const ElfFile& elf) {
         "{}: was compiled with exec_mode=\"compiled\": its code drives TVM's "
         "virtual machine (it calls {}), expected kernels or bytecode (compile "
         "it with exec_mode=\"bytecode\", the default)",
+        elf.where, symbol.name));
+  }
+  for (const ElfSymbol& symbol : elf.symbols) {
+    const bool is_variable = symbol.defined && !symbol.local &&
+                             symbol.kind != ElfSymbol::Kind::kFunction;
+    if (!is_variable || !IsFilledIn(symbol.name) ||
+        IsWritable(elf, symbol, sizeof(void*))) {
+      continue;
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: {} is no variable that a pointer can be written into, expected "
+        "one, as TVM's runtime fills it in (give it another name)",
         elf.where, symbol.name));
   }
   return absl::OkStatus();

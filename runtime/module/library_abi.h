@@ -22,6 +22,9 @@ inline constexpr std::string_view kFfiPrefix = "__tvm_ffi_";
 inline constexpr std::string_view kFfiContextNames[] = {
     "__tvm_ffi__library_ctx", "__tvm_ffi_library_ctx"};
 
+// Tells the convention by functions: those that the library has under TVM-FFI's
+// names, and those of TVM-FFI's runtime that its code calls. A variable with
+// such a name says nothing.
 LibraryAbi AbiOf(const ElfFile& elf);
 
 // Returns the symbol of a function that a graph or other code knows by `name`.
@@ -33,7 +36,8 @@ std::string SymbolOf(LibraryAbi abi, std::string_view name);
 std::vector<std::string> KernelNames(const ElfFile& elf, LibraryAbi abi);
 
 // Fails with kUnimplemented, with the reason, if the code is of a kind that
-// runs only inside TVM's virtual machine.
+// runs only inside TVM's virtual machine; with kInvalidArgument if a variable
+// that the runtime fills in with a pointer cannot hold one.
 absl::Status CheckKind(const ElfFile& elf);
 
 }  // namespace nodewise

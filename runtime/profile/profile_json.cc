@@ -69,8 +69,8 @@ std::vector<std::string> CsvCells(const Graph& graph, const Profile& profile,
       std::to_string(Index(figures.node)),
       node.name,
       node.function,
-      std::to_string(node.num_inputs),
-      std::to_string(node.num_outputs),
+      std::to_string(node.inputs.size()),
+      std::to_string(graph.OutputsOf(figures.node)),
       Shapes(graph, figures.node),
       Number(figures.mean_us),
       Number(figures.min_us),
@@ -161,13 +161,14 @@ Json NodeJson(const GraphIndex& index, const Profile& profile,
           {"counters", std::move(counters)}};
 }
 
-Json SummaryJson(const ProfileSummary& summary) {
+Json SummaryJson(const ProfileSummary& summary, bool has_plain) {
+  const auto plain = [&](double us) { return has_plain ? Json(us) : Json(); };
   return {{"nodes_sum_us", summary.sum_us},
           {"debug_run_mean_us", summary.run_us},
           {"rest_us", summary.rest_us},
-          {"plain_run_mean_us", summary.plain_us},
-          {"plain_run_median_us", summary.plain_median_us},
-          {"plain_run_min_us", summary.plain_min_us},
+          {"plain_run_mean_us", plain(summary.plain_us)},
+          {"plain_run_median_us", plain(summary.plain_median_us)},
+          {"plain_run_min_us", plain(summary.plain_min_us)},
           {"peak_live_bytes", summary.peak_live_bytes}};
 }
 
@@ -221,7 +222,7 @@ std::string ProfileJson(const GraphIndex& index, const ProfileSummary& summary,
   }
   const Json json = {
       {"nodes", std::move(nodes)},
-      {"summary", SummaryJson(summary)},
+      {"summary", SummaryJson(summary, !profile.plain_ns.empty())},
       {"debug_runs_ns", std::move(runs)},
       {"plain_runs_ns", profile.plain_ns},
       {"clock",

@@ -50,7 +50,8 @@ std::vector<Row> ClockRows(const Graph& graph, const ProfileSummary& summary,
           PythonFloat(RoundTo(figures.percent, 2)),
           clock(figures.first_start_ns), clock(figures.first_end_ns),
           ShapeOfOutput(graph, figures.node, 0),
-          std::to_string(node.num_inputs), std::to_string(node.num_outputs)}});
+          std::to_string(node.inputs.size()),
+          std::to_string(graph.OutputsOf(figures.node))}});
   }
   return rows;
 }
@@ -95,8 +96,8 @@ std::vector<Row> MeasurementRows(const Graph& graph,
           {time,
            {OneLine(node.name), OneLine(node.function), PythonFloat(time),
             PythonFloat(RoundTo(percent, 3)), ShapeOfOutput(graph, id, o),
-            std::to_string(node.num_inputs), std::to_string(node.num_outputs),
-            PythonList(measured[i])}});
+            std::to_string(node.inputs.size()),
+            std::to_string(graph.OutputsOf(id)), PythonList(measured[i])}});
     }
   }
   return rows;

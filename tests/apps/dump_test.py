@@ -20,8 +20,10 @@ from support import (BIAS, DATA, ROOT, Scratch, Tensor, document, nodewise,
 LIBRARY = DebugLibrary()
 FIXTURES = ROOT.parent / "shared/fixtures/tvm-0.14"
 DEVICE = "_tvmdbg_device_CPU_0"
-FILES = ["_nodewise_nodes.bin", "_tvmdbg_execution_trace.json",
-         "_tvmdbg_graph_dump.json", "output_tensors.params"]
+FILES = ["_nodewise_graph.json", "_nodewise_nodes.bin",
+         "_tvmdbg_execution_trace.json", "_tvmdbg_graph_dump.json",
+         "output_tensors.params"]
+TENSORS = FILES[-1]
 SUM = (1.5, 1, 13, 4.5, 4, 16)
 
 # docs/formats/dump.md; a record without statistics ends with `elements`.
@@ -84,6 +86,52 @@ class Folder(WithNetwork):
         for phase in "BE":
             self.assertEqual([event["name"] for event in trace["traceEvents"]
                               if event["ph"] == phase], names)
+
+    def test_holds_the_graph_json_byte_for_byte_and_verify_reads_it(self):
+        # TV-01
+        source = self.net / "graph.json"
+        source.write_text(source.read_text() + "\n  \n")
+        self.dump()
+        copy = self.root / DEVICE / "_nodewise_graph.json"
+        self.assertEqual(copy.read_bytes(), source.read_bytes())
+        shown = nodewise("verify", copy, "--lib", self.net / "lib.so",
+                         "--params", self.net / "params.params")
+        self.assertEqual((shown.code, shown.out),
+                         (0, f"{copy}: 0 errors, 0 warnings\n"))
+
+    def test_verify_reads_the_folder_and_tvms_form_of_the_graph(self):
+        # TV-01
+        self.dump()
+        folder = self.root / DEVICE
+        tvms = folder / "_tvmdbg_graph_dump.json"
+        for target in (folder, tvms):
+            shown = nodewise("verify", target)
+            self.assertEqual((shown.code, shown.out),
+                             (0, f"{target}: 0 errors, 0 warnings\n"))
+        graph = json.loads(tvms.read_text())
+        graph["nodes"][2]["inputs"][0] = "dta"
+        tvms.write_text(json.dumps(graph, indent=4))
+        shown = nodewise("verify", tvms)
+        self.assertEqual(shown.code, 1, shown)
+        self.assertRegex(shown.out, r"json:\d\d+:17: /nodes/2/inputs/0: node "
+                                    "dta, which no node before has as its "
+                                    "name, expected ")
+
+    def test_is_parameters_that_a_run_and_verify_take(self):
+        # TV-20
+        expected = nodewise("run", self.net, "--inputs", self.inputs)
+        self.dump()
+        given = [self.net / "graph.json", "--lib", self.net / "lib.so",
+                 "--params", self.root / DEVICE / TENSORS]
+        shown = nodewise("verify", *given)
+        self.assertEqual(shown.code, 0, shown)
+        self.assertIn(": 0 errors, 0 warnings\n", shown.out)
+        shown = nodewise("run", *given, "--json")
+        self.assertEqual((shown.code, shown.err), (0, ""), shown)
+        self.assertEqual(document(shown)["notes"], [])
+        self.assertEqual(
+            nodewise("run", *given).out.split("\noutput", 1)[1].split("ran")[0],
+            expected.out.split("\noutput", 1)[1].split("ran")[0])
 
     def test_is_for_its_owner_only(self):
         self.dump()
@@ -253,7 +301,7 @@ class Records(WithNetwork):
 class What(WithNetwork):
     def test_stats_writes_no_tensors(self):
         found = self.dump("--what", "stats")
-        self.assertFalse((self.root / DEVICE / FILES[3]).exists())
+        self.assertFalse((self.root / DEVICE / TENSORS).exists())
         self.assertEqual((found["entries"], found["tensor_bytes"]), (5, 0))
 
     def test_stats_say_what_the_tensors_are_like(self):
@@ -404,6 +452,15 @@ class BadInput(WithNetwork):
 
 
 class Fixtures(Scratch):
+    def test_tvms_form_of_a_graph_has_no_faults(self):
+        dumped = sorted(FIXTURES.glob("*/tvm_debug/*/_tvmdbg_graph_dump.json"))
+        if not dumped:
+            self.skipTest("no fixtures: tvm-0.14")
+        for path in dumped:
+            shown = nodewise("verify", path)
+            self.assertEqual((shown.code, shown.out),
+                             (0, f"{path}: 0 errors, 0 warnings\n"))
+
     def test_dumps_are_tvms_tensor_for_tensor(self):
         folders = sorted(FIXTURES.glob("*/tvm_debug"))
         if not folders:
@@ -417,8 +474,8 @@ class Fixtures(Scratch):
                                   net / "params.params", "--inputs",
                                   net / "inputs.params", "--dump-root", root)
                 self.assertEqual(result.code, 0, result)
-                ours = read_params(root / DEVICE / FILES[3])
-                expected = read_params(theirs / DEVICE / FILES[3])
+                ours = read_params(root / DEVICE / TENSORS)
+                expected = read_params(theirs / DEVICE / TENSORS)
                 self.assertEqual(sorted(ours), sorted(expected))
                 # One by one: a difference of all would fill the screen.
                 self.assertEqual([name for name in sorted(ours) if

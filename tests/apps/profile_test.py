@@ -4,11 +4,12 @@ import csv
 import io
 import json
 import os
+import re
 import unittest
 import unittest.mock
 
 from debug_support import DebugLibrary, chain, sum_graph
-from support import Scratch, document, nodewise, nodewise_on_terminal
+from support import ROOT, Scratch, document, nodewise, nodewise_on_terminal
 
 LIBRARY = DebugLibrary()
 NAMES = ["sum", "copied", "last"]
@@ -166,6 +167,24 @@ class InPlace(WithNetwork):
                 last_end = last
             self.assertLessEqual(last_end, end)
             last_end = end
+
+    def test_end_minus_start_is_never_less_than_the_time_of_a_row(self):
+        # TV-41. A mean over several runs belongs to none of them.
+        nodes = self.profile("--runs", 1)["nodes"]
+        self.assertEqual(len(nodes), 3)
+        for node in nodes:
+            (start, end), = node["in_place"]["intervals_ns"]
+            time_ns = round(node["in_place"]["mean_us"] * 1000)
+            self.assertGreaterEqual(end - start, time_ns)
+            self.assertGreater(time_ns, 0)
+
+    def test_rows_of_one_run_rise_and_do_not_overlap(self):
+        # TV-46
+        intervals = [node["in_place"]["intervals_ns"][0]
+                     for node in self.profile("--runs", 1)["nodes"]]
+        for (start, end), (next_start, _) in zip(intervals, intervals[1:]):
+            self.assertLess(start, next_start)
+            self.assertLessEqual(end, next_start)
 
     def test_times_add_up_to_the_run_measured_around_them(self):
         net = self.chain(*["busy"] * 4)
@@ -411,6 +430,22 @@ class PlainRun(WithNetwork):
                          ["counted_0", "fail_once_1"])
         self.assertIn(f"\n{message}\nwrote {trace}\n", result.out)
         self.assertTrue(trace.exists())
+
+
+class Pages(unittest.TestCase):
+    """The tables that the pages show were printed, not typed."""
+
+    def test_rows_do_not_overlap(self):
+        for page in ("README.md", "docs/profile.md"):
+            rows = re.findall(r"(\d\d:\d\d:\d\d\.\d{6})  "
+                              r"(\d\d:\d\d:\d\d\.\d{6})",
+                              (ROOT / page).read_text())
+            self.assertGreater(len(rows), 2, page)
+            last_end = rows[0][0]
+            for start, end in sorted(rows):
+                self.assertLessEqual(last_end, start, page)
+                self.assertLessEqual(start, end, page)
+                last_end = end
 
 
 class BadInput(WithNetwork):

@@ -55,6 +55,11 @@ nodewise_test_library(linked_params linked_params.c)
 nodewise_test_library(run_once run_once.c)
 nodewise_test_library(half half.c)
 nodewise_test_library(unknown_pointer unknown_pointer.c)
+nodewise_test_library(stray_names stray_names.c)
+nodewise_test_library(stray_constant stray_constant.c
+  DEFINES STRAY=__TVMFuncCall)
+nodewise_test_library(stray_small stray_constant.c
+  DEFINES STRAY=__tvm_ffi__library_ctx SMALL)
 nodewise_test_library(uses_libm uses_libm.c)
 nodewise_test_library(ffi_add ffi_add.c)
 nodewise_test_library(ffi_add_now ffi_add.c)

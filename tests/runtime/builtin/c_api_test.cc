@@ -112,7 +112,24 @@ TEST_F(CApiTest, LoadParamsTakesBytesAndText) {
   SetX({1, 2, 3, 4});
   std::string params = ParamsBytes({5, 5, 5, 5});
   TVMByteArray bytes{params.data(), params.size()};
-  CallMethod(executor_, "load_params", {CHandle(&bytes, kTVMBytes)});
+  const CValue set =
+      CallMethod(executor_, "load_params", {CHandle(&bytes, kTVMBytes)});
+  EXPECT_EQ(set.value.v_int64, 1);  // TV-20: how many names it knew.
+  CallMethod(executor_, "run", {});
+  EXPECT_THAT(Output(), ElementsAre(6, 7, 8, 9));
+}
+
+// TV-29
+TEST_F(CApiTest, ManyInputsAreSetInOneCallOrNone) {
+  executor_ = CreateBare();
+  const NDArray x = Floats({1, 2, 3, 4}), p0 = Floats({5, 5, 5, 5});
+  EXPECT_THAT(
+      MethodError(executor_, "nodewise.set_inputs",
+                  {CText("x"), CTensor(&*x), CText("q"), CTensor(&*p0)}),
+      HasSubstr("input q: the graph has no such input"));
+  EXPECT_THAT(MethodError(executor_, "run", {}), HasSubstr("2 of 2 inputs"));
+  CallMethod(executor_, "nodewise.set_inputs",
+             {CText("p0"), CTensor(&*p0), CText("x"), CTensor(&*x)});
   CallMethod(executor_, "run", {});
   EXPECT_THAT(Output(), ElementsAre(6, 7, 8, 9));
 }

@@ -21,31 +21,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(DumpReaderTest, KeysComeApartAsTheyWerePutTogether) {
-  const std::string odd = "a____topo-index:7____output-num:x____1";
-  const auto key = ParseDumpKey(DumpKeyOf(odd, NodeId{12}, 3));
-  ASSERT_THAT(key, IsOk());
-  EXPECT_EQ(key->node, odd);
-  EXPECT_EQ(key->topo_index, 12u);
-  EXPECT_TRUE(key->has_topo_index);
-  EXPECT_EQ(key->output, 3u);
-  const auto old = ParseDumpKey("conv____2");
-  ASSERT_THAT(old, IsOk());
-  EXPECT_EQ(old->node, "conv");
-  EXPECT_FALSE(old->has_topo_index);
-  EXPECT_EQ(old->output, 2u);
-}
-
-TEST(DumpReaderTest, OtherTextIsNoKey) {
-  for (const char* text :
-       {"", "conv", "conv____", "conv____x", "a____-1", "a____ 1", "a____01",
-        "a____topo-index:1____output-num:4294967296", "a____99999999999"}) {
-    EXPECT_THAT(ParseDumpKey(text), FailsWith(StatusCode::kInvalidArgument,
-                                              HasSubstr("topo-index")))
-        << text;
-  }
-}
-
 TEST(DumpReaderTest, EveryBeginningOfADumpGivesItsCompleteTensors) {
   const Graph graph = Doubled();
   const std::string root = Folder();

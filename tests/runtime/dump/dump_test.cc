@@ -38,13 +38,36 @@ TEST(DumpTest, LiesOnDiskAsTvmLaysItOut) {
     files.insert(file.path().filename().string());
   }
   EXPECT_THAT(files,
-              ElementsAre("_nodewise_nodes.bin", "_tvmdbg_execution_trace.json",
+              ElementsAre("_nodewise_graph.json", "_nodewise_nodes.bin",
+                          "_tvmdbg_execution_trace.json",
                           "_tvmdbg_graph_dump.json", "output_tensors.params"));
   struct stat status;
   ASSERT_EQ(stat((root + kSubfolder).c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
   EXPECT_EQ(ReadText(root + kSubfolder + "/_tvmdbg_graph_dump.json"),
             GraphDumpJson(graph));
+}
+
+// TV-01: the graph as it is, whatever its spaces and unknown keys.
+TEST(DumpTest, HoldsTheGraphsOwnTextByteForByte) {
+  const std::string text =
+      AddThenRelu().With("/version", "[ 1,\t2 ]").Text() + "\n \n";
+  for (const size_t spaces : {size_t{0}, size_t{1} << 20}) {
+    const std::string whole = text + std::string(spaces, ' ');
+    const Graph graph = ParseGraph(GraphFile(whole)).value();
+    const std::string root = Folder();
+    ASSERT_THAT(WriteDump(graph, {.root = root}), IsOk());
+    EXPECT_EQ(ReadText(root + kSubfolder + "/_nodewise_graph.json"), whole);
+  }
+}
+
+TEST(DumpTest, GraphWithoutATextHasNoFileOfIt) {
+  Graph graph = AddThenRelu().Build();
+  graph.text = {};
+  const std::string root = Folder();
+  ASSERT_THAT(WriteDump(graph, {.root = root}), IsOk());
+  EXPECT_FALSE(fs::exists(root + kSubfolder + "/_nodewise_graph.json"));
+  EXPECT_TRUE(fs::exists(root + kSubfolder + "/_tvmdbg_graph_dump.json"));
 }
 
 // The long one is written beside the run; the longer one is not kept for the

@@ -77,8 +77,8 @@ TEST(CheckGraphTest, EveryFaultIsNamedByItsPath) {
       {"/node_row_ptr", "[1, 2, 3, 4, 4]", "/node_row_ptr/0: 1, expected 0"},
       {"/node_row_ptr", "[0, 2, 1, 3, 4]",
        "/node_row_ptr/1: 2, expected 1: node 0 (x) begins at 0 and has 1"},
-      {"/nodes/2/attrs/num_outputs", "\"2\"",
-       "/node_row_ptr/3: 3, expected 4: node 2 (add0) begins at 2 and has 2"},
+      {"/node_row_ptr", "[0, 1, 2, 4, 4]",
+       "/node_row_ptr/3: 4, expected 3: node 2 (add0) begins at 2 and has 1"},
       {"/nodes/2/attrs/func_name", "\"\"",
        "/nodes/2/attrs/func_name: an empty name"},
       {"/nodes/2/control_deps", "[2]", "/nodes/2/control_deps/0: node 2"},
@@ -140,14 +140,45 @@ TEST(CheckGraphTest, FunctionWithoutAttributesIsRefused) {
 TEST(CheckGraphTest, HarmlessOdditiesAreWarningsThatDoNotStopTheGraph) {
   GraphBuilder odd = AddThenRelu()
                          .Input("unused")
-                         .With("/nodes/2/attrs/num_inputs", "\"7\"")
                          .With("/nodes/1/inputs", "[[0, 0]]")
                          .With("/arg_nodes", "[0, 1]");
   EXPECT_THAT(ParseGraph(odd.File()), IsOk());
   EXPECT_THAT(DiagnosticsOf(odd.File()),
               ElementsAre(HasSubstr("/nodes/1/inputs: 1 inputs of a node that"),
-                          HasSubstr("/nodes/2/attrs/num_inputs: 7, expected 2"),
                           HasSubstr("/nodes/4: input unused, which")));
+}
+
+// TV-08: the counts are checked against the lists that they count.
+TEST(CheckGraphTest, CountThatLiesIsAnErrorAtItsPlace) {
+  const DiagnosticCase rows[] = {
+      {"/nodes/2/attrs/num_inputs", "\"7\"",
+       "/nodes/2/attrs/num_inputs: 7, expected 2, the number of its inputs"},
+      {"/nodes/2/attrs/num_inputs", "\"0\"",
+       "/nodes/2/attrs/num_inputs: 0, expected 2"},
+      {"/nodes/2/attrs/num_outputs", "\"2\"",
+       "/nodes/2/attrs/num_outputs: 2, expected 1, which node_row_ptr and the "
+       "graph's lists have"},
+      {"/nodes/2/attrs/num_outputs", "\"0\"",
+       "/nodes/2/attrs/num_outputs: 0, expected 1"},
+      {"/nodes/1/attrs", R"({"num_inputs": "1"})",
+       "/nodes/1/attrs/num_inputs: 1, expected 0"},
+      {"/nodes/1/attrs", R"({"num_outputs": "2"})",
+       "/nodes/1/attrs/num_outputs: 2, expected 1, as every input has"},
+  };
+  for (const DiagnosticCase& row : rows) {
+    const GraphText file = AddThenRelu().With(row.path, row.json).File();
+    EXPECT_FALSE(ParseGraph(file).ok()) << row.path << " " << row.json;
+    EXPECT_THAT(DiagnosticsOf(file), ElementsAre(HasSubstr(row.diagnostic)));
+  }
+}
+
+TEST(CheckGraphTest, CountsOfAnInputThatAreTrueAreFine) {
+  EXPECT_THAT(
+      DiagnosticsOf(AddThenRelu()
+                        .With("/nodes/1/attrs",
+                              R"({"num_inputs": "0", "num_outputs": "1"})")
+                        .File()),
+      IsEmpty());
 }
 
 TEST(CheckGraphTest, NopKeepsTheBytes) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "nodewise/graph/dump_key.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"
@@ -317,6 +318,54 @@ TEST(LoadParamsTest, NothingIsSetIfOneDoesNotFit) {
           {{{"x", Floats({1, 2, 3, 4})}, {"y", Floats({1})}}, 0}),
       FailsWith(StatusCode::kInvalidArgument,
                 "params: tensor y is float32 (1,), expected float32 (4,)"));
+  EXPECT_THAT(executor->Run(), FailsWith(StatusCode::kFailedPrecondition,
+                                         HasSubstr("never set: x, y")));
+}
+
+// TV-20: a dump's tensors are parameters, named by keys.
+TEST(LoadParamsTest, DumpSetsTheInputsAmongItsKeysAndCountsTheRest) {
+  const Executor executor = Make(AddThenRelu());
+  const NDArray four = Floats({1, 2, 3, 4});
+  const auto loaded = executor->LoadParams(
+      {{{DumpKeyOf("x", NodeId{0}, 0), four},
+        {DumpKeyOf("y", NodeId{1}, 0), Floats({5, 6, 7, 8})},
+        {DumpKeyOf("add0", NodeId{2}, 0), four},
+        {DumpKeyOf("y", NodeId{3}, 0), four}},
+       0});
+  ASSERT_THAT(loaded, IsOk());
+  EXPECT_EQ(loaded->set, 2u);
+  EXPECT_EQ(loaded->computed, 1u);
+  EXPECT_THAT(loaded->unknown,
+              ElementsAre("y____topo-index:3____output-num:0"));
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(6, 8, 10, 12));
+}
+
+// TV-29: many inputs by name in one call.
+TEST(SetInputsTest, SetsAllByTheirNames) {
+  const Executor executor = Make(AddThenRelu());
+  ASSERT_THAT(executor->SetInputs(
+                  {{"y", Floats({5, 6, 7, 8})}, {"x", Floats({1, 2, 3, 4})}}),
+              IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(6, 8, 10, 12));
+}
+
+TEST(SetInputsTest, NothingIsSetIfOneIsWrongAndEachOfThoseIsNamed) {
+  const Executor executor = Make(AddThenRelu());
+  const NDArray four = Floats({1, 2, 3, 4});
+  EXPECT_THAT(executor->SetInputs({{"x", four},
+                                   {"z", four},
+                                   {"y", Floats({1})},
+                                   {"x", four},
+                                   {"y", NDArray()}}),
+              FailsWith(StatusCode::kInvalidArgument,
+                        AllOf(HasSubstr("input z: the graph has no such input"),
+                              HasSubstr("tensor y is float32 (1,), expected"),
+                              HasSubstr("input x: was given twice"),
+                              HasSubstr("tensor y is null"))));
+  EXPECT_THAT(executor->SetInputs({{"a", four}, {"b", four}}),
+              FailsWith(StatusCode::kNotFound, HasSubstr("; input b: ")));
   EXPECT_THAT(executor->Run(), FailsWith(StatusCode::kFailedPrecondition,
                                          HasSubstr("never set: x, y")));
 }

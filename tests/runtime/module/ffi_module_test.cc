@@ -6,6 +6,7 @@
 
 #include "nodewise/func/ffi_function.h"
 #include "nodewise/func/last_error.h"
+#include "nodewise/module/library_summary.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_libraries.h"
@@ -169,6 +170,30 @@ TEST(FfiModuleTest, MalformedTensorIsNoResult) {
       nullptr, nullptr);
   EXPECT_THAT(function.Call(), FailsWith(StatusCode::kInvalidArgument,
                                          "result: the tensor's shape is null"));
+}
+
+TEST(FfiModuleTest, VariablesWithItsNamesDoNotMakeALibraryOne) {
+  const Ref<Module> module = LoadTestLibrary("stray_names");
+  EXPECT_THAT(Add(FunctionOf(module, kAdd), {1, 2, 3, 4}),
+              ElementsAre(11, 22, 33, 44));
+  const auto summary = SummariseLibrary(LibraryPath("stray_names"));
+  ASSERT_THAT(summary, IsOk());
+  EXPECT_EQ(summary->abi, "TVM packed C functions");
+  EXPECT_THAT(summary->functions, ElementsAre(kAdd));
+}
+
+TEST(FfiModuleTest, PointerThatCannotBeFilledInIsRefusedByName) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"stray_constant", "__TVMFuncCall is no variable"},
+      {"stray_small", "__tvm_ffi__library_ctx is no variable"}};
+  for (const auto& [name, message] : rows) {
+    EXPECT_THAT(LoadModule(LibraryPath(name)),
+                FailsWith(StatusCode::kInvalidArgument, HasSubstr(message)));
+    const auto summary = SummariseLibrary(LibraryPath(name));
+    ASSERT_THAT(summary, IsOk());
+    EXPECT_THAT(summary->run_status,
+                FailsWith(StatusCode::kInvalidArgument, HasSubstr(message)));
+  }
 }
 
 TEST(FfiModuleTest, UnknownPointerIsRefusedByName) {

@@ -65,6 +65,20 @@ TEST_F(ClockTableTest, HasTheColumnsAndTheRuleOfTheDocumentation) {
             "15:24:44.390640  (3,)        2       2        ");
 }
 
+// TV-43 and TV-44: a tensor that is read twice is two inputs of the call.
+TEST_F(ClockTableTest, InputsAndOutputsAreThoseOfTheCall) {
+  Graph graph = GraphBuilder()
+                    .Input("x")
+                    .Op("square", "multiply", {"x", "x"}, {{}, {}})
+                    .Build();
+  graph.nodes[1].num_inputs = 7;  // A number that nothing reads.
+  const std::string table = TableOf(graph, ProfileOf({RunOf({0, 1000})}), {});
+  EXPECT_THAT(LinesOf(table)[2], HasSubstr("  (4,)   2       2"));
+  const auto measurements = LinesOf(TableOf(
+      graph, ProfileOf({RunOf({0, 1000})}), {TableLayout::kMeasurements}));
+  EXPECT_THAT(measurements[2], HasSubstr("  (4,)   2       2"));
+}
+
 TEST_F(ClockTableTest, ClockIsLocal) {
   SetZone("XXX-05:30");
   const Profile profile = ProfileOf({RunOf({0, 1000, 1000})});

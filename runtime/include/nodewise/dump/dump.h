@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/graph/dump_key.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/node_times.h"
@@ -76,7 +77,8 @@ class DumpWriter {
  public:
   // Makes the run's folder: DIR/_tvmdbg_device_CPU_0 for the first run below a
   // root, DIR/run_2/_tvmdbg_device_CPU_0 for the second, and so on; an existing
-  // dump is never touched. Writes _tvmdbg_graph_dump.json and the headers.
+  // dump is never touched. Writes _tvmdbg_graph_dump.json, the graph's own text
+  // as _nodewise_graph.json if it has one, and the headers.
   // `plan` and `graph` must outlive the writer. REQUIRES: `plan` is PlanDump's
   // for these options. An error names the path; nothing is left behind.
   static absl::StatusOr<std::unique_ptr<DumpWriter>> Create(
@@ -164,17 +166,6 @@ struct Dump {
 // file stays empty. Fails with kNotFound if all files are missing, with
 // kDataLoss if the tensors' file is damaged and not just cut.
 absl::StatusOr<Dump> OpenDump(const std::string& path);
-
-// The parts of a key as TVM 0.8 and later write it. ParseDumpKey() fails with
-// kInvalidArgument for other text.
-struct DumpKey {
-  std::string node;
-  uint32_t topo_index = 0;
-  bool has_topo_index = false;  // False for the keys of TVM 0.8.
-  uint32_t output = 0;
-};
-absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key);
-std::string DumpKeyOf(std::string_view node, NodeId id, uint32_t output);
 
 // Returns the text of _tvmdbg_graph_dump.json.
 std::string GraphDumpJson(const Graph& graph);

@@ -38,6 +38,7 @@ class ExecutorModule : public Module {
   absl::StatusOr<size_t> OutputNamed(std::string_view name) const;
   absl::StatusOr<size_t> OutputArgument(PackedArgs args, int index) const;
   absl::StatusOr<Value> SetInput(PackedArgs args);
+  absl::StatusOr<Value> SetInputs(PackedArgs args);
   absl::StatusOr<Value> SetParam(PackedArgs args);
   absl::StatusOr<Value> SetInputZeroCopy(PackedArgs args);
   absl::StatusOr<Value> SetOutputZeroCopy(PackedArgs args);

@@ -28,9 +28,11 @@ struct TensorInfo {
   bool is_param = false;  // Set by SetParam, LoadParams or ShareParams.
 };
 
-// What LoadParams did.
+// What LoadParams did: each name is counted in one of these.
 struct LoadedParams {
-  size_t set = 0;
+  size_t set = 0;  // Inputs and parameters that were set.
+  // Keys of a dump that mean what a node of the graph makes: passed over.
+  size_t computed = 0;
   std::vector<std::string> unknown;  // Names that the graph does not have.
 };
 
@@ -104,6 +106,11 @@ class GraphExecutor {
   // bound if this fails.
   absl::Status SetInput(size_t input, const DLTensor& tensor);
   absl::Status SetInput(std::string_view name, const DLTensor& tensor);
+  // Sets many inputs by their names; none if one does not fit. The error then
+  // names each that is wrong: unknown, of another type, given twice, linked
+  // into the library. kNotFound if all of them are unknown, else
+  // kInvalidArgument.
+  absl::Status SetInputs(absl::Span<const NamedTensor> tensors);
   // Lets the graph read the tensor's own memory, and keeps it alive. Memory
   // that the compiled code could not use as it lies (unaligned) is copied at
   // the start of each run instead.
@@ -121,7 +128,9 @@ class GraphExecutor {
   absl::Status SetOutputZeroCopy(size_t output, const NDArray& tensor);
 
   absl::Status SetParam(std::string_view name, const DLTensor& tensor);
-  // Sets every parameter that the graph has; nothing if one does not fit.
+  // Sets every parameter that the graph has; nothing if one does not fit. Given
+  // a dump's tensors (output_tensors.params), sets the inputs and parameters
+  // among its keys (NodeOfDumpKey).
   absl::StatusOr<LoadedParams> LoadParams(const Params& params);
   // Uses the memory of another executor's inputs of these names, which stays
   // alive. Names that one of them lacks are passed over; kFailedPrecondition if
@@ -207,6 +216,7 @@ class GraphExecutor {
   absl::Status CopyToSlot(const Port& port, const DLTensor& tensor);
   void MarkSet(Port* port);
   Port* ParamPort(std::string_view name, const DLTensor& tensor);
+  absl::StatusOr<size_t> CheckNamed(const NamedTensor& given) const;
   absl::Status CheckType(const Port& port, const DLTensor& tensor) const;
 
   Graph graph_;

@@ -41,7 +41,8 @@ absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
 std::string KeyOfInput(absl::Span<const GraphInput> inputs, size_t input);
 
 // Marks the inputs that the parameters are for, as GraphExecutor::LoadParams
-// chooses them. Returns the names that no input has.
+// chooses them. Returns the names that neither an input has nor, as a dump's
+// key, any other node.
 std::vector<std::string> MarkParams(const Graph& graph, const Params& params,
                                     std::vector<GraphInput>* inputs);
 

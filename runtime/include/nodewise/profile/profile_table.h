@@ -98,7 +98,8 @@ std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
                        const Profile& profile);
 // Returns a JSON object with every figure: {"nodes": [...], "summary": {...},
 // ...}. A node's "in_place" and "isolated" (null if not measured) are two
-// objects, as they are two measurements. Invalid UTF-8 is written as U+FFFD,
+// objects, as they are two measurements; plain runs that were not made are null
+// too. Invalid UTF-8 is written as U+FFFD,
 // numbers that are not finite as null; all others are read back exactly.
 std::string ProfileJson(const GraphIndex& index, const ProfileSummary& summary,
                         const Profile& profile);

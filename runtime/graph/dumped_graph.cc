@@ -1,0 +1,128 @@
+#include "nodewise/graph/dumped_graph.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace nodewise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The graph format has no such function: nothing is known of what it does.
+constexpr char kUnknownFunction[] = "dumped";
+
+// Leaves out what is nested deeper than any graph: writing it would recurse.
+Json Parsed(std::string_view text) {
+  constexpr int kMostNesting = 64;
+  const auto keep = [](int depth, Json::parse_event_t, Json&) {
+    return depth <= kMostNesting;
+  };
+  return Json::parse(text, keep, /*allow_exceptions=*/false);
+}
+
+bool IsText(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_string();
+}
+
+// Turns names of inputs back into numbers of nodes.
+class Restorer {
+ public:
+  Restorer(const GraphText& text, DiagnosticList* diagnostics)
+      : text_(text), diagnostics_(diagnostics) {}
+
+  void Restore(Json* nodes) {
+    for (size_t n = 0; n < nodes->size(); ++n) {
+      Json& node = (*nodes)[n];
+      if (!node.is_object()) continue;
+      RestoreOp(&node);
+      if (node.contains("inputs")) RestoreInputs(n, &node["inputs"]);
+      node.erase("shape");
+      if (IsText(node, "name")) numbers_[node["name"]] = n;
+    }
+  }
+
+ private:
+  static void RestoreOp(Json* node) {
+    if (!IsText(*node, "op")) return;
+    const bool is_input = (*node)["op"] == "param";
+    (*node)["op"] = is_input ? "null" : "tvm_op";
+    if (!node->contains("attrs") || !(*node)["attrs"].is_object()) return;
+    Json& attrs = (*node)["attrs"];
+    attrs.erase("T");
+    if (is_input && attrs.empty()) node->erase("attrs");
+    // What __nop and __copy promise holds for an output that is not known.
+    const bool is_special = !is_input && IsText(attrs, "func_name") &&
+                            (attrs["func_name"] == std::string(kNopFunction) ||
+                             attrs["func_name"] == std::string(kCopyFunction));
+    if (is_special) attrs["func_name"] = kUnknownFunction;
+  }
+
+  void RestoreInputs(size_t n, Json* inputs) {
+    if (!inputs->is_array()) return;
+    for (size_t i = 0; i < inputs->size(); ++i) {
+      Json& input = (*inputs)[i];
+      if (!input.is_string()) continue;
+      const auto known = numbers_.find(input.get<std::string>());
+      if (known == numbers_.end()) {
+        diagnostics_->Add({Severity::kError, text_.name,
+                           fmt::format("/nodes/{}/inputs/{}", n, i), 0, 0,
+                           fmt::format("node {}, which no node before has as "
+                                       "its name",
+                                       input.get<std::string>()),
+                           "the name of an earlier node", ""});
+      }
+      input = {known == numbers_.end() ? 0 : known->second, 0, 0};
+    }
+  }
+
+  const GraphText& text_;
+  DiagnosticList* diagnostics_;
+  std::map<std::string, size_t> numbers_;
+};
+
+}  // namespace
+
+bool LooksLikeDumpedGraph(std::string_view text) {
+  // Most graphs need not be read for this.
+  if (text.find("\"type: ") == text.npos) return false;
+  const Json json = Parsed(text);
+  if (!json.is_object() || !json.contains("nodes")) return false;
+  const Json& nodes = json["nodes"];
+  if (!nodes.is_array() || nodes.empty()) return false;
+  return std::all_of(nodes.begin(), nodes.end(), [](const Json& node) {
+    return node.is_object() && IsText(node, "op") && node["op"] != "null" &&
+           node["op"] != "tvm_op" && node.contains("attrs") &&
+           IsText(node["attrs"], "T");
+  });
+}
+
+bool ParseDumpedGraph(const GraphText& text, Graph* graph,
+                      DiagnosticList* diagnostics) {
+  Json json = Parsed(text.text);
+  DiagnosticList found;
+  if (json.is_object() && json.contains("nodes")) {
+    Restorer(text, &found).Restore(&json["nodes"]);
+  }
+  ParseGraph(
+      GraphText::FromString(
+          text.name, json.dump(-1, ' ', false, Json::error_handler_t::replace)),
+      graph, &found);
+  graph->text = text;
+  // Lines are those of the text that was given.
+  for (Diagnostic& diagnostic : found.items()) {
+    diagnostic.line = diagnostic.column = 0;
+  }
+  LocateDiagnostics(text, &found);
+  const bool is_sound = !found.HasErrors();
+  for (Diagnostic& diagnostic : found.items()) {
+    diagnostics->Add(std::move(diagnostic));
+  }
+  return is_sound;
+}
+
+}  // namespace nodewise
