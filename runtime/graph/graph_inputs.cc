@@ -99,11 +99,12 @@ std::vector<std::string> MarkParams(const Graph& graph, const Params& params,
     const auto known = by_name.find(param.name);
     if (known == by_name.end()) {
       const auto node = NodeOfDumpKey(graph, param.name);
-      if (!node.has_value()) unknown.push_back(param.name);
-      const auto dumped = by_node.find(node.has_value() ? Index(*node) : 0);
-      if (node.has_value() && dumped != by_node.end()) {
-        dumped->second->is_param = true;
+      if (!node.has_value()) {
+        unknown.push_back(param.name);
+        continue;
       }
+      const auto dumped = by_node.find(Index(*node));
+      if (dumped != by_node.end()) dumped->second->is_param = true;
       continue;
     }
     // Relay calls its constants p0, p1, ... even where the user has an input of

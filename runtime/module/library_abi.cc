@@ -41,19 +41,21 @@ bool CallsFfi(const ElfSymbol& symbol) {
          symbol.size == sizeof(void*) && symbol.name.starts_with(kFfiPointers);
 }
 
+bool IsFfiContext(std::string_view name) {
+  return std::find(std::begin(kFfiContextNames), std::end(kFfiContextNames),
+                   name) != std::end(kFfiContextNames);
+}
+
 // Returns whether the runtime writes a pointer into the variable of that name.
 bool IsFilledIn(std::string_view name) {
   return name.starts_with("__TVM") || name == "__tvm_module_ctx" ||
-         std::find(std::begin(kFfiContextNames), std::end(kFfiContextNames),
-                   name) != std::end(kFfiContextNames);
+         IsFfiContext(name);
 }
 
 // Returns whether it is a function that describes others of the library.
 bool IsDescription(std::string_view name) {
   return name.starts_with("__tvm_ffi__metadata_") ||
-         name.starts_with("__tvm_ffi__doc_") ||
-         std::find(std::begin(kFfiContextNames), std::end(kFfiContextNames),
-                   name) != std::end(kFfiContextNames) ||
+         name.starts_with("__tvm_ffi__doc_") || IsFfiContext(name) ||
          name == "__tvm_ffi__library_bin";
 }
 
