@@ -187,10 +187,8 @@ class DumpNetwork : public Command {
                  Outcome* outcome) const {
     if (no_table_ || recorded.table.empty()) return;
     outcome->text += "\n" + recorded.table + "\n\n";
-    const Profile& profile = recorded.profile;
     outcome->json.AddRaw(
-        "profile",
-        ProfileJson(index, SummariseProfile(index, profile), profile));
+        "profile", ProfileJson(index, recorded.summary, recorded.profile));
   }
 
   std::string TextOf(const DumpPlan& plan) const {

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
+#include "nodewise/graph/dumped_graph.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_graph.h"
@@ -13,8 +14,6 @@ namespace nodewise {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kGraphInDump[] = "_nodewise_graph.json";
 
 // Returns the only file in a folder with that ending; `preferred` if it exists.
 absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
@@ -48,10 +47,10 @@ absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& target) {
   // A dump has three other files *.json.
   std::error_code error;
   const bool is_dump =
-      fs::is_regular_file(fs::path(target) / kGraphInDump, error);
+      fs::is_regular_file(fs::path(target) / kSourceGraphFile, error);
   NODEWISE_ASSIGN_OR_RETURN(
-      files.graph,
-      FileWithEnding(target, ".json", is_dump ? kGraphInDump : "graph.json"));
+      files.graph, FileWithEnding(target, ".json",
+                                  is_dump ? kSourceGraphFile : "graph.json"));
   NODEWISE_ASSIGN_OR_RETURN(files.library,
                             FileWithEnding(target, ".so", "lib.so"));
   NODEWISE_ASSIGN_OR_RETURN(files.params,

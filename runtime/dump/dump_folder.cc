@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
+#include "nodewise/graph/dumped_graph.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 

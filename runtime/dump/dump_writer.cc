@@ -8,6 +8,7 @@
 #include "nodewise/device/device.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/dump/tvm_trace.h"
+#include "nodewise/graph/dumped_graph.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"

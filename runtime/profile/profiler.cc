@@ -75,6 +75,16 @@ class CountingObserver : public NodeObserver {
 
 }  // namespace
 
+Profile BeginProfile() {
+  Profile profile;
+  profile.wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count();
+  profile.monotonic_ns = ClockNanoseconds();
+  profile.threads = NumThreads();
+  return profile;
+}
+
 absl::StatusOr<Profile> Profiler::Run(const Options& options) {
   if (options.runs < 1 || options.warm_up < 0) {
     return absl::InvalidArgumentError(
@@ -82,12 +92,7 @@ absl::StatusOr<Profile> Profiler::Run(const Options& options) {
                     options.runs, options.warm_up));
   }
   NODEWISE_RETURN_IF_ERROR(executor_->CheckPlain());
-  Profile profile;
-  profile.wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                        std::chrono::system_clock::now().time_since_epoch())
-                        .count();
-  profile.monotonic_ns = ClockNanoseconds();
-  profile.threads = NumThreads();
+  Profile profile = BeginProfile();
   NODEWISE_RETURN_IF_ERROR(TimePairs(options, &profile));
   if (!options.collectors.empty()) {
     NODEWISE_RETURN_IF_ERROR(CollectCounts(options, &profile));

@@ -1,29 +1,11 @@
 #include "nodewise/profile/recorded_run.h"
 
-#include <chrono>
-
-#include "nodewise/support/clock.h"
-#include "nodewise/support/thread_pool.h"
-
 namespace nodewise {
-namespace {
-
-Profile ProfileOfNow() {
-  Profile profile;
-  profile.wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                        std::chrono::system_clock::now().time_since_epoch())
-                        .count();
-  profile.monotonic_ns = ClockNanoseconds();
-  profile.threads = NumThreads();
-  return profile;
-}
-
-}  // namespace
 
 RecordedRuns RunRecorded(DebugExecutor* executor,
                          const RecordedRunOptions& options) {
   RecordedRuns recorded;
-  recorded.profile = ProfileOfNow();
+  recorded.profile = BeginProfile();
   for (int i = 0; i < options.runs; ++i) {
     recorded.status = executor->Run();
     recorded.dump_status = executor->dump_status();
@@ -36,10 +18,9 @@ RecordedRuns RunRecorded(DebugExecutor* executor,
     if (!recorded.status.ok() || !recorded.dump_status.ok()) break;
   }
   if (recorded.profile.runs.empty()) return recorded;
-  const ProfileSummary summary =
-      SummariseProfile(executor->index(), recorded.profile);
-  recorded.table =
-      ProfileTable(executor->graph(), summary, recorded.profile, options.table);
+  recorded.summary = SummariseProfile(executor->index(), recorded.profile);
+  recorded.table = ProfileTable(executor->graph(), recorded.summary,
+                                recorded.profile, options.table);
   return recorded;
 }
 

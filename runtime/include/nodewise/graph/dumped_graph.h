@@ -6,6 +6,9 @@
 
 namespace nodewise {
 
+// The file of a dump that holds the graph's own text, byte for byte.
+inline constexpr char kSourceGraphFile[] = "_nodewise_graph.json";
+
 // Returns whether a text is a graph as TVM's debugger rewrites it for a dump
 // (_tvmdbg_graph_dump.json, docs/formats/dump.md).
 bool LooksLikeDumpedGraph(std::string_view text);

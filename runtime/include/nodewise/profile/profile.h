@@ -41,4 +41,7 @@ struct Profile {
   int threads = 0;
 };
 
+// Returns a profile that begins now: the two clocks and the number of threads.
+Profile BeginProfile();
+
 }  // namespace nodewise

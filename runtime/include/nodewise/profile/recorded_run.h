@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,8 @@ namespace nodewise {
 struct RecordedRuns {
   // The runs that came to their end, without plain runs beside them.
   Profile profile;
-  // ProfileTable of them; empty if no run came to its end.
+  // SummariseProfile and ProfileTable of them; empty if no run came to its end.
+  ProfileSummary summary;
   std::string table;
   // The folder of each run's dump, also of one that failed; no more than that
   // if the executor records nothing.
