@@ -5,9 +5,9 @@
 #include <iterator>
 
 #include "fmt/format.h"
-#include "nodewise/graph/dump_key.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_inputs.h"
+#include "nodewise/graph/param_names.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -350,17 +350,12 @@ absl::Status GraphExecutor::CopyOutput(size_t output,
 
 GraphExecutor::Port* GraphExecutor::ParamPort(std::string_view name,
                                               const DLTensor& tensor) {
-  // Relay calls its constants p0, p1, ... even where the user has an input of
-  // that name: the type tells them apart, and if it does not, the last is the
-  // constant, as TVM takes it.
-  Port* last = nullptr;
-  Port* fitting = nullptr;
-  for (Port& port : inputs_) {
-    if (port.name != name) continue;
-    last = &port;
-    if (CheckType(port, tensor).ok()) fitting = &port;
+  std::vector<size_t> named;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].name == name) named.push_back(i);
   }
-  return fitting != nullptr ? fitting : last;
+  if (named.empty()) return nullptr;
+  return &inputs_[ChooseParam(graph_, named, ShapeOf(tensor), tensor.dtype)];
 }
 
 absl::Status GraphExecutor::SetParam(std::string_view name,
@@ -379,27 +374,16 @@ absl::Status GraphExecutor::SetParam(std::string_view name,
 absl::StatusOr<LoadedParams> GraphExecutor::LoadParams(const Params& params) {
   LoadedParams loaded;
   std::vector<std::pair<Port*, const NDArray*>> work;
-  std::unordered_map<std::string_view, Port*> by_name;
-  std::unordered_map<uint32_t, Port*> by_node;
-  for (Port& port : inputs_) {
-    by_name[port.name] = &port;
-    by_node[port.node] = &port;
-  }
+  const ParamNames names(graph_);
   for (const NamedTensor& param : params.tensors) {
-    Port* port = nullptr;
-    const auto known = by_name.find(param.name);
-    if (known != by_name.end()) {
-      port = input_names_.count(param.name) == 1
-                 ? known->second
-                 : ParamPort(param.name, *param.tensor);
-    } else if (const auto node = NodeOfDumpKey(graph_, param.name)) {
-      const auto dumped = by_node.find(Index(*node));
-      port = dumped == by_node.end() ? nullptr : dumped->second;
-      if (port == nullptr) ++loaded.computed;
-    } else {
+    const ParamNames::Meaning meaning =
+        names.Find(param.name, param.tensor.shape(), param.tensor.dtype());
+    if (meaning.kind == ParamNames::Kind::kComputed) ++loaded.computed;
+    if (meaning.kind == ParamNames::Kind::kUnknown) {
       loaded.unknown.push_back(param.name);
     }
-    if (port == nullptr) continue;
+    if (meaning.kind != ParamNames::Kind::kInput) continue;
+    Port* const port = &inputs_[meaning.input];
     NODEWISE_RETURN_IF_ERROR(At("params", CheckType(*port, *param.tensor)));
     NODEWISE_RETURN_IF_ERROR(At("params", CheckWritable(*port)));
     work.emplace_back(port, &param.tensor);

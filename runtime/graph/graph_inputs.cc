@@ -1,11 +1,10 @@
 #include "nodewise/graph/graph_inputs.h"
 
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/dump_key.h"
+#include "nodewise/graph/param_names.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -88,37 +87,16 @@ std::string KeyOfInput(absl::Span<const GraphInput> inputs, size_t input) {
 
 std::vector<std::string> MarkParams(const Graph& graph, const Params& params,
                                     std::vector<GraphInput>* inputs) {
-  std::unordered_map<std::string_view, std::vector<GraphInput*>> by_name;
-  std::unordered_map<uint32_t, GraphInput*> by_node;
-  for (GraphInput& input : *inputs) {
-    by_name[input.name].push_back(&input);
-    by_node[Index(input.node)] = &input;
-  }
+  const ParamNames names(graph);
   std::vector<std::string> unknown;
   for (const NamedTensor& param : params.tensors) {
-    const auto known = by_name.find(param.name);
-    if (known == by_name.end()) {
-      const auto node = NodeOfDumpKey(graph, param.name);
-      if (!node.has_value()) {
-        unknown.push_back(param.name);
-        continue;
-      }
-      const auto dumped = by_node.find(Index(*node));
-      if (dumped != by_node.end()) dumped->second->is_param = true;
-      continue;
+    const ParamNames::Meaning meaning =
+        names.Find(param.name, param.tensor.shape(), param.tensor.dtype());
+    if (meaning.kind == ParamNames::Kind::kInput) {
+      (*inputs)[meaning.input].is_param = true;
+    } else if (meaning.kind == ParamNames::Kind::kUnknown) {
+      unknown.push_back(param.name);
     }
-    // Relay calls its constants p0, p1, ... even where the user has an input of
-    // that name: the type tells them apart, and if it does not, the last is the
-    // constant, as TVM takes it.
-    GraphInput* chosen = known->second.back();
-    for (GraphInput* const input : known->second) {
-      const GraphEntry& entry = EntryOf(graph, *input);
-      const bool fits =
-          IsSameType(param.tensor.dtype(), entry.dtype) &&
-          param.tensor.shape() == absl::MakeConstSpan(entry.shape);
-      if (fits) chosen = input;
-    }
-    chosen->is_param = true;
   }
   return unknown;
 }

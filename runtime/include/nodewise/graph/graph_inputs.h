@@ -40,9 +40,9 @@ absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
 // while another input has that very name.
 std::string KeyOfInput(absl::Span<const GraphInput> inputs, size_t input);
 
-// Marks the inputs that the parameters are for, as GraphExecutor::LoadParams
-// chooses them. Returns the names that neither an input has nor, as a dump's
-// key, any other node.
+// Marks the inputs that the parameters are for (ParamNames). Returns the names
+// that mean nothing. REQUIRES: these are all inputs, as InputsOf() returns
+// them.
 std::vector<std::string> MarkParams(const Graph& graph, const Params& params,
                                     std::vector<GraphInput>* inputs);
 
