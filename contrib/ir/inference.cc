@@ -1,6 +1,7 @@
 #include "contrib/ir/inference.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
@@ -83,6 +84,23 @@ absl::Status CheckType(const TensorType& type) {
     }
   }
   return absl::OkStatus();
+}
+
+int NewestOpsetOf(std::string_view domain) {
+  return domain.empty() ? kNewestOpset : INT_MAX;
+}
+
+absl::Status CheckHoldsIn(const Operation& operation, int opset) {
+  const OperatorDef& def = operation.def();
+  if (opset >= def.since && opset < def.until) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: {} as it is here holds {}, the opset of domain \"{}\" is {} "
+      "(SetOpset)",
+      PlaceOf(operation), def.name,
+      def.until == INT_MAX
+          ? fmt::format("from opset {} on", def.since)
+          : fmt::format("in opsets {} to {}", def.since, def.until - 1),
+      def.domain, opset));
 }
 
 absl::Status CheckArity(const Operation& operation) {

@@ -21,6 +21,12 @@ absl::Status CheckType(const TensorType& type);
 // many inputs and outputs as its operator wants, and all required ones.
 absl::Status CheckArity(const Operation& operation);
 
+// Fails with kInvalidArgument, naming the place, unless the operator's row
+// holds in this version of its domain.
+absl::Status CheckHoldsIn(const Operation& operation, int opset);
+// The newest version of the domain that is known; INT_MAX for those of others.
+int NewestOpsetOf(std::string_view domain);
+
 // Checks the operator's own restrictions. The place precedes its error.
 // REQUIRES: CheckArity().
 absl::Status CheckRestrictions(const NetworkData& data,
@@ -34,6 +40,15 @@ absl::StatusOr<OutputInfos> InferOutputs(const NetworkData& data,
 // Runs the three above, one after the other.
 absl::StatusOr<OutputInfos> CheckAndInfer(const NetworkData& data,
                                           const Operation& operation);
+
+// Fails with kFailedPrecondition, naming the place and the reason, unless the
+// target can run the operation, which makes these outputs, and those in its
+// bodies.
+absl::Status CheckOnTarget(const Target& target, const NetworkData& data,
+                           const Operation& operation,
+                           absl::Span<const OutputInfo> outputs);
+// Returns what is known about the outputs of an operation of the data.
+OutputInfos OutputInfosOf(const NetworkData& data, const Operation& operation);
 
 // A body among the attributes, with the attribute's name.
 struct NamedBody {

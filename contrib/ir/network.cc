@@ -35,15 +35,20 @@ absl::Status CheckName(const char* what, const std::string& name,
       "{} {}: the name is taken, expected another", what, Shortened(name)));
 }
 
-absl::StatusOr<NDArray> OnHost(NDArray data) {
-  if (DeviceTypeOf(data.device()) == kDLCPU && IsCompact(*data)) return data;
-  return data.CopyToHost();
-}
-
 }  // namespace
 
 SharedNetwork ShareNetwork(Network network) {
   return SharedNetwork(std::make_shared<const Network>(std::move(network)));
+}
+
+absl::StatusOr<NDArray> ConstantData(NDArray data) {
+  const bool is_on_host = DeviceTypeOf(data.device()) == kDLCPU;
+  const bool is_ours = data.is_read_only() || data.is_held_once();
+  if (!is_on_host || !is_ours || !IsCompact(*data)) {
+    NODEWISE_ASSIGN_OR_RETURN(data, data.CopyToHost());
+  }
+  data.MakeReadOnly();
+  return data;
 }
 
 Network::Network(std::string name) : version_(NetworkEditor::NextVersion()) {
@@ -53,10 +58,58 @@ Network::Network(std::string name) : version_(NetworkEditor::NextVersion()) {
 absl::StatusOr<Network> Network::FromData(NetworkData data) {
   const auto findings = Verify(data);
   NODEWISE_RETURN_IF_ERROR(ToStatus(findings));
+  for (auto& value : data.values) {
+    if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant) {
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(value->data,
+                              ConstantData(std::move(value->data)));
+  }
   Network network;
   network.data_ = std::move(data);
   NetworkEditor::MakeIndex(&network);
   return network;
+}
+
+Network::Network(Network&& other) noexcept : Network() {
+  *this = std::move(other);
+}
+
+Network& Network::operator=(Network&& other) noexcept {
+  if (this == &other) return *this;
+  data_ = std::exchange(other.data_, NetworkData());
+  value_names_ = std::exchange(other.value_names_, {});
+  operation_names_ = std::exchange(other.operation_names_, {});
+  positions_ = std::exchange(other.positions_, {});
+  target_ = other.target_;
+  version_ = std::exchange(other.version_, NetworkEditor::NextVersion());
+  return *this;
+}
+
+void Network::NoSuch(ValueId id, CodePlace caller) const {
+  CheckFailed(caller.file, caller.line,
+              std::string(FindValue(id).status().message()).c_str());
+}
+
+void Network::NoSuch(OperationId id, CodePlace caller) const {
+  CheckFailed(caller.file, caller.line,
+              std::string(FindOperation(id).status().message()).c_str());
+}
+
+absl::StatusOr<const NetworkValue*> Network::FindValue(ValueId id) const {
+  const NetworkValue* const value = Find(data_, id);
+  if (value != nullptr) return value;
+  return absl::InvalidArgumentError(
+      fmt::format("network {}: {}, expected one of its values",
+                  Shortened(data_.name), TitleOf(data_, id)));
+}
+
+absl::StatusOr<const Operation*> Network::FindOperation(OperationId id) const {
+  const Operation* const operation = Find(data_, id);
+  if (operation != nullptr) return operation;
+  return absl::InvalidArgumentError(
+      fmt::format("network {}: {}, expected one of its operations",
+                  Shortened(data_.name), TitleOf(data_, id)));
 }
 
 bool Network::Has(ValueId id) const { return Find(data_, id) != nullptr; }
@@ -82,8 +135,16 @@ absl::StatusOr<OperationId> Network::FindOperation(
   return NotFound("operation", name, operation_names_);
 }
 
-std::vector<InputInfo> Network::InputsOf(OperationId id) const {
-  return InputInfosOf(data_, operation(id).inputs);
+std::vector<InputInfo> Network::InputsOf(OperationId id,
+                                         CodePlace caller) const {
+  return InputInfosOf(data_, operation(id, caller).inputs);
+}
+
+absl::StatusOr<std::vector<InputInfo>> Network::FindInputsOf(
+    OperationId id) const {
+  NODEWISE_ASSIGN_OR_RETURN(const Operation* const operation,
+                            FindOperation(id));
+  return InputInfosOf(data_, operation->inputs);
 }
 
 const OperatorDef* Network::RowOf(const OpSet& ops, const void* type) const {
@@ -95,10 +156,18 @@ const OperatorDef* Network::RowOf(const OpSet& ops, const void* type) const {
 }
 
 absl::Status Network::SetOpset(std::string_view domain, int version) {
-  if (version < 1) {
+  const std::string where =
+      fmt::format("opset {} of domain \"{}\"", version, Shortened(domain));
+  const int newest = NewestOpsetOf(domain);
+  if (version < 1 || version > newest) {
     return absl::InvalidArgumentError(
-        fmt::format("opset {} of domain \"{}\": expected 1 or more", version,
-                    Shortened(domain)));
+        newest == INT_MAX ? where + ": expected 1 or more"
+                          : fmt::format("{}: expected 1 to {}", where, newest));
+  }
+  for (const OperationId id : data_.order) {
+    const OperatorDef& def = operation(id).def();
+    if (def.domain != domain) continue;
+    NODEWISE_RETURN_IF_ERROR(At(where, CheckHoldsIn(operation(id), version)));
   }
   NetworkEditor edit(this);
   auto& opsets = data_.opsets;
@@ -139,7 +208,7 @@ absl::StatusOr<ValueId> Network::AddConstant(std::string name, NDArray data) {
   value.kind = NetworkValue::Kind::kConstant;
   value.type = TensorType::Of(*data);
   NODEWISE_RETURN_IF_ERROR(At(place, CheckType(value.type)));
-  auto host = OnHost(std::move(data));
+  auto host = ConstantData(std::move(data));
   if (!host.ok()) return At(place, host.status());
   value.name = std::move(name);
   value.elements = ElementsOf(*host);

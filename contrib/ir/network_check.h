@@ -43,7 +43,7 @@ class NetworkCheck {
   void CheckInformation();
   // `damaged` are bodies that must not be shown to operators.
   void CheckInference(const std::unordered_set<const Network*>& damaged);
-  void AskTargets(const Network& network, absl::Span<const Target> targets);
+  void AskTargets(absl::Span<const Target> targets);
 
   const NetworkData& data() const { return data_; }
   size_t errors() const { return errors_; }

@@ -226,6 +226,10 @@ absl::Status NetworkEditor::InferOne(OperationId id,
                                      std::vector<ValueId>* changed) {
   const Operation& inferred = operation(id);
   NODEWISE_ASSIGN_OR_RETURN(OutputInfos infos, CheckAndInfer(data(), inferred));
+  if (network_.target_ != nullptr) {
+    NODEWISE_RETURN_IF_ERROR(
+        CheckOnTarget(*network_.target_, data(), inferred, infos));
+  }
   for (size_t i = 0; i < infos.size(); ++i) {
     const ValueId output = inferred.outputs[i];
     if (output == kNoValue) continue;

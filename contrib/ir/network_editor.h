@@ -102,6 +102,10 @@ absl::Status CheckBarrier(const Network& network, ValueId id,
                           std::string_view place);
 absl::Status CheckExists(const Network& network, OperationId id);
 
+// Returns data for a constant, read-only: the same if nobody else can write to
+// it, and it is compact and in host memory; else a copy.
+absl::StatusOr<NDArray> ConstantData(NDArray data);
+
 // Returns "name", or the first of name_1, name_2, ... that is not taken.
 template <typename IsTaken>
 std::string FreeName(std::string name, IsTaken is_taken) {

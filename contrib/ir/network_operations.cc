@@ -39,6 +39,9 @@ absl::Status CheckKind(const Network& network, const Operation& operation) {
         "(SetOpset)",
         PlaceOf(operation), def.domain, def.name));
   }
+  NODEWISE_RETURN_IF_ERROR(CheckHoldsIn(operation, network.opset(def.domain)));
+  const absl::Status complete = CheckRequired(operation.attrs);
+  if (!complete.ok()) return At(PlaceOf(operation), complete);
   size_t captures = 0;
   for (const NamedBody& body : BodiesOf(operation.attrs)) {
     captures += body.graph.captures;
@@ -138,6 +141,9 @@ absl::StatusOr<OperationId> Network::AddOperation(NewOperation wanted) {
     operation.outputs.push_back(name.empty() ? kNoValue : ValueId{0});
   }
   NODEWISE_ASSIGN_OR_RETURN(OutputInfos infos, CheckAndInfer(data_, operation));
+  if (target_ != nullptr) {
+    NODEWISE_RETURN_IF_ERROR(CheckOnTarget(*target_, data_, operation, infos));
+  }
   return NetworkEditor::AddOperation(this, std::move(operation),
                                      std::move(names), std::move(infos),
                                      wanted.before);

@@ -66,6 +66,16 @@ absl::StatusOr<NetworkData> ReadWhole(std::string_view* rest, const OpSet& ops,
 
 }  // namespace
 
+bool LooksLikeNetworkText(std::string_view text) {
+  SkipBlanks(&text);
+  const std::string_view word = TakeWord(&text);
+  if (word != "version" && word != "network") return false;
+  SkipBlanks(&text);
+  return !text.empty() &&
+         (word == "network" ? text[0] == '"'
+                            : text[0] >= '0' && text[0] <= '9');
+}
+
 absl::StatusOr<NetworkData> ParseNetworkText(std::string_view text,
                                              const OpSet& ops,
                                              const std::string& where) {

@@ -299,11 +299,10 @@ absl::Status Network::Freeze(ValueId input, NDArray data) {
   NODEWISE_RETURN_IF_ERROR(At(place, CheckType(TensorType::Of(*data))));
   auto sizes = SizesIn(value(input).type, *data);
   if (!sizes.ok()) return At(place, sizes.status());
-  if (DeviceTypeOf(data.device()) != kDLCPU || !IsCompact(*data)) {
-    NODEWISE_ASSIGN_OR_RETURN(data, data.CopyToHost());
-  }
+  auto host = ConstantData(std::move(data));
+  if (!host.ok()) return At(place, host.status());
   NetworkEditor edit(this);
-  edit.MakeConstant(input, std::move(data));
+  edit.MakeConstant(input, *std::move(host));
   std::vector<OperationId> starts;
   for (const Use& use : value(input).uses) starts.push_back(use.user);
   NODEWISE_RETURN_IF_ERROR(BindNames(*this, *sizes, &edit, &starts).status());

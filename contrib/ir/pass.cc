@@ -1,8 +1,10 @@
 #include "nodewise/ir/pass.h"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <system_error>
+#include <unordered_set>
 
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
@@ -55,13 +57,31 @@ std::string WriteBoth(const std::string& folder, const Pass& pass,
   return fmt::format(" (see {}.before.txt and {}.after.txt)", start, start);
 }
 
+// What a pass throws ends here: the network must be taken back.
+absl::Status Call(const std::function<absl::Status(Network&)>& run,
+                  Network& network) {
+  try {
+    return run(network);
+  } catch (const std::exception& error) {
+    return absl::InternalError(fmt::format("threw {}", error.what()));
+  } catch (...) {
+    return absl::InternalError("threw something that is no std::exception");
+  }
+}
+
+// Runs the pass, and sets `found` to what Verify() finds after it.
 absl::Status RunPass(const Pass& pass, const PassOptions& options,
+                     const Network& before, std::vector<Finding>* found,
                      Network& network) {
-  const Network before = network;
-  absl::Status status = pass.run(network);
+  if (pass.run == nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("pass {}: has no function, expected one", pass.name));
+  }
   const char* what = "failed";
+  absl::Status status = Call(pass.run, network);
   if (status.ok()) {
-    status = ToStatus(Verify(network.data()));
+    *found = Verify(network.data());
+    status = ToStatus(*found);
     what = "left a network that is not valid";
   }
   if (status.ok()) return status;
@@ -70,6 +90,44 @@ absl::Status RunPass(const Pass& pass, const PassOptions& options,
   return absl::Status(status.code(),
                       fmt::format("pass {}: {}: {}{}", pass.name, what,
                                   MessageOf(status), written));
+}
+
+bool IsMade(const Network& network, ValueId id) {
+  return network.value(id).kind == NetworkValue::Kind::kOutput;
+}
+
+// Adds a finding for each output that an operation made before, and none makes
+// now, and one if there are fewer or more than before.
+void AddLostOutputs(const Network& before, const Network& after,
+                    std::vector<Finding>* findings) {
+  const std::string network =
+      fmt::format("network {}", Shortened(after.name()));
+  const auto add = [&](std::string place, std::string found) {
+    findings->push_back(MakeFinding(network_kinds::kLostOutput,
+                                    OperationPlace{std::move(place), "", ""},
+                                    std::move(found)));
+  };
+  const auto old = before.outputs();
+  const auto now = after.outputs();
+  if (old.size() != now.size()) {
+    add(network,
+        fmt::format("has {} outputs, and had {}", now.size(), old.size()));
+    return;
+  }
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (!IsMade(before, old[i]) || IsMade(after, now[i])) continue;
+    add(fmt::format("{}: output {}", network, i),
+        fmt::format("is {}, and was made by an operation",
+                    TitleOf(after.data(), now[i])));
+  }
+}
+
+using Texts = std::unordered_set<std::string>;
+
+Texts TextsOf(absl::Span<const Finding> findings) {
+  Texts texts;
+  for (const Finding& finding : findings) texts.insert(finding.ToString());
+  return texts;
 }
 
 bool IsOutput(const Network& network, ValueId id) {
@@ -111,12 +169,25 @@ absl::Status StaleTable(const Network& network, const char* pass,
       Shortened(network.name()), pass, network.version(), version));
 }
 
-absl::Status RunPasses(absl::Span<const Pass> passes,
-                       const PassOptions& options, Network& network) {
+absl::StatusOr<std::vector<PassFinding>> RunPasses(
+    absl::Span<const Pass> passes, const PassOptions& options,
+    Network& network) {
+  std::vector<PassFinding> left;
+  if (passes.empty()) return left;
+  Texts known = TextsOf(Verify(network.data()));
   for (const Pass& pass : passes) {
-    NODEWISE_RETURN_IF_ERROR(RunPass(pass, options, network));
+    const Network before = network;
+    std::vector<Finding> found;
+    NODEWISE_RETURN_IF_ERROR(RunPass(pass, options, before, &found, network));
+    Texts texts = TextsOf(found);
+    AddLostOutputs(before, network, &found);
+    for (Finding& finding : found) {
+      if (known.count(finding.ToString()) > 0) continue;
+      left.push_back({pass.name, std::move(finding)});
+    }
+    known = std::move(texts);
   }
-  return absl::OkStatus();
+  return left;
 }
 
 std::vector<std::vector<OperationId>> FindChains(

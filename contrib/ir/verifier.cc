@@ -6,7 +6,6 @@
 
 #include "contrib/ir/inference.h"
 #include "contrib/ir/network_check.h"
-#include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
@@ -14,11 +13,7 @@
 namespace nodewise {
 namespace {
 
-struct Part {
-  std::string_view name;
-  const char* heading;
-};
-constexpr Part kParts[] = {
+constexpr NetworkPart kParts[] = {
     {network_kinds::kStructure,
      "Structure (links, order, what depends on what)"},
     {network_kinds::kInformation, "Information (names, types, attributes)"},
@@ -143,12 +138,13 @@ std::vector<Finding> Verify(const NetworkData& data,
   // Targets are only shown valid networks: they may follow the links.
   if (!targets.empty() && sink.errors() == 0) {
     for (const auto& [body, check] : networks) {
-      const auto copy = NetworkEditor::Unverified(check->data());
-      check->AskTargets(*copy, targets);
+      check->AskTargets(targets);
     }
   }
   return sink.TakeSorted();
 }
+
+absl::Span<const NetworkPart> NetworkParts() { return kParts; }
 
 absl::Status ToStatus(absl::Span<const Finding> findings) {
   const Finding* first = nullptr;
@@ -171,7 +167,7 @@ absl::Status ToStatus(absl::Span<const Finding> findings) {
 
 std::string FindingReport(absl::Span<const Finding> findings) {
   std::string text;
-  for (const Part& part : kParts) {
+  for (const NetworkPart& part : kParts) {
     std::string lines;
     for (const Finding& finding : findings) {
       if (finding.part() != part.name) continue;
@@ -263,16 +259,17 @@ void NetworkCheck::Add(const FindingKind& kind, Subject subject,
   sink_->Add(is_body_ ? body_rank_ : subject.rank, std::move(finding));
 }
 
-void NetworkCheck::AskTargets(const Network& network,
-                              absl::Span<const Target> targets) {
-  for (const OperationId id : network.order()) {
-    const Operation& operation = network.operation(id);
+void NetworkCheck::AskTargets(absl::Span<const Target> targets) {
+  for (const OperationId id : data_.order) {
+    const Operation& operation = *Find(data_, id);
+    const std::vector<InputInfo> inputs = InputInfosOf(data_, operation.inputs);
+    const OutputInfos outputs = OutputInfosOf(data_, operation);
     for (const Target& target : targets) {
-      if (target.ask == nullptr) continue;
-      const Support support = target.ask(network, operation);
+      const Support support =
+          SupportOf(target, operation.attrs, Inputs(inputs), outputs);
       const auto add = [&](const FindingKind& kind, const std::string& what) {
         Add(kind, About(id), PlaceOf(operation),
-            fmt::format("{} {} {}: {}", target.name,
+            fmt::format("{} {} {}: {}", target.traits.name,
                         kind == network_kinds::kPenalty
                             ? "is not at its best with"
                             : "cannot run",

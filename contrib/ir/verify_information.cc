@@ -1,3 +1,4 @@
+#include <climits>
 #include <unordered_map>
 
 #include "contrib/ir/inference.h"
@@ -45,8 +46,11 @@ void NetworkCheck::CheckOpsets() {
   for (const auto& [domain, version] : data_.opsets) {
     const std::string shown =
         fmt::format("opset {} of domain \"{}\"", version, domain);
-    if (version < 1) {
-      Information({}, NetworkPlace(), "has " + shown, "1 or more");
+    const int newest = NewestOpsetOf(domain);
+    if (version < 1 || version > newest) {
+      Information(
+          {}, NetworkPlace(), "has " + shown,
+          newest == INT_MAX ? "1 or more" : fmt::format("1 to {}", newest));
     }
     const auto [first, is_new] = versions.emplace(domain, version);
     if (is_new) continue;
@@ -159,16 +163,21 @@ bool NetworkCheck::CheckOperator(OperationId id) {
     return false;
   }
   const OperatorDef& def = operation.def();
-  bool has_opset = false;
+  int opset = 0;
   for (const auto& [domain, version] : data_.opsets) {
-    has_opset = has_opset || (domain == def.domain && version > 0);
+    if (opset == 0 && domain == def.domain) opset = version;
   }
-  if (!has_opset) {
+  if (opset > 0) {
+    const absl::Status holds = CheckHoldsIn(operation, opset);
+    if (!holds.ok()) Information(id, holds);
+  } else {
     Information(
         About(id), place,
         fmt::format("the network has no opset of domain \"{}\"", def.domain),
         fmt::format("one for {}", def.name));
   }
+  const absl::Status complete = CheckRequired(operation.attrs);
+  if (!complete.ok()) Information(id, At(place, complete));
   const absl::Status arity = CheckArity(operation);
   if (!arity.ok()) Information(id, arity);
   bool has_bodies = true;

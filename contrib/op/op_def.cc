@@ -93,8 +93,22 @@ absl::Status SetField(const AttrField& field, AttrValue value, void* op) {
       return absl::InvalidArgumentError("is a tensor without data");
     }
     NODEWISE_ASSIGN_OR_RETURN(*tensor, tensor->CopyToHost());
+    tensor->MakeReadOnly();
   }
   return field.set(op, std::move(value));
+}
+
+// Returns whether a value says nothing, as one that was left out does. Empty
+// texts say something to some operators, and bodies are checked elsewhere.
+bool IsEmpty(const std::optional<AttrValue>& value) {
+  if (!value.has_value()) return true;
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&*value)) {
+    return list->empty();
+  }
+  if (const auto* tensor = std::get_if<NDArray>(&*value)) {
+    return !tensor->defined();
+  }
+  return false;
 }
 
 // Sets one attribute; returns what is wrong with it, or "".
@@ -173,6 +187,23 @@ absl::Status Transport<DLDataType>::Set(DLDataType* member, AttrValue value) {
   return absl::OkStatus();
 }
 
+void OwnTensors(absl::Span<const AttrField> fields, void* op) {
+  for (const AttrField& field : fields) {
+    if (!field.is_tensor) continue;
+    auto value = field.get(op);
+    NDArray* const tensor =
+        value.has_value() ? std::get_if<NDArray>(&*value) : nullptr;
+    if (tensor == nullptr || !tensor->defined() || tensor->is_read_only()) {
+      continue;
+    }
+    // What cannot be copied is not there: CheckRequired() or the operator's own
+    // check refuses it.
+    auto copy = tensor->CopyToHost();
+    if (copy.ok()) copy->MakeReadOnly();
+    (void)field.set(op, copy.ok() ? *std::move(copy) : NDArray());
+  }
+}
+
 bool SameAttr(const std::optional<AttrValue>& a,
               const std::optional<AttrValue>& b) {
   if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
@@ -217,6 +248,12 @@ std::optional<std::vector<int64_t>> Inputs::Ints(size_t i) const {
   return numbers;
 }
 
+void OpAttrs::NoOperator(CodePlace caller) {
+  CheckFailed(caller.file, caller.line,
+              "attributes of no operator: expected defined ones (FindDef "
+              "returns null for those that are not)");
+}
+
 size_t OperatorDef::min_inputs() const { return FewestOf(SpanOf(inputs)); }
 size_t OperatorDef::max_inputs() const { return MostOf(SpanOf(inputs)); }
 size_t OperatorDef::min_outputs() const {
@@ -226,6 +263,10 @@ size_t OperatorDef::max_outputs() const { return MostOf(SpanOf(outputs)); }
 
 absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
                                   absl::Span<const NamedAttr> attrs) {
+  if (def.make == nullptr) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: its row was not made by Row(), expected one that was", def.name));
+  }
   std::shared_ptr<void> op = def.make();
   std::vector<bool> is_set(def.fields.size(), false);
   std::vector<std::string> problems;
@@ -244,6 +285,15 @@ absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
   if (problems.empty()) return OpAttrs(&def, std::move(op));
   return absl::InvalidArgumentError(
       fmt::format("{}: {}", def.name, absl::StrJoin(problems, "; ")));
+}
+
+absl::Status CheckRequired(const OpAttrs& attrs) {
+  for (const AttrField& field : attrs.def().fields) {
+    if (!field.is_required || !IsEmpty(field.get(attrs.get()))) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "attribute {}: is missing, {} needs it", field.name, attrs.def().name));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<NamedAttr> NamedAttrsOf(const OpAttrs& attrs) {

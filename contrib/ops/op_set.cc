@@ -1,53 +1,66 @@
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
 #include "contrib/ops/op_families.h"
 #include "nodewise/ops/ops.h"
 
 namespace nodewise {
+namespace {
+
+constexpr absl::Span<const OperatorDef> (*kFamilies[])() = {
+    &ActivationOperators,     &ElementaryOperators, &ArithmeticOperators,
+    &VariadicOperators,       &LogicOperators,      &CastOperators,
+    &MatmulOperators,         &ConvOperators,       &PoolOperators,
+    &NormOperators,           &BatchNormOperators,  &LayerNormOperators,
+    &SoftmaxOperators,        &ReduceOperators,     &AxisOperators,
+    &ReshapeOperators,        &SliceOperators,      &PadOperators,
+    &GatherOperators,         &ScatterOperators,    &ConstantOperators,
+    &SortOperators,           &SelectOperators,     &ResizeOperators,
+    &SamplingOperators,       &Col2ImOperators,     &QuantizeOperators,
+    &QLinearOperators,        &RecurrentOperators,  &ControlFlowOperators,
+    &ScanOperators,           &AttentionOperators,  &LinearAttentionOperators,
+    &CausalConvOperators,     &LossOperators,       &SignalOperators,
+    &WindowFunctionOperators, &NgramOperators,      &RefusedOperators,
+};
+
+// Returns the rows of all families. Each ends where the next row of the same
+// operator begins.
+std::vector<OperatorDef> AllRows() {
+  std::vector<OperatorDef> rows;
+  for (const auto family : kFamilies) {
+    const auto part = family();
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const OperatorDef& a, const OperatorDef& b) {
+              return std::tuple(a.domain, a.name, a.since) <
+                     std::tuple(b.domain, b.name, b.since);
+            });
+  for (size_t i = 1; i < rows.size(); ++i) {
+    OperatorDef& before = rows[i - 1];
+    if (before.domain != rows[i].domain || before.name != rows[i].name) {
+      continue;
+    }
+    before.until = rows[i].since;
+  }
+  return rows;
+}
+
+struct RowsAndSet {
+  const std::vector<OperatorDef> rows = AllRows();
+  OpSet set;
+};
+
+}  // namespace
 
 const OpSet& AllOperators() {
-  static const OpSet* const all = [] {
-    auto* const set = new OpSet;
-    set->Add(ActivationOperators());
-    set->Add(ElementaryOperators());
-    set->Add(ArithmeticOperators());
-    set->Add(VariadicOperators());
-    set->Add(LogicOperators());
-    set->Add(CastOperators());
-    set->Add(MatmulOperators());
-    set->Add(ConvOperators());
-    set->Add(PoolOperators());
-    set->Add(NormOperators());
-    set->Add(BatchNormOperators());
-    set->Add(LayerNormOperators());
-    set->Add(SoftmaxOperators());
-    set->Add(ReduceOperators());
-    set->Add(AxisOperators());
-    set->Add(ReshapeOperators());
-    set->Add(SliceOperators());
-    set->Add(PadOperators());
-    set->Add(GatherOperators());
-    set->Add(ScatterOperators());
-    set->Add(ConstantOperators());
-    set->Add(SortOperators());
-    set->Add(SelectOperators());
-    set->Add(ResizeOperators());
-    set->Add(SamplingOperators());
-    set->Add(Col2ImOperators());
-    set->Add(QuantizeOperators());
-    set->Add(QLinearOperators());
-    set->Add(RecurrentOperators());
-    set->Add(ControlFlowOperators());
-    set->Add(ScanOperators());
-    set->Add(AttentionOperators());
-    set->Add(LinearAttentionOperators());
-    set->Add(CausalConvOperators());
-    set->Add(LossOperators());
-    set->Add(SignalOperators());
-    set->Add(WindowFunctionOperators());
-    set->Add(NgramOperators());
-    set->Add(RefusedOperators());
-    return set;
+  static const RowsAndSet* const all = [] {
+    auto* const made = new RowsAndSet;
+    made->set.Add(made->rows);
+    return made;
   }();
-  return *all;
+  return all->set;
 }
 
 }  // namespace nodewise

@@ -155,7 +155,9 @@ NDArray Borrowed(const TensorFields& fields, DLDataType dtype,
   tensor.ndim = static_cast<int32_t>(fields.dims.size());
   tensor.dtype = dtype;
   tensor.shape = const_cast<int64_t*>(fields.dims.data());
-  return NDArray::Borrow(tensor, owner);
+  NDArray borrowed = NDArray::Borrow(tensor, owner);
+  borrowed.MakeReadOnly();  // Nobody writes into a message.
+  return borrowed;
 }
 
 // A dimension of 0 must not hide others that no memory could hold.

@@ -1,13 +1,14 @@
 // Finds what is wrong with an artefact without running its code.
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
-#include "nodewise/graph/dump_key.h"
 #include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/param_names.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_graph.h"
@@ -15,10 +16,14 @@
 namespace nodewise {
 namespace {
 
+// The number of nodes that nothing reads that are listed.
+constexpr size_t kMostUnread = 20;
+
 class ArtefactChecker {
  public:
-  ArtefactChecker(const ArtefactFiles& files, DiagnosticList* diagnostics)
-      : files_(files), diagnostics_(diagnostics) {}
+  ArtefactChecker(const ArtefactFiles& files, const VerifyOptions& options,
+                  DiagnosticList* diagnostics)
+      : files_(files), options_(options), diagnostics_(diagnostics) {}
 
   absl::Status Check() {
     if (!files_.library.empty()) {
@@ -151,9 +156,78 @@ class ArtefactChecker {
     } else {
       AddStatus(graph.text.name, plan.status());
     }
+    CheckDevices(graph);
+    CheckRead(graph);
     if (has_library_ && !functions_are_known_) CheckFunctions(graph);
     if (has_params_) CheckParams(graph);
     LocateDiagnostics(graph.text, diagnostics_);
+  }
+
+  bool HasDevice(int type) const {
+    if (type == kDLCPU) return true;
+    if (options_.device_types.empty()) {
+      return FindDevice(MakeDevice(type, 0)).ok();
+    }
+    const auto& types = options_.device_types;
+    return std::find(types.begin(), types.end(), type) != types.end();
+  }
+
+  // Reports each type of device that is not there once.
+  void CheckDevices(const Graph& graph) {
+    if (!graph.has_device_index) return;
+    struct Missing {
+      size_t first = 0;
+      size_t count = 0;
+    };
+    std::map<int, Missing> missing;
+    for (size_t e = 0; e < graph.entries.size(); ++e) {
+      const int type = graph.entries[e].device_type;
+      if (HasDevice(type)) continue;
+      const auto [place, is_new] = missing.emplace(type, Missing{e, 0});
+      ++place->second.count;
+    }
+    for (const auto& [type, where] : missing) {
+      const std::string name = DeviceTypeName(type);
+      Add(graph.text.name, fmt::format("/attrs/device_index/1/{}", where.first),
+          where.count == 1 ? fmt::format("an entry on {}", name)
+                           : fmt::format("{} entries on {}", where.count, name),
+          options_.device_types.empty() ? "a device that this build has"
+                                        : "one of the devices of the target",
+          fmt::format("--target {} verifies for a machine that has it", name));
+    }
+  }
+
+  // Warns of what makes no difference to any result.
+  void CheckRead(const Graph& graph) {
+    const auto warn = [&](std::string path, std::string found,
+                          std::string expected) {
+      Add(graph.text.name, std::move(path), std::move(found),
+          std::move(expected), "", Severity::kWarning);
+    };
+    if (graph.heads.empty()) {
+      warn("/heads", "no outputs",
+           "one or more, or nothing can be got from it");
+      return;
+    }
+    std::vector<bool> is_read(graph.nodes.size(), false);
+    for (const EntryRef& head : graph.heads) is_read[head.node] = true;
+    for (const GraphNode& node : graph.nodes) {
+      for (const EntryRef& input : node.inputs) is_read[input.node] = true;
+      for (const uint32_t before : node.control_deps) is_read[before] = true;
+    }
+    size_t count = 0;
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (is_read[n] || ++count > kMostUnread) continue;
+      warn(fmt::format("/nodes/{}", n),
+           fmt::format("{} {}, whose outputs nothing reads",
+                       graph.nodes[n].kind == GraphNode::Kind::kInput ? "input"
+                                                                      : "node",
+                       Shortened(graph.nodes[n].name)),
+           "a node that reads them, or none of them");
+    }
+    if (count <= kMostUnread) return;
+    warn("/nodes",
+         fmt::format("{} more that nothing reads", count - kMostUnread), "");
   }
 
   void CheckFunctions(const Graph& graph) {
@@ -180,31 +254,28 @@ class ArtefactChecker {
   }
 
   void CheckParams(const Graph& graph) {
-    std::map<std::string_view, std::vector<uint32_t>> inputs;
-    for (const uint32_t node : graph.arg_nodes) {
-      inputs[graph.nodes[node].name].push_back(node);
-    }
-    std::vector<std::string> names;
-    names.reserve(inputs.size());
-    for (const auto& [name, nodes] : inputs) names.emplace_back(name);
+    const ParamNames names(graph);
     for (const auto& [name, type] : params_) {
-      const auto place = inputs.find(name);
-      const auto dumped =
-          place == inputs.end() ? NodeOfDumpKey(graph, name) : std::nullopt;
-      if (dumped.has_value()) {
-        if (graph.IsFunction(*dumped)) continue;
-        dumped_.insert(Index(*dumped));
-        CheckParamType(graph, name, type, {Index(*dumped)});
-        continue;
+      const ParamNames::Meaning meaning =
+          names.Find(name, type.shape, type.dtype);
+      if (meaning.kind == ParamNames::Kind::kInput) {
+        given_.insert(graph.arg_nodes[meaning.input]);
+        CheckParamType(graph, name, type, graph.arg_nodes[meaning.input]);
+      } else if (meaning.kind == ParamNames::Kind::kUnknown) {
+        WarnOfUnknown(graph, name);
       }
-      if (place == inputs.end()) {
-        Warn(name, "a parameter that the graph does not have",
-             "the name of one of its inputs" + DidYouMean(name, names));
-        continue;
-      }
-      CheckParamType(graph, name, type, place->second);
     }
     CheckMissing(graph);
+  }
+
+  void WarnOfUnknown(const Graph& graph, const std::string& name) {
+    std::vector<std::string> names;
+    names.reserve(graph.arg_nodes.size());
+    for (const uint32_t node : graph.arg_nodes) {
+      names.push_back(graph.nodes[node].name);
+    }
+    Warn(name, "a parameter that the graph does not have",
+         "the name of one of its inputs" + DidYouMean(name, names));
   }
 
   struct Type {
@@ -214,16 +285,13 @@ class ArtefactChecker {
   };
 
   void CheckParamType(const Graph& graph, const std::string& name,
-                      const Type& type, const std::vector<uint32_t>& nodes) {
-    const GraphEntry* entry = nullptr;
-    for (const uint32_t node : nodes) {
-      entry = &graph.entry(graph.EntryOf(NodeId{node}, 0));
-      if (entry->shape == type.shape && IsSameType(entry->dtype, type.dtype)) {
-        return;
-      }
+                      const Type& type, uint32_t node) {
+    const GraphEntry& entry = graph.entry(graph.EntryOf(NodeId{node}, 0));
+    if (entry.shape == type.shape && IsSameType(entry.dtype, type.dtype)) {
+      return;
     }
     Add(type.file, name, TypeToString(type.shape, type.dtype),
-        TypeToString(entry->shape, entry->dtype) + ", as the graph has it");
+        TypeToString(entry.shape, entry.dtype) + ", as the graph has it");
   }
 
   // Relay calls its constants p0, p1, ...; nothing but the file sets those.
@@ -234,7 +302,7 @@ class ArtefactChecker {
           name.size() > 1 && name[0] == 'p' &&
           name.find_first_not_of("0123456789", 1) == std::string::npos;
       if (!is_constant || params_.contains(name) ||
-          dumped_.contains(graph.arg_nodes[i])) {
+          given_.contains(graph.arg_nodes[i])) {
         continue;
       }
       Add(graph.text.name, fmt::format("/nodes/{}", graph.arg_nodes[i]),
@@ -244,6 +312,7 @@ class ArtefactChecker {
   }
 
   const ArtefactFiles& files_;
+  const VerifyOptions& options_;
   DiagnosticList* diagnostics_;
   LibrarySummary library_;
   bool has_library_ = false;
@@ -251,14 +320,16 @@ class ArtefactChecker {
   std::map<std::string, Type> params_;
   bool has_params_ = false;
   std::string params_name_;
-  std::set<uint32_t> dumped_;  // Nodes that a dump's keys give tensors.
+  std::set<uint32_t> given_;  // The inputs that there are parameters for.
 };
 
 }  // namespace
 
-absl::StatusOr<DiagnosticList> VerifyArtefact(const ArtefactFiles& files) {
+absl::StatusOr<DiagnosticList> VerifyArtefact(const ArtefactFiles& files,
+                                              const VerifyOptions& options) {
   DiagnosticList diagnostics;
-  NODEWISE_RETURN_IF_ERROR(ArtefactChecker(files, &diagnostics).Check());
+  NODEWISE_RETURN_IF_ERROR(
+      ArtefactChecker(files, options, &diagnostics).Check());
   return diagnostics;
 }
 

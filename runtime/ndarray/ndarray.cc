@@ -21,6 +21,7 @@ struct Memory {
   Device* device = nullptr;     // Where `block` was allocated; else null.
   void* block = nullptr;
   size_t bytes = 0;
+  std::atomic<bool> is_read_only{false};
 };
 
 // The tensor, whose address is its handle in C.
@@ -196,7 +197,10 @@ NDArray NDArray::Map(absl::Span<const uint8_t> bytes,
   tensor.ndim = static_cast<int>(shape.size());
   tensor.dtype = dtype;
   tensor.shape = const_cast<int64_t*>(shape.data());
-  return Borrow(tensor, std::const_pointer_cast<MappedFile>(std::move(file)));
+  NDArray mapped =
+      Borrow(tensor, std::const_pointer_cast<MappedFile>(std::move(file)));
+  mapped.MakeReadOnly();
+  return mapped;
 }
 
 absl::StatusOr<NDArray> NDArray::FromDLPack(DLManagedTensor* managed) {
@@ -253,6 +257,15 @@ bool NDArray::is_held_once() const {
          box_->count.load(std::memory_order_acquire) == 1;
 }
 
+void NDArray::MakeReadOnly() {
+  NODEWISE_CHECK(box_ != nullptr);
+  box_->is_read_only.store(true, std::memory_order_release);
+}
+
+bool NDArray::is_read_only() const {
+  return box_ != nullptr && box_->is_read_only.load(std::memory_order_acquire);
+}
+
 absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
                                       DLDataType dtype,
                                       size_t byte_offset) const {
@@ -272,7 +285,9 @@ absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
   view.shape = const_cast<int64_t*>(shape.data());
   view.strides = nullptr;
   view.byte_offset += byte_offset;
-  return Borrow(view, std::make_shared<NDArray>(*this));
+  NDArray made = Borrow(view, std::make_shared<NDArray>(*this));
+  if (is_read_only()) made.MakeReadOnly();
+  return made;
 }
 
 absl::StatusOr<NDArray> NDArray::CopyToHost() const {

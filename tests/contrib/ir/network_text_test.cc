@@ -51,6 +51,18 @@ TEST(NetworkTextTest, TextComesBackTheSame) {
   ExpectSame("version 2;\nnetwork \"\" {\n}\n");
 }
 
+TEST(NetworkTextTest, TextOfANetworkIsKnownByItsBeginning) {
+  EXPECT_TRUE(LooksLikeNetworkText(kSmall));
+  EXPECT_TRUE(LooksLikeNetworkText("// before\nnetwork \"\" {"));
+  for (const char* other : {"", "{\"nodes\": []}", "network", "version",
+                            "versions 2", "network of nodes",
+                            "\x7f"
+                            "ELF"}) {
+    EXPECT_FALSE(LooksLikeNetworkText(other)) << other;
+  }
+}
+
+// OV-23.
 TEST(NetworkTextTest, NetworkComesBackTheSame) {
   const NetworkData data = *Parse(kSmall);
   EXPECT_THAT(ToStatus(Verify(data)), IsOk());

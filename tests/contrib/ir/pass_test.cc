@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
+#include <type_traits>
 
 #include "nodewise/ir/side_table.h"
 #include "tests/support/matchers.h"
@@ -44,7 +46,6 @@ class PassTest : public testing::Test {
   ValueId s_ = net_.Add(Ops(), test_ops::Softmax{}, {r_}, "s").value();
 };
 
-// OV-22.
 TEST_F(PassTest, PassesRunOneAfterTheOther) {
   std::vector<std::string> ran;
   const auto pass = [&](const char* name) {
@@ -57,6 +58,69 @@ TEST_F(PassTest, PassesRunOneAfterTheOther) {
   EXPECT_THAT(ran, ElementsAre("one", "two"));
 }
 
+std::vector<std::string> TextsOf(const std::vector<PassFinding>& findings) {
+  std::vector<std::string> texts;
+  for (const PassFinding& each : findings) {
+    texts.push_back(each.pass + ": " + each.finding.ToString());
+  }
+  return texts;
+}
+
+// OV-05, OV-22, OV-32: what a pass cuts off is said, with the pass that did it.
+TEST_F(PassTest, WhatAPassCutsOffIsReported) {
+  const Pass nothing{"nothing", [](Network&) { return absl::OkStatus(); }};
+  const Pass cut{"cut", [&](Network& network) {
+                   return network.ReplaceInput(Maker(s_), 0, d_);
+                 }};
+  const Pass fold{"fold", [&](Network& network) -> absl::Status {
+                    const auto c = network.AddConstant("c", Floats({1}));
+                    if (!c.ok()) return c.status();
+                    return network.SetOutputs({*c});
+                  }};
+  const auto left = RunPasses({nothing, cut, fold}, {}, net_);
+  ASSERT_THAT(left, IsOk());
+  EXPECT_THAT(
+      TextsOf(*left),
+      testing::UnorderedElementsAre(
+          HasSubstr("cut: operation r: no output of the network depends on it"),
+          HasSubstr("fold: operation d: no output"),
+          HasSubstr("fold: operation s: no output"),
+          HasSubstr("fold: value x: no output of the network depends on it"),
+          HasSubstr("fold: network net: output 0: is value c, which depends on "
+                    "no input"),
+          HasSubstr("fold: network net: output 0: is value c, and was made by "
+                    "an operation")));
+}
+
+TEST_F(PassTest, OutputsThatAPassDropsAreReported) {
+  ASSERT_THAT(net_.SetOutputs({s_, s_}), IsOk());
+  const Pass drop{"drop",
+                  [&](Network& network) { return network.SetOutputs({s_}); }};
+  const auto left = RunPasses({drop}, {}, net_);
+  ASSERT_THAT(left, IsOk());
+  EXPECT_THAT(TextsOf(*left),
+              ElementsAre(HasSubstr("network net: has 1 outputs, and had 2")));
+}
+
+TEST_F(PassTest, PassThatThrowsIsNamedAndTakenBack) {
+  const std::string before = TextOf(net_);
+  const Pass pass{"fold", [&](Network& network) -> absl::Status {
+                    EXPECT_THAT(network.SetOutputs({r_}), IsOk());
+                    throw std::runtime_error("no idea");
+                  }};
+  EXPECT_THAT(RunPasses({pass}, {}, net_),
+              FailsWith(StatusCode::kInternal,
+                        HasSubstr("pass fold: failed: threw no idea")));
+  EXPECT_EQ(TextOf(net_), before);
+}
+
+TEST_F(PassTest, PassWithoutAFunctionIsRefused) {
+  EXPECT_THAT(RunPasses({Pass{"empty", nullptr}}, {}, net_),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("pass empty: has no function")));
+}
+
+// OV-22.
 TEST_F(PassTest, FailedPassIsNamedAndTakenBack) {
   const std::string before = TextOf(net_);
   const Pass pass{"fold", [&](Network& network) {
@@ -69,7 +133,7 @@ TEST_F(PassTest, FailedPassIsNamedAndTakenBack) {
   EXPECT_EQ(TextOf(net_), before);
 }
 
-// OV-21: the fault, the pass, and the network before and after it.
+// OV-21, OV-22: the fault, the pass, and the network before and after it.
 TEST_F(PassTest, FaultLeftByAPassIsNamedAndWritten) {
   test_ops::Moody::says = {TensorType(kFloat32)};
   ASSERT_THAT(net_.SetOpset("com.test", 1), IsOk());
@@ -105,7 +169,7 @@ TEST_F(PassTest, FolderThatCannotBeWrittenIsSaid) {
                               HasSubstr("could not be written: /dev/null/x"))));
 }
 
-// OV-37, OV-38.
+// OV-38.
 TEST_F(PassTest, ChainsAreFoundByKind) {
   EXPECT_THAT(FindChains(net_, {"Dequantize", "Relu"}),
               ElementsAre(ElementsAre(Maker(d_), Maker(r_))));
@@ -151,7 +215,7 @@ TEST_F(PassTest, ChainIsMergedIntoOneOperation) {
   EXPECT_EQ(net_.operation(net_.order()[1]).name, "s");
 }
 
-// OV-09 to OV-11.
+// OV-06, OV-10, OV-11.
 TEST_F(PassTest, SideTableIsOfOneVersionOfTheNetwork) {
   const SideTable<std::vector<int>> slots(net_, "plan", {0, 1});
   ASSERT_THAT(slots.Get(), IsOk());
@@ -164,6 +228,25 @@ TEST_F(PassTest, SideTableIsOfOneVersionOfTheNetwork) {
                               HasSubstr("run the pass again"))));
 }
 
+// OV-09.
+TEST_F(PassTest, SideTableCannotBeMadeWithoutItsContent) {
+  static_assert(!std::is_default_constructible_v<SideTable<int>>);
+  static_assert(
+      !std::is_constructible_v<SideTable<int>, const Network&, const char*>);
+}
+
+// OV-10.
+TEST_F(PassTest, SideTableIsKeptByStepsThatChangeNothing) {
+  const SideTable<int> table(net_, "plan", 7);
+  const Pass look{
+      "look", [](Network& network) { return network.FindValue("x").status(); }};
+  ASSERT_THAT(RunPasses({look, look}, {}, net_), IsOk());
+  ASSERT_THAT(net_.InferAgain(), IsOk());
+  ASSERT_THAT(table.Get(), IsOk());
+  EXPECT_EQ(**table.Get(), 7);
+}
+
+// OV-10.
 TEST_F(PassTest, SideTableSurvivesARefusedEdit) {
   const SideTable<int> table(net_, "plan", 7);
   EXPECT_FALSE(net_.Remove(Maker(d_)).ok());
@@ -171,6 +254,7 @@ TEST_F(PassTest, SideTableSurvivesARefusedEdit) {
   EXPECT_THAT(table.Get(), IsOk());
 }
 
+// OV-11.
 TEST_F(PassTest, SideTableKnowsANetworkThatWasAssigned) {
   const SideTable<int> table(net_, "plan", 7);
   net_ = Network("other");

@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// --- Information: OV-06 to OV-13, OV-33 to OV-36.
+// --- Information.
 
 TEST(VerifierTest, DoubledNames) {
   EXPECT_THAT(FindingsWith("\"r\"", "\"x\""),
@@ -126,6 +126,7 @@ TEST(VerifierTest, InputWithDataOrElements) {
               ElementsAre(HasSubstr("value x: is an input with elements [1]")));
 }
 
+// OV-26.
 TEST(VerifierTest, BarrierWithAName) {
   EXPECT_THAT(
       FindingsWith("barrier %7;",
@@ -275,18 +276,19 @@ TEST(VerifierTest, MoreCapturesThanInputs) {
                                 "3 values, expected at most its 2 inputs"));
 }
 
-// --- Run time: OV-14 to OV-16, OV-39.
+// --- Run time.
 
-Support NoSoftmax(const Network& network, const Operation& operation) {
-  if (operation.kind() == "Softmax") return {false, "has no kernel", {}};
-  if (operation.kind() != "Relu") return {};
-  const TensorType& type = network.value(operation.inputs[0]).type;
-  return {true, "", {"a copy of " + ToString(type)}};
+Support NoSoftmax(const OpAttrs& attrs, const Inputs& inputs,
+                  absl::Span<const OutputInfo>) {
+  if (attrs.def().name == "Softmax") return {false, "has no kernel", {}};
+  if (attrs.def().name != "Relu") return {};
+  return {true, "", {"a copy of " + ToString(inputs.type(0))}};
 }
 
+// OV-16.
 TEST(VerifierTest, TargetsAreAskedForEveryOperation) {
   const NetworkData data = *ParseNetworkText(kGood, Ops(), "net");
-  const auto findings = Verify(data, {{"box", &NoSoftmax}});
+  const auto findings = Verify(data, {{{"box", "cpu"}, &NoSoftmax}});
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].kind.name, "penalty");
   EXPECT_EQ(findings[0].severity, Severity::kWarning);
@@ -302,7 +304,7 @@ TEST(VerifierTest, TargetsAreAskedForEveryOperation) {
 TEST(VerifierTest, TargetsAreNotShownABrokenNetwork) {
   const NetworkData data = *ParseNetworkText(
       Replaced(kGood, "axis: int 1", "axis: int 5"), Ops(), "net");
-  EXPECT_EQ(Verify(data, {{"box", &NoSoftmax}}).size(), 1u);
+  EXPECT_EQ(Verify(data, {{{"box", "cpu"}, &NoSoftmax}}).size(), 1u);
 }
 
 // --- The report.
@@ -318,6 +320,7 @@ TEST(VerifierTest, FaultsAreInTheOrderOfPartsThenOperations) {
                           HasSubstr("information: operation soft")));
 }
 
+// OV-21.
 TEST(VerifierTest, FindingsNameTheOperationOrValueTheyAreAbout) {
   const std::string text =
       Replaced(Replaced(kGood, "axis: int 1", "axis: int 5"), "\"x\"", "\"\"");

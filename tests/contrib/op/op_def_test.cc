@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "nodewise/op/op_row.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
 #include "tests/support/tensors.h"
@@ -25,6 +26,7 @@ TEST(OpDefTest, OperatorCannotBeMadeWithoutARequiredAttribute) {
                         HasSubstr("Scale: attribute factor: is missing")));
 }
 
+// OV-35.
 TEST(OpDefTest, EveryWrongAttributeIsInTheError) {
   EXPECT_THAT(
       MakeAttrs(ScaleRow(), {{"factr", 1.0f},
@@ -68,6 +70,47 @@ TEST(OpDefTest, AttributesComeBackByName) {
   EXPECT_TRUE(scale->is_exact);
   EXPECT_EQ(attrs.As<test_ops::Relu>(), nullptr);
   EXPECT_EQ(MakeAttrs(ScaleRow(), NamedAttrsOf(attrs)).value(), attrs);
+}
+
+// OV-08.
+TEST(OpDefTest, TensorThatIsGivenByNameIsCopied) {
+  const NDArray kept = Floats({1, 2});
+  const OpAttrs attrs =
+      MakeAttrs(ScaleRow(), {{"factor", 1.0f}, {"table", kept}}).value();
+  kept.As<float>()[0] = 7;
+  EXPECT_THAT(ValuesOf(*attrs.As<test_ops::Scale>()->table),
+              testing::ElementsAre(1, 2));
+}
+
+// OV-08.
+TEST(OpDefTest, TensorOfAClassIsCopied) {
+  const NDArray kept = Floats({1, 2});
+  const OpAttrs attrs =
+      test_ops::AttrsOf(test_ops::Scale{.factor = 1, .table = kept});
+  kept.As<float>()[0] = 7;
+  EXPECT_THAT(ValuesOf(*attrs.As<test_ops::Scale>()->table),
+              testing::ElementsAre(1, 2));
+}
+
+struct Pool {
+  std::vector<int64_t> kernel;
+  static constexpr auto Fields() {
+    return FieldList(RequiredField<&Pool::kernel>("kernel"));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs&) const {
+    return OutputInfos(1);
+  }
+  absl::Status Evaluate(EvalArgs&) const { return absl::OkStatus(); }
+};
+
+// OV-07.
+TEST(OpDefTest, RequiredAttributeWithoutAValueIsNamed) {
+  static constexpr OperatorDef kPool = Row<Pool>({.name = "Pool"});
+  EXPECT_THAT(
+      CheckRequired(OpAttrs::Of(&kPool, Pool{})),
+      FailsWith(StatusCode::kInvalidArgument,
+                HasSubstr("attribute kernel: is missing, Pool needs it")));
+  EXPECT_THAT(CheckRequired(OpAttrs::Of(&kPool, Pool{{2, 2}})), IsOk());
 }
 
 TEST(OpDefTest, AttributesAreEqualByContent) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/ir/target.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/tensors/tensor_type.h"
@@ -72,8 +73,13 @@ struct Operation {
   ValueId barrier = kNoValue;    // Every operation has one.
   std::vector<ValueId> after;    // Barriers that it waits for.
 
-  const OperatorDef& def() const { return attrs.def(); }
-  std::string_view kind() const { return def().name; }
+  // REQUIRE: attrs.defined(), as in every valid network.
+  const OperatorDef& def(CodePlace caller = CodePlace::Here()) const {
+    return attrs.def(caller);
+  }
+  std::string_view kind(CodePlace caller = CodePlace::Here()) const {
+    return def(caller).name;
+  }
 };
 
 // The whole content of a network as plain data, valid or not. Verify() says
@@ -111,26 +117,46 @@ struct NewOperation {
 // nothing fail with kInvalidArgument.
 //
 // Copies are deep except for constants, which are shared and never written to.
-// Several threads may read it at once; editing is not thread-safe.
+// What has been moved away leaves an empty network of a new version. Several
+// threads may read it at once; editing is not thread-safe.
 class Network {
  public:
   // Makes an empty network.
   explicit Network(std::string name = "");
-  // Fails with kDataLoss, giving the first fault of Verify() and how many there
-  // are.
+  // Takes constants as AddConstant() does. Fails with kDataLoss, giving the
+  // first fault of Verify() and how many there are.
   static absl::StatusOr<Network> FromData(NetworkData data);
 
-  // --- Reading. Every function that takes an id REQUIRES: Has(id).
+  Network(const Network&) = default;
+  Network& operator=(const Network&) = default;
+  Network(Network&& other) noexcept;
+  Network& operator=(Network&& other) noexcept;
+  ~Network() = default;
+
+  // --- Reading. Every function that takes an id REQUIRES: Has(id); in every
+  // build, one that does not exist ends the process with a message that names
+  // it and the place of the call. The functions of the same name with Find
+  // return kInvalidArgument instead.
   const NetworkData& data() const { return data_; }
   const std::string& name() const { return data_.name; }
   bool Has(ValueId id) const;
   bool Has(OperationId id) const;
-  const NetworkValue& value(ValueId id) const {
+  const NetworkValue& value(ValueId id,
+                            CodePlace caller = CodePlace::Here()) const {
+    if (Index(id) >= data_.values.size() || !data_.values[Index(id)]) {
+      NoSuch(id, caller);
+    }
     return *data_.values[Index(id)];
   }
-  const Operation& operation(OperationId id) const {
+  const Operation& operation(OperationId id,
+                             CodePlace caller = CodePlace::Here()) const {
+    if (Index(id) >= data_.operations.size() || !data_.operations[Index(id)]) {
+      NoSuch(id, caller);
+    }
     return *data_.operations[Index(id)];
   }
+  absl::StatusOr<const NetworkValue*> FindValue(ValueId id) const;
+  absl::StatusOr<const Operation*> FindOperation(OperationId id) const;
   // The operations in the order in which they run.
   absl::Span<const OperationId> order() const { return data_.order; }
   absl::Span<const ValueId> inputs() const { return data_.inputs; }
@@ -141,19 +167,35 @@ class Network {
   absl::StatusOr<OperationId> FindOperation(std::string_view name) const;
   // Returns what the operation's class is told about its inputs; valid until an
   // edit.
-  std::vector<InputInfo> InputsOf(OperationId id) const;
+  std::vector<InputInfo> InputsOf(OperationId id,
+                                  CodePlace caller = CodePlace::Here()) const;
+  absl::StatusOr<std::vector<InputInfo>> FindInputsOf(OperationId id) const;
 
   // Grows with every edit, and never equals that of a network with other
   // content: side tables carry it (side_table.h).
   uint64_t version() const { return version_; }
+  // Null if it has none.
+  const Target* target() const { return target_; }
+  // Asks a target about an operation, as it would be asked at an edit, but
+  // without the operations in its bodies. REQUIRES: Has(id).
+  Support SupportBy(const Target& target, OperationId id,
+                    CodePlace caller = CodePlace::Here()) const;
 
   // --- Editing.
+  // The version must be one in which all operations of the domain mean what
+  // they mean here, so that an exported network can be imported again.
   absl::Status SetOpset(std::string_view domain, int version);
   absl::StatusOr<ValueId> AddInput(std::string name, TensorType type);
-  // Makes a name if none is given. Copies data that is on a device or not
-  // compact.
+  // Makes a name if none is given. Nobody may write to the data from then on:
+  // it is made read-only, or copied if it is not, and somebody else holds it.
+  // Also copies data that is on a device or not compact.
   absl::StatusOr<ValueId> AddConstant(std::string name, NDArray data);
   absl::StatusOr<OperationId> AddOperation(NewOperation operation);
+  // From now on every edit is refused that would make an operation the target
+  // cannot run; null: none is. Fails with kFailedPrecondition, naming the
+  // operation and the reason, if there is one already. Copies have the same
+  // target. REQUIRES: the target outlives this network and its copies.
+  absl::Status SetTarget(const Target* target);
   // Adds an operation of a known class and returns its first output:
   // network.Add(AllOperators(), ops::Relu{}, {x}). The row is that of the
   // network's opset, or the newest where that one is of another class.
@@ -199,6 +241,8 @@ class Network {
  private:
   friend class NetworkEditor;  // contrib/ir/network_editor.h
 
+  [[noreturn]] void NoSuch(ValueId id, CodePlace caller) const;
+  [[noreturn]] void NoSuch(OperationId id, CodePlace caller) const;
   const OperatorDef* RowOf(const OpSet& ops, const void* type) const;
   absl::Status CheckPlaceInOrder(const Operation& operation,
                                  OperationId before) const;
@@ -210,6 +254,7 @@ class Network {
   std::unordered_map<std::string, OperationId> operation_names_;
   std::vector<uint32_t> positions_;  // In the order, by operation.
   uint64_t version_ = 0;
+  const Target* target_ = nullptr;
 };
 
 // Gives a network away to be a body: nobody can change it from then on.

@@ -22,6 +22,9 @@ struct TextOptions {
 std::string NetworkToText(const NetworkData& data,
                           const TextOptions& options = {});
 
+// Returns whether the text begins as one that NetworkToText() writes.
+bool LooksLikeNetworkText(std::string_view text);
+
 // Returns what the text says, whether that is a valid network or not: only what
 // cannot be understood at all is an error (kDataLoss, with line and column).
 // Types of outputs may be left out; they are inferred.

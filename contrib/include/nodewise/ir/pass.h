@@ -5,8 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/ir/network.h"
 
 namespace nodewise {
@@ -23,11 +24,20 @@ struct PassOptions {
   std::string folder;
 };
 
-// Runs the passes one after the other, and Verify() after each. An error names
-// the pass and where the networks were written; the network is then as it was
-// before that pass.
-absl::Status RunPasses(absl::Span<const Pass> passes,
-                       const PassOptions& options, Network& network);
+// A warning about the network that was not there before a pass.
+struct PassFinding {
+  std::string pass;
+  Finding finding;
+};
+
+// Runs the passes one after the other, and Verify() after each. Returns what
+// each of them has left: operations and inputs that no output depends on any
+// more, outputs that depend on no input, outputs that no operation makes any
+// more. An error names the pass and where the networks were written; the
+// network is then as it was before that pass, also if the pass has thrown.
+absl::StatusOr<std::vector<PassFinding>> RunPasses(
+    absl::Span<const Pass> passes, const PassOptions& options,
+    Network& network);
 
 // Finds chains of operations, each of which reads an output of the one before
 // it that nothing else reads: FindChains(network, {"DequantizeLinear",

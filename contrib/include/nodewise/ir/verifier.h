@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/ir/target.h"
 
 namespace nodewise {
 
@@ -28,6 +29,9 @@ inline constexpr FindingKind kInvalidStructure = {
 inline constexpr FindingKind kUnreached = {
     "unreached", kStructure, Severity::kWarning,
     "no output depends on it, or an output that depends on no input"};
+inline constexpr FindingKind kLostOutput = {
+    "lost-output", kStructure, Severity::kWarning,
+    "a pass left an output of the network that no operation makes any more"};
 inline constexpr FindingKind kInvalidInformation = {
     "invalid-information", kInformation, Severity::kError,
     "a name, a type or an attribute is not what it must be"};
@@ -43,21 +47,9 @@ inline constexpr FindingKind kNotListed = {
     "there are more findings than are listed"};
 
 inline constexpr FindingKind kAll[] = {
-    kInvalidStructure, kUnreached, kInvalidInformation,
+    kInvalidStructure, kUnreached, kLostOutput, kInvalidInformation,
     kUnsupported,      kPenalty,   kNotListed};
 }  // namespace network_kinds
-
-// What a target can do with an operation, for passes to ask instead of guessing
-// from its kind.
-struct Support {
-  bool can = true;
-  std::string why_not;                 // The reason, unless `can`.
-  std::vector<std::string> penalties;  // Why it would not run at its best.
-};
-struct Target {
-  std::string name;  // "oneDNN"
-  Support (*ask)(const Network& network, const Operation& operation) = nullptr;
-};
 
 // Returns every fault, in the order of the parts, then of the operations:
 // broken links with both ends, cycles as paths, what no output depends on and
@@ -66,6 +58,13 @@ struct Target {
 // whatever the data is.
 std::vector<Finding> Verify(const NetworkData& data,
                             absl::Span<const Target> targets = {});
+
+// The three parts, in the order in which reports have them.
+struct NetworkPart {
+  std::string_view name;     // FindingKind::part.
+  std::string_view heading;  // For people.
+};
+absl::Span<const NetworkPart> NetworkParts();
 
 // Returns OK if no finding is an error; else kDataLoss with the first error,
 // and how many there are.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -36,8 +37,12 @@ class SharedNetwork {
   SharedNetwork() = default;
 
   const Network* get() const { return network_.get(); }
-  const Network& operator*() const { return *network_; }
-  const Network* operator->() const { return network_.get(); }
+  // REQUIRE: there is one.
+  const Network& operator*() const {
+    NODEWISE_CHECK(network_ != nullptr);
+    return *network_;
+  }
+  const Network* operator->() const { return &**this; }
   friend bool operator==(const SharedNetwork&, const SharedNetwork&) = default;
   friend bool operator==(const SharedNetwork& a, std::nullptr_t) {
     return a.network_ == nullptr;
@@ -72,6 +77,7 @@ using AttrValue = std::variant<int64_t, float, std::string,
 struct AttrField {
   std::string_view name;  // ONNX's.
   bool is_required = false;
+  bool is_tensor = false;
   // None if an optional attribute is not set.
   std::optional<AttrValue> (*get)(const void* op) = nullptr;
   // Fails with kInvalidArgument if the value is of the wrong kind, or not one
@@ -181,12 +187,30 @@ inline constexpr ErrorBound Ulps(double n) {
   return {ErrorBound::Kind::kUlps, n};
 }
 
+// The newest opset of ONNX (domain "") whose operators are known.
+inline constexpr int kNewestOpset = 27;
+
+// Where operations are to run, as far as operators make a difference.
+struct TargetTraits {
+  std::string_view name;    // "reference"
+  std::string_view device;  // "cpu"
+};
+
+// What a target can do with an operation.
+struct Support {
+  bool can = true;
+  std::string why_not;                 // The reason, unless `can`.
+  std::vector<std::string> penalties;  // Why it would not run at its best.
+};
+
 // One row of a table of operators, which exists as long as the program runs.
 struct OperatorDef {
   std::string_view name;  // "Conv"
   std::string_view domain = "";
-  // The first opset in which this row holds, up to the next row of that name.
+  // The first opset in which this row holds, and the first in which the next
+  // row of that name does.
   int since = 1;
+  int until = INT_MAX;
   RowList<Param, 16> inputs = {};
   RowList<Param, 16> outputs = {};
   RowList<MovedAttribute, 6> moved = {};
@@ -212,6 +236,9 @@ struct OperatorDef {
   // Counts floating-point operations, a multiply-add as two; 0 if unknown.
   double (*flops)(const void* op, const Inputs& inputs,
                   absl::Span<const OutputInfo> outputs) = nullptr;
+  // What the operator itself says about a target; null if it does not care.
+  Support (*support)(const void* op, const TargetTraits& target,
+                     const Inputs& inputs) = nullptr;
   const void* type = nullptr;  // Identifies the class.
 
   // Counts up to the last required input. The row alone allows a variadic input
@@ -232,7 +259,8 @@ struct NamedAttr {
 };
 
 // The attributes of one operation, with the class erased. Nobody can change
-// them: they are copied from what they are made of, and copies share.
+// them: they are copied from what they are made of, tensors too, and copies
+// share.
 class OpAttrs {
  public:
   OpAttrs() = default;
@@ -243,16 +271,19 @@ class OpAttrs {
     return OpAttrs(def, def->copy(&op));
   }
   // Returns the defaults; required attributes have the values that their
-  // members begin with.
+  // members begin with. REQUIRES: Row() made the row.
   static OpAttrs Defaults(const OperatorDef& def) {
+    NODEWISE_CHECK(def.make != nullptr);
     return OpAttrs(&def, def.make());
   }
 
   // REQUIRES: defined().
-  const OperatorDef& def() const {
-    NODEWISE_CHECK(def_ != nullptr);
+  const OperatorDef& def(CodePlace caller = CodePlace::Here()) const {
+    if (def_ == nullptr) NoOperator(caller);
     return *def_;
   }
+  // Returns null if not defined().
+  const OperatorDef* FindDef() const { return def_; }
   const void* get() const { return op_.get(); }
   bool defined() const { return def_ != nullptr; }
   // Returns the attributes with their types, or null if the operation is of
@@ -273,6 +304,7 @@ class OpAttrs {
   // `op` is of the class that `def` describes, and nobody else has it.
   OpAttrs(const OperatorDef* def, std::shared_ptr<const void> op)
       : def_(def), op_(std::move(op)) {}
+  [[noreturn]] static void NoOperator(CodePlace caller);
 
   const OperatorDef* def_ = nullptr;
   std::shared_ptr<const void> op_;
@@ -283,6 +315,9 @@ class OpAttrs {
 // it is kInvalidArgument and names the operator.
 absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
                                   absl::Span<const NamedAttr> attrs);
+// Fails with kInvalidArgument, naming it, if an attribute that is required has
+// no value: no type, no tensor, an empty list.
+absl::Status CheckRequired(const OpAttrs& attrs);
 // Returns the attributes that are set, in the order of the class.
 std::vector<NamedAttr> NamedAttrsOf(const OpAttrs& attrs);
 

@@ -116,10 +116,18 @@ struct Transport<T> {
   }
 };
 
+template <typename Member>
+inline constexpr bool kIsTensor =
+    std::is_same_v<Member, NDArray> ||
+    std::is_same_v<Member, std::optional<NDArray>>;
+
 template <typename Class, typename Member>
 Class ClassOf(Member Class::*);
 template <typename Class, typename Member>
 Member MemberOf(Member Class::*);
+
+// Copies the tensors among the attributes, unless nobody can write to them.
+void OwnTensors(absl::Span<const AttrField> fields, void* op);
 
 // Tensors are compared by content.
 bool SameAttr(const std::optional<AttrValue>& a,
@@ -133,7 +141,7 @@ template <auto kMember>
 constexpr AttrField Field(std::string_view name, bool is_required = false) {
   using Class = decltype(op_row::ClassOf(kMember));
   using Member = decltype(op_row::MemberOf(kMember));
-  return {name, is_required,
+  return {name, is_required, op_row::kIsTensor<Member>,
           [](const void* op) {
             return op_row::Transport<Member>::Get(
                 static_cast<const Class*>(op)->*kMember);
@@ -170,6 +178,11 @@ template <typename Class>
 concept HasFlops = requires(const Class& op, const Inputs& in,
                             absl::Span<const OutputInfo> out) {
   op.Flops(in, out);
+};
+template <typename Class>
+concept HasSupportOn = requires(const Class& op, const TargetTraits& target,
+                                const Inputs& in) {
+  op.SupportOn(target, in);
 };
 // Classes have Infer(in) if the number of outputs does not matter, else
 // Infer(in, count).
@@ -211,9 +224,10 @@ constexpr auto FieldList(Fields... fields) {
 // Makes the row of an operator from its public class and its rules, a class
 // that is derived from it: Row<ops::LeakyRelu, LeakyRelu>({...}). The rules
 // have Fields() if there are attributes, Check(in) if there are restrictions,
-// Infer(in) or Infer(in, num_outputs), Evaluate(args), and Flops(in, out) if
-// the operator calculates. An operator of a test may be both in one class.
-// `row` holds everything but the functions.
+// Infer(in) or Infer(in, num_outputs), Evaluate(args), Flops(in, out) if the
+// operator calculates, and SupportOn(target, in) if there are targets that it
+// cannot run on, or not at its best. An operator of a test may be both in one
+// class. `row` holds everything but the functions.
 template <typename Class, typename Rules = Class>
 constexpr OperatorDef Row(OperatorDef row) {
   static_assert(std::is_base_of_v<Class, Rules>);
@@ -224,7 +238,9 @@ constexpr OperatorDef Row(OperatorDef row) {
   row.copy = [](const void* attributes) {
     auto made = std::make_shared<Rules>();
     static_cast<Class&>(*made) = *static_cast<const Class*>(attributes);
-    return op_row::Erased<Class>(std::move(made));
+    auto erased = op_row::Erased<Class>(std::move(made));
+    op_row::OwnTensors(op_row::kFieldsOf<Rules>, erased.get());
+    return erased;
   };
   row.equal = [](const void* a, const void* b) {
     for (const AttrField& field : op_row::kFieldsOf<Rules>) {
@@ -258,6 +274,12 @@ constexpr OperatorDef Row(OperatorDef row) {
       return 0;
     }
   };
+  if constexpr (op_row::HasSupportOn<Rules>) {
+    row.support = [](const void* op, const TargetTraits& target,
+                     const Inputs& inputs) -> Support {
+      return op_row::RulesOf<Class, Rules>(op).SupportOn(target, inputs);
+    };
+  }
   return row;
 }
 

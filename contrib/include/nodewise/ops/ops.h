@@ -8,7 +8,4 @@ namespace nodewise {
 // some quantised ones of its own. The set is made once.
 const OpSet& AllOperators();
 
-// The newest opset whose operators are known.
-inline constexpr int kNewestOpset = 27;
-
 }  // namespace nodewise

@@ -50,10 +50,18 @@ absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
 absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
     const ArtefactFiles& files, GraphExecutor::Options options);
 
+// Where an artefact is to run.
+struct VerifyOptions {
+  // Types of devices beside the CPU; none: those that this build has.
+  std::vector<int> device_types;
+};
+
 // Finds everything wrong with an artefact that shows without running any of its
 // code, in one pass: the graph's structure, its memory plan, functions that the
 // library lacks, parameters that are missing, unknown or of the wrong type, a
-// damaged library or params file. Fails only if a file cannot be read at all.
-absl::StatusOr<DiagnosticList> VerifyArtefact(const ArtefactFiles& files);
+// damaged library or params file, devices that are not there. Fails only if a
+// file cannot be read at all.
+absl::StatusOr<DiagnosticList> VerifyArtefact(
+    const ArtefactFiles& files, const VerifyOptions& options = {});
 
 }  // namespace nodewise

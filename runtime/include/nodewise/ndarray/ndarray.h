@@ -30,8 +30,8 @@ class NDArray {
   // is as for Borrow().
   static NDArray BorrowBytes(void* data, size_t bytes, DLDevice device,
                              std::shared_ptr<void> owner);
-  // Returns `bytes` of a mapped file as a tensor that must not be written to.
-  // The data may lie at any address. REQUIRES: `bytes` holds the whole tensor.
+  // Returns `bytes` of a mapped file as a read-only tensor. The data may lie at
+  // any address. REQUIRES: `bytes` holds the whole tensor.
   static NDArray Map(absl::Span<const uint8_t> bytes,
                      absl::Span<const int64_t> shape, DLDataType dtype,
                      std::shared_ptr<const MappedFile> file);
@@ -62,6 +62,11 @@ class NDArray {
   // Returns whether the memory is its own and no other NDArray is the same
   // tensor or a view of it, so that nobody else sees what is written there.
   bool is_held_once() const;
+  // A tensor is read-only if whoever holds it, or its owner, has promised that
+  // nobody writes to it any more; so it can be shared instead of copied. Views
+  // of it are read-only too.
+  void MakeReadOnly();
+  bool is_read_only() const;
 
   // Returns the memory from `byte_offset` on as a tensor of another shape or
   // type, which must not need more bytes than there are. REQUIRES: this one is

@@ -14,4 +14,16 @@ namespace nodewise {
 [[noreturn]] void CheckFailed(const char* file, int line,
                               const char* condition);
 
+// A place in source code. A function whose last parameter is
+// `CodePlace caller = CodePlace::Here()` gets the place where it is called.
+struct CodePlace {
+  const char* file = "";
+  int line = 0;
+
+  static constexpr CodePlace Here(const char* file = __builtin_FILE(),
+                                  int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 }  // namespace nodewise
