@@ -3,6 +3,7 @@
 
 #include "apps/nodewise/model_options.h"
 #include "fmt/format.h"
+#include "nodewise/ir/network_text.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/input_collector.h"
@@ -48,6 +49,11 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
     import.freeze.push_back(std::move(tensor));
   }
   return ImportOnnx(path, AllOperators(), import, diagnostics);
+}
+
+absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  return ParseNetworkText(file.text(), AllOperators(), path);
 }
 
 }  // namespace nodewise

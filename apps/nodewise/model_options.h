@@ -31,6 +31,10 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
                                   const ModelOptions& options,
                                   DiagnosticList* diagnostics);
 
+// Reads a file that holds a network as text (docs/formats/network_text.md),
+// whether it is valid or not.
+absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path);
+
 // Fails with kInvalidArgument if they are given with a target that is not a
 // model.
 absl::Status CheckNoModelOptions(const ModelOptions& options,

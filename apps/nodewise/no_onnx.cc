@@ -12,4 +12,12 @@ absl::StatusOr<Network> LoadModel(const std::string& path, const ModelOptions&,
       "(set USE_ONNX ON in config.cmake, or -DUSE_ONNX=ON)");
 }
 
+absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
+  return absl::UnimplementedError(
+      path +
+      ": is a network as text, and this build was configured with USE_ONNX "
+      "OFF, so it has no operators (set USE_ONNX ON in config.cmake, or "
+      "-DUSE_ONNX=ON)");
+}
+
 }  // namespace nodewise

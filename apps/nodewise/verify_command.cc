@@ -1,13 +1,12 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/model_options.h"
 #include "apps/nodewise/target_options.h"
+#include "apps/nodewise/verify_network.h"
 #include "fmt/format.h"
-#include "nodewise/ir/verifier.h"
+#include "nodewise/device/device.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -16,32 +15,48 @@ class VerifyTarget : public Command {
  public:
   void AddOptions(OptionList* options) override {
     AddTargetOptions(options, &target_);
+    options->AddTexts("--target", "NAME",
+                      "what it is to run on: a device of an artefact (those of "
+                      "this build), reference for a network; may be given "
+                      "again",
+                      &targets_);
     AddModelOptions(options, &model_);
   }
 
   absl::StatusOr<Outcome> Run() override {
-    if (IsModel(target_.target)) return VerifyModel();
-    NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
-    NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target_));
-    NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
-    NODEWISE_ASSIGN_OR_RETURN(const DiagnosticList found,
-                              VerifyArtefact(files));
-    return OutcomeOf(FindingsIn(found), PathsIn(files));
+    const bool is_model = IsModel(target_.target);
+    if (!is_model) {
+      NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
+    }
+    if (is_model || IsNetworkText(target_.target)) {
+      NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
+      NODEWISE_ASSIGN_OR_RETURN(
+          Outcome outcome, VerifyNetwork(target_.target, model_, targets_));
+      outcome.json.Add("files", std::vector<std::string>{target_.target});
+      return outcome;
+    }
+    return VerifyFiles();
   }
 
  private:
-  absl::StatusOr<Outcome> VerifyModel() {
-    NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
-    DiagnosticList found;
-    const auto network = LoadModel(target_.target, model_, &found);
-    if (!network.ok() && !found.HasErrors()) return network.status();
-    std::vector<Finding> findings = FindingsIn(found);
-    if (network.ok()) AddNetwork(*network, &findings);
-    return OutcomeOf(std::move(findings), {target_.target});
-  }
-
-  static std::vector<Finding> FindingsIn(const DiagnosticList& found) {
-    return FindingsOf(found.items(), finding_kinds::kFaultyFile);
+  absl::StatusOr<Outcome> VerifyFiles() const {
+    VerifyOptions options;
+    for (const std::string& name : targets_) {
+      auto type = ParseDeviceType(name);
+      if (!type.ok()) return At("--target", type.status());
+      options.device_types.push_back(*type);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target_));
+    NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
+    NODEWISE_ASSIGN_OR_RETURN(const DiagnosticList found,
+                              VerifyArtefact(files, options));
+    Outcome outcome;
+    std::vector<Finding> warnings;
+    AddFindingLines(FindingsOf(found.items(), finding_kinds::kFaultyFile), "",
+                    &warnings, &outcome);
+    FinishVerdict(target_.target, warnings, &outcome);
+    outcome.json.Add("files", PathsIn(files));
+    return outcome;
   }
 
   static absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
@@ -54,37 +69,8 @@ class VerifyTarget : public Command {
         files.target, files.function));
   }
 
-  // Adds findings that the import should have prevented; there should be none.
-  void AddNetwork(const Network& network,
-                  std::vector<Finding>* findings) const {
-    for (Finding& finding : Verify(network.data())) {
-      auto& place = std::get<OperationPlace>(finding.place);
-      place.text = target_.target + ": " + place.text;
-      findings->push_back(std::move(finding));
-    }
-  }
-
-  Outcome OutcomeOf(std::vector<Finding> findings,
-                    const std::vector<std::string>& files) const {
-    Outcome outcome;
-    std::vector<Finding> warnings;
-    for (Finding& finding : findings) {
-      const bool is_error = finding.severity == Severity::kError;
-      outcome.text += is_error ? "error: " : "warning: ";
-      outcome.text += Printable(LineOf(finding));  // One line each.
-      outcome.text += '\n';
-      (is_error ? outcome.errors : warnings).push_back(std::move(finding));
-    }
-    if (!outcome.errors.empty()) outcome.status = Outcome::Status::kDiffers;
-    outcome.text += fmt::format("{}: {}, {}\n", Printable(target_.target),
-                                CountOf(outcome.errors.size(), "error"),
-                                CountOf(warnings.size(), "warning"));
-    AddFindings("warnings", warnings, &outcome.json);
-    outcome.json.Add("files", files);
-    return outcome;
-  }
-
   TargetOptions target_;
+  std::vector<std::string> targets_;
   ModelOptions model_;
 };
 
@@ -95,7 +81,8 @@ const CommandRow kVerifyCommand = {
     "examples:\n"
     "  nodewise verify build/mlp\n"
     "  nodewise verify graph.json --lib lib.so --params params.params\n"
-    "  nodewise verify model.onnx\n"
+    "  nodewise verify model.onnx --target reference\n"
+    "  nodewise verify build/opencl-net --target opencl\n"
     "\nExit status: 0 no errors (warnings may be), 1 errors, 2 a file cannot "
     "be read.\n",
     [] { return std::unique_ptr<Command>(new VerifyTarget); }};

@@ -40,7 +40,12 @@ class Verify(Models):
         model = self.write("net.onnx", NEG_ABS)
         result = nodewise("verify", model)
         self.assertEqual(result.code, 0, result)
-        self.assertEqual(result.out, f"{model}: 0 errors, 0 warnings\n")
+        self.assertEqual(result.out, (
+            "Structure (links, order, what depends on what): no faults\n"
+            "Information (names, types, attributes): no faults\n"
+            "Run time (what the targets can do): not checked: no target was "
+            "named (--target reference)\n"
+            f"{model}: 0 errors, 0 warnings\n"))
 
     def test_every_fault_is_listed(self):
         model = self.write("net.onnx", chain(
@@ -53,6 +58,62 @@ class Verify(Models):
         self.assertEqual(found, [f"{model}: node one (Nag, opset 13)",
                                  f"{model}: node Fused_1 (com.example.Fused)",
                                  f"{model}: node Neg_2 (Neg, opset 13)"])
+
+    # OV-01.
+    def test_each_heading_says_what_was_found_or_why_nothing_was(self):
+        network = self.write("net.txt", (
+            b'version 2; network "net" { opset "" 13;\n'
+            b'input %0 "x": float32[2];\n'
+            b'#0 "first" = Relu@6(%0) -> %1 "y" barrier %2;\n'
+            b'#1 "dead" = Neg@6(%0) -> %3 "z" barrier %4;\n'
+            b'output %1; }\n'))
+        found = document(nodewise("verify", network, "--target", "reference",
+                                  "--json"))
+        self.assertEqual(
+            [(part["part"], part["checked"], part["errors"], part["warnings"])
+             for part in found["parts"]],
+            [("network-structure", True, 0, 1),
+             ("network-information", True, 0, 0),
+             ("network-run-time", True, 0, 0)])
+        shown = nodewise("verify", network).out
+        self.assertIn("depends on what):\n  warning: ", shown)
+        self.assertIn("operation dead: no output of the network depends on it",
+                      shown)
+        faulty = self.write("bad.onnx", chain(onnx_node("Nag", ["x"], ["y"])))
+        parts = document(nodewise("verify", faulty, "--json"))["parts"]
+        self.assertEqual([part["checked"] for part in parts], [False] * 3)
+        self.assertEqual({part["why_not"] for part in parts},
+                         {"the file is at fault"})
+
+    # OV-16.
+    def test_what_is_slow_on_the_target_is_a_warning_with_its_reason(self):
+        model = self.write("net.onnx", NEG_ABS)
+        shown = nodewise("verify", model, "--target", "reference")
+        self.assertEqual(shown.code, 0, shown)
+        self.assertIn("warning: ", shown.out)
+        self.assertIn("reference is not at its best with Neg", shown.out)
+        known = nodewise("verify", model, "--target", "reference",
+                         "--dim", "n=3")
+        self.assertNotIn("warning: ", known.out)
+
+    def test_an_unknown_target_is_refused_with_those_that_there_are(self):
+        model = self.write("net.onnx", NEG_ABS)
+        error = self.refused("verify", model, "--target", "gpu")
+        self.assertIn("--target gpu", str(error))
+        self.assertIn("reference", str(error))
+
+    # OV-01.
+    def test_the_text_of_a_network_is_verified_whatever_its_name(self):
+        text = self.write("copy.after.txt", (
+            b'version 2; network "net" { opset "" 13;\n'
+            b'input %0 "x": float32[2];\n'
+            b'#0 "relu" = Relu@6(%0) -> %1 "y" barrier %2;\n'
+            b'output %1; }\n'))
+        shown = nodewise("verify", text)
+        self.assertEqual((shown.code, shown.err), (0, ""), shown)
+        self.assertIn(f"{text}: 0 errors, 0 warnings", shown.out)
+        cut = self.write("copy.txt", b'version 2; network "net" { opset')
+        self.assertIn("copy.txt", str(self.refused("verify", cut)))
 
     def test_what_is_no_model_cannot_be_judged(self):
         self.refused("verify", self.write("net.onnx", b"no model"))

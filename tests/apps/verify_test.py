@@ -61,6 +61,7 @@ class Verify(Scratch):
         self.assertTrue(found["errors"] or found["warnings"], text)
 
     def test_function_that_the_library_lacks_is_a_fault(self):
+        # TV-07, OV-15
         tree = add_bias_graph().tree()
         tree["nodes"][2]["attrs"]["func_name"] = "add_bas"
         text, found = self.verify(tree)
@@ -105,6 +106,48 @@ class Verify(Scratch):
         text, found = self.verify(params={"bias": BIAS, "extra": BIAS})
         self.assertIn("extra", text)
         self.assertEqual(found["warnings"][0]["severity"], "warning")
+
+    # OV-05.
+    def test_graph_without_outputs_is_a_warning(self):
+        tree = add_bias_graph().tree()
+        tree["heads"] = []
+        text, found = self.verify(tree)
+        self.assertEqual(found["errors"], [])
+        self.assertEqual([w["place"]["path"] for w in found["warnings"]],
+                         ["/heads"], text)
+        self.assertIn("no outputs", text)
+
+    # OV-05.
+    def test_node_that_nothing_reads_is_a_warning(self):
+        tree = add_bias_graph().tree()
+        tree["heads"] = [[0, 0, 0]]
+        text, found = self.verify(tree)
+        self.assertEqual(found["errors"], [])
+        self.assertEqual(found["warnings"][0]["place"]["path"], "/nodes/2")
+        self.assertIn("whose outputs nothing reads", text)
+
+    # OV-14.
+    def test_device_that_this_build_lacks_is_an_error_once(self):
+        tree = add_bias_graph().tree()
+        entries = len(tree["attrs"]["storage_id"][1])
+        tree["attrs"]["device_index"] = ["list_int", [4] * entries]
+        text, found = self.verify(tree)
+        error, = found["errors"]
+        self.assertEqual(error["place"]["path"], "/attrs/device_index/1/0")
+        self.assertEqual(error["found"], f"{entries} entries on opencl")
+        self.assertIn("--target opencl", error["hint"])
+        net = self.folder / "net"
+        self.assertEqual(nodewise("run", net, "--random-inputs", 1).code, 2)
+        there = nodewise("verify", net, "--target", "opencl")
+        self.assertEqual(there.code, 0, there)
+        other = nodewise("verify", net, "--target", "cuda")
+        self.assertEqual(other.code, 1, other)
+        self.assertIn("one of the devices of the target", other.out)
+
+    def test_target_that_is_no_device_is_refused(self):
+        net = LIBRARY.artefact(self.folder / "net", add_bias_graph())
+        self.assertIn("--target", str(self.refused("verify", net, "--target",
+                                                   "reference")))
 
     def test_files_that_cannot_be_read_are_no_verdict(self):
         net = LIBRARY.artefact(self.folder / "net", add_bias_graph())

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/model_options.h"
+
+namespace nodewise {
+
+// Returns whether a file holds a network as text. A file that cannot be read
+// does not.
+bool IsNetworkText(const std::string& path);
+
+// Verifies a model, or a network as text, for the named targets of networks,
+// and shows the findings under the headings of NetworkParts().
+absl::StatusOr<Outcome> VerifyNetwork(const std::string& path,
+                                      const ModelOptions& model,
+                                      const std::vector<std::string>& targets);
+
+// Adds findings to the errors and to `warnings` and, each in a line that begins
+// with `indent`, to the text.
+void AddFindingLines(std::vector<Finding> findings, const char* indent,
+                     std::vector<Finding>* warnings, Outcome* outcome);
+// Adds the warnings and the last line, and sets the status.
+void FinishVerdict(const std::string& path,
+                   const std::vector<Finding>& warnings, Outcome* outcome);
+
+}  // namespace nodewise
