@@ -73,6 +73,7 @@ class WithNetwork(Scratch):
 
 class Folder(WithNetwork):
     def test_is_laid_out_as_tvm_does(self):
+        # TV-33
         self.dump()
         self.assertEqual([p.name for p in self.root.iterdir()], [DEVICE])
         folder = self.root / DEVICE
@@ -138,6 +139,7 @@ class Folder(WithNetwork):
         self.assertEqual((self.root / DEVICE).stat().st_mode & 0o777, 0o700)
 
     def test_holds_every_tensor_as_it_was(self):
+        # TV-19
         found = self.dump()
         tensors = self.tensors()
         self.assertEqual(list(tensors), KEYS)
@@ -178,6 +180,7 @@ class Folder(WithNetwork):
         self.assertEqual(self.tensors("run_2")[KEYS[0]].values, (9,) * 6)
 
     def test_without_a_root_is_a_fresh_temporary_one(self):
+        # TV-34
         with unittest.mock.patch.dict(os.environ, TMPDIR=str(self.folder)):
             found = [document(nodewise("dump", self.net, "--inputs",
                                        self.inputs, "--json"))["dumps"][0]
@@ -190,6 +193,7 @@ class Folder(WithNetwork):
             self.assertEqual(sorted(p.name for p in folder.iterdir()), FILES)
 
     def test_every_output_of_a_node_is_recorded(self):
+        # TV-19
         net = LIBRARY.artefact(self.folder / "halves", split_graph(), {})
         self.dump(net=net)
         negative = tuple(-x for x in DATA.values)

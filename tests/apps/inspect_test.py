@@ -50,6 +50,24 @@ class Inspect(Scratch):
         self.assertEqual(graph["storage_bytes"], 24 + 12 + 24)
         self.assertIsNone(graph["inputs"][0]["is_param"])
 
+    def test_example_of_tvms_documentation_is_shown(self):
+        # TV-18
+        graph = Graph()
+        shape = (1, 3, 20, 20)
+        x = graph.input("x", "float32", shape)
+        tree = graph.output(graph.call("fuse_l2_normalize_relu", [x],
+                                       "float32", shape, "relu0")).tree()
+        tree["attrs"].update({"dtype": ["list_int", [0, 0]],
+                              "device_index": ["list_int", [1, 1]],
+                              "storage_id": ["list_int", [1, 0]]})
+        path = self.write("graph.json", json.dumps(tree).encode())
+        shown = nodewise("inspect", path)
+        self.assertEqual((shown.code, shown.err), (0, ""))
+        for line in ("1 function node, 1 input", "fuse_l2_normalize_relu  x1",
+                     "x  float32 (1, 3, 20, 20)",
+                     "relu0  float32 (1, 3, 20, 20)"):
+            self.assertIn(line, shown.out)
+
     def test_library_shows_its_functions(self):
         library = self.file_of(LIBRARY.path)
         self.assertEqual(library["kind"], "library")

@@ -64,6 +64,7 @@ class WithNetwork(Scratch):
 
 class Table(WithNetwork):
     def test_has_a_row_for_each_function_node(self):
+        # TV-35, TV-36, TV-37, TV-42
         header, rows = read_table(self.text())
         self.assertEqual(header, CLOCK)
         self.assertEqual([row[:2] for row in rows],
@@ -98,6 +99,7 @@ class Table(WithNetwork):
             self.assertRegex(text, rf"(?m)^{line}")
 
     def test_is_in_graph_order_or_by_time(self):
+        # TV-45
         net = self.chain("copy", "busy", "copy")
         for order in ([], ["--sort", "graph"]):
             rows = read_table(self.text(*order, net=net))[1]

@@ -114,6 +114,7 @@ class CallsTest(unittest.TestCase):
         self.assertEqual((array.contents.code, array.contents.bits), (0, 8))
 
     def test_nd_array_copies_in_and_out(self):
+        # TV-31
         self.assertEqual(self.values_of(self.filled(1, 2, 3), 3), [1, 2, 3])
 
     def test_view_of_09_has_another_shape(self):

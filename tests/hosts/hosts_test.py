@@ -88,6 +88,7 @@ class Host(unittest.TestCase):
                       "PYTHONPATH": ":".join(path), **variables})
 
     def test_python_program(self):
+        # TV-26, TV-31, TV-32
         self.python(HERE / "python_host.py", *LIBRARIES)
 
     def test_python_program_through_cython(self):
@@ -138,6 +139,7 @@ class Host(unittest.TestCase):
         return self.folder / name
 
     def test_cpp_program(self):
+        # TV-25
         program = self.compile("host", CPP_HOST, "-O1")
         run([program, *LIBRARIES], self.folder)
 

@@ -70,10 +70,12 @@ class InstallTest(unittest.TestCase):
         self.assertAlmostEqual(float(out), 0.0953455, places=5)
 
     def test_tvms_name_is_a_link_to_the_library(self):
+        # TV-24
         link = self.library_folder() / "libtvm_runtime.so"
         self.assertEqual(os.readlink(link), "libnodewise_runtime.so")
 
     def test_program_linked_against_tvm_runs_by_the_search_path(self):
+        # TV-24
         """What TVM's library is to it: a name, and functions in C."""
         folder = self.folder / "linked"
         folder.mkdir()

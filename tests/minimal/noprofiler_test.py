@@ -103,12 +103,18 @@ def make_net(folder):
 class LibraryTest(unittest.TestCase):
 
     def test_no_symbol_is_of_the_debugger(self):
+        # TV-23
         classes = debugger_classes()
         self.assertIn("DebugExecutor", classes)
         symbols = run("nm", "--demangle", LIBRARY).stdout
         present = set(re.findall(r"nodewise::(\w+)", symbols))
         self.assertIn("GraphExecutor", present)
         self.assertEqual(classes & present, set())
+
+    def test_option_is_on_in_the_configuration_file(self):
+        # TV-23
+        self.assertRegex((ROOT / "config.cmake").read_text(),
+                         r"(?m)^set\(USE_PROFILER ON\)$")
 
     def test_no_source_of_the_debugger_is_compiled(self):
         targets = run("ninja", "-C", BUILD, "-t", "targets", "all").stdout

@@ -164,6 +164,7 @@ TEST_P(FixtureDebugTest, EveryInputIsReadAsItWasMade) {
   EXPECT_EQ(made.size(), (*executor)->graph().entries.size());
 }
 
+// TV-21.
 TEST_P(FixtureDebugTest, DumpIsThatOfTvmTensorForTensor) {
   const std::string theirs = GetParam().folder + "/tvm_debug";
   if (!std::filesystem::exists(theirs)) {

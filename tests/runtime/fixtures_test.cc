@@ -49,6 +49,7 @@ class FixtureTest : public testing::TestWithParam<Case> {
   }
 };
 
+// TV-21.
 TEST_P(FixtureTest, OutputsAreThoseOfTvmBitForBit) {
   const std::string& folder = GetParam().folder;
   auto executor = CreateExecutor(Files(GetParam()), {});

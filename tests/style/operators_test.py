@@ -85,6 +85,7 @@ def all_rows():
 
 class OperatorClassesTest(unittest.TestCase):
     def test_every_row_has_a_public_class_of_its_name(self):
+        # OV-36
         rows = all_rows()
         self.assertGreater(len(rows), 200)
         self.assertEqual(wrong_classes(rows), [])
@@ -99,6 +100,7 @@ class OperatorClassesTest(unittest.TestCase):
             self.assertTrue(rows_of(sources()[name]), name)
 
     def test_every_class_of_a_row_is_in_the_header_of_its_family(self):
+        # OV-36
         for name, source in sources().items():
             used = {row.public_class for row in rows_of(source)}
             if not used:

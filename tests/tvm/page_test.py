@@ -32,6 +32,7 @@ def program():
 
 class PageTest(unittest.TestCase):
     def test_blocks_run_as_they_stand(self):
+        # TV-21
         tvm_package.need()
         path = f"{tvm_package.NODEWISE.parent}{os.pathsep}{os.environ['PATH']}"
         with tempfile.TemporaryDirectory() as folder:

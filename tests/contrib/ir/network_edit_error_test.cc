@@ -87,6 +87,7 @@ TEST_F(NetworkEditErrorTest, ConstantWithATakenName) {
                 "constant x: the name is taken");
 }
 
+// OV-07.
 TEST_F(NetworkEditErrorTest, OperationWithoutAnOperator) {
   ExpectRefused(net_.AddOperation({.attrs = {}, .inputs = {x_}, .name = "new"}),
                 "operation new: has no operator");
@@ -148,6 +149,7 @@ TEST_F(NetworkEditErrorTest, BarrierTwice) {
       "operation new: barrier 1: is the barrier of operation add again");
 }
 
+// OV-15.
 TEST_F(NetworkEditErrorTest, TooFewInputs) {
   ExpectRefused(net_.Add(Ops(), test_ops::Add{}, {x_}, "new"),
                 "operation new: has 1 input, expected 2 inputs (of Add)");
@@ -160,6 +162,7 @@ TEST_F(NetworkEditErrorTest, TooManyOutputs) {
       "operation new: has 2 outputs, expected 1 output (of Relu)");
 }
 
+// OV-07.
 TEST_F(NetworkEditErrorTest, RequiredInputLeftOut) {
   ExpectRefused(net_.Add(Ops(), test_ops::Add{}, {x_, kNoValue}, "new"),
                 "operation new: input 1 (B): is not given");
@@ -215,6 +218,7 @@ TEST_F(NetworkEditErrorTest, ElementsThatDoNotFitTheirTypeAreNotKnown) {
   }
 }
 
+// OV-25.
 TEST_F(NetworkEditErrorTest, PlaceInTheOrderBeforeWhatIsRead) {
   ExpectRefused(
       AddRelu(
@@ -272,7 +276,7 @@ TEST_F(NetworkEditErrorTest, SlotThatTheOperatorDoesNotHave) {
   ExpectRefused(net_.ReplaceInput(kNobody, 0, x_), "operation #99");
 }
 
-// OV-04, OV-17 to OV-19.
+// OV-04, OV-18, OV-19.
 TEST_F(NetworkEditErrorTest, CycleIsPrintedAsAPath) {
   ExpectRefused(net_.ReplaceInput(Maker(a_), 0, s_),
                 "operation add: would depend on itself: add -> relu -> softmax "
@@ -281,6 +285,7 @@ TEST_F(NetworkEditErrorTest, CycleIsPrintedAsAPath) {
                 "operation add: would depend on itself: add -> add");
 }
 
+// OV-04, OV-29.
 TEST_F(NetworkEditErrorTest, CycleThroughABarrier) {
   ExpectRefused(net_.RunAfter(Maker(s_), Maker(a_)),
                 "would depend on itself: add -> relu -> softmax -> add");
@@ -288,7 +293,7 @@ TEST_F(NetworkEditErrorTest, CycleThroughABarrier) {
   ExpectRefused(net_.RunAfter(Maker(a_), kNobody), "operation #99");
 }
 
-// OV-18: the network is checked where the edit has its effect, too.
+// OV-13, OV-15, OV-18, OV-19: checked where the edit has its effect, too.
 TEST_F(NetworkEditErrorTest, InputThatBreaksARestrictionFurtherOn) {
   ExpectRefused(net_.SetInputType(x_, TensorType(kFloat32, {3})),
                 "operation softmax: attribute axis: is 1, expected -1 to 0");

@@ -61,6 +61,7 @@ absl::Status MergeHardSwish(Network& net, ValueId x, ValueId old) {
   return absl::OkStatus();
 }
 
+// OV-31.
 TEST(NetworkPageTest, AnOperationReplacesWhatNothingDependsOnAfterwards) {
   Network net("net");
   const OpSet& all = AllOperators();
@@ -110,7 +111,7 @@ Network Convolutions() {
   return net;
 }
 
-// OV-35, OV-36: passes read typed attributes, not names and variants.
+// OV-06, OV-35, OV-36: passes read typed attributes, not names and variants.
 TEST(NetworkPageTest, APassReadsAttributesAndAddsAChangedCopy) {
   Network net = Convolutions();
   ASSERT_THAT(RunPasses({{"strides", WriteOutStrides}}, {}, net), IsOk());
@@ -122,6 +123,7 @@ TEST(NetworkPageTest, APassReadsAttributesAndAddsAChangedCopy) {
   EXPECT_THAT(strides(1), ElementsAre(2, 2));
 }
 
+// OV-35.
 TEST(NetworkPageTest, AttributesOfAnotherClassAreNull) {
   const Network net = Convolutions();
   const Operation& operation = net.operation(net.order()[0]);

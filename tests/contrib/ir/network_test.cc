@@ -75,6 +75,7 @@ TEST(NetworkTest, EveryOperationHasOneBarrier) {
   }
 }
 
+// OV-06.
 TEST(NetworkTest, OutputsAreInferredAtOnce) {
   Chain chain;
   const ValueId bias =
@@ -105,6 +106,7 @@ TEST(NetworkTest, RowIsThatOfTheOpset) {
   EXPECT_EQ(net.operation(MakerOf(net, y)).def().since, 6);
 }
 
+// OV-24.
 TEST(NetworkTest, OperationCanGoBeforeAnother) {
   Chain chain;
   ASSERT_THAT(chain.net.AddOperation({.attrs = AttrsOf<test_ops::Relu>(),
@@ -131,6 +133,7 @@ TEST(NetworkTest, OptionalOutputsAndInputsMayBeLeftOut) {
   EXPECT_TRUE(IsValid(net));
 }
 
+// OV-12.
 TEST(NetworkTest, ElementsOfShapesFlowIntoShapes) {
   Network net;
   const ValueId x =
@@ -143,7 +146,7 @@ TEST(NetworkTest, ElementsOfShapesFlowIntoShapes) {
   EXPECT_EQ(*net.value(shape).elements, (Shape{4, 3}));
 }
 
-// OV-40, OV-12, OV-33.
+// OV-12, OV-34, OV-40.
 TEST(NetworkTest, InferenceGoesDownstreamWhileSomethingChanges) {
   Chain chain;
   test_ops::Relu::inferences = 0;
@@ -153,6 +156,7 @@ TEST(NetworkTest, InferenceGoesDownstreamWhileSomethingChanges) {
   EXPECT_EQ(TypeOf(chain.net, chain.c), "float32[7, 3]");
 }
 
+// OV-40.
 TEST(NetworkTest, InferenceStopsWhereNothingChanges) {
   Chain chain;
   const ValueId other =
@@ -164,6 +168,7 @@ TEST(NetworkTest, InferenceStopsWhereNothingChanges) {
   EXPECT_TRUE(IsValid(chain.net));
 }
 
+// OV-34.
 TEST(NetworkTest, InferringAgainChangesNothing) {
   Chain chain;
   const uint64_t version = chain.net.version();
@@ -171,6 +176,7 @@ TEST(NetworkTest, InferringAgainChangesNothing) {
   EXPECT_EQ(chain.net.version(), version);
 }
 
+// OV-24.
 TEST(NetworkTest, ReadingALaterValueMovesTheReaderBehindIt) {
   Chain chain;
   const ValueId late =
@@ -209,6 +215,7 @@ TEST(NetworkTest, PartIsReplacedByNewOperations) {
   EXPECT_TRUE(Verify(chain.net.data()).empty());
 }
 
+// OV-31.
 TEST(NetworkTest, SomethingCanBePutBehindAValue) {
   Chain chain;
   const ValueId twice =
@@ -223,6 +230,7 @@ TEST(NetworkTest, SomethingCanBePutBehindAValue) {
   EXPECT_TRUE(Verify(chain.net.data()).empty());
 }
 
+// OV-31.
 TEST(NetworkTest, OutputsAreReplacedLikeUses) {
   Chain chain;
   ASSERT_THAT(chain.net.SetOutputs({chain.c, chain.b, chain.c}), IsOk());
@@ -268,6 +276,7 @@ TEST(NetworkTest, UnusedOperationsAndConstantsGoInputsStay) {
   EXPECT_TRUE(chain.net.value(chain.x).uses.empty());
 }
 
+// OV-29.
 TEST(NetworkTest, BarrierKeepsWhatItComesFrom) {
   Chain chain;
   const ValueId side =

@@ -223,6 +223,7 @@ bool IsOn(const char* variable) {
   return value != nullptr && std::string(value) == "1";
 }
 
+// OV-12, OV-18, OV-22, OV-34.
 TEST(RandomEditTest, NetworkIsValidOrTheEditRefused) {
   const bool full = IsOn("NODEWISE_FULL_TESTS") || IsOn("NODEWISE_TEST_FULL");
   const int sequences = full ? kFull : kSample;

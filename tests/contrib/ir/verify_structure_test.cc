@@ -1,5 +1,5 @@
 // Every fault of structure that the verifier finds, and the place that it
-// names: OV-01 to OV-05, OV-23 to OV-29.
+// names.
 
 #include <gtest/gtest.h>
 
@@ -30,6 +30,7 @@ TEST(VerifyStructureTest, RemovedInputIsLikeOneThatNeverWas) {
                             "%0, which does not exist")));
 }
 
+// OV-26.
 TEST(VerifyStructureTest, BarrierAsAnInput) {
   EXPECT_THAT(FindingsWith("Softmax@13(%4)", "Softmax@13(%5)"),
               testing::Contains("structure: operation soft: input 0 (X): is "
@@ -37,6 +38,7 @@ TEST(VerifyStructureTest, BarrierAsAnInput) {
                                 "tensor of the network"));
 }
 
+// OV-02, OV-03.
 TEST(VerifyStructureTest, ReaderThatTheValueDoesNotList) {
   EXPECT_THAT(FindingsWith("uses %2;"),
               ElementsAre("structure: operation relu: input 0 (X): reads value "
@@ -44,6 +46,7 @@ TEST(VerifyStructureTest, ReaderThatTheValueDoesNotList) {
                           "uses, expected a link both ways"));
 }
 
+// OV-02.
 TEST(VerifyStructureTest, UseByAnOperationThatReadsSomethingElse) {
   EXPECT_THAT(FindingsWith("uses %2 #1.0 #2.0;"),
               ElementsAre("structure: value a: lists a use by operation soft "
@@ -82,6 +85,7 @@ TEST(VerifyStructureTest, WaiterThatDoesNotWait) {
                                     "does not wait for it")));
 }
 
+// OV-03.
 TEST(VerifyStructureTest, OutputThatSaysItIsMadeElsewhere) {
   EXPECT_THAT(
       FindingsWith("%2 \"a\": float32[2, 3] barrier %3;",
@@ -154,12 +158,14 @@ TEST(VerifyStructureTest, OperationWithAnotherNumber) {
                                 "is 0, expected 2"));
 }
 
+// OV-27.
 TEST(VerifyStructureTest, OperationWithoutABarrier) {
   EXPECT_THAT(FindingsWith("barrier %7;", "barrier _;"),
               ElementsAre("structure: operation soft: has no value as its "
                           "barrier, expected a barrier that it makes"));
 }
 
+// OV-27.
 TEST(VerifyStructureTest, OperationWithTheBarrierOfAnother) {
   EXPECT_THAT(FindingsWith("barrier %7;", "barrier ref %5;"),
               ElementsAre(HasSubstr("operation soft: has the barrier of "
@@ -172,6 +178,7 @@ TEST(VerifyStructureTest, BarrierOfNoOperation) {
                                     "relu, which has another")));
 }
 
+// OV-28.
 TEST(VerifyStructureTest, WaitingForATensor) {
   EXPECT_THAT(FindingsWith("after %3", "after %0"),
               ElementsAre("structure: operation relu: waits for value x, "
@@ -224,6 +231,7 @@ TEST(VerifyStructureTest, OrderWithAnOperationThatDoesNotExist) {
                                     "which does not exist")));
 }
 
+// OV-25.
 TEST(VerifyStructureTest, ConsumerBeforeItsProducer) {
   EXPECT_THAT(FindingsWith("order #0, #2, #1;"),
               ElementsAre("structure: operation soft: input 0 (X): runs before "
@@ -231,6 +239,7 @@ TEST(VerifyStructureTest, ConsumerBeforeItsProducer) {
                           "producers first"));
 }
 
+// OV-25.
 TEST(VerifyStructureTest, WaiterBeforeWhatItWaitsFor) {
   EXPECT_THAT(
       FindingsWith("Add@7(%0, %1) -> %2 \"a\": float32[2, 3] barrier %3;",
@@ -242,6 +251,7 @@ TEST(VerifyStructureTest, WaiterBeforeWhatItWaitsFor) {
                         "producers first"));
 }
 
+// OV-04.
 TEST(VerifyStructureTest, CycleIsAPath) {
   EXPECT_THAT(
       FindingsWith("Add@7(%0, %1)", "Add@7(%6, %1)"),
@@ -259,6 +269,7 @@ TEST(VerifyStructureTest, OperationThatReadsItself) {
               testing::Contains(HasSubstr("depends on itself: soft -> soft")));
 }
 
+// OV-04.
 TEST(VerifyStructureTest, EveryCycleIsFound) {
   EXPECT_THAT(
       FindingsWith(
@@ -287,6 +298,7 @@ TEST(VerifyStructureTest, ValuesThatNoOutputNeeds) {
           "it"));
 }
 
+// OV-05.
 TEST(VerifyStructureTest, OutputThatDependsOnNoInput) {
   EXPECT_THAT(FindingsWith("output %6;", "output %6, %1;"),
               ElementsAre("structure warning: network net: output 1: is value "

@@ -64,6 +64,7 @@ TEST(SoftmaxTest, HardmaxTakesTheFirstOfEquals) {
               ElementsAre(0, 1, 0, 0));
 }
 
+// OV-13.
 TEST(SoftmaxTest, AxisBeyondTheRankIsRefused) {
   EXPECT_THAT(
       EvaluateOne({"Softmax", 13, {Attr("axis", 1)}}, {Floats({1})}),

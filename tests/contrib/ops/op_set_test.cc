@@ -19,6 +19,15 @@ TEST(AllOperatorsTest, EachClassIsOfOneOperator) {
   }
 }
 
+// OV-30: what an operator makes follows from its inputs and attributes.
+TEST(AllOperatorsTest, NoneDrawsNumbers) {
+  for (const char* name :
+       {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike",
+        "RandomUniform", "RandomUniformLike"}) {
+    EXPECT_EQ(AllOperators().Find("", name, kNewestOpset), nullptr) << name;
+  }
+}
+
 TEST(AllOperatorsTest, AttributesGivenByNameAreReadWithTheirTypes) {
   const auto attrs = OpSetup{"Conv",
                              11,

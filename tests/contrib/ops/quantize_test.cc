@@ -18,6 +18,7 @@ NDArray Bytes(const std::vector<int64_t>& shape,
 }
 NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
 
+// OV-37.
 TEST(QuantizeLinearTest, TiesGoToEvenAndEndsSaturate) {
   EXPECT_THAT(ElementsOf<uint8_t>(
                   {"QuantizeLinear", 13},
@@ -59,6 +60,7 @@ TEST(QuantizeLinearTest, ScalesThatDoNotFitAreRefused) {
                    .ok());
 }
 
+// OV-37.
 TEST(DequantizeLinearTest, TheZeroPointIsTakenAwayFirst) {
   EXPECT_THAT(ElementsOf({"DequantizeLinear", 13},
                          {Bytes({3}, {0, 128, 255}), Float(0.5F), Byte(128)}),
@@ -115,6 +117,7 @@ TEST(QLinearTest, ResultsAreBoundByOneStep) {
   EXPECT_THAT(y->bounds[0].proved, ElementsAre(1));
 }
 
+// OV-37.
 TEST(FakeQuantizeTest, NumbersAreThoseThatAreLeft) {
   const OperatorDef* const def =
       AllOperators().Find("nodewise", "FakeQuantize", 1);

@@ -31,6 +31,7 @@ std::unique_ptr<DebugExecutor> Chain(const char* last = "inc") {
   return executor;
 }
 
+// TV-48.
 TEST(TensorObserverTest, HandsOutTensorsBeforeTheyAreOverwritten) {
   const auto executor = Chain();
   const auto items = VisitAll(*SourceOfRuns(executor.get(), {}));

@@ -82,6 +82,7 @@ std::string ParamsBytes(const std::vector<float>& p0) {
   return text;
 }
 
+// TV-28, TV-31.
 TEST_F(CApiTest, FactorysExecutorRuns) {
   CreateDefault();
   SetX({1, 2, 3, 4});

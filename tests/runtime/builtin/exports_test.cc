@@ -83,6 +83,7 @@ std::string RuntimePath() {
   return info.dli_fname;
 }
 
+// TV-24.
 TEST(ExportsTest, EveryFunctionOfTvmCanBeFound) {
   void* const library = dlopen(RuntimePath().c_str(), RTLD_LAZY | RTLD_NOLOAD);
   ASSERT_NE(library, nullptr) << dlerror();

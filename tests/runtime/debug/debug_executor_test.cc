@@ -47,6 +47,7 @@ Executor MakeChain(int length) {
   return executor;
 }
 
+// TV-25.
 TEST(DebugExecutorTest, TakesThePlaceOfAGraphExecutor) {
   const Executor debug = MakeChain(3);
   GraphExecutor* const executor = debug.get();
@@ -54,6 +55,7 @@ TEST(DebugExecutorTest, TakesThePlaceOfAGraphExecutor) {
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(3, 13, 23, 33));
 }
 
+// TV-46.
 TEST(DebugExecutorTest, EndOfANodeIsTheStartOfTheNext) {
   const Executor executor = MakeChain(5);
   ASSERT_THAT(executor->Run(), IsOk());
@@ -119,6 +121,42 @@ TEST(DebugExecutorTest, ObserverSeesEveryNodeInOrder) {
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_THAT(log.lines, ElementsAre("pass", "before 1", "after 1", "before 2",
                                      "after 2", "end OK"));
+}
+
+// Says of each node what can be known of it while the run goes on.
+class Describer : public NodeObserver {
+ public:
+  absl::Status AfterNode(const NodeRun& node) override {
+    const GraphNode& described = node.run.graph().nodes[Index(node.node)];
+    lines.push_back(node.run.index().TitleOf(node.node) + ": " +
+                    described.function);
+    for (const EntryRef& input : described.inputs) {
+      lines.back() += " " + node.run.graph().nodes[input.node].name;
+    }
+    for (const DLTensor* output : node.run.OutputsOf(node.node)) {
+      lines.back() += ", " + TypeToString(ShapeOf(*output), output->dtype);
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<std::string> lines;
+};
+
+// TV-47.
+TEST(DebugExecutorTest, ObserverMayAskForNodesShapesAndTypes) {
+  const Executor executor =
+      Make(GraphBuilder()
+               .Input("x", {{6}})
+               .Op("s", "split", {"x"}, {{{2}}, {{4}}})
+               .Op("c", "inc", {"s:1"}, {{{4}, "float64"}})
+               .Head("c"));
+  ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4, 5, 6})), IsOk());
+  Describer describer;
+  executor->AddObserver(&describer);
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_THAT(describer.lines,
+              ElementsAre("node 1 (s): split x, float32 (2,), float32 (4,)",
+                          "node 2 (c): inc s, float64 (4,)"));
 }
 
 TEST(DebugExecutorTest, ErrorOfAnObserverEndsTheRun) {

@@ -48,6 +48,7 @@ double First(const DebugExecutor& executor, uint32_t entry) {
   return ValuesOf(executor.ReadEntry(EntryId{entry}).value())[0];
 }
 
+// TV-48.
 TEST(SteppingTest, StepRunsOneFunction) {
   const Executor executor = PingPong();
   ASSERT_THAT(executor->Step(), IsOk());

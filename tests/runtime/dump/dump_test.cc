@@ -61,6 +61,7 @@ TEST(DumpTest, HoldsTheGraphsOwnTextByteForByte) {
   }
 }
 
+// TV-01.
 TEST(DumpTest, GraphWithoutATextHasNoFileOfIt) {
   Graph graph = AddThenRelu().Build();
   graph.text = {};
@@ -145,6 +146,22 @@ TEST(DumpTest, WithoutARootATemporaryFolderIsMade) {
   Record(graph, writer->get());
   EXPECT_THAT((*writer)->Close(TimesOf(graph)), IsOk());
   EXPECT_THAT(OpenDump((*writer)->folder()), IsOk());
+}
+
+// TV-34.
+TEST(DumpTest, WithoutARootOrATemporaryFolderOfTheUsersItLiesInTmp) {
+  const Graph graph = AddThenRelu().Build();
+  const char* const given = std::getenv("TMPDIR");
+  const std::string kept = given != nullptr ? given : "";
+  unsetenv("TMPDIR");
+  const DumpPlan plan = PlanDump(GraphIndex(graph), {}).value();
+  const auto writer = DumpWriter::Create(graph, plan, {}, kCpu);
+  if (!kept.empty()) setenv("TMPDIR", kept.c_str(), 1);
+  ASSERT_THAT(writer, IsOk());
+  const std::string folder((*writer)->folder());
+  EXPECT_THAT(folder, testing::StartsWith("/tmp/tvmdbg_"));
+  EXPECT_THAT((*writer)->Close(TimesOf(graph)), IsOk());
+  fs::remove_all(fs::path(folder).parent_path());
 }
 
 TEST(DumpTest, SelectionByANameTakesAllNodesThatHaveIt) {

@@ -288,6 +288,7 @@ TEST(ShareParamsTest, ConstantIsSharedNotTheUsersInputOfItsName) {
   EXPECT_EQ(child->GetInput(1)->data(), parent->GetInput(1)->data());
 }
 
+// TV-06.
 TEST(FlattenTest, KernelSeesOneDimensionAndTheReportedShapeStays) {
   // TVM 0.14 and later flatten the entry itself.
   const Executor executor = Make(GraphBuilder()
@@ -305,6 +306,7 @@ TEST(FlattenTest, KernelSeesOneDimensionAndTheReportedShapeStays) {
   EXPECT_THAT(executor->GetInput(0)->shape(), ElementsAre(2, 3));
 }
 
+// TV-06.
 TEST(FlattenTest, ScalarIsPassedAsOneElement) {
   const Executor executor = Make(GraphBuilder()
                                      .Input("x", {{}})
@@ -343,6 +345,7 @@ TEST(CopyTest, CopyOnOneDeviceCopies) {
   EXPECT_THAT(ValuesOf(*executor->GetOutput(1)), ElementsAre(1, 2, 3, 4));
 }
 
+// TV-16.
 TEST(DeviceTest, DeviceThatWasNotGivenIsNamedAndLocated) {
   // TVM takes the first device without a word.
   const Graph graph =

@@ -57,6 +57,7 @@ struct DiagnosticCase {
   const char* diagnostic;
 };
 
+// TV-09, TV-10, TV-11, TV-14, TV-15, TV-16, OV-14.
 TEST(CheckGraphTest, EveryFaultIsNamedByItsPath) {
   const DiagnosticCase rows[] = {
       {"/nodes/3/inputs/0/0", "9", "/nodes/3/inputs/0/0: node 9, expected one"},
@@ -172,6 +173,7 @@ TEST(CheckGraphTest, CountThatLiesIsAnErrorAtItsPlace) {
   }
 }
 
+// TV-08.
 TEST(CheckGraphTest, CountsOfAnInputThatAreTrueAreFine) {
   EXPECT_THAT(
       DiagnosticsOf(AddThenRelu()
@@ -179,6 +181,14 @@ TEST(CheckGraphTest, CountsOfAnInputThatAreTrueAreFine) {
                               R"({"num_inputs": "0", "num_outputs": "1"})")
                         .File()),
       IsEmpty());
+}
+
+// TV-05: TVM writes an empty list there.
+TEST(CheckGraphTest, InputNeedsNoListOfInputsOfItsOwn) {
+  EXPECT_THAT(DiagnosticsOf(AddThenRelu().Without("/nodes/0/inputs").File()),
+              IsEmpty());
+  EXPECT_THAT(DiagnosticsOf(AddThenRelu().Without("/nodes/2/inputs").File()),
+              Contains(HasSubstr("/nodes/2/inputs: nothing, expected")));
 }
 
 TEST(CheckGraphTest, NopKeepsTheBytes) {

@@ -42,6 +42,7 @@ GraphBuilder One(const std::string& function, TensorSpec in = {},
       .Head("f");
 }
 
+// TV-28.
 TEST(GraphExecutorTest, NodesRunInOrderOnTheInputs) {
   const Executor executor = Make(AddThenRelu());
   ASSERT_THAT(executor->SetInput("x", *Floats({1, -2, 3, -4})), IsOk());
@@ -59,6 +60,7 @@ TEST(GraphExecutorTest, EveryRunReadsTheInputsAnew) {
   }
 }
 
+// TV-47.
 TEST(GraphExecutorTest, InputsAndOutputsAreDescribed) {
   const Executor executor =
       Make(GraphBuilder()
@@ -79,6 +81,7 @@ TEST(GraphExecutorTest, InputsAndOutputsAreDescribed) {
   EXPECT_EQ(executor->OutputInfo(1).name, "n");
 }
 
+// TV-31.
 TEST(GraphExecutorTest, OutputOfTheLastRunIsCopied) {
   const Executor executor = Make(One("inc"));
   const NDArray copy = Floats({0, 0, 0, 0});
@@ -127,6 +130,7 @@ TEST(GraphExecutorTest, NodeAttributesReachTheKernel) {
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), Each(2.5));
 }
 
+// TV-10.
 TEST(GraphExecutorTest, EveryOutputOfANodeGoesItsWay) {
   const Executor executor =
       Make(GraphBuilder()
@@ -158,6 +162,7 @@ TEST(GraphExecutorTest, InputMayBeAnOutputAsItIs) {
   EXPECT_THAT(ValuesOf(*executor->GetOutput(1)), ElementsAre(1, 2, 3, 4));
 }
 
+// TV-12.
 TEST(GraphExecutorTest, ThousandNodesInTwoSlotsRun) {
   GraphBuilder chain;
   chain.Input("x", {{4}, "float32", 0});
@@ -184,6 +189,7 @@ TEST(GraphExecutorTest, ScalarsAndEmptyTensorsRun) {
   EXPECT_THAT(ValuesOf(*none->GetOutput(0)), IsEmpty());
 }
 
+// TV-14.
 TEST(GraphExecutorTest, EveryElementTypeRuns) {
   for (const char* name :
        {"float16", "bfloat16", "float32", "float64", "bool", "int4", "int8",
@@ -227,6 +233,7 @@ TEST(GraphExecutorTest, TwoExecutorsOfOneLibraryRunAtOnce) {
   second.join();
 }
 
+// TV-07.
 TEST(CreateTest, MissingFunctionIsLocatedWithTheNearestName) {
   EXPECT_THAT(
       CreateStatus(One("reluu")),
@@ -351,6 +358,7 @@ TEST(SetInputsTest, SetsAllByTheirNames) {
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(6, 8, 10, 12));
 }
 
+// TV-29.
 TEST(SetInputsTest, NothingIsSetIfOneIsWrongAndEachOfThoseIsNamed) {
   const Executor executor = Make(AddThenRelu());
   const NDArray four = Floats({1, 2, 3, 4});

@@ -93,6 +93,7 @@ TEST(GraphIndexTest, EntryIsCalledAfterItsNodeAndOutput) {
   EXPECT_EQ(indexed.index.TitleOf(EntryId{2}), "output 1 of node 1 (a)");
 }
 
+// TV-47.
 TEST(GraphIndexTest, NodeIsFoundByNameKeyAndNumber) {
   const Indexed indexed(TwoCalledA());
   EXPECT_EQ(indexed.index.FindNode("x").value(), NodeId{0});
@@ -158,6 +159,7 @@ TEST(GraphIndexTest, NumberThatTheGraphDoesNotHaveIsRefused) {
 
 // --- Entries ---
 
+// TV-47.
 TEST(GraphIndexTest, EntryKnowsItsNodeItsOutputAndItsSize) {
   const Indexed indexed(GraphBuilder()
                             .Input("x", {{2, 3}, "int8"})

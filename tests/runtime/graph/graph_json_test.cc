@@ -69,6 +69,7 @@ std::string ExampleWith(const std::string& from, const std::string& to) {
   return Changed(kExample, from, to);
 }
 
+// TV-02, TV-03, TV-09, TV-13, TV-15, TV-18.
 TEST(GraphTest, ExampleOfTheDocumentationIsRead) {
   const auto graph = ParseGraph(GraphFile(kExample));
   ASSERT_THAT(graph, IsOk());
@@ -83,6 +84,7 @@ TEST(GraphTest, ExampleOfTheDocumentationIsRead) {
   EXPECT_EQ(graph->other_attrs[0].second, "[\"list_int\", [0, 0]]");
 }
 
+// TV-18.
 TEST(GraphTest, CommentOfTheDocumentationIsLocated) {
   const std::string text = ExampleWith("\"nodes\": [", "\"nodes\": [  # List");
   EXPECT_THAT(
@@ -91,6 +93,7 @@ TEST(GraphTest, CommentOfTheDocumentationIsLocated) {
                                              HasSubstr("not JSON: "))));
 }
 
+// TV-18.
 TEST(GraphTest, TrailingCommaOfTheDocumentationIsLocated) {
   const std::string text = ExampleWith("[1, 1]]\n", "[1, 1]],\n");
   EXPECT_THAT(
@@ -118,6 +121,7 @@ TEST(GraphTest, AttrIsReadAsAttrs) {
   EXPECT_EQ(graph->nodes[1].function, "fuse_l2_normalize_relu");
 }
 
+// TV-10.
 TEST(GraphTest, EntryMayHaveTwoOrThreeNumbers) {
   EXPECT_THAT(ParseGraph(GraphFile(ExampleWith("[[1, 0, 0]]", "[[1, 0]]"))),
               IsOk());
@@ -127,6 +131,7 @@ TEST(GraphTest, EntryMayHaveTwoOrThreeNumbers) {
   EXPECT_EQ(graph->heads[0].version, 7u);
 }
 
+// TV-17.
 TEST(GraphTest, UnknownKeysArePassedOverEverywhere) {
   std::string text = kExample;
   text = Changed(text, "\"arg_nodes\"", "\"a\": {\"nodes\": 1}, \"arg_nodes\"");
@@ -152,6 +157,7 @@ TEST(GraphTest, OtherNodeAttributesAreKeptInTheirOrder) {
   EXPECT_TRUE(graph.nodes[1].flatten);
 }
 
+// TV-04.
 TEST(GraphTest, NamesMayBeAnyUnicodeTextWithEscapes) {
   const std::string text =
       ExampleWith("\"relu0\"", R"("\u00e9\ud83d\ude00/\/\"\n\u0001 ünï")");
@@ -160,6 +166,7 @@ TEST(GraphTest, NamesMayBeAnyUnicodeTextWithEscapes) {
   EXPECT_EQ(graph->nodes[1].name, "é😀//\"\n\x01 ünï");
 }
 
+// TV-11.
 TEST(GraphTest, NodeWithManyOutputsHasAnEntryForEach) {
   const Graph graph = GraphBuilder()
                           .Input("x")
@@ -198,6 +205,7 @@ struct KindCase {
   const char* diagnostic;  // Line, column, path and what follows.
 };
 
+// TV-03, TV-05, TV-08.
 // Each place of the example gets a value of a wrong kind.
 TEST(GraphDiagnosticTest, WrongKindOfValueIsLocatedExactly) {
   const KindCase rows[] = {
@@ -319,6 +327,7 @@ TEST(GraphDiagnosticTest, TextBehindTheGraphIsRefused) {
                         StartsWith("graph.json:35:1: not JSON: ")));
 }
 
+// TV-04.
 TEST(GraphDiagnosticTest, MissingKeyIsNamedByItsPath) {
   const char* const paths[] = {"/nodes",
                                "/arg_nodes",
@@ -396,6 +405,7 @@ TEST(GraphDiagnosticTest, StatusCountsTheFaultsItDoesNotShow) {
                               HasSubstr("and 1 more fault "))));
 }
 
+// TV-02.
 TEST(GraphDiagnosticTest, ColumnsCountBytesAndLinesEndInNewlines) {
   const char text[] = "{\r\n\t\"é\": 1, \"nodes\": 5}";
   EXPECT_THAT(DiagnosticsOf(GraphFile(text)),

@@ -57,6 +57,7 @@ TEST(WriteGraphTest, LayoutIsThatOfTvm) {
 )");
 }
 
+// TV-13, TV-17.
 TEST(WriteGraphTest, WritingWhatWasReadAgainGivesTheSameText) {
   const Graph graph =
       GraphBuilder()
@@ -76,6 +77,7 @@ TEST(WriteGraphTest, WritingWhatWasReadAgainGivesTheSameText) {
   EXPECT_THAT(text, HasSubstr("\"custom\": [\n"));
 }
 
+// TV-05.
 TEST(WriteGraphTest, EveryFieldOfANodeComesBack) {
   Graph graph = AddThenRelu().Build();
   GraphNode& node = graph.nodes[3];
@@ -101,6 +103,7 @@ TEST(WriteGraphTest, AttributesOfAnInputComeBack) {
   EXPECT_EQ(read.attrs, graph.nodes[0].attrs);
 }
 
+// TV-14.
 TEST(WriteGraphTest, EveryTypeComesBack) {
   for (const char* dtype :
        {"float16", "float64", "bfloat16", "int4", "int8", "uint1", "bool",

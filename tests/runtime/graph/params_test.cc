@@ -74,6 +74,7 @@ TEST(ParamsTest, EveryTypeComesBackBitForBit) {
   }
 }
 
+// TV-21.
 TEST(ParamsTest, BytesAreThoseOfTvm) {
   const std::string bytes = Serialized({{"w", MakeTensor<int8_t>({}, {3})}});
   const std::string expected(

@@ -41,6 +41,7 @@ TEST(CheckPlanTest, StorageThatIsReusedInTimeIsRight) {
               IsEmpty());
 }
 
+// TV-12.
 TEST(CheckPlanTest, TensorOverwrittenBeforeItsLastReaderIsAnError) {
   const auto diagnostics =
       PlanDiagnostics(GraphBuilder()

@@ -14,6 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// TV-12.
 TEST(PlanStorageTest, SlotIsAsLargeAsItsLargestEntry) {
   const Graph graph = GraphBuilder()
                           .Input("x", {{4}, "float32", 7})
@@ -63,6 +64,7 @@ TEST(PlanStorageTest, NopInItsInputsSlotIsTheSameTensor) {
   EXPECT_THAT(PlanStorage(graph, kDLCPU)->base_of, ElementsAre(0, 0, 0, 3));
 }
 
+// TV-16.
 TEST(PlanStorageTest, DevicesComeFromTheGraphOrTheDefault) {
   const Graph without = GraphBuilder().Input("x").Build();
   EXPECT_EQ(PlanStorage(without, kDLCUDA)->slots[0].device_type, kDLCUDA);

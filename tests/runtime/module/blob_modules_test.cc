@@ -32,6 +32,7 @@ TEST(BlobModulesTest, FactoryImportsItsCode) {
   }
 }
 
+// TV-27.
 TEST(BlobModulesTest, FactoryHandsOutGraphAndParameters) {
   const Ref<Module> factory = LoadTestLibrary("factory");
   const auto json = FunctionOf(factory, "get_graph_json").Call();

@@ -63,12 +63,14 @@ class DebugModuleTest : public ::testing::Test {
   Ref<DebugModule> module_;
 };
 
+// TV-25.
 TEST_F(DebugModuleTest, HasWhatTheNormalExecutorHas) {
   ASSERT_THAT(Call("run"), IsOk());
   EXPECT_THAT(Array(Call("get_output", 0)), ElementsAre(4, 5));
   EXPECT_EQ(*Call("get_num_inputs")->Get<int64_t>(), 1);
 }
 
+// TV-48.
 TEST_F(DebugModuleTest, DebugGetOutputNumbersNodesAndNotEntries) {
   EXPECT_THAT(Array(Call("debug_get_output", 2)), ElementsAre(3, 4));
   EXPECT_THAT(Array(Call("debug_get_output", "c")), ElementsAre(3, 4));
@@ -159,6 +161,7 @@ TEST_F(DebugModuleTest, ProfileMakesAReport) {
   EXPECT_THAT(*json->Get<std::string>(), HasSubstr("Duration (us)"));
 }
 
+// TV-30.
 TEST_F(DebugModuleTest, RunRecordsNothingUnlessARootIsSet) {
   ASSERT_THAT(Call("run"), IsOk());
   EXPECT_EQ(*Call("nodewise.get_dump_folder")->Get<std::string>(), "");

@@ -52,6 +52,7 @@ class ClockTableTest : public testing::Test {
   }
 };
 
+// TV-35, TV-36, TV-37, TV-38, TV-40, TV-41, TV-42.
 TEST_F(ClockTableTest, HasTheColumnsAndTheRuleOfTheDocumentation) {
   const Profile profile = ProfileOf({RunOf({0, 56520, 213108600})});
   EXPECT_EQ(TableOf(ThreeNodes(), profile, {}),
@@ -79,6 +80,23 @@ TEST_F(ClockTableTest, InputsAndOutputsAreThoseOfTheCall) {
   EXPECT_THAT(measurements[2], HasSubstr("  (4,)   2       2"));
 }
 
+// TV-39.
+TEST_F(ClockTableTest, SharesAreRoundedOneByOneAndNeedNotAddUp) {
+  const auto small = LinesOf(
+      TableOf(ThreeNodes(), ProfileOf({RunOf({0, 56520, 365586280})}), {}));
+  EXPECT_THAT(small[2], testing::ContainsRegex(" 56.52 +0.02 "));
+  GraphBuilder four;
+  four.Input("x");
+  for (const char* name : {"a", "b", "c", "d"}) four.Op(name, "f", {"x"});
+  const auto lines = LinesOf(TableOf(
+      four.Build(), ProfileOf({RunOf({0, 1000, 1000, 1000, 3000})}), {}));
+  for (const size_t row : {2, 3, 4}) {
+    EXPECT_THAT(lines[row], testing::ContainsRegex(" 1.0 +16.67 "));
+  }
+  EXPECT_THAT(lines[5], testing::ContainsRegex(" 3.0 +50.0 "));
+}
+
+// TV-40.
 TEST_F(ClockTableTest, ClockIsLocal) {
   SetZone("XXX-05:30");
   const Profile profile = ProfileOf({RunOf({0, 1000, 1000})});
@@ -121,6 +139,7 @@ TEST_F(ClockTableTest, WithoutARunThereIsNoClock) {
               HasSubstr("0.0       0.0      -           -         (64"));
 }
 
+// TV-45.
 TEST_F(ClockTableTest, SortingKeepsTheOrderOfEqualTimes) {
   const Graph graph = GraphBuilder()
                           .Input("x")
@@ -238,6 +257,7 @@ std::vector<std::vector<double>> TimesOfTrace(const std::string& path) {
   return times;
 }
 
+// TV-38, TV-39.
 TEST_P(TvmTableTest, IsThatOfTvmByteForByte) {
   const std::string debug = GetParam() + "/tvm_debug/";
   const auto graph =
