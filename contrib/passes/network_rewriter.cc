@@ -1,0 +1,134 @@
+#include "contrib/passes/network_rewriter.h"
+
+#include <algorithm>
+
+#include "contrib/passes/refusal.h"
+#include "fmt/format.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+NetworkRewriter::NetworkRewriter(Network& network) : network_(network) {
+  for (const auto& value : network.data().values) {
+    if (value.has_value()) value_names_.insert(value->name);
+  }
+  for (const OperationId id : network.order()) {
+    operation_names_.insert(network.operation(id).name);
+  }
+}
+
+std::string NetworkRewriter::FreeName(std::string_view wanted, Names* taken) {
+  std::string name(wanted);
+  for (int i = 2; !taken->insert(name).second; ++i) {
+    name = fmt::format("{}_{}", wanted, i);
+  }
+  return name;
+}
+
+absl::StatusOr<const OperatorDef*> NetworkRewriter::RowOf(
+    const void* type) const {
+  const OperatorDef* const newest = AllOperators().FindType(type);
+  const int opset = network_.opset(newest->domain);
+  const OperatorDef* const held =
+      AllOperators().Find(newest->domain, newest->name, opset);
+  if (held != nullptr && held->type == type) return held;
+  return absl::InvalidArgumentError(
+      fmt::format("opset {} of the network has no {}", opset, newest->name));
+}
+
+absl::StatusOr<ValueId> NetworkRewriter::Add(OpAttrs attrs,
+                                             std::vector<ValueId> inputs,
+                                             OperationId before,
+                                             std::string_view name) {
+  NewOperation wanted;
+  wanted.attrs = std::move(attrs);
+  wanted.inputs = std::move(inputs);
+  wanted.name = FreeName(name, &operation_names_);
+  wanted.outputs = {FreeName(name, &value_names_)};
+  wanted.before = before;
+  NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
+                            network_.AddOperation(std::move(wanted)));
+  added_.push_back(id);
+  return network_.operation(id).outputs[0];
+}
+
+absl::StatusOr<ValueId> NetworkRewriter::AddConstant(std::string_view name,
+                                                     NDArray data) {
+  return network_.AddConstant(FreeName(name, &value_names_), std::move(data));
+}
+
+absl::Status NetworkRewriter::Replace(const Replacement& replacement) {
+  NODEWISE_RETURN_IF_ERROR(
+      network_.ReplaceUses({replacement.old}, {replacement.made}));
+  added_.clear();
+  const std::string value_name = network_.value(replacement.old).name;
+  const std::string name = network_.operation(replacement.named_like).name;
+  NODEWISE_RETURN_IF_ERROR(Remove(replacement.removed, replacement.inputs));
+  NODEWISE_RETURN_IF_ERROR(network_.Rename(replacement.made, value_name));
+  return network_.Rename(replacement.named, name);
+}
+
+absl::Status NetworkRewriter::PassOn(ValueId value, ValueId old,
+                                     absl::Span<const OperationId> removed,
+                                     absl::Span<const OperationId> inputs) {
+  NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses({old}, {value}));
+  return Remove(removed, inputs);
+}
+
+absl::Status NetworkRewriter::Remove(absl::Span<const OperationId> removed,
+                                     absl::Span<const OperationId> inputs) {
+  for (const OperationId id : removed) {
+    NODEWISE_RETURN_IF_ERROR(network_.Remove(id));
+  }
+  for (const OperationId id : inputs) {
+    // Something else may need it, and it may be listed twice.
+    if (network_.Has(id)) network_.Remove(id).IgnoreError();
+  }
+  return absl::OkStatus();
+}
+
+void NetworkRewriter::TakeBack() {
+  for (auto id = added_.rbegin(); id != added_.rend(); ++id) {
+    network_.Remove(*id).IgnoreError();
+  }
+  added_.clear();
+}
+
+absl::Status NetworkRewriter::EnsureOpset(std::string_view domain) {
+  if (network_.opset(domain) > 0) return absl::OkStatus();
+  return network_.SetOpset(domain, 1);
+}
+
+bool IsOutput(const Network& network, ValueId id) {
+  const auto outputs = network.outputs();
+  return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
+}
+
+absl::StatusOr<OperationId> OnlyReader(const Network& network, ValueId id) {
+  const std::vector<Use>& uses = network.value(id).uses;
+  if (IsOutput(network, id)) {
+    return Refuse("its result is an output of the network");
+  }
+  if (uses.size() != 1) {
+    return Refuse(fmt::format("its result is read in {} places, expected one",
+                              uses.size()));
+  }
+  if (uses[0].slot == 0) return uses[0].user;
+  const Operation& user = network.operation(uses[0].user);
+  return Refuse(
+      fmt::format("its result is input {} of operation {}, expected input 0",
+                  uses[0].slot, Shortened(user.name)));
+}
+
+absl::Status CheckNoBarriers(const Network& network,
+                             const Operation& operation) {
+  if (operation.after.empty() &&
+      network.value(operation.barrier).uses.empty()) {
+    return absl::OkStatus();
+  }
+  return Refuse(fmt::format("operation {} waits for others, or others for it",
+                            Shortened(operation.name)));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,280 @@
+#include "contrib/passes/split_quantized.h"
+
+#include "contrib/passes/quantized_product.h"
+#include "contrib/passes/refusal.h"
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/conv.h"
+#include "nodewise/ops/matmul.h"
+#include "nodewise/ops/qlinear.h"
+#include "nodewise/ops/quantize.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// The opsets that brought to QuantizeLinear and DequantizeLinear...
+constexpr int kAxesSince = 13;
+constexpr int kBlocksSince = 21;  // And 16-bit types, and the type by name.
+constexpr int kResultTypeSince = 23;
+
+absl::Status RequireOpset(const Network& network, int opset, const char* what) {
+  if (network.opset() >= opset) return absl::OkStatus();
+  return Refuse(fmt::format("{} need opset {}, and the network has {}", what,
+                            opset, network.opset()));
+}
+
+// Adds a constant with the one element of another as often as `shape` needs it.
+absl::StatusOr<ValueId> Repeated(ValueId one, const TensorType& like,
+                                 NetworkRewriter& rewriter) {
+  const Network& network = rewriter.network();
+  const auto numbers = NumbersOf(network, one);
+  const NetworkValue& value = network.value(one);
+  if (!numbers.has_value()) {
+    return Refuse(
+        fmt::format("{} is one number, no constant, and would be "
+                    "needed for each channel",
+                    value.name));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const NDArray all, NDArray::Empty(*like.sizes(), value.type.dtype, kCpu));
+  const auto count = static_cast<size_t>(CountOf(all));
+  const std::vector<double> repeated(count, (*numbers)[0]);
+  StoreDoubles(repeated.data(), 0, CountOf(all), all);
+  return rewriter.AddConstant(value.name + "_by_channel", all);
+}
+
+// Gives a scale and its zero point one shape, as DequantizeLinear demands.
+absl::Status FitShapes(QuantizedTensor* tensor, NetworkRewriter& rewriter) {
+  const Network& network = rewriter.network();
+  const TensorType scale = network.value(tensor->scale).type;
+  const TensorType zero = network.value(tensor->zero).type;
+  if (!scale.is_static() || !zero.is_static()) return absl::OkStatus();
+  const int64_t scales = Product(*scale.sizes());
+  const int64_t zeros = Product(*zero.sizes());
+  if (scales != 1 && zeros == 1) {
+    NODEWISE_ASSIGN_OR_RETURN(tensor->zero,
+                              Repeated(tensor->zero, scale, rewriter));
+  } else if (scales == 1 && zeros != 1) {
+    NODEWISE_ASSIGN_OR_RETURN(tensor->scale,
+                              Repeated(tensor->scale, zero, rewriter));
+  }
+  return absl::OkStatus();
+}
+
+// Reads the product that the operation computes.
+absl::StatusOr<QuantizedProduct> ProductOf(const Operation& operation,
+                                           NetworkRewriter& rewriter) {
+  const Network& network = rewriter.network();
+  QuantizedProduct product;
+  product.is_conv = operation.attrs.As<ops::QLinearConv>() != nullptr;
+  const ProductRoles roles = RolesOf(product.is_conv);
+  const std::vector<ValueId>& in = operation.inputs;
+  product.x = {roles.x, in[0], in[1], in[2], 0, 0};
+  product.w = {roles.w, in[3], in[4], in[5], product.is_conv ? 0 : 1, 0};
+  product.y = {roles.y, operation.outputs[0], in[6], in[7], 1, 0};
+  NODEWISE_RETURN_IF_ERROR(FitShapes(&product.x, rewriter));
+  NODEWISE_RETURN_IF_ERROR(FitShapes(&product.w, rewriter));
+  NODEWISE_RETURN_IF_ERROR(FindFacts(network, &product));
+  if (product.x_facts.axis.has_value() || product.w_facts.axis.has_value()) {
+    NODEWISE_RETURN_IF_ERROR(
+        RequireOpset(network, kAxesSince, "scales by axis"));
+  }
+  return product;
+}
+
+ValueId BiasOf(const Operation& operation) {
+  return operation.inputs.size() > 8 ? operation.inputs[8] : kNoValue;
+}
+
+Agreement KnownAgreement(const Network& network, ValueId bias,
+                         QuantizedProduct product) {
+  if (bias != kNoValue) {
+    const auto numbers = NumbersOf(network, bias);
+    if (!numbers.has_value()) return Agreement::kNotKnown;
+    product.bias = *numbers;
+  }
+  return AgreementOf(network, product).value_or(Agreement::kNotKnown);
+}
+
+// Adds x_scale * w_scale, as a constant if both are.
+absl::StatusOr<ValueId> AddBiasScale(const QuantizedProduct& product,
+                                     OperationId before,
+                                     const std::string& name,
+                                     NetworkRewriter& rewriter) {
+  const std::vector<double>& x = product.x_facts.scales;
+  std::vector<double> scales = product.w_facts.scales;
+  if (x.empty() || scales.empty()) {
+    return rewriter.Add(ops::Mul{}, {product.x.scale, product.w.scale}, before,
+                        name);
+  }
+  for (double& scale : scales) scale *= x[0];
+  const TensorType& like = rewriter.network().value(product.w.scale).type;
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray data,
+                            NDArray::Empty(*like.sizes(), kFloat32, kCpu));
+  StoreDoubles(scales.data(), 0, CountOf(data), data);
+  return rewriter.AddConstant(name, data);
+}
+
+// Adds what makes a float tensor of the integers.
+absl::StatusOr<ValueId> AddDequantize(const QuantizedTensor& tensor,
+                                      const ScaleFacts& facts,
+                                      OperationId before,
+                                      const std::string& name,
+                                      NetworkRewriter& rewriter) {
+  ops::DequantizeLinear op;
+  if (facts.axis.has_value()) op.axis = *facts.axis;
+  return rewriter.Add(op, {tensor.data, tensor.scale, tensor.zero}, before,
+                      fmt::format("{}_dequantize_{}", name, tensor.role));
+}
+
+absl::StatusOr<ValueId> AddBias(const QuantizedProduct& product, ValueId bias,
+                                OperationId before, const std::string& name,
+                                NetworkRewriter& rewriter) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId scale,
+      AddBiasScale(product, before, name + "_bias_scale", rewriter));
+  ops::DequantizeLinear op;
+  op.axis = 0;
+  // Where there are no axes yet, the scale is one number.
+  if (!product.w_facts.axis.has_value()) op = {};
+  return rewriter.Add(op, {bias, scale}, before, name + "_dequantize_bias");
+}
+
+// Adds the operation on floats.
+absl::StatusOr<ValueId> AddFloatProduct(OperationId id,
+                                        const QuantizedProduct& product,
+                                        NetworkRewriter& rewriter) {
+  const Operation operation = rewriter.network().operation(id);
+  const std::string& name = operation.name;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId x,
+      AddDequantize(product.x, product.x_facts, id, name, rewriter));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId w,
+      AddDequantize(product.w, product.w_facts, id, name, rewriter));
+  if (!product.is_conv) {
+    return rewriter.Add(ops::MatMul{}, {x, w}, id, name + "_float");
+  }
+  std::vector<ValueId> inputs = {x, w};
+  if (BiasOf(operation) != kNoValue) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId bias,
+        AddBias(product, BiasOf(operation), id, name, rewriter));
+    inputs.push_back(bias);
+  }
+  const auto& op = *operation.attrs.As<ops::QLinearConv>();
+  return rewriter.Add(ops::Conv{op}, std::move(inputs), id, name + "_float");
+}
+
+// Fails if the opset has not what the two operators would need to have.
+absl::Status CheckFakeQuantize(const Network& network,
+                               const Operation& operation) {
+  const auto& op = *operation.attrs.As<ops::FakeQuantize>();
+  const bool has_zero =
+      operation.inputs.size() > 2 && operation.inputs[2] != kNoValue;
+  const TensorType& x = network.value(operation.inputs[0]).type;
+  const TensorType& scale = network.value(operation.inputs[1]).type;
+  const auto sizes = scale.sizes();
+  const bool is_one =
+      sizes.has_value() && sizes->size() <= 1 && Product(*sizes) == 1;
+  if (!is_one) {
+    NODEWISE_RETURN_IF_ERROR(
+        RequireOpset(network, kAxesSince, "scales by axis"));
+  }
+  if (!is_one && op.block_size > 0) {
+    NODEWISE_RETURN_IF_ERROR(
+        RequireOpset(network, kBlocksSince, "scales by block"));
+  }
+  const DLDataType zero_type =
+      has_zero ? network.value(operation.inputs[2]).type.dtype : kUint8;
+  if (op.output_dtype.has_value() ||
+      (!(zero_type == kUint8) && !(zero_type == kInt8))) {
+    NODEWISE_RETURN_IF_ERROR(
+        RequireOpset(network, kBlocksSince, "types of 16 bits, or by name,"));
+  }
+  if (!x.has_dtype() || !scale.has_dtype()) {
+    return Refuse("the type of x or of its scale is not known");
+  }
+  if (x.dtype == scale.dtype) return absl::OkStatus();
+  return RequireOpset(network, kResultTypeSince,
+                      "results of another type than the scale's");
+}
+
+}  // namespace
+
+bool IsMergedProduct(const Network& network, OperationId id) {
+  const OpAttrs& attrs = network.operation(id).attrs;
+  return attrs.As<ops::QLinearConv>() != nullptr ||
+         attrs.As<ops::QLinearMatMul>() != nullptr;
+}
+
+bool IsFakeQuantize(const Network& network, OperationId id) {
+  return network.operation(id).attrs.As<ops::FakeQuantize>() != nullptr;
+}
+
+absl::StatusOr<QuantizationReport::Change> SplitProduct(
+    OperationId id, NetworkRewriter& rewriter) {
+  const Network& network = rewriter.network();
+  const Operation operation = network.operation(id);
+  NODEWISE_RETURN_IF_ERROR(CheckNoBarriers(network, operation));
+  NODEWISE_ASSIGN_OR_RETURN(const QuantizedProduct product,
+                            ProductOf(operation, rewriter));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId floats,
+                            AddFloatProduct(id, product, rewriter));
+  NetworkRewriter::Replacement replacement;
+  NODEWISE_ASSIGN_OR_RETURN(
+      replacement.made, rewriter.Add(ops::QuantizeLinear{},
+                                     {floats, product.y.scale, product.y.zero},
+                                     id, operation.name + "_quantize"));
+  const Agreement agreement =
+      KnownAgreement(network, BiasOf(operation), product);
+  replacement.old = operation.outputs[0];
+  replacement.removed = {id};
+  replacement.named = network.value(floats).producer;
+  replacement.named_like = id;
+  NODEWISE_RETURN_IF_ERROR(rewriter.Replace(replacement));
+  return QuantizationReport::Change{
+      operation.name, product.is_conv ? "Conv" : "MatMul", agreement};
+}
+
+absl::StatusOr<QuantizationReport::Change> SplitFakeQuantize(
+    OperationId id, NetworkRewriter& rewriter) {
+  const Network& network = rewriter.network();
+  const Operation operation = network.operation(id);
+  NODEWISE_RETURN_IF_ERROR(CheckNoBarriers(network, operation));
+  NODEWISE_RETURN_IF_ERROR(CheckFakeQuantize(network, operation));
+  const auto& op = *operation.attrs.As<ops::FakeQuantize>();
+  QuantizedTensor tensor;
+  tensor.role = "x";
+  tensor.scale = operation.inputs[1];
+  NODEWISE_RETURN_IF_ERROR(CheckScales(network, tensor));
+  const DLDataType type = network.value(operation.inputs[0]).type.dtype;
+  ops::QuantizeLinear quantize;
+  quantize.axis = op.axis;
+  quantize.block_size = op.block_size;
+  quantize.output_dtype = op.output_dtype;
+  ops::DequantizeLinear dequantize{op.axis, op.block_size, std::nullopt};
+  if (!(network.value(tensor.scale).type.dtype == type)) {
+    dequantize.output_dtype = type;
+  }
+  std::vector<ValueId> inputs = operation.inputs;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId integers,
+      rewriter.Add(quantize, inputs, id, operation.name + "_quantize"));
+  inputs[0] = integers;
+  NetworkRewriter::Replacement replacement;
+  NODEWISE_ASSIGN_OR_RETURN(replacement.made,
+                            rewriter.Add(dequantize, std::move(inputs), id,
+                                         operation.name + "_dequantize"));
+  replacement.old = operation.outputs[0];
+  replacement.removed = {id};
+  replacement.named = network.value(integers).producer;
+  replacement.named_like = id;
+  NODEWISE_RETURN_IF_ERROR(rewriter.Replace(replacement));
+  return QuantizationReport::Change{operation.name, "QuantizeLinear",
+                                    Agreement::kExact};
+}
+
+}  // namespace nodewise
