@@ -1,13 +1,16 @@
-"""The C++ examples of docs/network.md are compiled and tested: they stand, line
-by line, in tests/contrib/ir/network_page_test.cc."""
+"""The C++ examples of some pages are compiled and tested: they stand, line by
+line, in a test that has the page's name."""
 
 import pathlib
 import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/network.md"
-TEST = ROOT / "tests/contrib/ir/network_page_test.cc"
+# Each page, its test, and how many examples it has at least.
+PAGES = [
+    ("docs/network.md", "tests/contrib/ir/network_page_test.cc", 3),
+    ("docs/passes.md", "tests/contrib/passes/passes_page_test.cc", 1),
+]
 
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 
@@ -27,20 +30,23 @@ def stands_in(lines, others):
                for at in range(len(others) - len(lines) + 1))
 
 
-class NetworkPageTest(unittest.TestCase):
+class PagesTest(unittest.TestCase):
     def test_every_example_stands_in_the_test(self):
-        tested = lines_of(TEST.read_text(encoding="utf-8"))
-        examples = [text for language, text
-                    in blocks_of(PAGE.read_text(encoding="utf-8"))
-                    if language == "cpp"]
-        self.assertGreaterEqual(len(examples), 3)
-        missing = [text for text in examples
-                   if not stands_in(lines_of(text), tested)]
-        self.assertEqual(missing, [])
+        for page, test, least in PAGES:
+            tested = lines_of((ROOT / test).read_text(encoding="utf-8"))
+            text = (ROOT / page).read_text(encoding="utf-8")
+            examples = [text for language, text in blocks_of(text)
+                        if language == "cpp"]
+            self.assertGreaterEqual(len(examples), least, page)
+            missing = [text for text in examples
+                       if not stands_in(lines_of(text), tested)]
+            self.assertEqual(missing, [], page)
 
     def test_every_block_names_its_language(self):
-        for language, text in blocks_of(PAGE.read_text(encoding="utf-8")):
-            self.assertNotEqual(language, "", text)
+        for page, _, _ in PAGES:
+            text = (ROOT / page).read_text(encoding="utf-8")
+            for language, block in blocks_of(text):
+                self.assertNotEqual(language, "", block)
 
 
 class StandsInTest(unittest.TestCase):
