@@ -1,15 +1,14 @@
 #pragma once
 
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 
 namespace nodewise {
 
 // Why a pass leaves an operation alone, on its way to the report.
-inline absl::Status Refuse(std::string reason) {
-  return absl::FailedPreconditionError(std::move(reason));
+inline absl::Status Refuse(const std::string& reason) {
+  return absl::FailedPreconditionError(reason);
 }
 
 }  // namespace nodewise

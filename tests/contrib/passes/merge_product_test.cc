@@ -276,6 +276,17 @@ TEST(MergeProductTest, OtherTypesAreLeftAlone) {
             "QuantizeLinear divides in float16, expected float32");
 }
 
+TEST(MergeProductTest, ProductOfOtherFloatsIsLeftAlone) {
+  NetworkBuilder builder;
+  ops::DequantizeLinear op;
+  op.output_dtype = DLDataType{kDLFloat, 16, 1};
+  const ValueId x = builder.Input("x", "uint8[2, 2]");
+  const ValueId floats = builder.AddScaled(op, x, {}, "floats");
+  const ValueId y = builder.Add(ops::MatMul{}, {floats, floats}, "y");
+  EXPECT_EQ(ReasonOf(builder.Finish({builder.Quantize(y, {}, "q")})),
+            "a is dequantised to float16, expected float32");
+}
+
 TEST(MergeProductTest, AttributesThatChangeNothingAreNoReason) {
   ProductSetup setup;
   setup.quantize.precision = kFloat32;
@@ -299,6 +310,17 @@ TEST(MergeProductTest, ResultThatOthersReadIsLeftAlone) {
       net.Add(AllOperators(), ops::Relu{}, {product}, "relu").value();
   ASSERT_THAT(net.SetOutputs({net.outputs()[0], relu}), IsOk());
   EXPECT_EQ(ReasonOf(net), "its result is read in 2 places, expected one");
+}
+
+TEST(MergeProductTest, ResultThatIsAScaleIsLeftAlone) {
+  NetworkBuilder builder;
+  const ValueId floats =
+      builder.Dequantize(builder.Input("x", "uint8[2]"), {}, "floats");
+  const ValueId dot = builder.Add(ops::MatMul{}, {floats, floats}, "dot");
+  const ValueId y = builder.Input("y", "float32[2]");
+  const ValueId q = builder.Add(ops::QuantizeLinear{}, {y, dot}, "q");
+  EXPECT_EQ(ReasonOf(builder.Finish({q})),
+            "its result is input 1 of operation q, expected input 0");
 }
 
 TEST(MergeProductTest, FactorOrResultInFloatsIsLeftAlone) {
