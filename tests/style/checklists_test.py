@@ -16,8 +16,6 @@ ID = r"(?:TV|OV)-\d\d"
 ROW = re.compile(rf"^\| ({ID}) \| (.*?) \| (.*?) \|$", re.M)
 # `tests/style/layers_test.py::LayersTest.test_name`
 REFERENCE = re.compile(r"`(tests/[\w/]+\.(?:cc|py)::\w+\.\w+)`")
-# Tests that are still to be named once there is such a folder.
-TO_FILL = re.compile(r"`(tests/[\w/]+/)` TO-FILL")
 
 SENTENCE = r"\A[A-Z`].* .*\.\Z"
 
@@ -25,19 +23,18 @@ SENTENCE = r"\A[A-Z`].* .*\.\Z"
 MENTION = re.compile(rf"({ID})(?: to ({ID}))?")
 CPP_TEST = re.compile(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", re.M)
 
-Row = collections.namedtuple("Row", "id promise shown tests unfilled")
+Row = collections.namedtuple("Row", "id promise shown tests")
 
 
 def rows_of(page):
     """The rows of the page, in their order."""
-    return [Row(name, promise, shown, REFERENCE.findall(shown),
-                TO_FILL.findall(shown))
+    return [Row(name, promise, shown, REFERENCE.findall(shown))
             for name, promise, shown in ROW.findall(page)]
 
 
 def reason_of(row):
     """What a row says in place of tests, or beside them."""
-    return TO_FILL.sub("", REFERENCE.sub("", row.shown)).strip(" ,")
+    return REFERENCE.sub("", row.shown).strip(" ,")
 
 
 def ids_in(text):
@@ -144,13 +141,6 @@ class PageTest(unittest.TestCase):
                 self.assertTrue((ROOT / file).is_file(), reference)
                 self.assertIn(test, tests_of(ROOT / file), reference)
 
-    def test_nothing_is_left_to_fill_where_there_are_tests_by_now(self):
-        for row in self.rows:
-            for folder in row.unfilled:
-                self.assertFalse((ROOT / folder).exists(), row)
-        self.assertEqual(self.page.count("TO-FILL"),
-                         sum(len(row.unfilled) for row in self.rows))
-
     def test_rows_and_tests_agree_on_what_is_shown_where(self):
         found, astray = carried(test_files())
         self.assertEqual(astray, [])
@@ -196,10 +186,8 @@ class ReadingTest(unittest.TestCase):
 
     def test_reason_is_what_is_left_of_a_row(self):
         row, other = rows_of(
-            "| TV-01 | It is. | `tests/a_test.cc::ATest.Is`, `tests/b/` TO-FILL"
-            " |\n| OV-02 | It is not. | There is no such thing. |\n")
+            "| TV-01 | It is. | `tests/a_test.cc::ATest.Is` |\n| OV-02 | It is not. | There is no such thing. |\n")
         self.assertEqual(row.tests, ["tests/a_test.cc::ATest.Is"])
-        self.assertEqual(row.unfilled, ["tests/b/"])
         self.assertEqual(reason_of(row), "")
         self.assertEqual((other.tests, reason_of(other)),
                          ([], "There is no such thing."))

@@ -32,7 +32,6 @@ Network QuantizedOnce(const std::string& type, const Scaling& scaling,
 
 // --- FakeQuantize.
 
-// OV-37.
 TEST(MergePairTest, QuantizeAndDequantizeBecomeFakeQuantize) {
   Network net = QuantizedOnce("float32[3]", {Float(0.3F), SignedByte(5)});
   EXPECT_EQ(Merge(net).ToString(),
@@ -83,7 +82,7 @@ TEST(MergePairTest, FakeQuantizeOfEveryFloat16IsTheSame) {
   }
 }
 
-// OV-37: every integer and every tie between two, for every zero point.
+// Every integer and every tie between two, for every zero point.
 TEST(MergePairTest, FakeQuantizeOfEveryStepIsTheSame) {
   for (const DLDataType type : {kUint8, kInt8}) {
     const NDArray zeros = NDArray::Empty({256}, type, kCpu).value();
@@ -235,7 +234,7 @@ void ExpectComesBack(DLDataType type, DLDataType float_type, double scale) {
   EXPECT_EQ(OutputOf<float>(net, {x}), expected) << scale;
 }
 
-// OV-37: exhaustive in the integers and the zero points.
+// Exhaustive in the integers and the zero points.
 TEST(MergePairTest, DequantizedIntegersComeBackAndThePairGoesAway) {
   const uint64_t seed = FirstSeed();
   std::cout << "NODEWISE_SEED=" << seed << "\n";

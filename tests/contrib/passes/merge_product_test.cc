@@ -13,7 +13,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// OV-37.
 TEST(MergeProductTest, ConvBetweenIntegersBecomesQLinearConv) {
   ProductSetup setup;
   setup.conv.pads = {1, 0};
@@ -33,14 +32,12 @@ TEST(MergeProductTest, ConvBetweenIntegersBecomesQLinearConv) {
   EXPECT_THAT(conv->strides, ElementsAre(2));
 }
 
-// OV-37.
 TEST(MergeProductTest, MatMulBetweenIntegersBecomesQLinearMatMul) {
   Network net = MatMulSetup().Make();
   EXPECT_EQ(Merge(net).CountOf("QLinearMatMul"), 1u);
   EXPECT_THAT(KindsOf(net), ElementsAre("QLinearMatMul"));
 }
 
-// OV-38.
 TEST(MergeProductTest, MergedOperationTakesThePlaceInTheOrder) {
   ProductSetup setup;
   NetworkBuilder builder;

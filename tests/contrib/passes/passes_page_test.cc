@@ -19,7 +19,6 @@ std::string MergeAndExplain(Network& net) {
   return reasons;
 }
 
-// OV-37.
 TEST(PassesPageTest, ReportSaysWhatWasLeftAloneAndWhy) {
   ProductSetup setup;
   Network net = setup.Make();

@@ -165,7 +165,6 @@ void CheckOne(uint64_t seed, std::map<std::string, size_t>* counts) {
   EXPECT_EQ(ResultOf(net, inputs), expected);
 }
 
-// OV-37, OV-38.
 TEST(QuantizationTest, RandomNetworksGiveTheSameResults) {
   const char* const full = std::getenv("NODEWISE_FULL_TESTS");
   const int cases =

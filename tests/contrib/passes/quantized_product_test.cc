@@ -237,7 +237,7 @@ Tally CheckAll(bool powers_of_two) {
   return tally;
 }
 
-// OV-37, OV-38: merging, splitting and merging again.
+// OV-38: merging, splitting and merging again.
 TEST(QuantizedProductTest, PowersOfTwoAgreeBitForBit) {
   const Tally tally = CheckAll(true);
   EXPECT_EQ(tally.different, 0u);
@@ -245,7 +245,7 @@ TEST(QuantizedProductTest, PowersOfTwoAgreeBitForBit) {
   EXPECT_GT(tally.exact, 10 * tally.one_step);
 }
 
-// OV-37, OV-38.
+// OV-38.
 TEST(QuantizedProductTest, OtherScalesAgreeWithinOneStep) {
   const Tally tally = CheckAll(false);
   EXPECT_EQ(tally.exact, 0u);
@@ -293,7 +293,7 @@ std::vector<int64_t> SumsAtTies(int64_t end) {
   return sums;
 }
 
-// OV-37: every sum is a float32 up to 2^24, so nothing is rounded twice.
+// Every sum is a float32 up to 2^24, so nothing is rounded twice.
 TEST(QuantizedProductTest, SumsUpTo2To24AreExact) {
   const std::vector<int64_t> sums = SumsAtTies(1 << 24);
   ProductSetup setup = ColumnSetup(static_cast<int64_t>(sums.size()), 258);
@@ -318,7 +318,7 @@ TEST(QuantizedProductTest, SumsAbove2To24MayDifferByAStep) {
   EXPECT_EQ(OutputOf<uint8_t>(net, {x}), std::vector<uint8_t>{129});
 }
 
-// OV-37: larger sums are exact too where they are beyond the end of the range.
+// Larger sums are exact too where they are beyond the end of the range.
 TEST(QuantizedProductTest, SumsAbove2To24AreExactWhereTheySaturate) {
   std::vector<int64_t> sums = SumsAtTies(1 << 25);
   for (int64_t tie = 1 << 15; tie < 1 << 24; tie += 1 << 16) {
@@ -339,7 +339,7 @@ TEST(QuantizedProductTest, SumsAbove2To24AreExactWhereTheySaturate) {
   }
 }
 
-// OV-37: negative sums, and zero points at both ends.
+// Negative sums, and zero points at both ends.
 TEST(QuantizedProductTest, TiesGoToTheSameEvenStep) {
   ProductSetup setup = MatMulSetup();
   setup.x_type = "int8[256, 1]";
@@ -358,7 +358,7 @@ TEST(QuantizedProductTest, TiesGoToTheSameEvenStep) {
   }
 }
 
-// OV-37: the longest sums whose rounding is below half a step.
+// The longest sums whose rounding is below half a step.
 TEST(QuantizedProductTest, LongestSumsAgreeWithinOneStep) {
   const uint64_t seed = FirstSeed();
   std::cout << "NODEWISE_SEED=" << seed << "\n";

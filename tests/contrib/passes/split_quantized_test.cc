@@ -50,7 +50,6 @@ std::string ReasonAgainstSplit(Network net) {
   return report.left_alone[0].reason;
 }
 
-// OV-38.
 TEST(SplitQuantizedTest, QLinearConvBecomesAConvOfFloats) {
   MergedSetup setup;
   setup.w_scale = Floats({0.25F, 0.3F});
@@ -73,7 +72,6 @@ TEST(SplitQuantizedTest, QLinearConvBecomesAConvOfFloats) {
               ElementsAre(0.125F, 0.5F * 0.3F));
 }
 
-// OV-38.
 TEST(SplitQuantizedTest, QLinearMatMulBecomesAMatMulOfFloats) {
   MergedSetup setup;
   setup.is_conv = false;
@@ -91,7 +89,6 @@ TEST(SplitQuantizedTest, QLinearMatMulBecomesAMatMulOfFloats) {
   EXPECT_EQ(OutputOf<uint8_t>(net, {x}), expected);
 }
 
-// OV-38.
 TEST(SplitQuantizedTest, FakeQuantizeBecomesBothOfItsParts) {
   for (const char* type : {"float32[2, 3]", "float16[...]"}) {
     NetworkBuilder builder(23);
