@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <unordered_set>
 
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
@@ -31,6 +32,13 @@ absl::Status CheckCount(const Operation& operation, const char* what,
 template <size_t kMost>
 bool IsRequired(const RowList<Param, kMost>& params, size_t slot) {
   return slot < params.size() && params[slot].kind == Param::Kind::kRequired;
+}
+
+// Only an input with a name of its own can be left out: of a variadic one, and
+// of what bodies capture, the others would take its place.
+bool MustBeGiven(const OperatorDef& def, size_t slot) {
+  if (slot >= def.inputs.size()) return true;
+  return def.inputs[slot].kind != Param::Kind::kOptional;
 }
 
 absl::Status Wrong(const Operation& operation, size_t slot,
@@ -103,6 +111,35 @@ absl::Status CheckHoldsIn(const Operation& operation, int opset) {
       def.domain, opset));
 }
 
+absl::Status CheckBodiesHold(
+    const Operation& operation,
+    absl::FunctionRef<int(std::string_view domain)> opset_of) {
+  std::unordered_set<const Network*> seen;
+  std::vector<SharedNetwork> bodies;
+  const auto add = [&](const OpAttrs& attrs) {
+    for (const NamedBody& each : BodiesOf(attrs)) {
+      if (each.graph.body == nullptr) continue;
+      if (seen.insert(each.graph.body.get()).second) {
+        bodies.push_back(each.graph.body);
+      }
+    }
+  };
+  add(operation.attrs);
+  while (!bodies.empty()) {
+    const SharedNetwork body = bodies.back();
+    bodies.pop_back();
+    for (const OperationId id : body->order()) {
+      const Operation* const inner = Find(body->data(), id);
+      if (inner == nullptr || !inner->attrs.defined()) continue;
+      const absl::Status holds =
+          CheckHoldsIn(*inner, opset_of(inner->def().domain));
+      if (!holds.ok()) return At(PlaceOf(operation) + ": in a body", holds);
+      add(inner->attrs);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckArity(const Operation& operation) {
   const OperatorDef& def = operation.def();
   NODEWISE_RETURN_IF_ERROR(CheckCount(operation, "input",
@@ -112,7 +149,7 @@ absl::Status CheckArity(const Operation& operation) {
                                       operation.outputs.size(),
                                       def.min_outputs(), def.max_outputs()));
   for (size_t i = 0; i < operation.inputs.size(); ++i) {
-    if (operation.inputs[i] == kNoValue && IsRequired(def.inputs, i)) {
+    if (operation.inputs[i] == kNoValue && MustBeGiven(def, i)) {
       return absl::InvalidArgumentError(fmt::format(
           "{}: is not given, expected a tensor", PlaceOfInput(operation, i)));
     }
@@ -128,8 +165,41 @@ absl::Status CheckArity(const Operation& operation) {
   return absl::OkStatus();
 }
 
+// Checks that the bodies can read what they capture: the operation's last
+// inputs, in the order of the bodies.
+absl::Status CheckCaptures(const NetworkData& data,
+                           const Operation& operation) {
+  const std::vector<NamedBody> bodies = BodiesOf(operation.attrs);
+  size_t captures = 0;
+  for (const NamedBody& body : bodies) captures += body.graph.captures;
+  if (captures == 0 || captures > operation.inputs.size()) {
+    return absl::OkStatus();
+  }
+  size_t slot = operation.inputs.size() - captures;
+  for (const NamedBody& body : bodies) {
+    const auto inner = body.graph.body == nullptr ? absl::Span<const ValueId>()
+                                                  : body.graph.body->inputs();
+    if (inner.size() < body.graph.captures) return absl::OkStatus();
+    for (const ValueId id : inner.last(body.graph.captures)) {
+      const NetworkValue* const wanted = Find(body.graph.body->data(), id);
+      const NetworkValue* const given = Find(data, operation.inputs[slot]);
+      if (wanted != nullptr && given != nullptr &&
+          !AreCompatible(given->type, wanted->type)) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: is {}, expected {}, as {} of {} is",
+                        PlaceOfInput(operation, slot), ToString(given->type),
+                        ToString(wanted->type),
+                        TitleOf(body.graph.body->data(), id), body.attribute));
+      }
+      ++slot;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRestrictions(const NetworkData& data,
                                const Operation& operation) {
+  NODEWISE_RETURN_IF_ERROR(CheckCaptures(data, operation));
   const auto infos = InputInfosOf(data, operation.inputs);
   const absl::Status status =
       operation.def().check(operation.attrs.get(), Inputs(infos));
@@ -169,6 +239,7 @@ absl::StatusOr<OutputInfos> CheckAndInfer(const NetworkData& data,
 std::vector<NamedBody> BodiesOf(const OpAttrs& attrs) {
   std::vector<NamedBody> bodies;
   for (const AttrField& field : attrs.def().fields) {
+    if (!field.is_graph) continue;
     const auto value = field.get(attrs.get());
     if (!value.has_value()) continue;
     const Subgraph* const graph = std::get_if<Subgraph>(&*value);

@@ -3,6 +3,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
 
@@ -24,6 +25,11 @@ absl::Status CheckArity(const Operation& operation);
 // Fails with kInvalidArgument, naming the place, unless the operator's row
 // holds in this version of its domain.
 absl::Status CheckHoldsIn(const Operation& operation, int opset);
+// Fails likewise unless everything in the operation's bodies, however deep,
+// holds in the version of its domain, too: a model has one for all of it.
+absl::Status CheckBodiesHold(
+    const Operation& operation,
+    absl::FunctionRef<int(std::string_view domain)> opset_of);
 // The newest version of the domain that is known; INT_MAX for those of others.
 int NewestOpsetOf(std::string_view domain);
 

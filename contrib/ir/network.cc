@@ -81,7 +81,7 @@ Network& Network::operator=(Network&& other) noexcept {
   value_names_ = std::exchange(other.value_names_, {});
   operation_names_ = std::exchange(other.operation_names_, {});
   positions_ = std::exchange(other.positions_, {});
-  target_ = other.target_;
+  target_ = std::exchange(other.target_, nullptr);
   version_ = std::exchange(other.version_, NetworkEditor::NextVersion());
   return *this;
 }
@@ -164,10 +164,17 @@ absl::Status Network::SetOpset(std::string_view domain, int version) {
         newest == INT_MAX ? where + ": expected 1 or more"
                           : fmt::format("{}: expected 1 to {}", where, newest));
   }
+  if (domain == "ai.onnx") {
+    return absl::InvalidArgumentError(where + ": expected it as domain \"\"");
+  }
+  const auto opset_of = [&](std::string_view name) {
+    return name == domain ? version : opset(name);
+  };
   for (const OperationId id : data_.order) {
-    const OperatorDef& def = operation(id).def();
-    if (def.domain != domain) continue;
-    NODEWISE_RETURN_IF_ERROR(At(where, CheckHoldsIn(operation(id), version)));
+    const Operation& each = operation(id);
+    const absl::Status holds = CheckHoldsIn(each, opset_of(each.def().domain));
+    NODEWISE_RETURN_IF_ERROR(At(where, holds));
+    NODEWISE_RETURN_IF_ERROR(At(where, CheckBodiesHold(each, opset_of)));
   }
   NetworkEditor edit(this);
   auto& opsets = data_.opsets;

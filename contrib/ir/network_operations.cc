@@ -40,6 +40,9 @@ absl::Status CheckKind(const Network& network, const Operation& operation) {
         PlaceOf(operation), def.domain, def.name));
   }
   NODEWISE_RETURN_IF_ERROR(CheckHoldsIn(operation, network.opset(def.domain)));
+  NODEWISE_RETURN_IF_ERROR(CheckBodiesHold(
+      operation,
+      [&](std::string_view domain) { return network.opset(domain); }));
   const absl::Status complete = CheckRequired(operation.attrs);
   if (!complete.ok()) return At(PlaceOf(operation), complete);
   size_t captures = 0;

@@ -1,5 +1,6 @@
 #include "nodewise/ir/target.h"
 
+#include <unordered_set>
 #include <utility>
 
 #include "contrib/ir/inference.h"
@@ -37,9 +38,13 @@ OutputInfos OutputInfosOf(const NetworkData& data, const Operation& operation) {
   return infos;
 }
 
-absl::Status CheckOnTarget(const Target& target, const NetworkData& data,
-                           const Operation& operation,
-                           absl::Span<const OutputInfo> outputs) {
+namespace {
+
+// `seen` are the bodies that have been asked about: operations may share them.
+absl::Status CheckOnce(const Target& target, const NetworkData& data,
+                       const Operation& operation,
+                       absl::Span<const OutputInfo> outputs,
+                       std::unordered_set<const Network*>* seen) {
   const std::vector<InputInfo> inputs = InputInfosOf(data, operation.inputs);
   const Support support =
       SupportOf(target, operation.attrs, Inputs(inputs), outputs);
@@ -49,16 +54,26 @@ absl::Status CheckOnTarget(const Target& target, const NetworkData& data,
                     target.traits.name, operation.kind(), support.why_not));
   }
   for (const NamedBody& body : BodiesOf(operation.attrs)) {
-    if (body.graph.body == nullptr) continue;
+    const Network* const network = body.graph.body.get();
+    if (network == nullptr || !seen->insert(network).second) continue;
     const NetworkData& inner = body.graph.body->data();
     for (const OperationId id : inner.order) {
       const Operation& each = *inner.operations[Index(id)];
       NODEWISE_RETURN_IF_ERROR(
           At(fmt::format("{}: {}", PlaceOf(operation), body.attribute),
-             CheckOnTarget(target, inner, each, OutputInfosOf(inner, each))));
+             CheckOnce(target, inner, each, OutputInfosOf(inner, each), seen)));
     }
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckOnTarget(const Target& target, const NetworkData& data,
+                           const Operation& operation,
+                           absl::Span<const OutputInfo> outputs) {
+  std::unordered_set<const Network*> seen;
+  return CheckOnce(target, data, operation, outputs, &seen);
 }
 
 absl::Status Network::SetTarget(const Target* target) {

@@ -47,6 +47,9 @@ void NetworkCheck::CheckOpsets() {
     const std::string shown =
         fmt::format("opset {} of domain \"{}\"", version, domain);
     const int newest = NewestOpsetOf(domain);
+    if (domain == "ai.onnx") {
+      Information({}, NetworkPlace(), "has " + shown, "it as domain \"\"");
+    }
     if (version < 1 || version > newest) {
       Information(
           {}, NetworkPlace(), "has " + shown,
@@ -163,10 +166,13 @@ bool NetworkCheck::CheckOperator(OperationId id) {
     return false;
   }
   const OperatorDef& def = operation.def();
-  int opset = 0;
-  for (const auto& [domain, version] : data_.opsets) {
-    if (opset == 0 && domain == def.domain) opset = version;
-  }
+  const auto opset_of = [this](std::string_view wanted) {
+    for (const auto& [domain, version] : data_.opsets) {
+      if (domain == wanted) return version;
+    }
+    return 0;
+  };
+  const int opset = opset_of(def.domain);
   if (opset > 0) {
     const absl::Status holds = CheckHoldsIn(operation, opset);
     if (!holds.ok()) Information(id, holds);
@@ -189,6 +195,10 @@ bool NetworkCheck::CheckOperator(OperationId id) {
                 fmt::format("attribute {} has no graph", body.attribute),
                 "one");
     has_bodies = false;
+  }
+  if (has_bodies && !BodiesOf(operation.attrs).empty()) {
+    const absl::Status holds = CheckBodiesHold(operation, opset_of);
+    if (!holds.ok()) Information(id, holds);
   }
   if (captures > operation.inputs.size()) {
     Information(About(id), place,

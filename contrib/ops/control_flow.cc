@@ -94,6 +94,9 @@ struct Loop : ops::Loop {
     }
     const size_t carried = in.size() - 2 - body.captures;
     NODEWISE_RETURN_IF_ERROR(CheckBody("body", body, 2 + carried));
+    for (size_t i = 2; i < 2 + carried; ++i) {
+      NODEWISE_RETURN_IF_ERROR(RequireBodyType(in, i, body, i));
+    }
     if (body.body->outputs().size() >= 1 + carried) return absl::OkStatus();
     return AttributeError(
         "body", fmt::format("has {} outputs, expected {} at least",

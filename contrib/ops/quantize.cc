@@ -27,7 +27,10 @@ using OptionalType = std::optional<DLDataType>;
 template <auto kMember>
 constexpr AttrField TypeField(std::string_view name) {
   using Class = decltype(op_row::ClassOf(kMember));
-  return {name, false, false,
+  return {name,
+          false,
+          false,
+          false,
           [](const void* op) -> std::optional<AttrValue> {
             const OptionalType& type = static_cast<const Class*>(op)->*kMember;
             if (!type.has_value()) return AttrValue(int64_t{0});

@@ -78,6 +78,9 @@ struct Scan : ops::Scan {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_ASSIGN_OR_RETURN(const ScanParts parts,
                               PartsOf(body, num_scan_inputs, in.size()));
+    for (size_t i = 0; i < parts.states; ++i) {
+      NODEWISE_RETURN_IF_ERROR(RequireBodyType(in, i, body, i));
+    }
     return All(
         CheckFlags("scan_input_axes", scan_input_axes, parts.inputs, false),
         CheckFlags("scan_input_directions", scan_input_directions, parts.inputs,

@@ -21,6 +21,15 @@ absl::Status CheckBody(const char* attribute, const Subgraph& body,
                              found, inputs, body.captures));
 }
 
+absl::Status RequireBodyType(const Inputs& in, size_t slot,
+                             const Subgraph& body, size_t number) {
+  const TensorType& wanted = body.body->value(body.body->inputs()[number]).type;
+  if (AreCompatible(in.type(slot), wanted)) return absl::OkStatus();
+  return InputError(slot,
+                    fmt::format("is {}, expected {}, as the body has it",
+                                ToString(in.type(slot)), ToString(wanted)));
+}
+
 absl::Status RequireCount(const Inputs& in, size_t count) {
   if (in.size() == count) return absl::OkStatus();
   return absl::InvalidArgumentError(

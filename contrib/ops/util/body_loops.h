@@ -13,6 +13,10 @@ namespace nodewise {
 // `inputs` tensors besides its captures.
 absl::Status CheckBody(const char* attribute, const Subgraph& body,
                        size_t inputs);
+// Fails with kInvalidArgument if input `slot` cannot be what input `number` of
+// the body says.
+absl::Status RequireBodyType(const Inputs& in, size_t slot,
+                             const Subgraph& body, size_t number);
 absl::Status RequireCount(const Inputs& in, size_t count);
 std::vector<TensorType> OutputTypesOf(const Subgraph& body);
 

@@ -62,7 +62,7 @@ class Caller {
     const ValueId b = net->Add(Ops(), test_ops::Add{}, {a, x}, "b").value();
     (void)net->Remove(net->value(gone).producer);
     (void)net->SetOutputs({b});
-    kept_ = Floats({1, 2});
+    kept_ = MakeTensor<int64_t>({2}, {1, 2});
     (void)net->AddConstant("kept", kept_);
   }
 
@@ -167,7 +167,7 @@ class Caller {
       case 12:
         return Use(net->AddConstant("c", NDArray()).ok());
       case 13:
-        kept_.As<float>()[0] += 1;
+        kept_.As<int64_t>()[0] += 1;
         return;
       case 14:
         return MoveAway(net);

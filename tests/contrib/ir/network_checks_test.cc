@@ -185,5 +185,68 @@ TEST_F(NetworkChecksTest, NetworkThatWasMovedAwayIsEmptyAndNew) {
   // NOLINTEND(bugprone-use-after-move)
 }
 
+// A network with an If whose branch reads what it captures, a float32 (2).
+class CapturesTest : public testing::Test {
+ protected:
+  CapturesTest() {
+    Network body("body");
+    const ValueId p = body.AddInput("p", TensorType(kFloat32, {2})).value();
+    const ValueId q = body.Add(Ops(), test_ops::Relu{}, {p}).value();
+    EXPECT_THAT(body.SetOutputs({q}), IsOk());
+    body_ = ShareNetwork(std::move(body));
+  }
+  absl::StatusOr<ValueId> AddIf(ValueId first, ValueId second) {
+    return net_.Add(Ops(), test_ops::If{{body_, 1}, {body_, 1}},
+                    {condition_, first, second}, "if");
+  }
+
+  Network net_{"net"};
+  SharedNetwork body_;
+  ValueId condition_ = net_.AddInput("c", TensorType(kBool, {})).value();
+  ValueId x_ = net_.AddInput("x", TensorType(kFloat32, {2})).value();
+  ValueId other_ = net_.AddInput("o", TensorType(kInt64, {7})).value();
+};
+
+TEST_F(CapturesTest, TypeThatTheBodyDoesNotTakeIsRefused) {
+  EXPECT_THAT(AddIf(x_, other_),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("is int64[7], expected float32[2], as "
+                                  "value p of else_branch is")));
+  const OperationId made = net_.value(AddIf(x_, x_).value()).producer;
+  EXPECT_FALSE(net_.ReplaceInput(made, 2, other_).ok());
+  EXPECT_FALSE(net_.SetInputType(x_, TensorType(kFloat32, {3})).ok());
+  EXPECT_THAT(net_.SetInputType(x_, TensorType(kFloat32, {Dim()})), IsOk());
+  EXPECT_THAT(ToStatus(Verify(net_.data())), IsOk());
+}
+
+TEST_F(CapturesTest, CaptureThatIsLeftOutIsRefused) {
+  EXPECT_THAT(AddIf(kNoValue, x_), FailsWith(StatusCode::kInvalidArgument,
+                                             HasSubstr("is not given")));
+  const OperationId made = net_.value(AddIf(x_, x_).value()).producer;
+  EXPECT_FALSE(net_.ReplaceInput(made, 1, kNoValue).ok());
+}
+
+TEST_F(CapturesTest, WhatIsInBodiesHoldsInTheOpsetToo) {
+  ASSERT_THAT(AddIf(x_, x_), IsOk());
+  Network copy = net_;
+  EXPECT_THAT(net_.SetOpset("", 13),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("operation if: in a body: operation")));
+  EXPECT_THAT(net_.SetOpset("", 14), IsOk());
+  NetworkData data = copy.data();
+  data.opsets[0].second = 13;
+  EXPECT_THAT(ToStatus(Verify(data)),
+              FailsWith(StatusCode::kDataLoss, HasSubstr("in a body")));
+}
+
+TEST_F(NetworkChecksTest, OtherNameOfTheStandardDomainIsRefused) {
+  EXPECT_THAT(net_.SetOpset("ai.onnx", 13),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("expected it as domain")));
+  NetworkData data = net_.data();
+  data.opsets.emplace_back("ai.onnx", 13);
+  EXPECT_FALSE(Network::FromData(std::move(data)).ok());
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -75,7 +75,7 @@ TEST_F(TargetTest, OperationsInBodiesCountToo) {
       net_.Add(
           Ops(),
           test_ops::If{.then_branch = {shared, 1}, .else_branch = {shared, 1}},
-          {condition, y}, "if"),
+          {condition, y, y}, "if"),
       FailsWith(StatusCode::kFailedPrecondition,
                 HasSubstr("operation if: then_branch: operation inner: target "
                           "small cannot run Relu")));

@@ -78,6 +78,7 @@ struct AttrField {
   std::string_view name;  // ONNX's.
   bool is_required = false;
   bool is_tensor = false;
+  bool is_graph = false;
   // None if an optional attribute is not set.
   std::optional<AttrValue> (*get)(const void* op) = nullptr;
   // Fails with kInvalidArgument if the value is of the wrong kind, or not one

@@ -141,7 +141,10 @@ template <auto kMember>
 constexpr AttrField Field(std::string_view name, bool is_required = false) {
   using Class = decltype(op_row::ClassOf(kMember));
   using Member = decltype(op_row::MemberOf(kMember));
-  return {name, is_required, op_row::kIsTensor<Member>,
+  return {name,
+          is_required,
+          op_row::kIsTensor<Member>,
+          std::is_same_v<Member, Subgraph>,
           [](const void* op) {
             return op_row::Transport<Member>::Get(
                 static_cast<const Class*>(op)->*kMember);
