@@ -200,7 +200,7 @@ class Interpreter::Running {
     if (prepared == nullptr) {
       prepared = std::make_unique<const Interpreter>(*body.body, evaluator_);
     }
-    return prepared->Run(std::move(inputs));
+    return prepared->RunShared(std::move(inputs), {});
   }
 
   const Network& network_;
@@ -219,6 +219,18 @@ Interpreter::Interpreter(const Network& network, const Evaluator& evaluator)
 Interpreter::~Interpreter() = default;
 
 absl::StatusOr<std::vector<NDArray>> Interpreter::Run(
+    std::vector<NDArray> inputs, const InterpretOptions& options) const {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> outputs,
+                            RunShared(std::move(inputs), options));
+  // The caller may write to what it gets, which may be a constant.
+  for (NDArray& output : outputs) {
+    if (!output.is_read_only()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(output, output.CopyToHost());
+  }
+  return outputs;
+}
+
+absl::StatusOr<std::vector<NDArray>> Interpreter::RunShared(
     std::vector<NDArray> inputs, const InterpretOptions& options) const {
   NODEWISE_RETURN_IF_ERROR(plan_->status);
   NODEWISE_RETURN_IF_ERROR(CheckInputs(network_, inputs));

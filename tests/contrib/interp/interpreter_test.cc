@@ -63,6 +63,20 @@ TEST(InterpreterTest, OperationsRunInTheirOrder) {
   }
 }
 
+TEST(InterpreterTest, OutputThatIsAConstantIsTheCallersOwn) {
+  Builder b;
+  const ValueId c = b.net.AddConstant("c", Floats({1, 2})).value();
+  const ValueId same = b.Op("Identity", {c})[0];
+  ASSERT_THAT(b.net.SetOutputs({c, same}), IsOk());
+  for (int run = 0; run < 2; ++run) {
+    const auto outputs = Interpret(b.net, {}).value();
+    for (const NDArray& output : outputs) {
+      EXPECT_THAT(ValuesOf(output), ElementsAre(1, 2));
+      output.As<float>()[0] = 7;
+    }
+  }
+}
+
 TEST(InterpreterTest, InputsMustBeOfTheNetworksTypes) {
   const Network net = Chain(1, {2});
   EXPECT_THAT(Interpret(net, {Floats({1, 2, 3})}),
@@ -291,6 +305,40 @@ TEST(ControlFlowTest, ScanGoesEitherWay) {
     EXPECT_THAT(ValuesOf((*y)[1]),
                 back == 1 ? ElementsAre(4, 6, 7) : ElementsAre(1, 3, 7));
   }
+}
+
+TEST(ControlFlowTest, StateThatTheBodyDoesNotTakeIsRefused) {
+  Builder body;
+  const ValueId trip = body.In("i", TensorType(kInt64, {}));
+  const ValueId go = body.In("go", TensorType(kBool, {}));
+  const ValueId state = body.In("s", TensorType(kFloat32, {2}));
+  const Subgraph graph = body.Body({go, body.Op("Add", {state, state})[0]});
+  (void)trip;
+  Builder b;
+  const ValueId n = b.In("n", TensorType(kInt64, {}));
+  const ValueId x = b.In("x", TensorType(kInt64, {7}));
+  const OperatorDef* const loop = AllOperators().Find("", "Loop", 21);
+  const auto add = [&](std::vector<ValueId> inputs) {
+    return b.net.AddOperation(
+        {.attrs = MakeAttrs(*loop, {{"body", graph}}).value(),
+         .inputs = std::move(inputs)});
+  };
+  EXPECT_THAT(add({n, kNoValue, x}),
+              FailsWith(kInvalid, HasSubstr("as the body has it")));
+  EXPECT_THAT(add({n, kNoValue, kNoValue}),
+              FailsWith(kInvalid, HasSubstr("is not given")));
+}
+
+TEST(EinsumTest, OperandThatIsLeftOutIsRefused) {
+  Builder b;
+  const ValueId x = b.In("x", TensorType(kFloat32, {2}));
+  const OperatorDef* const einsum = AllOperators().Find("", "Einsum", 21);
+  EXPECT_THAT(
+      b.net.AddOperation(
+          {.attrs = MakeAttrs(*einsum, {{"equation", std::string("i,i->i")}})
+                        .value(),
+           .inputs = {x, kNoValue}}),
+      FailsWith(kInvalid, HasSubstr("is not given")));
 }
 
 }  // namespace

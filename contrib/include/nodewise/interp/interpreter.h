@@ -61,6 +61,10 @@ class Interpreter {
  private:
   struct Plan;
   class Running;
+  // As Run(), but outputs may share memory with constants.
+  absl::StatusOr<std::vector<NDArray>> RunShared(
+      std::vector<NDArray> inputs, const InterpretOptions& options) const;
+
   const Network& network_;
   const Evaluator& evaluator_;
   const std::unique_ptr<const Plan> plan_;
