@@ -1,6 +1,7 @@
 #include "apps/nodewise/verify_network.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -70,15 +71,16 @@ std::string WhyNotChecked(const NetworkPart& part, const Verdict& verdict,
   return has_errors ? "there are errors above" : "";
 }
 
+// `nothing` is what a part without findings says.
 void AddPart(const NetworkPart& part, std::vector<Finding> findings,
-             const std::string& why_not, std::vector<Finding>* warnings,
-             Outcome* outcome) {
+             const std::string& why_not, const char* nothing,
+             std::vector<Finding>* warnings, Outcome* outcome) {
   const size_t errors = outcome->errors.size();
   const size_t warned = warnings->size();
   const bool is_empty = findings.empty();
   outcome->text += fmt::format("{}:{}\n", part.heading,
                                !why_not.empty() ? " not checked: " + why_not
-                               : is_empty       ? " no faults"
+                               : is_empty       ? nothing
                                                 : "");
   AddFindingLines(std::move(findings), "  ", warnings, outcome);
   outcome->json.BeginObject();
@@ -90,15 +92,13 @@ void AddPart(const NetworkPart& part, std::vector<Finding> findings,
   outcome->json.EndObject();
 }
 
-std::vector<Finding> TakePart(std::string_view part,
-                              std::vector<Finding>* findings) {
+template <typename Predicate>
+std::vector<Finding> TakeIf(std::vector<Finding>* findings,
+                            Predicate predicate) {
   std::vector<Finding> taken;
-  for (Finding& finding : *findings) {
-    if (finding.part() == part) taken.push_back(finding);
-  }
-  std::erase_if(*findings, [part](const Finding& finding) {
-    return finding.part() == part;
-  });
+  std::copy_if(findings->begin(), findings->end(), std::back_inserter(taken),
+               predicate);
+  std::erase_if(*findings, predicate);
   return taken;
 }
 
@@ -150,13 +150,22 @@ absl::StatusOr<Outcome> VerifyNetwork(const std::string& path,
     outcome.text += "File:\n";
     AddFindingLines(verdict.in_file, "  ", &warnings, &outcome);
   }
+  // That the list is cut belongs to no part.
+  auto cut = TakeIf(&found, [](const Finding& finding) {
+    return finding.kind == network_kinds::kNotListed;
+  });
+  const char* const nothing = cut.empty() ? " no faults" : " none listed";
   outcome.json.BeginArray("parts");
   for (const NetworkPart& part : NetworkParts()) {
-    AddPart(part, TakePart(part.name, &found),
-            WhyNotChecked(part, verdict, names, has_errors), &warnings,
+    auto findings = TakeIf(&found, [&](const Finding& finding) {
+      return finding.part() == part.name;
+    });
+    AddPart(part, std::move(findings),
+            WhyNotChecked(part, verdict, names, has_errors), nothing, &warnings,
             &outcome);
   }
   outcome.json.EndArray();
+  AddFindingLines(std::move(cut), "", &warnings, &outcome);
   FinishVerdict(path, warnings, &outcome);
   return outcome;
 }

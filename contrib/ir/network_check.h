@@ -23,7 +23,8 @@ class FindingSink {
   std::vector<Finding> TakeSorted();
 
  private:
-  std::vector<std::pair<uint64_t, Finding>> findings_;
+  std::vector<std::pair<uint64_t, Finding>> listed_errors_;
+  std::vector<std::pair<uint64_t, Finding>> warnings_;
   size_t errors_ = 0;
   bool is_cut_ = false;
   bool cut_errors_ = false;

@@ -96,6 +96,23 @@ bool IsMade(const Network& network, ValueId id) {
   return network.value(id).kind == NetworkValue::Kind::kOutput;
 }
 
+// Adds a finding for each input that is none any more: nobody who feeds the
+// network knows.
+void AddLostInputs(const Network& before, const Network& after,
+                   std::vector<Finding>* findings) {
+  for (const ValueId id : before.inputs()) {
+    if (after.Has(id) && after.value(id).kind == NetworkValue::Kind::kInput) {
+      continue;
+    }
+    findings->push_back(MakeFinding(
+        network_kinds::kLostInput,
+        OperationPlace{fmt::format("network {}", Shortened(after.name())), "",
+                       ""},
+        fmt::format("has no input {} any more",
+                    Shortened(before.value(id).name))));
+  }
+}
+
 // Adds a finding for each output that an operation made before, and none makes
 // now, and one if there are fewer or more than before.
 void AddLostOutputs(const Network& before, const Network& after,
@@ -180,6 +197,7 @@ absl::StatusOr<std::vector<PassFinding>> RunPasses(
     std::vector<Finding> found;
     NODEWISE_RETURN_IF_ERROR(RunPass(pass, options, before, &found, network));
     Texts texts = TextsOf(found);
+    AddLostInputs(before, network, &found);
     AddLostOutputs(before, network, &found);
     for (Finding& finding : found) {
       if (known.count(finding.ToString()) > 0) continue;

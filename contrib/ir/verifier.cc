@@ -1,6 +1,7 @@
 #include "nodewise/ir/verifier.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <unordered_set>
 
@@ -96,25 +97,34 @@ std::unordered_set<const Network*> DamagedBodies(
 }  // namespace
 
 void FindingSink::Add(uint64_t rank, Finding finding) {
-  if (IsError(finding)) ++errors_;
-  if (findings_.size() < kMostFindings) {
-    findings_.emplace_back(rank, std::move(finding));
+  const bool is_error = IsError(finding);
+  if (is_error) ++errors_;
+  auto& list = is_error ? listed_errors_ : warnings_;
+  if (list.size() < kMostFindings) {
+    list.emplace_back(rank, std::move(finding));
     return;
   }
   // Those that are not listed make the network invalid, too.
   is_cut_ = true;
-  cut_errors_ = cut_errors_ || IsError(finding);
+  cut_errors_ = cut_errors_ || is_error;
 }
 
 std::vector<Finding> FindingSink::TakeSorted() {
-  std::stable_sort(findings_.begin(), findings_.end(),
-                   [](const auto& a, const auto& b) {
-                     return std::pair(PartRank(a.second), a.first) <
-                            std::pair(PartRank(b.second), b.first);
-                   });
+  // Warnings get the room that errors have left.
+  const size_t room = kMostFindings - listed_errors_.size();
+  if (warnings_.size() > room) {
+    is_cut_ = true;
+    warnings_.resize(room);
+  }
+  std::vector<std::pair<uint64_t, Finding>> all = std::move(listed_errors_);
+  std::move(warnings_.begin(), warnings_.end(), std::back_inserter(all));
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::pair(PartRank(a.second), a.first) <
+           std::pair(PartRank(b.second), b.first);
+  });
   std::vector<Finding> sorted;
-  sorted.reserve(findings_.size() + 1);
-  for (auto& [rank, finding] : findings_) sorted.push_back(std::move(finding));
+  sorted.reserve(all.size() + 1);
+  for (auto& [rank, finding] : all) sorted.push_back(std::move(finding));
   if (is_cut_) {
     sorted.push_back(
         {network_kinds::kNotListed,

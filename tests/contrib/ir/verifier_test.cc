@@ -388,5 +388,31 @@ TEST(VerifierTest, LongCycleIsFoundAndCutShort) {
                     HasSubstr(" -> Relu_99999 -> Relu_0")));
 }
 
+// Ten thousand are listed: the errors first, then warnings as far as there is
+// room.
+TEST(VerifierLimitTest, WarningsLeaveRoomForErrors) {
+  Network net("net");
+  const ValueId x = net.AddInput("x", TensorType(kFloat32, {2})).value();
+  for (int i = 0; i < 10'100; ++i) {
+    ASSERT_THAT(net.Add(Ops(), test_ops::Relu{}, {x}), IsOk());
+  }
+  ASSERT_THAT(net.SetOutputs({x}), IsOk());
+  NetworkData data = net.data();
+  for (auto& value : data.values) {
+    if (value->kind == NetworkValue::Kind::kOutput &&
+        value->id > ValueId{100}) {
+      value->type.dtype = kInt64;
+    }
+  }
+  const std::vector<Finding> findings = Verify(data);
+  ASSERT_EQ(findings.size(), 10'001u);
+  EXPECT_EQ(findings.back().kind, network_kinds::kNotListed);
+  EXPECT_EQ(findings.back().severity, Severity::kError);
+  const auto errors = std::count_if(
+      findings.begin(), findings.end(),
+      [](const Finding& each) { return each.severity == Severity::kError; });
+  EXPECT_EQ(errors, 10'001);
+}
+
 }  // namespace
 }  // namespace nodewise

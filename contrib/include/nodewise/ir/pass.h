@@ -32,9 +32,10 @@ struct PassFinding {
 
 // Runs the passes one after the other, and Verify() after each. Returns what
 // each of them has left: operations and inputs that no output depends on any
-// more, outputs that depend on no input, outputs that no operation makes any
-// more. An error names the pass and where the networks were written; the
-// network is then as it was before that pass, also if the pass has thrown.
+// more, outputs that depend on no input, inputs that are gone, outputs that no
+// operation makes any more. An error names the pass and where the networks were
+// written; the network is then as it was before that pass, also if the pass has
+// thrown.
 absl::StatusOr<std::vector<PassFinding>> RunPasses(
     absl::Span<const Pass> passes, const PassOptions& options,
     Network& network);

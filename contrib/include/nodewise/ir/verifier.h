@@ -29,6 +29,9 @@ inline constexpr FindingKind kInvalidStructure = {
 inline constexpr FindingKind kUnreached = {
     "unreached", kStructure, Severity::kWarning,
     "no output depends on it, or an output that depends on no input"};
+inline constexpr FindingKind kLostInput = {
+    "lost-input", kStructure, Severity::kWarning,
+    "a pass took an input of the network away"};
 inline constexpr FindingKind kLostOutput = {
     "lost-output", kStructure, Severity::kWarning,
     "a pass left an output of the network that no operation makes any more"};
@@ -47,8 +50,8 @@ inline constexpr FindingKind kNotListed = {
     "there are more findings than are listed"};
 
 inline constexpr FindingKind kAll[] = {
-    kInvalidStructure, kUnreached, kLostOutput, kInvalidInformation,
-    kUnsupported,      kPenalty,   kNotListed};
+    kInvalidStructure,   kUnreached,   kLostInput, kLostOutput,
+    kInvalidInformation, kUnsupported, kPenalty,   kNotListed};
 }  // namespace network_kinds
 
 // Returns every fault, in the order of the parts, then of the operations:
