@@ -124,10 +124,11 @@ absl::StatusOr<ConstantsItem> ReadConstants(ByteReader* reader) {
 
 absl::StatusOr<DeviceFunction> ReadDeviceFunction(ByteReader* reader) {
   DeviceFunction function;
-  // The map's key and the name inside the entry are the same word.
-  NODEWISE_RETURN_IF_ERROR(reader->String("device function key").status());
+  // TVM leaves the name inside the entry empty in some releases (0.14); the
+  // map's key is what the code is looked up by.
   NODEWISE_ASSIGN_OR_RETURN(function.name,
-                            reader->String("device function name"));
+                            reader->String("device function key"));
+  NODEWISE_RETURN_IF_ERROR(reader->String("device function name").status());
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
                             reader->Count("argument types", 4));
   function.arg_types.reserve(count);
