@@ -12,6 +12,7 @@
 #include "nodewise/module/library_summary.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_graph.h"
+#include "runtime/artefact/library_devices.h"
 
 namespace nodewise {
 namespace {
@@ -75,7 +76,10 @@ class ArtefactChecker {
     AddStatus(files_.library, made.status());
     if (made.ok()) AddParams(made->params, files_.library);
     NODEWISE_RETURN_IF_ERROR(ReadParams());
-    if (!made.ok() || made->graph.nodes.empty()) return absl::OkStatus();
+    if (!made.ok() || made->graph.nodes.empty()) {
+      CheckLibraryDevices(nullptr);
+      return absl::OkStatus();
+    }
     for (const std::string& note : made->notes) Warn("", note, "");
     has_params_ = true;
     functions_are_known_ = true;
@@ -157,6 +161,7 @@ class ArtefactChecker {
       AddStatus(graph.text.name, plan.status());
     }
     CheckDevices(graph);
+    CheckLibraryDevices(&graph);
     CheckRead(graph);
     if (has_library_ && !functions_are_known_) CheckFunctions(graph);
     if (has_params_) CheckParams(graph);
@@ -188,13 +193,37 @@ class ArtefactChecker {
     }
     for (const auto& [type, where] : missing) {
       const std::string name = DeviceTypeName(type);
-      Add(graph.text.name, fmt::format("/attrs/device_index/1/{}", where.first),
-          where.count == 1 ? fmt::format("an entry on {}", name)
-                           : fmt::format("{} entries on {}", where.count, name),
-          options_.device_types.empty() ? "a device that this build has"
-                                        : "one of the devices of the target",
-          fmt::format("--target {} verifies for a machine that has it", name));
+      AddMissingDevice(
+          graph.text.name, fmt::format("/attrs/device_index/1/{}", where.first),
+          type,
+          where.count == 1
+              ? fmt::format("an entry on {}", name)
+              : fmt::format("{} entries on {}", where.count, name));
     }
+  }
+
+  // A VM library and a graph without device_index say only by the library's
+  // code what they need.
+  void CheckLibraryDevices(const Graph* graph) {
+    for (const DeviceModule& used : DeviceModulesUsed(library_, graph)) {
+      if (HasDevice(used.device_type)) continue;
+      AddMissingDevice(
+          files_.library,
+          fmt::format("module {} ({})", used.number,
+                      library_.modules[used.number].kind),
+          used.device_type,
+          fmt::format("code for {}", DeviceTypeName(used.device_type)));
+    }
+  }
+
+  void AddMissingDevice(const std::string& file, std::string path, int type,
+                        std::string found) {
+    if (!missing_devices_.insert(type).second) return;
+    Add(file, std::move(path), std::move(found),
+        options_.device_types.empty() ? "a device that this build has"
+                                      : "one of the devices of the target",
+        fmt::format("--target {} verifies for a machine that has it",
+                    DeviceTypeName(type)));
   }
 
   // Warns of what makes no difference to any result.
@@ -320,7 +349,8 @@ class ArtefactChecker {
   std::map<std::string, Type> params_;
   bool has_params_ = false;
   std::string params_name_;
-  std::set<uint32_t> given_;  // The inputs that there are parameters for.
+  std::set<int> missing_devices_;  // The types that were reported.
+  std::set<uint32_t> given_;       // The inputs that there are parameters for.
 };
 
 }  // namespace
