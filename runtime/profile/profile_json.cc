@@ -97,13 +97,25 @@ std::vector<std::string> CsvCells(const Graph& graph, const Profile& profile,
 
 // --- JSON ---
 
-Json InPlaceJson(const Profile& profile, const NodeProfile& figures) {
+// Returns the start and end of a node in each run, and puts the end into `now`,
+// by run. A node that takes no time lies where the one before it ended.
+Json IntervalsJson(const Profile& profile, NodeId node,
+                   std::vector<int64_t>* now) {
   Json intervals = Json::array();
-  for (const TimedRun& run : profile.runs) {
-    if (Index(figures.node) >= run.nodes.size()) continue;
-    const NodeTime& time = run.nodes[Index(figures.node)];
-    intervals.push_back({time.start_ns, time.end_ns});
+  for (size_t r = 0; r < profile.runs.size(); ++r) {
+    const TimedRun& run = profile.runs[r];
+    if (Index(node) >= run.nodes.size()) continue;
+    const NodeTime& time = run.nodes[Index(node)];
+    const bool ran = time.end_ns != 0;
+    const int64_t start = ran ? time.start_ns : (*now)[r];
+    if (ran) (*now)[r] = time.end_ns;
+    intervals.push_back({start, (*now)[r]});
   }
+  return intervals;
+}
+
+Json InPlaceJson(const Profile& profile, const NodeProfile& figures,
+                 Json intervals) {
   return {{"mean_us", figures.mean_us},
           {"min_us", figures.min_us},
           {"median_us", figures.median_us},
@@ -131,7 +143,7 @@ Json TensorJson(const GraphEntry& entry) {
 }
 
 Json NodeJson(const GraphIndex& index, const Profile& profile,
-              const NodeProfile& figures) {
+              const NodeProfile& figures, Json intervals) {
   const Graph& graph = index.graph();
   const GraphNode& node = graph.node(figures.node);
   Json inputs = Json::array();
@@ -152,7 +164,7 @@ Json NodeJson(const GraphIndex& index, const Profile& profile,
           {"op", node.function},
           {"inputs", std::move(inputs)},
           {"outputs", std::move(outputs)},
-          {"in_place", InPlaceJson(profile, figures)},
+          {"in_place", InPlaceJson(profile, figures, std::move(intervals))},
           {"isolated", IsolatedJson(figures)},
           {"bytes_read", figures.bytes_read},
           {"bytes_written", figures.bytes_written},
@@ -212,9 +224,12 @@ std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
 
 std::string ProfileJson(const GraphIndex& index, const ProfileSummary& summary,
                         const Profile& profile) {
+  std::vector<int64_t> now;
+  for (const TimedRun& run : profile.runs) now.push_back(run.whole.start_ns);
   Json nodes = Json::array();
   for (const NodeProfile& figures : summary.nodes) {
-    nodes.push_back(NodeJson(index, profile, figures));
+    nodes.push_back(NodeJson(index, profile, figures,
+                             IntervalsJson(profile, figures.node, &now)));
   }
   Json runs = Json::array();
   for (const TimedRun& run : profile.runs) {

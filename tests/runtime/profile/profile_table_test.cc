@@ -377,6 +377,31 @@ TEST(ProfileJsonTest, KeepsTheTwoMeasurementsApart) {
   EXPECT_EQ(out["debug_runs_ns"], json::parse("[[1000, 4000], [1000, 6000]]"));
 }
 
+TEST(ProfileJsonTest, NopLiesWhereTheNodeBeforeItEnded) {
+  const Graph graph = GraphBuilder()
+                          .Input("x", {{4}, "float32", 0})
+                          .Op("first", "__nop", {"x"}, {{{4}, "float32", 0}})
+                          .Op("a", "f", {"first"}, {{{4}, "float32", 1}})
+                          .Op("n", "__nop", {"a"}, {{{2, 2}, "float32", 1}})
+                          .Op("b", "f", {"n"})
+                          .Head("b")
+                          .Build();
+  const Profile profile =
+      ProfileOf({RunOf({0, 0, 7, 0, 5}), RunOf({0, 0, 3, 0, 4}, 2000)});
+  const ProfileSummary summary = Summarised(graph, profile);
+  const json nodes =
+      json::parse(ProfileJson(GraphIndex(graph), summary, profile))["nodes"];
+  const auto intervals = [&](size_t row) {
+    return nodes[row]["in_place"]["intervals_ns"];
+  };
+  EXPECT_EQ(intervals(0), json::parse("[[1000, 1000], [2000, 2000]]"));
+  EXPECT_EQ(intervals(2), json::parse("[[1007, 1007], [2003, 2003]]"));
+  EXPECT_EQ(intervals(3), json::parse("[[1007, 1012], [2003, 2007]]"));
+  // The CSV says so of the first run.
+  EXPECT_EQ(intervals(2)[0][0], summary.nodes[2].first_start_ns);
+  EXPECT_EQ(intervals(2)[0][1], summary.nodes[2].first_end_ns);
+}
+
 TEST(ProfileJsonTest, NumbersAreReadBackAsTheyWere) {
   Profile profile = ProfileOf({RunOf({0, 1, 3})});
   profile.isolated = {{}, {1.0 / 3e6}, {0.1}};
