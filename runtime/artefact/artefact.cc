@@ -41,16 +41,40 @@ absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
   return found.empty() ? std::string() : found[0];
 }
 
-absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& target) {
-  ArtefactFiles files;
-  files.target = target;
-  // A dump has three other files *.json.
+// Returns which graph of a folder counts if it has several files *.json, as
+// every dump has. A dump of a VM library or of TVM itself has no source.
+const char* PreferredGraph(const fs::path& folder) {
   std::error_code error;
-  const bool is_dump =
-      fs::is_regular_file(fs::path(target) / kSourceGraphFile, error);
+  for (const char* name : {kSourceGraphFile, "graph.json", kGraphDumpFile}) {
+    if (fs::is_regular_file(folder / name, error)) return name;
+  }
+  return "graph.json";
+}
+
+// Returns the folder of the dump in a dump's root, which holds nothing else;
+// any other folder is returned as it is.
+std::string FolderOfDump(const std::string& target) {
+  std::string found = target;
+  size_t count = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(target, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string ending = at->path().extension().string();
+    if (ending == ".json" || ending == ".so") return target;
+    if (!at->path().filename().string().starts_with("_tvmdbg_device_")) {
+      continue;
+    }
+    found = at->path().string();
+    ++count;
+  }
+  return count == 1 ? found : target;
+}
+
+absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& given) {
+  ArtefactFiles files;
+  const std::string target = FolderOfDump(given);
   NODEWISE_ASSIGN_OR_RETURN(
-      files.graph, FileWithEnding(target, ".json",
-                                  is_dump ? kSourceGraphFile : "graph.json"));
+      files.graph, FileWithEnding(target, ".json", PreferredGraph(target)));
   NODEWISE_ASSIGN_OR_RETURN(files.library,
                             FileWithEnding(target, ".so", "lib.so"));
   NODEWISE_ASSIGN_OR_RETURN(files.params,

@@ -8,8 +8,8 @@
 
 namespace nodewise {
 
-// Names of a dump's files, beside kSourceGraphFile (dumped_graph.h).
-inline constexpr char kGraphDumpFile[] = "_tvmdbg_graph_dump.json";
+// Names of a dump's files, beside kSourceGraphFile and kGraphDumpFile
+// (dumped_graph.h).
 inline constexpr char kTensorsFile[] = "output_tensors.params";
 inline constexpr char kTraceFile[] = "_tvmdbg_execution_trace.json";
 inline constexpr char kRecordsFile[] = "_nodewise_nodes.bin";

@@ -58,6 +58,35 @@ TEST(FindArtefactTest, SeveralFilesOfOneKindAreRefused) {
                               HasSubstr("expected graph.json"))));
 }
 
+TEST(FindArtefactTest, DumpsOwnGraphGoesBeforeTheRewrittenOne) {
+  const fs::path folder =
+      FolderWith({"_tvmdbg_graph_dump.json", "_nodewise_graph.json",
+                  "_tvmdbg_execution_trace.json", "output_tensors.params"});
+  const auto files = FindArtefact(folder);
+  ASSERT_THAT(files, IsOk());
+  EXPECT_EQ(files->graph, folder / "_nodewise_graph.json");
+  EXPECT_EQ(files->params, folder / "output_tensors.params");
+}
+
+TEST(FindArtefactTest, DumpWithoutItsSourceHasTheRewrittenGraph) {
+  const fs::path folder =
+      FolderWith({"_tvmdbg_graph_dump.json", "_tvmdbg_execution_trace.json"});
+  const auto files = FindArtefact(folder);
+  ASSERT_THAT(files, IsOk());
+  EXPECT_EQ(files->graph, folder / "_tvmdbg_graph_dump.json");
+}
+
+TEST(FindArtefactTest, RootOfADumpStandsForTheDump) {
+  const fs::path root = FolderWith({"table.txt"});
+  const fs::path folder = root / "_tvmdbg_device_CPU_0";
+  fs::create_directories(folder);
+  std::ofstream(folder / "_tvmdbg_graph_dump.json") << "content";
+  const auto files = FindArtefact(root);
+  ASSERT_THAT(files, IsOk());
+  EXPECT_EQ(files->graph, folder / "_tvmdbg_graph_dump.json");
+  EXPECT_EQ(files->target, root);
+}
+
 TEST(FindArtefactTest, FolderWithoutAnArtefactSaysWhatIsMissing) {
   const fs::path folder = FolderWith({"readme.txt", "w.params"});
   EXPECT_THAT(FindArtefact(folder),

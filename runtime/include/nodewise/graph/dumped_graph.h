@@ -9,8 +9,11 @@ namespace nodewise {
 // The file of a dump that holds the graph's own text, byte for byte.
 inline constexpr char kSourceGraphFile[] = "_nodewise_graph.json";
 
+// The file of a dump that holds the graph as TVM's debugger rewrites it.
+inline constexpr char kGraphDumpFile[] = "_tvmdbg_graph_dump.json";
+
 // Returns whether a text is a graph as TVM's debugger rewrites it for a dump
-// (_tvmdbg_graph_dump.json, docs/formats/dump.md).
+// (kGraphDumpFile, docs/formats/dump.md).
 bool LooksLikeDumpedGraph(std::string_view text);
 
 // Checks such a text as ParseGraph() checks a graph, as far as it goes: it says
