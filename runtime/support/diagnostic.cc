@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstdint>
 #include <numeric>
 #include <utility>
@@ -94,6 +95,27 @@ std::string CutHint(std::string_view* text) {
   return result;
 }
 
+// Cuts ":LINE:COLUMN" off the front of what follows a file's name, if both are
+// there.
+void TakeLineAndColumn(std::string_view* text, Diagnostic* diagnostic) {
+  const auto take = [](std::string_view* rest, size_t* number) {
+    if (!rest->starts_with(':')) return false;
+    const char* const end = rest->data() + rest->size();
+    const auto [stop, error] = std::from_chars(rest->data() + 1, end, *number);
+    if (error != std::errc()) return false;
+    rest->remove_prefix(static_cast<size_t>(stop - rest->data()));
+    return true;
+  };
+  std::string_view rest = *text;
+  size_t line = 0;
+  size_t column = 0;
+  if (!take(&rest, &line) || !take(&rest, &column)) return;
+  if (!rest.starts_with(kColon)) return;
+  diagnostic->line = line;
+  diagnostic->column = column;
+  *text = rest;
+}
+
 // Takes apart what follows the place in a message.
 void AddMessage(std::string_view text, Diagnostic* diagnostic) {
   diagnostic->hint = CutHint(&text);
@@ -135,11 +157,13 @@ Diagnostic DiagnosticOf(const absl::Status& status) {
 
 Diagnostic DiagnosticIn(const std::string& file, const absl::Status& status) {
   std::string_view text = MessageOf(status);
-  if (text.starts_with(file) && text.substr(file.size()).starts_with(kColon)) {
-    text.remove_prefix(file.size() + kColon.size());
-  }
   Diagnostic diagnostic;
   diagnostic.file = file;
+  if (text.starts_with(file)) {
+    std::string_view rest = text.substr(file.size());
+    TakeLineAndColumn(&rest, &diagnostic);
+    if (rest.starts_with(kColon)) text = rest.substr(kColon.size());
+  }
   diagnostic.path = CutPlace(&text);
   AddMessage(text, &diagnostic);
   return diagnostic;
