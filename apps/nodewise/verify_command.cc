@@ -11,6 +11,18 @@
 namespace nodewise {
 namespace {
 
+// Returns the names of all devices that TVM has a number for.
+std::string DeviceNames() {
+  constexpr int kLastType = 64;
+  std::string names;
+  for (int type = 1; type <= kLastType; ++type) {
+    const std::string name = DeviceTypeName(type);
+    if (!ParseDeviceType(name).ok()) continue;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  return names;
+}
+
 class VerifyTarget : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -43,7 +55,13 @@ class VerifyTarget : public Command {
     VerifyOptions options;
     for (const std::string& name : targets_) {
       auto type = ParseDeviceType(name);
-      if (!type.ok()) return At("--target", type.status());
+      if (!type.ok()) {
+        return absl::InvalidArgumentError(
+            fmt::format("--target: found \"{}\", expected one of: {} (an "
+                        "artefact's targets "
+                        "are devices)",
+                        name, DeviceNames()));
+      }
       options.device_types.push_back(*type);
     }
     NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target_));
