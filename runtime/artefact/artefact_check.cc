@@ -10,8 +10,10 @@
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/graph/param_names.h"
 #include "nodewise/module/library_summary.h"
+#include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_graph.h"
+#include "runtime/artefact/count_check.h"
 #include "runtime/artefact/library_devices.h"
 
 namespace nodewise {
@@ -46,8 +48,9 @@ class ArtefactChecker {
       LocateDiagnostics(text, diagnostics_);
       return absl::OkStatus();
     }
-    if (ParseGraph(std::move(text), &graph, diagnostics_))
+    if (ParseGraphBesideCounts(std::move(text), &graph, diagnostics_)) {
       CheckSoundGraph(graph);
+    }
     return absl::OkStatus();
   }
 
@@ -162,6 +165,7 @@ class ArtefactChecker {
     }
     CheckDevices(graph);
     CheckLibraryDevices(&graph);
+    CheckLanes(graph);
     CheckRead(graph);
     if (has_library_ && !functions_are_known_) CheckFunctions(graph);
     if (has_params_) CheckParams(graph);
@@ -224,6 +228,32 @@ class ArtefactChecker {
                                       : "one of the devices of the target",
         fmt::format("--target {} verifies for a machine that has it",
                     DeviceTypeName(type)));
+  }
+
+  // Compiled functions refuse tensors whose elements are vectors: TVM makes
+  // vectors inside of a function only.
+  void CheckLanes(const Graph& graph) {
+    std::set<EntryId> used;
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      const GraphNode& node = graph.nodes[n];
+      if (node.kind == GraphNode::Kind::kInput) continue;
+      if (node.function == kNopFunction || node.function == kCopyFunction) {
+        continue;
+      }
+      for (const EntryRef& input : node.inputs) {
+        used.insert(graph.EntryOf(input));
+      }
+      for (uint32_t o = 0; o < node.num_outputs; ++o) {
+        used.insert(graph.EntryOf(NodeId{n}, o));
+      }
+    }
+    for (const EntryId id : used) {
+      const DLDataType dtype = graph.entry(id).dtype;
+      if (dtype.lanes == 1) continue;
+      Add(graph.text.name, fmt::format("/attrs/dltype/1/{}", Index(id)),
+          ToString(dtype),
+          "a type without lanes, as compiled functions have them");
+    }
   }
 
   // Warns of what makes no difference to any result.

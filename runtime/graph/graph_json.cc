@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "fmt/format.h"
 #include "nodewise/support/file.h"
@@ -66,6 +67,25 @@ bool AssembleEntries(GraphLists lists, Graph* graph,
   return true;
 }
 
+// Checks the graph. What the reader could not take as a count it has reported:
+// that the 0 in its place is wrong too is no news.
+void AddGraphFaults(const Graph& graph, DiagnosticList* found) {
+  std::unordered_set<std::string> unread;
+  for (const Diagnostic& diagnostic : found->items()) {
+    std::string path = diagnostic.path;
+    const size_t attr = path.find("/attr/");
+    if (attr != std::string::npos) path.replace(attr, 6, "/attrs/");
+    if (path.ends_with("/num_inputs") || path.ends_with("/num_outputs")) {
+      unread.insert(std::move(path));
+    }
+  }
+  DiagnosticList faults;
+  CheckGraph(graph, &faults);
+  for (Diagnostic& fault : faults.items()) {
+    if (!unread.contains(fault.path)) found->Add(std::move(fault));
+  }
+}
+
 }  // namespace
 
 GraphText GraphText::FromString(std::string name, std::string text) {
@@ -98,7 +118,7 @@ bool ParseGraph(GraphText text, Graph* graph, DiagnosticList* diagnostics) {
   DiagnosticList found;  // Earlier findings do not make this graph unsound.
   if (ReadGraphJson(graph->text, graph, &lists, &found) &&
       AssembleEntries(std::move(lists), graph, &found)) {
-    CheckGraph(*graph, &found);
+    AddGraphFaults(*graph, &found);
   }
   LocateDiagnostics(graph->text, &found);
   const bool sound = !found.HasErrors();

@@ -69,6 +69,39 @@ class Verify(Scratch):
         self.assertIn("add_bas", text)
         self.assertIn("did you mean add_bias?", text)
 
+    def test_lie_about_a_count_keeps_nothing_else_from_being_checked(self):
+        for count, wrong in (("num_inputs", "7"), ("num_outputs", "2")):
+            with self.subTest(count):
+                tree = add_bias_graph().tree()
+                tree["nodes"][2]["attrs"][count] = wrong
+                tree["nodes"][2]["attrs"]["func_name"] = "add_bas"
+                text, found = self.verify(tree, {"bias": DATA})
+                self.assertEqual(
+                    [e["place"]["path"] for e in found["errors"]],
+                    [f"/nodes/2/attrs/{count}", "/nodes/2/attrs/func_name",
+                     "bias"], text)
+
+    def test_count_that_cannot_be_read_is_one_error(self):
+        for count in ("num_inputs", "num_outputs"):
+            for wrong in ("many", None):
+                with self.subTest(count=count, wrong=wrong):
+                    tree = add_bias_graph().tree()
+                    tree["nodes"][2]["attrs"][count] = wrong
+                    if wrong is None:
+                        del tree["nodes"][2]["attrs"][count]
+                    text, found = self.verify(tree)
+                    self.assertEqual(
+                        [e["place"]["path"] for e in found["errors"]],
+                        [f"/nodes/2/attrs/{count}"], text)
+
+    def test_type_with_lanes_at_a_function_is_a_fault(self):
+        tree = add_bias_graph().tree()
+        tree["attrs"]["dltype"][1][-1] = "float32x4"
+        error, = self.verify(tree)[1]["errors"]
+        last = len(tree["attrs"]["dltype"][1]) - 1
+        self.assertEqual(error["place"]["path"], f"/attrs/dltype/1/{last}")
+        self.assertEqual(error["found"], "float32x4")
+
     def test_parameter_of_the_wrong_type_is_a_fault(self):
         for wrong in (DATA, Tensor("float64", (3,), (0, 0, 0))):
             with self.subTest(wrong=wrong):
@@ -144,10 +177,26 @@ class Verify(Scratch):
         self.assertEqual(other.code, 1, other)
         self.assertIn("one of the devices of the target", other.out)
 
+    def test_entry_on_another_device_than_its_storage_has_one_place(self):
+        tree = add_bias_graph().tree()
+        entries = len(tree["attrs"]["storage_id"][1])
+        tree["attrs"]["storage_id"] = ["list_int", [0] * entries]
+        tree["attrs"]["device_index"] = ["list_int", [1] * (entries - 1) + [2]]
+        _, found = self.verify(tree)
+        error, = [e for e in found["errors"] if "storage 0 for" in e["found"]]
+        place = error["place"]
+        self.assertEqual(place["file"], str(self.folder / "net/graph.json"))
+        self.assertEqual(place["path"], f"/attrs/storage_id/1/{entries - 1}")
+        self.assertGreater(place["line"], 1)
+        self.assertEqual(error["where"],
+                         "{file}:{line}:{column}: {path}".format(**place))
+
     def test_target_that_is_no_device_is_refused(self):
         net = LIBRARY.artefact(self.folder / "net", add_bias_graph())
-        self.assertIn("--target", str(self.refused("verify", net, "--target",
-                                                   "reference")))
+        for wrong in ("reference", "4"):
+            error = str(self.refused("verify", net, "--target", wrong))
+            self.assertIn("--target", error)
+            self.assertRegex(error, "expected one of: cpu, cuda, .*opencl")
 
     def test_files_that_cannot_be_read_are_no_verdict(self):
         net = LIBRARY.artefact(self.folder / "net", add_bias_graph())
