@@ -45,6 +45,8 @@ absl::StatusOr<TensorType> MatMulType(const Inputs& in, DLDataType dtype) {
   }
   Shape a = *in.type(0).shape;
   Shape b = *in.type(1).shape;
+  // Check refuses scalars, and calls this all the same.
+  if (a.empty() || b.empty()) return TensorType(dtype);
   const bool a_is_row = a.size() == 1;
   const bool b_is_column = b.size() == 1;
   if (a_is_row) a.insert(a.begin(), Dim(1));

@@ -85,6 +85,16 @@ TEST(MatMulTest, DepthsThatDifferAreRefused) {
                         HasSubstr("has 2 rows, expected 3")));
 }
 
+TEST(MatMulTest, ScalarsAreRefused) {
+  const NDArray scalar = MakeTensor<float>({}, {1});
+  for (const auto& inputs :
+       {std::vector{scalar, Floats({1})}, std::vector{Floats({1}), scalar}}) {
+    EXPECT_THAT(
+        EvaluateOne({"MatMul"}, inputs),
+        FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("rank 0")));
+  }
+}
+
 TEST(MatMulTest, ResultsTooLargeToCountAreRefused) {
   EXPECT_THAT(InferOf({"MatMul"}, {{"float32[4611686018427387904, 0]"},
                                    {"float32[0, 4611686018427387904]"}}),
