@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <unordered_set>
+#include <utility>
 
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
@@ -10,6 +11,10 @@
 
 namespace nodewise {
 namespace {
+
+// As many as an import makes. Walks over bodies are recursive, and so is what
+// frees them.
+constexpr int kMostBodyDepth = 64;
 
 std::string Several(size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -39,6 +44,21 @@ bool IsRequired(const RowList<Param, kMost>& params, size_t slot) {
 bool MustBeGiven(const OperatorDef& def, size_t slot) {
   if (slot >= def.inputs.size()) return true;
   return def.inputs[slot].kind != Param::Kind::kOptional;
+}
+
+// Calls `visit` with the attributes of each operation that holds.
+absl::Status CheckAllHold(
+    const NetworkData& body,
+    absl::FunctionRef<int(std::string_view domain)> opset_of,
+    absl::FunctionRef<void(const OpAttrs& attrs)> visit) {
+  for (const OperationId id : body.order) {
+    const Operation* const inner = Find(body, id);
+    if (inner == nullptr || !inner->attrs.defined()) continue;
+    NODEWISE_RETURN_IF_ERROR(
+        CheckHoldsIn(*inner, opset_of(inner->def().domain)));
+    visit(inner->attrs);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Wrong(const Operation& operation, size_t slot,
@@ -125,16 +145,15 @@ absl::Status CheckBodiesHold(
     }
   };
   add(operation.attrs);
-  while (!bodies.empty()) {
-    const SharedNetwork body = bodies.back();
-    bodies.pop_back();
-    for (const OperationId id : body->order()) {
-      const Operation* const inner = Find(body->data(), id);
-      if (inner == nullptr || !inner->attrs.defined()) continue;
-      const absl::Status holds =
-          CheckHoldsIn(*inner, opset_of(inner->def().domain));
+  for (int depth = 1; !bodies.empty(); ++depth) {
+    if (depth > kMostBodyDepth) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: has bodies in bodies that are more than {} deep, expected less",
+          PlaceOf(operation), kMostBodyDepth));
+    }
+    for (const SharedNetwork& body : std::exchange(bodies, {})) {
+      const absl::Status holds = CheckAllHold(body->data(), opset_of, add);
       if (!holds.ok()) return At(PlaceOf(operation) + ": in a body", holds);
-      add(inner->attrs);
     }
   }
   return absl::OkStatus();

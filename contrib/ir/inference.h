@@ -26,7 +26,8 @@ absl::Status CheckArity(const Operation& operation);
 // holds in this version of its domain.
 absl::Status CheckHoldsIn(const Operation& operation, int opset);
 // Fails likewise unless everything in the operation's bodies, however deep,
-// holds in the version of its domain, too: a model has one for all of it.
+// holds in the version of its domain, too: a model has one for all of it. Fails
+// also if bodies are nested deeper than an import makes them.
 absl::Status CheckBodiesHold(
     const Operation& operation,
     absl::FunctionRef<int(std::string_view domain)> opset_of);

@@ -239,6 +239,32 @@ TEST_F(CapturesTest, WhatIsInBodiesHoldsInTheOpsetToo) {
               FailsWith(StatusCode::kDataLoss, HasSubstr("in a body")));
 }
 
+TEST_F(CapturesTest, BodiesMayNotBeNestedWithoutEnd) {
+  SharedNetwork body = body_;
+  absl::Status status;
+  int depth = 1;
+  for (; status.ok() && depth < 100; ++depth) {
+    Network outer("outer");
+    const ValueId c = outer.AddInput("c", TensorType(kBool, {})).value();
+    const ValueId x = outer.AddInput("x", TensorType(kFloat32, {2})).value();
+    const uint32_t captures = depth == 1 ? 1 : 2;
+    std::vector<ValueId> inputs = {c};
+    for (int branch = 0; branch < 2; ++branch) {
+      if (captures == 2) inputs.push_back(c);
+      inputs.push_back(x);
+    }
+    const auto y = outer.Add(
+        Ops(), test_ops::If{{body, captures}, {body, captures}}, inputs);
+    status = y.status();
+    if (!y.ok()) break;
+    ASSERT_THAT(outer.SetOutputs({*y}), IsOk());
+    body = ShareNetwork(std::move(outer));
+  }
+  EXPECT_EQ(depth, 65);
+  EXPECT_THAT(status, FailsWith(StatusCode::kInvalidArgument,
+                                HasSubstr("more than 64 deep")));
+}
+
 TEST_F(NetworkChecksTest, OtherNameOfTheStandardDomainIsRefused) {
   EXPECT_THAT(net_.SetOpset("ai.onnx", 13),
               FailsWith(StatusCode::kInvalidArgument,
