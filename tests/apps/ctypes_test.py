@@ -13,6 +13,18 @@ FACTORY = LIBRARIES / "factory.so"
 DEVICE = "_tvmdbg_device_CPU_0"
 
 
+def output_of(runtime, executor):
+    """The output for x = 1, 2, 3, 4."""
+    x, _x_data = floats([1, 2, 3, 4])
+    out, out_data = floats([0, 0, 0, 0])
+    runtime.call(executor, "set_input", text("x"),
+                 handle(ctypes.addressof(x), TENSOR))
+    runtime.call(executor, "run")
+    runtime.call(executor, "get_output", number(0),
+                 handle(ctypes.addressof(out), TENSOR))
+    return list(out_data)
+
+
 class CtypesTest(unittest.TestCase):
     def setUp(self):
         self.runtime = Runtime()
@@ -23,16 +35,10 @@ class CtypesTest(unittest.TestCase):
         created, code = self.runtime.call(library, "default", CPU)
         self.assertEqual(code, MODULE)
         executor = ctypes.c_void_p(created.v_handle)
-        x, _x_data = floats([1, 2, 3, 4])
-        out, out_data = floats([0, 0, 0, 0])
-        self.runtime.call(executor, "set_input", text("x"),
-                          handle(ctypes.addressof(x), TENSOR))
-        self.runtime.call(executor, "run")
-        self.runtime.call(executor, "get_output", number(0),
-                          handle(ctypes.addressof(out), TENSOR))
+        output = output_of(self.runtime, executor)
         self.runtime.free(executor)
         self.runtime.free(library)
-        return list(out_data)
+        return output
 
     def test_c_target_finds_the_runtime(self):
         self.assertEqual(self.run_artefact("factory_c"), [11, 22, 33, 44])
@@ -71,17 +77,6 @@ class DebuggerTest(support.Scratch):
             "tvm.graph_executor_debug.create", text(self.graph_json()),
             handle(self.library.value, MODULE), number(1), number(0)))
 
-    def ran(self, executor):
-        """The output for x = 1, 2, 3, 4."""
-        x, _x_data = floats([1, 2, 3, 4])
-        out, out_data = floats([0, 0, 0, 0])
-        self.runtime.call(executor, "set_input", text("x"),
-                          handle(ctypes.addressof(x), TENSOR))
-        self.runtime.call(executor, "run")
-        self.runtime.call(executor, "get_output", number(0),
-                          handle(ctypes.addressof(out), TENSOR))
-        return list(out_data)
-
     def test_one_line_makes_the_debug_executor_of_a_factory(self):
         # TV-23, TV-25, TV-26
         for create in (["default", CPU],
@@ -89,7 +84,8 @@ class DebuggerTest(support.Scratch):
             with self.subTest(create=create[0]):
                 executor = self.module(self.runtime.call(self.library,
                                                          *create))
-                self.assertEqual(self.ran(executor), [11, 22, 33, 44])
+                self.assertEqual(output_of(self.runtime, executor),
+                                 [11, 22, 33, 44])
                 count, code = self.runtime.call(executor, "get_num_inputs")
                 self.assertEqual((count.v_int64, code), (2, INT))
 
@@ -101,7 +97,7 @@ class DebuggerTest(support.Scratch):
         p0, _p0_data = floats([5, 5, 5, 5])
         self.runtime.call(executor, "set_input", text("p0"),
                           handle(ctypes.addressof(p0), TENSOR))
-        self.assertEqual(self.ran(executor), [6, 7, 8, 9])
+        self.assertEqual(output_of(self.runtime, executor), [6, 7, 8, 9])
         dumped = self.folder / DEVICE / "_nodewise_graph.json"
         self.assertEqual(dumped.read_text(), self.graph_json())
 
