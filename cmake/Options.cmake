@@ -26,6 +26,8 @@ endforeach()
 # For those who work on nodewise itself.
 option(NODEWISE_TESTS "Build the tests and benchmarks" OFF)
 option(NODEWISE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+set(NODEWISE_TOGETHER 8 CACHE STRING
+  "How many files of a folder are compiled together; 1: each alone")
 set(NODEWISE_SANITIZE "" CACHE STRING
   "Sanitizers for everything, e.g. address,undefined or thread")
 
