@@ -192,7 +192,7 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
   }
 };
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kActivationOperators[] = {
     Row<ops::Relu, Relu>({.name = "Relu", .inputs = {"X"}, .outputs = {"Y"}}),
     Row<ops::LeakyRelu, LeakyRelu>({.name = "LeakyRelu",
                                     .inputs = {"X"},
@@ -257,6 +257,8 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ActivationOperators() { return kOperators; }
+absl::Span<const OperatorDef> ActivationOperators() {
+  return kActivationOperators;
+}
 
 }  // namespace nodewise

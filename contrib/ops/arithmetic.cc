@@ -380,7 +380,7 @@ constexpr OperatorDef RowAtAxisOf(const OperatorDef& row) {
   return Row<Class, BinaryAtAxis<Class, Arithmetic<Calculation>>>(row);
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kArithmeticOperators[] = {
     RowAtAxisOf<ops::Add1, Adding>(
         {.name = "Add", .inputs = {"A", "B"}, .outputs = {"C"}}),
     RowOf<ops::Add, Adding>(
@@ -427,6 +427,8 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ArithmeticOperators() { return kOperators; }
+absl::Span<const OperatorDef> ArithmeticOperators() {
+  return kArithmeticOperators;
+}
 
 }  // namespace nodewise

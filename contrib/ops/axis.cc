@@ -239,7 +239,7 @@ struct Cumulative : Class {
   }
 };
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kAxisOperators[] = {
     Row<ops::ArgMax, ArgExtreme<ops::ArgMax, true>>(
         {.name = "ArgMax", .inputs = {"data"}, .outputs = {"reduced"}}),
     Row<ops::ArgMin, ArgExtreme<ops::ArgMin, false>>(
@@ -260,6 +260,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> AxisOperators() { return kOperators; }
+absl::Span<const OperatorDef> AxisOperators() { return kAxisOperators; }
 
 }  // namespace nodewise

@@ -272,7 +272,7 @@ struct BatchNormalization1 : ops::BatchNormalization1 {
   }
 };
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kBatchNormOperators[] = {
     Row<ops::BatchNormalization1, BatchNormalization1>(
         {.name = "BatchNormalization",
          .inputs = {"X", "scale", "B", "mean", "var"},
@@ -303,6 +303,8 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> BatchNormOperators() { return kOperators; }
+absl::Span<const OperatorDef> BatchNormOperators() {
+  return kBatchNormOperators;
+}
 
 }  // namespace nodewise

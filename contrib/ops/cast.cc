@@ -139,7 +139,7 @@ struct BitCast : ops::BitCast {
   }
 };
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kCastOperators[] = {
     Row<ops::Cast, Cast>({.name = "Cast",
                           .since = 6,
                           .inputs = {"input"},
@@ -156,6 +156,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> CastOperators() { return kOperators; }
+absl::Span<const OperatorDef> CastOperators() { return kCastOperators; }
 
 }  // namespace nodewise

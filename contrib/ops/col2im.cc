@@ -182,7 +182,7 @@ absl::Status Col2Im::Evaluate(EvalArgs& args) const {
   return absl::OkStatus();
 }
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kCol2imRows[] = {
     Row<ops::Col2Im, Col2Im>({.name = "Col2Im",
                               .since = 18,
                               .inputs = {"input", "image_shape", "block_shape"},
@@ -192,6 +192,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> Col2ImOperators() { return kRows; }
+absl::Span<const OperatorDef> Col2ImOperators() { return kCol2imRows; }
 
 }  // namespace nodewise

@@ -373,7 +373,7 @@ struct Trilu : ops::Trilu {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kConstantRows[] = {
     Row<ops::Constant, Constant>(
         {.name = "Constant", .since = 1, .outputs = {"output"}}),
     Row<ops::ConstantOfShape, ConstantOfShape>({.name = "ConstantOfShape",
@@ -401,6 +401,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ConstantOperators() { return kRows; }
+absl::Span<const OperatorDef> ConstantOperators() { return kConstantRows; }
 
 }  // namespace nodewise

@@ -191,7 +191,7 @@ absl::Status Loop::Evaluate(EvalArgs& args) const {
   return absl::OkStatus();
 }
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kControlFlowRows[] = {
     Row<ops::If, If>({.name = "If",
                       .since = 1,
                       .inputs = {"cond", Variadic("captures")},
@@ -207,6 +207,8 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ControlFlowOperators() { return kRows; }
+absl::Span<const OperatorDef> ControlFlowOperators() {
+  return kControlFlowRows;
+}
 
 }  // namespace nodewise

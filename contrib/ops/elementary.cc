@@ -146,7 +146,7 @@ struct Atanh : ops::Atanh, FloatMap<Atanh> {
   static double Scale(double, double) { return 1; }
 };
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kElementaryOperators[] = {
     Row<ops::Abs, Abs>({.name = "Abs", .inputs = {"X"}, .outputs = {"Y"}}),
     Row<ops::Neg, Neg>({.name = "Neg", .inputs = {"X"}, .outputs = {"Y"}}),
     Row<ops::Sign, Sign>({.name = "Sign",
@@ -240,6 +240,8 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ElementaryOperators() { return kOperators; }
+absl::Span<const OperatorDef> ElementaryOperators() {
+  return kElementaryOperators;
+}
 
 }  // namespace nodewise

@@ -7,24 +7,24 @@
 namespace nodewise {
 namespace {
 
-using Complex = std::complex<double>;
+using ComplexDouble = std::complex<double>;
 
 // Plain product: the library's own looks for NaN, which takes longer.
-Complex Times(const Complex& a, const Complex& b) {
+ComplexDouble Times(const ComplexDouble& a, const ComplexDouble& b) {
   return {a.real() * b.real() - a.imag() * b.imag(),
           a.real() * b.imag() + a.imag() * b.real()};
 }
 
 // exp(-i turn), the angle in parts of a whole turn, each exact to a rounding.
-Complex Turned(int64_t part, int64_t of) {
+ComplexDouble Turned(int64_t part, int64_t of) {
   const double angle = 2 * std::numbers::pi * static_cast<double>(part) /
                        static_cast<double>(of);
   return {std::cos(angle), -std::sin(angle)};
 }
 
 // n is a power of two; roots are exp(-2 pi i k / n).
-void TransformPowerOfTwo(std::vector<Complex>& data,
-                         const std::vector<Complex>& roots) {
+void TransformPowerOfTwo(std::vector<ComplexDouble>& data,
+                         const std::vector<ComplexDouble>& roots) {
   const size_t n = data.size();
   for (size_t i = 1, j = 0; i < n; ++i) {
     size_t bit = n >> 1;
@@ -36,8 +36,9 @@ void TransformPowerOfTwo(std::vector<Complex>& data,
     const size_t step = n / (2 * half);
     for (size_t begin = 0; begin < n; begin += 2 * half) {
       for (size_t k = 0; k < half; ++k) {
-        const Complex odd = Times(data[begin + half + k], roots[k * step]);
-        const Complex even = data[begin + k];
+        const ComplexDouble odd =
+            Times(data[begin + half + k], roots[k * step]);
+        const ComplexDouble even = data[begin + k];
         data[begin + k] = even + odd;
         data[begin + half + k] = even - odd;
       }
@@ -45,8 +46,8 @@ void TransformPowerOfTwo(std::vector<Complex>& data,
   }
 }
 
-void Conjugate(std::vector<Complex>& data) {
-  for (Complex& number : data) number = std::conj(number);
+void Conjugate(std::vector<ComplexDouble>& data) {
+  for (ComplexDouble& number : data) number = std::conj(number);
 }
 
 }  // namespace
@@ -72,10 +73,10 @@ Fourier::Fourier(int64_t length) : length_(length) {
   TransformPowerOfTwo(filter_, roots_);
 }
 
-void Fourier::Transform(Complex* data, bool is_inverse) const {
+void Fourier::Transform(ComplexDouble* data, bool is_inverse) const {
   if (length_ < 1) return;
   const auto n = static_cast<size_t>(length_);
-  std::vector<Complex> work(data, data + n);
+  std::vector<ComplexDouble> work(data, data + n);
   if (is_inverse) Conjugate(work);
   if (chirp_.empty()) {
     TransformPowerOfTwo(work, roots_);

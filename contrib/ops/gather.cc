@@ -263,7 +263,7 @@ struct ReverseSequence : ops::ReverseSequence {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kGatherRows[] = {
     Row<ops::Gather, Gather>({.name = "Gather",
                               .since = 1,
                               .inputs = {"data", "indices"},
@@ -285,6 +285,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> GatherOperators() { return kRows; }
+absl::Span<const OperatorDef> GatherOperators() { return kGatherRows; }
 
 }  // namespace nodewise

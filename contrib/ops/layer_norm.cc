@@ -370,7 +370,7 @@ struct MeanVarianceNormalization : ops::MeanVarianceNormalization {
   }
 };
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kLayerNormOperators[] = {
     Row<ops::LayerNormalization, LayerNormalization>(
         {.name = "LayerNormalization",
          .since = 17,
@@ -396,6 +396,8 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> LayerNormOperators() { return kOperators; }
+absl::Span<const OperatorDef> LayerNormOperators() {
+  return kLayerNormOperators;
+}
 
 }  // namespace nodewise

@@ -275,7 +275,7 @@ constexpr OperatorDef RowAtAxisOf(const OperatorDef& row) {
   return Row<Class, BinaryAtAxis<Class, F>>(row);
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kLogicOperators[] = {
     RowAtAxisOf<ops::And1, Logical<Both>>(
         {.name = "And", .inputs = {"A", "B"}, .outputs = {"C"}}),
     RowOf<ops::And, Logical<Both>>(
@@ -341,6 +341,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> LogicOperators() { return kOperators; }
+absl::Span<const OperatorDef> LogicOperators() { return kLogicOperators; }
 
 }  // namespace nodewise

@@ -239,7 +239,7 @@ struct SoftmaxCrossEntropyLoss : ops::SoftmaxCrossEntropyLoss {
   }
 };
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kLossOperators[] = {
     Row<ops::NegativeLogLikelihoodLoss, NegativeLogLikelihoodLoss>(
         {.name = "NegativeLogLikelihoodLoss",
          .since = 12,
@@ -256,6 +256,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> LossOperators() { return kOperators; }
+absl::Span<const OperatorDef> LossOperators() { return kLossOperators; }
 
 }  // namespace nodewise

@@ -241,7 +241,7 @@ absl::Status TfIdfVectorizer::Evaluate(EvalArgs& args) const {
   return absl::OkStatus();
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kNgramOperators[] = {
     Row<ops::TfIdfVectorizer, TfIdfVectorizer>({.name = "TfIdfVectorizer",
                                                 .since = 9,
                                                 .inputs = {"X"},
@@ -251,6 +251,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> NgramOperators() { return kOperators; }
+absl::Span<const OperatorDef> NgramOperators() { return kNgramOperators; }
 
 }  // namespace nodewise

@@ -185,7 +185,7 @@ struct LocalResponseNorm : ops::LRN {
   }
 };
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kNormOperators[] = {
     Row<ops::InstanceNormalization, InstanceNorm>(
         {.name = "InstanceNormalization",
          .inputs = {"input", "scale", "B"},
@@ -209,6 +209,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> NormOperators() { return kOperators; }
+absl::Span<const OperatorDef> NormOperators() { return kNormOperators; }
 
 }  // namespace nodewise

@@ -430,7 +430,7 @@ struct CenterCropPad : ops::CenterCropPad {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kPadRows[] = {
     Row<ops::Pad, Pad>({.name = "Pad",
                         .since = 2,
                         .inputs = {"data", "pads", Optional("constant_value"),
@@ -457,6 +457,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> PadOperators() { return kRows; }
+absl::Span<const OperatorDef> PadOperators() { return kPadRows; }
 
 }  // namespace nodewise

@@ -231,7 +231,7 @@ struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kQlinearRows[] = {
     Row<ops::QLinearConv, QLinearConv>(
         {.name = "QLinearConv",
          .since = 10,
@@ -250,6 +250,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> QLinearOperators() { return kRows; }
+absl::Span<const OperatorDef> QLinearOperators() { return kQlinearRows; }
 
 }  // namespace nodewise

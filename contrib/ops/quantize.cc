@@ -264,7 +264,7 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kQuantizeRows[] = {
     Row<ops::QuantizeLinear, QuantizeLinear>(
         {.name = "QuantizeLinear",
          .since = 10,
@@ -294,6 +294,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> QuantizeOperators() { return kRows; }
+absl::Span<const OperatorDef> QuantizeOperators() { return kQuantizeRows; }
 
 }  // namespace nodewise

@@ -436,7 +436,7 @@ constexpr OperatorDef ReduceRow(std::string_view name, int axes_until) {
                                           .bound = kSum});
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kReduceOperators[] = {
     ReduceRow<ops::ReduceSum, Sum>("ReduceSum", 13),
     ReduceRow<ops::ReduceMean, Mean>("ReduceMean", 18),
     ReduceRow<ops::ReduceSumSquare, SumSquare>("ReduceSumSquare", 18),
@@ -451,6 +451,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ReduceOperators() { return kOperators; }
+absl::Span<const OperatorDef> ReduceOperators() { return kReduceOperators; }
 
 }  // namespace nodewise

@@ -419,7 +419,7 @@ struct Size : ops::Size {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kReshapeRows[] = {
     Row<ops::Reshape, Reshape>({.name = "Reshape",
                                 .since = 1,
                                 .inputs = {"data", "shape"},
@@ -471,6 +471,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ReshapeOperators() { return kRows; }
+absl::Span<const OperatorDef> ReshapeOperators() { return kReshapeRows; }
 
 }  // namespace nodewise

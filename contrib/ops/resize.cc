@@ -339,7 +339,7 @@ absl::StatusOr<OutputInfos> Resize::Infer(const Inputs& in) const {
   return OneOutput(dtype, std::move(shape));
 }
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kResizeRows[] = {
     Row<ops::Upsample, Scaled<ops::Upsample>>({.name = "Upsample",
                                                .since = 7,
                                                .inputs = {"X", "scales"},
@@ -361,6 +361,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ResizeOperators() { return kRows; }
+absl::Span<const OperatorDef> ResizeOperators() { return kResizeRows; }
 
 }  // namespace nodewise

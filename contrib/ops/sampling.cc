@@ -397,7 +397,7 @@ struct AffineGrid : ops::AffineGrid {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kSamplingRows[] = {
     Row<ops::GridSample16, GridSample16>({.name = "GridSample",
                                           .since = 16,
                                           .inputs = {"X", "grid"},
@@ -417,6 +417,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> SamplingOperators() { return kRows; }
+absl::Span<const OperatorDef> SamplingOperators() { return kSamplingRows; }
 
 }  // namespace nodewise

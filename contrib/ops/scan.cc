@@ -340,7 +340,7 @@ absl::Status Scan8::Evaluate(EvalArgs& args) const {
   return absl::OkStatus();
 }
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kScanRows[] = {
     Row<ops::Scan8, Scan8>(
         {.name = "Scan",
          .since = 8,
@@ -357,6 +357,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ScanOperators() { return kRows; }
+absl::Span<const OperatorDef> ScanOperators() { return kScanRows; }
 
 }  // namespace nodewise

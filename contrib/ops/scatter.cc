@@ -364,7 +364,7 @@ struct TensorScatter : ops::TensorScatter {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kScatterRows[] = {
     Row<ops::Scatter, ScatterAlongAxis<ops::Scatter>>(
         {.name = "Scatter",
          .since = 9,
@@ -391,6 +391,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> ScatterOperators() { return kRows; }
+absl::Span<const OperatorDef> ScatterOperators() { return kScatterRows; }
 
 }  // namespace nodewise

@@ -235,7 +235,7 @@ struct NonMaxSuppression : ops::NonMaxSuppression {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kSelectRows[] = {
     Row<ops::NonZero, NonZero>(
         {.name = "NonZero", .since = 9, .inputs = {"X"}, .outputs = {"Y"}}),
     Row<ops::Compress, Compress>({.name = "Compress",
@@ -252,6 +252,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> SelectOperators() { return kRows; }
+absl::Span<const OperatorDef> SelectOperators() { return kSelectRows; }
 
 }  // namespace nodewise

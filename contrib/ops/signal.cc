@@ -16,7 +16,7 @@
 namespace nodewise {
 namespace {
 
-using Complex = std::complex<double>;
+using ComplexDouble = std::complex<double>;
 
 // Longer transforms are refused.
 constexpr int64_t kMostLength = int64_t{1} << 32;
@@ -112,10 +112,10 @@ struct Signals {
 // transform: cut off or filled up with 0, and mirrored where only half of a
 // spectrum is given.
 void LoadSignal(const DftRule& rule, const Signals& from, int64_t first,
-                std::vector<Complex>* signal) {
+                std::vector<ComplexDouble>* signal) {
   const auto& [x, side, step, parts] = from;
   const auto length = static_cast<int64_t>(signal->size());
-  std::fill(signal->begin(), signal->end(), Complex());
+  std::fill(signal->begin(), signal->end(), ComplexDouble());
   const int64_t given = rule.is_real_inverse() ? std::min(side, length / 2 + 1)
                                                : std::min(side, length);
   for (int64_t i = 0; i < given; ++i) {
@@ -155,11 +155,11 @@ struct SpectrumSink {
   }
 };
 
-SumOfTerms TermsOf(const std::vector<Complex>& signal) {
+SumOfTerms TermsOf(const std::vector<ComplexDouble>& signal) {
   // Each is multiplied by a root that is rounded as well.
   SumOfTerms terms;
   terms.terms = 2 * static_cast<double>(signal.size()) + 2;
-  for (const Complex& number : signal) {
+  for (const ComplexDouble& number : signal) {
     terms.absolute += std::fabs(number.real()) + std::fabs(number.imag());
     terms.squares += std::norm(number);
   }
@@ -188,7 +188,7 @@ absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
   const double scale = rule.inverse ? 1 / static_cast<double>(length) : 1;
   const double work = 50 * static_cast<double>(length);
   ParallelFor(split.outer * lanes, work, [&](int64_t begin, int64_t end) {
-    std::vector<Complex> signal(static_cast<size_t>(length));
+    std::vector<ComplexDouble> signal(static_cast<size_t>(length));
     for (int64_t lane = begin; lane < end; ++lane) {
       const int64_t outer = lane / lanes;
       const int64_t inner = lane % lanes;
@@ -197,7 +197,7 @@ absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
       const SumOfTerms terms = TermsOf(signal);
       fourier.Transform(signal.data(), rule.inverse);
       for (int64_t k = 0; k < out_side; ++k) {
-        const Complex& number = signal[static_cast<size_t>(k)];
+        const ComplexDouble& number = signal[static_cast<size_t>(k)];
         const auto to = static_cast<size_t>(
             ((outer * out_side + k) * lanes + inner) * out_parts);
         sink.Write(to, number.real(), terms, scale);
@@ -331,7 +331,7 @@ struct Stft : ops::STFT {
     const Signals signals{ToDoubles(args.in(0)), length, parts, parts};
     const double work = 50 * static_cast<double>(length);
     ParallelFor(y.shape()[0] * frames, work, [&](int64_t begin, int64_t end) {
-      std::vector<Complex> signal(static_cast<size_t>(length));
+      std::vector<ComplexDouble> signal(static_cast<size_t>(length));
       for (int64_t frame = begin; frame < end; ++frame) {
         const int64_t first =
             frame / frames * args.shape(0)[1] + frame % frames * step[0];
@@ -341,7 +341,7 @@ struct Stft : ops::STFT {
         fourier.Transform(signal.data(), false);
         for (int64_t k = 0; k < bins; ++k) {
           const auto to = static_cast<size_t>((frame * bins + k) * 2);
-          const Complex& number = signal[static_cast<size_t>(k)];
+          const ComplexDouble& number = signal[static_cast<size_t>(k)];
           sink.Write(to, number.real(), terms, 1);
           sink.Write(to + 1, number.imag(), terms, 1);
         }
@@ -352,7 +352,7 @@ struct Stft : ops::STFT {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kSignalRows[] = {
     Row<ops::DFT17, Dft17>({.name = "DFT",
                             .since = 17,
                             .inputs = {"input", Optional("dft_length")},
@@ -374,6 +374,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> SignalOperators() { return kRows; }
+absl::Span<const OperatorDef> SignalOperators() { return kSignalRows; }
 
 }  // namespace nodewise

@@ -464,7 +464,7 @@ struct Transpose : ops::Transpose {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kSliceRows[] = {
     Row<ops::Slice, Slice>(
         {.name = "Slice",
          .since = 1,
@@ -489,6 +489,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> SliceOperators() { return kRows; }
+absl::Span<const OperatorDef> SliceOperators() { return kSliceRows; }
 
 }  // namespace nodewise

@@ -328,7 +328,7 @@ constexpr OperatorDef NowRow(std::string_view name) {
                                                          .bound = kSum});
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kSoftmaxOperators[] = {
     BeforeRow<ops::Softmax1, Softmax>("Softmax"),
     NowRow<ops::Softmax, Softmax>("Softmax"),
     BeforeRow<ops::LogSoftmax1, LogSoftmax>("LogSoftmax"),
@@ -339,6 +339,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> SoftmaxOperators() { return kOperators; }
+absl::Span<const OperatorDef> SoftmaxOperators() { return kSoftmaxOperators; }
 
 }  // namespace nodewise

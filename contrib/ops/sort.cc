@@ -273,7 +273,7 @@ struct Unique : ops::Unique {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kSortRows[] = {
     Row<ops::TopK, TopK>({.name = "TopK",
                           .since = 1,
                           .inputs = {"X", "K"},
@@ -289,6 +289,6 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> SortOperators() { return kRows; }
+absl::Span<const OperatorDef> SortOperators() { return kSortRows; }
 
 }  // namespace nodewise

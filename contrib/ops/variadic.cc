@@ -188,7 +188,7 @@ struct Old : Now {
   }
 };
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kVariadicOperators[] = {
     Row<ops::Min, Old<Min>>(
         {.name = "Min", .inputs = {Variadic("data_0")}, .outputs = {"min"}}),
     Row<ops::Min, Min>({.name = "Min",
@@ -223,6 +223,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> VariadicOperators() { return kOperators; }
+absl::Span<const OperatorDef> VariadicOperators() { return kVariadicOperators; }
 
 }  // namespace nodewise

@@ -164,7 +164,7 @@ struct MelWeightMatrix : ops::MelWeightMatrix {
   }
 };
 
-constexpr OperatorDef kRows[] = {
+constexpr OperatorDef kWindowFunctions[] = {
     Row<ops::HannWindow, HannWindow>({.name = "HannWindow",
                                       .since = 17,
                                       .inputs = {"size"},
@@ -191,6 +191,8 @@ constexpr OperatorDef kRows[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> WindowFunctionOperators() { return kRows; }
+absl::Span<const OperatorDef> WindowFunctionOperators() {
+  return kWindowFunctions;
+}
 
 }  // namespace nodewise

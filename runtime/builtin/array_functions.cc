@@ -114,7 +114,7 @@ absl::StatusOr<Value> SetStream(PackedArgs args) {
   return Value();
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kArrayFunctions[] = {
     {"runtime.TVMArrayAllocWithScope", &AllocateWithScope},
     {"runtime.TVMArrayCreateView", &CreateView},
     {"runtime.GetDeviceAttr", &GetDeviceAttribute},
@@ -123,6 +123,6 @@ constexpr FunctionRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const FunctionRow> ArrayFunctions() { return kRows; }
+absl::Span<const FunctionRow> ArrayFunctions() { return kArrayFunctions; }
 
 }  // namespace nodewise

@@ -199,7 +199,7 @@ absl::StatusOr<Value> ListAttributes(PackedArgs args) {
   return Value(Ref<Object>(PackedFunc::FromBody(name_at).object()));
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kContainerFunctions[] = {
     {"runtime.Array", &MakeArray},
     {"runtime.ArraySize", &ArraySize},
     {"runtime.ArrayGetItem", &ArrayGetItem},
@@ -227,6 +227,8 @@ constexpr FunctionRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const FunctionRow> ContainerFunctions() { return kRows; }
+absl::Span<const FunctionRow> ContainerFunctions() {
+  return kContainerFunctions;
+}
 
 }  // namespace nodewise

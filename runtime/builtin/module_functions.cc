@@ -157,7 +157,7 @@ absl::StatusOr<Value> CreateFactory(PackedArgs args) {
   return ModuleValue(std::move(factory));
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kModuleFunctions[] = {
     {"tvm.graph_executor_factory.create", &CreateFactory},
     {"tvm.graph_runtime_factory.create", &CreateFactory},
     {"runtime.ModuleLoadFromFile", &LoadFromFile},
@@ -181,6 +181,6 @@ constexpr FunctionRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const FunctionRow> ModuleFunctions() { return kRows; }
+absl::Span<const FunctionRow> ModuleFunctions() { return kModuleFunctions; }
 
 }  // namespace nodewise

@@ -161,7 +161,7 @@ absl::StatusOr<Value> GetLibInfo(PackedArgs) {
   return Value(Ref<Object>(std::move(map)));
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kRuntimeFunctions[] = {
     {"tvm.graph_executor.create", &CreateGraphExecutor},
     {"tvm.graph_runtime.create", &CreateGraphExecutor},
     {"runtime.SaveParams", &SaveParams},
@@ -177,6 +177,6 @@ constexpr FunctionRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const FunctionRow> RuntimeFunctions() { return kRows; }
+absl::Span<const FunctionRow> RuntimeFunctions() { return kRuntimeFunctions; }
 
 }  // namespace nodewise

@@ -297,7 +297,7 @@ absl::StatusOr<Value> TopK(PackedArgs args) {
   return Sort(job);
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kSortFunctions[] = {
     {"tvm.contrib.sort.argsort", &ArgSort},
     {"tvm.contrib.sort.argsort_nms", &ArgSortPart},
     {"tvm.contrib.sort.sort", &SortValues},
@@ -306,6 +306,6 @@ constexpr FunctionRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const FunctionRow> SortFunctions() { return kRows; }
+absl::Span<const FunctionRow> SortFunctions() { return kSortFunctions; }
 
 }  // namespace nodewise

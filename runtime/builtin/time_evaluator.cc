@@ -176,13 +176,13 @@ absl::StatusOr<Value> FlushNonFirst(PackedArgs args) {
   return Value();
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kTimeFunctions[] = {
     {"runtime.RPCTimeEvaluator", &MakeTimeEvaluator},
     {"cache_flush_cpu_non_first_arg", &FlushNonFirst},
 };
 
 }  // namespace
 
-absl::Span<const FunctionRow> TimingFunctions() { return kRows; }
+absl::Span<const FunctionRow> TimingFunctions() { return kTimeFunctions; }
 
 }  // namespace nodewise

@@ -14,7 +14,7 @@
 namespace nodewise {
 namespace {
 
-constexpr std::string_view kBlobName = "__tvm_dev_mblob";
+constexpr std::string_view kBlobSymbol = "__tvm_dev_mblob";
 
 // A sign of when a library was made: releases from `first` to `last`, in the
 // minor numbers of TVM 0.N.
@@ -171,7 +171,7 @@ void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
   }
   std::sort(summary->context.begin(), summary->context.end());
   std::sort(summary->runtime_calls.begin(), summary->runtime_calls.end());
-  const bool has_blob = HasSymbol(elf, kBlobName);
+  const bool has_blob = HasSymbol(elf, kBlobSymbol);
   const bool is_tvm = has_blob || !summary->context.empty() ||
                       !summary->runtime_calls.empty() ||
                       AnyFunctionBegins(*summary, "tvmgen_") ||
@@ -240,12 +240,12 @@ absl::Status ReadLibraryBin(const ElfFile& elf, LibrarySummary* summary) {
 }
 
 absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
-  const ElfSymbol* symbol = FindSymbol(elf, kBlobName);
+  const ElfSymbol* symbol = FindSymbol(elf, kBlobSymbol);
   if (symbol == nullptr) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
   NODEWISE_ASSIGN_OR_RETURN(
       const ModuleBlob blob,
-      ParseModuleBlob(bytes, fmt::format("{}: {}", summary->path, kBlobName)));
+      ParseModuleBlob(bytes, fmt::format("{}: {}", summary->path, kBlobSymbol)));
   for (size_t i = 0; i < blob.items.size(); ++i) {
     ModuleSummary module = Summarise(blob.items[i]);
     if (blob.has_import_tree()) module.imports = blob.children[i];

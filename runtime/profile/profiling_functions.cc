@@ -84,7 +84,7 @@ absl::StatusOr<Value> ProfileFunction(PackedArgs args) {
                   }).object()));
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kProfilingFunctions[] = {
     {"runtime.profiling.ProfileFunction", &ProfileFunction},
     {"runtime.profiling.AsTable", &AsTable},
     {"runtime.profiling.AsCSV", &AsCsv},
@@ -107,6 +107,8 @@ absl::Status RefuseCollectors(PackedArgs args, int index) {
       "profile --counter`)");
 }
 
-absl::Span<const FunctionRow> ProfilingFunctions() { return kRows; }
+absl::Span<const FunctionRow> ProfilingFunctions() {
+  return kProfilingFunctions;
+}
 
 }  // namespace nodewise

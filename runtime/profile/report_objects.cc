@@ -119,7 +119,7 @@ absl::StatusOr<Value> MakeCount(PackedArgs args) {
   return ObjectValue(MakeRef<CellObject>(Cell(count)));
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kReportFunctions[] = {
     {"runtime.profiling.Report", &MakeReport},
     {"runtime.profiling.Duration", &MakeCell<TvmReport::Duration>},
     {"runtime.profiling.Percent", &MakeCell<TvmReport::Percent>},
@@ -141,6 +141,8 @@ std::vector<Attribute> TvmReport::Attributes() const {
           {"configuration", ObjectValue(MapOf(configuration))}};
 }
 
-absl::Span<const FunctionRow> ReportObjectFunctions() { return kRows; }
+absl::Span<const FunctionRow> ReportObjectFunctions() {
+  return kReportFunctions;
+}
 
 }  // namespace nodewise

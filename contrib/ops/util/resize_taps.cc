@@ -153,7 +153,7 @@ double WeightSlack(const ResizeRule& rule, double at, double u) {
   return 8 * u * steep * (std::fabs(at) + 1);
 }
 
-struct Walk {
+struct TapWalk {
   const ResizeRule& rule;
   const std::vector<Taps>& taps;
   const std::vector<ResizedSide>& sides;
@@ -162,7 +162,7 @@ struct Walk {
 
 // All sides, one after the other.
 template <typename F>
-std::vector<double> SummedAlong(Walk walk, std::vector<double> values,
+std::vector<double> SummedAlong(TapWalk walk, std::vector<double> values,
                                 F weight_of) {
   for (size_t side = 0; side < walk.sides.size(); ++side) {
     if (IsSame(walk.sides[side], walk.taps[side])) continue;
@@ -176,8 +176,8 @@ std::vector<double> SummedAlong(Walk walk, std::vector<double> values,
   return values;
 }
 
-void WriteBounds(const Walk& walk, std::vector<double> values, DLDataType dtype,
-                 Bounds* bounds) {
+void WriteBounds(const TapWalk& walk, std::vector<double> values,
+                 DLDataType dtype, Bounds* bounds) {
   for (double& value : values) value = std::fabs(value);
   const double u = UnitRoundoff(dtype);
   size_t most = 0;
@@ -206,8 +206,9 @@ void WriteBounds(const Walk& walk, std::vector<double> values, DLDataType dtype,
 }
 
 // Fills in what lies outside the input, for tf_crop_and_resize.
-void Extrapolate(const Walk& walk, double value, absl::Span<const int64_t> out,
-                 std::vector<double>* values, Bounds* bounds) {
+void Extrapolate(const TapWalk& walk, double value,
+                 absl::Span<const int64_t> out, std::vector<double>* values,
+                 Bounds* bounds) {
   const std::vector<int64_t> strides = StridesOf(out);
   for (size_t side = 0; side < walk.taps.size(); ++side) {
     const std::vector<bool>& is_outside = walk.taps[side].is_outside;
@@ -299,7 +300,7 @@ absl::Status ResizeSides(const ResizeRule& rule,
   if (rule.mode == Interpolation::kNearest && !is_extrapolated) {
     return MoveNearest(taps, x, y);
   }
-  const Walk walk{rule, taps, sides, {x.shape().begin(), x.shape().end()}};
+  const TapWalk walk{rule, taps, sides, {x.shape().begin(), x.shape().end()}};
   const std::vector<double> from = ToDoubles(x);
   std::vector<double> values =
       SummedAlong(walk, from, [](const Taps& of_side, size_t tap, size_t) {
