@@ -18,6 +18,7 @@
 #include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
+#include "tests/support/random_cases.h"
 #include "tests/support/tensors.h"
 
 namespace nodewise {
@@ -27,8 +28,6 @@ using test_ops::AttrsOf;
 using test_ops::Ops;
 
 constexpr int kCalls = 20;
-constexpr int kSample = 300;
-constexpr int kFull = 10'000;
 // How a child ends that has found a fault by itself.
 constexpr int kInvalidNetwork = 3;
 
@@ -222,18 +221,10 @@ End EndOfSequence(uint64_t seed) {
   return end;
 }
 
-bool IsOn(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && std::string(value) == "1";
-}
-
 // OV-17 to OV-20.
 TEST(IllegalCallsTest, EndInAStatusOrACheckedAbort) {
-  const bool full = IsOn("NODEWISE_FULL_TESTS") || IsOn("NODEWISE_TEST_FULL");
-  const int sequences = full ? kFull : kSample;
-  const char* const given = std::getenv("NODEWISE_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10)
-                                         : std::random_device()();
+  const int sequences = NumCases(300, 10'000);
+  const uint64_t seed = FirstSeed();
   int ended = 0;
   int aborted = 0;
   for (int i = 0; i < sequences && !HasFailure(); ++i) {

@@ -13,6 +13,7 @@
 #include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
+#include "tests/support/random_cases.h"
 #include "tests/support/tensors.h"
 
 namespace nodewise {
@@ -23,8 +24,6 @@ using test_ops::Ops;
 using test_ops::TextOf;
 
 constexpr int kEdits = 30;
-constexpr int kSample = 300;
-constexpr int kFull = 10'000;
 
 // A network, and random edits of it, legal or not.
 class Editor {
@@ -212,21 +211,9 @@ void CheckResult(Editor* editor) {
   }
 }
 
-uint64_t FirstSeed() {
-  const char* given = std::getenv("NODEWISE_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10)
-                          : std::random_device()();
-}
-
-bool IsOn(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && std::string(value) == "1";
-}
-
 // OV-12, OV-18, OV-22, OV-34.
 TEST(RandomEditTest, NetworkIsValidOrTheEditRefused) {
-  const bool full = IsOn("NODEWISE_FULL_TESTS") || IsOn("NODEWISE_TEST_FULL");
-  const int sequences = full ? kFull : kSample;
+  const int sequences = NumCases(300, 10'000);
   const uint64_t seed = FirstSeed();
   Counts counts;
   for (int i = 0; i < sequences && !HasFailure(); ++i) {

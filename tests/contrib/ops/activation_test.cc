@@ -11,14 +11,6 @@ using testing::FloatEq;
 using testing::HasSubstr;
 using testing::Pointwise;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-NamedAttr Attr(const char* name, float value) { return {name, value}; }
-NamedAttr Attr(const char* name, const char* value) {
-  return {name, std::string(value)};
-}
-
 // An operator at a few places; the expected results are from mpmath.
 struct AtPlaces {
   OpSetup operation;
@@ -29,23 +21,23 @@ struct AtPlaces {
 TEST(ActivationTest, ValuesAreThoseOfTheFormulas) {
   const std::vector<AtPlaces> all = {
       {{"Relu"}, {-2, -0.5f, 3}, {0, 0, 3}},
-      {{"LeakyRelu", 16, {Attr("alpha", 0.5f)}}, {-2, 3}, {-1, 3}},
+      {{"LeakyRelu", 16, {Real("alpha", 0.5f)}}, {-2, 3}, {-1, 3}},
       {{"ThresholdedRelu"}, {0.5f, 1, 1.5f}, {0, 0, 1.5f}},
       {{"Elu"}, {-1, 2}, {-0.63212056f, 2}},
       {{"Selu"}, {-1, 2}, {-1.1113307f, 2.101402f}},
-      {{"Celu", 12, {Attr("alpha", 2.0f)}}, {-1, 2}, {-0.78693868f, 2}},
+      {{"Celu", 12, {Real("alpha", 2.0f)}}, {-1, 2}, {-0.78693868f, 2}},
       {{"Sigmoid"}, {-100, 0, 1}, {3.7835059e-44f, 0.5f, 0.73105858f}},
       {{"HardSigmoid"}, {-3, 0, 1, 9}, {0, 0.5f, 0.7f, 1}},
       {{"HardSwish"}, {-4, 1, 4}, {0, 0.6666667f, 4}},
       {{"Gelu"}, {-5, 1}, {-1.4332579e-6f, 0.84134475f}},
-      {{"Gelu", 20, {Attr("approximate", "tanh")}},
+      {{"Gelu", 20, {Word("approximate", "tanh")}},
        {-1, 1},
        {-0.15880801f, 0.84119199f}},
-      {{"Swish", 24, {Attr("alpha", 2.0f)}}, {1}, {0.88079708f}},
+      {{"Swish", 24, {Real("alpha", 2.0f)}}, {1}, {0.88079708f}},
       {{"Softplus"}, {-100, 0, 100}, {3.783506e-44f, 0.69314718f, 100}},
       {{"Mish"}, {1}, {0.86509839f}},
       {{"Softsign"}, {-3, 1}, {-0.75f, 0.5f}},
-      {{"Shrink", 9, {Attr("bias", 1.0f), Attr("lambd", 1.5f)}},
+      {{"Shrink", 9, {Real("bias", 1.0f), Real("lambd", 1.5f)}},
        {-2, -1, 1, 2},
        {-1, 0, 0, 1}},
   };
@@ -104,7 +96,7 @@ TEST(ActivationTest, IntegersAreTakenWhereTheStandardHasThem) {
 }
 
 TEST(ActivationTest, WordThatIsNoneIsRefused) {
-  const OpSetup gelu{"Gelu", 20, {Attr("approximate", "sometimes")}};
+  const OpSetup gelu{"Gelu", 20, {Word("approximate", "sometimes")}};
   EXPECT_THAT(
       EvaluateOne(gelu, {Floats({1})}),
       FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("sometimes")));

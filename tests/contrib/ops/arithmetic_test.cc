@@ -10,14 +10,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr DLDataType kHalf{kDLFloat, 16, 1};
-
-NDArray Longs(const std::vector<int64_t>& values) {
-  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
 
 TEST(ArithmeticTest, InputsAreBroadcastBothWays) {
   const auto column = MakeTensor<float>({2, 1}, {10, 20});

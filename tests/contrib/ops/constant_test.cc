@@ -9,15 +9,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-NDArray Longs(const std::vector<int64_t>& values) {
-  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
-NDArray Long(int64_t value) { return MakeTensor<int64_t>({}, {value}); }
-NDArray Float(float value) { return MakeTensor<float>({}, {value}); }
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
-
 TEST(ConstantTest, EveryNumericFormIsATensor) {
   const std::vector<int64_t> ints{3, 4};
   EXPECT_THAT(ElementsOf<int64_t>({"Constant", 13, {{"value_ints", ints}}}, {}),

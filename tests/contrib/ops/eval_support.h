@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,31 @@
 #include "tests/support/tensors.h"
 
 namespace nodewise {
+
+using Ints = std::vector<int64_t>;
+using Numbers = std::vector<float>;
+
+inline constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+inline NDArray Long(int64_t value) { return MakeTensor<int64_t>({}, {value}); }
+inline NDArray Float(float value) { return MakeTensor<float>({}, {value}); }
+inline NDArray Longs(const Ints& values) {
+  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
+}
+inline NDArray Matrix() {
+  return MakeTensor<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+}
+inline Shape Dims(const Ints& sizes) {
+  return Shape(sizes.begin(), sizes.end());
+}
+
+inline NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
+inline NamedAttr Real(const char* name, float value) { return {name, value}; }
+inline NamedAttr Word(const char* name, const char* value) {
+  return {name, std::string(value)};
+}
 
 // An operator of this opset with its attributes. Inputs that are left out are
 // NDArray().

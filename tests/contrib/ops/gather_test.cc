@@ -8,16 +8,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-NDArray Longs(const std::vector<int64_t>& values) {
-  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
 NamedAttr Reduction(const char* word) {
   return {"reduction", std::string(word)};
 }
-NDArray Matrix() { return MakeTensor<float>({2, 3}, {1, 2, 3, 4, 5, 6}); }
 
 TEST(GatherTest, IndicesMayCountFromTheEnd) {
   EXPECT_THAT(

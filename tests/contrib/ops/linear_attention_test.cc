@@ -11,7 +11,6 @@ using testing::ElementsAre;
 using testing::FloatNear;
 using testing::HasSubstr;
 using testing::Pointwise;
-using Numbers = std::vector<float>;
 
 OpSetup Rule(const char* rule, int64_t heads = 1, int64_t kv_heads = 1) {
   return {"LinearAttention",

@@ -9,9 +9,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 NDArray Truths(const std::vector<uint8_t>& values) {
   return MakeTensor<uint8_t>({static_cast<int64_t>(values.size())}, values,
                              kBool);

@@ -9,9 +9,6 @@ using testing::ElementsAre;
 using testing::FloatEq;
 using testing::HasSubstr;
 
-NamedAttr Word(const char* name, const char* value) {
-  return {name, std::string(value)};
-}
 // [2, 3, 2] and labels [2, 2].
 NDArray Scores() {
   return MakeTensor<float>({2, 3, 2}, {1, 2, 2, 2, 3, 2, 0, 1, 2, 2, 1, 2});

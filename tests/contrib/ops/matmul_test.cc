@@ -8,7 +8,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Ints = std::vector<int64_t>;
 
 NDArray Counting(const std::vector<int64_t>& shape) {
   std::vector<float> values(static_cast<size_t>(NumElements(shape).value()));

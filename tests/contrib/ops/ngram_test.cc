@@ -5,11 +5,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Ints = std::vector<int64_t>;
-
-NDArray Longs(const Ints& values) {
-  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
 
 // Numbers 2, 3 and the pairs 5 6, 6 7, in places 3, 0, 1 and 2.
 OpSetup Counts(int64_t shortest, int64_t longest, int64_t skips,

@@ -14,11 +14,6 @@ using testing::HasSubstr;
 using testing::IsNan;
 using testing::Pointwise;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
-NamedAttr Real(const char* name, float value) { return {name, value}; }
-
 TEST(SoftmaxTest, Opset13NormalizesOneSide) {
   const auto x = MakeTensor<float>({1, 2, 2}, {0, 0, std::log(3.0f), 0});
   EXPECT_THAT(

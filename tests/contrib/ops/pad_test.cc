@@ -6,13 +6,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-NDArray Longs(const std::vector<int64_t>& values) {
-  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
 NamedAttr Mode(const char* mode) { return {"mode", std::string(mode)}; }
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
 
 TEST(PadTest, EveryModeFillsItsWay) {
   const NDArray x = Floats({1, 2, 3});

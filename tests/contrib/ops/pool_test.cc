@@ -7,7 +7,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Ints = std::vector<int64_t>;
 
 NDArray Row(const std::vector<float>& values) {
   return MakeTensor<float>({1, 1, static_cast<int64_t>(values.size())}, values);

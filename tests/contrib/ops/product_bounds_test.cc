@@ -14,8 +14,6 @@ namespace {
 constexpr uint64_t kSeed = 20250312;
 constexpr int kCases = 5000;  // For each operator.
 
-using Numbers = std::vector<float>;
-
 float LeftToRight(const Numbers& terms) {
   float sum = 0;
   for (const float term : terms) sum += term;

@@ -8,15 +8,11 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-NDArray Float(float value) { return MakeTensor<float>({}, {value}); }
 NDArray Byte(uint8_t value) { return MakeTensor<uint8_t>({}, {value}); }
 NDArray Bytes(const std::vector<int64_t>& shape,
               const std::vector<uint8_t>& values) {
   return MakeTensor<uint8_t>(shape, values);
 }
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
 
 // OV-37.
 TEST(QuantizeLinearTest, TiesGoToEvenAndEndsSaturate) {

@@ -11,8 +11,6 @@
 namespace nodewise {
 namespace {
 
-using Numbers = std::vector<float>;
-
 struct Sizes {
   int64_t steps;
   int64_t input;

@@ -15,8 +15,6 @@ constexpr uint64_t kSeed = 20250311;
 constexpr int kCases = 10000;
 constexpr int64_t kRows = 4;
 
-using Numbers = std::vector<float>;
-
 float LeftToRight(const Numbers& x) {
   float sum = 0;
   for (const float term : x) sum += term;

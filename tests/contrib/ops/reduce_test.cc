@@ -12,13 +12,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pointwise;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
-NDArray Longs(const std::vector<int64_t>& values) {
-  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
 // 1 to 24 as [2, 3, 4].
 NDArray Cube() {
   std::vector<float> values(24);

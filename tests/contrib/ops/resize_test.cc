@@ -10,15 +10,6 @@ using testing::FloatNear;
 using testing::HasSubstr;
 using testing::Pointwise;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-NDArray Longs(const std::vector<int64_t>& values) {
-  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
-NamedAttr Word(const char* name, const char* word) {
-  return {name, std::string(word)};
-}
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
 NDArray Image() { return MakeTensor<float>({1, 1, 2, 2}, {1, 2, 3, 4}); }
 NDArray Wide() {
   return MakeTensor<float>({1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});

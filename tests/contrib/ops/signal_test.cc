@@ -12,11 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pointwise;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-NDArray Long(int64_t value) { return MakeTensor<int64_t>({}, {value}); }
-NDArray Float(float value) { return MakeTensor<float>({}, {value}); }
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
 NDArray Signal() { return MakeTensor<float>({1, 6, 1}, {1, 2, 3, 4, 5, 6}); }
 MATCHER(IsNear, "") {
   return std::fabs(std::get<0>(arg) - std::get<1>(arg)) < 2e-6F;

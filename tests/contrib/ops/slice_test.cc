@@ -9,17 +9,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-NDArray Longs(const std::vector<int64_t>& values) {
-  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
-NDArray Matrix() { return MakeTensor<float>({2, 3}, {1, 2, 3, 4, 5, 6}); }
-Shape Dims(const std::vector<int64_t>& sizes) {
-  return Shape(sizes.begin(), sizes.end());
-}
-
 struct SliceCase {
   int64_t start, end, step;
   std::vector<float> expected;

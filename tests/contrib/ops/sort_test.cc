@@ -9,17 +9,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-NDArray Longs(const std::vector<int64_t>& values) {
-  return MakeTensor<int64_t>({static_cast<int64_t>(values.size())}, values);
-}
 NDArray Bools(const std::vector<uint8_t>& values) {
   return MakeTensor<uint8_t>({static_cast<int64_t>(values.size())}, values,
                              kBool);
 }
-NamedAttr Attr(const char* name, int64_t value) { return {name, value}; }
 
 TEST(TopKTest, TheFirstOfEqualOnesComesFirst) {
   const auto y =

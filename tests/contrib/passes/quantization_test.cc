@@ -17,9 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kSample = 300;
-constexpr int kFull = 10'000;
-
 // Draws networks of matrices, with scales that are powers of two, of which few
 // different ones exist, so that neighbours often fit together.
 class NetworkDrawer {
@@ -166,9 +163,7 @@ void CheckOne(uint64_t seed, std::map<std::string, size_t>* counts) {
 }
 
 TEST(QuantizationTest, RandomNetworksGiveTheSameResults) {
-  const char* const full = std::getenv("NODEWISE_FULL_TESTS");
-  const int cases =
-      full != nullptr && std::string(full) == "1" ? kFull : kSample;
+  const int cases = NumCases(300, 10'000);
   const uint64_t seed = FirstSeed();
   std::map<std::string, size_t> counts;
   for (int i = 0; i < cases && !HasFailure(); ++i) {

@@ -24,6 +24,7 @@
 #include "nodewise/ops/quantize.h"
 #include "nodewise/passes/quantization.h"
 #include "tests/support/matchers.h"
+#include "tests/support/random_cases.h"
 #include "tests/support/tensors.h"
 
 namespace nodewise {
@@ -174,13 +175,6 @@ std::vector<T> OutputOf(const Network& net, std::vector<NDArray> inputs) {
   const auto outputs = Interpret(net, std::move(inputs));
   EXPECT_THAT(outputs, IsOk());
   return outputs.ok() ? ValuesOf<T>((*outputs)[0]) : std::vector<T>();
-}
-
-// The seed of a random test, which NODEWISE_SEED repeats.
-inline uint64_t FirstSeed() {
-  const char* const given = std::getenv("NODEWISE_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10)
-                          : std::random_device()();
 }
 
 }  // namespace nodewise

@@ -12,14 +12,6 @@
 namespace nodewise {
 namespace {
 
-constexpr int kSample = 400;
-constexpr int kFull = 20'000;
-
-int NumCases() {
-  const char* const full = std::getenv("NODEWISE_FULL_TESTS");
-  return full != nullptr && std::string(full) == "1" ? kFull : kSample;
-}
-
 // Draws products: Conv or MatMul, of tensors of all sorts.
 class ProductDrawer {
  public:
@@ -217,7 +209,7 @@ void CheckOne(ProductDrawer* drawer, Tally* tally) {
 
 Tally CheckAll(bool powers_of_two) {
   const uint64_t seed = FirstSeed();
-  const int cases = NumCases();
+  const int cases = NumCases(400, 20'000);
   Tally tally;
   for (int i = 0; i < cases && !testing::Test::HasFailure(); ++i) {
     ProductDrawer drawer(seed + static_cast<uint64_t>(i), powers_of_two);

@@ -49,7 +49,7 @@ const std::string& SmallArray() {
   return *array;
 }
 
-absl::StatusOr<std::vector<NamedTensor>> Parse(std::string_view bytes) {
+absl::StatusOr<std::vector<NamedTensor>> ParseArchive(std::string_view bytes) {
   return ParseNpz(Bytes(bytes), "x.npz");
 }
 
@@ -62,7 +62,7 @@ std::string With(std::string bytes, uint32_t magic, size_t offset, T value) {
 }
 
 TEST(NpzTest, CompressedArchiveOfNumpyIsRead) {
-  const auto tensors = Parse(FromHex(kCompressedHex));
+  const auto tensors = ParseArchive(FromHex(kCompressedHex));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   ASSERT_EQ(tensors->size(), 2u);
   const NDArray& x = tensors->at(0).tensor;
@@ -74,7 +74,7 @@ TEST(NpzTest, CompressedArchiveOfNumpyIsRead) {
 }
 
 TEST(NpzTest, MembersKeepTheirOrderAndLoseTheirSuffix) {
-  const auto tensors = Parse(Zip(
+  const auto tensors = ParseArchive(Zip(
       {{"b.npy", SmallArray()}, {"a", SmallArray()}, {"d/é", SmallArray()}}));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   ASSERT_EQ(tensors->size(), 3u);
@@ -84,14 +84,14 @@ TEST(NpzTest, MembersKeepTheirOrderAndLoseTheirSuffix) {
 }
 
 TEST(NpzTest, EmptyArchiveHasNoTensors) {
-  const auto tensors = Parse(Zip({}));
+  const auto tensors = ParseArchive(Zip({}));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   EXPECT_TRUE(tensors->empty());
 }
 
 TEST(NpzTest, Zip64FormIsReadBack) {
   const auto tensors =
-      Parse(Zip({{"a.npy", SmallArray()}, {"b.npy", SmallArray()}}, 1));
+      ParseArchive(Zip({{"a.npy", SmallArray()}, {"b.npy", SmallArray()}}, 1));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   ASSERT_EQ(tensors->size(), 2u);
   EXPECT_EQ(DataOf(tensors->at(1).tensor), "ab");
@@ -106,23 +106,24 @@ TEST(NpzTest, MoreMembersThanFieldsOf16BitsCountAreReadBack) {
   }
   ASSERT_TRUE(writer.Finish().ok());
   ASSERT_TRUE(file->Commit().ok());
-  const auto tensors = Parse(FileBytes(path));
+  const auto tensors = ParseArchive(FileBytes(path));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   EXPECT_EQ(tensors->size(), 65537u);
 }
 
 TEST(NpzTest, NameThatComesTwiceIsDataLoss) {
-  EXPECT_THAT(Parse(Zip({{"a.npy", SmallArray()}, {"a.npy", SmallArray()}})),
-              FailsNaming(StatusCode::kDataLoss, "\"a.npy\" comes twice"));
-  EXPECT_THAT(Parse(Zip({{"a.npy", SmallArray()}, {"a", SmallArray()}})),
+  EXPECT_THAT(
+      ParseArchive(Zip({{"a.npy", SmallArray()}, {"a.npy", SmallArray()}})),
+      FailsNaming(StatusCode::kDataLoss, "\"a.npy\" comes twice"));
+  EXPECT_THAT(ParseArchive(Zip({{"a.npy", SmallArray()}, {"a", SmallArray()}})),
               FailsNaming(StatusCode::kDataLoss, "\"a\" comes twice"));
 }
 
 TEST(NpzTest, WhatIsWrongWithAnArrayIsNamedByItsMember) {
-  EXPECT_THAT(Parse(Zip({{"a.npy", "text"}})),
+  EXPECT_THAT(ParseArchive(Zip({{"a.npy", "text"}})),
               FailsNaming(StatusCode::kDataLoss,
                           "x.npz: \"a.npy\": byte 0: magic needs 6 bytes"));
-  EXPECT_THAT(Parse(Zip({{"a.npy", Npy("{'descr': '|O'}", "")}})),
+  EXPECT_THAT(ParseArchive(Zip({{"a.npy", Npy("{'descr': '|O'}", "")}})),
               FailsNaming(StatusCode::kUnimplemented,
                           "x.npz: \"a.npy\": byte 20: array has type '|O'"));
 }
@@ -130,14 +131,14 @@ TEST(NpzTest, WhatIsWrongWithAnArrayIsNamedByItsMember) {
 TEST(NpzTest, OtherPackingIsRefusedByName) {
   const std::string good = Zip({{"a.npy", SmallArray()}});
   EXPECT_THAT(
-      Parse(With<uint16_t>(good, kZipEntryMagic, 10, 12)),
+      ParseArchive(With<uint16_t>(good, kZipEntryMagic, 10, 12)),
       FailsNaming(StatusCode::kUnimplemented, "packed by method 12 (bzip2)"));
-  EXPECT_THAT(Parse(With<uint16_t>(good, kZipEntryMagic, 10, 93)),
+  EXPECT_THAT(ParseArchive(With<uint16_t>(good, kZipEntryMagic, 10, 93)),
               FailsNaming(StatusCode::kUnimplemented, "method 93 (zstd)"));
   EXPECT_THAT(
-      Parse(With<uint16_t>(good, kZipEntryMagic, 8, 1)),
+      ParseArchive(With<uint16_t>(good, kZipEntryMagic, 8, 1)),
       FailsNaming(StatusCode::kUnimplemented, "\"a.npy\" is encrypted"));
-  EXPECT_THAT(Parse(With<uint16_t>(good, kZipEndMagic, 4, 1)),
+  EXPECT_THAT(ParseArchive(With<uint16_t>(good, kZipEndMagic, 4, 1)),
               FailsNaming(StatusCode::kUnimplemented, "several parts"));
 }
 
@@ -168,7 +169,7 @@ TEST(NpzTest, FieldsThatCannotBeTrueAreDataLoss) {
   };
   ASSERT_EQ(SmallArray().size(), 70u);
   for (const auto& row : rows) {
-    EXPECT_THAT(Parse(With(good, row.magic, row.offset, row.value)),
+    EXPECT_THAT(ParseArchive(With(good, row.magic, row.offset, row.value)),
                 FailsNaming(StatusCode::kDataLoss, row.part))
         << row.part;
   }
@@ -177,23 +178,24 @@ TEST(NpzTest, FieldsThatCannotBeTrueAreDataLoss) {
 TEST(NpzTest, MembersThatShareBytesAreDataLoss) {
   // The second entry of the directory is made to point to the first member.
   std::string bytes = Zip({{"a.npy", SmallArray()}, {"a.npy", SmallArray()}});
-  EXPECT_THAT(Parse(With<uint32_t>(bytes, kZipEntryMagic, 42, 0)),
+  EXPECT_THAT(ParseArchive(With<uint32_t>(bytes, kZipEntryMagic, 42, 0)),
               FailsNaming(StatusCode::kDataLoss, "overlap"));
 }
 
 TEST(NpzTest, ClaimThatDeflateCannotKeepIsDataLoss) {
   const std::string good = FromHex(kCompressedHex);
-  EXPECT_THAT(Parse(With<uint32_t>(good, kZipEntryMagic, 24, 0x7FFFFFFF)),
-              FailsNaming(StatusCode::kDataLoss, "claims 2147483647 bytes"));
+  EXPECT_THAT(
+      ParseArchive(With<uint32_t>(good, kZipEntryMagic, 24, 0x7FFFFFFF)),
+      FailsNaming(StatusCode::kDataLoss, "claims 2147483647 bytes"));
 }
 
 TEST(NpzTest, PackedDataOfAnotherLengthIsDataLoss) {
   const std::string good = FromHex(kCompressedHex);
-  EXPECT_THAT(Parse(With<uint32_t>(good, kZipEntryMagic, 24, 5)),
+  EXPECT_THAT(ParseArchive(With<uint32_t>(good, kZipEntryMagic, 24, 5)),
               FailsNaming(StatusCode::kDataLoss, "goes on after 5 bytes"));
-  EXPECT_THAT(Parse(With<uint32_t>(good, kZipEntryMagic, 24, 1000)),
+  EXPECT_THAT(ParseArchive(With<uint32_t>(good, kZipEntryMagic, 24, 1000)),
               FailsNaming(StatusCode::kDataLoss, "ends after 130 bytes"));
-  EXPECT_THAT(Parse(With<uint32_t>(good, kZipEntryMagic, 20, 20)),
+  EXPECT_THAT(ParseArchive(With<uint32_t>(good, kZipEntryMagic, 20, 20)),
               FailsNaming(StatusCode::kDataLoss, "is cut short after"));
 }
 
@@ -201,7 +203,7 @@ TEST(NpzTest, EveryTruncationIsDataLoss) {
   for (const std::string& good :
        {FromHex(kCompressedHex), Zip({{"a.npy", SmallArray()}}),
         Zip({{"a.npy", SmallArray()}}, 1)}) {
-    ASSERT_TRUE(Parse(good).ok());
+    ASSERT_TRUE(ParseArchive(good).ok());
     for (size_t size = 0; size < good.size(); ++size) {
       const std::vector<uint8_t> cut(good.begin(), good.begin() + size);
       EXPECT_THAT(ParseNpz(cut, "x.npz"),
@@ -218,7 +220,7 @@ TEST(NpzTest, EveryChangedByteGivesAValueOrAnErrorWithAPlace) {
       for (int value = 0; value < 256; value += 3) {
         std::string bytes = good;
         bytes[at] = static_cast<char>(bytes[at] ^ value);
-        const auto tensors = Parse(bytes);
+        const auto tensors = ParseArchive(bytes);
         if (tensors.ok()) continue;
         EXPECT_EQ(MessageOf(tensors.status()).substr(0, 7), "x.npz: ");
       }

@@ -5,6 +5,7 @@
 
 #include "nodewise/func/containers.h"
 #include "nodewise/func/registry.h"
+#include "tests/support/call_function.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 
@@ -19,11 +20,6 @@ constexpr DLDataType kFloat{kDLFloat, 32, 1};
 
 Ref<Object> Shape(const std::vector<int64_t>& dims) {
   return MakeRef<ShapeObject>(dims);
-}
-
-template <typename... Args>
-absl::StatusOr<Value> Call(const char* name, const Args&... args) {
-  return FindFunction(name).Call(args...);
 }
 
 TEST(ArrayFunctionsTest, ArrayIsAllocatedForAShapeOfEitherForm) {

@@ -5,6 +5,7 @@
 
 #include "nodewise/func/containers.h"
 #include "nodewise/func/registry.h"
+#include "tests/support/call_function.h"
 #include "tests/support/matchers.h"
 #include "tests/support/test_libraries.h"
 
@@ -13,11 +14,6 @@ namespace {
 
 using absl::StatusCode;
 using ::testing::HasSubstr;
-
-template <typename... Args>
-absl::StatusOr<Value> Call(const char* name, const Args&... args) {
-  return FindFunction(name).Call(args...);
-}
 
 template <typename... Args>
 int64_t Number(const char* name, const Args&... args) {

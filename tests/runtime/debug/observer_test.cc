@@ -34,8 +34,9 @@ GraphBuilder Chain() {
       .Head("c");
 }
 
-Executor Make(const GraphBuilder& graph, const std::string& dump_root = "",
-              Ref<Library> library = TestKernels()) {
+Executor MakeRecording(const GraphBuilder& graph,
+                       const std::string& dump_root = "",
+                       Ref<Library> library = TestKernels()) {
   DebugExecutor::DebugOptions options;
   options.records = !dump_root.empty();
   options.record.root = dump_root;
@@ -79,12 +80,12 @@ Executor MakeThrowing(const std::string& dump_root = "") {
               PackedFunc::FromAddress(&AddOneOrThrow, nullptr, {}));
         }}});
   throws = false;
-  return Make(GraphBuilder()
-                  .Input("x")
-                  .Op("a", "raw", {"x"}, {{{4}, "float32", 7}})
-                  .Op("b", "raw", {"a"}, {{{4}, "float32", 7}})
-                  .Head("b"),
-              dump_root, library);
+  return MakeRecording(GraphBuilder()
+                           .Input("x")
+                           .Op("a", "raw", {"x"}, {{{4}, "float32", 7}})
+                           .Op("b", "raw", {"a"}, {{{4}, "float32", 7}})
+                           .Head("b"),
+                       dump_root, library);
 }
 
 const auto kThrown = FailsWith(
@@ -113,7 +114,7 @@ TEST(ExceptionTest, OfCompiledCodeIsAnErrorOfTheProfile) {
 }
 
 TEST(ExceptionTest, OfTheInvokerIsAnErrorOfTheNode) {
-  const Executor executor = Make(Chain());
+  const Executor executor = MakeRecording(Chain());
   executor->SetInvoker(
       [](NodeId, absl::FunctionRef<absl::Status()>) -> absl::Status {
         throw std::runtime_error("the invoker threw this");
@@ -123,7 +124,7 @@ TEST(ExceptionTest, OfTheInvokerIsAnErrorOfTheNode) {
 }
 
 TEST(ExceptionTest, OfAnObserverPassesAndTheNextRunIsWhole) {
-  const Executor executor = Make(Chain(), Folder());
+  const Executor executor = MakeRecording(Chain(), Folder());
   After thrower([](NodeId) { throw std::runtime_error("of the observer"); });
   executor->AddObserver(&thrower);
   EXPECT_THROW((void)executor->Run(), std::runtime_error);
@@ -134,7 +135,7 @@ TEST(ExceptionTest, OfAnObserverPassesAndTheNextRunIsWhole) {
 }
 
 TEST(ObserverTest, RunIsRecordedToItsEndThoughAnObserverEndsRecording) {
-  const Executor executor = Make(Chain(), Folder());
+  const Executor executor = MakeRecording(Chain(), Folder());
   After stop([&](NodeId) { executor->StopRecording(); });
   executor->AddObserver(&stop);
   ASSERT_THAT(executor->Run(), IsOk());
@@ -147,7 +148,7 @@ TEST(ObserverTest, RunIsRecordedToItsEndThoughAnObserverEndsRecording) {
 
 TEST(ObserverTest, RunIsRecordedAsItBeganThoughAnObserverChangesWhat) {
   const std::string root = Folder();
-  const Executor executor = Make(Chain(), root + "/first");
+  const Executor executor = MakeRecording(Chain(), root + "/first");
   After change([&](NodeId) {
     EXPECT_THAT(executor->StartRecording({.select = "a", .root = root + "/b"}),
                 IsOk());
@@ -163,7 +164,7 @@ TEST(ObserverTest, RunIsRecordedAsItBeganThoughAnObserverChangesWhat) {
 }
 
 TEST(ObserverTest, ThatRemovesItselfLeavesTheOthersTheirNodes) {
-  const Executor executor = Make(Chain());
+  const Executor executor = MakeRecording(Chain());
   std::string seen;
   After* leaving = nullptr;
   After first([&](NodeId) {
@@ -181,7 +182,7 @@ TEST(ObserverTest, ThatRemovesItselfLeavesTheOthersTheirNodes) {
 }
 
 TEST(ObserverTest, ThatRemovesALaterOneKeepsItFromBeingCalled) {
-  const Executor executor = Make(Chain());
+  const Executor executor = MakeRecording(Chain());
   After last([](NodeId) { FAIL() << "it was removed"; });
   After first([&](NodeId) { executor->RemoveObserver(&last); });
   executor->AddObserver(&first);
@@ -190,7 +191,7 @@ TEST(ObserverTest, ThatRemovesALaterOneKeepsItFromBeingCalled) {
 }
 
 TEST(ObserverTest, ThatIsAddedByAnotherIsCalledFromTheNextNode) {
-  const Executor executor = Make(Chain());
+  const Executor executor = MakeRecording(Chain());
   std::vector<After> more;
   std::string seen;
   for (int i = 0; i < 20; ++i) {

@@ -44,7 +44,7 @@ Executor Diamond() {
                      .Head("b"));
 }
 
-double First(const DebugExecutor& executor, uint32_t entry) {
+double FirstOf(const DebugExecutor& executor, uint32_t entry) {
   return ValuesOf(executor.ReadEntry(EntryId{entry}).value())[0];
 }
 
@@ -53,7 +53,7 @@ TEST(SteppingTest, StepRunsOneFunction) {
   const Executor executor = PingPong();
   ASSERT_THAT(executor->Step(), IsOk());
   EXPECT_EQ(executor->Position(), NodeId{2});
-  EXPECT_EQ(First(*executor, 1), 1);
+  EXPECT_EQ(FirstOf(*executor, 1), 1);
 }
 
 TEST(SteppingTest, StepBeyondTheEndIsRefused) {
@@ -69,7 +69,7 @@ TEST(SteppingTest, RunUntilANodeThatHasRunBeginsAnew) {
   ASSERT_THAT(executor->RunUntil(NodeId{4}), IsOk());
   ASSERT_THAT(executor->RunUntil(NodeId{2}), IsOk());
   EXPECT_EQ(executor->Position(), NodeId{3});
-  EXPECT_EQ(First(*executor, 2), 2);
+  EXPECT_EQ(FirstOf(*executor, 2), 2);
 }
 
 TEST(SteppingTest, SteppedPassEndsWithTheOutputsOfARun) {
@@ -97,16 +97,16 @@ TEST(SteppingTest, EntryWhoseStorageWasUsedAgainIsRefused) {
                         AllOf(HasSubstr("node 1 (a)"),
                               HasSubstr("node 3 (c) has written over it"),
                               HasSubstr("storage 0"))));
-  EXPECT_EQ(First(*executor, 2), 2);
+  EXPECT_EQ(FirstOf(*executor, 2), 2);
 }
 
 TEST(SteppingTest, FastRunLeavesTheSameThingsAlive) {
   const Executor executor = PingPong();
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_FALSE(executor->CheckLive(EntryId{1}).ok());
-  EXPECT_EQ(First(*executor, 3), 3);
-  EXPECT_EQ(First(*executor, 4), 4);
-  EXPECT_EQ(First(*executor, 0), 0);
+  EXPECT_EQ(FirstOf(*executor, 3), 3);
+  EXPECT_EQ(FirstOf(*executor, 4), 4);
+  EXPECT_EQ(FirstOf(*executor, 0), 0);
 }
 
 TEST(SteppingTest, EntryThatDoesNotExistIsRefused) {
@@ -119,17 +119,17 @@ TEST(SteppingTest, PatchChangesWhatIsStillToRun) {
   ASSERT_THAT(executor->RunUntil(NodeId{2}), IsOk());
   ASSERT_THAT(executor->Patch(EntryId{2}, *Floats({10, 10, 10, 10})), IsOk());
   ASSERT_THAT(executor->Continue(), IsOk());
-  EXPECT_EQ(First(*executor, 4), 12);
+  EXPECT_EQ(FirstOf(*executor, 4), 12);
 }
 
 TEST(SteppingTest, PatchGivenBeforeTheRunTakesTheNodesPlace) {
   const Executor executor = PingPong();
   ASSERT_THAT(executor->Patch(EntryId{2}, *Floats({10, 10, 10, 10})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
-  EXPECT_EQ(First(*executor, 4), 12);
+  EXPECT_EQ(FirstOf(*executor, 4), 12);
   executor->ClearPatches();
   ASSERT_THAT(executor->Run(), IsOk());
-  EXPECT_EQ(First(*executor, 4), 4);
+  EXPECT_EQ(FirstOf(*executor, 4), 4);
 }
 
 TEST(SteppingTest, NodeThatFailsIsNotCalledIfItsOutputIsPatched) {
@@ -140,7 +140,7 @@ TEST(SteppingTest, NodeThatFailsIsNotCalledIfItsOutputIsPatched) {
                                         .Head("c"));
   ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({5, 5, 5, 5})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
-  EXPECT_EQ(First(*executor, 2), 6);
+  EXPECT_EQ(FirstOf(*executor, 2), 6);
 }
 
 TEST(SteppingTest, OnlyWhatDependsOnAPatchRunsAgain) {
@@ -148,7 +148,7 @@ TEST(SteppingTest, OnlyWhatDependsOnAPatchRunsAgain) {
   ASSERT_THAT(executor->Run(), IsOk());
   ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({10, 0, 0, 0})), IsOk());
   EXPECT_THAT(executor->Recompute().value(), ElementsAre(NodeId{3}, NodeId{4}));
-  EXPECT_EQ(First(*executor, 4), 12);
+  EXPECT_EQ(FirstOf(*executor, 4), 12);
 }
 
 TEST(SteppingTest, PatchOfAnEntryThatIsGoneIsPutBackForItsReaders) {
@@ -157,7 +157,7 @@ TEST(SteppingTest, PatchOfAnEntryThatIsGoneIsPutBackForItsReaders) {
   ASSERT_THAT(executor->Patch(EntryId{1}, *Floats({10, 0, 0, 0})), IsOk());
   EXPECT_THAT(executor->Recompute().value(),
               ElementsAre(NodeId{2}, NodeId{3}, NodeId{4}));
-  EXPECT_EQ(First(*executor, 4), 13);
+  EXPECT_EQ(FirstOf(*executor, 4), 13);
 }
 
 TEST(SteppingTest, WhatIsMissingIsComputedAnew) {
@@ -176,8 +176,8 @@ TEST(SteppingTest, WhatIsMissingIsComputedAnew) {
   // c is an output that was alive: it must be so again.
   EXPECT_THAT(executor->Recompute().value(),
               ElementsAre(NodeId{1}, NodeId{3}, NodeId{4}));
-  EXPECT_EQ(First(*executor, 3), 11);
-  EXPECT_EQ(First(*executor, 4), 1);
+  EXPECT_EQ(FirstOf(*executor, 3), 11);
+  EXPECT_EQ(FirstOf(*executor, 4), 1);
 }
 
 TEST(SteppingTest, WhatIsMissingIsComputedAnewFromAsFarBackAsNeedBe) {
@@ -199,7 +199,7 @@ TEST(SteppingTest, WhatIsMissingIsComputedAnewFromAsFarBackAsNeedBe) {
   EXPECT_THAT(executor->Recompute().value(),
               ElementsAre(NodeId{1}, NodeId{2}, NodeId{3}, NodeId{4}, NodeId{6},
                           NodeId{7}, NodeId{8}));
-  EXPECT_EQ(First(*executor, 8), 16);
+  EXPECT_EQ(FirstOf(*executor, 8), 16);
 }
 
 TEST(SteppingTest, PatchedInputIsSetForGood) {
@@ -207,7 +207,7 @@ TEST(SteppingTest, PatchedInputIsSetForGood) {
   ASSERT_THAT(executor->Run(), IsOk());
   ASSERT_THAT(executor->Patch(EntryId{0}, *Floats({5, 5, 5, 5})), IsOk());
   ASSERT_THAT(executor->Recompute(), IsOk());
-  EXPECT_EQ(First(*executor, 4), 13);
+  EXPECT_EQ(FirstOf(*executor, 4), 13);
 }
 
 TEST(SteppingTest, PatchOfAnotherTypeIsRefused) {
@@ -249,7 +249,7 @@ TEST(SteppingTest, PassThatFailedBeginsAnew) {
                                         .Op("b", "fail", {"a"})
                                         .Head("b"));
   EXPECT_FALSE(executor->Continue().ok());
-  EXPECT_EQ(First(*executor, 1), 1) << "what ran before can be read";
+  EXPECT_EQ(FirstOf(*executor, 1), 1) << "what ran before can be read";
   EXPECT_FALSE(executor->CheckLive(EntryId{2}).ok());
   ASSERT_THAT(executor->Step(), IsOk());
   EXPECT_EQ(executor->Position(), NodeId{2});
@@ -288,10 +288,10 @@ TEST(SteppingTest, OutputThatIsBoundInTheMiddleOfAPassKeepsItsValue) {
   ASSERT_THAT(executor->Step(), IsOk());
   const NDArray copied = CopyAtOffset(Floats({9, 9, 9, 9}), 4);
   ASSERT_THAT(executor->SetOutputZeroCopy(0, copied), IsOk());
-  EXPECT_EQ(First(*executor, 1), 1);
+  EXPECT_EQ(FirstOf(*executor, 1), 1);
   ASSERT_THAT(executor->Continue(), IsOk());
   EXPECT_THAT(ValuesOf(copied), ElementsAre(1, 2, 3, 4));
-  EXPECT_EQ(First(*executor, 2), 2);
+  EXPECT_EQ(FirstOf(*executor, 2), 2);
 }
 
 TEST(SteppingTest, OutputThatThePassHasNotReachedIsNotCopied) {
@@ -309,7 +309,7 @@ TEST(SteppingTest, ZeroCopyInputThatIsPatchedIsReadFromItsSlot) {
   ASSERT_THAT(executor->Run(), IsOk());
   ASSERT_THAT(executor->Patch(EntryId{0}, *Floats({10, 0, 0, 0})), IsOk());
   ASSERT_THAT(executor->Recompute(), IsOk());
-  EXPECT_EQ(First(*executor, 4), 23);
+  EXPECT_EQ(FirstOf(*executor, 4), 23);
 }
 
 TEST(SteppingTest, ReshapeThatCostsNothingIsReadAsItsInput) {
@@ -323,8 +323,8 @@ TEST(SteppingTest, ReshapeThatCostsNothingIsReadAsItsInput) {
   ASSERT_THAT(executor->RunUntil(NodeId{1}), IsOk());
   EXPECT_FALSE(executor->CheckLive(EntryId{2}).ok());
   ASSERT_THAT(executor->RunUntil(NodeId{2}), IsOk());
-  EXPECT_EQ(First(*executor, 2), 1);
-  EXPECT_EQ(First(*executor, 1), 1);
+  EXPECT_EQ(FirstOf(*executor, 2), 1);
+  EXPECT_EQ(FirstOf(*executor, 1), 1);
 }
 
 TEST(SteppingTest, NodeWithoutOutputsIsCalledWhateverIsPatched) {

@@ -22,7 +22,8 @@ using ::testing::Not;
 
 using Executor = std::unique_ptr<GraphExecutor>;
 
-Executor Make(const GraphBuilder& graph, GraphExecutor::Options options = {}) {
+Executor MakeExecutor(const GraphBuilder& graph,
+                      GraphExecutor::Options options = {}) {
   return GraphExecutor::Create(graph.Build(), TestKernels(), options).value();
 }
 
@@ -39,7 +40,7 @@ GraphBuilder SplitThenAdd() {
 TEST(InputNameTest, UnknownNameIsAnErrorWithTheNearest) {
   // TVM ignores it and runs on stale memory.
   const Executor executor =
-      Make(GraphBuilder().Input("data").Input("weight").Head("data"));
+      MakeExecutor(GraphBuilder().Input("data").Input("weight").Head("data"));
   EXPECT_THAT(executor->SetInput("weigth", *Floats({1, 2, 3, 4})),
               FailsWith(StatusCode::kNotFound,
                         AllOf(HasSubstr("input weigth: "),
@@ -49,7 +50,7 @@ TEST(InputNameTest, UnknownNameIsAnErrorWithTheNearest) {
 }
 
 TEST(InputNameTest, NumberOutOfRangeIsAnError) {
-  const Executor executor = Make(AddThenRelu());
+  const Executor executor = MakeExecutor(AddThenRelu());
   const NDArray tensor = Floats({1, 2, 3, 4});
   const auto out_of_range =
       FailsWith(StatusCode::kOutOfRange, "input 2: the graph has 2 inputs");
@@ -59,7 +60,7 @@ TEST(InputNameTest, NumberOutOfRangeIsAnError) {
 }
 
 TEST(OutputNameTest, NumberOutOfRangeIsAnError) {
-  const Executor executor = Make(AddThenRelu());
+  const Executor executor = MakeExecutor(AddThenRelu());
   const NDArray tensor = Floats({1, 2, 3, 4});
   const auto out_of_range =
       FailsWith(StatusCode::kOutOfRange, "output 1: the graph has 1 outputs");
@@ -70,7 +71,8 @@ TEST(OutputNameTest, NumberOutOfRangeIsAnError) {
 
 TEST(InputTypeTest, OtherTypeOrShapeIsRefusedThoughTheBytesFit) {
   // TVM looks at the count of bytes alone.
-  const Executor executor = Make(GraphBuilder().Input("x", {{4, 6}}).Head("x"));
+  const Executor executor =
+      MakeExecutor(GraphBuilder().Input("x", {{4, 6}}).Head("x"));
   const std::vector<float> values(24);
   const NDArray others[] = {MakeTensor<float>({6, 4}, values),
                             MakeTensor<float>({24}, values),
@@ -89,7 +91,7 @@ TEST(InputTypeTest, OtherTypeOrShapeIsRefusedThoughTheBytesFit) {
 
 TEST(OutputTypeTest, OtherTypeOrShapeIsRefused) {
   // TVM writes float bits into an int array.
-  const Executor executor = Make(GraphBuilder().Input("x").Head("x"));
+  const Executor executor = MakeExecutor(GraphBuilder().Input("x").Head("x"));
   const NDArray other = MakeTensor<int32_t>({4}, {1, 2, 3, 4});
   const auto refused =
       FailsWith(StatusCode::kInvalidArgument,
@@ -100,7 +102,7 @@ TEST(OutputTypeTest, OtherTypeOrShapeIsRefused) {
 
 TEST(UnsetInputTest, RunNamesTheInputsThatAreReadAndWereNeverSet) {
   // TVM computes on whatever the memory holds.
-  const Executor executor = Make(AddThenRelu().Input("unused"));
+  const Executor executor = MakeExecutor(AddThenRelu().Input("unused"));
   EXPECT_THAT(executor->Run(),
               FailsWith(StatusCode::kFailedPrecondition,
                         "cannot run: 2 of 3 inputs were never set: x, y"));
@@ -112,14 +114,14 @@ TEST(UnsetInputTest, RunNamesTheInputsThatAreReadAndWereNeverSet) {
 }
 
 TEST(UnsetInputTest, RefusedTensorLeavesTheInputUnset) {
-  const Executor executor = Make(GraphBuilder().Input("x").Head("x"));
+  const Executor executor = MakeExecutor(GraphBuilder().Input("x").Head("x"));
   EXPECT_FALSE(executor->SetInput("x", *Floats({1})).ok());
   EXPECT_FALSE(executor->Run().ok());
 }
 
 TEST(EntryNumberTest, InfoBehindANodeWithManyOutputsIsThatOfTheEntry) {
   // TVM takes the node's number for the entry's.
-  const Executor executor = Make(SplitThenAdd());
+  const Executor executor = MakeExecutor(SplitThenAdd());
   const TensorInfo input = executor->InputInfo(1);
   EXPECT_EQ(input.name, "w");
   EXPECT_THAT(input.shape, ElementsAre(3));
@@ -127,7 +129,7 @@ TEST(EntryNumberTest, InfoBehindANodeWithManyOutputsIsThatOfTheEntry) {
 }
 
 TEST(EntryNumberTest, ValuesBehindANodeWithManyOutputsAreRight) {
-  const Executor executor = Make(SplitThenAdd());
+  const Executor executor = MakeExecutor(SplitThenAdd());
   ASSERT_THAT(executor->SetInput("x", *Floats({1, 2, 3, 4, 5, 6})), IsOk());
   ASSERT_THAT(executor->SetInput("w", *Floats({10, 20, 30})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
@@ -135,14 +137,14 @@ TEST(EntryNumberTest, ValuesBehindANodeWithManyOutputsAreRight) {
 }
 
 TEST(DoubledNameTest, EveryReshapeNopMayHaveTheSameName) {
-  const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 0})
-               .Op("reshape_nop", "__nop", {"x"}, {{{2, 2}, "float32", 0}})
-               .Op("inc", "inc", {"#1"}, {{{2, 2}, "float32", 1}})
-               .Op("reshape_nop", "__nop", {"inc"}, {{{4, 1}, "float32", 1}})
-               .Head("#1")
-               .Head("#3"));
+  const Executor executor = MakeExecutor(
+      GraphBuilder()
+          .Input("x", {{4}, "float32", 0})
+          .Op("reshape_nop", "__nop", {"x"}, {{{2, 2}, "float32", 0}})
+          .Op("inc", "inc", {"#1"}, {{{2, 2}, "float32", 1}})
+          .Op("reshape_nop", "__nop", {"inc"}, {{{4, 1}, "float32", 1}})
+          .Head("#1")
+          .Head("#3"));
   ASSERT_THAT(executor->SetInput("x", *Floats({1, 2, 3, 4})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_EQ(executor->OutputInfo(0).name, "reshape_nop#1:0");
@@ -154,12 +156,12 @@ TEST(DoubledNameTest, EveryReshapeNopMayHaveTheSameName) {
 TEST(DoubledNameTest, OutputsOfOneNodeAreFoundByTheNamesTheyAreGiven) {
   // TVM has three spellings for an output, and one of them looks like ours.
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{6}})
-               .Op("s", "split", {"x"}, {{{1}}, {{2}}, {{3}}})
-               .Head("s:2")
-               .Head("s:0")
-               .Head("x"));
+      MakeExecutor(GraphBuilder()
+                       .Input("x", {{6}})
+                       .Op("s", "split", {"x"}, {{{1}}, {{2}}, {{3}}})
+                       .Head("s:2")
+                       .Head("s:0")
+                       .Head("x"));
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(executor->OutputIndex(executor->OutputInfo(i).name).value(), i);
   }
@@ -170,12 +172,13 @@ TEST(DoubledNameTest, OutputsOfOneNodeAreFoundByTheNamesTheyAreGiven) {
 }
 
 TEST(DoubledNameTest, HostThatNamesAnOutputTwoWaysIsAskedForTheNumber) {
-  auto executor = Make(GraphBuilder()
-                           .Input("x", {{6}})
-                           .Op("s", "split", {"x"}, {{{1}}, {{2}}, {{3}}})
-                           .Head("x")
-                           .Head("s:0")
-                           .Head("s:1"));
+  auto executor =
+      MakeExecutor(GraphBuilder()
+                       .Input("x", {{6}})
+                       .Op("s", "split", {"x"}, {{{1}}, {{2}}, {{3}}})
+                       .Head("x")
+                       .Head("s:0")
+                       .Head("s:1"));
   const auto module = MakeRef<ExecutorModule>(std::move(executor));
   const PackedFunc bind = module->GetFunction("set_output_zero_copy").value();
   EXPECT_THAT(bind.Call("s:1", Floats({0})).status(),
@@ -198,7 +201,7 @@ GraphBuilder TwoNamedP0(TensorSpec constant) {
 
 TEST(DoubledNameTest, UserInputThatIsCalledLikeAConstantCanBeSet) {
   // In TVM the name means the constant, and the input cannot be reached.
-  const Executor executor = Make(TwoNamedP0({}));
+  const Executor executor = MakeExecutor(TwoNamedP0({}));
   ASSERT_THAT(executor->LoadParams({{{"p0", Floats({9, 9, 9, 9})}}, 0}),
               IsOk());
   ASSERT_THAT(executor->SetInput("p0", *Floats({1, 2, 3, 4})), IsOk());
@@ -209,14 +212,14 @@ TEST(DoubledNameTest, UserInputThatIsCalledLikeAConstantCanBeSet) {
 
 TEST(DoubledNameTest, ConstantIsToldFromTheUsersInputByItsType) {
   const Executor executor =
-      Make(GraphBuilder().Input("p0", {{2}}).Input("p0", {{4}}));
+      MakeExecutor(GraphBuilder().Input("p0", {{2}}).Input("p0", {{4}}));
   ASSERT_THAT(executor->LoadParams({{{"p0", Floats({1, 2})}}, 0}), IsOk());
   EXPECT_TRUE(executor->InputInfo(0).is_param);
   EXPECT_EQ(executor->InputIndex("p0").value(), 1u);
 }
 
 TEST(DoubledNameTest, NameOfSeveralInputsAsksForOneOfThem) {
-  const Executor executor = Make(TwoNamedP0({}));
+  const Executor executor = MakeExecutor(TwoNamedP0({}));
   EXPECT_THAT(executor->SetInput("p0", *Floats({1, 2, 3, 4})),
               FailsWith(StatusCode::kInvalidArgument,
                         HasSubstr("2 inputs have that name, expected one of "
@@ -226,9 +229,9 @@ TEST(DoubledNameTest, NameOfSeveralInputsAsksForOneOfThem) {
 
 TEST(ShareParamsTest, SharingTwiceAndWithAHandleHeldWorks) {
   // TVM refuses both.
-  const Executor parent = Make(AddThenRelu());
+  const Executor parent = MakeExecutor(AddThenRelu());
   ASSERT_THAT(parent->SetParam("y", *Floats({1, 2, 3, 4})), IsOk());
-  const Executor child = Make(AddThenRelu());
+  const Executor child = MakeExecutor(AddThenRelu());
   const NDArray held = *child->GetInput(1);
   ASSERT_THAT(child->ShareParams(*parent, {"y", "unknown"}), IsOk());
   ASSERT_THAT(child->ShareParams(*parent, {"y"}), IsOk());
@@ -240,9 +243,9 @@ TEST(ShareParamsTest, SharingTwiceAndWithAHandleHeldWorks) {
 }
 
 TEST(ShareParamsTest, SharedMemoryOutlivesTheParent) {
-  Executor parent = Make(AddThenRelu());
+  Executor parent = MakeExecutor(AddThenRelu());
   ASSERT_THAT(parent->SetParam("y", *Floats({1, 2, 3, 4})), IsOk());
-  const Executor child = Make(AddThenRelu());
+  const Executor child = MakeExecutor(AddThenRelu());
   ASSERT_THAT(child->ShareParams(*parent, {"y"}), IsOk());
   parent.reset();
   ASSERT_THAT(child->SetInput("x", *Floats({0, 0, 0, 0})), IsOk());
@@ -251,27 +254,28 @@ TEST(ShareParamsTest, SharedMemoryOutlivesTheParent) {
 }
 
 TEST(ShareParamsTest, SettingAChildsParameterLeavesTheParentsAlone) {
-  const Executor parent = Make(AddThenRelu());
+  const Executor parent = MakeExecutor(AddThenRelu());
   ASSERT_THAT(parent->SetParam("y", *Floats({1, 2, 3, 4})), IsOk());
-  const Executor child = Make(AddThenRelu());
+  const Executor child = MakeExecutor(AddThenRelu());
   ASSERT_THAT(child->ShareParams(*parent, {"y"}), IsOk());
   ASSERT_THAT(child->SetInput("y", *Floats({0, 0, 0, 0})), IsOk());
   EXPECT_THAT(ValuesOf(*parent->GetInput(1)), ElementsAre(1, 2, 3, 4));
 }
 
 TEST(ShareParamsTest, ParameterThatWasNeverSetIsRefused) {
-  const Executor parent = Make(AddThenRelu());
-  const Executor child = Make(AddThenRelu());
+  const Executor parent = MakeExecutor(AddThenRelu());
+  const Executor child = MakeExecutor(AddThenRelu());
   EXPECT_THAT(child->ShareParams(*parent, {"y"}),
               FailsWith(StatusCode::kFailedPrecondition,
                         HasSubstr("shared parameter y: ")));
 }
 
 TEST(ShareParamsTest, OtherTypeIsRefusedByName) {
-  const Executor parent = Make(GraphBuilder().Input("y", {{4}, "int32"}));
+  const Executor parent =
+      MakeExecutor(GraphBuilder().Input("y", {{4}, "int32"}));
   ASSERT_THAT(parent->SetParam("y", *MakeTensor<int32_t>({4}, {1, 2, 3, 4})),
               IsOk());
-  const Executor child = Make(AddThenRelu());
+  const Executor child = MakeExecutor(AddThenRelu());
   EXPECT_THAT(child->ShareParams(*parent, {"y"}),
               FailsWith(StatusCode::kInvalidArgument,
                         AllOf(HasSubstr("shared parameter y: "),
@@ -279,9 +283,9 @@ TEST(ShareParamsTest, OtherTypeIsRefusedByName) {
 }
 
 TEST(ShareParamsTest, ConstantIsSharedNotTheUsersInputOfItsName) {
-  const Executor parent = Make(TwoNamedP0({}));
+  const Executor parent = MakeExecutor(TwoNamedP0({}));
   ASSERT_THAT(parent->LoadParams({{{"p0", Floats({9, 9, 9, 9})}}, 0}), IsOk());
-  const Executor child = Make(TwoNamedP0({}));
+  const Executor child = MakeExecutor(TwoNamedP0({}));
   ASSERT_THAT(child->ShareParams(*parent, {"p0"}), IsOk());
   EXPECT_FALSE(child->InputInfo(0).is_param);
   EXPECT_TRUE(child->InputInfo(1).is_param);
@@ -291,13 +295,13 @@ TEST(ShareParamsTest, ConstantIsSharedNotTheUsersInputOfItsName) {
 // TV-06.
 TEST(FlattenTest, KernelSeesOneDimensionAndTheReportedShapeStays) {
   // TVM 0.14 and later flatten the entry itself.
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x", {{2, 3}})
-                                     .Op("flat", "shape", {"x"})
-                                     .Attr("flatten_data", "1")
-                                     .Op("full", "shape", {"x"})
-                                     .Head("flat")
-                                     .Head("full"));
+  const Executor executor = MakeExecutor(GraphBuilder()
+                                             .Input("x", {{2, 3}})
+                                             .Op("flat", "shape", {"x"})
+                                             .Attr("flatten_data", "1")
+                                             .Op("full", "shape", {"x"})
+                                             .Head("flat")
+                                             .Head("full"));
   ASSERT_THAT(executor->GetInput(0), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(6, 0, 0, 0));
@@ -308,11 +312,11 @@ TEST(FlattenTest, KernelSeesOneDimensionAndTheReportedShapeStays) {
 
 // TV-06.
 TEST(FlattenTest, ScalarIsPassedAsOneElement) {
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x", {{}})
-                                     .Op("f", "shape", {"x"})
-                                     .Attr("flatten_data", "1")
-                                     .Head("f"));
+  const Executor executor = MakeExecutor(GraphBuilder()
+                                             .Input("x", {{}})
+                                             .Op("f", "shape", {"x"})
+                                             .Attr("flatten_data", "1")
+                                             .Head("f"));
   ASSERT_THAT(executor->GetInput(0), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(1, 0, 0, 0));
@@ -321,10 +325,10 @@ TEST(FlattenTest, ScalarIsPassedAsOneElement) {
 TEST(NopTest, NopBetweenTwoStoragesCopies) {
   // TVM leaves the output uninitialised.
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 0})
-               .Op("n", "__nop", {"x"}, {{{2, 2}, "float32", 1}})
-               .Head("n"));
+      MakeExecutor(GraphBuilder()
+                       .Input("x", {{4}, "float32", 0})
+                       .Op("n", "__nop", {"x"}, {{{2, 2}, "float32", 1}})
+                       .Head("n"));
   ASSERT_THAT(executor->SetInput("x", *Floats({1, 2, 3, 4})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(1, 2, 3, 4));
@@ -333,12 +337,12 @@ TEST(NopTest, NopBetweenTwoStoragesCopies) {
 
 TEST(CopyTest, CopyOnOneDeviceCopies) {
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 0})
-               .Op("c", "__copy", {"x"})
-               .Op("same", "__copy", {"x"}, {{{4}, "float32", 0}})
-               .Head("c")
-               .Head("same"));
+      MakeExecutor(GraphBuilder()
+                       .Input("x", {{4}, "float32", 0})
+                       .Op("c", "__copy", {"x"})
+                       .Op("same", "__copy", {"x"}, {{{4}, "float32", 0}})
+                       .Head("c")
+                       .Head("same"));
   ASSERT_THAT(executor->SetInput("x", *Floats({1, 2, 3, 4})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(1, 2, 3, 4));
@@ -362,18 +366,18 @@ TEST(DeviceTest, DeviceThatWasNotGivenIsNamedAndLocated) {
 TEST(DeviceTest, FirstDeviceOfAGivenTypeIsTaken) {
   GraphExecutor::Options options;
   options.devices = {{kDLVPI, 0}, kCpu};
-  const Executor executor =
-      Make(GraphBuilder().Input("x", {{4}, "float32", 0, kDLCPU}).Head("x"),
-           options);
+  const Executor executor = MakeExecutor(
+      GraphBuilder().Input("x", {{4}, "float32", 0, kDLCPU}).Head("x"),
+      options);
   EXPECT_TRUE(executor->GetInput(0)->device() == kCpu);
 }
 
 TEST(StorageTest, SparseHugeIdsTakeNoMoreThanTheirEntries) {
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 2147483647})
-               .Op("f", "inc", {"x"}, {{{4}, "float32", 2147483646}})
-               .Head("f"));
+      MakeExecutor(GraphBuilder()
+                       .Input("x", {{4}, "float32", 2147483647})
+                       .Op("f", "inc", {"x"}, {{{4}, "float32", 2147483646}})
+                       .Head("f"));
   ASSERT_THAT(executor->SetInput("x", *Floats({1, 2, 3, 4})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(2, 3, 4, 5));
@@ -393,12 +397,12 @@ TEST(StorageTest, NegativeIdAndOverflowingSizeAreRefusedForGraphsMadeByHand) {
 
 TEST(StorageTest, EntriesOfSeveralSizesShareAStorage) {
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{2}, "float32", 0})
-               .Op("a", "inc", {"x"}, {{{2}, "float32", 1}})
-               .Op("b", "inc", {"a"}, {{{2}, "float32", 2}})
-               .Op("c", "inc", {"b"}, {{{2}, "float64", 1}})
-               .Head("c"));
+      MakeExecutor(GraphBuilder()
+                       .Input("x", {{2}, "float32", 0})
+                       .Op("a", "inc", {"x"}, {{{2}, "float32", 1}})
+                       .Op("b", "inc", {"a"}, {{{2}, "float32", 2}})
+                       .Op("c", "inc", {"b"}, {{{2}, "float64", 1}})
+                       .Head("c"));
   ASSERT_THAT(executor->SetInput("x", *Floats({1, 2})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_THAT(ValuesOf<double>(*executor->GetOutput(0)), ElementsAre(4, 5));

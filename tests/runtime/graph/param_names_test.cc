@@ -12,7 +12,7 @@ using Kind = ParamNames::Kind;
 constexpr DLDataType kFloat = {kDLFloat, 32, 1};
 
 // Two inputs called p0, of 4 and of 2 elements.
-Graph TwoOfOneName() {
+Graph InputsOfOneName() {
   return GraphBuilder()
       .Input("p0")
       .Input("p0", {.shape = {2}})
@@ -22,21 +22,21 @@ Graph TwoOfOneName() {
 }
 
 TEST(ParamNamesTest, TypeTellsInputsOfOneNameApart) {
-  const Graph graph = TwoOfOneName();
+  const Graph graph = InputsOfOneName();
   const ParamNames names(graph);
   EXPECT_EQ(names.Find("p0", {4}, kFloat).input, 0u);
   EXPECT_EQ(names.Find("p0", {2}, kFloat).input, 1u);
 }
 
 TEST(ParamNamesTest, LastOneIsMeantWhereNoTypeFits) {
-  const Graph graph = TwoOfOneName();
+  const Graph graph = InputsOfOneName();
   const auto meaning = ParamNames(graph).Find("p0", {3}, kFloat);
   EXPECT_EQ(meaning.kind, Kind::kInput);
   EXPECT_EQ(meaning.input, 1u);
 }
 
 TEST(ParamNamesTest, KeyOfADumpMeansItsNode) {
-  const Graph graph = TwoOfOneName();
+  const Graph graph = InputsOfOneName();
   const ParamNames names(graph);
   const auto input = names.Find(DumpKeyOf("p0", NodeId{0}, 0), {2}, kFloat);
   EXPECT_EQ(input.kind, Kind::kInput);
@@ -48,7 +48,7 @@ TEST(ParamNamesTest, KeyOfADumpMeansItsNode) {
 }
 
 TEST(ParamNamesTest, OtherNamesMeanNothing) {
-  const Graph graph = TwoOfOneName();
+  const Graph graph = InputsOfOneName();
   EXPECT_EQ(ParamNames(graph).Find("q", {4}, kFloat).kind, Kind::kUnknown);
 }
 

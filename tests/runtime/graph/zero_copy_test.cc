@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 using Executor = std::unique_ptr<GraphExecutor>;
 
-Executor Make(const GraphBuilder& graph) {
+Executor MakeWithKernels(const GraphBuilder& graph) {
   return GraphExecutor::Create(graph.Build(), TestKernels()).value();
 }
 
@@ -32,7 +32,7 @@ void Write(const NDArray& tensor, const std::vector<float>& values) {
 }
 
 TEST(InputZeroCopyTest, WhatTheCallerWritesIsReadByTheNextRun) {
-  const Executor executor = Make(Inc());
+  const Executor executor = MakeWithKernels(Inc());
   const NDArray x = Floats({1, 2, 3, 4});
   ASSERT_THAT(executor->SetInputZeroCopy(0, x), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
@@ -46,7 +46,7 @@ TEST(InputZeroCopyTest, WhatTheCallerWritesIsReadByTheNextRun) {
 TEST(InputZeroCopyTest, TensorAtAnyAddressWorks) {
   // TVM refuses what is not aligned to 64 or 128 bytes.
   for (const size_t offset : {0, 1, 2, 4, 16, 32, 63, 64, 100}) {
-    const Executor executor = Make(Inc());
+    const Executor executor = MakeWithKernels(Inc());
     const NDArray x = CopyAtOffset(Floats({1, 2, 3, 4}), offset);
     ASSERT_THAT(executor->SetInputZeroCopy(0, x), IsOk());
     ASSERT_THAT(executor->Run(), IsOk());
@@ -58,7 +58,7 @@ TEST(InputZeroCopyTest, TensorAtAnyAddressWorks) {
 }
 
 TEST(InputZeroCopyTest, ByteOffsetIsFollowed) {
-  const Executor executor = Make(Inc());
+  const Executor executor = MakeWithKernels(Inc());
   std::vector<float> values(36, 0);
   std::fill(values.begin() + 32, values.end(), 3.0f);
   const NDArray block = Floats(values);
@@ -74,10 +74,11 @@ TEST(InputZeroCopyTest, ByteOffsetIsFollowed) {
 
 TEST(InputZeroCopyTest, StridesAreFollowed) {
   // TVM reads them as if they were compact.
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x", {{2, 2}})
-                                     .Op("f", "inc", {"x"}, {{{2, 2}}})
-                                     .Head("f"));
+  const Executor executor =
+      MakeWithKernels(GraphBuilder()
+                          .Input("x", {{2, 2}})
+                          .Op("f", "inc", {"x"}, {{{2, 2}}})
+                          .Head("f"));
   const NDArray values = MakeTensor<float>({2, 2}, {1, 2, 3, 4});
   DLTensor turned = *values;
   int64_t strides[] = {1, 2};
@@ -90,7 +91,7 @@ TEST(InputZeroCopyTest, StridesAreFollowed) {
 
 TEST(InputZeroCopyTest, SettingTheInputLaterLeavesTheCallersMemoryAlone) {
   // TVM 0.14 and later write into the caller's tensor.
-  const Executor executor = Make(Inc());
+  const Executor executor = MakeWithKernels(Inc());
   const NDArray x = Floats({1, 2, 3, 4});
   ASSERT_THAT(executor->SetInputZeroCopy(0, x), IsOk());
   ASSERT_THAT(executor->SetInput(0, *Floats({7, 7, 7, 7})), IsOk());
@@ -100,7 +101,7 @@ TEST(InputZeroCopyTest, SettingTheInputLaterLeavesTheCallersMemoryAlone) {
 }
 
 TEST(InputZeroCopyTest, AnotherTensorTakesThePlaceOfTheFirst) {
-  const Executor executor = Make(Inc());
+  const Executor executor = MakeWithKernels(Inc());
   const NDArray unaligned = CopyAtOffset(Floats({5, 5, 5, 5}), 4);
   const NDArray tensors[] = {Floats({1, 1, 1, 1}), unaligned,
                              Floats({2, 2, 2, 2}), unaligned, unaligned};
@@ -113,7 +114,7 @@ TEST(InputZeroCopyTest, AnotherTensorTakesThePlaceOfTheFirst) {
 
 TEST(InputZeroCopyTest, TensorIsKeptAliveUntilItIsReplaced) {
   // TVM leaves that to the caller.
-  const Executor executor = Make(Inc());
+  const Executor executor = MakeWithKernels(Inc());
   auto values = std::make_shared<std::vector<float>>(64, 3.0f);
   const std::weak_ptr<std::vector<float>> watch = values;
   int64_t shape[] = {4};
@@ -129,7 +130,7 @@ TEST(InputZeroCopyTest, TensorIsKeptAliveUntilItIsReplaced) {
 }
 
 TEST(InputZeroCopyTest, TensorOnAnotherDeviceIsRefused) {
-  const Executor executor = Make(Inc());
+  const Executor executor = MakeWithKernels(Inc());
   const NDArray near = Floats({1, 2, 3, 4});
   DLTensor far = *near;
   far.device = {kDLVPI, 0};
@@ -140,8 +141,8 @@ TEST(InputZeroCopyTest, TensorOnAnotherDeviceIsRefused) {
 
 TEST(InputZeroCopyTest, InputThatIsAnOutputTooIsSeenThere) {
   // TVM up to 0.13 still hands out its own buffer (issue 14978).
-  const Executor executor =
-      Make(GraphBuilder().Input("x").Op("f", "inc", {"x"}).Head("x").Head("f"));
+  const Executor executor = MakeWithKernels(
+      GraphBuilder().Input("x").Op("f", "inc", {"x"}).Head("x").Head("f"));
   const NDArray x = Floats({1, 2, 3, 4});
   ASSERT_THAT(executor->SetInputZeroCopy(0, x), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
@@ -163,7 +164,7 @@ GraphBuilder Reshaped() {
 
 TEST(InputZeroCopyTest, ReshapeInTheSameStorageReadsTheCallersMemory) {
   for (const size_t offset : {0, 4}) {
-    const Executor executor = Make(Reshaped());
+    const Executor executor = MakeWithKernels(Reshaped());
     ASSERT_THAT(executor->SetInput(0, *Floats({9, 9, 9, 9})), IsOk());
     const NDArray x = CopyAtOffset(Floats({1, 2, 3, 4}), offset);
     ASSERT_THAT(executor->SetInputZeroCopy(0, x), IsOk());
@@ -174,11 +175,12 @@ TEST(InputZeroCopyTest, ReshapeInTheSameStorageReadsTheCallersMemory) {
 }
 
 TEST(InputZeroCopyTest, FlattenedArgumentsFollow) {
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x", {{2, 2}})
-                                     .Op("f", "inc", {"x"}, {{{2, 2}}})
-                                     .Attr("flatten_data", "1")
-                                     .Head("f"));
+  const Executor executor =
+      MakeWithKernels(GraphBuilder()
+                          .Input("x", {{2, 2}})
+                          .Op("f", "inc", {"x"}, {{{2, 2}}})
+                          .Attr("flatten_data", "1")
+                          .Head("f"));
   const NDArray x = MakeTensor<float>({2, 2}, {1, 2, 3, 4});
   const NDArray y = MakeTensor<float>({2, 2}, {0, 0, 0, 0});
   ASSERT_THAT(executor->SetInputZeroCopy(0, x), IsOk());
@@ -189,7 +191,7 @@ TEST(InputZeroCopyTest, FlattenedArgumentsFollow) {
 
 TEST(OutputZeroCopyTest, OutputAtAnyAddressIsWritten) {
   for (const size_t offset : {0, 1, 4, 32, 64, 100}) {
-    const Executor executor = Make(Inc());
+    const Executor executor = MakeWithKernels(Inc());
     const NDArray y = CopyAtOffset(Floats({0, 0, 0, 0}), offset);
     ASSERT_THAT(executor->SetOutputZeroCopy(0, y), IsOk());
     ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
@@ -200,10 +202,11 @@ TEST(OutputZeroCopyTest, OutputAtAnyAddressIsWritten) {
 }
 
 TEST(OutputZeroCopyTest, StridedOutputIsWritten) {
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x", {{2, 2}})
-                                     .Op("f", "inc", {"x"}, {{{2, 2}}})
-                                     .Head("f"));
+  const Executor executor =
+      MakeWithKernels(GraphBuilder()
+                          .Input("x", {{2, 2}})
+                          .Op("f", "inc", {"x"}, {{{2, 2}}})
+                          .Head("f"));
   float values[4] = {};
   int64_t shape[] = {2, 2};
   int64_t strides[] = {1, 2};
@@ -217,12 +220,12 @@ TEST(OutputZeroCopyTest, StridedOutputIsWritten) {
 }
 
 TEST(OutputZeroCopyTest, OutputThatAnotherNodeReadsIsReadThere) {
-  const Executor executor = Make(GraphBuilder()
-                                     .Input("x")
-                                     .Op("f", "inc", {"x"})
-                                     .Op("g", "inc", {"f"})
-                                     .Head("f")
-                                     .Head("g"));
+  const Executor executor = MakeWithKernels(GraphBuilder()
+                                                .Input("x")
+                                                .Op("f", "inc", {"x"})
+                                                .Op("g", "inc", {"f"})
+                                                .Head("f")
+                                                .Head("g"));
   const NDArray y = Floats({0, 0, 0, 0});
   ASSERT_THAT(executor->SetOutputZeroCopy(0, y), IsOk());
   ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
@@ -233,13 +236,13 @@ TEST(OutputZeroCopyTest, OutputThatAnotherNodeReadsIsReadThere) {
 
 TEST(OutputZeroCopyTest, OutputOfAReshapeIsWritten) {
   // TVM leaves the buffer unwritten, or follows a wild pointer (issue 17152).
-  const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 0})
-               .Op("f", "inc", {"x"}, {{{4}, "float32", 1}})
-               .Op("reshape_nop", "__nop", {"f"}, {{{2, 2}, "float32", 1}})
-               .Head("reshape_nop")
-               .Head("f"));
+  const Executor executor = MakeWithKernels(
+      GraphBuilder()
+          .Input("x", {{4}, "float32", 0})
+          .Op("f", "inc", {"x"}, {{{4}, "float32", 1}})
+          .Op("reshape_nop", "__nop", {"f"}, {{{2, 2}, "float32", 1}})
+          .Head("reshape_nop")
+          .Head("f"));
   const NDArray y = MakeTensor<float>({2, 2}, {0, 0, 0, 0});
   ASSERT_THAT(executor->SetOutputZeroCopy(0, y), IsOk());
   ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
@@ -249,7 +252,7 @@ TEST(OutputZeroCopyTest, OutputOfAReshapeIsWritten) {
 }
 
 TEST(OutputZeroCopyTest, InputAndOutputJoinedByAReshapeBothWork) {
-  const Executor executor = Make(Reshaped());
+  const Executor executor = MakeWithKernels(Reshaped());
   const NDArray x = Floats({1, 2, 3, 4});
   const NDArray y = MakeTensor<float>({2, 2}, {0, 0, 0, 0});
   ASSERT_THAT(executor->SetOutputZeroCopy(1, y), IsOk());
@@ -260,8 +263,8 @@ TEST(OutputZeroCopyTest, InputAndOutputJoinedByAReshapeBothWork) {
 }
 
 TEST(OutputZeroCopyTest, TwoOutputsOfOneTensorBothGetIt) {
-  const Executor executor =
-      Make(GraphBuilder().Input("x").Op("f", "inc", {"x"}).Head("f").Head("f"));
+  const Executor executor = MakeWithKernels(
+      GraphBuilder().Input("x").Op("f", "inc", {"x"}).Head("f").Head("f"));
   const NDArray first = Floats({0, 0, 0, 0});
   const NDArray second = Floats({0, 0, 0, 0});
   ASSERT_THAT(executor->SetOutputZeroCopy(0, first), IsOk());
@@ -273,7 +276,8 @@ TEST(OutputZeroCopyTest, TwoOutputsOfOneTensorBothGetIt) {
 }
 
 TEST(OutputZeroCopyTest, OutputThatIsAnInputIsCopiedThere) {
-  const Executor executor = Make(GraphBuilder().Input("x").Head("x"));
+  const Executor executor =
+      MakeWithKernels(GraphBuilder().Input("x").Head("x"));
   const NDArray y = Floats({0, 0, 0, 0});
   ASSERT_THAT(executor->SetOutputZeroCopy(0, y), IsOk());
   ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
@@ -283,7 +287,7 @@ TEST(OutputZeroCopyTest, OutputThatIsAnInputIsCopiedThere) {
 }
 
 TEST(OutputZeroCopyTest, EarlierTensorKeepsItsResultWhenAnotherIsBound) {
-  const Executor executor = Make(Inc());
+  const Executor executor = MakeWithKernels(Inc());
   const NDArray tensors[] = {Floats({0, 0, 0, 0}), Floats({0, 0, 0, 0})};
   for (int i = 0; i < 2; ++i) {
     ASSERT_THAT(executor->SetOutputZeroCopy(0, tensors[i]), IsOk());
@@ -298,12 +302,12 @@ TEST(OutputZeroCopyTest, EarlierTensorKeepsItsResultWhenAnotherIsBound) {
 TEST(OutputZeroCopyTest, ResultGoesWithTheOutputBackToItsSlot) {
   // The slot of `c` held `a` while `c` was written to the caller's memory.
   const Executor executor =
-      Make(GraphBuilder()
-               .Input("x", {{4}, "float32", 9})
-               .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
-               .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
-               .Op("c", "inc", {"b"}, {{{4}, "float32", 0}})
-               .Head("c"));
+      MakeWithKernels(GraphBuilder()
+                          .Input("x", {{4}, "float32", 9})
+                          .Op("a", "inc", {"x"}, {{{4}, "float32", 0}})
+                          .Op("b", "inc", {"a"}, {{{4}, "float32", 1}})
+                          .Op("c", "inc", {"b"}, {{{4}, "float32", 0}})
+                          .Head("c"));
   const NDArray in_place = Floats({0, 0, 0, 0});
   ASSERT_THAT(executor->SetOutputZeroCopy(0, in_place), IsOk());
   ASSERT_THAT(executor->SetInput(0, *Floats({0, 1, 2, 3})), IsOk());
@@ -316,7 +320,7 @@ TEST(OutputZeroCopyTest, ResultGoesWithTheOutputBackToItsSlot) {
 }
 
 TEST(OutputZeroCopyTest, TensorIsKeptAliveAsLongAsTheExecutor) {
-  Executor executor = Make(Inc());
+  Executor executor = MakeWithKernels(Inc());
   auto values = std::make_shared<std::vector<float>>(64, 3.0f);
   const std::weak_ptr<std::vector<float>> watch = values;
   int64_t shape[] = {4};
@@ -333,7 +337,7 @@ TEST(OutputZeroCopyTest, TensorIsKeptAliveAsLongAsTheExecutor) {
 
 TEST(ZeroCopyTest, OneTensorMayBeInputAndOutput) {
   // This happens in a loop that feeds its result back.
-  const Executor executor = Make(Inc());
+  const Executor executor = MakeWithKernels(Inc());
   const NDArray state = Floats({0, 10, 20, 30});
   ASSERT_THAT(executor->SetInputZeroCopy(0, state), IsOk());
   ASSERT_THAT(executor->SetOutputZeroCopy(0, state), IsOk());
@@ -342,7 +346,7 @@ TEST(ZeroCopyTest, OneTensorMayBeInputAndOutput) {
 }
 
 TEST(InputZeroCopyTest, TensorStaysBoundIfSettingTheInputFails) {
-  const Executor executor = Make(Inc());
+  const Executor executor = MakeWithKernels(Inc());
   const NDArray x = Floats({1, 2, 3, 4});
   DLTensor far = *x;
   far.device = {kDLVPI, 0};

@@ -33,7 +33,7 @@ std::string Bin(const std::vector<uint64_t>& rows,
 }
 
 // From a block of its own size, so that ASan sees a read past the end.
-absl::Status StatusOfParsing(const std::string& text) {
+absl::Status StatusOfLibraryBin(const std::string& text) {
   const auto block = std::make_unique<uint8_t[]>(text.size());
   std::copy(text.begin(), text.end(), block.get());
   return ParseLibraryBin({block.get(), text.size()}, "vm.so").status();
@@ -58,7 +58,7 @@ TEST(LibraryBinTest, EveryCutIsDataLossWithAByte) {
   const std::string text =
       Bin({0, 1, 1}, {1}, Text("a") + Text("b") + Text("_lib"));
   for (size_t size = 0; size < text.size(); ++size) {
-    ASSERT_THAT(StatusOfParsing(text.substr(0, size)),
+    ASSERT_THAT(StatusOfLibraryBin(text.substr(0, size)),
                 FailsWith(StatusCode::kDataLoss, StartsWith("vm.so: byte ")))
         << size;
   }
@@ -77,7 +77,7 @@ TEST(LibraryBinTest, TreesThatCannotBeAreDataLoss) {
       {Text(Number(uint64_t{1} << 60)), "import tree rows is"},
   };
   for (const auto& [text, message] : cases) {
-    EXPECT_THAT(StatusOfParsing(text),
+    EXPECT_THAT(StatusOfLibraryBin(text),
                 FailsWith(StatusCode::kDataLoss, HasSubstr(message)));
   }
 }

@@ -12,25 +12,25 @@
 namespace nodewise {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kDoubleInfinity = std::numeric_limits<double>::infinity();
+constexpr double kDoubleNan = std::numeric_limits<double>::quiet_NaN();
 
 // A 16-bit float type: sign, exponent, fraction.
-struct Format {
+struct HalfFormat {
   int fraction_bits;
   int bias;
   int max_exponent;  // The field that means infinity and NaN.
 };
-constexpr Format kHalf{10, 15, 31};
-constexpr Format kBfloat{7, 127, 255};
+constexpr HalfFormat kHalf{10, 15, 31};
+constexpr HalfFormat kBfloat{7, 127, 255};
 
 // The value of 16 bits, by the definition of the format.
-double ValueOf(uint16_t bits, const Format& format) {
+double ValueOf(uint16_t bits, const HalfFormat& format) {
   const double sign = bits & 0x8000 ? -1 : 1;
   const int exponent = (bits & 0x7FFF) >> format.fraction_bits;
   const int fraction = bits & ((1 << format.fraction_bits) - 1);
   if (exponent == format.max_exponent) {
-    return fraction != 0 ? kNan : sign * kInfinity;
+    return fraction != 0 ? kDoubleNan : sign * kDoubleInfinity;
   }
   const int scale = std::max(exponent, 1) - format.bias - format.fraction_bits;
   const int whole = exponent == 0 ? 0 : 1 << format.fraction_bits;
@@ -40,7 +40,7 @@ double ValueOf(uint16_t bits, const Format& format) {
 // The nearest 16 bits, found by trying: among neighbours, the one whose value
 // is nearer, else the even one. What lies as far as the first number that the
 // format lacks is infinite.
-uint16_t Nearest(double value, const Format& format) {
+uint16_t Nearest(double value, const HalfFormat& format) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const double size = std::fabs(value);
   const auto infinite =
@@ -64,7 +64,7 @@ uint16_t Nearest(double value, const Format& format) {
 // Values around everything that matters: each number of the format, the tie
 // above it, and what lies next to the tie on both sides.
 template <typename T>
-std::vector<T> TellingValues(const Format& format) {
+std::vector<T> TellingValues(const HalfFormat& format) {
   std::vector<T> values;
   for (int bits = 0; bits < 0x7FFF; ++bits) {
     const double low = ValueOf(static_cast<uint16_t>(bits), format);
@@ -94,7 +94,7 @@ std::vector<T> RandomValues() {
 }
 
 template <typename T, typename Round>
-void ExpectNearest(const std::vector<T>& values, const Format& format,
+void ExpectNearest(const std::vector<T>& values, const HalfFormat& format,
                    Round round) {
   for (const T value : values) {
     ASSERT_EQ(round(value), Nearest(value, format)) << std::hexfloat << value;
@@ -140,14 +140,22 @@ TEST(HalfTest, EdgesOfTheRangeAreRoundedRight) {
     double value;
     uint16_t half;
   } rows[] = {
-      {0.0, 0x0000},         {-0.0, 0x8000},
-      {65504, 0x7BFF},       {65519.99, 0x7BFF},
-      {65520, 0x7C00},       {-65520, 0xFC00},
-      {1e300, 0x7C00},       {kInfinity, 0x7C00},
-      {-kInfinity, 0xFC00},  {0x1p-24, 0x0001},
-      {0x1p-25, 0x0000},     {std::nextafter(0x1p-25, 1.0), 0x0001},
-      {0x1.8p-24, 0x0002},   {0x1p-14, 0x0400},
-      {0x1.ff8p-15, 0x03FF}, {0x1.ffcp-15, 0x0400},
+      {0.0, 0x0000},
+      {-0.0, 0x8000},
+      {65504, 0x7BFF},
+      {65519.99, 0x7BFF},
+      {65520, 0x7C00},
+      {-65520, 0xFC00},
+      {1e300, 0x7C00},
+      {kDoubleInfinity, 0x7C00},
+      {-kDoubleInfinity, 0xFC00},
+      {0x1p-24, 0x0001},
+      {0x1p-25, 0x0000},
+      {std::nextafter(0x1p-25, 1.0), 0x0001},
+      {0x1.8p-24, 0x0002},
+      {0x1p-14, 0x0400},
+      {0x1.ff8p-15, 0x03FF},
+      {0x1.ffcp-15, 0x0400},
       {-0x1p-1074, 0x8000},
   };
   for (const auto& row : rows) {
@@ -157,7 +165,7 @@ TEST(HalfTest, EdgesOfTheRangeAreRoundedRight) {
 
 TEST(HalfTest, NanStaysNan) {
   const float payload = std::bit_cast<float>(0xFF800001);
-  for (const float nan : {static_cast<float>(kNan), payload}) {
+  for (const float nan : {static_cast<float>(kDoubleNan), payload}) {
     EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(nan))));
     EXPECT_TRUE(std::isnan(HalfToFloat(DoubleToHalf(nan))));
     EXPECT_TRUE(std::isnan(BfloatToFloat(FloatToBfloat(nan))));

@@ -23,7 +23,7 @@ using ::nodewise::stats_loops::AllLevels;
 using ::nodewise::stats_loops::Level;
 using ::nodewise::stats_loops::StatsAt;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr uint64_t kSeed = 20240611;
 
 template <typename T>
@@ -45,12 +45,12 @@ double Bfloat(const uint8_t* data) {
 double Bool(const uint8_t* data) { return *data != 0 ? 1 : 0; }
 
 // A type, and how the element at an address is read.
-struct Format {
+struct ElementFormat {
   DLDataType dtype;
   double (*read)(const uint8_t* data);
 };
 
-constexpr Format kFormats[] = {
+constexpr ElementFormat kFormats[] = {
     {{kDLFloat, 16, 1}, &Half},
     {{kDLFloat, 32, 1}, &Plain<float>},
     {{kDLFloat, 64, 1}, &Plain<double>},
@@ -133,7 +133,8 @@ struct Expected {
   double size = 0;
 };
 
-Expected ByTheBook(const std::vector<uint8_t>& bytes, const Format& format) {
+Expected ByTheBook(const std::vector<uint8_t>& bytes,
+                   const ElementFormat& format) {
   Expected expected;
   TensorStats& stats = expected.stats;
   long double sum = 0;
@@ -202,7 +203,7 @@ std::string BitsOf(const TensorStats& stats) {
 
 TEST(TensorStatsTest, EveryTypeAndLengthIsAsByTheBook) {
   std::mt19937_64 random(kSeed);
-  for (const Format& format : kFormats) {
+  for (const ElementFormat& format : kFormats) {
     for (const Content content : {Content::kFinite, Content::kAnything}) {
       for (const size_t count : Lengths()) {
         const auto bytes = RandomBytes(format.dtype, count, content, &random);
@@ -220,7 +221,7 @@ TEST(TensorStatsTest, EveryHalfAndBfloatIsCounted) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     std::memcpy(&bytes[2 * bits], &bits, 2);
   }
-  for (const Format& format : kFormats) {
+  for (const ElementFormat& format : kFormats) {
     if (!IsFloat(format.dtype) || format.dtype.bits != 16) continue;
     for (const Level& level : AllLevels()) {
       if (!level.works_here()) continue;
@@ -235,7 +236,7 @@ TEST(TensorStatsTest, LevelsAgreeBitForBit) {
   std::mt19937_64 random(kSeed);
   const absl::Span<const Level> levels = AllLevels();
   const Level& baseline = levels.back();
-  for (const Format& format : kFormats) {
+  for (const ElementFormat& format : kFormats) {
     for (const Content content : {Content::kFinite, Content::kAnything}) {
       for (const size_t count : Lengths()) {
         const auto bytes = RandomBytes(format.dtype, count, content, &random);
@@ -253,7 +254,7 @@ TEST(TensorStatsTest, LevelsAgreeBitForBit) {
 
 TEST(TensorStatsTest, AddressDoesNotMatter) {
   std::mt19937_64 random(kSeed);
-  for (const Format& format : kFormats) {
+  for (const ElementFormat& format : kFormats) {
     const auto bytes =
         RandomBytes(format.dtype, 1500, Content::kAnything, &random);
     const std::string expected = BitsOf(StatsOfBytes(bytes, format.dtype));
@@ -270,7 +271,7 @@ TEST(TensorStatsTest, AddressDoesNotMatter) {
 
 TEST(TensorStatsTest, HashIsThatOfTheBytes) {
   std::mt19937_64 random(kSeed);
-  for (const Format& format : kFormats) {
+  for (const ElementFormat& format : kFormats) {
     for (const size_t count : Lengths()) {
       const auto bytes =
           RandomBytes(format.dtype, count, Content::kAnything, &random);
@@ -291,7 +292,7 @@ TEST(TensorStatsTest, LargeTensorIsHashedAsAWhole) {
 }
 
 TEST(TensorStatsTest, EmptyTensorHasNoMinimum) {
-  for (const Format& format : kFormats) {
+  for (const ElementFormat& format : kFormats) {
     const TensorStats stats = StatsOfBytes({}, format.dtype);
     EXPECT_TRUE(stats.has_numbers);
     EXPECT_TRUE(HasNumbers(format.dtype));
@@ -329,8 +330,8 @@ TEST(TensorStatsTest, InfinityIsAMinimumButNotInTheMean) {
   values[4098] = INFINITY;
   const TensorStats stats = StatsOfValues(values);
   EXPECT_EQ(stats.infinities, 2u);
-  EXPECT_EQ(stats.min, -kInfinity);
-  EXPECT_EQ(stats.max, kInfinity);
+  EXPECT_EQ(stats.min, -kInf);
+  EXPECT_EQ(stats.max, kInf);
   EXPECT_EQ(stats.mean, 1);
   EXPECT_EQ(stats.l2, std::sqrt(4097.0));
 }
@@ -381,7 +382,7 @@ TEST(TensorStatsTest, LargeDoublesKeepTheirMean) {
   EXPECT_EQ(stats.infinities, 0u);
   EXPECT_EQ(stats.max, 1e300);
   EXPECT_NEAR(stats.mean, 1e300, 1e287);
-  EXPECT_EQ(stats.l2, kInfinity);
+  EXPECT_EQ(stats.l2, kInf);
 }
 
 TEST(TensorStatsTest, LanesAreCountedOneByOne) {

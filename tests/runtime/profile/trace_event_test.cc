@@ -205,7 +205,7 @@ TEST(TvmTraceTest, NodesWithoutATimeTakeNone) {
           R"({"ts": 0.0, "tid": 1, "pid": 1, "name": "relu0", "ph": "E"})"));
 }
 
-std::string ReadAll(const std::string& path) {
+std::string TextOfFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -234,9 +234,9 @@ TEST_P(TvmTraceFixtureTest, IsThatOfTvm) {
   const auto graph =
       ParseGraph(GraphText::FromFile(GetParam() + "/graph.json").value());
   ASSERT_THAT(graph, IsOk());
-  std::string expected =
-      ReadAll(GetParam() +
-              "/tvm_debug/_tvmdbg_device_CPU_0/_tvmdbg_execution_trace.json");
+  std::string expected = TextOfFile(
+      GetParam() +
+      "/tvm_debug/_tvmdbg_device_CPU_0/_tvmdbg_execution_trace.json");
   if (expected.ends_with('\n')) expected.pop_back();
   std::vector<double> sums;
   const std::string expected_rest = WithoutTimes(expected, &sums);

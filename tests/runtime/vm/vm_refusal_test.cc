@@ -39,7 +39,7 @@ std::vector<std::string> Reasons(const VmBuilder& vm) {
   return lines;
 }
 
-constexpr int64_t R(int64_t number) { return number; }
+constexpr int64_t Register(int64_t number) { return number; }
 
 // main(x) with x of float32 (4,) in register 0 and a tensor in register 2.
 VmBuilder Begin() {
@@ -50,8 +50,8 @@ VmBuilder Begin() {
 
 TEST(VmRefusalTest, AllReasonsAreSaidAtOnceWithTheirPlaces) {
   VmBuilder vm = Begin();
-  vm.Call("relax.run.unique", {R(0)}, 3);
-  vm.Call("vm.builtin.invoke_closure", {R(0)}, 4);
+  vm.Call("relax.run.unique", {Register(0)}, 3);
+  vm.Call("vm.builtin.invoke_closure", {Register(0)}, 4);
   vm.If(0, 2).Goto(1).Return(2);
   EXPECT_THAT(
       Reasons(vm),
@@ -76,21 +76,22 @@ TEST(VmRefusalTest, CompiledFunctionIsRefused) {
 
 TEST(VmRefusalTest, WhatDependsOnARefusedValueIsNotRefusedAgain) {
   VmBuilder vm = Begin();
-  vm.Call("my.function", {R(0)}, 3).Call("add", {R(0), R(3), R(2)});
-  vm.Call("vm.builtin.reshape", {R(3), vm.Shape({2, 2})}, 4).Return(4);
+  vm.Call("my.function", {Register(0)}, 3)
+      .Call("add", {Register(0), Register(3), Register(2)});
+  vm.Call("vm.builtin.reshape", {Register(3), vm.Shape({2, 2})}, 4).Return(4);
   EXPECT_THAT(Reasons(vm), ElementsAre(HasSubstr("my.function")));
 }
 
 TEST(VmRefusalTest, CallOfAnotherVmFunctionIsRefused) {
   VmBuilder vm = Begin();
-  vm.Call("helper", {R(0)}, 3).Return(3);
+  vm.Call("helper", {Register(0)}, 3).Return(3);
   vm.Function("helper", {"x"}).Return(0);
   EXPECT_THAT(Reasons(vm), ElementsAre(HasSubstr("the VM function helper")));
 }
 
 TEST(VmRefusalTest, KernelWithoutANewTensorWorksInPlace) {
   VmBuilder vm = Begin();
-  vm.Call("relu", {R(0)}).Return(0);
+  vm.Call("relu", {Register(0)}).Return(0);
   EXPECT_THAT(Reasons(vm),
               ElementsAre(AllOf(HasSubstr("relu without a new tensor"),
                                 HasSubstr("in place"))));
@@ -99,8 +100,8 @@ TEST(VmRefusalTest, KernelWithoutANewTensorWorksInPlace) {
 TEST(VmRefusalTest, ArgumentsThatAreNoTensorsAreNamed) {
   VmBuilder vm = Begin();
   vm.Call("vm.builtin.null_value", {}, 3);
-  vm.Call("add", {vm.Real(7), vm.Text("t"), R(3), vm.Shape({1}), vm.F("add"),
-                  R(1), vm.Vm(), R(2)});
+  vm.Call("add", {vm.Real(7), vm.Text("t"), Register(3), vm.Shape({1}),
+                  vm.F("add"), Register(1), vm.Vm(), Register(2)});
   vm.Return(2);
   EXPECT_THAT(
       Reasons(vm),
@@ -115,7 +116,7 @@ TEST(VmRefusalTest, ArgumentsThatAreNoTensorsAreNamed) {
 
 TEST(VmRefusalTest, TensorThatNothingWroteCannotBeRead) {
   VmBuilder vm = Begin();
-  vm.Call("add", {R(2), R(0)}).Return(2);
+  vm.Call("add", {Register(2), Register(0)}).Return(2);
   EXPECT_THAT(Reasons(vm),
               ElementsAre(HasSubstr("argument 0 of add, which is a tensor that "
                                     "nothing has written"),
@@ -134,7 +135,7 @@ TEST(VmRefusalTest, TuplesThatHoldThemselvesOverAndOverEnd) {
   VmBuilder vm = Begin();
   vm.Call("vm.builtin.make_tuple", {}, 3);
   for (int i = 0; i < 60; ++i) {
-    vm.Call("vm.builtin.make_tuple", {R(3), R(3)}, 3);
+    vm.Call("vm.builtin.make_tuple", {Register(3), Register(3)}, 3);
   }
   vm.Return(3);
   EXPECT_THAT(Reasons(vm), ElementsAre(HasSubstr("more than 65536 results")));
@@ -143,9 +144,9 @@ TEST(VmRefusalTest, TuplesThatHoldThemselvesOverAndOverEnd) {
 TEST(VmRefusalTest, InputsThatAreNoTensorsAreNamed) {
   VmBuilder vm;
   vm.Function("main", {"s", "n"});
-  vm.Call("vm.builtin.check_shape_info", {R(0), vm.I(2), vm.Text("")});
+  vm.Call("vm.builtin.check_shape_info", {Register(0), vm.I(2), vm.Text("")});
   vm.Call("vm.builtin.check_prim_value_info",
-          {R(1), vm.Type(kInt64), vm.Text("")});
+          {Register(1), vm.Type(kInt64), vm.Text("")});
   vm.Return(0);
   EXPECT_THAT(Reasons(vm),
               ElementsAre(HasSubstr("input s, which is a shape"),
@@ -158,9 +159,9 @@ TEST(VmRefusalTest, OpenDimensionIsNamed) {
   vm.Function("main", {"x"});
   vm.Call("vm.builtin.alloc_shape_heap", {vm.Vm(), vm.I(1)}, 1);
   vm.Call("vm.builtin.check_tensor_info",
-          {R(0), vm.I(2), vm.Type(kFloat32), vm.Text("")});
-  vm.Call("vm.builtin.match_shape", {R(0), R(1), vm.I(2), vm.I(1), vm.I(0),
-                                     vm.I(0), vm.I(2), vm.Text("")});
+          {Register(0), vm.I(2), vm.Type(kFloat32), vm.Text("")});
+  vm.Call("vm.builtin.match_shape", {Register(0), Register(1), vm.I(2), vm.I(1),
+                                     vm.I(0), vm.I(0), vm.I(2), vm.Text("")});
   vm.Return(0);
   EXPECT_THAT(Reasons(vm),
               ElementsAre("vm.so: function main: instruction 2: input x, whose "
@@ -171,7 +172,7 @@ TEST(VmRefusalTest, OpenDimensionIsNamed) {
 TEST(VmRefusalTest, CompiledShapeCodeIsRefused) {
   VmBuilder vm = Begin();
   vm.Call("vm.builtin.alloc_shape_heap", {vm.Vm(), vm.I(1)}, 3);
-  vm.Call("shape_func", {R(3)}).Return(0);
+  vm.Call("shape_func", {Register(3)}).Return(0);
   EXPECT_THAT(Reasons(vm),
               ElementsAre(HasSubstr("a call of shape_func, which computes "
                                     "dimensions")));
@@ -187,7 +188,7 @@ TEST(VmRefusalTest, MemoryThatIsNotTheUsualIsRefused) {
           {vm.Vm(), bytes, vm.I(2), type, vm.Text("global")}, 4);
   const int64_t constant = vm.Floats({1, 2, 3, 4});
   vm.MemoryScope(constant & 0xff, "texture");
-  vm.Call("add", {R(0), constant, R(2)}).Return(2);
+  vm.Call("add", {Register(0), constant, Register(2)}).Return(2);
   EXPECT_THAT(Reasons(vm),
               ElementsAre(HasSubstr("a storage in memory \"global.vtcm\""),
                           HasSubstr("a storage on device 2"),
@@ -196,7 +197,7 @@ TEST(VmRefusalTest, MemoryThatIsNotTheUsualIsRefused) {
 
 TEST(VmRefusalTest, PartOfATensorIsNoReshape) {
   VmBuilder vm = Begin();
-  vm.Call("vm.builtin.reshape", {R(0), vm.Shape({2})}, 3).Return(3);
+  vm.Call("vm.builtin.reshape", {Register(0), vm.Shape({2})}, 3).Return(3);
   EXPECT_THAT(Reasons(vm), ElementsAre(HasSubstr("a part of a tensor")));
 }
 
@@ -212,51 +213,54 @@ absl::Status StatusOfCall(const std::string& function,
 }
 
 TEST(VmLieTest, PlaceIsTheFunctionAndItsInstruction) {
-  EXPECT_THAT(StatusOfCall("relu", {R(9)}),
+  EXPECT_THAT(StatusOfCall("relu", {Register(9)}),
               FailsWith(StatusCode::kDataLoss,
                         "vm.so: function main: instruction 4: register 9, "
                         "which was never written, expected one that was"));
 }
 
 TEST(VmLieTest, RegistersMustBeThere) {
-  EXPECT_THAT(StatusOfCall("relu", {R(64)}),
+  EXPECT_THAT(StatusOfCall("relu", {Register(64)}),
               FailsWith(StatusCode::kDataLoss,
                         HasSubstr("register 64, expected one of the 64")));
   EXPECT_THAT(StatusOfCall("relu", {VmBuilder::R(-1)}),
               FailsWith(StatusCode::kDataLoss, HasSubstr("register -1")));
   EXPECT_THAT(
-      StatusOfCall("vm.builtin.copy", {R(0)}, Begin(), 64),
+      StatusOfCall("vm.builtin.copy", {Register(0)}, Begin(), 64),
       FailsWith(StatusCode::kDataLoss, HasSubstr("a result for register 64")));
 }
 
 TEST(VmLieTest, ArgumentsOfTheRuntimeAreCounted) {
-  EXPECT_THAT(StatusOfCall("vm.builtin.reshape", {R(0)}),
+  EXPECT_THAT(StatusOfCall("vm.builtin.reshape", {Register(0)}),
               FailsWith(StatusCode::kDataLoss,
                         HasSubstr("1 arguments for vm.builtin.reshape, "
                                   "expected 2")));
-  EXPECT_THAT(StatusOfCall("vm.builtin.null_value", {R(0)}),
+  EXPECT_THAT(StatusOfCall("vm.builtin.null_value", {Register(0)}),
               FailsWith(StatusCode::kDataLoss, HasSubstr("expected 0")));
-  EXPECT_THAT(StatusOfCall("vm.builtin.match_shape",
-                           {R(0), VmBuilder::Void(), VmBuilder::I(9), R(0)}),
-              FailsWith(StatusCode::kDataLoss, HasSubstr("for a rank of 9")));
+  EXPECT_THAT(
+      StatusOfCall("vm.builtin.match_shape", {Register(0), VmBuilder::Void(),
+                                              VmBuilder::I(9), Register(0)}),
+      FailsWith(StatusCode::kDataLoss, HasSubstr("for a rank of 9")));
 }
 
 TEST(VmLieTest, ArgumentsOfTheRuntimeHaveTheirKinds) {
   VmBuilder vm = Begin();
   const int64_t text = vm.Text("text");
-  EXPECT_THAT(StatusOfCall("vm.builtin.reshape", {R(0), text}, vm),
+  EXPECT_THAT(StatusOfCall("vm.builtin.reshape", {Register(0), text}, vm),
               FailsWith(StatusCode::kDataLoss, HasSubstr("a shape")));
-  EXPECT_THAT(StatusOfCall("vm.builtin.reshape", {R(1), text}, vm),
+  EXPECT_THAT(StatusOfCall("vm.builtin.reshape", {Register(1), text}, vm),
               FailsWith(StatusCode::kDataLoss,
                         HasSubstr("which is a storage, expected a tensor")));
-  EXPECT_THAT(StatusOfCall("vm.builtin.tuple_getitem", {R(2), vm.I(0)}, vm),
-              FailsWith(StatusCode::kDataLoss, HasSubstr("expected a tuple")));
   EXPECT_THAT(
-      StatusOfCall("vm.builtin.alloc_tensor", {R(0), vm.I(0), text, text}, vm),
+      StatusOfCall("vm.builtin.tuple_getitem", {Register(2), vm.I(0)}, vm),
+      FailsWith(StatusCode::kDataLoss, HasSubstr("expected a tuple")));
+  EXPECT_THAT(
+      StatusOfCall("vm.builtin.alloc_tensor",
+                   {Register(0), vm.I(0), text, text}, vm),
       FailsWith(StatusCode::kDataLoss, HasSubstr("expected a storage")));
-  EXPECT_THAT(
-      StatusOfCall("vm.builtin.alloc_tensor", {R(1), vm.I(0), text, text}, vm),
-      FailsWith(StatusCode::kDataLoss, HasSubstr("expected a type")));
+  EXPECT_THAT(StatusOfCall("vm.builtin.alloc_tensor",
+                           {Register(1), vm.I(0), text, text}, vm),
+              FailsWith(StatusCode::kDataLoss, HasSubstr("expected a type")));
 }
 
 TEST(VmLieTest, TensorMustFitItsStorage) {
@@ -292,7 +296,7 @@ TEST(VmLieTest, ShapesMustBeThoseOfTensors) {
 TEST(VmLieTest, ReshapeMayNotGrow) {
   VmBuilder vm = Begin();
   const int64_t shape = vm.Shape({5});
-  EXPECT_THAT(StatusOfCall("vm.builtin.reshape", {R(0), shape}, vm),
+  EXPECT_THAT(StatusOfCall("vm.builtin.reshape", {Register(0), shape}, vm),
               FailsWith(StatusCode::kDataLoss,
                         HasSubstr("(5,) for a tensor of shape (4,)")));
 }
@@ -312,19 +316,22 @@ TEST(VmLieTest, ChecksMustHoldForTensorsOfTheFunction) {
 
 TEST(VmLieTest, TupleItemsMustBeThere) {
   VmBuilder vm = Begin();
-  vm.Call("vm.builtin.make_tuple", {R(0)}, 3);
-  EXPECT_THAT(StatusOfCall("vm.builtin.tuple_getitem", {R(3), vm.I(1)}, vm),
-              FailsWith(StatusCode::kDataLoss,
-                        HasSubstr("item 1 of a tuple, expected one of its 1")));
-  EXPECT_THAT(StatusOfCall("vm.builtin.tuple_getitem", {R(3), vm.I(-1)}, vm),
-              FailsWith(StatusCode::kDataLoss, HasSubstr("item -1")));
+  vm.Call("vm.builtin.make_tuple", {Register(0)}, 3);
+  EXPECT_THAT(
+      StatusOfCall("vm.builtin.tuple_getitem", {Register(3), vm.I(1)}, vm),
+      FailsWith(StatusCode::kDataLoss,
+                HasSubstr("item 1 of a tuple, expected one of its 1")));
+  EXPECT_THAT(
+      StatusOfCall("vm.builtin.tuple_getitem", {Register(3), vm.I(-1)}, vm),
+      FailsWith(StatusCode::kDataLoss, HasSubstr("item -1")));
 }
 
 TEST(VmLieTest, HeapPlacesMustBeThere) {
   VmBuilder vm = Begin();
   vm.Call("vm.builtin.alloc_shape_heap", {vm.Vm(), vm.I(2)}, 3);
   EXPECT_THAT(
-      StatusOfCall("vm.builtin.make_prim_value", {R(3), vm.I(1), vm.I(2)}, vm),
+      StatusOfCall("vm.builtin.make_prim_value",
+                   {Register(3), vm.I(1), vm.I(2)}, vm),
       FailsWith(StatusCode::kDataLoss,
                 HasSubstr("place 2 of the heap, expected one of the 2")));
   EXPECT_THAT(StatusOfCall("vm.builtin.make_prim_value",
