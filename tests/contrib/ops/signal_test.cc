@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::Pointwise;
 
 NDArray Signal() { return MakeTensor<float>({1, 6, 1}, {1, 2, 3, 4, 5, 6}); }
-MATCHER(IsNear, "") {
+MATCHER(IsVeryNear, "") {
   return std::fabs(std::get<0>(arg) - std::get<1>(arg)) < 2e-6F;
 }
 
@@ -51,15 +51,15 @@ TEST(FourierTest, EveryLengthIsTheSumByDefinition) {
 
 TEST(DftTest, RealSignalsHaveASpectrumOfTwoHalves) {
   const auto whole = ElementsOf({"DFT", 17}, {Signal()});
-  EXPECT_THAT(whole,
-              Pointwise(IsNear(), std::vector<float>{
-                                      21, 0, -3, 5.1961524F, -3, 1.7320508F, -3,
-                                      0, -3, -1.7320508F, -3, -5.1961524F}));
+  EXPECT_THAT(whole, Pointwise(IsVeryNear(),
+                               std::vector<float>{
+                                   21, 0, -3, 5.1961524F, -3, 1.7320508F, -3, 0,
+                                   -3, -1.7320508F, -3, -5.1961524F}));
   const auto half =
       ElementsOf({"DFT", 20, {Attr("onesided", 1)}}, {Signal(), Long(5)});
-  EXPECT_THAT(half,
-              Pointwise(IsNear(), std::vector<float>{15, 0, -2.5F, 3.440955F,
-                                                     -2.5F, 0.812299F}));
+  EXPECT_THAT(
+      half, Pointwise(IsVeryNear(), std::vector<float>{15, 0, -2.5F, 3.440955F,
+                                                       -2.5F, 0.812299F}));
 }
 
 TEST(DftTest, TheInverseOfOneHalfIsReal) {
@@ -67,7 +67,7 @@ TEST(DftTest, TheInverseOfOneHalfIsReal) {
   ASSERT_THAT(half, IsOk());
   EXPECT_THAT(ElementsOf({"DFT", 20, {Attr("onesided", 1), Attr("inverse", 1)}},
                          {*half}),
-              Pointwise(IsNear(), std::vector<float>{1, 2, 3, 4, 5, 6}));
+              Pointwise(IsVeryNear(), std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
 
 TEST(DftTest, LengthsAndAxesOutsideAreRefused) {
@@ -83,8 +83,8 @@ TEST(StftTest, FramesAreTransformedOneByOne) {
   ASSERT_THAT(y, IsOk());
   EXPECT_THAT(y->shape(), ElementsAre(1, 3, 2, 2));
   EXPECT_THAT(ValuesOf(*y),
-              Pointwise(IsNear(), std::vector<float>{3, 0, -1, 0, 7, 0, -1, 0,
-                                                     11, 0, -1, 0}));
+              Pointwise(IsVeryNear(), std::vector<float>{3, 0, -1, 0, 7, 0, -1,
+                                                         0, 11, 0, -1, 0}));
   EXPECT_FALSE(
       EvaluateOne({"STFT", 17}, {Signal(), Long(0), Floats({1})}).ok());
   EXPECT_FALSE(
@@ -92,15 +92,16 @@ TEST(StftTest, FramesAreTransformedOneByOne) {
 }
 
 TEST(WindowTest, WindowsAreAsDefined) {
-  EXPECT_THAT(ElementsOf({"HannWindow", 17}, {Long(5)}),
-              Pointwise(IsNear(), std::vector<float>{0, 0.3454915F, 0.9045085F,
-                                                     0.9045085F, 0.3454915F}));
+  EXPECT_THAT(
+      ElementsOf({"HannWindow", 17}, {Long(5)}),
+      Pointwise(IsVeryNear(), std::vector<float>{0, 0.3454915F, 0.9045085F,
+                                                 0.9045085F, 0.3454915F}));
   EXPECT_THAT(ElementsOf({"HammingWindow", 17}, {Long(3)}),
-              Pointwise(IsNear(), std::vector<float>{0.0869565F, 0.7717391F,
-                                                     0.7717391F}));
+              Pointwise(IsVeryNear(), std::vector<float>{0.0869565F, 0.7717391F,
+                                                         0.7717391F}));
   EXPECT_THAT(
       ElementsOf({"BlackmanWindow", 17, {Attr("periodic", 0)}}, {Long(4)}),
-      Pointwise(IsNear(), std::vector<float>{0, 0.63F, 0.63F, 0}));
+      Pointwise(IsVeryNear(), std::vector<float>{0, 0.63F, 0.63F, 0}));
 }
 
 TEST(WindowTest, TheMiddleOfIntegersIsOne) {

@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
-#include <random>
 #include <string>
 #include <vector>
 
