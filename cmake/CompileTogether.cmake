@@ -3,8 +3,8 @@
 # headers, the same templates. It halves the time of a whole build; the price is
 # that names in the anonymous namespaces of a folder must differ, and that after
 # an edit the neighbours are compiled, too. NODEWISE_TOGETHER says how many are
-# taken at a time: 1 is for those who edit one file all day, and the preset
-# `minimal` has it, which sees that files include what they use.
+# taken at a time. The preset `alone` has 1, which sees that files include what
+# they use.
 
 # nodewise_compile_together(TARGET): call it when the target has all its sources.
 function(nodewise_compile_together target)
