@@ -17,8 +17,8 @@ using test_ops::Ops;
 using test_ops::TextOf;
 using testing::HasSubstr;
 
-constexpr ValueId kNoValue{99};
-constexpr OperationId kNoOperation{99};
+constexpr ValueId kUnknownValue{99};
+constexpr OperationId kUnknownOperation{99};
 
 // (x, y) -> add -> relu -> softmax over the last side, the output.
 class NetworkEditErrorTest : public testing::Test {
@@ -121,9 +121,10 @@ TEST_F(NetworkEditErrorTest, OutputWithATakenName) {
 }
 
 TEST_F(NetworkEditErrorTest, InputThatDoesNotExist) {
-  ExpectRefused(AddRelu({.attrs = {}, .inputs = {kNoValue}, .name = "new"}),
-                "operation new: input 0 (X): is value %99, which does not "
-                "exist, expected a tensor");
+  ExpectRefused(
+      AddRelu({.attrs = {}, .inputs = {kUnknownValue}, .name = "new"}),
+      "operation new: input 0 (X): is value %99, which does not "
+      "exist, expected a tensor");
 }
 
 TEST_F(NetworkEditErrorTest, BarrierAsAnInput) {
@@ -225,10 +226,11 @@ TEST_F(NetworkEditErrorTest, PlaceInTheOrderBeforeWhatIsRead) {
           {.attrs = {}, .inputs = {r_}, .name = "new", .before = Maker(a_)}),
       "operation new: cannot run before operation add, since it "
       "reads value relu of operation relu");
-  ExpectRefused(
-      AddRelu(
-          {.attrs = {}, .inputs = {x_}, .name = "new", .before = kNoOperation}),
-      "has no operation #99, which does not exist");
+  ExpectRefused(AddRelu({.attrs = {},
+                         .inputs = {x_},
+                         .name = "new",
+                         .before = kUnknownOperation}),
+                "has no operation #99, which does not exist");
 }
 
 TEST_F(NetworkEditErrorTest, BodyThatIsMissing) {
@@ -247,7 +249,7 @@ TEST_F(NetworkEditErrorTest, MoreCapturesThanInputs) {
 }
 
 TEST_F(NetworkEditErrorTest, OutputsThatAreNoTensors) {
-  ExpectRefused(net_.SetOutputs({s_, kNoValue}),
+  ExpectRefused(net_.SetOutputs({s_, kUnknownValue}),
                 "network net: output 1: is value %99");
   ExpectRefused(net_.SetOutputs({net_.operation(Maker(a_)).barrier}),
                 "network net: output 0: is the barrier of operation add");
@@ -256,12 +258,12 @@ TEST_F(NetworkEditErrorTest, OutputsThatAreNoTensors) {
 TEST_F(NetworkEditErrorTest, NamesThatCannotBeGiven) {
   ExpectRefused(net_.Rename(x_, "y"), "value y: the name is taken");
   ExpectRefused(net_.Rename(x_, ""), "value: has no name");
-  ExpectRefused(net_.Rename(kNoValue, "z"), "is value %99");
+  ExpectRefused(net_.Rename(kUnknownValue, "z"), "is value %99");
   ExpectRefused(net_.Rename(net_.operation(Maker(a_)).barrier, "z"),
                 "is the barrier of operation add");
   ExpectRefused(net_.Rename(Maker(a_), "relu"),
                 "operation relu: the name is taken");
-  ExpectRefused(net_.Rename(kNoOperation, "z"), "operation #99");
+  ExpectRefused(net_.Rename(kUnknownOperation, "z"), "operation #99");
 }
 
 TEST_F(NetworkEditErrorTest, OpsetBelowOne) {
@@ -274,7 +276,7 @@ TEST_F(NetworkEditErrorTest, SlotThatTheOperatorDoesNotHave) {
   ExpectRefused(net_.ReplaceInput(Maker(r_), 7, x_),
                 "operation relu: input 7: the operation has 1 inputs");
   ExpectRefused(net_.ReplaceInput(Maker(r_), kBarrierSlot, x_), "expected one");
-  ExpectRefused(net_.ReplaceInput(kNoOperation, 0, x_), "operation #99");
+  ExpectRefused(net_.ReplaceInput(kUnknownOperation, 0, x_), "operation #99");
 }
 
 // OV-04, OV-18, OV-19.
@@ -291,7 +293,7 @@ TEST_F(NetworkEditErrorTest, CycleThroughABarrier) {
   ExpectRefused(net_.RunAfter(Maker(s_), Maker(a_)),
                 "would depend on itself: add -> relu -> softmax -> add");
   ExpectRefused(net_.RunAfter(Maker(a_), Maker(a_)), "add -> add");
-  ExpectRefused(net_.RunAfter(Maker(a_), kNoOperation), "operation #99");
+  ExpectRefused(net_.RunAfter(Maker(a_), kUnknownOperation), "operation #99");
 }
 
 // OV-13, OV-15, OV-18, OV-19: checked where the edit has its effect, too.
@@ -314,7 +316,7 @@ TEST_F(NetworkEditErrorTest, ReplacementsThatDoNotPair) {
                 "2 values are to be replaced by 1");
   ExpectRefused(net_.ReplaceUses({a_, a_}, {x_, y_}),
                 "value add: is to be replaced twice");
-  ExpectRefused(net_.ReplaceUses({a_}, {kNoValue}),
+  ExpectRefused(net_.ReplaceUses({a_}, {kUnknownValue}),
                 "replacement 0: is value %99");
   ExpectRefused(net_.ReplaceUses({a_}, {net_.operation(Maker(a_)).barrier}),
                 "replacement 0: is the barrier of operation add");
@@ -348,7 +350,7 @@ TEST_F(NetworkEditErrorTest, DataThatIsNotOfTheInputsType) {
                 "value x: float32[1] does not agree with float32[n, 3]");
   ExpectRefused(net_.Freeze(x_, NDArray()), "value x: no data");
   ExpectRefused(net_.Freeze(a_, Floats({1})), "value add: is no input");
-  ExpectRefused(net_.Freeze(kNoValue, Floats({1})), "value %99");
+  ExpectRefused(net_.Freeze(kUnknownValue, Floats({1})), "value %99");
 }
 
 TEST_F(NetworkEditErrorTest, DataThatMakesOneNameTwoSizes) {
@@ -366,7 +368,7 @@ TEST_F(NetworkEditErrorTest, RemovalOfWhatIsRead) {
   ExpectRefused(net_.Remove(Maker(s_)), StatusCode::kFailedPrecondition,
                 "operation softmax: value softmax is read by the network as an "
                 "output");
-  ExpectRefused(net_.Remove(kNoOperation), "operation #99");
+  ExpectRefused(net_.Remove(kUnknownOperation), "operation #99");
   ExpectRefused(net_.RemoveInput(x_), StatusCode::kFailedPrecondition,
                 "value x: value x is read by operation add");
   ExpectRefused(net_.RemoveInput(a_), "value add: is no input");
