@@ -9,6 +9,7 @@
 #include "nodewise/graph/call_numbers.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_inputs.h"
+#include "nodewise/graph/own_attributes.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
@@ -236,7 +237,9 @@ void GraphExecutor::MakePorts() {
     port.name = name;
     port.node = head.node;
     port.entry = Index(graph_.EntryOf(head));
-    if (heads_named[name] > 1) {
+    if (auto value = ValueNameOf(graph_, head); value.has_value()) {
+      port.name = *std::move(value);
+    } else if (heads_named[name] > 1) {
       if (!index.has_value()) index.emplace(graph_);
       port.name = index->KeyOf(graph_.EntryOf(head));
     }

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/graph/graph_json.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+
+// Turns a network into a graph JSON that executors run node by node, as if a
+// compiler had made it. Every node is a region of the network (region.h), and a
+// LoweredLibrary has its functions.
+
+struct LowerOptions {
+  // Puts operations that compilers compute together into one node.
+  bool fuse = true;
+  // Lets tensors share memory that are not needed at the same time.
+  bool reuse_storage = true;
+};
+
+struct Lowered {
+  // Sound, and read from its own text. Its inputs are those of the network and
+  // then `params`; its outputs are called as the network's.
+  Graph graph;
+  // The network's constants that nodes read, by their names; shared with it.
+  std::vector<NamedTensor> params;
+};
+
+// `name` is what messages call the graph's text. Fails with kUnimplemented,
+// naming the value, for a network that no graph can express: with sizes that
+// are not known before it runs (the message says how to give them), or with
+// types that executors do not have.
+absl::StatusOr<Lowered> Lower(const Network& network, const std::string& name,
+                              const LowerOptions& options = {});
+
+}  // namespace nodewise

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "nodewise/ir/network.h"
+
+namespace nodewise {
+
+// Divides the operations of a network into the regions that become nodes, each
+// in the network's order, and sorts the regions by their last operation. So
+// every region reads only what regions before it make. Operations that make
+// nothing are left out.
+//
+// With `fuse` an operation takes in those behind it that compute element by
+// element: a convolution its bias, its batch normalisation, its activation and
+// the sum of a residual block; a matrix product also a Gelu that is made of
+// several operations. A value that is read outside, or is an output of the
+// network, ends a region; so does a barrier.
+std::vector<std::vector<OperationId>> FindRegions(const Network& network,
+                                                  bool fuse);
+
+}  // namespace nodewise

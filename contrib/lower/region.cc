@@ -1,0 +1,142 @@
+#include "nodewise/lower/region.h"
+
+#include "fmt/format.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr std::string_view kNetworkAttribute = "nodewise.network";
+constexpr std::string_view kCoversAttribute = "nodewise.covers";
+constexpr std::string_view kConstantsAttribute = "nodewise.constants";
+
+using Attributes = absl::Span<const std::pair<std::string, std::string>>;
+
+absl::Status WrongList(std::string_view attribute, std::string_view expected) {
+  return absl::InvalidArgumentError(
+      fmt::format("attribute {}: is no list of {}", attribute, expected));
+}
+
+absl::StatusOr<Network> ReadNetwork(const std::string& text, const OpSet& ops) {
+  const std::string where =
+      fmt::format("attribute {}", std::string(kNetworkAttribute));
+  NODEWISE_ASSIGN_OR_RETURN(NetworkData data,
+                            ParseNetworkText(text, ops, where));
+  auto network = Network::FromData(std::move(data));
+  if (!network.ok()) return At(where, network.status());
+  return network;
+}
+
+// The names of the inputs that are constants.
+absl::Status ReadConstants(Attributes attrs, Region* region) {
+  region->is_constant.resize(region->network.inputs().size());
+  const std::string* const text = FindAttribute(attrs, kConstantsAttribute);
+  if (text == nullptr) return absl::OkStatus();
+  const auto names = ParseListText(*text);
+  if (!names.has_value()) return WrongList(kConstantsAttribute, "names");
+  for (const std::string& name : *names) {
+    bool is_found = false;
+    for (size_t i = 0; i < region->is_constant.size(); ++i) {
+      const ValueId input = region->network.inputs()[i];
+      if (region->network.value(input).name != name) continue;
+      region->is_constant[i] = is_found = true;
+    }
+    if (!is_found) return WrongList(kConstantsAttribute, "its inputs");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadCovers(Attributes attrs, Region* region) {
+  const std::string* const text = FindAttribute(attrs, kCoversAttribute);
+  if (text == nullptr) return absl::OkStatus();
+  auto names = ParseListText(*text);
+  if (!names.has_value()) return WrongList(kCoversAttribute, "names");
+  region->covers = *std::move(names);
+  return absl::OkStatus();
+}
+
+// Checks a tensor of the node against the value that it is.
+absl::Status CheckTensor(const char* role, const NetworkValue& value,
+                         const DLTensor& tensor) {
+  const TensorType type = TensorType::Of(tensor);
+  if (AreCompatible(type, value.type)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{} {}: is {}, expected {}", role, value.name, ToString(type),
+                  ToString(value.type)));
+}
+
+absl::Status CheckCounts(const KernelRequest& request, const Network& network) {
+  const size_t inputs = request.arguments.size() - request.num_outputs;
+  if (inputs == network.inputs().size() &&
+      request.num_outputs == network.outputs().size()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("attribute {}: has {} inputs and {} outputs, expected {} and "
+                  "{}, as the node has",
+                  kNetworkAttribute, network.inputs().size(),
+                  network.outputs().size(), inputs, request.num_outputs));
+}
+
+absl::Status CheckTensors(const KernelRequest& request, Region* region) {
+  const Network& network = region->network;
+  NODEWISE_RETURN_IF_ERROR(CheckCounts(request, network));
+  size_t at = 0;
+  for (const ValueId input : network.inputs()) {
+    NODEWISE_RETURN_IF_ERROR(
+        CheckTensor("input", network.value(input), *request.arguments[at++]));
+  }
+  for (const ValueId output : network.outputs()) {
+    const DLTensor& tensor = *request.arguments[at++];
+    NODEWISE_RETURN_IF_ERROR(
+        CheckTensor("output", network.value(output), tensor));
+    region->outputs.push_back(TensorType::Of(tensor));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> AttributesOf(
+    const Region& region) {
+  const Network& network = region.network;
+  std::vector<std::string> constants;
+  for (size_t i = 0; i < network.inputs().size(); ++i) {
+    if (!region.is_constant[i]) continue;
+    constants.push_back(network.value(network.inputs()[i]).name);
+  }
+  std::vector<std::string> values;
+  for (const ValueId output : network.outputs()) {
+    values.push_back(network.value(output).name);
+  }
+  std::vector<std::pair<std::string, std::string>> attrs;
+  attrs.emplace_back(kNetworkAttribute, NetworkToText(network.data()));
+  attrs.emplace_back(kCoversAttribute, ListText(region.covers));
+  attrs.emplace_back(kValuesAttribute, ListText(values));
+  if (!constants.empty()) {
+    attrs.emplace_back(kConstantsAttribute, ListText(constants));
+  }
+  return attrs;
+}
+
+absl::StatusOr<Region> RegionOf(const KernelRequest& request,
+                                const OpSet& ops) {
+  const std::string* const text =
+      FindAttribute(request.attrs, kNetworkAttribute);
+  if (text == nullptr) {
+    return absl::InvalidArgumentError(fmt::format(
+        "function {}: the node has no attribute {}, which says what a built-in "
+        "function computes",
+        request.function, kNetworkAttribute));
+  }
+  Region region;
+  NODEWISE_ASSIGN_OR_RETURN(region.network, ReadNetwork(*text, ops));
+  NODEWISE_RETURN_IF_ERROR(CheckTensors(request, &region));
+  NODEWISE_RETURN_IF_ERROR(ReadConstants(request.attrs, &region));
+  NODEWISE_RETURN_IF_ERROR(ReadCovers(request.attrs, &region));
+  return region;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,141 @@
+#include "contrib/lower/region_maker.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Returns what the operation tells of its outputs, given these inputs.
+absl::StatusOr<OutputInfos> Infer(const Operation& operation,
+                                  const std::vector<InputInfo>& infos) {
+  const OperatorDef& def = operation.def();
+  const Inputs inputs(infos);
+  NODEWISE_RETURN_IF_ERROR(def.check(operation.attrs.get(), inputs));
+  return def.infer(operation.attrs.get(), inputs, operation.outputs.size());
+}
+
+bool HaveSameTypes(const OutputInfos& a, const OutputInfos& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(a[i].type == b[i].type)) return false;
+  }
+  return true;
+}
+
+// The operator itself is asked: without what the constant holds, does it tell
+// less of its outputs?
+bool DecidesTypes(const Network& network, const Operation& operation,
+                  size_t slot) {
+  std::vector<InputInfo> infos = network.InputsOf(operation.id);
+  const auto with = Infer(operation, infos);
+  infos[slot].constant = nullptr;
+  infos[slot].elements = nullptr;
+  const auto without = Infer(operation, infos);
+  return !with.ok() || !without.ok() || !HaveSameTypes(*with, *without);
+}
+
+class RegionMaker {
+ public:
+  RegionMaker(const Network& source, const std::string& name)
+      : source_(source), made_{{Network(name), {}, {}, {}}, {}, {}} {}
+
+  absl::StatusOr<MadeRegion> Make(absl::Span<const OperationId> operations) {
+    for (const auto& [domain, version] : source_.data().opsets) {
+      NODEWISE_RETURN_IF_ERROR(network().SetOpset(domain, version));
+    }
+    for (const OperationId id : operations) {
+      NODEWISE_RETURN_IF_ERROR(Add(source_.operation(id)));
+    }
+    NODEWISE_RETURN_IF_ERROR(SetOutputs(source_.operation(operations.back())));
+    return std::move(made_);
+  }
+
+ private:
+  Network& network() { return made_.region.network; }
+
+  absl::Status Add(const Operation& operation) {
+    NewOperation added;
+    added.attrs = operation.attrs;
+    added.name = operation.name;
+    for (size_t i = 0; i < operation.inputs.size(); ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId input, Input(operation, i));
+      added.inputs.push_back(input);
+    }
+    for (const ValueId output : operation.outputs) {
+      added.outputs.push_back(output == kNoValue ? ""
+                                                 : source_.value(output).name);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
+                              network().AddOperation(std::move(added)));
+    const std::vector<ValueId>& outputs = network().operation(id).outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i] != kNoValue) values_[operation.outputs[i]] = outputs[i];
+    }
+    made_.region.covers.push_back(operation.name);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ValueId> Input(const Operation& operation, size_t slot) {
+    const ValueId id = operation.inputs[slot];
+    if (id == kNoValue) return kNoValue;
+    const NetworkValue& value = source_.value(id);
+    const bool is_constant = value.kind == NetworkValue::Kind::kConstant;
+    if (is_constant && DecidesTypes(source_, operation, slot)) {
+      return InnerConstant(value);
+    }
+    const auto known = values_.find(id);
+    if (known != values_.end()) return known->second;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId input,
+        network().AddInput(FreeName(value.name), value.type));
+    made_.region.is_constant.push_back(is_constant);
+    made_.inputs.push_back(id);
+    values_[id] = input;
+    return input;
+  }
+
+  // A constant may be needed in both ways.
+  absl::StatusOr<ValueId> InnerConstant(const NetworkValue& value) {
+    const auto known = constants_.find(value.id);
+    if (known != constants_.end()) return known->second;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId constant,
+        network().AddConstant(FreeName(value.name), value.data));
+    constants_[value.id] = constant;
+    return constant;
+  }
+
+  std::string FreeName(std::string name) {
+    while (network().FindValue(name).ok()) name += '_';
+    return name;
+  }
+
+  absl::Status SetOutputs(const Operation& last) {
+    std::vector<ValueId> outputs;
+    for (const ValueId output : last.outputs) {
+      if (output == kNoValue) continue;
+      made_.outputs.push_back(output);
+      made_.region.outputs.push_back(source_.value(output).type);
+      outputs.push_back(values_.at(output));
+    }
+    return network().SetOutputs(std::move(outputs));
+  }
+
+  const Network& source_;
+  MadeRegion made_;
+  std::unordered_map<ValueId, ValueId> values_;     // From the source's.
+  std::unordered_map<ValueId, ValueId> constants_;  // Those inside.
+};
+
+}  // namespace
+
+absl::StatusOr<MadeRegion> MakeRegion(const Network& source,
+                                      absl::Span<const OperationId> operations,
+                                      const std::string& name) {
+  return RegionMaker(source, name).Make(operations);
+}
+
+}  // namespace nodewise

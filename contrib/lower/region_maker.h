@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/lower/region.h"
+
+namespace nodewise {
+
+// A region, and what its inputs and outputs are in the network that it is a
+// part of.
+struct MadeRegion {
+  Region region;
+  std::vector<ValueId> inputs;   // Each once.
+  std::vector<ValueId> outputs;  // Those that are wanted of its last operation.
+};
+
+// Makes a network of some operations of another: every value that is made
+// elsewhere becomes an input. Constants become inputs too, unless the types of
+// something depend on what they hold, as on the shape of a Reshape.
+// REQUIRES: only the last operation's outputs are read by others.
+absl::StatusOr<MadeRegion> MakeRegion(const Network& source,
+                                      absl::Span<const OperationId> operations,
+                                      const std::string& name);
+
+}  // namespace nodewise

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "nodewise/graph/graph_json.h"
+
+namespace nodewise {
+
+// The attributes that a graph JSON has only if nodewise made it of a network
+// (docs/formats/graph_json.md). TVM reads over all of them.
+
+// Of a node: the names of the network's values that its outputs are, as
+// ListText() writes them.
+inline constexpr std::string_view kValuesAttribute = "nodewise.values";
+
+// Say whether the functions of a graph are part of the process that runs it, so
+// that there is no library beside it.
+void SetBuiltInFunctions(Graph* graph);
+bool HasBuiltInFunctions(const Graph& graph);
+
+// Returns the name of the network's value that a node's output is; none for a
+// node that does not say.
+std::optional<std::string> ValueNameOf(const Graph& graph, const EntryRef& ref);
+
+// Writes a list of names as an attribute's text: a JSON array.
+std::string ListText(absl::Span<const std::string> names);
+// Reads it back; none if the text is no such list.
+std::optional<std::vector<std::string>> ParseListText(std::string_view text);
+
+// Returns the value of a node's attribute, or null if it has none of that name.
+const std::string* FindAttribute(
+    absl::Span<const std::pair<std::string, std::string>> attrs,
+    std::string_view name);
+
+}  // namespace nodewise
