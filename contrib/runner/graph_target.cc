@@ -7,8 +7,9 @@
 namespace nodewise {
 
 absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::Load(
-    ArtefactFiles files, std::vector<DLDevice> devices, TypesOfInputs types) {
-  auto artefact = LoadArtefact(files);
+    ArtefactFiles files, std::vector<DLDevice> devices, TypesOfInputs types,
+    const Ref<Library>& built_ins) {
+  auto artefact = LoadArtefact(files, {}, built_ins);
   if (absl::IsUnimplemented(artefact.status())) {
     // The library may leave dimensions open, which the inputs then give.
     NODEWISE_ASSIGN_OR_RETURN(const auto given, types());

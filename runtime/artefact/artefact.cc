@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/own_attributes.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_graph.h"
@@ -181,6 +182,24 @@ absl::StatusOr<std::unique_ptr<VmLibrary>> FindBytecode(
   return nullptr;
 }
 
+// Returns the functions of a graph whose file is by itself. A library beside a
+// graph with built-in functions takes their place.
+absl::StatusOr<Ref<Library>> LibraryFor(const ArtefactFiles& files,
+                                        const Graph& graph,
+                                        const Ref<Module>& root,
+                                        const Ref<Library>& built_ins) {
+  if (root) return LibraryOf(root);
+  if (!HasBuiltInFunctions(graph)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: no compiled library beside it (name it with --lib)", files.graph));
+  }
+  if (built_ins) return built_ins;
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: its functions are nodewise's own, and this program has none "
+      "(`nodewise run` of a build with USE_ONNX has them)",
+      files.graph));
+}
+
 absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
   if (files.function.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
@@ -213,7 +232,8 @@ absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
 }
 
 absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
-                                      absl::Span<const VmInputType> given) {
+                                      absl::Span<const VmInputType> given,
+                                      const Ref<Library>& built_ins) {
   NODEWISE_ASSIGN_OR_RETURN(const auto bytecode, FindBytecode(files));
   if (bytecode != nullptr) return FromBytecode(files, *bytecode, given);
   NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
@@ -225,11 +245,8 @@ absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
   Artefact artefact;
   NODEWISE_ASSIGN_OR_RETURN(GraphText text, GraphText::FromFile(files.graph));
   NODEWISE_ASSIGN_OR_RETURN(artefact.graph, ParseGraph(std::move(text)));
-  if (!root) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: no compiled library beside it (name it with --lib)", files.graph));
-  }
-  artefact.library = LibraryOf(root);
+  NODEWISE_ASSIGN_OR_RETURN(
+      artefact.library, LibraryFor(files, artefact.graph, root, built_ins));
   if (!files.params.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(artefact.params, OpenParams(files.params));
   }

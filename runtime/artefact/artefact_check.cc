@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/own_attributes.h"
 #include "nodewise/graph/param_names.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/ndarray/dtype.h"
@@ -168,6 +169,7 @@ class ArtefactChecker {
     CheckLanes(graph);
     CheckRead(graph);
     if (has_library_ && !functions_are_known_) CheckFunctions(graph);
+    if (!has_library_ && HasBuiltInFunctions(graph)) CheckBuiltIns(graph);
     if (has_params_) CheckParams(graph);
     LocateDiagnostics(graph.text, diagnostics_);
   }
@@ -310,6 +312,50 @@ class ArtefactChecker {
           fmt::format("one of its {} functions", names.size()),
           nearest.empty() ? "" : fmt::format("did you mean {}?", nearest));
     }
+  }
+
+  // Makes every kernel, which runs none of them.
+  void CheckBuiltIns(const Graph& graph) {
+    if (!options_.built_ins) {
+      return Add(graph.text.name, "/attrs",
+                 "functions that are nodewise's own, which this program has "
+                 "none of",
+                 "", "they were not checked", Severity::kWarning);
+    }
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      const GraphNode& node = graph.nodes[n];
+      if (node.kind == GraphNode::Kind::kInput ||
+          node.function == kNopFunction || node.function == kCopyFunction) {
+        continue;
+      }
+      const absl::Status status = Bind(graph, NodeId{n});
+      if (status.ok()) continue;
+      Add(graph.text.name, fmt::format("/nodes/{}/attrs", n),
+          fmt::format("node {}: {}", Shortened(node.name), MessageOf(status)),
+          "");
+    }
+  }
+
+  absl::Status Bind(const Graph& graph, NodeId id) const {
+    const GraphNode& node = graph.node(id);
+    std::vector<DLTensor> tensors;
+    const auto add = [&](EntryId entry) {
+      const GraphEntry& type = graph.entry(entry);
+      DLTensor tensor{};
+      tensor.device = kCpu;
+      tensor.dtype = type.dtype;
+      tensor.ndim = static_cast<int>(type.shape.size());
+      tensor.shape = const_cast<int64_t*>(type.shape.data());
+      tensors.push_back(tensor);
+    };
+    for (const EntryRef& input : node.inputs) add(graph.EntryOf(input));
+    for (uint32_t i = 0; i < node.num_outputs; ++i) add(graph.EntryOf(id, i));
+    std::vector<const DLTensor*> arguments;
+    arguments.reserve(tensors.size());
+    for (const DLTensor& tensor : tensors) arguments.push_back(&tensor);
+    return options_.built_ins
+        ->Bind({node.function, node.attrs, arguments, node.num_outputs})
+        .status();
   }
 
   void CheckParams(const Graph& graph) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "nodewise/graph/own_attributes.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
@@ -128,6 +129,42 @@ TEST(LoadArtefactTest, GraphWithoutLibraryIsRefusedWithAHint) {
               FailsWith(StatusCode::kInvalidArgument,
                         AllOf(HasSubstr("graph.json: no compiled library"),
                               HasSubstr("--lib"))));
+}
+
+// A folder whose graph says that its functions are built in.
+fs::path FolderWithBuiltIns() {
+  fs::path folder = FolderWith({});
+  Graph graph = AddThenRelu().Build();
+  SetBuiltInFunctions(&graph);
+  std::ofstream(folder / "graph.json") << WriteGraph(graph);
+  return folder;
+}
+
+TEST(LoadArtefactTest, BuiltInFunctionsNeedNoLibrary) {
+  const fs::path folder = FolderWithBuiltIns();
+  const Ref<Library> built_ins = BuiltInLibrary({});
+  const auto artefact = LoadArtefact(*FindArtefact(folder), {}, built_ins);
+  ASSERT_THAT(artefact, IsOk());
+  EXPECT_EQ(artefact->library.get(), built_ins.get());
+}
+
+TEST(LoadArtefactTest, AProgramWithoutBuiltInFunctionsSaysSo) {
+  EXPECT_THAT(LoadArtefact(*FindArtefact(FolderWithBuiltIns())),
+              FailsWith(StatusCode::kFailedPrecondition,
+                        HasSubstr("graph.json: its functions are nodewise's "
+                                  "own, and this program has none")));
+}
+
+TEST(VerifyArtefactTest, BuiltInFunctionsAreAskedFor) {
+  const ArtefactFiles files = *FindArtefact(FolderWithBuiltIns());
+  const auto found = VerifyArtefact(files, BuiltInLibrary({}));
+  ASSERT_THAT(found, IsOk());
+  EXPECT_THAT(found->ToStatus(), FailsWith(StatusCode::kDataLoss,
+                                           HasSubstr("no built-in function")));
+  const auto unasked = VerifyArtefact(files);
+  ASSERT_THAT(unasked, IsOk());
+  EXPECT_FALSE(unasked->HasErrors());
+  EXPECT_EQ(unasked->items().size(), 1u);
 }
 
 TEST(LoadArtefactTest, DamagedGraphIsLocated) {

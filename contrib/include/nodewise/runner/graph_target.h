@@ -26,9 +26,11 @@ class GraphTarget {
 
   // Loads what FindArtefact() found, to run on these devices. `types` is called
   // only for a VM library that leaves dimensions open; it returns the types of
-  // the inputs that are at hand. Fails as LoadArtefact, or as `types`.
+  // the inputs that are at hand. `built_ins` is for LoadArtefact. Fails as
+  // that, or as `types`.
   static absl::StatusOr<std::shared_ptr<const GraphTarget>> Load(
-      ArtefactFiles files, std::vector<DLDevice> devices, TypesOfInputs types);
+      ArtefactFiles files, std::vector<DLDevice> devices, TypesOfInputs types,
+      const Ref<Library>& built_ins = nullptr);
   // Takes what is in memory already; `name` is what messages call it. REQUIRES:
   // the graph is sound (CheckGraph), and there is a library.
   static absl::StatusOr<std::shared_ptr<const GraphTarget>> FromArtefact(

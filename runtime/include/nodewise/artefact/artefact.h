@@ -26,7 +26,8 @@ struct ArtefactFiles {
 
 // Finds the files of a TARGET: a folder (graph.json, lib.so, params.params, or
 // the one *.json, *.so, *.params in it; or such a library alone), a factory or
-// VM library, or a graph JSON with `library` and `params` named beside it.
+// VM library, or a graph JSON with `library` and `params` named beside it. A
+// graph whose functions are built in needs no library.
 // Opens nothing but the folder. Fails with kNotFound or kInvalidArgument,
 // saying what is there and what is missing.
 absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
@@ -42,9 +43,12 @@ struct Artefact {
 
 // Reads all the files. Loads the library, which runs its constructors. `given`
 // lists the inputs that are at hand, for a VM library that leaves dimensions
-// open.
+// open. `built_ins` has the functions of a graph without a library that says
+// they are built in (HasBuiltInFunctions); null in programs without any, which
+// such a graph fails in with kFailedPrecondition.
 absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
-                                      absl::Span<const VmInputType> given = {});
+                                      absl::Span<const VmInputType> given = {},
+                                      const Ref<Library>& built_ins = nullptr);
 
 // Calls LoadArtefact and GraphExecutor::Create, and sets the parameters.
 absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
@@ -54,6 +58,9 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
 struct VerifyOptions {
   // Types of devices beside the CPU; none: those that this build has.
   std::vector<int> device_types;
+  // Is asked for functions that are built in; without it a warning says that
+  // they were not checked.
+  Ref<Library> built_ins = nullptr;
 };
 
 // Finds everything wrong with an artefact that shows without running any of its
