@@ -75,5 +75,6 @@ extern const CommandRow kDumpCommand;
 extern const CommandRow kInspectCommand;
 extern const CommandRow kVerifyCommand;
 extern const CommandRow kExtractCommand;
+extern const CommandRow kConvertCommand;
 
 }  // namespace nodewise

@@ -41,9 +41,7 @@ class ProgressObserver : public NodeObserver {
 class DumpNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    AddTargetOptions(options, &target_);
-    AddDeviceOption(options, &target_);
-    AddInputOptions(options, &inputs_);
+    AddLoadOptions(options, &load_, &inputs_);
     options->AddText("--dump-root", "DIR",
                      "where the dump goes (a fresh folder in $TMPDIR or /tmp)",
                      &record_.root);
@@ -76,7 +74,7 @@ class DumpNetwork : public Command {
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
-                              LoadTarget(target_, inputs_, &outcome));
+                              LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
@@ -84,6 +82,7 @@ class DumpNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(
         At(SelectingOptions(), executor->StartRecording(record_)));
     ShowTarget(loaded, inputs_, &outcome);
+    ShowKernels(loaded, &outcome);
     ShowPlan(*executor->dump_plan(), &outcome);
     if (RunAll(executor.get(), &outcome)) {
       ShowCheck(CheckAgainstPlain(target, loaded.inputs, *executor), &outcome);
@@ -176,7 +175,7 @@ class DumpNetwork : public Command {
                       is_whole ? TextOf(*executor->dump_plan())
                                : "what was made before the run failed");
     }
-    if (!has_run) outcome->AddError(At(target_.target, recorded.status));
+    if (!has_run) outcome->AddError(At(load_.target.target, recorded.status));
     // The run's result is still good: the rest of the report follows.
     if (!recorded.dump_status.ok()) outcome->AddError(recorded.dump_status);
     outcome->json.Add("dumps", recorded.dumps);
@@ -197,7 +196,7 @@ class DumpNetwork : public Command {
     return tensors + ", " + CountOf(plan.tensor_bytes, "byte");
   }
 
-  TargetOptions target_;
+  LoadOptions load_;
   InputOptions inputs_;
   RecordOptions record_;
   std::string what_, nodes_;

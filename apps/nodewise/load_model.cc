@@ -7,6 +7,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/input_collector.h"
+#include "nodewise/runner/reference_kernels.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -54,6 +55,13 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
 absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   return ParseNetworkText(file.text(), AllOperators(), path);
+}
+
+Ref<LoweredLibrary> BuiltIns(bool reference) {
+  if (!reference) return BuiltInFunctions(AllOperators());
+  return MakeRef<LoweredLibrary>(
+      AllOperators(),
+      std::vector<std::shared_ptr<const KernelMaker>>{ReferenceKernels()});
 }
 
 }  // namespace nodewise

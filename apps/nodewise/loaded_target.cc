@@ -1,5 +1,7 @@
 #include "apps/nodewise/loaded_target.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "apps/nodewise/terminal.h"
@@ -10,20 +12,74 @@
 
 namespace nodewise {
 
-absl::StatusOr<LoadedTarget> LoadTarget(const TargetOptions& target,
-                                        const InputOptions& inputs,
-                                        Outcome* outcome) {
+namespace {
+
+// More lines would hide what was asked for.
+constexpr size_t kMostRefusals = 8;
+
+// Loads an artefact, and keeps what is read of the inputs meanwhile.
+absl::StatusOr<LoadedTarget> LoadCompiled(const TargetOptions& target,
+                                          const InputOptions& inputs,
+                                          InputFiles* input_files) {
   NODEWISE_ASSIGN_OR_RETURN(ArtefactFiles files, FilesOf(target));
   NODEWISE_ASSIGN_OR_RETURN(std::vector<DLDevice> devices, DevicesOf(target));
-  InputFiles input_files;
   const auto types = [&]() -> absl::StatusOr<std::vector<VmInputType>> {
     NODEWISE_ASSIGN_OR_RETURN(const auto given, InputFilesOf(inputs));
-    return input_files.TypesOf(given);
+    return input_files->TypesOf(given);
   };
   LoadedTarget loaded;
+  loaded.built_ins = BuiltIns();
   NODEWISE_ASSIGN_OR_RETURN(
-      loaded.target,
-      GraphTarget::Load(std::move(files), std::move(devices), types));
+      loaded.target, GraphTarget::Load(std::move(files), std::move(devices),
+                                       types, loaded.built_ins));
+  return loaded;
+}
+
+absl::StatusOr<LoadedTarget> Load(const LoadOptions& options,
+                                  const InputOptions& inputs, OpenSizes open,
+                                  InputFiles* input_files, Outcome* outcome) {
+  const std::string& target = options.target.target;
+  if (IsModel(target)) return LoadModelTarget(options, inputs, open, outcome);
+  NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(options.model, target));
+  NODEWISE_RETURN_IF_ERROR(CheckNoLoweringOptions(options.lowering, target));
+  return LoadCompiled(options.target, inputs, input_files);
+}
+
+void ShowFiles(const LoadedTarget& loaded, Outcome* outcome) {
+  const ArtefactFiles& files = loaded.target->files();
+  outcome->json.BeginObject("target");
+  if (loaded.network != nullptr) {
+    outcome->json.Add("model", files.target);
+  } else {
+    outcome->json.Add("graph", files.graph);
+    outcome->json.Add("library", files.library);
+    outcome->json.Add("params", files.params);
+    if (!files.function.empty()) {
+      outcome->json.Add("function", files.function);
+    }
+  }
+  outcome->json.EndObject();
+}
+
+}  // namespace
+
+void AddLoadOptions(OptionList* options, LoadOptions* load,
+                    InputOptions* inputs) {
+  AddTargetOptions(options, &load->target);
+  AddDeviceOption(options, &load->target);
+  AddInputOptions(options, inputs);
+  AddReferenceOption(options, &load->lowering);
+  AddLoweringOptions(options, &load->lowering);
+  AddModelOptions(options, &load->model);
+}
+
+absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
+                                        const InputOptions& inputs,
+                                        Outcome* outcome, OpenSizes open) {
+  InputFiles input_files;
+  NODEWISE_ASSIGN_OR_RETURN(LoadedTarget loaded,
+                            Load(options, inputs, open, &input_files, outcome));
+  if (loaded.target == nullptr) return loaded;
   const auto& unknown = loaded.target->unknown_params();
   if (!unknown.empty()) {
     outcome->notes.push_back(
@@ -43,18 +99,16 @@ void ShowTarget(const LoadedTarget& loaded, const InputOptions& options,
   const Graph& graph = loaded.target->graph();
   size_t functions = 0;
   for (const GraphNode& node : graph.nodes) {
-    functions += node.kind == GraphNode::Kind::kFunction ? 1 : 0;
+    functions += node.kind == GraphNode::Kind::kInput ? 0 : 1;
   }
-  const ArtefactFiles& files = loaded.target->files();
-  outcome->text += fmt::format("{}: {}, {}\n", Printable(files.target),
-                               CountOf(functions, "function node"),
+  outcome->text += Printable(loaded.target->name()) + ": ";
+  if (loaded.network != nullptr) {
+    outcome->text += fmt::format(
+        "{} in ", CountOf(loaded.network->order().size(), "operation"));
+  }
+  outcome->text += fmt::format("{}, {}\n", CountOf(functions, "function node"),
                                CountOf(graph.heads.size(), "output"));
-  outcome->json.BeginObject("target");
-  outcome->json.Add("graph", files.graph);
-  outcome->json.Add("library", files.library);
-  outcome->json.Add("params", files.params);
-  if (!files.function.empty()) outcome->json.Add("function", files.function);
-  outcome->json.EndObject();
+  ShowFiles(loaded, outcome);
   ShowInputs(loaded.target->inputs(), loaded.inputs, options, outcome);
 }
 
@@ -81,6 +135,35 @@ void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
   }
   outcome->json.EndArray();
   outcome->text += table.ToString(0, 0, LineWidth());
+}
+
+void ShowKernels(const LoadedTarget& loaded, Outcome* outcome) {
+  if (!loaded.built_ins) return;
+  std::map<std::string, uint64_t> counts;
+  std::vector<std::string> refusals;
+  for (const KernelChoice& choice : loaded.built_ins->choices()) {
+    ++counts[choice.kernel];
+    for (const std::string& refusal : choice.refusals) {
+      refusals.push_back(fmt::format("node {}: {}", choice.node, refusal));
+    }
+  }
+  if (counts.empty()) return;
+  std::string text;
+  outcome->json.BeginObject("kernels");
+  for (const auto& [kernel, count] : counts) {
+    text += fmt::format("{}{} by the {}", text.empty() ? "computed " : ", ",
+                        CountOf(count, "node"), kernel);
+    outcome->json.Add(kernel, count);
+  }
+  outcome->json.EndObject();
+  outcome->json.Add("refusals", refusals);
+  outcome->text += text + '\n';
+  for (size_t i = 0; i < std::min(refusals.size(), kMostRefusals); ++i) {
+    outcome->text += fmt::format("  {}\n", Printable(refusals[i]));
+  }
+  if (refusals.size() <= kMostRefusals) return;
+  outcome->text += fmt::format("  and {} more (--json lists all)\n",
+                               refusals.size() - kMostRefusals);
 }
 
 }  // namespace nodewise

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 namespace nodewise {
+
 void AddModelOptions(OptionList* options, ModelOptions* model) {
   options->AddTexts("--dim", "NAME=N",
                     "of an ONNX model: the size of a dimension by its name, "
@@ -17,6 +18,21 @@ void AddModelOptions(OptionList* options, ModelOptions* model) {
                     &model->freeze);
 }
 
+void AddReferenceOption(OptionList* options, LoweringOptions* lowering) {
+  options->AddFlag("--reference",
+                   "computes an ONNX model slowly but surely, by the "
+                   "definitions of its operators, one node for each",
+                   &lowering->reference);
+}
+
+void AddLoweringOptions(OptionList* options, LoweringOptions* lowering) {
+  options->AddFlag("--no-fuse", "of an ONNX model: one node for each operation",
+                   &lowering->no_fuse);
+  options->AddFlag("--no-reuse",
+                   "of an ONNX model: memory of its own for each tensor",
+                   &lowering->no_reuse);
+}
+
 bool IsModel(const std::string& path) {
   return std::filesystem::path(path).extension() == ".onnx";
 }
@@ -27,6 +43,21 @@ absl::Status CheckNoModelOptions(const ModelOptions& options,
   return absl::InvalidArgumentError(
       fmt::format("{}: is no .onnx file, expected one with {}", target,
                   options.dims.empty() ? "--freeze" : "--dim"));
+}
+
+absl::Status CheckNoLoweringOptions(const LoweringOptions& options,
+                                    const std::string& target) {
+  const std::pair<bool, const char*> given[] = {
+      {options.reference, "--reference"},
+      {options.no_fuse, "--no-fuse"},
+      {options.no_reuse, "--no-reuse"},
+  };
+  for (const auto& [is_given, name] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is no .onnx file, expected one with {}", target, name));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<NameAndValue> SplitAtEquals(std::string_view option,

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/lower/lowered_library.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
@@ -20,6 +21,16 @@ struct ModelOptions {
 };
 
 void AddModelOptions(OptionList* options, ModelOptions* model);
+
+// How a model becomes a graph that executors run.
+struct LoweringOptions {
+  bool reference = false;  // A node for each operation, by the definitions.
+  bool no_fuse = false;
+  bool no_reuse = false;
+};
+
+void AddReferenceOption(OptionList* options, LoweringOptions* lowering);
+void AddLoweringOptions(OptionList* options, LoweringOptions* lowering);
 
 // Returns true for a file called *.onnx; the bytes do not tell.
 bool IsModel(const std::string& path);
@@ -35,10 +46,16 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
 // whether it is valid or not.
 absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path);
 
-// Fails with kInvalidArgument if they are given with a target that is not a
+// Returns the functions of models' graphs, or null in a build without ONNX.
+// Only those that compute by the definitions if `reference` says so.
+Ref<LoweredLibrary> BuiltIns(bool reference = false);
+
+// Fail with kInvalidArgument if they are given with a target that is not a
 // model.
 absl::Status CheckNoModelOptions(const ModelOptions& options,
                                  const std::string& target);
+absl::Status CheckNoLoweringOptions(const LoweringOptions& options,
+                                    const std::string& target);
 
 // The parts of "NAME=VALUE"; `option` and `expected` are for the message.
 struct NameAndValue {

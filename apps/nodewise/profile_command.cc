@@ -51,9 +51,7 @@ struct IsolatedNumbers {
 class ProfileNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    AddTargetOptions(options, &target_);
-    AddDeviceOption(options, &target_);
-    AddInputOptions(options, &inputs_);
+    AddLoadOptions(options, &load_, &inputs_);
     options->AddNumber("--runs", "N",
                        "in place: N timed passes, each paired with a plain "
                        "run (10)",
@@ -96,7 +94,7 @@ class ProfileNetwork : public Command {
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
-                              LoadTarget(target_, inputs_, &outcome));
+                              LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
@@ -104,6 +102,7 @@ class ProfileNetwork : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
     const ProfileSummary summary = SummariseProfile(executor->index(), profile);
     ShowTarget(loaded, inputs_, &outcome);
+    ShowKernels(loaded, &outcome);
     Show(*executor, summary, profile, &outcome);
     // Only the CSV goes to stdout; text becomes notes.
     if (csv_) outcome.text.clear();
@@ -183,7 +182,7 @@ class ProfileNetwork : public Command {
     Progress progress("profile");
     options.progress = progress.Updater();
     auto profile = Profiler(executor).Run(options);
-    if (!profile.ok()) return At(target_.target, profile.status());
+    if (!profile.ok()) return At(load_.target.target, profile.status());
     profile->notes.insert(profile->notes.end(), notes.begin(), notes.end());
     return profile;
   }
@@ -230,7 +229,7 @@ class ProfileNetwork : public Command {
     outcome->json.Add("trace", trace_);
   }
 
-  TargetOptions target_;
+  LoadOptions load_;
   InputOptions inputs_;
   std::optional<uint64_t> runs_, warm_up_, threads_, top_;
   IsolatedNumbers numbers_;
@@ -248,6 +247,7 @@ const CommandRow kProfileCommand = {
     "  nodewise profile build/mlp --random-inputs 1\n"
     "  nodewise profile build/mlp --random-inputs 1 --runs 100 --sort time\n"
     "  nodewise profile build/mlp --random-inputs 1 --trace t.json\n"
+    "  nodewise profile model.onnx --dim batch=1 --random-inputs 1\n"
     "  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5 \\\n"
     "    --layout measurements\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "

@@ -1,21 +1,24 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/input_options.h"
-#include "apps/nodewise/model_options.h"
-#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/runner/runner.h"
 
 namespace nodewise {
 
-// Runs an ONNX model with the reference and shows the outputs. `output` is
-// where the caller will write them, checked before the run. Faults of the model
-// and of the inputs go into the outcome, which is then kError.
-absl::StatusOr<std::vector<NamedTensor>> RunReference(
-    const std::string& path, const ModelOptions& model,
-    const InputOptions& inputs, const std::string& output, Outcome* outcome);
+// Runs a network that cannot become a graph, since its sizes are not known
+// before it runs, with the interpreter, and shows target and inputs. `output`
+// is where the caller will write the outputs, checked before the run. Faults of
+// the inputs go into the outcome, which is then kError.
+absl::StatusOr<RunResult> RunInterpreted(
+    const std::string& path, const std::shared_ptr<const Network>& network,
+    const InputOptions& inputs, const std::string& output, uint64_t repeats,
+    Outcome* outcome);
 
 }  // namespace nodewise

@@ -5,12 +5,11 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_run_options.h"
 #include "apps/nodewise/loaded_target.h"
-#include "apps/nodewise/model_options.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/reference_run.h"
 #include "fmt/format.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/runner/runner_list.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
@@ -57,14 +56,7 @@ void ShowTimes(const std::vector<int64_t>& durations_ns, Outcome* outcome) {
 class RunNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    AddTargetOptions(options, &target_);
-    AddDeviceOption(options, &target_);
-    AddInputOptions(options, &inputs_);
-    options->AddFlag("--reference",
-                     "computes an ONNX model slowly but surely, by the "
-                     "definitions of its operators",
-                     &reference_);
-    AddModelOptions(options, &model_);
+    AddLoadOptions(options, &load_, &inputs_);
     options->AddText("-o,--output", "FILE",
                      "writes the outputs to a .npz, .params or (a single one) "
                      ".npy or .pb file",
@@ -80,59 +72,60 @@ class RunNetwork : public Command {
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
-    if (IsModel(target_.target)) return RunModel();
-    NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
-    if (reference_) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: is no .onnx file, expected one with --reference",
-                      target_.target));
-    }
     NODEWISE_RETURN_IF_ERROR(CheckDebugging());
     Outcome outcome;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
-                              LoadTarget(target_, inputs_, &outcome));
+    // A model that is looked into must be a graph.
+    NODEWISE_ASSIGN_OR_RETURN(
+        const LoadedTarget loaded,
+        LoadTarget(
+            load_, inputs_, &outcome,
+            debug_.Given().empty() ? OpenSizes::kKept : OpenSizes::kRefused));
     if (outcome.status != Outcome::Status::kOk) return outcome;
+    if (loaded.network != nullptr) KeepFreedMemory();
+    NODEWISE_RETURN_IF_ERROR(loaded.target == nullptr
+                                 ? RunWithInterpreter(loaded.network, &outcome)
+                                 : RunGraph(loaded, &outcome));
+    return outcome;
+  }
+
+ private:
+  const std::string& target() const { return load_.target.target; }
+
+  absl::Status RunWithInterpreter(const std::shared_ptr<const Network>& network,
+                                  Outcome* outcome) const {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const RunResult result,
+        RunInterpreted(target(), network, inputs_, output_, repeat_.value_or(1),
+                       outcome));
+    if (outcome->status == Outcome::Status::kOk) ShowResult(result, outcome);
+    return absl::OkStatus();
+  }
+
+  absl::Status RunGraph(const LoadedTarget& loaded, Outcome* outcome) const {
     NODEWISE_RETURN_IF_ERROR(
         CheckOutputPath(output_, loaded.target->graph().heads.size()));
 #ifdef NODEWISE_USE_PROFILER
-    if (!debug_.Given().empty()) return RunDebugged(loaded, std::move(outcome));
+    if (!debug_.Given().empty()) return RunDebugged(loaded, outcome);
 #endif
     NODEWISE_ASSIGN_OR_RETURN(
         const RunnerMaker maker,
-        MakerOf("plain", RunnerTarget{target_.target, loaded.target}));
+        MakerOf("plain", RunnerTarget{target(), loaded.target}));
     NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
     RunOptions options;
     options.repeats = repeat_.value_or(1);
     const auto result =
         runner->Run(NameInputs(runner->inputs(), loaded.inputs), options);
-    if (!result.ok()) return At(target_.target, result.status());
-    ShowTarget(loaded, inputs_, &outcome);
-    ShowOutputs(result->outputs, &outcome);
-    ShowTimes(result->durations_ns, &outcome);
-    Write(result->outputs, &outcome);
-    return outcome;
+    if (!result.ok()) return At(target(), result.status());
+    ShowTarget(loaded, inputs_, outcome);
+    ShowKernels(loaded, outcome);
+    ShowResult(*result, outcome);
+    return absl::OkStatus();
   }
 
- private:
-  absl::StatusOr<Outcome> RunModel() {
-    // A missing file is reported before anything about the model.
-    NODEWISE_RETURN_IF_ERROR(MappedFile::Open(target_.target).status());
-    const auto refuse = [&](const char* expected) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: is an ONNX model, expected {}", target_.target, expected));
-    };
-    if (!reference_) return refuse("--reference, to say what runs it");
-    NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
-    if (repeat_.has_value()) return refuse("no --repeat");
-    if (!debug_.Given().empty()) {
-      return refuse("no way to look into the run");
-    }
-    Outcome outcome;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto outputs,
-        RunReference(target_.target, model_, inputs_, output_, &outcome));
-    if (outcome.status == Outcome::Status::kOk) Write(outputs, &outcome);
-    return outcome;
+  void ShowResult(const RunResult& result, Outcome* outcome) const {
+    ShowOutputs(result.outputs, outcome);
+    ShowTimes(result.durations_ns, outcome);
+    Write(result.outputs, outcome);
   }
 
 #ifdef NODEWISE_USE_PROFILER
@@ -149,17 +142,17 @@ class RunNetwork : public Command {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Outcome> RunDebugged(const LoadedTarget& loaded,
-                                      Outcome outcome) const {
-    ShowTarget(loaded, inputs_, &outcome);
+  absl::Status RunDebugged(const LoadedTarget& loaded, Outcome* outcome) const {
+    ShowTarget(loaded, inputs_, outcome);
     NODEWISE_ASSIGN_OR_RETURN(const DebugRunResult result,
-                              DebugRun(debug_, loaded, &outcome));
-    ShowOutputs(result.outputs, &outcome);
-    const bool could_judge = outcome.status != Outcome::Status::kError;
+                              DebugRun(debug_, loaded, outcome));
+    ShowKernels(loaded, outcome);
+    ShowOutputs(result.outputs, outcome);
+    const bool could_judge = outcome->status != Outcome::Status::kError;
     if (could_judge && !result.outputs.empty()) {
-      Write(result.outputs, &outcome);
+      Write(result.outputs, outcome);
     }
-    return outcome;
+    return absl::OkStatus();
   }
 #else
   absl::Status CheckDebugging() const {
@@ -176,10 +169,8 @@ class RunNetwork : public Command {
     outcome->json.Add("written", output_);
   }
 
-  TargetOptions target_;
+  LoadOptions load_;
   InputOptions inputs_;
-  bool reference_ = false;
-  ModelOptions model_;
   std::string output_;
   std::optional<uint64_t> repeat_;
   std::optional<uint64_t> threads_;
@@ -196,7 +187,8 @@ const CommandRow kRunCommand = {
     "  nodewise run graph.json --lib lib.so --params params.params "
     "--inputs all.npz\n"
     "  nodewise run build/mlp --random-inputs 1 --stop-on nan\n"
-    "  nodewise run model.onnx --reference --input x=input_0.pb\n"
+    "  nodewise run model.onnx --input x=input_0.pb\n"
+    "  nodewise run model.onnx --reference --random-inputs 1 --until conv1\n"
     "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not,\n"
     "or the outputs could not be written; then there is no file.\n",
     [] { return std::unique_ptr<Command>(new RunNetwork); }};

@@ -53,6 +53,7 @@ class VerifyTarget : public Command {
  private:
   absl::StatusOr<Outcome> VerifyFiles() const {
     VerifyOptions options;
+    options.built_ins = BuiltIns();
     for (const std::string& name : targets_) {
       auto type = ParseDeviceType(name);
       if (!type.ok()) {

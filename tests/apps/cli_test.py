@@ -6,7 +6,8 @@ import unittest
 from support import NODEWISE, Scratch, document, nodewise
 
 
-VERBS = ("run", "profile", "dump", "inspect", "verify", "extract")
+VERBS = ("run", "profile", "dump", "inspect", "verify", "convert",
+         "extract")
 
 
 class Help(unittest.TestCase):

@@ -197,9 +197,20 @@ class Run(Models):
         self.refused("run", self.model, "--reference", "--input",
                      f"z={self.floats_file('x.pb', 3.0)}")
 
-    def test_what_runs_a_model_must_be_said(self):
-        error = self.refused("run", self.model, "--random-inputs", "1")
-        self.assertIn("--reference", str(error))
+    def test_open_sizes_are_no_matter_for_a_run(self):
+        result = nodewise("run", self.model, "--input",
+                          f"x={self.floats_file('x.pb', 1.0, -2.0)}")
+        self.assertEqual(result.code, 0, result)
+
+    def test_sizes_that_only_data_decides_need_the_interpreter(self):
+        model = self.write("places.onnx", chain(
+            onnx_node("NonZero", ["x"], ["y"]), dims=(3,)))
+        x = self.floats_file("x.pb", 1.0, 0.0, 2.0)
+        result = nodewise("run", model, "--input", f"x={x}", "--json")
+        self.assertEqual(result.code, 0, result)
+        found = document(result)
+        self.assertEqual(found["outputs"][0]["first"], [0, 2])
+        self.assertIn("so the interpreter runs it", found["notes"][-1])
 
     def test_a_model_that_is_not_there_is_called_so(self):
         error = self.refused("run", "nowhere.onnx")

@@ -1,0 +1,89 @@
+// Loading a model: from its file to a target that executors run.
+
+#include <utility>
+
+#include "apps/nodewise/loaded_target.h"
+#include "fmt/format.h"
+#include "nodewise/lower/lower.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Gives a network the sizes that the inputs at hand have. What does not fit
+// stays as it is: whoever collects the inputs says what is wrong with it.
+void BindSizes(absl::Span<const VmInputType> given, Network* network) {
+  for (const VmInputType& type : given) {
+    const auto id = network->FindValue(type.name);
+    if (!id.ok()) continue;
+    const auto is_open = [&](size_t side) {
+      const TensorType& known = network->value(*id).type;
+      return network->value(*id).kind == NetworkValue::Kind::kInput &&
+             known.has_rank() && known.shape->size() == type.shape.size() &&
+             !(*known.shape)[side].is_known();
+    };
+    for (size_t i = 0; i < type.shape.size(); ++i) {
+      if (!is_open(i)) continue;
+      TensorType wanted = network->value(*id).type;
+      const std::string name = (*wanted.shape)[i].name();
+      (*wanted.shape)[i] = Dim(type.shape[i]);
+      if (name.empty()) {
+        network->SetInputType(*id, std::move(wanted)).IgnoreError();
+      } else {
+        network->BindDim(name, type.shape[i]).IgnoreError();
+      }
+    }
+  }
+}
+
+// Returns null if there are faults, which are in the outcome then.
+absl::StatusOr<std::shared_ptr<const Network>> LoadNetwork(
+    const LoadOptions& options, const InputOptions& inputs, Outcome* outcome) {
+  DiagnosticList diagnostics;
+  auto network = LoadModel(options.target.target, options.model, &diagnostics);
+  if (!network.ok()) {
+    if (!diagnostics.HasErrors()) return network.status();
+    outcome->AddErrors(diagnostics);
+    return nullptr;
+  }
+  for (const Diagnostic& diagnostic : diagnostics.items()) {
+    outcome->notes.push_back(diagnostic.ToString());
+  }
+  const auto files = InputFilesOf(inputs);
+  const auto given = files.ok() ? InputFiles().TypesOf(*files) : files.status();
+  if (given.ok()) BindSizes(*given, &*network);
+  return std::make_shared<const Network>(*std::move(network));
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
+                                             const InputOptions& inputs,
+                                             OpenSizes open, Outcome* outcome) {
+  const std::string& path = options.target.target;
+  const LoweringOptions& lowering = options.lowering;
+  NODEWISE_RETURN_IF_ERROR(CheckModelTarget(options.target));
+  LoadedTarget loaded;
+  NODEWISE_ASSIGN_OR_RETURN(loaded.network,
+                            LoadNetwork(options, inputs, outcome));
+  if (loaded.network == nullptr) return loaded;
+  auto lowered = Lower(*loaded.network, path + ": graph JSON",
+                       {.fuse = !lowering.no_fuse && !lowering.reference,
+                        .reuse_storage = !lowering.no_reuse});
+  if (absl::IsUnimplemented(lowered.status()) && open == OpenSizes::kKept) {
+    outcome->notes.push_back(fmt::format("{}: {}; so the interpreter runs it",
+                                         path, MessageOf(lowered.status())));
+    return loaded;
+  }
+  if (!lowered.ok()) return At(path, lowered.status());
+  loaded.built_ins = BuiltIns(lowering.reference);
+  NODEWISE_ASSIGN_OR_RETURN(
+      loaded.target,
+      GraphTarget::FromArtefact(path,
+                                {std::move(lowered->graph), loaded.built_ins,
+                                 Params{std::move(lowered->params)}},
+                                {kCpu}));
+  return loaded;
+}
+
+}  // namespace nodewise
