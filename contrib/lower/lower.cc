@@ -14,6 +14,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -32,6 +33,14 @@ std::string HowToSize(const NetworkValue& input) {
   return fmt::format("{}--freeze {}=FILE", options, input.name);
 }
 
+absl::Status CheckName(const std::string& name, std::string_view what) {
+  const auto read = ParseListText(ListText({&name, 1}));
+  if (read.has_value() && (*read)[0] == name) return absl::OkStatus();
+  return absl::UnimplementedError(fmt::format(
+      "{} {}: has a name that is no UTF-8, which no graph JSON can hold", what,
+      Printable(name)));
+}
+
 // Executors allocate everything before they run.
 absl::Status CheckType(const NetworkValue& value, const std::string& place,
                        const std::string& how) {
@@ -46,7 +55,11 @@ absl::Status CheckType(const NetworkValue& value, const std::string& place,
       fmt::format("{}: {}", place, MessageOf(status)));
 }
 
-absl::Status CheckTypes(const Network& network) {
+absl::Status CheckNetwork(const Network& network) {
+  for (const auto& value : network.data().values) {
+    if (!value.has_value()) continue;
+    NODEWISE_RETURN_IF_ERROR(CheckName(value->name, "value"));
+  }
   for (const ValueId id : network.inputs()) {
     const NetworkValue& input = network.value(id);
     NODEWISE_RETURN_IF_ERROR(
@@ -54,6 +67,7 @@ absl::Status CheckTypes(const Network& network) {
   }
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
+    NODEWISE_RETURN_IF_ERROR(CheckName(operation.name, "operation"));
     for (const ValueId output : operation.outputs) {
       if (output == kNoValue) continue;
       NODEWISE_RETURN_IF_ERROR(CheckType(
@@ -195,7 +209,7 @@ class GraphMaker {
 
 absl::StatusOr<Lowered> Lower(const Network& network, const std::string& name,
                               const LowerOptions& options) {
-  NODEWISE_RETURN_IF_ERROR(CheckTypes(network));
+  NODEWISE_RETURN_IF_ERROR(CheckNetwork(network));
   GraphMaker maker(network);
   NODEWISE_RETURN_IF_ERROR(maker.Make(options.fuse));
   DiagnosticList diagnostics;

@@ -108,8 +108,12 @@ class RegionMaker {
     return constant;
   }
 
+  // Names of values that come later must not be taken either.
   std::string FreeName(std::string name) {
-    while (network().FindValue(name).ok()) name += '_';
+    if (!network().FindValue(name).ok()) return name;
+    do {
+      name += '_';
+    } while (network().FindValue(name).ok() || source_.FindValue(name).ok());
     return name;
   }
 

@@ -202,6 +202,20 @@ TEST(LowerTest, OpenSizesAreRefusedWithTheOptionsThatGiveThem) {
                       HasSubstr("--dim n=N or --dim x:2=N or --freeze x="))));
 }
 
+TEST(LowerTest, NamesThatAreNoTextAreRefused) {
+  NetBuilder b;
+  b.Out(b.Op("Neg", {b.In("x\xff", {2})}));
+  EXPECT_THAT(Lower(b.net, "net"),
+              FailsWith(kUnimplemented, HasSubstr("no UTF-8")));
+}
+
+TEST(LowerTest, AConstantMayDecideTypesAndBeAnOperandToo) {
+  NetBuilder b;
+  const ValueId k = b.Const("k", MakeTensor<int64_t>({1}, {1}));
+  b.Out(b.Op("Reshape", {k, k}, {}, {"k_"}));
+  ExpectAsInterpreted(b.net, {});
+}
+
 TEST(LowerTest, SizesThatDataDecidesAreRefusedByName) {
   NetBuilder b;
   const ValueId x = b.In("x", {2});
