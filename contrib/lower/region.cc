@@ -9,7 +9,6 @@ namespace nodewise {
 namespace {
 
 constexpr std::string_view kNetworkAttribute = "nodewise.network";
-constexpr std::string_view kCoversAttribute = "nodewise.covers";
 constexpr std::string_view kConstantsAttribute = "nodewise.constants";
 
 using Attributes = absl::Span<const std::pair<std::string, std::string>>;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "fmt/format.h"
+#include "nodewise/graph/own_attributes.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -185,6 +186,12 @@ absl::StatusOr<NodeId> GraphIndex::FindNode(std::string_view key) const {
     }
     return absl::NotFoundError(fmt::format("node {}: the graph has {} nodes",
                                            key, graph_.nodes.size()));
+  }
+  if (const auto node = NodeCovering(graph_, key)) {
+    return absl::NotFoundError(fmt::format(
+        "node {}: is one of the operations in node {}, expected a node "
+        "(--no-fuse makes a node of each operation)",
+        key, KeyOf(*node)));
   }
   return absl::NotFoundError(
       fmt::format("node {}: the graph has no such node{}", key,

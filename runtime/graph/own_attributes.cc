@@ -42,6 +42,21 @@ std::optional<std::string> ValueNameOf(const Graph& graph,
   return (*names)[ref.output];
 }
 
+std::optional<NodeId> NodeCovering(const Graph& graph,
+                                   std::string_view operation) {
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    const std::string* const text =
+        FindAttribute(graph.nodes[n].attrs, kCoversAttribute);
+    if (text == nullptr) continue;
+    const auto names = ParseListText(*text);
+    if (!names.has_value()) continue;
+    if (std::find(names->begin(), names->end(), operation) != names->end()) {
+      return NodeId{n};
+    }
+  }
+  return std::nullopt;
+}
+
 std::string ListText(absl::Span<const std::string> names) {
   Json list = Json::array();
   for (const std::string& name : names) list.push_back(name);

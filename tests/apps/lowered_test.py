@@ -158,6 +158,13 @@ class Verbs(Lowered):
         found = self.ran(self.model, "--reference", "--until", "scale")
         self.assertEqual([o["name"] for o in found["outputs"]], ["scale:0"])
 
+    def test_an_operation_inside_a_node_is_pointed_out(self):
+        error = self.refused("run", self.model, "--random-inputs", "1",
+                             "--until", "scale")
+        self.assertIn("node scale: is one of the operations in node sum",
+                      error)
+        self.assertIn("--no-fuse", error)
+
     def test_a_tensor_is_patched(self):
         patch = self.write("m.params", b"")
         self.ran(self.model, "--reference", "--until", "scale", "-o", patch)

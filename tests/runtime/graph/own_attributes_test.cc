@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 namespace nodewise {
 namespace {
 
@@ -50,6 +49,15 @@ TEST(OwnAttributesTest, ANodeSaysWhatItsOutputsAreCalled) {
   EXPECT_EQ(ValueNameOf(graph, {0, 0}), std::nullopt);
   SetBuiltInFunctions(&graph);
   EXPECT_THAT(ValueNameOf(graph, {0, 0}), Optional(std::string("x")));
+}
+
+TEST(OwnAttributesTest, AnOperationIsFoundInTheNodeThatCoversIt) {
+  Graph graph;
+  graph.nodes.resize(3);
+  graph.nodes[1].attrs = {{std::string(kCoversAttribute), "damaged"}};
+  graph.nodes[2].attrs = {{std::string(kCoversAttribute), R"(["a", "b"])"}};
+  EXPECT_THAT(NodeCovering(graph, "b"), Optional(NodeId{2}));
+  EXPECT_EQ(NodeCovering(graph, "c"), std::nullopt);
 }
 
 }  // namespace

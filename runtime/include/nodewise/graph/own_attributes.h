@@ -13,9 +13,10 @@ namespace nodewise {
 // The attributes that a graph JSON has only if nodewise made it of a network
 // (docs/formats/graph_json.md). TVM reads over all of them.
 
-// Of a node: the names of the network's values that its outputs are, as
-// ListText() writes them.
+// Of a node, as ListText() writes them: the names of the network's values that
+// its outputs are, and of the network's operations that are in it.
 inline constexpr std::string_view kValuesAttribute = "nodewise.values";
+inline constexpr std::string_view kCoversAttribute = "nodewise.covers";
 
 // Say whether the functions of a graph are part of the process that runs it, so
 // that there is no library beside it.
@@ -25,6 +26,11 @@ bool HasBuiltInFunctions(const Graph& graph);
 // Returns the name of the network's value that a node's output is; none for a
 // node that does not say.
 std::optional<std::string> ValueNameOf(const Graph& graph, const EntryRef& ref);
+
+// Returns the first node that an operation of the network is in; none if no
+// node says so.
+std::optional<NodeId> NodeCovering(const Graph& graph,
+                                   std::string_view operation);
 
 // Writes a list of names as an attribute's text: a JSON array.
 std::string ListText(absl::Span<const std::string> names);
