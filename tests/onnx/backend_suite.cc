@@ -15,6 +15,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_file.h"
+#include "tests/onnx/lowered_case.h"
 
 namespace nodewise {
 namespace {
@@ -80,9 +81,10 @@ absl::StatusOr<NDArray> DummyTensor(const TensorType& type) {
 
 absl::Status RunSet(const Network& network, std::vector<NDArray> inputs,
                     const std::vector<NDArray>& expected,
-                    const BackendCase& one) {
+                    const BackendCase& one, bool as_graph) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> outputs,
-                            Interpret(network, std::move(inputs)));
+                            as_graph ? RunAsGraph(network, std::move(inputs))
+                                     : Interpret(network, std::move(inputs)));
   if (outputs.size() != expected.size()) {
     return absl::InternalError(fmt::format("has {} outputs, expected {}",
                                            outputs.size(), expected.size()));
@@ -102,7 +104,8 @@ absl::Status RunSet(const Network& network, std::vector<NDArray> inputs,
   return absl::OkStatus();
 }
 
-absl::Status RunLight(const Network& network, const BackendCase& one) {
+absl::Status RunLight(const Network& network, const BackendCase& one,
+                      bool as_graph) {
   std::vector<NDArray> inputs;
   for (const ValueId id : network.inputs()) {
     NODEWISE_ASSIGN_OR_RETURN(NDArray input,
@@ -112,7 +115,7 @@ absl::Status RunLight(const Network& network, const BackendCase& one) {
   const std::string stem = fs::path(one.model).replace_extension("");
   NODEWISE_ASSIGN_OR_RETURN(const auto expected,
                             ReadTensors(stem + "_output_"));
-  return RunSet(network, std::move(inputs), expected, one);
+  return RunSet(network, std::move(inputs), expected, one, as_graph);
 }
 
 // Some of the light models have tolerances of their own: those of the large
@@ -239,18 +242,18 @@ std::vector<std::string> UnknownInexact(const std::vector<BackendCase>& cases) {
   return unknown;
 }
 
-absl::Status RunCase(const BackendCase& one) {
+absl::Status RunCase(const BackendCase& one, bool as_graph) {
   DiagnosticList diagnostics;
   NODEWISE_ASSIGN_OR_RETURN(
       const Network network,
       ImportOnnx(one.model, AllOperators(), {}, &diagnostics));
-  if (one.data_sets.empty()) return RunLight(network, one);
+  if (one.data_sets.empty()) return RunLight(network, one, as_graph);
   for (const std::string& folder : one.data_sets) {
     NODEWISE_ASSIGN_OR_RETURN(auto inputs, ReadTensors(folder + "/input_"));
     NODEWISE_ASSIGN_OR_RETURN(const auto expected,
                               ReadTensors(folder + "/output_"));
     const absl::Status status =
-        RunSet(network, std::move(inputs), expected, one);
+        RunSet(network, std::move(inputs), expected, one, as_graph);
     if (!status.ok()) return At(fs::path(folder).filename().string(), status);
   }
   return absl::OkStatus();

@@ -1,0 +1,75 @@
+#include "tests/onnx/lowered_case.h"
+
+#include <utility>
+
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/lower/lower.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/runner/reference_kernels.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Frozen inputs are small: nobody freezes what a network is to compute with.
+constexpr size_t kMostFrozenBytes = 8192;
+
+// Makes constants of the small inputs that `is_meant` accepts. What the network
+// refuses to freeze stays an input.
+template <typename IsMeant>
+void FreezeSmall(IsMeant is_meant, Network* network,
+                 std::vector<NDArray>* inputs) {
+  for (size_t i = inputs->size(); i-- > 0;) {
+    const NDArray& input = (*inputs)[i];
+    if (input.bytes() > kMostFrozenBytes || !is_meant(i, input.dtype())) {
+      continue;
+    }
+    if (!network->Freeze(network->inputs()[i], input).ok()) continue;
+    inputs->erase(inputs->begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+absl::StatusOr<Lowered> LowerFrozen(Network* network,
+                                    std::vector<NDArray>* inputs) {
+  auto lowered = Lower(*network, "graph");
+  if (!absl::IsUnimplemented(lowered.status())) return lowered;
+  FreezeSmall(
+      [](size_t, DLDataType dtype) {
+        return dtype.code == kDLInt || dtype == kBool;
+      },
+      network, inputs);
+  lowered = Lower(*network, "graph");
+  if (!absl::IsUnimplemented(lowered.status())) return lowered;
+  FreezeSmall([](size_t i, DLDataType) { return i > 0; }, network, inputs);
+  return Lower(*network, "graph");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<NDArray>> RunAsGraph(Network network,
+                                                std::vector<NDArray> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(
+        network.SetInputType(network.inputs()[i], TensorType::Of(*inputs[i])));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const Lowered lowered,
+                            LowerFrozen(&network, &inputs));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const auto executor,
+      GraphExecutor::Create(lowered.graph, BuiltInFunctions(AllOperators())));
+  NODEWISE_RETURN_IF_ERROR(
+      executor->LoadParams(Params{lowered.params}).status());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
+  }
+  NODEWISE_RETURN_IF_ERROR(executor->Run());
+  std::vector<NDArray> outputs;
+  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, output.CopyToHost());
+    outputs.push_back(std::move(copy));
+  }
+  return outputs;
+}
+
+}  // namespace nodewise
