@@ -4,9 +4,9 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_run_options.h"
+#include "apps/nodewise/interpreted_run.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/outputs.h"
-#include "apps/nodewise/reference_run.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/runner/runner_list.h"

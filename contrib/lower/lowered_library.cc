@@ -10,7 +10,7 @@
 namespace nodewise {
 namespace {
 
-// A kernel with the tensors' types, so that a call can be checked.
+// A kernel as the executor calls it: with all tensors in one list.
 class BoundKernel {
  public:
   BoundKernel(std::unique_ptr<RegionKernel> kernel,

@@ -245,8 +245,8 @@ absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
   Artefact artefact;
   NODEWISE_ASSIGN_OR_RETURN(GraphText text, GraphText::FromFile(files.graph));
   NODEWISE_ASSIGN_OR_RETURN(artefact.graph, ParseGraph(std::move(text)));
-  NODEWISE_ASSIGN_OR_RETURN(
-      artefact.library, LibraryFor(files, artefact.graph, root, built_ins));
+  NODEWISE_ASSIGN_OR_RETURN(artefact.library,
+                            LibraryFor(files, artefact.graph, root, built_ins));
   if (!files.params.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(artefact.params, OpenParams(files.params));
   }

@@ -1,4 +1,4 @@
-#include "apps/nodewise/reference_run.h"
+#include "apps/nodewise/interpreted_run.h"
 
 #include <utility>
 
