@@ -9,6 +9,9 @@ set(USE_PROFILER ON)
 # model say so.
 set(USE_ONNX ON)
 
+# Fast kernels for models. Needs oneDNN 2.6 or newer (libdnnl-dev).
+set(USE_ONEDNN ON)
+
 # The `nodewise` command. Needs CLI11, nlohmann_json and zlib; without it only
 # the runtime library is built.
 set(USE_COMMAND ON)

@@ -9,7 +9,7 @@ endif()
 message(STATUS "nodewise: options from ${NODEWISE_CONFIG}")
 
 set(NODEWISE_OPTION_NAMES USE_PROFILER USE_COMMAND USE_ONNX
-  INSTALL_TVM_LINK)
+  USE_ONEDNN INSTALL_TVM_LINK)
 foreach(name ${NODEWISE_OPTION_NAMES})
   if(DEFINED CACHE{${name}})
     set(given_${name} $CACHE{${name}})
@@ -28,6 +28,8 @@ option(NODEWISE_TESTS "Build the tests and benchmarks" OFF)
 option(NODEWISE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 set(NODEWISE_TOGETHER 8 CACHE STRING
   "How many files of a folder are compiled together; 1: each alone")
+set(NODEWISE_ONEDNN3 "" CACHE PATH
+  "A folder with include/ and lib/ of oneDNN 3, to test that version too")
 set(NODEWISE_SANITIZE "" CACHE STRING
   "Sanitizers for everything, e.g. address,undefined or thread")
 

@@ -1,0 +1,290 @@
+#include "nodewise/ops/activation.h"
+
+#include "contrib/onednn/activation.h"
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/variadic.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise::onednn {
+namespace {
+
+// Exponentials beyond are no normal numbers, which oneDNN makes 0 and the
+// largest number of.
+constexpr float kExpMost = 87;
+
+Activation One(Algorithm algorithm, float alpha = 0, float beta = 0) {
+  Activation one;
+  one.parts = {{algorithm, alpha, beta, std::nullopt}};
+  return one;
+}
+
+Activation Within(Activation activation, float least, float most) {
+  activation.least = least;
+  activation.most = most;
+  return activation;
+}
+
+Activation Alone(Activation activation) {
+  activation.can_follow = false;
+  return activation;
+}
+
+// The number that input `i` holds, if there are so many inputs.
+absl::StatusOr<float> LimitOf(size_t i, size_t end, float otherwise,
+                              ProgramBuilder& program) {
+  const Call& call = program.call();
+  if (i >= end || !call.is_given(i)) return otherwise;
+  program.SetParameter(i);
+  NODEWISE_ASSIGN_OR_RETURN(const double limit, OneNumber(call, i));
+  return static_cast<float>(limit);
+}
+
+absl::StatusOr<Activation> ClipOf(size_t first_other, size_t end,
+                                  ProgramBuilder& program) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const float least,
+      LimitOf(first_other, end, std::numeric_limits<float>::lowest(), program));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const float most, LimitOf(first_other + 1, end,
+                                std::numeric_limits<float>::max(), program));
+  // oneDNN refuses limits in the wrong order; the operator gives `most` then.
+  if (!(least <= most)) return Refuse("the limits are in the wrong order");
+  return One(Algorithm::eltwise_clip, least, most);
+}
+
+std::optional<Activation> WithAttributes(const OpAttrs& op) {
+  if (const auto* const leaky = op.As<ops::LeakyRelu>()) {
+    return One(Algorithm::eltwise_relu, leaky->alpha);
+  }
+  if (const auto* const elu = op.As<ops::Elu>()) {
+    return One(Algorithm::eltwise_elu, elu->alpha);
+  }
+  if (const auto* const swish = op.As<ops::Swish>()) {
+    const float most = kExpMost / std::max(1.0F, std::fabs(swish->alpha));
+    return Within(One(Algorithm::eltwise_swish, swish->alpha), -most, most);
+  }
+  if (const auto* const gelu = op.As<ops::Gelu>()) {
+    return One(gelu->approximate == ops::GeluFormula::kErf
+                   ? Algorithm::eltwise_gelu_erf
+                   : Algorithm::eltwise_gelu_tanh);
+  }
+  if (const auto* const hard = op.As<ops::HardSigmoid>()) {
+    Activation parts = One(Algorithm::eltwise_linear, hard->alpha, hard->beta);
+    parts.parts.push_back({Algorithm::eltwise_clip, 0, 1, std::nullopt});
+    return parts;
+  }
+  return std::nullopt;
+}
+
+template <typename Class>
+bool Is(const OpAttrs& op) {
+  return op.As<Class>() != nullptr;
+}
+
+std::optional<Activation> WithoutAttributes(const OpAttrs& op) {
+  if (Is<ops::Relu>(op)) return One(Algorithm::eltwise_relu);
+  if (Is<ops::Tanh>(op)) return One(Algorithm::eltwise_tanh);
+  if (Is<ops::Abs>(op)) return One(Algorithm::eltwise_abs);
+  if (Is<ops::Neg>(op)) return One(Algorithm::eltwise_linear, -1);
+  if (Is<ops::HardSwish>(op)) {
+    return One(Algorithm::eltwise_hardswish, 1.0F / 6, 0.5F);
+  }
+  if (Is<ops::Sigmoid>(op)) {
+    return Within(One(Algorithm::eltwise_logistic), -kExpMost, kExpMost);
+  }
+  if (Is<ops::Sqrt>(op)) return Alone(One(Algorithm::eltwise_sqrt));
+  if (Is<ops::Exp>(op)) {
+    return Alone(Within(One(Algorithm::eltwise_exp), -kExpMost, kExpMost));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<Activation> ActivationOf(const OpAttrs& op, size_t first_other,
+                                        size_t end, ProgramBuilder& program) {
+  if (Is<ops::Clip>(op)) return ClipOf(first_other, end, program);
+  if (auto found = WithAttributes(op)) return *std::move(found);
+  if (auto found = WithoutAttributes(op)) return *std::move(found);
+  return Refuse(fmt::format("{} is no activation of oneDNN", op.def().name));
+}
+
+std::optional<BinaryOperator> BinaryOf(const OpAttrs& op) {
+  if (Is<ops::Add>(op)) return {{Algorithm::binary_add, false, true}};
+  if (Is<ops::Sub>(op)) return {{Algorithm::binary_sub, false, false}};
+  if (Is<ops::Mul>(op)) return {{Algorithm::binary_mul, false, true}};
+  if (Is<ops::Div>(op)) return {{Algorithm::binary_div, false, false}};
+  if (Is<ops::Max>(op)) return {{Algorithm::binary_max, true, true}};
+  if (Is<ops::Min>(op)) return {{Algorithm::binary_min, true, true}};
+  return std::nullopt;
+}
+
+absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,
+                                   const Sizes& sizes, TensorLayout layout) {
+  const Sizes& own = call.sizes(i);
+  if (own.size() > sizes.size()) {
+    return Refuse(
+        fmt::format("{}: has more sides than the output", call.NameOf(i)));
+  }
+  Sizes aligned(sizes.size() - own.size(), 1);
+  aligned.insert(aligned.end(), own.begin(), own.end());
+  int64_t longest = 1;
+  for (size_t side = 0; side < sizes.size(); ++side) {
+    longest = std::max(longest, aligned[side]);
+    if (aligned[side] == 1 || aligned[side] == sizes[side]) continue;
+    return Refuse(fmt::format("{}: does not fit the output {}", call.NameOf(i),
+                              ShapeToString(sizes)));
+  }
+  // Sides of 1 lie anywhere. Of others, all are in the order of the input's own
+  // layout, which says nothing unless it has sides behind the channels.
+  const bool is_list = longest == call.count(i);
+  const bool is_as_told = sizes.size() < 3 || own.size() == sizes.size();
+  if (!is_list && (!is_as_told || call.layout(i) != layout) &&
+      layout != call.layout(i)) {
+    return Refuse(fmt::format("{}: is in another layout than the output",
+                              call.NameOf(i)));
+  }
+  if (!is_list && !is_as_told && layout == TensorLayout::kChannelsLast) {
+    return Refuse(fmt::format(
+        "{}: has fewer sides than the output, which has its channels last",
+        call.NameOf(i)));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const DataType type, DataTypeOf(call.dtype(i)));
+  return DescOf(aligned, type, layout);
+}
+
+absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
+                                  const DescOfOther& desc_of_other,
+                                  std::vector<PostOp> before) {
+  const Call& call = program.call();
+  Fused fused;
+  fused.attributes.post_ops = std::move(before);
+  auto& list = fused.attributes.post_ops;
+  bool hides_nan = false;
+  for (size_t k = 0; k < call.get().post_ops.size(); ++k) {
+    const OpAttrs& op = call.get().post_ops[k].op;
+    const size_t other = call.first_other(k);
+    const size_t num_others = call.get().post_ops[k].others.size();
+    if (const auto binary = BinaryOf(op)) {
+      if (num_others == 1 && !call.is_given(other)) {
+        return Refuse(fmt::format("{}: has only 1 input", op.def().name));
+      }
+      if (num_others != 1) {
+        return Refuse(fmt::format("{}: has more than 2 inputs", op.def().name));
+      }
+      NODEWISE_RETURN_IF_ERROR(call.RequireFloat32(other));
+      NODEWISE_ASSIGN_OR_RETURN(const Desc desc, desc_of_other(other));
+      const int index = static_cast<int>(list.size());
+      list.push_back({binary->algorithm, 0, 0, desc});
+      fused.arguments.emplace_back(
+          DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1,
+          program.Input(other, desc));
+      hides_nan = hides_nan || binary->hides_nan;
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Activation activation,
+        ActivationOf(op, other, other + num_others, program));
+    if (!activation.can_follow) {
+      return Refuse(
+          fmt::format("{} cannot be fused: it is not accurate for all numbers",
+                      op.def().name));
+    }
+    list.insert(list.end(), activation.parts.begin(), activation.parts.end());
+    hides_nan = hides_nan || activation.hides_nan;
+  }
+  if (hides_nan) {
+    Guard guard;
+    guard.terms = terms;
+    program.AddGuard(guard);
+  }
+  return fused;
+}
+
+absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
+                                  std::vector<PostOp> before) {
+  const Call& call = program.call();
+  return FusePostOps(
+      program, terms,
+      [&call](size_t i) {
+        return BroadcastDesc(call, i, call.output_sizes(),
+                             call.output_layout());
+      },
+      std::move(before));
+}
+
+// oneDNN fuses nothing behind an activation but in slow code, which in 2.6 even
+// leaves the output as it was. So each part is a step of its own, all but the
+// first in place.
+absl::Status BuildActivation(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
+  NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Activation activation,
+      ActivationOf(call.op(), 1, call.get().inputs.size(), program));
+  if (activation.hides_nan) {
+    Guard guard;
+    guard.least = activation.least;
+    guard.most = activation.most;
+    program.AddGuard(guard);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const Fused fused,
+                            FusePostOps(program, 1, activation.parts));
+  NODEWISE_ASSIGN_OR_RETURN(const Desc desc, call.InputDesc(0));
+  const Value output = program.Output(desc);
+  Value source = program.Input(0, desc);
+  size_t next = 0;
+  for (const PostOp& part : fused.attributes.post_ops) {
+    std::vector<std::pair<int, Value>> arguments = {{DNNL_ARG_SRC_0, source},
+                                                    {DNNL_ARG_DST, output}};
+    absl::StatusOr<Planned> planned;
+    if (part.other.has_value()) {
+      planned = PlanBinary(part.algorithm, desc, *part.other, desc, {});
+      arguments.emplace_back(DNNL_ARG_SRC_1, fused.arguments[next++].second);
+    } else {
+      planned = PlanEltwise(part, desc, desc, {});
+    }
+    NODEWISE_RETURN_IF_ERROR(planned.status());
+    NODEWISE_RETURN_IF_ERROR(program.Add(*planned, arguments));
+    source = output;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BuildBinary(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
+  if (call.get().inputs.size() != 2) {
+    return Refuse(
+        fmt::format("has {} inputs, expected 2", call.get().inputs.size()));
+  }
+  const BinaryOperator binary = *BinaryOf(call.op());
+  size_t left = 0;
+  size_t right = 1;
+  if (call.sizes(0) != call.output_sizes() && binary.commutes) {
+    std::swap(left, right);
+  }
+  if (call.sizes(left) != call.output_sizes()) {
+    return Refuse(fmt::format("{}: is to be broadcast", call.NameOf(left)));
+  }
+  NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(left));
+  NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
+  NODEWISE_ASSIGN_OR_RETURN(const Desc output, call.OutputDesc());
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Desc other,
+      BroadcastDesc(call, right, call.output_sizes(), call.output_layout()));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Planned planned,
+      PlanBinary(binary.algorithm, output, other, output, fused.attributes));
+  if (binary.hides_nan) program.AddGuard({});
+  fused.arguments.emplace_back(DNNL_ARG_SRC_0, program.Input(left, output));
+  fused.arguments.emplace_back(DNNL_ARG_SRC_1, program.Input(right, other));
+  fused.arguments.emplace_back(DNNL_ARG_DST, program.Output(output));
+  return program.Add(planned, fused.arguments);
+}
+
+}  // namespace nodewise::onednn

@@ -1,0 +1,215 @@
+#include "contrib/onednn/call.h"
+
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise::onednn {
+namespace {
+
+int64_t ProductOf(const Sizes& sizes) {
+  int64_t product = 1;
+  for (const int64_t size : sizes) product *= size;
+  return product;
+}
+
+absl::StatusOr<Sizes> KnownSizes(const TensorType& type) {
+  auto sizes = type.sizes();
+  if (!sizes.has_value()) {
+    return Refuse(
+        fmt::format("is {}, whose sizes are not all known", ToString(type)));
+  }
+  if (ProductOf(*sizes) == 0) return Refuse("has no elements");
+  return *std::move(sizes);
+}
+
+// Rows rely on what the operator says of its inputs and its output.
+absl::Status CheckByOperator(const OneDnnCall& call) {
+  const OperatorDef& def = call.op.def();
+  std::vector<InputInfo> infos(call.inputs.size());
+  for (size_t i = 0; i < infos.size(); ++i) {
+    const OneDnnInput& input = call.inputs[i];
+    if (!input.type.has_dtype()) continue;
+    const NDArray* const data =
+        input.constant.defined() ? &input.constant : nullptr;
+    infos[i] = {true, input.type, data, nullptr};
+  }
+  const Inputs inputs(infos);
+  for (size_t i = 0; i < def.inputs.size(); ++i) {
+    if (def.inputs[i].kind == Param::Kind::kRequired && !inputs.has(i)) {
+      return absl::InvalidArgumentError(
+          fmt::format("input {} ({}) is not given", i, def.inputs[i].name));
+    }
+  }
+  NODEWISE_RETURN_IF_ERROR(def.check(call.op.get(), inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const OutputInfos outputs,
+                            def.infer(call.op.get(), inputs, 1));
+  if (AreCompatible(outputs[0].type, call.output)) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("the output is {}, expected {}",
+                                                ToString(call.output),
+                                                ToString(outputs[0].type)));
+}
+
+}  // namespace
+
+absl::Status Refuse(std::string reason) {
+  return absl::UnimplementedError(std::move(reason));
+}
+
+absl::StatusOr<DataType> DataTypeOf(DLDataType dtype) {
+  if (dtype == kFloat32) return DataType::f32;
+  if (dtype == kInt32) return DataType::s32;
+  if (dtype == kInt8) return DataType::s8;
+  if (dtype == kUint8) return DataType::u8;
+  if (dtype == kFloat16 || dtype == kBfloat16) {
+    return Refuse(fmt::format(
+        "is of type {}, for which oneDNN has kernels from AVX-512 on only "
+        "(convert to float32 before and back behind)",
+        ToString(dtype)));
+  }
+  return Refuse(fmt::format("is of type {}, which oneDNN does not have",
+                            ToString(dtype)));
+}
+
+Desc DescOf(const Sizes& sizes, DataType type, TensorLayout layout) {
+  // oneDNN has no tensors of rank 0.
+  if (sizes.empty()) return {{1}, type, Dims{1}};
+  const size_t rank = sizes.size();
+  Dims strides(rank);
+  int64_t stride = 1;
+  if (layout == TensorLayout::kChannelsLast && rank > 2) {
+    strides[1] = stride;
+    stride = sizes[1];
+  }
+  for (size_t side = rank; side-- > 0;) {
+    if (side == 1 && layout == TensorLayout::kChannelsLast && rank > 2) {
+      continue;
+    }
+    strides[side] = stride;
+    stride *= sizes[side];
+  }
+  return {Dims(sizes.begin(), sizes.end()), type, strides};
+}
+
+absl::Status Call::Append(const OneDnnInput& input) {
+  Entry entry{&input, {}};
+  if (input.type.has_dtype()) {
+    const size_t i = inputs_.size();
+    auto sizes = KnownSizes(input.type);
+    if (!sizes.ok()) return At(fmt::format("input {}", i), sizes.status());
+    entry.sizes = *std::move(sizes);
+    if (input.constant.defined() && !IsOfType(input.constant, input.type)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "input {}: the constant is {}, expected {}", i,
+          TypeToString(input.constant.shape(), input.constant.dtype()),
+          ToString(input.type)));
+    }
+    if (input.constant.defined() && input.layout != TensorLayout::kPlain) {
+      return absl::InvalidArgumentError(
+          fmt::format("input {}: constants are plain", i));
+    }
+  }
+  inputs_.push_back(std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Call> Call::Read(const OneDnnCall& call) {
+  if (!call.op.defined()) {
+    return absl::InvalidArgumentError("the call has no operator");
+  }
+  Call read;
+  read.call_ = &call;
+  for (const OneDnnInput& input : call.inputs) {
+    NODEWISE_RETURN_IF_ERROR(read.Append(input));
+  }
+  for (const OneDnnPostOp& post_op : call.post_ops) {
+    if (!post_op.op.defined()) {
+      return absl::InvalidArgumentError("a post-operation has no operator");
+    }
+    read.first_others_.push_back(read.inputs_.size());
+    for (const OneDnnInput& other : post_op.others) {
+      NODEWISE_RETURN_IF_ERROR(read.Append(other));
+    }
+  }
+  auto sizes = KnownSizes(call.output);
+  if (!sizes.ok()) return At("the output", sizes.status());
+  read.output_sizes_ = *std::move(sizes);
+  NODEWISE_RETURN_IF_ERROR(CheckByOperator(call));
+  return read;
+}
+
+int64_t Call::count(size_t i) const { return ProductOf(sizes(i)); }
+
+absl::StatusOr<Desc> Call::InputDesc(size_t i) const {
+  const auto type = DataTypeOf(dtype(i));
+  if (!type.ok()) return At(NameOf(i), type.status());
+  return DescOf(sizes(i), *type, layout(i));
+}
+
+absl::StatusOr<Desc> Call::OutputDesc() const {
+  const auto type = DataTypeOf(output_dtype());
+  if (!type.ok()) return At("the output", type.status());
+  return DescOf(output_sizes_, *type, output_layout());
+}
+
+std::string Call::NameOf(size_t i) const {
+  const auto& params = op().def().inputs;
+  const size_t count = call_->inputs.size();
+  if (i >= count) return fmt::format("input {} of what is fused", i - count);
+  if (params.empty()) return fmt::format("input {}", i);
+  return fmt::format("input {} ({})", i,
+                     params[std::min(i, params.size() - 1)].name);
+}
+
+absl::Status Call::RequireFloat32(size_t i) const {
+  if (!is_given(i) || dtype(i) == kFloat32) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(At(NameOf(i), DataTypeOf(dtype(i)).status()));
+  return Refuse(fmt::format("{}: is of type {}, expected float32", NameOf(i),
+                            ToString(dtype(i))));
+}
+
+absl::Status Call::RequireAllFloat32() const {
+  for (size_t i = 0; i < num_inputs(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(RequireFloat32(i));
+  }
+  if (output_dtype() == kFloat32) return absl::OkStatus();
+  return Refuse(fmt::format("the output is of type {}, expected float32",
+                            ToString(output_dtype())));
+}
+
+absl::Status Call::RequirePlain(size_t i) const {
+  if (!is_given(i) || layout(i) == TensorLayout::kPlain ||
+      sizes(i).size() < 3) {
+    return absl::OkStatus();
+  }
+  return Refuse(
+      fmt::format("{}: has its channels last, expected it plain", NameOf(i)));
+}
+
+absl::Status Call::RequireOutputLike(size_t i) const {
+  if (output_sizes_.size() > 2 && layout(i) != output_layout()) {
+    return Refuse("changes the layout of its tensor");
+  }
+  if (sizes(i) == output_sizes_) return absl::OkStatus();
+  return Refuse(
+      fmt::format("{}: has another shape than the output", NameOf(i)));
+}
+
+absl::Status Call::RequireNoPostOps() const {
+  if (call_->post_ops.empty()) return absl::OkStatus();
+  return Refuse("nothing can be fused behind this operator");
+}
+
+absl::StatusOr<const NDArray*> Call::RequireConstant(size_t i) const {
+  if (const NDArray* const data = constant(i)) return data;
+  return Refuse(fmt::format("{}: is not constant", NameOf(i)));
+}
+
+absl::StatusOr<double> OneNumber(const Call& call, size_t i) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray* const data, call.RequireConstant(i));
+  if (call.count(i) == 1) return ToDoubles(*data)[0];
+  return Refuse(fmt::format("{}: has {} elements, expected 1", call.NameOf(i),
+                            call.count(i)));
+}
+
+}  // namespace nodewise::onednn

@@ -1,0 +1,89 @@
+#pragma once
+
+// What the rows read of a call: sizes, types, constants, and oneDNN's
+// descriptions of its tensors.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "contrib/onednn/onednn_api.h"
+#include "nodewise/onednn/onednn.h"
+
+namespace nodewise::onednn {
+
+using Sizes = std::vector<int64_t>;
+
+// kUnimplemented, the reason for which something is not supported.
+absl::Status Refuse(std::string reason);
+
+// Returns oneDNN's number for the element type, or refuses it with a word about
+// what to do.
+absl::StatusOr<DataType> DataTypeOf(DLDataType dtype);
+
+// Returns the description of a compact tensor with these sizes.
+Desc DescOf(const Sizes& sizes, DataType type, TensorLayout layout);
+
+// A call that has been looked through. Inputs are numbered as in
+// OneDnnKernel::Run: those of the operation, then the others of the
+// post-operations.
+class Call {
+ public:
+  // Refuses what no row can do: unknown sizes, tensors without elements.
+  // `call` must outlive this.
+  static absl::StatusOr<Call> Read(const OneDnnCall& call);
+
+  const OneDnnCall& get() const { return *call_; }
+  const OpAttrs& op() const { return call_->op; }
+  size_t num_inputs() const { return inputs_.size(); }
+  // An input of the operation, given.
+  bool has(size_t i) const { return i < call_->inputs.size() && is_given(i); }
+  bool is_given(size_t i) const { return inputs_[i].input->type.has_dtype(); }
+  // REQUIRE: is_given(i).
+  const Sizes& sizes(size_t i) const { return inputs_[i].sizes; }
+  DLDataType dtype(size_t i) const { return inputs_[i].input->type.dtype; }
+  TensorLayout layout(size_t i) const { return inputs_[i].input->layout; }
+  // Null unless it is constant.
+  const NDArray* constant(size_t i) const {
+    const NDArray& data = inputs_[i].input->constant;
+    return data.defined() ? &data : nullptr;
+  }
+  int64_t count(size_t i) const;
+
+  const Sizes& output_sizes() const { return output_sizes_; }
+  DLDataType output_dtype() const { return call_->output.dtype; }
+  TensorLayout output_layout() const { return call_->output_layout; }
+
+  // The number of the first of the others of post-operation `k`.
+  size_t first_other(size_t k) const { return first_others_[k]; }
+
+  absl::StatusOr<Desc> InputDesc(size_t i) const;
+  absl::StatusOr<Desc> OutputDesc() const;
+
+  // Refusals. Words name the input as the operator does.
+  absl::Status RequireFloat32(size_t i) const;
+  // All inputs given, those of post-operations too, and the output.
+  absl::Status RequireAllFloat32() const;
+  absl::Status RequirePlain(size_t i) const;
+  absl::Status RequireOutputLike(size_t i) const;  // Layout and sizes.
+  absl::Status RequireNoPostOps() const;
+  absl::StatusOr<const NDArray*> RequireConstant(size_t i) const;
+  std::string NameOf(size_t i) const;  // "input 1 (W)"
+
+ private:
+  struct Entry {
+    const OneDnnInput* input;
+    Sizes sizes;
+  };
+  absl::Status Append(const OneDnnInput& input);
+
+  const OneDnnCall* call_ = nullptr;
+  std::vector<Entry> inputs_;
+  std::vector<size_t> first_others_;
+  Sizes output_sizes_;
+};
+
+// Returns the scale that a constant holds, if it is one number.
+absl::StatusOr<double> OneNumber(const Call& call, size_t i);
+
+}  // namespace nodewise::onednn

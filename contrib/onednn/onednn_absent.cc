@@ -1,0 +1,23 @@
+// What a build without oneDNN has instead of it.
+
+#include "nodewise/onednn/onednn.h"
+
+namespace nodewise {
+namespace {
+
+constexpr char kWhy[] =
+    "this build has no oneDNN (USE_ONEDNN in config.cmake adds it)";
+
+}  // namespace
+
+Support OneDnnSupports(const OneDnnCall&) { return {false, kWhy, {}}; }
+
+absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeOneDnnKernel(
+    const OneDnnCall&) {
+  return absl::UnimplementedError(kWhy);
+}
+
+std::vector<std::string_view> OneDnnOperators() { return {}; }
+std::string OneDnnVersion() { return ""; }
+
+}  // namespace nodewise

@@ -1,0 +1,121 @@
+#pragma once
+
+// Descriptions of primitives become primitives of oneDNN here: the calls that
+// are not the same in its versions 2 and 3. Two files define them, of which
+// CMake compiles the one that fits the library.
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "oneapi/dnnl/dnnl.hpp"
+
+namespace nodewise::onednn {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+using DataType = dnnl::memory::data_type;
+using Algorithm = dnnl::algorithm;
+
+// A primitive that is known but not made yet.
+struct Planned {
+  dnnl::primitive_desc_base plan;
+  // Arguments with the same data in every run: scales and zero points, where
+  // the version takes them so.
+  std::vector<std::pair<int, dnnl::memory>> fixed;
+};
+
+struct PostOp {
+  Algorithm algorithm = Algorithm::undef;
+  float alpha = 0;
+  float beta = 0;
+  std::optional<Desc> other;  // Of a binary one.
+};
+
+// What becomes of integers: y = scale * (x - source zero) + output zero, x
+// being one element or a sum of products, rounded and clamped to the type of y.
+struct Rescale {
+  std::vector<float> scales;  // One, or as many as there are along `side`.
+  int side = -1;              // Of the output; -1: one scale for all.
+  int32_t source_zero = 0;
+  int32_t output_zero = 0;
+};
+
+struct Attributes {
+  std::vector<PostOp> post_ops;
+  std::optional<Rescale> rescale;
+};
+
+const dnnl::engine& Engine();
+
+struct ConvSpec {
+  bool is_transposed = false;
+  Desc source;
+  Desc weights;
+  std::optional<Desc> bias;
+  Desc output;
+  Dims strides;
+  Dims dilations;  // 0 for windows without gaps.
+  Dims pads_begin;
+  Dims pads_end;
+  bool has_groups = false;  // The weights have one more side, in front.
+};
+absl::StatusOr<Planned> PlanConv(const ConvSpec& spec,
+                                 const Attributes& attributes);
+
+// Whether the bias of an integer product is to be given multiplied by the
+// scales. Otherwise it is added to the sum as it is.
+bool BiasIsRescaled();
+
+absl::StatusOr<Planned> PlanMatMul(const Desc& left, const Desc& right,
+                                   const Desc& output,
+                                   const Attributes& attributes);
+
+struct PoolSpec {
+  Algorithm algorithm = Algorithm::undef;
+  Desc source;
+  Desc output;
+  Dims kernel;
+  Dims strides;
+  Dims dilations;  // 0 for windows without gaps.
+  Dims pads_begin;
+  Dims pads_end;
+};
+absl::StatusOr<Planned> PlanPool(const PoolSpec& spec,
+                                 const Attributes& attributes);
+
+// Its statistics are given.
+absl::StatusOr<Planned> PlanBatchNorm(const Desc& data, float epsilon,
+                                      const Attributes& attributes);
+absl::StatusOr<Planned> PlanLayerNorm(const Desc& data, float epsilon,
+                                      bool has_shift,
+                                      const Attributes& attributes);
+struct LrnSpec {
+  int64_t size = 1;
+  float alpha = 0;
+  float beta = 0;
+  float bias = 0;
+};
+absl::StatusOr<Planned> PlanLrn(const Desc& data, const LrnSpec& spec);
+absl::StatusOr<Planned> PlanSoftmax(const Desc& data, int side);
+// `power` is that of the algorithms with one.
+absl::StatusOr<Planned> PlanReduction(Algorithm algorithm, const Desc& source,
+                                      const Desc& output, float power,
+                                      const Attributes& attributes);
+absl::StatusOr<Planned> PlanEltwise(const PostOp& op, const Desc& source,
+                                    const Desc& output,
+                                    const Attributes& attributes);
+absl::StatusOr<Planned> PlanBinary(Algorithm algorithm, const Desc& left,
+                                   const Desc& right, const Desc& output,
+                                   const Attributes& attributes);
+absl::StatusOr<Planned> PlanResampling(Algorithm algorithm, const Desc& source,
+                                       const Desc& output,
+                                       const Attributes& attributes);
+absl::StatusOr<Planned> PlanConcat(const std::vector<Desc>& sources, int side,
+                                   const Desc& output);
+// With a `rescale`, scales are factors of the elements.
+absl::StatusOr<Planned> PlanReorder(const Desc& source, const Desc& output,
+                                    const Attributes& attributes);
+
+}  // namespace nodewise::onednn

@@ -1,0 +1,124 @@
+#include "nodewise/ops/pool.h"
+
+#include "contrib/onednn/activation.h"
+#include "contrib/onednn/windows.h"
+#include "fmt/format.h"
+#include "nodewise/op/shape_rules.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/global_pool.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise::onednn {
+namespace {
+
+absl::Status CheckRank(const Call& call) {
+  const size_t rank = call.sizes(0).size();
+  if (rank >= 3 && rank <= 5) return absl::OkStatus();
+  return Refuse(fmt::format("has {} sides, expected 3 to 5", rank));
+}
+
+// Places the windows; `reaches_beyond` tells whether the last of them ends
+// beyond the padding that the operator has.
+absl::Status PlacePool(const Call& call, const ops::PoolAttributes& op,
+                       PoolSpec* spec, bool* reaches_beyond) {
+  const Sizes& x = call.sizes(0);
+  const size_t spatial = x.size() - 2;
+  NODEWISE_ASSIGN_OR_RETURN(
+      Window window, ResolveWindow({op.auto_pad, op.kernel_shape, op.strides,
+                                    op.dilations, op.pads, op.ceil_mode},
+                                   static_cast<int>(spatial)));
+  *reaches_beyond = false;
+  for (size_t s = 0; s < spatial; ++s) {
+    PadSame(op.auto_pad, static_cast<int>(s), x[s + 2], &window);
+    const int64_t out = call.output_sizes()[s + 2];
+    const int64_t reach = (window.kernel[s] - 1) * window.dilations[s] + 1;
+    const int64_t begin = window.pads[s];
+    const int64_t needed =
+        (out - 1) * window.strides[s] + reach - x[s + 2] - begin;
+    const int64_t end = std::max(window.pads[s + spatial], needed);
+    *reaches_beyond = *reaches_beyond || end > window.pads[s + spatial];
+    if (begin >= reach || end >= reach) {
+      return Refuse("has windows that lie in the padding altogether");
+    }
+    spec->pads_begin.push_back(begin);
+    spec->pads_end.push_back(end);
+    spec->dilations.push_back(window.dilations[s] - 1);
+  }
+  spec->kernel = window.kernel;
+  spec->strides = window.strides;
+  return absl::OkStatus();
+}
+
+absl::Status AddPool(ProgramBuilder& program, PoolSpec spec) {
+  const Call& call = program.call();
+  NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
+  NODEWISE_ASSIGN_OR_RETURN(spec.source, call.InputDesc(0));
+  NODEWISE_ASSIGN_OR_RETURN(spec.output, call.OutputDesc());
+  NODEWISE_ASSIGN_OR_RETURN(const Planned planned,
+                            PlanPool(spec, fused.attributes));
+  fused.arguments.emplace_back(DNNL_ARG_SRC, program.Input(0, spec.source));
+  fused.arguments.emplace_back(DNNL_ARG_DST, program.Output(spec.output));
+  return program.Add(planned, fused.arguments);
+}
+
+bool IsByte(DLDataType dtype) { return dtype == kInt8 || dtype == kUint8; }
+
+}  // namespace
+
+absl::Status BuildMaxPool(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(CheckRank(call));
+  if (IsByte(call.dtype(0))) {
+    NODEWISE_RETURN_IF_ERROR(call.RequireNoPostOps());
+  } else {
+    NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
+    program.AddGuard({});
+  }
+  PoolSpec spec;
+  spec.algorithm = Algorithm::pooling_max;
+  bool reaches_beyond = false;
+  NODEWISE_RETURN_IF_ERROR(
+      PlacePool(call, *call.op().As<ops::MaxPool>(), &spec, &reaches_beyond));
+  return AddPool(program, std::move(spec));
+}
+
+absl::Status BuildAveragePool(ProgramBuilder& program) {
+  const Call& call = program.call();
+  const auto& op = *call.op().As<ops::AveragePool>();
+  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
+  NODEWISE_RETURN_IF_ERROR(CheckRank(call));
+  PoolSpec spec;
+  spec.algorithm = op.count_include_pad
+                       ? Algorithm::pooling_avg_include_padding
+                       : Algorithm::pooling_avg_exclude_padding;
+  bool reaches_beyond = false;
+  NODEWISE_RETURN_IF_ERROR(PlacePool(call, op, &spec, &reaches_beyond));
+  if (reaches_beyond && op.count_include_pad) {
+    return Refuse(
+        "counts padding, and has windows that reach beyond it (ceil_mode), "
+        "where oneDNN would count on");
+  }
+  return AddPool(program, std::move(spec));
+}
+
+absl::Status BuildGlobalPool(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
+  NODEWISE_RETURN_IF_ERROR(CheckRank(call));
+  const Sizes& x = call.sizes(0);
+  PoolSpec spec;
+  spec.algorithm = Algorithm::pooling_avg_exclude_padding;
+  if (call.op().As<ops::GlobalMaxPool>() != nullptr) {
+    spec.algorithm = Algorithm::pooling_max;
+    program.AddGuard({});
+  }
+  spec.kernel.assign(x.begin() + 2, x.end());
+  const size_t spatial = spec.kernel.size();
+  spec.strides.assign(spatial, 1);
+  spec.dilations.assign(spatial, 0);
+  spec.pads_begin.assign(spatial, 0);
+  spec.pads_end.assign(spatial, 0);
+  return AddPool(program, std::move(spec));
+}
+
+}  // namespace nodewise::onednn

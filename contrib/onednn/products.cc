@@ -1,0 +1,195 @@
+#include "contrib/onednn/products.h"
+
+#include "contrib/onednn/activation.h"
+#include "contrib/onednn/conv.h"
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/gemm.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise::onednn {
+namespace {
+
+int64_t ProductOf(const Sizes& sizes, size_t first, size_t last) {
+  int64_t product = 1;
+  for (size_t side = first; side < last; ++side) product *= sizes[side];
+  return product;
+}
+
+// Whether an operand beside the output is one number, one row, or has the
+// output's own sizes, which it keeps when the rows are folded.
+bool IsRowOrAll(const Call& call, size_t i) {
+  const Sizes& own = call.sizes(i);
+  const Sizes& output = call.output_sizes();
+  const int64_t count = call.count(i);
+  if (count == 1 || own == output) return true;
+  return !own.empty() && !output.empty() && own.back() == output.back() &&
+         count == own.back();
+}
+
+bool AllAreRowsOrAll(const Call& call, size_t first) {
+  for (size_t i = first; i < call.num_inputs(); ++i) {
+    if (call.is_given(i) && !IsRowOrAll(call, i)) return false;
+  }
+  return true;
+}
+
+// Describes an operand beside an output of these sizes.
+absl::StatusOr<Desc> OtherDesc(const Call& call, size_t i,
+                               const MatMulSizes& sizes) {
+  NODEWISE_RETURN_IF_ERROR(call.RequirePlain(i));
+  if (sizes.output == call.output_sizes()) {
+    return BroadcastDesc(call, i, sizes.output, TensorLayout::kPlain);
+  }
+  if (!IsRowOrAll(call, i)) {
+    return Refuse(fmt::format("{}: does not fit a product of these sizes",
+                              call.NameOf(i)));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const DataType type, DataTypeOf(call.dtype(i)));
+  if (call.sizes(i) == call.output_sizes()) {
+    return DescOf(sizes.output, type, TensorLayout::kPlain);
+  }
+  Sizes row(sizes.output.size(), 1);
+  row.back() = call.count(i);
+  if (row.back() != 1 && row.back() != sizes.output.back()) {
+    return Refuse(fmt::format("{}: does not fit a product of these sizes",
+                              call.NameOf(i)));
+  }
+  return DescOf(row, type, TensorLayout::kPlain);
+}
+
+// Adds the product of inputs 0 and 1, which lie as these descriptions say.
+absl::Status AddMatMul(ProgramBuilder& program, const Desc& left,
+                       const Desc& right, const MatMulSizes& sizes,
+                       Fused fused) {
+  const Desc output = DescOf(sizes.output, DataType::f32, TensorLayout::kPlain);
+  const Desc planned_right = program.call().constant(1) != nullptr
+                                 ? AnyOrder(sizes.right, DataType::f32)
+                                 : right;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Planned planned,
+      PlanMatMul(left, planned_right, output, fused.attributes));
+  NODEWISE_RETURN_IF_ERROR(RefuseSlow(planned));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Value ordered,
+      program.Reordered(program.Input(1, right),
+                        ArgumentOf(planned, DNNL_ARG_WEIGHTS)));
+  fused.arguments.emplace_back(DNNL_ARG_SRC, program.Input(0, left));
+  fused.arguments.emplace_back(DNNL_ARG_WEIGHTS, ordered);
+  fused.arguments.emplace_back(DNNL_ARG_DST, program.Output(output));
+  return program.Add(planned, fused.arguments);
+}
+
+double TermsOf(const MatMulSizes& sizes) {
+  return 2 * static_cast<double>(sizes.left.back());
+}
+
+DescOfOther BesideOutput(const Call& call, const MatMulSizes& sizes) {
+  return [&call, sizes](size_t i) { return OtherDesc(call, i, sizes); };
+}
+
+}  // namespace
+
+MatMulSizes SizesOfMatMul(const Call& call, size_t left, size_t right,
+                          bool may_fold) {
+  Sizes a = call.sizes(left);
+  Sizes b = call.sizes(right);
+  if (a.size() == 1) a.insert(a.begin(), 1);
+  if (b.size() == 1) b.push_back(1);
+  const size_t rank = std::max(a.size(), b.size());
+  a.insert(a.begin(), rank - a.size(), 1);
+  b.insert(b.begin(), rank - b.size(), 1);
+  MatMulSizes sizes{a, b, a, false};
+  for (size_t side = 0; side + 2 < rank; ++side) {
+    sizes.output[side] = std::max(a[side], b[side]);
+  }
+  sizes.output.back() = b.back();
+  if (!may_fold || rank < 3 || ProductOf(b, 0, rank - 2) != 1) return sizes;
+  const int64_t rows = ProductOf(a, 0, rank - 1);
+  return {{rows, a.back()}, {b[rank - 2], b.back()}, {rows, b.back()}, true};
+}
+
+absl::Status BuildMatMul(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
+  NODEWISE_RETURN_IF_ERROR(call.RequirePlain(0));
+  NODEWISE_RETURN_IF_ERROR(call.RequirePlain(1));
+  if (call.output_sizes().size() > 2 &&
+      call.output_layout() != TensorLayout::kPlain) {
+    return Refuse("the output has its channels last, expected it plain");
+  }
+  const MatMulSizes sizes = SizesOfMatMul(call, 0, 1, AllAreRowsOrAll(call, 2));
+  NODEWISE_ASSIGN_OR_RETURN(
+      Fused fused,
+      FusePostOps(program, TermsOf(sizes), BesideOutput(call, sizes)));
+  return AddMatMul(program,
+                   DescOf(sizes.left, DataType::f32, TensorLayout::kPlain),
+                   DescOf(sizes.right, DataType::f32, TensorLayout::kPlain),
+                   sizes, std::move(fused));
+}
+
+namespace {
+
+// A matrix [rows, columns] that may lie the other way round.
+Desc MatrixDesc(int64_t rows, int64_t columns, bool is_transposed) {
+  const Dims strides = is_transposed ? Dims{1, rows} : Dims{columns, 1};
+  return {Dims{rows, columns}, DataType::f32, strides};
+}
+
+// beta C, if C is given.
+absl::Status AddBias(ProgramBuilder& program, float beta,
+                     const MatMulSizes& sizes, std::vector<PostOp>* list,
+                     std::vector<std::pair<int, Value>>* arguments) {
+  const Call& call = program.call();
+  if (!call.has(2) || beta == 0) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Desc desc,
+      BroadcastDesc(call, 2, sizes.output, TensorLayout::kPlain));
+  const int argument =
+      DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(list->size())) |
+      DNNL_ARG_SRC_1;
+  list->push_back({Algorithm::binary_add, 0, 0, desc});
+  if (beta == 1) {
+    arguments->emplace_back(argument, program.Input(2, desc));
+    return absl::OkStatus();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray* const c, call.RequireConstant(2));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray scaled,
+                            NDArray::Empty(c->shape(), kFloat32, kCpu));
+  for (int64_t i = 0; i < call.count(2); ++i) {
+    scaled.As<float>()[i] = beta * c->As<float>()[i];
+  }
+  arguments->emplace_back(argument, program.Constant(scaled, desc));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BuildGemm(ProgramBuilder& program) {
+  const Call& call = program.call();
+  const auto& op = *call.op().As<ops::Gemm>();
+  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
+  const Sizes& a = call.sizes(0);
+  const Sizes& b = call.sizes(1);
+  MatMulSizes sizes;
+  sizes.left = {a[op.transA ? 1 : 0], a[op.transA ? 0 : 1]};
+  sizes.right = {b[op.transB ? 1 : 0], b[op.transB ? 0 : 1]};
+  sizes.output = {sizes.left[0], sizes.right[1]};
+  std::vector<PostOp> before;
+  if (op.alpha != 1) {
+    before.push_back({Algorithm::eltwise_linear, op.alpha, 0, std::nullopt});
+  }
+  std::vector<std::pair<int, Value>> bias;
+  NODEWISE_RETURN_IF_ERROR(AddBias(program, op.beta, sizes, &before, &bias));
+  const double terms = TermsOf(sizes) * std::max({1.0F, std::fabs(op.alpha),
+                                                  std::fabs(op.beta)});
+  NODEWISE_ASSIGN_OR_RETURN(
+      Fused fused,
+      FusePostOps(program, terms, BesideOutput(call, sizes), before));
+  fused.arguments.insert(fused.arguments.end(), bias.begin(), bias.end());
+  return AddMatMul(program, MatrixDesc(sizes.left[0], sizes.left[1], op.transA),
+                   MatrixDesc(sizes.right[0], sizes.right[1], op.transB), sizes,
+                   std::move(fused));
+}
+
+}  // namespace nodewise::onednn

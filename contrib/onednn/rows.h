@@ -1,0 +1,16 @@
+#pragma once
+
+// Operators that calculate along sides: normalizations, probabilities,
+// reductions.
+
+#include "contrib/onednn/program.h"
+
+namespace nodewise::onednn {
+
+absl::Status BuildBatchNorm(ProgramBuilder& program);
+absl::Status BuildLayerNorm(ProgramBuilder& program);
+absl::Status BuildLrn(ProgramBuilder& program);
+absl::Status BuildSoftmax(ProgramBuilder& program);
+absl::Status BuildReduction(ProgramBuilder& program);
+
+}  // namespace nodewise::onednn

@@ -1,0 +1,265 @@
+#include "nodewise/onednn/onednn.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/contrib/onednn/call_support.h"
+
+namespace nodewise {
+namespace {
+
+using testing::HasSubstr;
+using Ints = std::vector<int64_t>;
+
+NDArray Counted(const Ints& shape, float step = 0.25F) {
+  NDArray tensor = NDArray::Empty(shape, kFloat32, kCpu).value();
+  for (int64_t i = 0; i < CountOf(tensor); ++i) {
+    tensor.As<float>()[i] = static_cast<float>(i % 23 - 11) * step;
+  }
+  return tensor;
+}
+
+class OneDnnTest : public testing::Test {
+ private:
+  // OpenMP's threads spin while they wait, for which they starve where others
+  // compute too.
+  const OneDnnThreads one_{1};
+};
+
+CallCase SomeConv() {
+  return CaseOf({"Conv", 11, {{"pads", Ints{1, 1, 1, 1}}}},
+                {Counted({1, 8, 6, 5}), Counted({16, 8, 3, 3}), Counted({16})});
+}
+
+TEST_F(OneDnnTest, ItsVersionIsKnown) {
+  EXPECT_THAT(OneDnnVersion(), testing::MatchesRegex("[23]\\.[0-9]+\\.[0-9]+"));
+}
+
+TEST_F(OneDnnTest, WhatIsFusedIsComputed) {
+  for (const bool is_last : {false, true}) {
+    CallCase made = SomeConv();
+    SetConstant(made, 1);
+    SetConstant(made, 2);
+    if (is_last) SetChannelsLast(made);
+    Fuse(made, {"Add"}, Counted({1, 16, 6, 5}));
+    Fuse(made, {"Mul"}, Counted({16, 1, 1}));
+    Fuse(made, {"Relu"});
+    // oneDNN 3 has only slow code for this in plain layout.
+    if (!is_last && !OneDnnSupports(made.call).can) continue;
+    EXPECT_EQ(FaultOf(made), "") << is_last;
+  }
+}
+
+TEST_F(OneDnnTest, FusedActivationsAreThoseOfTheOperators) {
+  for (const char* const name :
+       {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Elu", "Gelu", "HardSwish",
+        "HardSigmoid", "Swish", "Abs", "Neg"}) {
+    CallCase made = SomeConv();
+    Fuse(made, {name});
+    EXPECT_EQ(FaultOf(made), "") << name;
+  }
+}
+
+// Behind every operator that the page says something can be fused behind.
+TEST_F(OneDnnTest, OthersFuseToo) {
+  const NDArray image = Counted({1, 4, 6, 6});
+  const NDArray list = Counted({4});
+  const OpSetup pool = {"MaxPool", 12, {{"kernel_shape", Ints{2, 2}}}};
+  const OpSetup mean = {"AveragePool", 11, {{"kernel_shape", Ints{2, 2}}}};
+  std::vector<CallCase> cases = {
+      CaseOf({"MatMul"}, {Counted({2, 3, 5}), Counted({5, 7})}),
+      CaseOf({"MatMul"}, {Counted({2, 3, 5}), Counted({2, 5, 7})}),
+      CaseOf({"Gemm"}, {Counted({3, 5}), Counted({5, 7}), Counted({7})}),
+      CaseOf({"ConvTranspose"}, {image, Counted({4, 8, 2, 2})}),
+      CaseOf(pool, {image}),
+      CaseOf(mean, {image}),
+      CaseOf({"GlobalAveragePool"}, {image}),
+      CaseOf({"Add"}, {image, Counted({6, 1})}),
+      CaseOf({"Tanh"}, {image}),
+      CaseOf({"Upsample", 9}, {image, Floats({1, 1, 2, 2})}),
+      CaseOf({"BatchNormalization"},
+             {image, list, list, list, Floats({1, 2, 3, 4})})};
+  SetConstant(cases[9], 1);
+  for (CallCase& made : cases) {
+    if (std::string_view("BatchNormalization") != made.call.op.def().name) {
+      Fuse(made, {"Add"}, Counted(*made.call.output.sizes()));
+    }
+    Fuse(made, {"Relu"});
+    EXPECT_EQ(FaultOf(made), "") << made.call.op.def().name;
+  }
+}
+
+// A limit that is not given is not the next operation's input.
+TEST_F(OneDnnTest, FusedLimitsAreTheirOwnOperations) {
+  CallCase made = SomeConv();
+  Fuse(made, {"Clip"}, MakeTensor<float>({}, {-0.5F}));
+  OneDnnInput& limit = made.call.post_ops[0].others[0];
+  limit.constant = made.inputs.back();
+  Fuse(made, {"Add"}, MakeTensor<float>({}, {2}));
+  EXPECT_EQ(FaultOf(made), "");
+}
+
+TEST_F(OneDnnTest, ActivationsThatAreNotAccurateEverywhereAreNotFused) {
+  CallCase made = SomeConv();
+  Fuse(made, {"Exp"});
+  EXPECT_EQ(OneDnnSupports(made.call).why_not,
+            "Exp cannot be fused: it is not accurate for all numbers");
+}
+
+TEST_F(OneDnnTest, WeightsMayChangeBetweenRuns) {
+  CallCase made = SomeConv();
+  const auto kernel = MakeOneDnnKernel(made.call);
+  ASSERT_THAT(kernel, IsOk());
+  for (const float step : {0.5F, 0.125F}) {
+    made.inputs[1] = Counted({16, 8, 3, 3}, step);
+    EXPECT_EQ(Fault(*JudgeOf(made), *RunKernel(**kernel, made)), "") << step;
+  }
+}
+
+TEST_F(OneDnnTest, ANanBehindAReluIsFoundAndCounted) {
+  CallCase made = SomeConv();
+  Fuse(made, {"Relu"});
+  const auto kernel = MakeOneDnnKernel(made.call);
+  ASSERT_THAT(kernel, IsOk());
+  ASSERT_THAT(RunKernel(**kernel, made), IsOk());
+  EXPECT_EQ((*kernel)->num_evaluated(), 0);
+  made.inputs[0].As<float>()[17] = NAN;
+  const auto found = RunKernel(**kernel, made);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_EQ(Fault(*JudgeOf(made), *found), "");
+  EXPECT_TRUE(std::isnan(ToDoubles(*found)[17]));
+  EXPECT_EQ((*kernel)->num_evaluated(), 1);
+}
+
+// Infinity less infinity, which a ReLU would make 0.
+TEST_F(OneDnnTest, SumsThatOverflowAreEvaluated) {
+  CallCase made =
+      CaseOf({"Conv"}, {Counted({1, 2, 4, 4}, 0), Counted({8, 2, 1, 1}, 0)});
+  std::fill_n(made.inputs[0].As<float>(), 32, 3e38F);
+  made.inputs[1].As<float>()[0] = 9;
+  made.inputs[1].As<float>()[1] = -8;
+  Fuse(made, {"Relu"});
+  const auto kernel = MakeOneDnnKernel(made.call);
+  ASSERT_THAT(kernel, IsOk());
+  EXPECT_EQ(ValuesOf(*RunKernel(**kernel, made))[0], 3e38F);
+  EXPECT_EQ((*kernel)->num_evaluated(), 1);
+}
+
+TEST_F(OneDnnTest, TypesWithoutKernelsAreRefused) {
+  OneDnnCall call = SomeConv().call;
+  for (OneDnnInput& input : call.inputs) input.type.dtype = kFloat16;
+  call.output.dtype = kFloat16;
+  EXPECT_EQ(OneDnnSupports(call).why_not,
+            "input 0 (X): is of type float16, for which oneDNN has kernels "
+            "from AVX-512 on only (convert to float32 before and back behind)");
+}
+
+TEST_F(OneDnnTest, UnknownSizesAndEmptyTensorsAreRefused) {
+  OneDnnCall call = SomeConv().call;
+  call.inputs[0].type = *ParseTensorType("float32[n, 8, 6, 5]");
+  EXPECT_EQ(OneDnnSupports(call).why_not,
+            "input 0: is float32[n, 8, 6, 5], whose sizes are not all known");
+  call.inputs[0].type = *ParseTensorType("float32[0, 8, 6, 5]");
+  EXPECT_EQ(OneDnnSupports(call).why_not, "input 0: has no elements");
+}
+
+TEST_F(OneDnnTest, CallsThatTheOperatorRefusesAreRefused) {
+  OneDnnCall call = SomeConv().call;
+  call.output.shape = {1, 16, 6, 4};
+  EXPECT_EQ(OneDnnSupports(call).why_not,
+            "the output is float32[1, 16, 6, 4], expected float32[1, 16, 6, "
+            "5]");
+  call.inputs.resize(1);
+  EXPECT_EQ(OneDnnSupports(call).why_not, "input 1 (W) is not given");
+}
+
+TEST_F(OneDnnTest, OperatorsWithoutARowAreRefused) {
+  const CallCase made = CaseOf({"Det"}, {Counted({3, 3})});
+  EXPECT_EQ(OneDnnSupports(made.call).why_not, "oneDNN has no such operator");
+  EXPECT_THAT(MakeOneDnnKernel(made.call),
+              FailsWith(absl::StatusCode::kUnimplemented, HasSubstr("Det: ")));
+}
+
+TEST_F(OneDnnTest, TensorsOfAnotherSizeAreAnError) {
+  CallCase made = SomeConv();
+  const auto kernel = MakeOneDnnKernel(made.call);
+  ASSERT_THAT(kernel, IsOk());
+  made.inputs[0] = Counted({1, 8, 6, 4});
+  EXPECT_THAT(RunKernel(**kernel, made),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("Conv: input 0 has 768 bytes, expected "
+                                  "960")));
+}
+
+CallCase SomeConvInteger(int8_t weight) {
+  NDArray x = NDArray::Empty({1, 4, 5, 5}, kUint8, kCpu).value();
+  NDArray w = NDArray::Empty({8, 4, 3, 3}, kInt8, kCpu).value();
+  std::memset(x.data(), 255, x.bytes());
+  std::memset(w.data(), weight, w.bytes());
+  CallCase made = CaseOf({"ConvInteger"}, {x, w});
+  SetConstant(made, 1);
+  return made;
+}
+
+TEST_F(OneDnnTest, WeightsThatSaturateAreRefusedOrRight) {
+  EXPECT_EQ(FaultOf(SomeConvInteger(64)), "");
+  const CallCase made = SomeConvInteger(127);
+  const Support support = OneDnnSupports(made.call);
+  if (support.can) {  // With VNNI.
+    EXPECT_EQ(FaultOf(made), "");
+    return;
+  }
+  EXPECT_EQ(support.why_not,
+            "input 1 (w): has a weight of 127, expected -64 to 64: without "
+            "VNNI sums would saturate silently");
+}
+
+TEST_F(OneDnnTest, WeightsMustBeConstant) {
+  CallCase made = SomeConvInteger(3);
+  made.call.inputs[1].constant = NDArray();
+  EXPECT_EQ(OneDnnSupports(made.call).why_not, "input 1 (w): is not constant");
+}
+
+TEST_F(OneDnnTest, ZeroPointsOfWeightsAreRefused) {
+  CallCase made =
+      CaseOf({"ConvInteger"},
+             {SomeConvInteger(3).inputs[0], SomeConvInteger(3).inputs[1],
+              NDArray(), MakeTensor<int8_t>({}, {5})});
+  SetConstant(made, 1);
+  SetConstant(made, 3);
+  EXPECT_EQ(OneDnnSupports(made.call).why_not,
+            "input 3 (w_zero_point): is 5, but oneDNN has no zero points of "
+            "weights (quantize them symmetrically)");
+}
+
+TEST(OneDnnThreadsTest, AForkedChildRunsWithOneThread) {
+  const CallCase made = SomeConv();
+  {
+    const OneDnnThreads two(2);
+    ASSERT_EQ(FaultOf(made), "");
+  }
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    const OneDnnThreads one(1);
+    _exit(FaultOf(made).empty() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(OneDnnThreadsTest, TheCountHoldsWhileItLives) {
+  const int before = OneDnnThreads::Count();
+  {
+    const OneDnnThreads three(3);
+    EXPECT_EQ(OneDnnThreads::Count(), 3);
+    const OneDnnThreads one(1);
+    EXPECT_EQ(OneDnnThreads::Count(), 1);
+  }
+  EXPECT_EQ(OneDnnThreads::Count(), before);
+}
+
+}  // namespace
+}  // namespace nodewise
