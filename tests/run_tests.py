@@ -50,12 +50,16 @@ SANITIZERS = {
 def suite_table(full):
     """Rows of suite, how a part of it is run, and its parts; one that turns
     out to have no part fails."""
-    asan = ["nodewise_tests"] + ["nodewise_ops_tests"] * full
+    asan = (["nodewise_tests", "nodewise_onednn_tests"]
+            + ["nodewise_ops_tests"] * full)
     return [
         ("unit", run_gtest, shards("bin", ["nodewise_tests",
-                                           "nodewise_ops_tests"])),
+                                           "nodewise_ops_tests",
+                                           "nodewise_onednn_tests"])),
         ("asan", run_gtest, shards("sanitize/bin", asan)),
         ("tsan", run_gtest, shards("tsan/bin", ["nodewise_thread_tests"])),
+        ("onednn3", run_peer_gtest,
+         shards("bin", ["nodewise_onednn3_tests"])),
         ("apps", run_python, files("tests/apps/*_test.py")),
         ("onnx", run_python, files("tests/onnx/*_test.py")),
         ("style", run_python, files("tests/style/*_test.py")),
@@ -177,6 +181,14 @@ def run_gtest(shard, options):
         else:
             results = [r for r in printed.values() if r.name != running]
     return results + gtest_end(binary, results, running, ended, options)
+
+
+def run_peer_gtest(shard, options):
+    """A binary that is built where a package from PyPI could be had."""
+    if shard.binary.exists():
+        return run_gtest(shard, options)
+    return [Result(shard.binary.name, "skipped",
+                   "its package could not be installed")]
 
 
 def gtest_end(binary, results, running, ended, options):
