@@ -12,7 +12,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/ir/verifier.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/tensors/tensor_type.h"
