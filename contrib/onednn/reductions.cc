@@ -16,7 +16,7 @@ struct SoftmaxKind {
 };
 
 // LogSoftmax is not here: oneDNN's logarithm is off by more than its bound.
-SoftmaxKind KindOf(const OpAttrs& attrs) {
+SoftmaxKind SoftmaxKindOf(const OpAttrs& attrs) {
   if (const auto* const op = attrs.As<ops::Softmax>()) return {op->axis, false};
   return {attrs.As<ops::Softmax1>()->axis, true};
 }
@@ -25,7 +25,7 @@ SoftmaxKind KindOf(const OpAttrs& attrs) {
 
 absl::Status BuildSoftmax(ProgramBuilder& program) {
   const Call& call = program.call();
-  const SoftmaxKind kind = KindOf(call.op());
+  const SoftmaxKind kind = SoftmaxKindOf(call.op());
   NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
   NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
   NODEWISE_RETURN_IF_ERROR(call.RequirePlain(0));

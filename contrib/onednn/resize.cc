@@ -21,7 +21,7 @@ struct ResizeKind {
   size_t sizes = SIZE_MAX;
 };
 
-absl::StatusOr<ResizeKind> KindOf(const OpAttrs& attrs) {
+absl::StatusOr<ResizeKind> ResizeKindOf(const OpAttrs& attrs) {
   if (const auto* const op = attrs.As<ops::Upsample>())
     return ResizeKind{op->mode};
   if (const auto* const op = attrs.As<ops::Resize10>())
@@ -111,7 +111,7 @@ absl::Status CheckSide(const Call& call, const ResizeKind& kind, size_t side) {
 
 absl::Status BuildResize(ProgramBuilder& program) {
   const Call& call = program.call();
-  NODEWISE_ASSIGN_OR_RETURN(const ResizeKind kind, KindOf(call.op()));
+  NODEWISE_ASSIGN_OR_RETURN(const ResizeKind kind, ResizeKindOf(call.op()));
   if (kind.mode == Interpolation::kCubic) return Refuse("mode is cubic");
   NODEWISE_RETURN_IF_ERROR(call.RequireFloat32(0));
   const Sizes& x = call.sizes(0);

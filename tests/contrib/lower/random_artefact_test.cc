@@ -10,14 +10,12 @@
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "tests/contrib/lower/random_network.h"
+#include "tests/support/random_cases.h"
 
 namespace nodewise {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kSample = 15;
-constexpr int kFull = 300;
 
 ArtefactFiles Written(const Lowered& lowered) {
   const fs::path folder = fs::path(testing::TempDir()) / "random_artefact";
@@ -62,14 +60,14 @@ void ExpectCleanMemory(const Artefact& artefact,
 
 TEST(RandomArtefactTest, IsWithoutFaultsAndRunsAsTheNetworkDoes) {
   const uint64_t seed = FirstSeed();
-  const int networks = IsFullTest() ? kFull : kSample;
+  const int networks = NumCases(15, 300);
   for (int i = 0; i < networks && !HasFailure(); ++i) {
     const RandomNetwork random(seed + static_cast<uint64_t>(i));
     const auto expected = Interpret(random.net(), random.inputs());
     ASSERT_THAT(expected, IsOk());
     const Ref<Library> built_ins = BuiltInFunctions(AllOperators());
     const ArtefactFiles files = Written(Lower(random.net(), "net").value());
-    const auto found = VerifyArtefact(files, built_ins);
+    const auto found = VerifyArtefact(files, {.built_ins = built_ins});
     ASSERT_THAT(found, IsOk());
     EXPECT_TRUE(found->items().empty()) << found->items()[0].ToString();
     const auto artefact = LoadArtefact(files, {}, built_ins);

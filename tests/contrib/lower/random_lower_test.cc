@@ -7,12 +7,11 @@
 
 #include "nodewise/graph/storage_plan.h"
 #include "tests/contrib/lower/random_network.h"
+#include "tests/support/random_cases.h"
 
 namespace nodewise {
 namespace {
 
-constexpr int kSample = 150;
-constexpr int kFull = 5'000;
 void CheckPlanOf(const Network& network, const LowerOptions& options,
                  size_t* slots) {
   const auto lowered = Lower(network, "net", options);
@@ -26,7 +25,7 @@ void CheckPlanOf(const Network& network, const LowerOptions& options,
 }
 
 TEST(RandomLowerTest, GraphsComputeWhatTheInterpreterDoes) {
-  const int networks = IsFullTest() ? kFull : kSample;
+  const int networks = NumCases(150, 5'000);
   const uint64_t seed = FirstSeed();
   size_t slots = 0;
   size_t slots_without_reuse = 0;

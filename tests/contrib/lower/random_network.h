@@ -138,19 +138,4 @@ class RandomNetwork {
   int next_name_ = 0;
 };
 
-inline uint64_t FirstSeed() {
-  const char* given = std::getenv("NODEWISE_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10)
-                          : std::random_device()();
-}
-
-inline bool IsOn(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && std::string(value) == "1";
-}
-
-inline bool IsFullTest() {
-  return IsOn("NODEWISE_FULL_TESTS") || IsOn("NODEWISE_TEST_FULL");
-}
-
 }  // namespace nodewise

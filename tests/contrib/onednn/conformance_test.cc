@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/contrib/onednn/samples.h"
+#include "tests/support/random_cases.h"
 
 namespace nodewise {
 namespace {
@@ -19,10 +20,6 @@ const std::vector<OperatorSamples>& AllSamples() {
     return list;
   }();
   return *all;
-}
-
-int NumSeeds() {
-  return std::getenv("NODEWISE_TEST_FULL") == nullptr ? 25 : 500;
 }
 
 class ConformanceTest : public testing::TestWithParam<size_t> {
@@ -43,7 +40,7 @@ class ConformanceTest : public testing::TestWithParam<size_t> {
 TEST_P(ConformanceTest, KernelsAreWithinTheBounds) {
   int supported = 0;
   std::string refusals;
-  for (int seed = 0; seed < NumSeeds(); ++seed) {
+  for (int seed = 0; seed < NumCases(25, 500); ++seed) {
     const CallCase made = Drawn(seed);
     const Support support = OneDnnSupports(made.call);
     if (!support.can) {
@@ -57,13 +54,13 @@ TEST_P(ConformanceTest, KernelsAreWithinTheBounds) {
     ++supported;
     EXPECT_EQ(FaultOf(made), "") << samples().name << ", seed " << seed;
   }
-  EXPECT_GE(100 * supported, samples().least_percent * NumSeeds())
+  EXPECT_GE(100 * supported, samples().least_percent * NumCases(25, 500))
       << samples().name << refusals;
 }
 
 // A NaN, or an infinity, in any place of any input.
 TEST_P(ConformanceTest, WhatIsNoNumberIsNotHidden) {
-  for (int seed = 0; seed < NumSeeds(); ++seed) {
+  for (int seed = 0; seed < NumCases(25, 500); ++seed) {
     CallCase made = Drawn(seed);
     if (!OneDnnSupports(made.call).can) continue;
     RandomSource random(static_cast<uint64_t>(seed), "bad numbers");

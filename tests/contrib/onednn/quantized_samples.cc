@@ -157,7 +157,7 @@ CallCase DrawDequantize(RandomSource& random) {
   return made;
 }
 
-constexpr OperatorSamples kSamples[] = {
+constexpr OperatorSamples kQuantizedSamples[] = {
     {"ConvInteger", &DrawConvInteger, 90},
     {"QLinearConv", &DrawQLinearConv, 90},
     {"MatMulInteger", &DrawMatMulInteger, 90},
@@ -168,6 +168,8 @@ constexpr OperatorSamples kSamples[] = {
 
 }  // namespace
 
-absl::Span<const OperatorSamples> QuantizedSamples() { return kSamples; }
+absl::Span<const OperatorSamples> QuantizedSamples() {
+  return kQuantizedSamples;
+}
 
 }  // namespace nodewise

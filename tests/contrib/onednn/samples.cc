@@ -372,7 +372,7 @@ CallCase DrawUpsample(RandomSource& random) {
   return made;
 }
 
-constexpr OperatorSamples kSamples[] = {
+constexpr OperatorSamples kFloatSamples[] = {
     {"ConvTranspose", &DrawConvTranspose, 90},
     {"MatMul", &DrawMatMul},
     {"Gemm", &DrawGemm, 90},
@@ -447,6 +447,6 @@ constexpr OperatorSamples kSamples[] = {
 
 }  // namespace
 
-absl::Span<const OperatorSamples> FloatSamples() { return kSamples; }
+absl::Span<const OperatorSamples> FloatSamples() { return kFloatSamples; }
 
 }  // namespace nodewise
