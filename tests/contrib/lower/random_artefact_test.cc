@@ -67,7 +67,7 @@ TEST(RandomArtefactTest, IsWithoutFaultsAndRunsAsTheNetworkDoes) {
     ASSERT_THAT(expected, IsOk());
     const Ref<Library> built_ins = BuiltInFunctions(AllOperators());
     const ArtefactFiles files = Written(Lower(random.net(), "net").value());
-    const auto found = VerifyArtefact(files, {.built_ins = built_ins});
+    const auto found = VerifyArtefact(files, {{}, built_ins});
     ASSERT_THAT(found, IsOk());
     EXPECT_TRUE(found->items().empty()) << found->items()[0].ToString();
     const auto artefact = LoadArtefact(files, {}, built_ins);

@@ -2,7 +2,6 @@
 
 // Random networks for tests of lowering, and the seeds that they begin with.
 
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <utility>

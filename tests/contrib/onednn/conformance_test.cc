@@ -1,7 +1,6 @@
 // Random cases of every operator against the operator itself, judged by its
 // own error bounds.
 
-#include <cstdlib>
 #include <limits>
 #include <set>
 

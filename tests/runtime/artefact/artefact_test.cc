@@ -157,7 +157,7 @@ TEST(LoadArtefactTest, AProgramWithoutBuiltInFunctionsSaysSo) {
 
 TEST(VerifyArtefactTest, BuiltInFunctionsAreAskedFor) {
   const ArtefactFiles files = *FindArtefact(FolderWithBuiltIns());
-  const auto found = VerifyArtefact(files, {.built_ins = BuiltInLibrary({})});
+  const auto found = VerifyArtefact(files, {{}, BuiltInLibrary({})});
   ASSERT_THAT(found, IsOk());
   EXPECT_THAT(found->ToStatus(), FailsWith(StatusCode::kDataLoss,
                                            HasSubstr("no built-in function")));
