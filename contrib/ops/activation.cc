@@ -32,14 +32,15 @@ struct Relu : ops::Relu, NumberMap<Relu> {
   }
 };
 
-struct LeakyRelu : ops::LeakyRelu, FloatMap<LeakyRelu> {
+struct LeakyRelu : ops::LeakyRelu, FloatMap<LeakyRelu, kSimple> {
   static constexpr auto Fields() {
     return FieldList(Field<&LeakyRelu::alpha>("alpha"));
   }
   double Of(double x) const { return x < 0 ? alpha * x : x; }
 };
 
-struct ThresholdedRelu : ops::ThresholdedRelu, FloatMap<ThresholdedRelu> {
+struct ThresholdedRelu : ops::ThresholdedRelu,
+                         FloatMap<ThresholdedRelu, kSimple> {
   static constexpr auto Fields() {
     return FieldList(Field<&ThresholdedRelu::alpha>("alpha"));
   }
@@ -91,7 +92,7 @@ struct Sigmoid : ops::Sigmoid, FloatMap<Sigmoid> {
   static double Of(double x) { return SigmoidOf(x); }
 };
 
-struct HardSigmoid : ops::HardSigmoid, FloatMap<HardSigmoid> {
+struct HardSigmoid : ops::HardSigmoid, FloatMap<HardSigmoid, kSimple> {
   static constexpr auto Fields() {
     return FieldList(Field<&HardSigmoid::alpha>("alpha"),
                      Field<&HardSigmoid::beta>("beta"));
@@ -166,6 +167,18 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
   static constexpr auto Fields() {
     return FieldList(Field<&Shrink::bias>("bias"),
                      Field<&Shrink::lambd>("lambd"));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    if (IsFloat(args.dtype(0))) return NumberMap::Evaluate(args);
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    // Results that do not fit depend on the element's own type.
+    return WithInteger(args.dtype(0), [&](auto zero) {
+      using T = decltype(zero);
+      const T* const x = args.in(0).As<T>();
+      for (int64_t i = 0; i < CountOf(y); ++i) y.As<T>()[i] = Of(x[i]);
+      return absl::OkStatus();
+    });
   }
   double Of(double x) const {
     if (x < -double{lambd}) return x + bias;

@@ -84,10 +84,8 @@ struct Arithmetic {
   static DLDataType ResultType(const Inputs& in) { return SharedType(in); }
   static constexpr auto kElement = &Calculation::Element;
   static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
-    return WithNumber(args.dtype(0), [&](auto zero) {
-      return MapSame<decltype(zero)>(
-          args, plan, [](auto a, auto b) { return Calculation::Of(a, b); });
-    });
+    return MapSame(args, plan,
+                   [](auto a, auto b) { return Calculation::Of(a, b); });
   }
 };
 
@@ -107,10 +105,8 @@ struct Mod : ops::Mod {
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastPair(args));
     const bool like_c = fmod;
-    return WithNumber(args.dtype(0), [&](auto zero) {
-      return MapSame<decltype(zero)>(args, plan, [like_c](auto a, auto b) {
-        return like_c ? LikeC(a, b) : LikePython(a, b);
-      });
+    return MapWide(args, plan, args.dtype(0), [like_c](auto a, auto b) {
+      return like_c ? LikeC(a, b) : LikePython(a, b);
     });
   }
 
@@ -152,29 +148,20 @@ struct Raising {
   }
 
  private:
-  static double Power(double x, double y) {
-    // Just as exact as std::pow, and much faster.
-    return y == 2 ? x * x : std::pow(x, y);
-  }
   static absl::Status RunDouble(EvalArgs& args, const Broadcast& plan) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray z,
-                              args.MakeOutput(0, plan.shape, args.dtype(0)));
-    const std::vector<double> y = ToDoubles(args.in(1));
-    return WithNumber(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      const T* const x = args.in(0).As<T>();
-      T* const to = z.As<T>();
-      ForEachRun(
-          plan, 20,
-          [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
-            MapRun(Strided{x + at[0], steps[0]},
-                   Strided{y.data() + at[1], steps[1]}, n, to + out,
-                   [](T base, double exponent) {
-                     return FromDouble<T>(Power(ToDouble(base), exponent));
-                   });
-          });
-      return absl::OkStatus();
-    });
+    return MapPairBlocks<double>(
+        args, plan, args.dtype(0), 20,
+        [](double* x, const double* y, int64_t n) {
+          // Just as exact as std::pow, and much faster.
+          const auto is_two = [](double exponent) { return exponent == 2; };
+          if (std::all_of(y, y + n, is_two)) {
+            for (int64_t i = 0; i < n; ++i) x[i] *= x[i];
+            return;
+          }
+          for (int64_t i = 0; i < n; ++i) {
+            x[i] = y[i] == 2 ? x[i] * x[i] : std::pow(x[i], y[i]);
+          }
+        });
   }
 
   // An exponent of any integer type.
@@ -182,13 +169,11 @@ struct Raising {
     uint64_t size;
     bool is_negative;
   };
-  template <typename T>
-  static T IntegerPower(T base, Exponent exponent) {
+  static int64_t IntegerPower(int64_t base, Exponent exponent) {
     if (exponent.is_negative) {
       // 1 / x^n, truncated; undefined for 0.
-      const bool is_minus_one = static_cast<int64_t>(base) == -1;
-      if (is_minus_one) return exponent.size % 2 == 0 ? T{1} : base;
-      return base == 1 ? T{1} : T{0};
+      if (base == -1) return exponent.size % 2 == 0 ? 1 : -1;
+      return base == 1 ? 1 : 0;
     }
     uint64_t power = 1;
     uint64_t square = Bits(base);
@@ -196,38 +181,19 @@ struct Raising {
       if (rest & 1) power *= square;
       square *= square;
     }
-    return Wrapped<T>(power);
-  }
-  static absl::StatusOr<std::vector<Exponent>> Exponents(const NDArray& y) {
-    std::vector<Exponent> exponents(static_cast<size_t>(CountOf(y)));
-    NODEWISE_RETURN_IF_ERROR(WithInteger(y.dtype(), [&](auto zero) {
-      const auto* from = y.As<decltype(zero)>();
-      for (Exponent& exponent : exponents) {
-        const bool is_negative = *from < 0;
-        exponent = {is_negative ? 0 - Bits(*from) : Bits(*from), is_negative};
-        ++from;
-      }
-      return absl::OkStatus();
-    }));
-    return exponents;
+    return Wrapped<int64_t>(power);
   }
   static absl::Status RunInteger(EvalArgs& args, const Broadcast& plan) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray z,
-                              args.MakeOutput(0, plan.shape, args.dtype(0)));
-    NODEWISE_ASSIGN_OR_RETURN(const auto exponents, Exponents(args.in(1)));
-    return WithInteger(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      const T* const x = args.in(0).As<T>();
-      T* const to = z.As<T>();
-      ForEachRun(
-          plan, 20,
-          [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
-            MapRun(Strided{x + at[0], steps[0]},
-                   Strided{exponents.data() + at[1], steps[1]}, n, to + out,
-                   &IntegerPower<T>);
-          });
-      return absl::OkStatus();
-    });
+    const bool is_signed = !IsUnsigned(args.dtype(1));
+    return MapPairBlocks<int64_t>(
+        args, plan, args.dtype(0), 20,
+        [is_signed](int64_t* x, const int64_t* y, int64_t n) {
+          for (int64_t i = 0; i < n; ++i) {
+            const bool is_negative = is_signed && y[i] < 0;
+            const uint64_t size = is_negative ? 0 - Bits(y[i]) : Bits(y[i]);
+            x[i] = IntegerPower(x[i], {size, is_negative});
+          }
+        });
   }
 };
 
@@ -238,11 +204,13 @@ struct Sloping {
   }
   static DLDataType ResultType(const Inputs& in) { return SharedType(in); }
   static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
-    return WithNumber(args.dtype(0), [&](auto zero) {
-      return MapSame<decltype(zero)>(args, plan, [](auto x, auto slope) {
-        return x < 0 ? Multiplying::Of(slope, x) : x;
-      });
-    });
+    const auto sloped = [](auto x, auto slope) {
+      return x < 0 ? Multiplying::Of(slope, x) : x;
+    };
+    if (args.dtype(0) != kFloat32) {
+      return MapWide(args, plan, args.dtype(0), sloped);
+    }
+    return MapPairs<float, float>(args, plan, kFloat32, sloped);
   }
 };
 
@@ -311,18 +279,23 @@ struct Clip : ops::Clip {
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
-    return WithNumber(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      if constexpr (std::is_arithmetic_v<T>) {
-        Limit<T>(args, y, LimitOf<T>(args, 1, std::numeric_limits<T>::lowest()),
-                 LimitOf<T>(args, 2, std::numeric_limits<T>::max()));
-      } else {
-        Limit<T>(args, y, LimitOf<double>(args, 1, -Largest<T>()),
-                 LimitOf<double>(args, 2, Largest<T>()));
-      }
+    if (args.dtype(0) == kFloat32) {
+      NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                                args.MakeOutput(0, args.shape(0), kFloat32));
+      const Limits<float> limits = LimitsOf<float>(args);
+      const float* const from = args.in(0).As<float>();
+      float* const to = y.As<float>();
+      ParallelFor(CountOf(y), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) to[i] = limits.Clipped(from[i]);
+      });
       return absl::OkStatus();
+    }
+    return WithWide(args.dtype(0), [&](auto zero) {
+      using W = decltype(zero);
+      const Limits<W> limits = LimitsOf<W>(args);
+      return MapBlocks<W>(args, 1, [&limits](W* x, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) x[i] = limits.Clipped(x[i]);
+      });
     });
   }
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
@@ -331,43 +304,38 @@ struct Clip : ops::Clip {
 
  private:
   template <typename T>
-  static double Largest() {
-    return std::is_same_v<T, Half> ? 65504 : BfloatToFloat(0x7F7F);
+  struct Limits {
+    T low;
+    T high;
+
+    // NaN stays NaN.
+    T Clipped(T x) const {
+      x = x < low ? low : x;
+      return x > high ? high : x;
+    }
+  };
+  // The limits that are not given are the ends of the element type.
+  template <typename T>
+  static Limits<T> LimitsOf(const EvalArgs& args) {
+    Limits<T> limits{std::numeric_limits<T>::lowest(),
+                     std::numeric_limits<T>::max()};
+    if constexpr (std::is_same_v<T, double>) {
+      if (args.dtype(0) == kFloat16) limits.high = 65504;
+      if (args.dtype(0) == kBfloat16) limits.high = BfloatToFloat(0x7F7F);
+      limits.low = -limits.high;
+    }
+    SetLimit(args, 1, &limits.low);
+    SetLimit(args, 2, &limits.high);
+    return limits;
   }
   template <typename T>
-  static T LimitOf(const EvalArgs& args, size_t i, T otherwise) {
-    if (!args.has(i)) return otherwise;
-    T limit{};
-    (void)WithNumber(args.dtype(i), [&](auto zero) {
-      using Given = decltype(zero);
-      const Given given = *args.in(i).As<Given>();
-      if constexpr (std::is_arithmetic_v<Given>) {
-        limit = static_cast<T>(given);
-      } else {
-        limit = static_cast<T>(ToDouble(given));
-      }
-      return absl::OkStatus();
-    });
-    return limit;
-  }
-  // NaN stays NaN.
-  template <typename T, typename Number>
-  static void Limit(const EvalArgs& args, const NDArray& y, Number low,
-                    Number high) {
-    const T* const from = args.in(0).As<T>();
-    T* const to = y.As<T>();
-    ParallelFor(CountOf(y), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        if constexpr (std::is_same_v<T, Number>) {
-          T value = from[i] < low ? low : from[i];
-          to[i] = value > high ? high : value;
-        } else {
-          Number value = ToDouble(from[i]);
-          value = value < low ? low : value;
-          to[i] = FromDouble<T>(value > high ? high : value);
-        }
-      }
-    });
+  static void SetLimit(const EvalArgs& args, size_t i, T* limit) {
+    if (!args.has(i)) return;
+    if constexpr (std::is_same_v<T, float>) {
+      *limit = *args.in(i).As<float>();
+    } else {
+      LoadWide(args.in(i), 0, 1, limit);
+    }
   }
 };
 

@@ -5,6 +5,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/wide_elements.h"
 
 namespace nodewise {
 namespace {
@@ -67,9 +68,13 @@ struct ArgExtreme : Class {
     }
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(0, shape, kInt64));
-    return WithNumber(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      Run(args.in(0).As<T>(), lines, y.As<int64_t>());
+    if (args.dtype(0) == kFloat32) {
+      Run(args.in(0).As<float>(), lines, y.As<int64_t>());
+      return absl::OkStatus();
+    }
+    return WithWide(args.dtype(0), [&](auto zero) {
+      std::vector<decltype(zero)> copy;
+      Run(WideElements(args.in(0), &copy), lines, y.As<int64_t>());
       return absl::OkStatus();
     });
   }
@@ -97,15 +102,11 @@ struct ArgExtreme : Class {
   }
   template <typename T>
   bool IsBetter(T next, T best) const {
-    if constexpr (!std::is_arithmetic_v<T>) {
-      return IsBetter(ToDouble(next), ToDouble(best));
-    } else {
-      if (next != next || best != best) {  // NaN.
-        return next != next && (best == best || select_last_index);
-      }
-      if (next == best) return select_last_index;
-      return kLargest ? next > best : next < best;
+    if (next != next || best != best) {  // NaN.
+      return next != next && (best == best || select_last_index);
     }
+    if (next == best) return select_last_index;
+    return kLargest ? next > best : next < best;
   }
 };
 
@@ -158,17 +159,16 @@ struct Cumulative : Class {
       bounds->expected.resize(bounds->proved.size());
       NODEWISE_RETURN_IF_ERROR(RunBounds(args, lines, bounds));
     }
-    return WithNumber(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      const T* const x = args.in(0).As<T>();
-      T* const to = y.As<T>();
-      ForEachLine(lines, [&](int64_t first) {
-        if constexpr (kIsFloatType<T>) {
-          RunLine<double>(x + first, lines, to + first);
-        } else {
-          RunLine<uint64_t>(x + first, lines, to + first);
-        }
-      });
+    if (args.dtype(0) == kFloat32) {
+      RunLines(args.in(0).As<float>(), lines, y.As<float>());
+      return absl::OkStatus();
+    }
+    return WithWide(args.dtype(0), [&](auto zero) {
+      using W = decltype(zero);
+      std::vector<W> copy;
+      std::vector<W> results;
+      RunLines(WideElements(args.in(0), &copy), lines, WideOutput(y, &results));
+      StoreOutput(results, y);
       return absl::OkStatus();
     });
   }
@@ -191,19 +191,22 @@ struct Cumulative : Class {
   int64_t At(int64_t i, const Lines& lines) const {
     return (reverse ? lines.size - 1 - i : i) * lines.inner;
   }
+  template <typename T>
+  void RunLines(const T* x, const Lines& lines, T* y) const {
+    using Total =
+        std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+    ForEachLine(lines, [&](int64_t first) {
+      RunLine<Total>(x + first, lines, y + first);
+    });
+  }
   template <typename Total, typename T>
   void RunLine(const T* x, const Lines& lines, T* y) const {
     Total total = Operation::kStart;
     for (int64_t i = 0; i < lines.size; ++i) {
       const int64_t at = At(i, lines);
       const Total before = total;
-      if constexpr (kIsFloatType<T>) {
-        total = Operation::Next(total, ToDouble(x[at]));
-        y[at] = FromDouble<T>(exclusive ? before : total);
-      } else {
-        total = Operation::Next(total, Bits(x[at]));
-        y[at] = Wrapped<T>(exclusive ? before : total);
-      }
+      total = Operation::Next(total, static_cast<Total>(x[at]));
+      y[at] = static_cast<T>(exclusive ? before : total);
     }
   }
   absl::Status RunBounds(const EvalArgs& args, const Lines& lines,

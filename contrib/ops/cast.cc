@@ -22,37 +22,44 @@ namespace {
 // bits beyond its 53 are kept as a last bit that breaks ties.
 template <typename T>
 double OddDouble(T x) {
-  if constexpr (sizeof(T) < 8) {
-    return static_cast<double>(x);
-  } else {
-    const bool is_negative = x < 0;
-    uint64_t size = is_negative ? 0 - Bits(x) : Bits(x);
-    constexpr uint64_t kLost = 0x7FF;
-    if (size >> 53 != 0 && (size & kLost) != 0) {
-      size = (size & ~kLost) | (kLost + 1);
-    }
-    const auto value = static_cast<double>(size);
-    return is_negative ? -value : value;
+  const bool is_negative = x < 0;
+  uint64_t size = is_negative ? 0 - Bits(x) : Bits(x);
+  constexpr uint64_t kLost = 0x7FF;
+  if (size >> 53 != 0 && (size & kLost) != 0) {
+    size = (size & ~kLost) | (kLost + 1);
   }
+  const auto value = static_cast<double>(size);
+  return is_negative ? -value : value;
+}
+
+// Reads integers as doubles that any shorter float can be rounded from.
+void LoadOddDoubles(const NDArray& x, int64_t begin, int64_t end, double* to) {
+  if (x.dtype().bits < 64) return LoadDoubles(x, begin, end, to);
+  (void)WithWide(x.dtype(), [&](auto zero) {
+    const auto* const from = x.As<decltype(zero)>() + begin;
+    for (int64_t i = 0; i < end - begin; ++i) to[i] = OddDouble(from[i]);
+    return absl::OkStatus();
+  });
 }
 
 // Casts from floats to integers truncate; for numbers out of range the standard
 // leaves the result open, and the nearest integer in range is taken. Integers
 // drop upper bits.
-template <typename To, typename From>
-To Converted(From x) {
-  constexpr bool kFromInteger = std::is_integral_v<From>;
-  if constexpr (std::is_same_v<To, From>) {
-    return x;
-  } else if constexpr (std::is_same_v<To, Bool> && kFromInteger) {
-    return {static_cast<uint8_t>(x != 0 ? 1 : 0)};
-  } else if constexpr (kFromInteger && std::is_arithmetic_v<To>) {
-    return static_cast<To>(x);
-  } else if constexpr (kFromInteger) {
-    return FromDouble<To>(OddDouble(x));
-  } else {
-    return FromDouble<To>(ToDouble(x));
+void CastRange(const NDArray& x, const NDArray& y, int64_t begin, int64_t end) {
+  const bool from_integer = IsInteger(x.dtype());
+  if (from_integer && !IsFloat(y.dtype())) {
+    int64_t integers[kWideBlock];
+    LoadWide(x, begin, end, integers);
+    StoreWide(integers, begin, end, y);
+    return;
   }
+  double doubles[kWideBlock];
+  if (from_integer && y.dtype().bits < 64) {
+    LoadOddDoubles(x, begin, end, doubles);
+  } else {
+    LoadDoubles(x, begin, end, doubles);
+  }
+  StoreDoubles(doubles, begin, end, y);
 }
 
 absl::Status CastTo(EvalArgs& args, DLDataType to) {
@@ -62,20 +69,16 @@ absl::Status CastTo(EvalArgs& args, DLDataType to) {
   }
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                             args.MakeOutput(0, args.shape(0), to));
-  return WithType(args.dtype(0), [&](auto from_zero) {
-    return WithType(to, [&](auto to_zero) {
-      using From = decltype(from_zero);
-      using To = decltype(to_zero);
-      const From* const x = args.in(0).As<From>();
-      To* const converted = y.As<To>();
-      ParallelFor(CountOf(y), 2, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          converted[i] = Converted<To>(x[i]);
-        }
-      });
-      return absl::OkStatus();
-    });
+  for (const DLDataType type : {args.dtype(0), to}) {
+    NODEWISE_RETURN_IF_ERROR(
+        WithWide(type, [](auto) { return absl::OkStatus(); }));
+  }
+  ParallelFor(CountOf(y), 2, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; at += kWideBlock) {
+      CastRange(args.in(0), y, at, std::min(at + kWideBlock, end));
+    }
   });
+  return absl::OkStatus();
 }
 
 // Known elements stay known between int32 and int64.

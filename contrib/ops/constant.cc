@@ -6,6 +6,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -149,19 +150,21 @@ struct Range : ops::Range {
     if (count <= static_cast<int64_t>(kMostElements)) {
       elements.emplace();
       for (int64_t i = 0; i < count; ++i) {
-        elements->emplace_back(IntegerAt(i, (*start)[0], (*delta)[0]));
+        elements->emplace_back(NumberAt(i, (*start)[0], (*delta)[0]));
       }
     }
     return OneOutput(dtype, Shape{count}, std::move(elements));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-    return WithNumber(y.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      Fill(args.in(0).As<T>()[0], args.in(2).As<T>()[0], y);
+    return WithWide(y.dtype(), [&](auto start) {
+      auto delta = start;
+      LoadWide(args.in(0), 0, 1, &start);
+      LoadWide(args.in(2), 0, 1, &delta);
+      Fill(start, delta, y);
       if (Bounds* const bounds = args.bounds(0)) {
-        FillBounds(ToDouble(args.in(0).As<T>()[0]),
-                   ToDouble(args.in(2).As<T>()[0]), y, bounds);
+        FillBounds(static_cast<double>(start), static_cast<double>(delta), y,
+                   bounds);
       }
       return absl::OkStatus();
     });
@@ -194,25 +197,27 @@ struct Range : ops::Range {
     return static_cast<int64_t>(count);
   }
 
+  static double NumberAt(int64_t i, double start, double delta) {
+    return start + static_cast<double>(i) * delta;
+  }
   // Modulo 2^64, since the product alone may be too large.
-  template <typename T>
-  static T IntegerAt(int64_t i, T start, T delta) {
-    return static_cast<T>(static_cast<uint64_t>(start) +
+  template <typename W>
+  static W NumberAt(int64_t i, W start, W delta) {
+    return static_cast<W>(static_cast<uint64_t>(start) +
                           static_cast<uint64_t>(i) *
                               static_cast<uint64_t>(delta));
   }
 
-  template <typename T>
-  static void Fill(T start, T delta, const NDArray& y) {
-    T* const to = y.As<T>();
+  template <typename W>
+  static void Fill(W start, W delta, const NDArray& y) {
     ParallelFor(CountOf(y), 2, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        if constexpr (kIsFloatType<T>) {
-          to[i] = FromDouble<T>(ToDouble(start) +
-                                static_cast<double>(i) * ToDouble(delta));
-        } else {
-          to[i] = IntegerAt(i, start, delta);
+      W block[kWideBlock];
+      for (int64_t at = begin; at < end; at += kWideBlock) {
+        const int64_t next = std::min(at + kWideBlock, end);
+        for (int64_t i = at; i < next; ++i) {
+          block[i - at] = NumberAt(i, start, delta);
         }
+        StoreWide(block, at, next, y);
       }
     });
   }
@@ -273,8 +278,9 @@ struct OneHot : ops::OneHot {
     FillWith(y, args.in(2).data());
     const size_t width = ElementBytes(y.dtype());
     const char* const on = args.in(2).As<char>() + width;
-    return WithNumber(args.dtype(0), [&](auto zero) {
-      const auto* const indices = args.in(0).As<decltype(zero)>();
+    return WithWide(args.dtype(0), [&](auto zero) {
+      std::vector<decltype(zero)> copy;
+      const auto* const indices = WideElements(args.in(0), &copy);
       for (int64_t i = 0; i < CountOf(args.in(0)); ++i) {
         const int64_t index = IndexOf(indices[i]);
         if (index < -split.size || index >= split.size) continue;
@@ -318,14 +324,13 @@ struct EyeLike : ops::EyeLike {
     const uint64_t zeros = 0;
     FillWith(y, &zeros);
     if (k <= -rows || k >= columns) return absl::OkStatus();
-    return WithType(y.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      const int64_t first = std::max<int64_t>(0, -k);
-      for (int64_t i = first; i < rows && i + k < columns; ++i) {
-        y.As<T>()[i * columns + i + k] = FromDouble<T>(1);
-      }
-      return absl::OkStatus();
-    });
+    const double one = 1;
+    const int64_t first = std::max<int64_t>(0, -k);
+    for (int64_t i = first; i < rows && i + k < columns; ++i) {
+      const int64_t at = i * columns + i + k;
+      StoreDoubles(&one, at, at + 1, y);
+    }
+    return absl::OkStatus();
   }
 };
 

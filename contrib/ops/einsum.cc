@@ -6,6 +6,7 @@
 
 #include "contrib/ops/util/matmul_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/support/status_macros.h"
@@ -376,29 +377,24 @@ absl::StatusOr<Term<Number>> Contract(const Term<Number>& a,
   return result;
 }
 
-// The elements of an input, changed by `f`.
-template <typename Number, typename F>
-std::vector<Number> Load(const NDArray& tensor, F f) {
+// What is done to the elements of inputs; null for nothing.
+template <typename Number>
+using Change = Number (*)(Number x);
+
+template <typename Number>
+std::vector<Number> Load(const NDArray& tensor, Change<Number> f) {
   std::vector<Number> values(static_cast<size_t>(CountOf(tensor)));
-  (void)WithNumber(tensor.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const T* const from = tensor.As<T>();
-    for (size_t i = 0; i < values.size(); ++i) {
-      if constexpr (kIsFloatType<T>) {
-        values[i] = static_cast<Number>(f(ToDouble(from[i])));
-      } else {
-        values[i] = Wrapped(from[i]);
-      }
-    }
-    return absl::OkStatus();
-  });
+  LoadWide(tensor, 0, CountOf(tensor), values.data());
+  if (f != nullptr)
+    std::transform(values.begin(), values.end(), values.begin(), f);
   return values;
 }
 
 // The result, in the order of the output.
-template <typename Number, typename F>
+template <typename Number>
 absl::StatusOr<std::vector<Number>> Calculate(const EvalArgs& args,
-                                              const Expanded& all, F f) {
+                                              const Expanded& all,
+                                              Change<Number> f = nullptr) {
   const Sizes sizes(all.sides);
   std::optional<Term<Number>> product;
   for (size_t i = 0; i < args.num_inputs(); ++i) {
@@ -422,7 +418,7 @@ absl::StatusOr<std::vector<Number>> Calculate(const EvalArgs& args,
         kept.push_back(label);
       }
     }
-    const std::vector<Number> values = Load<Number>(args.in(i), f);
+    const std::vector<Number> values = Load(args.in(i), f);
     NODEWISE_ASSIGN_OR_RETURN(
         Term<Number> term,
         Reordered(values.data(), labels, strides, kept, sizes));
@@ -458,19 +454,13 @@ absl::Status Einsum::Evaluate(EvalArgs& args) const {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                             args.MakeOutput(0, shape, args.dtype(0)));
   if (!IsFloat(args.dtype(0))) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        const std::vector<uint64_t> values,
-        Calculate<uint64_t>(args, all, [](double x) { return x; }));
-    return WithInteger(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      std::transform(values.begin(), values.end(), out.As<T>(),
-                     [](uint64_t x) { return static_cast<T>(x); });
-      return absl::OkStatus();
-    });
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<uint64_t> values,
+                              Calculate<uint64_t>(args, all));
+    StoreWide(values.data(), 0, CountOf(out), out);
+    return absl::OkStatus();
   }
-  NODEWISE_ASSIGN_OR_RETURN(
-      const std::vector<double> values,
-      Calculate<double>(args, all, [](double x) { return x; }));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> values,
+                            Calculate<double>(args, all));
   StoreDoubles(values.data(), 0, CountOf(out), out);
   Bounds* const bounds = args.bounds(0);
   if (bounds == nullptr) return absl::OkStatus();

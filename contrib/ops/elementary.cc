@@ -7,25 +7,6 @@
 namespace nodewise {
 namespace {
 
-// y = f(x) for floats, with a function that takes many doubles at once.
-absl::Status MapFloatsBy(EvalArgs& args, void (*f)(double* x, int64_t n)) {
-  // A block that stays in the first cache.
-  constexpr int64_t kBlock = 512;
-  const NDArray& x = args.in(0);
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                            args.MakeOutputOver(0, 0, x.shape(), x.dtype()));
-  ParallelFor(CountOf(x), 4, [&](int64_t begin, int64_t end) {
-    double block[kBlock];
-    for (int64_t at = begin; at < end; at += kBlock) {
-      const int64_t next = std::min(at + kBlock, end);
-      LoadDoubles(x, at, next, block);
-      f(block, next - at);
-      StoreDoubles(block, at, next, y);
-    }
-  });
-  return absl::OkStatus();
-}
-
 struct Abs : ops::Abs, NumberMap<Abs> {
   OutputInfos Infer(const Inputs& in) const {
     OutputInfos out = LikeInput(in);
@@ -65,7 +46,7 @@ struct Sign : ops::Sign, NumberMap<Sign> {
 // Opset 9 has it for integers too.
 struct Erf : ops::Erf, NumberMap<Erf> {
   absl::Status Evaluate(EvalArgs& args) const {
-    if (IsFloat(args.dtype(0))) return MapFloatsBy(args, &ErfAll);
+    if (IsFloat(args.dtype(0))) return MapBlocks<double>(args, 4, &ErfAll);
     return NumberMap::Evaluate(args);
   }
   static double Of(double x) { return std::erf(x); }
@@ -74,15 +55,15 @@ struct Erf : ops::Erf, NumberMap<Erf> {
   static T Of(T x) { return FromDouble<T>(std::erf(ToDouble(x))); }
 };
 
-struct Sqrt : ops::Sqrt, FloatMap<Sqrt> {
+struct Sqrt : ops::Sqrt, FloatMap<Sqrt, kSimple> {
   static double Of(double x) { return std::sqrt(x); }
 };
-struct Reciprocal : ops::Reciprocal, FloatMap<Reciprocal> {
+struct Reciprocal : ops::Reciprocal, FloatMap<Reciprocal, kSimple> {
   static double Of(double x) { return 1 / x; }
 };
 struct Exp : ops::Exp, FloatMap<Exp> {
   absl::Status Evaluate(EvalArgs& args) const {
-    return MapFloatsBy(args, &ExpAll);
+    return MapBlocks<double>(args, 4, &ExpAll);
   }
 };
 struct Log : ops::Log, FloatMap<Log> {

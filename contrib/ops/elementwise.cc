@@ -71,6 +71,19 @@ std::optional<Shape> MapElements(const Inputs& in, Dim (*f)(const Dim&)) {
   return result;
 }
 
+void FillScaledBounds(const NDArray& x, const NDArray& y, Bounds* bounds,
+                      absl::FunctionRef<double(double x, double y)> scale) {
+  const std::vector<double> in = ToDoubles(x);
+  const std::vector<double> out = ToDoubles(y);
+  bounds->proved.resize(out.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    bounds->proved[i] =
+        kScaledUlps * 2 *
+        HalfUlp(y.dtype(), std::max(std::fabs(out[i]), scale(in[i], out[i])));
+  }
+  bounds->expected = bounds->proved;
+}
+
 absl::StatusOr<Broadcast> BroadcastPair(const EvalArgs& args) {
   const absl::Span<const int64_t> shapes[] = {args.shape(0), args.shape(1)};
   return MakeBroadcast(shapes);

@@ -4,6 +4,7 @@
 
 #include "contrib/ops/util/pool.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
@@ -36,23 +37,28 @@ absl::Status ReducePlanes(EvalArgs& args, F f) {
     bounds->proved.resize(static_cast<size_t>(planes));
     bounds->expected.resize(static_cast<size_t>(planes));
   }
-  return WithFloat(args.dtype(0), [&](auto zero) {
-    using T = decltype(zero);
-    const T* const x = args.in(0).As<T>();
-    T* const y = out.As<T>();
+  std::vector<double> results(static_cast<size_t>(planes));
+  const auto run = [&](const auto* x) {
     ParallelFor(planes, static_cast<double>(size) + 10,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
                     const SumOfTerms sum = f(x + i * size, size);
-                    y[i] = FromDouble<T>(sum.result);
+                    results[static_cast<size_t>(i)] = sum.result;
                     if (bounds == nullptr) continue;
                     const SumBound bound = BoundSum(out.dtype(), sum);
                     bounds->proved[static_cast<size_t>(i)] = bound.proved;
                     bounds->expected[static_cast<size_t>(i)] = bound.expected;
                   }
                 });
-    return absl::OkStatus();
-  });
+  };
+  std::vector<double> copy;
+  if (args.dtype(0) == kFloat32) {
+    run(args.in(0).As<float>());
+  } else {
+    run(WideElements(args.in(0), &copy));
+  }
+  StoreDoubles(results.data(), 0, planes, out);
+  return absl::OkStatus();
 }
 
 struct GlobalAveragePool : ops::GlobalAveragePool {

@@ -5,6 +5,7 @@
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 
 namespace nodewise {
@@ -228,7 +229,7 @@ void BoundRewritten(const ReducePlan& plan, const Slice& slice, const T* x,
 }
 
 // Makes output 0 like input 0, and calls f(plan, slice, x, y, bounds) for the
-// slices of a reduction over some sides.
+// slices of a reduction over some sides. Elements are floats or doubles.
 template <typename F>
 absl::Status ForEachReduced(EvalArgs& args, const std::vector<bool>& is_reduced,
                             F f) {
@@ -241,13 +242,19 @@ absl::Status ForEachReduced(EvalArgs& args, const std::vector<bool>& is_reduced,
   }
   if (CountOf(y) == 0) return absl::OkStatus();
   const ReducePlan plan = MakeReducePlan(args.shape(0), is_reduced);
-  return WithFloat(args.dtype(0), [&](auto zero) {
-    using T = decltype(zero);
-    ForEachSlice(plan, 3, [&](const Slice& slice) {
-      f(plan, slice, args.in(0).As<T>(), y.As<T>(), bounds);
-    });
+  const auto run = [&](const auto* from, auto* to) {
+    ForEachSlice(plan, 3,
+                 [&](const Slice& slice) { f(plan, slice, from, to, bounds); });
+  };
+  if (args.dtype(0) == kFloat32) {
+    run(args.in(0).As<float>(), y.As<float>());
     return absl::OkStatus();
-  });
+  }
+  std::vector<double> copy;
+  std::vector<double> results;
+  run(WideElements(args.in(0), &copy), WideOutput(y, &results));
+  StoreOutput(results, y);
+  return absl::OkStatus();
 }
 
 struct LpNormalization : ops::LpNormalization {

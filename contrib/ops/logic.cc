@@ -58,10 +58,8 @@ struct Comparison {
   static DLDataType ResultType(const Inputs&) { return kBool; }
   static constexpr Dim (*kElement)(const Dim&, const Dim&) = nullptr;
   static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
-    return WithType(args.dtype(0), [&](auto zero) {
-      return MapTruth<decltype(zero)>(
-          args, plan, [](auto a, auto b) { return Operation::Of(a, b); });
-    });
+    return MapTruth(args, plan,
+                    [](auto a, auto b) { return Operation::Of(a, b); });
   }
 };
 struct Equals {
@@ -104,12 +102,14 @@ struct FloatTest {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(0, args.shape(0), kBool));
     const Class op = static_cast<const Class&>(*this);
-    return WithFloat(args.dtype(0), [&](auto zero) {
-      const auto* const from = args.in(0).As<decltype(zero)>();
-      auto* const to = y.As<uint8_t>();
-      for (int64_t i = 0; i < CountOf(y); ++i) to[i] = op.Of(ToDouble(from[i]));
-      return absl::OkStatus();
-    });
+    auto* const to = y.As<uint8_t>();
+    double block[kWideBlock];
+    for (int64_t at = 0; at < CountOf(y); at += kWideBlock) {
+      const int64_t n = std::min(kWideBlock, CountOf(y) - at);
+      LoadDoubles(args.in(0), at, at + n, block);
+      for (int64_t i = 0; i < n; ++i) to[at + i] = op.Of(block[i]);
+    }
+    return absl::OkStatus();
   }
 };
 struct IsNaN : ops::IsNaN, FloatTest<IsNaN> {
@@ -135,12 +135,11 @@ struct Bitwise {
   static DLDataType ResultType(const Inputs& in) { return SharedType(in); }
   static constexpr Dim (*kElement)(const Dim&, const Dim&) = nullptr;
   static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
-    return WithSize(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      return MapPairs<T, T>(args, plan, args.dtype(0), [](T a, T b) {
-        return static_cast<T>(Operation::Of(a, b));
-      });
-    });
+    return MapPairBlocks<uint64_t>(
+        args, plan, args.dtype(0), 4,
+        [](uint64_t* a, const uint64_t* b, int64_t n) {
+          for (int64_t i = 0; i < n; ++i) a[i] = Operation::Of(a[i], b[i]);
+        });
   }
 };
 struct BitAnd {
@@ -187,15 +186,19 @@ struct BitShift : ops::BitShift {
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastPair(args));
     const bool to_left = direction == ShiftDirection::kLeft;
-    return WithSize(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      // A shift by all bits or more gives 0; in C++ it would be undefined.
-      return MapPairs<T, T>(args, plan, args.dtype(0), [=](T x, T by) {
-        if (by >= 8 * sizeof(T)) return T{0};
-        const auto bits = uint64_t{x};
-        return static_cast<T>(to_left ? bits << by : bits >> by);
-      });
-    });
+    const uint64_t width = args.dtype(0).bits;
+    return MapPairBlocks<uint64_t>(
+        args, plan, args.dtype(0), 4,
+        [=](uint64_t* x, const uint64_t* by, int64_t n) {
+          // A shift by all bits or more gives 0; in C++ it would be undefined.
+          for (int64_t i = 0; i < n; ++i) {
+            if (by[i] >= width) {
+              x[i] = 0;
+            } else {
+              x[i] = to_left ? x[i] << by[i] : x[i] >> by[i];
+            }
+          }
+        });
   }
 };
 

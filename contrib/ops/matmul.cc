@@ -181,7 +181,8 @@ absl::Status MatMul::Evaluate(EvalArgs& args) const {
   NODEWISE_ASSIGN_OR_RETURN(const MatrixOperands operands, OperandsOf(args));
   if (IsFloat(args.dtype(0))) return EvaluateFloats(args, operands);
   const int64_t columns = operands.sizes.columns;
-  return WithInteger(args.dtype(0), [&](auto zero) {
+  // The bits that are kept do not depend on the signs of the factors.
+  return WithSize(args.dtype(0), [&](auto zero) {
     using T = decltype(zero);
     T* const to = out.As<T>();
     MultiplyIntegers<T>(

@@ -1,21 +1,17 @@
 #include "nodewise/ops/pool.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/pool.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
-
-template <typename T>
-bool IsNan(T x) {
-  if constexpr (kIsFloatType<T>) return std::isnan(ToDouble(x));
-  return false;
-}
 
 struct MaxPool : ops::MaxPool {
   static constexpr auto Fields() {
@@ -42,6 +38,8 @@ struct MaxPool : ops::MaxPool {
 
  private:
   int64_t IndexOf(int64_t element, absl::Span<const int64_t> sides) const;
+  void TakeLargest(const PoolPlan& plan, const NDArray& x, const NDArray& out,
+                   int64_t* indices) const;
 };
 
 // Returns the index of an element within its plane.
@@ -58,19 +56,20 @@ int64_t MaxPool::IndexOf(int64_t element,
   return index;
 }
 
+// The maximum of no elements.
 template <typename T>
-T LowestOf() {
-  if constexpr (kIsFloatType<T>) {
-    return FromDouble<T>(-std::numeric_limits<double>::infinity());
+constexpr T kLowest = std::is_integral_v<T>
+                          ? std::numeric_limits<T>::lowest()
+                          : -std::numeric_limits<T>::infinity();
+void StoreLowest(const NDArray& out, int64_t at) {
+  if (IsFloat(out.dtype())) {
+    StoreDoubles(&kLowest<double>, at, at + 1, out);
+  } else if (!IsUnsigned(out.dtype())) {
+    const auto least = LeastOf<int64_t>(out.dtype());
+    StoreWide(&least, at, at + 1, out);
   } else {
-    return std::numeric_limits<T>::lowest();
+    StoreWide(&kLowest<uint64_t>, at, at + 1, out);
   }
-}
-
-template <typename T>
-bool IsLarger(T a, T b) {
-  if constexpr (kIsFloatType<T>) return ToDouble(a) > ToDouble(b);
-  if constexpr (!kIsFloatType<T>) return a > b;
 }
 
 // best[i] becomes from[i * stride] where that is larger, or a NaN.
@@ -78,8 +77,8 @@ template <typename T>
 void TakeLarger(const T* __restrict from, int64_t stride, int64_t count,
                 T* __restrict best) {
   const auto take = [&](int64_t i, int64_t at) {
-    const bool is_nan = IsNan(from[at]) && !IsNan(best[i]);
-    best[i] = IsLarger(from[at], best[i]) || is_nan ? from[at] : best[i];
+    const bool is_nan = from[at] != from[at] && best[i] == best[i];
+    best[i] = from[at] > best[i] || is_nan ? from[at] : best[i];
   };
   if (stride == 1) {
     for (int64_t i = 0; i < count; ++i) take(i, i);
@@ -93,7 +92,7 @@ template <typename T>
 void MaxOfWindows(const PoolPlan& plan, const T* x, T* y) {
   plan.ForEachLine([&](int64_t plane, int64_t place, PoolPlan::Placed& window) {
     T* const line = y + plane * plan.places() + place;
-    std::fill_n(line, plan.line_places(), LowestOf<T>());
+    std::fill_n(line, plan.line_places(), kLowest<T>);
     window.ForEachRow([&](int64_t element, int64_t, int64_t) {
       const T* const from = x + plane * plan.plane_size() + element;
       for (const PoolPlan::LineTap& tap : plan.line_taps()) {
@@ -115,39 +114,46 @@ absl::Status MaxPool::Evaluate(EvalArgs& args) const {
                               args.MakeOutput(1, plan.output(), kInt64));
     indices = tensor.As<int64_t>();
   }
-  const auto sides = args.shape(0).subspan(2);
-  return WithNumber(args.dtype(0), [&](auto zero) {
-    using T = decltype(zero);
-    const T* const x = args.in(0).As<T>();
-    T* const y = out.As<T>();
-    if (indices == nullptr) {
-      MaxOfWindows(plan, x, y);
-      return absl::OkStatus();
-    }
-    plan.ForEachWindow([&](int64_t plane, int64_t place,
-                           PoolPlan::Placed& window) {
-      const T* const from = x + plane * plan.plane_size();
-      T best = LowestOf<T>();
-      int64_t best_at = -1;
-      window.ForEachRow([&](int64_t element, int64_t count, int64_t step) {
-        for (int64_t i = 0; i < count; ++i, element += step) {
-          const T value = from[element];
-          if (best_at >= 0 && !IsLarger(value, best) &&
-              (IsNan(best) || !IsNan(value))) {
-            continue;
-          }
-          if (best_at >= 0 && IsNan(best)) continue;
-          best = value;
-          best_at = element;
+  if (indices == nullptr && args.dtype(0) == kFloat32) {
+    MaxOfWindows(plan, args.in(0).As<float>(), out.As<float>());
+  } else if (indices == nullptr && args.dtype(0) == kInt8) {
+    MaxOfWindows(plan, args.in(0).As<int8_t>(), out.As<int8_t>());
+  } else if (indices == nullptr && args.dtype(0) == kUint8) {
+    MaxOfWindows(plan, args.in(0).As<uint8_t>(), out.As<uint8_t>());
+  } else {
+    TakeLargest(plan, args.in(0), out, indices);
+  }
+  return absl::OkStatus();
+}
+
+// For elements of any type: finds the places of the largest.
+void MaxPool::TakeLargest(const PoolPlan& plan, const NDArray& x,
+                          const NDArray& out, int64_t* indices) const {
+  const std::vector<uint64_t> keys = SortKeys(x);
+  const auto sides = x.shape().subspan(2);
+  const size_t width = ElementBytes(x.dtype());
+  plan.ForEachWindow([&](int64_t plane, int64_t place,
+                         PoolPlan::Placed& window) {
+    const int64_t first = plane * plan.plane_size();
+    int64_t best = -1;
+    window.ForEachRow([&](int64_t element, int64_t count, int64_t step) {
+      for (int64_t i = 0; i < count; ++i, element += step) {
+        const auto at = static_cast<size_t>(first + element);
+        if (best < 0 || keys[at] > keys[static_cast<size_t>(first + best)]) {
+          best = element;
         }
-      });
-      const int64_t at = plane * plan.places() + place;
-      y[at] = best;
-      indices[at] = best_at < 0
-                        ? -1
-                        : plane * plan.plane_size() + IndexOf(best_at, sides);
+      }
     });
-    return absl::OkStatus();
+    const int64_t at = plane * plan.places() + place;
+    if (best < 0) {
+      StoreLowest(out, at);
+    } else {
+      std::memcpy(out.As<char>() + static_cast<size_t>(at) * width,
+                  x.As<char>() + static_cast<size_t>(first + best) * width,
+                  width);
+    }
+    if (indices == nullptr) return;
+    indices[at] = best < 0 ? -1 : first + IndexOf(best, sides);
   });
 }
 
@@ -185,6 +191,25 @@ struct AveragePool : FloatPool<ops::AveragePool> {
   }
 };
 
+// Calls f(x, y) with the elements of a tensor of floats and the place of the
+// results, both as floats or doubles.
+template <typename F>
+absl::Status MapPlanes(const NDArray& in, const NDArray& out, F f) {
+  if (in.dtype() == kFloat32) {
+    f(in.As<float>(), out.As<float>());
+    return absl::OkStatus();
+  }
+  std::vector<double> copy;
+  std::vector<double> results;
+  f(WideElements(in, &copy), WideOutput(out, &results));
+  StoreOutput(results, out);
+  return absl::OkStatus();
+}
+template <typename T>
+void SetRounded(double x, T* to) {
+  *to = static_cast<T>(x);
+}
+
 // Sums of a window's elements.
 struct WindowSums {
   double plain = 0;
@@ -221,17 +246,14 @@ absl::Status AveragePool::Evaluate(EvalArgs& args) const {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                             args.MakeOutput(0, plan.output(), args.dtype(0)));
   Bounds* const bounds = ResizedBounds(args);
-  return WithFloat(args.dtype(0), [&](auto zero) {
-    using T = decltype(zero);
-    const T* const x = args.in(0).As<T>();
-    T* const y = out.As<T>();
+  return MapPlanes(args.in(0), out, [&](const auto* x, auto* y) {
     plan.ForEachWindow([&](int64_t plane, int64_t place,
                            PoolPlan::Placed& window) {
       const WindowSums sums = SumsOf(x + plane * plan.plane_size(), window);
       const auto taps = static_cast<double>(window.taps());
       const double count = count_include_pad ? window.padded() : taps;
       const auto at = static_cast<size_t>(plane * plan.places() + place);
-      y[at] = FromDouble<T>(sums.plain / count);
+      SetRounded(sums.plain / count, &y[at]);
       if (bounds == nullptr) return;
       const SumBound bound = BoundSum(
           out.dtype(), {taps + 1, sums.absolute / count,
@@ -239,7 +261,6 @@ absl::Status AveragePool::Evaluate(EvalArgs& args) const {
       bounds->proved[at] = bound.proved;
       bounds->expected[at] = bound.expected;
     });
-    return absl::OkStatus();
   });
 }
 
@@ -258,13 +279,10 @@ absl::Status EvaluateLpPool(const WindowAttributes& attributes, double p,
   NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                             args.MakeOutput(0, plan.output(), args.dtype(0)));
   Bounds* const bounds = ResizedBounds(args);
-  return WithFloat(args.dtype(0), [&](auto zero) {
-    using T = decltype(zero);
-    const T* const x = args.in(0).As<T>();
-    T* const y = out.As<T>();
+  return MapPlanes(args.in(0), out, [&](const auto* x, auto* y) {
     plan.ForEachWindow(
         [&](int64_t plane, int64_t place, PoolPlan::Placed& window) {
-          const T* const from = x + plane * plan.plane_size();
+          const auto* const from = x + plane * plan.plane_size();
           double sum = 0;
           window.ForEachRow([&](int64_t element, int64_t count, int64_t step) {
             for (int64_t i = 0; i < count; ++i, element += step) {
@@ -275,7 +293,7 @@ absl::Status EvaluateLpPool(const WindowAttributes& attributes, double p,
                               : p == 1 ? sum
                                        : std::pow(sum, 1 / p);
           const auto at = static_cast<size_t>(plane * plan.places() + place);
-          y[at] = FromDouble<T>(norm);
+          SetRounded(norm, &y[at]);
           if (bounds == nullptr) return;
           const double terms = static_cast<double>(window.taps()) + 8 + 8 * p;
           const SumBound bound =
@@ -283,7 +301,6 @@ absl::Status EvaluateLpPool(const WindowAttributes& attributes, double p,
           bounds->proved[at] = bound.proved;
           bounds->expected[at] = bound.expected;
         });
-    return absl::OkStatus();
   });
 }
 

@@ -5,6 +5,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/conv.h"
 #include "contrib/ops/util/quantize_rules.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -110,17 +111,18 @@ absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
   BoundByOneStep(y, args.bounds(0));
   const auto* const from = sums.As<int32_t>();
-  return WithInteger(y.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* const to = y.As<T>();
-    ParallelFor(CountOf(y), 10, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
+  ParallelFor(CountOf(y), 10, [&](int64_t begin, int64_t end) {
+    double block[kWideBlock];
+    for (int64_t at = begin; at < end; at += kWideBlock) {
+      const int64_t next = std::min(at + kWideBlock, end);
+      for (int64_t i = at; i < next; ++i) {
         const auto [sum, factor] = sum_and_factor(i, from[i]);
-        to[i] = FromDouble<T>(requantize(sum, factor));
+        block[i - at] = requantize(sum, factor);
       }
-    });
-    return absl::OkStatus();
+      StoreDoubles(block, at, next, y);
+    }
   });
+  return absl::OkStatus();
 }
 
 // The common part of both. The `Rules` have Integers(): the product of integers

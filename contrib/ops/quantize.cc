@@ -59,20 +59,11 @@ absl::Status MapScaled(const ScaleAttributes& attributes, EvalArgs& args,
     return InputError(2, fmt::format("has {} elements, expected {}",
                                      zeros.size(), scales.size()));
   }
-  return WithType(args.dtype(0), [&](auto from_zero) {
-    using From = decltype(from_zero);
-    return WithType(y.dtype(), [&](auto to_zero) {
-      using To = decltype(to_zero);
-      const From* const from = args.in(0).As<From>();
-      To* const to = y.As<To>();
-      return ForEachScaleRun(attributes, args, [&](const ScaleRun& run) {
-        for (int64_t i = 0; i < run.n; ++i) {
-          const auto k = static_cast<size_t>(run.scale + i * run.step);
-          to[run.begin + i] = FromDouble<To>(
-              f(ToDouble(from[run.begin + i]), scales[k], zeros[k]));
-        }
-      });
-    });
+  return MapScaleRuns(attributes, args, y, [&](const ScaleRun& run, double* x) {
+    for (int64_t i = 0; i < run.n; ++i) {
+      const auto k = static_cast<size_t>(run.scale + i * run.step);
+      x[i] = f(x[i], scales[k], zeros[k]);
+    }
   });
 }
 

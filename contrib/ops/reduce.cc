@@ -7,6 +7,7 @@
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/reduce_shape.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/wide_elements.h"
 
 namespace nodewise {
 namespace {
@@ -27,28 +28,36 @@ struct Part {
 
 double Square(double x) { return x * x; }
 
+// What the bounds of a sum need of its terms.
+struct TermSums {
+  double absolute = 0;
+  double squares = 0;
+  double plain = 0;
+
+  TermSums operator+(const TermSums& b) const {
+    return {absolute + b.absolute, squares + b.squares, plain + b.plain};
+  }
+};
+
 // Error bounds of sums, from the terms that a kernel adds up: Term() of each.
-template <typename Kind, typename T>
-void BoundSlice(const Part<T>& part, DLDataType dtype, const double* results,
-                Bounds* bounds) {
-  double absolute[kSliceMost];
-  double squares[kSliceMost];
-  double sums[kSliceMost];
+template <typename Kind>
+void BoundSlice(const Part<double>& part, DLDataType dtype,
+                const double* results, Bounds* bounds) {
+  TermSums sums[kSliceMost];
   double shifts[kSliceMost] = {};
   Kind::Shifts(part, shifts);
-  const auto term = [&](auto x, int64_t j) {
-    return Kind::Term(static_cast<double>(x), shifts[j]);
-  };
-  part.Sum(absolute, [&](auto x, int64_t j) { return std::fabs(term(x, j)); });
-  part.Sum(squares, [&](auto x, int64_t j) { return Square(term(x, j)); });
-  part.Sum(sums, term);
+  part.Sum(sums, [&](double x, int64_t j) {
+    const double term = Kind::Term(x, shifts[j]);
+    return TermSums{std::fabs(term), Square(term), term};
+  });
   for (int64_t j = 0; j < part.slice.n; ++j) {
-    const SumBound sum =
-        BoundSum(dtype, {part.terms(), absolute[j], squares[j], sums[j]});
+    const TermSums& terms = sums[j];
+    const SumBound sum = BoundSum(
+        dtype, {part.terms(), terms.absolute, terms.squares, terms.plain});
     const auto out = static_cast<size_t>(part.slice.out + j);
     const double rounding = 2 * HalfUlp(dtype, results[j]);
     const auto bound = [&](double error) {
-      return Kind::Error(error, sums[j], part.terms(), dtype) + rounding;
+      return Kind::Error(error, terms.plain, part.terms(), dtype) + rounding;
     };
     bounds->proved[out] = bound(sum.proved);
     bounds->expected[out] = bound(sum.expected);
@@ -57,7 +66,10 @@ void BoundSlice(const Part<T>& part, DLDataType dtype, const double* results,
 
 // The common part of the kinds below: terms that are added up, and a function
 // of their sum. Error() gives the result's error for an error of the sum.
+// Integers are calculated with 64 bits; results that do not fit their own type
+// lose the upper bits, or become the nearest number if kSaturates.
 struct SumKind {
+  static constexpr bool kSaturates = false;
   template <typename T>
   static void Shifts(const Part<T>&, double*) {}
   static double Term(double x, double) { return x; }
@@ -175,6 +187,7 @@ double OfLogarithm(double relative) {
 }
 
 struct LogSum : SumKind {
+  static constexpr bool kSaturates = true;
   template <typename T>
   static void Floats(const Part<T>& part, double* y) {
     Sum::Floats(part, y);
@@ -215,6 +228,7 @@ void Choose(const Part<T>& part, Total first, Total* y) {
 }
 
 struct LogSumExp : SumKind {
+  static constexpr bool kSaturates = true;
   // Returns the largest element, which is subtracted before the exponential; 0
   // if it is infinite.
   template <typename T>
@@ -249,6 +263,7 @@ struct LogSumExp : SumKind {
 // The largest or smallest. With no elements, the value that any other replaces.
 template <typename Choice, bool kLargest>
 struct Extreme {
+  static constexpr bool kSaturates = true;
   static Dim Element(const Dim& a, const Dim& b) {
     if (!a.is_known() || !b.is_known()) return Dim();
     return Choice()(a.size(), b.size());
@@ -268,6 +283,7 @@ using Max = Extreme<Larger, true>;
 using Min = Extreme<Smaller, false>;
 
 struct Prod {
+  static constexpr bool kSaturates = false;
   static Dim Element(const Dim& a, const Dim& b) { return Times(a, b); }
   template <typename T>
   static void Floats(const Part<T>& part, double* y) {
@@ -290,9 +306,8 @@ struct Prod {
 
 // The numbers that a product may reach on its way, in any order, decide whether
 // it has errors other than roundings.
-template <typename T>
-void BoundProducts(const Part<T>& part, DLDataType dtype, const double* results,
-                   Bounds* bounds) {
+void BoundProducts(const Part<double>& part, DLDataType dtype,
+                   const double* results, Bounds* bounds) {
   double large[kSliceMost];
   double small[kSliceMost];
   part.Sum(large, [](double x, int64_t) {
@@ -314,6 +329,14 @@ void BoundProducts(const Part<T>& part, DLDataType dtype, const double* results,
   }
 }
 
+// Integers beyond the range of a shorter type become its ends.
+template <typename W>
+void Saturate(DLDataType dtype, int64_t n, W* x) {
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = std::clamp(x[i], LeastOf<W>(dtype), LargestOf<W>(dtype));
+  }
+}
+
 template <typename Kind>
 concept HasElement = requires(const Dim& a) {
   Kind::Element(a, a);
@@ -331,6 +354,8 @@ struct Reduce : Class {
   }
   static constexpr bool kIsExtreme =
       std::is_same_v<Kind, Max> || std::is_same_v<Kind, Min>;
+  // The extreme of no Bools.
+  static constexpr uint8_t kOfNoBools = std::is_same_v<Kind, Min> ? 1 : 0;
 
   absl::Status Check(const Inputs& in) const {
     const bool may_be_bool = kIsExtreme && IsBool(in.type(0).dtype);
@@ -386,44 +411,58 @@ struct Reduce : Class {
       bounds->proved.assign(static_cast<size_t>(plan.count), 0);
       bounds->expected = bounds->proved;
     }
-    return WithType(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      ForEachSlice(plan, 1, [&](const Slice& slice) {
-        if constexpr (kIsFloatType<T>) {
-          RunFloats<T>(args, plan, slice, y, bounds);
-        } else if constexpr (std::is_same_v<T, Bool>) {
-          RunIntegers<uint8_t>(args, plan, slice, y);
-        } else {
-          RunIntegers<T>(args, plan, slice, y);
-        }
-      });
+    if (args.dtype(0) == kFloat32 && bounds == nullptr) {
+      RunFloats(args.in(0).As<float>(), plan, y, nullptr);
+      return absl::OkStatus();
+    }
+    return WithWide(args.dtype(0), [&](auto zero) {
+      using W = decltype(zero);
+      std::vector<W> copy;
+      const W* const x = WideElements(args.in(0), &copy);
+      if constexpr (std::is_same_v<W, double>) {
+        RunFloats(x, plan, y, bounds);
+      } else {
+        RunIntegers(x, plan, y);
+      }
+      // No Bool is as small as the double that stands for no elements.
+      if (IsBool(y.dtype()) && plan.terms == 0) {
+        std::fill_n(y.As<uint8_t>(), plan.count, kOfNoBools);
+      }
       return absl::OkStatus();
     });
   }
   template <typename T>
-  static void RunFloats(const EvalArgs& args, const ReducePlan& plan,
-                        const Slice& slice, const NDArray& y, Bounds* bounds) {
-    const Part<T> part{plan, slice, args.in(0).As<T>()};
-    double results[kSliceMost];
-    Kind::Floats(part, results);
-    T* const to = y.As<T>() + slice.out;
-    for (int64_t j = 0; j < slice.n; ++j) to[j] = FromDouble<T>(results[j]);
-    if (bounds == nullptr || kIsExtreme) return;
-    if constexpr (std::is_same_v<Kind, Prod>) {
-      BoundProducts(part, args.dtype(0), results, bounds);
-    } else if constexpr (!kIsExtreme) {
-      BoundSlice<Kind>(part, args.dtype(0), results, bounds);
-    }
+  static void RunFloats(const T* x, const ReducePlan& plan, const NDArray& y,
+                        Bounds* bounds) {
+    ForEachSlice(plan, 1, [&](const Slice& slice) {
+      const Part<T> part{plan, slice, x};
+      double results[kSliceMost];
+      Kind::Floats(part, results);
+      if constexpr (std::is_same_v<T, float>) {
+        float* const to = y.As<float>() + slice.out;
+        for (int64_t j = 0; j < slice.n; ++j) {
+          to[j] = static_cast<float>(results[j]);
+        }
+      } else {
+        StoreDoubles(results, slice.out, slice.out + slice.n, y);
+        if (bounds == nullptr) return;
+        if constexpr (std::is_same_v<Kind, Prod>) {
+          BoundProducts(part, y.dtype(), results, bounds);
+        } else if constexpr (!kIsExtreme) {
+          BoundSlice<Kind>(part, y.dtype(), results, bounds);
+        }
+      }
+    });
   }
   template <typename T>
-  static void RunIntegers(const EvalArgs& args, const ReducePlan& plan,
-                          const Slice& slice, const NDArray& y) {
-    T results[kSliceMost];
-    Kind::Integers(Part<T>{plan, slice, args.in(0).As<T>()}, results);
-    std::copy(results, results + slice.n, y.As<T>() + slice.out);
-    if (!IsBool(args.dtype(0)) || plan.terms != 0) return;
-    std::fill(y.As<T>() + slice.out, y.As<T>() + slice.out + slice.n,
-              static_cast<T>(std::is_same_v<Kind, Min> ? 1 : 0));
+  static void RunIntegers(const T* x, const ReducePlan& plan,
+                          const NDArray& y) {
+    ForEachSlice(plan, 1, [&](const Slice& slice) {
+      T results[kSliceMost];
+      Kind::Integers(Part<T>{plan, slice, x}, results);
+      if (Kind::kSaturates) Saturate(y.dtype(), slice.n, results);
+      StoreWide(results, slice.out, slice.out + slice.n, y);
+    });
   }
 };
 

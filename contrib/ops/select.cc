@@ -7,6 +7,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -24,10 +25,15 @@ struct NonZero : ops::NonZero {
   absl::Status Evaluate(EvalArgs& args) const {
     const NDArray& x = args.in(0);
     std::vector<int64_t> found;
-    NODEWISE_RETURN_IF_ERROR(WithType(x.dtype(), [&](auto zero) {
-      const auto* const data = x.As<decltype(zero)>();
-      for (int64_t i = 0; i < CountOf(x); ++i) {
-        if (ToDouble(data[i]) != 0) found.push_back(i);
+    NODEWISE_RETURN_IF_ERROR(WithWide(x.dtype(), [&](auto zero) {
+      using W = decltype(zero);
+      W block[kWideBlock];
+      for (int64_t at = 0; at < CountOf(x); at += kWideBlock) {
+        const int64_t n = std::min(kWideBlock, CountOf(x) - at);
+        LoadWide(x, at, at + n, block);
+        for (int64_t i = 0; i < n; ++i) {
+          if (block[i] != 0) found.push_back(at + i);
+        }
       }
       return absl::OkStatus();
     }));

@@ -1,12 +1,12 @@
 #include "nodewise/ops/sort.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -14,27 +14,6 @@
 
 namespace nodewise {
 namespace {
-
-// What elements are compared by: a 16-bit float is made a double.
-template <typename T>
-auto KeyOf(T x) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    return x;
-  } else {
-    return ToDouble(x);
-  }
-}
-
-// NaN is above all numbers and equal to itself, so that the order is total.
-template <typename Key>
-int Compare(Key a, Key b) {
-  if constexpr (std::is_floating_point_v<Key>) {
-    if (std::isnan(a) || std::isnan(b)) {
-      return static_cast<int>(std::isnan(a)) - static_cast<int>(std::isnan(b));
-    }
-  }
-  return a < b ? -1 : static_cast<int>(b < a);
-}
 
 // k was an attribute until opset 10; largest and sorted came with 11. The
 // result is sorted even if that is not asked for.
@@ -79,7 +58,8 @@ struct TopK : ops::TopK {
         const int at, Axis(axis, static_cast<int>(args.shape(0).size())));
     const AxisSplit split = SplitAt(args.shape(0), at);
     const int64_t k = values.shape()[static_cast<size_t>(at)];
-    return WithNumber(values.dtype(), [&](auto zero) {
+    const std::vector<uint64_t> keys = SortKeys(args.in(0));
+    return WithSize(values.dtype(), [&](auto zero) {
       using T = decltype(zero);
       const double work = 20 * static_cast<double>(split.size);
       ParallelFor(
@@ -88,9 +68,9 @@ struct TopK : ops::TopK {
             for (int64_t lane = begin; lane < end; ++lane) {
               const int64_t outer = lane / split.inner;
               const int64_t inner = lane % split.inner;
-              const T* const from =
-                  args.in(0).As<T>() + outer * split.size * split.inner + inner;
-              TakeFirst(from, split.inner, k, &order);
+              const int64_t first = outer * split.size * split.inner + inner;
+              TakeFirst(keys.data() + first, split.inner, k, &order);
+              const T* const from = args.in(0).As<T>() + first;
               const int64_t to = outer * k * split.inner + inner;
               for (int64_t i = 0; i < k; ++i) {
                 const int64_t index = order[static_cast<size_t>(i)];
@@ -106,13 +86,13 @@ struct TopK : ops::TopK {
 
  private:
   // The first `k` places of a lane in order.
-  template <typename T>
-  void TakeFirst(const T* from, int64_t stride, int64_t k,
+  void TakeFirst(const uint64_t* keys, int64_t stride, int64_t k,
                  std::vector<int64_t>* order) const {
     std::iota(order->begin(), order->end(), 0);
     const auto is_before = [&](int64_t a, int64_t b) {
-      const int way = Compare(KeyOf(from[a * stride]), KeyOf(from[b * stride]));
-      return way == 0 ? a < b : (way > 0) == largest;
+      const uint64_t key_a = keys[a * stride];
+      const uint64_t key_b = keys[b * stride];
+      return key_a == key_b ? a < b : (key_a > key_b) == largest;
     };
     std::partial_sort(order->begin(), order->begin() + k, order->end(),
                       is_before);
@@ -126,35 +106,34 @@ struct Groups {
   std::vector<int64_t> inverse;  // By slice, its group.
 };
 
-template <typename T>
 class SliceOrder {
  public:
-  SliceOrder(const T* data, const AxisSplit& split)
-      : data_(data), split_(split) {}
+  SliceOrder(const NDArray& x, const AxisSplit& split)
+      : keys_(SortKeys(x)), split_(split) {}
 
   int Compared(int64_t a, int64_t b) const {
     for (int64_t outer = 0; outer < split_.outer; ++outer) {
       for (int64_t inner = 0; inner < split_.inner; ++inner) {
-        const int way =
-            Compare(KeyOf(At(outer, a, inner)), KeyOf(At(outer, b, inner)));
-        if (way != 0) return way;
+        const uint64_t key_a = KeyAt(outer, a, inner);
+        const uint64_t key_b = KeyAt(outer, b, inner);
+        if (key_a != key_b) return key_a < key_b ? -1 : 1;
       }
     }
     return 0;
   }
 
  private:
-  T At(int64_t outer, int64_t slice, int64_t inner) const {
-    return data_[(outer * split_.size + slice) * split_.inner + inner];
+  uint64_t KeyAt(int64_t outer, int64_t slice, int64_t inner) const {
+    const int64_t at = (outer * split_.size + slice) * split_.inner + inner;
+    return keys_[static_cast<size_t>(at)];
   }
 
-  const T* data_;
+  std::vector<uint64_t> keys_;
   AxisSplit split_;
 };
 
-template <typename T>
 Groups FindGroups(const NDArray& x, const AxisSplit& split, bool is_sorted) {
-  const SliceOrder<T> slices(x.As<T>(), split);
+  const SliceOrder slices(x, split);
   std::vector<int64_t> order(static_cast<size_t>(split.size));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
@@ -234,11 +213,9 @@ struct Unique : ops::Unique {
       split = SplitAt(x.shape(), front);
       shape.assign(x.shape().begin(), x.shape().end());
     }
-    Groups groups;
-    NODEWISE_RETURN_IF_ERROR(WithType(x.dtype(), [&](auto zero) {
-      groups = FindGroups<decltype(zero)>(x, split, sorted);
-      return absl::OkStatus();
-    }));
+    NODEWISE_RETURN_IF_ERROR(
+        WithWide(x.dtype(), [](auto) { return absl::OkStatus(); }));
+    const Groups groups = FindGroups(x, split, sorted);
     shape[at] = static_cast<int64_t>(groups.first.size());
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(0, shape, x.dtype()));

@@ -3,6 +3,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/tensor_moves.h"
 
 namespace nodewise {
 namespace {
@@ -55,40 +56,62 @@ struct Extreme : Class {
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastAll(args));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(0, plan.shape, args.dtype(0)));
-    return WithNumber(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      T* const to = y.As<T>();
-      ForEachRun(
-          plan, 4,
-          [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
-            const T* const first = args.in(0).As<T>() + at[0];
-            for (int64_t i = 0; i < n; ++i) to[out + i] = first[i * steps[0]];
-            for (size_t k = 1; k < args.num_inputs(); ++k) {
-              const T* const next = args.in(k).As<T>() + at[k];
-              for (int64_t i = 0; i < n; ++i) {
-                Join(&to[out + i], next[i * steps[k]]);
-              }
-            }
-          });
+    if (args.num_inputs() == 1) {
+      CopyAll(args.in(0), y);
+      return absl::OkStatus();
+    }
+    if (args.dtype(0) == kFloat32) {
+      RunFloat32(args, plan, y.As<float>());
+      return absl::OkStatus();
+    }
+    return WithWide(args.dtype(0), [&](auto zero) {
+      RunWide<decltype(zero)>(args, plan, y);
       return absl::OkStatus();
     });
   }
 
  private:
-  template <typename T>
-  static void Join(T* to, T next) {
-    if constexpr (std::is_arithmetic_v<T>) {
-      *to = Of(*to, next);
-    } else {
-      *to = FromDouble<T>(Of(ToDouble(*to), ToDouble(next)));
-    }
+  static void RunFloat32(const EvalArgs& args, const Broadcast& plan,
+                         float* to) {
+    ForEachRun(
+        plan, 4,
+        [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+          const float* const first = args.in(0).As<float>() + at[0];
+          for (int64_t i = 0; i < n; ++i) to[out + i] = first[i * steps[0]];
+          for (size_t k = 1; k < args.num_inputs(); ++k) {
+            const float* const next = args.in(k).As<float>() + at[k];
+            for (int64_t i = 0; i < n; ++i) {
+              to[out + i] = Of(to[out + i], next[i * steps[k]]);
+            }
+          }
+        });
+  }
+  template <typename W>
+  static void RunWide(const EvalArgs& args, const Broadcast& plan,
+                      const NDArray& y) {
+    ForEachRun(
+        plan, 4,
+        [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+          W best[kWideBlock];
+          W next[kWideBlock];
+          for (int64_t begin = 0; begin < n; begin += kWideBlock) {
+            const int64_t m = std::min(kWideBlock, n - begin);
+            const auto load = [&](size_t k, W* to) {
+              LoadWideSteps(args.in(k), at[k] + begin * steps[k], steps[k], m,
+                            to);
+            };
+            load(0, best);
+            for (size_t k = 1; k < args.num_inputs(); ++k) {
+              load(k, next);
+              for (int64_t i = 0; i < m; ++i) best[i] = Of(best[i], next[i]);
+            }
+            StoreWide(best, out + begin, out + begin + m, y);
+          }
+        });
   }
 };
 using Min = Extreme<ops::Min, false>;
 using Max = Extreme<ops::Max, true>;
-
-// The number of elements added up at a time.
-constexpr int64_t kBlock = 256;
 
 template <typename Class, bool kMean>
 struct Total : Class {
@@ -107,52 +130,48 @@ struct Total : Class {
       bounds->proved.resize(static_cast<size_t>(plan.count));
       bounds->expected.resize(static_cast<size_t>(plan.count));
     }
-    return WithFloat(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      ForEachRun(
-          plan, 4,
-          [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
-            for (int64_t begin = 0; begin < n; begin += kBlock) {
-              AddBlock<T>(args, at, steps, begin, std::min(kBlock, n - begin),
-                          y.As<T>() + out + begin);
-            }
-            for (int64_t i = 0; bounds != nullptr && i < n; ++i) {
-              const SumBound bound = BoundAt<T>(args, at, steps, i);
-              bounds->proved[static_cast<size_t>(out + i)] = bound.proved;
-              bounds->expected[static_cast<size_t>(out + i)] = bound.expected;
-            }
-          });
-      return absl::OkStatus();
-    });
+    ForEachRun(
+        plan, 4,
+        [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+          for (int64_t begin = 0; begin < n; begin += kWideBlock) {
+            const int64_t m = std::min(kWideBlock, n - begin);
+            double totals[kWideBlock] = {};
+            AddBlock(args, at, steps, begin, m, totals);
+            StoreDoubles(totals, out + begin, out + begin + m, y);
+          }
+          for (int64_t i = 0; bounds != nullptr && i < n; ++i) {
+            const SumBound bound = BoundAt(args, at, steps, i);
+            bounds->proved[static_cast<size_t>(out + i)] = bound.proved;
+            bounds->expected[static_cast<size_t>(out + i)] = bound.expected;
+          }
+        });
+    return absl::OkStatus();
   }
   double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
     return CountOf(out[0]) * static_cast<double>(in.size());
   }
 
  private:
-  template <typename T>
   static void AddBlock(const EvalArgs& args, const int64_t* at,
                        const int64_t* steps, int64_t begin, int64_t count,
-                       T* to) {
-    double totals[kBlock] = {};
+                       double* totals) {
+    double terms[kWideBlock];
     for (size_t k = 0; k < args.num_inputs(); ++k) {
-      const T* const from = args.in(k).As<T>() + at[k] + begin * steps[k];
-      for (int64_t i = 0; i < count; ++i) {
-        totals[i] += ToDouble(from[i * steps[k]]);
-      }
+      LoadWideSteps(args.in(k), at[k] + begin * steps[k], steps[k], count,
+                    terms);
+      for (int64_t i = 0; i < count; ++i) totals[i] += terms[i];
     }
     const double divisor = DivisorOf(args);
-    for (int64_t i = 0; i < count; ++i) {
-      to[i] = FromDouble<T>(totals[i] / divisor);
-    }
+    for (int64_t i = 0; i < count; ++i) totals[i] /= divisor;
   }
   // The terms are located once more: bounds need not be fast.
-  template <typename T>
   static SumBound BoundAt(const EvalArgs& args, const int64_t* at,
                           const int64_t* steps, int64_t i) {
     SumOfTerms sum{static_cast<double>(args.num_inputs())};
     for (size_t k = 0; k < args.num_inputs(); ++k) {
-      const double x = ToDouble(args.in(k).As<T>()[at[k] + i * steps[k]]);
+      const int64_t element = at[k] + i * steps[k];
+      double x = 0;
+      LoadDoubles(args.in(k), element, element + 1, &x);
       sum.absolute += std::fabs(x);
       sum.squares += x * x;
       sum.result += x;

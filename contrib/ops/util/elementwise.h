@@ -7,6 +7,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "contrib/ops/util/wide_elements.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/shape_rules.h"
@@ -51,32 +52,43 @@ concept HasScale = requires(const Class& op, double x) {
 // number.
 inline constexpr double kScaledUlps = 4;
 
-template <typename Class>
-void FillScaledBounds(const Class& op, const NDArray& x, const NDArray& y,
-                      Bounds* bounds) {
-  const std::vector<double> in = ToDoubles(x);
-  const std::vector<double> out = ToDoubles(y);
-  bounds->proved.resize(out.size());
-  for (size_t i = 0; i < out.size(); ++i) {
-    bounds->proved[i] = kScaledUlps * 2 *
-                        HalfUlp(y.dtype(), std::max(std::fabs(out[i]),
-                                                    op.Scale(in[i], out[i])));
+void FillScaledBounds(const NDArray& x, const NDArray& y, Bounds* bounds,
+                      absl::FunctionRef<double(double x, double y)> scale);
+
+// y = f(x) for floats, calculated in double, where `f` is so simple that the
+// loop over float32, the usual type, has vector instructions: that is inlined.
+template <typename F>
+absl::Status MapSimple(EvalArgs& args, F f) {
+  if (args.dtype(0) != kFloat32) {
+    return MapBlocks<double>(args, 8, [f](double* x, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) x[i] = f(x[i]);
+    });
   }
-  bounds->expected = bounds->proved;
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                            args.MakeOutputOver(0, 0, args.shape(0), kFloat32));
+  const float* const from = args.in(0).As<float>();
+  float* const to = y.As<float>();
+  ParallelFor(CountOf(y), 8, [&](int64_t begin, int64_t end) {
+    MapSpan(from + begin, end - begin, to + begin, f);
+  });
+  return absl::OkStatus();
 }
 
+// Of() of a class is fit for MapSimple().
+inline constexpr bool kSimple = true;
+
 // y = Of(x), calculated in double, for floats.
-template <typename Class>
+template <typename Class, bool kIsSimple = false>
 struct FloatMap {
   absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
-    const Class op = static_cast<const Class&>(*this);
-    NODEWISE_RETURN_IF_ERROR(
-        MapFloats(args, [op](double x) { return op.Of(x); }));
+    NODEWISE_RETURN_IF_ERROR(Map(args));
     if constexpr (HasScale<Class>) {
       if (Bounds* const bounds = args.bounds(0)) {
-        FillScaledBounds(op, args.in(0), args.outputs()[0], bounds);
+        const Class op = static_cast<const Class&>(*this);
+        FillScaledBounds(args.in(0), args.outputs()[0], bounds,
+                         [op](double x, double y) { return op.Scale(x, y); });
       }
     }
     return absl::OkStatus();
@@ -84,9 +96,22 @@ struct FloatMap {
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
     return CountOf(out[0]);
   }
+
+ private:
+  absl::Status Map(EvalArgs& args) const {
+    const Class op = static_cast<const Class&>(*this);
+    if constexpr (kIsSimple) {
+      return MapSimple(args, [op](double x) { return op.Of(x); });
+    } else {
+      return MapBlocks<double>(args, 8, [op](double* x, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) x[i] = op.Of(x[i]);
+      });
+    }
+  }
 };
 
-// y = Of(x) for floats, which come as doubles, and integers, as they are.
+// y = Of(x) for floats, which come as doubles, and integers, which come as
+// those of 64 bits.
 template <typename Class>
 struct NumberMap {
   absl::Status Check(const Inputs& in) const { return RequireNumber(in, 0); }
@@ -94,49 +119,43 @@ struct NumberMap {
   absl::Status Evaluate(EvalArgs& args) const {
     const Class op = static_cast<const Class&>(*this);
     if (IsFloat(args.dtype(0))) {
-      return MapFloats(args, [op](double x) { return op.Of(x); });
+      return MapSimple(args, [op](double x) { return op.Of(x); });
     }
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
-    return WithInteger(args.dtype(0), [&](auto zero) {
-      using T = decltype(zero);
-      const T* const from = args.in(0).As<T>();
-      T* const to = y.As<T>();
-      ParallelFor(CountOf(y), 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) to[i] = op.Of(from[i]);
-      });
-      return absl::OkStatus();
-    });
+    return IsUnsigned(args.dtype(0)) ? MapIntegers<uint64_t>(op, args)
+                                     : MapIntegers<int64_t>(op, args);
   }
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
     return CountOf(out[0]);
   }
+
+ private:
+  template <typename W>
+  static absl::Status MapIntegers(const Class& op, EvalArgs& args) {
+    return MapBlocks<W>(args, 2, [op](W* x, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) x[i] = op.Of(x[i]);
+    });
+  }
 };
 
-// z = f(x, y) of one element type, which 16-bit floats pass as doubles.
-template <typename T, typename F>
+// z = f(x, y) of one element type: float32, and the integers of shapes and
+// indices, as they are, other types in their wide type.
+template <typename F>
 absl::Status MapSame(EvalArgs& args, const Broadcast& plan, F f) {
   const DLDataType dtype = args.dtype(0);
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, Bfloat>) {
-    return MapPairs<T, T>(args, plan, dtype, [f](T x, T y) {
-      return FromDouble<T>(f(ToDouble(x), ToDouble(y)));
-    });
-  } else {
-    return MapPairs<T, T>(args, plan, dtype, f);
-  }
+  if (dtype == kFloat32) return MapPairs<float, float>(args, plan, dtype, f);
+  if (dtype == kInt64) return MapPairs<int64_t, int64_t>(args, plan, dtype, f);
+  if (dtype == kInt32) return MapPairs<int32_t, int32_t>(args, plan, dtype, f);
+  return MapWide(args, plan, dtype, f);
 }
 // z = f(x, y), where the result is a Bool.
-template <typename T, typename F>
+template <typename F>
 absl::Status MapTruth(EvalArgs& args, const Broadcast& plan, F f) {
-  const auto truth = [](bool value) { return Bool{value}; };
-  if constexpr (std::is_arithmetic_v<T>) {
-    return MapPairs<T, Bool>(args, plan, kBool,
-                             [=](T x, T y) { return truth(f(x, y)); });
-  } else {
-    return MapPairs<T, Bool>(args, plan, kBool, [=](T x, T y) {
-      return truth(f(ToDouble(x), ToDouble(y)));
-    });
-  }
+  const DLDataType dtype = args.dtype(0);
+  const auto truth = [f](auto x, auto y) { return Bool{f(x, y)}; };
+  if (dtype == kFloat32) return MapPairs<float, Bool>(args, plan, kBool, truth);
+  if (dtype == kInt64) return MapPairs<int64_t, Bool>(args, plan, kBool, truth);
+  if (dtype == kInt32) return MapPairs<int32_t, Bool>(args, plan, kBool, truth);
+  return MapWide(args, plan, kBool, f);
 }
 
 // Broadcasts inputs 0 and 1 as NumPy does.

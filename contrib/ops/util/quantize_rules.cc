@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -89,32 +90,63 @@ absl::Status CheckScale(const ScaleAttributes& attributes, const Inputs& in) {
   return PlanScale(attributes, *data, *scale).status();
 }
 
+namespace {
+
+// Calls `f` for the runs among elements [begin, end).
+void VisitScaleRuns(const ScalePlan& plan, int64_t begin, int64_t end,
+                    absl::FunctionRef<void(const ScaleRun& run)> f) {
+  if (plan.granularity == Granularity::kTensor) {
+    f({begin, end - begin, 0, 0});
+    return;
+  }
+  const AxisSplit& split = plan.split;
+  const int64_t blocks =
+      split.size / plan.block + (split.size % plan.block != 0 ? 1 : 0);
+  for (int64_t i = begin; i < end;) {
+    const int64_t inner = i % split.inner;
+    const int64_t at = i / split.inner % split.size;
+    const int64_t n = std::min(split.inner - inner, end - i);
+    if (plan.granularity == Granularity::kAxis) {
+      f({i, n, at, 0});
+    } else {
+      const int64_t outer = i / split.inner / split.size;
+      const int64_t row = outer * blocks + at / plan.block;
+      f({i, n, row * split.inner + inner, 1});
+    }
+    i += n;
+  }
+}
+
+}  // namespace
+
 absl::Status ForEachScaleRun(const ScaleAttributes& attributes,
                              const EvalArgs& args,
                              absl::FunctionRef<void(const ScaleRun& run)> f) {
   NODEWISE_ASSIGN_OR_RETURN(
       const ScalePlan plan,
       PlanScale(attributes, args.shape(0), args.shape(1)));
-  const AxisSplit& split = plan.split;
-  const int64_t blocks =
-      split.size / plan.block + (split.size % plan.block != 0 ? 1 : 0);
   ParallelFor(CountOf(args.in(0)), 4, [&](int64_t begin, int64_t end) {
-    if (plan.granularity == Granularity::kTensor) {
-      f({begin, end - begin, 0, 0});
-      return;
-    }
-    for (int64_t i = begin; i < end;) {
-      const int64_t inner = i % split.inner;
-      const int64_t at = i / split.inner % split.size;
-      const int64_t n = std::min(split.inner - inner, end - i);
-      if (plan.granularity == Granularity::kAxis) {
-        f({i, n, at, 0});
-      } else {
-        const int64_t outer = i / split.inner / split.size;
-        const int64_t row = outer * blocks + at / plan.block;
-        f({i, n, row * split.inner + inner, 1});
-      }
-      i += n;
+    VisitScaleRuns(plan, begin, end, f);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status MapScaleRuns(
+    const ScaleAttributes& attributes, const EvalArgs& args, const NDArray& y,
+    absl::FunctionRef<void(const ScaleRun& run, double* x)> f) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ScalePlan plan,
+      PlanScale(attributes, args.shape(0), args.shape(1)));
+  const NDArray& x = args.in(0);
+  ParallelFor(CountOf(x), 4, [&](int64_t begin, int64_t end) {
+    double block[kWideBlock];
+    for (int64_t at = begin; at < end; at += kWideBlock) {
+      const int64_t next = std::min(at + kWideBlock, end);
+      LoadDoubles(x, at, next, block);
+      VisitScaleRuns(plan, at, next, [&](const ScaleRun& run) {
+        f(run, block + (run.begin - at));
+      });
+      StoreDoubles(block, at, next, y);
     }
   });
   return absl::OkStatus();

@@ -45,6 +45,11 @@ struct ScaleRun {
 absl::Status ForEachScaleRun(const ScaleAttributes& attributes,
                              const EvalArgs& args,
                              absl::FunctionRef<void(const ScaleRun& run)> f);
+// y = f(x) of input 0, calculated in double: f(run, x) replaces the run's
+// elements, which it gets as doubles, by the results.
+absl::Status MapScaleRuns(
+    const ScaleAttributes& attributes, const EvalArgs& args, const NDArray& y,
+    absl::FunctionRef<void(const ScaleRun& run, double* x)> f);
 
 // A correct kernel may be one step off in every element.
 void BoundByOneStep(const NDArray& y, Bounds* bounds);
