@@ -52,7 +52,8 @@ def compile_jobs(headers):
 
 def source_files():
     """Every file that is ours, whether or not git knows it yet."""
-    tops = ("cmake", "runtime", "contrib", "apps", "tests", "docs", ".ci")
+    tops = ("cmake", "scripts", "runtime", "contrib", "apps", "tests", "docs",
+            ".ci")
     below = [path for top in tops for path in sorted((ROOT / top).rglob("*"))
              if "__pycache__" not in path.parts]
     return [path for path in sorted(ROOT.iterdir()) + below if path.is_file()]

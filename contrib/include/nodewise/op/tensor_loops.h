@@ -182,25 +182,6 @@ void MapSpan(const T* from, int64_t n, T* to, F f) {
   }
 }
 
-// y = f(x) for every element of input 0, of the same type, calculated in
-// double. Defined here so that `f` is inlined. Floats only; integers are
-// refused.
-template <typename F>
-absl::Status MapFloats(EvalArgs& args, F f) {
-  const NDArray& x = args.in(0);
-  auto y = args.MakeOutputOver(0, 0, x.shape(), x.dtype());
-  if (!y.ok()) return y.status();
-  return WithFloat(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const T* const from = x.As<T>();
-    T* const to = y->template As<T>();
-    ParallelFor(CountOf(x), 8, [&](int64_t begin, int64_t end) {
-      MapSpan(from + begin, end - begin, to + begin, f);
-    });
-    return absl::OkStatus();
-  });
-}
-
 // How several tensors are read together under NumPy's broadcasting: the shape
 // of the result, with sides joined where that changes nothing, and the strides
 // of each input (0 where it is repeated).

@@ -1,0 +1,118 @@
+# What building, testing and fuzzing need, and how it is installed; read by
+# `dev`.
+
+# A Python found first on PATH may be one without numpy.
+readonly PYTHON=/usr/bin/python3
+readonly BUILD_PACKAGES="g++ cmake ninja-build pkg-config libabsl-dev
+  libfmt-dev libre2-dev libxxhash-dev libdlpack-dev libdmlc-dev
+  nlohmann-json3-dev libcli11-dev zlib1g-dev libdnnl-dev libprotobuf-dev
+  protobuf-compiler libgtest-dev libgmock-dev libbenchmark-dev python3
+  python3-numpy binutils"
+# The last ONNX whose package has the cases as files.
+readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy"
+# What TVM's Python package of 0.8 to 0.19 and its tests import.
+readonly HOST_PACKAGES="numpy<2 psutil decorator attrs cloudpickle scipy
+  tornado typing_extensions packaging ml_dtypes synr pytest Cython<3 setuptools"
+readonly TVM_PACKAGES="apache-tvm==0.27.0.post1 onnx==1.22.0 numpy"
+
+clang_packages() {
+  local ID="" VERSION_ID="" runtime
+  # shellcheck disable=SC1091
+  [[ ! -r /etc/os-release ]] || . /etc/os-release
+  # clang only recommends the runtime that holds the sanitizers and libFuzzer.
+  case "$ID:$VERSION_ID" in
+    debian:12) runtime=libclang-rt-14-dev ;;
+    ubuntu:24.04) runtime=libclang-rt-18-dev ;;
+    *) runtime=libclang-rt-dev ;;
+  esac
+  printf 'clang %s' "$runtime"
+}
+
+missing_packages() {
+  local have package
+  # Fails when it does not know a package, and still lists the others.
+  have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" \
+    2>/dev/null || true)
+  for package in "$@"; do
+    [[ $'\n'"$have"$'\n' == *$'\n'"installed $package"$'\n'* ]] ||
+      printf '%s ' "$package"
+  done
+}
+
+as_root() {
+  if ((EUID == 0)); then "$@"; else sudo -n "$@"; fi
+}
+
+apt() {
+  as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 \
+    apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
+}
+
+# Installs those of the given packages that are missing, asking nothing.
+need() {
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    say setup "not a Debian system: taking it that these are there: $*"
+    return
+  fi
+  local missing
+  read -ra missing <<<"$(missing_packages "$@")"
+  ((${#missing[@]})) || return 0
+  if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
+    fail "these packages are missing, and neither root nor sudo without a \
+password is there to install them; have someone run
+  apt-get install ${missing[*]}"
+  fi
+  say setup "installing ${missing[*]}"
+  # A source that does not answer may not be the one that is needed.
+  quietly apt update || true
+  quietly apt install -y --no-install-recommends "${missing[@]}" ||
+    fail "could not install ${missing[*]}"
+}
+
+need_build() {
+  # shellcheck disable=SC2086
+  need $BUILD_PACKAGES
+}
+
+need_clang() {
+  # shellcheck disable=SC2046,SC2086
+  need $BUILD_PACKAGES $(clang_packages)
+}
+
+need_lint() {
+  # shellcheck disable=SC2046,SC2086
+  need $BUILD_PACKAGES $(clang_packages) clang-format clang-tidy
+}
+
+# Packages that tests and benchmarks compare with, in a folder of build/ for
+# nobody else. What wants them is skipped where they cannot be had.
+need_peers() {
+  local folder=build/$1
+  shift
+  [[ -e $folder/is_complete ]] && return
+  need python3-venv
+  say setup "installing $* into $folder"
+  if quietly "$PYTHON" -m venv "$folder" &&
+    quietly "$folder/bin/python" -m pip install -q "$@"; then
+    touch "$folder/is_complete"
+  else
+    say setup "could not install them; tests against them will be skipped"
+  fi
+}
+
+need_onnx() {
+  # shellcheck disable=SC2086
+  need_peers venv $ONNX_PACKAGES
+}
+
+need_tvm() {
+  # shellcheck disable=SC2086
+  need_peers tvm_venv $TVM_PACKAGES
+}
+
+need_hosts() {
+  # Without a checkout there is nothing to run.
+  [[ -n ${TVM_SOURCE-} ]] || return 0
+  # shellcheck disable=SC2086
+  need_peers hosts_venv $HOST_PACKAGES
+}
