@@ -90,8 +90,21 @@ void GraphExecutor::Repoint(uint32_t base, void* data) {
   }
 }
 
+TensorChanges* GraphExecutor::ChangesOf(uint32_t entry) const {
+  const auto found = changes_.find(plan_.base_of[entry]);
+  return found == changes_.end() ? nullptr : found->second.get();
+}
+
+void GraphExecutor::NoteChange(const Port& port) const {
+  TensorChanges* const changes = ChangesOf(port.entry);
+  if (changes == nullptr) return;
+  ++changes->count;
+  changes->is_bound = port.external.defined();
+}
+
 void GraphExecutor::MarkSet(Port* port) {
   ++input_changes_;
+  NoteChange(*port);
   ValueWasSet(EntryId{port->entry});
   if (port->is_read && !port->is_set) --num_unset_;
   port->is_set = true;
@@ -122,6 +135,7 @@ absl::Status GraphExecutor::CopyToSlot(const Port& port,
                                        const DLTensor& tensor) {
   DLTensor slot = tensors_[port.entry];
   slot.data = slots_[plan_.slot_of[port.entry]].data();
+  NoteChange(port);  // Also if only half of it is copied.
   return At(Where("input", port.name), CopyTensor(tensor, slot));
 }
 
@@ -289,6 +303,7 @@ bool GraphExecutor::MayChangeUnseen() const {
 }
 
 NDArray GraphExecutor::EntryArray(uint32_t entry) const {
+  if (TensorChanges* const changes = ChangesOf(entry)) changes->is_lent = true;
   // Keeps alive what the entry points at now: a bound tensor or its slot.
   const uint32_t base = plan_.base_of[entry];
   for (const std::vector<Port>* ports : {&inputs_, &outputs_}) {

@@ -57,6 +57,7 @@ absl::Status GraphExecutor::Init(Library& library) {
   NODEWISE_RETURN_IF_ERROR(AllocateSlots(library));
   MakeTensors();
   MakePorts();
+  MakeChanges();
   return BindCalls(library);
 }
 
@@ -247,6 +248,22 @@ void GraphExecutor::MakePorts() {
   }
 }
 
+// Where entries share memory, a node may write over an input.
+void GraphExecutor::MakeChanges() {
+  std::vector<int> bases(plan_.slots.size());
+  for (uint32_t e = 0; e < plan_.base_of.size(); ++e) {
+    if (plan_.base_of[e] == e) ++bases[plan_.slot_of[e]];
+  }
+  for (const Port& port : inputs_) {
+    const uint32_t slot = plan_.slot_of[port.entry];
+    if (plan_.base_of[port.entry] != port.entry || bases[slot] != 1) continue;
+    auto changes = std::make_shared<TensorChanges>();
+    // Whoever gave the memory still has it.
+    changes->is_lent = options_.allocate != nullptr || is_linked_[slot];
+    changes_.emplace(port.entry, std::move(changes));
+  }
+}
+
 DLTensor* GraphExecutor::ArgumentOf(uint32_t entry, bool flatten) {
   DLTensor& tensor = tensors_[entry];
   if (!flatten) return &tensor;
@@ -261,20 +278,23 @@ DLTensor* GraphExecutor::ArgumentOf(uint32_t entry, bool flatten) {
 absl::Status GraphExecutor::BindCalls(Library& library) {
   calls_.reserve(graph_.nodes.size());
   std::vector<const DLTensor*> tensors;
+  std::vector<std::shared_ptr<const TensorChanges>> changes;
   for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
     const GraphNode& node = graph_.nodes[n];
     if (node.kind == GraphNode::Kind::kInput) continue;
     tensors.clear();
+    changes.clear();
     const auto add = [&](uint32_t entry) {
       tensors.push_back(ArgumentOf(entry, node.flatten));
+      const auto known = changes_.find(plan_.base_of[entry]);
+      changes.push_back(known == changes_.end() ? nullptr : known->second);
     };
     for (const EntryRef& ref : node.inputs) add(Index(graph_.EntryOf(ref)));
     for (uint32_t o = 0; o < node.num_outputs; ++o) {
       add(Index(graph_.EntryOf(NodeId{n}, o)));
     }
-    NODEWISE_ASSIGN_OR_RETURN(
-        PackedFunc function,
-        BindNode(library, NodeId{n}, tensors, node.num_outputs));
+    NODEWISE_ASSIGN_OR_RETURN(PackedFunc function,
+                              BindNode(library, NodeId{n}, tensors, changes));
     if (!function) continue;  // Nothing to do at run time.
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<CallNumber> numbers,
                               CallNumbersOf(graph_, NodeId{n}, tensors.size()));
@@ -287,7 +307,7 @@ absl::Status GraphExecutor::BindCalls(Library& library) {
 
 absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
     Library& library, NodeId id, absl::Span<const DLTensor* const> args,
-    size_t num_outputs) {
+    absl::Span<const std::shared_ptr<const TensorChanges>> changes) {
   const GraphNode& node = graph_.node(id);
   if (node.function == kNopFunction || node.function == kCopyFunction) {
     const uint32_t input = Index(graph_.EntryOf(node.inputs[0]));
@@ -298,7 +318,8 @@ absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
     NODEWISE_CHECK(input != output);
     return PackedFunc::FromBody(&CopyAnyShape);
   }
-  auto function = library.Bind({node.function, node.attrs, args, num_outputs});
+  auto function = library.Bind(
+      {node.function, node.attrs, args, node.num_outputs, changes});
   if (function.ok()) return function;
   const absl::Status located = GraphError(
       graph_, NodePath(id) + "/attrs/func_name",

@@ -170,7 +170,8 @@ class GraphExecutor {
   const std::vector<Port>& inputs() const { return inputs_; }
   // What compiled code sees of an entry.
   const DLTensor& tensor(EntryId entry) const { return tensors_[Index(entry)]; }
-  // The entry's memory as it is now; kept alive by the array.
+  // The entry's memory as it is now; kept alive by the array. Kernels are told
+  // that who has it may write to it.
   NDArray EntryArray(uint32_t entry) const;
   // True if the entry lies in its slot and not in a caller's memory.
   bool IsInSlot(EntryId entry) const;
@@ -204,10 +205,13 @@ class GraphExecutor {
                                        size_t largest);
   void MakeTensors();
   void MakePorts();
+  void MakeChanges();
+  TensorChanges* ChangesOf(uint32_t entry) const;
+  void NoteChange(const Port& port) const;
   absl::Status BindCalls(Library& library);
-  absl::StatusOr<PackedFunc> BindNode(Library& library, NodeId node,
-                                      absl::Span<const DLTensor* const> args,
-                                      size_t num_outputs);
+  absl::StatusOr<PackedFunc> BindNode(
+      Library& library, NodeId node, absl::Span<const DLTensor* const> args,
+      absl::Span<const std::shared_ptr<const TensorChanges>> changes);
   DLTensor* ArgumentOf(uint32_t entry, bool flatten);
   absl::Status CheckExternal(const Port& port, const NDArray& array) const;
   bool UsableInPlace(const Port& port, const DLTensor& tensor) const;
@@ -232,6 +236,9 @@ class GraphExecutor {
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;
   std::unordered_multimap<std::string, size_t> input_names_;
+  // What kernels are told of the inputs that are alone in their memory, by
+  // entry.
+  std::unordered_map<uint32_t, std::shared_ptr<TensorChanges>> changes_;
   CallMemory call_memory_;
   std::vector<Call> calls_;
   size_t num_unset_ = 0;   // Inputs that are read and were never set.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,6 +72,18 @@ absl::StatusOr<Ref<Module>> LoadModule(const std::string& path,
 // one module for each prefix.
 absl::StatusOr<Ref<Module>> SystemLibrary(std::string_view prefix = "");
 
+// What an executor knows about changes of a tensor that no node writes. A
+// kernel that keeps something made of its contents, such as reordered weights,
+// sees here whether they may be others than in its last run.
+struct TensorChanges {
+  uint64_t count = 0;     // Grows whenever the executor may have changed it.
+  bool is_lent = false;   // Somebody was handed its memory, for ever.
+  bool is_bound = false;  // It lies in a caller's memory.
+
+  // Somebody may write to it at any time without the executor's knowledge.
+  bool may_be_unseen() const { return is_lent || is_bound; }
+};
+
 // What the executor asks a library for when it binds a node.
 struct KernelRequest {
   std::string_view function;
@@ -78,6 +92,10 @@ struct KernelRequest {
   // The inputs and then the outputs, for their types; valid during the call.
   absl::Span<const DLTensor* const> arguments;
   size_t num_outputs = 0;
+  // By argument: null for one that nodes write, or that is not alone in its
+  // memory. Empty if the caller knows nothing. They last as long as the calls,
+  // and are for the thread that calls.
+  absl::Span<const std::shared_ptr<const TensorChanges>> changes = {};
 };
 
 // Hands out kernels by name. A compiled library looks the symbol up; a built-in
