@@ -7,7 +7,6 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/input_collector.h"
-#include "nodewise/runner/reference_kernels.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -57,11 +56,8 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
   return ParseNetworkText(file.text(), AllOperators(), path);
 }
 
-Ref<LoweredLibrary> BuiltIns(bool reference) {
-  if (!reference) return BuiltInFunctions(AllOperators());
-  return MakeRef<LoweredLibrary>(
-      AllOperators(),
-      std::vector<std::shared_ptr<const KernelMaker>>{ReferenceKernels()});
+Ref<LoweredLibrary> BuiltIns(Backend backend) {
+  return BuiltInFunctions(AllOperators(), backend);
 }
 
 }  // namespace nodewise

@@ -63,6 +63,7 @@ absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
   const std::string& path = options.target.target;
   const LoweringOptions& lowering = options.lowering;
   NODEWISE_RETURN_IF_ERROR(CheckModelTarget(options.target));
+  NODEWISE_ASSIGN_OR_RETURN(const Backend backend, BackendOf(lowering));
   LoadedTarget loaded;
   NODEWISE_ASSIGN_OR_RETURN(loaded.network,
                             LoadNetwork(options, inputs, outcome));
@@ -76,7 +77,7 @@ absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
     return loaded;
   }
   if (!lowered.ok()) return At(path, lowered.status());
-  loaded.built_ins = BuiltIns(lowering.reference);
+  loaded.built_ins = BuiltIns(backend);
   NODEWISE_ASSIGN_OR_RETURN(
       loaded.target,
       GraphTarget::FromArtefact(path,

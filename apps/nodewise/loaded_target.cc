@@ -1,11 +1,10 @@
 #include "apps/nodewise/loaded_target.h"
 
-#include <algorithm>
-#include <map>
 #include <utility>
 
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
+#include "nodewise/graph/own_attributes.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -14,13 +13,12 @@ namespace nodewise {
 
 namespace {
 
-// More lines would hide what was asked for.
-constexpr size_t kMostRefusals = 8;
-
 // Loads an artefact, and keeps what is read of the inputs meanwhile.
 absl::StatusOr<LoadedTarget> LoadCompiled(const TargetOptions& target,
+                                          const LoweringOptions& lowering,
                                           const InputOptions& inputs,
                                           InputFiles* input_files) {
+  NODEWISE_ASSIGN_OR_RETURN(const Backend backend, BackendOf(lowering));
   NODEWISE_ASSIGN_OR_RETURN(ArtefactFiles files, FilesOf(target));
   NODEWISE_ASSIGN_OR_RETURN(std::vector<DLDevice> devices, DevicesOf(target));
   const auto types = [&]() -> absl::StatusOr<std::vector<VmInputType>> {
@@ -28,11 +26,17 @@ absl::StatusOr<LoadedTarget> LoadCompiled(const TargetOptions& target,
     return input_files->TypesOf(given);
   };
   LoadedTarget loaded;
-  loaded.built_ins = BuiltIns();
+  loaded.built_ins = BuiltIns(backend);
   NODEWISE_ASSIGN_OR_RETURN(
       loaded.target, GraphTarget::Load(std::move(files), std::move(devices),
                                        types, loaded.built_ins));
-  return loaded;
+  if (lowering.backend.empty() || HasBuiltInFunctions(loaded.target->graph())) {
+    return loaded;
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "--backend: {} has compiled functions, expected a model or a folder "
+      "that convert made",
+      loaded.target->name()));
 }
 
 absl::StatusOr<LoadedTarget> Load(const LoadOptions& options,
@@ -42,7 +46,7 @@ absl::StatusOr<LoadedTarget> Load(const LoadOptions& options,
   if (IsModel(target)) return LoadModelTarget(options, inputs, open, outcome);
   NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(options.model, target));
   NODEWISE_RETURN_IF_ERROR(CheckNoLoweringOptions(options.lowering, target));
-  return LoadCompiled(options.target, inputs, input_files);
+  return LoadCompiled(options.target, options.lowering, inputs, input_files);
 }
 
 void ShowFiles(const LoadedTarget& loaded, Outcome* outcome) {
@@ -135,35 +139,6 @@ void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
   }
   outcome->json.EndArray();
   outcome->text += table.ToString(0, 0, LineWidth());
-}
-
-void ShowKernels(const LoadedTarget& loaded, Outcome* outcome) {
-  if (!loaded.built_ins) return;
-  std::map<std::string, uint64_t> counts;
-  std::vector<std::string> refusals;
-  for (const KernelChoice& choice : loaded.built_ins->choices()) {
-    ++counts[choice.kernel];
-    for (const std::string& refusal : choice.refusals) {
-      refusals.push_back(fmt::format("node {}: {}", choice.node, refusal));
-    }
-  }
-  if (counts.empty()) return;
-  std::string text;
-  outcome->json.BeginObject("kernels");
-  for (const auto& [kernel, count] : counts) {
-    text += fmt::format("{}{} by the {}", text.empty() ? "computed " : ", ",
-                        CountOf(count, "node"), kernel);
-    outcome->json.Add(kernel, count);
-  }
-  outcome->json.EndObject();
-  outcome->json.Add("refusals", refusals);
-  outcome->text += text + '\n';
-  for (size_t i = 0; i < std::min(refusals.size(), kMostRefusals); ++i) {
-    outcome->text += fmt::format("  {}\n", Printable(refusals[i]));
-  }
-  if (refusals.size() <= kMostRefusals) return;
-  outcome->text += fmt::format("  and {} more (--json lists all)\n",
-                               refusals.size() - kMostRefusals);
 }
 
 }  // namespace nodewise

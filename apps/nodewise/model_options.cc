@@ -23,6 +23,26 @@ void AddReferenceOption(OptionList* options, LoweringOptions* lowering) {
                    "computes an ONNX model slowly but surely, by the "
                    "definitions of its operators, one node for each",
                    &lowering->reference);
+  options->AddText("--backend", "NAME",
+                   "what computes the nodes of a model, or of a folder that "
+                   "convert made: onednn, with the reference for what that "
+                   "has not, or reference",
+                   &lowering->backend);
+}
+
+absl::StatusOr<Backend> BackendOf(const LoweringOptions& options) {
+  if (options.backend.empty()) {
+    return options.reference ? Backend::kReference : Backend::kFastest;
+  }
+  if (options.backend == "reference") return Backend::kReference;
+  if (options.backend != "onednn") {
+    return absl::InvalidArgumentError(
+        fmt::format("--backend: found \"{}\", expected onednn or reference",
+                    options.backend));
+  }
+  if (!options.reference) return Backend::kFastest;
+  return absl::InvalidArgumentError(
+      "--backend onednn: contradicts --reference");
 }
 
 void AddLoweringOptions(OptionList* options, LoweringOptions* lowering) {

@@ -8,6 +8,7 @@
 #include "apps/nodewise/option_list.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/lower/lowered_library.h"
+#include "nodewise/runner/built_in_functions.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
@@ -25,10 +26,12 @@ void AddModelOptions(OptionList* options, ModelOptions* model);
 // How a model becomes a graph that executors run.
 struct LoweringOptions {
   bool reference = false;  // A node for each operation, by the definitions.
+  std::string backend;     // "": the fastest.
   bool no_fuse = false;
   bool no_reuse = false;
 };
 
+// --reference and --backend.
 void AddReferenceOption(OptionList* options, LoweringOptions* lowering);
 void AddLoweringOptions(OptionList* options, LoweringOptions* lowering);
 
@@ -47,8 +50,11 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
 absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path);
 
 // Returns the functions of models' graphs, or null in a build without ONNX.
-// Only those that compute by the definitions if `reference` says so.
-Ref<LoweredLibrary> BuiltIns(bool reference = false);
+Ref<LoweredLibrary> BuiltIns(Backend backend = Backend::kFastest);
+
+// Returns what is to compute the nodes. Fails with kInvalidArgument for a word
+// that names nothing, or if two options contradict each other.
+absl::StatusOr<Backend> BackendOf(const LoweringOptions& options);
 
 // Fail with kInvalidArgument if they are given with a target that is not a
 // model.

@@ -20,6 +20,6 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
       "-DUSE_ONNX=ON)");
 }
 
-Ref<LoweredLibrary> BuiltIns(bool) { return nullptr; }
+Ref<LoweredLibrary> BuiltIns(Backend) { return nullptr; }
 
 }  // namespace nodewise

@@ -1,5 +1,7 @@
 #include "nodewise/lower/lowered_library.h"
 
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -8,16 +10,65 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
-namespace {
+
+// What has been chosen for each node, and the kernels that know more.
+class LoweredLibrary::Choices {
+ public:
+  void Add(KernelChoice choice, const RegionKernel* kernel) {
+    const std::lock_guard lock(mutex_);
+    std::string node = choice.node;
+    known_[std::move(node)] = {std::move(choice), kernel};
+  }
+  // The kernel is about to end.
+  void Remove(const std::string& node, const RegionKernel* kernel) {
+    const std::lock_guard lock(mutex_);
+    Known& known = known_[node];
+    if (known.kernel != kernel) return;  // Another one was bound since.
+    Update(&known);
+    known.kernel = nullptr;
+  }
+  std::vector<KernelChoice> All() {
+    const std::lock_guard lock(mutex_);
+    std::vector<KernelChoice> all;
+    for (auto& [node, known] : known_) {
+      Update(&known);
+      all.push_back(known.choice);
+    }
+    return all;
+  }
+
+ private:
+  struct Known {
+    KernelChoice choice;
+    const RegionKernel* kernel = nullptr;  // Null: it has ended.
+  };
+
+  static void Update(Known* known) {
+    if (known->kernel == nullptr) return;
+    auto operations = known->kernel->Operations();
+    if (!operations.empty()) known->choice.operations = std::move(operations);
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Known> known_;  // By node.
+};
 
 // A kernel as the executor calls it: with all tensors in one list.
-class BoundKernel {
+class LoweredLibrary::BoundKernel {
  public:
   BoundKernel(std::unique_ptr<RegionKernel> kernel,
-              const KernelRequest& request)
+              const KernelRequest& request, const KernelChoice& choice,
+              std::shared_ptr<Choices> choices)
       : kernel_(std::move(kernel)),
         num_inputs_(request.arguments.size() - request.num_outputs),
-        count_(request.arguments.size()) {}
+        count_(request.arguments.size()),
+        node_(choice.node),
+        choices_(std::move(choices)) {
+    choices_->Add(choice, kernel_.get());
+  }
+  BoundKernel(const BoundKernel&) = delete;
+  BoundKernel& operator=(const BoundKernel&) = delete;
+  ~BoundKernel() { choices_->Remove(node_, kernel_.get()); }
 
   absl::StatusOr<Value> operator()(const PackedArgs& args) const {
     if (static_cast<size_t>(args.size()) != count_) {
@@ -42,13 +93,15 @@ class BoundKernel {
   const std::unique_ptr<RegionKernel> kernel_;
   const size_t num_inputs_;
   const size_t count_;
+  const std::string node_;
+  const std::shared_ptr<Choices> choices_;
 };
-
-}  // namespace
 
 LoweredLibrary::LoweredLibrary(
     OpSet ops, std::vector<std::shared_ptr<const KernelMaker>> makers)
-    : ops_(std::move(ops)), makers_(std::move(makers)) {}
+    : ops_(std::move(ops)),
+      makers_(std::move(makers)),
+      choices_(std::make_shared<Choices>()) {}
 
 absl::StatusOr<PackedFunc> LoweredLibrary::Find(std::string_view) {
   return PackedFunc();
@@ -56,42 +109,41 @@ absl::StatusOr<PackedFunc> LoweredLibrary::Find(std::string_view) {
 
 absl::StatusOr<PackedFunc> LoweredLibrary::Bind(const KernelRequest& request) {
   NODEWISE_ASSIGN_OR_RETURN(const Region region, RegionOf(request, ops_));
-  NODEWISE_ASSIGN_OR_RETURN(auto kernel, Make(region));
+  KernelChoice choice;
+  NODEWISE_ASSIGN_OR_RETURN(auto kernel, Make(region, &choice));
   // A function that is copied shares its kernel.
-  const auto bound =
-      std::make_shared<const BoundKernel>(std::move(kernel), request);
+  const auto bound = std::make_shared<const BoundKernel>(
+      std::move(kernel), request, choice, choices_);
   return PackedFunc::FromBody(
       [bound](const PackedArgs& args) { return (*bound)(args); });
 }
 
 absl::StatusOr<std::unique_ptr<RegionKernel>> LoweredLibrary::Make(
-    const Region& region) {
-  KernelChoice choice;
-  choice.node = region.network.name();
+    const Region& region, KernelChoice* choice) const {
+  choice->node = region.network.name();
   for (const auto& maker : makers_) {
     auto kernel = maker->Make(region);
     if (absl::IsUnimplemented(kernel.status())) {
-      choice.refusals.push_back(
+      choice->refusals.push_back(
           fmt::format("{}: {}", maker->name(), MessageOf(kernel.status())));
       continue;
     }
     if (!kernel.ok()) return At(maker->name(), kernel.status());
-    choice.kernel = maker->name();
-    const std::lock_guard lock(mutex_);
-    choices_[choice.node] = std::move(choice);
+    choice->kernel = maker->name();
+    for (const OperationId id : region.network.order()) {
+      choice->operations.push_back(
+          {region.network.operation(id).name, choice->kernel, "", ""});
+    }
     return kernel;
   }
   return absl::UnimplementedError(
       fmt::format("nothing can compute it: {}",
                   makers_.empty() ? "there are no kernels"
-                                  : absl::StrJoin(choice.refusals, "; ")));
+                                  : absl::StrJoin(choice->refusals, "; ")));
 }
 
 std::vector<KernelChoice> LoweredLibrary::choices() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<KernelChoice> choices;
-  for (const auto& [node, choice] : choices_) choices.push_back(choice);
-  return choices;
+  return choices_->All();
 }
 
 }  // namespace nodewise

@@ -135,6 +135,11 @@ absl::StatusOr<Region> RegionOf(const KernelRequest& request,
   NODEWISE_RETURN_IF_ERROR(CheckTensors(request, &region));
   NODEWISE_RETURN_IF_ERROR(ReadConstants(request.attrs, &region));
   NODEWISE_RETURN_IF_ERROR(ReadCovers(request.attrs, &region));
+  if (!request.changes.empty()) {
+    const auto of_inputs =
+        request.changes.first(region.network.inputs().size());
+    region.changes.assign(of_inputs.begin(), of_inputs.end());
+  }
   return region;
 }
 

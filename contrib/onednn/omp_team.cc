@@ -15,6 +15,7 @@ int omp_get_num_threads(void);
 namespace nodewise::onednn {
 
 OmpThreads::OmpThreads(int count) : before_(omp_get_max_threads()) {
+  if (count > 1) NoteOmpThreads();
   if (count != before_) omp_set_num_threads(count);
 }
 OmpThreads::~OmpThreads() {

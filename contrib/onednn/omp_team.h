@@ -4,6 +4,10 @@
 
 namespace nodewise::onednn {
 
+// Says that OpenMP is about to begin threads in this process. They are lost in
+// its children, where OneDnnThreads::Count() is 1 from then on.
+void NoteOmpThreads();
+
 // While this lives, OpenMP regions that the calling thread begins have so many
 // threads.
 class OmpThreads {

@@ -55,6 +55,7 @@ else()
   add_library(nodewise_onednn STATIC EXCLUDE_FROM_ALL
     onednn/onednn_absent.cc
     onednn/onednn_threads.cc)
+  target_include_directories(nodewise_onednn PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(nodewise_onednn
     PUBLIC nodewise_contrib
     PRIVATE nodewise_options)

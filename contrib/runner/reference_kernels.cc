@@ -60,9 +60,4 @@ std::shared_ptr<const KernelMaker> ReferenceKernels() {
   return std::make_shared<const ReferenceMaker>();
 }
 
-Ref<LoweredLibrary> BuiltInFunctions(const OpSet& ops) {
-  return MakeRef<LoweredLibrary>(
-      ops, std::vector<std::shared_ptr<const KernelMaker>>{ReferenceKernels()});
-}
-
 }  // namespace nodewise

@@ -121,19 +121,53 @@ class Convert(Lowered):
 
 class Verbs(Lowered):
     def test_run_counts_what_computed_the_nodes(self):
-        found = self.ran(self.model)
+        found = self.ran(self.model, "--backend", "reference")
         self.assertEqual(found["kernels"], {"reference": 3})
+        self.assertEqual(found["operations"], {"reference": 4})
         self.assertEqual(found["refusals"], [])
+        self.assertEqual(found["remarks"], [])
         self.assertEqual([output["name"] for output in found["outputs"]],
                          ["y", "z"])
         self.assertEqual(self.ran(self.model, "--reference")["kernels"],
                          {"reference": 4})
 
-    def test_fused_or_not_the_bits_are_the_same(self):
+    def test_onednn_computes_what_it_has_and_the_rest_is_listed(self):
+        found = self.ran(self.model)
+        if "oneDNN" not in found["kernels"]:
+            self.skipTest("this build has no oneDNN")
+        self.assertEqual(found["kernels"], {"oneDNN": 2, "reference": 1})
+        self.assertEqual(sum(found["operations"].values()), 4)
+        self.assertEqual(len(found["refusals"]), 1)
+        self.assertRegex(found["refusals"][0], "^node .*: oneDNN: ")
+        shown = nodewise("run", self.model, "--random-inputs", "1")
+        self.assertIn("computed 2 nodes by oneDNN, 1 node by the reference; "
+                      "operations: ", shown.out)
+
+    def test_a_folder_takes_the_backend_that_is_named(self):
+        folder = self.converted()
+        self.assertEqual(self.ran(folder, "--backend", "reference")["kernels"],
+                         {"reference": 3})
+        for verb in ("profile", "dump"):
+            self.assertEqual(
+                document(nodewise(verb, folder, "--random-inputs", "1",
+                                  "--backend", "reference", "--json",
+                                  *(("--dump-root", self.folder / "d")
+                                    if verb == "dump" else ())))["kernels"],
+                {"reference": 3})
+
+    def test_what_names_no_backend_is_refused(self):
+        error = self.refused("run", self.model, "--backend", "fast")
+        self.assertIn('--backend: found "fast", expected onednn or reference',
+                      error)
+        error = self.refused("run", self.model, "--backend", "onednn",
+                             "--reference")
+        self.assertIn("contradicts --reference", error)
+
+    def test_fused_or_not_the_bits_of_the_reference_are_the_same(self):
         outputs = set()
         for options in ((), ("--no-fuse",), ("--no-reuse",), ("--reference",)):
             out = self.folder / "out.npz"
-            self.ran(self.model, "-o", out, *options)
+            self.ran(self.model, "-o", out, "--backend", "reference", *options)
             outputs.add(out.read_bytes())
         self.assertEqual(len(outputs), 1)
 

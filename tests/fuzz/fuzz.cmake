@@ -4,7 +4,7 @@ if(NODEWISE_FUZZ)
   # The fuzzer sees only code that is compiled for it.
   foreach(library
       nodewise_precompiled nodewise_runtime nodewise_contrib nodewise_ops
-      nodewise_passes nodewise_onednn)
+      nodewise_passes nodewise_onednn nodewise_kernels)
     if(TARGET ${library})
       target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
     endif()

@@ -1,16 +1,17 @@
 // Runs the cases of ONNX's package against the reference:
 //   nodewise_onnx_backend DATA [--not-run FILE] [--filter TEXT]
-//     [--list-missing] [--as-graph]
+//     [--list-missing] [--as-graph [--reference]]
 // DATA is onnx/backend/test/data of the package. Prints each case that fails,
 // then how many passed, failed and were skipped, by class, and how many had a
 // tolerance of their own. With --as-graph the cases are lowered and run by the
-// executor for graphs; those whose sizes depend on data are listed as OPEN and
-// skipped. Exits with 0 if none failed, 1 if one did, 2 if it
-// could not run them.
+// executor for graphs, by the fastest kernels or the reference's; those whose
+// sizes depend on data are listed as OPEN and skipped. Exits with 0 if none
+// failed, 1 if one did, 2 if it could not run them.
 
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,12 @@ struct Options {
   std::string filter;
   bool list_missing = false;
   bool as_graph = false;
+  bool reference = false;
+
+  std::optional<Backend> backend() const {
+    if (!as_graph) return std::nullopt;
+    return reference ? Backend::kReference : Backend::kFastest;
+  }
 };
 
 struct Counts {
@@ -44,6 +51,8 @@ bool Read(int argc, char** argv, Options* options) {
       options->list_missing = true;
     } else if (word == "--as-graph") {
       options->as_graph = true;
+    } else if (word == "--reference") {
+      options->reference = true;
     } else if ((word == "--not-run" || word == "--filter") && i + 1 < argc) {
       (word == "--filter" ? options->filter : options->not_run) = argv[++i];
     } else if (word[0] != '-' && options->data.empty()) {
@@ -81,7 +90,8 @@ void ListMissing(const std::vector<BackendCase>& cases) {
 
 // Returns the counts by suite.
 std::map<std::string, Counts> RunAll(const std::vector<BackendCase>& cases,
-                                     const NotRun& not_run, bool as_graph) {
+                                     const NotRun& not_run,
+                                     std::optional<Backend> as_graph) {
   std::map<std::string, Counts> counts;
   for (const BackendCase& one : cases) {
     Counts& suite = counts[SuiteOf(one.name)];
@@ -91,7 +101,7 @@ std::map<std::string, Counts> RunAll(const std::vector<BackendCase>& cases,
       continue;
     }
     const absl::Status status = RunCase(one, as_graph);
-    if (as_graph && absl::IsUnimplemented(status)) {
+    if (as_graph.has_value() && absl::IsUnimplemented(status)) {
       ++suite.skipped["sizes are open"];
       fmt::print("OPEN {}: {}\n", one.name, MessageOf(status));
       continue;
@@ -163,7 +173,7 @@ int Main(const Options& options) {
     ListMissing(*cases);
     return 0;
   }
-  const size_t failed = Show(RunAll(*cases, *not_run, options.as_graph));
+  const size_t failed = Show(RunAll(*cases, *not_run, options.backend()));
   return failed + diagnostics.size() > 0 ? 1 : 0;
 }
 
@@ -175,7 +185,7 @@ int main(int argc, char** argv) {
   if (!nodewise::Read(argc, argv, &options)) {
     fmt::print(stderr,
                "usage: {} DATA [--not-run FILE] [--filter TEXT] "
-               "[--list-missing] [--as-graph]\n",
+               "[--list-missing] [--as-graph [--reference]]\n",
                argv[0]);
     return 2;
   }

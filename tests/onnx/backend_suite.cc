@@ -81,10 +81,11 @@ absl::StatusOr<NDArray> DummyTensor(const TensorType& type) {
 
 absl::Status RunSet(const Network& network, std::vector<NDArray> inputs,
                     const std::vector<NDArray>& expected,
-                    const BackendCase& one, bool as_graph) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> outputs,
-                            as_graph ? RunAsGraph(network, std::move(inputs))
-                                     : Interpret(network, std::move(inputs)));
+                    const BackendCase& one, std::optional<Backend> as_graph) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<NDArray> outputs,
+      as_graph.has_value() ? RunAsGraph(network, std::move(inputs), *as_graph)
+                           : Interpret(network, std::move(inputs)));
   if (outputs.size() != expected.size()) {
     return absl::InternalError(fmt::format("has {} outputs, expected {}",
                                            outputs.size(), expected.size()));
@@ -105,7 +106,7 @@ absl::Status RunSet(const Network& network, std::vector<NDArray> inputs,
 }
 
 absl::Status RunLight(const Network& network, const BackendCase& one,
-                      bool as_graph) {
+                      std::optional<Backend> as_graph) {
   std::vector<NDArray> inputs;
   for (const ValueId id : network.inputs()) {
     NODEWISE_ASSIGN_OR_RETURN(NDArray input,
@@ -242,7 +243,7 @@ std::vector<std::string> UnknownInexact(const std::vector<BackendCase>& cases) {
   return unknown;
 }
 
-absl::Status RunCase(const BackendCase& one, bool as_graph) {
+absl::Status RunCase(const BackendCase& one, std::optional<Backend> as_graph) {
   DiagnosticList diagnostics;
   NODEWISE_ASSIGN_OR_RETURN(
       const Network network,

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/runner/built_in_functions.h"
 
 namespace nodewise {
 
@@ -41,9 +43,10 @@ absl::StatusOr<std::vector<BackendCase>> FindCases(const std::string& folder);
 std::vector<std::string> UnknownInexact(const std::vector<BackendCase>& cases);
 
 // Runs the model on each set and returns the first fault, whether a failed
-// import or an output that differs. As a graph, it fails with kUnimplemented if
-// some of its sizes depend on data.
-absl::Status RunCase(const BackendCase& one, bool as_graph = false);
+// import or an output that differs. As a graph (with a backend), it fails with
+// kUnimplemented if some of its sizes depend on data.
+absl::Status RunCase(const BackendCase& one,
+                     std::optional<Backend> as_graph = std::nullopt);
 
 // Returns the operators that keep the model from being imported, each once.
 std::vector<std::string> MissingOperators(const BackendCase& one);

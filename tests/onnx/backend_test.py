@@ -36,10 +36,13 @@ class BackendTest(unittest.TestCase):
         self.ran()
 
     def test_every_case_passes_as_a_graph_unless_sizes_are_open(self):
-        out = self.ran("--as-graph")
-        found = re.findall(r"(?m)^OPEN .*?operation \S+ \((\w+)\)", out)
-        self.assertEqual(len(found), out.count("OPEN "))
-        self.assertLessEqual(set(found), OPEN)
+        for options in ((), ("--reference",)):
+            with self.subTest(options=options):
+                out = self.ran("--as-graph", *options)
+                found = re.findall(r"(?m)^OPEN .*?operation \S+ \((\w+)\)",
+                                   out)
+                self.assertEqual(len(found), out.count("OPEN "))
+                self.assertLessEqual(set(found), OPEN)
 
     def test_the_list_is_what_the_cases_say(self):
         onnx_package.need()

@@ -5,7 +5,6 @@
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/reference_kernels.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -47,7 +46,8 @@ absl::StatusOr<Lowered> LowerFrozen(Network* network,
 }  // namespace
 
 absl::StatusOr<std::vector<NDArray>> RunAsGraph(Network network,
-                                                std::vector<NDArray> inputs) {
+                                                std::vector<NDArray> inputs,
+                                                Backend backend) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     NODEWISE_RETURN_IF_ERROR(
         network.SetInputType(network.inputs()[i], TensorType::Of(*inputs[i])));
@@ -56,7 +56,8 @@ absl::StatusOr<std::vector<NDArray>> RunAsGraph(Network network,
                             LowerFrozen(&network, &inputs));
   NODEWISE_ASSIGN_OR_RETURN(
       const auto executor,
-      GraphExecutor::Create(lowered.graph, BuiltInFunctions(AllOperators())));
+      GraphExecutor::Create(lowered.graph,
+                            BuiltInFunctions(AllOperators(), backend)));
   NODEWISE_RETURN_IF_ERROR(
       executor->LoadParams(Params{lowered.params}).status());
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/runner/built_in_functions.h"
 
 namespace nodewise {
 
@@ -13,6 +14,7 @@ namespace nodewise {
 // are frozen: first those of integers, then all but the first input. Fails with
 // kUnimplemented if some sizes still depend on data.
 absl::StatusOr<std::vector<NDArray>> RunAsGraph(Network network,
-                                                std::vector<NDArray> inputs);
+                                                std::vector<NDArray> inputs,
+                                                Backend backend);
 
 }  // namespace nodewise

@@ -14,7 +14,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/reference_kernels.h"
+#include "nodewise/runner/built_in_functions.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
@@ -62,11 +62,15 @@ struct NetBuilder {
 
 inline constexpr LowerOptions kPlain = {.fuse = false, .reuse_storage = false};
 
+inline Ref<LoweredLibrary> ReferenceFunctions() {
+  return BuiltInFunctions(AllOperators(), Backend::kReference);
+}
+
 inline absl::StatusOr<std::unique_ptr<GraphExecutor>> ExecutorOf(
-    const Lowered& lowered) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      auto executor,
-      GraphExecutor::Create(lowered.graph, BuiltInFunctions(AllOperators())));
+    const Lowered& lowered,
+    const Ref<Library>& library = ReferenceFunctions()) {
+  NODEWISE_ASSIGN_OR_RETURN(auto executor,
+                            GraphExecutor::Create(lowered.graph, library));
   NODEWISE_RETURN_IF_ERROR(
       executor->LoadParams(Params{lowered.params}).status());
   return executor;
@@ -75,10 +79,11 @@ inline absl::StatusOr<std::unique_ptr<GraphExecutor>> ExecutorOf(
 // Runs the network's graph twice: nothing may remain from the first run.
 inline absl::StatusOr<std::vector<NDArray>> RunLowered(
     const Network& network, const std::vector<NDArray>& inputs,
-    const LowerOptions& options = {}) {
+    const LowerOptions& options = {},
+    const Ref<Library>& library = ReferenceFunctions()) {
   NODEWISE_ASSIGN_OR_RETURN(const Lowered lowered,
                             Lower(network, "net", options));
-  NODEWISE_ASSIGN_OR_RETURN(const auto executor, ExecutorOf(lowered));
+  NODEWISE_ASSIGN_OR_RETURN(const auto executor, ExecutorOf(lowered, library));
   for (size_t i = 0; i < inputs.size(); ++i) {
     NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nodewise/runner/reference_kernels.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

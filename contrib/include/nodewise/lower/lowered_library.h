@@ -1,8 +1,6 @@
 #pragma once
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +13,16 @@
 
 namespace nodewise {
 
-// Computes a region. One thread at a time calls it.
+// What computes an operation of a region.
+struct OperationChoice {
+  std::string operation;
+  std::string kernel;   // KernelMaker::name()
+  std::string why_not;  // Why it is not the kernel of the node; "" if it is.
+  // What is worth knowing about how it runs: that the code is slow, say.
+  std::string remark;
+};
+
+// Computes a region. One thread at a time calls Run().
 class RegionKernel {
  public:
   virtual ~RegionKernel() = default;
@@ -25,6 +32,11 @@ class RegionKernel {
   // the call alone.
   virtual absl::Status Run(absl::Span<const NDArray> inputs,
                            absl::Span<const NDArray> outputs) = 0;
+
+  // Returns what computes each operation of the region, as far as it is known
+  // by now: what runs need to know may change it. Empty: the maker's kernel all
+  // of them, without remarks. Any thread may call.
+  virtual std::vector<OperationChoice> Operations() const { return {}; }
 };
 
 // A way to compute regions. Any thread may call it.
@@ -46,6 +58,7 @@ struct KernelChoice {
   std::string kernel;  // KernelMaker::name().
   // Why the makers before refused it, each beginning with its name.
   std::vector<std::string> refusals;
+  std::vector<OperationChoice> operations;  // All of the node's, in order.
 };
 
 // The functions of graphs that Lower() makes. They are kernels made of what the
@@ -61,16 +74,22 @@ class LoweredLibrary : public Library {
   // does, or with kUnimplemented and all refusals.
   absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override;
 
-  // Returns the choice for every node that has been bound, by name.
+  // Returns the choice for every node that has been bound, by name, as it is
+  // now. Of several nodes with one name, that of the last one bound.
   std::vector<KernelChoice> choices() const;
 
  private:
-  absl::StatusOr<std::unique_ptr<RegionKernel>> Make(const Region& region);
+  class Choices;
+  class BoundKernel;
+
+  absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
+      const Region& region, KernelChoice* choice) const;
 
   const OpSet ops_;
   const std::vector<std::shared_ptr<const KernelMaker>> makers_;
-  mutable std::mutex mutex_;
-  std::map<std::string, KernelChoice> choices_;  // By node.
+  // Kernels tell it what they know at their end, which may be after the
+  // library's.
+  const std::shared_ptr<Choices> choices_;
 };
 
 }  // namespace nodewise

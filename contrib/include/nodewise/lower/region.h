@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,9 @@ struct Region {
   std::vector<bool> is_constant;
   // The names of the source network's operations that it covers.
   std::vector<std::string> covers;
+  // By input, what the executor says about changes, for kernels that keep
+  // something made of it: KernelRequest::changes. Empty if it says nothing.
+  std::vector<std::shared_ptr<const TensorChanges>> changes = {};
 };
 
 // Returns the attributes of a node that computes the region.

@@ -108,8 +108,8 @@ std::string OneDnnVersion();
 //
 // The threads are those of the OpenMP runtime, which do not survive a fork():
 // a child of a process that has run a kernel with two threads or more waits
-// for ever when it runs one itself. Such a child must make its kernels with one
-// thread, or exec.
+// for ever when it runs such a kernel itself. There Count() is 1, whatever was
+// said, and kernels that have been made before must not be run.
 class OneDnnThreads {
  public:
   // REQUIRES: 1 <= count.

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+
+#include "nodewise/lower/lowered_library.h"
+
+namespace nodewise {
+
+// Returns the maker "oneDNN" of kernels that compute regions with oneDNN. A
+// region becomes a series of calls, each an operation with as many as oneDNN
+// fuses behind it. Operations that oneDNN does not have are computed by their
+// definitions, and listed in KernelChoice::operations with the reason; a region
+// of nothing but such is refused. In a build without oneDNN all are.
+//
+// Constant inputs are taken into oneDNN's own order when a kernel runs first,
+// and again when they have changed: what Region::changes says of them is
+// believed, and where it says nothing their bytes are compared in each run.
+// Kernels hold a copy of them for that.
+//
+// Kernels have as many threads as OneDnnThreads::Count() says where they run;
+// with another count they are prepared anew.
+std::shared_ptr<const KernelMaker> OneDnnKernels();
+
+}  // namespace nodewise

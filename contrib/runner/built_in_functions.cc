@@ -1,0 +1,17 @@
+#include "nodewise/runner/built_in_functions.h"
+
+#include <utility>
+
+#include "nodewise/runner/onednn_kernels.h"
+#include "nodewise/runner/reference_kernels.h"
+
+namespace nodewise {
+
+Ref<LoweredLibrary> BuiltInFunctions(const OpSet& ops, Backend backend) {
+  std::vector<std::shared_ptr<const KernelMaker>> makers;
+  if (backend == Backend::kFastest) makers.push_back(OneDnnKernels());
+  makers.push_back(ReferenceKernels());
+  return MakeRef<LoweredLibrary>(ops, std::move(makers));
+}
+
+}  // namespace nodewise

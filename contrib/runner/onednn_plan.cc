@@ -1,0 +1,244 @@
+#include "contrib/runner/onednn_plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Calls of these gain nothing by a constant operand, which would be copied.
+constexpr std::string_view kBinary[] = {"Add", "Sub", "Mul",
+                                        "Div", "Max", "Min"};
+// Those of them whose inputs can change places.
+constexpr std::string_view kCommuting[] = {"Add", "Mul", "Max", "Min"};
+
+template <size_t N>
+bool IsOneOf(const std::string_view (&kinds)[N], const Operation& operation) {
+  return operation.def().domain.empty() &&
+         std::find(std::begin(kinds), std::end(kinds), operation.kind()) !=
+             std::end(kinds);
+}
+
+bool HasBody(const Operation& operation) {
+  const auto& fields = operation.def().fields;
+  return std::any_of(fields.begin(), fields.end(),
+                     [](const AttrField& field) { return field.is_graph; });
+}
+
+// Stands for a constant whose contents are not known yet. Small ones may be
+// scales, of which 0 would be refused; of large ones no page is touched.
+absl::StatusOr<NDArray> Placeholder(const TensorType& type) {
+  constexpr size_t kMostOnes = 4096;
+  const auto sizes = type.sizes();
+  if (!sizes.has_value()) {
+    return absl::UnimplementedError("a constant has no known sizes");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
+                            TensorBytes(*sizes, type.dtype));
+  const std::shared_ptr<void> memory(std::calloc(bytes + 1, 1), &std::free);
+  if (memory == nullptr) {
+    return absl::ResourceExhaustedError("there is no memory for a constant");
+  }
+  DLTensor tensor{};
+  tensor.data = memory.get();
+  tensor.device = kCpu;
+  tensor.dtype = type.dtype;
+  tensor.ndim = static_cast<int>(sizes->size());
+  tensor.shape = const_cast<int64_t*>(sizes->data());
+  NDArray made = NDArray::Borrow(tensor, memory);
+  if (type.dtype == kFloat32 && bytes <= kMostOnes) {
+    std::fill_n(made.As<float>(), bytes / sizeof(float), 1.0F);
+  }
+  return made;
+}
+
+class StepPlanner {
+ public:
+  explicit StepPlanner(const Region& region)
+      : region_(region),
+        network_(region.network),
+        is_taken_(network_.data().operations.size()),
+        is_constant_(network_.data().values.size()),
+        types_(network_.data().values.size()) {
+    for (size_t i = 0; i < network_.inputs().size(); ++i) {
+      is_constant_[Index(network_.inputs()[i])] = region.is_constant[i];
+    }
+    for (const auto& value : network_.data().values) {
+      if (value.has_value()) types_[Index(value->id)] = value->type;
+    }
+    for (size_t i = 0; i < network_.outputs().size(); ++i) {
+      types_[Index(network_.outputs()[i])] = region.outputs[i];
+    }
+  }
+
+  absl::StatusOr<std::vector<PlannedStep>> Plan() {
+    std::vector<PlannedStep> steps;
+    for (const OperationId id : network_.order()) {
+      if (is_taken_[Index(id)]) continue;
+      const Operation& operation = network_.operation(id);
+      NODEWISE_ASSIGN_OR_RETURN(PlannedStep step, Begin(operation));
+      if (step.is_call()) {
+        while (Extend(&step)) {
+        }
+      } else if (HasBody(operation)) {
+        return absl::UnimplementedError(
+            fmt::format("{}: has a network inside, which needs an interpreter",
+                        operation.name));
+      }
+      for (const OperationId taken : step.operations) {
+        is_taken_[Index(taken)] = true;
+      }
+      steps.push_back(std::move(step));
+    }
+    SortByLast(&steps);
+    return steps;
+  }
+
+ private:
+  // What is fused may read what is made after the step's first operation.
+  void SortByLast(std::vector<PlannedStep>* steps) const {
+    std::vector<size_t> places(network_.data().operations.size());
+    for (size_t i = 0; i < network_.order().size(); ++i) {
+      places[Index(network_.order()[i])] = i;
+    }
+    std::sort(steps->begin(), steps->end(),
+              [&](const PlannedStep& a, const PlannedStep& b) {
+                return places[Index(a.operations.back())] <
+                       places[Index(b.operations.back())];
+              });
+  }
+
+  absl::StatusOr<OneDnnInput> MakeInput(ValueId value, bool may_keep,
+                                        PlannedInput* planned) const {
+    OneDnnInput input;
+    if (value == kNoValue) return input;
+    planned->value = value;
+    input.type = types_[Index(value)];
+    const NetworkValue& known = network_.value(value);
+    if (known.kind == NetworkValue::Kind::kConstant) {
+      // What decides types is as it is for ever.
+      planned->is_kept = true;
+      input.constant = known.data;
+    } else if (may_keep && is_constant_[Index(value)]) {
+      planned->is_kept = true;
+      NODEWISE_ASSIGN_OR_RETURN(input.constant, Placeholder(input.type));
+    }
+    return input;
+  }
+
+  // A step of this operation alone, with the reason if oneDNN cannot do it.
+  absl::StatusOr<PlannedStep> Begin(const Operation& operation) const {
+    PlannedStep step;
+    step.operations = {operation.id};
+    for (size_t i = 1; i < operation.outputs.size(); ++i) {
+      if (operation.outputs[i] != kNoValue) {
+        step.why_not = "oneDNN makes its first output alone";
+        return step;
+      }
+    }
+    step.call.op = operation.attrs;
+    const bool may_keep = !IsOneOf(kBinary, operation);
+    for (const ValueId value : operation.inputs) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          step.call.inputs.emplace_back(),
+          MakeInput(value, may_keep, &step.inputs.emplace_back()));
+    }
+    step.call.output = types_[Index(operation.outputs[0])];
+    const Support support = OneDnnSupports(step.call);
+    if (!support.can) {
+      step.why_not = support.why_not;
+    } else if (!support.penalties.empty()) {
+      step.penalty = support.penalties[0];
+    }
+    return step;
+  }
+
+  // Returns the only operation that reads the value, if there is one and
+  // nothing else needs it.
+  const Operation* OnlyReader(ValueId value) const {
+    const auto& uses = network_.value(value).uses;
+    const auto outputs = network_.outputs();
+    if (uses.size() != 1 || uses[0].slot == kBarrierSlot ||
+        std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
+      return nullptr;
+    }
+    return &network_.operation(uses[0].user);
+  }
+
+  // Fuses what reads the step's result, if oneDNN can and stays as fast.
+  bool Extend(PlannedStep* step) const {
+    const ValueId result =
+        network_.operation(step->operations.back()).outputs[0];
+    const Operation* const reader = OnlyReader(result);
+    if (reader == nullptr || reader->outputs.size() != 1) return false;
+    PlannedStep longer = *step;
+    if (!Append(*reader, result, &longer).ok()) return false;
+    const Support support = OneDnnSupports(longer.call);
+    if (!support.can) return false;
+    if (!support.penalties.empty() && step->penalty.empty()) return false;
+    *step = std::move(longer);
+    return true;
+  }
+
+  absl::Status Append(const Operation& operation, ValueId result,
+                      PlannedStep* step) const {
+    std::vector<ValueId> others = operation.inputs;
+    const bool may_swap = others.size() == 2 && IsOneOf(kCommuting, operation);
+    if (may_swap && others[1] == result) std::swap(others[0], others[1]);
+    if (others.empty() || others[0] != result) {
+      return absl::UnimplementedError("reads the result as another operand");
+    }
+    others.erase(others.begin());
+    OneDnnPostOp& post_op = step->call.post_ops.emplace_back();
+    post_op.op = operation.attrs;
+    const bool may_keep = !IsOneOf(kBinary, operation);
+    for (const ValueId value : others) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          post_op.others.emplace_back(),
+          MakeInput(value, may_keep, &step->inputs.emplace_back()));
+    }
+    step->call.output = types_[Index(operation.outputs[0])];
+    step->operations.push_back(operation.id);
+    return absl::OkStatus();
+  }
+
+  const Region& region_;
+  const Network& network_;
+  std::vector<bool> is_taken_;     // By operation.
+  std::vector<bool> is_constant_;  // By value.
+  std::vector<TensorType> types_;  // By value.
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<PlannedStep> steps,
+                            StepPlanner(region).Plan());
+  std::string reasons;
+  for (const PlannedStep& step : steps) {
+    if (step.is_call()) return steps;
+    const Operation& operation = region.network.operation(step.operations[0]);
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ",
+                           operation.kind(), step.why_not);
+  }
+  return absl::UnimplementedError(
+      reasons.empty() ? "there is nothing to compute" : reasons);
+}
+
+OneDnnInput& InputOf(OneDnnCall* call, size_t place) {
+  if (place < call->inputs.size()) return call->inputs[place];
+  place -= call->inputs.size();
+  for (OneDnnPostOp& post_op : call->post_ops) {
+    if (place < post_op.others.size()) return post_op.others[place];
+    place -= post_op.others.size();
+  }
+  NODEWISE_CHECK(false);
+  return call->inputs[0];
+}
+
+}  // namespace nodewise

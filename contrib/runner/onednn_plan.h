@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/lower/region.h"
+#include "nodewise/onednn/onednn.h"
+
+namespace nodewise {
+
+// One input of a call: a value of the region.
+struct PlannedInput {
+  ValueId value = kNoValue;  // kNoValue: an optional one that is not given.
+  // The call takes it as a constant. What the call holds of it in a plan is no
+  // more than a tensor of its type.
+  bool is_kept = false;
+};
+
+// A part of a region that is computed at once.
+struct PlannedStep {
+  // The first, and those that are fused behind it.
+  std::vector<OperationId> operations;
+  // Why oneDNN does not compute it, which is then one operation; "" if it does.
+  std::string why_not;
+  std::string penalty;  // Why oneDNN is slow here, if it is.
+
+  // The rest is empty unless oneDNN computes it.
+  OneDnnCall call;
+  std::vector<PlannedInput> inputs;  // As OneDnnKernel::Run takes them.
+
+  bool is_call() const { return why_not.empty(); }
+};
+
+// Divides a region into steps, in an order in which they can run. Fails with
+// kUnimplemented if none of them is a call, or if an operation has a network
+// inside, which only an interpreter can run.
+absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region);
+
+// Returns the input of the call that `place` counts: those of the operation,
+// then the others of what is fused.
+OneDnnInput& InputOf(OneDnnCall* call, size_t place);
+
+}  // namespace nodewise

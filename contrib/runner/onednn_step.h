@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "contrib/runner/onednn_plan.h"
+
+namespace nodewise {
+
+// A step of a region and, if oneDNN computes it, the kernel with the constants
+// that it was made for. One thread at a time runs it; any thread may ask
+// why_not and for a remark.
+class OneDnnStep {
+ public:
+  OneDnnStep(const Region& region, PlannedStep planned);
+
+  const PlannedStep& planned() const { return planned_; }
+
+  // Makes the kernel that fits the constants and the number of threads as they
+  // are now, unless it is there. Returns whether there is one: constants may
+  // hold what oneDNN refuses, which why_not() tells. `inputs` are as
+  // OneDnnKernel::Run takes them. REQUIRES: the step is a call.
+  absl::StatusOr<bool> Prepare(absl::Span<const NDArray> inputs);
+  // REQUIRES: Prepare() returned true for these inputs.
+  absl::Status Run(absl::Span<const NDArray> inputs, const NDArray& output);
+
+  // Why oneDNN does not compute the step, or not with these constants; "" if it
+  // does.
+  std::string why_not() const;
+  // What is worth knowing about how it runs; "" if nothing is.
+  std::string remark() const;
+
+ private:
+  struct Kept {
+    size_t place;                                  // Among the inputs.
+    std::shared_ptr<const TensorChanges> changes;  // May be null.
+    uint64_t count = 0;
+    NDArray copy;
+  };
+
+  bool IsCurrent(absl::Span<const NDArray> inputs);
+  absl::Status Make(absl::Span<const NDArray> inputs);
+
+  PlannedStep planned_;
+  std::vector<Kept> kept_;
+  int threads_ = 0;           // 0: nothing has been made.
+  mutable std::mutex mutex_;  // Guards what follows against who asks.
+  std::unique_ptr<OneDnnKernel> kernel_;
+  std::string why_not_;
+  int64_t num_evaluated_before_ = 0;  // By kernels that are gone.
+};
+
+}  // namespace nodewise

@@ -1,0 +1,217 @@
+#include "nodewise/runner/onednn_kernels.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nodewise/onednn/onednn.h"
+#include "nodewise/support/thread_pool.h"
+#include "tests/contrib/lower/lower_support.h"
+
+namespace nodewise {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// y = relu(x w + b): one node.
+Lowered Dense() {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 2});
+  const ValueId w = b.Const("w", MakeTensor<float>({2, 2}, {1, 0, 0, 1}));
+  const ValueId bias = b.Const("b", Floats({0, 0}));
+  const ValueId product = b.Op("MatMul", {x, w}, {}, {}, "product")[0];
+  const ValueId sum = b.Op("Add", {product, bias}, {}, {}, "sum")[0];
+  b.Out(b.Op("Relu", {sum}, {}, {"y"}, "relu"));
+  return Lower(b.net, "net").value();
+}
+
+NDArray Row(float first, float second) {
+  return MakeTensor<float>({1, 2}, {first, second});
+}
+NDArray Diagonal(float first, float second) {
+  return MakeTensor<float>({2, 2}, {first, 0, 0, second});
+}
+
+// An executor of Dense() with x set, and its library.
+struct Running {
+  Ref<LoweredLibrary> library = BuiltInFunctions(AllOperators());
+  std::unique_ptr<GraphExecutor> executor;
+
+  explicit Running(const Lowered& lowered = Dense()) {
+    executor = ExecutorOf(lowered, library).value();
+    EXPECT_THAT(executor->SetInput("x", *Row(3, 5)), IsOk());
+  }
+  std::vector<float> Run() const {
+    EXPECT_THAT(executor->Run(), IsOk());
+    return ValuesOf(*executor->GetOutput(0));
+  }
+  KernelChoice choice(size_t i = 0) const { return library->choices().at(i); }
+};
+
+TEST(OneDnnKernelsTest, AFusedNodeIsOneKernel) {
+  const Running running;
+  EXPECT_THAT(running.Run(), ElementsAre(3, 5));
+  EXPECT_EQ(running.choice().kernel, "oneDNN");
+  const auto operations = running.choice().operations;
+  ASSERT_EQ(operations.size(), 3u);
+  for (const OperationChoice& operation : operations) {
+    EXPECT_EQ(operation.kernel, "oneDNN") << operation.operation;
+    EXPECT_EQ(operation.why_not, "");
+  }
+}
+
+TEST(OneDnnKernelsTest, WeightsThatAreSetAnewCount) {
+  const Running running;
+  EXPECT_THAT(running.Run(), ElementsAre(3, 5));
+  for (const float factor : {2.0F, 7.0F}) {
+    ASSERT_THAT(running.executor->SetInput("w", *Diagonal(factor, 1)), IsOk());
+    EXPECT_THAT(running.Run(), ElementsAre(3 * factor, 5));
+  }
+  ASSERT_THAT(running.executor->SetParam("w", *Diagonal(1, 4)), IsOk());
+  EXPECT_THAT(running.Run(), ElementsAre(3, 20));
+}
+
+TEST(OneDnnKernelsTest, WeightsWrittenThroughAViewCount) {
+  const Running running;
+  EXPECT_THAT(running.Run(), ElementsAre(3, 5));
+  const size_t w = running.executor->InputIndex("w").value();
+  const NDArray view = running.executor->GetInput(w).value();
+  for (const float factor : {2.0F, 7.0F, 1.0F}) {
+    view.As<float>()[0] = factor;
+    EXPECT_THAT(running.Run(), ElementsAre(3 * factor, 5));
+  }
+}
+
+TEST(OneDnnKernelsTest, WeightsInTheCallersMemoryCount) {
+  const Running running;
+  const size_t w = running.executor->InputIndex("w").value();
+  const NDArray own = Diagonal(1, 1);
+  ASSERT_THAT(running.executor->SetInputZeroCopy(w, own), IsOk());
+  for (const float factor : {2.0F, 7.0F}) {
+    own.As<float>()[0] = factor;
+    EXPECT_THAT(running.Run(), ElementsAre(3 * factor, 5));
+  }
+  // From here on the executor has memory of its own again.
+  ASSERT_THAT(running.executor->SetInput(w, *Diagonal(4, 1)), IsOk());
+  own.As<float>()[0] = 9;
+  EXPECT_THAT(running.Run(), ElementsAre(12, 5));
+}
+
+TEST(OneDnnKernelsTest, WeightsThatANodeWritesOverCount) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 2});
+  const ValueId w = b.Const("w", Diagonal(1, 1));
+  const ValueId y = b.Op("MatMul", {x, w}, {}, {"y"}, "product")[0];
+  b.Out({y, b.Op("MatMul", {w, w}, {}, {"z"}, "square")[0]});
+  Lowered lowered = Lower(b.net, "net", kPlain).value();
+  // A faulty plan: the square is written over the weights.
+  auto& graph = lowered.graph;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.nodes[n].name != "square") continue;
+    graph.entries[Index(graph.EntryOf(NodeId{n}, 0))].storage_id =
+        graph.entries[1].storage_id;
+  }
+  const Running running(lowered);
+  running.Run();
+  ASSERT_THAT(running.executor->SetInput("w", *Diagonal(2, 1)), IsOk());
+  EXPECT_THAT(running.Run(), ElementsAre(6, 5));
+  const auto second = running.Run();
+  EXPECT_NE(second[0], 6) << "the kernel did not see the weights change";
+}
+
+TEST(OneDnnKernelsTest, WhatOneDnnLacksIsComputedByTheDefinitionAndListed) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 2});
+  const ValueId w = b.Const("w", Diagonal(2, 2));
+  const ValueId product = b.Op("MatMul", {x, w}, {}, {}, "product")[0];
+  const ValueId erf = b.Op("Erf", {product}, {}, {}, "erf")[0];
+  b.Out(b.Op("Neg", {erf}, {}, {"y"}, "neg"));
+  const Running running(Lower(b.net, "net").value());
+  EXPECT_THAT(running.Run(), ElementsAre(-1, -1));
+  const auto operations = running.choice().operations;
+  ASSERT_EQ(operations.size(), 3u);
+  EXPECT_EQ(operations[0].kernel, "oneDNN");
+  EXPECT_EQ(operations[1].operation, "erf");
+  EXPECT_EQ(operations[1].kernel, "reference");
+  EXPECT_THAT(operations[1].why_not, HasSubstr("no such operator"));
+  EXPECT_EQ(operations[2].kernel, "oneDNN");
+}
+
+TEST(OneDnnKernelsTest, ARegionOfNothingElseIsTheReferences) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 2});
+  b.Out(b.Op("Erf", {x}, {}, {"y"}, "erf"));
+  const Running running(Lower(b.net, "net").value());
+  running.Run();
+  EXPECT_EQ(running.choice().kernel, "reference");
+  ASSERT_EQ(running.choice().refusals.size(), 1u);
+  EXPECT_THAT(running.choice().refusals[0],
+              HasSubstr("oneDNN: Erf: oneDNN has no such operator"));
+  EXPECT_EQ(running.choice().operations.at(0).kernel, "reference");
+}
+
+TEST(OneDnnKernelsTest, ConstantsThatOneDnnRefusesAreListedOnceTheyAreKnown) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 2});
+  const ValueId least = b.Const("least", MakeTensor<float>({}, {1}));
+  const ValueId most = b.Const("most", MakeTensor<float>({}, {4}));
+  b.Out(b.Op("Clip", {x, least, most}, {}, {"y"}, "clip"));
+  Running running(Lower(b.net, "net").value());
+  EXPECT_THAT(running.Run(), ElementsAre(3, 4));
+  EXPECT_EQ(running.choice().operations.at(0).kernel, "oneDNN");
+  // The limits are in the wrong order.
+  ASSERT_THAT(running.executor->SetInput("least", *MakeTensor<float>({}, {9})),
+              IsOk());
+  EXPECT_THAT(running.Run(), ElementsAre(4, 4));
+  EXPECT_EQ(running.choice().operations.at(0).kernel, "reference");
+  running.executor.reset();
+  EXPECT_THAT(running.choice().operations.at(0).why_not,
+              HasSubstr("wrong order"));
+}
+
+TEST(OneDnnKernelsTest, RunsThatMetANaNAreCounted) {
+  const Running running;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  ASSERT_THAT(running.executor->SetInput("x", *Row(nan, 1)), IsOk());
+  EXPECT_TRUE(std::isnan(running.Run()[0]));
+  EXPECT_THAT(running.choice().operations.at(0).remark,
+              HasSubstr("1 run computed by the definitions"));
+}
+
+// A large product, so that two threads share it.
+Lowered Large() {
+  NetBuilder b;
+  const ValueId x = b.In("x", {512, 256});
+  const std::vector<float> ones(256 * 256, 1);
+  const ValueId w = b.Const("w", MakeTensor<float>({256, 256}, ones));
+  b.Out(b.Op("MatMul", {x, w}, {}, {"y"}));
+  return Lower(b.net, "net").value();
+}
+
+TEST(OneDnnKernelsTest, AForkedChildRunsOnAfterTwoThreadsRan) {
+  SetNumThreads(2);
+  const std::vector<float> ones(512 * 256, 1);
+  const auto executor =
+      ExecutorOf(Large(), BuiltInFunctions(AllOperators())).value();
+  ASSERT_THAT(executor->SetInput(0, *MakeTensor<float>({512, 256}, ones)),
+              IsOk());
+  ASSERT_THAT(executor->Run(), IsOk());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);  // Ends a child that waits for threads that are not there.
+    const bool ran = executor->Run().ok() && OneDnnThreads::Count() == 1 &&
+                     ValuesOf(*executor->GetOutput(0))[0] == 256;
+    _exit(ran ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(OneDnnThreads::Count(), 2);
+  SetNumThreads(0);
+}
+
+}  // namespace
+}  // namespace nodewise
