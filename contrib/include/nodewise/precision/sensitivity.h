@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/precision/precision.h"
+
+namespace nodewise {
+
+// Which operations a lower precision hurts most. All errors are OutputError()
+// against float32.
+struct Sensitivity {
+  struct Operator {
+    std::string operation;
+    std::string kind;
+    double error = 0;  // With this operation alone lowered.
+  };
+  // With the first `kept` of the ranking left alone, and all others lowered.
+  struct Point {
+    size_t kept = 0;
+    double error = 0;
+  };
+  std::vector<Operator> ranking;  // The largest error first.
+  // From 0 to all; long rankings have points at growing distances.
+  std::vector<Point> curve;
+  // How many of the first to keep: the point at which the share of the error
+  // that remains and the share of operations that are kept have the least sum.
+  // One bad operation among many is worth keeping; where all do equal harm,
+  // none is.
+  size_t suggested = 0;
+
+  // Returns an expression for PrecisionOptions::keep that selects those that
+  // options.keep did and the first `suggested`; empty if there are none.
+  std::string KeepExpression(const std::string& kept_before = "") const;
+};
+
+// Lowers one operation at a time, then all but the worst, and runs each network
+// on the samples. Fails as LowerPrecision() does, with kInvalidArgument if
+// there is no sample, and with the error of a run. `options.only` must be null.
+absl::StatusOr<Sensitivity> MeasureSensitivity(
+    const Network& network, const PrecisionOptions& options,
+    absl::Span<const Sample> samples);
+
+}  // namespace nodewise

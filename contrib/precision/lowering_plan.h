@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/precision/precision.h"
+
+namespace nodewise {
+
+// A product, for which there are operators on integers.
+struct ProductForm {
+  std::optional<int> w_axis;  // By which w (input 1) has scales.
+  bool has_step_bias = true;  // Input 2, if given, is added to the product.
+};
+// Returns none for operations that are no products.
+std::optional<ProductForm> ProductFormOf(const Network& network,
+                                         const Operation& operation);
+
+// What is to be done with each operation.
+struct LoweringPlan {
+  struct Step {
+    std::vector<bool> inputs;  // Which are to be of the lower precision.
+    // Of int8: its results stay floats, since the activation behind belongs to
+    // it.
+    bool keeps_result = false;
+  };
+  std::unordered_map<OperationId, Step> steps;
+  // Of those that read float32 tensors and have no step.
+  std::unordered_map<OperationId, std::string> reasons;
+
+  const Step* StepOf(OperationId id) const {
+    const auto found = steps.find(id);
+    return found == steps.end() ? nullptr : &found->second;
+  }
+};
+
+// Add a step or a reason for each operation that reads a float32 tensor and has
+// no reason yet.
+void PlanShortFloats(DLDataType type, const Network& network,
+                     LoweringPlan* plan);
+void PlanInt8(const Network& network, const Calibration& calibration,
+              LoweringPlan* plan);
+
+// Make the network as planned, and fill in report->stands_for and notes.
+absl::StatusOr<Network> MakeShortFloats(DLDataType type, const Network& network,
+                                        const LoweringPlan& plan,
+                                        PrecisionReport* report);
+absl::StatusOr<Network> MakeInt8(const Network& network,
+                                 const Calibration& calibration,
+                                 const LoweringPlan& plan,
+                                 PrecisionReport* report);
+
+}  // namespace nodewise

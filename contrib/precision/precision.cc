@@ -1,0 +1,171 @@
+#include "nodewise/precision/precision.h"
+
+#include <re2/re2.h>
+
+#include <memory>
+
+#include "contrib/precision/lowering_plan.h"
+#include "contrib/precision/type_trial.h"
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+struct PrecisionRow {
+  Precision precision;
+  const char* name;
+  DLDataType type;
+  // The opset that a network below it is given where that changes nothing, and
+  // the least that will do.
+  int wanted_opset;
+  int least_opset;
+};
+
+constexpr PrecisionRow kPrecisions[] = {
+    {Precision::kFloat16, "fp16", kFloat16, 6, 6},
+    {Precision::kBfloat16, "bf16", kBfloat16, 13, 13},
+    {Precision::kInt8, "int8", kInt8, 13, 10},
+};
+
+const PrecisionRow& RowOfPrecision(Precision precision) {
+  for (const PrecisionRow& row : kPrecisions) {
+    if (row.precision == precision) return row;
+  }
+  return kPrecisions[0];
+}
+
+// Names come from files, and may be any bytes. RE2 takes time in proportion to
+// their length, whatever the expression.
+absl::StatusOr<std::unique_ptr<const RE2>> ParseKeep(const std::string& text) {
+  if (text.empty()) return nullptr;
+  RE2::Options options(RE2::Latin1);
+  options.set_log_errors(false);
+  auto expression = std::make_unique<const RE2>(text, options);
+  if (expression->ok()) return expression;
+  return absl::InvalidArgumentError(
+      fmt::format("keep: \"{}\" is no regular expression of RE2: {}", text,
+                  expression->error()));
+}
+
+absl::Status RaiseOpset(const PrecisionRow& row, Network* network) {
+  if (network->opset() >= row.wanted_opset) return absl::OkStatus();
+  const absl::Status raised = network->SetOpset("", row.wanted_opset);
+  if (raised.ok() || network->opset() >= row.least_opset) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "{} needs opset {}: {}", row.name, row.least_opset, MessageOf(raised)));
+}
+
+// Returns why an operation is left alone whatever its operator takes; empty if
+// there is no such reason.
+std::string ReasonBeforehand(const Network& network, const Operation& operation,
+                             const PrecisionOptions& options, const RE2* keep) {
+  if (keep != nullptr && RE2::PartialMatch(operation.name, *keep)) {
+    return "is kept";
+  }
+  if (options.only != nullptr && !options.only(operation)) {
+    return "is not among those chosen";
+  }
+  for (const AttrField& field : operation.def().fields) {
+    if (field.is_graph) return "has a body";
+  }
+  std::vector<ValueId> values = operation.inputs;
+  values.insert(values.end(), operation.outputs.begin(),
+                operation.outputs.end());
+  for (const ValueId id : values) {
+    if (id == kNoValue) continue;
+    const DLDataType type = network.value(id).type.dtype;
+    if (type == kInt8 || type == kUint8) {
+      return fmt::format("reads or makes {} already", ToString(type));
+    }
+  }
+  return "";
+}
+
+void AddToReport(const Network& network, const LoweringPlan& plan,
+                 PrecisionReport* report) {
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    const auto reason = plan.reasons.find(id);
+    if (plan.StepOf(id) != nullptr) {
+      report->changes.push_back(
+          {operation.name, std::string(operation.kind())});
+    } else if (reason != plan.reasons.end()) {
+      report->left_alone.push_back(
+          {operation.name, std::string(operation.kind()), reason->second});
+    }
+  }
+}
+
+// Fills in the reasons that are known before the operators are asked.
+void PlanBeforehand(const Network& network, const PrecisionOptions& options,
+                    const RE2* keep, LoweringPlan* plan) {
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    for (size_t i = 0; i < operation.inputs.size(); ++i) {
+      if (!IsFloatInput(network, operation, i)) continue;
+      std::string reason = ReasonBeforehand(network, operation, options, keep);
+      if (!reason.empty()) plan->reasons[id] = std::move(reason);
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view ToString(Precision precision) {
+  return RowOfPrecision(precision).name;
+}
+
+absl::StatusOr<Precision> ParsePrecision(const std::string& text) {
+  for (const PrecisionRow& row : kPrecisions) {
+    if (text == row.name) return row.precision;
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "precision: found \"{}\", expected fp16, bf16 or int8", text));
+}
+
+std::string PrecisionReport::ToString() const {
+  std::string text;
+  for (const LeftAlone& each : left_alone) {
+    text += fmt::format("operation {} ({}): left alone: {}\n",
+                        Shortened(each.operation), each.kind, each.reason);
+  }
+  return text + fmt::format("{} in {}, {} left alone\n", changes.size(),
+                            nodewise::ToString(precision), left_alone.size());
+}
+
+absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
+                                               Network& network) {
+  const PrecisionRow& row = RowOfPrecision(options.precision);
+  NODEWISE_ASSIGN_OR_RETURN(const auto keep, ParseKeep(options.keep));
+  const bool is_int8 = options.precision == Precision::kInt8;
+  if (is_int8 && options.calibration.empty()) {
+    return absl::InvalidArgumentError(
+        "int8: has no calibration, expected the ranges that values take with "
+        "at least one sample input");
+  }
+  Network old = network;
+  NODEWISE_RETURN_IF_ERROR(RaiseOpset(row, &old));
+  LoweringPlan plan;
+  PlanBeforehand(old, options, keep.get(), &plan);
+  PrecisionReport report;
+  report.precision = options.precision;
+  if (is_int8) {
+    PlanInt8(old, options.calibration, &plan);
+    NODEWISE_ASSIGN_OR_RETURN(
+        network, MakeInt8(old, options.calibration, plan, &report));
+  } else {
+    PlanShortFloats(row.type, old, &plan);
+    NODEWISE_ASSIGN_OR_RETURN(network,
+                              MakeShortFloats(row.type, old, plan, &report));
+  }
+  AddToReport(old, plan, &report);
+  return report;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,142 @@
+#include "nodewise/precision/sensitivity.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "fmt/format.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/precision/node_error.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+using Outputs = std::vector<std::vector<NDArray>>;  // By sample.
+
+absl::StatusOr<Outputs> OutputsOf(const Network& network,
+                                  absl::Span<const Sample> samples) {
+  const Interpreter interpreter(network);
+  Outputs outputs;
+  for (const Sample& sample : samples) {
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> made,
+                              interpreter.Run(sample));
+    outputs.push_back(std::move(made));
+  }
+  return outputs;
+}
+
+class SensitivityMeter {
+ public:
+  SensitivityMeter(const Network& network, const PrecisionOptions& options,
+                   absl::Span<const Sample> samples, Outputs expected)
+      : network_(network),
+        options_(options),
+        samples_(samples),
+        expected_(std::move(expected)) {}
+
+  // The error with only these operations lowered.
+  absl::StatusOr<double> ErrorWith(
+      const std::unordered_set<std::string>& lowered) const {
+    PrecisionOptions options = options_;
+    options.only = [&](const Operation& operation) {
+      return lowered.contains(operation.name);
+    };
+    Network network = network_;
+    NODEWISE_RETURN_IF_ERROR(LowerPrecision(options, network).status());
+    NODEWISE_ASSIGN_OR_RETURN(const Outputs found,
+                              OutputsOf(network, samples_));
+    return OutputError(expected_, found);
+  }
+
+ private:
+  const Network& network_;
+  const PrecisionOptions& options_;
+  absl::Span<const Sample> samples_;
+  const Outputs expected_;
+};
+
+absl::StatusOr<std::vector<Sensitivity::Operator>> Ranking(
+    const SensitivityMeter& meter, const PrecisionReport& all) {
+  std::vector<Sensitivity::Operator> ranking;
+  for (const PrecisionReport::Change& change : all.changes) {
+    NODEWISE_ASSIGN_OR_RETURN(const double error,
+                              meter.ErrorWith({change.operation}));
+    ranking.push_back({change.operation, change.kind, error});
+  }
+  // What has the same error stays in the order of the network.
+  std::stable_sort(
+      ranking.begin(), ranking.end(),
+      [](const auto& a, const auto& b) { return a.error > b.error; });
+  return ranking;
+}
+
+// The next length of the keep-list to try: each up to 8, then in steps that
+// grow with it, since the curve is flat there and each point costs a run.
+size_t NextLength(size_t kept) { return kept < 8 ? kept + 1 : kept + kept / 4; }
+
+absl::StatusOr<std::vector<Sensitivity::Point>> Curve(
+    const SensitivityMeter& meter,
+    absl::Span<const Sensitivity::Operator> ranking) {
+  std::vector<Sensitivity::Point> curve;
+  for (size_t kept = 0;; kept = std::min(NextLength(kept), ranking.size())) {
+    std::unordered_set<std::string> lowered;
+    for (size_t i = kept; i < ranking.size(); ++i) {
+      lowered.insert(ranking[i].operation);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const double error, meter.ErrorWith(lowered));
+    curve.push_back({kept, error});
+    if (kept == ranking.size()) return curve;
+  }
+}
+
+size_t Suggested(absl::Span<const Sensitivity::Point> curve) {
+  const double all = curve.front().error;
+  const auto count = static_cast<double>(curve.back().kept);
+  if (all == 0 || count == 0) return 0;
+  const auto cost = [&](const Sensitivity::Point& point) {
+    // An error that is infinite is never worth having.
+    const double remains = std::isinf(point.error) ? 2 : point.error / all;
+    return remains + static_cast<double>(point.kept) / count;
+  };
+  return std::min_element(
+             curve.begin(), curve.end(),
+             [&](const auto& a, const auto& b) { return cost(a) < cost(b); })
+      ->kept;
+}
+
+}  // namespace
+
+std::string Sensitivity::KeepExpression(const std::string& kept_before) const {
+  if (suggested == 0) return kept_before;
+  std::string names;
+  for (size_t i = 0; i < suggested; ++i) {
+    if (i > 0) names += "|";
+    names += RE2::QuoteMeta(ranking[i].operation);
+  }
+  const std::string expression = fmt::format("^({})$", names);
+  if (kept_before.empty()) return expression;
+  return fmt::format("{}|{}", kept_before, expression);
+}
+
+absl::StatusOr<Sensitivity> MeasureSensitivity(
+    const Network& network, const PrecisionOptions& options,
+    absl::Span<const Sample> samples) {
+  if (samples.empty()) {
+    return absl::InvalidArgumentError(
+        "sensitivity: there are no sample inputs, expected at least one");
+  }
+  Network lowered = network;
+  NODEWISE_ASSIGN_OR_RETURN(const PrecisionReport all,
+                            LowerPrecision(options, lowered));
+  NODEWISE_ASSIGN_OR_RETURN(Outputs expected, OutputsOf(network, samples));
+  const SensitivityMeter meter(network, options, samples, std::move(expected));
+  Sensitivity result;
+  NODEWISE_ASSIGN_OR_RETURN(result.ranking, Ranking(meter, all));
+  NODEWISE_ASSIGN_OR_RETURN(result.curve, Curve(meter, result.ranking));
+  result.suggested = Suggested(result.curve);
+  return result;
+}
+
+}  // namespace nodewise

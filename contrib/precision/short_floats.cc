@@ -1,0 +1,164 @@
+// float16 and bfloat16.
+
+#include "contrib/precision/constants.h"
+#include "contrib/precision/lowering_plan.h"
+#include "contrib/precision/network_copy.h"
+#include "contrib/precision/type_trial.h"
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/cast.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+class ShortFloatMaker {
+ public:
+  ShortFloatMaker(DLDataType type, const LoweringPlan& plan, NetworkCopy copy,
+                  PrecisionReport* report)
+      : type_(type), plan_(plan), copy_(std::move(copy)), report_(report) {}
+
+  absl::StatusOr<Network> Make() {
+    const Network& old = copy_.old();
+    for (const OperationId id : old.order()) {
+      NODEWISE_RETURN_IF_ERROR(AddOne(old.operation(id)));
+    }
+    for (const ValueId id : old.outputs()) {
+      NODEWISE_RETURN_IF_ERROR(Full(id).status());
+    }
+    return copy_.Finish();
+  }
+
+ private:
+  absl::Status AddOne(const Operation& operation) {
+    const LoweringPlan::Step* const step = plan_.StepOf(operation.id);
+    std::vector<ValueId> inputs;
+    for (size_t i = 0; i < operation.inputs.size(); ++i) {
+      const bool lower = step != nullptr && step->inputs[i];
+      const ValueId old = operation.inputs[i];
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId input,
+                                lower ? Short(old) : Full(old));
+      inputs.push_back(input);
+    }
+    return AddOperation(operation, std::move(inputs));
+  }
+
+  absl::Status AddOperation(const Operation& operation,
+                            std::vector<ValueId> inputs) {
+    // An output of the network keeps its name, which the cast back gets.
+    std::vector<std::string> suffixes;
+    for (const ValueId old : operation.outputs) {
+      const bool becomes_short = old != kNoValue &&
+                                 plan_.StepOf(operation.id) != nullptr &&
+                                 copy_.old().value(old).type.dtype == kFloat32;
+      suffixes.push_back(becomes_short && copy_.IsOutput(old) ? Suffix() : "");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::vector<ValueId> made,
+        copy_.AddLike(operation, std::move(inputs), suffixes));
+    for (size_t i = 0; i < made.size(); ++i) {
+      const ValueId old = operation.outputs[i];
+      if (old == kNoValue) continue;
+      const NetworkValue& value = copy_.made().value(made[i]);
+      const bool is_short = value.type.dtype == type_ &&
+                            copy_.old().value(old).type.dtype == kFloat32;
+      if (is_short) {
+        short_[old] = made[i];
+      } else {
+        copy_.Set(old, made[i]);
+      }
+      report_->stands_for[copy_.NameOf(old)] = value.name;
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the value with the type that it has in the old network.
+  absl::StatusOr<ValueId> Full(ValueId old) {
+    const auto found = short_.find(old);
+    if (copy_.Has(old) || found == short_.end()) return copy_.Of(old);
+    const std::string& name = copy_.NameOf(old);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId made,
+        copy_.Add(ops::Cast{kFloat32}, {found->second}, name + "_float32",
+                  copy_.IsOutput(old) ? name : ""));
+    copy_.Set(old, made);
+    return made;
+  }
+
+  absl::StatusOr<ValueId> Short(ValueId old) {
+    const auto found = short_.find(old);
+    if (found != short_.end()) return found->second;
+    const NetworkValue& value = copy_.old().value(old);
+    ValueId made = BeforeCast(value);
+    if (value.kind == NetworkValue::Kind::kConstant) {
+      NODEWISE_ASSIGN_OR_RETURN(made, Constant(value));
+    } else if (made == kNoValue) {
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId full, Full(old));
+      NODEWISE_ASSIGN_OR_RETURN(
+          made, copy_.Add(ops::Cast{type_}, {full}, value.name + Suffix()));
+    }
+    short_[old] = made;
+    return made;
+  }
+
+  // Returns what a Cast of the network's own made the value of, if that has the
+  // type already.
+  ValueId BeforeCast(const NetworkValue& value) {
+    if (value.producer == kNoOperation) return kNoValue;
+    const Operation& maker = copy_.old().operation(value.producer);
+    if (maker.attrs.As<ops::Cast>() == nullptr) return kNoValue;
+    const NetworkValue& from = copy_.old().value(maker.inputs[0]);
+    if (!(from.type.dtype == type_)) return kNoValue;
+    return copy_.Of(from.id).value_or(kNoValue);
+  }
+
+  absl::StatusOr<ValueId> Constant(const NetworkValue& value) {
+    NODEWISE_ASSIGN_OR_RETURN(ShortFloats made,
+                              ToShortFloats(value.data, type_));
+    if (made.cut_off > 0) {
+      report_->notes.push_back(
+          fmt::format("constant {}: {} of its numbers are beyond the largest "
+                      "of {}, which took their place",
+                      value.name, made.cut_off, ToString(type_)));
+    }
+    return copy_.AddConstant(value.name + Suffix(), std::move(made.data));
+  }
+
+  std::string Suffix() const { return "_" + ToString(type_); }
+
+  const DLDataType type_;
+  const LoweringPlan& plan_;
+  NetworkCopy copy_;
+  PrecisionReport* const report_;
+  std::unordered_map<ValueId, ValueId> short_;
+};
+
+}  // namespace
+
+void PlanShortFloats(DLDataType type, const Network& network,
+                     LoweringPlan* plan) {
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (plan->reasons.contains(id)) continue;
+    bool reads_floats = false;
+    for (size_t i = 0; i < operation.inputs.size(); ++i) {
+      reads_floats |= IsFloatInput(network, operation, i);
+    }
+    if (!reads_floats) continue;
+    auto inputs = InputsThatMayBe(type, network, operation);
+    if (inputs.ok()) {
+      plan->steps[id].inputs = *std::move(inputs);
+    } else {
+      plan->reasons[id] = std::string(MessageOf(inputs.status()));
+    }
+  }
+}
+
+absl::StatusOr<Network> MakeShortFloats(DLDataType type, const Network& network,
+                                        const LoweringPlan& plan,
+                                        PrecisionReport* report) {
+  NODEWISE_ASSIGN_OR_RETURN(NetworkCopy copy, NetworkCopy::Begin(network));
+  return ShortFloatMaker(type, plan, std::move(copy), report).Make();
+}
+
+}  // namespace nodewise
