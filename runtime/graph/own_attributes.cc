@@ -21,6 +21,12 @@ void SetBuiltInFunctions(Graph* graph) {
   graph->other_attrs.emplace_back(kBuiltInAttribute, kYes);
 }
 
+void ClearBuiltInFunctions(Graph* graph) {
+  std::erase_if(graph->other_attrs, [](const auto& attribute) {
+    return attribute.first == kBuiltInAttribute;
+  });
+}
+
 bool HasBuiltInFunctions(const Graph& graph) {
   const std::string* const value =
       FindAttribute(graph.other_attrs, kBuiltInAttribute);

@@ -43,8 +43,9 @@ BUILDS_ON = {
     "contrib/onednn": "contrib/ops",
     "contrib/lower": "contrib/ops",
     "contrib/precision": "contrib/interp",
+    "contrib/emit_c": "contrib/lower",
     "contrib/runner": "contrib/passes contrib/onnx contrib/interp "
-                      "contrib/onednn contrib/lower contrib/precision",
+                      "contrib/onednn contrib/precision contrib/emit_c",
     "contrib/compare": "contrib/tensors",
     "contrib/align": "contrib/runner contrib/compare",
     "contrib/repro": "contrib/runner contrib/compare",

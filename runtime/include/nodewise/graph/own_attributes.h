@@ -21,6 +21,7 @@ inline constexpr std::string_view kCoversAttribute = "nodewise.covers";
 // Say whether the functions of a graph are part of the process that runs it, so
 // that there is no library beside it.
 void SetBuiltInFunctions(Graph* graph);
+void ClearBuiltInFunctions(Graph* graph);
 bool HasBuiltInFunctions(const Graph& graph);
 
 // Returns the name of the network's value that a node's output is; none for a

@@ -1,0 +1,38 @@
+#pragma once
+
+// What C's grammar asks for: types, numbers, identifiers, comments.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "dlpack/dlpack.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise::emit_c {
+
+// Returns the text so that it neither ends a comment nor begins another one,
+// and needs no other character set than C's: what is in a model can be
+// anything.
+std::string CommentText(std::string_view text);
+
+// Returns an identifier that begins with "nodewise_", made of the letters and
+// digits of a text.
+std::string SymbolOf(std::string_view text);
+
+// Returns whether code has this identifier.
+bool HasWord(std::string_view code, std::string_view word);
+
+// Returns C's name of an element type; empty if C has none.
+std::string_view CTypeOf(DLDataType dtype);
+// Returns the unsigned type that integers of this type are added in, since C
+// does not say what happens when signed ones overflow.
+std::string_view WrappingTypeOf(DLDataType dtype);
+
+// Numbers as C writes them. What is no number has a name in <math.h>.
+std::string DoubleText(double x);
+std::string IntegerText(int64_t x);
+// Returns element `i`. REQUIRES: CTypeOf() knows the type.
+std::string ElementText(const NDArray& tensor, int64_t i);
+
+}  // namespace nodewise::emit_c

@@ -1,0 +1,133 @@
+#include "contrib/emit_c/element_group.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise::emit_c {
+namespace {
+
+// The sides of an input as they lie on those of the output.
+Sizes AlignedSizes(const Row& row, const Operation& operation, size_t slot,
+                   const Sizes& sizes, size_t rank) {
+  if (row.axis == nullptr || slot != 1) return sizes;
+  const ops::AxisBroadcast& broadcast = *row.axis(operation.attrs.get());
+  if (!broadcast.broadcast || !broadcast.axis.has_value()) return sizes;
+  int64_t axis = *broadcast.axis;
+  if (axis < 0) axis += static_cast<int64_t>(rank);
+  Sizes aligned = sizes;
+  while (static_cast<int64_t>(aligned.size()) + axis <
+         static_cast<int64_t>(rank)) {
+    aligned.push_back(1);
+  }
+  return aligned;
+}
+
+absl::StatusOr<std::string> Expression(const Row& row,
+                                       const ElementCode& code) {
+  if (row.element != nullptr) return row.element(code);
+  if (!IsFloat(code.in[0].dtype)) {
+    return Refuse(fmt::format("input 0: is {}, expected a float",
+                              ToString(code.in[0].dtype)));
+  }
+  const std::string x = fmt::format("(double){}", code.in[0].name);
+  return fmt::format("({}){}", CTypeOf(code.out),
+                     fmt::format(fmt::runtime(row.formula), fmt::arg("x", x)));
+}
+
+}  // namespace
+
+bool ElementGroup::Has(OperationId id) const {
+  for (const Step& step : steps_) {
+    if (step.operation == id) return true;
+  }
+  return false;
+}
+
+// An operator may want an input for its type alone.
+bool ElementGroup::IsRead(const std::string& variable) const {
+  for (const Step& step : steps_) {
+    if (HasWord(step.expression, variable)) return true;
+  }
+  return false;
+}
+
+std::string ElementGroup::Variable() const {
+  return fmt::format("x{}", loads_.size() + steps_.size());
+}
+
+std::string ElementGroup::LoadOf(ValueId id, const View& view) {
+  for (const Load& load : loads_) {
+    if (load.value == id && load.view.strides == view.strides) {
+      return load.variable;
+    }
+  }
+  loads_.push_back({id, view, Variable()});
+  return loads_.back().variable;
+}
+
+absl::Status ElementGroup::Add(const Operation& operation, const Row& row,
+                               const std::map<ValueId, CTensor>& tensors) {
+  ElementGroup next = *this;
+  const ValueId output = operation.outputs[0];
+  const CTensor& out = tensors.at(output);
+  next.sizes_ = out.sizes;
+  ElementCode code{operation, {}, out.dtype};
+  for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
+    const ValueId id = operation.inputs[slot];
+    if (id == kNoValue) {
+      code.in.emplace_back();
+      continue;
+    }
+    const CTensor& in = tensors.at(id);
+    const auto variable = next.variables_.find(id);
+    const Sizes aligned =
+        AlignedSizes(row, operation, slot, in.sizes, out.sizes.size());
+    code.in.push_back({variable != next.variables_.end()
+                           ? variable->second
+                           : next.LoadOf(id, RepeatedView(aligned, out.sizes)),
+                       in.dtype});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(std::string expression, Expression(row, code));
+  next.variables_[output] = next.Variable();
+  next.made_.push_back(output);
+  next.steps_.push_back(
+      {operation.id, row.name, output, std::move(expression)});
+  *this = std::move(next);
+  return absl::OkStatus();
+}
+
+void ElementGroup::Write(CodeWriter* code,
+                         const std::map<ValueId, CTensor>& tensors) const {
+  std::string names;
+  for (const Step& step : steps_) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", step.name);
+  }
+  std::vector<View> views;
+  for (const Load& load : loads_) views.push_back(load.view);
+  views.push_back(CompactView(sizes_));
+  const LoopNest nest(sizes_, views);
+  if (nest.is_empty()) return;
+  code->Line(fmt::format("/* {} */", names));
+  nest.Open(code);
+  for (size_t i = 0; i < loads_.size(); ++i) {
+    if (!IsRead(loads_[i].variable)) continue;
+    const CTensor& tensor = tensors.at(loads_[i].value);
+    code->Line(fmt::format("const {} {} = {}[{}];", tensor.type(),
+                           loads_[i].variable, tensor.name, nest.At(i)));
+  }
+  for (const Step& step : steps_) {
+    const CTensor& tensor = tensors.at(step.output);
+    const std::string& variable = variables_.at(step.output);
+    code->Line(fmt::format("const {} {} = {};", tensor.type(), variable,
+                           step.expression));
+    if (tensor.name.empty()) continue;
+    code->Line(fmt::format("{}[{}] = {};", tensor.name, nest.At(loads_.size()),
+                           variable));
+  }
+  nest.Close(code);
+}
+
+}  // namespace nodewise::emit_c

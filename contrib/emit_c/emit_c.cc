@@ -1,0 +1,253 @@
+#include "nodewise/emit_c/emit_c.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "contrib/emit_c/helpers.h"
+#include "contrib/emit_c/region_code.h"
+#include "fmt/format.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/lower/region.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace emit_c {
+namespace {
+
+// A function, and all nodes that call it.
+struct Function {
+  std::string symbol;
+  std::vector<std::string> comments;  // What it covers, by node.
+};
+
+// A tensor without data, to tell its type.
+struct TypeOnly {
+  std::vector<int64_t> shape;
+  DLTensor tensor{};
+
+  explicit TypeOnly(const GraphEntry& entry) : shape(entry.shape) {
+    tensor.device = {kDLCPU, 0};
+    tensor.dtype = entry.dtype;
+    tensor.ndim = static_cast<int32_t>(shape.size());
+    tensor.shape = shape.data();
+  }
+};
+
+absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId id,
+                                    const OpSet& ops) {
+  const GraphNode& node = graph.node(id);
+  std::vector<std::unique_ptr<TypeOnly>> types;
+  for (const EntryRef& input : node.inputs) {
+    types.push_back(
+        std::make_unique<TypeOnly>(graph.entry(graph.EntryOf(input))));
+  }
+  for (uint32_t i = 0; i < node.num_outputs; ++i) {
+    types.push_back(
+        std::make_unique<TypeOnly>(graph.entry(graph.EntryOf(id, i))));
+  }
+  std::vector<const DLTensor*> arguments;
+  for (const auto& type : types) arguments.push_back(&type->tensor);
+  auto region =
+      RegionOf({node.function, node.attrs, arguments, node.num_outputs}, ops);
+  if (!region.ok()) return At(NodeTitle(graph, id), region.status());
+  return region;
+}
+
+// Returns the operations of a region, as a comment.
+std::string CoveredBy(const Region& region) {
+  std::vector<std::string> names;
+  const Network& network = region.network;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    names.push_back(
+        CommentText(fmt::format("{} ({})", operation.name, operation.kind())));
+  }
+  return absl::StrJoin(names, ",\n *   ");
+}
+
+std::string ParametersText(const RegionCode& code) {
+  std::string text;
+  for (const CTensor& in : code.inputs) {
+    text += fmt::format("const {}* restrict {}, ", in.type(), in.name);
+  }
+  for (const CTensor& out : code.outputs) {
+    text += fmt::format("{}* restrict {}, ", out.type(), out.name);
+  }
+  return text + "char* scratch";
+}
+
+// What the function is called with.
+std::string TypesText(const RegionCode& code) {
+  std::vector<CTensor> tensors = code.inputs;
+  tensors.insert(tensors.end(), code.outputs.begin(), code.outputs.end());
+  std::string sizes;
+  std::string types;
+  size_t at = 0;
+  for (const CTensor& tensor : tensors) {
+    types +=
+        fmt::format("      {{{}, {}, {}, sizes + {}}},\n", tensor.dtype.code,
+                    tensor.dtype.bits, tensor.sizes.size(), at);
+    for (const int64_t size : tensor.sizes) {
+      sizes +=
+          fmt::format("{}{}", sizes.empty() ? "" : ", ", IntegerText(size));
+    }
+    at += tensor.sizes.size();
+  }
+  return fmt::format(
+      "  static const int64_t sizes[] = {{{}}};\n"
+      "  static const nw_type types[] = {{\n{}  }};\n",
+      sizes.empty() ? "0" : sizes, types);
+}
+
+std::string BodyText(const RegionCode& code, const std::string& symbol) {
+  std::string text =
+      fmt::format("static int {}_loops({}) {{\n", symbol, ParametersText(code));
+  for (const auto* list : {&code.inputs, &code.outputs}) {
+    for (const CTensor& tensor : *list) {
+      if (HasWord(code.body, tensor.name)) continue;
+      text += fmt::format("  (void){};\n", tensor.name);
+    }
+  }
+  if (code.scratch_bytes == 0) text += "  (void)scratch;\n";
+  return text + code.body + "  return 0;\n}\n";
+}
+
+std::string CallText(const RegionCode& code, const std::string& symbol) {
+  std::string call = fmt::format("{}_loops(", symbol);
+  size_t at = 0;
+  for (const CTensor& in : code.inputs) {
+    call += fmt::format("(const {}*)data[{}], ", in.type(), at++);
+  }
+  for (const CTensor& out : code.outputs) {
+    call += fmt::format("({}*)data[{}], ", out.type(), at++);
+  }
+  if (code.scratch_bytes == 0) {
+    return fmt::format("  return {}0);\n", call);
+  }
+  return fmt::format(
+      "  scratch = (char*)malloc({});\n"
+      "  if (scratch == 0) return nw_fail(\"{}: there is no memory\");\n"
+      "  result = {}scratch);\n"
+      "  free(scratch);\n"
+      "  return result;\n",
+      IntegerText(code.scratch_bytes), symbol, call);
+}
+
+// The function that the runtime calls.
+std::string EntryText(const RegionCode& code, const std::string& symbol) {
+  const size_t count = code.inputs.size() + code.outputs.size();
+  const std::string parameters =
+      "(TVMValue* args, int* codes, int num_args, TVMValue* ret, int* "
+      "ret_code, void* resource)";
+  return fmt::format(
+      "NW_EXPORT int {0}{1};\n"
+      "int {0}{1} {{\n"
+      "{2}"
+      "  char* data[{3}];\n"
+      "{4}"
+      "  (void)ret, (void)ret_code, (void)resource;\n"
+      "  if (nw_arguments(\"{0}\", args, codes, num_args, {3}, types, data) "
+      "!= 0) return -1;\n"
+      "{5}}}\n",
+      symbol, parameters, TypesText(code), count,
+      code.scratch_bytes == 0 ? "" : "  char* scratch;\n  int result;\n",
+      CallText(code, symbol));
+}
+
+// The functions of a graph; those with the same code are one.
+class FunctionList {
+ public:
+  // Returns the symbol.
+  std::string Add(const RegionCode& code, const GraphNode& node,
+                  const Region& region) {
+    const std::string comment = CoveredBy(region);
+    const std::string key = ParametersText(code) + TypesText(code) + code.body;
+    const auto [known, is_new] = by_code_.emplace(key, functions_.size());
+    if (is_new) {
+      functions_.push_back({FreeSymbol(node.function), {}});
+      codes_.push_back(code);
+    }
+    Function& function = functions_[known->second];
+    function.comments.push_back(comment);
+    return function.symbol;
+  }
+
+  std::string Source() const {
+    std::string code;
+    for (const RegionCode& one : codes_) code += one.body;
+    std::string source =
+        "/* The functions of a network, for TVM's runtime. Compile this file "
+        "with\n *   ";
+    source += kHowToCompileC;
+    source += "\n */\n\n";
+    source += Prologue();
+    source += HelpersOf(code);
+    for (size_t i = 0; i < functions_.size(); ++i) {
+      const Function& function = functions_[i];
+      source +=
+          fmt::format("\n/* {} computes\n *   {}\n */\n", function.symbol,
+                      absl::StrJoin(function.comments, ",\n * and\n *   "));
+      source += BodyText(codes_[i], function.symbol);
+      source += EntryText(codes_[i], function.symbol);
+    }
+    return source;
+  }
+
+ private:
+  std::string FreeSymbol(const std::string& name) {
+    const std::string symbol = SymbolOf(name);
+    std::string free = symbol;
+    // "_loops" ends the names of the functions that the symbols call.
+    for (int n = 1;
+         symbols_.contains(free + "_loops") || !symbols_.insert(free).second;
+         ++n) {
+      free = fmt::format("{}_{}", symbol, n);
+    }
+    symbols_.insert(free + "_loops");
+    return free;
+  }
+
+  std::map<std::string, size_t> by_code_;
+  std::vector<Function> functions_;
+  std::vector<RegionCode> codes_;
+  std::set<std::string> symbols_;
+};
+
+absl::Status Refusal(const std::vector<std::string>& refusals) {
+  return absl::UnimplementedError(fmt::format(
+      "there is no C for {}: {}", CountOf(refusals.size(), "operation"),
+      absl::StrJoin(refusals, "; ")));
+}
+
+}  // namespace
+}  // namespace emit_c
+
+absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops) {
+  EmittedC emitted;
+  emitted.graph = graph;
+  emit_c::FunctionList functions;
+  std::vector<std::string> refusals;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    const NodeId id{n};
+    if (!graph.IsFunction(id)) continue;
+    NODEWISE_ASSIGN_OR_RETURN(const Region region,
+                              emit_c::RegionOfNode(graph, id, ops));
+    const emit_c::RegionCode code = emit_c::CodeOf(region, &refusals);
+    emitted.graph.nodes[n].function =
+        functions.Add(code, graph.node(id), region);
+  }
+  if (!refusals.empty()) return emit_c::Refusal(refusals);
+  ClearBuiltInFunctions(&emitted.graph);
+  emitted.source = functions.Source();
+  // What is found wrong later is shown in the text that is written to a file.
+  NODEWISE_ASSIGN_OR_RETURN(emitted.graph,
+                            ParseGraph(GraphText::FromString(
+                                graph.text.name, WriteGraph(emitted.graph))));
+  return emitted;
+}
+
+}  // namespace nodewise

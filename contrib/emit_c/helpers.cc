@@ -1,0 +1,290 @@
+#include "contrib/emit_c/helpers.h"
+
+#include <vector>
+
+#include "contrib/emit_c/c_text.h"
+
+namespace nodewise::emit_c {
+namespace {
+
+// The structs are those of TVM 0.6 to 0.19 (runtime/func/packed_abi.h); the
+// file that is written includes no header of TVM's.
+constexpr std::string_view kPrologue =
+    R"c(#if defined(__GNUC__) && !defined(__clang__)
+/* GCC 12 makes vectors of few loops at -O2. */
+#pragma GCC optimize("O3")
+#endif
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(_WIN32)
+#define NW_EXPORT __declspec(dllexport)
+#elif defined(__GNUC__)
+#define NW_EXPORT __attribute__((visibility("default")))
+#else
+#define NW_EXPORT
+#endif
+
+/* What TVM passes to a packed function. */
+typedef struct {
+  int32_t device_type;
+  int32_t device_id;
+} DLDevice;
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+typedef struct {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset;
+} DLTensor;
+typedef union {
+  int64_t v_int64;
+  double v_float64;
+  void* v_handle;
+  const char* v_str;
+} TVMValue;
+
+/* A runtime that finds these variables sets them to its own functions; without
+ * them errors go nowhere, and memory comes from C. */
+NW_EXPORT extern void (*__TVMAPISetLastError)(const char* message);
+void (*__TVMAPISetLastError)(const char* message) = 0;
+
+static int nw_fail(const char* message) {
+  if (__TVMAPISetLastError != 0) __TVMAPISetLastError(message);
+  return -1;
+}
+
+/* What a function expects of an argument. */
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  int32_t ndim;
+  const int64_t* shape;
+} nw_type;
+
+static int nw_bad_argument(const char* function, int i, const char* what) {
+  char message[320];
+  snprintf(message, sizeof(message), "%s: argument %d: %s", function, i, what);
+  return nw_fail(message);
+}
+
+/* Fills in where the elements of each argument begin. */
+static int nw_arguments(const char* function, const TVMValue* args,
+                        const int* codes, int num_args, int expected,
+                        const nw_type* types, char** data) {
+  if (num_args != expected) {
+    return nw_bad_argument(function, num_args, "the number is wrong");
+  }
+  for (int i = 0; i < num_args; ++i) {
+    const nw_type* type = &types[i];
+    const DLTensor* tensor = (const DLTensor*)args[i].v_handle;
+    int64_t stride = 1;
+    /* kTVMDLTensorHandle, kTVMNDArrayHandle */
+    if ((codes[i] != 7 && codes[i] != 13) || tensor == 0) {
+      return nw_bad_argument(function, i, "is no tensor");
+    }
+    if (tensor->device.device_type != 1) {
+      return nw_bad_argument(function, i, "is not on the CPU");
+    }
+    if (tensor->dtype.code != type->code || tensor->dtype.bits != type->bits ||
+        tensor->dtype.lanes != 1) {
+      return nw_bad_argument(function, i, "is of another element type");
+    }
+    if (tensor->ndim != type->ndim) {
+      return nw_bad_argument(function, i, "has another number of sides");
+    }
+    for (int side = type->ndim - 1; side >= 0; --side) {
+      const int64_t size = type->shape[side];
+      if (tensor->shape[side] != size) {
+        return nw_bad_argument(function, i, "has another shape");
+      }
+      if (tensor->strides != 0 && size > 1 && tensor->strides[side] != stride) {
+        return nw_bad_argument(function, i, "is not compact");
+      }
+      stride *= size;
+    }
+    if (tensor->data == 0 && stride != 0) {
+      return nw_bad_argument(function, i, "has no data");
+    }
+    data[i] = (char*)tensor->data + (stride == 0 ? 0 : tensor->byte_offset);
+  }
+  return 0;
+}
+)c";
+
+struct Helper {
+  std::string_view name;
+  std::string_view text;
+};
+
+// Those that others call stand in front of them.
+constexpr Helper kHelpers[] = {
+    {"nw_max", R"c(
+/* NaN is larger than all numbers. */
+static double nw_max(double a, double b) { return a != a || a > b ? a : b; }
+)c"},
+    {"nw_min", R"c(
+/* NaN is smaller than all numbers. */
+static double nw_min(double a, double b) { return a != a || a < b ? a : b; }
+)c"},
+    {"nw_integer_max", R"c(
+static int64_t nw_integer_max(int64_t a, int64_t b) { return a > b ? a : b; }
+)c"},
+    {"nw_integer_min", R"c(
+static int64_t nw_integer_min(int64_t a, int64_t b) { return a < b ? a : b; }
+)c"},
+    {"nw_clamp", R"c(
+static double nw_clamp(double x, double low, double high) {
+  return x < low ? low : x > high ? high : x;
+}
+)c"},
+    {"nw_sigmoid", R"c(
+/* The exponential must not overflow: inf / inf is NaN. */
+static double nw_sigmoid(double x) {
+  const double small = exp(-fabs(x));
+  return (x < 0 ? small : 1) / (1 + small);
+}
+)c"},
+    {"nw_softplus", R"c(
+static double nw_softplus(double x) {
+  return (x < 0 ? 0 : x) + log1p(exp(-fabs(x)));
+}
+)c"},
+    {"nw_mish", R"c(
+static double nw_mish(double x) {
+  const double gate = tanh(nw_softplus(x));
+  return gate == 0 ? -0.0 : x * gate;
+}
+)c"},
+    {"nw_softsign", R"c(
+static double nw_softsign(double x) {
+  return isinf(x) ? (x > 0 ? 1 : -1) : x / (1 + fabs(x));
+}
+)c"},
+    {"nw_hard_swish", R"c(
+static double nw_hard_swish(double x) {
+  if (x <= -3) return isinf(x) ? -0.0 : x * 0;
+  return x >= 3 ? x : x * (x / 6 + 0.5);
+}
+)c"},
+    {"nw_gelu", R"c(
+/* x times the normal distribution; the formula would make NaN of -inf. */
+static double nw_gelu(double x) {
+  if (isinf(x) && x < 0) return -0.0;
+  return 0.5 * x * erfc(-x / 1.4142135623730951);
+}
+)c"},
+    {"nw_gelu_tanh", R"c(
+static double nw_gelu_tanh(double x) {
+  const double inner = 0.79788456080286541 * (x + 0.044715 * x * x * x);
+  if (isinf(x) && x < 0) return -0.0;
+  return x * nw_sigmoid(2 * inner);
+}
+)c"},
+    {"nw_swish", R"c(
+static double nw_swish(double x, double alpha) {
+  const double gate = nw_sigmoid(alpha * x);
+  return gate == 0 ? -0.0 : x * gate;
+}
+)c"},
+    {"nw_to_integer", R"c(
+static int64_t nw_to_integer(double x, double low, double high) {
+  if (x != x) return 0;
+  return (int64_t)(x <= low ? low : x >= high ? high : x);
+}
+)c"},
+    {"nw_to_int64", R"c(
+static int64_t nw_to_int64(double x) {
+  if (x != x) return 0;
+  if (x <= -9223372036854775808.0) return INT64_MIN;
+  return x >= 9223372036854775808.0 ? INT64_MAX : (int64_t)x;
+}
+)c"},
+    {"nw_to_uint64", R"c(
+static uint64_t nw_to_uint64(double x) {
+  if (!(x > 0)) return 0;
+  return x >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)x;
+}
+)c"},
+    {"nw_remainder", R"c(
+/* As in C, but 0 where C says nothing. */
+static int64_t nw_remainder(int64_t a, int64_t b) {
+  return b == 0 || b == -1 ? 0 : a % b;
+}
+)c"},
+    {"nw_modulo", R"c(
+/* With the sign of the divisor, as in Python. */
+static int64_t nw_modulo(int64_t a, int64_t b) {
+  const int64_t rest = b == 0 || b == -1 ? 0 : a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+)c"},
+    {"nw_integer_power", R"c(
+static uint64_t nw_integer_power(int64_t base, int64_t exponent) {
+  uint64_t power = 1;
+  uint64_t square = (uint64_t)base;
+  if (exponent < 0) {
+    if (base == -1) return exponent % 2 == 0 ? 1 : (uint64_t)base;
+    return base == 1 ? 1 : 0;
+  }
+  for (; exponent != 0; exponent >>= 1) {
+    if (exponent & 1) power *= square;
+    square *= square;
+  }
+  return power;
+}
+)c"},
+    {"nw_dot_float", R"c(
+/* Eight sums at once, which compilers make vectors of. */
+static float nw_dot_float(const float* a, const float* b, int64_t count) {
+  float part[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    for (int k = 0; k < 8; ++k) part[k] += a[i + k] * b[i + k];
+  }
+  for (; i < count; ++i) part[0] += a[i] * b[i];
+  return ((part[0] + part[4]) + (part[1] + part[5])) +
+         ((part[2] + part[6]) + (part[3] + part[7]));
+}
+)c"},
+    {"nw_index", R"c(
+/* Negative indices count from the end; -1 for one that is out of range. */
+static int64_t nw_index(int64_t index, int64_t size) {
+  if (index < 0) index += size;
+  return index < 0 || index >= size ? -1 : index;
+}
+)c"},
+};
+
+}  // namespace
+
+std::string_view Prologue() { return kPrologue; }
+
+std::string HelpersOf(std::string_view code) {
+  std::vector<std::string_view> wanted;
+  std::string all(code);
+  constexpr size_t kCount = std::size(kHelpers);
+  for (size_t i = kCount; i-- > 0;) {
+    if (!HasWord(all, kHelpers[i].name)) continue;
+    wanted.push_back(kHelpers[i].text);
+    all += kHelpers[i].text;
+  }
+  std::string helpers;
+  for (auto text = wanted.rbegin(); text != wanted.rend(); ++text) {
+    helpers += *text;
+  }
+  return helpers;
+}
+
+}  // namespace nodewise::emit_c

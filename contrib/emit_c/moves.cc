@@ -1,0 +1,297 @@
+// Operators that put elements elsewhere.
+
+#include <algorithm>
+#include <numeric>
+
+#include "contrib/emit_c/rows.h"
+#include "fmt/format.h"
+#include "nodewise/op/shape_rules.h"
+#include "nodewise/ops/pad.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/slice.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise::emit_c {
+namespace {
+
+void WriteWhole(OperationCode& code) {
+  const View view = CompactView(code.out().sizes);
+  CopyCode(&code.code(), code.out().sizes, code.in(0).name, view,
+           code.out().name, view);
+}
+
+// Elements in the same order, with other sides around them.
+absl::Status WriteReshape(OperationCode& code) {
+  WriteWhole(code);
+  return absl::OkStatus();
+}
+
+// Training is refused; the mask is all ones.
+void WritePassed(OperationCode& operation) {
+  CodeWriter& code = operation.code();
+  WriteWhole(operation);
+  if (!operation.wants(1)) return;
+  code.For("i", operation.out(1).count());
+  code.Line(fmt::format("{}[i] = 1;", operation.out(1).name));
+  code.Close();
+}
+absl::Status WriteDropout(OperationCode& code) {
+  if (code.has(2)) {
+    const std::string ratio =
+        code.has(1) ? fmt::format(" && {}[0] != 0", code.in(1).name) : "";
+    code.code().Line(fmt::format(
+        "if ({}[0]{}) return nw_fail(\"Dropout: training is not supported\");",
+        code.in(2).name, ratio));
+  }
+  WritePassed(code);
+  return absl::OkStatus();
+}
+absl::Status WriteDropout7(OperationCode& code) {
+  WritePassed(code);
+  return absl::OkStatus();
+}
+absl::Status WriteDropout6(OperationCode& code) {
+  const auto& op = *code.As<ops::Dropout6>();
+  if (!op.is_test && op.ratio != 0) return Refuse("attribute is_test: is 0");
+  WritePassed(code);
+  return absl::OkStatus();
+}
+
+absl::Status WriteExpand(OperationCode& code) {
+  const CTensor& y = code.out();
+  CopyCode(&code.code(), y.sizes, code.in(0).name,
+           RepeatedView(code.in(0).sizes, y.sizes), y.name,
+           CompactView(y.sizes));
+  return absl::OkStatus();
+}
+
+absl::Status WriteTile(OperationCode& code) {
+  const Sizes& x = code.in(0).sizes;
+  const Sizes& y = code.out().sizes;
+  const View compact = CompactView(x);
+  Sizes sizes;
+  View from;
+  for (size_t s = 0; s < x.size(); ++s) {
+    sizes.push_back(x[s] == 0 ? 0 : y[s] / x[s]);
+    sizes.push_back(x[s]);
+    from.strides.push_back(0);
+    from.strides.push_back(compact.strides[s]);
+  }
+  CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
+           CompactView(sizes));
+  return absl::OkStatus();
+}
+
+absl::Status WriteTranspose(OperationCode& code) {
+  const CTensor& x = code.in(0);
+  const size_t rank = x.sizes.size();
+  std::vector<int64_t> perm = code.As<ops::Transpose>()->perm;
+  if (perm.empty()) {
+    for (size_t s = rank; s-- > 0;) perm.push_back(static_cast<int64_t>(s));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides,
+                            Axes(perm, static_cast<int>(rank)));
+  const View compact = CompactView(x.sizes);
+  View from;
+  for (const int side : sides) {
+    from.strides.push_back(compact.strides[static_cast<size_t>(side)]);
+  }
+  CopyCode(&code.code(), code.out().sizes, x.name, from, code.out().name,
+           CompactView(code.out().sizes));
+  return absl::OkStatus();
+}
+
+absl::Status WriteConcat(OperationCode& code) {
+  const CTensor& y = code.out();
+  NODEWISE_ASSIGN_OR_RETURN(
+      const int axis,
+      Axis(code.As<ops::Concat>()->axis, static_cast<int>(y.sizes.size())));
+  const auto at = static_cast<size_t>(axis);
+  View to = CompactView(y.sizes);
+  for (size_t i = 0; i < code.num_inputs(); ++i) {
+    const CTensor& x = code.in(i);
+    CopyCode(&code.code(), x.sizes, x.name, CompactView(x.sizes), y.name, to);
+    to.offset += x.sizes[at] * to.strides[at];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteSplit(OperationCode& code) {
+  const CTensor& x = code.in(0);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const int axis,
+      Axis(code.As<ops::Split>()->axis, static_cast<int>(x.sizes.size())));
+  const auto at = static_cast<size_t>(axis);
+  View from = CompactView(x.sizes);
+  for (size_t i = 0; i < code.num_outputs(); ++i) {
+    if (!code.wants(i)) return Refuse("an output is not wanted");
+    const CTensor& y = code.out(i);
+    CopyCode(&code.code(), y.sizes, x.name, from, y.name, CompactView(y.sizes));
+    from.offset += y.sizes[at] * from.strides[at];
+  }
+  return absl::OkStatus();
+}
+
+// Where a slice of a side begins; a step never leads from it out of the side.
+int64_t StartOf(int64_t start, int64_t step, int64_t size) {
+  const int64_t most = step < 0 ? size - 1 : size;
+  return std::clamp<int64_t>(start < 0 ? start + size : start, 0,
+                             std::max<int64_t>(0, most));
+}
+
+absl::Status WriteSlice(OperationCode& code) {
+  const CTensor& x = code.in(0);
+  const std::optional<Sizes> starts = code.Ints(1);
+  if (!starts.has_value()) return Refuse("its starts are not constant");
+  Sizes axes(starts->size());
+  std::iota(axes.begin(), axes.end(), 0);
+  Sizes steps(starts->size(), 1);
+  if (code.has(3)) axes = code.Ints(3).value_or(Sizes());
+  if (code.has(4)) steps = code.Ints(4).value_or(Sizes());
+  if (axes.size() != starts->size() || steps.size() != starts->size()) {
+    return Refuse("its axes or steps are not constant");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides,
+                            Axes(axes, static_cast<int>(x.sizes.size())));
+  View from = CompactView(x.sizes);
+  for (size_t i = 0; i < sides.size(); ++i) {
+    const auto s = static_cast<size_t>(sides[i]);
+    const int64_t size = x.sizes[s];
+    from.offset += StartOf((*starts)[i], steps[i], size) * from.strides[s];
+    from.strides[s] *= std::clamp<int64_t>(steps[i], -size - 1, size + 1);
+  }
+  CopyCode(&code.code(), code.out().sizes, x.name, from, code.out().name,
+           CompactView(code.out().sizes));
+  return absl::OkStatus();
+}
+
+// The element of the input that lies at place `o` of a padded side; -1 for one
+// that is outside. Negative pads cut off first.
+int64_t PaddedFrom(ops::PadMode mode, int64_t o, int64_t size, int64_t before,
+                   int64_t after) {
+  const int64_t first = std::max<int64_t>(0, -before);
+  const int64_t n = size - first - std::max<int64_t>(0, -after);
+  int64_t i = o - std::max<int64_t>(0, before);
+  if (i >= 0 && i < n) return first + i;
+  if (mode == ops::PadMode::kConstant || n <= 0) return -1;
+  if (mode == ops::PadMode::kEdge) i = std::clamp<int64_t>(i, 0, n - 1);
+  if (mode == ops::PadMode::kWrap) i = ((i % n) + n) % n;
+  if (mode == ops::PadMode::kReflect) {
+    const int64_t period = std::max<int64_t>(1, 2 * (n - 1));
+    i = ((i % period) + period) % period;
+    if (i >= n) i = period - i;
+  }
+  return first + i;
+}
+
+absl::StatusOr<Sizes> PadsBefore(const OperationCode& code) {
+  const size_t rank = code.in(0).sizes.size();
+  const std::optional<Sizes> pads = code.Ints(1);
+  Sizes axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (code.has(3)) axes = code.Ints(3).value_or(Sizes());
+  if (!pads.has_value() || pads->size() != 2 * axes.size()) {
+    return Refuse("its pads are not constant");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides,
+                            Axes(axes, static_cast<int>(rank)));
+  Sizes before(rank);
+  for (size_t i = 0; i < sides.size(); ++i) {
+    before[static_cast<size_t>(sides[i])] = (*pads)[i];
+  }
+  return before;
+}
+
+absl::Status WritePad(OperationCode& operation) {
+  const ops::PadMode mode = operation.As<ops::Pad>()->mode;
+  const CTensor& x = operation.in(0);
+  const CTensor& y = operation.out();
+  NODEWISE_ASSIGN_OR_RETURN(const Sizes before, PadsBefore(operation));
+  if (y.count() == 0) return absl::OkStatus();
+  CodeWriter& code = operation.code();
+  const bool has_value = operation.has(2) && operation.in(2).count() > 0;
+  const std::string value =
+      has_value ? fmt::format("({}){}[0]", y.type(), operation.in(2).name)
+                : "0";
+  const View compact = CompactView(x.sizes);
+  const View to = CompactView(y.sizes);
+  std::string from;
+  std::string at;
+  std::string is_outside;
+  for (size_t s = 0; s < x.sizes.size(); ++s) {
+    Sizes map;
+    for (int64_t o = 0; o < y.sizes[s]; ++o) {
+      map.push_back(PaddedFrom(mode, o, x.sizes[s], before[s],
+                               y.sizes[s] - x.sizes[s] - before[s]));
+    }
+    const std::string table = operation.store().Table(map);
+    code.For(fmt::format("i{}", s), y.sizes[s]);
+    code.Line(fmt::format("const int64_t f{0} = {1}[i{0}];", s, table));
+    from +=
+        fmt::format("{}f{} * {}", s == 0 ? "" : " + ", s, compact.strides[s]);
+    at += fmt::format("{}i{} * {}", s == 0 ? "" : " + ", s, to.strides[s]);
+    is_outside += fmt::format("{}f{} < 0", s == 0 ? "" : " || ", s);
+  }
+  if (x.sizes.empty()) {
+    WriteWhole(operation);
+    return absl::OkStatus();
+  }
+  code.Line(fmt::format("{}[{}] = {} ? {} : {}[{}];", y.name, at, is_outside,
+                        value, x.name, from));
+  code.Close(static_cast<int>(x.sizes.size()));
+  return absl::OkStatus();
+}
+
+absl::Status WriteDepthToSpace(OperationCode& code) {
+  const auto& op = *code.As<ops::DepthToSpace>();
+  const Sizes& x = code.in(0).sizes;
+  const int64_t b = op.blocksize;
+  const int64_t depth = x[1] / (b * b);
+  const int64_t plane = x[2] * x[3];
+  const bool depth_first = op.mode == ops::DepthOrder::kColumnRowDepth;
+  const int64_t of_depth = depth_first ? b * b * plane : plane;
+  const int64_t of_column = depth_first ? plane : depth * plane;
+  const Sizes sizes = {x[0], depth, x[2], b, x[3], b};
+  const View from = {
+      {x[1] * plane, of_depth, x[3], of_column * b, 1, of_column}, 0};
+  CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
+           CompactView(sizes));
+  return absl::OkStatus();
+}
+
+absl::Status WriteSpaceToDepth(OperationCode& code) {
+  const int64_t b = code.As<ops::SpaceToDepth>()->blocksize;
+  const Sizes& x = code.in(0).sizes;
+  const Sizes sizes = {x[0], b, b, x[1], x[2] / b, x[3] / b};
+  const int64_t plane = x[2] * x[3];
+  const View from = {{x[1] * plane, x[3], 1, plane, x[3] * b, b}, 0};
+  CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
+           CompactView(sizes));
+  return absl::OkStatus();
+}
+
+constexpr Row kMoveRows[] = {
+    LoopRow<ops::Identity>("Identity", &WriteReshape),
+    LoopRow<ops::Reshape>("Reshape", &WriteReshape),
+    LoopRow<ops::Flatten>("Flatten", &WriteReshape),
+    LoopRow<ops::Squeeze>("Squeeze", &WriteReshape),
+    LoopRow<ops::Unsqueeze>("Unsqueeze", &WriteReshape),
+    LoopRow<ops::Dropout>("Dropout", &WriteDropout),
+    LoopRow<ops::Dropout7>("Dropout", &WriteDropout7),
+    LoopRow<ops::Dropout6>("Dropout", &WriteDropout6),
+    LoopRow<ops::Expand>("Expand", &WriteExpand),
+    LoopRow<ops::Tile>("Tile", &WriteTile),
+    LoopRow<ops::Transpose>("Transpose", &WriteTranspose),
+    LoopRow<ops::Concat>("Concat", &WriteConcat),
+    LoopRow<ops::Split>("Split", &WriteSplit),
+    LoopRow<ops::Slice>("Slice", &WriteSlice),
+    LoopRow<ops::Pad>("Pad", &WritePad),
+    LoopRow<ops::DepthToSpace>("DepthToSpace", &WriteDepthToSpace),
+    LoopRow<ops::SpaceToDepth>("SpaceToDepth", &WriteSpaceToDepth),
+};
+
+}  // namespace
+
+absl::Span<const Row> MoveRows() { return kMoveRows; }
+
+}  // namespace nodewise::emit_c

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/graph/graph_json.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// Writes the functions of a lowered graph as C, so that a C compiler makes the
+// library that a graph JSON of TVM's needs (docs/emit_c.md).
+
+struct EmittedC {
+  // One file of C99 that includes nothing but C's own headers. It has a packed
+  // function of TVM's for each kind of node; nodes that compute the same thing
+  // with tensors of the same types share one.
+  std::string source;
+  // The graph that names these functions and claims none that is built in.
+  Graph graph;
+};
+
+// `graph` is one of Lower()'s, whose nodes say what they compute; `ops` has the
+// operators that they use. Fails with kUnimplemented, naming every operation
+// that there is no C for and why, or as RegionOf() does.
+absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops);
+
+// How to compile the file, for texts: names nothing of the model.
+inline constexpr std::string_view kHowToCompileC =
+    "cc -O2 -shared -fPIC lib.c -o lib.so -lm";
+
+// Returns the names of the operators that there is C for, for listings.
+std::vector<std::string_view> EmittedOperators();
+
+}  // namespace nodewise
