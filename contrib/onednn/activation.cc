@@ -114,6 +114,7 @@ absl::StatusOr<Activation> ActivationOf(const OpAttrs& op, size_t first_other,
 
 std::optional<BinaryOperator> BinaryOf(const OpAttrs& op) {
   if (Is<ops::Add>(op)) return {{Algorithm::binary_add, false, true}};
+  if (Is<ops::Sum>(op)) return {{Algorithm::binary_add, false, true}};
   if (Is<ops::Sub>(op)) return {{Algorithm::binary_sub, false, false}};
   if (Is<ops::Mul>(op)) return {{Algorithm::binary_mul, false, true}};
   if (Is<ops::Div>(op)) return {{Algorithm::binary_div, false, false}};

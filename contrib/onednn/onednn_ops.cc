@@ -103,6 +103,7 @@ constexpr Row kRows[] = {
     RowOf<ops::Sqrt>("Sqrt", &BuildActivation),
     RowOf<ops::Exp>("Exp", &BuildActivation),
     RowOf<ops::Add>("Add", &BuildBinary),
+    RowOf<ops::Sum>("Sum", &BuildBinary),
     RowOf<ops::Sub>("Sub", &BuildBinary),
     RowOf<ops::Mul>("Mul", &BuildBinary),
     RowOf<ops::Div>("Div", &BuildBinary),

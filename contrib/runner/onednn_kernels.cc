@@ -179,6 +179,10 @@ class OneDnnMaker : public KernelMaker {
   std::string_view name() const override { return "oneDNN"; }
   absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
       const Region& region) const override {
+    if (OneDnnOperators().empty()) {
+      // One reason for all regions, which reports show once.
+      return absl::UnimplementedError(OneDnnSupports({}).why_not);
+    }
     NODEWISE_ASSIGN_OR_RETURN(std::vector<PlannedStep> steps,
                               PlanSteps(region));
     auto kernel =

@@ -12,10 +12,10 @@ namespace nodewise {
 namespace {
 
 // Calls of these gain nothing by a constant operand, which would be copied.
-constexpr std::string_view kBinary[] = {"Add", "Sub", "Mul",
+constexpr std::string_view kBinary[] = {"Add", "Sum", "Sub", "Mul",
                                         "Div", "Max", "Min"};
 // Those of them whose inputs can change places.
-constexpr std::string_view kCommuting[] = {"Add", "Mul", "Max", "Min"};
+constexpr std::string_view kCommuting[] = {"Add", "Sum", "Mul", "Max", "Min"};
 
 template <size_t N>
 bool IsOneOf(const std::string_view (&kinds)[N], const Operation& operation) {
@@ -60,8 +60,7 @@ absl::StatusOr<NDArray> Placeholder(const TensorType& type) {
 class StepPlanner {
  public:
   explicit StepPlanner(const Region& region)
-      : region_(region),
-        network_(region.network),
+      : network_(region.network),
         is_taken_(network_.data().operations.size()),
         is_constant_(network_.data().values.size()),
         types_(network_.data().values.size()) {
@@ -207,7 +206,6 @@ class StepPlanner {
     return absl::OkStatus();
   }
 
-  const Region& region_;
   const Network& network_;
   std::vector<bool> is_taken_;     // By operation.
   std::vector<bool> is_constant_;  // By value.

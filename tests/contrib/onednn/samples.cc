@@ -438,6 +438,7 @@ constexpr OperatorSamples kFloatSamples[] = {
     {"Sqrt", [](RandomSource& r) { return DrawUnary(r, {"Sqrt"}, 9, true); }},
     {"Exp", [](RandomSource& r) { return DrawUnary(r, {"Exp"}, 20); }},
     {"Add", [](RandomSource& r) { return DrawBinary(r, "Add"); }},
+    {"Sum", [](RandomSource& r) { return DrawBinary(r, "Sum"); }},
     {"Sub", [](RandomSource& r) { return DrawBinary(r, "Sub"); }},
     {"Mul", [](RandomSource& r) { return DrawBinary(r, "Mul"); }},
     {"Div", [](RandomSource& r) { return DrawBinary(r, "Div"); }},
