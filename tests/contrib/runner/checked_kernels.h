@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/op/evaluate.h"
 #include "nodewise/runner/onednn_kernels.h"
 #include "nodewise/runner/reference_kernels.h"
 #include "tests/contrib/lower/lower_support.h"
@@ -74,21 +75,49 @@ class CheckedKernel : public RegionKernel {
     return interpreter_.Run({inputs.begin(), inputs.end()}, options);
   }
 
-  // With inputs that are off by a few roundings: how far the results go says
-  // what roundings on the way may do.
+  // With inputs and results of operations that are off by a few roundings: how
+  // far the outputs go says what roundings on the way may do.
   absl::StatusOr<std::vector<NDArray>> Disturbed(
       absl::Span<const NDArray> inputs) {
-    std::vector<NDArray> others;
-    for (const NDArray& input : inputs) {
-      NODEWISE_ASSIGN_OR_RETURN(const NDArray other, input.CopyToHost());
-      others.push_back(other);
-      if (!(other.dtype() == kFloat32)) continue;
-      float* const data = other.As<float>();
-      for (size_t i = 0; i < other.bytes() / sizeof(float); ++i) {
-        data[i] *= random_() % 2 == 0 ? 1 - 3e-7F : 1 + 3e-7F;
+    const Network& network = region_.network;
+    std::vector<NDArray> values(network.data().values.size());
+    for (const auto& value : network.data().values) {
+      if (value.has_value()) values[Index(value->id)] = value->data;
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(values[Index(network.inputs()[i])],
+                                DisturbedCopy(inputs[i]));
+    }
+    for (const OperationId id : network.order()) {
+      const Operation& operation = network.operation(id);
+      Tensors given;
+      for (const ValueId value : operation.inputs) {
+        given.push_back(value == kNoValue ? NDArray() : values[Index(value)]);
+      }
+      const absl::InlinedVector<bool, 4> wanted(operation.outputs.size(), true);
+      NODEWISE_ASSIGN_OR_RETURN(
+          const Evaluated made,
+          Evaluate(operation.attrs, std::move(given), wanted));
+      for (size_t i = 0; i < operation.outputs.size(); ++i) {
+        if (operation.outputs[i] == kNoValue) continue;
+        NODEWISE_ASSIGN_OR_RETURN(values[Index(operation.outputs[i])],
+                                  DisturbedCopy(made.outputs[i]));
       }
     }
-    return interpreter_.Run(std::move(others));
+    std::vector<NDArray> outputs;
+    for (const ValueId output : network.outputs()) {
+      outputs.push_back(values[Index(output)]);
+    }
+    return outputs;
+  }
+  absl::StatusOr<NDArray> DisturbedCopy(const NDArray& tensor) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray copy, tensor.CopyToHost());
+    if (!(copy.dtype() == kFloat32)) return copy;
+    float* const data = copy.As<float>();
+    for (size_t i = 0; i < copy.bytes() / sizeof(float); ++i) {
+      data[i] *= random_() % 2 == 0 ? 1 - 3e-7F : 1 + 3e-7F;
+    }
+    return copy;
   }
 
   void Compare(const NDArray& expected, const NDArray& found,

@@ -98,7 +98,8 @@ void ExpectNodesAgree(const Network& network,
         EXPECT_EQ(runs.wrong, "")
             << (fuse ? "fused" : "not fused") << ", " << threads << " threads";
         for (size_t i = 0; i < before.size(); ++i) {
-          EXPECT_TRUE(HaveSameBits(before[i], (*outputs)[i])) << i;
+          EXPECT_TRUE(HaveSameBits(before[i], (*outputs)[i]))
+              << "memory that is reused changes output " << i;
         }
         before = *outputs;
       }
