@@ -59,10 +59,16 @@ class ConvertModel : public Command {
                      &emit_);
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
+    AddPrecisionOptions(options, &load_.precision);
+    options->AddFlag("--sensitivity",
+                     "ranks the operations by what --precision does to the "
+                     "outputs through each; needs no -o",
+                     &load_.precision.sensitivity);
   }
 
   absl::StatusOr<Outcome> Run() override {
-    if (output_.empty()) {
+    const bool writes = !output_.empty();
+    if (!writes && !load_.precision.sensitivity) {
       return absl::InvalidArgumentError(
           "-o: is missing, expected the folder to write");
     }
@@ -71,10 +77,15 @@ class ConvertModel : public Command {
           fmt::format("--emit: is {}, expected c", Printable(emit_)));
     }
     Outcome outcome;
+    load_.precision.measure_errors = true;
     NODEWISE_ASSIGN_OR_RETURN(
         const LoadedTarget loaded,
         LoadModelTarget(load_, InputOptions(), OpenSizes::kRefused, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
+    if (loaded.precision != nullptr) {
+      ShowPrecision(*loaded.precision, &outcome);
+    }
+    if (!writes) return outcome;
     const Artefact& artefact = loaded.target->artefact();
     if (emit_.empty()) {
       NODEWISE_RETURN_IF_ERROR(PrepareFolder(output_, false));
@@ -149,6 +160,9 @@ const CommandRow kConvertCommand = {
     "  nodewise convert model.onnx --dim batch=1 --no-fuse -o net\n"
     "  nodewise convert model.onnx --emit c -o net && cd net && cc -O2 "
     "-shared -fPIC lib.c -o lib.so -lm\n"
+    "  nodewise convert model.onnx --precision int8 --calibrate x.npz -o net\n"
+    "  nodewise convert model.onnx --precision int8 --calibrate x.npz "
+    "--sensitivity\n"
     "\nThe folder needs no model afterwards; its functions are part of "
     "nodewise,\nor with --emit c of the library that a C compiler makes of "
     "lib.c.\n"

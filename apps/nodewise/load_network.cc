@@ -36,23 +36,33 @@ void BindSizes(absl::Span<const VmInputType> given, Network* network) {
   }
 }
 
-// Returns null if there are faults, which are in the outcome then.
-absl::StatusOr<std::shared_ptr<const Network>> LoadNetwork(
-    const LoadOptions& options, const InputOptions& inputs, Outcome* outcome) {
+// Sets the network, in the precision that is wanted; leaves it null if there
+// are faults, which are in the outcome then.
+absl::Status LoadNetwork(const LoadOptions& options, const InputOptions& inputs,
+                         Outcome* outcome, LoadedTarget* loaded) {
   DiagnosticList diagnostics;
   auto network = LoadModel(options.target.target, options.model, &diagnostics);
   if (!network.ok()) {
     if (!diagnostics.HasErrors()) return network.status();
     outcome->AddErrors(diagnostics);
-    return nullptr;
+    return absl::OkStatus();
   }
   for (const Diagnostic& diagnostic : diagnostics.items()) {
     outcome->notes.push_back(diagnostic.ToString());
   }
-  const auto files = InputFilesOf(inputs);
+  auto files = InputFilesOf(inputs);
+  if (files.ok()) {
+    const auto samples = CalibrationFilesOf(options.precision);
+    files->insert(files->end(), samples.begin(), samples.end());
+  }
   const auto given = files.ok() ? InputFiles().TypesOf(*files) : files.status();
   if (given.ok()) BindSizes(*given, &*network);
-  return std::make_shared<const Network>(*std::move(network));
+  NODEWISE_ASSIGN_OR_RETURN(
+      loaded->precision,
+      ChangePrecision(options.precision, &*network, outcome));
+  if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
+  loaded->network = std::make_shared<const Network>(*std::move(network));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -65,8 +75,7 @@ absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
   NODEWISE_RETURN_IF_ERROR(CheckModelTarget(options.target));
   NODEWISE_ASSIGN_OR_RETURN(const Backend backend, BackendOf(lowering));
   LoadedTarget loaded;
-  NODEWISE_ASSIGN_OR_RETURN(loaded.network,
-                            LoadNetwork(options, inputs, outcome));
+  NODEWISE_RETURN_IF_ERROR(LoadNetwork(options, inputs, outcome, &loaded));
   if (loaded.network == nullptr) return loaded;
   auto lowered = Lower(*loaded.network, path + ": graph JSON",
                        {.fuse = !lowering.no_fuse && !lowering.reference,

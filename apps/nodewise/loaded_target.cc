@@ -46,6 +46,7 @@ absl::StatusOr<LoadedTarget> Load(const LoadOptions& options,
   if (IsModel(target)) return LoadModelTarget(options, inputs, open, outcome);
   NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(options.model, target));
   NODEWISE_RETURN_IF_ERROR(CheckNoLoweringOptions(options.lowering, target));
+  NODEWISE_RETURN_IF_ERROR(CheckNoPrecisionChoice(options.precision, target));
   return LoadCompiled(options.target, options.lowering, inputs, input_files);
 }
 
@@ -75,6 +76,7 @@ void AddLoadOptions(OptionList* options, LoadOptions* load,
   AddReferenceOption(options, &load->lowering);
   AddLoweringOptions(options, &load->lowering);
   AddModelOptions(options, &load->model);
+  AddPrecisionOptions(options, &load->precision);
 }
 
 absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
@@ -83,6 +85,9 @@ absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
   InputFiles input_files;
   NODEWISE_ASSIGN_OR_RETURN(LoadedTarget loaded,
                             Load(options, inputs, open, &input_files, outcome));
+  if (loaded.precision != nullptr) {
+    outcome->notes.push_back(PrecisionLine(*loaded.precision));
+  }
   if (loaded.target == nullptr) return loaded;
   const auto& unknown = loaded.target->unknown_params();
   if (!unknown.empty()) {

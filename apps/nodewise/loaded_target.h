@@ -8,6 +8,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/input_options.h"
 #include "apps/nodewise/model_options.h"
+#include "apps/nodewise/precision_options.h"
 #include "apps/nodewise/target_options.h"
 #include "nodewise/lower/lowered_library.h"
 #include "nodewise/runner/graph_target.h"
@@ -26,6 +27,8 @@ struct LoadedTarget {
   std::shared_ptr<const Network> network;
   // The functions of nodewise's own that it may have; may be null.
   Ref<LoweredLibrary> built_ins;
+  // What has been done to a model whose precision was lowered; else null.
+  std::shared_ptr<const PrecisionResult> precision;
 };
 
 // The options that say what a target is and how it is loaded.
@@ -33,6 +36,7 @@ struct LoadOptions {
   TargetOptions target;
   ModelOptions model;
   LoweringOptions lowering;
+  PrecisionChoice precision;
 };
 
 // Declares all of them, and those of inputs.

@@ -1,6 +1,8 @@
-// Replaces load_model.cc in builds without ONNX and its operators.
+// Replaces what reads and changes models in builds without ONNX and its
+// operators.
 
 #include "apps/nodewise/model_options.h"
+#include "apps/nodewise/precision_options.h"
 
 namespace nodewise {
 
@@ -21,5 +23,13 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
 }
 
 Ref<LoweredLibrary> BuiltIns(Backend) { return nullptr; }
+
+// There is no network that could be lowered.
+absl::StatusOr<std::shared_ptr<const PrecisionResult>> ChangePrecision(
+    const PrecisionChoice&, Network*, Outcome*) {
+  return nullptr;
+}
+void ShowPrecision(const PrecisionResult&, Outcome*) {}
+std::string PrecisionLine(const PrecisionResult&) { return ""; }
 
 }  // namespace nodewise

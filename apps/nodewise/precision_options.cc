@@ -1,0 +1,56 @@
+#include "apps/nodewise/precision_options.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace nodewise {
+
+void AddPrecisionOptions(OptionList* options, PrecisionChoice* choice) {
+  options->AddText("--precision", "NAME",
+                   "of an ONNX model: fp16, bf16 or int8, as far as its "
+                   "operators take it",
+                   &choice->precision);
+  options->AddTexts("--calibrate", "FILE",
+                    "sample inputs for --precision: a .npz or .params file "
+                    "with all of them, an ONNX test set, or random:SEED; may "
+                    "be given again",
+                    &choice->calibrate);
+  options->AddText("--calibration", "METHOD",
+                   "how int8 takes ranges from them: minmax, percentile (99.9) "
+                   "or percentile=N (minmax)",
+                   &choice->calibration);
+  options->AddText("--keep", "REGEX",
+                   "operations in whose name this is found stay float32",
+                   &choice->keep);
+}
+
+absl::Status CheckNoPrecisionChoice(const PrecisionChoice& choice,
+                                    const std::string& target) {
+  const std::pair<bool, const char*> given[] = {
+      {!choice.precision.empty(), "--precision"},
+      {!choice.calibrate.empty(), "--calibrate"},
+      {!choice.calibration.empty(), "--calibration"},
+      {!choice.keep.empty(), "--keep"},
+  };
+  for (const auto& [is_given, name] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is no .onnx file, expected one with {}", target, name));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<InputFile> CalibrationFilesOf(const PrecisionChoice& choice) {
+  std::vector<InputFile> files;
+  for (const std::string& path : choice.calibrate) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path, error)) {
+      files.push_back({"", path});
+    }
+  }
+  return files;
+}
+
+}  // namespace nodewise
