@@ -14,7 +14,7 @@ namespace nodewise {
 // samples. Numbers that are equal, infinities too, or both NaN are no error; a
 // difference that is no number makes both errors infinite.
 struct ValueError {
-  std::string operation;  // Empty for an output that is no operation's result.
+  std::string operation;
   std::string kind;
   std::string value;
   double max_abs = 0;
