@@ -112,7 +112,7 @@ std::string BodyText(const RegionCode& code, const std::string& symbol) {
       text += fmt::format("  (void){};\n", tensor.name);
     }
   }
-  if (code.scratch_bytes == 0) text += "  (void)scratch;\n";
+  if (!HasWord(code.body, "scratch")) text += "  (void)scratch;\n";
   return text + code.body + "  return 0;\n}\n";
 }
 

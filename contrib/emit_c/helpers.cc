@@ -249,11 +249,11 @@ static uint64_t nw_integer_power(int64_t base, int64_t exponent) {
 /* Eight sums at once, which compilers make vectors of. */
 static float nw_dot_float(const float* a, const float* b, int64_t count) {
   float part[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
+  const int64_t whole = count - count % 8;
+  for (int64_t i = 0; i < whole; i += 8) {
     for (int k = 0; k < 8; ++k) part[k] += a[i + k] * b[i + k];
   }
-  for (; i < count; ++i) part[0] += a[i] * b[i];
+  for (int64_t i = whole; i < count; ++i) part[0] += a[i] * b[i];
   return ((part[0] + part[4]) + (part[1] + part[5])) +
          ((part[2] + part[6]) + (part[3] + part[7]));
 }

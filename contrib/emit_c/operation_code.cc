@@ -21,8 +21,9 @@ absl::Status Refuse(const std::string& why) {
 
 std::string RegionStore::Scratch(std::string_view type, int64_t count) {
   const std::string name = fmt::format("tmp{}", num_scratch++);
-  tables->Line(fmt::format("{}* restrict {} = ({}*)(scratch + {});", type, name,
-                           type, IntegerText(scratch_bytes)));
+  definitions.push_back(
+      {name, fmt::format("{}* restrict {} = ({}*)(scratch + {});", type, name,
+                         type, IntegerText(scratch_bytes))});
   const int64_t bytes = count * BytesOf(type);
   scratch_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   return name;
@@ -41,7 +42,7 @@ std::string WriteTable(RegionStore* store, std::string_view type, int64_t count,
     if (i > 0) line += i % 8 == 0 ? ",\n      " : ", ";
     line += item(i);
   }
-  store->tables->Line(line + "};");
+  store->definitions.push_back({name, line + "};"});
   return name;
 }
 

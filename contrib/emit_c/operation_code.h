@@ -29,9 +29,14 @@ absl::Status Refuse(const std::string& why);
 
 // What a region's code has beside its tensors.
 struct RegionStore {
+  // A variable that is defined in front of all code.
+  struct Definition {
+    std::string name;
+    std::string line;
+  };
+
   CodeWriter* code = nullptr;
-  // Definitions in front of all code: tables of constants.
-  CodeWriter* tables = nullptr;
+  std::vector<Definition> definitions;
   size_t num_tables = 0;
   size_t num_scratch = 0;
   int64_t scratch_bytes = 0;

@@ -19,9 +19,9 @@ class RegionWriter {
       : region_(region),
         network_(region.network),
         refusals_(refusals),
-        code_(1),
-        tables_(1),
-        store_{&code_, &tables_} {}
+        code_(1) {
+    store_.code = &code_;
+  }
 
   RegionCode Write() {
     for (const ValueId id : network_.inputs()) {
@@ -43,7 +43,7 @@ class RegionWriter {
       refused_.insert(operation.outputs.begin(), operation.outputs.end());
     }
     Flush();
-    made_.body = tables_.Take() + code_.Take();
+    made_.body = WithDefinitions(code_.Take());
     made_.scratch_bytes = store_.scratch_bytes;
     return std::move(made_);
   }
@@ -57,6 +57,15 @@ class RegionWriter {
       untyped_.insert(id);
     }
     tensors_.emplace(id, list->back());
+  }
+
+  // Many constants only say what the code is to be like, and are not read.
+  std::string WithDefinitions(const std::string& code) const {
+    CodeWriter definitions(1);
+    for (const auto& [name, line] : store_.definitions) {
+      if (HasWord(code, name)) definitions.Line(line);
+    }
+    return definitions.Take() + code;
   }
 
   // Only what is refused for itself is worth a message.
@@ -173,7 +182,6 @@ class RegionWriter {
   const Network& network_;
   std::vector<std::string>* const refusals_;
   CodeWriter code_;
-  CodeWriter tables_;
   RegionStore store_;
   RegionCode made_;
   std::map<ValueId, CTensor> tensors_;

@@ -18,21 +18,26 @@ std::string AsDouble(const ElementCode& code, size_t i = 0) {
   return fmt::format("(double){}", code.in[i].name);
 }
 
+// A number that an expression names. It holds the text, which formatting only
+// refers to.
+struct Named {
+  const char* name;
+  std::string text;
+  Named(const char* n, double number) : name(n), text(DoubleText(number)) {}
+};
+
 // A function of doubles, rounded once.
 template <typename... Args>
 Text OfDouble(const ElementCode& code, std::string_view format,
-              const Args&... args) {
+              const Args&... named) {
   if (!IsFloat(code.in[0].dtype)) {
     return Refuse(fmt::format("input 0: is {}, expected a float",
                               ToString(code.in[0].dtype)));
   }
-  return fmt::format("({})({})", CTypeOf(code.out),
-                     fmt::format(fmt::runtime(format),
-                                 fmt::arg("x", AsDouble(code)), args...));
-}
-
-auto Named(const char* name, double number) {
-  return fmt::arg(name, DoubleText(number));
+  return fmt::format(
+      "({})({})", CTypeOf(code.out),
+      fmt::format(fmt::runtime(format), fmt::arg("x", AsDouble(code)),
+                  fmt::arg(named.name, named.text)...));
 }
 
 Text ReluOf(const ElementCode& code) {

@@ -1,24 +1,29 @@
 // Runs the cases of ONNX's package against the reference:
 //   nodewise_onnx_backend DATA [--not-run FILE] [--filter TEXT]
-//     [--list-missing] [--as-graph [--reference]]
+//     [--list-missing] [--as-graph [--reference] | --as-c COMPILER]
 // DATA is onnx/backend/test/data of the package. Prints each case that fails,
 // then how many passed, failed and were skipped, by class, and how many had a
 // tolerance of their own. With --as-graph the cases are lowered and run by the
 // executor for graphs, by the fastest kernels or the reference's; those whose
-// sizes depend on data are listed as OPEN and skipped. Exits with 0 if none
-// failed, 1 if one did, 2 if it could not run them.
+// sizes depend on data are listed as OPEN and skipped. With --as-c they are
+// lowered, written as C and compiled, and run by that executor; those that
+// there is no C for are listed as NO C. Exits with 0 if none failed, 1 if one
+// did, 2 if it could not run them.
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/onnx/backend_suite.h"
+#include "tests/onnx/emitted_cases.h"
+#include "tests/onnx/lowered_case.h"
 
 namespace nodewise {
 namespace {
@@ -30,11 +35,7 @@ struct Options {
   bool list_missing = false;
   bool as_graph = false;
   bool reference = false;
-
-  std::optional<Backend> backend() const {
-    if (!as_graph) return std::nullopt;
-    return reference ? Backend::kReference : Backend::kFastest;
-  }
+  std::string compiler;  // Of C; empty: none is used.
 };
 
 struct Counts {
@@ -53,6 +54,8 @@ bool Read(int argc, char** argv, Options* options) {
       options->as_graph = true;
     } else if (word == "--reference") {
       options->reference = true;
+    } else if (word == "--as-c" && i + 1 < argc) {
+      options->compiler = argv[++i];
     } else if ((word == "--not-run" || word == "--filter") && i + 1 < argc) {
       (word == "--filter" ? options->filter : options->not_run) = argv[++i];
     } else if (word[0] != '-' && options->data.empty()) {
@@ -88,10 +91,49 @@ void ListMissing(const std::vector<BackendCase>& cases) {
              cases.size());
 }
 
+using CaseRunner = std::function<absl::Status(const BackendCase&)>;
+
+absl::Status RunByInterpreter(const BackendCase& one) {
+  return RunCase(one, [](const Network& network, std::vector<NDArray> inputs) {
+    return Interpret(network, std::move(inputs));
+  });
+}
+
+CaseRunner RunnerByGraph(Backend backend) {
+  return [backend](const BackendCase& one) {
+    return RunCase(one,
+                   [&](const Network& network, std::vector<NDArray> inputs) {
+                     return RunAsGraph(network, std::move(inputs), backend);
+                   });
+  };
+}
+
+// Compiles all cases that are to be run. Returns why others cannot be.
+absl::StatusOr<std::map<std::string, absl::Status>> CompileAll(
+    const std::vector<BackendCase>& cases, const NotRun& not_run,
+    const std::string& compiler, EmittedCases* emitted) {
+  std::map<std::string, absl::Status> refused;
+  for (const BackendCase& one : cases) {
+    if (not_run.cases.contains(one.name)) continue;
+    // Nothing has run yet that could be compared.
+    absl::Status added;
+    RunCase(one,
+            [&](const Network& network, std::vector<NDArray> inputs)
+                -> absl::StatusOr<std::vector<NDArray>> {
+              added = emitted->Add(network, std::move(inputs));
+              return absl::CancelledError("only noted");
+            })
+        .IgnoreError();
+    if (!added.ok()) refused[one.name] = added;
+  }
+  NODEWISE_RETURN_IF_ERROR(emitted->Compile(compiler));
+  return refused;
+}
+
 // Returns the counts by suite.
 std::map<std::string, Counts> RunAll(const std::vector<BackendCase>& cases,
                                      const NotRun& not_run,
-                                     std::optional<Backend> as_graph) {
+                                     const CaseRunner& run, bool may_refuse) {
   std::map<std::string, Counts> counts;
   for (const BackendCase& one : cases) {
     Counts& suite = counts[SuiteOf(one.name)];
@@ -100,10 +142,13 @@ std::map<std::string, Counts> RunAll(const std::vector<BackendCase>& cases,
       ++suite.skipped[listed->second];
       continue;
     }
-    const absl::Status status = RunCase(one, as_graph);
-    if (as_graph.has_value() && absl::IsUnimplemented(status)) {
-      ++suite.skipped["sizes are open"];
-      fmt::print("OPEN {}: {}\n", one.name, MessageOf(status));
+    const absl::Status status = run(one);
+    if (may_refuse && absl::IsUnimplemented(status)) {
+      const bool is_open =
+          MessageOf(status).find("no C for") == std::string::npos;
+      ++suite.skipped[is_open ? "sizes are open" : "there is no C"];
+      fmt::print("{} {}: {}\n", is_open ? "OPEN" : "NO C", one.name,
+                 MessageOf(status));
       continue;
     }
     if (one.is_inexact) ++suite.inexact;
@@ -173,7 +218,31 @@ int Main(const Options& options) {
     ListMissing(*cases);
     return 0;
   }
-  const size_t failed = Show(RunAll(*cases, *not_run, options.backend()));
+  EmittedCases emitted;
+  std::map<std::string, absl::Status> refused;
+  CaseRunner run = &RunByInterpreter;
+  if (options.as_graph) {
+    run = RunnerByGraph(options.reference ? Backend::kReference
+                                          : Backend::kFastest);
+  }
+  if (!options.compiler.empty()) {
+    auto found = CompileAll(*cases, *not_run, options.compiler, &emitted);
+    if (!found.ok()) {
+      fmt::print(stderr, "{}\n", MessageOf(found.status()));
+      return 2;
+    }
+    refused = *std::move(found);
+    run = [&](const BackendCase& one) {
+      const auto why = refused.find(one.name);
+      if (why != refused.end()) return why->second;
+      return RunCase(one,
+                     [&](const Network& network, std::vector<NDArray> inputs) {
+                       return emitted.Run(network, std::move(inputs));
+                     });
+    };
+  }
+  const size_t failed = Show(RunAll(
+      *cases, *not_run, run, options.as_graph || !options.compiler.empty()));
   return failed + diagnostics.size() > 0 ? 1 : 0;
 }
 
@@ -185,7 +254,8 @@ int main(int argc, char** argv) {
   if (!nodewise::Read(argc, argv, &options)) {
     fmt::print(stderr,
                "usage: {} DATA [--not-run FILE] [--filter TEXT] "
-               "[--list-missing] [--as-graph [--reference]]\n",
+               "[--list-missing] [--as-graph [--reference] | --as-c "
+               "COMPILER]\n",
                argv[0]);
     return 2;
   }

@@ -9,13 +9,11 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "nodewise/interp/interpreter.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_file.h"
-#include "tests/onnx/lowered_case.h"
 
 namespace nodewise {
 namespace {
@@ -81,11 +79,9 @@ absl::StatusOr<NDArray> DummyTensor(const TensorType& type) {
 
 absl::Status RunSet(const Network& network, std::vector<NDArray> inputs,
                     const std::vector<NDArray>& expected,
-                    const BackendCase& one, std::optional<Backend> as_graph) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      const std::vector<NDArray> outputs,
-      as_graph.has_value() ? RunAsGraph(network, std::move(inputs), *as_graph)
-                           : Interpret(network, std::move(inputs)));
+                    const BackendCase& one, NetworkRunner run) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> outputs,
+                            run(network, std::move(inputs)));
   if (outputs.size() != expected.size()) {
     return absl::InternalError(fmt::format("has {} outputs, expected {}",
                                            outputs.size(), expected.size()));
@@ -106,7 +102,7 @@ absl::Status RunSet(const Network& network, std::vector<NDArray> inputs,
 }
 
 absl::Status RunLight(const Network& network, const BackendCase& one,
-                      std::optional<Backend> as_graph) {
+                      NetworkRunner run) {
   std::vector<NDArray> inputs;
   for (const ValueId id : network.inputs()) {
     NODEWISE_ASSIGN_OR_RETURN(NDArray input,
@@ -116,7 +112,7 @@ absl::Status RunLight(const Network& network, const BackendCase& one,
   const std::string stem = fs::path(one.model).replace_extension("");
   NODEWISE_ASSIGN_OR_RETURN(const auto expected,
                             ReadTensors(stem + "_output_"));
-  return RunSet(network, std::move(inputs), expected, one, as_graph);
+  return RunSet(network, std::move(inputs), expected, one, run);
 }
 
 // Some of the light models have tolerances of their own: those of the large
@@ -243,18 +239,18 @@ std::vector<std::string> UnknownInexact(const std::vector<BackendCase>& cases) {
   return unknown;
 }
 
-absl::Status RunCase(const BackendCase& one, std::optional<Backend> as_graph) {
+absl::Status RunCase(const BackendCase& one, NetworkRunner run) {
   DiagnosticList diagnostics;
   NODEWISE_ASSIGN_OR_RETURN(
       const Network network,
       ImportOnnx(one.model, AllOperators(), {}, &diagnostics));
-  if (one.data_sets.empty()) return RunLight(network, one, as_graph);
+  if (one.data_sets.empty()) return RunLight(network, one, run);
   for (const std::string& folder : one.data_sets) {
     NODEWISE_ASSIGN_OR_RETURN(auto inputs, ReadTensors(folder + "/input_"));
     NODEWISE_ASSIGN_OR_RETURN(const auto expected,
                               ReadTensors(folder + "/output_"));
     const absl::Status status =
-        RunSet(network, std::move(inputs), expected, one, as_graph);
+        RunSet(network, std::move(inputs), expected, one, run);
     if (!status.ok()) return At(fs::path(folder).filename().string(), status);
   }
   return absl::OkStatus();

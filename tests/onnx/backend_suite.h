@@ -1,14 +1,14 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/runner/built_in_functions.h"
 
 namespace nodewise {
 
@@ -42,11 +42,13 @@ absl::StatusOr<std::vector<BackendCase>> FindCases(const std::string& folder);
 // Returns the names in kOwnTolerances that are not cases.
 std::vector<std::string> UnknownInexact(const std::vector<BackendCase>& cases);
 
+// A way to run a network once.
+using NetworkRunner = absl::FunctionRef<absl::StatusOr<std::vector<NDArray>>(
+    const Network& network, std::vector<NDArray> inputs)>;
+
 // Runs the model on each set and returns the first fault, whether a failed
-// import or an output that differs. As a graph (with a backend), it fails with
-// kUnimplemented if some of its sizes depend on data.
-absl::Status RunCase(const BackendCase& one,
-                     std::optional<Backend> as_graph = std::nullopt);
+// import, one of the runner's, or an output that differs.
+absl::Status RunCase(const BackendCase& one, NetworkRunner run);
 
 // Returns the operators that keep the model from being imported, each once.
 std::vector<std::string> MissingOperators(const BackendCase& one);

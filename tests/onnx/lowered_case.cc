@@ -45,21 +45,22 @@ absl::StatusOr<Lowered> LowerFrozen(Network* network,
 
 }  // namespace
 
-absl::StatusOr<std::vector<NDArray>> RunAsGraph(Network network,
-                                                std::vector<NDArray> inputs,
-                                                Backend backend) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    NODEWISE_RETURN_IF_ERROR(
-        network.SetInputType(network.inputs()[i], TensorType::Of(*inputs[i])));
+absl::StatusOr<Lowered> LowerFor(Network* network,
+                                 std::vector<NDArray>* inputs) {
+  for (size_t i = 0; i < inputs->size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(network->SetInputType(
+        network->inputs()[i], TensorType::Of(*(*inputs)[i])));
   }
-  NODEWISE_ASSIGN_OR_RETURN(const Lowered lowered,
-                            LowerFrozen(&network, &inputs));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const auto executor,
-      GraphExecutor::Create(lowered.graph,
-                            BuiltInFunctions(AllOperators(), backend)));
-  NODEWISE_RETURN_IF_ERROR(
-      executor->LoadParams(Params{lowered.params}).status());
+  return LowerFrozen(network, inputs);
+}
+
+absl::StatusOr<std::vector<NDArray>> RunLowered(
+    const Graph& graph, Ref<Library> library,
+    const std::vector<NamedTensor>& params,
+    const std::vector<NDArray>& inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto executor,
+                            GraphExecutor::Create(graph, std::move(library)));
+  NODEWISE_RETURN_IF_ERROR(executor->LoadParams(Params{params}).status());
   for (size_t i = 0; i < inputs.size(); ++i) {
     NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
   }
@@ -71,6 +72,14 @@ absl::StatusOr<std::vector<NDArray>> RunAsGraph(Network network,
     outputs.push_back(std::move(copy));
   }
   return outputs;
+}
+
+absl::StatusOr<std::vector<NDArray>> RunAsGraph(Network network,
+                                                std::vector<NDArray> inputs,
+                                                Backend backend) {
+  NODEWISE_ASSIGN_OR_RETURN(const Lowered lowered, LowerFor(&network, &inputs));
+  return RunLowered(lowered.graph, BuiltInFunctions(AllOperators(), backend),
+                    lowered.params, inputs);
 }
 
 }  // namespace nodewise
