@@ -1,28 +1,51 @@
 #include "contrib/emit_c/element_group.h"
 
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/arithmetic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
 namespace {
 
+// The side of the first input that the second one's first side goes with; none
+// if its sides go with the last ones.
+std::optional<int64_t> AxisOf(const Row& row, const Operation& operation) {
+  // Below opset 7 the slope is one number, or one for each channel.
+  const bool is_old_prelu =
+      operation.attrs.As<ops::PRelu>() != nullptr && operation.def().since < 7;
+  if (is_old_prelu) return 1;
+  if (row.axis == nullptr) return std::nullopt;
+  const ops::AxisBroadcast& broadcast = *row.axis(operation.attrs.get());
+  return broadcast.broadcast ? broadcast.axis : std::nullopt;
+}
+
 // The sides of an input as they lie on those of the output.
 Sizes AlignedSizes(const Row& row, const Operation& operation, size_t slot,
                    const Sizes& sizes, size_t rank) {
-  if (row.axis == nullptr || slot != 1) return sizes;
-  const ops::AxisBroadcast& broadcast = *row.axis(operation.attrs.get());
-  if (!broadcast.broadcast || !broadcast.axis.has_value()) return sizes;
-  int64_t axis = *broadcast.axis;
-  if (axis < 0) axis += static_cast<int64_t>(rank);
+  if (slot != 1 || CountIn(sizes) == 1) return sizes;
+  std::optional<int64_t> axis = AxisOf(row, operation);
+  if (!axis.has_value()) return sizes;
+  if (*axis < 0) *axis += static_cast<int64_t>(rank);
   Sizes aligned = sizes;
-  while (static_cast<int64_t>(aligned.size()) + axis <
+  while (static_cast<int64_t>(aligned.size()) + *axis <
          static_cast<int64_t>(rank)) {
     aligned.push_back(1);
   }
   return aligned;
+}
+
+// Whether a tensor of these sides can be repeated over others.
+bool IsRepeatable(const Sizes& from, const Sizes& to) {
+  if (from.size() > to.size()) return false;
+  for (size_t i = 1; i <= from.size(); ++i) {
+    const int64_t size = from[from.size() - i];
+    if (size != 1 && size != to[to.size() - i]) return false;
+  }
+  return true;
 }
 
 absl::StatusOr<std::string> Expression(const Row& row,
@@ -85,6 +108,9 @@ absl::Status ElementGroup::Add(const Operation& operation, const Row& row,
     const auto variable = next.variables_.find(id);
     const Sizes aligned =
         AlignedSizes(row, operation, slot, in.sizes, out.sizes.size());
+    if (!IsRepeatable(aligned, out.sizes)) {
+      return Refuse(fmt::format("input {}: does not lie on the output", slot));
+    }
     code.in.push_back({variable != next.variables_.end()
                            ? variable->second
                            : next.LoadOf(id, RepeatedView(aligned, out.sizes)),

@@ -1,5 +1,7 @@
 // Normalizations. Sums are taken in double.
 
+#include <algorithm>
+
 #include "contrib/emit_c/parted_loops.h"
 #include "contrib/emit_c/rows.h"
 #include "fmt/format.h"

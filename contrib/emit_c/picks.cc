@@ -1,5 +1,7 @@
 // Operators that pick elements by index, and those that make tensors of little.
 
+#include <algorithm>
+
 #include "contrib/emit_c/rows.h"
 #include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"

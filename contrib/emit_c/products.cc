@@ -1,5 +1,7 @@
 // Products of matrices: a row of the result at a time.
 
+#include <algorithm>
+
 #include "contrib/emit_c/rows.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"

@@ -1,5 +1,7 @@
 // Reductions of sides to one number, pools over all places, and probabilities.
 
+#include <algorithm>
+
 #include "contrib/emit_c/parted_loops.h"
 #include "contrib/emit_c/rows.h"
 #include "fmt/format.h"

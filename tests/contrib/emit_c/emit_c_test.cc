@@ -1,0 +1,110 @@
+#include "nodewise/emit_c/emit_c.h"
+
+#include <gtest/gtest.h>
+
+#include "nodewise/graph/own_attributes.h"
+#include "tests/contrib/lower/lower_support.h"
+
+namespace nodewise {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+absl::StatusOr<EmittedC> Emitted(const Network& network,
+                                 const LowerOptions& options = {}) {
+  NODEWISE_ASSIGN_OR_RETURN(const Lowered lowered,
+                            Lower(network, "net", options));
+  return EmitC(lowered.graph, AllOperators());
+}
+
+// y = -x, where the operation has any name.
+absl::StatusOr<EmittedC> EmittedNeg(const std::string& name) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2});
+  b.Out(b.Op("Neg", {x}, {}, {"y"}, name));
+  return Emitted(b.net);
+}
+
+TEST(EmitCTest, TheGraphNamesTheFunctionsOfTheSource) {
+  const auto emitted = EmittedNeg("neg");
+  ASSERT_THAT(emitted, IsOk());
+  EXPECT_FALSE(HasBuiltInFunctions(emitted->graph));
+  EXPECT_EQ(emitted->graph.nodes[1].function, "nodewise_neg");
+  EXPECT_THAT(emitted->source,
+              HasSubstr("NW_EXPORT int nodewise_neg(TVMValue* args"));
+}
+
+TEST(EmitCTest, NodesThatComputeTheSameShareAFunction) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2});
+  const ValueId y = b.In("y", {2});
+  const ValueId z = b.In("z", {3});
+  b.Out({b.Op("Neg", {x})[0], b.Op("Neg", {y})[0], b.Op("Neg", {z})[0]});
+  const auto emitted = Emitted(b.net);
+  ASSERT_THAT(emitted, IsOk());
+  const auto& nodes = emitted->graph.nodes;
+  EXPECT_EQ(nodes[3].function, nodes[4].function);
+  EXPECT_NE(nodes[3].function, nodes[5].function);
+}
+
+TEST(EmitCTest, FusedElementsAreComputedInOneLoop) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2, 3});
+  const ValueId bias = b.In("bias", {3});
+  const ValueId sum = b.Op("Add", {x, bias})[0];
+  b.Out(b.Op("Relu", {sum}));
+  const auto emitted = Emitted(b.net);
+  ASSERT_THAT(emitted, IsOk());
+  EXPECT_THAT(emitted->source, AllOf(HasSubstr("/* Add, Relu */"),
+                                     Not(HasSubstr("malloc(64)"))));
+}
+
+TEST(EmitCTest, ANameStaysInsideItsComment) {
+  const auto emitted = EmittedNeg("*/ int x; /* ?\?/\n\\ \"$(rm)\" \xc3\xa9");
+  ASSERT_THAT(emitted, IsOk());
+  EXPECT_THAT(emitted->source,
+              HasSubstr("\n *   <2a>/ int x; /<2a> <3f><3f>/<0a><5c> "
+                        "\"$(rm)\" <c3><a9> (Neg)\n */\n"));
+}
+
+TEST(EmitCTest, NamesChangeNothingButComments) {
+  const auto a = EmittedNeg("a");
+  const auto b = EmittedNeg("while");
+  ASSERT_THAT(a, IsOk());
+  ASSERT_THAT(b, IsOk());
+  std::string source = a->source;
+  source.replace(source.find("*   a (Neg)"), 11, "*   while (Neg)");
+  EXPECT_EQ(source, b->source);
+}
+
+TEST(EmitCTest, AllOperationsAreNamedThatThereIsNoCFor) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2, 3});
+  const ValueId first = b.Op("Hardmax", {x}, {}, {}, "first")[0];
+  const ValueId neg = b.Op("Neg", {first})[0];
+  const ValueId half =
+      b.Op("Cast", {neg}, {{"to", int64_t{10}}}, {}, "second")[0];
+  b.Out({half});
+  EXPECT_THAT(
+      Emitted(b.net),
+      FailsWith(absl::StatusCode::kUnimplemented,
+                AllOf(HasSubstr("there is no C for 2 operations: first "
+                                "(Hardmax): there is no C for this operator"),
+                      HasSubstr("; second (Cast): "), HasSubstr("float16"))));
+}
+
+TEST(EmitCTest, AGraphWithoutRegionsIsRefused) {
+  NetBuilder b;
+  b.Out(b.Op("Neg", {b.In("x", {2})}));
+  auto lowered = Lower(b.net, "net");
+  ASSERT_THAT(lowered, IsOk());
+  lowered->graph.nodes[1].attrs.clear();
+  EXPECT_THAT(EmitC(lowered->graph, AllOperators()),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("has no attribute nodewise.network")));
+}
+
+}  // namespace
+}  // namespace nodewise
