@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -43,6 +44,16 @@ class BackendTest(unittest.TestCase):
                                    out)
                 self.assertEqual(len(found), out.count("OPEN "))
                 self.assertLessEqual(set(found), OPEN)
+
+    def test_cases_pass_as_compiled_c(self):
+        """A sample; with --full all cases."""
+        if shutil.which("gcc") is None:
+            self.skipTest("there is no gcc")
+        is_full = os.environ.get("NODEWISE_TEST_FULL")
+        sample = () if is_full else ("--filter", "node/test_b")
+        out = self.ran("--as-c", "gcc", *sample)
+        passed = int(re.search(r"(?m)^(\d+) passed, 0 failed", out)[1])
+        self.assertGreaterEqual(passed, 25 if sample else 1100)
 
     def test_the_list_is_what_the_cases_say(self):
         onnx_package.need()
