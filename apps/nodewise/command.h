@@ -69,6 +69,7 @@ struct CommandRow {
 absl::Span<const CommandRow> Commands();
 
 // The rows, each defined beside its command.
+extern const CommandRow kDemoCommand;
 extern const CommandRow kRunCommand;
 extern const CommandRow kProfileCommand;
 extern const CommandRow kDumpCommand;

@@ -1,50 +1,17 @@
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 
+#include "apps/nodewise/artefact_folder.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
-#include "nodewise/graph/params.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* kGraphFile = "graph.json";
-constexpr const char* kParamsFile = "params.params";
-constexpr const char* kSourceFile = "lib.c";
-
-// Makes the folder. One that holds something else would be another artefact
-// afterwards than the one that was meant: so would one with a library of
-// functions that are not the graph's.
-absl::Status PrepareFolder(const std::string& folder, bool emits_source) {
-  std::error_code error;
-  fs::create_directory(folder, error);
-  if (error) {
-    return absl::UnavailableError(
-        fmt::format("{}: cannot make the folder: {}", folder, error.message()));
-  }
-  for (fs::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name == kGraphFile || name == kParamsFile) continue;
-    if (emits_source && name == kSourceFile) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: holds {}, expected an empty folder, or what convert left there",
-        folder, name));
-  }
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("{}: cannot list the folder: {}", folder, error.message()));
-}
 
 class ConvertModel : public Command {
  public:
@@ -86,40 +53,23 @@ class ConvertModel : public Command {
       ShowPrecision(*loaded.precision, &outcome);
     }
     if (!writes) return outcome;
-    const Artefact& artefact = loaded.target->artefact();
-    if (emit_.empty()) {
-      NODEWISE_RETURN_IF_ERROR(PrepareFolder(output_, false));
-      NODEWISE_RETURN_IF_ERROR(
-          Write(artefact.params, artefact.graph.text.text));
-    } else {
-      NODEWISE_RETURN_IF_ERROR(WriteWithSource(artefact));
-    }
+    NODEWISE_RETURN_IF_ERROR(Write(loaded.target->artefact()));
     Show(loaded, &outcome);
     return outcome;
   }
 
  private:
-  static absl::Status WriteText(const fs::path& path, std::string_view text) {
-    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
-    NODEWISE_RETURN_IF_ERROR(file.Write(text));
-    return file.Commit();
-  }
-
-  // The graph comes last: a folder with a graph is complete.
-  absl::Status Write(const Params& params, std::string_view graph) const {
-    const fs::path folder = output_;
-    NODEWISE_RETURN_IF_ERROR(WriteParams(folder / kParamsFile, params.tensors));
-    return WriteText(folder / kGraphFile, graph);
-  }
-
   // What there is no C for leaves the folder as it is.
-  absl::Status WriteWithSource(const Artefact& artefact) const {
-    const auto emitted = EmitC(artefact.graph, AllOperators());
-    if (!emitted.ok()) return At(load_.target.target, emitted.status());
-    NODEWISE_RETURN_IF_ERROR(PrepareFolder(output_, true));
-    NODEWISE_RETURN_IF_ERROR(
-        WriteText(fs::path(output_) / kSourceFile, emitted->source));
-    return Write(artefact.params, emitted->graph.text.text);
+  absl::Status Write(const Artefact& artefact) const {
+    ArtefactTexts texts;
+    texts.graph = artefact.graph.text.text;
+    if (!emit_.empty()) {
+      auto emitted = EmitC(artefact.graph, AllOperators());
+      if (!emitted.ok()) return At(load_.target.target, emitted.status());
+      texts.graph = emitted->graph.text.text;
+      texts.source = std::move(emitted->source);
+    }
+    return WriteArtefactFolder(output_, texts, artefact.params);
   }
 
   void Show(const LoadedTarget& loaded, Outcome* outcome) const {

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "nodewise/ir/elementwise.h"
+
 namespace nodewise {
 namespace {
 
@@ -18,42 +20,13 @@ enum class Part {
 constexpr std::string_view kHeads[] = {"Conv", "ConvInteger", "ConvTranspose",
                                        "Gemm", "MatMul",      "MatMulInteger"};
 
-// BatchNormalization scales and shifts each channel, outside of training.
-constexpr std::string_view kElementwise[] = {
-    "Abs",         "Add",
-    "And",         "BatchNormalization",
-    "Cast",        "Ceil",
-    "Celu",        "Clip",
-    "Cos",         "Div",
-    "Elu",         "Equal",
-    "Erf",         "Exp",
-    "Floor",       "Gelu",
-    "Greater",     "GreaterOrEqual",
-    "HardSigmoid", "HardSwish",
-    "LeakyRelu",   "Less",
-    "LessOrEqual", "Log",
-    "Max",         "Mean",
-    "Min",         "Mish",
-    "Mul",         "Neg",
-    "Not",         "Or",
-    "PRelu",       "Pow",
-    "Reciprocal",  "Relu",
-    "Round",       "Selu",
-    "Shrink",      "Sigmoid",
-    "Sign",        "Sin",
-    "Softplus",    "Softsign",
-    "Sqrt",        "Sub",
-    "Sum",         "Swish",
-    "Tanh",        "ThresholdedRelu",
-    "Where",       "Xor"};
-
 // The most operations of one region: a longer chain gains nothing more, and
 // whoever debugs it wants to see something of it.
 constexpr size_t kMostOperations = 16;
 
-template <size_t N>
-bool IsAmong(const std::string_view (&kinds)[N], std::string_view kind) {
-  return std::find(std::begin(kinds), std::end(kinds), kind) != std::end(kinds);
+bool IsHead(std::string_view kind) {
+  return std::find(std::begin(kHeads), std::end(kHeads), kind) !=
+         std::end(kHeads);
 }
 
 class RegionFinder {
@@ -104,25 +77,14 @@ class RegionFinder {
            !network_.value(operation.barrier).uses.empty();
   }
 
-  // In training the statistics are those of the whole input.
-  static bool ComputesStatistics(const Operation& operation) {
-    if (operation.kind() != "BatchNormalization") return false;
-    for (const NamedAttr& attr : NamedAttrsOf(operation.attrs)) {
-      const auto* const flag = std::get_if<int64_t>(&attr.value);
-      if (attr.name == "training_mode") return flag == nullptr || *flag != 0;
-    }
-    return false;
-  }
-
   Part PartOf(OperationId id) const {
     const Operation& operation = network_.operation(id);
     if (!operation.def().domain.empty() || operation.outputs.size() != 1 ||
-        HasBarriers(operation) || ComputesStatistics(operation)) {
+        HasBarriers(operation)) {
       return Part::kAlone;
     }
-    if (IsAmong(kHeads, operation.kind())) return Part::kHead;
-    return IsAmong(kElementwise, operation.kind()) ? Part::kElementwise
-                                                   : Part::kAlone;
+    if (IsHead(operation.kind())) return Part::kHead;
+    return IsElementwise(operation) ? Part::kElementwise : Part::kAlone;
   }
 
   ValueId OutputOf(OperationId id) const {

@@ -38,6 +38,7 @@ BUILDS_ON = {
     "contrib/ir": "contrib/op",
     "contrib/ops": "contrib/ir",
     "contrib/passes": "contrib/ops",
+    "contrib/zoo": "contrib/ops",
     "contrib/onnx": "contrib/ops",
     "contrib/interp": "contrib/ops",
     "contrib/onednn": "contrib/ops",
@@ -54,7 +55,7 @@ BUILDS_ON = {
     "contrib/autotest": "contrib/align contrib/repro",
     "contrib/precheck": "contrib/align contrib/repro",
     "contrib/report": "contrib/locate contrib/autotest contrib/precheck",
-    "apps/nodewise": "contrib/report",
+    "apps/nodewise": "contrib/report contrib/planter contrib/zoo",
     "apps/python": "contrib/report",
     # Source for programs with TVM's headers: it knows no header of ours.
     "apps/tvm_host": "",

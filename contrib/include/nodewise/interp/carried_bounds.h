@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/op/evaluate.h"
+
+namespace nodewise {
+
+// A tensor as the reference makes it, and how far a correct implementation may
+// be away from it.
+struct BoundedTensor {
+  NDArray tensor;
+  Bounds bounds;
+};
+
+// Runs a network with the reference evaluation of its operators, and returns
+// its outputs with bounds on the error of the network as a whole. So it judges
+// a node that several operations are fused into, of which nobody can see what
+// is between them: the error that an operation may make is carried through
+// those that follow it. InterpretOptions::with_bounds is about each operation
+// alone instead, on equal inputs.
+//
+// Inputs and constants are taken as exact. Through operations that compute
+// element by element (IsElementwise()), errors are carried by computing them at
+// the ends of the range that each input may lie in, with every combination of
+// ends. That is exact where the operator is monotonic in each input or nearly
+// straight over a range as small as rounding errors are, that is for all of
+// these operators at all places but poles. Elsewhere, and near poles, the
+// bounds are NaN: none is known.
+//
+// Fails as Interpreter::Run().
+absl::StatusOr<std::vector<BoundedTensor>> InterpretCarryingBounds(
+    const Network& network, std::vector<NDArray> inputs);
+
+}  // namespace nodewise

@@ -1,0 +1,237 @@
+#include "nodewise/interp/carried_bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ir/elementwise.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// Every further input with an error doubles the number of evaluations.
+constexpr size_t kMostInexactInputs = 5;
+
+bool IsExact(const Bounds& bounds) {
+  return std::all_of(bounds.proved.begin(), bounds.proved.end(),
+                     [](double bound) { return bound == 0; });
+}
+
+Bounds UnknownBounds(size_t count) {
+  Bounds bounds;
+  bounds.proved.assign(count, kUnknown);
+  bounds.expected = bounds.proved;
+  return bounds;
+}
+
+bool HasPole(const Operation& operation, size_t slot) {
+  return (operation.kind() == "Div" && slot == 1) ||
+         (operation.kind() == "Reciprocal" && slot == 0);
+}
+
+// Which of the two bounds is carried.
+using BoundList = std::vector<double> Bounds::*;
+
+// One value that an operation reads and that may be off. An operation that
+// reads it twice (the square of a number) reads the same number twice.
+struct InexactInput {
+  std::vector<size_t> slots;
+  std::vector<double> values;
+  const Bounds* bounds;
+  bool has_pole = false;
+};
+
+// Walks along a run of the interpreter.
+class BoundsCarrier {
+ public:
+  explicit BoundsCarrier(const Network& network) : network_(network) {}
+
+  void SetInput(ValueId id, const NDArray& tensor) {
+    known_[id] = {tensor, {}};
+  }
+
+  absl::Status Take(const OperationRun& run) {
+    const Operation& operation = run.operation;
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      const NDArray& output = run.result.outputs[i];
+      if (operation.outputs[i] == kNoValue || !output.defined()) continue;
+      known_[operation.outputs[i]] = {output, run.result.bounds[i]};
+    }
+    return Widen(operation);
+  }
+
+  BoundedTensor Known(ValueId id) const {
+    const NetworkValue& value = network_.value(id);
+    const auto known = known_.find(id);
+    BoundedTensor result =
+        known != known_.end() ? known->second : BoundedTensor{value.data, {}};
+    // Exact values are kept without bounds.
+    const auto count = static_cast<size_t>(CountOf(result.tensor));
+    result.bounds.proved.resize(count);
+    result.bounds.expected.resize(count);
+    return result;
+  }
+
+ private:
+  // Adds to the bounds of the outputs what errors of the inputs do.
+  absl::Status Widen(const Operation& operation) {
+    std::vector<InexactInput> inexact = InexactInputsOf(operation);
+    if (inexact.empty()) return absl::OkStatus();
+    if (!IsElementwise(operation) || inexact.size() > kMostInexactInputs) {
+      ForgetBounds(operation);
+      return absl::OkStatus();
+    }
+    BoundedTensor& output = known_.at(operation.outputs[0]);
+    const std::vector<double> middle = ToDoubles(output.tensor);
+    for (const InexactInput& input : inexact) {
+      // Which element of the output depends on which of the input is known only
+      // where they are as many.
+      if (input.values.size() == middle.size()) continue;
+      ForgetBounds(operation);
+      return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        auto proved,
+        BoundsAtCorners(operation, inexact, middle, &Bounds::proved));
+    NODEWISE_ASSIGN_OR_RETURN(
+        auto expected,
+        BoundsAtCorners(operation, inexact, middle, &Bounds::expected));
+    MakeLarger(proved, &output.bounds.proved);
+    MakeLarger(expected, &output.bounds.expected);
+    return absl::OkStatus();
+  }
+
+  std::vector<InexactInput> InexactInputsOf(const Operation& operation) const {
+    std::map<ValueId, InexactInput> inexact;
+    for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
+      const auto known = known_.find(operation.inputs[slot]);
+      if (known == known_.end() || IsExact(known->second.bounds)) continue;
+      InexactInput& input = inexact[known->first];
+      input.slots.push_back(slot);
+      input.has_pole |= HasPole(operation, slot);
+      input.bounds = &known->second.bounds;
+    }
+    std::vector<InexactInput> inputs;
+    for (auto& [id, input] : inexact) {
+      input.values = ToDoubles(known_.at(id).tensor);
+      inputs.push_back(std::move(input));
+    }
+    return inputs;
+  }
+
+  void ForgetBounds(const Operation& operation) {
+    for (const ValueId id : operation.outputs) {
+      const auto known = known_.find(id);
+      if (id == kNoValue || known == known_.end()) continue;
+      known->second.bounds =
+          UnknownBounds(static_cast<size_t>(CountOf(known->second.tensor)));
+    }
+  }
+
+  // Evaluates the operation with its inexact inputs at all corners of the box
+  // that they lie in. Returns how far the results are from `middle`, with the
+  // operation's own bounds there.
+  absl::StatusOr<std::vector<double>> BoundsAtCorners(
+      const Operation& operation, const std::vector<InexactInput>& inexact,
+      const std::vector<double>& middle, BoundList list) const {
+    std::vector<double> largest(middle.size());
+    for (uint32_t corner = 0; corner < 1U << inexact.size(); ++corner) {
+      Tensors inputs = TensorsOf(operation);
+      for (size_t i = 0; i < inexact.size(); ++i) {
+        const double sign = (corner >> i & 1) != 0 ? 1 : -1;
+        NODEWISE_ASSIGN_OR_RETURN(
+            const NDArray moved,
+            Moved(inputs[inexact[i].slots[0]], inexact[i], sign, list));
+        for (const size_t slot : inexact[i].slots) inputs[slot] = moved;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(
+          const Evaluated made,
+          Evaluate(operation.attrs, std::move(inputs), {true}, {true, {}}));
+      const std::vector<double> found = ToDoubles(made.outputs[0]);
+      std::vector<double> bounds = made.bounds[0].*list;
+      for (size_t i = 0; i < found.size(); ++i) {
+        // Equal infinities are not apart.
+        if (found[i] != middle[i]) bounds[i] += std::fabs(found[i] - middle[i]);
+        for (const InexactInput& input : inexact) {
+          if (std::isnan((input.bounds->*list)[i])) bounds[i] = kUnknown;
+        }
+      }
+      MakeLarger(bounds, &largest);
+    }
+    return largest;
+  }
+
+  Tensors TensorsOf(const Operation& operation) const {
+    Tensors inputs(operation.inputs.size());
+    for (size_t slot = 0; slot < inputs.size(); ++slot) {
+      const ValueId id = operation.inputs[slot];
+      if (id == kNoValue) continue;
+      const auto known = known_.find(id);
+      inputs[slot] = known != known_.end() ? known->second.tensor
+                                           : network_.value(id).data;
+    }
+    return inputs;
+  }
+
+  // Every number that the type has between the ends is between the returned
+  // ones too, although these are rounded.
+  static absl::StatusOr<NDArray> Moved(const NDArray& tensor,
+                                       const InexactInput& input, double sign,
+                                       BoundList list) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray moved, NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
+    std::vector<double> values = input.values;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double bound = (input.bounds->*list)[i];
+      const bool at_pole = input.has_pole && std::fabs(values[i]) <= bound;
+      values[i] += at_pole ? kUnknown : sign * bound;
+    }
+    StoreDoubles(values.data(), 0, static_cast<int64_t>(values.size()), moved);
+    return moved;
+  }
+
+  // An unknown bound stays unknown.
+  static void MakeLarger(const std::vector<double>& bounds,
+                         std::vector<double>* largest) {
+    for (size_t i = 0; i < bounds.size(); ++i) {
+      double& bound = (*largest)[i];
+      if (!(bounds[i] <= bound)) bound = std::isnan(bound) ? bound : bounds[i];
+    }
+  }
+
+  const Network& network_;
+  // What has been given and made. Regions are small, so nothing is let go.
+  std::map<ValueId, BoundedTensor> known_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<BoundedTensor>> InterpretCarryingBounds(
+    const Network& network, std::vector<NDArray> inputs) {
+  BoundsCarrier carrier(network);
+  for (size_t i = 0; i < inputs.size() && i < network.inputs().size(); ++i) {
+    carrier.SetInput(network.inputs()[i], inputs[i]);
+  }
+  InterpretOptions options;
+  options.with_bounds = true;
+  options.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
+    NODEWISE_RETURN_IF_ERROR(carrier.Take(run));
+    return false;
+  };
+  NODEWISE_RETURN_IF_ERROR(
+      Interpret(network, std::move(inputs), options).status());
+  std::vector<BoundedTensor> outputs;
+  for (const ValueId id : network.outputs()) {
+    outputs.push_back(carrier.Known(id));
+  }
+  return outputs;
+}
+
+}  // namespace nodewise

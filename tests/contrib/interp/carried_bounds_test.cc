@@ -1,0 +1,133 @@
+#include "nodewise/interp/carried_bounds.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/random/random.h"
+#include "tests/contrib/lower/lower_support.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+NDArray RandomFloats(const std::string& stream, std::vector<int64_t> shape) {
+  RandomSource source(1, stream);
+  return RandomTensor(source, shape, kFloat32).value();
+}
+
+// A product of matrices, of 16 terms each, and what `follow` adds behind it.
+template <typename Follow>
+NetBuilder AfterProduct(Follow follow) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {4, 16});
+  const ValueId w = b.In("w", {16, 8});
+  const ValueId product = b.Op("MatMul", {x, w})[0];
+  b.Out({follow(&b, product)});
+  return b;
+}
+
+std::vector<BoundedTensor> Carry(const NetBuilder& b) {
+  auto result = InterpretCarryingBounds(
+      b.net, {RandomFloats("x", {4, 16}), RandomFloats("w", {16, 8})});
+  EXPECT_THAT(result, IsOk());
+  return *std::move(result);
+}
+
+// The bounds of the product alone.
+Bounds BoundsOfProduct() {
+  return Carry(AfterProduct([](NetBuilder*, ValueId y) { return y; }))[0]
+      .bounds;
+}
+
+TEST(CarriedBoundsTest, OneOperationHasItsOwnBounds) {
+  const NetBuilder b = AfterProduct([](NetBuilder*, ValueId y) { return y; });
+  Bounds own;
+  InterpretOptions options;
+  options.with_bounds = true;
+  options.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
+    own = run.result.bounds[0];
+    return false;
+  };
+  ASSERT_THAT(
+      Interpret(b.net, {RandomFloats("x", {4, 16}), RandomFloats("w", {16, 8})},
+                options),
+      IsOk());
+  EXPECT_EQ(BoundsOfProduct().proved, own.proved);
+  EXPECT_EQ(BoundsOfProduct().expected, own.expected);
+}
+
+TEST(CarriedBoundsTest, FactorsEnlargeAndReluKeepsWhatComesBeforeThem) {
+  const Bounds product = BoundsOfProduct();
+  const auto tripled = Carry(AfterProduct([](NetBuilder* b, ValueId y) {
+    return b->Op("Mul", {y, b->Const("three", Floats({3}))})[0];
+  }));
+  const auto rectified = Carry(AfterProduct(
+      [](NetBuilder* b, ValueId y) { return b->Op("Relu", {y})[0]; }));
+  const std::vector<float> values = ValuesOf(rectified[0].tensor);
+  for (size_t i = 0; i < product.proved.size(); ++i) {
+    EXPECT_GE(tripled[0].bounds.proved[i], 2.9 * product.proved[i]);
+    EXPECT_LE(tripled[0].bounds.proved[i], 4.1 * product.proved[i]);
+    if (values[i] > 0) {
+      EXPECT_NEAR(rectified[0].bounds.proved[i], product.proved[i],
+                  0.5 * product.proved[i]);
+    } else {
+      EXPECT_LE(rectified[0].bounds.proved[i], product.proved[i]);
+    }
+  }
+}
+
+TEST(CarriedBoundsTest, AProductInFloatsStaysInsideThroughASigmoid) {
+  const NetBuilder b = AfterProduct(
+      [](NetBuilder* b, ValueId y) { return b->Op("Sigmoid", {y})[0]; });
+  const auto carried = Carry(b);
+  const auto x = ValuesOf(RandomFloats("x", {4, 16}));
+  const auto w = ValuesOf(RandomFloats("w", {16, 8}));
+  const auto reference = ValuesOf(carried[0].tensor);
+  for (size_t row = 0; row < 4; ++row) {
+    for (size_t column = 0; column < 8; ++column) {
+      float sum = 0;
+      for (size_t k = 0; k < 16; ++k) {
+        sum += x[row * 16 + k] * w[k * 8 + column];
+      }
+      const float found = 1 / (1 + std::exp(-sum));
+      const size_t at = row * 8 + column;
+      EXPECT_LE(std::fabs(double{found} - double{reference[at]}),
+                carried[0].bounds.proved[at]);
+    }
+  }
+}
+
+TEST(CarriedBoundsTest, NoBoundIsKnownAtAPoleOrBehindAnotherSum) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 2});
+  const ValueId w = b.In("w", {2, 1});
+  const ValueId sum = b.Op("MatMul", {x, w})[0];
+  const ValueId whole = b.Op("Softmax", {sum})[0];
+  const ValueId inverse = b.Op("Reciprocal", {sum})[0];
+  b.Out({inverse, whole});
+  // The sum is zero, so that rounding decides its sign.
+  const auto carried =
+      InterpretCarryingBounds(b.net, {MakeTensor<float>({1, 2}, {1.5F, 1.5F}),
+                                      MakeTensor<float>({2, 1}, {1, -1})});
+  ASSERT_THAT(carried, IsOk());
+  EXPECT_TRUE(std::isnan((*carried)[0].bounds.proved[0]));
+  EXPECT_TRUE(std::isnan((*carried)[1].bounds.proved[0]));
+}
+
+TEST(CarriedBoundsTest, OutputsThatNothingComputesAreExact) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2});
+  b.Out({x});
+  const auto carried = InterpretCarryingBounds(b.net, {Floats({1, 2})});
+  ASSERT_THAT(carried, IsOk());
+  EXPECT_EQ((*carried)[0].bounds.proved, std::vector<double>(2, 0.0));
+}
+
+}  // namespace
+}  // namespace nodewise
