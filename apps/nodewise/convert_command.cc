@@ -4,9 +4,8 @@
 #include "apps/nodewise/artefact_folder.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/model_options.h"
 #include "fmt/format.h"
-#include "nodewise/emit_c/emit_c.h"
-#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -64,7 +63,7 @@ class ConvertModel : public Command {
     ArtefactTexts texts;
     texts.graph = artefact.graph.text.text;
     if (!emit_.empty()) {
-      auto emitted = EmitC(artefact.graph, AllOperators());
+      auto emitted = EmitModelC(artefact.graph);
       if (!emitted.ok()) return At(load_.target.target, emitted.status());
       texts.graph = emitted->graph.text.text;
       texts.source = std::move(emitted->source);

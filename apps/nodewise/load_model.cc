@@ -60,4 +60,8 @@ Ref<LoweredLibrary> BuiltIns(Backend backend) {
   return BuiltInFunctions(AllOperators(), backend);
 }
 
+absl::StatusOr<EmittedC> EmitModelC(const Graph& graph) {
+  return EmitC(graph, AllOperators());
+}
+
 }  // namespace nodewise

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
+#include "nodewise/emit_c/emit_c.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/lower/lowered_library.h"
 #include "nodewise/runner/built_in_functions.h"
@@ -51,6 +52,9 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path);
 
 // Returns the functions of models' graphs, or null in a build without ONNX.
 Ref<LoweredLibrary> BuiltIns(Backend backend = Backend::kFastest);
+
+// Writes the functions of a model's graph as C.
+absl::StatusOr<EmittedC> EmitModelC(const Graph& graph);
 
 // Returns what is to compute the nodes. Fails with kInvalidArgument for a word
 // that names nothing, or if two options contradict each other.

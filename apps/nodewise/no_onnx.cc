@@ -25,6 +25,9 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
 Ref<LoweredLibrary> BuiltIns(Backend) { return nullptr; }
 
 // There is no network that could be lowered.
+absl::StatusOr<EmittedC> EmitModelC(const Graph&) {
+  return absl::UnimplementedError("this build has no operators");
+}
 absl::StatusOr<std::shared_ptr<const PrecisionResult>> ChangePrecision(
     const PrecisionChoice&, Network*, Outcome*) {
   return nullptr;
