@@ -106,7 +106,8 @@ class Demonstrate : public Command {
           "{}: cannot make the folder: {}", folder_, error.message()));
     }
     const Artefact& artefact = target_->artefact();
-    return WriteArtefactFolder(ArtefactFolder(), {artefact.graph.text.text, ""},
+    return WriteArtefactFolder(ArtefactFolder(),
+                               {std::string(artefact.graph.text.text), ""},
                                artefact.params);
   }
 

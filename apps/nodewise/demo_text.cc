@@ -31,8 +31,8 @@ std::vector<const NodeCheck*> WorstFirst(const NodeChecks& checks) {
   }
   std::stable_sort(
       nodes.begin(), nodes.end(), [](const NodeCheck* a, const NodeCheck* b) {
-        if (a->Worst().agreement != b->Worst().agreement) {
-          return a->Worst().agreement > b->Worst().agreement;
+        if (a->Worst().verdict != b->Worst().verdict) {
+          return a->Worst().verdict > b->Worst().verdict;
         }
         return ErrorOverBound(a->Worst()) > ErrorOverBound(b->Worst());
       });
@@ -43,7 +43,7 @@ void AddCheck(const NodeCheck& check, JsonWriter* json) {
   const TensorComparison& worst = check.Worst();
   json->Add("node", check.key);
   json->Add("node_index", uint64_t{Index(check.node)});
-  json->Add("verdict", NameOf(worst.agreement));
+  json->Add("verdict", NameOf(worst.verdict));
   json->Add("elements", worst.elements);
   json->Add("different", worst.different);
   json->Add("outside_bound", worst.outside);
@@ -62,11 +62,11 @@ std::string Tally(const NodeChecks& checks) {
     if (count == 0) return;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, what);
   };
-  add(checks.CountOf(Agreement::kSame), "equal");
-  add(checks.CountOf(Agreement::kWithinBound), "within the bound");
-  add(checks.CountOf(Agreement::kNotJudged), "not judged");
-  add(checks.CountOf(Agreement::kOutsideBound) +
-          checks.CountOf(Agreement::kNonFinite),
+  add(checks.CountOf(Verdict::kSame), "equal");
+  add(checks.CountOf(Verdict::kWithinBound), "within the bound");
+  add(checks.CountOf(Verdict::kNotJudged), "not judged");
+  add(checks.CountOf(Verdict::kOutsideBound) +
+          checks.CountOf(Verdict::kNonFinite),
       "WRONG");
   add(checks.skipped.size(), "skipped");
   return text;
@@ -84,15 +84,15 @@ void ShowChecks(const std::string& name, const Graph& graph,
   TextTable table;
   outcome->json.BeginObject(name);
   outcome->json.Add("nodes", uint64_t{checks.nodes.size()});
-  outcome->json.Add("same", uint64_t{checks.CountOf(Agreement::kSame)});
+  outcome->json.Add("same", uint64_t{checks.CountOf(Verdict::kSame)});
   outcome->json.Add("within_bound",
-                    uint64_t{checks.CountOf(Agreement::kWithinBound)});
+                    uint64_t{checks.CountOf(Verdict::kWithinBound)});
   outcome->json.Add("skipped", uint64_t{checks.skipped.size()});
   outcome->json.BeginArray("worst");
   for (size_t i = 0; i < std::min(nodes.size(), kShownNodes); ++i) {
     const NodeCheck& check = *nodes[i];
     table.AddRow({NodeTitle(graph, check.node),
-                  std::string(NameOf(check.Worst().agreement)),
+                  std::string(NameOf(check.Worst().verdict)),
                   "largest error " + ShareOfBound(check.Worst())});
     outcome->json.BeginObject();
     AddCheck(check, &outcome->json);
@@ -112,8 +112,8 @@ void ShowAnswer(const Graph& graph, const PlantedFault& fault,
                 const NodeChecks& checks, size_t changed, size_t tensors,
                 Outcome* outcome) {
   const NodeCheck* const found = checks.FirstWrong();
-  const size_t wrong = checks.CountOf(Agreement::kOutsideBound) +
-                       checks.CountOf(Agreement::kNonFinite);
+  const size_t wrong = checks.CountOf(Verdict::kOutsideBound) +
+                       checks.CountOf(Verdict::kNonFinite);
   const bool is_right =
       wrong == 1 && found != nullptr && found->node == fault.node;
   outcome->json.BeginObject("planted");

@@ -41,7 +41,7 @@ class TensorComparer {
     if (!std::isfinite(found.expected) || !std::isfinite(found.actual)) {
       ++result_.non_finite;
       found.error = kNan;
-      Rank(Agreement::kNonFinite, found);
+      Rank(Verdict::kNonFinite, found);
       return;
     }
     result_.largest_error = std::max(result_.largest_error, found.error);
@@ -50,12 +50,12 @@ class TensorComparer {
     }
     if (std::isnan(found.bound)) {
       ++result_.without_bound;
-      Rank(Agreement::kNotJudged, found);
+      Rank(Verdict::kNotJudged, found);
     } else if (found.error > found.bound) {
       ++result_.outside;
-      Rank(Agreement::kOutsideBound, found);
+      Rank(Verdict::kOutsideBound, found);
     } else {
-      Rank(Agreement::kWithinBound, found);
+      Rank(Verdict::kWithinBound, found);
     }
   }
 
@@ -65,9 +65,9 @@ class TensorComparer {
   }
 
  private:
-  void Rank(Agreement agreement, const ElementDifference& found) {
-    if (agreement < result_.agreement) return;
-    if (agreement == result_.agreement) {
+  void Rank(Verdict verdict, const ElementDifference& found) {
+    if (verdict < result_.verdict) return;
+    if (verdict == result_.verdict) {
       const double worst = RatioOf(result_.worst), ratio = RatioOf(found);
       // Errors without a bound, and those of an exact value, are compared by
       // themselves.
@@ -76,7 +76,7 @@ class TensorComparer {
                                 : ratio > worst;
       if (!is_worse) return;
     }
-    result_.agreement = agreement;
+    result_.verdict = verdict;
     result_.worst = found;
   }
 
@@ -170,25 +170,24 @@ absl::StatusOr<NDArray> Readable(const DLTensor& tensor) {
 
 }  // namespace
 
-std::string_view NameOf(Agreement agreement) {
-  switch (agreement) {
-    case Agreement::kSame:
+std::string_view NameOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kSame:
       return "same";
-    case Agreement::kWithinBound:
+    case Verdict::kWithinBound:
       return "within bound";
-    case Agreement::kNotJudged:
+    case Verdict::kNotJudged:
       return "not judged";
-    case Agreement::kOutsideBound:
+    case Verdict::kOutsideBound:
       return "outside bound";
-    case Agreement::kNonFinite:
+    case Verdict::kNonFinite:
       return "not finite";
   }
   return "";
 }
 
-bool IsWrong(Agreement agreement) {
-  return agreement == Agreement::kOutsideBound ||
-         agreement == Agreement::kNonFinite;
+bool IsWrong(Verdict verdict) {
+  return verdict == Verdict::kOutsideBound || verdict == Verdict::kNonFinite;
 }
 
 double ErrorOverBound(const TensorComparison& comparison) {

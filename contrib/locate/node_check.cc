@@ -176,15 +176,15 @@ const TensorComparison& NodeCheck::Worst() const {
   return *std::max_element(
       outputs.begin(), outputs.end(),
       [](const TensorComparison& a, const TensorComparison& b) {
-        if (a.agreement != b.agreement) return a.agreement < b.agreement;
+        if (a.verdict != b.verdict) return a.verdict < b.verdict;
         return ErrorOverBound(a) < ErrorOverBound(b);
       });
 }
 
-size_t NodeChecks::CountOf(Agreement agreement) const {
+size_t NodeChecks::CountOf(Verdict verdict) const {
   return static_cast<size_t>(
       std::count_if(nodes.begin(), nodes.end(), [&](const NodeCheck& check) {
-        return check.Worst().agreement == agreement;
+        return check.Worst().verdict == verdict;
       }));
 }
 

@@ -36,33 +36,33 @@ struct VerdictCase {
   const char* what;
   std::vector<float> expected, actual;
   std::vector<double> bounds;
-  Agreement agreement;
+  Verdict verdict;
   uint64_t worst;  // Element.
 };
 
 TEST(CompareTest, VerdictIsThatOfTheWorstElement) {
   const VerdictCase cases[] = {
-      {"bits", {1, 2}, {1, 2}, {0, 0}, Agreement::kSame, 0},
-      {"signs of zero", {0, 2}, {-0.0F, 2}, {0, 0}, Agreement::kSame, 0},
-      {"NaN", {kNotANumber}, {-kNotANumber}, {0}, Agreement::kSame, 0},
-      {"infinity", {kInfinite}, {kInfinite}, {0}, Agreement::kSame, 0},
-      {"rounding", {1, 2}, {1, 2.5}, {0, 1}, Agreement::kWithinBound, 1},
-      {"at the bound", {1, 2}, {1.5, 2}, {0.5, 0}, Agreement::kWithinBound, 0},
-      {"too far", {1, 2}, {1.5, 2.5}, {1, 0.25}, Agreement::kOutsideBound, 1},
-      {"exact", {1, 2, 3}, {1, 3, 5}, {0, 0, 0}, Agreement::kOutsideBound, 2},
-      {"no bound", {1, 2}, {1, 9}, {0, NAN}, Agreement::kNotJudged, 1},
-      {"both", {1, 2}, {9, 9}, {0, NAN}, Agreement::kOutsideBound, 0},
-      {"new NaN", {1, 2}, {9, kNotANumber}, {0, 9}, Agreement::kNonFinite, 1},
-      {"lost NaN", {kNotANumber}, {1}, {NAN}, Agreement::kNonFinite, 0},
-      {"overflow", {1}, {kInfinite}, {9}, Agreement::kNonFinite, 0},
-      {"other sign", {kInfinite}, {-kInfinite}, {9}, Agreement::kNonFinite, 0},
+      {"bits", {1, 2}, {1, 2}, {0, 0}, Verdict::kSame, 0},
+      {"signs of zero", {0, 2}, {-0.0F, 2}, {0, 0}, Verdict::kSame, 0},
+      {"NaN", {kNotANumber}, {-kNotANumber}, {0}, Verdict::kSame, 0},
+      {"infinity", {kInfinite}, {kInfinite}, {0}, Verdict::kSame, 0},
+      {"rounding", {1, 2}, {1, 2.5}, {0, 1}, Verdict::kWithinBound, 1},
+      {"at the bound", {1, 2}, {1.5, 2}, {0.5, 0}, Verdict::kWithinBound, 0},
+      {"too far", {1, 2}, {1.5, 2.5}, {1, 0.25}, Verdict::kOutsideBound, 1},
+      {"exact", {1, 2, 3}, {1, 3, 5}, {0, 0, 0}, Verdict::kOutsideBound, 2},
+      {"no bound", {1, 2}, {1, 9}, {0, NAN}, Verdict::kNotJudged, 1},
+      {"both", {1, 2}, {9, 9}, {0, NAN}, Verdict::kOutsideBound, 0},
+      {"new NaN", {1, 2}, {9, kNotANumber}, {0, 9}, Verdict::kNonFinite, 1},
+      {"lost NaN", {kNotANumber}, {1}, {NAN}, Verdict::kNonFinite, 0},
+      {"overflow", {1}, {kInfinite}, {9}, Verdict::kNonFinite, 0},
+      {"other sign", {kInfinite}, {-kInfinite}, {9}, Verdict::kNonFinite, 0},
   };
   for (const VerdictCase& c : cases) {
     SCOPED_TRACE(c.what);
     const auto compared =
         CompareWithBounds(Floats(c.expected), Floats(c.actual), c.bounds);
     ASSERT_THAT(compared, IsOk());
-    EXPECT_EQ(NameOf(compared->agreement), NameOf(c.agreement));
+    EXPECT_EQ(NameOf(compared->verdict), NameOf(c.verdict));
     EXPECT_EQ(compared->worst.element, c.worst);
   }
 }
@@ -95,7 +95,7 @@ TEST(CompareTest, LargeIntegersDifferThoughTheirDoublesDoNot) {
       CompareWithBounds(MakeTensor<int64_t>({1}, {kLarge}),
                         MakeTensor<int64_t>({1}, {kLarge + 1}), {0});
   ASSERT_THAT(compared, IsOk());
-  EXPECT_EQ(compared->agreement, Agreement::kOutsideBound);
+  EXPECT_EQ(compared->verdict, Verdict::kOutsideBound);
   EXPECT_EQ(compared->worst.error, 1);
 }
 

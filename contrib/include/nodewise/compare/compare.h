@@ -18,7 +18,7 @@ namespace nodewise {
 // pure; any thread may call them.
 
 // A verdict on one tensor; each is worse than those before it.
-enum class Agreement {
+enum class Verdict {
   kSame,         // Every element is equal (-0 and 0 are, and NaN and NaN).
   kWithinBound,  // What differs may be rounding.
   // Elements differ that no bound is known for; the others are as above.
@@ -29,9 +29,9 @@ enum class Agreement {
   kNonFinite,
 };
 // Returns "same", "within bound", ...
-std::string_view NameOf(Agreement agreement);
+std::string_view NameOf(Verdict verdict);
 // Returns whether the tensor is wrong: the last two.
-bool IsWrong(Agreement agreement);
+bool IsWrong(Verdict verdict);
 
 // One element where the two sides differ.
 struct ElementDifference {
@@ -43,7 +43,7 @@ struct ElementDifference {
 
 struct TensorComparison {
   TensorKey key;  // The reference's.
-  Agreement agreement = Agreement::kSame;
+  Verdict verdict = Verdict::kSame;
   uint64_t elements = 0;
   uint64_t different = 0;
   uint64_t outside = 0;        // Beyond the proved bound.

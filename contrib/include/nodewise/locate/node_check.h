@@ -27,7 +27,7 @@ struct NodeCheck {
   // the largest error for its bound. REQUIRES: it has outputs, as every node
   // of NodeChecks has.
   const TensorComparison& Worst() const;
-  bool IsWrong() const { return nodewise::IsWrong(Worst().agreement); }
+  bool IsWrong() const { return nodewise::IsWrong(Worst().verdict); }
 };
 
 // A function node that was not, and the reason.
@@ -42,7 +42,7 @@ struct NodeChecks {
   std::vector<SkippedNode> skipped;  // With `nodes`, all function nodes.
 
   // Returns how many nodes have this as their worst verdict.
-  size_t CountOf(Agreement agreement) const;
+  size_t CountOf(Verdict verdict) const;
   // Returns the node that is wrong, if several are the first; null if none is.
   const NodeCheck* FirstWrong() const;
 };
