@@ -6,7 +6,7 @@ import unittest
 from support import NODEWISE, Scratch, document, nodewise
 
 
-VERBS = ("run", "profile", "dump", "inspect", "verify", "convert",
+VERBS = ("demo", "run", "profile", "dump", "inspect", "verify", "convert",
          "extract")
 
 
@@ -44,7 +44,7 @@ class BadUse(Scratch):
     def test_bad_use_exits_with_2_and_names_what_is_wrong(self):
         table = [
             (["insepct", "x"], "did you mean inspect?"),
-            (["frobnicate"], "expected one of help, run"),
+            (["frobnicate"], "expected one of help, demo"),
             (["run"], "TARGET is missing"),
             (["run", "a", "b"], "b is one argument too many"),
             (["run", "a", "--threds", "3"], "did you mean --threads?"),

@@ -55,7 +55,8 @@ TensorCollector RunOf(const Graph& graph, const Ref<Library>& library) {
 
 TEST(NodeCheckTest, ASoundRunHasNoWrongNode) {
   const Lowered lowered = Chain();
-  TensorCollector run = RunOf(lowered.graph, BuiltInFunctions(AllOperators()));
+  TensorCollector run = RunOf(
+      lowered.graph, BuiltInFunctions(AllOperators(), Backend::kReference));
   const auto checks = CheckNodes(lowered.graph, AllOperators(), run);
   ASSERT_THAT(checks, IsOk());
   EXPECT_EQ(checks->CountOf(Verdict::kSame), size_t{kChain});
@@ -68,7 +69,8 @@ TEST(NodeCheckTest, OnlyTheNodeThatMadeTheErrorIsWrong) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
     const auto planted =
-        PlantScale(lowered.graph, BuiltInFunctions(AllOperators()), seed);
+        PlantScale(lowered.graph,
+                   BuiltInFunctions(AllOperators(), Backend::kReference), seed);
     ASSERT_THAT(planted, IsOk());
     TensorCollector run = RunOf(planted->graph, planted->library);
     const auto checks = CheckNodes(lowered.graph, AllOperators(), run);
@@ -83,8 +85,8 @@ TEST(NodeCheckTest, OnlyTheNodeThatMadeTheErrorIsWrong) {
 
 TEST(NodeCheckTest, WhatANodeReadCountsMoreThanWhatWasMadeForIt) {
   const Lowered lowered = Chain();
-  TensorCollector sound =
-      RunOf(lowered.graph, BuiltInFunctions(AllOperators()));
+  TensorCollector sound = RunOf(
+      lowered.graph, BuiltInFunctions(AllOperators(), Backend::kReference));
   TensorCollector run("run");
   const NDArray overwritten = Floats({9, 9, 9, 9});
   for (const TensorCollector::Kept& kept : sound.kept()) {
@@ -106,7 +108,8 @@ TEST(NodeCheckTest, WhatANodeReadCountsMoreThanWhatWasMadeForIt) {
 
 TEST(NodeCheckTest, NodesThatDoNotSayWhatTheyComputeAreSkipped) {
   Lowered lowered = Chain();
-  TensorCollector run = RunOf(lowered.graph, BuiltInFunctions(AllOperators()));
+  TensorCollector run = RunOf(
+      lowered.graph, BuiltInFunctions(AllOperators(), Backend::kReference));
   lowered.graph.nodes[2].attrs.clear();
   const auto checks = CheckNodes(lowered.graph, AllOperators(), run);
   ASSERT_THAT(checks, IsOk());
