@@ -44,9 +44,11 @@ class ConvertModel : public Command {
     }
     Outcome outcome;
     load_.precision.measure_errors = true;
+    InputFiles files;
     NODEWISE_ASSIGN_OR_RETURN(
         const LoadedTarget loaded,
-        LoadModelTarget(load_, InputOptions(), OpenSizes::kRefused, &outcome));
+        LoadModelTarget(load_, InputOptions(), OpenSizes::kRefused, &files,
+                        &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     if (loaded.precision != nullptr) {
       ShowPrecision(*loaded.precision, &outcome);

@@ -55,6 +55,11 @@ void AddCheck(const NodeCheck& check, JsonWriter* json) {
   json->Add("scale", worst.scale);
 }
 
+size_t CountWrong(const NodeChecks& checks) {
+  return checks.CountOf(Verdict::kOutsideBound) +
+         checks.CountOf(Verdict::kNonFinite);
+}
+
 // "1 wrong, 40 the same bits, ..."
 std::string Tally(const NodeChecks& checks) {
   std::string text;
@@ -65,9 +70,7 @@ std::string Tally(const NodeChecks& checks) {
   add(checks.CountOf(Verdict::kSame), "equal");
   add(checks.CountOf(Verdict::kWithinBound), "within the bound");
   add(checks.CountOf(Verdict::kNotJudged), "not judged");
-  add(checks.CountOf(Verdict::kOutsideBound) +
-          checks.CountOf(Verdict::kNonFinite),
-      "WRONG");
+  add(CountWrong(checks), "WRONG");
   add(checks.skipped.size(), "skipped");
   return text;
 }
@@ -112,10 +115,8 @@ void ShowAnswer(const Graph& graph, const PlantedFault& fault,
                 const NodeChecks& checks, size_t changed, size_t tensors,
                 Outcome* outcome) {
   const NodeCheck* const found = checks.FirstWrong();
-  const size_t wrong = checks.CountOf(Verdict::kOutsideBound) +
-                       checks.CountOf(Verdict::kNonFinite);
   const bool is_right =
-      wrong == 1 && found != nullptr && found->node == fault.node;
+      CountWrong(checks) == 1 && found != nullptr && found->node == fault.node;
   outcome->json.BeginObject("planted");
   outcome->json.Add("node", fault.name);
   outcome->json.Add("factor", fault.factor);

@@ -39,7 +39,8 @@ void BindSizes(absl::Span<const VmInputType> given, Network* network) {
 // Sets the network, in the precision that is wanted; leaves it null if there
 // are faults, which are in the outcome then.
 absl::Status LoadNetwork(const LoadOptions& options, const InputOptions& inputs,
-                         Outcome* outcome, LoadedTarget* loaded) {
+                         InputFiles* input_files, Outcome* outcome,
+                         LoadedTarget* loaded) {
   DiagnosticList diagnostics;
   auto network = LoadModel(options.target.target, options.model, &diagnostics);
   if (!network.ok()) {
@@ -55,7 +56,7 @@ absl::Status LoadNetwork(const LoadOptions& options, const InputOptions& inputs,
     const auto samples = CalibrationFilesOf(options.precision);
     files->insert(files->end(), samples.begin(), samples.end());
   }
-  const auto given = files.ok() ? InputFiles().TypesOf(*files) : files.status();
+  const auto given = files.ok() ? input_files->TypesOf(*files) : files.status();
   if (given.ok()) BindSizes(*given, &*network);
   NODEWISE_ASSIGN_OR_RETURN(
       loaded->precision,
@@ -69,13 +70,16 @@ absl::Status LoadNetwork(const LoadOptions& options, const InputOptions& inputs,
 
 absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
                                              const InputOptions& inputs,
-                                             OpenSizes open, Outcome* outcome) {
+                                             OpenSizes open,
+                                             InputFiles* input_files,
+                                             Outcome* outcome) {
   const std::string& path = options.target.target;
   const LoweringOptions& lowering = options.lowering;
   NODEWISE_RETURN_IF_ERROR(CheckModelTarget(options.target));
   NODEWISE_ASSIGN_OR_RETURN(const Backend backend, BackendOf(lowering));
   LoadedTarget loaded;
-  NODEWISE_RETURN_IF_ERROR(LoadNetwork(options, inputs, outcome, &loaded));
+  NODEWISE_RETURN_IF_ERROR(
+      LoadNetwork(options, inputs, input_files, outcome, &loaded));
   if (loaded.network == nullptr) return loaded;
   auto lowered = Lower(*loaded.network, path + ": graph JSON",
                        {.fuse = !lowering.no_fuse && !lowering.reference,

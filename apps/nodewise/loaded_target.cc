@@ -43,7 +43,9 @@ absl::StatusOr<LoadedTarget> Load(const LoadOptions& options,
                                   const InputOptions& inputs, OpenSizes open,
                                   InputFiles* input_files, Outcome* outcome) {
   const std::string& target = options.target.target;
-  if (IsModel(target)) return LoadModelTarget(options, inputs, open, outcome);
+  if (IsModel(target)) {
+    return LoadModelTarget(options, inputs, open, input_files, outcome);
+  }
   NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(options.model, target));
   NODEWISE_RETURN_IF_ERROR(CheckNoLoweringOptions(options.lowering, target));
   NODEWISE_RETURN_IF_ERROR(CheckNoPrecisionChoice(options.precision, target));

@@ -56,10 +56,13 @@ absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
                                         const InputOptions& inputs,
                                         Outcome* outcome,
                                         OpenSizes open = OpenSizes::kRefused);
-// Does the part of it that is for models alone, but for the inputs.
+// Does the part of it that is for models alone, but for the inputs; what it
+// reads of their files is kept.
 absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
                                              const InputOptions& inputs,
-                                             OpenSizes open, Outcome* outcome);
+                                             OpenSizes open,
+                                             InputFiles* input_files,
+                                             Outcome* outcome);
 
 // Shows the head of a report: the target and its files, the inputs.
 void ShowTarget(const LoadedTarget& loaded, const InputOptions& options,

@@ -57,27 +57,30 @@ bool IsModel(const std::string& path) {
   return std::filesystem::path(path).extension() == ".onnx";
 }
 
-absl::Status CheckNoModelOptions(const ModelOptions& options,
-                                 const std::string& target) {
-  if (!options.any()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: is no .onnx file, expected one with {}", target,
-                  options.dims.empty() ? "--freeze" : "--dim"));
-}
-
-absl::Status CheckNoLoweringOptions(const LoweringOptions& options,
-                                    const std::string& target) {
-  const std::pair<bool, const char*> given[] = {
-      {options.reference, "--reference"},
-      {options.no_fuse, "--no-fuse"},
-      {options.no_reuse, "--no-reuse"},
-  };
+absl::Status CheckNoneGiven(
+    std::initializer_list<std::pair<bool, const char*>> given,
+    const std::string& target) {
   for (const auto& [is_given, name] : given) {
     if (!is_given) continue;
     return absl::InvalidArgumentError(fmt::format(
         "{}: is no .onnx file, expected one with {}", target, name));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckNoModelOptions(const ModelOptions& options,
+                                 const std::string& target) {
+  return CheckNoneGiven(
+      {{!options.dims.empty(), "--dim"}, {!options.freeze.empty(), "--freeze"}},
+      target);
+}
+
+absl::Status CheckNoLoweringOptions(const LoweringOptions& options,
+                                    const std::string& target) {
+  return CheckNoneGiven({{options.reference, "--reference"},
+                         {options.no_fuse, "--no-fuse"},
+                         {options.no_reuse, "--no-reuse"}},
+                        target);
 }
 
 absl::StatusOr<NameAndValue> SplitAtEquals(std::string_view option,

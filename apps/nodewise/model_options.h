@@ -1,7 +1,9 @@
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -62,6 +64,9 @@ absl::StatusOr<Backend> BackendOf(const LoweringOptions& options);
 
 // Fail with kInvalidArgument if they are given with a target that is not a
 // model.
+absl::Status CheckNoneGiven(
+    std::initializer_list<std::pair<bool, const char*>> given,
+    const std::string& target);
 absl::Status CheckNoModelOptions(const ModelOptions& options,
                                  const std::string& target);
 absl::Status CheckNoLoweringOptions(const LoweringOptions& options,

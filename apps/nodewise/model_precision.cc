@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -144,12 +145,14 @@ absl::StatusOr<std::shared_ptr<const PrecisionResult>> ChangePrecision(
     NODEWISE_ASSIGN_OR_RETURN(result.sensitivity,
                               MeasureSensitivity(*network, options, samples));
   }
-  const Network original = *network;
+  const bool measures = choice.measure_errors && !samples.empty();
+  std::optional<Network> original;
+  if (measures) original = *network;
   NODEWISE_ASSIGN_OR_RETURN(result.report, LowerPrecision(options, *network));
-  if (choice.measure_errors && !samples.empty()) {
+  if (measures) {
     NODEWISE_ASSIGN_OR_RETURN(
         result.errors,
-        MeasureErrors(original, *network, result.report, samples));
+        MeasureErrors(*original, *network, result.report, samples));
   }
   if (options.precision == Precision::kInt8) {
     result.merges = MergeQuantization(*network);

@@ -1,9 +1,8 @@
 #include "apps/nodewise/precision_options.h"
 
 #include <filesystem>
-#include <utility>
 
-#include "fmt/format.h"
+#include "apps/nodewise/model_options.h"
 
 namespace nodewise {
 
@@ -28,18 +27,11 @@ void AddPrecisionOptions(OptionList* options, PrecisionChoice* choice) {
 
 absl::Status CheckNoPrecisionChoice(const PrecisionChoice& choice,
                                     const std::string& target) {
-  const std::pair<bool, const char*> given[] = {
-      {!choice.precision.empty(), "--precision"},
-      {!choice.calibrate.empty(), "--calibrate"},
-      {!choice.calibration.empty(), "--calibration"},
-      {!choice.keep.empty(), "--keep"},
-  };
-  for (const auto& [is_given, name] : given) {
-    if (!is_given) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: is no .onnx file, expected one with {}", target, name));
-  }
-  return absl::OkStatus();
+  return CheckNoneGiven({{!choice.precision.empty(), "--precision"},
+                         {!choice.calibrate.empty(), "--calibrate"},
+                         {!choice.calibration.empty(), "--calibration"},
+                         {!choice.keep.empty(), "--keep"}},
+                        target);
 }
 
 std::vector<InputFile> CalibrationFilesOf(const PrecisionChoice& choice) {

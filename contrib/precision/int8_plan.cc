@@ -140,21 +140,12 @@ std::optional<ProductForm> ProductFormOf(const Network& network,
 
 void PlanInt8(const Network& network, const Calibration& calibration,
               LoweringPlan* plan) {
-  for (const OperationId id : network.order()) {
-    const Operation& operation = network.operation(id);
-    if (plan->reasons.contains(id)) continue;
-    bool reads_floats = false;
-    for (size_t i = 0; i < operation.inputs.size(); ++i) {
-      reads_floats |= IsFloatInput(network, operation, i);
-    }
-    if (!reads_floats) continue;
-    auto step = StepOf(network, operation, calibration);
-    if (step.ok()) {
-      plan->steps[id] = *std::move(step);
-    } else {
-      plan->reasons[id] = std::string(MessageOf(step.status()));
-    }
-  }
+  PlanOperations(
+      network,
+      [&](const Operation& operation) {
+        return StepOf(network, operation, calibration);
+      },
+      plan);
   for (auto& [id, step] : plan->steps) {
     const Operation& operation = network.operation(id);
     if (!ProductFormOf(network, operation).has_value()) continue;

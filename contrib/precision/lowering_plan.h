@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/precision/precision.h"
@@ -38,6 +39,13 @@ struct LoweringPlan {
   }
 };
 
+// Sets a step, or the reason why there is none, for each operation that reads a
+// float32 tensor and has no reason yet.
+void PlanOperations(
+    const Network& network,
+    absl::FunctionRef<absl::StatusOr<LoweringPlan::Step>(const Operation&)>
+        step_of,
+    LoweringPlan* plan);
 // Add a step or a reason for each operation that reads a float32 tensor and has
 // no reason yet.
 void PlanShortFloats(DLDataType type, const Network& network,

@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include <memory>
+#include <utility>
 
 #include "contrib/precision/lowering_plan.h"
 #include "contrib/precision/type_trial.h"
@@ -116,6 +117,28 @@ void PlanBeforehand(const Network& network, const PrecisionOptions& options,
 }
 
 }  // namespace
+
+void PlanOperations(
+    const Network& network,
+    absl::FunctionRef<absl::StatusOr<LoweringPlan::Step>(const Operation&)>
+        step_of,
+    LoweringPlan* plan) {
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (plan->reasons.contains(id)) continue;
+    bool reads_floats = false;
+    for (size_t i = 0; i < operation.inputs.size(); ++i) {
+      reads_floats |= IsFloatInput(network, operation, i);
+    }
+    if (!reads_floats) continue;
+    auto step = step_of(operation);
+    if (step.ok()) {
+      plan->steps[id] = *std::move(step);
+    } else {
+      plan->reasons[id] = std::string(MessageOf(step.status()));
+    }
+  }
+}
 
 std::string_view ToString(Precision precision) {
   return RowOfPrecision(precision).name;

@@ -137,21 +137,14 @@ class ShortFloatMaker {
 
 void PlanShortFloats(DLDataType type, const Network& network,
                      LoweringPlan* plan) {
-  for (const OperationId id : network.order()) {
-    const Operation& operation = network.operation(id);
-    if (plan->reasons.contains(id)) continue;
-    bool reads_floats = false;
-    for (size_t i = 0; i < operation.inputs.size(); ++i) {
-      reads_floats |= IsFloatInput(network, operation, i);
-    }
-    if (!reads_floats) continue;
-    auto inputs = InputsThatMayBe(type, network, operation);
-    if (inputs.ok()) {
-      plan->steps[id].inputs = *std::move(inputs);
-    } else {
-      plan->reasons[id] = std::string(MessageOf(inputs.status()));
-    }
-  }
+  PlanOperations(
+      network,
+      [&](const Operation& operation) -> absl::StatusOr<LoweringPlan::Step> {
+        NODEWISE_ASSIGN_OR_RETURN(std::vector<bool> inputs,
+                                  InputsThatMayBe(type, network, operation));
+        return LoweringPlan::Step{std::move(inputs)};
+      },
+      plan);
 }
 
 absl::StatusOr<Network> MakeShortFloats(DLDataType type, const Network& network,

@@ -1,12 +1,12 @@
 #include "nodewise/runner/onednn_kernels.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "contrib/runner/onednn_plan.h"
 #include "contrib/runner/onednn_step.h"
+#include "contrib/runner/region_output.h"
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/support/status_macros.h"
@@ -138,22 +138,10 @@ class OneDnnRegionKernel : public RegionKernel {
         continue;
       }
       for (const size_t output : outputs_of_[Index(value)]) {
-        NODEWISE_RETURN_IF_ERROR(
-            Store(output, made.outputs[i], outputs[output]));
+        NODEWISE_RETURN_IF_ERROR(StoreRegionOutput(
+            region_, output, made.outputs[i], outputs[output]));
       }
     }
-    return absl::OkStatus();
-  }
-
-  absl::Status Store(size_t i, const NDArray& made,
-                     const NDArray& output) const {
-    if (!IsOfType(made, region_.outputs[i])) {
-      return absl::InvalidArgumentError(fmt::format(
-          "output {}: is made as {}, expected {}, as the graph has it", i,
-          ToString(TensorType::Of(*made)), ToString(region_.outputs[i])));
-    }
-    // A faulty storage plan may let them overlap.
-    std::memmove(output.data(), made.data(), made.bytes());
     return absl::OkStatus();
   }
 
@@ -163,7 +151,8 @@ class OneDnnRegionKernel : public RegionKernel {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const NDArray& value = values[Index(network().outputs()[i])];
       if (value.data() == outputs[i].data()) continue;
-      NODEWISE_RETURN_IF_ERROR(Store(i, value, outputs[i]));
+      NODEWISE_RETURN_IF_ERROR(
+          StoreRegionOutput(region_, i, value, outputs[i]));
     }
     return absl::OkStatus();
   }

@@ -1,10 +1,9 @@
 #include "nodewise/runner/reference_kernels.h"
 
-#include <cstring>
 #include <utility>
 #include <vector>
 
-#include "fmt/format.h"
+#include "contrib/runner/region_output.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/support/status_macros.h"
 
@@ -23,24 +22,13 @@ class ReferenceKernel : public RegionKernel {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> made,
                               interpreter_.Run({inputs.begin(), inputs.end()}));
     for (size_t i = 0; i < outputs.size(); ++i) {
-      NODEWISE_RETURN_IF_ERROR(Store(i, made[i], outputs[i]));
+      NODEWISE_RETURN_IF_ERROR(
+          StoreRegionOutput(region_, i, made[i], outputs[i]));
     }
     return absl::OkStatus();
   }
 
  private:
-  // Sizes may depend on what the inputs hold.
-  absl::Status Store(size_t i, const NDArray& made, const NDArray& output) {
-    if (!IsOfType(made, region_.outputs[i])) {
-      return absl::InvalidArgumentError(fmt::format(
-          "output {}: is made as {}, expected {}, as the graph has it", i,
-          ToString(TensorType::Of(*made)), ToString(region_.outputs[i])));
-    }
-    // A faulty storage plan may let them overlap.
-    std::memmove(output.data(), made.data(), made.bytes());
-    return absl::OkStatus();
-  }
-
   const Region region_;
   const Interpreter interpreter_;
 };

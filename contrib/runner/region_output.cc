@@ -1,0 +1,22 @@
+#include "contrib/runner/region_output.h"
+
+#include <cstring>
+
+#include "fmt/format.h"
+#include "nodewise/op/evaluate.h"
+
+namespace nodewise {
+
+absl::Status StoreRegionOutput(const Region& region, size_t i,
+                               const NDArray& made, const NDArray& output) {
+  if (!IsOfType(made, region.outputs[i])) {
+    return absl::InvalidArgumentError(fmt::format(
+        "output {}: is made as {}, expected {}, as the graph has it", i,
+        ToString(TensorType::Of(*made)), ToString(region.outputs[i])));
+  }
+  // A faulty storage plan may let them overlap.
+  std::memmove(output.data(), made.data(), made.bytes());
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

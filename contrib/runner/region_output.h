@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "nodewise/lower/region.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+
+// Copies what a kernel has made to output `i` of its region. Fails with
+// kInvalidArgument if it is of another type: sizes may depend on what the
+// inputs hold.
+absl::Status StoreRegionOutput(const Region& region, size_t i,
+                               const NDArray& made, const NDArray& output);
+
+}  // namespace nodewise
