@@ -44,6 +44,7 @@ class ConvertModel : public Command {
     }
     Outcome outcome;
     load_.precision.measure_errors = true;
+    if (!emit_.empty()) load_.lowering.no_layouts = true;  // C gains nothing.
     InputFiles files;
     NODEWISE_ASSIGN_OR_RETURN(
         const LoadedTarget loaded,

@@ -7,6 +7,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/input_collector.h"
+#include "nodewise/runner/onednn_kernels.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -58,6 +59,17 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
 
 Ref<LoweredLibrary> BuiltIns(Backend backend) {
   return BuiltInFunctions(AllOperators(), backend);
+}
+
+LowerOptions LowerOptionsOf(const LoweringOptions& options, Backend backend) {
+  LowerOptions lower;
+  lower.fuse = !options.no_fuse && !options.reference;
+  lower.reuse_storage = !options.no_reuse;
+  if (backend == Backend::kFastest && !options.no_layouts) {
+    lower.preference_of = &OneDnnLayoutOf;
+    lower.operators = AllOperators();
+  }
+  return lower;
 }
 
 absl::StatusOr<EmittedC> EmitModelC(const Graph& graph) {

@@ -82,8 +82,7 @@ absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
       LoadNetwork(options, inputs, input_files, outcome, &loaded));
   if (loaded.network == nullptr) return loaded;
   auto lowered = Lower(*loaded.network, path + ": graph JSON",
-                       {.fuse = !lowering.no_fuse && !lowering.reference,
-                        .reuse_storage = !lowering.no_reuse});
+                       LowerOptionsOf(lowering, backend));
   if (absl::IsUnimplemented(lowered.status()) && open == OpenSizes::kKept) {
     outcome->notes.push_back(fmt::format("{}: {}; so the interpreter runs it",
                                          path, MessageOf(lowered.status())));

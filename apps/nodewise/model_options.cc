@@ -51,6 +51,10 @@ void AddLoweringOptions(OptionList* options, LoweringOptions* lowering) {
   options->AddFlag("--no-reuse",
                    "of an ONNX model: memory of its own for each tensor",
                    &lowering->no_reuse);
+  options->AddFlag("--no-layouts",
+                   "of an ONNX model: every tensor in the order of the model, "
+                   "never with its channels last",
+                   &lowering->no_layouts);
 }
 
 bool IsModel(const std::string& path) {
@@ -79,7 +83,8 @@ absl::Status CheckNoLoweringOptions(const LoweringOptions& options,
                                     const std::string& target) {
   return CheckNoneGiven({{options.reference, "--reference"},
                          {options.no_fuse, "--no-fuse"},
-                         {options.no_reuse, "--no-reuse"}},
+                         {options.no_reuse, "--no-reuse"},
+                         {options.no_layouts, "--no-layouts"}},
                         target);
 }
 

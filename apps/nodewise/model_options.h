@@ -10,6 +10,7 @@
 #include "apps/nodewise/option_list.h"
 #include "nodewise/emit_c/emit_c.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/lower/lower.h"
 #include "nodewise/lower/lowered_library.h"
 #include "nodewise/runner/built_in_functions.h"
 #include "nodewise/support/diagnostic.h"
@@ -32,6 +33,7 @@ struct LoweringOptions {
   std::string backend;     // "": the fastest.
   bool no_fuse = false;
   bool no_reuse = false;
+  bool no_layouts = false;
 };
 
 // --reference and --backend.
@@ -54,6 +56,9 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path);
 
 // Returns the functions of models' graphs, or null in a build without ONNX.
 Ref<LoweredLibrary> BuiltIns(Backend backend = Backend::kFastest);
+
+// Returns how a model becomes a graph for them.
+LowerOptions LowerOptionsOf(const LoweringOptions& options, Backend backend);
 
 // Writes the functions of a model's graph as C.
 absl::StatusOr<EmittedC> EmitModelC(const Graph& graph);

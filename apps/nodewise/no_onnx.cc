@@ -23,6 +23,7 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
 }
 
 Ref<LoweredLibrary> BuiltIns(Backend) { return nullptr; }
+LowerOptions LowerOptionsOf(const LoweringOptions&, Backend) { return {}; }
 
 // There is no network that could be lowered.
 absl::StatusOr<EmittedC> EmitModelC(const Graph&) {

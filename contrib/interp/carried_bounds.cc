@@ -9,6 +9,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/elementwise.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/slice.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -82,8 +83,12 @@ class BoundsCarrier {
  private:
   // Adds to the bounds of the outputs what errors of the inputs do.
   absl::Status Widen(const Operation& operation) {
+    if (MayBeFolded(operation)) AddFoldedRounding(operation.inputs[0]);
     std::vector<InexactInput> inexact = InexactInputsOf(operation);
     if (inexact.empty()) return absl::OkStatus();
+    if (operation.attrs.As<ops::Transpose>() != nullptr) {
+      return MoveBounds(operation);
+    }
     if (!IsElementwise(operation) || inexact.size() > kMostInexactInputs) {
       ForgetBounds(operation);
       return absl::OkStatus();
@@ -105,6 +110,54 @@ class BoundsCarrier {
         BoundsAtCorners(operation, inexact, middle, &Bounds::expected));
     MakeLarger(proved, &output.bounds.proved);
     MakeLarger(expected, &output.bounds.expected);
+    return absl::OkStatus();
+  }
+
+  // Kernels multiply the weights of a convolution by the factors of a batch
+  // normalization behind it, once and for all.
+  bool MayBeFolded(const Operation& operation) const {
+    if (!operation.def().domain.empty() ||
+        operation.kind() != "BatchNormalization") {
+      return false;
+    }
+    const NetworkValue& x = network_.value(operation.inputs[0]);
+    return x.kind == NetworkValue::Kind::kOutput &&
+           network_.operation(x.producer).inputs.size() >= 2;
+  }
+
+  // Each of the weights is rounded once more then: one rounding beside as many
+  // as there are terms.
+  void AddFoldedRounding(ValueId sums) {
+    const Operation& producer =
+        network_.operation(network_.value(sums).producer);
+    const auto weights = known_.find(producer.inputs[1]);
+    const NDArray w = weights != known_.end()
+                          ? weights->second.tensor
+                          : network_.value(producer.inputs[1]).data;
+    const auto known = known_.find(sums);
+    if (!w.defined() || w.shape().size() < 2 || known == known_.end()) return;
+    const auto outputs = std::max(w.shape()[0], w.shape()[1]);
+    const double terms = std::max(
+        1.0, static_cast<double>(CountOf(w) / std::max<int64_t>(outputs, 1)));
+    Bounds& bounds = known->second.bounds;
+    for (double& bound : bounds.proved) bound *= 1 + 1 / terms;
+    for (double& bound : bounds.expected) bound *= 1 + 1 / std::sqrt(terms);
+  }
+
+  // What moves elements moves their bounds.
+  absl::Status MoveBounds(const Operation& operation) {
+    const Bounds& from = known_.at(operation.inputs[0]).bounds;
+    BoundedTensor& output = known_.at(operation.outputs[0]);
+    for (const BoundList list : {&Bounds::proved, &Bounds::expected}) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          const NDArray bounds,
+          NDArray::Empty(known_.at(operation.inputs[0]).tensor.shape(),
+                         kFloat64, kCpu));
+      std::copy((from.*list).begin(), (from.*list).end(), bounds.As<double>());
+      NODEWISE_ASSIGN_OR_RETURN(const Evaluated moved,
+                                Evaluate(operation.attrs, {bounds}, {true}));
+      output.bounds.*list = ToDoubles(moved.outputs[0]);
+    }
     return absl::OkStatus();
   }
 

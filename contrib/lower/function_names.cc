@@ -24,14 +24,15 @@ std::string WordOf(std::string_view kind) {
   return word;
 }
 
-std::string KindsOf(const Network& network) {
+std::string KindsOf(const Region& region) {
   std::string kinds = "nodewise";
   size_t count = 0;
-  for (const OperationId id : network.order()) {
+  const std::vector<OperationId> operations = SourceOperations(region);
+  for (const OperationId id : operations) {
     if (count++ == kMostKinds) break;
-    kinds += '_' + WordOf(network.operation(id).kind());
+    kinds += '_' + WordOf(region.network.operation(id).kind());
   }
-  const size_t more = network.order().size() - std::min(count, kMostKinds);
+  const size_t more = operations.size() - std::min(count, kMostKinds);
   return more == 0 ? kinds : fmt::format("{}_and_{}", kinds, more);
 }
 
@@ -58,7 +59,7 @@ std::string ContentOf(const Region& region) {
 std::string FunctionNames::NameOf(const Region& region) {
   std::string& name = names_[ContentOf(region)];
   if (name.empty()) {
-    const std::string kinds = KindsOf(region.network);
+    const std::string kinds = KindsOf(region);
     const int use = uses_[kinds]++;
     name = use == 0 ? kinds : fmt::format("{}_{}", kinds, use);
   }

@@ -9,12 +9,14 @@
 #include "contrib/lower/fusion.h"
 #include "contrib/lower/region_maker.h"
 #include "contrib/lower/storage_reuse.h"
+#include "contrib/lower/tensor_layouts.h"
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
 namespace {
@@ -94,12 +96,18 @@ class GraphMaker {
     SetBuiltInFunctions(&graph_);
   }
 
-  absl::Status Make(bool fuse) {
+  absl::Status Make(const LowerOptions& options) {
+    const auto found = FindRegions(network_, options.fuse);
+    if (options.preference_of != nullptr) {
+      layouts_.channels_last =
+          ChooseChannelsLast(network_, found, options.preference_of);
+      layouts_.operators = &options.operators;
+    }
     std::vector<MadeRegion> regions;
-    for (const auto& operations : FindRegions(network_, fuse)) {
+    for (const auto& operations : found) {
       NODEWISE_ASSIGN_OR_RETURN(
-          MadeRegion region,
-          MakeRegion(network_, operations, FreeName(operations.back())));
+          MadeRegion region, MakeRegion(network_, operations,
+                                        FreeName(operations.back()), layouts_));
       regions.push_back(std::move(region));
     }
     for (const ValueId id : network_.inputs()) AddInput(id);
@@ -127,7 +135,9 @@ class GraphMaker {
   }
 
   void AddEntry(ValueId id, uint32_t output) {
-    const TensorType& type = network_.value(id).type;
+    const TensorType& source = network_.value(id).type;
+    const TensorType type =
+        layouts_.IsLast(id) ? WithChannelsLast(source) : source;
     GraphEntry entry;
     entry.shape = *type.sizes();
     entry.dtype = type.dtype;
@@ -197,6 +207,7 @@ class GraphMaker {
   }
 
   const Network& network_;
+  RegionLayouts layouts_;
   Graph graph_;
   std::vector<NamedTensor> params_;
   FunctionNames functions_;
@@ -211,7 +222,7 @@ absl::StatusOr<Lowered> Lower(const Network& network, const std::string& name,
                               const LowerOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckNetwork(network));
   GraphMaker maker(network);
-  NODEWISE_RETURN_IF_ERROR(maker.Make(options.fuse));
+  NODEWISE_RETURN_IF_ERROR(maker.Make(options));
   DiagnosticList diagnostics;
   CheckGraph(maker.graph(), &diagnostics);
   if (diagnostics.HasErrors()) return At(name, diagnostics.ToStatus());

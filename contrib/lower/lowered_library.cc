@@ -130,7 +130,7 @@ absl::StatusOr<std::unique_ptr<RegionKernel>> LoweredLibrary::Make(
     }
     if (!kernel.ok()) return At(maker->name(), kernel.status());
     choice->kernel = maker->name();
-    for (const OperationId id : region.network.order()) {
+    for (const OperationId id : SourceOperations(region)) {
       choice->operations.push_back(
           {region.network.operation(id).name, choice->kernel, "", ""});
     }

@@ -1,5 +1,7 @@
 #include "nodewise/lower/region.h"
 
+#include <algorithm>
+
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/ir/network_text.h"
@@ -97,6 +99,19 @@ absl::Status CheckTensors(const KernelRequest& request, Region* region) {
 }
 
 }  // namespace
+
+std::vector<OperationId> SourceOperations(const Region& region) {
+  std::vector<OperationId> found;
+  for (const OperationId id : region.network.order()) {
+    const auto& covers = region.covers;
+    const std::string& name = region.network.operation(id).name;
+    if (covers.empty() ||
+        std::find(covers.begin(), covers.end(), name) != covers.end()) {
+      found.push_back(id);
+    }
+  }
+  return found;
+}
 
 std::vector<std::pair<std::string, std::string>> AttributesOf(
     const Region& region) {

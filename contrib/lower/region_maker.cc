@@ -1,9 +1,12 @@
 #include "contrib/lower/region_maker.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
+#include "nodewise/ops/slice.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
 namespace {
@@ -39,8 +42,11 @@ bool DecidesTypes(const Network& network, const Operation& operation,
 
 class RegionMaker {
  public:
-  RegionMaker(const Network& source, const std::string& name)
-      : source_(source), made_{{Network(name), {}, {}, {}}, {}, {}} {}
+  RegionMaker(const Network& source, const std::string& name,
+              const RegionLayouts& layouts)
+      : source_(source),
+        layouts_(layouts),
+        made_{{Network(name), {}, {}, {}}, {}, {}} {}
 
   absl::StatusOr<MadeRegion> Make(absl::Span<const OperationId> operations) {
     for (const auto& [domain, version] : source_.data().opsets) {
@@ -88,13 +94,44 @@ class RegionMaker {
     }
     const auto known = values_.find(id);
     if (known != values_.end()) return known->second;
+    const bool is_last = layouts_.IsLast(id);
     NODEWISE_ASSIGN_OR_RETURN(
-        const ValueId input,
-        network().AddInput(FreeName(value.name), value.type));
+        ValueId input,
+        network().AddInput(
+            is_last ? NameOfLast(value) : FreeName(value.name),
+            is_last ? WithChannelsLast(value.type) : value.type));
     made_.region.is_constant.push_back(is_constant);
     made_.inputs.push_back(id);
+    if (is_last) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          input, Transposed(input, value, FreeName(value.name), false));
+    }
     values_[id] = input;
     return input;
+  }
+
+  // It may be the name of another value, by bad luck.
+  std::string NameOfLast(const NetworkValue& value) {
+    std::string name = value.name + ".channels_last";
+    while (source_.FindValue(name).ok()) name += '_';
+    return FreeName(name);
+  }
+
+  // Adds the operation by which the region says how `value` lies outside.
+  absl::StatusOr<ValueId> Transposed(ValueId from, const NetworkValue& value,
+                                     std::string name, bool to_last) {
+    ops::Transpose op;
+    for (int side = 0; side < value.type.rank(); ++side)
+      op.perm.push_back(side);
+    const auto first = op.perm.begin() + 1;
+    std::rotate(first, to_last ? first + 1 : op.perm.end() - 1, op.perm.end());
+    std::string operation = NameOfLast(value);
+    while (source_.FindOperation(operation).ok()) operation += '_';
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId made,
+        network().Add(*layouts_.operators, op, {from}, operation));
+    NODEWISE_RETURN_IF_ERROR(network().Rename(made, std::move(name)));
+    return made;
   }
 
   // A constant may be needed in both ways.
@@ -121,14 +158,21 @@ class RegionMaker {
     std::vector<ValueId> outputs;
     for (const ValueId output : last.outputs) {
       if (output == kNoValue) continue;
+      const NetworkValue& value = source_.value(output);
       made_.outputs.push_back(output);
-      made_.region.outputs.push_back(source_.value(output).type);
+      made_.region.outputs.push_back(value.type);
       outputs.push_back(values_.at(output));
+      if (!layouts_.IsLast(output)) continue;
+      made_.region.outputs.back() = WithChannelsLast(value.type);
+      NODEWISE_ASSIGN_OR_RETURN(
+          outputs.back(),
+          Transposed(outputs.back(), value, NameOfLast(value), true));
     }
     return network().SetOutputs(std::move(outputs));
   }
 
   const Network& source_;
+  const RegionLayouts& layouts_;
   MadeRegion made_;
   std::unordered_map<ValueId, ValueId> values_;     // From the source's.
   std::unordered_map<ValueId, ValueId> constants_;  // Those inside.
@@ -138,8 +182,9 @@ class RegionMaker {
 
 absl::StatusOr<MadeRegion> MakeRegion(const Network& source,
                                       absl::Span<const OperationId> operations,
-                                      const std::string& name) {
-  return RegionMaker(source, name).Make(operations);
+                                      const std::string& name,
+                                      const RegionLayouts& layouts) {
+  return RegionMaker(source, name, layouts).Make(operations);
 }
 
 }  // namespace nodewise

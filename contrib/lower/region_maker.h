@@ -18,12 +18,23 @@ struct MadeRegion {
   std::vector<ValueId> outputs;  // Those that are wanted of its last operation.
 };
 
+// Which values of the source lie outside of regions with their channels last.
+struct RegionLayouts {
+  std::vector<bool> channels_last;  // By value; empty: none does.
+  const OpSet* operators = nullptr;
+
+  bool IsLast(ValueId id) const {
+    return !channels_last.empty() && channels_last[Index(id)];
+  }
+};
+
 // Makes a network of some operations of another: every value that is made
 // elsewhere becomes an input. Constants become inputs too, unless the types of
 // something depend on what they hold, as on the shape of a Reshape.
 // REQUIRES: only the last operation's outputs are read by others.
 absl::StatusOr<MadeRegion> MakeRegion(const Network& source,
                                       absl::Span<const OperationId> operations,
-                                      const std::string& name);
+                                      const std::string& name,
+                                      const RegionLayouts& layouts = {});
 
 }  // namespace nodewise

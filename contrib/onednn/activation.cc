@@ -159,13 +159,13 @@ absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,
 
 absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
                                   const DescOfOther& desc_of_other,
-                                  std::vector<PostOp> before) {
+                                  std::vector<PostOp> before, size_t done) {
   const Call& call = program.call();
   Fused fused;
   fused.attributes.post_ops = std::move(before);
   auto& list = fused.attributes.post_ops;
   bool hides_nan = false;
-  for (size_t k = 0; k < call.get().post_ops.size(); ++k) {
+  for (size_t k = done; k < call.get().post_ops.size(); ++k) {
     const OpAttrs& op = call.get().post_ops[k].op;
     const size_t other = call.first_other(k);
     const size_t num_others = call.get().post_ops[k].others.size();
@@ -206,7 +206,7 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
 }
 
 absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
-                                  std::vector<PostOp> before) {
+                                  std::vector<PostOp> before, size_t done) {
   const Call& call = program.call();
   return FusePostOps(
       program, terms,
@@ -214,7 +214,7 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
         return BroadcastDesc(call, i, call.output_sizes(),
                              call.output_layout());
       },
-      std::move(before));
+      std::move(before), done);
 }
 
 // oneDNN fuses nothing behind an activation but in slow code, which in 2.6 even

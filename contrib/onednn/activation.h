@@ -46,10 +46,13 @@ using DescOfOther = std::function<absl::StatusOr<Desc>(size_t input)>;
 // in Guard.
 absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
                                   const DescOfOther& desc_of_other,
-                                  std::vector<PostOp> before = {});
-// The same for primitives whose output has the call's own sizes and layout.
+                                  std::vector<PostOp> before = {},
+                                  size_t done = 0);
+// The same for primitives whose output has the call's own sizes and layout. The
+// first `done` post-operations are in the primitive already.
 absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
-                                  std::vector<PostOp> before = {});
+                                  std::vector<PostOp> before = {},
+                                  size_t done = 0);
 
 // Describes input `i`, broadcast, beside a tensor of these sizes and layout.
 absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,

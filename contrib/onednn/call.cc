@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/channels_last.h"
 
 namespace nodewise::onednn {
 namespace {
@@ -92,7 +93,7 @@ Desc DescOf(const Sizes& sizes, DataType type, TensorLayout layout) {
 }
 
 absl::Status Call::Append(const OneDnnInput& input) {
-  Entry entry{&input, {}};
+  Entry entry{&input, {}, input.layout};
   if (input.type.has_dtype()) {
     const size_t i = inputs_.size();
     auto sizes = KnownSizes(input.type);
@@ -134,8 +135,26 @@ absl::StatusOr<Call> Call::Read(const OneDnnCall& call) {
   auto sizes = KnownSizes(call.output);
   if (!sizes.ok()) return At("the output", sizes.status());
   read.output_sizes_ = *std::move(sizes);
+  read.output_layout_ = call.output_layout;
+  read.ChooseLayouts();
   NODEWISE_RETURN_IF_ERROR(CheckByOperator(call));
   return read;
+}
+
+// oneDNN tells layouts apart by strides, even those of sides that have no
+// neighbours, and is fast where all its tensors have the same.
+void Call::ChooseLayouts() {
+  bool is_last = output_layout_ == TensorLayout::kChannelsLast;
+  for (const Entry& entry : inputs_) {
+    is_last = is_last || entry.layout == TensorLayout::kChannelsLast;
+  }
+  if (!is_last) return;
+  for (Entry& entry : inputs_) {
+    if (entry.input->type.has_dtype() && !HasLayouts(entry.input->type)) {
+      entry.layout = TensorLayout::kChannelsLast;
+    }
+  }
+  if (!HasLayouts(call_->output)) output_layout_ = TensorLayout::kChannelsLast;
 }
 
 int64_t Call::count(size_t i) const { return ProductOf(sizes(i)); }
@@ -179,7 +198,7 @@ absl::Status Call::RequireAllFloat32() const {
 
 absl::Status Call::RequirePlain(size_t i) const {
   if (!is_given(i) || layout(i) == TensorLayout::kPlain ||
-      sizes(i).size() < 3) {
+      !HasLayouts(inputs_[i].input->type)) {
     return absl::OkStatus();
   }
   return Refuse(

@@ -42,7 +42,8 @@ class Call {
   // REQUIRE: is_given(i).
   const Sizes& sizes(size_t i) const { return inputs_[i].sizes; }
   DLDataType dtype(size_t i) const { return inputs_[i].input->type.dtype; }
-  TensorLayout layout(size_t i) const { return inputs_[i].input->layout; }
+  // Where both are the same to a tensor, the one that the others have.
+  TensorLayout layout(size_t i) const { return inputs_[i].layout; }
   // Null unless it is constant.
   const NDArray* constant(size_t i) const {
     const NDArray& data = inputs_[i].input->constant;
@@ -52,7 +53,7 @@ class Call {
 
   const Sizes& output_sizes() const { return output_sizes_; }
   DLDataType output_dtype() const { return call_->output.dtype; }
-  TensorLayout output_layout() const { return call_->output_layout; }
+  TensorLayout output_layout() const { return output_layout_; }
 
   // The number of the first of the others of post-operation `k`.
   size_t first_other(size_t k) const { return first_others_[k]; }
@@ -74,13 +75,16 @@ class Call {
   struct Entry {
     const OneDnnInput* input;
     Sizes sizes;
+    TensorLayout layout;
   };
   absl::Status Append(const OneDnnInput& input);
+  void ChooseLayouts();
 
   const OneDnnCall* call_ = nullptr;
   std::vector<Entry> inputs_;
   std::vector<size_t> first_others_;
   Sizes output_sizes_;
+  TensorLayout output_layout_ = TensorLayout::kPlain;
 };
 
 // Returns the scale that a constant holds, if it is one number.

@@ -2,6 +2,8 @@
 
 // What the convolutions share.
 
+#include <optional>
+
 #include "contrib/onednn/program.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/ops/conv.h"
@@ -22,8 +24,11 @@ Sizes GroupedSizes(const Sizes& weights, int64_t group);
 Desc AnyOrder(const Sizes& sizes, DataType type);
 
 // Adds a convolution of float32 whose weights, input 1, lie as `weights` says,
-// with a bias, input 2, if it is given.
+// with a bias, input 2, if it is given. A batch normalization right behind it
+// is folded into both. `transposed_groups` are those of a transposed
+// convolution.
 absl::Status AddConv(ProgramBuilder& program, ConvSpec spec,
-                     const Desc& weights);
+                     const Desc& weights,
+                     std::optional<int64_t> transposed_groups);
 
 }  // namespace nodewise::onednn

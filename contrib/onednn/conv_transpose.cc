@@ -82,7 +82,7 @@ absl::Status BuildConvTranspose(ProgramBuilder& program) {
   sizes[0] *= op.group;
   sizes[1] /= op.group;
   spec.weights = AnyOrder(GroupedSizes(sizes, op.group), DataType::f32);
-  return AddConv(program, std::move(spec), weights);
+  return AddConv(program, std::move(spec), weights, op.group);
 }
 
 }  // namespace nodewise::onednn

@@ -10,7 +10,7 @@ namespace {
 // The bits of floats, read as integers of sign and magnitude, are in the order
 // of the floats, with NaNs beyond the infinities. Compilers vectorise minima of
 // integers; those of floats they do not, because of NaN.
-int32_t OrderOf(float x) {
+__attribute__((always_inline)) inline int32_t OrderOf(float x) {
   const auto bits = std::bit_cast<int32_t>(x);
   return bits ^ ((bits >> 31) & 0x7FFFFFFF);
 }
@@ -21,9 +21,10 @@ float FloatAt(int32_t order) {
   return std::bit_cast<float>(order ^ ((order >> 31) & 0x7FFFFFFF));
 }
 
-}  // namespace
-
-FloatRange RangeOf(const float* data, int64_t count) {
+// The same loop for several instruction sets: without AVX2, or at least SSE4,
+// processors have no minimum of such integers.
+__attribute__((always_inline)) inline FloatRange Range(const float* data,
+                                                       int64_t count) {
   int32_t least = std::numeric_limits<int32_t>::max();
   int32_t most = std::numeric_limits<int32_t>::min();
   for (int64_t i = 0; i < count; ++i) {
@@ -32,6 +33,23 @@ FloatRange RangeOf(const float* data, int64_t count) {
     most = std::max(most, order);
   }
   return {FloatAt(least), FloatAt(most)};
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) FloatRange RangeWithAvx2(const float* data,
+                                                         int64_t count) {
+  return Range(data, count);
+}
+#endif
+
+}  // namespace
+
+FloatRange RangeOf(const float* data, int64_t count) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (has_avx2) return RangeWithAvx2(data, count);
+#endif
+  return Range(data, count);
 }
 
 }  // namespace nodewise::onednn

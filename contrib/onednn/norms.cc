@@ -10,9 +10,15 @@
 namespace nodewise::onednn {
 namespace {
 
-// Returns the epsilon of a batch normalization that neither trains nor has
-// statistics of each element.
-absl::StatusOr<float> EpsilonOf(const OpAttrs& attrs) {
+absl::StatusOr<Desc> ListDesc(const Call& call, size_t i, int64_t size) {
+  if (call.count(i) == size) return Desc({size}, DataType::f32, Dims{1});
+  return Refuse(fmt::format("{}: has {} elements, expected {}", call.NameOf(i),
+                            call.count(i), size));
+}
+
+}  // namespace
+
+absl::StatusOr<float> BatchNormEpsilon(const OpAttrs& attrs) {
   bool trains = false;
   bool is_spatial = true;
   float epsilon = 0;
@@ -34,17 +40,9 @@ absl::StatusOr<float> EpsilonOf(const OpAttrs& attrs) {
   return epsilon;
 }
 
-absl::StatusOr<Desc> ListDesc(const Call& call, size_t i, int64_t size) {
-  if (call.count(i) == size) return Desc({size}, DataType::f32, Dims{1});
-  return Refuse(fmt::format("{}: has {} elements, expected {}", call.NameOf(i),
-                            call.count(i), size));
-}
-
-}  // namespace
-
 absl::Status BuildBatchNorm(ProgramBuilder& program) {
   const Call& call = program.call();
-  NODEWISE_ASSIGN_OR_RETURN(const float epsilon, EpsilonOf(call.op()));
+  NODEWISE_ASSIGN_OR_RETURN(const float epsilon, BatchNormEpsilon(call.op()));
   NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
   NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
   const Sizes& x = call.sizes(0);

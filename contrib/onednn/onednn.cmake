@@ -27,6 +27,7 @@ function(nodewise_add_onednn target)
     onednn/conv_transpose.cc
     onednn/evaluated.cc
     onednn/float_range.cc
+    onednn/folded_conv.cc
     onednn/moves.cc
     onednn/norms.cc
     onednn/omp_team.cc

@@ -17,6 +17,11 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeOneDnnKernel(
   return absl::UnimplementedError(kWhy);
 }
 
+absl::Status EvaluateOneDnnCall(const OneDnnCall&, absl::Span<const NDArray>,
+                                const NDArray&) {
+  return absl::UnimplementedError(kWhy);
+}
+
 std::vector<std::string_view> OneDnnOperators() { return {}; }
 std::string OneDnnVersion() { return ""; }
 

@@ -167,7 +167,7 @@ Value ProgramBuilder::Constant(const NDArray& data, const Desc& desc) {
   return NewValue(desc, data.data(), true);
 }
 
-Value ProgramBuilder::List(std::vector<float> values) {
+Value ProgramBuilder::List(const std::vector<float>& values) {
   const auto size = static_cast<int64_t>(values.size());
   const Desc desc({size}, DataType::f32, Dims{1});
   const Value value =

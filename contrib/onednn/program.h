@@ -92,12 +92,13 @@ class ProgramBuilder {
   ProgramBuilder(const Call& call, bool is_dry);
 
   const Call& call() const { return call_; }
+  bool is_dry() const { return is_dry_; }
   // Input `i` of each run as memory of this description, which has as many
   // bytes; the data itself if it is constant.
   Value Input(size_t i, const Desc& desc);
   Value Output(const Desc& desc);
   // A list that is made here.
-  Value List(std::vector<float> values);
+  Value List(const std::vector<float>& values);
   // A tensor that is made here.
   Value Constant(const NDArray& data, const Desc& desc);
   Value Scratch(const Desc& desc);

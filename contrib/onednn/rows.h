@@ -7,6 +7,9 @@
 
 namespace nodewise::onednn {
 
+// Returns the epsilon of a batch normalization that neither trains nor has
+// statistics of each element; refuses others.
+absl::StatusOr<float> BatchNormEpsilon(const OpAttrs& attrs);
 absl::Status BuildBatchNorm(ProgramBuilder& program);
 absl::Status BuildLayerNorm(ProgramBuilder& program);
 absl::Status BuildLrn(ProgramBuilder& program);

@@ -36,7 +36,7 @@ class OneDnnRegionKernel : public RegionKernel {
       }
     }
     for (const auto& step : steps_) {
-      const ValueId result = ResultOf(*step);
+      const ValueId result = step->planned().result;
       if (!step->planned().is_call() || IsOutput(result)) continue;
       const TensorType& type = step->planned().call.output;
       NODEWISE_ASSIGN_OR_RETURN(
@@ -63,9 +63,11 @@ class OneDnnRegionKernel : public RegionKernel {
 
   std::vector<OperationChoice> Operations() const override {
     std::vector<OperationChoice> choices;
+    const std::vector<OperationId> shown = SourceOperations(region_);
     for (const auto& step : steps_) {
       const std::string why_not = step->why_not();
       for (const OperationId id : step->planned().operations) {
+        if (std::find(shown.begin(), shown.end(), id) == shown.end()) continue;
         OperationChoice& choice = choices.emplace_back();
         const Operation& operation = network().operation(id);
         choice.operation = operation.name;
@@ -83,9 +85,6 @@ class OneDnnRegionKernel : public RegionKernel {
   using Values = std::vector<NDArray>;  // By value of the region.
 
   const Network& network() const { return region_.network; }
-  ValueId ResultOf(const OneDnnStep& step) const {
-    return network().operation(step.planned().operations.back()).outputs[0];
-  }
   bool IsOutput(ValueId value) const {
     return !outputs_of_[Index(value)].empty();
   }
@@ -98,8 +97,9 @@ class OneDnnRegionKernel : public RegionKernel {
       for (const PlannedInput& input : step->planned().inputs) {
         inputs.push_back(ValueOf(input.value, *values));
       }
+      const NDArray& result = (*values)[Index(step->planned().result)];
       NODEWISE_ASSIGN_OR_RETURN(const bool can, step->Prepare(inputs));
-      if (can) return step->Run(inputs, (*values)[Index(ResultOf(*step))]);
+      return can ? step->Run(inputs, result) : step->Evaluate(inputs, result);
     }
     for (const OperationId id : step->planned().operations) {
       const Operation& operation = network().operation(id);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "contrib/runner/region_layouts.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -59,9 +60,10 @@ absl::StatusOr<NDArray> Placeholder(const TensorType& type) {
 
 class StepPlanner {
  public:
-  explicit StepPlanner(const Region& region)
+  StepPlanner(const Region& region, const LayoutMap& layouts)
       : network_(region.network),
-        is_taken_(network_.data().operations.size()),
+        layouts_(layouts),
+        is_taken_(layouts.is_transpose),
         is_constant_(network_.data().values.size()),
         types_(network_.data().values.size()) {
     for (size_t i = 0; i < network_.inputs().size(); ++i) {
@@ -116,8 +118,9 @@ class StepPlanner {
                                         PlannedInput* planned) const {
     OneDnnInput input;
     if (value == kNoValue) return input;
-    planned->value = value;
+    planned->value = layouts_.home[Index(value)];
     input.type = types_[Index(value)];
+    input.layout = layouts_.layout[Index(value)];
     const NetworkValue& known = network_.value(value);
     if (known.kind == NetworkValue::Kind::kConstant) {
       // What decides types is as it is for ever.
@@ -128,6 +131,12 @@ class StepPlanner {
       NODEWISE_ASSIGN_OR_RETURN(input.constant, Placeholder(input.type));
     }
     return input;
+  }
+
+  void SetResult(ValueId value, PlannedStep* step) const {
+    step->call.output = types_[Index(value)];
+    step->call.output_layout = layouts_.layout[Index(value)];
+    step->result = layouts_.home[Index(value)];
   }
 
   // A step of this operation alone, with the reason if oneDNN cannot do it.
@@ -147,7 +156,7 @@ class StepPlanner {
           step.call.inputs.emplace_back(),
           MakeInput(value, may_keep, &step.inputs.emplace_back()));
     }
-    step.call.output = types_[Index(operation.outputs[0])];
+    SetResult(operation.outputs[0], &step);
     const Support support = OneDnnSupports(step.call);
     if (!support.can) {
       step.why_not = support.why_not;
@@ -201,12 +210,13 @@ class StepPlanner {
           post_op.others.emplace_back(),
           MakeInput(value, may_keep, &step->inputs.emplace_back()));
     }
-    step->call.output = types_[Index(operation.outputs[0])];
+    SetResult(operation.outputs[0], step);
     step->operations.push_back(operation.id);
     return absl::OkStatus();
   }
 
   const Network& network_;
+  const LayoutMap& layouts_;
   std::vector<bool> is_taken_;     // By operation.
   std::vector<bool> is_constant_;  // By value.
   std::vector<TensorType> types_;  // By value.
@@ -215,8 +225,16 @@ class StepPlanner {
 }  // namespace
 
 absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region) {
+  const auto layouts = ChannelsLastIn(region);
+  if (layouts.has_value()) {
+    auto steps = StepPlanner(region, *layouts).Plan();
+    const auto is_call = [](const PlannedStep& step) { return step.is_call(); };
+    if (steps.ok() && std::all_of(steps->begin(), steps->end(), is_call)) {
+      return steps;
+    }
+  }
   NODEWISE_ASSIGN_OR_RETURN(std::vector<PlannedStep> steps,
-                            StepPlanner(region).Plan());
+                            StepPlanner(region, PlainIn(region)).Plan());
   std::string reasons;
   for (const PlannedStep& step : steps) {
     if (step.is_call()) return steps;

@@ -9,7 +9,7 @@
 
 namespace nodewise {
 
-// One input of a call: a value of the region.
+// One input of a call: the memory of a value of the region.
 struct PlannedInput {
   ValueId value = kNoValue;  // kNoValue: an optional one that is not given.
   // The call takes it as a constant. What the call holds of it in a plan is no
@@ -28,13 +28,18 @@ struct PlannedStep {
   // The rest is empty unless oneDNN computes it.
   OneDnnCall call;
   std::vector<PlannedInput> inputs;  // As OneDnnKernel::Run takes them.
+  // In whose memory the result is: the value that the last operation makes, or
+  // what a Transpose behind it makes of that.
+  ValueId result = kNoValue;
 
   bool is_call() const { return why_not.empty(); }
 };
 
-// Divides a region into steps, in an order in which they can run. Fails with
-// kUnimplemented if none of them is a call, or if an operation has a network
-// inside, which only an interpreter can run.
+// Divides a region into steps, in an order in which they can run. Where its
+// Transposes only say that tensors have their channels last outside, and calls
+// take and make them so, no step is needed for these. Fails with kUnimplemented
+// if no step is a call, or if an operation has a network inside, which only an
+// interpreter can run.
 absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region);
 
 // Returns the input of the call that `place` counts: those of the operation,

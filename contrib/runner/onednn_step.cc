@@ -75,6 +75,11 @@ absl::Status OneDnnStep::Run(absl::Span<const NDArray> inputs,
   return kernel_->Run(inputs, {&output, 1});
 }
 
+absl::Status OneDnnStep::Evaluate(absl::Span<const NDArray> inputs,
+                                  const NDArray& output) const {
+  return EvaluateOneDnnCall(planned_.call, inputs, output);
+}
+
 std::string OneDnnStep::why_not() const {
   if (!planned_.is_call()) return planned_.why_not;
   const std::lock_guard lock(mutex_);

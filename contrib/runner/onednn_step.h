@@ -27,6 +27,10 @@ class OneDnnStep {
   absl::StatusOr<bool> Prepare(absl::Span<const NDArray> inputs);
   // REQUIRES: Prepare() returned true for these inputs.
   absl::Status Run(absl::Span<const NDArray> inputs, const NDArray& output);
+  // Computes the step by the definitions of its operators.
+  // REQUIRES: Prepare() returned false for these inputs.
+  absl::Status Evaluate(absl::Span<const NDArray> inputs,
+                        const NDArray& output) const;
 
   // Why oneDNN does not compute the step, or not with these constants; "" if it
   // does.

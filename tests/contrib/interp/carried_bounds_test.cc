@@ -129,5 +129,40 @@ TEST(CarriedBoundsTest, OutputsThatNothingComputesAreExact) {
   EXPECT_EQ((*carried)[0].bounds.proved, std::vector<double>(2, 0.0));
 }
 
+// Rows of the product become columns.
+TEST(CarriedBoundsTest, ATransposeMovesBounds) {
+  const NetBuilder b = AfterProduct(
+      [](NetBuilder* net, ValueId y) { return net->Op("Transpose", {y})[0]; });
+  const Bounds own = BoundsOfProduct();
+  const Bounds moved = Carry(b)[0].bounds;
+  ASSERT_EQ(moved.proved.size(), own.proved.size());
+  for (size_t row = 0; row < 4; ++row) {
+    for (size_t column = 0; column < 8; ++column) {
+      EXPECT_EQ(moved.proved[column * 4 + row], own.proved[row * 8 + column]);
+      EXPECT_EQ(moved.expected[column * 4 + row],
+                own.expected[row * 8 + column]);
+    }
+  }
+}
+
+// The factors are 1 and the means 0, so that only the weights' rounding and the
+// normalization's own are added. The products have 16 terms.
+TEST(CarriedBoundsTest, WeightsMayHaveANormalizationInThem) {
+  const NetBuilder b = AfterProduct([](NetBuilder* net, ValueId y) {
+    const NDArray ones = MakeTensor<float>({8}, std::vector<float>(8, 1));
+    const NDArray zeros = MakeTensor<float>({8}, std::vector<float>(8, 0));
+    const ValueId one = net->Const("", ones);
+    const ValueId zero = net->Const("", zeros);
+    return net->Op("BatchNormalization", {y, one, zero, zero, one},
+                   {{"epsilon", AttrValue(0.0F)}})[0];
+  });
+  const Bounds own = BoundsOfProduct();
+  const Bounds carried = Carry(b)[0].bounds;
+  for (size_t i = 0; i < own.proved.size(); ++i) {
+    EXPECT_GT(carried.proved[i], 17.0 / 16 * own.proved[i]);
+    EXPECT_LT(carried.proved[i], 2 * own.proved[i]);
+  }
+}
+
 }  // namespace
 }  // namespace nodewise

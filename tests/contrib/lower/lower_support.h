@@ -60,7 +60,7 @@ struct NetBuilder {
   }
 };
 
-inline constexpr LowerOptions kPlain = {.fuse = false, .reuse_storage = false};
+inline const LowerOptions kPlain = {.fuse = false, .reuse_storage = false};
 
 inline Ref<LoweredLibrary> ReferenceFunctions() {
   return BuiltInFunctions(AllOperators(), Backend::kReference);

@@ -24,6 +24,15 @@ void CheckPlanOf(const Network& network, const LowerOptions& options,
   *slots += plan->slots.size();
 }
 
+// Wherever tensors can be so, whether it is faster or not.
+LowerOptions WithChannelsLast(LowerOptions options) {
+  options.preference_of = [](const Network&, OperationId) {
+    return LayoutPreference::kChannelsLast;
+  };
+  options.operators = AllOperators();
+  return options;
+}
+
 TEST(RandomLowerTest, GraphsComputeWhatTheInterpreterDoes) {
   const int networks = NumCases(150, 5'000);
   const uint64_t seed = FirstSeed();
@@ -37,6 +46,8 @@ TEST(RandomLowerTest, GraphsComputeWhatTheInterpreterDoes) {
         CheckPlanOf(random.net(), options,
                     reuse ? &slots : &slots_without_reuse);
         ExpectAsInterpreted(random.net(), random.inputs(), options);
+        ExpectAsInterpreted(random.net(), random.inputs(),
+                            WithChannelsLast(options));
       }
     }
     if (!HasFailure()) continue;

@@ -134,7 +134,7 @@ inline absl::StatusOr<Judge> JudgeOf(const CallCase& made) {
   for (const OneDnnPostOp& post_op : made.call.post_ops) {
     Tensors tensors = {judge.expected};
     double slope = 2;  // No activation is steeper.
-    if (!post_op.others.empty()) {
+    for (size_t i = 0; i < post_op.others.size(); ++i) {
       const NDArray& other = made.inputs[next++];
       tensors.push_back(other);
       for (const double x : ToDoubles(other)) {

@@ -80,6 +80,9 @@ TEST_F(OneDnnTest, OthersFuseToo) {
       CaseOf({"BatchNormalization"},
              {image, list, list, list, Floats({1, 2, 3, 4})})};
   SetConstant(cases[9], 1);
+  // Behind a convolution of plain tensors only in slow code.
+  SetConstant(cases[3], 1);
+  SetChannelsLast(cases[3]);
   for (CallCase& made : cases) {
     if (std::string_view("BatchNormalization") != made.call.op.def().name) {
       Fuse(made, {"Add"}, Counted(*made.call.output.sizes()));
@@ -89,9 +92,77 @@ TEST_F(OneDnnTest, OthersFuseToo) {
   }
 }
 
+// Fuses a batch normalization of so many channels, with constant lists.
+void FuseBatchNorm(CallCase& made, int64_t channels) {
+  Fuse(made, {"BatchNormalization", 15});
+  NDArray variance = Counted({channels});
+  for (int64_t c = 0; c < channels; ++c) {
+    variance.As<float>()[c] = 0.5F + static_cast<float>(c);
+  }
+  for (const NDArray& list : {Counted({channels}, 0.5F), Counted({channels}),
+                              Counted({channels}, 0.125F), variance}) {
+    OneDnnInput& input = made.call.post_ops.back().others.emplace_back();
+    input.type = TensorType::Of(*list);
+    input.constant = list;
+    made.inputs.push_back(list);
+  }
+}
+
+// A convolution without or with a bias, with constant weights.
+CallCase ConvOf(const char* name, int64_t group, const Ints& weights,
+                int64_t channels, bool has_bias) {
+  std::vector<NDArray> inputs = {Counted({2, 8, 6, 5}), Counted(weights)};
+  if (has_bias) inputs.push_back(Counted({channels}));
+  CallCase made = CaseOf({name, 11, {{"group", group}}}, std::move(inputs));
+  SetConstant(made, 1);
+  SetConstant(made, 2);
+  return made;
+}
+
+TEST_F(OneDnnTest, ABatchNormalizationBehindAConvolutionIsInItsWeights) {
+  for (const bool has_bias : {false, true}) {
+    for (const bool is_last : {false, true}) {
+      std::vector<std::pair<CallCase, int64_t>> cases;
+      cases.emplace_back(ConvOf("Conv", 1, {16, 8, 3, 3}, 16, has_bias), 16);
+      cases.emplace_back(ConvOf("Conv", 2, {16, 4, 3, 3}, 16, has_bias), 16);
+      cases.emplace_back(ConvOf("Conv", 8, {8, 1, 1, 1}, 8, has_bias), 8);
+      cases.emplace_back(
+          ConvOf("ConvTranspose", 1, {8, 12, 2, 2}, 12, has_bias), 12);
+      cases.emplace_back(ConvOf("ConvTranspose", 2, {8, 6, 2, 2}, 12, has_bias),
+                         12);
+      for (auto& [made, channels] : cases) {
+        if (is_last) SetChannelsLast(made);
+        FuseBatchNorm(made, channels);
+        Fuse(made, {"Relu"});
+        EXPECT_EQ(FaultOf(made), "")
+            << made.call.op.def().name << " " << has_bias << is_last;
+      }
+    }
+  }
+}
+
+TEST_F(OneDnnTest, ABatchNormalizationWhoseNumbersAreNotFiniteIsRefused) {
+  CallCase made = ConvOf("Conv", 1, {16, 8, 3, 3}, 16, false);
+  FuseBatchNorm(made, 16);
+  made.call.post_ops[0].others[3].constant = Counted({16}, -4);
+  EXPECT_THAT(
+      MakeOneDnnKernel(made.call),
+      FailsWith(absl::StatusCode::kUnimplemented, HasSubstr("not finite")));
+}
+
+TEST_F(OneDnnTest, ABatchNormalizationOfWeightsThatChangeIsRefused) {
+  CallCase made = ConvOf("Conv", 1, {16, 8, 3, 3}, 16, false);
+  FuseBatchNorm(made, 16);
+  made.call.inputs[1].constant = NDArray();
+  EXPECT_EQ(OneDnnSupports(made.call).why_not, "input 1 (W): is not constant");
+}
+
 // A limit that is not given is not the next operation's input.
 TEST_F(OneDnnTest, FusedLimitsAreTheirOwnOperations) {
   CallCase made = SomeConv();
+  SetConstant(made, 1);
+  SetConstant(made, 2);
+  SetChannelsLast(made);
   Fuse(made, {"Clip"}, MakeTensor<float>({}, {-0.5F}));
   OneDnnInput& limit = made.call.post_ops[0].others[0];
   limit.constant = made.inputs.back();

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/contrib/lower/lower_support.h"
@@ -177,6 +179,111 @@ TEST(OneDnnKernelsTest, RunsThatMetANaNAreCounted) {
   EXPECT_TRUE(std::isnan(running.Run()[0]));
   EXPECT_THAT(running.choice().operations.at(0).remark,
               HasSubstr("1 run computed by the definitions"));
+}
+
+LowerOptions WithLayouts() {
+  LowerOptions options;
+  options.preference_of = &OneDnnLayoutOf;
+  options.operators = AllOperators();
+  return options;
+}
+
+NDArray Steps(const std::vector<int64_t>& shape) {
+  std::vector<float> values(static_cast<size_t>(*NumElements(shape)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i % 7) - 3;
+  }
+  return MakeTensor<float>(shape, values);
+}
+
+// Two convolutions with a clip between them.
+NetBuilder TwoConvs() {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 3, 5, 4});
+  const ValueId first = b.Const("first", Steps({8, 3, 1, 1}));
+  const ValueId second = b.Const("second", Steps({2, 8, 1, 1}));
+  const ValueId least = b.Const("least", MakeTensor<float>({}, {-2}));
+  const ValueId most = b.Const("most", MakeTensor<float>({}, {5}));
+  const ValueId conv = b.Op("Conv", {x, first}, {}, {"c"}, "conv")[0];
+  const ValueId clip = b.Op("Clip", {conv, least, most}, {}, {"m"}, "clip")[0];
+  b.Out(b.Op("Conv", {clip, second}, {}, {"y"}, "last"));
+  return b;
+}
+
+TEST(OneDnnKernelsTest, TensorsBetweenConvolutionsHaveTheirChannelsLast) {
+  const NetBuilder b = TwoConvs();
+  const Lowered lowered = Lower(b.net, "net", WithLayouts()).value();
+  const Graph& graph = lowered.graph;
+  const auto clip = static_cast<uint32_t>(*NodeCovering(graph, "clip"));
+  EXPECT_EQ(graph.nodes[clip].function, "nodewise_conv_clip");
+  const size_t entry = graph.node_row_ptr[clip];
+  EXPECT_THAT(graph.entries[entry].shape, ElementsAre(1, 5, 4, 8));
+  EXPECT_EQ(ValueNameOf(graph, {clip, 0, 0}), "m.channels_last");
+  EXPECT_THAT(graph.entries.back().shape, ElementsAre(1, 2, 5, 4));
+}
+
+// What the graph computes, and the kernels' report.
+std::vector<float> RunTwoConvs(const std::vector<float>& limits,
+                               std::vector<KernelChoice>* choices) {
+  const NetBuilder b = TwoConvs();
+  const auto library = BuiltInFunctions(AllOperators());
+  const auto executor =
+      ExecutorOf(Lower(b.net, "net", WithLayouts()).value(), library).value();
+  EXPECT_THAT(executor->SetInput("x", *Steps({1, 3, 5, 4})), IsOk());
+  EXPECT_THAT(executor->SetInput("least", *MakeTensor<float>({}, {limits[0]})),
+              IsOk());
+  EXPECT_THAT(executor->SetInput("most", *MakeTensor<float>({}, {limits[1]})),
+              IsOk());
+  EXPECT_THAT(executor->Run(), IsOk());
+  *choices = library->choices();
+  return ValuesOf(*executor->GetOutput(0));
+}
+
+std::vector<float> TwoConvsInterpreted(const std::vector<float>& limits) {
+  NetBuilder b = TwoConvs();
+  auto data = b.net.data();
+  for (auto& value : data.values) {
+    if (value->name == "least")
+      value->data = MakeTensor<float>({}, {limits[0]});
+    if (value->name == "most") value->data = MakeTensor<float>({}, {limits[1]});
+  }
+  const Network network = Network::FromData(std::move(data)).value();
+  return ValuesOf(Interpret(network, {Steps({1, 3, 5, 4})}).value()[0]);
+}
+
+TEST(OneDnnKernelsTest, NoOperationMovesChannelsThatAreLastAnyway) {
+  std::vector<KernelChoice> choices;
+  EXPECT_EQ(RunTwoConvs({-2, 5}, &choices), TwoConvsInterpreted({-2, 5}));
+  ASSERT_EQ(choices.size(), 2u);
+  size_t operations = 0;
+  for (const KernelChoice& choice : choices) {
+    EXPECT_EQ(choice.kernel, "oneDNN");
+    for (const OperationChoice& operation : choice.operations) {
+      EXPECT_EQ(operation.kernel, "oneDNN") << operation.operation;
+      ++operations;
+    }
+  }
+  EXPECT_EQ(operations, 3u);
+}
+
+TEST(OneDnnKernelsTest, WhatOneDnnRefusesLateIsRightWithChannelsLast) {
+  std::vector<KernelChoice> choices;
+  EXPECT_EQ(RunTwoConvs({9, 5}, &choices), TwoConvsInterpreted({9, 5}));
+  EXPECT_EQ(choices.at(0).operations.at(0).kernel, "reference");
+  EXPECT_THAT(choices.at(0).operations.at(0).why_not, HasSubstr("wrong order"));
+}
+
+// The Transposes of a user's own network are computed.
+TEST(OneDnnKernelsTest, ATransposeByItselfIsComputed) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 3, 5, 4});
+  const std::vector<int64_t> perm = {0, 2, 3, 1};
+  b.Out(b.Op("Transpose", {x}, {{"perm", AttrValue(perm)}}, {"y"}));
+  const auto found = RunLowered(b.net, {Steps({1, 3, 5, 4})}, WithLayouts(),
+                                BuiltInFunctions(AllOperators()));
+  ASSERT_THAT(found, IsOk());
+  EXPECT_EQ(ValuesOf((*found)[0]),
+            ValuesOf(Interpret(b.net, {Steps({1, 3, 5, 4})}).value()[0]));
 }
 
 // A large product, so that two threads share it.

@@ -83,7 +83,14 @@ class RandomConvNet {
   std::vector<NDArray> inputs_;
 };
 
-// Runs it in every way. Memory that is reused must not change a bit.
+LowerOptions WithLayouts(LowerOptions options) {
+  options.preference_of = &OneDnnLayoutOf;
+  options.operators = AllOperators();
+  return options;
+}
+
+// Runs it in every way, with channels last where it is faster. Memory that is
+// reused must not change a bit.
 void ExpectNodesAgree(const Network& network,
                       const std::vector<NDArray>& inputs, size_t* nodes) {
   for (const int threads : {1, 2}) {
@@ -93,7 +100,8 @@ void ExpectNodesAgree(const Network& network,
       std::vector<NDArray> before;
       for (const bool reuse : {false, true}) {
         const auto outputs =
-            RunLowered(network, inputs, {fuse, reuse}, CheckedFunctions(&runs));
+            RunLowered(network, inputs, WithLayouts({fuse, reuse}),
+                       CheckedFunctions(&runs));
         ASSERT_THAT(outputs, IsOk());
         EXPECT_EQ(runs.wrong, "")
             << (fuse ? "fused" : "not fused") << ", " << threads << " threads";

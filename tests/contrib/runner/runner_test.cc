@@ -81,8 +81,7 @@ RunnerTarget NetworkTarget() {
     EXPECT_THAT(id, IsOk());
     return net.operation(*id).outputs[0];
   };
-  const OpAttrs plus =
-      OpAttrs::Of(Operators().FindType(&kTypeTag<Add>), Add{});
+  const OpAttrs plus = OpAttrs::Of(Operators().FindType(&kTypeTag<Add>), Add{});
   const OpAttrs relu =
       OpAttrs::Of(Operators().FindType(&kTypeTag<Relu>), Relu{});
   const ValueId sum = add(plus, {x, y}, "sum");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,27 @@ namespace nodewise {
 // compiler had made it. Every node is a region of the network (region.h), and a
 // LoweredLibrary has its functions.
 
+// Which order in memory an operation wants its tensors to have.
+enum class LayoutPreference {
+  kPlain,         // As the network has them.
+  kAny,           // Whatever its neighbours want, but all alike.
+  kChannelsLast,  // Side 1 last: then it is faster.
+};
+using LayoutPreferenceOf =
+    std::function<LayoutPreference(const Network&, OperationId)>;
+
 struct LowerOptions {
   // Puts operations that compilers compute together into one node.
   bool fuse = true;
   // Lets tensors share memory that are not needed at the same time.
   bool reuse_storage = true;
+  // Gives tensors between nodes their channels last where operations are faster
+  // so. Such a tensor is called as the network's with ".channels_last" behind,
+  // and has the type that it has in memory; the regions that make and read it
+  // say so with a Transpose (of `operators`), which costs nothing if the kernel
+  // does without. Null: all tensors are as the network has them.
+  LayoutPreferenceOf preference_of = nullptr;
+  OpSet operators = {};
 };
 
 struct Lowered {

@@ -33,6 +33,10 @@ struct Region {
   std::vector<std::shared_ptr<const TensorChanges>> changes = {};
 };
 
+// Returns those of the region's operations that the source network has, in
+// their order: not the Transposes that only say in which order a tensor lies.
+std::vector<OperationId> SourceOperations(const Region& region);
+
 // Returns the attributes of a node that computes the region.
 std::vector<std::pair<std::string, std::string>> AttributesOf(
     const Region& region);

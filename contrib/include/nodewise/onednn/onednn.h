@@ -94,6 +94,12 @@ Support OneDnnSupports(const OneDnnCall& call);
 absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeOneDnnKernel(
     const OneDnnCall& call);
 
+// Computes the call by the definitions of its operators, with or without
+// oneDNN. `inputs` and `output` are as in OneDnnKernel::Run.
+absl::Status EvaluateOneDnnCall(const OneDnnCall& call,
+                                absl::Span<const NDArray> inputs,
+                                const NDArray& output);
+
 // Returns the names of the operators that have kernels, for some of their uses
 // at least; none in a build without oneDNN.
 std::vector<std::string_view> OneDnnOperators();

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "nodewise/lower/lower.h"
 #include "nodewise/lower/lowered_library.h"
 
 namespace nodewise {
@@ -20,5 +21,10 @@ namespace nodewise {
 // Kernels have as many threads as OneDnnThreads::Count() says where they run;
 // with another count they are prepared anew.
 std::shared_ptr<const KernelMaker> OneDnnKernels();
+
+// Returns how these kernels want the tensors of an operation, for
+// LowerOptions::preference_of: with the channels last where they are as fast so,
+// which they are asked.
+LayoutPreference OneDnnLayoutOf(const Network& network, OperationId id);
 
 }  // namespace nodewise

@@ -1,0 +1,21 @@
+#include "nodewise/tensors/channels_last.h"
+
+#include <algorithm>
+
+namespace nodewise {
+
+bool HasLayouts(const TensorType& type) {
+  const auto sizes = type.sizes();
+  if (!sizes.has_value() || sizes->size() < 3 || (*sizes)[1] == 1) return false;
+  return std::any_of(sizes->begin() + 2, sizes->end(),
+                     [](int64_t size) { return size != 1; });
+}
+
+TensorType WithChannelsLast(const TensorType& type) {
+  TensorType moved = type;
+  auto& shape = *moved.shape;
+  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  return moved;
+}
+
+}  // namespace nodewise
