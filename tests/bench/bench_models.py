@@ -1,6 +1,6 @@
-"""Writes the models of the interpreter's benchmark, with their inputs.
+"""Writes the models of the benchmarks of models, with their inputs.
 
-usage: interpreter_models.py FOLDER
+usage: bench_models.py FOLDER
 
 Makes FOLDER/NAME.onnx and FOLDER/NAME.npz for residual_net, encoder and chain;
 those that are there already are left alone.
