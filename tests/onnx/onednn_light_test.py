@@ -4,8 +4,10 @@ The models of the package have weights that are all the same; most tests here
 draw others. A sample of them, with --full all.
 """
 
+import array
 import functools
 import json
+import mmap
 import os
 import pathlib
 import re
@@ -21,6 +23,9 @@ MAKER = pathlib.Path(__file__).resolve().parent / "light_models.py"
 SAMPLE = ["light_shufflenet", "light_squeezenet", "encoder"]
 # Of a usual network these do all but a hundredth of the work.
 HEAVY = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+# How far outputs may be from the reference's, as a share of their range. Found
+# are 3e-8 to 1e-5, the most where a Softmax tells large numbers apart.
+TOLERANCE = 5e-5
 
 
 def execute(verb, model, *options):
@@ -82,11 +87,16 @@ class DrawnWeightsTest(unittest.TestCase):
     @classmethod
     @functools.cache
     def ran(cls, name, *options):
-        """What `run` says."""
-        return execute("run", cls.folder / f"{name}.onnx", *options)
+        """What `run` says, and the numbers of the only output."""
+        path = cls.folder / "out.npy"
+        found = execute("run", cls.folder / f"{name}.onnx", "-o", path,
+                        *options)
+        (output,) = found["outputs"]
+        assert output["nans"] == 0, output
+        return found, array.array("f", path.read_bytes()[-output["bytes"]:])
 
     def share_in_onednn(self, name):
-        found = self.ran(name)
+        found, _ = self.ran(name)
         skip_without_onednn(found)
         work = json.loads((self.folder / f"{name}.json").read_text())
         outside = outside_of_onednn(found)
@@ -106,6 +116,43 @@ class DrawnWeightsTest(unittest.TestCase):
         self.assertGreaterEqual(min(shares.values()), 0.9, shares)
         # It has no Erf, so this would show that nothing is counted.
         self.assertLess(shares["encoder"], 1)
+
+    def test_outputs_are_those_of_the_reference(self):
+        for name in self.names:
+            with self.subTest(model=name):
+                _, found = self.ran(name)
+                _, expected = self.ran(name, "--reference")
+                # One that is the same everywhere would show nothing.
+                spread = max(expected) - min(expected)
+                self.assertGreater(spread, 0.5 * max(map(abs, expected)))
+                error = max(abs(a - b) for a, b in zip(found, expected))
+                self.assertLessEqual(error, TOLERANCE * spread)
+
+    def test_profile_and_dump_run_the_model_as_run_does(self):
+        for name in self.names:
+            if name == "encoder":  # Takes long, and is no light model.
+                continue
+            for options in ((), ("--reference",)):
+                with self.subTest(model=name, options=options):
+                    self.compare_verbs(name, options)
+
+    def compare_verbs(self, name, options):
+        model = self.folder / f"{name}.onnx"
+        ran, output = self.ran(name, *options)
+        profiled = execute("profile", model, "--runs", "1", "--warm-up", "0",
+                           *options)
+        with tempfile.TemporaryDirectory(dir=self.folder) as root:
+            dumped = execute("dump", model, "--dump-root", root, *options)
+            path = pathlib.Path(dumped["dumps"][0]) / "output_tensors.params"
+            with open(path, "rb") as file, mmap.mmap(
+                    file.fileno(), 0, access=mmap.ACCESS_READ) as tensors:
+                self.assertGreaterEqual(tensors.find(output.tobytes()), 0)
+        for found in (profiled, dumped):
+            self.assertTrue(found["plain_run"]["same_bits"])
+            self.assertEqual(found["operations"], ran["operations"])
+            self.assertEqual(found["refusals"], ran["refusals"])
+            self.assertEqual(len(found["profile"]["nodes"]),
+                             sum(ran["kernels"].values()))
 
 
 if __name__ == "__main__":
