@@ -49,25 +49,32 @@ target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
   absl::strings fmt::fmt benchmark::benchmark
   nlohmann_json::nlohmann_json Threads::Threads)
 
-# The network debugger's part: the interpreter, in a process of its own as its
-# peer is.
+# The network debugger's part: what runs models, each in a process of its own as
+# its peer is.
 if(TARGET nodewise_contrib AND USE_ONNX)
   target_sources(nodewise_bench PRIVATE
     bench/interpreter_bench.cc
+    bench/model_peers.cc
+    bench/onednn_bench.cc
+    bench/quiet_turns.cc
   )
   target_link_libraries(nodewise_bench PRIVATE nodewise_contrib)
   target_compile_definitions(nodewise_bench PRIVATE
     NODEWISE_BENCH_CONTRIB=1
     NODEWISE_BUILD_DIR="${PROJECT_BINARY_DIR}"
-    NODEWISE_BENCH_INTERPRETER="$<TARGET_FILE:nodewise_bench_interpreter>")
-  add_executable(nodewise_bench_interpreter
-    bench/interpreter_child.cc
+    NODEWISE_BENCH_COMMAND="$<TARGET_FILE:nodewise>"
+    NODEWISE_BENCH_MODEL="$<TARGET_FILE:nodewise_bench_model>")
+  if(USE_ONEDNN)
+    target_compile_definitions(nodewise_bench PRIVATE NODEWISE_USE_ONEDNN)
+  endif()
+  add_executable(nodewise_bench_model
     bench/memory.cc
+    bench/model_child.cc
     bench/ratio.cc
   )
-  target_include_directories(nodewise_bench_interpreter PRIVATE
+  target_include_directories(nodewise_bench_model PRIVATE
     ${PROJECT_SOURCE_DIR})
-  target_link_libraries(nodewise_bench_interpreter PRIVATE nodewise_ops
-    nodewise_options fmt::fmt Threads::Threads)
-  add_dependencies(nodewise_bench nodewise_bench_interpreter)
+  target_link_libraries(nodewise_bench_model PRIVATE nodewise_kernels
+    nodewise_options absl::strings fmt::fmt Threads::Threads)
+  add_dependencies(nodewise_bench nodewise nodewise_bench_model)
 endif()

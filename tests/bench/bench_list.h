@@ -43,6 +43,10 @@ bool BenchDebugFixedCost(const std::string& name);
 bool BenchInterpreterResidualNet(const std::string& name);
 bool BenchInterpreterEncoder(const std::string& name);
 bool BenchInterpreterChain(const std::string& name);
+// A graph with oneDNN's kernels against onnxruntime, with one and two threads,
+// and from the start of the process; and against the interpreter.
+bool BenchOneDnnResidualNet(const std::string& name);
+bool BenchOneDnnEncoder(const std::string& name);
 // Runs a network in the VM of today's TVM and here, in turns.
 bool BenchModernChain(const std::string& name);
 bool BenchModernConvnet(const std::string& name);

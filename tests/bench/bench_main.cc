@@ -37,6 +37,10 @@ constexpr BenchRow kBenches[] = {
     {"contrib/interpreter_residual_net", &BenchInterpreterResidualNet},
     {"contrib/interpreter_encoder", &BenchInterpreterEncoder},
     {"contrib/interpreter_chain", &BenchInterpreterChain},
+#if NODEWISE_USE_ONEDNN
+    {"contrib/onednn_residual_net", &BenchOneDnnResidualNet},
+    {"contrib/onednn_encoder", &BenchOneDnnEncoder},
+#endif
 #endif
     {"modern/chain", &BenchModernChain},
     {"modern/convnet", &BenchModernConvnet},

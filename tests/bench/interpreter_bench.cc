@@ -1,13 +1,7 @@
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <thread>
 
-#include "nodewise/support/check.h"
-#include "nodewise/tensors/tensor_file.h"
 #include "tests/bench/bench_list.h"
-#include "tests/bench/memory.h"
-#include "tests/bench/peer.h"
+#include "tests/bench/model_peers.h"
 #include "tests/bench/ratio.h"
 
 namespace nodewise {
@@ -17,12 +11,6 @@ namespace {
 constexpr double kMemoryLimit = 1;
 // OpenBLAS's threads go on spinning for a while when they are done.
 constexpr std::chrono::milliseconds kRest(50);
-
-const std::string& Sources() {
-  static const auto* const folder =
-      new std::string(NODEWISE_SOURCE_DIR "/tests/bench");
-  return *folder;
-}
 
 struct Case {
   std::string name;  // The name of the line that is printed.
@@ -35,58 +23,12 @@ struct Case {
   double tolerance;  // Relative to the largest output.
 };
 
-// Floats of a file that Peer has written.
-NDArray ReadOutput(const std::string& path) {
-  auto tensors = ReadTensorFile(path);
-  NODEWISE_CHECK(tensors.ok() && tensors->size() == 1);
-  NODEWISE_CHECK((*tensors)[0].tensor.dtype() == kFloat32);
-  return (*tensors)[0].tensor;
-}
-
-// The largest difference of the first outputs, relative to the largest number;
-// infinite if they are of different sizes or there is a NaN.
-double Difference(Peer& ours, Peer& theirs, const std::string& stem) {
-  ours.Ask(stem + ".ours.npy");
-  theirs.Ask(stem + ".theirs.npy");
-  const NDArray a = ReadOutput(stem + ".ours.npy");
-  const NDArray b = ReadOutput(stem + ".theirs.npy");
-  if (a.shape() != b.shape()) return kNoLimit;
-  double worst = 0;
-  double largest = 0;
-  for (size_t i = 0; i < a.bytes() / sizeof(float); ++i) {
-    const double error = std::fabs(double{a.As<float>()[i]} - b.As<float>()[i]);
-    if (std::isnan(error)) return kNoLimit;
-    worst = std::max(worst, error);
-    largest = std::max(largest, std::fabs(double{b.As<float>()[i]}));
-  }
-  return worst / largest;
-}
-
 bool Bench(const Case& one) {
-  const std::string python = NODEWISE_BUILD_DIR "/venv/bin/python";
-  const std::string models = NODEWISE_BUILD_DIR "/bench_models";
-  if (!std::filesystem::exists(NODEWISE_BUILD_DIR "/venv/is_complete")) {
-    std::printf(
-        "%s: skipped: ONNX's package is not in build/venv (./dev "
-        "setup)\n",
-        one.name.c_str());
-    return true;
-  }
-  NODEWISE_CHECK(
-      RunProgram({python, Sources() + "/interpreter_models.py", models}));
-  const std::string stem = models + "/" + one.model;
-  // Two threads on both sides, whichever library counts them.
-  for (const char* variable :
-       {"TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
-    setenv(variable, "2", 1);
-  }
-  // Both take these lines:
-  //   run         runs the model; how many nanoseconds that took
-  //   PATH.npy    the same, and writes its first output there
-  //   memory      the peak memory of the process, in bytes
-  Peer ours({NODEWISE_BENCH_INTERPRETER, stem + ".onnx", stem + ".npz"});
-  Peer theirs({python, Sources() + "/interpreter_child.py", stem + ".onnx",
-               stem + ".npz"});
+  const std::string stem = PrepareBenchModel(one.name, one.model);
+  if (stem.empty()) return true;
+  SetThreadsOfPeers(2);
+  Peer ours(OurModelCommand("interpreter", stem));
+  Peer theirs(TheirModelCommand("evaluator", stem));
   const auto side = [&one](Peer& peer) {
     return [&one, &peer] {
       std::this_thread::sleep_for(kRest);
@@ -101,7 +43,7 @@ bool Bench(const Case& one) {
                         ours.Ask("memory") / theirs.Ask("memory"), kMemoryLimit,
                         "of the evaluator's");
   within &= ReportValue(one.name + "_difference",
-                        Difference(ours, theirs, stem) / one.tolerance, 1,
+                        OutputDifference(ours, theirs, stem) / one.tolerance, 1,
                         "of the tolerance");
   return within;
 }

@@ -69,11 +69,23 @@ double Peer::Ask(const std::string& line) {
   return number;
 }
 
-bool RunProgram(const std::vector<std::string>& command) {
-  const pid_t process = Start(command, -1, -1);
+pid_t StartSilently(const std::vector<std::string>& command) {
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  NODEWISE_CHECK(nowhere >= 0);
+  const pid_t process = Start(command, -1, nowhere);
+  close(nowhere);
+  NODEWISE_CHECK(process > 0);
+  return process;
+}
+
+bool EndsWell(pid_t process) {
   int status = 0;
   return process > 0 && waitpid(process, &status, 0) == process &&
          WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool RunProgram(const std::vector<std::string>& command) {
+  return EndsWell(Start(command, -1, -1));
 }
 
 }  // namespace nodewise

@@ -22,12 +22,18 @@ class Peer {
   std::string AskText(const std::string& line);
   double Ask(const std::string& line);
 
+  pid_t process() const { return process_; }
+
  private:
   pid_t process_ = 0;
   std::FILE* to_ = nullptr;
   std::FILE* from_ = nullptr;
 };
 
+// Starts a program whose standard output nobody sees.
+pid_t StartSilently(const std::vector<std::string>& command);
+// Waits for the end of a program that was started; true if it exits with 0.
+bool EndsWell(pid_t process);
 // Runs a program to its end; true if it exits with 0.
 bool RunProgram(const std::vector<std::string>& command);
 

@@ -16,18 +16,17 @@ double Median(std::vector<double> values) {
   return Quantile(std::move(values), 0.5);
 }
 
+}  // namespace
+
 std::string LimitText(double limit) {
   return limit == kNoLimit ? "no limit" : fmt::format("limit {:.2f}", limit);
 }
 
-// Prints the end of a line that has a limit.
-bool Judge(double value, double limit) {
+bool EndLine(double value, double limit) {
   std::puts(value <= limit ? "" : " ABOVE ITS LIMIT");
   std::fflush(stdout);
   return value <= limit;
 }
-
-}  // namespace
 
 double Quantile(std::vector<double> values, double share) {
   const auto place = static_cast<std::ptrdiff_t>(
@@ -65,7 +64,7 @@ bool RunContest(const Contest& contest) {
       contest.name.c_str(), median, LimitText(contest.limit).c_str(),
       *std::min_element(ratios.begin(), ratios.end()), Median(times[0]),
       Median(times[1]), contest.rounds);
-  return Judge(median, contest.limit);
+  return EndLine(median, contest.limit);
 }
 
 bool RunSurplus(const Surplus& surplus) {
@@ -82,14 +81,14 @@ bool RunSurplus(const Surplus& surplus) {
       surplus.name.c_str(), median, LimitText(surplus.limit).c_str(),
       Quantile(ratios, 0.25), Quantile(ratios, 0.75), Median(times[0]),
       Median(times[1]), Median(times[2]), surplus.rounds);
-  return Judge(median, surplus.limit);
+  return EndLine(median, surplus.limit);
 }
 
 bool ReportValue(const std::string& name, double value, double limit,
                  const char* unit) {
   std::printf("%s: %.3g %s (%s)", name.c_str(), value, unit,
               LimitText(limit).c_str());
-  return Judge(value, limit);
+  return EndLine(value, limit);
 }
 
 }  // namespace nodewise

@@ -65,6 +65,11 @@ double Quantile(std::vector<double> values, double share);
 bool ReportValue(const std::string& name, double value, double limit,
                  const char* unit);
 
+// For lines of other forms: what they say of a limit, and their end. Returns
+// whether the value is within the limit.
+std::string LimitText(double limit);
+bool EndLine(double value, double limit);
+
 // Returns the nanoseconds that `work` takes.
 template <typename Work>
 double NanosecondsOf(Work work) {

@@ -1,6 +1,6 @@
-"""Writes the models of the interpreter's benchmark, with their inputs.
+"""Writes the models of the benchmarks of models, with their inputs.
 
-usage: interpreter_models.py FOLDER
+usage: bench_models.py FOLDER
 
 Makes FOLDER/NAME.onnx and FOLDER/NAME.npz for residual_net, encoder and chain;
 those that are there already are left alone.
@@ -13,12 +13,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper, version_converter
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
+                       "support"))
+
+# pylint: disable=wrong-import-position
+import seeded_models  # noqa: E402
+
 OPSET = 17
 IR = 8
-
-
-def tensor(name, values):
-    return numpy_helper.from_array(values.astype(np.float32), name)
 
 
 def write(folder, name, model, feeds):
@@ -31,39 +33,14 @@ def write(folder, name, model, feeds):
 # --- the light residual net --------------------------------------------------
 
 
-def weights_of(name, shape, rng):
-    """What keeps the numbers near 1 from layer to layer."""
-    if len(shape) > 1:
-        # Not one class alone in the end: its Softmax would hide all errors.
-        scale = 0.05 if name.endswith("/pred_w_0") else 1.0
-        return scale * rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
-    if name.endswith("_rm_0"):  # The mean in a normalisation.
-        return 0.1 * rng.standard_normal(shape)
-    return rng.uniform(0.5, 1.0, shape)
-
-
 def residual_net(rng):
-    """ONNX's light ResNet-50 at OPSET: weights in the place of the nodes that
-    fill them with one number."""
-    data = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
-    model = onnx.load(data / "light_resnet50.onnx")
+    """ONNX's light ResNet-50 at OPSET, with weights."""
+    model = onnx.load(seeded_models.LIGHT / "light_resnet50.onnx")
+    model = seeded_models.seeded(model, rng)
     model = version_converter.convert_version(model, OPSET)
     model.ir_version = IR
-    graph = model.graph
-    given = {t.name: t for t in graph.initializer}
-    for node in [n for n in graph.node if n.op_type == "ConstantOfShape"]:
-        graph.node.remove(node)
-        shape = numpy_helper.to_array(given[node.input[0]])
-        name = node.output[0]
-        given[name] = tensor(name, weights_of(name, shape, rng))
-    read = {name for node in graph.node for name in node.input}
-    del graph.initializer[:]
-    graph.initializer.extend(t for t in given.values() if t.name in read)
-    inputs = [i for i in graph.input if i.name in read - set(given)]
-    del graph.input[:]
-    graph.input.extend(inputs)
     image = rng.standard_normal((1, 3, 224, 224))
-    return model, {inputs[0].name: image.astype(np.float32)}
+    return model, {model.graph.input[0].name: image.astype(np.float32)}
 
 
 # --- the encoder -------------------------------------------------------------

@@ -1,0 +1,137 @@
+#include "tests/bench/quiet_turns.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "fmt/format.h"
+#include "nodewise/support/check.h"
+#include "tests/bench/peer.h"
+#include "tests/bench/ratio.h"
+
+namespace nodewise {
+namespace {
+
+// A thread that is woken takes some microseconds to get its processor even if
+// that has nothing else to do.
+constexpr double kMostWaited = 0.02;
+constexpr size_t kFewestTurns = 4;  // That have a quartile.
+constexpr int kWarmUps = 2;
+constexpr int kWatchEveryMs = 5;
+// On a busy machine nobody waits for ever for turns that count.
+constexpr std::chrono::seconds kLongest(60);
+
+// The times of the turns that count, ours and the baseline's.
+struct Judged {
+  std::array<std::vector<double>, 2> times;
+  int turns = 0;  // That each has taken.
+};
+
+size_t Fewest(const Judged& judged) {
+  return std::min(judged.times[0].size(), judged.times[1].size());
+}
+
+Judged TakeTurns(const QuietContest& contest) {
+  const std::array<const TurnSide*, 2> sides = {&contest.ours,
+                                                &contest.baseline};
+  const auto enough = static_cast<size_t>(contest.turns);
+  const auto start = std::chrono::steady_clock::now();
+  const auto is_late = [start] {
+    return std::chrono::steady_clock::now() - start > kLongest;
+  };
+  std::mt19937 random(1);
+  Judged judged;
+  for (int round = -kWarmUps; Fewest(judged) < enough && !is_late(); ++round) {
+    const size_t first = random() % 2;
+    for (const size_t side : {first, 1 - first}) {
+      const Turn turn = (*sides[side])();
+      if (round < 0 || turn.waited > kMostWaited) continue;
+      judged.times[side].push_back(turn.nanoseconds);
+    }
+    if (round >= 0) ++judged.turns;
+  }
+  return judged;
+}
+
+}  // namespace
+
+ThreadWaits WaitsOf(pid_t process) {
+  ThreadWaits waits;
+  std::error_code error;
+  std::filesystem::directory_iterator thread(
+      fmt::format("/proc/{}/task", process), error);
+  // Threads may end while they are listed, and so may the process.
+  for (; !error && thread != end(thread); thread.increment(error)) {
+    std::ifstream file(thread->path() / "schedstat");
+    uint64_t has_run = 0;
+    uint64_t waited = 0;
+    if (file >> has_run >> waited) {
+      waits[std::stoi(thread->path().filename())] = waited;
+    }
+  }
+  return waits;
+}
+
+double WaitedBetween(const ThreadWaits& before, const ThreadWaits& after) {
+  double waited = 0;
+  for (const auto& [thread, wait] : after) {
+    const auto known = before.find(thread);
+    waited +=
+        static_cast<double>(wait - (known == before.end() ? 0 : known->second));
+  }
+  return waited;
+}
+
+Turn TimeProgram(const std::vector<std::string>& command) {
+  ThreadWaits waits;
+  const double time = NanosecondsOf([&] {
+    const pid_t process = StartSilently(command);
+    // glibc 2.36 has pidfd_open() for C only.
+    const auto handle = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+    NODEWISE_CHECK(handle >= 0);
+    pollfd end = {handle, POLLIN, 0};
+    for (bool has_ended = false; !has_ended;) {
+      has_ended = poll(&end, 1, kWatchEveryMs) != 0;
+      // The first thread can be asked until somebody has waited for the end.
+      for (const auto& [thread, waited] : WaitsOf(process)) {
+        waits[thread] = waited;
+      }
+    }
+    close(handle);
+    NODEWISE_CHECK(EndsWell(process));
+  });
+  return {time, WaitedBetween({}, waits) / time};
+}
+
+bool RunQuietContest(const QuietContest& contest) {
+  const Judged judged = TakeTurns(contest);
+  const size_t ours = judged.times[0].size();
+  const size_t baseline = judged.times[1].size();
+  if (Fewest(judged) < kFewestTurns) {
+    std::printf(
+        "%s: not measured (%s) [threads waited in all but %zu and %zu of %d "
+        "turns]\n",
+        contest.name.c_str(), LimitText(contest.limit).c_str(), ours, baseline,
+        judged.turns);
+    std::fflush(stdout);
+    return true;
+  }
+  const double our_time = Quantile(judged.times[0], 0.25);
+  const double baseline_time = Quantile(judged.times[1], 0.25);
+  const double ratio = our_time / baseline_time;
+  std::printf(
+      "%s: %.3f (%s) [ours %.0f ns, baseline %.0f ns: first quartiles of %zu "
+      "and %zu of %d turns]",
+      contest.name.c_str(), ratio, LimitText(contest.limit).c_str(), our_time,
+      baseline_time, ours, baseline, judged.turns);
+  return EndLine(ratio, contest.limit);
+}
+
+}  // namespace nodewise
