@@ -64,7 +64,11 @@ class BoundsCarrier {
       if (operation.outputs[i] == kNoValue || !output.defined()) continue;
       known_[operation.outputs[i]] = {output, run.result.bounds[i]};
     }
-    return Widen(operation);
+    NODEWISE_RETURN_IF_ERROR(Widen(operation));
+    for (const ValueId id : operation.outputs) {
+      if (id != kNoValue && !IsOutput(id)) AddRounding(&known_[id]);
+    }
+    return absl::OkStatus();
   }
 
   BoundedTensor Known(ValueId id) const {
@@ -80,6 +84,28 @@ class BoundsCarrier {
   }
 
  private:
+  bool IsOutput(ValueId id) const {
+    const auto outputs = network_.outputs();
+    return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
+  }
+
+  // A kernel that fuses operations need not round what is between them. 0 is
+  // what it is: divisors of 0 would be poles otherwise.
+  static void AddRounding(BoundedTensor* between) {
+    if (!between->tensor.defined()) return;
+    const DLDataType dtype = between->tensor.dtype();
+    if (!IsFloat(dtype)) return;
+    const std::vector<double> values = ToDoubles(between->tensor);
+    Bounds& bounds = between->bounds;
+    bounds.proved.resize(values.size());
+    bounds.expected.resize(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] == 0) continue;
+      bounds.proved[i] += HalfUlp(dtype, values[i]);
+      bounds.expected[i] += HalfUlp(dtype, values[i]);
+    }
+  }
+
   // Adds to the bounds of the outputs what errors of the inputs do.
   absl::Status Widen(const Operation& operation) {
     std::vector<InexactInput> inexact = InexactInputsOf(operation);
@@ -180,8 +206,8 @@ class BoundsCarrier {
     return inputs;
   }
 
-  // Every number that the type has between the ends is between the returned
-  // ones too, although these are rounded.
+  // Ends are rounded away from the tensor: every real number in the range
+  // counts, not only those that the type has.
   static absl::StatusOr<NDArray> Moved(const NDArray& tensor,
                                        const InexactInput& input, double sign,
                                        BoundList list) {
@@ -193,7 +219,14 @@ class BoundsCarrier {
       const bool at_pole = input.has_pole && std::fabs(values[i]) <= bound;
       values[i] += at_pole ? kUnknown : sign * bound;
     }
-    StoreDoubles(values.data(), 0, static_cast<int64_t>(values.size()), moved);
+    const auto count = static_cast<int64_t>(values.size());
+    StoreDoubles(values.data(), 0, count, moved);
+    const std::vector<double> stored = ToDoubles(moved);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (sign * (values[i] - stored[i]) <= 0) continue;
+      values[i] += sign * HalfUlp(tensor.dtype(), values[i]);
+    }
+    StoreDoubles(values.data(), 0, count, moved);
     return moved;
   }
 
