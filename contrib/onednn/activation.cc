@@ -14,6 +14,8 @@ namespace {
 // Exponentials beyond are no normal numbers, which oneDNN makes 0 and the
 // largest number of.
 constexpr float kExpMost = 87;
+// Formulas of a Gelu double what it is of.
+constexpr float kGeluMost = 1e38F;
 
 Activation One(Algorithm algorithm, float alpha = 0, float beta = 0) {
   Activation one;
@@ -67,9 +69,10 @@ std::optional<Activation> WithAttributes(const OpAttrs& op) {
     return Within(One(Algorithm::eltwise_swish, swish->alpha), -most, most);
   }
   if (const auto* const gelu = op.As<ops::Gelu>()) {
-    return One(gelu->approximate == ops::GeluFormula::kErf
-                   ? Algorithm::eltwise_gelu_erf
-                   : Algorithm::eltwise_gelu_tanh);
+    return Within(One(gelu->approximate == ops::GeluFormula::kErf
+                          ? Algorithm::eltwise_gelu_erf
+                          : Algorithm::eltwise_gelu_tanh),
+                  -kGeluMost, kGeluMost);
   }
   if (const auto* const hard = op.As<ops::HardSigmoid>()) {
     Activation parts = One(Algorithm::eltwise_linear, hard->alpha, hard->beta);

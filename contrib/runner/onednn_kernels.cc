@@ -98,8 +98,17 @@ class OneDnnRegionKernel : public RegionKernel {
       for (const PlannedInput& input : step->planned().inputs) {
         inputs.push_back(ValueOf(input.value, *values));
       }
-      NODEWISE_ASSIGN_OR_RETURN(const bool can, step->Prepare(inputs));
-      if (can) return step->Run(inputs, (*values)[Index(ResultOf(*step))]);
+      for (const GeluPattern& gelu : step->planned().gelus) {
+        for (const ValueId number : gelu.numbers()) {
+          inputs.push_back(ValueOf(number, *values));
+        }
+      }
+      NODEWISE_ASSIGN_OR_RETURN(bool is_done, step->Prepare(inputs));
+      if (is_done) {
+        const NDArray& output = (*values)[Index(ResultOf(*step))];
+        NODEWISE_ASSIGN_OR_RETURN(is_done, step->Run(inputs, output));
+      }
+      if (is_done) return absl::OkStatus();
     }
     for (const OperationId id : step->planned().operations) {
       const Operation& operation = network().operation(id);

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -16,12 +17,20 @@ constexpr std::string_view kBinary[] = {"Add", "Sum", "Sub", "Mul",
                                         "Div", "Max", "Min"};
 // Those of them whose inputs can change places.
 constexpr std::string_view kCommuting[] = {"Add", "Sum", "Mul", "Max", "Min"};
+// Beside the errors of so many products, that of oneDNN's erf does not count.
+// Elsewhere, a Gelu with it may miss the bounds of the operations that it is
+// written in by half as much again; one with a tanh keeps them.
+constexpr std::string_view kProducts[] = {"Conv", "ConvTranspose", "Gemm",
+                                          "MatMul"};
 
 template <size_t N>
+bool IsOneOf(const std::string_view (&kinds)[N], const OperatorDef& def) {
+  return def.domain.empty() && std::find(std::begin(kinds), std::end(kinds),
+                                         def.name) != std::end(kinds);
+}
+template <size_t N>
 bool IsOneOf(const std::string_view (&kinds)[N], const Operation& operation) {
-  return operation.def().domain.empty() &&
-         std::find(std::begin(kinds), std::end(kinds), operation.kind()) !=
-             std::end(kinds);
+  return IsOneOf(kinds, operation.def());
 }
 
 bool HasBody(const Operation& operation) {
@@ -80,7 +89,10 @@ class StepPlanner {
     for (const OperationId id : network_.order()) {
       if (is_taken_[Index(id)]) continue;
       const Operation& operation = network_.operation(id);
-      NODEWISE_ASSIGN_OR_RETURN(PlannedStep step, Begin(operation));
+      PlannedStep step;
+      if (!BeginGelu(operation, &step)) {
+        NODEWISE_ASSIGN_OR_RETURN(step, Begin(operation));
+      }
       if (step.is_call()) {
         while (Extend(&step)) {
         }
@@ -173,15 +185,104 @@ class StepPlanner {
   bool Extend(PlannedStep* step) const {
     const ValueId result =
         network_.operation(step->operations.back()).outputs[0];
-    const Operation* const reader = OnlyReader(result);
-    if (reader == nullptr || reader->outputs.size() != 1) return false;
     PlannedStep longer = *step;
-    if (!Append(*reader, result, &longer).ok()) return false;
+    if (AppendGelu(result, &longer) && Accept(std::move(longer), step)) {
+      return true;
+    }
+    const Operation* const reader = OnlyReader(result);
+    if (reader == nullptr || reader->outputs.size() != 1 ||
+        is_taken_[Index(reader->id)]) {
+      return false;
+    }
+    longer = *step;
+    return Append(*reader, result, &longer).ok() &&
+           Accept(std::move(longer), step);
+  }
+  static bool Accept(PlannedStep longer, PlannedStep* step) {
     const Support support = OneDnnSupports(longer.call);
     if (!support.can) return false;
     if (!support.penalties.empty() && step->penalty.empty()) return false;
     *step = std::move(longer);
     return true;
+  }
+
+  // Returns the Gelu of the value that operations make which no step has yet.
+  std::optional<GeluPattern> GeluOf(ValueId value) const {
+    if (value == kNoValue || IsNumber(value)) return std::nullopt;
+    auto gelu = GeluPattern::Find(
+        network_, value, [this](ValueId other) { return IsNumber(other); });
+    if (!gelu.has_value()) return std::nullopt;
+    for (const OperationId id : gelu->operations()) {
+      if (is_taken_[Index(id)]) return std::nullopt;
+    }
+    const Operation& last = network_.operation(gelu->operations().back());
+    if (!(types_[Index(value)] == types_[Index(last.outputs[0])])) {
+      return std::nullopt;
+    }
+    return gelu;
+  }
+  bool IsNumber(ValueId value) const {
+    const bool is_constant =
+        is_constant_[Index(value)] ||
+        network_.value(value).kind == NetworkValue::Kind::kConstant;
+    const auto sizes = types_[Index(value)].sizes();
+    return is_constant && sizes.has_value() &&
+           std::all_of(sizes->begin(), sizes->end(),
+                       [](int64_t size) { return size == 1; });
+  }
+  static OpAttrs GeluAttrs(const GeluPattern& gelu) {
+    return OpAttrs::Of(AllOperators().FindType(&kTypeTag<ops::Gelu>),
+                       ops::Gelu{gelu.formula()});
+  }
+
+  // A step that is a Gelu and begins with the operation, if there is one and
+  // oneDNN can do it.
+  bool BeginGelu(const Operation& operation, PlannedStep* step) const {
+    for (const ValueId value : operation.inputs) {
+      auto gelu = GeluOf(value);
+      if (!gelu.has_value() || gelu->operations()[0] != operation.id ||
+          gelu->formula() == ops::GeluFormula::kErf) {
+        continue;
+      }
+      PlannedStep made;
+      made.call.op = GeluAttrs(*gelu);
+      made.call.output = types_[Index(value)];
+      auto input = MakeInput(value, false, &made.inputs.emplace_back());
+      if (!input.ok()) return false;
+      made.call.inputs.push_back(*std::move(input));
+      made.operations = gelu->operations();
+      made.gelus.push_back(*std::move(gelu));
+      if (!OneDnnSupports(made.call).can) return false;
+      *step = std::move(made);
+      return true;
+    }
+    return false;
+  }
+  bool AppendGelu(ValueId result, PlannedStep* step) const {
+    auto gelu = GeluOf(result);
+    if (!gelu.has_value() || !IsReadInside(result, gelu->operations())) {
+      return false;
+    }
+    if (gelu->formula() == ops::GeluFormula::kErf &&
+        !IsOneOf(kProducts, step->call.op.def())) {
+      return false;
+    }
+    step->call.post_ops.push_back({GeluAttrs(*gelu), {}});
+    step->operations.insert(step->operations.end(), gelu->operations().begin(),
+                            gelu->operations().end());
+    step->gelus.push_back(*std::move(gelu));
+    return true;
+  }
+  bool IsReadInside(ValueId value,
+                    const std::vector<OperationId>& inside) const {
+    const auto outputs = network_.outputs();
+    if (std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
+      return false;
+    }
+    const auto& uses = network_.value(value).uses;
+    return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return std::find(inside.begin(), inside.end(), use.user) != inside.end();
+    });
   }
 
   absl::Status Append(const Operation& operation, ValueId result,

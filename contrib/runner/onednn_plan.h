@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "contrib/runner/gelu_pattern.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/onednn/onednn.h"
 
@@ -28,6 +29,9 @@ struct PlannedStep {
   // The rest is empty unless oneDNN computes it.
   OneDnnCall call;
   std::vector<PlannedInput> inputs;  // As OneDnnKernel::Run takes them.
+  // Operations that are one activation of the call, if the numbers that they
+  // read are the right ones.
+  std::vector<GeluPattern> gelus;
 
   bool is_call() const { return why_not.empty(); }
 };

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -20,18 +22,28 @@ bool HaveSameBytes(const NDArray& a, const NDArray& b) {
 
 OneDnnStep::OneDnnStep(const Region& region, PlannedStep planned)
     : planned_(std::move(planned)) {
+  size_t place = 0;
+  for (const PlannedInput& input : planned_.inputs) {
+    if (input.is_kept) Keep(region, place, input.value);
+    ++place;
+  }
+  for (const GeluPattern& gelu : planned_.gelus) {
+    for (const ValueId number : gelu.numbers()) Keep(region, place++, number);
+  }
+}
+
+void OneDnnStep::Keep(const Region& region, size_t place, ValueId value) {
   const auto inputs = region.network.inputs();
-  for (size_t i = 0; i < planned_.inputs.size(); ++i) {
-    const PlannedInput& input = planned_.inputs[i];
-    const auto found = std::find(inputs.begin(), inputs.end(), input.value);
-    // Constants in the region's own text never change.
-    if (!input.is_kept || found == inputs.end()) continue;
-    Kept& kept = kept_.emplace_back();
-    kept.place = i;
-    const auto k = static_cast<size_t>(found - inputs.begin());
-    if (k < region.changes.size()) kept.changes = region.changes[k];
-    // The memory of a plan's placeholder is not needed any more.
-    InputOf(&planned_.call, i).constant = NDArray();
+  const auto found = std::find(inputs.begin(), inputs.end(), value);
+  // Constants in the region's own text never change.
+  if (found == inputs.end()) return;
+  Kept& kept = kept_.emplace_back();
+  kept.place = place;
+  const auto k = static_cast<size_t>(found - inputs.begin());
+  if (k < region.changes.size()) kept.changes = region.changes[k];
+  // The memory of a plan's placeholder is not needed any more.
+  if (place < planned_.inputs.size()) {
+    InputOf(&planned_.call, place).constant = NDArray();
   }
 }
 
@@ -58,9 +70,10 @@ absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
   for (Kept& kept : kept_) {
     if (kept.changes != nullptr) kept.count = kept.changes->count;
     NODEWISE_ASSIGN_OR_RETURN(kept.copy, inputs[kept.place].CopyToHost());
+    if (kept.place >= planned_.inputs.size()) continue;
     InputOf(&planned_.call, kept.place).constant = kept.copy;
   }
-  auto made = MakeOneDnnKernel(planned_.call);
+  auto made = MakeKernel(inputs);
   if (!made.ok() && !absl::IsUnimplemented(made.status())) return made.status();
   threads_ = OneDnnThreads::Count();
   const std::lock_guard lock(mutex_);
@@ -70,9 +83,33 @@ absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
   return absl::OkStatus();
 }
 
-absl::Status OneDnnStep::Run(absl::Span<const NDArray> inputs,
-                             const NDArray& output) {
-  return kernel_->Run(inputs, {&output, 1});
+absl::StatusOr<std::unique_ptr<OneDnnKernel>> OneDnnStep::MakeKernel(
+    absl::Span<const NDArray> inputs) const {
+  NODEWISE_RETURN_IF_ERROR(CheckGelus(inputs));
+  return MakeOneDnnKernel(planned_.call);
+}
+
+absl::Status OneDnnStep::CheckGelus(absl::Span<const NDArray> inputs) const {
+  size_t place = planned_.inputs.size();
+  for (const GeluPattern& gelu : planned_.gelus) {
+    std::vector<double> numbers;
+    for (size_t i = 0; i < gelu.numbers().size(); ++i) {
+      numbers.push_back(ToDoubles(inputs[place++])[0]);
+    }
+    if (gelu.Holds(numbers, std::numeric_limits<float>::epsilon())) continue;
+    return absl::UnimplementedError(
+        "is like a Gelu, but with other numbers in it");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> OneDnnStep::Run(absl::Span<const NDArray> inputs,
+                                     const NDArray& output) {
+  const int64_t evaluated_before = kernel_->num_evaluated();
+  NODEWISE_RETURN_IF_ERROR(
+      kernel_->Run(inputs.first(planned_.inputs.size()), {&output, 1}));
+  // The formulas of exporters make NaN of -infinity, which a Gelu does not.
+  return planned_.gelus.empty() || kernel_->num_evaluated() == evaluated_before;
 }
 
 std::string OneDnnStep::why_not() const {

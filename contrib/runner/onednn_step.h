@@ -23,10 +23,15 @@ class OneDnnStep {
   // Makes the kernel that fits the constants and the number of threads as they
   // are now, unless it is there. Returns whether there is one: constants may
   // hold what oneDNN refuses, which why_not() tells. `inputs` are as
-  // OneDnnKernel::Run takes them. REQUIRES: the step is a call.
+  // OneDnnKernel::Run takes them, and then the numbers of PlannedStep::gelus.
+  // REQUIRES: the step is a call.
   absl::StatusOr<bool> Prepare(absl::Span<const NDArray> inputs);
-  // REQUIRES: Prepare() returned true for these inputs.
-  absl::Status Run(absl::Span<const NDArray> inputs, const NDArray& output);
+  // Returns false if the step's operations are to be computed by their
+  // definitions, since the call's own operators are others, and not made for
+  // the numbers of this run. REQUIRES: Prepare() returned true for these
+  // inputs.
+  absl::StatusOr<bool> Run(absl::Span<const NDArray> inputs,
+                           const NDArray& output);
 
   // Why oneDNN does not compute the step, or not with these constants; "" if it
   // does.
@@ -42,7 +47,11 @@ class OneDnnStep {
     NDArray copy;
   };
 
+  void Keep(const Region& region, size_t place, ValueId value);
   bool IsCurrent(absl::Span<const NDArray> inputs);
+  absl::Status CheckGelus(absl::Span<const NDArray> inputs) const;
+  absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeKernel(
+      absl::Span<const NDArray> inputs) const;
   absl::Status Make(absl::Span<const NDArray> inputs);
 
   PlannedStep planned_;
