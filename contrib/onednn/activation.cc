@@ -105,6 +105,20 @@ std::optional<Activation> WithoutAttributes(const OpAttrs& op) {
   return std::nullopt;
 }
 
+// Behind a matrix product or a binary operator, oneDNN 2.6 takes the numbers of
+// one activation for all that are of its kind.
+absl::Status CheckKinds(const std::vector<PostOp>& list) {
+  for (const PostOp& a : list) {
+    for (const PostOp& b : list) {
+      if (a.algorithm != b.algorithm || a.other.has_value()) continue;
+      if (a.alpha == b.alpha && a.beta == b.beta) continue;
+      return Refuse(
+          "two activations of one kind, with other numbers, cannot be fused");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Activation> ActivationOf(const OpAttrs& op, size_t first_other,
@@ -200,6 +214,7 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
     list.insert(list.end(), activation.parts.begin(), activation.parts.end());
     hides_nan = hides_nan || activation.hides_nan;
   }
+  NODEWISE_RETURN_IF_ERROR(CheckKinds(list));
   if (hides_nan) {
     Guard guard;
     guard.terms = terms;
