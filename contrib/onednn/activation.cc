@@ -105,6 +105,23 @@ std::optional<Activation> WithoutAttributes(const OpAttrs& op) {
   return std::nullopt;
 }
 
+// Whether it makes of large numbers what it makes of infinities, or again large
+// numbers of that sign.
+bool KeepsOverflows(const OpAttrs& op) {
+  return Is<ops::Relu>(op) || Is<ops::Clip>(op) || Is<ops::Sigmoid>(op) ||
+         Is<ops::HardSigmoid>(op) || Is<ops::Tanh>(op) || Is<ops::Abs>(op) ||
+         Is<ops::Neg>(op);
+}
+
+// Numbers from 2^16 on, where those of float16 end, become infinities, and
+// others stay as they are: 2^16 is 2^128 in between, where floats end. Linear
+// functions with two factors would be refused (CheckKinds), so the second is a
+// power of 1.
+void AppendOverflow(std::vector<PostOp>* list) {
+  list->push_back({Algorithm::eltwise_linear, 0x1p112F, 0, std::nullopt});
+  list->push_back({Algorithm::eltwise_pow, 0x1p-112F, 1, std::nullopt});
+}
+
 // Behind a matrix product or a binary operator, oneDNN 2.6 takes the numbers of
 // one activation for all that are of its kind.
 absl::Status CheckKinds(const std::vector<PostOp>& list) {
@@ -186,6 +203,9 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
     const OpAttrs& op = call.get().post_ops[k].op;
     const size_t other = call.first_other(k);
     const size_t num_others = call.get().post_ops[k].others.size();
+    if (call.get().overflows_as_float16 && !KeepsOverflows(op)) {
+      AppendOverflow(&list);
+    }
     if (const auto binary = BinaryOf(op)) {
       if (num_others == 1 && !call.is_given(other)) {
         return Refuse(fmt::format("{}: has only 1 input", op.def().name));

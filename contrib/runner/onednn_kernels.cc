@@ -41,7 +41,7 @@ class OneDnnRegionKernel : public RegionKernel {
       const TensorType& type = step->planned().call.output;
       NODEWISE_ASSIGN_OR_RETURN(
           lasting_[Index(result)],
-          NDArray::Empty(*type.sizes(), type.dtype, kCpu));
+          NDArray::Empty(*type.sizes(), step->planned().OutputType(), kCpu));
     }
     return absl::OkStatus();
   }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "contrib/runner/half_floats.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
@@ -72,7 +73,8 @@ class StepPlanner {
       : network_(region.network),
         is_taken_(network_.data().operations.size()),
         is_constant_(network_.data().values.size()),
-        types_(network_.data().values.size()) {
+        types_(network_.data().values.size()),
+        float_types_(types_.size(), kFloat32) {
     for (size_t i = 0; i < network_.inputs().size(); ++i) {
       is_constant_[Index(network_.inputs()[i])] = region.is_constant[i];
     }
@@ -81,6 +83,11 @@ class StepPlanner {
     }
     for (size_t i = 0; i < network_.outputs().size(); ++i) {
       types_[Index(network_.outputs()[i])] = region.outputs[i];
+    }
+    for (size_t i = 0; i < types_.size(); ++i) {
+      if (!IsHalfFloat(types_[i].dtype)) continue;
+      float_types_[i] = types_[i].dtype;
+      types_[i].dtype = kFloat32;
     }
   }
 
@@ -135,11 +142,32 @@ class StepPlanner {
       // What decides types is as it is for ever.
       planned->is_kept = true;
       input.constant = known.data;
+      if (IsHalfFloat(known.data.dtype())) {
+        NODEWISE_ASSIGN_OR_RETURN(input.constant,
+                                  WideTensors::Copy(known.data));
+      }
     } else if (may_keep && is_constant_[Index(value)]) {
       planned->is_kept = true;
       NODEWISE_ASSIGN_OR_RETURN(input.constant, Placeholder(input.type));
     }
     return input;
+  }
+
+  // The type of its floats, float32 if it has none; none if there are several.
+  std::optional<DLDataType> FloatTypeOf(const Operation& operation) const {
+    std::optional<DLDataType> found;
+    std::vector<ValueId> values = operation.inputs;
+    values.insert(values.end(), operation.outputs.begin(),
+                  operation.outputs.end());
+    for (const ValueId value : values) {
+      if (value == kNoValue || !(types_[Index(value)].dtype == kFloat32)) {
+        continue;
+      }
+      const DLDataType type = float_types_[Index(value)];
+      if (found.has_value() && !(*found == type)) return std::nullopt;
+      found = type;
+    }
+    return found.value_or(kFloat32);
   }
 
   // A step of this operation alone, with the reason if oneDNN cannot do it.
@@ -152,6 +180,13 @@ class StepPlanner {
         return step;
       }
     }
+    const auto float_type = FloatTypeOf(operation);
+    if (!float_type.has_value()) {
+      step.why_not = "has floats of several types";
+      return step;
+    }
+    step.float_type = *float_type;
+    step.call.overflows_as_float16 = step.float_type == kFloat16;
     step.call.op = operation.attrs;
     const bool may_keep = !IsOneOf(kBinary, operation);
     for (const ValueId value : operation.inputs) {
@@ -216,7 +251,9 @@ class StepPlanner {
       if (is_taken_[Index(id)]) return std::nullopt;
     }
     const Operation& last = network_.operation(gelu->operations().back());
-    if (!(types_[Index(value)] == types_[Index(last.outputs[0])])) {
+    const size_t made = Index(last.outputs[0]);
+    if (!(types_[Index(value)] == types_[made]) ||
+        !(float_types_[Index(value)] == float_types_[made])) {
       return std::nullopt;
     }
     return gelu;
@@ -247,6 +284,8 @@ class StepPlanner {
       PlannedStep made;
       made.call.op = GeluAttrs(*gelu);
       made.call.output = types_[Index(value)];
+      made.float_type = float_types_[Index(value)];
+      made.call.overflows_as_float16 = made.float_type == kFloat16;
       auto input = MakeInput(value, false, &made.inputs.emplace_back());
       if (!input.ok()) return false;
       made.call.inputs.push_back(*std::move(input));
@@ -293,6 +332,10 @@ class StepPlanner {
     if (others.empty() || others[0] != result) {
       return absl::UnimplementedError("reads the result as another operand");
     }
+    const auto float_type = FloatTypeOf(operation);
+    if (!float_type.has_value() || !(*float_type == step->float_type)) {
+      return absl::UnimplementedError("has floats of another type");
+    }
     others.erase(others.begin());
     OneDnnPostOp& post_op = step->call.post_ops.emplace_back();
     post_op.op = operation.attrs;
@@ -310,7 +353,9 @@ class StepPlanner {
   const Network& network_;
   std::vector<bool> is_taken_;     // By operation.
   std::vector<bool> is_constant_;  // By value.
-  std::vector<TensorType> types_;  // By value.
+  // By value. What is float16 or bfloat16 is float32 here.
+  std::vector<TensorType> types_;
+  std::vector<DLDataType> float_types_;  // By value: what it really is.
 };
 
 }  // namespace
@@ -327,6 +372,10 @@ absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region) {
   }
   return absl::UnimplementedError(
       reasons.empty() ? "there is nothing to compute" : reasons);
+}
+
+DLDataType PlannedStep::OutputType() const {
+  return call.output.dtype == kFloat32 ? float_type : call.output.dtype;
 }
 
 OneDnnInput& InputOf(OneDnnCall* call, size_t place) {

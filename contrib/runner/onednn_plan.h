@@ -28,12 +28,17 @@ struct PlannedStep {
 
   // The rest is empty unless oneDNN computes it.
   OneDnnCall call;
+  // The type of its floats. Where it is not float32, the call has them as
+  // float32, and they are converted before and behind it.
+  DLDataType float_type{kDLFloat, 32, 1};
   std::vector<PlannedInput> inputs;  // As OneDnnKernel::Run takes them.
   // Operations that are one activation of the call, if the numbers that they
   // read are the right ones.
   std::vector<GeluPattern> gelus;
 
   bool is_call() const { return why_not.empty(); }
+  // As the network has it. REQUIRES: is_call().
+  DLDataType OutputType() const;
 };
 
 // Divides a region into steps, in an order in which they can run. Fails with

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "fmt/format.h"
@@ -71,7 +70,10 @@ absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
     if (kept.changes != nullptr) kept.count = kept.changes->count;
     NODEWISE_ASSIGN_OR_RETURN(kept.copy, inputs[kept.place].CopyToHost());
     if (kept.place >= planned_.inputs.size()) continue;
-    InputOf(&planned_.call, kept.place).constant = kept.copy;
+    NDArray& constant = InputOf(&planned_.call, kept.place).constant;
+    constant = kept.copy;
+    if (!IsHalfFloat(kept.copy.dtype())) continue;
+    NODEWISE_ASSIGN_OR_RETURN(constant, WideTensors::Copy(kept.copy));
   }
   auto made = MakeKernel(inputs);
   if (!made.ok() && !absl::IsUnimplemented(made.status())) return made.status();
@@ -96,20 +98,48 @@ absl::Status OneDnnStep::CheckGelus(absl::Span<const NDArray> inputs) const {
     for (size_t i = 0; i < gelu.numbers().size(); ++i) {
       numbers.push_back(ToDoubles(inputs[place++])[0]);
     }
-    if (gelu.Holds(numbers, std::numeric_limits<float>::epsilon())) continue;
+    if (gelu.Holds(numbers, 2 * UnitRoundoff(planned_.float_type))) continue;
     return absl::UnimplementedError(
         "is like a Gelu, but with other numbers in it");
   }
   return absl::OkStatus();
 }
 
+bool OneDnnStep::IsRewritten() const {
+  return !planned_.gelus.empty() || IsHalfFloat(planned_.float_type);
+}
+
 absl::StatusOr<bool> OneDnnStep::Run(absl::Span<const NDArray> inputs,
                                      const NDArray& output) {
   const int64_t evaluated_before = kernel_->num_evaluated();
-  NODEWISE_RETURN_IF_ERROR(
-      kernel_->Run(inputs.first(planned_.inputs.size()), {&output, 1}));
-  // The formulas of exporters make NaN of -infinity, which a Gelu does not.
-  return planned_.gelus.empty() || kernel_->num_evaluated() == evaluated_before;
+  inputs = inputs.first(planned_.inputs.size());
+  if (!IsHalfFloat(planned_.float_type)) {
+    NODEWISE_RETURN_IF_ERROR(kernel_->Run(inputs, {&output, 1}));
+  } else {
+    NODEWISE_RETURN_IF_ERROR(RunWide(inputs, output));
+  }
+  // The formulas of exporters make NaN of -infinity, which a Gelu does not, and
+  // a half type has overflows where a float has none.
+  if (IsRewritten() && kernel_->num_evaluated() != evaluated_before) {
+    return false;
+  }
+  if (!IsHalfFloat(output.dtype()) || !HasNaN(output)) return true;
+  const std::lock_guard lock(mutex_);
+  ++num_nans_;
+  return false;
+}
+
+absl::Status OneDnnStep::RunWide(absl::Span<const NDArray> inputs,
+                                 const NDArray& output) {
+  std::vector<NDArray> read(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (planned_.inputs[i].is_kept) read[i] = NDArray();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(read, wide_.Inputs(read));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray made, wide_.Output(output));
+  NODEWISE_RETURN_IF_ERROR(kernel_->Run(read, {&made, 1}));
+  if (IsHalfFloat(output.dtype())) Narrow(made, output);
+  return absl::OkStatus();
 }
 
 std::string OneDnnStep::why_not() const {
@@ -121,7 +151,12 @@ std::string OneDnnStep::why_not() const {
 std::string OneDnnStep::remark() const {
   const std::lock_guard lock(mutex_);
   std::string remark = planned_.penalty;
-  int64_t evaluated = num_evaluated_before_;
+  if (IsHalfFloat(planned_.float_type)) {
+    remark +=
+        fmt::format("{}computed in float32, with {} converted around it",
+                    remark.empty() ? "" : "; ", ToString(planned_.float_type));
+  }
+  int64_t evaluated = num_evaluated_before_ + num_nans_;
   if (kernel_ != nullptr) evaluated += kernel_->num_evaluated();
   if (evaluated == 0) return remark;
   return fmt::format(

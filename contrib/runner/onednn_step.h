@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "contrib/runner/half_floats.h"
 #include "contrib/runner/onednn_plan.h"
 
 namespace nodewise {
@@ -27,9 +28,9 @@ class OneDnnStep {
   // REQUIRES: the step is a call.
   absl::StatusOr<bool> Prepare(absl::Span<const NDArray> inputs);
   // Returns false if the step's operations are to be computed by their
-  // definitions, since the call's own operators are others, and not made for
-  // the numbers of this run. REQUIRES: Prepare() returned true for these
-  // inputs.
+  // definitions, since the call's own operators or types are others, and not
+  // made for the numbers of this run. REQUIRES: Prepare() returned true for
+  // these inputs.
   absl::StatusOr<bool> Run(absl::Span<const NDArray> inputs,
                            const NDArray& output);
 
@@ -49,6 +50,10 @@ class OneDnnStep {
 
   void Keep(const Region& region, size_t place, ValueId value);
   bool IsCurrent(absl::Span<const NDArray> inputs);
+  // Whether the call computes what the operations do, but not with the
+  // roundings that they have, or not of what is no number.
+  bool IsRewritten() const;
+  absl::Status RunWide(absl::Span<const NDArray> inputs, const NDArray& output);
   absl::Status CheckGelus(absl::Span<const NDArray> inputs) const;
   absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeKernel(
       absl::Span<const NDArray> inputs) const;
@@ -56,11 +61,13 @@ class OneDnnStep {
 
   PlannedStep planned_;
   std::vector<Kept> kept_;
+  WideTensors wide_;
   int threads_ = 0;           // 0: nothing has been made.
   mutable std::mutex mutex_;  // Guards what follows against who asks.
   std::unique_ptr<OneDnnKernel> kernel_;
   std::string why_not_;
   int64_t num_evaluated_before_ = 0;  // By kernels that are gone.
+  int64_t num_nans_ = 0;              // Runs computed again for a NaN.
 };
 
 }  // namespace nodewise

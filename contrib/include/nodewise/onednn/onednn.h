@@ -53,6 +53,10 @@ struct OneDnnCall {
   // The result of all of it; sizes of all types are known.
   TensorType output;
   TensorLayout output_layout = TensorLayout::kPlain;
+  // Results that float16 does not have are infinities to what is fused behind
+  // them. For calls that compute in float32 what is float16 in a network, which
+  // would hide overflows otherwise.
+  bool overflows_as_float16 = false;
 };
 
 // A prepared call. It may be run again and again, by one thread at a time; it
