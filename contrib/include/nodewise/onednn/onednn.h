@@ -102,6 +102,11 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeOneDnnKernel(
 // at least; none in a build without oneDNN.
 std::vector<std::string_view> OneDnnOperators();
 
+// Returns the largest int8 weight of an integer product that is sure to have a
+// kernel: on processors without VNNI, whose instructions would saturate with
+// larger ones, 63, else 127.
+int OneDnnMostWeight();
+
 // Returns the version of the library that runs, "2.6.3"; "" in a build without
 // it.
 std::string OneDnnVersion();
