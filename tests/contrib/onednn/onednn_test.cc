@@ -83,6 +83,24 @@ TEST_F(OneDnnTest, ActivationsOfOneKindKeepTheirNumbers) {
   }
 }
 
+// As numbers beyond those of float16 must be to what is fused behind them.
+TEST_F(OneDnnTest, WhatFloat16DoesNotHaveMayBeInfinite) {
+  CallCase product = CaseOf({"MatMul"}, {MakeTensor<float>({2, 1}, {300, 5}),
+                                         MakeTensor<float>({1, 1}, {300})});
+  CallCase sum = CaseOf({"Add"}, {MakeTensor<float>({2, 1}, {60000, 1000}),
+                                  MakeTensor<float>({2, 1}, {30000, 500})});
+  for (CallCase& made : {std::ref(product), std::ref(sum)}) {
+    made.call.overflows_as_float16 = true;
+    Fuse(made, {"Mul"}, MakeTensor<float>({2, 1}, {0.125F, 1}));
+    Fuse(made, {"Sub"}, MakeTensor<float>({2, 1}, {1, 1}));
+    const auto kernel = MakeOneDnnKernel(made.call);
+    ASSERT_THAT(kernel, IsOk());
+    const auto found = RunKernel(**kernel, made);
+    ASSERT_THAT(found, IsOk());
+    EXPECT_THAT(ValuesOf(*found), testing::ElementsAre(HUGE_VALF, 1499));
+  }
+}
+
 // Behind every operator that the page says something can be fused behind.
 TEST_F(OneDnnTest, OthersFuseToo) {
   const NDArray image = Counted({1, 4, 6, 6});
