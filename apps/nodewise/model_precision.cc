@@ -8,6 +8,7 @@
 
 #include "apps/nodewise/precision_options.h"
 #include "fmt/format.h"
+#include "nodewise/onednn/onednn.h"
 #include "nodewise/runner/input_list.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_source.h"
@@ -116,6 +117,7 @@ absl::StatusOr<PrecisionOptions> OptionsOf(const PrecisionChoice& choice,
         "(--calibrate FILE, or --calibrate random:SEED)");
   }
   if (!is_int8) return options;
+  options.most_weight = OneDnnMostWeight();
   NODEWISE_ASSIGN_OR_RETURN(options.calibration,
                             Calibrate(network, samples, method));
   return options;

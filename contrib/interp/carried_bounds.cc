@@ -65,7 +65,12 @@ class BoundsCarrier {
       if (operation.outputs[i] == kNoValue || !output.defined()) continue;
       known_[operation.outputs[i]] = {output, run.result.bounds[i]};
     }
-    return Widen(operation);
+    NODEWISE_RETURN_IF_ERROR(Widen(operation));
+    if (IsMove(operation)) return absl::OkStatus();
+    for (const ValueId id : operation.outputs) {
+      if (id != kNoValue && !IsOutput(id)) AddRounding(&known_[id]);
+    }
+    return absl::OkStatus();
   }
 
   BoundedTensor Known(ValueId id) const {
@@ -81,14 +86,46 @@ class BoundsCarrier {
   }
 
  private:
+  static bool IsMove(const Operation& operation) {
+    return operation.attrs.As<ops::Transpose>() != nullptr;
+  }
+
+  // Whether all the world sees the value, if only with its sides exchanged.
+  bool IsOutput(ValueId id) const {
+    const auto outputs = network_.outputs();
+    if (std::find(outputs.begin(), outputs.end(), id) != outputs.end()) {
+      return true;
+    }
+    const auto& uses = network_.value(id).uses;
+    return std::any_of(uses.begin(), uses.end(), [this](const Use& use) {
+      const Operation& user = network_.operation(use.user);
+      return IsMove(user) && IsOutput(user.outputs[0]);
+    });
+  }
+
+  // A kernel that fuses operations need not round what is between them. 0 is
+  // what it is: divisors of 0 would be poles otherwise.
+  static void AddRounding(BoundedTensor* between) {
+    if (!between->tensor.defined()) return;
+    const DLDataType dtype = between->tensor.dtype();
+    if (!IsFloat(dtype)) return;
+    const std::vector<double> values = ToDoubles(between->tensor);
+    Bounds& bounds = between->bounds;
+    bounds.proved.resize(values.size());
+    bounds.expected.resize(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] == 0) continue;
+      bounds.proved[i] += HalfUlp(dtype, values[i]);
+      bounds.expected[i] += HalfUlp(dtype, values[i]);
+    }
+  }
+
   // Adds to the bounds of the outputs what errors of the inputs do.
   absl::Status Widen(const Operation& operation) {
     if (MayBeFolded(operation)) AddFoldedRounding(operation.inputs[0]);
     std::vector<InexactInput> inexact = InexactInputsOf(operation);
     if (inexact.empty()) return absl::OkStatus();
-    if (operation.attrs.As<ops::Transpose>() != nullptr) {
-      return MoveBounds(operation);
-    }
+    if (IsMove(operation)) return MoveBounds(operation);
     if (!IsElementwise(operation) || inexact.size() > kMostInexactInputs) {
       ForgetBounds(operation);
       return absl::OkStatus();
@@ -233,8 +270,8 @@ class BoundsCarrier {
     return inputs;
   }
 
-  // Every number that the type has between the ends is between the returned
-  // ones too, although these are rounded.
+  // Ends are rounded away from the tensor: every real number in the range
+  // counts, not only those that the type has.
   static absl::StatusOr<NDArray> Moved(const NDArray& tensor,
                                        const InexactInput& input, double sign,
                                        BoundList list) {
@@ -246,7 +283,14 @@ class BoundsCarrier {
       const bool at_pole = input.has_pole && std::fabs(values[i]) <= bound;
       values[i] += at_pole ? kUnknown : sign * bound;
     }
-    StoreDoubles(values.data(), 0, static_cast<int64_t>(values.size()), moved);
+    const auto count = static_cast<int64_t>(values.size());
+    StoreDoubles(values.data(), 0, count, moved);
+    const std::vector<double> stored = ToDoubles(moved);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (sign * (values[i] - stored[i]) <= 0) continue;
+      values[i] += sign * HalfUlp(tensor.dtype(), values[i]);
+    }
+    StoreDoubles(values.data(), 0, count, moved);
     return moved;
   }
 

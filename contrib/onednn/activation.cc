@@ -14,6 +14,8 @@ namespace {
 // Exponentials beyond are no normal numbers, which oneDNN makes 0 and the
 // largest number of.
 constexpr float kExpMost = 87;
+// Formulas of a Gelu double what it is of.
+constexpr float kGeluMost = 1e38F;
 
 Activation One(Algorithm algorithm, float alpha = 0, float beta = 0) {
   Activation one;
@@ -67,9 +69,10 @@ std::optional<Activation> WithAttributes(const OpAttrs& op) {
     return Within(One(Algorithm::eltwise_swish, swish->alpha), -most, most);
   }
   if (const auto* const gelu = op.As<ops::Gelu>()) {
-    return One(gelu->approximate == ops::GeluFormula::kErf
-                   ? Algorithm::eltwise_gelu_erf
-                   : Algorithm::eltwise_gelu_tanh);
+    return Within(One(gelu->approximate == ops::GeluFormula::kErf
+                          ? Algorithm::eltwise_gelu_erf
+                          : Algorithm::eltwise_gelu_tanh),
+                  -kGeluMost, kGeluMost);
   }
   if (const auto* const hard = op.As<ops::HardSigmoid>()) {
     Activation parts = One(Algorithm::eltwise_linear, hard->alpha, hard->beta);
@@ -100,6 +103,37 @@ std::optional<Activation> WithoutAttributes(const OpAttrs& op) {
     return Alone(Within(One(Algorithm::eltwise_exp), -kExpMost, kExpMost));
   }
   return std::nullopt;
+}
+
+// Whether it makes of large numbers what it makes of infinities, or again large
+// numbers of that sign.
+bool KeepsOverflows(const OpAttrs& op) {
+  return Is<ops::Relu>(op) || Is<ops::Clip>(op) || Is<ops::Sigmoid>(op) ||
+         Is<ops::HardSigmoid>(op) || Is<ops::Tanh>(op) || Is<ops::Abs>(op) ||
+         Is<ops::Neg>(op);
+}
+
+// Numbers from 2^16 on, where those of float16 end, become infinities, and
+// others stay as they are: 2^16 is 2^128 in between, where floats end. Linear
+// functions with two factors would be refused (CheckKinds), so the second is a
+// power of 1.
+void AppendOverflow(std::vector<PostOp>* list) {
+  list->push_back({Algorithm::eltwise_linear, 0x1p112F, 0, std::nullopt});
+  list->push_back({Algorithm::eltwise_pow, 0x1p-112F, 1, std::nullopt});
+}
+
+// Behind a matrix product or a binary operator, oneDNN 2.6 takes the numbers of
+// one activation for all that are of its kind.
+absl::Status CheckKinds(const std::vector<PostOp>& list) {
+  for (const PostOp& a : list) {
+    for (const PostOp& b : list) {
+      if (a.algorithm != b.algorithm || a.other.has_value()) continue;
+      if (a.alpha == b.alpha && a.beta == b.beta) continue;
+      return Refuse(
+          "two activations of one kind, with other numbers, cannot be fused");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -169,6 +203,9 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
     const OpAttrs& op = call.get().post_ops[k].op;
     const size_t other = call.first_other(k);
     const size_t num_others = call.get().post_ops[k].others.size();
+    if (call.get().overflows_as_float16 && !KeepsOverflows(op)) {
+      AppendOverflow(&list);
+    }
     if (const auto binary = BinaryOf(op)) {
       if (num_others == 1 && !call.is_given(other)) {
         return Refuse(fmt::format("{}: has only 1 input", op.def().name));
@@ -197,6 +234,7 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
     list.insert(list.end(), activation.parts.begin(), activation.parts.end());
     hides_nan = hides_nan || activation.hides_nan;
   }
+  NODEWISE_RETURN_IF_ERROR(CheckKinds(list));
   if (hides_nan) {
     Guard guard;
     guard.terms = terms;

@@ -3,7 +3,6 @@
 #include <exception>
 
 #include "contrib/onednn/activation.h"
-#include "contrib/onednn/evaluated.h"
 #include "contrib/onednn/moves.h"
 #include "contrib/onednn/omp_team.h"
 #include "contrib/onednn/onednn_catch.h"
@@ -175,12 +174,6 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeOneDnnKernel(
   auto made = onednn::Build(call, /*is_dry=*/false, nullptr);
   if (made.ok() || !call.op.defined()) return made;
   return At(call.op.def().name, made.status());
-}
-
-absl::Status EvaluateOneDnnCall(const OneDnnCall& call,
-                                absl::Span<const NDArray> inputs,
-                                const NDArray& output) {
-  return onednn::EvaluateCall(call, inputs, output);
 }
 
 std::vector<std::string_view> OneDnnOperators() {

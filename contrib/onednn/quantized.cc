@@ -23,6 +23,9 @@ constexpr double kMostScaled = 1e6;
 // Larger quotients are no 32-bit integers, which they are on their way.
 constexpr float kMostQuotient = 1 << 30;
 
+// Pairs of the largest one leave some room.
+constexpr int kMostWeightOfPairs = 63;
+
 bool HasVnni() {
   using dnnl::cpu_isa;
   const cpu_isa isa = dnnl::get_effective_cpu_isa();
@@ -373,3 +376,11 @@ absl::Status BuildDequantize(ProgramBuilder& program) {
 }
 
 }  // namespace nodewise::onednn
+
+namespace nodewise {
+
+int OneDnnMostWeight() {
+  return onednn::HasVnni() ? 127 : onednn::kMostWeightOfPairs;
+}
+
+}  // namespace nodewise

@@ -12,7 +12,6 @@ namespace {
 // MergeQuantization takes no scales beyond these.
 constexpr double kLeastScale = 0x1p-60;
 constexpr double kLargestScale = 0x1p60;
-constexpr double kMostSteps = 127;
 constexpr double kMostBytes = 255;
 constexpr double kLargestInt32 = 0x1p31 - 1;
 
@@ -62,7 +61,9 @@ bool AreAllFinite(const NDArray& floats) {
 }
 
 absl::StatusOr<SymmetricWeights> QuantizeSymmetric(const NDArray& floats,
-                                                   std::optional<int> axis) {
+                                                   std::optional<int> axis,
+                                                   int most) {
+  const double most_steps = most;
   const auto numbers = FloatsIn(floats);
   const Stride stride = StrideOf(floats, axis);
   std::vector<double> largest(stride.count, 0);
@@ -80,7 +81,7 @@ absl::StatusOr<SymmetricWeights> QuantizeSymmetric(const NDArray& floats,
   float* const scales = made.scales.As<float>();
   for (size_t c = 0; c < stride.count; ++c) {
     // A channel of zeros has any scale.
-    const double step = largest[c] == 0 ? 1 : largest[c] / kMostSteps;
+    const double step = largest[c] == 0 ? 1 : largest[c] / most_steps;
     scales[c] =
         static_cast<float>(std::clamp(step, kLeastScale, kLargestScale));
   }
@@ -88,7 +89,7 @@ absl::StatusOr<SymmetricWeights> QuantizeSymmetric(const NDArray& floats,
   for (size_t i = 0; i < numbers.size(); ++i) {
     const double steps = numbers[i] / double{scales[stride.IndexOf(i)]};
     integers[i] = static_cast<int8_t>(
-        std::clamp(std::nearbyint(steps), -kMostSteps, kMostSteps));
+        std::clamp(std::nearbyint(steps), -most_steps, most_steps));
   }
   return made;
 }

@@ -24,15 +24,17 @@ absl::StatusOr<ShortFloats> ToShortFloats(const NDArray& floats,
 
 bool AreAllFinite(const NDArray& floats);
 
-// A constant as int8 from -127 to 127: `integers` times `scales`, of which
-// there is one of rank 0, or one for each index along the axis.
+// A constant as int8: `integers` times `scales`, of which there is one of rank
+// 0, or one for each index along the axis.
 struct SymmetricWeights {
   NDArray integers;
   NDArray scales;
 };
-// REQUIRES: AreAllFinite(floats).
+// Integers are from -most to most. REQUIRES: AreAllFinite(floats), 1 <= most <=
+// 127.
 absl::StatusOr<SymmetricWeights> QuantizeSymmetric(const NDArray& floats,
-                                                   std::optional<int> axis);
+                                                   std::optional<int> axis,
+                                                   int most);
 
 // The scale and zero point of uint8 for a range widened so that 0 is in it,
 // which has then an integer of its own.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "contrib/precision/constants.h"
@@ -27,10 +28,11 @@ absl::StatusOr<NDArray> ScalarOf(T number, DLDataType type) {
 
 class Int8Maker {
  public:
-  Int8Maker(const LoweringPlan& plan, const Calibration& calibration,
+  Int8Maker(const LoweringPlan& plan, const PrecisionOptions& options,
             NetworkCopy copy, PrecisionReport* report)
       : plan_(plan),
-        calibration_(calibration),
+        calibration_(options.calibration),
+        most_weight_(options.most_weight),
         copy_(std::move(copy)),
         report_(report) {}
 
@@ -106,7 +108,9 @@ class Int8Maker {
       }
       const bool is_w = form.has_value() && i == 1;
       NODEWISE_ASSIGN_OR_RETURN(
-          Weights weights, WeightsOf(old, is_w ? form->w_axis : std::nullopt));
+          Weights weights,
+          is_w ? WeightsOf(old, form->w_axis, most_weight_)
+               : WeightsOf(old, std::nullopt, PrecisionOptions::kMostInt8));
       (*inputs)[i] = weights.floats;
       if (is_w) w = std::move(weights);
     }
@@ -145,16 +149,17 @@ class Int8Maker {
     return made;
   }
 
-  absl::StatusOr<Weights> WeightsOf(ValueId old, std::optional<int> axis) {
+  absl::StatusOr<Weights> WeightsOf(ValueId old, std::optional<int> axis,
+                                    int most) {
     const bool has_axes = copy_.made().opset() >= kFirstOpsetWithAxes;
     if (!has_axes) axis = std::nullopt;
-    const auto key = std::pair(old, axis.value_or(-1));
+    const auto key = std::tuple(old, axis.value_or(-1), most);
     const auto found = weights_.find(key);
     if (found != weights_.end()) return found->second;
     const std::string& base = copy_.NameOf(old);
     NODEWISE_ASSIGN_OR_RETURN(
         SymmetricWeights made,
-        QuantizeSymmetric(copy_.old().value(old).data, axis));
+        QuantizeSymmetric(copy_.old().value(old).data, axis, most));
     Weights weights{kNoValue, made.scales};
     NODEWISE_ASSIGN_OR_RETURN(
         weights.floats, Dequantized(base, std::move(made.integers),
@@ -203,20 +208,21 @@ class Int8Maker {
 
   const LoweringPlan& plan_;
   const Calibration& calibration_;
+  const int most_weight_;
   NetworkCopy copy_;
   PrecisionReport* const report_;
   std::unordered_map<ValueId, ValueId> dequantized_;
-  std::map<std::pair<ValueId, int>, Weights> weights_;
+  std::map<std::tuple<ValueId, int, int>, Weights> weights_;
 };
 
 }  // namespace
 
 absl::StatusOr<Network> MakeInt8(const Network& network,
-                                 const Calibration& calibration,
+                                 const PrecisionOptions& options,
                                  const LoweringPlan& plan,
                                  PrecisionReport* report) {
   NODEWISE_ASSIGN_OR_RETURN(NetworkCopy copy, NetworkCopy::Begin(network));
-  return Int8Maker(plan, calibration, std::move(copy), report).Make();
+  return Int8Maker(plan, options, std::move(copy), report).Make();
 }
 
 }  // namespace nodewise

@@ -58,7 +58,7 @@ absl::StatusOr<Network> MakeShortFloats(DLDataType type, const Network& network,
                                         const LoweringPlan& plan,
                                         PrecisionReport* report);
 absl::StatusOr<Network> MakeInt8(const Network& network,
-                                 const Calibration& calibration,
+                                 const PrecisionOptions& options,
                                  const LoweringPlan& plan,
                                  PrecisionReport* report);
 

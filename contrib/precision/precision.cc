@@ -179,9 +179,14 @@ absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
   PrecisionReport report;
   report.precision = options.precision;
   if (is_int8) {
+    if (options.most_weight < PrecisionOptions::kMostInt8) {
+      report.notes.push_back(fmt::format(
+          "weights of products are from -{0} to {0}, with which no sum of "
+          "products saturates",
+          options.most_weight));
+    }
     PlanInt8(old, options.calibration, &plan);
-    NODEWISE_ASSIGN_OR_RETURN(
-        network, MakeInt8(old, options.calibration, plan, &report));
+    NODEWISE_ASSIGN_OR_RETURN(network, MakeInt8(old, options, plan, &report));
   } else {
     PlanShortFloats(row.type, old, &plan);
     NODEWISE_ASSIGN_OR_RETURN(network,

@@ -21,6 +21,7 @@ class OneDnnRegionKernel : public RegionKernel {
         lasting_(region.network.data().values.size()),
         outputs_of_(lasting_.size()) {
     for (PlannedStep& step : planned) {
+      is_plain_ = is_plain_ && step.is_plain();
       steps_.push_back(std::make_unique<OneDnnStep>(region_, std::move(step)));
     }
     for (size_t i = 0; i < network().outputs().size(); ++i) {
@@ -41,22 +42,26 @@ class OneDnnRegionKernel : public RegionKernel {
       const TensorType& type = step->planned().call.output;
       NODEWISE_ASSIGN_OR_RETURN(
           lasting_[Index(result)],
-          NDArray::Empty(*type.sizes(), type.dtype, kCpu));
+          NDArray::Empty(*type.sizes(), step->planned().OutputType(), kCpu));
     }
     return absl::OkStatus();
   }
 
   absl::Status Run(absl::Span<const NDArray> inputs,
                    absl::Span<const NDArray> outputs) override {
-    std::vector<NDArray> values = lasting_;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      values[Index(network().outputs()[i])] = outputs[i];
-    }
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      values[Index(network().inputs()[i])] = inputs[i];
-    }
+    Values values = ValuesAtFirst(inputs, outputs);
     for (const auto& step : steps_) {
-      NODEWISE_RETURN_IF_ERROR(RunStep(step.get(), outputs, &values));
+      NODEWISE_ASSIGN_OR_RETURN(const bool is_done,
+                                RunCall(step.get(), values));
+      if (is_done) continue;
+      if (!is_plain_) {
+        // Definitions know nothing of layouts, so they begin at the beginning.
+        values = ValuesAtFirst(inputs, outputs);
+        NODEWISE_RETURN_IF_ERROR(Evaluate(network().order(), outputs, &values));
+        break;
+      }
+      NODEWISE_RETURN_IF_ERROR(
+          Evaluate(step->planned().operations, outputs, &values));
     }
     return CopyOthers(values, outputs);
   }
@@ -89,19 +94,41 @@ class OneDnnRegionKernel : public RegionKernel {
     return !outputs_of_[Index(value)].empty();
   }
 
-  absl::Status RunStep(OneDnnStep* step, absl::Span<const NDArray> outputs,
-                       Values* values) const {
-    if (step->planned().is_call()) {
-      std::vector<NDArray> inputs;
-      inputs.reserve(step->planned().inputs.size());
-      for (const PlannedInput& input : step->planned().inputs) {
-        inputs.push_back(ValueOf(input.value, *values));
-      }
-      const NDArray& result = (*values)[Index(step->planned().result)];
-      NODEWISE_ASSIGN_OR_RETURN(const bool can, step->Prepare(inputs));
-      return can ? step->Run(inputs, result) : step->Evaluate(inputs, result);
+  Values ValuesAtFirst(absl::Span<const NDArray> inputs,
+                       absl::Span<const NDArray> outputs) const {
+    std::vector<NDArray> values = lasting_;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      values[Index(network().outputs()[i])] = outputs[i];
     }
-    for (const OperationId id : step->planned().operations) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      values[Index(network().inputs()[i])] = inputs[i];
+    }
+    return values;
+  }
+
+  // Returns false if oneDNN does not compute this step, or not this time.
+  static absl::StatusOr<bool> RunCall(OneDnnStep* step, const Values& values) {
+    if (!step->planned().is_call()) return false;
+    std::vector<NDArray> inputs;
+    inputs.reserve(step->planned().inputs.size());
+    for (const PlannedInput& input : step->planned().inputs) {
+      inputs.push_back(ValueOf(input.value, values));
+    }
+    for (const GeluPattern& gelu : step->planned().gelus) {
+      for (const ValueId number : gelu.numbers()) {
+        inputs.push_back(ValueOf(number, values));
+      }
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const bool can, step->Prepare(inputs));
+    if (!can) return false;
+    return step->Run(inputs, values[Index(step->planned().result)]);
+  }
+
+  // Computes operations by their definitions.
+  absl::Status Evaluate(absl::Span<const OperationId> operations,
+                        absl::Span<const NDArray> outputs,
+                        Values* values) const {
+    for (const OperationId id : operations) {
       const Operation& operation = network().operation(id);
       NODEWISE_RETURN_IF_ERROR(
           At(operation.name, EvaluateOne(operation, outputs, values)));
@@ -129,7 +156,7 @@ class OneDnnRegionKernel : public RegionKernel {
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const Evaluated made,
-        Evaluate(operation.attrs, std::move(inputs), wanted));
+        nodewise::Evaluate(operation.attrs, std::move(inputs), wanted));
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (!wanted[i]) continue;
       const ValueId value = operation.outputs[i];
@@ -159,7 +186,8 @@ class OneDnnRegionKernel : public RegionKernel {
 
   const Region region_;
   std::vector<std::unique_ptr<OneDnnStep>> steps_;
-  Values lasting_;  // Constants, and memory of what calls make.
+  bool is_plain_ = true;  // No step has its channels last.
+  Values lasting_;        // Constants, and memory of what calls make.
   std::vector<std::vector<size_t>> outputs_of_;  // By value.
 };
 

@@ -1,11 +1,12 @@
 #include <algorithm>
 
-#include "nodewise/tensors/channels_last.h"
+#include "contrib/runner/half_floats.h"
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/conv_transpose.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/runner/onednn_kernels.h"
+#include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
 namespace {
@@ -22,6 +23,12 @@ TensorLayout LayoutOf(const TensorType& type) {
   return HasLayouts(type) ? TensorLayout::kChannelsLast : TensorLayout::kPlain;
 }
 
+// Half floats are converted around calls of float32.
+TensorType AsWide(TensorType type) {
+  if (IsHalfFloat(type.dtype)) type.dtype = kFloat32;
+  return type;
+}
+
 // The operation by itself, with the channels last in all that is no constant.
 OneDnnCall CallOf(const Network& network, const Operation& operation) {
   OneDnnCall call;
@@ -30,14 +37,14 @@ OneDnnCall CallOf(const Network& network, const Operation& operation) {
     OneDnnInput& input = call.inputs.emplace_back();
     if (id == kNoValue) continue;
     const NetworkValue& value = network.value(id);
-    input.type = value.type;
-    if (value.kind == NetworkValue::Kind::kConstant) {
-      input.constant = value.data;
-    } else {
+    input.type = AsWide(value.type);
+    if (value.kind != NetworkValue::Kind::kConstant) {
       input.layout = LayoutOf(value.type);
+    } else if (!IsHalfFloat(value.type.dtype)) {
+      input.constant = value.data;
     }
   }
-  call.output = network.value(operation.outputs[0]).type;
+  call.output = AsWide(network.value(operation.outputs[0]).type);
   call.output_layout = LayoutOf(call.output);
   return call;
 }

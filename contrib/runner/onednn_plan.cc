@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <utility>
 
+#include "contrib/runner/half_floats.h"
 #include "contrib/runner/region_layouts.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -17,12 +19,20 @@ constexpr std::string_view kBinary[] = {"Add", "Sum", "Sub", "Mul",
                                         "Div", "Max", "Min"};
 // Those of them whose inputs can change places.
 constexpr std::string_view kCommuting[] = {"Add", "Sum", "Mul", "Max", "Min"};
+// Beside the errors of so many products, that of oneDNN's erf does not count.
+// Elsewhere, a Gelu with it may miss the bounds of the operations that it is
+// written in by half as much again; one with a tanh keeps them.
+constexpr std::string_view kProducts[] = {"Conv", "ConvTranspose", "Gemm",
+                                          "MatMul"};
 
 template <size_t N>
+bool IsOneOf(const std::string_view (&kinds)[N], const OperatorDef& def) {
+  return def.domain.empty() && std::find(std::begin(kinds), std::end(kinds),
+                                         def.name) != std::end(kinds);
+}
+template <size_t N>
 bool IsOneOf(const std::string_view (&kinds)[N], const Operation& operation) {
-  return operation.def().domain.empty() &&
-         std::find(std::begin(kinds), std::end(kinds), operation.kind()) !=
-             std::end(kinds);
+  return IsOneOf(kinds, operation.def());
 }
 
 bool HasBody(const Operation& operation) {
@@ -65,7 +75,8 @@ class StepPlanner {
         layouts_(layouts),
         is_taken_(layouts.is_transpose),
         is_constant_(network_.data().values.size()),
-        types_(network_.data().values.size()) {
+        types_(network_.data().values.size()),
+        float_types_(types_.size(), kFloat32) {
     for (size_t i = 0; i < network_.inputs().size(); ++i) {
       is_constant_[Index(network_.inputs()[i])] = region.is_constant[i];
     }
@@ -75,6 +86,11 @@ class StepPlanner {
     for (size_t i = 0; i < network_.outputs().size(); ++i) {
       types_[Index(network_.outputs()[i])] = region.outputs[i];
     }
+    for (size_t i = 0; i < types_.size(); ++i) {
+      if (!IsHalfFloat(types_[i].dtype)) continue;
+      float_types_[i] = types_[i].dtype;
+      types_[i].dtype = kFloat32;
+    }
   }
 
   absl::StatusOr<std::vector<PlannedStep>> Plan() {
@@ -82,7 +98,10 @@ class StepPlanner {
     for (const OperationId id : network_.order()) {
       if (is_taken_[Index(id)]) continue;
       const Operation& operation = network_.operation(id);
-      NODEWISE_ASSIGN_OR_RETURN(PlannedStep step, Begin(operation));
+      PlannedStep step;
+      if (!BeginGelu(operation, &step)) {
+        NODEWISE_ASSIGN_OR_RETURN(step, Begin(operation));
+      }
       if (step.is_call()) {
         while (Extend(&step)) {
         }
@@ -126,6 +145,10 @@ class StepPlanner {
       // What decides types is as it is for ever.
       planned->is_kept = true;
       input.constant = known.data;
+      if (IsHalfFloat(known.data.dtype())) {
+        NODEWISE_ASSIGN_OR_RETURN(input.constant,
+                                  WideTensors::Copy(known.data));
+      }
     } else if (may_keep && is_constant_[Index(value)]) {
       planned->is_kept = true;
       NODEWISE_ASSIGN_OR_RETURN(input.constant, Placeholder(input.type));
@@ -139,6 +162,23 @@ class StepPlanner {
     step->result = layouts_.home[Index(value)];
   }
 
+  // The type of its floats, float32 if it has none; none if there are several.
+  std::optional<DLDataType> FloatTypeOf(const Operation& operation) const {
+    std::optional<DLDataType> found;
+    std::vector<ValueId> values = operation.inputs;
+    values.insert(values.end(), operation.outputs.begin(),
+                  operation.outputs.end());
+    for (const ValueId value : values) {
+      if (value == kNoValue || !(types_[Index(value)].dtype == kFloat32)) {
+        continue;
+      }
+      const DLDataType type = float_types_[Index(value)];
+      if (found.has_value() && !(*found == type)) return std::nullopt;
+      found = type;
+    }
+    return found.value_or(kFloat32);
+  }
+
   // A step of this operation alone, with the reason if oneDNN cannot do it.
   absl::StatusOr<PlannedStep> Begin(const Operation& operation) const {
     PlannedStep step;
@@ -149,6 +189,13 @@ class StepPlanner {
         return step;
       }
     }
+    const auto float_type = FloatTypeOf(operation);
+    if (!float_type.has_value()) {
+      step.why_not = "has floats of several types";
+      return step;
+    }
+    step.float_type = *float_type;
+    step.call.overflows_as_float16 = step.float_type == kFloat16;
     step.call.op = operation.attrs;
     const bool may_keep = !IsOneOf(kBinary, operation);
     for (const ValueId value : operation.inputs) {
@@ -182,15 +229,111 @@ class StepPlanner {
   bool Extend(PlannedStep* step) const {
     const ValueId result =
         network_.operation(step->operations.back()).outputs[0];
-    const Operation* const reader = OnlyReader(result);
-    if (reader == nullptr || reader->outputs.size() != 1) return false;
     PlannedStep longer = *step;
-    if (!Append(*reader, result, &longer).ok()) return false;
+    if (AppendGelu(result, &longer) && Accept(std::move(longer), step)) {
+      return true;
+    }
+    const Operation* const reader = OnlyReader(result);
+    if (reader == nullptr || reader->outputs.size() != 1 ||
+        is_taken_[Index(reader->id)]) {
+      return false;
+    }
+    longer = *step;
+    return Append(*reader, result, &longer).ok() &&
+           Accept(std::move(longer), step);
+  }
+  static bool Accept(PlannedStep longer, PlannedStep* step) {
     const Support support = OneDnnSupports(longer.call);
     if (!support.can) return false;
     if (!support.penalties.empty() && step->penalty.empty()) return false;
     *step = std::move(longer);
     return true;
+  }
+
+  // Returns the Gelu of the value that operations make which no step has yet.
+  std::optional<GeluPattern> GeluOf(ValueId value) const {
+    if (value == kNoValue || IsNumber(value)) return std::nullopt;
+    auto gelu = GeluPattern::Find(
+        network_, value, [this](ValueId other) { return IsNumber(other); });
+    if (!gelu.has_value()) return std::nullopt;
+    for (const OperationId id : gelu->operations()) {
+      if (is_taken_[Index(id)]) return std::nullopt;
+    }
+    const size_t made = Index(ResultOf(*gelu));
+    if (!(types_[Index(value)] == types_[made]) ||
+        !(float_types_[Index(value)] == float_types_[made])) {
+      return std::nullopt;
+    }
+    return gelu;
+  }
+  ValueId ResultOf(const GeluPattern& gelu) const {
+    return network_.operation(gelu.operations().back()).outputs[0];
+  }
+  bool IsNumber(ValueId value) const {
+    const bool is_constant =
+        is_constant_[Index(value)] ||
+        network_.value(value).kind == NetworkValue::Kind::kConstant;
+    const auto sizes = types_[Index(value)].sizes();
+    return is_constant && sizes.has_value() &&
+           std::all_of(sizes->begin(), sizes->end(),
+                       [](int64_t size) { return size == 1; });
+  }
+  static OpAttrs GeluAttrs(const GeluPattern& gelu) {
+    return OpAttrs::Of(AllOperators().FindType(&kTypeTag<ops::Gelu>),
+                       ops::Gelu{gelu.formula()});
+  }
+
+  // A step that is a Gelu and begins with the operation, if there is one and
+  // oneDNN can do it.
+  bool BeginGelu(const Operation& operation, PlannedStep* step) const {
+    for (const ValueId value : operation.inputs) {
+      auto gelu = GeluOf(value);
+      if (!gelu.has_value() || gelu->operations()[0] != operation.id ||
+          gelu->formula() == ops::GeluFormula::kErf) {
+        continue;
+      }
+      PlannedStep made;
+      made.call.op = GeluAttrs(*gelu);
+      SetResult(ResultOf(*gelu), &made);
+      made.float_type = float_types_[Index(value)];
+      made.call.overflows_as_float16 = made.float_type == kFloat16;
+      auto input = MakeInput(value, false, &made.inputs.emplace_back());
+      if (!input.ok()) return false;
+      made.call.inputs.push_back(*std::move(input));
+      made.operations = gelu->operations();
+      made.gelus.push_back(*std::move(gelu));
+      if (!OneDnnSupports(made.call).can) return false;
+      *step = std::move(made);
+      return true;
+    }
+    return false;
+  }
+  bool AppendGelu(ValueId result, PlannedStep* step) const {
+    auto gelu = GeluOf(result);
+    if (!gelu.has_value() || !IsReadInside(result, gelu->operations())) {
+      return false;
+    }
+    if (gelu->formula() == ops::GeluFormula::kErf &&
+        !IsOneOf(kProducts, step->call.op.def())) {
+      return false;
+    }
+    step->call.post_ops.push_back({GeluAttrs(*gelu), {}});
+    SetResult(ResultOf(*gelu), step);
+    step->operations.insert(step->operations.end(), gelu->operations().begin(),
+                            gelu->operations().end());
+    step->gelus.push_back(*std::move(gelu));
+    return true;
+  }
+  bool IsReadInside(ValueId value,
+                    const std::vector<OperationId>& inside) const {
+    const auto outputs = network_.outputs();
+    if (std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
+      return false;
+    }
+    const auto& uses = network_.value(value).uses;
+    return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return std::find(inside.begin(), inside.end(), use.user) != inside.end();
+    });
   }
 
   absl::Status Append(const Operation& operation, ValueId result,
@@ -200,6 +343,10 @@ class StepPlanner {
     if (may_swap && others[1] == result) std::swap(others[0], others[1]);
     if (others.empty() || others[0] != result) {
       return absl::UnimplementedError("reads the result as another operand");
+    }
+    const auto float_type = FloatTypeOf(operation);
+    if (!float_type.has_value() || !(*float_type == step->float_type)) {
+      return absl::UnimplementedError("has floats of another type");
     }
     others.erase(others.begin());
     OneDnnPostOp& post_op = step->call.post_ops.emplace_back();
@@ -219,7 +366,9 @@ class StepPlanner {
   const LayoutMap& layouts_;
   std::vector<bool> is_taken_;     // By operation.
   std::vector<bool> is_constant_;  // By value.
-  std::vector<TensorType> types_;  // By value.
+  // By value. What is float16 or bfloat16 is float32 here.
+  std::vector<TensorType> types_;
+  std::vector<DLDataType> float_types_;  // By value: what it really is.
 };
 
 }  // namespace
@@ -244,6 +393,23 @@ absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region) {
   }
   return absl::UnimplementedError(
       reasons.empty() ? "there is nothing to compute" : reasons);
+}
+
+DLDataType PlannedStep::OutputType() const {
+  return call.output.dtype == kFloat32 ? float_type : call.output.dtype;
+}
+
+bool PlannedStep::is_plain() const {
+  const auto is_last = [](const OneDnnInput& input) {
+    return input.layout == TensorLayout::kChannelsLast;
+  };
+  bool is_any = call.output_layout == TensorLayout::kChannelsLast ||
+                std::any_of(call.inputs.begin(), call.inputs.end(), is_last);
+  for (const OneDnnPostOp& post_op : call.post_ops) {
+    is_any = is_any ||
+             std::any_of(post_op.others.begin(), post_op.others.end(), is_last);
+  }
+  return !is_any;
 }
 
 OneDnnInput& InputOf(OneDnnCall* call, size_t place) {

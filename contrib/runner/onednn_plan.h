@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "contrib/runner/gelu_pattern.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/onednn/onednn.h"
 
@@ -27,12 +28,22 @@ struct PlannedStep {
 
   // The rest is empty unless oneDNN computes it.
   OneDnnCall call;
+  // The type of its floats. Where it is not float32, the call has them as
+  // float32, and they are converted before and behind it.
+  DLDataType float_type{kDLFloat, 32, 1};
   std::vector<PlannedInput> inputs;  // As OneDnnKernel::Run takes them.
   // In whose memory the result is: the value that the last operation makes, or
   // what a Transpose behind it makes of that.
   ValueId result = kNoValue;
+  // Operations that are one activation of the call, if the numbers that they
+  // read are the right ones.
+  std::vector<GeluPattern> gelus;
 
   bool is_call() const { return why_not.empty(); }
+  // No tensor of it has its channels last.
+  bool is_plain() const;
+  // As the network has it. REQUIRES: is_call().
+  DLDataType OutputType() const;
 };
 
 // Divides a region into steps, in an order in which they can run. Where its

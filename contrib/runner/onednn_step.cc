@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -20,18 +21,28 @@ bool HaveSameBytes(const NDArray& a, const NDArray& b) {
 
 OneDnnStep::OneDnnStep(const Region& region, PlannedStep planned)
     : planned_(std::move(planned)) {
+  size_t place = 0;
+  for (const PlannedInput& input : planned_.inputs) {
+    if (input.is_kept) Keep(region, place, input.value);
+    ++place;
+  }
+  for (const GeluPattern& gelu : planned_.gelus) {
+    for (const ValueId number : gelu.numbers()) Keep(region, place++, number);
+  }
+}
+
+void OneDnnStep::Keep(const Region& region, size_t place, ValueId value) {
   const auto inputs = region.network.inputs();
-  for (size_t i = 0; i < planned_.inputs.size(); ++i) {
-    const PlannedInput& input = planned_.inputs[i];
-    const auto found = std::find(inputs.begin(), inputs.end(), input.value);
-    // Constants in the region's own text never change.
-    if (!input.is_kept || found == inputs.end()) continue;
-    Kept& kept = kept_.emplace_back();
-    kept.place = i;
-    const auto k = static_cast<size_t>(found - inputs.begin());
-    if (k < region.changes.size()) kept.changes = region.changes[k];
-    // The memory of a plan's placeholder is not needed any more.
-    InputOf(&planned_.call, i).constant = NDArray();
+  const auto found = std::find(inputs.begin(), inputs.end(), value);
+  // Constants in the region's own text never change.
+  if (found == inputs.end()) return;
+  Kept& kept = kept_.emplace_back();
+  kept.place = place;
+  const auto k = static_cast<size_t>(found - inputs.begin());
+  if (k < region.changes.size()) kept.changes = region.changes[k];
+  // The memory of a plan's placeholder is not needed any more.
+  if (place < planned_.inputs.size()) {
+    InputOf(&planned_.call, place).constant = NDArray();
   }
 }
 
@@ -58,9 +69,13 @@ absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
   for (Kept& kept : kept_) {
     if (kept.changes != nullptr) kept.count = kept.changes->count;
     NODEWISE_ASSIGN_OR_RETURN(kept.copy, inputs[kept.place].CopyToHost());
-    InputOf(&planned_.call, kept.place).constant = kept.copy;
+    if (kept.place >= planned_.inputs.size()) continue;
+    NDArray& constant = InputOf(&planned_.call, kept.place).constant;
+    constant = kept.copy;
+    if (!IsHalfFloat(kept.copy.dtype())) continue;
+    NODEWISE_ASSIGN_OR_RETURN(constant, WideTensors::Copy(kept.copy));
   }
-  auto made = MakeOneDnnKernel(planned_.call);
+  auto made = MakeKernel(inputs);
   if (!made.ok() && !absl::IsUnimplemented(made.status())) return made.status();
   threads_ = OneDnnThreads::Count();
   const std::lock_guard lock(mutex_);
@@ -70,14 +85,61 @@ absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
   return absl::OkStatus();
 }
 
-absl::Status OneDnnStep::Run(absl::Span<const NDArray> inputs,
-                             const NDArray& output) {
-  return kernel_->Run(inputs, {&output, 1});
+absl::StatusOr<std::unique_ptr<OneDnnKernel>> OneDnnStep::MakeKernel(
+    absl::Span<const NDArray> inputs) const {
+  NODEWISE_RETURN_IF_ERROR(CheckGelus(inputs));
+  return MakeOneDnnKernel(planned_.call);
 }
 
-absl::Status OneDnnStep::Evaluate(absl::Span<const NDArray> inputs,
-                                  const NDArray& output) const {
-  return EvaluateOneDnnCall(planned_.call, inputs, output);
+absl::Status OneDnnStep::CheckGelus(absl::Span<const NDArray> inputs) const {
+  size_t place = planned_.inputs.size();
+  for (const GeluPattern& gelu : planned_.gelus) {
+    std::vector<double> numbers;
+    for (size_t i = 0; i < gelu.numbers().size(); ++i) {
+      numbers.push_back(ToDoubles(inputs[place++])[0]);
+    }
+    if (gelu.Holds(numbers, 2 * UnitRoundoff(planned_.float_type))) continue;
+    return absl::UnimplementedError(
+        "is like a Gelu, but with other numbers in it");
+  }
+  return absl::OkStatus();
+}
+
+bool OneDnnStep::IsRewritten() const {
+  return !planned_.gelus.empty() || IsHalfFloat(planned_.float_type);
+}
+
+absl::StatusOr<bool> OneDnnStep::Run(absl::Span<const NDArray> inputs,
+                                     const NDArray& output) {
+  const int64_t evaluated_before = kernel_->num_evaluated();
+  inputs = inputs.first(planned_.inputs.size());
+  if (!IsHalfFloat(planned_.float_type)) {
+    NODEWISE_RETURN_IF_ERROR(kernel_->Run(inputs, {&output, 1}));
+  } else {
+    NODEWISE_RETURN_IF_ERROR(RunWide(inputs, output));
+  }
+  // The formulas of exporters make NaN of -infinity, which a Gelu does not, and
+  // a half type has overflows where a float has none.
+  if (IsRewritten() && kernel_->num_evaluated() != evaluated_before) {
+    return false;
+  }
+  if (!IsHalfFloat(output.dtype()) || !HasNaN(output)) return true;
+  const std::lock_guard lock(mutex_);
+  ++num_nans_;
+  return false;
+}
+
+absl::Status OneDnnStep::RunWide(absl::Span<const NDArray> inputs,
+                                 const NDArray& output) {
+  std::vector<NDArray> read(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (planned_.inputs[i].is_kept) read[i] = NDArray();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(read, wide_.Inputs(read));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray made, wide_.Output(output));
+  NODEWISE_RETURN_IF_ERROR(kernel_->Run(read, {&made, 1}));
+  if (IsHalfFloat(output.dtype())) Narrow(made, output);
+  return absl::OkStatus();
 }
 
 std::string OneDnnStep::why_not() const {
@@ -89,7 +151,12 @@ std::string OneDnnStep::why_not() const {
 std::string OneDnnStep::remark() const {
   const std::lock_guard lock(mutex_);
   std::string remark = planned_.penalty;
-  int64_t evaluated = num_evaluated_before_;
+  if (IsHalfFloat(planned_.float_type)) {
+    remark +=
+        fmt::format("{}computed in float32, with {} converted around it",
+                    remark.empty() ? "" : "; ", ToString(planned_.float_type));
+  }
+  int64_t evaluated = num_evaluated_before_ + num_nans_;
   if (kernel_ != nullptr) evaluated += kernel_->num_evaluated();
   if (evaluated == 0) return remark;
   return fmt::format(

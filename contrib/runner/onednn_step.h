@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "contrib/runner/half_floats.h"
 #include "contrib/runner/onednn_plan.h"
 
 namespace nodewise {
@@ -23,14 +24,15 @@ class OneDnnStep {
   // Makes the kernel that fits the constants and the number of threads as they
   // are now, unless it is there. Returns whether there is one: constants may
   // hold what oneDNN refuses, which why_not() tells. `inputs` are as
-  // OneDnnKernel::Run takes them. REQUIRES: the step is a call.
+  // OneDnnKernel::Run takes them, and then the numbers of PlannedStep::gelus.
+  // REQUIRES: the step is a call.
   absl::StatusOr<bool> Prepare(absl::Span<const NDArray> inputs);
-  // REQUIRES: Prepare() returned true for these inputs.
-  absl::Status Run(absl::Span<const NDArray> inputs, const NDArray& output);
-  // Computes the step by the definitions of its operators.
-  // REQUIRES: Prepare() returned false for these inputs.
-  absl::Status Evaluate(absl::Span<const NDArray> inputs,
-                        const NDArray& output) const;
+  // Returns false if the step's operations are to be computed by their
+  // definitions, since the call's own operators or types are others, and not
+  // made for the numbers of this run. REQUIRES: Prepare() returned true for
+  // these inputs.
+  absl::StatusOr<bool> Run(absl::Span<const NDArray> inputs,
+                           const NDArray& output);
 
   // Why oneDNN does not compute the step, or not with these constants; "" if it
   // does.
@@ -46,16 +48,26 @@ class OneDnnStep {
     NDArray copy;
   };
 
+  void Keep(const Region& region, size_t place, ValueId value);
   bool IsCurrent(absl::Span<const NDArray> inputs);
+  // Whether the call computes what the operations do, but not with the
+  // roundings that they have, or not of what is no number.
+  bool IsRewritten() const;
+  absl::Status RunWide(absl::Span<const NDArray> inputs, const NDArray& output);
+  absl::Status CheckGelus(absl::Span<const NDArray> inputs) const;
+  absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeKernel(
+      absl::Span<const NDArray> inputs) const;
   absl::Status Make(absl::Span<const NDArray> inputs);
 
   PlannedStep planned_;
   std::vector<Kept> kept_;
+  WideTensors wide_;
   int threads_ = 0;           // 0: nothing has been made.
   mutable std::mutex mutex_;  // Guards what follows against who asks.
   std::unique_ptr<OneDnnKernel> kernel_;
   std::string why_not_;
   int64_t num_evaluated_before_ = 0;  // By kernels that are gone.
+  int64_t num_nans_ = 0;              // Runs computed again for a NaN.
 };
 
 }  // namespace nodewise

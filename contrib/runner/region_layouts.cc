@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "nodewise/tensors/channels_last.h"
 #include "nodewise/ops/slice.h"
+#include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
 namespace {

@@ -62,6 +62,19 @@ TEST(CarriedBoundsTest, OneOperationHasItsOwnBounds) {
   EXPECT_EQ(BoundsOfProduct().expected, own.expected);
 }
 
+// A fused multiply-add: the square of 1 + 2^-12 needs 25 bits.
+TEST(CarriedBoundsTest, WhatIsBetweenFusedOperationsNeedNotBeRounded) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1});
+  const ValueId square = b.Op("Mul", {x, x})[0];
+  b.Out(b.Op("Add", {square, b.In("y", {1})}));
+  const auto result = InterpretCarryingBounds(
+      b.net, {Floats({1 + 0x1p-12F}), Floats({-1 - 0x1p-11F})});
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(ValuesOf((*result)[0].tensor)[0], 0);
+  EXPECT_GE((*result)[0].bounds.proved[0], 0x1p-24);
+}
+
 TEST(CarriedBoundsTest, FactorsEnlargeAndReluKeepsWhatComesBeforeThem) {
   const Bounds product = BoundsOfProduct();
   const auto tripled = Carry(AfterProduct([](NetBuilder* b, ValueId y) {

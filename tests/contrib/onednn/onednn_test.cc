@@ -60,6 +60,47 @@ TEST_F(OneDnnTest, FusedActivationsAreThoseOfTheOperators) {
   }
 }
 
+// oneDNN 2.6 mixes up the numbers of two activations of one kind.
+TEST_F(OneDnnTest, ActivationsOfOneKindKeepTheirNumbers) {
+  const std::vector<std::vector<OpSetup>> chains = {
+      {{"Neg"}, {"HardSigmoid"}},
+      {{"LeakyRelu", 16, {{"alpha", 0.5F}}},
+       {"LeakyRelu", 16, {{"alpha", 0.1F}}}},
+      {{"Elu", 22, {{"alpha", 0.5F}}}, {"Elu", 22, {{"alpha", 2.0F}}}},
+      {{"Relu"}, {"LeakyRelu", 16, {{"alpha", 0.5F}}}},
+      {{"LeakyRelu", 16, {{"alpha", 0.5F}}}, {"Relu"}}};
+  std::vector<CallCase> heads = {
+      CaseOf({"MatMul"}, {Counted({2, 3, 5}), Counted({5, 7})}), SomeConv()};
+  SetChannelsLast(heads[1]);
+  for (const CallCase& head : heads) {
+    for (const auto& chain : chains) {
+      CallCase made = head;
+      for (const OpSetup& op : chain) Fuse(made, op);
+      if (!OneDnnSupports(made.call).can) continue;
+      EXPECT_EQ(FaultOf(made), "")
+          << head.call.op.def().name << ", " << chain[0].name;
+    }
+  }
+}
+
+// As numbers beyond those of float16 must be to what is fused behind them.
+TEST_F(OneDnnTest, WhatFloat16DoesNotHaveMayBeInfinite) {
+  CallCase product = CaseOf({"MatMul"}, {MakeTensor<float>({2, 1}, {300, 5}),
+                                         MakeTensor<float>({1, 1}, {300})});
+  CallCase sum = CaseOf({"Add"}, {MakeTensor<float>({2, 1}, {60000, 1000}),
+                                  MakeTensor<float>({2, 1}, {30000, 500})});
+  for (CallCase& made : {std::ref(product), std::ref(sum)}) {
+    made.call.overflows_as_float16 = true;
+    Fuse(made, {"Mul"}, MakeTensor<float>({2, 1}, {0.125F, 1}));
+    Fuse(made, {"Sub"}, MakeTensor<float>({2, 1}, {1, 1}));
+    const auto kernel = MakeOneDnnKernel(made.call);
+    ASSERT_THAT(kernel, IsOk());
+    const auto found = RunKernel(**kernel, made);
+    ASSERT_THAT(found, IsOk());
+    EXPECT_THAT(ValuesOf(*found), testing::ElementsAre(HUGE_VALF, 1499));
+  }
+}
+
 // Behind every operator that the page says something can be fused behind.
 TEST_F(OneDnnTest, OthersFuseToo) {
   const NDArray image = Counted({1, 4, 6, 6});

@@ -99,6 +99,20 @@ TEST(Int8Test, WeightsAreSymmetricByChannel) {
   }
 }
 
+TEST(Int8Test, WeightsOfProductsKeepTheirLimit) {
+  Network net = SmallNet();
+  PrecisionOptions options = Int8Of(net, {SampleOf(net)});
+  options.most_weight = 63;
+  const PrecisionReport report = LowerTo(options, net);
+  EXPECT_THAT(report.notes, testing::Contains(HasSubstr("-63 to 63")));
+  for (const char* const name : {"w_quantized", "v_quantized"}) {
+    const auto integers = ValuesOf<int8_t>(ConstantIn(net, name));
+    const auto [low, high] =
+        std::minmax_element(integers.begin(), integers.end());
+    EXPECT_EQ(std::max(-*low, int{*high}), 63) << name;
+  }
+}
+
 TEST(Int8Test, ZeroHasAnIntegerOfItsOwn) {
   NetBuilder b;
   const ValueId x = b.In("x", {2});

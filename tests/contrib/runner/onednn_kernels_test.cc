@@ -140,6 +140,18 @@ TEST(OneDnnKernelsTest, WhatOneDnnLacksIsComputedByTheDefinitionAndListed) {
   EXPECT_EQ(operations[2].kernel, "oneDNN");
 }
 
+TEST(OneDnnKernelsTest, WhatTwoCouldTakeInOneDoes) {
+  NetBuilder b;
+  const ValueId x = b.Op("Neg", {b.In("x", {1, 2})})[0];
+  const ValueId left = b.Op("Mul", {x, b.Const("two", Floats({2}))})[0];
+  const ValueId right = b.Op("Add", {b.Op("Erf", {x})[0], x})[0];
+  b.Out(b.Op("Mul", {left, right}));
+  const Running running(Lower(b.net, "net").value());
+  const auto expected = Interpret(b.net, {Row(3, 5)}).value();
+  EXPECT_EQ(running.Run(), ValuesOf(expected[0]));
+  EXPECT_EQ(running.choice().operations.size(), 5u);
+}
+
 TEST(OneDnnKernelsTest, ARegionOfNothingElseIsTheReferences) {
   NetBuilder b;
   const ValueId x = b.In("x", {1, 2});

@@ -22,15 +22,17 @@ struct BoundedTensor {
 // those that follow it. InterpretOptions::with_bounds is about each operation
 // alone instead, on equal inputs.
 //
-// Inputs and constants are taken as exact. Through operations that compute
-// element by element (IsElementwise()), errors are carried by computing them at
-// the ends of the range that each input may lie in, with every combination of
-// ends. That is exact where the operator is monotonic in each input or nearly
-// straight over a range as small as rounding errors are, that is for all of
-// these operators at all places but poles. Elsewhere, and near poles, the
-// bounds are NaN: none is known. A Transpose moves bounds with their elements.
-// Behind a batch normalization they allow for weights that a kernel has
-// multiplied by its factors and rounded, before the products are summed up.
+// Inputs and constants are taken as exact. What is between operations may be
+// rounded to its type or not, as it is in a fused multiply-add. Through
+// operations that compute element by element (IsElementwise()), errors are
+// carried by computing them at the ends of the range that each input may lie
+// in, with every combination of ends. That is exact where the operator is
+// monotonic in each input or nearly straight over a range as small as rounding
+// errors are, that is for all of these operators at all places but poles.
+// Elsewhere, and near poles, the bounds are NaN: none is known. A Transpose
+// moves bounds with their elements. Behind a batch normalization they allow for
+// weights that a kernel has multiplied by its factors and rounded, before the
+// products are summed up.
 //
 // Fails as Interpreter::Run().
 absl::StatusOr<std::vector<BoundedTensor>> InterpretCarryingBounds(

@@ -53,6 +53,10 @@ struct OneDnnCall {
   // The result of all of it; sizes of all types are known.
   TensorType output;
   TensorLayout output_layout = TensorLayout::kPlain;
+  // Results that float16 does not have are infinities to what is fused behind
+  // them. For calls that compute in float32 what is float16 in a network, which
+  // would hide overflows otherwise.
+  bool overflows_as_float16 = false;
 };
 
 // A prepared call. It may be run again and again, by one thread at a time; it
@@ -94,15 +98,14 @@ Support OneDnnSupports(const OneDnnCall& call);
 absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeOneDnnKernel(
     const OneDnnCall& call);
 
-// Computes the call by the definitions of its operators, with or without
-// oneDNN. `inputs` and `output` are as in OneDnnKernel::Run.
-absl::Status EvaluateOneDnnCall(const OneDnnCall& call,
-                                absl::Span<const NDArray> inputs,
-                                const NDArray& output);
-
 // Returns the names of the operators that have kernels, for some of their uses
 // at least; none in a build without oneDNN.
 std::vector<std::string_view> OneDnnOperators();
+
+// Returns the largest int8 weight of an integer product that is sure to have a
+// kernel: on processors without VNNI, whose instructions would saturate with
+// larger ones, 63, else 127.
+int OneDnnMostWeight();
 
 // Returns the version of the library that runs, "2.6.3"; "" in a build without
 // it.

@@ -24,6 +24,11 @@ struct PrecisionOptions {
   Precision precision = Precision::kFloat16;
   // The ranges of the values, for int8 alone.
   Calibration calibration = {};
+  // The weights of int8 products are from -most_weight to most_weight. Where
+  // kernels add two products in 16 bits, 63 keeps them from saturating.
+  // REQUIRES: 1 <= most_weight <= 127.
+  static constexpr int kMostInt8 = 127;
+  int most_weight = kMostInt8;
   // An expression of RE2: operations in whose name it is found are left alone.
   // Empty: none.
   std::string keep = {};
