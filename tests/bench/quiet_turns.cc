@@ -31,6 +31,7 @@ constexpr std::chrono::seconds kLongest(60);
 // The times of the turns that count, ours and the baseline's.
 struct Judged {
   std::array<std::vector<double>, 2> times;
+  std::array<double, 2> least_waited = {kNoLimit, kNoLimit};
   int turns = 0;  // That each has taken.
 };
 
@@ -52,6 +53,8 @@ Judged TakeTurns(const QuietContest& contest) {
     const size_t first = random() % 2;
     for (const size_t side : {first, 1 - first}) {
       const Turn turn = (*sides[side])();
+      judged.least_waited[side] =
+          std::min(judged.least_waited[side], turn.waited);
       if (round < 0 || turn.waited > kMostWaited) continue;
       judged.times[side].push_back(turn.nanoseconds);
     }
@@ -117,9 +120,10 @@ bool RunQuietContest(const QuietContest& contest) {
   if (Fewest(judged) < kFewestTurns) {
     std::printf(
         "%s: not measured (%s) [threads waited in all but %zu and %zu of %d "
-        "turns]\n",
+        "turns, %.1f %% and %.1f %% at least]\n",
         contest.name.c_str(), LimitText(contest.limit).c_str(), ours, baseline,
-        judged.turns);
+        judged.turns, 100 * judged.least_waited[0],
+        100 * judged.least_waited[1]);
     std::fflush(stdout);
     return true;
   }

@@ -49,7 +49,9 @@ struct QuietContest {
 //   of T turns]
 // on one line. Returns whether the ratio of the quartiles is within the limit;
 // also true if too few turns count for there to be a quartile: then it prints
-//   name: not measured (limit L) [threads waited in all but N and M of T turns]
+//   name: not measured (limit L) [threads waited in all but N and M of T turns,
+//   A % and B % at least]
+// where A and B are the least shares of a turn of ours and of the baseline's.
 bool RunQuietContest(const QuietContest& contest);
 
 }  // namespace nodewise
