@@ -78,6 +78,20 @@ absl::Status BuildTranspose(ProgramBuilder& program) {
   return AddReorder(program, Desc(sizes, type, strides), output);
 }
 
+absl::Status BuildReshape(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(call.RequirePlain(0));
+  if (call.get().output_layout != TensorLayout::kPlain) {
+    return Refuse("the output has its channels last, expected it plain");
+  }
+  for (size_t i = 1; i < call.get().inputs.size(); ++i) program.SetParameter(i);
+  // Bytes, so that every type is one that oneDNN has.
+  const auto size = static_cast<int64_t>(ElementBytes(call.dtype(0)));
+  const Desc bytes =
+      DescOf({call.count(0) * size}, DataType::u8, TensorLayout::kPlain);
+  return AddReorder(program, bytes, bytes);
+}
+
 absl::Status BuildIdentity(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_ASSIGN_OR_RETURN(const Desc from, call.InputDesc(0));

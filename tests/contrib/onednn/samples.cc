@@ -322,6 +322,36 @@ CallCase DrawTranspose(RandomSource& random) {
                 {RandomTensor(random, x, types[random.Between(0, 3)]).value()});
 }
 
+// A tensor of any type, and its sides put together.
+CallCase DrawReshape(RandomSource& random) {
+  const Ints x = DrawShape(random, 1, 5);
+  int64_t count = 1;
+  for (const int64_t size : x) count *= size;
+  const DLDataType types[] = {kFloat32, kInt64, kUint8, kFloat16};
+  const NDArray shape = MakeTensor<int64_t>({2}, {x[0], count / x[0]});
+  CallCase made = CaseOf(
+      {"Reshape", 14},
+      {RandomTensor(random, x, types[random.Between(0, 3)]).value(), shape});
+  made.call.output = TensorType(made.call.inputs[0].type.dtype,
+                                {Dim(x[0]), Dim(count / x[0])});
+  SetConstant(made, 1);
+  return made;
+}
+
+CallCase DrawFlatten(RandomSource& random) {
+  return CaseOf({"Flatten"}, {Draw(random, DrawShape(random, 1, 5))});
+}
+
+// With a side of 1 in front, which goes or comes.
+CallCase DrawSqueeze(RandomSource& random, const char* name) {
+  Ints x = DrawShape(random, 1, 4);
+  x.insert(x.begin(), 1);
+  CallCase made =
+      CaseOf({name, 13}, {Draw(random, x), MakeTensor<int64_t>({1}, {0})});
+  SetConstant(made, 1);
+  return made;
+}
+
 CallCase DrawIdentity(RandomSource& random) {
   CallCase made = CaseOf({"Identity"}, {Draw(random, DrawShape(random, 3, 5))});
   made.call.output_layout =
@@ -403,6 +433,10 @@ constexpr OperatorSamples kFloatSamples[] = {
      [](RandomSource& r) { return DrawReduction(r, "ReduceSumSquare"); }, 70},
     {"Concat", &DrawConcat},
     {"Transpose", &DrawTranspose},
+    {"Reshape", &DrawReshape},
+    {"Flatten", &DrawFlatten},
+    {"Squeeze", [](RandomSource& r) { return DrawSqueeze(r, "Squeeze"); }},
+    {"Unsqueeze", [](RandomSource& r) { return DrawSqueeze(r, "Unsqueeze"); }},
     {"Identity", &DrawIdentity},
     {"Cast", &DrawCast},
     {"Resize", &DrawResize, 60},
