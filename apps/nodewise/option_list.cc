@@ -139,11 +139,8 @@ absl::Status OptionList::Parse(
       continue;
     }
     CLI::Option* const option = app.add_option(row.name, given[i]);
-    if (row.takes_many()) {
-      option->allow_extra_args(false);  // One value each time.
-    } else {
-      option->expected(1);
-    }
+    if (!row.takes_many()) option->expected(1);
+    option->allow_extra_args(false);  // One value each time.
   }
   NODEWISE_RETURN_IF_ERROR(ParseWith(&app, arguments));
   NODEWISE_RETURN_IF_ERROR(SortRest(app.remaining(), &given));

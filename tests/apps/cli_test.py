@@ -76,6 +76,13 @@ class BadUse(Scratch):
         error = self.refused("verify", "a", "--lib", "--json=1")
         self.assertNotIn("is given the value", error)
 
+    def test_options_may_stand_in_front_of_what_they_are_for(self):
+        for option in (("--random-inputs", "1"), ("--lib", "x.so"),
+                       ("--input", "x=x.npy")):
+            result = nodewise("run", *option, "nowhere")
+            self.assertIn("nowhere", result.err, option)
+            self.assertNotIn("has no value", result.err, option)
+
     def test_option_without_its_value_is_named(self):
         self.assertIn("--lib has no value", nodewise("run", "a", "--lib").err)
 
