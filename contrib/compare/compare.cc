@@ -20,7 +20,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // How much of its bound an error is.
-double RatioOf(const ElementDifference& difference) {
+double RatioOf(const BoundedDifference& difference) {
   if (std::isnan(difference.error)) return kInfinity;
   if (difference.error == 0) return 0;
   return difference.error / difference.bound;  // Infinite for a bound of 0.
@@ -34,7 +34,7 @@ class TensorComparer {
   }
 
   // Takes one that differs, without its bound.
-  void Take(ElementDifference found) {
+  void Take(BoundedDifference found) {
     ++result_.different;
     const size_t i = found.element;
     if (i < proved_.size()) found.bound = proved_[i];
@@ -65,7 +65,7 @@ class TensorComparer {
   }
 
  private:
-  void Rank(Verdict verdict, const ElementDifference& found) {
+  void Rank(Verdict verdict, const BoundedDifference& found) {
     if (verdict < result_.verdict) return;
     if (verdict == result_.verdict) {
       const double worst = RatioOf(result_.worst), ratio = RatioOf(found);

@@ -35,7 +35,7 @@ std::string_view NameOf(Verdict verdict);
 bool IsWrong(Verdict verdict);
 
 // One element where the two sides differ.
-struct ElementDifference {
+struct BoundedDifference {
   uint64_t element = 0;  // Row by row.
   double expected = 0, actual = 0;
   double error = 0;  // |actual - expected|; not a number for kNonFinite.
@@ -54,7 +54,7 @@ struct TensorComparison {
   // The element that decides: of those that made the verdict, the one with the
   // largest error for its bound (the first of equals). Means nothing if nothing
   // differs.
-  ElementDifference worst;
+  BoundedDifference worst;
   double largest_error = 0;  // Over all elements that are finite.
   // The factor by which the reference comes nearest to what was found, by least
   // squares: 1.01 if all is one per cent too large. 1 if nothing differs; NaN
