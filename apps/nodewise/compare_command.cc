@@ -67,6 +67,7 @@ class CompareTensorSources : public Command {
     SourceOptions options;
     NODEWISE_ASSIGN_OR_RETURN(options.compare.rule, ChosenRule());
     options.compare.may_convert = may_convert_;
+    options.compare.describe = true;
     options.pair_fuzzily = is_fuzzy_;
     if (!map_.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(map_));

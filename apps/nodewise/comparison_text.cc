@@ -69,6 +69,12 @@ void AddWorst(const Comparison& comparison, std::string* text) {
   if (!worst->judgement.would_pass.empty()) {
     *text += fmt::format("  would pass with {}\n", worst->judgement.would_pass);
   }
+  if (worst->details.has_value()) {
+    for (const FailurePattern& pattern : worst->details->patterns) {
+      *text += fmt::format("  {}: {}\n", NameOf(pattern.shape),
+                           Printable(pattern.words));
+    }
+  }
   *text += '\n';
 }
 
@@ -143,6 +149,19 @@ void AddMetrics(const Metrics& metrics, JsonWriter* json) {
   json->Add("scale", metrics.scale);
 }
 
+void AddDetails(const DifferenceDetails& details, JsonWriter* json) {
+  json->BeginArray("patterns");
+  for (const FailurePattern& pattern : details.patterns) {
+    json->BeginObject();
+    json->Add("shape", NameOf(pattern.shape));
+    json->Add("words", pattern.words);
+    json->EndObject();
+  }
+  json->EndArray();
+  const std::vector<int64_t> ulps(details.ulps.begin(), details.ulps.end());
+  json->Add("ulp_histogram", absl::MakeConstSpan(ulps));
+}
+
 void AddTensor(const TensorComparison& tensor, JsonWriter* json) {
   json->BeginObject();
   json->Add("tensor", tensor.key.Name());
@@ -154,6 +173,7 @@ void AddTensor(const TensorComparison& tensor, JsonWriter* json) {
   json->Add("would_pass", tensor.judgement.would_pass);
   if (!tensor.is_equal()) AddElement("worst", tensor.Worst(), json);
   AddMetrics(tensor.metrics, json);
+  if (tensor.details.has_value()) AddDetails(*tensor.details, json);
   json->EndObject();
 }
 

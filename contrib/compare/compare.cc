@@ -98,6 +98,11 @@ absl::StatusOr<TensorComparison> CompareTensors(const TensorItem& reference,
   result.judgement =
       Judge(options.rule, dtype, result.metrics,
             result.bounds.has_value() ? &*result.bounds : nullptr);
+  if (options.describe && result.metrics.different > 0 &&
+      dtype == actual.dtype()) {
+    result.details =
+        DescribeDifference(*expected, *actual, result.metrics, tolerance);
+  }
   return result;
 }
 

@@ -42,6 +42,7 @@ class ComparingSink : public TensorSink {
 
   absl::Status Take(const TensorItem& item) override {
     const std::string name = item.key.Name();
+    if (item.hash.has_value()) NoteHash(name, *item.hash);
     const auto mapped = options_.names.find(name);
     const bool is_mapped = mapped != options_.names.end();
     const std::string& partner = is_mapped ? mapped->second : name;
@@ -65,6 +66,7 @@ class ComparingSink : public TensorSink {
       }
     }
     if (options_.pair_fuzzily) PairLeft(&left);
+    AddStaleCopies();
     for (const Kept& kept : unpaired_.kept()) {
       if (is_paired_.contains(&kept)) continue;
       SkipMissing(kept.key, "the candidate does not have it");
@@ -95,6 +97,9 @@ class ComparingSink : public TensorSink {
                       ? SkippedTensor::Kind::kOtherType
                       : SkippedTensor::Kind::kNotRecorded);
     }
+    if (compared->is_wrong() && kept.hash.has_value()) {
+      wrong_.emplace_back(comparison_.tensors.size(), *kept.hash);
+    }
     compared->candidate = kept.key;
     compared->paired_by = by;
     comparison_.tensors.push_back(*std::move(compared));
@@ -119,6 +124,26 @@ class ComparingSink : public TensorSink {
             ? fmt::format("the reference has no tensor: {}", item.why_absent)
             : "the candidate has no tensor: " + kept.why_absent;
     Skip(item.key, why, SkippedTensor::Kind::kNotRecorded);
+  }
+
+  void NoteHash(const std::string& name, TensorHash hash) {
+    if (hash.kind == HashKind::kXxh3) names_by_hash_.emplace(hash.value, name);
+  }
+
+  // Says which wrong tensors are equal to another one of the reference.
+  void AddStaleCopies() {
+    for (const auto& [index, hash] : wrong_) {
+      const auto found = names_by_hash_.find(hash.value);
+      if (hash.kind != HashKind::kXxh3 || found == names_by_hash_.end()) {
+        continue;
+      }
+      TensorComparison& tensor = comparison_.tensors[index];
+      if (!tensor.details.has_value()) tensor.details.emplace();
+      tensor.details->patterns.insert(
+          tensor.details->patterns.begin(),
+          {FailureShape::kStaleCopy,
+           "has the bytes of the reference's " + found->second});
+    }
   }
 
   void PairLeft(std::vector<const Kept*>* left) {
@@ -170,6 +195,9 @@ class ComparingSink : public TensorSink {
   std::unordered_map<std::string, const Kept*> waiting_;  // By name.
   std::set<std::string> mapped_;       // The candidate's names in the map.
   std::set<std::string> found_names_;  // The reference's that have come.
+  std::unordered_map<uint64_t, std::string> names_by_hash_;
+  // By index, the candidate's hashes.
+  std::vector<std::pair<size_t, TensorHash>> wrong_;
   TensorCollector unpaired_;
   std::set<const Kept*> is_paired_;
   Comparison comparison_;

@@ -1,6 +1,5 @@
 """nodewise compare, on files made here."""
 
-import json
 import unittest
 
 import support
@@ -53,6 +52,19 @@ class Compare(Scratch):
         self.assertAlmostEqual(x["relative_error"], 0.25)
         self.assertEqual(x["above_hundredth"], 1)
         self.assertIsNone(shown["tensors"][1]["snr_db"])
+
+    def test_the_shape_of_the_failure_is_told(self):
+        values = [float(i * i % 101) for i in range(400)]
+        wrong = [x + 7 if i % 8 == 3 else x for i, x in enumerate(values)]
+        a = self.params("a.params", x=floats(*values))
+        b = self.params("b.params", x=floats(*wrong))
+        result = nodewise("compare", a, b)
+        self.assertIn("every-nth: only at every 8th element, from 3 on",
+                      result.out)
+        shown = document(nodewise("compare", a, b, "--json"))["tensors"][0]
+        self.assertEqual([p["shape"] for p in shown["patterns"]],
+                         ["every-nth"])
+        self.assertEqual(shown["ulp_histogram"][0], 350)
 
     def test_a_tolerance_lets_pass(self):
         a = self.write("a.npy", npy_bytes(floats(1, 100)))

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/ndarray/hash.h"
 #include "nodewise/tensors/tensor_collector.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
@@ -207,6 +208,30 @@ TEST(CompareTest, WhereOnlyHashesAreKnownTheyAreCompared) {
   ASSERT_EQ(compared->skipped.size(), 1U);
   EXPECT_TRUE(compared->skipped[0].is_difference());
   EXPECT_THAT(compared->skipped[0].why, HasSubstr("they differ"));
+}
+
+void PutWithHash(TensorCollector* collector, const std::string& name,
+                 const NDArray& tensor) {
+  const TensorKey key{name};
+  TensorItem item{key};
+  item.tensor = tensor.tensor();
+  item.hash =
+      TensorHash{HashKind::kXxh3, HashBytes(tensor.data(), tensor.bytes())};
+  EXPECT_THAT(collector->Take(item), IsOk());
+}
+
+TEST(CompareTest, AWrongTensorThatIsAnotherOneIsAStaleCopy) {
+  TensorCollector reference("a"), candidate("b");
+  PutWithHash(&reference, "x", Floats({1, 2}));
+  PutWithHash(&reference, "y", Floats({3, 4}));
+  PutWithHash(&candidate, "x", Floats({1, 2}));
+  PutWithHash(&candidate, "y", Floats({1, 2}));
+  const auto compared = CompareSources(reference, candidate);
+  ASSERT_THAT(compared, IsOk());
+  ASSERT_TRUE(compared->tensors[1].details.has_value());
+  const FailurePattern& found = compared->tensors[1].details->patterns.at(0);
+  EXPECT_EQ(NameOf(found.shape), "stale-copy");
+  EXPECT_THAT(found.words, HasSubstr("the reference's x"));
 }
 
 TEST(CompareTest, ComparingNothingIsAnError) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
 #include "nodewise/compare/bounds.h"
+#include "nodewise/compare/failure_shape.h"
 #include "nodewise/compare/metrics.h"
 #include "nodewise/compare/pairing.h"
 #include "nodewise/compare/rules.h"
@@ -32,6 +33,8 @@ struct TensorComparison {
   Metrics metrics;
   std::optional<BoundCheck> bounds;  // If the reference has any.
   Judgement judgement;
+  // If it was asked for and something differs.
+  std::optional<DifferenceDetails> details;
 
   Verdict verdict() const { return judgement.verdict; }
   bool is_wrong() const { return verdict() == Verdict::kError; }
@@ -53,6 +56,8 @@ struct CompareOptions {
   // Compares elements of different types as the numbers they are, instead of
   // refusing them.
   bool may_convert = false;
+  // Looks at tensors that differ a second time, for the shape of the failure.
+  bool describe = false;
 };
 
 // Compares a tensor with the reference's. Fails with kInvalidArgument, naming
@@ -101,12 +106,13 @@ struct SourceOptions {
 
 // Compares what both sources have under the same key, and what the options
 // pair. What only one has, or cannot be compared, is skipped with its reason;
-// so is what the hashes alone say is different. What nodes have read is
-// compared where both have its contents, and not mentioned otherwise. The
-// candidate's tensors are all kept meanwhile, those of mapped files without
-// memory. Fails as Visit() does, with kNotFound if a name of the map is not in
-// its source, and with kFailedPrecondition, naming both sources, if there is
-// nothing to compare.
+// so is what the hashes alone say is different. A wrong tensor whose hash is
+// that of another one of the reference is said to be a stale copy of it. What
+// nodes have read is compared where both have its contents, and not mentioned
+// otherwise. The candidate's tensors are all kept meanwhile, those of mapped
+// files without memory. Fails as Visit() does, with kNotFound if a name of the
+// map is not in its source, and with kFailedPrecondition, naming both sources,
+// if there is nothing to compare.
 absl::StatusOr<Comparison> CompareSources(TensorSource& reference,
                                           TensorSource& candidate,
                                           const SourceOptions& options = {});
