@@ -27,6 +27,10 @@
 namespace nodewise::metric_loops {
 namespace {
 
+// The smallest of the relative errors whose share is counted.
+template <typename Number>
+constexpr Number kLeastShare = Number(0.0001);
+
 constexpr size_t kLanesBytes = 64;
 static_assert(kBlock * sizeof(float) % kLanesBytes == 0);
 
@@ -73,11 +77,9 @@ constexpr Level kLevels[] = {
      [] {
        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
      },
-     &x86_64_v3::CompareBlock<float>, &x86_64_v3::CompareBlock<double>,
-     x86_64_v3::kConverters},
+     x86_64_v3::kLoops, x86_64_v3::kConverters},
 #endif
-    {"baseline", [] { return true; }, &baseline::CompareBlock<float>,
-     &baseline::CompareBlock<double>, baseline::kConverters},
+    {"baseline", [] { return true; }, baseline::kLoops, baseline::kConverters},
 };
 
 }  // namespace

@@ -25,7 +25,8 @@ struct Limits {
   Number least_normal = 0;    // Smaller numbers are subnormal.
 };
 
-// What is found in one block.
+// What is found in one block. The counts below `different` are those of a full
+// comparison; a quick one only says whether they could be other than 0.
 template <typename Number>
 struct BlockSums {
   double squares = 0;      // Of what is expected.
@@ -33,8 +34,10 @@ struct BlockSums {
   double differences = 0;  // Squared.
   Number largest_error = 0;
   Number largest_excess = 0;
-  bool beats_relative = false;  // Something is above least_relative.
   uint32_t different = 0;
+  // Whether a relative error is above least_relative, or, after a quick
+  // comparison, anything is found that a full one would count.
+  bool beats_relative = false;
   uint32_t outside = 0;
   uint32_t flushed = 0;
   uint32_t above_hundredth = 0;
@@ -48,15 +51,26 @@ struct BlockSums {
 template <typename Number>
 using Compare = void (*)(const void* expected, const void* actual,
                          const Limits<Number>& limits, BlockSums<Number>* sums);
+// Returns the sum of the squares of kBlock elements at any address.
+using Square = double (*)(const void* elements);
 // Converts kBlock elements at any address.
 using Convert = void (*)(const void* from, float* to);
+
+struct LoopTable {
+  Compare<float> compare_floats;
+  Compare<double> compare_doubles;
+  // These take half the time, and are all that small differences need.
+  Compare<float> compare_floats_quickly;
+  Compare<double> compare_doubles_quickly;
+  Square square_floats;
+  Square square_doubles;
+};
 
 // The functions for one instruction set. All levels give bit-identical results.
 struct Level {
   const char* name;
   bool (*works_here)();  // Whether this machine can run them.
-  Compare<float> compare_floats;
-  Compare<double> compare_doubles;
+  LoopTable loops;
   // By ElementIndex(); null for types that do not fit a float, and for float.
   absl::Span<const Convert> converters;
 };

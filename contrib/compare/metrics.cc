@@ -134,12 +134,21 @@ class BlockReader {
   alignas(64) std::array<uint8_t, kBlock * sizeof(Number)> padded_;
 };
 
+// The loops over blocks of one type.
 template <typename Number>
-auto CompareFunction() {
+struct Loops {
+  metric_loops::Compare<Number> compare, compare_quickly;
+  metric_loops::Square square;
+};
+
+template <typename Number>
+Loops<Number> BestLoops() {
+  const metric_loops::LoopTable& all = metric_loops::BestLevel().loops;
   if constexpr (std::is_same_v<Number, float>) {
-    return metric_loops::BestLevel().compare_floats;
+    return {all.compare_floats, all.compare_floats_quickly, all.square_floats};
   } else {
-    return metric_loops::BestLevel().compare_doubles;
+    return {all.compare_doubles, all.compare_doubles_quickly,
+            all.square_doubles};
   }
 }
 
@@ -158,6 +167,7 @@ class PartComparer {
     totals_ = MetricTotals();
     totals_.found.elements = count;
     limits_.least_relative = 0;
+    is_quick_ = true;
     for (size_t done = 0; done < count; done += kBlock) {
       AddBlock(first + done, std::min(kBlock, count - done));
     }
@@ -167,15 +177,34 @@ class PartComparer {
  private:
   void AddBlock(size_t first, size_t count) {
     const void* const x = expected_.Read(first, count);
-    const void* const y = actual_.Read(first, count);
     BlockSums<Number> sums;
-    compare_(x, y, limits_, &sums);
-    if (IsExact(sums, x)) {
-      Add(sums);
-      if (Beats(sums)) LookAgain(first, count, x, y, sums);
-    } else {
-      AddCarefully(first, count, x, y);
+    if (AreEqual(first, count)) {
+      sums.squares = loops_.square(x);
+      if (IsExact(sums, x)) return Add(sums);
+      return AddCarefully(first, count, x, x);
     }
+    const void* const y = actual_.Read(first, count);
+    Compare(x, y, &sums);
+    if (!IsExact(sums, x)) return AddCarefully(first, count, x, y);
+    Add(sums);
+    if (Beats(sums)) LookAgain(first, count, x, y, sums);
+  }
+
+  bool AreEqual(size_t first, size_t count) const {
+    const Side& side = pair_.expected;
+    return side.dtype == pair_.actual.dtype &&
+           std::memcmp(side.At(first), pair_.actual.At(first),
+                       count * side.element_bytes) == 0;
+  }
+
+  // Where one block needs the full comparison, the next will, too.
+  void Compare(const void* x, const void* y, BlockSums<Number>* sums) {
+    if (is_quick_) {
+      loops_.compare_quickly(x, y, limits_, sums);
+      if (!sums->beats_relative) return;
+    }
+    loops_.compare(x, y, limits_, sums);
+    is_quick_ = sums->above_ten_thousandth == 0 && sums->outside == 0;
   }
 
   static bool IsExact(const BlockSums<Number>& sums, const void* x) {
@@ -258,7 +287,8 @@ class PartComparer {
 
   const Pair& pair_;
   BlockReader<Number> expected_, actual_;
-  const metric_loops::Compare<Number> compare_ = CompareFunction<Number>();
+  const Loops<Number> loops_ = BestLoops<Number>();
+  bool is_quick_ = true;
   metric_loops::Limits<Number> limits_;
   MetricTotals totals_;
 };

@@ -53,6 +53,7 @@ target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
 # peer is.
 if(TARGET nodewise_contrib AND USE_ONNX)
   target_sources(nodewise_bench PRIVATE
+    bench/compare_bench.cc
     bench/interpreter_bench.cc
   )
   target_link_libraries(nodewise_bench PRIVATE nodewise_contrib)

@@ -37,6 +37,11 @@ constexpr BenchRow kBenches[] = {
     {"contrib/interpreter_residual_net", &BenchInterpreterResidualNet},
     {"contrib/interpreter_encoder", &BenchInterpreterEncoder},
     {"contrib/interpreter_chain", &BenchInterpreterChain},
+    {"contrib/compare_float32", &BenchCompareFloat32},
+    {"contrib/compare_float16", &BenchCompareFloat16},
+    {"contrib/compare_bfloat16", &BenchCompareBfloat16},
+    {"contrib/compare_int8", &BenchCompareInt8},
+    {"contrib/compare_numpy", &BenchCompareNumpy},
 #endif
     {"modern/chain", &BenchModernChain},
     {"modern/convnet", &BenchModernConvnet},

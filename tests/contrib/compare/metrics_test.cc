@@ -121,6 +121,20 @@ TEST(MetricsTest, EveryTypeIsMeasuredByTheBook) {
   }
 }
 
+// What is large enough for the full comparison comes and goes.
+TEST(MetricsTest, BlocksWithSmallAndLargeErrorsAreMeasuredByTheBook) {
+  std::mt19937 random(6);
+  std::vector<float> expected, actual;
+  for (size_t i = 0; i < 20 * metric_loops::kBlock; ++i) {
+    const auto value = static_cast<float>(random() % 1000 + 1);
+    const bool is_large = i / metric_loops::kBlock % 3 == 1;
+    const bool is_off = i / metric_loops::kBlock % 4 != 3;
+    expected.push_back(value);
+    actual.push_back(is_off ? value * (is_large ? 1.02F : 1.00001F) : value);
+  }
+  ExpectByTheBook(Floats(expected), Floats(actual), {0.5, 0.001});
+}
+
 TEST(MetricsTest, TypesMayDiffer) {
   std::mt19937 random(2);
   ExpectByTheBook(DrawnFloats(&random, 3000, kFloat32),
@@ -283,14 +297,22 @@ TEST(MetricLoopsTest, LevelsAgreeBitForBit) {
   for (const metric_loops::Level& level : metric_loops::AllLevels()) {
     if (!level.works_here()) continue;
     SCOPED_TRACE(level.name);
+    const metric_loops::LoopTable& ours = level.loops;
+    const metric_loops::LoopTable& theirs = baseline.loops;
     metric_loops::BlockSums<float> a, b;
-    baseline.compare_floats(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &a);
-    level.compare_floats(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &b);
+    theirs.compare_floats(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &a);
+    ours.compare_floats(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &b);
     ExpectEqualBits(a, b);
     metric_loops::BlockSums<double> c, d;
-    baseline.compare_doubles(wide_x.data(), wide_y.data(), {1, 2, 3, 1}, &c);
-    level.compare_doubles(wide_x.data(), wide_y.data(), {1, 2, 3, 1}, &d);
+    theirs.compare_doubles(wide_x.data(), wide_y.data(), {1, 2, 3, 1}, &c);
+    ours.compare_doubles(wide_x.data(), wide_y.data(), {1, 2, 3, 1}, &d);
     ExpectEqualBits(c, d);
+    ours.compare_floats_quickly(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &b);
+    EXPECT_TRUE(b.beats_relative);
+    EXPECT_EQ(a.products, b.products);
+    EXPECT_EQ(a.largest_excess, b.largest_excess);
+    EXPECT_EQ(ours.square_floats(x.data()), a.squares);
+    EXPECT_EQ(ours.square_doubles(wide_x.data()), c.squares);
   }
 }
 
