@@ -1,9 +1,7 @@
 #include "nodewise/compare/failure_shape.h"
 
+#include <array>
 #include <bit>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
 
 #include "contrib/compare/tensor_pair.h"
 
@@ -38,10 +36,13 @@ int64_t PlaceOf(Bits bits) {
   return (bits & kSign) != 0 ? -size : size;
 }
 
+// One for equal elements, and one for each power of two up to the 64th.
+constexpr size_t kMostBuckets = 66;
+
 // Counts the differences of finite numbers whose exponent is not all ones.
 template <typename Bits>
 UlpHistogram CountUlps(const TensorPair& pair, Bits exponent) {
-  UlpHistogram counts;
+  std::array<uint64_t, kMostBuckets> counts = {};
   for (size_t i = 0; i < pair.elements(); ++i) {
     const Bits x = LoadElement<Bits>(pair.expected_bytes(), i);
     const Bits y = LoadElement<Bits>(pair.actual_bytes(), i);
@@ -51,10 +52,11 @@ UlpHistogram CountUlps(const TensorPair& pair, Bits exponent) {
         a > b ? uint64_t(a) - uint64_t(b) : uint64_t(b) - uint64_t(a);
     const size_t bucket =
         ulps == 0 ? 0 : 1 + static_cast<size_t>(std::bit_width(ulps - 1));
-    if (counts.size() <= bucket) counts.resize(bucket + 1);
     ++counts[bucket];
   }
-  return counts;
+  size_t used = counts.size();
+  while (used > 0 && counts[used - 1] == 0) --used;
+  return UlpHistogram(counts.begin(), counts.begin() + used);
 }
 
 UlpHistogram UlpsOf(const TensorPair& pair) {

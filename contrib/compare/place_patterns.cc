@@ -1,7 +1,7 @@
 // Patterns in where wrong elements are.
 
 #include <numeric>
-#include <optional>
+#include <random>
 #include <vector>
 
 #include "contrib/compare/tensor_pair.h"
@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kLanes[] = {4, 8, 16, 32, 64};
 // Elements further apart are not every n-th of anything.
 constexpr size_t kMostDistance = 256;
+// How many elements are looked at before all are.
+constexpr size_t kSample = 1 << 16;
 // What most of a tensor is no part of it.
 constexpr double kMostOfAxis = 0.5;
 
@@ -22,7 +24,8 @@ struct AxisRange {
   size_t side = 0;
   size_t least = SIZE_MAX, most = 0;
 
-  bool is_all() const { return least == 0 && most + 1 == side; }
+  // A pattern would leave out half of it.
+  bool is_refuted() const { return side == 1 || share() > kMostOfAxis; }
   double share() const {
     return static_cast<double>(most - least + 1) / static_cast<double>(side);
   }
@@ -49,6 +52,20 @@ class PlaceFinder {
     pair_.ForEach([&](size_t i, double x, double y) {
       return !pair_.IsWrong(x, y) || Take(i);
     });
+  }
+  // Returns whether some elements, in their order, leave a pattern possible.
+  bool MayFind() {
+    const size_t step = pair_.elements() / kSample;
+    if (step < 2) return true;
+    std::minstd_rand random;
+    for (size_t i = 0; i + step <= pair_.elements(); i += step) {
+      // At random, since a fixed distance would be found again.
+      const size_t place = i + random() % step;
+      const bool is_wrong =
+          pair_.IsWrong(pair_.Expected(place), pair_.Actual(place));
+      if (is_wrong && !Take(place)) return false;
+    }
+    return true;
   }
 
   void Report(DifferenceDetails* details) const {
@@ -78,7 +95,7 @@ class PlaceFinder {
     }
     bool may_be = distance_ != 1;
     for (const AxisRange& range : axes_) {
-      may_be = may_be || !(range.is_all() || range.side == 1);
+      may_be = may_be || !range.is_refuted();
     }
     for (Border& border : borders_) {
       border.is_refuted = border.is_refuted ||
@@ -128,9 +145,7 @@ class PlaceFinder {
     std::string words;
     for (size_t axis = 0; axis < axes_.size(); ++axis) {
       const AxisRange& range = axes_[axis];
-      if (range.share() > kMostOfAxis || !IsTelling(wrong_, range.share())) {
-        continue;
-      }
+      if (range.is_refuted() || !IsTelling(wrong_, range.share())) continue;
       words += words.empty() ? "only at " : " and ";
       words += range.least == range.most
                    ? fmt::format("index {}", range.least)
@@ -177,6 +192,8 @@ class PlaceFinder {
 }  // namespace
 
 void AddPlacePatterns(const TensorPair& pair, DifferenceDetails* details) {
+  // Noise all over a tensor is seen in a part of it.
+  if (!PlaceFinder(pair).MayFind()) return;
   PlaceFinder finder(pair);
   finder.Find();
   finder.Report(details);

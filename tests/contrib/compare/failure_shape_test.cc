@@ -124,6 +124,28 @@ TEST(FailureShapeTest, NoiseHasNoShape) {
   }
 }
 
+// A part of it is looked at first.
+TEST(FailureShapeTest, PlacesInALargeTensorAreRecognisedAndNoiseIsNot) {
+  constexpr int64_t kRows = 700, kColumns = 600;
+  std::mt19937 random(3);
+  std::normal_distribution<float> draw;
+  std::vector<float> right, noisy, wrong;
+  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    right.push_back(draw(random));
+    noisy.push_back(right.back() + draw(random));
+    wrong.push_back(right.back() + (i / kColumns == 77 ? 1.0F : 0.0F));
+  }
+  const auto described = [&](const std::vector<float>& actual) {
+    const NDArray x = MakeTensor<float>({kRows, kColumns}, right);
+    const NDArray y = MakeTensor<float>({kRows, kColumns}, actual);
+    const auto metrics = MeasureDifference(*x, *y, kUsual);
+    EXPECT_THAT(metrics, IsOk());
+    return ShapesOf(DescribeDifference(*x, *y, *metrics, kUsual));
+  };
+  EXPECT_THAT(described(noisy), IsEmpty());
+  EXPECT_THAT(described(wrong), ElementsAre("one-slice"));
+}
+
 TEST(FailureShapeTest, AFewWrongElementsHaveNoShape) {
   const std::vector<float> right = DrawnValues(2);
   std::vector<float> wrong = right;
