@@ -78,13 +78,15 @@ class CompareTensorSources : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const Comparison comparison,
                               CompareSources(*expected, *actual, options));
     Outcome outcome;
-    NoteIncomplete(*expected, &outcome);
-    NoteIncomplete(*actual, &outcome);
     outcome.json.Add("expected", expected->name());
     outcome.json.Add("actual", actual->name());
     outcome.json.Add("rule", NameOf(options.compare.rule.kind));
     ShowComparison(comparison, all_ ? 0 : kShownLines, &outcome);
     if (Differs(comparison)) outcome.status = Outcome::Status::kDiffers;
+    for (TensorSource* source : {expected.get(), actual.get()}) {
+      const absl::Status complete = source->CheckComplete();
+      if (!complete.ok()) outcome.AddError(complete);
+    }
     return outcome;
   }
 
@@ -140,11 +142,6 @@ class CompareTensorSources : public Command {
     return absl::OkStatus();
   }
 
-  static void NoteIncomplete(TensorSource& source, Outcome* outcome) {
-    const absl::Status status = source.CheckComplete();
-    if (!status.ok()) outcome->notes.emplace_back(MessageOf(status));
-  }
-
   bool Differs(const Comparison& comparison) const {
     using Kind = SkippedTensor::Kind;
     const size_t faults = comparison.CountOf(Verdict::kError) +
@@ -172,7 +169,8 @@ const CommandRow kCompareCommand = {
     "  nodewise compare a.npz b.npz --atol 1e-4 --rtol 1e-3\n"
     "  nodewise compare onnx.npz dump --fuzzy --rule ascend\n"
     "\nExit status: 0 if they agree, 1 if a tensor is wrong or inconclusive, "
-    "or of\nanother type, 2 if nothing could be compared.\n",
+    "or of\nanother type, 2 if nothing could be compared, or a dump is cut "
+    "short.\n",
     [] { return std::unique_ptr<Command>(new CompareTensorSources); }};
 
 }  // namespace nodewise

@@ -64,8 +64,8 @@ void AddWorst(const Comparison& comparison, std::string* text) {
   *text += fmt::format(
       "first {}: {} {}\n  {}\n  at element {} found {}, expected {}\n",
       NameOf(worst->verdict()), Printable(TitleOf(*worst)), worst->type,
-      worst->judgement.reason, element.element, element.actual,
-      element.expected);
+      worst->judgement.reason, element.element, ShortNumber(element.actual),
+      ShortNumber(element.expected));
   if (!worst->judgement.would_pass.empty()) {
     *text += fmt::format("  would pass with {}\n", worst->judgement.would_pass);
   }

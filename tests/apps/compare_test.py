@@ -142,6 +142,27 @@ class Compare(Scratch):
         self.assertEqual((result.code, result.err), (0, ""), result)
         self.assertIn("3 tensors compared: 3 equal", result.out)
 
+    def test_a_dump_that_is_cut_short_is_an_error_that_shows_the_rest(self):
+        self.make_network(LIBRARY, add_bias_graph())
+        for run in ("a", "b"):
+            nodewise("dump", self.net, "--inputs", self.inputs,
+                     "--dump-root", self.folder / run)
+        tensors, = (self.folder / "b").glob("*/output_tensors.params")
+        tensors.write_bytes(tensors.read_bytes()[:-3])
+        result = nodewise("compare", self.folder / "a", self.folder / "b")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("is cut short, 1 tensor missing", result.err)
+        self.assertIn("2 equal, 1 with equal hashes", result.out)
+
+    def test_statistics_are_compared_by_their_hashes(self):
+        self.make_network(LIBRARY, add_bias_graph())
+        for run in ("a", "b"):
+            nodewise("dump", self.net, "--inputs", self.inputs, "--what",
+                     "stats", "--dump-root", self.folder / run)
+        result = nodewise("compare", self.folder / "a", self.folder / "b")
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("tensors compared: 3 with equal hashes", result.out)
+
     def test_bad_use_is_refused(self):
         a = self.write("a.npy", npy_bytes(DATA))
         table = [
