@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/nodewise/tensor_summary.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/support/text_table.h"
@@ -24,6 +23,9 @@ std::string Percent(uint64_t part, uint64_t whole) {
   return fmt::format(
       "{:.3g} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
+
+// NaN and infinities are what they are here.
+std::string Short(double value) { return fmt::format("{:.6g}", value); }
 
 // Those that differ, in the order of the reference: the first is where it
 // began.
@@ -64,8 +66,8 @@ void AddWorst(const Comparison& comparison, std::string* text) {
   *text += fmt::format(
       "first {}: {} {}\n  {}\n  at element {} found {}, expected {}\n",
       NameOf(worst->verdict()), Printable(TitleOf(*worst)), worst->type,
-      worst->judgement.reason, element.element, ShortNumber(element.actual),
-      ShortNumber(element.expected));
+      worst->judgement.reason, element.element, Short(element.actual),
+      Short(element.expected));
   if (!worst->judgement.would_pass.empty()) {
     *text += fmt::format("  would pass with {}\n", worst->judgement.would_pass);
   }
