@@ -23,6 +23,10 @@ void AddReferenceOption(OptionList* options, LoweringOptions* lowering) {
                    "computes an ONNX model slowly but surely, by the "
                    "definitions of its operators, one node for each",
                    &lowering->reference);
+  AddBackendOption(options, lowering);
+}
+
+void AddBackendOption(OptionList* options, LoweringOptions* lowering) {
   options->AddText("--backend", "NAME",
                    "what computes the nodes of a model, or of a folder that "
                    "convert made: onednn, with the reference for what that "

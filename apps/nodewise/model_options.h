@@ -36,8 +36,9 @@ struct LoweringOptions {
   bool no_layouts = false;
 };
 
-// --reference and --backend.
+// --reference and --backend, and --backend alone.
 void AddReferenceOption(OptionList* options, LoweringOptions* lowering);
+void AddBackendOption(OptionList* options, LoweringOptions* lowering);
 void AddLoweringOptions(OptionList* options, LoweringOptions* lowering);
 
 // Returns true for a file called *.onnx; the bytes do not tell.

@@ -1,20 +1,24 @@
-// The demonstration in builds that lack one of its parts; it says which.
+// The demonstration, and naming the culprit, in builds that lack one of their
+// parts; they say which.
 
 #include "apps/nodewise/command.h"
+#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
 
-absl::Status NeedsMore() {
+absl::Status NeedsMore(std::string_view verb) {
 #ifndef NODEWISE_USE_PROFILER
-  return absl::UnimplementedError(
-      "demo: needs the debug executor, and this build was configured with "
+  return absl::UnimplementedError(fmt::format(
+      "{}: needs the debug executor, and this build was configured with "
       "USE_PROFILER OFF (set USE_PROFILER ON in config.cmake, or "
-      "-DUSE_PROFILER=ON)");
+      "-DUSE_PROFILER=ON)",
+      verb));
 #else
-  return absl::UnimplementedError(
-      "demo: needs the operators of ONNX, and this build was configured with "
-      "USE_ONNX OFF (set USE_ONNX ON in config.cmake, or -DUSE_ONNX=ON)");
+  return absl::UnimplementedError(fmt::format(
+      "{}: needs the operators of ONNX, and this build was configured with "
+      "USE_ONNX OFF (set USE_ONNX ON in config.cmake, or -DUSE_ONNX=ON)",
+      verb));
 #endif
 }
 
@@ -22,6 +26,10 @@ absl::Status NeedsMore() {
 
 const CommandRow kDemoCommand = {
     "demo", "shows the main job on a made-up network (not in this build)", "",
-    nullptr, &NeedsMore};
+    nullptr, [] { return NeedsMore("demo"); }};
+
+const CommandRow kLocateCommand = {
+    "locate", "names the node that is wrong (not in this build)", "", nullptr,
+    [] { return NeedsMore("locate"); }};
 
 }  // namespace nodewise

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -9,7 +11,9 @@
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/interp/carried_bounds.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/region.h"
+#include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -24,14 +28,27 @@ absl::StatusOr<NDArray> KeepAligned(const TensorItem& item) {
   return kept.CopyToHost();
 }
 
+double LargestError(absl::Span<const TensorComparison> outputs) {
+  double largest = 0;
+  for (const TensorComparison& output : outputs) {
+    largest = std::max(largest, RelativeError(output));
+  }
+  return largest;
+}
+
 // Checks each node as soon as the run has handed out what it made.
 class NodeChecker : public TensorSink {
  public:
-  NodeChecker(const Graph& graph, const OpSet& ops)
+  NodeChecker(const Graph& graph, const OpSet& ops,
+              const NodeCheckOptions& options)
       : graph_(graph),
         ops_(ops),
+        options_(options),
         index_(graph),
         made_(graph),
+        reference_(graph),
+        error_(graph),
+        non_finite_(graph),
         read_(graph),
         is_done_(graph) {
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
@@ -47,10 +64,13 @@ class NodeChecker : public TensorSink {
     const NodeId node = found->second;
     if (item.key.role == TensorRole::kInput) return TakeRead(node, item);
     if (item.key.slot >= graph_.OutputsOf(node)) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(made_[graph_.EntryOf(node, item.key.slot)],
-                              KeepAligned(item));
+    const EntryId entry = graph_.EntryOf(node, item.key.slot);
+    NODEWISE_ASSIGN_OR_RETURN(made_[entry], KeepAligned(item));
+    if (options_.with_accumulated) NoteMade(node, entry);
     const bool is_last = item.key.slot + 1 == graph_.OutputsOf(node);
-    if (is_last && graph_.IsFunction(node)) Check(node);
+    if (!is_last || !graph_.IsFunction(node)) return absl::OkStatus();
+    Check(node);
+    if (options_.progress) options_.progress(Index(node), graph_.nodes.size());
     return absl::OkStatus();
   }
 
@@ -59,6 +79,11 @@ class NodeChecker : public TensorSink {
       const NodeId node{n};
       if (!graph_.IsFunction(node) || is_done_[node]) continue;
       Skip(node, "the run has not handed out what it made");
+    }
+    if (options_.with_accumulated) {
+      for (const EntryRef& head : graph_.heads) {
+        checks_.reference_outputs.push_back(reference_[graph_.EntryOf(head)]);
+      }
     }
     return std::move(checks_);
   }
@@ -72,7 +97,20 @@ class NodeChecker : public TensorSink {
     return absl::OkStatus();
   }
 
+  // The reference begins with what the network was given.
+  void NoteMade(NodeId node, EntryId entry) {
+    const NDArray& made = made_[entry];
+    const TensorStats stats = StatsOf(*made);
+    non_finite_[entry] = {stats.nans, stats.infinities};
+    if (!graph_.IsFunction(node)) reference_[entry] = made;
+  }
+
   void Check(NodeId node) {
+    if (options_.selects && !options_.selects(node)) {
+      is_done_[node] = true;
+      StandIn(node);
+      return DropAfter(node);
+    }
     NodeCheck check{node, index_.KeyOf(node), {}};
     const absl::Status status = Compare(&check);
     if (status.ok()) {
@@ -100,18 +138,76 @@ class NodeChecker : public TensorSink {
                               RegionOfNode(node, inputs, made));
     auto expected = InterpretCarryingBounds(region.network, inputs);
     if (!expected.ok()) return At("the reference", expected.status());
+    std::vector<NDArray> tensors;
     for (uint32_t slot = 0; slot < made.size(); ++slot) {
       const BoundedTensor& reference = (*expected)[slot];
-      const TensorKey key{check->key, slot, TensorRole::kOutput, "reference"};
-      TensorItem item{key};
-      item.tensor = reference.tensor.tensor();
-      item.proved_bounds = reference.bounds.proved;
-      item.expected_bounds = reference.bounds.expected;
-      NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
-                                CompareTensors(item, *made[slot]));
+      NODEWISE_ASSIGN_OR_RETURN(
+          TensorComparison compared,
+          CompareOutput(check->key, slot, reference, *made[slot]));
       check->outputs.push_back(std::move(compared));
+      tensors.push_back(reference.tensor);
+    }
+    if (options_.with_accumulated) {
+      NODEWISE_RETURN_IF_ERROR(
+          Accumulate(region, inputs, tensors, made, check));
+    }
+    if (check->Worst().verdict() != Verdict::kPass) {
+      check->expected = std::move(tensors);
     }
     return absl::OkStatus();
+  }
+
+  static absl::StatusOr<TensorComparison> CompareOutput(
+      const std::string& node, uint32_t slot, const BoundedTensor& reference,
+      const DLTensor& made) {
+    const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
+    TensorItem item{key};
+    item.tensor = reference.tensor.tensor();
+    item.proved_bounds = reference.bounds.proved;
+    item.expected_bounds = reference.bounds.expected;
+    return CompareTensors(item, made);
+  }
+
+  // Has the reference go on from its own results. `expected` is what it makes
+  // of what the node has read, which is the same as long as nothing differs.
+  absl::Status Accumulate(const Region& region,
+                          const std::vector<NDArray>& read,
+                          const std::vector<NDArray>& expected,
+                          const std::vector<NDArray>& made, NodeCheck* check) {
+    std::vector<NDArray> inputs;
+    bool are_same = true;
+    const std::vector<EntryRef>& refs = graph_.node(check->node).inputs;
+    for (size_t slot = 0; slot < refs.size(); ++slot) {
+      const EntryId entry = graph_.EntryOf(refs[slot]);
+      inputs.push_back(reference_[entry]);
+      are_same = are_same && HaveSameBytes(inputs.back(), read[slot]);
+      check->received = std::max(check->received, error_[entry]);
+      (graph_.IsFunction(NodeId{refs[slot].node}) ? check->read_non_finite
+                                                  : check->given_non_finite) +=
+          non_finite_[entry];
+    }
+    std::vector<NDArray> reference = expected;
+    if (!are_same) {
+      NODEWISE_ASSIGN_OR_RETURN(reference,
+                                Interpret(region.network, std::move(inputs)));
+    }
+    for (uint32_t slot = 0; slot < made.size(); ++slot) {
+      const EntryId entry = graph_.EntryOf(check->node, slot);
+      reference_[entry] = reference[slot];
+      check->made_non_finite += non_finite_[entry];
+      NODEWISE_ASSIGN_OR_RETURN(
+          TensorComparison compared,
+          CompareOutput(check->key, slot, {reference[slot], {}}, *made[slot]));
+      error_[entry] = RelativeError(compared);
+      check->accumulated.push_back(std::move(compared));
+    }
+    return absl::OkStatus();
+  }
+
+  static bool HaveSameBytes(const NDArray& a, const NDArray& b) {
+    return a.data() == b.data() ||
+           (a.bytes() == b.bytes() &&
+            std::memcmp(a.data(), b.data(), a.bytes()) == 0);
   }
 
   // What the node read, or else what was made for it to read.
@@ -145,6 +241,7 @@ class NodeChecker : public TensorSink {
     const auto drop = [&](EntryId entry) {
       if (index_.LifetimeOf(entry).last_read <= int64_t{Index(node)}) {
         made_[entry] = NDArray();
+        reference_[entry] = NDArray();
       }
     };
     for (const EntryRef& ref : graph_.node(node).inputs) {
@@ -155,16 +252,31 @@ class NodeChecker : public TensorSink {
     }
   }
 
+  // The reference goes on with what the node made.
+  void StandIn(NodeId node) {
+    for (uint32_t slot = 0; slot < graph_.OutputsOf(node); ++slot) {
+      const EntryId entry = graph_.EntryOf(node, slot);
+      if (!reference_[entry].defined()) reference_[entry] = made_[entry];
+    }
+  }
+
   void Skip(NodeId node, std::string why) {
     is_done_[node] = true;
+    StandIn(node);
     checks_.skipped.push_back({node, index_.KeyOf(node), std::move(why)});
   }
 
   const Graph& graph_;
   const OpSet& ops_;
+  const NodeCheckOptions& options_;
   const GraphIndex index_;
   std::unordered_map<std::string, NodeId> nodes_;  // By key.
   ByEntry<NDArray> made_;
+  // With accumulated errors: the reference's run of the whole network, how far
+  // the run is from it, and what in the run is not finite.
+  ByEntry<NDArray> reference_;
+  ByEntry<double> error_;
+  ByEntry<NonFiniteCount> non_finite_;
   ByNode<std::vector<NDArray>> read_;
   ByNode<bool> is_done_;
   NodeChecks checks_;
@@ -185,6 +297,19 @@ bool NodeCheck::IsEqual() const {
   return std::all_of(
       outputs.begin(), outputs.end(),
       [](const TensorComparison& output) { return output.is_equal(); });
+}
+
+double NodeCheck::MadeError() const { return LargestError(outputs); }
+
+double NodeCheck::PassedOnError() const { return LargestError(accumulated); }
+
+double RelativeError(const TensorComparison& comparison) {
+  const Metrics& metrics = comparison.metrics;
+  if (metrics.different == 0) return 0;
+  if (metrics.non_finite() > 0 || metrics.expected_norm == 0) {
+    return std::numeric_limits<double>::infinity();
+  }
+  return metrics.difference_norm / metrics.expected_norm;
 }
 
 size_t NodeChecks::CountOf(Verdict verdict) const {
@@ -208,8 +333,9 @@ const NodeCheck* NodeChecks::FirstWrong() const {
 }
 
 absl::StatusOr<NodeChecks> CheckNodes(const Graph& graph, const OpSet& ops,
-                                      TensorSource& run) {
-  NodeChecker checker(graph, ops);
+                                      TensorSource& run,
+                                      const NodeCheckOptions& options) {
+  NodeChecker checker(graph, ops, options);
   NODEWISE_RETURN_IF_ERROR(run.Visit(checker));
   NodeChecks checks = checker.Finish();
   if (!checks.nodes.empty()) return checks;

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_json.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/tensors/tensor_source.h"
 
@@ -17,11 +20,51 @@ namespace nodewise {
 // node is wrong only if it made the error itself, and those behind it, which
 // computed correctly from wrong inputs, are not.
 
+struct NodeCheckOptions {
+  // Also computes the whole network with the reference, from its inputs on, and
+  // compares what each node made with that: NodeCheck::accumulated and all that
+  // is said to come with it. Takes about twice as long.
+  bool with_accumulated = false;
+  // Returns whether a node is checked; null: all are. The others are neither
+  // checked nor skipped.
+  std::function<bool(NodeId node)> selects = nullptr;
+  // Called with the nodes done and their number; may be null.
+  std::function<void(size_t done, size_t total)> progress = nullptr;
+};
+
+// How many elements of some tensors are not finite.
+struct NonFiniteCount {
+  uint64_t nans = 0;
+  uint64_t infinities = 0;
+
+  bool any() const { return nans > 0 || infinities > 0; }
+  NonFiniteCount& operator+=(const NonFiniteCount& other) {
+    nans += other.nans;
+    infinities += other.infinities;
+    return *this;
+  }
+};
+
 // A node that was compared with the reference.
 struct NodeCheck {
   NodeId node{};
   std::string key;  // GraphIndex::KeyOf().
   std::vector<TensorComparison> outputs;
+  // What the reference makes of what the node read, by output; only where the
+  // worst verdict is not a pass.
+  std::vector<NDArray> expected = {};
+
+  // With NodeCheckOptions::with_accumulated:
+  // Its outputs against the reference's run of the whole network, for which no
+  // bounds are known: tolerances by type judge.
+  std::vector<TensorComparison> accumulated = {};
+  // The largest RelativeError() of what it read, in that comparison.
+  double received = 0;
+  // What it made, what it read of other nodes, and what it read of the inputs
+  // and parameters of the network.
+  NonFiniteCount made_non_finite = {};
+  NonFiniteCount read_non_finite = {};
+  NonFiniteCount given_non_finite = {};
 
   // Returns the comparison of the output that is worst: by the verdict, then by
   // the largest error for its bound. REQUIRES: it has outputs, as every node
@@ -30,7 +73,17 @@ struct NodeCheck {
   bool IsWrong() const { return Worst().is_wrong(); }
   // Returns whether all outputs are equal to the reference's.
   bool IsEqual() const;
+
+  // Return the largest RelativeError() of its outputs: of what it made of what
+  // it read, and accumulated.
+  double MadeError() const;
+  double PassedOnError() const;
 };
+
+// Returns the norm of the difference for that of the reference: 0 if nothing
+// differs, infinity where something is not finite on one side alone or the
+// reference is all zeros.
+double RelativeError(const TensorComparison& comparison);
 
 // A function node that was not, and the reason.
 struct SkippedNode {
@@ -42,6 +95,10 @@ struct SkippedNode {
 struct NodeChecks {
   std::vector<NodeCheck> nodes;      // In the order of the run.
   std::vector<SkippedNode> skipped;  // With `nodes`, all function nodes.
+  // With NodeCheckOptions::with_accumulated: the outputs of the graph as the
+  // reference makes them of the network's inputs. Nodes that were skipped made
+  // what they made in the run.
+  std::vector<NDArray> reference_outputs = {};
 
   // Returns how many nodes have this as their worst verdict.
   size_t CountOf(Verdict verdict) const;
@@ -59,6 +116,7 @@ struct NodeChecks {
 // tensors are not in the source. Fails as Visit() does, and with
 // kFailedPrecondition, naming the source, if no node could be checked.
 absl::StatusOr<NodeChecks> CheckNodes(const Graph& graph, const OpSet& ops,
-                                      TensorSource& run);
+                                      TensorSource& run,
+                                      const NodeCheckOptions& options = {});
 
 }  // namespace nodewise

@@ -1,0 +1,142 @@
+#include <memory>
+#include <utility>
+
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/locate_text.h"
+#include "apps/nodewise/progress.h"
+#include "fmt/format.h"
+#include "nodewise/graph/storage_plan.h"
+#include "nodewise/locate/locate.h"
+#include "nodewise/locate/private_storage.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/runner/runner_list.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint64_t kMostRunsAgain = 10'000;
+
+class LocateCulprit : public Command {
+ public:
+  void AddOptions(OptionList* options) override {
+    AddTargetOptions(options, &load_.target);
+    AddDeviceOption(options, &load_.target);
+    AddInputOptions(options, &inputs_);
+    options->AddText("--reference", "REF",
+                     "what is right: interpreter, the definitions of the "
+                     "operators, unless told",
+                     &reference_);
+    options->AddText("--method", "NAME",
+                     "auto, or intermediate: nodes are run once, on what they "
+                     "read and from end to end, and no more (auto)",
+                     &method_);
+    options->AddNumber("--repeats", "N",
+                       "how often auto runs TARGET again, to find nodes that "
+                       "are not deterministic (12)",
+                       {&repeats_, 0, kMostRunsAgain});
+    AddBackendOption(options, &load_.lowering);
+    AddLoweringOptions(options, &load_.lowering);
+    AddModelOptions(options, &load_.model);
+    AddPrecisionOptions(options, &load_.precision);
+  }
+
+  absl::StatusOr<Outcome> Run() override {
+    NODEWISE_RETURN_IF_ERROR(CheckReference());
+    NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
+    Outcome outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+                              LoadTarget(load_, inputs_, &outcome));
+    if (outcome.status != Outcome::Status::kOk) return outcome;
+    ShowTarget(loaded, inputs_, &outcome);
+    auto located = LocateIn(loaded, std::move(options));
+    if (!located.ok()) return At(loaded.target->name(), located.status());
+    outcome.text += "\n";
+    ShowLocated(*located, &outcome);
+    return outcome;
+  }
+
+ private:
+  absl::Status CheckReference() const {
+    if (reference_.empty() || reference_ == "interpreter") {
+      return absl::OkStatus();
+    }
+    return absl::UnimplementedError(fmt::format(
+        "--reference: found \"{}\", expected interpreter; nodes are judged by "
+        "the text of what they compute, which models and folders of convert "
+        "have",
+        Printable(reference_)));
+  }
+
+  absl::StatusOr<LocateOptions> ChosenOptions() const {
+    LocateOptions options;
+    if (method_ == "intermediate") {
+      if (repeats_.has_value()) {
+        return absl::InvalidArgumentError(
+            "--repeats: means nothing with --method intermediate");
+      }
+      options.repeats = 0;
+      options.checks_storage = false;
+    } else if (!method_.empty() && method_ != "auto") {
+      return absl::InvalidArgumentError(fmt::format(
+          "--method: found \"{}\", expected auto or intermediate{}",
+          Printable(method_), DidYouMean(method_, {"auto", "intermediate"})));
+    }
+    if (repeats_.has_value()) options.repeats = static_cast<int>(*repeats_);
+    return options;
+  }
+
+  static absl::StatusOr<LocateResult> LocateIn(const LoadedTarget& loaded,
+                                               LocateOptions options) {
+    const GraphTarget& target = *loaded.target;
+    const Artefact& artefact = target.artefact();
+    NODEWISE_ASSIGN_OR_RETURN(
+        const StoragePlan plan,
+        PlanStorage(target.graph(), target.devices()[0].device_type));
+    const GraphIndex index(target.graph(), plan);
+    const auto private_target = [&] {
+      return GraphTarget::FromArtefact(
+          target.name() + " with memory of its own for each tensor",
+          {WithPrivateStorage(artefact.graph), artefact.library,
+           artefact.params},
+          target.devices());
+    };
+    LocateRequest request{index, AllOperators(), nullptr, nullptr,
+                          NameInputs(target.inputs(), loaded.inputs)};
+    NODEWISE_ASSIGN_OR_RETURN(request.candidate,
+                              MakerOf("debug", {target.name(), loaded.target}));
+    request.with_private_storage =
+        [&]() -> absl::StatusOr<std::unique_ptr<Runner>> {
+      NODEWISE_ASSIGN_OR_RETURN(auto apart, private_target());
+      NODEWISE_ASSIGN_OR_RETURN(
+          const RunnerMaker maker,
+          MakerOf("debug", {target.name(), std::move(apart)}));
+      return maker();
+    };
+    Progress progress("locate");
+    options.progress = progress.Updater();
+    return Locate(request, options);
+  }
+
+  LoadOptions load_;
+  InputOptions inputs_;
+  std::string reference_, method_;
+  std::optional<uint64_t> repeats_;
+};
+
+}  // namespace
+
+const CommandRow kLocateCommand = {
+    "locate", "names the node that makes a network's results wrong",
+    "examples:\n"
+    "  nodewise locate model.onnx --random-inputs 1\n"
+    "  nodewise locate build/net --inputs all.npz --json\n"
+    "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
+    "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
+    "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
+    "and nobody is\nto blame.\n",
+    [] { return std::unique_ptr<Command>(new LocateCulprit); }};
+
+}  // namespace nodewise

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/compare/compare.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/locate/node_check.h"
+#include "nodewise/locate/verdict.h"
+#include "nodewise/op/op_def.h"
+#include "nodewise/runner/runner.h"
+
+namespace nodewise {
+
+// Names the node that makes a run of a compiled network wrong. Nodes must say
+// what they compute, as those of Lower() do: that text is the reference, node
+// by node on what each has read, and of the whole network.
+
+struct LocateOptions {
+  // How often the candidate runs again, to find nodes that make different bits
+  // of the same bits; 0: this is not looked for.
+  int repeats = 12;
+  // Runs nodes that look wrong again, with memory of its own for each tensor.
+  bool checks_storage = true;
+  // How many culprits are confirmed at most, each by a run.
+  size_t most_confirmed = 32;
+  // Called with the nodes that the reference has computed, and their number.
+  std::function<void(size_t done, size_t total)> progress = nullptr;
+};
+
+// What is examined. Everything must outlive the call.
+struct LocateRequest {
+  const GraphIndex& index;  // Of the candidate's graph, with its plan.
+  const OpSet& operators;
+  // Make runners of the graph, with the capabilities kTensors, kNodeInputs and
+  // kPatches: as it was compiled, and with memory of its own for each tensor
+  // (WithPrivateStorage()). The second may be null: then there is no such run.
+  RunnerMaker candidate;
+  RunnerMaker with_private_storage;
+  std::vector<NamedTensor> inputs;
+};
+
+// What was found out about a function node.
+struct NodeReport {
+  NodeId node{};
+  std::string key;                  // GraphIndex::KeyOf().
+  std::vector<std::string> covers;  // The network's operations in it.
+  NodeEvidence evidence;
+  NodeVerdict verdict = NodeVerdict::kHealthy;
+  std::string reason;  // In words.
+  // The output that decides, on what the node read; none for a node that could
+  // not be checked.
+  std::optional<TensorComparison> worst;
+  // The ledger, as RelativeError(): what it received of the nodes before it,
+  // what it made itself of what it read, and what it passed on.
+  double received = 0;
+  double made = 0;
+  double passed_on = 0;
+
+  // Returns how many times larger it made the error that it received; 0 if it
+  // received none.
+  double gain() const;
+};
+
+// A node that is to blame.
+struct Culprit {
+  size_t report = 0;  // In LocateResult::nodes.
+  // The share of the error of the network's outputs that is gone when the rest
+  // runs on what this node should have made: 1 for all of it, below 0 if that
+  // makes it worse. None if the outputs do not differ, or it was not tried.
+  std::optional<double> share;
+  // For a plan fault: the tensors that it wrote over, and who reads them.
+  std::vector<std::string> victims;
+};
+
+struct LocateResult {
+  std::vector<NodeReport> nodes;          // All function nodes in their order.
+  std::vector<Culprit> culprits;          // In the order of their nodes.
+  std::vector<TensorComparison> outputs;  // Of the network, accumulated.
+  // The share that several culprits together explain; none where one of them is
+  // a plan fault.
+  std::optional<double> share_of_all;
+  // The node with the largest gain, where outputs differ and nobody is to
+  // blame: in `nodes`.
+  std::optional<size_t> largest_gain;
+  // What one should know: tensors that something unknown has written over, say.
+  std::vector<std::string> notes;
+
+  bool AreOutputsWrong() const;
+  size_t CountOf(NodeVerdict verdict) const;
+};
+
+// Runs the candidate, joins what the runs show into one verdict a node, and
+// confirms each culprit. Fails as the runners do, and as CheckNodes().
+absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
+                                    const LocateOptions& options = {});
+
+}  // namespace nodewise

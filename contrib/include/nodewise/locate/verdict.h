@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "nodewise/locate/node_check.h"
+
+namespace nodewise {
+
+// What several runs together say about one node (docs/locate.md has the truth
+// table). All functions are pure; any thread may call them.
+
+enum class NodeVerdict : uint8_t {
+  kHealthy,
+  kIntendedInfinity,  // It makes infinities, and so does the reference.
+  kInherits,          // It is right, and what it read is not.
+  kInconclusive,      // Nobody can say whether it is right.
+  kBadInput,          // It is right, and was given NaN from outside.
+  kNotDeterministic,  // It makes different bits of the same bits.
+  kPlanFault,         // It writes over what is still needed.
+  kBroken,            // It makes something else than it should.
+};
+// Returns "healthy", "plan fault", ...
+std::string_view NameOf(NodeVerdict verdict);
+
+// Returns whether a node with this verdict is a culprit.
+bool Accuses(NodeVerdict verdict);
+
+// What the runs showed of one node.
+struct NodeEvidence {
+  // On what it read in the run, by the reference's bounds.
+  Verdict isolated = Verdict::kPass;
+  // That in a run in which every tensor has memory of its own; none if there
+  // was no such run.
+  std::optional<Verdict> isolated_privately = std::nullopt;
+  // Against the reference's run of the whole network.
+  Verdict accumulated = Verdict::kPass;
+  // Something it read had been written over since it was made.
+  bool read_overwritten = false;
+  // It wrote to memory that a later node, or the caller, still had to read.
+  bool wrote_over = false;
+  // It made the same bits of the same bits whenever it ran.
+  bool is_steady = true;
+  // It was given a NaN by the network's inputs or parameters.
+  bool was_given_nan = false;
+  // It made infinities of finite numbers.
+  bool made_infinity = false;
+};
+
+// Joins them into one verdict.
+NodeVerdict JoinEvidence(const NodeEvidence& evidence);
+
+// Returns the verdict that counts for a check on equal inputs: a warning
+// accuses if the differences are large enough to matter, beyond the tolerance
+// of the type; else it passes.
+Verdict IsolatedVerdict(const NodeCheck& check);
+
+}  // namespace nodewise

@@ -1,0 +1,123 @@
+#include "contrib/locate/node_report.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kNamedVictims = 3;
+
+NodeReport EmptyReport(const GraphIndex& index, NodeId node) {
+  NodeReport report;
+  report.node = node;
+  report.key = index.KeyOf(node);
+  const std::string* const covers =
+      FindAttribute(index.graph().node(node).attrs, kCoversAttribute);
+  if (covers != nullptr) {
+    report.covers = ParseListText(*covers).value_or(std::vector<std::string>());
+  }
+  return report;
+}
+
+std::string ReaderName(const GraphIndex& index, NodeId reader) {
+  return Index(reader) == index.graph().nodes.size() ? "the caller"
+                                                     : index.KeyOf(reader);
+}
+
+std::string ReasonOfPlanFault(const GraphIndex& index,
+                              absl::Span<const Overwriting> overwritten,
+                              const NodeReport& report) {
+  if (!report.evidence.wrote_over) {
+    return "wrong where the storage plan puts its tensors, and right with "
+           "memory of its own for each";
+  }
+  return "writes over " +
+         ListOf(VictimsOf(index, overwritten, report.node), kNamedVictims);
+}
+
+std::string ReasonOfInheriting(const GraphIndex& index,
+                               absl::Span<const Overwriting> overwritten,
+                               const NodeReport& report) {
+  for (const Overwriting& found : overwritten) {
+    if (found.reader != report.node) continue;
+    return fmt::format("right on what it read, but {} had been written over",
+                       index.KeyOf(found.victim));
+  }
+  if (report.received == 0) {
+    return "right on what it read; what rounding left is beyond the tolerance";
+  }
+  return fmt::format(
+      "right on what it read, which was off by {:.2g} of its size",
+      report.received);
+}
+
+std::string ReasonOf(const GraphIndex& index,
+                     absl::Span<const Overwriting> overwritten,
+                     const NodeReport& report) {
+  switch (report.verdict) {
+    case NodeVerdict::kPlanFault:
+      return ReasonOfPlanFault(index, overwritten, report);
+    case NodeVerdict::kInherits:
+      return ReasonOfInheriting(index, overwritten, report);
+    case NodeVerdict::kNotDeterministic:
+      return "made other bits of the same bits when it ran again";
+    case NodeVerdict::kBadInput:
+      return "right on what it read, but was given NaN from outside";
+    case NodeVerdict::kIntendedInfinity:
+      return "makes infinities, as its definition does";
+    default:
+      return report.worst.has_value() ? report.worst->judgement.reason
+                                      : report.reason;
+  }
+}
+
+}  // namespace
+
+NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
+  NodeReport report = EmptyReport(index, check.node);
+  report.worst = check.Worst();
+  report.received = check.received;
+  report.made = check.MadeError();
+  report.passed_on = check.PassedOnError();
+  NodeEvidence& evidence = report.evidence;
+  evidence.isolated = IsolatedVerdict(check);
+  for (const TensorComparison& output : check.accumulated) {
+    evidence.accumulated = std::max(evidence.accumulated, output.verdict());
+  }
+  evidence.was_given_nan = check.given_non_finite.nans > 0;
+  evidence.made_infinity = check.made_non_finite.infinities > 0 &&
+                           check.read_non_finite.infinities == 0;
+  return report;
+}
+
+NodeReport ReportOf(const GraphIndex& index, const SkippedNode& skipped) {
+  NodeReport report = EmptyReport(index, skipped.node);
+  report.evidence.isolated = Verdict::kInconclusive;
+  report.reason = "not checked: " + skipped.why;
+  return report;
+}
+
+void Conclude(const GraphIndex& index,
+              absl::Span<const Overwriting> overwritten, NodeReport* report) {
+  report->verdict = JoinEvidence(report->evidence);
+  report->reason = ReasonOf(index, overwritten, *report);
+}
+
+std::vector<std::string> VictimsOf(const GraphIndex& index,
+                                   absl::Span<const Overwriting> overwritten,
+                                   NodeId writer) {
+  std::vector<std::string> victims;
+  for (const Overwriting& found : overwritten) {
+    if (found.writer != writer) continue;
+    victims.push_back(fmt::format("{}, which {} still reads",
+                                  index.KeyOf(found.victim),
+                                  ReaderName(index, found.reader)));
+  }
+  return victims;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "absl/types/span.h"
+#include "contrib/locate/run_hashes.h"
+#include "nodewise/locate/locate.h"
+
+namespace nodewise {
+
+// Makes the report of a node that was checked, or was not. Evidence that other
+// runs give is added afterwards.
+NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check);
+NodeReport ReportOf(const GraphIndex& index, const SkippedNode& skipped);
+
+// Sets the verdict, and the reason for it. `overwritten` is all that was
+// written over in the run.
+void Conclude(const GraphIndex& index,
+              absl::Span<const Overwriting> overwritten, NodeReport* report);
+
+// Returns the tensors that a node has written over, each with who reads it.
+std::vector<std::string> VictimsOf(const GraphIndex& index,
+                                   absl::Span<const Overwriting> overwritten,
+                                   NodeId writer);
+
+}  // namespace nodewise

@@ -1,0 +1,74 @@
+#include "nodewise/locate/verdict.h"
+
+#include <algorithm>
+
+namespace nodewise {
+namespace {
+
+// A joint test of many elements may see what no single element shows, but
+// significance without size accuses nobody.
+Verdict WeighedVerdict(const TensorComparison& output) {
+  if (output.verdict() != Verdict::kWarning) return output.verdict();
+  return output.metrics.outside > 0 ? Verdict::kError : Verdict::kPass;
+}
+
+}  // namespace
+
+std::string_view NameOf(NodeVerdict verdict) {
+  switch (verdict) {
+    case NodeVerdict::kHealthy:
+      return "healthy";
+    case NodeVerdict::kIntendedInfinity:
+      return "intended infinity";
+    case NodeVerdict::kInherits:
+      return "inherits";
+    case NodeVerdict::kInconclusive:
+      return "inconclusive";
+    case NodeVerdict::kBadInput:
+      return "bad input";
+    case NodeVerdict::kNotDeterministic:
+      return "not deterministic";
+    case NodeVerdict::kPlanFault:
+      return "plan fault";
+    case NodeVerdict::kBroken:
+      return "broken";
+  }
+  return "";
+}
+
+bool Accuses(NodeVerdict verdict) {
+  return verdict == NodeVerdict::kBroken ||
+         verdict == NodeVerdict::kPlanFault ||
+         verdict == NodeVerdict::kNotDeterministic ||
+         verdict == NodeVerdict::kBadInput;
+}
+
+NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
+  // A node that is not steady may look like anything in the single runs.
+  if (!evidence.is_steady) return NodeVerdict::kNotDeterministic;
+  if (evidence.wrote_over) return NodeVerdict::kPlanFault;
+  if (evidence.isolated == Verdict::kError) {
+    const bool is_right_privately =
+        evidence.isolated_privately == Verdict::kPass;
+    return is_right_privately ? NodeVerdict::kPlanFault : NodeVerdict::kBroken;
+  }
+  if (evidence.isolated == Verdict::kInconclusive) {
+    return NodeVerdict::kInconclusive;
+  }
+  if (evidence.read_overwritten) return NodeVerdict::kInherits;
+  if (evidence.was_given_nan) return NodeVerdict::kBadInput;
+  // Small errors that add up are inherited, too: the node itself is right.
+  if (evidence.accumulated == Verdict::kError) return NodeVerdict::kInherits;
+  if (evidence.made_infinity) return NodeVerdict::kIntendedInfinity;
+  return NodeVerdict::kHealthy;
+}
+
+Verdict IsolatedVerdict(const NodeCheck& check) {
+  Verdict worst = Verdict::kPass;
+  for (const TensorComparison& output : check.outputs) {
+    worst = std::max(worst, WeighedVerdict(output));
+  }
+  return worst;
+}
+
+}  // namespace nodewise
