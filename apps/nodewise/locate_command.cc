@@ -26,8 +26,9 @@ class LocateCulprit : public Command {
     AddDeviceOption(options, &load_.target);
     AddInputOptions(options, &inputs_);
     options->AddText("--reference", "REF",
-                     "what is right: interpreter, the definitions of the "
-                     "operators, unless told",
+                     "what is right: a model or an artefact of the same nodes "
+                     "as TARGET, or interpreter, the definitions of the "
+                     "operators (interpreter)",
                      &reference_);
     options->AddText("--method", "NAME",
                      "auto, or intermediate: nodes are run once, on what they "
@@ -44,13 +45,16 @@ class LocateCulprit : public Command {
   }
 
   absl::StatusOr<Outcome> Run() override {
-    NODEWISE_RETURN_IF_ERROR(CheckReference());
     NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
+    if (!reference_.empty() && reference_ != "interpreter") {
+      NODEWISE_RETURN_IF_ERROR(CompareBefore(*loaded.target, &outcome));
+      if (outcome.status != Outcome::Status::kOk) return outcome;
+    }
     auto located = LocateIn(loaded, std::move(options));
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
@@ -59,15 +63,25 @@ class LocateCulprit : public Command {
   }
 
  private:
-  absl::Status CheckReference() const {
-    if (reference_.empty() || reference_ == "interpreter") {
-      return absl::OkStatus();
-    }
-    return absl::UnimplementedError(fmt::format(
-        "--reference: found \"{}\", expected interpreter; nodes are judged by "
-        "the text of what they compute, which models and folders of convert "
-        "have",
-        Printable(reference_)));
+  // Compares what both sides are. As long as they say that they compute the
+  // same, what they say is the reference.
+  absl::Status CompareBefore(const GraphTarget& target,
+                             Outcome* outcome) const {
+    LoadOptions load = load_;
+    load.target = TargetOptions();
+    load.target.target = reference_;
+    Outcome loading;
+    const auto reference = LoadTarget(load, inputs_, &loading);
+    if (!reference.ok()) return At("--reference", reference.status());
+    outcome->errors = std::move(loading.errors);
+    outcome->status = loading.status;
+    if (loading.status != Outcome::Status::kOk) return absl::OkStatus();
+    const Artefact& expected = reference->target->artefact();
+    const Artefact& found = target.artefact();
+    ShowSideDifferences(CompareSides({expected.graph, expected.params},
+                                     {found.graph, found.params}),
+                        outcome);
+    return absl::OkStatus();
   }
 
   absl::StatusOr<LocateOptions> ChosenOptions() const {
@@ -134,6 +148,7 @@ const CommandRow kLocateCommand = {
     "  nodewise locate model.onnx --random-inputs 1\n"
     "  nodewise locate build/net --inputs all.npz --json\n"
     "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
+    "  nodewise locate new --reference old --random-inputs 1\n"
     "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
     "and nobody is\nto blame.\n",

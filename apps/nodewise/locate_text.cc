@@ -183,4 +183,28 @@ void ShowLocated(const LocateResult& result, Outcome* outcome) {
   }
 }
 
+void ShowSideDifferences(const std::vector<SideDifference>& differences,
+                         Outcome* outcome) {
+  TextTable table;
+  outcome->json.BeginArray("differences");
+  for (const SideDifference& difference : differences) {
+    const std::string what(NameOf(difference.what));
+    table.AddRow({what, difference.name, "found " + difference.found,
+                  "expected " + difference.expected});
+    outcome->json.BeginObject();
+    outcome->json.Add("what", what);
+    outcome->json.Add("name", difference.name);
+    outcome->json.Add("found", difference.found);
+    outcome->json.Add("expected", difference.expected);
+    outcome->json.EndObject();
+  }
+  outcome->json.EndArray();
+  if (differences.empty()) return;
+  outcome->status = Outcome::Status::kDiffers;
+  outcome->text +=
+      fmt::format("\n{} from the reference, so nothing was run:\n{}",
+                  CountOf(differences.size(), "difference"),
+                  table.ToString(2, kShownLines, LineWidth()));
+}
+
 }  // namespace nodewise

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <vector>
+
 #include "apps/nodewise/command.h"
 #include "nodewise/locate/locate.h"
+#include "nodewise/locate/side_difference.h"
 
 namespace nodewise {
 
@@ -9,5 +12,10 @@ namespace nodewise {
 // outputs differ; and sets the status. The document has `culprits` and
 // `verdicts`.
 void ShowLocated(const LocateResult& result, Outcome* outcome);
+
+// Shows what differs before anything has run, and sets the status if anything
+// does. The document has `differences`.
+void ShowSideDifferences(const std::vector<SideDifference>& differences,
+                         Outcome* outcome);
 
 }  // namespace nodewise

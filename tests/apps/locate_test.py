@@ -125,9 +125,29 @@ class Locate(Scratch):
         error = self.refused("locate", net, "--random-inputs", "1")
         self.assertIn("no node could be checked: add_bias: ", error)
 
+    def test_what_differs_before_anything_runs_is_the_first_culprit(self):
+        folder, other = self.compiled(), self.folder / "other"
+        shutil.copytree(folder, other)
+        params = other / "params.params"
+        params.write_bytes(support.with_one(
+            params.read_bytes(), struct.pack("<f", -3), struct.pack("<f", 3)))
+        shown = self.located(other, "--reference", folder)
+        self.assertEqual((shown.code, shown.err), (1, ""), shown)
+        self.assertIn("1 difference from the reference, so nothing was run:\n"
+                      "  parameter  w  found 3 at element 2; 1 of 4 elements "
+                      "differ  expected -3\n", shown.out)
+        found = document(self.located(other, "--reference", folder, "--json"))
+        self.assertEqual([d["name"] for d in found["differences"]], ["w"])
+
+    def test_a_reference_that_is_the_same_changes_nothing(self):
+        folder = self.compiled(with_sine)
+        shown = self.located(folder, "--reference", folder)
+        self.assertEqual(shown.code, 1, shown)
+        self.assertIn("culprit: bend, broken\n", shown.out)
+
     def test_bad_use_names_what_is_expected(self):
         for options, expected in (
-                (["--reference", "other"], "expected interpreter"),
+                (["--reference", "other"], "--reference: other: "),
                 (["--method", "bisekt"], "expected auto or intermediate"),
                 (["--method", "intermediate", "--repeats", "3"],
                  "means nothing with --method intermediate")):

@@ -1,0 +1,174 @@
+#include "nodewise/locate/side_difference.h"
+
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/compare/metrics.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+// What a node says about itself, in attributes of nodewise's own.
+constexpr std::string_view kOwnAttributes = "nodewise.";
+
+class SideComparer {
+ public:
+  SideComparer(const NetworkSide& reference, const NetworkSide& candidate)
+      : reference_(reference),
+        candidate_(candidate),
+        expected_(reference.graph),
+        found_(candidate.graph) {
+    for (uint32_t n = 0; n < candidate.graph.nodes.size(); ++n) {
+      partners_.emplace(found_.KeyOf(NodeId{n}), NodeId{n});
+    }
+  }
+
+  std::vector<SideDifference> Compare() {
+    for (uint32_t n = 0; n < reference_.graph.nodes.size(); ++n) {
+      const NodeId expected{n};
+      const std::string& key = expected_.KeyOf(expected);
+      const auto partner = partners_.find(key);
+      if (partner == partners_.end()) {
+        Add(WhatOf(reference_, expected), key, "nothing", "one of that name");
+        continue;
+      }
+      CompareNodes(expected, partner->second);
+      partners_.erase(partner);
+    }
+    for (uint32_t n = 0; n < candidate_.graph.nodes.size(); ++n) {
+      const std::string& key = found_.KeyOf(NodeId{n});
+      if (!partners_.contains(key)) continue;
+      Add(WhatOf(candidate_, NodeId{n}), key, "one of that name", "nothing");
+    }
+    return std::move(differences_);
+  }
+
+ private:
+  using What = SideDifference::What;
+
+  static const NDArray* ParameterOf(const NetworkSide& side, NodeId node) {
+    return side.params.Find(side.graph.node(node).name);
+  }
+
+  static What WhatOf(const NetworkSide& side, NodeId node) {
+    if (side.graph.IsFunction(node)) return What::kNode;
+    return ParameterOf(side, node) == nullptr ? What::kInput : What::kParameter;
+  }
+
+  void CompareNodes(NodeId expected, NodeId found) {
+    const What what = WhatOf(reference_, expected);
+    const std::string& key = expected_.KeyOf(expected);
+    const std::string types = TypesOf(reference_.graph, expected);
+    const std::string found_types = TypesOf(candidate_.graph, found);
+    if (WhatOf(candidate_, found) != what) {
+      Add(what, key, std::string(NameOf(WhatOf(candidate_, found))),
+          std::string(NameOf(what)));
+    } else if (types != found_types) {
+      Add(what, key, found_types, types);
+    } else if (what == What::kParameter) {
+      CompareParameters(key, *ParameterOf(reference_, expected),
+                        *ParameterOf(candidate_, found));
+    } else if (what == What::kNode) {
+      CompareCalls(key, expected, found);
+    }
+  }
+
+  static std::string TypesOf(const Graph& graph, NodeId node) {
+    std::vector<std::string> types;
+    for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
+      const GraphEntry& entry = graph.entry(graph.EntryOf(node, slot));
+      types.push_back(TypeToString(entry.shape, entry.dtype));
+    }
+    return ListOf(types);
+  }
+
+  void CompareParameters(const std::string& key, const NDArray& expected,
+                         const NDArray& found) {
+    if (expected.bytes() == found.bytes() &&
+        std::memcmp(expected.data(), found.data(), found.bytes()) == 0) {
+      return;
+    }
+    const auto metrics = MeasureDifference(*expected, *found);
+    if (!metrics.ok()) {
+      return Add(What::kParameter, key, "other bytes", "the reference's");
+    }
+    const bool is_finite = metrics->non_finite() == 0;
+    const ElementDifference& worst =
+        is_finite ? metrics->largest_error : metrics->first_non_finite;
+    // Zeros of another sign, and other NaN, are the same numbers.
+    if (metrics->different == 0) return;
+    Add(What::kParameter, key,
+        fmt::format("{} at element {}; {} of {} differ", worst.actual,
+                    worst.element, metrics->different,
+                    CountOf(metrics->elements, "element")),
+        fmt::format("{}", worst.expected));
+  }
+
+  void CompareCalls(const std::string& key, NodeId expected, NodeId found) {
+    const std::string inputs = InputsOf(expected_, expected);
+    const std::string found_inputs = InputsOf(found_, found);
+    if (inputs != found_inputs) {
+      return Add(What::kNode, key, "reads " + found_inputs, "reads " + inputs);
+    }
+    const auto& attrs = reference_.graph.node(expected).attrs;
+    for (const auto& [name, text] : attrs) {
+      if (!name.starts_with(kOwnAttributes)) continue;
+      const std::string* const other =
+          FindAttribute(candidate_.graph.node(found).attrs, name);
+      if (other != nullptr && *other == text) continue;
+      return Add(
+          What::kNode, key,
+          fmt::format("{} {}", other == nullptr ? "no" : "another", name),
+          "the reference's");
+    }
+  }
+
+  static std::string InputsOf(const GraphIndex& index, NodeId node) {
+    std::vector<std::string> names;
+    for (const EntryRef& ref : index.graph().node(node).inputs) {
+      names.push_back(index.KeyOf(index.graph().EntryOf(ref)));
+    }
+    return ListOf(names);
+  }
+
+  void Add(What what, std::string name, std::string found,
+           std::string expected) {
+    differences_.push_back(
+        {what, std::move(name), std::move(found), std::move(expected)});
+  }
+
+  const NetworkSide& reference_;
+  const NetworkSide& candidate_;
+  const GraphIndex expected_;
+  const GraphIndex found_;
+  // The candidate's nodes that have no partner yet, by key.
+  std::unordered_map<std::string, NodeId> partners_;
+  std::vector<SideDifference> differences_;
+};
+
+}  // namespace
+
+std::string_view NameOf(SideDifference::What what) {
+  switch (what) {
+    case SideDifference::What::kInput:
+      return "input";
+    case SideDifference::What::kParameter:
+      return "parameter";
+    case SideDifference::What::kNode:
+      return "node";
+  }
+  return "";
+}
+
+std::vector<SideDifference> CompareSides(const NetworkSide& reference,
+                                         const NetworkSide& candidate) {
+  return SideComparer(reference, candidate).Compare();
+}
+
+}  // namespace nodewise
