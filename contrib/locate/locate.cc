@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "contrib/locate/accumulated_rule.h"
 #include "contrib/locate/node_report.h"
 #include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
@@ -21,7 +22,8 @@ class Locator {
       : request_(request),
         options_(options),
         index_(request.index),
-        graph_(request.index.graph()) {}
+        graph_(request.index.graph()),
+        tolerance_(AccumulatedTolerance(graph_)) {}
 
   absl::StatusOr<LocateResult> Run() {
     NODEWISE_ASSIGN_OR_RETURN(candidate_, request_.candidate());
@@ -49,9 +51,9 @@ class Locator {
         checks_, CheckNodes(graph_, request_.operators, run, check));
     hashes_ = hashes.Finish(run.outputs());
     overwritten_ = FindOverwritten(index_, index_.plan(), hashes_);
-    NODEWISE_ASSIGN_OR_RETURN(
-        result_.outputs,
-        CompareNetworkOutputs(checks_.reference_outputs, run.outputs()));
+    NODEWISE_ASSIGN_OR_RETURN(result_.outputs,
+                              CompareNetworkOutputs(checks_.reference_outputs,
+                                                    run.outputs(), tolerance_));
     for (const NodeCheck& checked : checks_.nodes) {
       result_.nodes.push_back(ReportOf(index_, checked));
     }
@@ -182,8 +184,8 @@ class Locator {
     if (report.verdict == NodeVerdict::kPlanFault) {
       if (private_outputs_.empty()) return std::nullopt;
       NODEWISE_ASSIGN_OR_RETURN(
-          const auto left,
-          CompareNetworkOutputs(checks_.reference_outputs, private_outputs_));
+          const auto left, CompareNetworkOutputs(checks_.reference_outputs,
+                                                 private_outputs_, tolerance_));
       return ShareGone(error, ErrorOf(left));
     }
     if (patches.empty()) return std::nullopt;
@@ -197,8 +199,8 @@ class Locator {
     NODEWISE_ASSIGN_OR_RETURN(const RunResult result,
                               candidate_->Run(request_.inputs, run));
     NODEWISE_ASSIGN_OR_RETURN(
-        const auto left,
-        CompareNetworkOutputs(checks_.reference_outputs, result.outputs));
+        const auto left, CompareNetworkOutputs(checks_.reference_outputs,
+                                               result.outputs, tolerance_));
     return ShareGone(error, ErrorOf(left));
   }
 
@@ -240,6 +242,7 @@ class Locator {
   const LocateOptions& options_;
   const GraphIndex& index_;
   const Graph& graph_;
+  const Tolerance tolerance_;  // Of the outputs.
   std::unique_ptr<Runner> candidate_;
   NodeChecks checks_;
   RunHashes hashes_;

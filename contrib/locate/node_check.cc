@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "contrib/locate/accumulated_rule.h"
 #include "fmt/format.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
@@ -50,7 +51,8 @@ class NodeChecker : public TensorSink {
         error_(graph),
         non_finite_(graph),
         read_(graph),
-        is_done_(graph) {
+        is_done_(graph),
+        tolerance_(AccumulatedTolerance(graph)) {
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
       nodes_.emplace(index_.KeyOf(NodeId{n}), NodeId{n});
     }
@@ -159,13 +161,13 @@ class NodeChecker : public TensorSink {
 
   static absl::StatusOr<TensorComparison> CompareOutput(
       const std::string& node, uint32_t slot, const BoundedTensor& reference,
-      const DLTensor& made) {
+      const DLTensor& made, const CompareOptions& options = {}) {
     const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
     TensorItem item{key};
     item.tensor = reference.tensor.tensor();
     item.proved_bounds = reference.bounds.proved;
     item.expected_bounds = reference.bounds.expected;
-    return CompareTensors(item, made);
+    return CompareTensors(item, made, options);
   }
 
   // Has the reference go on from its own results. `expected` is what it makes
@@ -197,7 +199,9 @@ class NodeChecker : public TensorSink {
       check->made_non_finite += non_finite_[entry];
       NODEWISE_ASSIGN_OR_RETURN(
           TensorComparison compared,
-          CompareOutput(check->key, slot, {reference[slot], {}}, *made[slot]));
+          CompareOutput(
+              check->key, slot, {reference[slot], {}}, *made[slot],
+              AccumulatedOptions(tolerance_, reference[slot].dtype())));
       error_[entry] = RelativeError(compared);
       check->accumulated.push_back(std::move(compared));
     }
@@ -279,6 +283,7 @@ class NodeChecker : public TensorSink {
   ByEntry<NonFiniteCount> non_finite_;
   ByNode<std::vector<NDArray>> read_;
   ByNode<bool> is_done_;
+  const Tolerance tolerance_;  // Of accumulated errors.
   NodeChecks checks_;
 };
 

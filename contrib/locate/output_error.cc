@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "contrib/locate/accumulated_rule.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -29,15 +30,17 @@ double ShareGone(const OutputError& error, const OutputError& left) {
 }
 
 absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
-    absl::Span<const NDArray> reference,
-    absl::Span<const NamedTensor> outputs) {
+    absl::Span<const NDArray> reference, absl::Span<const NamedTensor> outputs,
+    Tolerance tolerance) {
   std::vector<TensorComparison> compared;
   for (size_t i = 0; i < outputs.size() && i < reference.size(); ++i) {
     const TensorKey key{outputs[i].name, 0, TensorRole::kOutput, "reference"};
     TensorItem item{key};
     item.tensor = reference[i].tensor();
-    NODEWISE_ASSIGN_OR_RETURN(TensorComparison output,
-                              CompareTensors(item, *outputs[i].tensor));
+    NODEWISE_ASSIGN_OR_RETURN(
+        TensorComparison output,
+        CompareTensors(item, *outputs[i].tensor,
+                       AccumulatedOptions(tolerance, reference[i].dtype())));
     compared.push_back(std::move(output));
   }
   return compared;

@@ -24,8 +24,10 @@ OutputError ErrorOf(absl::Span<const TensorComparison> outputs);
 // error.any().
 double ShareGone(const OutputError& error, const OutputError& left);
 
-// Compares the outputs of a run with the reference's, by place.
+// Compares the outputs of a run with the reference's, by place, with the
+// tolerance of AccumulatedTolerance().
 absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
-    absl::Span<const NDArray> reference, absl::Span<const NamedTensor> outputs);
+    absl::Span<const NDArray> reference, absl::Span<const NamedTensor> outputs,
+    Tolerance tolerance);
 
 }  // namespace nodewise

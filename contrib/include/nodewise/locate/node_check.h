@@ -56,7 +56,8 @@ struct NodeCheck {
 
   // With NodeCheckOptions::with_accumulated:
   // Its outputs against the reference's run of the whole network, for which no
-  // bounds are known: tolerances by type judge.
+  // bounds are known: the tolerance of the shortest float type in the graph
+  // judges, and integers must be equal.
   std::vector<TensorComparison> accumulated = {};
   // The largest RelativeError() of what it read, in that comparison.
   double received = 0;
