@@ -104,7 +104,10 @@ std::vector<OtherValue> OtherNumber(std::string_view, const AttrValue& value,
                                     int, RandomSource& random) {
   if (const auto* const number = std::get_if<float>(&value)) {
     if (*number == 0 || !std::isfinite(*number)) return {};
-    const std::vector<float> factors = {0.5F, 1.5F, 10, 1000};
+    // An epsilon must change by a lot to be seen beside a variance.
+    const std::vector<float> factors = std::fabs(*number) < 0.01F
+                                           ? std::vector<float>{100, 1000}
+                                           : std::vector<float>{0.5F, 1.5F, 10};
     const float other = *number * OneOf(factors, random);
     return {{fmt::format("{:.4g}", *number), fmt::format("{:.4g}", other),
              AttrValue(other)}};

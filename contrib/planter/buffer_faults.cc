@@ -166,10 +166,9 @@ absl::StatusOr<Spoilings> StaleBlock(const FaultPlace& place,
           }));
     }
     made.push_back(MovedElements(
-        fmt::format("elements {} to {} of output {} hold those from the "
-                    "{} of it on",
-                    begin, begin + size - 1, slot,
-                    begin >= size ? "block before them" : "end"),
+        fmt::format("elements {} to {} of output {} hold those {}", begin,
+                    begin + size - 1, slot,
+                    begin >= size ? "before them" : "at its end"),
         slot, count, [=](int64_t i) {
           const bool is_stale = i >= begin && i < begin + size;
           return is_stale ? (i - size + count) % count : i;
