@@ -21,6 +21,7 @@
 #include "nodewise/runner/built_in_functions.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_collector.h"
 #include "nodewise/tensors/tensor_observer.h"
@@ -44,9 +45,14 @@ class Demonstrate : public Command {
     options->AddText("-o,--output", "DIR",
                      "where the artefact and the dump go (nodewise_demo)",
                      &folder_);
+    options->AddText("--fault", "KIND",
+                     "the kind of fault (scale); \"list\" lists the kinds",
+                     &fault_name_);
   }
 
   absl::StatusOr<Outcome> Run() override {
+    if (fault_name_ == "list") return ListFaults();
+    NODEWISE_ASSIGN_OR_RETURN(fault_, ChosenFault());
     seed_ = seed_given_.value_or(1);
     if (folder_.empty()) folder_ = "nodewise_demo";
     Outcome outcome;
@@ -60,6 +66,40 @@ class Demonstrate : public Command {
   }
 
  private:
+  // Only what is wrong in the values of every run is seen by comparing one.
+  static bool IsSeenInOneRun(const FaultKindRow& row) {
+    return row.sign == FaultSign::kWrongValues;
+  }
+
+  absl::StatusOr<FaultKind> ChosenFault() const {
+    if (fault_name_.empty()) return FaultKind::kScale;
+    auto kind = ParseFaultKind(fault_name_);
+    if (!kind.ok()) return At("--fault", kind.status());
+    const FaultKindRow& row = RowOf(*kind);
+    if (IsSeenInOneRun(row)) return kind;
+    return absl::InvalidArgumentError(fmt::format(
+        "--fault {}: {}, which the values of one run do not show, expected a "
+        "kind that \"--fault list\" lists",
+        row.name, row.means));
+  }
+
+  static Outcome ListFaults() {
+    Outcome outcome;
+    TextTable table;
+    outcome.json.BeginArray("faults");
+    for (const FaultKindRow& row : FaultKinds()) {
+      if (!IsSeenInOneRun(row)) continue;
+      table.AddRow({std::string(row.name), std::string(row.means)});
+      outcome.json.BeginObject();
+      outcome.json.Add("kind", row.name);
+      outcome.json.Add("means", row.means);
+      outcome.json.EndObject();
+    }
+    outcome.json.EndArray();
+    outcome.text = table.ToString(0, 0, LineWidth());
+    return outcome;
+  }
+
   std::string ArtefactFolder() const { return fs::path(folder_) / "net"; }
 
   absl::Status MakeNetwork(Outcome* outcome) {
@@ -183,9 +223,7 @@ class Demonstrate : public Command {
 
   absl::Status FindPlanted(Outcome* outcome) {
     const Artefact& artefact = target_->artefact();
-    NODEWISE_ASSIGN_OR_RETURN(
-        PlantedGraph planted,
-        PlantScale(artefact.graph, artefact.library, seed_));
+    NODEWISE_ASSIGN_OR_RETURN(PlantedGraph planted, PlantChosen(artefact));
     NODEWISE_ASSIGN_OR_RETURN(
         const auto target,
         GraphTarget::FromArtefact("demo with a fault",
@@ -195,14 +233,35 @@ class Demonstrate : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakerOfDebugExecutors(*target, inputs_)({}));
     outcome->text +=
-        "\n3. A fault was planted: one node's results are now a little too "
-        "large or too\n   small. The comparison was not told which.\n\n";
+        fault_name_.empty()
+            ? "\n3. A fault was planted: one node's results are now a little "
+              "too large or too\n   small. The comparison was not told "
+              "which.\n\n"
+            : fmt::format(
+                  "\n3. A fault was planted into one node: {}.\n   The "
+                  "comparison was not told which.\n\n",
+                  RowOf(fault_).means);
     const auto faulty = RunsOf(executor.get());
     NODEWISE_ASSIGN_OR_RETURN(
         const NodeChecks checks,
         CheckNodes(target->graph(), AllOperators(), *faulty));
     ShowChecks("planted_checks", target->graph(), checks, outcome);
     return ShowFound(planted.fault, checks, *faulty, outcome);
+  }
+
+  // The usual fault needs no trial.
+  absl::StatusOr<PlantedGraph> PlantChosen(const Artefact& artefact) const {
+    if (fault_ == FaultKind::kScale) {
+      return PlantScale(artefact.graph, artefact.library, seed_);
+    }
+    PlanterOptions options;
+    options.operators = AllOperators();
+    options.params = artefact.params.tensors;
+    options.inputs = NameInputs(target_->inputs(), inputs_);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto planter,
+        Planter::Create(artefact.graph, artefact.library, std::move(options)));
+    return planter->Plant(fault_, seed_);
   }
 
   absl::Status ShowFound(const PlantedFault& fault, const NodeChecks& checks,
@@ -237,6 +296,8 @@ class Demonstrate : public Command {
 
   std::optional<uint64_t> seed_given_;
   uint64_t seed_ = 1;
+  std::string fault_name_;
+  FaultKind fault_ = FaultKind::kScale;
   std::string folder_;
   std::unique_ptr<const Network> network_;
   std::shared_ptr<const GraphTarget> target_;
@@ -251,6 +312,7 @@ const CommandRow kDemoCommand = {
     "examples:\n"
     "  nodewise demo\n"
     "  nodewise demo --seed 7 -o d\n"
+    "  nodewise demo --fault wrong-order --seed 3\n"
     "\nExit status: 0 if the planted fault was found and nothing else is "
     "wrong, 1 if\nnot, 2 if it did not run.\n",
     [] { return std::unique_ptr<Command>(new Demonstrate); }};

@@ -130,7 +130,11 @@ void ShowAnswer(const Graph& graph, const PlantedFault& fault,
       CountWrong(checks) == 1 && found != nullptr && found->node == fault.node;
   outcome->json.BeginObject("planted");
   outcome->json.Add("node", fault.name);
-  outcome->json.Add("factor", fault.factor);
+  outcome->json.Add("kind", RowOf(fault.kind).name);
+  outcome->json.Add("what", fault.what);
+  if (fault.kind == FaultKind::kScale) {
+    outcome->json.Add("factor", fault.factor);
+  }
   outcome->json.EndObject();
   outcome->json.Add("changed_tensors", uint64_t{changed});
   outcome->json.Add("found", is_right);
@@ -155,10 +159,11 @@ void ShowAnswer(const Graph& graph, const PlantedFault& fault,
         ShortNumber(element.actual), ShortNumber(element.expected),
         ShareOfBound(worst), worst.metrics.scale);
   }
-  outcome->text +=
-      fmt::format("  What had been planted: {} times {:.4f}. {}\n",
-                  Printable(NodeTitle(graph, fault.node)), fault.factor,
-                  is_right ? "Found." : "That was NOT found.");
+  outcome->text += fmt::format("  What had been planted: {}{} {}. {}\n",
+                               Printable(NodeTitle(graph, fault.node)),
+                               fault.kind == FaultKind::kScale ? "" : ":",
+                               Printable(fault.what),
+                               is_right ? "Found." : "That was NOT found.");
   if (!is_right) outcome->status = Outcome::Status::kDiffers;
 }
 

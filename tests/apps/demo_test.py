@@ -32,6 +32,28 @@ class DemoTest(unittest.TestCase):
                                  shown["function_nodes"])
                 self.assertEqual(checks["skipped"], 0)
 
+    def test_faults_of_other_kinds_are_found_too(self):
+        kinds = [row["kind"]
+                 for row in document(self.demo("--fault", "list", "--json"))
+                 ["faults"]]
+        self.assertIn("wrong-order", kinds)
+        self.assertNotIn("crash", kinds)
+        for kind in ("lane-drop", "wrong-padding", "approximation"):
+            with self.subTest(kind=kind):
+                self.assertIn(kind, kinds)
+                result = self.demo("--fault", kind, "--json")
+                self.assertEqual(result.code, 0, result.err)
+                shown = document(result)
+                self.assertEqual(shown["planted"]["kind"], kind)
+                self.assertEqual(shown["culprit"]["node"],
+                                 shown["planted"]["node"])
+
+    def test_a_fault_that_one_run_does_not_show_is_refused(self):
+        for kind, text in (("crash", "do not show"), ("rust", "is no kind")):
+            result = self.demo("--fault", kind)
+            self.assertEqual(result.code, 2)
+            self.assertIn(text, result.err)
+
     def test_the_text_names_the_culprit_and_what_to_type_next(self):
         result = self.demo()
         self.assertEqual(result.code, 0, result.err)

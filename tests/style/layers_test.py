@@ -38,7 +38,7 @@ BUILDS_ON = {
     "contrib/ir": "contrib/op",
     "contrib/ops": "contrib/ir",
     "contrib/passes": "contrib/ops",
-    "contrib/zoo": "contrib/ops",
+    "contrib/zoo": "contrib/passes contrib/precision",
     "contrib/onnx": "contrib/ops",
     "contrib/interp": "contrib/ops",
     "contrib/onednn": "contrib/ops",
