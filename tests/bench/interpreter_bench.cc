@@ -15,6 +15,8 @@ namespace {
 
 // The limit of the ratio of the interpreter's memory to the evaluator's.
 constexpr double kMemoryLimit = 1;
+// What bounds cost is printed, and has no limit.
+constexpr int kBoundRounds = 5;
 // OpenBLAS's threads go on spinning for a while when they are done.
 constexpr std::chrono::milliseconds kRest(50);
 
@@ -82,16 +84,17 @@ bool Bench(const Case& one) {
   }
   // Both take these lines:
   //   run         runs the model; how many nanoseconds that took
-  //   PATH.npy    the same, and writes its first output there
+  //   bounds      the same, with bounds on all rounding errors; ours alone
+  //   PATH.npy    the same as run, and writes its first output there
   //   memory      the peak memory of the process, in bytes
   Peer ours({NODEWISE_BENCH_INTERPRETER, stem + ".onnx", stem + ".npz"});
   Peer theirs({python, Sources() + "/interpreter_child.py", stem + ".onnx",
                stem + ".npz"});
-  const auto side = [&one](Peer& peer) {
-    return [&one, &peer] {
+  const auto side = [&one](Peer& peer, const char* line = "run") {
+    return [&one, &peer, line] {
       std::this_thread::sleep_for(kRest);
       double time = 0;
-      for (int run = 0; run < one.runs; ++run) time += peer.Ask("run");
+      for (int run = 0; run < one.runs; ++run) time += peer.Ask(line);
       return time / one.runs;
     };
   };
@@ -103,6 +106,9 @@ bool Bench(const Case& one) {
   within &= ReportValue(one.name + "_difference",
                         Difference(ours, theirs, stem) / one.tolerance, 1,
                         "of the tolerance");
+  // Last, since bounds take memory of their own.
+  RunContest({one.name + "_bounds", kNoLimit, kBoundRounds,
+              side(ours, "bounds"), side(ours)});
   return within;
 }
 

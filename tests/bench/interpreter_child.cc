@@ -49,10 +49,12 @@ absl::Status Answer(const std::string& model, const std::string& inputs_path) {
       continue;
     }
     absl::StatusOr<std::vector<NDArray>> outputs;
+    InterpretOptions options;
+    options.with_bounds = line == "bounds";
     const double time =
-        NanosecondsOf([&] { outputs = interpreter.Run(inputs); });
+        NanosecondsOf([&] { outputs = interpreter.Run(inputs, options); });
     NODEWISE_RETURN_IF_ERROR(outputs.status());
-    if (line != "run") {
+    if (line != "run" && line != "bounds") {
       NODEWISE_RETURN_IF_ERROR(
           WriteTensorFile(line, {{{"y", outputs->front()}}}));
     }
