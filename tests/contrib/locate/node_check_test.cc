@@ -78,8 +78,8 @@ TEST(NodeCheckTest, OnlyTheNodeThatMadeTheErrorIsWrong) {
     ASSERT_NE(checks->FirstWrong(), nullptr);
     EXPECT_EQ(checks->FirstWrong()->key, planted->fault.name);
     EXPECT_EQ(checks->CountEqual(), size_t{kChain - 1});
-    EXPECT_NEAR(checks->FirstWrong()->Worst().metrics.scale, planted->fault.factor,
-                1e-6);
+    EXPECT_NEAR(checks->FirstWrong()->Worst().metrics.scale,
+                planted->fault.factor, 1e-6);
   }
 }
 
