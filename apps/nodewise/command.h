@@ -73,6 +73,7 @@ extern const CommandRow kDemoCommand;
 extern const CommandRow kRunCommand;
 extern const CommandRow kProfileCommand;
 extern const CommandRow kDumpCommand;
+extern const CommandRow kCompareCommand;
 extern const CommandRow kInspectCommand;
 extern const CommandRow kVerifyCommand;
 extern const CommandRow kExtractCommand;

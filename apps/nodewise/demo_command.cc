@@ -174,10 +174,10 @@ class Demonstrate : public Command {
     reference.tensor = expected[0].tensor();
     NODEWISE_ASSIGN_OR_RETURN(const TensorComparison compared,
                               CompareTensors(reference, *actual));
-    outcome->json.Add("end_to_end_error", compared.largest_error);
-    outcome->text +=
-        fmt::format("  from end to end, not judged: {} differs by {} at most\n",
-                    Printable(key.node), ShortNumber(compared.largest_error));
+    outcome->json.Add("end_to_end_error", compared.metrics.largest_error.error);
+    outcome->text += fmt::format(
+        "  from end to end, not judged: {} differs by {} at most\n",
+        Printable(key.node), ShortNumber(compared.metrics.largest_error.error));
     return absl::OkStatus();
   }
 
@@ -215,7 +215,7 @@ class Demonstrate : public Command {
       const auto node = target_->index().FindNode(tensor.key.node);
       if (!node.ok() || !target_->graph().IsFunction(*node)) continue;
       ++tensors;
-      if (tensor.different > 0) ++changed;
+      if (!tensor.is_equal()) ++changed;
     }
     ShowAnswer(target_->graph(), fault, checks, changed, tensors, outcome);
     return absl::OkStatus();

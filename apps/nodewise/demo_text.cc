@@ -27,37 +27,49 @@ std::string ShareOfBound(const TensorComparison& worst) {
 std::vector<const NodeCheck*> WorstFirst(const NodeChecks& checks) {
   std::vector<const NodeCheck*> nodes;
   for (const NodeCheck& check : checks.nodes) {
-    if (check.Worst().different > 0) nodes.push_back(&check);
+    if (!check.IsEqual()) nodes.push_back(&check);
   }
   std::stable_sort(
       nodes.begin(), nodes.end(), [](const NodeCheck* a, const NodeCheck* b) {
-        if (a->Worst().verdict != b->Worst().verdict) {
-          return a->Worst().verdict > b->Worst().verdict;
+        if (a->Worst().verdict() != b->Worst().verdict()) {
+          return a->Worst().verdict() > b->Worst().verdict();
         }
         return ErrorOverBound(a->Worst()) > ErrorOverBound(b->Worst());
       });
   return nodes;
 }
 
+uint64_t CountOutside(const TensorComparison& comparison) {
+  return comparison.bounds.has_value() ? comparison.bounds->outside
+                                       : comparison.metrics.outside;
+}
+
 void AddCheck(const NodeCheck& check, JsonWriter* json) {
   const TensorComparison& worst = check.Worst();
   json->Add("node", check.key);
   json->Add("node_index", uint64_t{Index(check.node)});
-  json->Add("verdict", NameOf(worst.verdict));
-  json->Add("elements", worst.elements);
-  json->Add("different", worst.different);
-  json->Add("outside_bound", worst.outside);
-  json->Add("element", worst.worst.element);
-  json->Add("expected", worst.worst.expected);
-  json->Add("actual", worst.worst.actual);
-  json->Add("error", worst.worst.error);
-  json->Add("bound", worst.worst.bound);
-  json->Add("scale", worst.scale);
+  const ElementDifference& element = worst.Worst();
+  json->Add("verdict", NameOf(worst.verdict()));
+  json->Add("reason", worst.judgement.reason);
+  json->Add("elements", worst.metrics.elements);
+  json->Add("different", worst.metrics.different);
+  json->Add("outside_bound", CountOutside(worst));
+  json->Add("element", element.element);
+  json->Add("expected", element.expected);
+  json->Add("actual", element.actual);
+  json->Add("error", element.error);
+  if (worst.bounds.has_value()) json->Add("bound", worst.bounds->bound);
+  json->Add("scale", worst.metrics.scale);
 }
 
 size_t CountWrong(const NodeChecks& checks) {
-  return checks.CountOf(Verdict::kOutsideBound) +
-         checks.CountOf(Verdict::kNonFinite);
+  return checks.CountOf(Verdict::kError);
+}
+
+// Returns how many nodes differ from the reference and may.
+size_t CountWithinBound(const NodeChecks& checks) {
+  return checks.CountOf(Verdict::kPass) + checks.CountOf(Verdict::kWarning) -
+         checks.CountEqual();
 }
 
 // "1 wrong, 40 the same bits, ..."
@@ -67,9 +79,9 @@ std::string Tally(const NodeChecks& checks) {
     if (count == 0) return;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, what);
   };
-  add(checks.CountOf(Verdict::kSame), "equal");
-  add(checks.CountOf(Verdict::kWithinBound), "within the bound");
-  add(checks.CountOf(Verdict::kNotJudged), "not judged");
+  add(checks.CountEqual(), "equal");
+  add(CountWithinBound(checks), "within the bound");
+  add(checks.CountOf(Verdict::kInconclusive), "inconclusive");
   add(CountWrong(checks), "WRONG");
   add(checks.skipped.size(), "skipped");
   return text;
@@ -87,15 +99,14 @@ void ShowChecks(const std::string& name, const Graph& graph,
   TextTable table;
   outcome->json.BeginObject(name);
   outcome->json.Add("nodes", uint64_t{checks.nodes.size()});
-  outcome->json.Add("same", uint64_t{checks.CountOf(Verdict::kSame)});
-  outcome->json.Add("within_bound",
-                    uint64_t{checks.CountOf(Verdict::kWithinBound)});
+  outcome->json.Add("same", uint64_t{checks.CountEqual()});
+  outcome->json.Add("within_bound", uint64_t{CountWithinBound(checks)});
   outcome->json.Add("skipped", uint64_t{checks.skipped.size()});
   outcome->json.BeginArray("worst");
   for (size_t i = 0; i < std::min(nodes.size(), kShownNodes); ++i) {
     const NodeCheck& check = *nodes[i];
     table.AddRow({NodeTitle(graph, check.node),
-                  std::string(NameOf(check.Worst().verdict)),
+                  std::string(NameOf(check.Worst().verdict())),
                   "largest error " + ShareOfBound(check.Worst())});
     outcome->json.BeginObject();
     AddCheck(check, &outcome->json);
@@ -129,6 +140,7 @@ void ShowAnswer(const Graph& graph, const PlantedFault& fault,
       changed, CountOf(tensors, "tensor"));
   if (found != nullptr) {
     const TensorComparison& worst = found->Worst();
+    const ElementDifference& element = worst.Worst();
     outcome->json.BeginObject("culprit");
     AddCheck(*found, &outcome->json);
     outcome->json.EndObject();
@@ -138,10 +150,10 @@ void ShowAnswer(const Graph& graph, const PlantedFault& fault,
         "{}\n"
         "    on the whole it makes {:.4f} times what it should\n\n",
         Printable(NodeTitle(graph, found->node)),
-        Printable(graph.node(found->node).function), worst.outside,
-        CountOf(worst.elements, "element"), worst.worst.element,
-        ShortNumber(worst.worst.actual), ShortNumber(worst.worst.expected),
-        ShareOfBound(worst), worst.scale);
+        Printable(graph.node(found->node).function), CountOutside(worst),
+        CountOf(worst.metrics.elements, "element"), element.element,
+        ShortNumber(element.actual), ShortNumber(element.expected),
+        ShareOfBound(worst), worst.metrics.scale);
   }
   outcome->text +=
       fmt::format("  What had been planted: {} times {:.4f}. {}\n",

@@ -176,16 +176,28 @@ const TensorComparison& NodeCheck::Worst() const {
   return *std::max_element(
       outputs.begin(), outputs.end(),
       [](const TensorComparison& a, const TensorComparison& b) {
-        if (a.verdict != b.verdict) return a.verdict < b.verdict;
+        if (a.verdict() != b.verdict()) return a.verdict() < b.verdict();
         return ErrorOverBound(a) < ErrorOverBound(b);
       });
+}
+
+bool NodeCheck::IsEqual() const {
+  return std::all_of(
+      outputs.begin(), outputs.end(),
+      [](const TensorComparison& output) { return output.is_equal(); });
 }
 
 size_t NodeChecks::CountOf(Verdict verdict) const {
   return static_cast<size_t>(
       std::count_if(nodes.begin(), nodes.end(), [&](const NodeCheck& check) {
-        return check.Worst().verdict == verdict;
+        return check.Worst().verdict() == verdict;
       }));
+}
+
+size_t NodeChecks::CountEqual() const {
+  return static_cast<size_t>(
+      std::count_if(nodes.begin(), nodes.end(),
+                    [](const NodeCheck& check) { return check.IsEqual(); }));
 }
 
 const NodeCheck* NodeChecks::FirstWrong() const {

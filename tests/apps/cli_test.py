@@ -6,8 +6,8 @@ import unittest
 from support import NODEWISE, Scratch, document, nodewise
 
 
-VERBS = ("demo", "run", "profile", "dump", "inspect", "verify", "convert",
-         "extract")
+VERBS = ("demo", "run", "profile", "dump", "compare", "inspect", "verify",
+         "convert", "extract")
 
 
 class Help(unittest.TestCase):

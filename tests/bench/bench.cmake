@@ -53,6 +53,7 @@ target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
 # its peer is.
 if(TARGET nodewise_contrib AND USE_ONNX)
   target_sources(nodewise_bench PRIVATE
+    bench/compare_bench.cc
     bench/interpreter_bench.cc
     bench/model_peers.cc
     bench/onednn_bench.cc

@@ -47,6 +47,14 @@ bool BenchInterpreterChain(const std::string& name);
 // and from the start of the process; and against the interpreter.
 bool BenchOneDnnResidualNet(const std::string& name);
 bool BenchOneDnnEncoder(const std::string& name);
+// The metrics of two tensors of 100,000,000 elements against reading both once
+// on two threads; those of int8 against as many float32, and those of float32
+// against numpy's expressions, which are skipped where that is not installed.
+bool BenchCompareFloat32(const std::string& name);
+bool BenchCompareFloat16(const std::string& name);
+bool BenchCompareBfloat16(const std::string& name);
+bool BenchCompareInt8(const std::string& name);
+bool BenchCompareNumpy(const std::string& name);
 // Runs a network in the VM of today's TVM and here, in turns.
 bool BenchModernChain(const std::string& name);
 bool BenchModernConvnet(const std::string& name);

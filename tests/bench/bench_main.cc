@@ -41,6 +41,11 @@ constexpr BenchRow kBenches[] = {
     {"contrib/onednn_residual_net", &BenchOneDnnResidualNet},
     {"contrib/onednn_encoder", &BenchOneDnnEncoder},
 #endif
+    {"contrib/compare_float32", &BenchCompareFloat32},
+    {"contrib/compare_float16", &BenchCompareFloat16},
+    {"contrib/compare_bfloat16", &BenchCompareBfloat16},
+    {"contrib/compare_int8", &BenchCompareInt8},
+    {"contrib/compare_numpy", &BenchCompareNumpy},
 #endif
     {"modern/chain", &BenchModernChain},
     {"modern/convnet", &BenchModernConvnet},

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/ndarray/hash.h"
 #include "nodewise/tensors/tensor_collector.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
@@ -41,29 +42,34 @@ struct VerdictCase {
 };
 
 TEST(CompareTest, VerdictIsThatOfTheWorstElement) {
+  constexpr Verdict kPass = Verdict::kPass, kError = Verdict::kError;
   const VerdictCase cases[] = {
-      {"bits", {1, 2}, {1, 2}, {0, 0}, Verdict::kSame, 0},
-      {"signs of zero", {0, 2}, {-0.0F, 2}, {0, 0}, Verdict::kSame, 0},
-      {"NaN", {kNotANumber}, {-kNotANumber}, {0}, Verdict::kSame, 0},
-      {"infinity", {kInfinite}, {kInfinite}, {0}, Verdict::kSame, 0},
-      {"rounding", {1, 2}, {1, 2.5}, {0, 1}, Verdict::kWithinBound, 1},
-      {"at the bound", {1, 2}, {1.5, 2}, {0.5, 0}, Verdict::kWithinBound, 0},
-      {"too far", {1, 2}, {1.5, 2.5}, {1, 0.25}, Verdict::kOutsideBound, 1},
-      {"exact", {1, 2, 3}, {1, 3, 5}, {0, 0, 0}, Verdict::kOutsideBound, 2},
-      {"no bound", {1, 2}, {1, 9}, {0, NAN}, Verdict::kNotJudged, 1},
-      {"both", {1, 2}, {9, 9}, {0, NAN}, Verdict::kOutsideBound, 0},
-      {"new NaN", {1, 2}, {9, kNotANumber}, {0, 9}, Verdict::kNonFinite, 1},
-      {"lost NaN", {kNotANumber}, {1}, {NAN}, Verdict::kNonFinite, 0},
-      {"overflow", {1}, {kInfinite}, {9}, Verdict::kNonFinite, 0},
-      {"other sign", {kInfinite}, {-kInfinite}, {9}, Verdict::kNonFinite, 0},
+      {"bits", {1, 2}, {1, 2}, {0, 0}, kPass, 0},
+      {"signs of zero", {0, 2}, {-0.0F, 2}, {0, 0}, kPass, 0},
+      {"NaN", {kNotANumber}, {-kNotANumber}, {0}, kPass, 0},
+      {"infinity", {kInfinite}, {kInfinite}, {0}, kPass, 0},
+      {"rounding", {1, 32}, {1, 32.5}, {0, 1}, kPass, 1},
+      {"at the bound", {16, 2}, {16.5, 2}, {0.5, 0}, kPass, 0},
+      {"too far", {1, 2}, {1.5, 2.5}, {1, 0.25}, kError, 1},
+      {"exact", {1, 2, 3}, {1, 3, 5}, {0, 0, 0}, kError, 2},
+      {"no bound", {1, 2}, {1, 9}, {0, NAN}, Verdict::kInconclusive, 1},
+      {"no bound needed", {1, 2}, {1, 2.00001F}, {0, NAN}, kPass, 1},
+      {"both", {1, 2}, {9, 9}, {0, NAN}, kError, 0},
+      {"vague bounds", {1, 2}, {2, 1}, {4, 4}, Verdict::kInconclusive, 0},
+      {"new NaN", {1, 2}, {9, kNotANumber}, {0, 9}, kError, 1},
+      {"lost NaN", {kNotANumber}, {1}, {NAN}, kError, 0},
+      {"overflow", {1}, {kInfinite}, {9}, kError, 0},
+      {"other sign", {kInfinite}, {-kInfinite}, {9}, kError, 0},
   };
   for (const VerdictCase& c : cases) {
     SCOPED_TRACE(c.what);
     const auto compared =
         CompareWithBounds(Floats(c.expected), Floats(c.actual), c.bounds);
     ASSERT_THAT(compared, IsOk());
-    EXPECT_EQ(NameOf(compared->verdict), NameOf(c.verdict));
-    EXPECT_EQ(compared->worst.element, c.worst);
+    EXPECT_EQ(NameOf(compared->verdict()), NameOf(c.verdict));
+    EXPECT_FALSE(compared->judgement.reason.empty());
+    if (compared->is_equal()) continue;
+    EXPECT_EQ(compared->Worst().element, c.worst);
   }
 }
 
@@ -71,22 +77,17 @@ TEST(CompareTest, PlaceAndSizeOfTheWorstErrorAreTold) {
   const auto compared = CompareWithBounds(
       Floats({1, 2, 4, 8}), Floats({1, 2.5, 5, 8}), {1, 0.125, 0.5, 1});
   ASSERT_THAT(compared, IsOk());
-  EXPECT_EQ(compared->elements, 4U);
-  EXPECT_EQ(compared->different, 2U);
-  EXPECT_EQ(compared->outside, 2U);
+  EXPECT_EQ(compared->metrics.elements, 4U);
+  EXPECT_EQ(compared->metrics.different, 2U);
+  EXPECT_EQ(compared->bounds->outside, 2U);
   // The smaller error is the larger multiple of its bound.
-  EXPECT_EQ(compared->worst.element, 1U);
-  EXPECT_EQ(compared->worst.expected, 2);
-  EXPECT_EQ(compared->worst.actual, 2.5);
+  EXPECT_EQ(compared->Worst().element, 1U);
+  EXPECT_EQ(compared->Worst().expected, 2);
+  EXPECT_EQ(compared->Worst().actual, 2.5);
   EXPECT_EQ(ErrorOverBound(*compared), 4);
-  EXPECT_EQ(compared->largest_error, 1);
-}
-
-TEST(CompareTest, AFactorOverTheWholeTensorIsMeasured) {
-  const auto compared =
-      CompareWithBounds(Floats({1, -2, 4}), Floats({1.5, -3, 6}), {0, 0, 0});
-  ASSERT_THAT(compared, IsOk());
-  EXPECT_DOUBLE_EQ(compared->scale, 1.5);
+  EXPECT_EQ(compared->metrics.largest_error.error, 1);
+  EXPECT_THAT(compared->judgement.reason, HasSubstr("4 x the proved bound"));
+  EXPECT_EQ(compared->judgement.would_pass, "4 times the proved bound");
 }
 
 TEST(CompareTest, LargeIntegersDifferThoughTheirDoublesDoNot) {
@@ -95,8 +96,18 @@ TEST(CompareTest, LargeIntegersDifferThoughTheirDoublesDoNot) {
       CompareWithBounds(MakeTensor<int64_t>({1}, {kLarge}),
                         MakeTensor<int64_t>({1}, {kLarge + 1}), {0});
   ASSERT_THAT(compared, IsOk());
-  EXPECT_EQ(compared->verdict, Verdict::kOutsideBound);
-  EXPECT_EQ(compared->worst.error, 1);
+  EXPECT_EQ(compared->verdict(), Verdict::kError);
+  EXPECT_EQ(compared->Worst().error, 1);
+}
+
+TEST(CompareTest, TypesMayDifferIfThatIsAskedFor) {
+  const NDArray expected = Floats({1, 2});
+  TensorItem item{kConv};
+  item.tensor = expected.tensor();
+  const auto compared = CompareTensors(item, *MakeTensor<double>({2}, {1, 2}),
+                                       {.may_convert = true});
+  ASSERT_THAT(compared, IsOk());
+  EXPECT_TRUE(compared->is_equal());
 }
 
 TEST(CompareTest, OtherShapesAndTypesAreErrorsThatNameBoth) {
@@ -134,6 +145,93 @@ TEST(CompareTest, WhatOnlyOneSourceHasIsSkippedWithItsReason) {
   EXPECT_THAT(compared->skipped[1].why, HasSubstr("expected float32 (1,)"));
   EXPECT_EQ(compared->skipped[2].key.node, "z");
   EXPECT_EQ(compared->skipped[2].why, "the reference does not have it");
+}
+
+TEST(CompareTest, NamesOfAMapWinOverEqualOnes) {
+  TensorCollector reference("a"), candidate("b");
+  Put(&reference, "x", Floats({1}));
+  Put(&reference, "y", Floats({2}));
+  Put(&candidate, "x", Floats({2}));
+  Put(&candidate, "z", Floats({1}));
+  SourceOptions options;
+  options.names = {{"x", "z"}, {"y", "x"}};
+  const auto compared = CompareSources(reference, candidate, options);
+  ASSERT_THAT(compared, IsOk());
+  ASSERT_EQ(compared->tensors.size(), 2U);
+  EXPECT_EQ(compared->CountOf(Verdict::kPass), 2U);
+  EXPECT_EQ(compared->tensors[0].candidate.Name(), "z");
+  EXPECT_EQ(compared->tensors[0].paired_by, PairedBy::kMap);
+}
+
+TEST(CompareTest, AMapWithANameThatIsNotThereIsAnError) {
+  TensorCollector reference("a"), candidate("b");
+  Put(&reference, "x", Floats({1}));
+  Put(&candidate, "x", Floats({1}));
+  SourceOptions options;
+  options.names = {{"x", "z"}};
+  EXPECT_THAT(CompareSources(reference, candidate, options),
+              FailsWith(absl::StatusCode::kNotFound,
+                        HasSubstr("the candidate has no tensor of that name")));
+}
+
+TEST(CompareTest, WhatHasNoPartnerIsPairedFuzzilyIfThatIsAskedFor) {
+  TensorCollector reference("a"), candidate("b");
+  Put(&reference, "/conv/Relu_output_0", Floats({1}));
+  Put(&candidate, "conv_relu:0", Floats({1}));
+  SourceOptions options;
+  options.pair_fuzzily = true;
+  const auto compared = CompareSources(reference, candidate, options);
+  ASSERT_THAT(compared, IsOk());
+  ASSERT_EQ(compared->tensors.size(), 1U);
+  EXPECT_EQ(compared->tensors[0].paired_by, PairedBy::kSpelling);
+  EXPECT_TRUE(compared->skipped.empty());
+}
+
+void PutHash(TensorCollector* collector, const std::string& name,
+             uint64_t value) {
+  const TensorKey key{name};
+  TensorItem item{key};
+  item.why_absent = "only its hash was recorded";
+  item.hash = TensorHash{HashKind::kXxh3, value};
+  EXPECT_THAT(collector->Take(item), IsOk());
+}
+
+TEST(CompareTest, WhereOnlyHashesAreKnownTheyAreCompared) {
+  TensorCollector reference("a"), candidate("b");
+  PutHash(&reference, "x", 1);
+  PutHash(&reference, "y", 2);
+  PutHash(&candidate, "x", 1);
+  PutHash(&candidate, "y", 3);
+  const auto compared = CompareSources(reference, candidate);
+  ASSERT_THAT(compared, IsOk());
+  EXPECT_EQ(compared->equal_hashes, 1U);
+  ASSERT_EQ(compared->skipped.size(), 1U);
+  EXPECT_TRUE(compared->skipped[0].is_difference());
+  EXPECT_THAT(compared->skipped[0].why, HasSubstr("they differ"));
+}
+
+void PutWithHash(TensorCollector* collector, const std::string& name,
+                 const NDArray& tensor) {
+  const TensorKey key{name};
+  TensorItem item{key};
+  item.tensor = tensor.tensor();
+  item.hash =
+      TensorHash{HashKind::kXxh3, HashBytes(tensor.data(), tensor.bytes())};
+  EXPECT_THAT(collector->Take(item), IsOk());
+}
+
+TEST(CompareTest, AWrongTensorThatIsAnotherOneIsAStaleCopy) {
+  TensorCollector reference("a"), candidate("b");
+  PutWithHash(&reference, "x", Floats({1, 2}));
+  PutWithHash(&reference, "y", Floats({3, 4}));
+  PutWithHash(&candidate, "x", Floats({1, 2}));
+  PutWithHash(&candidate, "y", Floats({1, 2}));
+  const auto compared = CompareSources(reference, candidate);
+  ASSERT_THAT(compared, IsOk());
+  ASSERT_TRUE(compared->tensors[1].details.has_value());
+  const FailurePattern& found = compared->tensors[1].details->patterns.at(0);
+  EXPECT_EQ(NameOf(found.shape), "stale-copy");
+  EXPECT_THAT(found.words, HasSubstr("the reference's x"));
 }
 
 TEST(CompareTest, ComparingNothingIsAnError) {

@@ -59,7 +59,7 @@ TEST(NodeCheckTest, ASoundRunHasNoWrongNode) {
       lowered.graph, BuiltInFunctions(AllOperators(), Backend::kReference));
   const auto checks = CheckNodes(lowered.graph, AllOperators(), run);
   ASSERT_THAT(checks, IsOk());
-  EXPECT_EQ(checks->CountOf(Verdict::kSame), size_t{kChain});
+  EXPECT_EQ(checks->CountEqual(), size_t{kChain});
   EXPECT_EQ(checks->FirstWrong(), nullptr);
   EXPECT_TRUE(checks->skipped.empty());
 }
@@ -77,9 +77,9 @@ TEST(NodeCheckTest, OnlyTheNodeThatMadeTheErrorIsWrong) {
     ASSERT_THAT(checks, IsOk());
     ASSERT_NE(checks->FirstWrong(), nullptr);
     EXPECT_EQ(checks->FirstWrong()->key, planted->fault.name);
-    EXPECT_EQ(checks->CountOf(Verdict::kSame), size_t{kChain - 1});
-    EXPECT_NEAR(checks->FirstWrong()->Worst().scale, planted->fault.factor,
-                1e-6);
+    EXPECT_EQ(checks->CountEqual(), size_t{kChain - 1});
+    EXPECT_NEAR(checks->FirstWrong()->Worst().metrics.scale,
+                planted->fault.factor, 1e-6);
   }
 }
 

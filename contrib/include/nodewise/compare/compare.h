@@ -1,96 +1,120 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
+#include "nodewise/compare/bounds.h"
+#include "nodewise/compare/failure_shape.h"
+#include "nodewise/compare/metrics.h"
+#include "nodewise/compare/pairing.h"
+#include "nodewise/compare/rules.h"
 #include "nodewise/tensors/tensor_key.h"
 #include "nodewise/tensors/tensor_sink.h"
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
 
-// Compares tensors with those of a reference, element by element, and says
-// whether what differs may be rounding: by the bounds that come with the
-// reference's tensors. Knows tensors and nothing of graphs. All functions are
-// pure; any thread may call them.
+// Compares tensors with those of a reference: pairs them, measures how they
+// differ (metrics.h) and judges that by a rule (rules.h). Knows tensors and
+// nothing of graphs. Any thread may call all functions; a source is used by one
+// at a time.
 
-// A verdict on one tensor; each is worse than those before it.
-enum class Verdict {
-  kSame,         // Every element is equal (-0 and 0 are, and NaN and NaN).
-  kWithinBound,  // What differs may be rounding.
-  // Elements differ that no bound is known for; the others are as above.
-  kNotJudged,
-  // An element is further away than any correct kernel may be.
-  kOutsideBound,
-  // Where one side has NaN or an infinity, the other has something else.
-  kNonFinite,
-};
-// Returns "same", "within bound", ...
-std::string_view NameOf(Verdict verdict);
-// Returns whether the tensor is wrong: the last two.
-bool IsWrong(Verdict verdict);
-
-// One element where the two sides differ.
-struct ElementDifference {
-  uint64_t element = 0;  // Row by row.
-  double expected = 0, actual = 0;
-  double error = 0;  // |actual - expected|; not a number for kNonFinite.
-  double bound = 0;  // The proved one; NaN if none is known.
-};
-
+// A tensor of the reference and its partner.
 struct TensorComparison {
-  TensorKey key;  // The reference's.
-  Verdict verdict = Verdict::kSame;
-  uint64_t elements = 0;
-  uint64_t different = 0;
-  uint64_t outside = 0;        // Beyond the proved bound.
-  uint64_t unexpected = 0;     // Beyond the bound that holds in practice.
-  uint64_t without_bound = 0;  // Different, and no bound is known.
-  uint64_t non_finite = 0;     // kNonFinite.
-  // The element that decides: of those that made the verdict, the one with the
-  // largest error for its bound (the first of equals). Means nothing if nothing
-  // differs.
-  ElementDifference worst;
-  double largest_error = 0;  // Over all elements that are finite.
-  // The factor by which the reference comes nearest to what was found, by least
-  // squares: 1.01 if all is one per cent too large. 1 if nothing differs; NaN
-  // if there is none.
-  double scale = 1;
+  TensorKey key;        // The reference's.
+  TensorKey candidate;  // What its partner is called.
+  PairedBy paired_by = PairedBy::kName;
+  std::string type;  // The reference's: "float32 (1, 64)".
+  Metrics metrics;
+  std::optional<BoundCheck> bounds;  // If the reference has any.
+  Judgement judgement;
+  // If it was asked for and something differs.
+  std::optional<DifferenceDetails> details;
+
+  Verdict verdict() const { return judgement.verdict; }
+  bool is_wrong() const { return verdict() == Verdict::kError; }
+  bool is_equal() const { return metrics.different == 0; }
+  // Returns the element that decides: the first that is not finite on one side
+  // alone, else that with the largest error for its bound, if bounds judge,
+  // else the one furthest beyond the tolerance, or with the largest error.
+  // Means nothing if the tensors are equal.
+  const ElementDifference& Worst() const;
 };
 
 // Returns the largest error as a multiple of its bound: above 1 is wrong. 0 if
 // nothing differs, infinity where a bound of 0 is exceeded or something is not
-// finite.
+// finite, NaN if no bound is known.
 double ErrorOverBound(const TensorComparison& comparison);
 
-// Compares a tensor with the reference's, whose bounds say how much it may be
-// off; without them only what is equal is judged. Fails with kInvalidArgument,
-// naming both, for different shapes or types, with kNotFound for an item
-// without a tensor, and with kUnimplemented for types that have no numbers
-// unless all bytes are equal.
-absl::StatusOr<TensorComparison> CompareTensors(const TensorItem& reference,
-                                                const DLTensor& candidate);
+struct CompareOptions {
+  Rule rule = {};
+  // Compares elements of different types as the numbers they are, instead of
+  // refusing them.
+  bool may_convert = false;
+  // Looks at tensors that differ a second time, for the shape of the failure.
+  bool describe = false;
+};
+
+// Compares a tensor with the reference's. Fails with kInvalidArgument, naming
+// both, for different shapes or types, with kNotFound for an item without a
+// tensor, and with kUnimplemented for types that have no numbers unless all
+// bytes are equal.
+absl::StatusOr<TensorComparison> CompareTensors(
+    const TensorItem& reference, const DLTensor& candidate,
+    const CompareOptions& options = {});
 
 // A tensor that was not compared, and the reason.
 struct SkippedTensor {
+  enum class Kind {
+    kMissing,      // Only one side has it.
+    kOtherType,    // The other side has another shape or type: a difference.
+    kOtherHash,    // Only hashes are known, and they differ: a difference.
+    kNotRecorded,  // Its contents are not known, or are no numbers.
+  };
   TensorKey key;
   std::string why;
+  Kind kind = Kind::kMissing;
+
+  bool is_difference() const {
+    return kind == Kind::kOtherType || kind == Kind::kOtherHash;
+  }
 };
 
 struct Comparison {
   std::vector<TensorComparison> tensors;  // In the reference's order.
   std::vector<SkippedTensor> skipped;
+  // Tensors of which neither side has more than the hash, and these are equal.
+  uint64_t equal_hashes = 0;
+
+  // Returns how many tensors have this verdict.
+  size_t CountOf(Verdict verdict) const;
+  // Returns how many tensors were skipped for this reason.
+  size_t CountOf(SkippedTensor::Kind kind) const;
 };
 
-// Compares everything that both sources have under the same key. What only one
-// has, or cannot be compared, is skipped with its reason. The candidate's
-// tensors are all held in memory meanwhile. Fails as Visit() does, and with
-// kFailedPrecondition, naming both sources, if there is nothing to compare.
+struct SourceOptions {
+  CompareOptions compare = {};
+  NameMap names = {};  // Wins over equal names.
+  // Whether tensors without a partner of their name are paired fuzzily.
+  bool pair_fuzzily = false;
+};
+
+// Compares what both sources have under the same key, and what the options
+// pair. What only one has, or cannot be compared, is skipped with its reason;
+// so is what the hashes alone say is different. A wrong tensor whose hash is
+// that of another one of the reference is said to be a stale copy of it. What
+// nodes have read is compared where both have its contents, and not mentioned
+// otherwise. The candidate's tensors are all kept meanwhile, those of mapped
+// files without memory. Fails as Visit() does, with kNotFound if a name of the
+// map is not in its source, and with kFailedPrecondition, naming both sources,
+// if there is nothing to compare.
 absl::StatusOr<Comparison> CompareSources(TensorSource& reference,
-                                          TensorSource& candidate);
+                                          TensorSource& candidate,
+                                          const SourceOptions& options = {});
 
 }  // namespace nodewise

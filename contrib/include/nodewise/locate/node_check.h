@@ -27,7 +27,9 @@ struct NodeCheck {
   // the largest error for its bound. REQUIRES: it has outputs, as every node
   // of NodeChecks has.
   const TensorComparison& Worst() const;
-  bool IsWrong() const { return nodewise::IsWrong(Worst().verdict); }
+  bool IsWrong() const { return Worst().is_wrong(); }
+  // Returns whether all outputs are equal to the reference's.
+  bool IsEqual() const;
 };
 
 // A function node that was not, and the reason.
@@ -43,6 +45,7 @@ struct NodeChecks {
 
   // Returns how many nodes have this as their worst verdict.
   size_t CountOf(Verdict verdict) const;
+  size_t CountEqual() const;
   // Returns the node that is wrong, if several are the first; null if none is.
   const NodeCheck* FirstWrong() const;
 };

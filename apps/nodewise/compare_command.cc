@@ -1,0 +1,176 @@
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/comparison_text.h"
+#include "fmt/format.h"
+#include "nodewise/compare/compare.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+#include "nodewise/tensors/tensor_source.h"
+
+namespace nodewise {
+namespace {
+
+absl::StatusOr<double> LimitOf(const char* option, const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && stop == end && value >= 0 &&
+      std::isfinite(value)) {
+    return value;
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("{}: found \"{}\", expected a number from 0 on", option,
+                  Printable(text)));
+}
+
+class CompareTensorSources : public Command {
+ public:
+  void AddOptions(OptionList* options) override {
+    const std::string kinds =
+        "a dump, a .npz, .npy, .params or .pb file, or an ONNX test set";
+    options->AddPositional("EXPECTED", "the reference: " + kinds, &expected_);
+    options->AddPositional("ACTUAL", "what is compared with it, as EXPECTED",
+                           &actual_);
+    options->AddText("--rule", "NAME", RuleHelp(), &rule_);
+    options->AddText("--atol", "X", "the absolute part of --rule tolerance (0)",
+                     &atol_);
+    options->AddText("--rtol", "X", "the relative part of --rule tolerance (0)",
+                     &rtol_);
+    options->AddText("--threshold", "X", "the limit of --rule absolute (1e-5)",
+                     &threshold_);
+    options->AddText("--map", "FILE",
+                     "which tensors are compared: on each line the name in "
+                     "EXPECTED and that in ACTUAL",
+                     &map_);
+    options->AddFlag("--fuzzy",
+                     "pairs what has no partner of its name by spelling, order "
+                     "and words of the names",
+                     &is_fuzzy_);
+    options->AddFlag("--convert",
+                     "compares elements of different types as the numbers they "
+                     "are",
+                     &may_convert_);
+    options->AddFlag("--strict",
+                     "warnings and tensors that only one side has count as "
+                     "differences",
+                     &is_strict_);
+    options->AddFlag("--all", "every line of lists that are cut otherwise",
+                     &all_);
+  }
+
+  absl::StatusOr<Outcome> Run() override {
+    SourceOptions options;
+    NODEWISE_ASSIGN_OR_RETURN(options.compare.rule, ChosenRule());
+    options.compare.may_convert = may_convert_;
+    options.compare.describe = true;
+    options.pair_fuzzily = is_fuzzy_;
+    if (!map_.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(map_));
+      NODEWISE_ASSIGN_OR_RETURN(options.names, ParseNameMap(file.text(), map_));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const auto expected, OpenTensorSource(expected_));
+    NODEWISE_ASSIGN_OR_RETURN(const auto actual, OpenTensorSource(actual_));
+    NODEWISE_ASSIGN_OR_RETURN(const Comparison comparison,
+                              CompareSources(*expected, *actual, options));
+    Outcome outcome;
+    outcome.json.Add("expected", expected->name());
+    outcome.json.Add("actual", actual->name());
+    outcome.json.Add("rule", NameOf(options.compare.rule.kind));
+    ShowComparison(comparison, all_ ? 0 : kShownLines, &outcome);
+    if (Differs(comparison)) outcome.status = Outcome::Status::kDiffers;
+    for (TensorSource* source : {expected.get(), actual.get()}) {
+      const absl::Status complete = source->CheckComplete();
+      if (!complete.ok()) outcome.AddError(complete);
+    }
+    return outcome;
+  }
+
+ private:
+  static std::string RuleHelp() {
+    std::string help = "what judges, bounds unless told:";
+    for (const RuleName& row : AllRules())
+      help += fmt::format(" {},", row.name);
+    help.pop_back();
+    return help;
+  }
+
+  // A tolerance says which rule it belongs to.
+  absl::StatusOr<Rule> ChosenRule() const {
+    const bool has_tolerance = !atol_.empty() || !rtol_.empty();
+    std::string name = rule_;
+    if (name.empty() && has_tolerance) name = "tolerance";
+    if (name.empty() && !threshold_.empty()) name = "absolute";
+    if (name.empty()) name = "bounds";
+    auto rule = RuleOfName(name);
+    if (!rule.ok()) return At("--rule", rule.status());
+    if (rule->kind == Rule::Kind::kTolerance && !has_tolerance) {
+      return absl::InvalidArgumentError(
+          "--rule tolerance: found no tolerance, expected --atol or --rtol");
+    }
+    NODEWISE_RETURN_IF_ERROR(CheckMeant(*rule, has_tolerance));
+    if (!atol_.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(rule->tolerance.absolute,
+                                LimitOf("--atol", atol_));
+    }
+    if (!rtol_.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(rule->tolerance.relative,
+                                LimitOf("--rtol", rtol_));
+    }
+    if (!threshold_.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(rule->tolerance.absolute,
+                                LimitOf("--threshold", threshold_));
+    }
+    return rule;
+  }
+
+  absl::Status CheckMeant(const Rule& rule, bool has_tolerance) const {
+    if (has_tolerance && rule.kind != Rule::Kind::kTolerance) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: the rule is {}, expected --rule tolerance with it",
+                      atol_.empty() ? "--rtol" : "--atol", NameOf(rule.kind)));
+    }
+    if (!threshold_.empty() && rule.kind != Rule::Kind::kAbsolute) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--threshold: the rule is {}, expected --rule absolute with it",
+          NameOf(rule.kind)));
+    }
+    return absl::OkStatus();
+  }
+
+  bool Differs(const Comparison& comparison) const {
+    using Kind = SkippedTensor::Kind;
+    const size_t faults = comparison.CountOf(Verdict::kError) +
+                          comparison.CountOf(Verdict::kInconclusive) +
+                          comparison.CountOf(Kind::kOtherType) +
+                          comparison.CountOf(Kind::kOtherHash);
+    const size_t doubts = comparison.CountOf(Verdict::kWarning) +
+                          comparison.CountOf(Kind::kMissing);
+    return faults > 0 || (is_strict_ && doubts > 0);
+  }
+
+  std::string expected_, actual_;
+  std::string rule_, atol_, rtol_, threshold_, map_;
+  bool is_fuzzy_ = false, may_convert_ = false, is_strict_ = false;
+  bool all_ = false;
+};
+
+}  // namespace
+
+const CommandRow kCompareCommand = {
+    "compare", "compares two sets of tensors, and says whether they may differ",
+    "examples:\n"
+    "  nodewise compare expected.npz actual.npz\n"
+    "  nodewise compare dumps/run_0 dumps/run_1 --json\n"
+    "  nodewise compare a.npz b.npz --atol 1e-4 --rtol 1e-3\n"
+    "  nodewise compare onnx.npz dump --fuzzy --rule ascend\n"
+    "\nExit status: 0 if they agree, 1 if a tensor is wrong or inconclusive, "
+    "or of\nanother type, 2 if nothing could be compared, or a dump is cut "
+    "short.\n",
+    [] { return std::unique_ptr<Command>(new CompareTensorSources); }};
+
+}  // namespace nodewise

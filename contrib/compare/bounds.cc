@@ -1,0 +1,127 @@
+#include "nodewise/compare/bounds.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "nodewise/ndarray/elements.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+namespace {
+
+constexpr double kNoBound = std::numeric_limits<double>::quiet_NaN();
+constexpr size_t kBoundBlock = 1024;
+
+// Returns how far two 64-bit integers are apart, which their doubles may not
+// say.
+template <typename T>
+double DistanceOf(const DLTensor& expected, const DLTensor& actual, size_t i) {
+  const T x = LoadElement<T>(DataOf(expected), i);
+  const T y = LoadElement<T>(DataOf(actual), i);
+  return static_cast<double>(x > y ? uint64_t(x) - uint64_t(y)
+                                   : uint64_t(y) - uint64_t(x));
+}
+
+class BoundChecker {
+ public:
+  BoundChecker(absl::Span<const double> proved,
+               absl::Span<const double> in_practice, Tolerance fallback)
+      : proved_(proved), in_practice_(in_practice), fallback_(fallback) {
+    check_.bound = kNoBound;
+  }
+
+  void Add(const ElementDifference& found) {
+    const size_t i = found.element;
+    const double proved = i < proved_.size() ? proved_[i] : kNoBound;
+    const double likely = i < in_practice_.size() ? in_practice_[i] : proved;
+    if (std::isfinite(proved)) squared_bounds_ += proved * proved;
+    if (!std::isfinite(found.expected) || !std::isfinite(found.actual)) return;
+    if (std::isfinite(likely)) {
+      const double difference =
+          std::copysign(found.error, found.actual - found.expected);
+      aligned_ += found.expected * difference;
+      expected_alignment_ += found.expected * found.expected * likely * likely;
+    }
+    if (found.error > 0) Judge(found, proved, likely);
+  }
+
+  BoundCheck Finish() {
+    check_.allowed_norm = std::sqrt(squared_bounds_);
+    const double spread = std::sqrt(expected_alignment_);
+    if (spread > 0) check_.alignment = std::fabs(aligned_) / spread;
+    if (is_any_different_ && std::isnan(check_.bound)) {
+      check_.ratio = kNoBound;
+    }
+    return check_;
+  }
+
+ private:
+  void Judge(const ElementDifference& found, double proved, double likely) {
+    is_any_different_ = true;
+    if (found.error > likely) ++check_.unexpected;
+    if (std::isnan(proved)) {
+      ++check_.without_bound;
+      if (found.error >
+          fallback_.absolute + fallback_.relative * std::fabs(found.expected)) {
+        ++check_.outside_fallback;
+      }
+      // Stands for them until there is one with a bound.
+      if (std::isnan(check_.bound) && found.error > check_.worst.error) {
+        check_.worst = found;
+      }
+      return;
+    }
+    if (found.error > proved) ++check_.outside;
+    const double ratio = found.error / proved;  // Infinite for a bound of 0.
+    // Errors of exact values are compared by themselves.
+    const bool is_worse = ratio == check_.ratio
+                              ? found.error > check_.worst.error
+                              : ratio > check_.ratio;
+    if (!is_worse && !std::isnan(check_.bound)) return;
+    check_.worst = found;
+    check_.bound = proved;
+    check_.ratio = ratio;
+  }
+
+  const absl::Span<const double> proved_, in_practice_;
+  const Tolerance fallback_;
+  bool is_any_different_ = false;
+  double squared_bounds_ = 0, aligned_ = 0, expected_alignment_ = 0;
+  BoundCheck check_;
+};
+
+}  // namespace
+
+BoundCheck CheckBounds(const DLTensor& expected, const DLTensor& actual,
+                       absl::Span<const double> proved,
+                       absl::Span<const double> in_practice,
+                       Tolerance fallback) {
+  BoundChecker checker(proved, in_practice, fallback);
+  const DLDataType dtype = expected.dtype;
+  const size_t bytes = ElementBytes(dtype) / dtype.lanes;
+  const auto count = static_cast<size_t>(TensorBytes(expected).value() / bytes);
+  const auto* const x_data = static_cast<const uint8_t*>(DataOf(expected));
+  const auto* const y_data = static_cast<const uint8_t*>(DataOf(actual));
+  const bool is_wide = dtype.bits == 64;
+  std::array<double, kBoundBlock> x, y;
+  for (size_t first = 0; first < count; first += kBoundBlock) {
+    const size_t n = std::min(kBoundBlock, count - first);
+    DecodeToDoubles(dtype, x_data + first * bytes, n, x.data());
+    DecodeToDoubles(dtype, y_data + first * bytes, n, y.data());
+    for (size_t i = 0; i < n; ++i) {
+      double error = std::fabs(y[i] - x[i]);
+      if (is_wide && dtype.code == kDLInt) {
+        error = DistanceOf<int64_t>(expected, actual, first + i);
+      } else if (is_wide && dtype.code == kDLUInt) {
+        error = DistanceOf<uint64_t>(expected, actual, first + i);
+      }
+      checker.Add({first + i, x[i], y[i], error});
+    }
+  }
+  return checker.Finish();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,304 @@
+#include "nodewise/compare/rules.h"
+
+#include <cmath>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+// Glow's default.
+constexpr double kGlowThreshold = 1e-5;
+
+constexpr RuleName kRules[] = {
+    {{Rule::Kind::kBounds}, "bounds"},
+    {{Rule::Kind::kByType}, "by-type"},
+    {{Rule::Kind::kTolerance}, "tolerance"},
+    {{Rule::Kind::kAbsolute, {kGlowThreshold, 0}}, "absolute"},
+    {{Rule::Kind::kAscend}, "ascend"},
+};
+
+// How many steps of the type, or how many more where errors have come a long
+// way, are no fault. Whoever knows better gives tolerances of their own.
+struct TypeTolerance {
+  uint8_t code, bits;
+  double step;  // From 1 to the next number.
+  Tolerance tolerance;
+};
+constexpr TypeTolerance kTypeTolerances[] = {
+    {kDLFloat, 64, 0x1p-52, {1e-7, 1e-7}},
+    {kDLFloat, 32, 0x1p-23, {1e-5, 1e-4}},
+    {kDLFloat, 16, 0x1p-10, {1e-3, 1e-2}},
+    {kDLBfloat, 16, 0x1p-7, {1e-2, 5e-2}},
+    {kDLComplex, 128, 0x1p-52, {1e-7, 1e-7}},
+    {kDLComplex, 64, 0x1p-23, {1e-5, 1e-4}},
+    {kDTypeE4M3, 8, 0x1p-3, {0x1p-9, 0.125}},
+    {kDTypeE5M2, 8, 0x1p-2, {0x1p-16, 0.25}},
+};
+
+const TypeTolerance* RowOf(DLDataType dtype) {
+  for (const TypeTolerance& row : kTypeTolerances) {
+    if (row.code == dtype.code && row.bits == dtype.bits) return &row;
+  }
+  return nullptr;
+}
+
+bool IsExactType(DLDataType dtype) {
+  return dtype.code == kDLInt || dtype.code == kDLUInt ||
+         dtype.code == kDTypeBool;
+}
+
+// Everything that the judges of the rules look at.
+struct Evidence {
+  const Rule& rule;
+  DLDataType dtype;
+  const Metrics& metrics;
+  const BoundCheck* bounds;
+};
+
+std::string ShareOf(uint64_t part, uint64_t whole) {
+  return fmt::format("{} of {}", part, CountOf(whole, "element"));
+}
+
+std::string Text(const Tolerance& tolerance) {
+  return fmt::format("atol {:.3g}, rtol {:.3g}", tolerance.absolute,
+                     tolerance.relative);
+}
+
+std::string NonFiniteReason(const Metrics& metrics) {
+  const ElementDifference& first = metrics.first_non_finite;
+  return fmt::format(
+      "{} not finite on one side alone; the first, {}, is {}, "
+      "expected {}",
+      ShareOf(metrics.non_finite(), metrics.elements), first.element,
+      first.actual, first.expected);
+}
+
+Judgement JudgeByTolerance(const Evidence& e) {
+  const Metrics& metrics = e.metrics;
+  const Tolerance tolerance = ToleranceOf(e.rule, e.dtype);
+  if (metrics.outside == 0) {
+    return {Verdict::kPass,
+            metrics.different == 0 ? "equal" : "within " + Text(tolerance), ""};
+  }
+  const std::string would_pass =
+      Text({metrics.absolute_needed, tolerance.relative});
+  if (IsExactType(e.dtype) && tolerance.absolute == 0 &&
+      tolerance.relative == 0) {
+    return {Verdict::kError,
+            ShareOf(metrics.outside, metrics.elements) + " not equal",
+            would_pass};
+  }
+  return {
+      Verdict::kError,
+      fmt::format("{} beyond {}", ShareOf(metrics.outside, metrics.elements),
+                  Text(tolerance)),
+      would_pass};
+}
+
+// The smallest probability that is not held against a correct kernel, and what
+// follows from it: no more than one element in a million is beyond the bound
+// that holds in practice.
+constexpr double kChance = 1e-9;
+constexpr double kUnexpectedShare = 1e-6;
+// Independent errors are aligned like this with a probability below kChance if
+// the bounds in practice are one standard deviation; they are several.
+constexpr double kMostAlignment = 6.2;
+
+// Returns the probability of at least `count` events where `mean` are expected,
+// from above: Chernoff's bound on Poisson's distribution.
+double ChanceOf(double count, double mean) {
+  if (count <= mean) return 1;
+  if (mean == 0) return 0;
+  return std::exp(count - mean - count * std::log(count / mean));
+}
+
+// One constant of a correct kernel may be rounded, which is a factor on all
+// that it makes; no factor below so many steps of the type is held against it.
+constexpr double kFreeSteps = 8;
+
+bool IsScaled(const Evidence& e) {
+  const TypeTolerance* const row = RowOf(e.dtype);
+  return row != nullptr && e.bounds->alignment > kMostAlignment &&
+         std::fabs(e.metrics.scale - 1) > kFreeSteps * row->step;
+}
+
+// Bounds as large as the values say nothing about a kernel that makes others.
+constexpr double kVagueBounds = 0.1;
+
+Judgement JudgeWithin(const Evidence& e) {
+  const Metrics& metrics = e.metrics;
+  const BoundCheck& bounds = *e.bounds;
+  const Tolerance usual = ToleranceOf({Rule::Kind::kByType}, e.dtype);
+  if (bounds.outside_fallback > 0) {
+    return {
+        Verdict::kInconclusive,
+        fmt::format("no bound is known for {} that differ by more than {}",
+                    CountOf(bounds.outside_fallback, "element"), Text(usual)),
+        Text({metrics.absolute_needed, usual.relative})};
+  }
+  if (bounds.allowed_norm > kVagueBounds * metrics.expected_norm &&
+      metrics.difference_norm > usual.relative * metrics.expected_norm &&
+      metrics.outside > 0) {
+    return {Verdict::kInconclusive,
+            fmt::format("badly conditioned: the error allowed here is {:.2g} x "
+                        "the values themselves, and {:.2g} x the difference",
+                        bounds.allowed_norm / metrics.expected_norm,
+                        bounds.allowed_norm / metrics.difference_norm),
+            ""};
+  }
+  const double mean = kUnexpectedShare * static_cast<double>(metrics.elements);
+  if (ChanceOf(static_cast<double>(bounds.unexpected), mean) < kChance &&
+      bounds.unexpected > 1) {
+    return {Verdict::kWarning,
+            fmt::format("within the proved bound, but {} beyond what is "
+                        "expected of a correct kernel",
+                        ShareOf(bounds.unexpected, metrics.elements)),
+            ""};
+  }
+  if (IsScaled(e)) {
+    return {Verdict::kWarning,
+            fmt::format("within the proved bound, but all as if multiplied by "
+                        "{:.7g}: {:.1f} x what rounding does",
+                        metrics.scale, bounds.alignment),
+            ""};
+  }
+  if (std::isnan(bounds.ratio)) {
+    return {Verdict::kPass, "no bound is known; within " + Text(usual), ""};
+  }
+  return {Verdict::kPass,
+          fmt::format("{:.2g} x the proved bound", bounds.ratio), ""};
+}
+
+Judgement JudgeByBounds(const Evidence& e) {
+  if (e.bounds == nullptr) return JudgeByTolerance(e);
+  if (e.metrics.different == 0) return {Verdict::kPass, "equal", ""};
+  if (e.bounds->outside == 0) return JudgeWithin(e);
+  const std::string reason =
+      std::isinf(e.bounds->ratio)
+          ? "must be exact"
+          : fmt::format("{:.2g} x the proved bound", e.bounds->ratio);
+  return {Verdict::kError,
+          fmt::format("{}; {} beyond it", reason,
+                      ShareOf(e.bounds->outside, e.metrics.elements)),
+          std::isinf(e.bounds->ratio)
+              ? fmt::format("atol {:.3g}", e.metrics.largest_error.error)
+              : fmt::format("{:.3g} times the proved bound", e.bounds->ratio)};
+}
+
+// The shares of Ascend's rules: as many as one in a hundred may be off by one
+// per cent, and so on.
+struct DualRule {
+  const char* name;
+  double share;
+  uint64_t above;
+
+  bool IsMet(uint64_t elements) const {
+    return static_cast<double>(above) < share * static_cast<double>(elements);
+  }
+  std::string Reason(uint64_t elements) const {
+    return fmt::format("{}: {} off by more than {:g} %", name,
+                       ShareOf(above, elements), 100 * share);
+  }
+};
+
+constexpr double kAscendCosine = 0.99;
+constexpr double kAscendLargest = 0.001;
+
+Judgement JudgeAsAscend(const Evidence& e) {
+  const Metrics& metrics = e.metrics;
+  if (IsExactType(e.dtype)) return JudgeByTolerance(e);
+  const std::string would_pass =
+      fmt::format("atol {:.3g}", metrics.largest_error.error);
+  if (metrics.cosine() <= kAscendCosine) {
+    return {Verdict::kError,
+            fmt::format("cosine {:.6f}, expected above {}", metrics.cosine(),
+                        kAscendCosine),
+            would_pass};
+  }
+  if (metrics.largest_error.error < kAscendLargest) {
+    return {Verdict::kPass,
+            fmt::format("largest error {:.3g}", metrics.largest_error.error),
+            ""};
+  }
+  const DualRule hundredth{"dual hundredth", 0.01, metrics.above_hundredth};
+  const DualRule thousandth{"dual thousandth", 0.001, metrics.above_thousandth};
+  const DualRule ten_thousandth{"dual ten thousandth", 0.0001,
+                                metrics.above_ten_thousandth};
+  const bool is_short = e.dtype.bits <= 16;
+  const DualRule& required = is_short ? hundredth : thousandth;
+  const DualRule& wanted = is_short ? thousandth : ten_thousandth;
+  if (!required.IsMet(metrics.elements)) {
+    return {Verdict::kError, required.Reason(metrics.elements), would_pass};
+  }
+  if (!wanted.IsMet(metrics.elements)) {
+    return {Verdict::kWarning, wanted.Reason(metrics.elements), would_pass};
+  }
+  return {Verdict::kPass, wanted.Reason(metrics.elements), ""};
+}
+
+}  // namespace
+
+std::string_view NameOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPass:
+      return "pass";
+    case Verdict::kWarning:
+      return "warning";
+    case Verdict::kInconclusive:
+      return "inconclusive";
+    case Verdict::kError:
+      return "error";
+  }
+  return "";
+}
+
+absl::Span<const RuleName> AllRules() { return kRules; }
+
+std::string_view NameOf(Rule::Kind kind) {
+  for (const RuleName& row : kRules) {
+    if (row.rule.kind == kind) return row.name;
+  }
+  return "";
+}
+
+absl::StatusOr<Rule> RuleOfName(std::string_view name) {
+  std::vector<std::string> names;
+  for (const RuleName& row : kRules) {
+    if (row.name == name) return row.rule;
+    names.emplace_back(row.name);
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "found \"{}\", expected one of {}", Printable(name), ListOf(names)));
+}
+
+Tolerance ToleranceOf(const Rule& rule, DLDataType dtype) {
+  if (rule.kind == Rule::Kind::kTolerance) return rule.tolerance;
+  if (rule.kind == Rule::Kind::kAbsolute && !IsExactType(dtype)) {
+    return {rule.tolerance.absolute, 0};
+  }
+  if (IsExactType(dtype)) return {};
+  const TypeTolerance* const row = RowOf(dtype);
+  return row == nullptr ? Tolerance() : row->tolerance;
+}
+
+Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,
+                const BoundCheck* bounds) {
+  if (metrics.non_finite() > 0) {
+    return {Verdict::kError, NonFiniteReason(metrics), ""};
+  }
+  const Evidence evidence{rule, dtype, metrics, bounds};
+  switch (rule.kind) {
+    case Rule::Kind::kBounds:
+      return JudgeByBounds(evidence);
+    case Rule::Kind::kAscend:
+      return JudgeAsAscend(evidence);
+    default:
+      return JudgeByTolerance(evidence);
+  }
+}
+
+}  // namespace nodewise

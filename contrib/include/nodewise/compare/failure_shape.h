@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpack/dlpack.h"
+#include "nodewise/compare/metrics.h"
+
+namespace nodewise {
+
+// What the wrong elements of a tensor have in common, which says where in a
+// kernel to look. All functions are pure; any thread may call them.
+
+enum class FailureShape {
+  kScaled,         // All is multiplied by one factor.
+  kOffset,         // One number is added to all.
+  kTransposed,     // The right elements, with axes in another order.
+  kShifted,        // The right elements, one place further on along an axis.
+  kPrecisionLost,  // All are numbers of a shorter type.
+  kUnwritten,      // Wrong elements are all one number: 0, most of the time.
+  kUninitialised,  // Wrong elements are of sizes that no calculation gives.
+  kOneSlice,       // Only in one part along an axis: a channel, a row, a tile.
+  kLastLanes,      // Only behind the last whole vector of a loop.
+  kEveryNth,       // Only at every n-th element.
+  kBorder,         // Only at the border of the last axes or those before.
+  kStaleCopy,      // Equal to another tensor of the reference.
+};
+// Returns "scaled", "last-lanes", ...: stable, for documents.
+std::string_view NameOf(FailureShape shape);
+
+struct FailurePattern {
+  FailureShape shape{};
+  std::string words;  // "only at index 3 of axis 1"
+};
+
+// How many elements are how many representable numbers away: equal, 1, 2, 3 to
+// 4, 5 to 8, ... Without elements that are not finite on both sides.
+using UlpHistogram = std::vector<uint64_t>;
+
+struct DifferenceDetails {
+  std::vector<FailurePattern> patterns;
+  UlpHistogram ulps;  // Empty for types that are no floats of 16 bits or more.
+};
+
+// Looks at two tensors a second time. Elements beyond the tolerance count as
+// wrong; if none is, those whose error is no less than an eighth of the
+// largest. A pattern is only claimed if wrong elements drawn at random would
+// show it in one case of a million at most. REQUIRES: the tensors and their
+// metrics are those of MeasureDifference(), with one type, and differ.
+DifferenceDetails DescribeDifference(const DLTensor& expected,
+                                     const DLTensor& actual,
+                                     const Metrics& metrics,
+                                     Tolerance tolerance);
+
+}  // namespace nodewise

@@ -1,0 +1,78 @@
+#include "nodewise/compare/bounds.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+constexpr Tolerance kFallback = {0, 0.5};
+
+BoundCheck Checked(const std::vector<float>& expected,
+                   const std::vector<float>& actual,
+                   const std::vector<double>& proved,
+                   const std::vector<double>& in_practice) {
+  return CheckBounds(*Floats(expected), *Floats(actual), proved, in_practice,
+                     kFallback);
+}
+
+TEST(BoundsTest, ElementsAreCountedByTheBoundTheyAreBeyond) {
+  const BoundCheck check = Checked({1, 2, 3, 4}, {1, 2.5, 4, 6}, {1, 1, 1, 1},
+                                   {0.75, 0.75, 0.75, 0.75});
+  EXPECT_EQ(check.outside, 1U);
+  EXPECT_EQ(check.unexpected, 2U);
+  EXPECT_EQ(check.worst.element, 3U);
+  EXPECT_EQ(check.bound, 1);
+  EXPECT_EQ(check.ratio, 2);
+  EXPECT_EQ(check.allowed_norm, 2);
+}
+
+TEST(BoundsTest, WhereNoBoundIsKnownTheToleranceCounts) {
+  const BoundCheck check =
+      Checked({1, 2, 3}, {1, 2.5, 6}, {NAN, NAN, NAN}, {NAN, NAN, NAN});
+  EXPECT_EQ(check.without_bound, 2U);
+  EXPECT_EQ(check.outside_fallback, 1U);
+  EXPECT_EQ(check.worst.element, 2U);
+  EXPECT_TRUE(std::isnan(check.bound));
+  EXPECT_TRUE(std::isnan(check.ratio));
+}
+
+TEST(BoundsTest, AnElementWithABoundDecidesBeforeThoseWithout) {
+  const BoundCheck check = Checked({1, 2}, {9, 2.25}, {NAN, 1}, {NAN, 1});
+  EXPECT_EQ(check.worst.element, 1U);
+  EXPECT_EQ(check.ratio, 0.25);
+}
+
+TEST(BoundsTest, NoBoundsAtAllAreNone) {
+  const BoundCheck check = Checked({1, 2}, {1, 3}, {}, {});
+  EXPECT_EQ(check.without_bound, 1U);
+}
+
+TEST(BoundsTest, AFactorOnAllIsFarFromIndependentErrors) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> draw;
+  std::vector<float> expected, scaled, noisy;
+  for (int i = 0; i < 10000; ++i) {
+    expected.push_back(draw(random));
+    scaled.push_back(expected.back() * 1.0005F);
+    noisy.push_back(expected.back() + 0.0005F * draw(random));
+  }
+  const std::vector<double> bounds(expected.size(), 0.005);
+  EXPECT_GT(Checked(expected, scaled, bounds, bounds).alignment, 6.2);
+  EXPECT_LT(Checked(expected, noisy, bounds, bounds).alignment, 1);
+}
+
+TEST(BoundsTest, WhatIsNotFiniteIsNotJudged) {
+  const BoundCheck check = Checked({1, INFINITY}, {NAN, 1}, {0, 0}, {0, 0});
+  EXPECT_EQ(check.outside, 0U);
+  EXPECT_EQ(check.without_bound, 0U);
+}
+
+}  // namespace
+}  // namespace nodewise
