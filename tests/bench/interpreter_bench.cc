@@ -26,43 +26,13 @@ struct Case {
 };
 
 bool Bench(const Case& one) {
-<<<<<<< HEAD
   const std::string stem = PrepareBenchModel(one.name, one.model);
   if (stem.empty()) return true;
   SetThreadsOfPeers(2);
   Peer ours(OurModelCommand("interpreter", stem));
   Peer theirs(TheirModelCommand("evaluator", stem));
-  const auto side = [&one](Peer& peer) {
-    return [&one, &peer] {
-=======
-  const std::string python = NODEWISE_BUILD_DIR "/venv/bin/python";
-  const std::string models = NODEWISE_BUILD_DIR "/bench_models";
-  if (!std::filesystem::exists(NODEWISE_BUILD_DIR "/venv/is_complete")) {
-    std::printf(
-        "%s: skipped: ONNX's package is not in build/venv (./dev "
-        "setup)\n",
-        one.name.c_str());
-    return true;
-  }
-  NODEWISE_CHECK(
-      RunProgram({python, Sources() + "/interpreter_models.py", models}));
-  const std::string stem = models + "/" + one.model;
-  // Two threads on both sides, whichever library counts them.
-  for (const char* variable :
-       {"TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
-    setenv(variable, "2", 1);
-  }
-  // Both take these lines:
-  //   run         runs the model; how many nanoseconds that took
-  //   bounds      the same, with bounds on all rounding errors; ours alone
-  //   PATH.npy    the same as run, and writes its first output there
-  //   memory      the peak memory of the process, in bytes
-  Peer ours({NODEWISE_BENCH_INTERPRETER, stem + ".onnx", stem + ".npz"});
-  Peer theirs({python, Sources() + "/interpreter_child.py", stem + ".onnx",
-               stem + ".npz"});
   const auto side = [&one](Peer& peer, const char* line = "run") {
     return [&one, &peer, line] {
->>>>>>> 105a49a9fdd16717f8514f3fd2a3d5eb38526eab
       std::this_thread::sleep_for(kRest);
       double time = 0;
       for (int run = 0; run < one.runs; ++run) time += peer.Ask(line);
