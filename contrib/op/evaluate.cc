@@ -69,10 +69,13 @@ void FillBounds(const ErrorBound& bound, const NDArray& output,
   }
   bounds->proved.assign(count, 0);
   if (bound.kind == ErrorBound::Kind::kUlps) {
-    const std::vector<double> values = ToDoubles(output);
-    for (size_t i = 0; i < count; ++i) {
-      bounds->proved[i] = 2 * bound.ulps * HalfUlp(output.dtype(), values[i]);
-    }
+    ParallelFor(CountOf(output), 3, [&](int64_t begin, int64_t end) {
+      double* const proved = bounds->proved.data();
+      LoadDoubles(output, begin, end, proved + begin);
+      for (int64_t i = begin; i < end; ++i) {
+        proved[i] = 2 * bound.ulps * HalfUlp(output.dtype(), proved[i]);
+      }
+    });
   }
   bounds->expected = bounds->proved;
 }

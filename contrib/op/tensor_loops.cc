@@ -14,14 +14,14 @@ namespace {
 constexpr double kWorthAThread = 50'000;
 
 struct FloatFormat {
-  int precision;     // Bits of the significand, the hidden one counted.
-  int min_exponent;  // frexp's exponent of the smallest normal number.
+  double roundoff;      // Half a step of the numbers from 1 to 2.
+  double least_normal;  // The steps of smaller numbers are as large as its own.
 };
 
-constexpr FloatFormat FormatOf(float) { return {24, -125}; }
-constexpr FloatFormat FormatOf(double) { return {53, -1021}; }
-constexpr FloatFormat FormatOf(Half) { return {11, -13}; }
-constexpr FloatFormat FormatOf(Bfloat) { return {8, -125}; }
+constexpr FloatFormat FormatOf(float) { return {0x1p-24, 0x1p-126}; }
+constexpr FloatFormat FormatOf(double) { return {0x1p-53, 0x1p-1022}; }
+constexpr FloatFormat FormatOf(Half) { return {0x1p-11, 0x1p-14}; }
+constexpr FloatFormat FormatOf(Bfloat) { return {0x1p-8, 0x1p-126}; }
 
 // REQUIRES: `dtype` is a float.
 FloatFormat FormatOf(DLDataType dtype) {
@@ -66,16 +66,16 @@ bool IsUnsigned(DLDataType dtype) {
 double HalfUlp(DLDataType dtype, double x) {
   if (!IsFloat(dtype) || !std::isfinite(x)) return 0;
   const FloatFormat format = FormatOf(dtype);
-  int exponent = 0;
-  (void)std::frexp(x, &exponent);
-  if (x == 0) exponent = format.min_exponent;
-  exponent = std::max(exponent, format.min_exponent);
-  return std::ldexp(1.0, exponent - format.precision - 1);
+  // The exponent alone is the power of two below x: bounds need it for every
+  // element, and frexp() would take longer than all else.
+  constexpr uint64_t kExponent = 0x7FF0000000000000;
+  const auto power =
+      std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kExponent);
+  return std::max(power, format.least_normal) * format.roundoff;
 }
 
 double UnitRoundoff(DLDataType dtype) {
-  if (!IsFloat(dtype)) return 0;
-  return std::ldexp(1.0, -FormatOf(dtype).precision);
+  return IsFloat(dtype) ? FormatOf(dtype).roundoff : 0;
 }
 
 absl::Status RefuseType(DLDataType dtype, const char* expected) {

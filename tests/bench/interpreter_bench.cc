@@ -9,6 +9,8 @@ namespace {
 
 // The limit of the ratio of the interpreter's memory to the evaluator's.
 constexpr double kMemoryLimit = 1;
+// What bounds cost is printed, and has no limit.
+constexpr int kBoundRounds = 5;
 // OpenBLAS's threads go on spinning for a while when they are done.
 constexpr std::chrono::milliseconds kRest(50);
 
@@ -29,11 +31,11 @@ bool Bench(const Case& one) {
   SetThreadsOfPeers(2);
   Peer ours(OurModelCommand("interpreter", stem));
   Peer theirs(TheirModelCommand("evaluator", stem));
-  const auto side = [&one](Peer& peer) {
-    return [&one, &peer] {
+  const auto side = [&one](Peer& peer, const char* line = "run") {
+    return [&one, &peer, line] {
       std::this_thread::sleep_for(kRest);
       double time = 0;
-      for (int run = 0; run < one.runs; ++run) time += peer.Ask("run");
+      for (int run = 0; run < one.runs; ++run) time += peer.Ask(line);
       return time / one.runs;
     };
   };
@@ -45,6 +47,9 @@ bool Bench(const Case& one) {
   within &= ReportValue(one.name + "_difference",
                         OutputDifference(ours, theirs, stem) / one.tolerance, 1,
                         "of the tolerance");
+  // Last, since bounds take memory of their own.
+  RunContest({one.name + "_bounds", kNoLimit, kBoundRounds,
+              side(ours, "bounds"), side(ours)});
   return within;
 }
 

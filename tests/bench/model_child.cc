@@ -18,6 +18,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/built_in_functions.h"
+#include "nodewise/runner/onednn_kernels.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "tests/bench/memory.h"
@@ -26,8 +27,9 @@
 namespace nodewise {
 namespace {
 
-// Runs the model once and returns its first output.
-using RunModel = std::function<absl::StatusOr<NDArray>()>;
+// Runs the model once and returns its first output. With bounds on all rounding
+// errors, if that can be.
+using RunModel = std::function<absl::StatusOr<NDArray>(bool with_bounds)>;
 
 absl::StatusOr<std::vector<NDArray>> ReadInputs(const std::string& path,
                                                 const Network& network) {
@@ -46,29 +48,36 @@ absl::StatusOr<std::vector<NDArray>> ReadInputs(const std::string& path,
 RunModel Interpreted(const Network& network, std::vector<NDArray> inputs) {
   KeepFreedMemory();
   const auto interpreter = std::make_shared<Interpreter>(network);
-  return
-      [interpreter, inputs = std::move(inputs)]() -> absl::StatusOr<NDArray> {
-        NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> outputs,
-                                  interpreter->Run(inputs));
-        return outputs.front();
-      };
+  return [interpreter, inputs = std::move(inputs)](
+             bool with_bounds) -> absl::StatusOr<NDArray> {
+    InterpretOptions options;
+    options.with_bounds = with_bounds;
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> outputs,
+                              interpreter->Run(inputs, options));
+    return outputs.front();
+  };
 }
 
 absl::StatusOr<RunModel> AsGraph(const Network& network,
                                  std::vector<NDArray> inputs) {
-  NODEWISE_ASSIGN_OR_RETURN(const Lowered lowered, Lower(network, "graph"));
+  LowerOptions options;
+  options.preference_of = &OneDnnLayoutOf;
+  options.operators = AllOperators();
+  NODEWISE_ASSIGN_OR_RETURN(const Lowered lowered,
+                            Lower(network, "graph", options));
   NODEWISE_ASSIGN_OR_RETURN(
       std::shared_ptr<GraphExecutor> executor,
       GraphExecutor::Create(lowered.graph, BuiltInFunctions(AllOperators())));
   NODEWISE_RETURN_IF_ERROR(
       executor->LoadParams(Params{lowered.params}).status());
-  return [executor, inputs = std::move(inputs)]() -> absl::StatusOr<NDArray> {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
-    }
-    NODEWISE_RETURN_IF_ERROR(executor->Run());
-    return executor->GetOutput(0);
-  };
+  return
+      [executor, inputs = std::move(inputs)](bool) -> absl::StatusOr<NDArray> {
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
+        }
+        NODEWISE_RETURN_IF_ERROR(executor->Run());
+        return executor->GetOutput(0);
+      };
 }
 
 absl::Status Answer(const RunModel& run) {
@@ -79,9 +88,9 @@ absl::Status Answer(const RunModel& run) {
       continue;
     }
     absl::StatusOr<NDArray> output;
-    const double time = NanosecondsOf([&] { output = run(); });
+    const double time = NanosecondsOf([&] { output = run(line == "bounds"); });
     NODEWISE_RETURN_IF_ERROR(output.status());
-    if (line != "run") {
+    if (line != "run" && line != "bounds") {
       NODEWISE_RETURN_IF_ERROR(WriteTensorFile(line, {{{"y", *output}}}));
     }
     std::printf("%.0f\n", time);

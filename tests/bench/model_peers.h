@@ -10,7 +10,9 @@ namespace nodewise {
 // What the benchmarks of models have in common: the models, and the processes
 // that run them. Both kinds of process take these lines:
 //   run         runs the model; how many nanoseconds that took
-//   PATH.npy    the same, and writes its first output there
+//   bounds      the same, with bounds on all rounding errors; our interpreter
+//               alone
+//   PATH.npy    the same as run, and writes its first output there
 //   memory      the peak memory of the process, in bytes
 
 // The files of a model of bench_models.py, which is made if it is not there

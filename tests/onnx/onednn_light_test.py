@@ -114,8 +114,8 @@ class DrawnWeightsTest(unittest.TestCase):
     def test_nine_tenths_of_the_work_are_done_in_onednn(self):
         shares = {name: self.share_in_onednn(name) for name in self.names}
         self.assertGreaterEqual(min(shares.values()), 0.9, shares)
-        # It has no Erf, so this would show that nothing is counted.
-        self.assertLess(shares["encoder"], 1)
+        # Something is done elsewhere; otherwise nothing may have been counted.
+        self.assertLess(min(shares.values()), 1, shares)
 
     def test_outputs_are_those_of_the_reference(self):
         for name in self.names:

@@ -1,5 +1,7 @@
 #include "contrib/ops/util/sum_bounds.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -9,6 +11,9 @@ namespace nodewise {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Elements that are loaded together: few enough to stay in the cache.
+constexpr int64_t kLoaded = 512;
 
 double LargestOf(float) { return std::numeric_limits<float>::max(); }
 double LargestOf(double) { return std::numeric_limits<double>::max(); }
@@ -23,44 +28,64 @@ double LargestOf(DLDataType dtype) {
   return largest;
 }
 
+// What the bounds of all sums of one type have in common.
+class SumRule {
+ public:
+  explicit SumRule(DLDataType dtype)
+      : dtype_(dtype),
+        u_(UnitRoundoff(dtype)),
+        largest_(LargestOf(dtype)),
+        tiny_(HalfUlp(dtype, 0)) {}
+
+  SumBound BoundOf(const SumOfTerms& sum) const {
+    // The unit roundoff of the reference's own sum. An inner product of n terms
+    // is off by at most n u times the absolute sum, whatever its order
+    // (Jeannerod and Rump 2013).
+    constexpr double kOwnRoundoff = 0x1p-53;
+    const double norm = std::sqrt(sum.squares);
+    const double rounding = HalfUlp(dtype_, sum.result);
+    SumBound bound{kNan, kNan};
+    if (sum.absolute <= largest_) {
+      bound.proved =
+          sum.terms * ((u_ + kOwnRoundoff) * sum.absolute + tiny_) + rounding;
+    }
+    if (norm + std::fabs(sum.result) <= largest_) {
+      bound.expected =
+          std::sqrt(sum.terms) *
+              (kExpectedFactor * u_ * (norm + std::fabs(sum.result)) + tiny_) +
+          rounding;
+    }
+    return bound;
+  }
+
+ private:
+  const DLDataType dtype_;
+  const double u_;
+  const double largest_;
+  const double tiny_;  // A product that underflows is off by this.
+};
+
 }  // namespace
 
 SumBound BoundSum(DLDataType dtype, const SumOfTerms& sum) {
-  // The unit roundoff of the reference's own sum. An inner product of n terms
-  // is off by at most n u times the absolute sum, whatever its order (Jeannerod
-  // and Rump 2013).
-  constexpr double kOwnRoundoff = 0x1p-53;
-  const double u = UnitRoundoff(dtype);
-  const double largest = LargestOf(dtype);
-  const double norm = std::sqrt(sum.squares);
-  // A product that underflows is off by half the smallest number.
-  const double tiny = HalfUlp(dtype, 0);
-  const double rounding = HalfUlp(dtype, sum.result);
-  SumBound bound{kNan, kNan};
-  if (sum.absolute <= largest) {
-    bound.proved =
-        sum.terms * ((u + kOwnRoundoff) * sum.absolute + tiny) + rounding;
-  }
-  if (norm + std::fabs(sum.result) <= largest) {
-    bound.expected =
-        std::sqrt(sum.terms) *
-            (kExpectedFactor * u * (norm + std::fabs(sum.result)) + tiny) +
-        rounding;
-  }
-  return bound;
+  return SumRule(dtype).BoundOf(sum);
 }
 
 void BoundSums(const NDArray& output, double terms, Bounds* bounds) {
-  const std::vector<double> values = ToDoubles(output);
-  const auto count = static_cast<int64_t>(values.size());
-  ParallelFor(count, 20, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end);
-         ++i) {
-      const SumBound bound =
-          BoundSum(output.dtype(),
-                   {terms, bounds->proved[i], bounds->expected[i], values[i]});
-      bounds->proved[i] = bound.proved;
-      bounds->expected[i] = bound.expected;
+  const SumRule rule(output.dtype());
+  ParallelFor(CountOf(output), 6, [&](int64_t begin, int64_t end) {
+    std::array<double, kLoaded> values;
+    for (int64_t first = begin; first < end; first += kLoaded) {
+      const int64_t count = std::min(kLoaded, end - first);
+      LoadDoubles(output, first, first + count, values.data());
+      double* const proved = bounds->proved.data() + first;
+      double* const expected = bounds->expected.data() + first;
+      for (int64_t i = 0; i < count; ++i) {
+        const SumBound bound = rule.BoundOf(
+            {terms, proved[i], expected[i], values[static_cast<size_t>(i)]});
+        proved[i] = bound.proved;
+        expected[i] = bound.expected;
+      }
     }
   });
 }
