@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/cast.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
@@ -100,7 +101,9 @@ absl::Status ElementGroup::Add(const Operation& operation, const Row& row,
   ElementCode code{operation, {}, out.dtype};
   for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
     const ValueId id = operation.inputs[slot];
-    if (id == kNoValue) {
+    // Of what a CastLike casts to, the type alone counts.
+    const bool is_type = slot == 1 && operation.attrs.As<ops::CastLike>();
+    if (id == kNoValue || is_type) {
       code.in.emplace_back();
       continue;
     }
