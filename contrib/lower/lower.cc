@@ -16,7 +16,6 @@
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
 namespace {
@@ -135,9 +134,7 @@ class GraphMaker {
   }
 
   void AddEntry(ValueId id, uint32_t output) {
-    const TensorType& source = network_.value(id).type;
-    const TensorType type =
-        layouts_.IsLast(id) ? WithChannelsLast(source) : source;
+    const TensorType type = layouts_.TypeOf(network_.value(id));
     GraphEntry entry;
     entry.shape = *type.sizes();
     entry.dtype = type.dtype;

@@ -1,6 +1,5 @@
 #include "contrib/lower/region_maker.h"
 
-#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -97,9 +96,8 @@ class RegionMaker {
     const bool is_last = layouts_.IsLast(id);
     NODEWISE_ASSIGN_OR_RETURN(
         ValueId input,
-        network().AddInput(
-            is_last ? NameOfLast(value) : FreeName(value.name),
-            is_last ? WithChannelsLast(value.type) : value.type));
+        network().AddInput(is_last ? NameOfLast(value) : FreeName(value.name),
+                           layouts_.TypeOf(value)));
     made_.region.is_constant.push_back(is_constant);
     made_.inputs.push_back(id);
     if (is_last) {
@@ -120,11 +118,9 @@ class RegionMaker {
   // Adds the operation by which the region says how `value` lies outside.
   absl::StatusOr<ValueId> Transposed(ValueId from, const NetworkValue& value,
                                      std::string name, bool to_last) {
-    ops::Transpose op;
-    for (int side = 0; side < value.type.rank(); ++side)
-      op.perm.push_back(side);
-    const auto first = op.perm.begin() + 1;
-    std::rotate(first, to_last ? first + 1 : op.perm.end() - 1, op.perm.end());
+    const int rank = value.type.rank();
+    const ops::Transpose op{to_last ? SidesToChannelsLast(rank)
+                                    : SidesToChannelsFirst(rank)};
     std::string operation = NameOfLast(value);
     while (source_.FindOperation(operation).ok()) operation += '_';
     NODEWISE_ASSIGN_OR_RETURN(
@@ -160,10 +156,9 @@ class RegionMaker {
       if (output == kNoValue) continue;
       const NetworkValue& value = source_.value(output);
       made_.outputs.push_back(output);
-      made_.region.outputs.push_back(value.type);
+      made_.region.outputs.push_back(layouts_.TypeOf(value));
       outputs.push_back(values_.at(output));
       if (!layouts_.IsLast(output)) continue;
-      made_.region.outputs.back() = WithChannelsLast(value.type);
       NODEWISE_ASSIGN_OR_RETURN(
           outputs.back(),
           Transposed(outputs.back(), value, NameOfLast(value), true));

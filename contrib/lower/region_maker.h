@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/lower/region.h"
+#include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
 
@@ -25,6 +26,10 @@ struct RegionLayouts {
 
   bool IsLast(ValueId id) const {
     return !channels_last.empty() && channels_last[Index(id)];
+  }
+  // The type that the value has in memory there.
+  TensorType TypeOf(const NetworkValue& value) const {
+    return IsLast(value.id) ? WithChannelsLast(value.type) : value.type;
   }
 };
 

@@ -1,7 +1,5 @@
 #include "contrib/runner/region_layouts.h"
 
-#include <algorithm>
-
 #include "nodewise/ops/slice.h"
 #include "nodewise/tensors/channels_last.h"
 
@@ -14,15 +12,10 @@ enum class Direction { kToLast, kToFirst, kOther };
 Direction DirectionOf(const Operation& operation) {
   const auto* const op = operation.attrs.As<ops::Transpose>();
   if (op == nullptr || op->perm.size() < 3) return Direction::kOther;
-  std::vector<int64_t> sides;
-  for (size_t side = 0; side < op->perm.size(); ++side) {
-    sides.push_back(static_cast<int64_t>(side));
-  }
-  std::vector<int64_t> to_last = sides;
-  std::rotate(to_last.begin() + 1, to_last.begin() + 2, to_last.end());
-  if (op->perm == to_last) return Direction::kToLast;
-  std::rotate(sides.begin() + 1, sides.end() - 1, sides.end());
-  return op->perm == sides ? Direction::kToFirst : Direction::kOther;
+  const int rank = static_cast<int>(op->perm.size());
+  if (op->perm == SidesToChannelsLast(rank)) return Direction::kToLast;
+  return op->perm == SidesToChannelsFirst(rank) ? Direction::kToFirst
+                                                : Direction::kOther;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "nodewise/tensors/channels_last.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace nodewise {
 
@@ -16,6 +17,20 @@ TensorType WithChannelsLast(const TensorType& type) {
   auto& shape = *moved.shape;
   std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
   return moved;
+}
+
+std::vector<int64_t> SidesToChannelsLast(int rank) {
+  std::vector<int64_t> sides(static_cast<size_t>(rank));
+  std::iota(sides.begin(), sides.end(), 0);
+  std::rotate(sides.begin() + 1, sides.begin() + 2, sides.end());
+  return sides;
+}
+
+std::vector<int64_t> SidesToChannelsFirst(int rank) {
+  std::vector<int64_t> sides(static_cast<size_t>(rank));
+  std::iota(sides.begin(), sides.end(), 0);
+  std::rotate(sides.begin() + 1, sides.end() - 1, sides.end());
+  return sides;
 }
 
 }  // namespace nodewise
