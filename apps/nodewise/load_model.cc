@@ -7,7 +7,6 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/input_collector.h"
-#include "nodewise/runner/onednn_kernels.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -63,12 +62,9 @@ Ref<LoweredLibrary> BuiltIns(Backend backend) {
 
 LowerOptions LowerOptionsOf(const LoweringOptions& options, Backend backend) {
   LowerOptions lower;
+  if (!options.no_layouts) lower = LoweringFor(AllOperators(), backend);
   lower.fuse = !options.no_fuse && !options.reference;
   lower.reuse_storage = !options.no_reuse;
-  if (backend == Backend::kFastest && !options.no_layouts) {
-    lower.preference_of = &OneDnnLayoutOf;
-    lower.operators = AllOperators();
-  }
   return lower;
 }
 

@@ -14,4 +14,12 @@ Ref<LoweredLibrary> BuiltInFunctions(const OpSet& ops, Backend backend) {
   return MakeRef<LoweredLibrary>(ops, std::move(makers));
 }
 
+LowerOptions LoweringFor(const OpSet& ops, Backend backend) {
+  LowerOptions options;
+  if (backend != Backend::kFastest) return options;
+  options.preference_of = &OneDnnLayoutOf;
+  options.operators = ops;
+  return options;
+}
+
 }  // namespace nodewise

@@ -18,7 +18,6 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/built_in_functions.h"
-#include "nodewise/runner/onednn_kernels.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "tests/bench/memory.h"
@@ -60,11 +59,9 @@ RunModel Interpreted(const Network& network, std::vector<NDArray> inputs) {
 
 absl::StatusOr<RunModel> AsGraph(const Network& network,
                                  std::vector<NDArray> inputs) {
-  LowerOptions options;
-  options.preference_of = &OneDnnLayoutOf;
-  options.operators = AllOperators();
-  NODEWISE_ASSIGN_OR_RETURN(const Lowered lowered,
-                            Lower(network, "graph", options));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Lowered lowered,
+      Lower(network, "graph", LoweringFor(AllOperators())));
   NODEWISE_ASSIGN_OR_RETURN(
       std::shared_ptr<GraphExecutor> executor,
       GraphExecutor::Create(lowered.graph, BuiltInFunctions(AllOperators())));

@@ -193,13 +193,6 @@ TEST(OneDnnKernelsTest, RunsThatMetANaNAreCounted) {
               HasSubstr("1 run computed by the definitions"));
 }
 
-LowerOptions WithLayouts() {
-  LowerOptions options;
-  options.preference_of = &OneDnnLayoutOf;
-  options.operators = AllOperators();
-  return options;
-}
-
 NDArray Steps(const std::vector<int64_t>& shape) {
   std::vector<float> values(static_cast<size_t>(*NumElements(shape)));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -224,7 +217,8 @@ NetBuilder TwoConvs() {
 
 TEST(OneDnnKernelsTest, TensorsBetweenConvolutionsHaveTheirChannelsLast) {
   const NetBuilder b = TwoConvs();
-  const Lowered lowered = Lower(b.net, "net", WithLayouts()).value();
+  const Lowered lowered =
+      Lower(b.net, "net", LoweringFor(AllOperators())).value();
   const Graph& graph = lowered.graph;
   const auto clip = static_cast<uint32_t>(*NodeCovering(graph, "clip"));
   EXPECT_EQ(graph.nodes[clip].function, "nodewise_conv_clip");
@@ -240,7 +234,9 @@ std::vector<float> RunTwoConvs(const std::vector<float>& limits,
   const NetBuilder b = TwoConvs();
   const auto library = BuiltInFunctions(AllOperators());
   const auto executor =
-      ExecutorOf(Lower(b.net, "net", WithLayouts()).value(), library).value();
+      ExecutorOf(Lower(b.net, "net", LoweringFor(AllOperators())).value(),
+                 library)
+          .value();
   EXPECT_THAT(executor->SetInput("x", *Steps({1, 3, 5, 4})), IsOk());
   EXPECT_THAT(executor->SetInput("least", *MakeTensor<float>({}, {limits[0]})),
               IsOk());
@@ -291,8 +287,9 @@ TEST(OneDnnKernelsTest, ATransposeByItselfIsComputed) {
   const ValueId x = b.In("x", {1, 3, 5, 4});
   const std::vector<int64_t> perm = {0, 2, 3, 1};
   b.Out(b.Op("Transpose", {x}, {{"perm", AttrValue(perm)}}, {"y"}));
-  const auto found = RunLowered(b.net, {Steps({1, 3, 5, 4})}, WithLayouts(),
-                                BuiltInFunctions(AllOperators()));
+  const auto found =
+      RunLowered(b.net, {Steps({1, 3, 5, 4})}, LoweringFor(AllOperators()),
+                 BuiltInFunctions(AllOperators()));
   ASSERT_THAT(found, IsOk());
   EXPECT_EQ(ValuesOf((*found)[0]),
             ValuesOf(Interpret(b.net, {Steps({1, 3, 5, 4})}).value()[0]));

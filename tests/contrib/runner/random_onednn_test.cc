@@ -83,9 +83,10 @@ class RandomConvNet {
   std::vector<NDArray> inputs_;
 };
 
-LowerOptions WithLayouts(LowerOptions options) {
-  options.preference_of = &OneDnnLayoutOf;
-  options.operators = AllOperators();
+LowerOptions WithLayouts(bool fuse, bool reuse) {
+  LowerOptions options = LoweringFor(AllOperators());
+  options.fuse = fuse;
+  options.reuse_storage = reuse;
   return options;
 }
 
@@ -99,9 +100,8 @@ void ExpectNodesAgree(const Network& network,
       CheckedRuns runs;
       std::vector<NDArray> before;
       for (const bool reuse : {false, true}) {
-        const auto outputs =
-            RunLowered(network, inputs, WithLayouts({fuse, reuse}),
-                       CheckedFunctions(&runs));
+        const auto outputs = RunLowered(
+            network, inputs, WithLayouts(fuse, reuse), CheckedFunctions(&runs));
         ASSERT_THAT(outputs, IsOk());
         EXPECT_EQ(runs.wrong, "")
             << (fuse ? "fused" : "not fused") << ", " << threads << " threads";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "nodewise/lower/lower.h"
 #include "nodewise/lower/lowered_library.h"
 #include "nodewise/op/op_def.h"
 
@@ -14,5 +15,9 @@ enum class Backend {
 // Returns the functions of such graphs, of these operators.
 Ref<LoweredLibrary> BuiltInFunctions(const OpSet& ops,
                                      Backend backend = Backend::kFastest);
+
+// Returns how networks are lowered for them: with tensors in the layouts that
+// they are fastest in.
+LowerOptions LoweringFor(const OpSet& ops, Backend backend = Backend::kFastest);
 
 }  // namespace nodewise
