@@ -160,12 +160,13 @@ class DebugRunner : public GraphRunner {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeDebugRunner(
-    std::shared_ptr<const GraphTarget> target) {
+    std::shared_ptr<const GraphTarget> target, NodeObserver* watcher) {
   DebugExecutor::DebugOptions options;
   options.records = false;
   NODEWISE_ASSIGN_OR_RETURN(auto executor,
                             MakeDebugExecutor(*target, {}, std::move(options)));
   DebugExecutor& made = *executor;
+  if (watcher != nullptr) made.AddObserver(watcher);
   return std::make_unique<DebugRunner>(std::move(target), std::move(executor),
                                        made);
 }

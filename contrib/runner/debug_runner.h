@@ -7,9 +7,12 @@
 
 namespace nodewise {
 
+class NodeObserver;
+
 // Makes the runner of compiled graphs that can be looked into. Only in builds
-// with USE_PROFILER.
+// with USE_PROFILER. `watcher` sees all runs, each node before a sink does; it
+// may be null, and must outlive the runner.
 absl::StatusOr<std::unique_ptr<Runner>> MakeDebugRunner(
-    std::shared_ptr<const GraphTarget> target);
+    std::shared_ptr<const GraphTarget> target, NodeObserver* watcher = nullptr);
 
 }  // namespace nodewise

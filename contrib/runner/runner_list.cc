@@ -11,6 +11,7 @@
 
 #ifdef NODEWISE_USE_PROFILER
 #include "contrib/runner/debug_runner.h"
+#include "contrib/runner/guarded_runner.h"
 #endif
 
 namespace nodewise {
@@ -29,6 +30,14 @@ absl::StatusOr<std::unique_ptr<Runner>> MakePlain(const RunnerTarget& target) {
 absl::StatusOr<std::unique_ptr<Runner>> MakeDebug(const RunnerTarget& target) {
   return MakeDebugRunner(target.graph);
 }
+
+bool IsGuardable(const RunnerTarget& target) {
+  return IsGraph(target) && CanBeGuarded(*target.graph);
+}
+absl::StatusOr<std::unique_ptr<Runner>> MakeGuarded(
+    const RunnerTarget& target) {
+  return MakeGuardedRunner(target.graph);
+}
 #endif
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeInterpreter(
@@ -40,6 +49,10 @@ constexpr RunnerKind kKinds[] = {
     {"plain", "a compiled graph as it is deployed", &IsGraph, &MakePlain},
 #ifdef NODEWISE_USE_PROFILER
     {"debug", "a compiled graph that can be looked into", &IsGraph, &MakeDebug},
+    {"guarded",
+     "a compiled graph on a CPU that can be looked into, each run in a process "
+     "of its own",
+     &IsGuardable, &MakeGuarded},
 #endif
     {"interpreter", "a network by the definitions of its operators", &IsNetwork,
      &MakeInterpreter},

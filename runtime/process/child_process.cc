@@ -29,19 +29,7 @@
 #include "nodewise/support/thread_pool.h"
 
 namespace nodewise {
-namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
-                                 SIGABRT, SIGTRAP, SIGSYS};
-// Enough for the state of any vector unit, which is saved there too.
-constexpr size_t kSignalStackBytes = 128 << 10;
-
-// Used if the stack may grow without limit, which a thread's cannot.
-constexpr size_t kMostStackBytes = size_t{256} << 20;
-
-// What a child reports about its own end, in shared memory.
 struct ChildReport {
   enum State : uint32_t { kRunning, kReturned, kCrashed, kExited };
 
@@ -54,6 +42,18 @@ struct ChildReport {
   size_t message_bytes = 0;
   char message[4096] = {};
 };
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                                 SIGABRT, SIGTRAP, SIGSYS};
+// Enough for the state of any vector unit, which is saved there too.
+constexpr size_t kSignalStackBytes = 128 << 10;
+
+// Used if the stack may grow without limit, which a thread's cannot.
+constexpr size_t kMostStackBytes = size_t{256} << 20;
 
 // The report to fill in; set in the child.
 ChildReport* report_of_child = nullptr;
@@ -195,38 +195,6 @@ int RunInThread(absl::FunctionRef<void()> work) {
   _exit(0);
 }
 
-// Waits until the child has ended and can be collected; returns false if that
-// took too long.
-bool WaitForEnd(pid_t child, int64_t limit_ms) {
-  const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
-  const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
-  bool has_ended = false;
-  for (int64_t pause_us = 50; !has_ended;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
-    if (descriptor >= 0) {
-      pollfd wanted = {descriptor, POLLIN, 0};
-      const int64_t wait = std::clamp<int64_t>(left.count(), 0, INT32_MAX);
-      const int ready = poll(&wanted, 1, static_cast<int>(wait));
-      has_ended = ready > 0;
-    } else {
-      // A kernel before 5.3, or a sandbox.
-      siginfo_t info{};
-      const int rc = waitid(P_PID, static_cast<id_t>(child), &info,
-                            WEXITED | WNOHANG | WNOWAIT);
-      has_ended =
-          (rc == 0 && info.si_pid == child) || (rc != 0 && errno == ECHILD);
-      if (!has_ended) {
-        std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
-        pause_us = std::min<int64_t>(pause_us * 2, 2000);
-      }
-    }
-    if (!has_ended && left.count() <= 0) break;
-  }
-  if (descriptor >= 0) close(descriptor);
-  return has_ended;
-}
-
 // Collects a child; returns false if it was collected before.
 bool Collect(pid_t child, int* wait_status) {
   // As long as it is not collected, the number is still its own, and its
@@ -336,8 +304,70 @@ KeepChildStatuses::~KeepChildStatuses() {
   sigaction(SIGCHLD, &state.previous, nullptr);
 }
 
-absl::StatusOr<ChildEnd> ChildRunner::Run(
-    absl::FunctionRef<absl::Status()> work, int64_t limit_ms) {
+RunningChild::RunningChild(pid_t pid, const ChildReport* report)
+    : pid_(pid),
+      descriptor_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))),
+      report_(report) {}
+
+RunningChild::RunningChild(RunningChild&& other) noexcept
+    : pid_(std::exchange(other.pid_, 0)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      report_(other.report_) {}
+
+RunningChild::~RunningChild() {
+  if (pid_ != 0) {
+    Kill();
+    int wait_status = 0;
+    (void)Collect(pid_, &wait_status);
+  }
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+bool RunningChild::HasEnded() const {
+  siginfo_t info{};
+  const int rc = waitid(P_PID, static_cast<id_t>(pid_), &info,
+                        WEXITED | WNOHANG | WNOWAIT);
+  return rc == 0 ? info.si_pid == pid_ : errno == ECHILD;
+}
+
+// Returns false if that took too long.
+bool RunningChild::WaitForEnd(int64_t limit_ms) const {
+  const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
+  for (int64_t pause_us = 50;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    if (descriptor_ >= 0) {
+      pollfd wanted = {descriptor_, POLLIN, 0};
+      const int64_t wait = std::clamp<int64_t>(left.count(), 0, INT32_MAX);
+      if (poll(&wanted, 1, static_cast<int>(wait)) > 0) return true;
+    } else {
+      // A kernel before 5.3, or a sandbox.
+      if (HasEnded()) return true;
+      std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
+      pause_us = std::min<int64_t>(pause_us * 2, 2000);
+    }
+    if (left.count() <= 0) return false;
+  }
+}
+
+void RunningChild::Kill() const {
+  kill(-pid_, SIGKILL);
+  kill(pid_, SIGKILL);
+}
+
+ChildEnd RunningChild::Wait(int64_t limit_ms) {
+  const bool has_ended = WaitForEnd(limit_ms);
+  if (!has_ended) Kill();
+  int wait_status = 0;
+  const bool is_collected = Collect(std::exchange(pid_, 0), &wait_status);
+  if (has_ended) return EndOf(*report_, is_collected, wait_status);
+  ChildEnd end;
+  end.kind = ChildEnd::Kind::kTimeout;
+  return end;
+}
+
+absl::StatusOr<RunningChild> ChildRunner::Start(
+    absl::FunctionRef<absl::Status()> work) {
   auto* const report = new (shared_.data()) ChildReport;
   // The child has a copy of what is buffered, and may flush it.
   fflush(stdout);
@@ -347,17 +377,13 @@ absl::StatusOr<ChildEnd> ChildRunner::Run(
   if (child == 0) LiveAsChild(report, parent, work);
   // Done on both sides, so that the group exists whoever comes first.
   setpgid(child, child);
-  const bool has_ended = WaitForEnd(child, limit_ms);
-  if (!has_ended) {
-    kill(-child, SIGKILL);
-    kill(child, SIGKILL);
-  }
-  int wait_status = 0;
-  const bool is_collected = Collect(child, &wait_status);
-  if (has_ended) return EndOf(*report, is_collected, wait_status);
-  ChildEnd end;
-  end.kind = ChildEnd::Kind::kTimeout;
-  return end;
+  return RunningChild(child, report);
+}
+
+absl::StatusOr<ChildEnd> ChildRunner::Run(
+    absl::FunctionRef<absl::Status()> work, int64_t limit_ms) {
+  NODEWISE_ASSIGN_OR_RETURN(RunningChild child, Start(work));
+  return child.Wait(limit_ms);
 }
 
 }  // namespace nodewise

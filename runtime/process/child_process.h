@@ -1,6 +1,6 @@
 #pragma once
 
-#include <signal.h>
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "nodewise/process/child_end.h"
 
 namespace nodewise {
 
@@ -29,23 +30,6 @@ class SharedMemory {
   size_t bytes_;
 };
 
-// How a child ended.
-struct ChildEnd {
-  enum class Kind {
-    kReturned,
-    kSignal,
-    kTimeout,
-    kExit,      // The work ended the process.
-    kVanished,  // Somebody else in this process collected it.
-  };
-  Kind kind = Kind::kVanished;
-  absl::Status status;  // kReturned: the work's status.
-  int signal = 0;
-  bool has_address = false;
-  uint64_t address = 0;  // The address whose access failed.
-  int exit_status = 0;
-};
-
 // While one exists in this process, SIGCHLD is not ignored: otherwise the
 // kernel would discard how a child ended.
 class KeepChildStatuses {
@@ -56,17 +40,49 @@ class KeepChildStatuses {
   ~KeepChildStatuses();
 };
 
-// Runs work in children.
+// What a child says of its own end, in shared memory.
+struct ChildReport;
+
+// A child that runs. Destroying it kills it, unless it has been waited for.
+class RunningChild {
+ public:
+  RunningChild(RunningChild&& other) noexcept;
+  RunningChild& operator=(RunningChild&&) = delete;
+  ~RunningChild();
+
+  // Returns a descriptor that can be read from once the child has ended; -1 on
+  // systems that have none.
+  int descriptor() const { return descriptor_; }
+  // Returns whether it has ended and can be collected.
+  bool HasEnded() const;
+  // Waits for its end and returns how it ended; after `limit_ms`, which is at
+  // most kMostTimeLimitMs, it and the processes of its group are killed
+  // (kTimeout). Called once.
+  ChildEnd Wait(int64_t limit_ms);
+
+ private:
+  friend class ChildRunner;
+  RunningChild(pid_t pid, const ChildReport* report);
+
+  bool WaitForEnd(int64_t limit_ms) const;
+  void Kill() const;
+
+  pid_t pid_;  // 0: it has been collected.
+  int descriptor_ = -1;
+  const ChildReport* report_;  // The runner's.
+};
+
+// Runs work in children, one after the other.
 class ChildRunner {
  public:
   static absl::StatusOr<ChildRunner> Create();
 
-  // Forks, runs `work` in the child on a new thread, and waits. Whatever the
-  // work does to memory is lost afterwards, but for SharedMemory. The child and
-  // the processes of its group are killed after `limit_ms`, which is at most
-  // kMostTimeLimitMs.
-  // The child runs no exit handlers and writes none of this process's buffered
-  // output. Fails with kResourceExhausted if no child can be created.
+  // Forks and runs `work` in the child on a new thread. Whatever the work does
+  // to memory is lost afterwards, but for SharedMemory. The child runs no exit
+  // handlers and writes none of this process's buffered output. Fails with
+  // kResourceExhausted if no child can be created. The runner must outlive it.
+  absl::StatusOr<RunningChild> Start(absl::FunctionRef<absl::Status()> work);
+  // Starts a child and waits for its end.
   absl::StatusOr<ChildEnd> Run(absl::FunctionRef<absl::Status()> work,
                                int64_t limit_ms);
 

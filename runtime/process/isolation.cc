@@ -1,7 +1,5 @@
 #include "nodewise/process/isolation.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,66 +8,40 @@
 #include "fmt/format.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/words.h"
 #include "runtime/process/child_process.h"
 
 namespace nodewise {
 namespace {
 
-std::string SignalName(int signal_number) {
-  static constexpr std::pair<int, const char*> kNames[] = {
-      {SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},
-      {SIGFPE, "SIGFPE"},   {SIGILL, "SIGILL"},
-      {SIGABRT, "SIGABRT"}, {SIGTRAP, "SIGTRAP"},
-      {SIGSYS, "SIGSYS"},   {SIGTERM, "SIGTERM"},
-      {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"},
-      {SIGXCPU, "SIGXCPU"}, {SIGHUP, "SIGHUP"},
-      {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL (out of memory?)"}};
-  for (const auto& [number, name] : kNames) {
-    if (number == signal_number) return name;
-  }
-  return fmt::format("signal {}", signal_number);
-}
-
-Finding CrashOf(const ChildEnd& end, NodePlace place) {
-  Finding crash = MakeFinding(isolation_kinds::kCrash, std::move(place),
-                              "crashed with " + SignalName(end.signal),
-                              {{"signal", int64_t{end.signal}}});
-  if (end.has_address) {
-    crash.found += " at address " + AddressText(end.address);
-    crash.numbers.push_back({"address", uint64_t{end.address}});
-  }
-  return crash;
-}
-
 // Returns what a child's end says about its node.
 Finding FindingOf(const ChildEnd& end, NodePlace place, int64_t limit_ms) {
+  const std::string text = end.ToString(limit_ms);
   switch (end.kind) {
     case ChildEnd::Kind::kReturned: {
-      std::string_view message = MessageOf(end.status);
       const std::string prefix = place.title + ": ";
+      std::string_view message = text;
       if (message.starts_with(prefix)) message.remove_prefix(prefix.size());
       return MakeFinding(isolation_kinds::kNodeError, std::move(place),
                          std::string(message));
     }
-    case ChildEnd::Kind::kSignal:
-      return CrashOf(end, std::move(place));
+    case ChildEnd::Kind::kSignal: {
+      Finding crash = MakeFinding(isolation_kinds::kCrash, std::move(place),
+                                  text, {{"signal", int64_t{end.signal}}});
+      if (end.has_address) {
+        crash.numbers.push_back({"address", uint64_t{end.address}});
+      }
+      return crash;
+    }
     case ChildEnd::Kind::kTimeout:
-      return MakeFinding(
-          isolation_kinds::kTimeout, std::move(place),
-          fmt::format("had not returned after {} ms and was stopped", limit_ms),
-          {{"time_limit_ms", limit_ms}});
+      return MakeFinding(isolation_kinds::kTimeout, std::move(place), text,
+                         {{"time_limit_ms", limit_ms}});
     case ChildEnd::Kind::kExit:
-      return MakeFinding(
-          isolation_kinds::kExit, std::move(place),
-          fmt::format("ended the process with exit status {}", end.exit_status),
-          {{"exit_status", int64_t{end.exit_status}}});
+      return MakeFinding(isolation_kinds::kExit, std::move(place), text,
+                         {{"exit_status", int64_t{end.exit_status}}});
     case ChildEnd::Kind::kVanished:
       break;
   }
-  return MakeFinding(isolation_kinds::kExit, std::move(place),
-                     "its process ended, and something else in this one "
-                     "collected its exit status");
+  return MakeFinding(isolation_kinds::kExit, std::move(place), text);
 }
 
 absl::Status CheckTimeLimit(int64_t limit_ms) {

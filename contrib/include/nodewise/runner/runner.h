@@ -65,6 +65,12 @@ struct RunOptions {
   std::function<bool(const std::string& node)> select;
   bool with_node_inputs = false;  // The sink gets what nodes read, too.
   bool with_bounds = false;       // The sink gets bounds on rounding errors.
+  // The sink needs no more of a tensor than TensorItem::hash, or the contents
+  // to make it of: where they are far away, they stay there.
+  bool hashes_suffice = false;
+  // How long a node may take, for runners whose nodes run in another process:
+  // from 1 to kMostTimeLimitMs of nodewise/process/isolation.h.
+  int64_t node_limit_ms = 60'000;
   std::vector<TensorPatch> patches;
   std::optional<StopRule> stop;
   // How often to run, to time it. The sink sees every run; only the last one's

@@ -29,8 +29,9 @@ struct RunnerKind {
   absl::StatusOr<std::unique_ptr<Runner>> (*make)(const RunnerTarget& target);
 };
 
-// Returns all kinds, in a fixed order. "debug" is only in builds with
-// USE_PROFILER.
+// Returns all kinds, in a fixed order. "debug" and "guarded" are only in builds
+// with USE_PROFILER. "guarded" does what "debug" does, and survives nodes that
+// crash or hang (nodewise/runner/node_failure.h).
 absl::Span<const RunnerKind> RunnerKinds();
 
 // Returns a maker of runners of that kind. Fails with kNotFound for a kind that

@@ -1,0 +1,225 @@
+#include "contrib/runner/guarded_runner.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "contrib/runner/debug_runner.h"
+#include "contrib/runner/guarded_messages.h"
+#include "fmt/format.h"
+#include "nodewise/debug/run_observer.h"
+#include "nodewise/process/piped_child.h"
+#include "nodewise/runner/node_failure.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// In the child, tells where a run is.
+class Watcher : public NodeObserver {
+ public:
+  void SetTeller(RunTeller* teller) { teller_ = teller; }
+
+  absl::Status BeforeNode(const NodeRun& run) override {
+    return teller_ == nullptr ? absl::OkStatus()
+                              : teller_->NodeBegins(Index(run.node));
+  }
+  absl::Status AfterNode(const NodeRun&) override {
+    return teller_ == nullptr ? absl::OkStatus() : teller_->NodeEnds();
+  }
+
+ private:
+  RunTeller* teller_ = nullptr;
+};
+
+// In the child, sends tensors away.
+class TellingSink : public TensorSink {
+ public:
+  TellingSink(RunTeller* teller, bool hashes_suffice)
+      : teller_(*teller), hashes_suffice_(hashes_suffice) {}
+
+  absl::Status Take(const TensorItem& item) override {
+    return teller_.Tell(item, hashes_suffice_);
+  }
+
+ private:
+  RunTeller& teller_;
+  const bool hashes_suffice_;
+};
+
+// In the waiting process, knows what the child has told.
+class Listener : public RunListener {
+ public:
+  explicit Listener(TensorSink* sink) : sink_(sink) {}
+
+  absl::Status NodeBegins(uint32_t node) override {
+    running_ = NodeId{node};
+    last_ = NodeId{node};
+    return absl::OkStatus();
+  }
+  absl::Status NodeEnds() override {
+    running_.reset();
+    return absl::OkStatus();
+  }
+  absl::Status Take(const TensorItem& item) override {
+    return sink_ == nullptr ? absl::OkStatus() : sink_->Take(item);
+  }
+  absl::Status Take(RunResult result) override {
+    running_.reset();
+    result_ = std::move(result);
+    return absl::OkStatus();
+  }
+
+  // The node that has begun and not ended, and the one that began last.
+  std::optional<NodeId> running() const { return running_; }
+  std::optional<NodeId> last() const { return last_; }
+  std::optional<RunResult>& result() { return result_; }
+
+ private:
+  TensorSink* const sink_;
+  std::optional<NodeId> running_;
+  std::optional<NodeId> last_;
+  std::optional<RunResult> result_;
+};
+
+NodeFailure::Kind KindOf(const ChildEnd& end) {
+  switch (end.kind) {
+    case ChildEnd::Kind::kReturned:
+      return NodeFailure::Kind::kError;
+    case ChildEnd::Kind::kSignal:
+      return NodeFailure::Kind::kCrash;
+    case ChildEnd::Kind::kTimeout:
+      return NodeFailure::Kind::kHang;
+    case ChildEnd::Kind::kExit:
+    case ChildEnd::Kind::kVanished:
+      break;
+  }
+  return NodeFailure::Kind::kExit;
+}
+
+absl::StatusCode CodeOf(const ChildEnd& end) {
+  if (end.kind == ChildEnd::Kind::kReturned) return end.status.code();
+  return end.kind == ChildEnd::Kind::kTimeout
+             ? absl::StatusCode::kDeadlineExceeded
+             : absl::StatusCode::kAborted;
+}
+
+class GuardedRunner : public Runner {
+ public:
+  // `watcher` sees the runs of `inner`.
+  GuardedRunner(std::shared_ptr<const GraphTarget> target,
+                std::unique_ptr<Watcher> watcher, std::unique_ptr<Runner> inner)
+      : name_("guarded " + target->name()),
+        target_(std::move(target)),
+        watcher_(std::move(watcher)),
+        inner_(std::move(inner)) {}
+
+  const std::string& name() const override { return name_; }
+  const InputList& inputs() const override { return inner_->inputs(); }
+  const std::vector<std::string>& outputs() const override {
+    return inner_->outputs();
+  }
+  bool Can(Capability capability) const override {
+    return inner_->Can(capability);
+  }
+
+ protected:
+  absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
+                                       const RunOptions& options) override {
+    std::vector<NamedTensor> given;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!tensors[i].defined()) continue;
+      given.push_back({inputs().Key(i), std::move(tensors[i])});
+    }
+    Listener listener(options.sink);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ChildEnd end,
+        RunPiped(
+            [&](PipeWriter& writer) { return Work(given, options, &writer); },
+            [&](PipeReader& reader) {
+              return HearMessage(reader, name_, &listener);
+            },
+            options.node_limit_ms));
+    const bool is_done = end.kind == ChildEnd::Kind::kReturned &&
+                         end.status.ok() && listener.result().has_value();
+    if (is_done) return *std::move(listener.result());
+    return WhyNot(end, listener, options.node_limit_ms);
+  }
+
+ private:
+  // In the child.
+  absl::Status Work(const std::vector<NamedTensor>& given,
+                    const RunOptions& options, PipeWriter* writer) const {
+    RunTeller teller(writer);
+    TellingSink sink(&teller, options.hashes_suffice);
+    RunOptions told = options;
+    if (options.sink != nullptr) told.sink = &sink;
+    watcher_->SetTeller(&teller);
+    NODEWISE_ASSIGN_OR_RETURN(const RunResult result, inner_->Run(given, told));
+    return teller.Tell(result);
+  }
+
+  absl::Status WhyNot(const ChildEnd& end, const Listener& listener,
+                      int64_t limit_ms) const {
+    const GraphIndex& index = target_->index();
+    const size_t nodes = target_->graph().nodes.size();
+    if (!listener.running().has_value() ||
+        Index(*listener.running()) >= nodes) {
+      return WhyNotBetweenNodes(end, listener, limit_ms);
+    }
+    const NodeId node = *listener.running();
+    const std::string title = index.TitleOf(node);
+    NodeFailure failure{KindOf(end), index.KeyOf(node), end.ToString(limit_ms)};
+    if (failure.what.starts_with(title + ": ")) {
+      failure.what.erase(0, title.size() + 2);
+    }
+    const bool is_ok = end.kind == ChildEnd::Kind::kReturned && end.status.ok();
+    if (is_ok) failure.what = "ended the run without a result";
+    return StatusOf(failure, title,
+                    is_ok ? absl::StatusCode::kAborted : CodeOf(end));
+  }
+
+  // Nobody is to blame for sure.
+  absl::Status WhyNotBetweenNodes(const ChildEnd& end, const Listener& listener,
+                                  int64_t limit_ms) const {
+    if (end.kind == ChildEnd::Kind::kReturned && !end.status.ok()) {
+      return end.status;
+    }
+    std::string where = "before the first node";
+    if (listener.last().has_value() &&
+        Index(*listener.last()) < target_->graph().nodes.size()) {
+      where = "after " + target_->index().TitleOf(*listener.last());
+    }
+    const std::string what = end.kind == ChildEnd::Kind::kReturned
+                                 ? "ended without a result"
+                                 : end.ToString(limit_ms);
+    return absl::AbortedError(fmt::format(
+        "{}: {}, outside of any node, {} (has a node written over memory that "
+        "is not its own? run --sanitize looks for it)",
+        name_, what, where));
+  }
+
+  const std::string name_;
+  const std::shared_ptr<const GraphTarget> target_;
+  const std::unique_ptr<Watcher> watcher_;
+  const std::unique_ptr<Runner> inner_;
+};
+
+}  // namespace
+
+bool CanBeGuarded(const GraphTarget& target) {
+  return std::all_of(
+      target.devices().begin(), target.devices().end(),
+      [](const DLDevice& device) { return device.device_type == kDLCPU; });
+}
+
+absl::StatusOr<std::unique_ptr<Runner>> MakeGuardedRunner(
+    std::shared_ptr<const GraphTarget> target) {
+  auto watcher = std::make_unique<Watcher>();
+  NODEWISE_ASSIGN_OR_RETURN(auto inner, MakeDebugRunner(target, watcher.get()));
+  return std::make_unique<GuardedRunner>(std::move(target), std::move(watcher),
+                                         std::move(inner));
+}
+
+}  // namespace nodewise

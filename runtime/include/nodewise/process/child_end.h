@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace nodewise {
+
+// How a child process ended.
+struct ChildEnd {
+  enum class Kind {
+    kReturned,
+    kSignal,
+    kTimeout,
+    kExit,      // The work ended the process.
+    kVanished,  // Somebody else in this process collected it.
+  };
+  Kind kind = Kind::kVanished;
+  absl::Status status;  // kReturned: the work's status.
+  int signal = 0;
+  bool has_address = false;
+  uint64_t address = 0;  // The address whose access failed.
+  int exit_status = 0;
+
+  // Returns what the child did, in words: "crashed with SIGSEGV at address
+  // 0x10", or the status's message. `limit_ms` is the limit that kTimeout is
+  // about.
+  std::string ToString(int64_t limit_ms) const;
+};
+
+}  // namespace nodewise

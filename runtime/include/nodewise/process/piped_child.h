@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nodewise/process/child_end.h"
+
+namespace nodewise {
+
+// Work in a forked child that sends bytes to this process while it runs: what
+// it has sent is here, however it ends.
+
+// The child's end of the pipe.
+class PipeWriter {
+ public:
+  explicit PipeWriter(int descriptor) : descriptor_(descriptor) {}
+
+  // Waits until the other process has room for all of it. Fails with
+  // kUnavailable if that reads no more.
+  absl::Status Write(const void* data, size_t bytes);
+
+ private:
+  const int descriptor_;
+};
+
+// This process's end of the pipe.
+class PipeReader {
+ public:
+  virtual ~PipeReader() = default;
+  // Waits for exactly so many bytes. Fails with kDataLoss if the child ends
+  // before, and with kDeadlineExceeded if it sends nothing for too long.
+  virtual absl::Status Read(void* data, size_t bytes) = 0;
+};
+
+// Forks, runs `work` in the child on a new thread, and calls `take` here
+// whenever there is something to read, until the child has ended and all is
+// read. Whatever the work does to this process's memory is lost; it runs no
+// exit handlers. It may use threads, our pool and OpenMP, which all start
+// afresh, but nothing that another thread of this process holds meanwhile.
+//
+// The child and the processes of its group are killed if `take` waits for
+// `silence_limit_ms` without a byte (kTimeout); the time that `take` spends on
+// what it has read does not count.
+//
+// An error of `take` that is not the reader's kills the child, too, and is
+// returned. Fails with kResourceExhausted if there can be no child or no pipe,
+// and with kInvalidArgument for a limit outside of 1 to kMostTimeLimitMs.
+absl::StatusOr<ChildEnd> RunPiped(
+    absl::FunctionRef<absl::Status(PipeWriter&)> work,
+    absl::FunctionRef<absl::Status(PipeReader&)> take,
+    int64_t silence_limit_ms);
+
+}  // namespace nodewise

@@ -1,0 +1,187 @@
+#include "nodewise/process/piped_child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/process/isolation.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/process/child_process.h"
+
+namespace nodewise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What Linux lets everybody have.
+constexpr int kPipeBytes = 1 << 20;
+// How often to look for the end of a child of which no descriptor tells it.
+constexpr int64_t kLookMs = 20;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { Close(); }
+
+  int number() const { return number_; }
+  void Close() {
+    if (number_ >= 0) close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_;
+};
+
+class Reader : public PipeReader {
+ public:
+  Reader(int descriptor, const RunningChild& child, int64_t limit_ms)
+      : descriptor_(descriptor), child_(child), limit_ms_(limit_ms) {}
+
+  enum class State { kOpen, kEnded, kSilent };
+  State state() const { return state_; }
+
+  // Waits until there is something to read. Returns false if there never will
+  // be, or there was nothing for too long.
+  bool WaitForBytes() {
+    const auto end = Clock::now() + std::chrono::milliseconds(limit_ms_);
+    while (state_ == State::kOpen) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+      switch (Poll(std::max<int64_t>(left.count(), 0))) {
+        case Polled::kBytes:
+          return true;
+        case Polled::kEnd:
+          state_ = State::kEnded;
+          break;
+        case Polled::kNothing:
+          if (left.count() <= 0) state_ = State::kSilent;
+          break;
+      }
+    }
+    return false;
+  }
+
+  absl::Status Read(void* data, size_t bytes) override {
+    auto* to = static_cast<uint8_t*>(data);
+    while (bytes > 0) {
+      if (!WaitForBytes()) return WhyNot();
+      const ssize_t got = read(descriptor_, to, bytes);
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got <= 0) {
+        state_ = State::kEnded;
+        return WhyNot();
+      }
+      to += got;
+      bytes -= static_cast<size_t>(got);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  enum class Polled { kBytes, kEnd, kNothing };
+
+  Polled Poll(int64_t wait_ms) {
+    if (child_.descriptor() < 0) wait_ms = std::min(wait_ms, kLookMs);
+    const Polled first = PollOnce(std::min<int64_t>(wait_ms, INT32_MAX));
+    if (first != Polled::kEnd) return first;
+    // The child may have written its last between the looks at its two
+    // descriptors.
+    return PollOnce(0) == Polled::kBytes ? Polled::kBytes : Polled::kEnd;
+  }
+
+  Polled PollOnce(int64_t wait_ms) {
+    pollfd wanted[] = {{descriptor_, POLLIN, 0},
+                       {child_.descriptor(), POLLIN, 0}};
+    (void)poll(wanted, 2, static_cast<int>(wait_ms));
+    if ((wanted[0].revents & POLLIN) != 0) return Polled::kBytes;
+    // Without a writer, or where processes that the child has left behind still
+    // hold its end.
+    const bool has_ended = wanted[0].revents != 0 || wanted[1].revents != 0 ||
+                           (child_.descriptor() < 0 && child_.HasEnded());
+    return has_ended ? Polled::kEnd : Polled::kNothing;
+  }
+
+  absl::Status WhyNot() const {
+    if (state_ == State::kSilent) {
+      return absl::DeadlineExceededError(
+          fmt::format("child: sent nothing for {} ms", limit_ms_));
+    }
+    return absl::DataLossError("child: ended within a message");
+  }
+
+  const int descriptor_;
+  const RunningChild& child_;
+  const int64_t limit_ms_;
+  State state_ = State::kOpen;
+};
+
+absl::Status TakeAll(Reader* reader,
+                     absl::FunctionRef<absl::Status(PipeReader&)> take) {
+  while (reader->WaitForBytes()) {
+    absl::Status status = take(*reader);
+    // How the child ended says more than that its last message is cut.
+    if (reader->state() != Reader::State::kOpen) break;
+    NODEWISE_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status PipeWriter::Write(const void* data, size_t bytes) {
+  const auto* from = static_cast<const uint8_t*>(data);
+  while (bytes > 0) {
+    const ssize_t written = write(descriptor_, from, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      return absl::UnavailableError(
+          fmt::format("pipe: {}", std::strerror(errno)));
+    }
+    from += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ChildEnd> RunPiped(
+    absl::FunctionRef<absl::Status(PipeWriter&)> work,
+    absl::FunctionRef<absl::Status(PipeReader&)> take,
+    int64_t silence_limit_ms) {
+  if (silence_limit_ms < 1 || silence_limit_ms > kMostTimeLimitMs) {
+    return absl::InvalidArgumentError(
+        fmt::format("time limit: found {} ms, expected 1 to {}",
+                    silence_limit_ms, kMostTimeLimitMs));
+  }
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return absl::ResourceExhaustedError(
+        fmt::format("child process: no pipe: {}", std::strerror(errno)));
+  }
+  const Descriptor read_end(ends[0]);
+  Descriptor write_end(ends[1]);
+  // Fewer changes between the processes; a smaller pipe does, too.
+  (void)fcntl(ends[1], F_SETPIPE_SZ, kPipeBytes);
+  NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
+  NODEWISE_ASSIGN_OR_RETURN(RunningChild child, runner.Start([&] {
+    close(ends[0]);
+    PipeWriter writer(ends[1]);
+    return work(writer);
+  }));
+  write_end.Close();
+  Reader reader(read_end.number(), child, silence_limit_ms);
+  NODEWISE_RETURN_IF_ERROR(TakeAll(&reader, take));
+  const bool is_silent = reader.state() == Reader::State::kSilent;
+  return child.Wait(is_silent ? 0 : silence_limit_ms);
+}
+
+}  // namespace nodewise
