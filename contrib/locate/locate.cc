@@ -11,26 +11,37 @@
 #include "contrib/locate/output_error.h"
 #include "contrib/locate/run_hashes.h"
 #include "fmt/format.h"
+#include "nodewise/runner/node_failure.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
 
 class Locator {
  public:
-  Locator(const LocateRequest& request, const LocateOptions& options)
+  // The reference stands in for the nodes that have failed, but for the last
+  // one if `is_cut`: that one ends all runs. All must outlive this.
+  Locator(const LocateRequest& request, const LocateOptions& options,
+          const CandidateMakers& makers, const NodeFailures& failures,
+          bool is_cut)
       : request_(request),
         options_(options),
+        makers_(makers),
+        failures_(failures),
+        is_cut_(is_cut),
         index_(request.index),
         graph_(request.index.graph()),
         tolerance_(AccumulatedTolerance(graph_)) {}
 
   absl::StatusOr<LocateResult> Run() {
-    NODEWISE_ASSIGN_OR_RETURN(candidate_, request_.candidate());
+    NODEWISE_ASSIGN_OR_RETURN(candidate_, makers_.candidate());
+    NODEWISE_RETURN_IF_ERROR(RunOften());
     NODEWISE_RETURN_IF_ERROR(Observe());
-    NODEWISE_RETURN_IF_ERROR(RunAgain());
+    CompareRuns();
     NODEWISE_RETURN_IF_ERROR(CheckPrivately());
     NoteOverwritten();
+    NoteFailures({request_.stand_ins, failures_, is_cut_}, &result_);
     for (NodeReport& report : result_.nodes) {
       Conclude(index_, overwritten_, &report);
     }
@@ -39,16 +50,42 @@ class Locator {
     return std::move(result_);
   }
 
+  // Returns how often the candidate has come to the end of a run.
+  size_t runs() const { return runs_; }
+
  private:
+  // Runs the candidate again and again before anything else: it is also the
+  // cheapest way to find out whether it comes to an end each time.
+  absl::Status RunOften() {
+    if (is_cut_) return absl::OkStatus();
+    RunOptions run;
+    run.node_limit_ms = options_.node_limit_ms;
+    run.repeats = static_cast<uint64_t>(std::max(options_.repeats, 0));
+    RunsSink hashes(index_);
+    if (run.repeats > 0) {
+      run.sink = &hashes;
+      run.with_node_inputs = true;
+      run.hashes_suffice = true;
+    } else if (!failures_.empty()) {
+      run.repeats = 1;  // Who fails once may not be the only one.
+    } else {
+      return absl::OkStatus();
+    }
+    const absl::Status status = candidate_->Run(request_.inputs, run).status();
+    runs_ +=
+        status.ok() ? run.repeats : std::max<size_t>(hashes.begun(), 1) - 1;
+    NODEWISE_RETURN_IF_ERROR(status);
+    hashes_of_runs_ = hashes.Finish();
+    return absl::OkStatus();
+  }
+
   // Runs the candidate once; the reference follows it node by node.
   absl::Status Observe() {
     HashSink hashes(index_);
     ObservedRun run(*candidate_, request_.inputs, &hashes);
-    NodeCheckOptions check;
-    check.with_accumulated = true;
-    check.progress = options_.progress;
-    NODEWISE_ASSIGN_OR_RETURN(
-        checks_, CheckNodes(graph_, request_.operators, run, check));
+    run.SetNodeLimit(options_.node_limit_ms);
+    NODEWISE_RETURN_IF_ERROR(CheckRun(&run));
+    ++runs_;
     hashes_ = hashes.Finish(run.outputs());
     overwritten_ = FindOverwritten(index_, index_.plan(), hashes_);
     NODEWISE_ASSIGN_OR_RETURN(result_.outputs,
@@ -67,23 +104,43 @@ class Locator {
     return absl::OkStatus();
   }
 
-  absl::Status RunAgain() {
-    for (int i = 0; i < options_.repeats; ++i) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          const RunHashes other,
-          HashesOfRun(*candidate_, index_, request_.inputs));
+  // A run that is cut is judged as far as it has come, which may be nowhere.
+  absl::Status CheckRun(ObservedRun* run) {
+    CutRun cut(run);
+    TensorSource& source = is_cut_ ? static_cast<TensorSource&>(cut) : *run;
+    NodeCheckOptions check;
+    check.with_accumulated = true;
+    check.progress = options_.progress;
+    auto checks = CheckNodes(graph_, request_.operators, source, check);
+    if (checks.ok()) {
+      checks_ = *std::move(checks);
+      return absl::OkStatus();
+    }
+    if (!is_cut_ || !absl::IsFailedPrecondition(checks.status())) {
+      return checks.status();
+    }
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      const NodeId node{n};
+      if (!graph_.IsFunction(node)) continue;
+      checks_.skipped.push_back(
+          {node, index_.KeyOf(node), std::string(MessageOf(checks.status()))});
+    }
+    return absl::OkStatus();
+  }
+
+  void CompareRuns() {
+    for (const RunHashes& other : hashes_of_runs_) {
       for (NodeReport& report : result_.nodes) {
         if (!IsSteady(graph_, report.node, hashes_, other)) {
           report.evidence.is_steady = false;
         }
       }
     }
-    return absl::OkStatus();
   }
 
   // A plan fault may hide in whatever looks wrong.
   absl::Status CheckPrivately() {
-    if (!options_.checks_storage || !request_.with_private_storage) {
+    if (!options_.checks_storage || !makers_.with_private_storage || is_cut_) {
       return absl::OkStatus();
     }
     const auto looks_wrong = [this](NodeId node) {
@@ -96,8 +153,9 @@ class Locator {
         [&](const NodeReport& report) { return looks_wrong(report.node); });
     if (!any && overwritten_.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const auto runner,
-                              request_.with_private_storage());
+                              makers_.with_private_storage());
     ObservedRun run(*runner, request_.inputs);
+    run.SetNodeLimit(options_.node_limit_ms);
     if (!any) return KeepPrivateOutputs(&run);
     NodeCheckOptions check;
     check.selects = looks_wrong;
@@ -136,22 +194,26 @@ class Locator {
   }
 
   absl::Status NameCulprits() {
-    const OutputError error = ErrorOf(result_.outputs);
+    const OutputError error =
+        is_cut_ ? OutputError() : ErrorOf(result_.outputs);
+    size_t confirmed = 0;
     for (size_t i = 0; i < result_.nodes.size(); ++i) {
       const NodeReport& report = result_.nodes[i];
       if (!Accuses(report.verdict)) continue;
       Culprit culprit{i, std::nullopt,
                       VictimsOf(index_, overwritten_, report.node)};
-      if (error.any() && result_.culprits.size() < options_.most_confirmed) {
+      const bool can_be_confirmed = error.any() && !EndsRuns(report.verdict) &&
+                                    confirmed < options_.most_confirmed;
+      if (can_be_confirmed) {
         NODEWISE_ASSIGN_OR_RETURN(
             culprit.share,
             ShareOf(report, PatchesOf(checks_, report.node), error));
+        ++confirmed;
       }
       result_.culprits.push_back(std::move(culprit));
     }
     const bool can_be_joined =
-        result_.culprits.size() > 1 &&
-        result_.culprits.size() <= options_.most_confirmed &&
+        confirmed > 1 && result_.culprits.size() <= options_.most_confirmed &&
         result_.CountOf(NodeVerdict::kPlanFault) == 0;
     if (!error.any() || !can_be_joined) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(result_.share_of_all, ShareOfAll(error));
@@ -163,8 +225,11 @@ class Locator {
   absl::StatusOr<std::optional<double>> ShareOfAll(const OutputError& error) {
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result_.culprits) {
-      const NodeId node = result_.nodes[culprit.report].node;
+      const NodeReport& report = result_.nodes[culprit.report];
+      if (EndsRuns(report.verdict)) continue;
+      const NodeId node = report.node;
       ObservedRun run(*candidate_, request_.inputs, patches);
+      run.SetNodeLimit(options_.node_limit_ms);
       NodeCheckOptions check;
       check.selects = [node](NodeId id) { return id == node; };
       NODEWISE_ASSIGN_OR_RETURN(
@@ -196,6 +261,7 @@ class Locator {
       const std::vector<TensorPatch>& patches, const OutputError& error) {
     RunOptions run;
     run.patches = patches;
+    run.node_limit_ms = options_.node_limit_ms;
     NODEWISE_ASSIGN_OR_RETURN(const RunResult result,
                               candidate_->Run(request_.inputs, run));
     NODEWISE_ASSIGN_OR_RETURN(
@@ -240,16 +306,73 @@ class Locator {
 
   const LocateRequest& request_;
   const LocateOptions& options_;
+  const CandidateMakers& makers_;
+  const NodeFailures& failures_;
+  const bool is_cut_;
   const GraphIndex& index_;
   const Graph& graph_;
   const Tolerance tolerance_;  // Of the outputs.
   std::unique_ptr<Runner> candidate_;
   NodeChecks checks_;
+  size_t runs_ = 0;
   RunHashes hashes_;
+  std::vector<RunHashes> hashes_of_runs_;
   std::vector<Overwriting> overwritten_;
   std::vector<NamedTensor> private_outputs_;
   LocateResult result_;
 };
+
+// Returns why a node that failed although the reference stands in for it ends
+// the search.
+absl::Status WithWhatItMeans(const absl::Status& status,
+                             const NodeFailure& failure) {
+  std::string_view means =
+      "and so it does where the reference computes it: a node before it may "
+      "have written over memory that is not its own (run --sanitize looks for "
+      "it)";
+  if (failure.kind == NodeFailure::Kind::kError) {
+    means = "and so it does where the reference computes it";
+  } else if (failure.kind == NodeFailure::Kind::kHang) {
+    means =
+        "and neither does the reference where it computes it (--node-timeout "
+        "gives nodes more time)";
+  }
+  return WithMessage(status, fmt::format("{}, {}", MessageOf(status), means));
+}
+
+bool IsStandIn(const LocateRequest& request, const NodeFailures& failures,
+               const std::string& node) {
+  return std::find(request.stand_ins.begin(), request.stand_ins.end(), node) !=
+             request.stand_ins.end() ||
+         std::any_of(
+             failures.begin(), failures.end(),
+             [&](const NodeFailure& failure) { return failure.node == node; });
+}
+
+// Makes the makers in which the reference stands in for all nodes that have
+// failed. Returns false if there can be none, and says why in a note.
+absl::StatusOr<bool> StandIn(const LocateRequest& request,
+                             const NodeFailures& failures,
+                             CandidateMakers* makers, std::string* why_not) {
+  if (!request.with_stand_ins) return false;
+  std::vector<std::string> nodes;
+  for (const NodeFailure& failure : failures) nodes.push_back(failure.node);
+  const auto make = [&]() -> absl::StatusOr<CandidateMakers> {
+    NODEWISE_ASSIGN_OR_RETURN(CandidateMakers made,
+                              request.with_stand_ins(nodes));
+    // Nodes are bound when a runner is made.
+    NODEWISE_RETURN_IF_ERROR(made.candidate().status());
+    return made;
+  };
+  auto made = make();
+  if (absl::IsUnimplemented(made.status())) {
+    *why_not = std::string(MessageOf(made.status()));
+    return false;
+  }
+  NODEWISE_RETURN_IF_ERROR(made.status());
+  *makers = *std::move(made);
+  return true;
+}
 
 }  // namespace
 
@@ -270,9 +393,33 @@ size_t LocateResult::CountOf(NodeVerdict verdict) const {
       [&](const NodeReport& report) { return report.verdict == verdict; }));
 }
 
+// Each turn finds one more node that fails, so there are at most as many as
+// there are nodes.
 absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
                                     const LocateOptions& options) {
-  return Locator(request, options).Run();
+  NodeFailures failures;
+  CandidateMakers makers = {request.candidate, request.with_private_storage};
+  std::string why_cut;
+  for (bool is_cut = false;;) {
+    Locator locator(request, options, makers, failures, is_cut);
+    auto result = locator.Run();
+    auto failure = FailureOf(result.status());
+    if (!failure.has_value()) {
+      if (result.ok() && !why_cut.empty()) result->notes.push_back(why_cut);
+      return result;
+    }
+    if (IsStandIn(request, failures, failure->node)) {
+      return WithWhatItMeans(result.status(), *failure);
+    }
+    if (locator.runs() > 0) {
+      failure->what +=
+          fmt::format(" (not before, in {})", CountOf(locator.runs(), "run"));
+    }
+    failures.push_back(*std::move(failure));
+    NODEWISE_ASSIGN_OR_RETURN(const bool goes_on,
+                              StandIn(request, failures, &makers, &why_cut));
+    is_cut = !goes_on;
+  }
 }
 
 }  // namespace nodewise

@@ -1,5 +1,6 @@
 #include "contrib/locate/node_report.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "fmt/format.h"
@@ -75,6 +76,16 @@ std::string ReasonOf(const GraphIndex& index,
   }
 }
 
+void NoteFailure(const NodeFailure& failure, NodeReport* report) {
+  report->failure = failure;
+  report->reason = failure.what;
+  if (failure.kind == NodeFailure::Kind::kHang) {
+    report->evidence.hung = true;
+  } else {
+    report->evidence.crashed = true;
+  }
+}
+
 }  // namespace
 
 NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
@@ -99,6 +110,35 @@ NodeReport ReportOf(const GraphIndex& index, const SkippedNode& skipped) {
   report.evidence.isolated = Verdict::kInconclusive;
   report.reason = "not checked: " + skipped.why;
   return report;
+}
+
+void NoteFailures(const StandIns& stand_ins, LocateResult* result) {
+  const NodeFailure* const cut =
+      stand_ins.is_cut ? &stand_ins.failures.back() : nullptr;
+  for (NodeReport& report : result->nodes) {
+    const auto failed = std::find_if(
+        stand_ins.failures.begin(), stand_ins.failures.end(),
+        [&](const NodeFailure& failure) { return failure.node == report.key; });
+    const bool has_failed = failed != stand_ins.failures.end();
+    const bool is_asked_for =
+        std::find(stand_ins.asked_for.begin(), stand_ins.asked_for.end(),
+                  report.key) != stand_ins.asked_for.end();
+    if (has_failed) {
+      NoteFailure(*failed, &report);
+    } else if (is_asked_for) {
+      report.evidence.is_stand_in = true;
+      report.reason = "not judged: the reference computed it";
+    } else if (cut != nullptr && !report.worst.has_value()) {
+      report.reason = fmt::format("not judged: {} ended the run", cut->node);
+    }
+    if (!has_failed && !is_asked_for) continue;
+    report.worst.reset();
+    report.evidence.isolated = Verdict::kInconclusive;
+    report.made = 0;
+    if (!has_failed || &*failed != cut) {
+      result->stand_ins.push_back(report.key);
+    }
+  }
 }
 
 void Conclude(const GraphIndex& index,

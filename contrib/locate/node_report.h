@@ -1,8 +1,12 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "absl/types/span.h"
 #include "contrib/locate/run_hashes.h"
 #include "nodewise/locate/locate.h"
+#include "nodewise/runner/node_failure.h"
 
 namespace nodewise {
 
@@ -10,6 +14,20 @@ namespace nodewise {
 // runs give is added afterwards.
 NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check);
 NodeReport ReportOf(const GraphIndex& index, const SkippedNode& skipped);
+
+using NodeFailures = std::vector<NodeFailure>;
+
+// The nodes that the reference computed, and why.
+struct StandIns {
+  absl::Span<const std::string> asked_for;  // Keys.
+  const NodeFailures& failures;
+  // The last failure ended the run, and the reference did not stand in.
+  bool is_cut = false;
+};
+
+// Puts that into the reports and LocateResult::stand_ins: what was seen of such
+// nodes says nothing about them.
+void NoteFailures(const StandIns& stand_ins, LocateResult* result);
 
 // Sets the verdict, and the reason for it. `overwritten` is all that was
 // written over in the run.

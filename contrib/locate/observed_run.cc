@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "nodewise/runner/node_failure.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -22,16 +23,6 @@ class BothSinks : public TensorSink {
   TensorSink* const second_;
 };
 
-absl::StatusOr<RunResult> RunInto(TensorSink* sink, Runner& runner,
-                                  const std::vector<NamedTensor>& inputs,
-                                  std::vector<TensorPatch> patches) {
-  RunOptions options;
-  options.patches = std::move(patches);
-  options.sink = sink;
-  options.with_node_inputs = true;
-  return runner.Run(inputs, options);
-}
-
 }  // namespace
 
 ObservedRun::ObservedRun(Runner& runner, const std::vector<NamedTensor>& inputs,
@@ -47,18 +38,31 @@ ObservedRun::ObservedRun(Runner& runner, const std::vector<NamedTensor>& inputs,
 
 absl::Status ObservedRun::Visit(TensorSink& sink) {
   BothSinks both(sink, hashes_);
-  NODEWISE_ASSIGN_OR_RETURN(RunResult result,
-                            RunInto(&both, runner_, inputs_, patches_));
+  RunOptions options;
+  options.patches = patches_;
+  options.sink = &both;
+  options.with_node_inputs = true;
+  options.node_limit_ms = node_limit_ms_;
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_.Run(inputs_, options));
   outputs_ = std::move(result.outputs);
   return absl::OkStatus();
 }
 
-absl::StatusOr<RunHashes> HashesOfRun(Runner& runner, const GraphIndex& index,
-                                      const std::vector<NamedTensor>& inputs) {
-  HashSink sink(index);
-  NODEWISE_ASSIGN_OR_RETURN(const RunResult result,
-                            RunInto(&sink, runner, inputs, {}));
-  return sink.Finish(result.outputs);
+absl::Status CutRun::Visit(TensorSink& sink) {
+  absl::Status status = run_.Visit(sink);
+  return FailureOf(status).has_value() ? absl::OkStatus() : status;
+}
+
+absl::Status RunsSink::Take(const TensorItem& item) {
+  if (!first_.has_value()) first_ = item.key;
+  if (item.key == *first_) runs_.emplace_back(index_);
+  return runs_.back().Take(item);
+}
+
+std::vector<RunHashes> RunsSink::Finish() {
+  std::vector<RunHashes> hashes;
+  for (HashSink& run : runs_) hashes.push_back(run.Finish({}));
+  return hashes;
 }
 
 }  // namespace nodewise

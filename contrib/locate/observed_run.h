@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,9 @@ class ObservedRun : public TensorSource {
   ObservedRun(Runner& runner, const std::vector<NamedTensor>& inputs,
               std::vector<TensorPatch> patches);
 
+  // How long a node may take: RunOptions::node_limit_ms.
+  void SetNodeLimit(int64_t limit_ms) { node_limit_ms_ = limit_ms; }
+
   const std::string& name() const override { return runner_.name(); }
   absl::Status Visit(TensorSink& sink) override;
   // The network's outputs in the last visit.
@@ -29,11 +34,40 @@ class ObservedRun : public TensorSource {
   const std::vector<NamedTensor>& inputs_;
   HashSink* const hashes_;
   const std::vector<TensorPatch> patches_;
+  int64_t node_limit_ms_ = RunOptions().node_limit_ms;
   std::vector<NamedTensor> outputs_;
 };
 
-// Runs once and returns the hashes of everything.
-absl::StatusOr<RunHashes> HashesOfRun(Runner& runner, const GraphIndex& index,
-                                      const std::vector<NamedTensor>& inputs);
+// A run that may end at a node that fails: what it has handed out until then is
+// all there is. Any other failure is one.
+class CutRun : public TensorSource {
+ public:
+  explicit CutRun(ObservedRun* run) : run_(*run) {}
+
+  const std::string& name() const override { return run_.name(); }
+  absl::Status Visit(TensorSink& sink) override;
+
+ private:
+  ObservedRun& run_;
+};
+
+// Hashes what several runs hand out, one after the other, but for the outputs
+// as the caller gets them.
+class RunsSink : public TensorSink {
+ public:
+  // The index must outlive it.
+  explicit RunsSink(const GraphIndex& index) : index_(index) {}
+
+  absl::Status Take(const TensorItem& item) override;
+  // Returns the runs, also one that has not come to its end.
+  std::vector<RunHashes> Finish();
+  // Returns how many runs have begun.
+  size_t begun() const { return runs_.size(); }
+
+ private:
+  const GraphIndex& index_;
+  std::optional<TensorKey> first_;  // The first tensor of every run.
+  std::vector<HashSink> runs_;
+};
 
 }  // namespace nodewise

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "fmt/format.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/status_macros.h"
 
@@ -9,6 +10,13 @@ namespace nodewise {
 namespace {
 
 absl::StatusOr<uint64_t> HashOf(const TensorItem& item) {
+  if (item.hash.has_value() && item.hash->kind == HashKind::kXxh3) {
+    return item.hash->value;
+  }
+  if (item.tensor == nullptr) {
+    return absl::NotFoundError(
+        fmt::format("{}: has neither contents nor a hash", item.key.Name()));
+  }
   NDArray tensor = NDArray::Borrow(*item.tensor, nullptr);
   if (tensor.device().device_type != kDLCPU || !IsCompact(*item.tensor)) {
     NODEWISE_ASSIGN_OR_RETURN(tensor, tensor.CopyToHost());
@@ -46,7 +54,8 @@ HashSink::HashSink(const GraphIndex& index) : index_(index) {
 
 absl::Status HashSink::Take(const TensorItem& item) {
   const auto found = nodes_.find(item.key.node);
-  if (found == nodes_.end() || item.tensor == nullptr) return absl::OkStatus();
+  const bool is_known = item.tensor != nullptr || item.hash.has_value();
+  if (found == nodes_.end() || !is_known) return absl::OkStatus();
   const NodeId node = found->second;
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t hash, HashOf(item));
   if (item.key.role == TensorRole::kInput) {

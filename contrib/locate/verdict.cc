@@ -32,6 +32,10 @@ std::string_view NameOf(NodeVerdict verdict) {
       return "plan fault";
     case NodeVerdict::kBroken:
       return "broken";
+    case NodeVerdict::kHangs:
+      return "hangs";
+    case NodeVerdict::kCrashes:
+      return "crashes";
   }
   return "";
 }
@@ -40,10 +44,18 @@ bool Accuses(NodeVerdict verdict) {
   return verdict == NodeVerdict::kBroken ||
          verdict == NodeVerdict::kPlanFault ||
          verdict == NodeVerdict::kNotDeterministic ||
-         verdict == NodeVerdict::kBadInput;
+         verdict == NodeVerdict::kBadInput || EndsRuns(verdict);
+}
+
+bool EndsRuns(NodeVerdict verdict) {
+  return verdict == NodeVerdict::kCrashes || verdict == NodeVerdict::kHangs;
 }
 
 NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
+  // All else that was seen of such a node is what the reference made.
+  if (evidence.crashed) return NodeVerdict::kCrashes;
+  if (evidence.hung) return NodeVerdict::kHangs;
+  if (evidence.is_stand_in) return NodeVerdict::kInconclusive;
   // A node that is not steady may look like anything in the single runs.
   if (!evidence.is_steady) return NodeVerdict::kNotDeterministic;
   if (evidence.wrote_over) return NodeVerdict::kPlanFault;

@@ -33,6 +33,14 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::FromArtefact(
   return target;
 }
 
+absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::WithArtefact(
+    Artefact artefact) const {
+  std::shared_ptr<GraphTarget> target(
+      new GraphTarget(files_, std::move(artefact), devices_));
+  NODEWISE_RETURN_IF_ERROR(target->Init());
+  return target;
+}
+
 absl::Status GraphTarget::Init() {
   std::vector<GraphInput> inputs = InputsOf(graph());
   NODEWISE_RETURN_IF_ERROR(MarkLinked(graph(), *artefact_.library, &inputs));

@@ -59,12 +59,10 @@ Ref<Library> WithStandIns(Ref<Library> library, const OpSet& ops,
 absl::StatusOr<std::shared_ptr<const GraphTarget>> WithStandIns(
     const GraphTarget& target, const OpSet& ops, NodeChoice replaces) {
   const Artefact& artefact = target.artefact();
-  return GraphTarget::FromArtefact(
-      target.name(),
+  return target.WithArtefact(
       {WithNodeMarks(artefact.graph),
        WithStandIns(artefact.library, ops, std::move(replaces)),
-       artefact.params},
-      target.devices());
+       artefact.params});
 }
 
 }  // namespace nodewise

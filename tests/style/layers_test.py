@@ -83,7 +83,7 @@ THIRD_PARTY = [
     ("dmlc/", "", ONLY_CC),
     ("nlohmann/", "", ONLY_CC),
     ("fmt/", "", ONLY_CC),
-    ("re2/", "runtime/dump contrib/precision", ONLY_CC),
+    ("re2/", "runtime/dump contrib/precision contrib/runner", ONLY_CC),
     ("xxhash.h", "runtime/ndarray", ONLY_CC),
     ("xxh_x86dispatch.h", "runtime/ndarray", ONLY_CC),
     ("zlib.h", "contrib/tensors", ONLY_CC),

@@ -16,6 +16,18 @@ struct VerdictRow {
 
 const VerdictRow kVerdictRows[] = {
     {"nothing", {}, NodeVerdict::kHealthy, false},
+    {"crashed, and the reference that stood in is right",
+     {.crashed = true},
+     NodeVerdict::kCrashes,
+     true},
+    {"did not return",
+     {.hung = true, .is_steady = false},
+     NodeVerdict::kHangs,
+     true},
+    {"computed by the reference",
+     {.is_stand_in = true, .accumulated = Verdict::kError},
+     NodeVerdict::kInconclusive,
+     false},
     {"other bits of the same bits",
      {.is_steady = false},
      NodeVerdict::kNotDeterministic,

@@ -13,6 +13,7 @@
 #include "nodewise/locate/node_check.h"
 #include "nodewise/locate/verdict.h"
 #include "nodewise/op/op_def.h"
+#include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
 
 namespace nodewise {
@@ -20,11 +21,19 @@ namespace nodewise {
 // Names the node that makes a run of a compiled network wrong. Nodes must say
 // what they compute, as those of Lower() do: that text is the reference, node
 // by node on what each has read, and of the whole network.
+//
+// Runners whose nodes run in another process ("guarded" of MakerOf()) survive
+// nodes that crash, hang or end the process: such a node is a culprit, the
+// reference stands in for it, and all others are judged. With any other runner
+// such a node takes this process with it.
 
 struct LocateOptions {
   // How often the candidate runs again, to find nodes that make different bits
   // of the same bits; 0: this is not looked for.
   int repeats = 12;
+  // How long a node may take where runs have a process of their own
+  // (RunOptions::node_limit_ms); whoever takes longer hangs.
+  int64_t node_limit_ms = 60'000;
   // Runs nodes that look wrong again, with memory of its own for each tensor.
   bool checks_storage = true;
   // How many culprits are confirmed at most, each by a run.
@@ -33,16 +42,31 @@ struct LocateOptions {
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
 
+// Make runners of the examined graph, with the capabilities kTensors,
+// kNodeInputs and kPatches.
+struct CandidateMakers {
+  RunnerMaker candidate;  // As it was compiled.
+  // With memory of its own for each tensor (WithPrivateStorage()). May be null:
+  // then there is no such run.
+  RunnerMaker with_private_storage = nullptr;
+};
+
 // What is examined. Everything must outlive the call.
 struct LocateRequest {
   const GraphIndex& index;  // Of the candidate's graph, with its plan.
   const OpSet& operators;
-  // Make runners of the graph, with the capabilities kTensors, kNodeInputs and
-  // kPatches: as it was compiled, and with memory of its own for each tensor
-  // (WithPrivateStorage()). The second may be null: then there is no such run.
-  RunnerMaker candidate;
+  RunnerMaker candidate;  // As in CandidateMakers.
   RunnerMaker with_private_storage;
   std::vector<NamedTensor> inputs;
+  // Makes the makers of such runners in which the reference computes some
+  // nodes, by key, because they crash or hang. Fails with kUnimplemented for
+  // nodes that do not say what they compute. May be null. Where there are no
+  // such runners, nodes are judged up to the first one that ends the run.
+  std::function<absl::StatusOr<CandidateMakers>(
+      const std::vector<std::string>& nodes)>
+      with_stand_ins = nullptr;
+  // The nodes, by key, that the reference computes in all these runners anyway.
+  std::vector<std::string> stand_ins = {};
 };
 
 // What was found out about a function node.
@@ -53,6 +77,8 @@ struct NodeReport {
   NodeEvidence evidence;
   NodeVerdict verdict = NodeVerdict::kHealthy;
   std::string reason;  // In words.
+  // How it ended a run, if it did.
+  std::optional<NodeFailure> failure;
   // The output that decides, on what the node read; none for a node that could
   // not be checked.
   std::optional<TensorComparison> worst;
@@ -90,13 +116,17 @@ struct LocateResult {
   std::optional<size_t> largest_gain;
   // What one should know: tensors that something unknown has written over, say.
   std::vector<std::string> notes;
+  // The keys of the nodes that the reference computed in the end, in their
+  // order: those that the request names, and those that ended runs.
+  std::vector<std::string> stand_ins;
 
   bool AreOutputsWrong() const;
   size_t CountOf(NodeVerdict verdict) const;
 };
 
 // Runs the candidate, joins what the runs show into one verdict a node, and
-// confirms each culprit. Fails as the runners do, and as CheckNodes().
+// confirms each culprit. Fails as the runners do, and as CheckNodes(); also
+// where a node ends the run with the reference in its place, too.
 absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
                                     const LocateOptions& options = {});
 

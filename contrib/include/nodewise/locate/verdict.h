@@ -21,6 +21,8 @@ enum class NodeVerdict : uint8_t {
   kNotDeterministic,  // It makes different bits of the same bits.
   kPlanFault,         // It writes over what is still needed.
   kBroken,            // It makes something else than it should.
+  kHangs,             // It does not return.
+  kCrashes,           // It ends the process, or the run with an error.
 };
 // Returns "healthy", "plan fault", ...
 std::string_view NameOf(NodeVerdict verdict);
@@ -28,8 +30,18 @@ std::string_view NameOf(NodeVerdict verdict);
 // Returns whether a node with this verdict is a culprit.
 bool Accuses(NodeVerdict verdict);
 
+// Returns whether a node with this verdict keeps a run from coming to its end:
+// kCrashes and kHangs.
+bool EndsRuns(NodeVerdict verdict);
+
 // What the runs showed of one node.
 struct NodeEvidence {
+  // It crashed, ended the process or failed, or did not return in time; so the
+  // reference stood in for it wherever the rest could be judged.
+  bool crashed = false;
+  bool hung = false;
+  // The reference stood in for it because it was asked to.
+  bool is_stand_in = false;
   // On what it read in the run, by the reference's bounds.
   Verdict isolated = Verdict::kPass;
   // That in a run in which every tensor has memory of its own; none if there

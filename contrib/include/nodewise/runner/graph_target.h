@@ -36,6 +36,11 @@ class GraphTarget {
   static absl::StatusOr<std::shared_ptr<const GraphTarget>> FromArtefact(
       std::string name, Artefact artefact, std::vector<DLDevice> devices);
 
+  // Makes a target of another artefact that comes from the same files and runs
+  // on the same devices. REQUIRES: as FromArtefact().
+  absl::StatusOr<std::shared_ptr<const GraphTarget>> WithArtefact(
+      Artefact artefact) const;
+
   GraphTarget(const GraphTarget&) = delete;
   GraphTarget& operator=(const GraphTarget&) = delete;
 

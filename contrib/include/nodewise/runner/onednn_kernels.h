@@ -23,8 +23,8 @@ namespace nodewise {
 std::shared_ptr<const KernelMaker> OneDnnKernels();
 
 // Returns how these kernels want the tensors of an operation, for
-// LowerOptions::preference_of: with the channels last where they are as fast so,
-// which they are asked.
+// LowerOptions::preference_of: with the channels last where they are as fast
+// so, which they are asked.
 LayoutPreference OneDnnLayoutOf(const Network& network, OperationId id);
 
 }  // namespace nodewise

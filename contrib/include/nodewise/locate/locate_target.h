@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/locate/locate.h"
+#include "nodewise/runner/graph_target.h"
+
+namespace nodewise {
+
+// A compiled network that Locate() is to examine.
+struct TargetRequest {
+  std::shared_ptr<const GraphTarget> target;
+  std::vector<NamedTensor> inputs;
+  // The nodes, by key, that the reference computes in it already
+  // (WithStandIns()).
+  std::vector<std::string> stand_ins = {};
+};
+
+// Locates in a compiled network, with all the runners that this takes: each run
+// has a process of its own where the target can be run like that, which is
+// wherever all is on a CPU. Else a note says that nobody survives a node that
+// crashes or hangs. Fails as Locate(), and as making runners does; with
+// kNotFound in builds without USE_PROFILER.
+absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
+                                            const OpSet& operators,
+                                            const LocateOptions& options = {});
+
+}  // namespace nodewise

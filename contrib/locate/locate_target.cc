@@ -1,0 +1,90 @@
+#include "nodewise/locate/locate_target.h"
+
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/graph/storage_plan.h"
+#include "nodewise/locate/private_storage.h"
+#include "nodewise/runner/runner_list.h"
+#include "nodewise/runner/stand_in.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr std::string_view kGuarded = "guarded";
+
+bool CanBeGuarded(const RunnerTarget& target) {
+  for (const RunnerKind& kind : RunnerKinds()) {
+    if (kind.name == kGuarded) return kind.takes(target);
+  }
+  return false;
+}
+
+absl::StatusOr<RunnerMaker> RunnersOf(
+    const std::shared_ptr<const GraphTarget>& graph) {
+  RunnerTarget target{graph->name(), graph};
+  const std::string_view kind = CanBeGuarded(target) ? kGuarded : "debug";
+  return MakerOf(kind, std::move(target));
+}
+
+// The other storage is only planned if somebody asks for such a run.
+RunnerMaker PrivateRunnersOf(const std::shared_ptr<const GraphTarget>& graph) {
+  return [graph]() -> absl::StatusOr<std::unique_ptr<Runner>> {
+    const Artefact& artefact = graph->artefact();
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto apart,
+        GraphTarget::FromArtefact(
+            graph->name() + " with memory of its own for each tensor",
+            {WithPrivateStorage(artefact.graph), artefact.library,
+             artefact.params},
+            graph->devices()));
+    NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, RunnersOf(apart));
+    return maker();
+  };
+}
+
+absl::StatusOr<CandidateMakers> MakersOf(
+    const std::shared_ptr<const GraphTarget>& graph) {
+  CandidateMakers makers;
+  NODEWISE_ASSIGN_OR_RETURN(makers.candidate, RunnersOf(graph));
+  makers.with_private_storage = PrivateRunnersOf(graph);
+  return makers;
+}
+
+}  // namespace
+
+absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
+                                            const OpSet& operators,
+                                            const LocateOptions& options) {
+  const GraphTarget& target = *request.target;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const StoragePlan plan,
+      PlanStorage(target.graph(), target.devices()[0].device_type));
+  const GraphIndex index(target.graph(), plan);
+  NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(request.target));
+  LocateRequest located{index, operators, std::move(makers.candidate),
+                        std::move(makers.with_private_storage), request.inputs};
+  located.stand_ins = request.stand_ins;
+  located.with_stand_ins = [&](const std::vector<std::string>& nodes)
+      -> absl::StatusOr<CandidateMakers> {
+    const std::set<std::string> replaced(nodes.begin(), nodes.end());
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto graph,
+        WithStandIns(target, operators, [replaced](const std::string& node) {
+          return replaced.count(node) > 0;
+        }));
+    return MakersOf(graph);
+  };
+  NODEWISE_ASSIGN_OR_RETURN(LocateResult result, Locate(located, options));
+  if (!CanBeGuarded({target.name(), request.target})) {
+    result.notes.push_back(fmt::format(
+        "{}: is on a device, where a node that crashes or hangs would have "
+        "ended this process",
+        target.name()));
+  }
+  return result;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,160 @@
+#include "nodewise/process/piped_child.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "nodewise/support/status_macros.h"
+#include "tests/support/matchers.h"
+
+namespace nodewise {
+namespace {
+
+using testing::HasSubstr;
+
+using ChildWork = std::function<absl::Status(PipeWriter&)>;
+
+struct Heard {
+  absl::StatusOr<ChildEnd> end = absl::UnknownError("");
+  std::string text;
+};
+
+// Reads byte by byte.
+Heard Hear(const ChildWork& work, int64_t limit_ms = 60'000) {
+  Heard heard;
+  heard.end = RunPiped(
+      work,
+      [&](PipeReader& reader) {
+        char byte = 0;
+        NODEWISE_RETURN_IF_ERROR(reader.Read(&byte, 1));
+        heard.text += byte;
+        return absl::OkStatus();
+      },
+      limit_ms);
+  return heard;
+}
+
+absl::Status Say(PipeWriter& writer, std::string_view text) {
+  return writer.Write(text.data(), text.size());
+}
+
+TEST(PipedChildTest, WhatTheChildSaysIsHeardAndItsStatusReturned) {
+  const Heard heard = Hear([](PipeWriter& writer) {
+    NODEWISE_RETURN_IF_ERROR(Say(writer, "one "));
+    NODEWISE_RETURN_IF_ERROR(Say(writer, "two"));
+    return absl::NotFoundError("three");
+  });
+  ASSERT_THAT(heard.end, IsOk());
+  EXPECT_EQ(heard.text, "one two");
+  EXPECT_EQ(heard.end->kind, ChildEnd::Kind::kReturned);
+  EXPECT_EQ(heard.end->status, absl::NotFoundError("three"));
+}
+
+TEST(PipedChildTest, WhatWasSaidBeforeACrashIsHeard) {
+  const Heard heard = Hear([](PipeWriter& writer) {
+    NODEWISE_RETURN_IF_ERROR(Say(writer, "last words"));
+    std::raise(SIGSEGV);
+    return absl::OkStatus();
+  });
+  ASSERT_THAT(heard.end, IsOk());
+  EXPECT_EQ(heard.text, "last words");
+  EXPECT_EQ(heard.end->kind, ChildEnd::Kind::kSignal);
+  EXPECT_EQ(heard.end->ToString(1), "crashed with SIGSEGV");
+}
+
+TEST(PipedChildTest, OnlySilenceIsTooLong) {
+  const auto pause = [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  };
+  const Heard slow = Hear(
+      [&](PipeWriter& writer) {
+        for (int i = 0; i < 10; ++i) {
+          pause();
+          NODEWISE_RETURN_IF_ERROR(Say(writer, "."));
+        }
+        return absl::OkStatus();
+      },
+      500);
+  ASSERT_THAT(slow.end, IsOk());
+  EXPECT_EQ(slow.end->kind, ChildEnd::Kind::kReturned);
+  EXPECT_EQ(slow.text, "..........");
+  const Heard silent = Hear(
+      [&](PipeWriter& writer) {
+        NODEWISE_RETURN_IF_ERROR(Say(writer, "well"));
+        for (;;) pause();
+      },
+      200);
+  ASSERT_THAT(silent.end, IsOk());
+  EXPECT_EQ(silent.end->kind, ChildEnd::Kind::kTimeout);
+  EXPECT_EQ(silent.text, "well");
+}
+
+TEST(PipedChildTest, MoreThanThePipeHoldsIsHeard) {
+  const std::string much(10 << 20, 'x');
+  std::string heard(much.size(), ' ');
+  const auto end =
+      RunPiped([&](PipeWriter& writer) { return Say(writer, much); },
+               [&](PipeReader& reader) {
+                 return reader.Read(heard.data(), heard.size());
+               },
+               60'000);
+  ASSERT_THAT(end, IsOk());
+  EXPECT_EQ(end->kind, ChildEnd::Kind::kReturned);
+  EXPECT_TRUE(heard == much);
+}
+
+TEST(PipedChildTest, WhoHearsEnoughEndsTheChild) {
+  const auto end = RunPiped(
+      [](PipeWriter& writer) -> absl::Status {
+        for (;;) NODEWISE_RETURN_IF_ERROR(Say(writer, "and so on "));
+      },
+      [](PipeReader&) { return absl::CancelledError("enough"); }, 60'000);
+  EXPECT_EQ(end.status(), absl::CancelledError("enough"));
+}
+
+TEST(PipedChildTest, AMessageThatIsCutIsToldByHowTheChildEnded) {
+  const auto end = RunPiped(
+      [](PipeWriter& writer) -> absl::Status {
+        NODEWISE_RETURN_IF_ERROR(Say(writer, "ab"));
+        _exit(7);
+      },
+      [](PipeReader& reader) {
+        char bytes[4];
+        return reader.Read(bytes, sizeof(bytes));
+      },
+      60'000);
+  ASSERT_THAT(end, IsOk());
+  EXPECT_EQ(end->kind, ChildEnd::Kind::kExit);
+  EXPECT_EQ(end->exit_status, 7);
+}
+
+TEST(PipedChildTest, ProcessesThatAreLeftBehindKeepNobodyWaiting) {
+  const auto start = std::chrono::steady_clock::now();
+  const Heard heard = Hear([](PipeWriter& writer) {
+    if (fork() == 0) {
+      std::this_thread::sleep_for(std::chrono::seconds(30));
+      _exit(0);
+    }
+    return Say(writer, "bye");
+  });
+  ASSERT_THAT(heard.end, IsOk());
+  EXPECT_EQ(heard.end->kind, ChildEnd::Kind::kReturned);
+  EXPECT_EQ(heard.text, "bye");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST(PipedChildTest, LimitsThatMakeNoSenseAreRefused) {
+  EXPECT_THAT(
+      Hear([](PipeWriter&) { return absl::OkStatus(); }, 0).end,
+      FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("found 0 ms")));
+}
+
+}  // namespace
+}  // namespace nodewise
