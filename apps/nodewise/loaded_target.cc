@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apps/nodewise/stand_in_option.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
@@ -79,6 +80,7 @@ void AddLoadOptions(OptionList* options, LoadOptions* load,
   AddLoweringOptions(options, &load->lowering);
   AddModelOptions(options, &load->model);
   AddPrecisionOptions(options, &load->precision);
+  AddStandInOption(options, &load->stand_ins);
 }
 
 absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
@@ -90,6 +92,7 @@ absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
   if (loaded.precision != nullptr) {
     outcome->notes.push_back(PrecisionLine(*loaded.precision));
   }
+  NODEWISE_RETURN_IF_ERROR(StandIn(options.stand_ins, &loaded));
   if (loaded.target == nullptr) return loaded;
   const auto& unknown = loaded.target->unknown_params();
   if (!unknown.empty()) {
@@ -121,6 +124,7 @@ void ShowTarget(const LoadedTarget& loaded, const InputOptions& options,
                                CountOf(graph.heads.size(), "output"));
   ShowFiles(loaded, outcome);
   ShowInputs(loaded.target->inputs(), loaded.inputs, options, outcome);
+  ShowStandIns(loaded, outcome);
 }
 
 void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,

@@ -29,6 +29,9 @@ struct LoadedTarget {
   Ref<LoweredLibrary> built_ins;
   // What has been done to a model whose precision was lowered; else null.
   std::shared_ptr<const PrecisionResult> precision;
+  // The keys of the nodes that the reference computes, since the options say
+  // so.
+  std::vector<std::string> stand_ins;
 };
 
 // The options that say what a target is and how it is loaded.
@@ -37,6 +40,7 @@ struct LoadOptions {
   ModelOptions model;
   LoweringOptions lowering;
   PrecisionChoice precision;
+  std::vector<std::string> stand_ins;  // Regular expressions.
 };
 
 // Declares all of them, and those of inputs.

@@ -5,12 +5,11 @@
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/stand_in_option.h"
 #include "fmt/format.h"
-#include "nodewise/graph/storage_plan.h"
-#include "nodewise/locate/locate.h"
-#include "nodewise/locate/private_storage.h"
+#include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/process/isolation.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -18,6 +17,7 @@ namespace nodewise {
 namespace {
 
 constexpr uint64_t kMostRunsAgain = 10'000;
+constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
 
 class LocateCulprit : public Command {
  public:
@@ -38,6 +38,10 @@ class LocateCulprit : public Command {
                        "how often auto runs TARGET again, to find nodes that "
                        "are not deterministic (12)",
                        {&repeats_, 0, kMostRunsAgain});
+    options->AddNumber("--node-timeout", "SECONDS",
+                       "how long a node may take before it hangs (60)",
+                       {&node_timeout_, 1, kMostSeconds});
+    AddStandInOption(options, &load_.stand_ins);
     AddBackendOption(options, &load_.lowering);
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
@@ -69,6 +73,7 @@ class LocateCulprit : public Command {
                              Outcome* outcome) const {
     LoadOptions load = load_;
     load.target = TargetOptions();
+    load.stand_ins.clear();
     load.target.target = reference_;
     Outcome loading;
     const auto reference = LoadTarget(load, inputs_, &loading);
@@ -99,45 +104,26 @@ class LocateCulprit : public Command {
           Printable(method_), DidYouMean(method_, {"auto", "intermediate"})));
     }
     if (repeats_.has_value()) options.repeats = static_cast<int>(*repeats_);
+    if (node_timeout_.has_value()) {
+      options.node_limit_ms = static_cast<int64_t>(*node_timeout_) * 1000;
+    }
     return options;
   }
 
   static absl::StatusOr<LocateResult> LocateIn(const LoadedTarget& loaded,
                                                LocateOptions options) {
-    const GraphTarget& target = *loaded.target;
-    const Artefact& artefact = target.artefact();
-    NODEWISE_ASSIGN_OR_RETURN(
-        const StoragePlan plan,
-        PlanStorage(target.graph(), target.devices()[0].device_type));
-    const GraphIndex index(target.graph(), plan);
-    const auto private_target = [&] {
-      return GraphTarget::FromArtefact(
-          target.name() + " with memory of its own for each tensor",
-          {WithPrivateStorage(artefact.graph), artefact.library,
-           artefact.params},
-          target.devices());
-    };
-    LocateRequest request{index, AllOperators(), nullptr, nullptr,
-                          NameInputs(target.inputs(), loaded.inputs)};
-    NODEWISE_ASSIGN_OR_RETURN(request.candidate,
-                              MakerOf("debug", {target.name(), loaded.target}));
-    request.with_private_storage =
-        [&]() -> absl::StatusOr<std::unique_ptr<Runner>> {
-      NODEWISE_ASSIGN_OR_RETURN(auto apart, private_target());
-      NODEWISE_ASSIGN_OR_RETURN(
-          const RunnerMaker maker,
-          MakerOf("debug", {target.name(), std::move(apart)}));
-      return maker();
-    };
     Progress progress("locate");
     options.progress = progress.Updater();
-    return Locate(request, options);
+    return LocateInTarget(
+        {loaded.target, NameInputs(loaded.target->inputs(), loaded.inputs),
+         loaded.stand_ins},
+        AllOperators(), options);
   }
 
   LoadOptions load_;
   InputOptions inputs_;
   std::string reference_, method_;
-  std::optional<uint64_t> repeats_;
+  std::optional<uint64_t> repeats_, node_timeout_;
 };
 
 }  // namespace
@@ -149,6 +135,7 @@ const CommandRow kLocateCommand = {
     "  nodewise locate build/net --inputs all.npz --json\n"
     "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
     "  nodewise locate new --reference old --random-inputs 1\n"
+    "  nodewise locate build/net --random-inputs 1 --stand-in '^vendor'\n"
     "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
     "and nobody is\nto blame.\n",

@@ -15,6 +15,7 @@ namespace nodewise {
 namespace {
 
 constexpr NodeVerdict kWorstFirst[] = {
+    NodeVerdict::kCrashes,          NodeVerdict::kHangs,
     NodeVerdict::kBroken,           NodeVerdict::kPlanFault,
     NodeVerdict::kNotDeterministic, NodeVerdict::kBadInput,
     NodeVerdict::kInconclusive,     NodeVerdict::kInherits,
@@ -27,8 +28,14 @@ std::string ShareText(const Culprit& culprit) {
                      100 * *culprit.share);
 }
 
-void AddCulpritText(const NodeReport& report, const Culprit& culprit,
+bool IsStandIn(const LocateResult& result, const NodeReport& report) {
+  return std::find(result.stand_ins.begin(), result.stand_ins.end(),
+                   report.key) != result.stand_ins.end();
+}
+
+void AddCulpritText(const LocateResult& result, const Culprit& culprit,
                     std::string* text) {
+  const NodeReport& report = result.nodes[culprit.report];
   TextTable table;
   *text += fmt::format("culprit: {}, {}\n", Printable(report.key),
                        NameOf(report.verdict));
@@ -43,7 +50,13 @@ void AddCulpritText(const NodeReport& report, const Culprit& culprit,
                                        ShortNumber(worst.actual),
                                        ShortNumber(worst.expected))});
   }
-  table.AddRow({"explains", ShareText(culprit)});
+  if (!report.failure.has_value()) {
+    table.AddRow({"explains", ShareText(culprit)});
+  } else if (IsStandIn(result, report)) {
+    table.AddRow({"instead", "the reference computed it for the others"});
+  } else {
+    table.AddRow({"instead", "nothing: what comes after it was not judged"});
+  }
   *text += table.ToString(2, 0) + "\n";
 }
 
@@ -68,12 +81,20 @@ double LargestOutputError(const LocateResult& result) {
 }
 
 std::string OutputsText(const LocateResult& result) {
+  if (result.outputs.empty()) return "outputs: none, the run was cut short\n";
   const double error = LargestOutputError(result);
-  if (error == 0) return "outputs: equal to the reference's\n";
+  const std::string with =
+      result.stand_ins.empty()
+          ? ""
+          : fmt::format(", with {} computed by it",
+                        CountOf(result.stand_ins.size(), "node"));
+  if (error == 0) {
+    return fmt::format("outputs: equal to the reference's{}\n", with);
+  }
   return fmt::format(
-      "outputs: {} the reference's by {:.2g} of their size at most\n",
+      "outputs: {} the reference's by {:.2g} of their size at most{}\n",
       result.AreOutputsWrong() ? "differ from" : "within the tolerance of",
-      error);
+      error, with);
 }
 
 std::string BlameNobody(const LocateResult& result) {
@@ -122,8 +143,9 @@ void AddVerdict(const NodeReport& report, JsonWriter* json) {
   json->EndObject();
 }
 
-void AddCulprit(const NodeReport& report, const Culprit& culprit,
+void AddCulprit(const LocateResult& result, const Culprit& culprit,
                 JsonWriter* json) {
+  const NodeReport& report = result.nodes[culprit.report];
   json->BeginObject();
   AddNode(report, json);
   json->BeginObject("evidence");
@@ -134,6 +156,10 @@ void AddCulprit(const NodeReport& report, const Culprit& culprit,
               NameOf(*report.evidence.isolated_privately));
   }
   json->Add("steady", report.evidence.is_steady);
+  if (report.failure.has_value()) {
+    json->Add("failure", NameOf(report.failure->kind));
+    json->Add("stand_in", IsStandIn(result, report));
+  }
   AddWorstElement(report, json);
   if (culprit.share.has_value()) json->Add("share", *culprit.share);
   if (!culprit.victims.empty()) json->Add("victims", culprit.victims);
@@ -144,7 +170,7 @@ void AddCulprit(const NodeReport& report, const Culprit& culprit,
 void AddLocated(const LocateResult& result, JsonWriter* json) {
   json->BeginArray("culprits");
   for (const Culprit& culprit : result.culprits) {
-    AddCulprit(result.nodes[culprit.report], culprit, json);
+    AddCulprit(result, culprit, json);
   }
   json->EndArray();
   json->BeginArray("verdicts");
@@ -164,7 +190,7 @@ void AddLocated(const LocateResult& result, JsonWriter* json) {
 
 void ShowLocated(const LocateResult& result, Outcome* outcome) {
   for (const Culprit& culprit : result.culprits) {
-    AddCulpritText(result.nodes[culprit.report], culprit, &outcome->text);
+    AddCulpritText(result, culprit, &outcome->text);
   }
   if (result.culprits.empty()) outcome->text += "no culprit\n\n";
   if (result.culprits.size() > 1 && result.share_of_all.has_value()) {

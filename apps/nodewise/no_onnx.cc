@@ -3,6 +3,7 @@
 
 #include "apps/nodewise/model_options.h"
 #include "apps/nodewise/precision_options.h"
+#include "apps/nodewise/stand_in_option.h"
 
 namespace nodewise {
 
@@ -24,6 +25,14 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
 
 Ref<LoweredLibrary> BuiltIns(Backend) { return nullptr; }
 LowerOptions LowerOptionsOf(const LoweringOptions&, Backend) { return {}; }
+
+absl::Status StandIn(const std::vector<std::string>& expressions,
+                     LoadedTarget*) {
+  if (expressions.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "--stand-in: this build was configured with USE_ONNX OFF, so it has no "
+      "operators (set USE_ONNX ON in config.cmake, or -DUSE_ONNX=ON)");
+}
 
 // There is no network that could be lowered.
 absl::StatusOr<EmittedC> EmitModelC(const Graph&) {
