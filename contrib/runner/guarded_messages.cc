@@ -16,6 +16,9 @@ namespace {
 // the contents of the tensors that the head lists.
 enum Kind : uint32_t { kBegins = 1, kEnds, kTensor, kResult };
 
+// Where the contents of a tensor are.
+enum Contents : uint8_t { kAbsent, kFollow, kAsGiven, kAsMade };
+
 constexpr uint64_t kMostHeadBytes = 16 << 20;
 
 class HeadWriter {
@@ -113,15 +116,26 @@ absl::Status HearTensor(HeadReader& head, PipeReader& reader,
     NODEWISE_ASSIGN_OR_RETURN(origin, head.Key(source));
     item.origin = &origin;
   }
-  NODEWISE_ASSIGN_OR_RETURN(const auto is_hash, head.Read<uint8_t>("flag"));
-  if (is_hash != 0) {
-    NODEWISE_ASSIGN_OR_RETURN(const auto hash, head.Read<uint64_t>("hash"));
-    item.hash = TensorHash{HashKind::kXxh3, hash};
+  NODEWISE_ASSIGN_OR_RETURN(const auto hash, head.Read<uint64_t>("hash"));
+  item.hash = TensorHash{HashKind::kXxh3, hash};
+  NODEWISE_ASSIGN_OR_RETURN(const auto contents, head.Read<uint8_t>("flag"));
+  if (contents == kAbsent) {
     item.why_absent = "only its hash was asked for";
     return listener->Take(item);
   }
-  NODEWISE_ASSIGN_OR_RETURN(item.lasting, head.Tensor());
-  NODEWISE_RETURN_IF_ERROR(ReadContents(reader, item.lasting));
+  if (contents == kAsGiven) {
+    item.lasting = listener->FindGiven(key.node);
+  } else if (contents == kAsMade) {
+    item.lasting = listener->FindMade(origin);
+  } else {
+    NODEWISE_ASSIGN_OR_RETURN(item.lasting, head.Tensor());
+    NODEWISE_RETURN_IF_ERROR(ReadContents(reader, item.lasting));
+  }
+  if (!item.lasting.defined()) {
+    return absl::DataLossError(fmt::format(
+        "run in a child: {} has the contents of a tensor that has not come",
+        key.Name()));
+  }
   item.tensor = item.lasting.tensor();
   return listener->Take(item);
 }
@@ -223,14 +237,41 @@ absl::Status RunTeller::Tell(const TensorItem& item, bool hashes_suffice) {
       static_cast<uint8_t>(item.is_network_input));
   head.Add(static_cast<uint8_t>(item.origin != nullptr));
   if (item.origin != nullptr) head.AddKey(*item.origin);
-  head.Add(static_cast<uint8_t>(hashes_suffice));
+  const uint64_t hash = HashBytes(tensor.data(), tensor.bytes());
+  head.Add(hash);
+  Contents contents = kFollow;
   if (hashes_suffice) {
-    head.Add(HashBytes(tensor.data(), tensor.bytes()));
-    return Send(kTensor, head.text());
+    contents = kAbsent;
+  } else if (IsAsGiven(item, tensor)) {
+    contents = kAsGiven;
+  } else if (IsAsMade(item, hash)) {
+    contents = kAsMade;
   }
+  const bool is_made = item.key.role == TensorRole::kOutput;
+  if (is_made && !hashes_suffice) made_[item.key] = hash;
+  head.Add(static_cast<uint8_t>(contents));
+  if (contents != kFollow) return Send(kTensor, head.text());
   head.AddType(*tensor);
   NODEWISE_RETURN_IF_ERROR(Send(kTensor, head.text()));
   return SendTensor(tensor);
+}
+
+// The child has a copy of what the waiting process had when it began.
+bool RunTeller::IsAsGiven(const TensorItem& item, const NDArray& tensor) const {
+  if (!item.is_network_input) return false;
+  const auto found = given_.find(item.key.node);
+  if (found == given_.end()) return false;
+  const NDArray& given = found->second;
+  return given.shape() == tensor.shape() && given.dtype() == tensor.dtype() &&
+         std::memcmp(given.data(), tensor.data(), tensor.bytes()) == 0;
+}
+
+bool RunTeller::IsAsMade(const TensorItem& item, uint64_t hash) const {
+  if (item.key.role != TensorRole::kInput || item.origin == nullptr) {
+    return false;
+  }
+  const auto found = made_.find(*item.origin);
+  return found != made_.end() && found->second == hash;
 }
 
 absl::Status RunTeller::Tell(const RunResult& result) {

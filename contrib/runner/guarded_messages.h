@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,11 +17,20 @@ namespace nodewise {
 // What a run in a child tells the process that waits for it. Only in builds
 // with USE_PROFILER. The child runs code that may do anything to its memory, so
 // that what comes is checked.
+//
+// Contents that the waiting process has already do not travel: what the network
+// was given, as long as it still is that, and what a node reads, as long as it
+// is what was made.
+
+// By the names of the network's inputs and parameters.
+using GivenTensors = std::unordered_map<std::string, NDArray>;
 
 // In the child.
 class RunTeller {
  public:
-  explicit RunTeller(PipeWriter* writer) : writer_(*writer) {}
+  // Both must outlive it.
+  RunTeller(PipeWriter* writer, const GivenTensors& given)
+      : writer_(*writer), given_(given) {}
 
   absl::Status NodeBegins(uint32_t node);
   absl::Status NodeEnds();
@@ -31,8 +41,13 @@ class RunTeller {
  private:
   absl::Status Send(uint32_t kind, const std::string& head);
   absl::Status SendTensor(const NDArray& tensor);
+  // Returns whether the waiting process has these contents already.
+  bool IsAsGiven(const TensorItem& item, const NDArray& tensor) const;
+  bool IsAsMade(const TensorItem& item, uint64_t hash) const;
 
   PipeWriter& writer_;
+  const GivenTensors& given_;
+  std::unordered_map<TensorKey, uint64_t> made_;  // The hashes.
 };
 
 // In the waiting process.
@@ -43,6 +58,10 @@ class RunListener {
   virtual absl::Status NodeEnds() = 0;
   virtual absl::Status Take(const TensorItem& item) = 0;
   virtual absl::Status Take(RunResult result) = 0;
+  // Return what the network was given, or what was made and taken; undefined
+  // if there is no such tensor.
+  virtual NDArray FindGiven(const std::string& name) const = 0;
+  virtual NDArray FindMade(const TensorKey& key) const = 0;
 };
 
 // Reads one message and hands it on. `source` names the run in tensors' keys.

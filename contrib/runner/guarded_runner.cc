@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "contrib/runner/debug_runner.h"
@@ -51,7 +52,10 @@ class TellingSink : public TensorSink {
 // In the waiting process, knows what the child has told.
 class Listener : public RunListener {
  public:
-  explicit Listener(TensorSink* sink) : sink_(sink) {}
+  // All must outlive it.
+  Listener(const GraphIndex& index, const GivenTensors& given,
+           const RunOptions& options)
+      : index_(index), given_(given), options_(options) {}
 
   absl::Status NodeBegins(uint32_t node) override {
     running_ = NodeId{node};
@@ -59,16 +63,31 @@ class Listener : public RunListener {
     return absl::OkStatus();
   }
   absl::Status NodeEnds() override {
+    if (running_.has_value()) DropAfter(*running_);
     running_.reset();
     return absl::OkStatus();
   }
   absl::Status Take(const TensorItem& item) override {
-    return sink_ == nullptr ? absl::OkStatus() : sink_->Take(item);
+    const bool is_needed = options_.with_node_inputs &&
+                           item.key.role == TensorRole::kOutput &&
+                           item.lasting.defined();
+    if (is_needed) made_[item.key] = item.lasting;
+    return options_.sink == nullptr ? absl::OkStatus()
+                                    : options_.sink->Take(item);
   }
   absl::Status Take(RunResult result) override {
     running_.reset();
     result_ = std::move(result);
     return absl::OkStatus();
+  }
+
+  NDArray FindGiven(const std::string& name) const override {
+    const auto found = given_.find(name);
+    return found == given_.end() ? NDArray() : found->second;
+  }
+  NDArray FindMade(const TensorKey& key) const override {
+    const auto found = made_.find(key);
+    return found == made_.end() ? NDArray() : found->second;
   }
 
   // The node that has begun and not ended, and the one that began last.
@@ -77,7 +96,25 @@ class Listener : public RunListener {
   std::optional<RunResult>& result() { return result_; }
 
  private:
-  TensorSink* const sink_;
+  // Lets go what no later node reads.
+  void DropAfter(NodeId node) {
+    const Graph& graph = index_.graph();
+    if (Index(node) >= graph.nodes.size()) return;
+    for (const EntryRef& ref : graph.node(node).inputs) {
+      const EntryId entry = graph.EntryOf(ref);
+      if (index_.LifetimeOf(entry).last_read > int64_t{Index(node)}) continue;
+      for (const EntryId alias : {entry, index_.BaseOf(entry)}) {
+        const NodeId maker = graph.NodeOf(alias);
+        const uint32_t slot = Index(alias) - Index(graph.EntryOf(maker, 0));
+        made_.erase(TensorKey{index_.KeyOf(maker), slot});
+      }
+    }
+  }
+
+  const GraphIndex& index_;
+  const GivenTensors& given_;
+  const RunOptions& options_;
+  std::unordered_map<TensorKey, NDArray> made_;
   std::optional<NodeId> running_;
   std::optional<NodeId> last_;
   std::optional<RunResult> result_;
@@ -113,7 +150,11 @@ class GuardedRunner : public Runner {
       : name_("guarded " + target->name()),
         target_(std::move(target)),
         watcher_(std::move(watcher)),
-        inner_(std::move(inner)) {}
+        inner_(std::move(inner)) {
+    for (const NamedTensor& param : target_->artefact().params.tensors) {
+      params_[param.name] = param.tensor;  // The last of a name counts.
+    }
+  }
 
   const std::string& name() const override { return name_; }
   const InputList& inputs() const override { return inner_->inputs(); }
@@ -128,19 +169,24 @@ class GuardedRunner : public Runner {
   absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
                                        const RunOptions& options) override {
     std::vector<NamedTensor> given;
+    GivenTensors known = params_;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!tensors[i].defined()) continue;
-      given.push_back({inputs().Key(i), std::move(tensors[i])});
+      const std::string key = inputs().Key(i);
+      known[key] = tensors[i];
+      given.push_back({key, std::move(tensors[i])});
     }
-    Listener listener(options.sink);
+    Listener listener(target_->index(), known, options);
     NODEWISE_ASSIGN_OR_RETURN(
-        const ChildEnd end,
-        RunPiped(
-            [&](PipeWriter& writer) { return Work(given, options, &writer); },
-            [&](PipeReader& reader) {
-              return HearMessage(reader, name_, &listener);
-            },
-            options.node_limit_ms));
+        const ChildEnd end, RunPiped(
+                                [&](PipeWriter& writer) {
+                                  RunTeller teller(&writer, known);
+                                  return Work(given, options, &teller);
+                                },
+                                [&](PipeReader& reader) {
+                                  return HearMessage(reader, name_, &listener);
+                                },
+                                options.node_limit_ms));
     const bool is_done = end.kind == ChildEnd::Kind::kReturned &&
                          end.status.ok() && listener.result().has_value();
     if (is_done) return *std::move(listener.result());
@@ -150,14 +196,13 @@ class GuardedRunner : public Runner {
  private:
   // In the child.
   absl::Status Work(const std::vector<NamedTensor>& given,
-                    const RunOptions& options, PipeWriter* writer) const {
-    RunTeller teller(writer);
-    TellingSink sink(&teller, options.hashes_suffice);
+                    const RunOptions& options, RunTeller* teller) const {
+    TellingSink sink(teller, options.hashes_suffice);
     RunOptions told = options;
     if (options.sink != nullptr) told.sink = &sink;
-    watcher_->SetTeller(&teller);
+    watcher_->SetTeller(teller);
     NODEWISE_ASSIGN_OR_RETURN(const RunResult result, inner_->Run(given, told));
-    return teller.Tell(result);
+    return teller->Tell(result);
   }
 
   absl::Status WhyNot(const ChildEnd& end, const Listener& listener,
@@ -204,6 +249,7 @@ class GuardedRunner : public Runner {
   const std::shared_ptr<const GraphTarget> target_;
   const std::unique_ptr<Watcher> watcher_;
   const std::unique_ptr<Runner> inner_;
+  GivenTensors params_;
 };
 
 }  // namespace

@@ -40,6 +40,17 @@ def network():
          floats("b", 1.0, -1.0)]))
 
 
+def with_a_call(statement):
+    """Emitted C in which the node with tanh does something else before."""
+    def spoiled(code):
+        return ("#include <stdlib.h>\n" +
+                re.sub(r"\btanh(f?)\(", rf"({statement}, tanh\1)(", code))
+    return spoiled
+
+
+CRASH = with_a_call("*(volatile int*)16 = 1")
+
+
 class Locate(Scratch):
     def setUp(self):
         super().setUp()
@@ -118,6 +129,83 @@ class Locate(Scratch):
         self.assertEqual(shown.code, 1, shown)
         self.assertIn("culprit: c, plan fault\n", shown.out)
         self.assertIn("writes over a:0, which y still reads", shown.out)
+
+    def test_a_function_that_crashes_is_named_and_the_other_judged(self):
+        shown = self.located(self.compiled(CRASH))
+        self.assertEqual((shown.code, shown.err), (1, ""), shown)
+        self.assertIn(
+            "culprit: bend, crashes\n"
+            "  operations  product, sum, bend\n"
+            "  reason      crashed with SIGSEGV at address 0x10\n"
+            "  instead     the reference computed it for the others\n"
+            "\n"
+            "2 function nodes: 1 crashes, 1 healthy\n"
+            "outputs: equal to the reference's, with 1 node computed by it\n",
+            shown.out)
+
+    def test_the_document_says_how_a_node_ended_the_run(self):
+        folder = self.compiled(with_a_call("exit(5)"))
+        for method in ([], ["--method", "intermediate"]):
+            with self.subTest(method=method):
+                shown = self.located(folder, "--json", *method)
+                self.assertEqual((shown.code, shown.err), (1, ""), shown)
+                culprit = document(shown)["culprits"][0]
+                self.assertEqual(culprit["kind"], "crashes")
+                self.assertEqual(culprit["evidence"]["failure"], "exit")
+                self.assertEqual(culprit["evidence"]["stand_in"], True)
+                self.assertEqual(culprit["evidence"]["reason"],
+                                 "ended the process with exit status 5")
+
+    def test_a_function_that_never_returns_hangs(self):
+        folder = self.compiled(with_a_call(
+            "({ for (volatile int on = 1; on;) {} 0; })"))
+        shown = self.located(folder, "--node-timeout", "1")
+        self.assertEqual(shown.code, 1, shown)
+        self.assertIn("culprit: bend, hangs\n", shown.out)
+        self.assertIn("had not returned after 1000 ms and was stopped",
+                      shown.out)
+
+    def test_the_reference_stands_in_for_nodes_that_are_chosen(self):
+        folder = self.compiled(CRASH)
+        shown = self.located(folder, "--stand-in", "^be", "--json")
+        self.assertEqual((shown.code, shown.err), (0, ""), shown)
+        found = document(shown)
+        self.assertEqual(found["stand_ins"], ["bend"])
+        self.assertEqual([v["kind"] for v in found["verdicts"]],
+                         ["inconclusive", "healthy"])
+        for verb in ("run", "profile"):
+            with self.subTest(verb=verb):
+                shown = nodewise(verb, folder, "--random-inputs", "1",
+                                 "--stand-in", "^be")
+                self.assertEqual((shown.code, shown.err), (0, ""), shown)
+                self.assertIn("1 node computed by the reference: bend\n",
+                              shown.out)
+
+    def test_stand_ins_that_cannot_be_are_refused(self):
+        error = self.refused("run", self.model, "--random-inputs", "1",
+                             "--stand-in", "bent")
+        self.assertIn('--stand-in: "bent" is found in no function node', error)
+        net = LIBRARY.artefact(self.folder / "tvm", add_bias_graph(),
+                               {"bias": BIAS})
+        error = self.refused("run", net, "--random-inputs", "1", "--stand-in",
+                             "add")
+        self.assertIn("the reference cannot stand in for it", error)
+
+    def test_a_node_that_nobody_can_replace_ends_the_search(self):
+        folder = self.compiled(CRASH)
+        path = folder / "graph.json"
+        graph = json.loads(path.read_text())
+        for node in graph["nodes"]:
+            if node["name"] == "bend":
+                node["attrs"] = {name: value
+                                 for name, value in node["attrs"].items()
+                                 if not name.startswith("nodewise")}
+        path.write_text(json.dumps(graph))
+        shown = self.located(folder)
+        self.assertEqual(shown.code, 1, shown)
+        self.assertIn("culprit: bend, crashes\n", shown.out)
+        self.assertIn("nothing: what comes after it was not judged", shown.out)
+        self.assertIn("the reference cannot stand in for it", shown.err)
 
     def test_nodes_that_do_not_say_what_they_compute_are_an_error(self):
         net = LIBRARY.artefact(self.folder / "tvm", add_bias_graph(),
