@@ -29,6 +29,7 @@ class StorageSharer {
         Place(graph_.EntryOf(node, i));
       }
     }
+    Renumber();
   }
 
  private:
@@ -58,6 +59,17 @@ class StorageSharer {
     graph_.entries[Index(entry)].storage_id = block.storage_id;
     // What nothing reads is written all the same.
     used_.emplace(std::max(life.last_read, life.written), block);
+  }
+
+  // TVM's executor refuses a graph that leaves out a number: it allocates all of
+  // them up to the largest.
+  void Renumber() {
+    std::map<int32_t, int32_t> numbers;
+    for (GraphEntry& entry : graph_.entries) {
+      const auto next = static_cast<int32_t>(numbers.size());
+      entry.storage_id =
+          numbers.try_emplace(entry.storage_id, next).first->second;
+    }
   }
 
   Graph& graph_;

@@ -255,27 +255,11 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
       std::move(before), done);
 }
 
-// oneDNN fuses nothing behind an activation but in slow code, which in 2.6 even
-// leaves the output as it was. So each part is a step of its own, all but the
-// first in place.
-absl::Status BuildActivation(ProgramBuilder& program) {
-  const Call& call = program.call();
-  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
-  NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Activation activation,
-      ActivationOf(call.op(), 1, call.get().inputs.size(), program));
-  if (activation.hides_nan) {
-    Guard guard;
-    guard.least = activation.least;
-    guard.most = activation.most;
-    program.AddGuard(guard);
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const Fused fused,
-                            FusePostOps(program, 1, activation.parts));
-  NODEWISE_ASSIGN_OR_RETURN(const Desc desc, call.InputDesc(0));
-  const Value output = program.Output(desc);
-  Value source = program.Input(0, desc);
+namespace {
+
+// Computes each operation by itself, all but the first in place.
+absl::Status AddSteps(ProgramBuilder& program, const Fused& fused,
+                      const Desc& desc, Value source, const Value& output) {
   size_t next = 0;
   for (const PostOp& part : fused.attributes.post_ops) {
     std::vector<std::pair<int, Value>> arguments = {{DNNL_ARG_SRC_0, source},
@@ -292,6 +276,41 @@ absl::Status BuildActivation(ProgramBuilder& program) {
     source = output;
   }
   return absl::OkStatus();
+}
+
+// Behind a binary operator, oneDNN 2.6 takes the first channel of an operand
+// with one number a channel for all of them if all other sides but the batch
+// are 1.
+bool BroadcastsPostOps(const Call& call) {
+  for (size_t k = 0; k < call.get().post_ops.size(); ++k) {
+    if (!BinaryOf(call.get().post_ops[k].op).has_value()) continue;
+    if (call.sizes(call.first_other(k)) != call.output_sizes()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// oneDNN fuses nothing behind an activation but in slow code, which in 2.6 even
+// leaves the output as it was. So each part is a step of its own.
+absl::Status BuildActivation(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
+  NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Activation activation,
+      ActivationOf(call.op(), 1, call.get().inputs.size(), program));
+  if (activation.hides_nan) {
+    Guard guard;
+    guard.least = activation.least;
+    guard.most = activation.most;
+    program.AddGuard(guard);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const Fused fused,
+                            FusePostOps(program, 1, activation.parts));
+  NODEWISE_ASSIGN_OR_RETURN(const Desc desc, call.InputDesc(0));
+  return AddSteps(program, fused, desc, program.Input(0, desc),
+                  program.Output(desc));
 }
 
 absl::Status BuildBinary(ProgramBuilder& program) {
@@ -316,14 +335,24 @@ absl::Status BuildBinary(ProgramBuilder& program) {
   NODEWISE_ASSIGN_OR_RETURN(
       const Desc other,
       BroadcastDesc(call, right, call.output_sizes(), call.output_layout()));
+  const bool fuses = !BroadcastsPostOps(call);
   NODEWISE_ASSIGN_OR_RETURN(
       const Planned planned,
-      PlanBinary(binary.algorithm, output, other, output, fused.attributes));
+      PlanBinary(binary.algorithm, output, other, output,
+                 fuses ? fused.attributes : decltype(fused.attributes)()));
   if (binary.hides_nan) program.AddGuard({});
-  fused.arguments.emplace_back(DNNL_ARG_SRC_0, program.Input(left, output));
-  fused.arguments.emplace_back(DNNL_ARG_SRC_1, program.Input(right, other));
-  fused.arguments.emplace_back(DNNL_ARG_DST, program.Output(output));
-  return program.Add(planned, fused.arguments);
+  const Value result = program.Output(output);
+  std::vector<std::pair<int, Value>> arguments = {
+      {DNNL_ARG_SRC_0, program.Input(left, output)},
+      {DNNL_ARG_SRC_1, program.Input(right, other)},
+      {DNNL_ARG_DST, result}};
+  if (!fuses) {
+    NODEWISE_RETURN_IF_ERROR(program.Add(planned, arguments));
+    return AddSteps(program, fused, output, result, result);
+  }
+  arguments.insert(arguments.end(), fused.arguments.begin(),
+                   fused.arguments.end());
+  return program.Add(planned, arguments);
 }
 
 }  // namespace nodewise::onednn

@@ -59,7 +59,7 @@ else()
   target_include_directories(nodewise_onednn PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(nodewise_onednn
     PUBLIC nodewise_contrib
-    PRIVATE nodewise_options)
+    PRIVATE nodewise_options fmt::fmt)
   nodewise_precompile(nodewise_onednn)
   nodewise_compile_together(nodewise_onednn)
 endif()

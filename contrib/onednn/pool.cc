@@ -52,11 +52,17 @@ absl::Status PlacePool(const Call& call, const ops::PoolAttributes& op,
 absl::Status AddPool(ProgramBuilder& program, PoolSpec spec) {
   const Call& call = program.call();
   NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
-  NODEWISE_ASSIGN_OR_RETURN(spec.source, call.InputDesc(0));
+  // Its fast code has the same layout on both sides.
+  NODEWISE_ASSIGN_OR_RETURN(const Desc given, call.InputDesc(0));
+  NODEWISE_ASSIGN_OR_RETURN(const DataType type, DataTypeOf(call.dtype(0)));
   NODEWISE_ASSIGN_OR_RETURN(spec.output, call.OutputDesc());
+  spec.source = DescOf(call.sizes(0), type, call.output_layout());
   NODEWISE_ASSIGN_OR_RETURN(const Planned planned,
                             PlanPool(spec, fused.attributes));
-  fused.arguments.emplace_back(DNNL_ARG_SRC, program.Input(0, spec.source));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Value source,
+      program.Reordered(program.Input(0, given), spec.source));
+  fused.arguments.emplace_back(DNNL_ARG_SRC, source);
   fused.arguments.emplace_back(DNNL_ARG_DST, program.Output(spec.output));
   return program.Add(planned, fused.arguments);
 }

@@ -77,6 +77,7 @@ class Convert(Precision):
             self.assertGreater(each["max_abs"], 0)
 
     def test_the_text_names_what_was_left_alone_and_the_errors(self):
+        # GL-05
         result = self.convert("-o", self.folder / "net", "--precision", "int8",
                               "--calibrate", "random:1")
         self.assertEqual(result.code, 0, result)
@@ -86,6 +87,7 @@ class Convert(Precision):
         self.assertIn("error against float32, over 1 sample:\n", result.out)
 
     def test_a_folder_runs_as_the_model_does_in_that_precision(self):
+        # GL-04
         for name in ("fp16", "bf16", "int8"):
             with self.subTest(precision=name):
                 options = ("--precision", name, "--calibrate", "random:3")

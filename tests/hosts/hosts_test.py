@@ -5,14 +5,23 @@ TVM's repository with their submodules, one or several separated by colons, of
 any release from 0.8 to 0.19. Nothing of them is kept.
 """
 
+import itertools
 import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
+                       "support"))
+
+# pylint: disable=wrong-import-position
+from onnx_bytes import (FLOAT, onnx_graph, onnx_model, onnx_node,  # noqa: E402
+                        proto_tensor, value_info)
 
 BUILD = pathlib.Path(os.environ["NODEWISE_BUILD"]).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
@@ -39,6 +48,10 @@ OTHER_WORDS = ["test_view_larger_than_original_is_invalid",
                "test_view_entirely_outside_bounds_of_original_is_invalid",
                "test_view_partially_outside_bounds_of_original_is_invalid",
                "test_subview_must_be_in_range_of_immediate_parent"]
+# What a runtime that runs graphs is made of.
+RUNTIME_SOURCES = ["*.cc", "graph_executor/graph_executor.cc",
+                   "graph_executor/graph_executor_factory.cc",
+                   "memory/*.cc", "minrpc/*.cc"]
 # Tests of RPC, of the old VM and of CUDA need what is missing here.
 NOT_OURS = re.compile("rpc|vm_profiler|cuda_graph|disco")
 
@@ -137,6 +150,60 @@ class Host(unittest.TestCase):
              TVM_HOST, "-o", name, f"-L{self.folder}", "-ltvm_runtime",
              f"-Wl,-rpath,{BUILD / 'lib'}", *options], self.folder)
         return self.folder / name
+
+    def tvms_own_runtime(self):
+        """TVM's runtime, compiled from the checkout and kept in the build."""
+        library = BUILD / f"tvm_runtime/{release_of(self.checkout)}.so"
+        if library.exists():
+            return library
+        source = self.checkout / "src/runtime"
+        third = self.checkout / "3rdparty"
+        includes = [self.checkout / "include", source, self.checkout,
+                    third / "compiler-rt", third / "dlpack/include",
+                    third / "dmlc-core/include"]
+        compiles = "\n".join(
+            f"g++ -std=c++17 -O1 -fPIC -w -DTVM_KALLOC_ALIGNMENT=64 "
+            f"-DTVM_THREADPOOL_USE_OPENMP=0 "
+            f"'-DDMLC_USE_LOGGING_LIBRARY=<tvm/runtime/logging.h>' "
+            f"{' '.join(f'-I{include}' for include in includes)} "
+            f"-c {path} -o {number}.o"
+            for number, path in enumerate(itertools.chain.from_iterable(
+                sorted(source.glob(pattern)) for pattern in RUNTIME_SOURCES)))
+        (self.folder / "compiles").write_text(compiles)
+        run(["sh", "-c", "tr '\\n' '\\0' < compiles | "
+             "xargs -0 -n 1 -P 2 sh -c"], self.folder)
+        library.parent.mkdir(exist_ok=True)
+        run(["sh", "-c", f"g++ -shared -o runtime.so *.o -ldl -lpthread && "
+             f"mv runtime.so {library}"], self.folder)
+        return library
+
+    def test_emitted_c_runs_on_tvms_own_executor(self):
+        if not PYTHON.exists():
+            self.skipTest("there is no numpy to write files with")
+        nodes = [onnx_node("MatMul", ["x", "w"], ["v0"])]
+        nodes += [onnx_node("Softmax", [f"v{i}"], [f"v{i + 1}"])
+                  for i in range(6)]
+        # Some storage is shared, and some is not.
+        nodes.append(onnx_node("Sum", ["v4", "v5", "v6"], ["y"]))
+        weights = struct.pack("<4f", 0.1, 0.7, -3.0, 2.0)
+        (self.folder / "net.onnx").write_bytes(onnx_model(onnx_graph(
+            nodes, [value_info("x", dims=(2, 2))], [value_info("y")],
+            [proto_tensor("w", [2, 2], FLOAT, (9, weights))])))
+        command = BUILD / "bin/nodewise"
+        run([command, "convert", "net.onnx", "--emit", "c", "-o", "net"],
+            self.folder)
+        run(["cc", "-O2", "-shared", "-fPIC", "lib.c", "-o", "lib.so", "-lm"],
+            self.folder / "net")
+        run([PYTHON, "-c", "import numpy; numpy.savez('in.npz', x=numpy.array("
+             "[[1, -2], [0.5, 3]], numpy.float32))"], self.folder)
+        run([command, "run", "net", "--inputs", "in.npz", "--output",
+             "ours.npz"], self.folder)
+        run([PYTHON, HERE / "own_executor.py", self.tvms_own_runtime(), "net",
+             "in.npz", "theirs.npz"], self.folder)
+        run([PYTHON, "-c", "import numpy; ours = numpy.load('ours.npz')['y']; "
+             "theirs = numpy.load('theirs.npz')['arr_0']; "
+             "assert ours.std() > 0 and ours.tobytes() == theirs.tobytes(), "
+             "(ours, theirs)"], self.folder)
 
     def test_cpp_program(self):
         # TV-25

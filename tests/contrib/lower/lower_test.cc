@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/graph/own_attributes.h"
 #include "tests/contrib/lower/lower_support.h"
@@ -189,6 +191,23 @@ TEST(LowerTest, BodiesOfControlFlowRun) {
     ExpectAsInterpreted(
         b.net, {MakeTensor<uint8_t>({}, {truth}, kBool), Floats({1, 2})});
   }
+}
+
+// TVM's executor refuses a graph that leaves out one.
+TEST(LowerTest, StoragesAreNumberedWithoutGaps) {
+  NetBuilder b;
+  std::vector<ValueId> x = {b.In("x", {4})};
+  for (int i = 0; i < 6; ++i) x.push_back(b.Op("Softmax", {x.back()})[0]);
+  b.Out(b.Op("Sum", {x[4], x[5], x[6]}));
+  const auto lowered = Lower(b.net, "net");
+  ASSERT_THAT(lowered, IsOk());
+  std::set<int32_t> ids;
+  for (const GraphEntry& entry : lowered->graph.entries) {
+    ids.insert(entry.storage_id);
+  }
+  EXPECT_LT(ids.size(), lowered->graph.entries.size());
+  EXPECT_EQ(*ids.begin(), 0);
+  EXPECT_EQ(*ids.rbegin() + 1, static_cast<int32_t>(ids.size()));
 }
 
 TEST(LowerTest, OpenSizesAreRefusedWithTheOptionsThatGiveThem) {

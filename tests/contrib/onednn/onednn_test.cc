@@ -83,6 +83,30 @@ TEST_F(OneDnnTest, ActivationsOfOneKindKeepTheirNumbers) {
   }
 }
 
+// oneDNN 2.6 takes the first channel for all if all sides behind it are 1.
+TEST_F(OneDnnTest, ABinaryOperatorBehindAnotherTakesEachChannel) {
+  for (const Ints& shape :
+       {Ints{2, 3, 1, 1}, Ints{5, 2, 1}, Ints{2, 3, 4, 1}, Ints{2, 3}}) {
+    Ints channels(shape.size(), 1);
+    channels[1] = shape[1];
+    CallCase made = CaseOf({"Mul"}, {Counted(shape), Counted(channels)});
+    Fuse(made, {"Add"}, Counted(channels, 4));
+    EXPECT_EQ(FaultOf(made), "") << shape.size();
+  }
+}
+
+TEST_F(OneDnnTest, APoolHasFastCodeIfItsTensorsLieDifferently) {
+  CallCase made = CaseOf({"MaxPool", 12, {{"kernel_shape", Ints{2, 2}}}},
+                         {Counted({1, 16, 6, 6})});
+  for (const bool is_output : {false, true}) {
+    SetChannelsLast(made);
+    (is_output ? made.call.inputs[0].layout : made.call.output_layout) =
+        TensorLayout::kPlain;
+    EXPECT_THAT(OneDnnSupports(made.call).penalties, testing::IsEmpty());
+    EXPECT_EQ(FaultOf(made), "") << is_output;
+  }
+}
+
 // As numbers beyond those of float16 must be to what is fused behind them.
 TEST_F(OneDnnTest, WhatFloat16DoesNotHaveMayBeInfinite) {
   CallCase product = CaseOf({"MatMul"}, {MakeTensor<float>({2, 1}, {300, 5}),

@@ -49,6 +49,7 @@ TEST(Int8Test, ResultsAreNearThoseOfFloats) {
   EXPECT_GT(ErrorOf(made.lowered, net, made.sample), 0);
 }
 
+// GL-05
 TEST(Int8Test, ProductsMergeWithTheirBiasAndActivation) {
   const Merged made(SmallNet());
   EXPECT_EQ(made.merges.CountOf("QLinearConv"), 1) << made.merges.ToString();

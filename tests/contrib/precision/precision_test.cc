@@ -87,6 +87,7 @@ void CheckLowered(Precision precision, const Network& net,
   EXPECT_THAT(Interpret(lowered, sample), IsOk());
 }
 
+// GL-04
 TEST(PrecisionTest, RandomNetworksRunInAllPrecisions) {
   const int networks = NumCases(40, 2'000);
   const uint64_t seed = FirstSeed();
