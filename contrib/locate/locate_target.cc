@@ -45,15 +45,15 @@ RunnerMaker PrivateRunnersOf(const std::shared_ptr<const GraphTarget>& graph) {
   };
 }
 
+}  // namespace
+
 absl::StatusOr<CandidateMakers> MakersOf(
-    const std::shared_ptr<const GraphTarget>& graph) {
+    const std::shared_ptr<const GraphTarget>& target) {
   CandidateMakers makers;
-  NODEWISE_ASSIGN_OR_RETURN(makers.candidate, RunnersOf(graph));
-  makers.with_private_storage = PrivateRunnersOf(graph);
+  NODEWISE_ASSIGN_OR_RETURN(makers.candidate, RunnersOf(target));
+  makers.with_private_storage = PrivateRunnersOf(target);
   return makers;
 }
-
-}  // namespace
 
 absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
                                             const OpSet& operators,

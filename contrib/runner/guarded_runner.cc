@@ -1,6 +1,8 @@
 #include "contrib/runner/guarded_runner.h"
 
 #include <algorithm>
+#include <csignal>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -135,6 +137,16 @@ NodeFailure::Kind KindOf(const ChildEnd& end) {
   return NodeFailure::Kind::kExit;
 }
 
+// Nobody knows then what the node would have done: the system takes memory back
+// like that.
+bool WasEndedFromOutside(const ChildEnd& end) {
+  if (end.kind == ChildEnd::Kind::kVanished) return true;
+  constexpr int kSent[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP};
+  return end.kind == ChildEnd::Kind::kSignal &&
+         std::find(std::begin(kSent), std::end(kSent), end.signal) !=
+             std::end(kSent);
+}
+
 absl::StatusCode CodeOf(const ChildEnd& end) {
   if (end.kind == ChildEnd::Kind::kReturned) return end.status.code();
   return end.kind == ChildEnd::Kind::kTimeout
@@ -215,6 +227,11 @@ class GuardedRunner : public Runner {
     }
     const NodeId node = *listener.running();
     const std::string title = index.TitleOf(node);
+    if (WasEndedFromOutside(end)) {
+      return absl::AbortedError(
+          fmt::format("{}: {}: its process was ended from outside: {}", name_,
+                      title, end.ToString(limit_ms)));
+    }
     NodeFailure failure{KindOf(end), index.KeyOf(node), end.ToString(limit_ms)};
     if (failure.what.starts_with(title + ": ")) {
       failure.what.erase(0, title.size() + 2);

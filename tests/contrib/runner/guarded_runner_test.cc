@@ -97,6 +97,17 @@ TEST(GuardedRunnerTest, ANodeThatDoesNotReturnIsStopped) {
   EXPECT_EQ(failure.what, "had not returned after 200 ms and was stopped");
 }
 
+TEST(GuardedRunnerTest, ASignalFromOutsideIsNoFailureOfTheNode) {
+  const auto runner = GuardedRunnerOf(
+      [](const std::vector<float*>&) { kill(getpid(), SIGKILL); });
+  const auto result = runner->Run(FourNumbers());
+  EXPECT_THAT(result, FailsWith(absl::StatusCode::kAborted,
+                                HasSubstr("node 2 (f): its process was ended "
+                                          "from outside: crashed with "
+                                          "SIGKILL")));
+  EXPECT_FALSE(FailureOf(result.status()).has_value());
+}
+
 TEST(GuardedRunnerTest, TheSinkHasGotWhatWasMadeBefore) {
   NameSink sink;
   RunOptions options;

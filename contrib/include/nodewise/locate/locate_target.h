@@ -19,6 +19,12 @@ struct TargetRequest {
   std::vector<std::string> stand_ins = {};
 };
 
+// Returns makers of the runners of a target for Locate() and whatever else
+// looks into runs: each run has a process of its own where the target can be
+// run like that. Fails with kNotFound in builds without USE_PROFILER.
+absl::StatusOr<CandidateMakers> MakersOf(
+    const std::shared_ptr<const GraphTarget>& target);
+
 // Locates in a compiled network, with all the runners that this takes: each run
 // has a process of its own where the target can be run like that, which is
 // wherever all is on a CPU. Else a note says that nobody survives a node that
