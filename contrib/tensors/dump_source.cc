@@ -76,8 +76,8 @@ class DumpJoiner {
       : dump_(dump),
         nodes_(graph.nodes),
         keys_(NamesOf(dump, graph.nodes)),
-        channels_last_(graph.channels_last.begin(),
-                       graph.channels_last.end()) {}
+        channels_last_(graph.channels_last.begin(), graph.channels_last.end()) {
+  }
 
   Joined Join() {
     for (const NamedTensor& entry : dump_.tensors.tensors) {
@@ -229,8 +229,7 @@ class DumpJoiner {
 
 class DumpSource final : public TensorSource {
  public:
-  DumpSource(Dump dump, absl::Status names_status,
-             const DumpedGraph& graph)
+  DumpSource(Dump dump, absl::Status names_status, const DumpedGraph& graph)
       : dump_(std::move(dump)),
         names_status_(std::move(names_status)),
         joined_(DumpJoiner(dump_, graph).Join()) {}

@@ -14,8 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(ChannelsLastTest, ChannelsAreMovedBehindTheOtherSides) {
-  const NDArray tensor =
-      MakeTensor<int16_t>({1, 2, 3}, {1, 2, 3, 10, 20, 30});
+  const NDArray tensor = MakeTensor<int16_t>({1, 2, 3}, {1, 2, 3, 10, 20, 30});
   const auto moved = CopyToChannelsLast(*tensor);
   ASSERT_THAT(moved, IsOk());
   EXPECT_THAT(moved->shape(), ElementsAre(1, 3, 2));
