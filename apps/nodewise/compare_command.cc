@@ -10,6 +10,7 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/model_order.h"
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
@@ -73,8 +74,10 @@ class CompareTensorSources : public Command {
       NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(map_));
       NODEWISE_ASSIGN_OR_RETURN(options.names, ParseNameMap(file.text(), map_));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const auto expected, OpenTensorSource(expected_));
-    NODEWISE_ASSIGN_OR_RETURN(const auto actual, OpenTensorSource(actual_));
+    NODEWISE_ASSIGN_OR_RETURN(auto expected, OpenTensorSource(expected_));
+    NODEWISE_ASSIGN_OR_RETURN(auto actual, OpenTensorSource(actual_));
+    expected = InModelOrder(std::move(expected));
+    actual = InModelOrder(std::move(actual));
     NODEWISE_ASSIGN_OR_RETURN(const Comparison comparison,
                               CompareSources(*expected, *actual, options));
     Outcome outcome;

@@ -20,6 +20,7 @@
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 #include "nodewise/sweep/sweep.h"
+#include "nodewise/tensors/model_order.h"
 
 namespace nodewise {
 namespace {
@@ -146,6 +147,14 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
   outcome->notes.insert(outcome->notes.end(), result->notes.begin(),
                         result->notes.end());
   ShowStop(options, *result, outcome);
+  if (result->stopped.has_value()) {
+    for (NamedTensor& output : result->outputs) {
+      NODEWISE_ASSIGN_OR_RETURN(const EntryId entry,
+                                target.index().FindEntry(output.name));
+      NODEWISE_ASSIGN_OR_RETURN(
+          output.tensor, InModelOrder(target.index(), entry, output.tensor));
+    }
+  }
   return DebugRunResult{std::move(result->outputs)};
 }
 

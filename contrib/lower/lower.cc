@@ -180,8 +180,15 @@ class GraphMaker {
       node.inputs.push_back(entries_.at(id));
     }
     node.control_deps = WaitsFor(made);
+    std::vector<std::string> channels_last;
     for (uint32_t i = 0; i < made.outputs.size(); ++i) {
       AddEntry(made.outputs[i], i);
+      if (layouts_.IsLast(made.outputs[i])) {
+        channels_last.push_back(std::to_string(i));
+      }
+    }
+    if (!channels_last.empty()) {
+      node.attrs.emplace_back(kChannelsLastAttribute, ListText(channels_last));
     }
     for (const std::string& name : made.region.covers) {
       node_of_[*network_.FindOperation(name)] =

@@ -61,8 +61,8 @@ class StorageSharer {
     used_.emplace(std::max(life.last_read, life.written), block);
   }
 
-  // TVM's executor refuses a graph that leaves out a number: it allocates all of
-  // them up to the largest.
+  // TVM's executor refuses a graph that leaves out a number: it allocates all
+  // of them up to the largest.
   void Renumber() {
     std::map<int32_t, int32_t> numbers;
     for (GraphEntry& entry : graph_.entries) {

@@ -6,6 +6,7 @@
 #include "nodewise/dump/dump.h"
 #include "nodewise/runner/input_collector.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/model_order.h"
 
 namespace nodewise {
 namespace {
@@ -32,7 +33,9 @@ absl::StatusOr<TensorPatch> ReadPatch(const GraphIndex& index,
   if (!found.ok()) return At(where, found.status());
   auto tensor = ReadOneTensor(file, NamesOf(index, *found));
   if (!tensor.ok()) return At(where, tensor.status());
-  return TensorPatch{entry, *std::move(tensor), file, where};
+  auto stored = InStoredOrder(index, *found, *tensor);
+  if (!stored.ok()) return At(where, At(file, stored.status()));
+  return TensorPatch{entry, *std::move(stored), file, where};
 }
 
 }  // namespace nodewise

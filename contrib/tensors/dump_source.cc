@@ -4,6 +4,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +13,8 @@
 #include "contrib/tensors/tensor_names.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
+#include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/own_attributes.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -21,7 +24,6 @@ namespace {
 
 using Kind = NodeRecord::Kind;
 
-constexpr char kGraphDumpFile[] = "_tvmdbg_graph_dump.json";
 constexpr size_t kMostNames = 8;
 
 constexpr char kOnlyStats[] = "only its statistics were recorded";
@@ -50,6 +52,7 @@ struct Item {
   NodeTime time = {};
   std::optional<size_t> origin = {};  // The number of an item.
   bool is_network_input = false;
+  bool has_channels_last = false;
 };
 
 // The items and the names that they point to.
@@ -59,12 +62,22 @@ struct Joined {
   std::list<std::string> names;          // Of what is in the file alone.
 };
 
+// What the files beside the tensors say of the graph.
+struct DumpedGraph {
+  std::vector<DumpNode> nodes;
+  std::vector<std::pair<uint32_t, uint32_t>> channels_last;  // Node, output.
+};
+
 // Puts the parts of a dump together.
 class DumpJoiner {
  public:
   // Both must outlive it.
-  DumpJoiner(const Dump& dump, const std::vector<DumpNode>& nodes)
-      : dump_(dump), nodes_(nodes), keys_(NamesOf(dump, nodes)) {}
+  DumpJoiner(const Dump& dump, const DumpedGraph& graph)
+      : dump_(dump),
+        nodes_(graph.nodes),
+        keys_(NamesOf(dump, graph.nodes)),
+        channels_last_(graph.channels_last.begin(), graph.channels_last.end()) {
+  }
 
   Joined Join() {
     for (const NamedTensor& entry : dump_.tensors.tensors) {
@@ -143,7 +156,10 @@ class DumpJoiner {
     item.record = &record;
     item.time = TimeOf(Index(record.node));
     const auto made = made_.find(record.entry);
-    if (made != made_.end()) item.origin = made->second;
+    if (made != made_.end()) {
+      item.origin = made->second;
+      item.has_channels_last = joined_.items[made->second].has_channels_last;
+    }
     joined_.items.push_back(item);
   }
 
@@ -161,6 +177,8 @@ class DumpJoiner {
     }
     item.time = TimeOf(Index(record.node));
     item.is_network_input = IsNetworkInput(Index(record.node));
+    item.has_channels_last =
+        channels_last_.contains(std::pair(Index(record.node), record.slot));
     made_[record.entry] = joined_.items.size();
     joined_.items.push_back(item);
   }
@@ -186,6 +204,7 @@ class DumpJoiner {
       if (file.node.has_value()) {
         item.time = TimeOf(*file.node);
         item.is_network_input = IsNetworkInput(*file.node);
+        item.has_channels_last = channels_last_.contains(file.Place());
       }
       joined_.items.push_back(item);
     }
@@ -200,6 +219,7 @@ class DumpJoiner {
   const Dump& dump_;
   const std::vector<DumpNode>& nodes_;
   const DumpNodeKeys keys_;
+  const std::set<std::pair<uint32_t, uint32_t>> channels_last_;
   std::vector<FileTensor> files_;
   std::map<std::pair<uint32_t, uint32_t>, size_t> by_place_;  // Node, output.
   std::map<uint32_t, NodeTime> times_;                        // By node.
@@ -209,11 +229,10 @@ class DumpJoiner {
 
 class DumpSource final : public TensorSource {
  public:
-  DumpSource(Dump dump, absl::Status names_status,
-             const std::vector<DumpNode>& nodes)
+  DumpSource(Dump dump, absl::Status names_status, const DumpedGraph& graph)
       : dump_(std::move(dump)),
         names_status_(std::move(names_status)),
-        joined_(DumpJoiner(dump_, nodes).Join()) {}
+        joined_(DumpJoiner(dump_, graph).Join()) {}
   // The items point into the dump.
   DumpSource(const DumpSource&) = delete;
 
@@ -259,6 +278,7 @@ TensorItem DumpSource::View(const Item& item, const TensorKey& key) {
   }
   view.time = item.time;
   view.is_network_input = item.is_network_input;
+  view.has_channels_last = item.has_channels_last;
   return view;
 }
 
@@ -309,15 +329,33 @@ absl::StatusOr<std::vector<DumpNode>> ReadGraphDump(const std::string& path) {
   return ParseGraphDump(file->text(), path);
 }
 
+// Without a sound graph of ours nothing is known of any layout.
+std::vector<std::pair<uint32_t, uint32_t>> ChannelsLastIn(
+    const std::string& path) {
+  std::vector<std::pair<uint32_t, uint32_t>> found;
+  auto text = GraphText::FromFile(path);
+  if (!text.ok()) return found;
+  const auto graph = ParseGraph(*std::move(text));
+  if (!graph.ok()) return found;
+  for (uint32_t n = 0; n < graph->nodes.size(); ++n) {
+    if (!graph->IsFunction(NodeId{n})) continue;
+    for (uint32_t i = 0; i < graph->OutputsOf(NodeId{n}); ++i) {
+      if (HasChannelsLast(*graph, {n, i, 0})) found.emplace_back(n, i);
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TensorSource>> OpenDumpSource(
     const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(Dump dump, OpenDump(path));
   const auto nodes = ReadGraphDump(dump.folder + "/" + kGraphDumpFile);
-  return std::make_unique<DumpSource>(
-      std::move(dump), nodes.status(),
-      nodes.ok() ? *nodes : std::vector<DumpNode>());
+  DumpedGraph graph;
+  if (nodes.ok()) graph.nodes = *nodes;
+  graph.channels_last = ChannelsLastIn(dump.folder + "/" + kSourceGraphFile);
+  return std::make_unique<DumpSource>(std::move(dump), nodes.status(), graph);
 }
 
 }  // namespace nodewise

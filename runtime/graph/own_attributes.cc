@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 namespace nodewise {
@@ -46,6 +47,16 @@ std::optional<std::string> ValueNameOf(const Graph& graph,
   const auto names = ParseListText(*text);
   if (!names.has_value() || ref.output >= names->size()) return std::nullopt;
   return (*names)[ref.output];
+}
+
+bool HasChannelsLast(const Graph& graph, const EntryRef& ref) {
+  const std::string* const text =
+      FindAttribute(graph.nodes[ref.node].attrs, kChannelsLastAttribute);
+  if (text == nullptr) return false;
+  const auto numbers = ParseListText(*text);
+  return numbers.has_value() &&
+         std::find(numbers->begin(), numbers->end(),
+                   std::to_string(ref.output)) != numbers->end();
 }
 
 std::optional<NodeId> NodeCovering(const Graph& graph,

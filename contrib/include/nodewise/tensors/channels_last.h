@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
@@ -22,5 +25,12 @@ TensorType WithChannelsLast(const TensorType& type);
 // rank behind the other sides, and back. REQUIRE: 2 <= rank.
 std::vector<int64_t> SidesToChannelsLast(int rank);
 std::vector<int64_t> SidesToChannelsFirst(int rank);
+
+// Return a copy of the tensor, in host memory, with its channels moved from
+// side 1 behind the others, or back from there. Fail with kInvalidArgument for
+// fewer than 3 sides, and as NDArray::Empty(). REQUIRE: it is compact and in
+// host memory, and its elements are whole bytes.
+absl::StatusOr<NDArray> CopyToChannelsLast(const DLTensor& tensor);
+absl::StatusOr<NDArray> CopyToChannelsFirst(const DLTensor& tensor);
 
 }  // namespace nodewise

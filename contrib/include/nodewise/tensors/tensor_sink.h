@@ -44,6 +44,9 @@ struct TensorItem {
   const TensorKey* origin = nullptr;
   // An input or a parameter of the network: no node made the tensor.
   bool is_network_input = false;
+  // The network that was compiled has this tensor with the channels in side 1;
+  // here they are last.
+  bool has_channels_last = false;
   // How far a correct kernel may be off in each element: proved, and in
   // practice (Bounds of nodewise/op/evaluate.h). Empty if not known.
   absl::Span<const double> proved_bounds = {};

@@ -17,6 +17,10 @@ namespace nodewise {
 // its outputs are, and of the network's operations that are in it.
 inline constexpr std::string_view kValuesAttribute = "nodewise.values";
 inline constexpr std::string_view kCoversAttribute = "nodewise.covers";
+// Of a node: the numbers of its outputs that have their channels, side 1 of the
+// network's value, behind all other sides in memory.
+inline constexpr std::string_view kChannelsLastAttribute =
+    "nodewise.channels_last";
 
 // Say whether the functions of a graph are part of the process that runs it, so
 // that there is no library beside it.
@@ -27,6 +31,9 @@ bool HasBuiltInFunctions(const Graph& graph);
 // Returns the name of the network's value that a node's output is; none for a
 // node that does not say.
 std::optional<std::string> ValueNameOf(const Graph& graph, const EntryRef& ref);
+
+// Returns whether a node says that its output has its channels last.
+bool HasChannelsLast(const Graph& graph, const EntryRef& ref);
 
 // Returns the first node that an operation of the network is in; none if no
 // node says so.
