@@ -14,8 +14,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
 
 # pylint: disable=wrong-import-position
-from onnx_bytes import (FLOAT, floats, onnx_graph, onnx_model,  # noqa: E402
-                        onnx_node, proto_tensor, value_info)
+from onnx_bytes import (FLOAT, attribute, floats, onnx_graph,  # noqa: E402
+                        onnx_model, onnx_node, proto_tensor, value_info)
 
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
 ODD = "*/ \"'$(touch here)`\n??/ \\ int \u00e9"
@@ -70,6 +70,23 @@ class EmitC(Scratch):
                 self.compiled(folder, compiler, *STRICT)
                 self.ran(folder)
         self.assertFalse((folder / "here").exists())
+
+    def test_a_reduction_may_leave_one_number(self):
+        for kind, keep in (("ReduceMax", 0), ("ReduceSum", 0),
+                           ("ReduceMean", 1), ("ReduceProd", 0)):
+            with self.subTest(kind=kind):
+                folder, _ = self.emitted(onnx_model(onnx_graph(
+                    [onnx_node(kind, ["x"], ["y"],
+                               attribute("axes", [1, 0]),
+                               attribute("keepdims", keep))],
+                    [value_info("x", dims=(3, 4))], [value_info("y")]),
+                    opset=11))
+                self.compiled(folder, "cc")
+                ours, theirs = (self.ran(target)["outputs"][0]["mean"]
+                                for target in (folder,
+                                               self.folder / "net.onnx"))
+                self.assertAlmostEqual(ours, theirs, places=5)
+                shutil.rmtree(folder)
 
     def test_the_folder_is_without_faults(self):
         folder, _ = self.emitted(network())
