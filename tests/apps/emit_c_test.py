@@ -21,12 +21,12 @@ STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
 ODD = "*/ \"'$(touch here)`\n??/ \\ int \u00e9"
 
 
-def network(name="scale", last="Softmax"):
+def network(name="scale", last="Softmax", rows=2):
     return onnx_model(onnx_graph(
         [onnx_node("MatMul", ["x", "w"], ["m"], name=name),
          onnx_node("Add", ["m", "b"], ["a"], name="sum"),
          onnx_node(last, ["a"], ["y"], name="last")],
-        [value_info("x", dims=(2, 2))], [value_info("y")],
+        [value_info("x", dims=(rows, 2))], [value_info("y")],
         [proto_tensor("w", [2, 2], FLOAT,
                       (9, struct.pack("<4f", 0.1, 0.7, -3.0, 2.0))),
          floats("b", 1.0, -1.0)]))
@@ -70,6 +70,31 @@ class EmitC(Scratch):
                 self.compiled(folder, compiler, *STRICT)
                 self.ran(folder)
         self.assertFalse((folder / "here").exists())
+
+    def test_no_compiler_finds_fault_where_there_is_little_to_compute(self):
+        weights = proto_tensor("w", [0, 2], FLOAT)
+        product = onnx_node("MatMul", ["x", "w"], ["m"])
+        add = onnx_node("Add", ["m", "b"], ["y"])
+        table = {
+            "no rows": network(rows=0),
+            "no terms": onnx_model(onnx_graph(
+                [product, add], [value_info("x", dims=(2, 0))],
+                [value_info("y")], [weights, floats("b", 1.0, -1.0)])),
+            "constants alone": onnx_model(onnx_graph(
+                [onnx_node("Add", ["a", "b"], ["y"])], [], [value_info("y")],
+                [floats("a", 1.0), floats("b", 2.0)])),
+        }
+        for name, model in table.items():
+            folder, _ = self.emitted(model)
+            for compiler in ("gcc", "clang"):
+                with self.subTest(model=name, compiler=compiler):
+                    self.compiled(folder, compiler, *STRICT)
+                    for field in ("min", "max", "mean"):
+                        self.assertEqual(
+                            self.ran(folder)["outputs"][0].get(field),
+                            self.ran(self.folder / "net.onnx")["outputs"][0]
+                            .get(field))
+            shutil.rmtree(folder)
 
     def test_a_reduction_may_leave_one_number(self):
         for kind, keep in (("ReduceMax", 0), ("ReduceSum", 0),
