@@ -180,8 +180,8 @@ absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
   const bool is_int8 = options.precision == Precision::kInt8;
   if (is_int8 && options.calibration.empty()) {
     return absl::InvalidArgumentError(
-        "int8: has no calibration, expected the ranges that values take with "
-        "at least one sample input");
+        "int8: there is no range of any value, expected those of float32 "
+        "values that have finite numbers with at least one sample input");
   }
   Network old = network;
   NODEWISE_RETURN_IF_ERROR(RaiseOpset(row, &old));

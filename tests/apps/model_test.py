@@ -11,8 +11,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
 
 # pylint: disable=wrong-import-position
-from onnx_bytes import (FLOAT, floats, onnx_graph,  # noqa: E402
-                        onnx_model, onnx_node, proto_tensor, value_info)
+from onnx_bytes import (BOOL, FLOAT, INT64, attribute,  # noqa: E402
+                        floats, ints, onnx_graph, onnx_model, onnx_node,
+                        proto_tensor, value_info)
 
 UINT8, INT8 = 2, 3
 
@@ -213,6 +214,19 @@ class Run(Models):
         found = document(result)
         self.assertEqual(found["outputs"][0]["first"], [0, 2])
         self.assertIn("so the interpreter runs it", found["notes"][-1])
+
+    def test_no_option_is_named_for_sizes_that_only_a_run_tells(self):
+        body = onnx_graph(
+            [onnx_node("Identity", ["go"], ["on"]),
+             onnx_node("Relu", ["x"], ["each"])],
+            [value_info("i", INT64, ()), value_info("go", BOOL, ())],
+            [value_info("on", BOOL, ()), value_info("each", dims=(3,))])
+        model = self.write("net.onnx", chain(
+            onnx_node("Loop", ["n", ""], ["y"], attribute("body", body),
+                      name="loop"), dims=(3,), constants=(ints("n", 4),)))
+        error = self.refused("convert", model, "-o", self.folder / "net")
+        self.assertIn("expected all its sizes known before the run (no option "
+                      "can tell them, since only its run does)", error)
 
     def test_a_node_is_computed_by_what_computes_its_operations(self):
         # No library computes products with such a zero point of the weights.

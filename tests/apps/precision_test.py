@@ -127,6 +127,20 @@ class Convert(Precision):
                       "at least one (--calibrate FILE", error)
         self.assertFalse((self.folder / "net").exists())
 
+    def test_int8_needs_a_finite_number(self):
+        file = self.write("x.params", params_bytes(
+            {"x": Tensor("float32", [2, 8], [float("nan")] * 16)}))
+        error = self.refused("convert", self.model, "-o", self.folder / "net",
+                             "--precision", "int8", "--calibrate", file)
+        self.assertIn("--precision int8: with 1 sample input, no float32 value "
+                      "of the model has a finite number", error)
+
+    def test_sensitivity_without_a_sample_is_refused(self):
+        error = self.refused("convert", self.model, "--precision", "bf16",
+                             "--sensitivity")
+        self.assertIn("--sensitivity: there are no sample inputs, expected "
+                      "at least one (--calibrate FILE", error)
+
     def test_old_models_are_raised(self):
         model = self.write("old.onnx", classifier(opset=9))
         for name in ("fp16", "bf16", "int8"):
