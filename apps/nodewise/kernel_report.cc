@@ -67,7 +67,7 @@ class KernelReport {
   using Counts = std::map<std::string, uint64_t>;  // By kernel.
 
   void Add(const KernelChoice& choice) {
-    ++nodes_[choice.kernel];
+    ++nodes_[KernelOf(choice)];
     for (const std::string& refusal : choice.refusals) {
       refusals_.push_back(fmt::format("node {}: {}", choice.node, refusal));
       reasons_[refusal].push_back("node " + choice.node);
@@ -86,6 +86,16 @@ class KernelReport {
       remarks_.push_back(fmt::format("{}: {}", place, operation.remark));
       reasons_[operation.remark].push_back(place);
     }
+  }
+
+  // What computes a node: its kernel, unless that leaves all operations to
+  // another.
+  static const std::string& KernelOf(const KernelChoice& choice) {
+    for (const OperationChoice& operation : choice.operations) {
+      if (operation.kernel == choice.kernel) return choice.kernel;
+    }
+    return choice.operations.empty() ? choice.kernel
+                                     : choice.operations[0].kernel;
   }
 
   static void AddCounts(const char* name, const Counts& counts,

@@ -11,6 +11,7 @@
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/runner/input_list.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
@@ -111,16 +112,22 @@ absl::StatusOr<PrecisionOptions> OptionsOf(const PrecisionChoice& choice,
                               ParseCalibrationMethod(choice.calibration));
   }
   const bool is_int8 = options.precision == Precision::kInt8;
-  if (is_int8 && samples.empty()) {
+  if (samples.empty() && (is_int8 || choice.sensitivity)) {
     return absl::InvalidArgumentError(
-        "--precision int8: there are no sample inputs, expected at least one "
-        "(--calibrate FILE, or --calibrate random:SEED)");
+        fmt::format("{}: there are no sample inputs, expected at least one "
+                    "(--calibrate FILE, or --calibrate random:SEED)",
+                    is_int8 ? "--precision int8" : "--sensitivity"));
   }
   if (!is_int8) return options;
   options.most_weight = OneDnnMostWeight();
   NODEWISE_ASSIGN_OR_RETURN(options.calibration,
                             Calibrate(network, samples, method));
-  return options;
+  if (!options.calibration.empty()) return options;
+  return absl::InvalidArgumentError(fmt::format(
+      "--precision int8: with {}, no float32 value of the model has a finite "
+      "number, expected a range for one at least (--calibrate another; a model "
+      "without float32 values has nothing to lower)",
+      CountOf(samples.size(), "sample input")));
 }
 
 }  // namespace

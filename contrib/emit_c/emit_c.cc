@@ -186,6 +186,7 @@ class FunctionList {
     source += kHowToCompileC;
     source += "\n */\n\n";
     source += Prologue();
+    if (!functions_.empty()) source += ArgumentCheck();
     source += HelpersOf(code);
     for (size_t i = 0; i < functions_.size(); ++i) {
       const Function& function = functions_[i];

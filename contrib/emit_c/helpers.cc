@@ -59,7 +59,9 @@ typedef union {
  * them errors go nowhere, and memory comes from C. */
 NW_EXPORT extern void (*__TVMAPISetLastError)(const char* message);
 void (*__TVMAPISetLastError)(const char* message) = 0;
+)c";
 
+constexpr std::string_view kArgumentCheck = R"c(
 static int nw_fail(const char* message) {
   if (__TVMAPISetLastError != 0) __TVMAPISetLastError(message);
   return -1;
@@ -270,6 +272,7 @@ static int64_t nw_index(int64_t index, int64_t size) {
 }  // namespace
 
 std::string_view Prologue() { return kPrologue; }
+std::string_view ArgumentCheck() { return kArgumentCheck; }
 
 std::string HelpersOf(std::string_view code) {
   std::vector<std::string_view> wanted;

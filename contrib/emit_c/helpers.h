@@ -5,9 +5,11 @@
 
 namespace nodewise::emit_c {
 
-// What stands at the beginning of every file: the packed functions' types, and
-// the check of their arguments.
+// What stands at the beginning of every file: the packed functions' types.
 std::string_view Prologue();
+// The check of their arguments, which every function calls. A file without
+// functions must not have it: compilers warn of what nobody calls.
+std::string_view ArgumentCheck();
 
 // Returns the definitions of those functions nw_... that the code calls.
 std::string HelpersOf(std::string_view code);

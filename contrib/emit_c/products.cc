@@ -156,6 +156,12 @@ absl::Status WriteMatMul(OperationCode& code) {
   for (int64_t& s : to.strides) s *= product.rows * product.columns;
   const LoopNest nest(batch, {from_left, from_right, to});
   if (nest.is_empty()) return absl::OkStatus();
+  // A sum of nothing reads nothing.
+  if (product.terms == 0) {
+    code.code().Line(fmt::format("memset({0}, 0, {1} * sizeof(*{0}));",
+                                 code.out().name, code.out().count()));
+    return absl::OkStatus();
+  }
   nest.Open(&code.code());
   product.left = "a";
   product.right = "b0";

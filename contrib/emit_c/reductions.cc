@@ -77,7 +77,15 @@ absl::StatusOr<std::vector<bool>> TakenSides(const OperationCode& code,
   std::optional<Sizes> axes;
   if (code.has(1)) {
     axes = code.Ints(1);
-    if (!axes.has_value()) return Refuse("its axes are not constant");
+    if (!axes.has_value()) {
+      // As many different axes as there are sides are all of them. Lowering
+      // leaves such axes to the run, since no type depends on their order.
+      if (code.in(1).count() != rank) {
+        return Refuse("its axes are not constant");
+      }
+      is_taken.assign(is_taken.size(), true);
+      return is_taken;
+    }
   }
   if (!axes.has_value() || axes->empty()) {
     is_taken.assign(is_taken.size(), !noop_without_axes);

@@ -86,6 +86,7 @@ class RegionWriter {
     if (row == nullptr) return Refuse("there is no C for this operator");
     NODEWISE_RETURN_IF_ERROR(MakeTensors(operation, row->is_by_element()));
     if (row->is_by_element()) return AddToGroup(operation, *row);
+    if (MakesNothing(operation)) return absl::OkStatus();
     Flush();
     code_.Line(fmt::format("/* {} */", row->name));
     OperationCode code(network_, operation, TensorsOf(operation.inputs),
@@ -118,6 +119,14 @@ class RegionWriter {
       if (id != kNoValue && untyped_.contains(id)) return RefuseType(id);
     }
     return absl::OkStatus();
+  }
+
+  // Code that fills no element would have variables that nothing reads.
+  bool MakesNothing(const Operation& operation) const {
+    for (const ValueId id : operation.outputs) {
+      if (id != kNoValue && tensors_.at(id).count() > 0) return false;
+    }
+    return true;
   }
 
   absl::Status RefuseType(ValueId id) const {

@@ -56,6 +56,40 @@ absl::Status CheckType(const NetworkValue& value, const std::string& place,
       fmt::format("{}: {}", place, MessageOf(status)));
 }
 
+bool HasBody(const Operation& operation) {
+  for (const AttrField& field : operation.def().fields) {
+    if (field.is_graph) return true;
+  }
+  return false;
+}
+
+// Returns whether inputs of the network decide what the value is.
+bool DependsOnInputs(const Network& network, ValueId value) {
+  std::vector<ValueId> left = {value};
+  std::unordered_set<ValueId> seen;
+  while (!left.empty()) {
+    const ValueId id = left.back();
+    left.pop_back();
+    if (id == kNoValue || !seen.insert(id).second) continue;
+    const NetworkValue& each = network.value(id);
+    if (each.kind == NetworkValue::Kind::kInput) return true;
+    if (each.producer == kNoOperation) continue;
+    const auto& inputs = network.operation(each.producer).inputs;
+    left.insert(left.end(), inputs.begin(), inputs.end());
+  }
+  return false;
+}
+
+// What to do about a result of an unknown size. What a body computes is known
+// after the run, whatever is known before it.
+std::string HowToSizeResult(const Network& network, const Operation& operation,
+                            ValueId result) {
+  if (HasBody(operation) || !DependsOnInputs(network, result)) {
+    return "no option can tell them, since only its run does";
+  }
+  return "--freeze NAME=FILE for the inputs that decide them, or --dim";
+}
+
 absl::Status CheckNetwork(const Network& network) {
   for (const auto& value : network.data().values) {
     if (!value.has_value()) continue;
@@ -71,11 +105,11 @@ absl::Status CheckNetwork(const Network& network) {
     NODEWISE_RETURN_IF_ERROR(CheckName(operation.name, "operation"));
     for (const ValueId output : operation.outputs) {
       if (output == kNoValue) continue;
-      NODEWISE_RETURN_IF_ERROR(CheckType(
-          network.value(output),
-          fmt::format("operation {} ({}): output {}", operation.name,
-                      operation.kind(), network.value(output).name),
-          "--freeze NAME=FILE for the inputs that decide them, or --dim"));
+      NODEWISE_RETURN_IF_ERROR(
+          CheckType(network.value(output),
+                    fmt::format("operation {} ({}): output {}", operation.name,
+                                operation.kind(), network.value(output).name),
+                    HowToSizeResult(network, operation, output)));
     }
   }
   return absl::OkStatus();

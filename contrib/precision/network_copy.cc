@@ -15,12 +15,15 @@ NetworkCopy::NetworkCopy(const Network& old) : old_(&old) {
   outputs_.insert(old.outputs().begin(), old.outputs().end());
 }
 
-absl::StatusOr<NetworkCopy> NetworkCopy::Begin(const Network& old) {
+absl::StatusOr<NetworkCopy> NetworkCopy::Begin(const Network& old, int opset) {
   NetworkCopy copy(old);
   NetworkData empty;
   empty.name = old.name();
   empty.opsets = old.data().opsets;
   NODEWISE_ASSIGN_OR_RETURN(copy.made_, Network::FromData(std::move(empty)));
+  if (opset != 0) {
+    NODEWISE_RETURN_IF_ERROR(copy.made_.SetOpset("", opset));
+  }
   NODEWISE_RETURN_IF_ERROR(copy.made_.SetTarget(old.target()));
   for (const ValueId id : old.inputs()) {
     const NetworkValue& input = old.value(id);
@@ -46,8 +49,14 @@ absl::StatusOr<ValueId> NetworkCopy::Of(ValueId old) {
 absl::StatusOr<std::vector<ValueId>> NetworkCopy::AddLike(
     const Operation& old, std::vector<ValueId> inputs,
     const std::vector<std::string>& suffixes) {
+  return AddAs(old, old.attrs, std::move(inputs), suffixes);
+}
+
+absl::StatusOr<std::vector<ValueId>> NetworkCopy::AddAs(
+    const Operation& old, OpAttrs attrs, std::vector<ValueId> inputs,
+    const std::vector<std::string>& suffixes) {
   NewOperation wanted;
-  wanted.attrs = old.attrs;
+  wanted.attrs = std::move(attrs);
   wanted.inputs = std::move(inputs);
   wanted.name = old.name;
   for (size_t i = 0; i < old.outputs.size(); ++i) {

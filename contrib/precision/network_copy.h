@@ -17,8 +17,9 @@ namespace nodewise {
 class NetworkCopy {
  public:
   // Makes a network with the opsets, the target and the inputs of the old one,
-  // which must outlive this and stay as it is.
-  static absl::StatusOr<NetworkCopy> Begin(const Network& old);
+  // which must outlive this and stay as it is. `opset`, if it is not 0, is the
+  // new one's opset of domain "".
+  static absl::StatusOr<NetworkCopy> Begin(const Network& old, int opset = 0);
 
   const Network& old() const { return *old_; }
   const Network& made() const { return made_; }
@@ -35,15 +36,27 @@ class NetworkCopy {
   absl::StatusOr<std::vector<ValueId>> AddLike(
       const Operation& old, std::vector<ValueId> inputs,
       const std::vector<std::string>& suffixes);
+  // The same with other attributes, which may be of another operator. REQUIRES:
+  // that has as many outputs.
+  absl::StatusOr<std::vector<ValueId>> AddAs(
+      const Operation& old, OpAttrs attrs, std::vector<ValueId> inputs,
+      const std::vector<std::string>& suffixes);
+  // Returns the attributes of an operator that the new network's opsets have.
+  template <typename Class>
+  absl::StatusOr<OpAttrs> AttrsOf(const Class& op) const {
+    auto row = RowOf(&kTypeTag<Class>);
+    if (!row.ok()) return row.status();
+    return OpAttrs::Of(*row, op);
+  }
   // Adds an operation that the old network does not have; it and its output are
   // called so, or like it. The output is called `output` if that is not empty.
   template <typename Class>
   absl::StatusOr<ValueId> Add(const Class& op, std::vector<ValueId> inputs,
                               const std::string& name,
                               const std::string& output = "") {
-    auto row = RowOf(&kTypeTag<Class>);
-    if (!row.ok()) return row.status();
-    return AddNew(OpAttrs::Of(*row, op), std::move(inputs), name, output);
+    auto attrs = AttrsOf(op);
+    if (!attrs.ok()) return attrs.status();
+    return AddNew(*std::move(attrs), std::move(inputs), name, output);
   }
   absl::StatusOr<ValueId> AddConstant(const std::string& name, NDArray data);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "contrib/precision/lowering_plan.h"
+#include "contrib/precision/raise_opset.h"
 #include "contrib/precision/type_trial.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -19,7 +20,7 @@ struct PrecisionRow {
   Precision precision;
   const char* name;
   DLDataType type;
-  // The opset that a network below it is given where that changes nothing, and
+  // The opset that a network below it is given if it can be had in that, and
   // the least that will do.
   int wanted_opset;
   int least_opset;
@@ -51,14 +52,24 @@ absl::StatusOr<std::unique_ptr<const RE2>> ParseKeep(const std::string& text) {
                   expression->error()));
 }
 
+// Raises it as far as is wanted, or as far as its operations allow.
 absl::Status RaiseOpset(const PrecisionRow& row, Network* network) {
-  if (network->opset() >= row.wanted_opset) return absl::OkStatus();
-  const absl::Status raised = network->SetOpset("", row.wanted_opset);
-  if (raised.ok() || network->opset() >= row.least_opset) {
-    return absl::OkStatus();
+  const int before = network->opset();
+  if (before >= row.wanted_opset) return absl::OkStatus();
+  if (network->SetOpset("", row.wanted_opset).ok()) return absl::OkStatus();
+  absl::Status why_not;
+  for (int opset = row.wanted_opset; opset >= row.least_opset && opset > before;
+       --opset) {
+    auto raised = InOpset(*network, opset);
+    if (raised.ok()) {
+      *network = *std::move(raised);
+      return absl::OkStatus();
+    }
+    why_not = raised.status();
   }
+  if (before >= row.least_opset) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
-      "{} needs opset {}: {}", row.name, row.least_opset, MessageOf(raised)));
+      "{} needs opset {}: {}", row.name, row.least_opset, MessageOf(why_not)));
 }
 
 // Returns why an operation is left alone whatever its operator takes; empty if
@@ -169,8 +180,8 @@ absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
   const bool is_int8 = options.precision == Precision::kInt8;
   if (is_int8 && options.calibration.empty()) {
     return absl::InvalidArgumentError(
-        "int8: has no calibration, expected the ranges that values take with "
-        "at least one sample input");
+        "int8: there is no range of any value, expected those of float32 "
+        "values that have finite numbers with at least one sample input");
   }
   Network old = network;
   NODEWISE_RETURN_IF_ERROR(RaiseOpset(row, &old));

@@ -77,9 +77,10 @@ class OneDnnRegionKernel : public RegionKernel {
         const Operation& operation = network().operation(id);
         choice.operation = operation.name;
         choice.kernel = why_not.empty() ? "oneDNN" : "reference";
-        if (!why_not.empty()) {
-          choice.why_not = fmt::format("{}: {}", operation.kind(), why_not);
-        }
+        // What refuses a call names its operator itself.
+        choice.why_not = why_not.empty() || step->planned().is_call()
+                             ? why_not
+                             : fmt::format("{}: {}", operation.kind(), why_not);
         choice.remark = step->remark();
       }
     }

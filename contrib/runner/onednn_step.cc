@@ -87,7 +87,7 @@ absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
 
 absl::StatusOr<std::unique_ptr<OneDnnKernel>> OneDnnStep::MakeKernel(
     absl::Span<const NDArray> inputs) const {
-  NODEWISE_RETURN_IF_ERROR(CheckGelus(inputs));
+  NODEWISE_RETURN_IF_ERROR(At(planned_.call.op.def().name, CheckGelus(inputs)));
   return MakeOneDnnKernel(planned_.call);
 }
 
@@ -100,7 +100,7 @@ absl::Status OneDnnStep::CheckGelus(absl::Span<const NDArray> inputs) const {
     }
     if (gelu.Holds(numbers, 2 * UnitRoundoff(planned_.float_type))) continue;
     return absl::UnimplementedError(
-        "is like a Gelu, but with other numbers in it");
+        "looks like one, but with other numbers in it");
   }
   return absl::OkStatus();
 }

@@ -14,19 +14,19 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
 
 # pylint: disable=wrong-import-position
-from onnx_bytes import (FLOAT, floats, onnx_graph, onnx_model,  # noqa: E402
-                        onnx_node, proto_tensor, value_info)
+from onnx_bytes import (FLOAT, attribute, floats, onnx_graph,  # noqa: E402
+                        onnx_model, onnx_node, proto_tensor, value_info)
 
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
 ODD = "*/ \"'$(touch here)`\n??/ \\ int \u00e9"
 
 
-def network(name="scale", last="Softmax"):
+def network(name="scale", last="Softmax", rows=2):
     return onnx_model(onnx_graph(
         [onnx_node("MatMul", ["x", "w"], ["m"], name=name),
          onnx_node("Add", ["m", "b"], ["a"], name="sum"),
          onnx_node(last, ["a"], ["y"], name="last")],
-        [value_info("x", dims=(2, 2))], [value_info("y")],
+        [value_info("x", dims=(rows, 2))], [value_info("y")],
         [proto_tensor("w", [2, 2], FLOAT,
                       (9, struct.pack("<4f", 0.1, 0.7, -3.0, 2.0))),
          floats("b", 1.0, -1.0)]))
@@ -70,6 +70,48 @@ class EmitC(Scratch):
                 self.compiled(folder, compiler, *STRICT)
                 self.ran(folder)
         self.assertFalse((folder / "here").exists())
+
+    def test_no_compiler_finds_fault_where_there_is_little_to_compute(self):
+        weights = proto_tensor("w", [0, 2], FLOAT)
+        product = onnx_node("MatMul", ["x", "w"], ["m"])
+        add = onnx_node("Add", ["m", "b"], ["y"])
+        table = {
+            "no rows": network(rows=0),
+            "no terms": onnx_model(onnx_graph(
+                [product, add], [value_info("x", dims=(2, 0))],
+                [value_info("y")], [weights, floats("b", 1.0, -1.0)])),
+            "constants alone": onnx_model(onnx_graph(
+                [onnx_node("Add", ["a", "b"], ["y"])], [], [value_info("y")],
+                [floats("a", 1.0), floats("b", 2.0)])),
+        }
+        for name, model in table.items():
+            folder, _ = self.emitted(model)
+            for compiler in ("gcc", "clang"):
+                with self.subTest(model=name, compiler=compiler):
+                    self.compiled(folder, compiler, *STRICT)
+                    for field in ("min", "max", "mean"):
+                        self.assertEqual(
+                            self.ran(folder)["outputs"][0].get(field),
+                            self.ran(self.folder / "net.onnx")["outputs"][0]
+                            .get(field))
+            shutil.rmtree(folder)
+
+    def test_a_reduction_may_leave_one_number(self):
+        for kind, keep in (("ReduceMax", 0), ("ReduceSum", 0),
+                           ("ReduceMean", 1), ("ReduceProd", 0)):
+            with self.subTest(kind=kind):
+                folder, _ = self.emitted(onnx_model(onnx_graph(
+                    [onnx_node(kind, ["x"], ["y"],
+                               attribute("axes", [1, 0]),
+                               attribute("keepdims", keep))],
+                    [value_info("x", dims=(3, 4))], [value_info("y")]),
+                    opset=11))
+                self.compiled(folder, "cc")
+                ours, theirs = (self.ran(target)["outputs"][0]["mean"]
+                                for target in (folder,
+                                               self.folder / "net.onnx"))
+                self.assertAlmostEqual(ours, theirs, places=5)
+                shutil.rmtree(folder)
 
     def test_the_folder_is_without_faults(self):
         folder, _ = self.emitted(network())

@@ -11,8 +11,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
 
 # pylint: disable=wrong-import-position
-from onnx_bytes import (floats, onnx_graph, onnx_model,  # noqa: E402
-                        onnx_node, value_info)
+from onnx_bytes import (BOOL, FLOAT, INT64, attribute,  # noqa: E402
+                        floats, ints, onnx_graph, onnx_model, onnx_node,
+                        proto_tensor, value_info)
+
+UINT8, INT8 = 2, 3
 
 
 def chain(*nodes, dims=(2, "n"), constants=()):
@@ -211,6 +214,39 @@ class Run(Models):
         found = document(result)
         self.assertEqual(found["outputs"][0]["first"], [0, 2])
         self.assertIn("so the interpreter runs it", found["notes"][-1])
+
+    def test_no_option_is_named_for_sizes_that_only_a_run_tells(self):
+        body = onnx_graph(
+            [onnx_node("Identity", ["go"], ["on"]),
+             onnx_node("Relu", ["x"], ["each"])],
+            [value_info("i", INT64, ()), value_info("go", BOOL, ())],
+            [value_info("on", BOOL, ()), value_info("each", dims=(3,))])
+        model = self.write("net.onnx", chain(
+            onnx_node("Loop", ["n", ""], ["y"], attribute("body", body),
+                      name="loop"), dims=(3,), constants=(ints("n", 4),)))
+        error = self.refused("convert", model, "-o", self.folder / "net")
+        self.assertIn("expected all its sizes known before the run (no option "
+                      "can tell them, since only its run does)", error)
+
+    def test_a_node_is_computed_by_what_computes_its_operations(self):
+        # No library computes products with such a zero point of the weights.
+        scale = ("s", [], FLOAT, (9, struct.pack("<f", 0.5)))
+        zero = [("zx", UINT8, b"\0"), ("zw", INT8, b"\xa5"),
+                ("zy", UINT8, b"\0")]
+        model = self.write("net.onnx", onnx_model(onnx_graph(
+            [onnx_node("QLinearMatMul",
+                       ["x", "s", "zx", "w", "s", "zw", "s", "zy"], ["y"])],
+            [value_info("x", UINT8, (1, 2))], [value_info("y", UINT8)],
+            [proto_tensor(*scale),
+             *(proto_tensor(name, [], kind, (9, data))
+               for name, kind, data in zero),
+             proto_tensor("w", [2, 2], INT8, (9, b"\1\2\3\4"))])))
+        result = nodewise("run", model, "--random-inputs", "1", "--json")
+        self.assertEqual(result.code, 0, result)
+        found = document(result)
+        self.assertEqual(found["kernels"], {"reference": 1})
+        for refusal in found["refusals"]:
+            self.assertEqual(refusal.count("QLinearMatMul: "), 1, refusal)
 
     def test_a_model_that_is_not_there_is_called_so(self):
         error = self.refused("run", "nowhere.onnx")

@@ -28,7 +28,7 @@ def weights(name, *dims):
                         (9, struct.pack(f"<{count}f", *numbers)))
 
 
-def classifier(rows=2):
+def classifier(rows=2, opset=13):
     """y = softmax(relu(x * w + b) * v): fc1, act, fc2, soft."""
     return onnx_model(onnx_graph(
         [onnx_node("MatMul", ["x", "w"], ["p"], name="fc1"),
@@ -36,7 +36,7 @@ def classifier(rows=2):
          onnx_node("MatMul", ["r", "v"], ["m"], name="fc2"),
          onnx_node("Softmax", ["m"], ["y"], name="soft")],
         [value_info("x", dims=(rows, 8))], [value_info("y")],
-        [weights("w", 8, 6), weights("v", 6, 3)]))
+        [weights("w", 8, 6), weights("v", 6, 3)]), opset)
 
 
 class Precision(Scratch):
@@ -126,6 +126,35 @@ class Convert(Precision):
         self.assertIn("--precision int8: there are no sample inputs, expected "
                       "at least one (--calibrate FILE", error)
         self.assertFalse((self.folder / "net").exists())
+
+    def test_int8_needs_a_finite_number(self):
+        file = self.write("x.params", params_bytes(
+            {"x": Tensor("float32", [2, 8], [float("nan")] * 16)}))
+        error = self.refused("convert", self.model, "-o", self.folder / "net",
+                             "--precision", "int8", "--calibrate", file)
+        self.assertIn("--precision int8: with 1 sample input, no float32 value "
+                      "of the model has a finite number", error)
+
+    def test_sensitivity_without_a_sample_is_refused(self):
+        error = self.refused("convert", self.model, "--precision", "bf16",
+                             "--sensitivity")
+        self.assertIn("--sensitivity: there are no sample inputs, expected "
+                      "at least one (--calibrate FILE", error)
+
+    def test_old_models_are_raised(self):
+        model = self.write("old.onnx", classifier(opset=9))
+        for name in ("fp16", "bf16", "int8"):
+            with self.subTest(precision=name):
+                result = nodewise("convert", model, "-o", self.folder / "old",
+                                  "--precision", name, "--calibrate",
+                                  "random:1", "--json")
+                self.assertEqual(result.code, 0, result)
+                found = document(result)["precision"]
+                self.assertEqual([each["operation"]
+                                  for each in found["errors"]],
+                                 ["fc1", "act", "fc2", "soft"])
+                for each in found["errors"]:
+                    self.assertLess(each["relative_l2"], 0.05)
 
     def test_options_that_mean_nothing_are_refused(self):
         table = [

@@ -84,9 +84,11 @@ struct PrecisionReport {
 // and divisors that would become 0.
 //
 // Numbers of values and operations are new. What no output depends on is
-// removed. Fails with kInvalidArgument for an expression that is none, for int8
-// without any range, and for a network whose opset cannot be one that has the
-// operators that are needed (10 for int8, 13 for bf16); the network is then
+// removed. A network in an older opset is raised to one that has the operators
+// that are needed (10 for int8, 13 for bf16); operations that mean something
+// else there are replaced by others that compute the same. Fails with
+// kInvalidArgument for an expression that is none, for int8 without any range,
+// and where an operation has no equal in those opsets; the network is then
 // unchanged.
 absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
                                                Network& network);

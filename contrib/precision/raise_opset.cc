@@ -1,0 +1,322 @@
+#include "contrib/precision/raise_opset.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "contrib/precision/network_copy.h"
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/batch_norm.h"
+#include "nodewise/ops/cast.h"
+#include "nodewise/ops/gemm.h"
+#include "nodewise/ops/logic.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/resize.h"
+#include "nodewise/ops/softmax.h"
+#include "nodewise/ops/variadic.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+using Values = std::vector<ValueId>;
+
+// An operation of the old network, and what stands for its inputs in the new
+// one.
+struct OldOperation {
+  const Operation& operation;
+  Values inputs;
+
+  template <typename Class>
+  const Class& As() const {
+    return *operation.attrs.As<Class>();
+  }
+};
+
+absl::Status HasNoEqual(const std::string& why) {
+  return absl::InvalidArgumentError(why);
+}
+
+// Adds the operation as one of another class, with these inputs.
+template <typename Class>
+absl::StatusOr<Values> Replace(const OldOperation& old, const Class& op,
+                               Values inputs, NetworkCopy& copy,
+                               const std::string& suffix = "") {
+  auto attrs = copy.AttrsOf(op);
+  if (!attrs.ok()) return attrs.status();
+  std::vector<std::string> suffixes(old.operation.outputs.size());
+  suffixes.back() = suffix;
+  return copy.AddAs(old.operation, *std::move(attrs), std::move(inputs),
+                    suffixes);
+}
+
+absl::StatusOr<ValueId> AddIntegers(const std::string& name,
+                                    absl::Span<const int64_t> numbers,
+                                    NetworkCopy& copy) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const NDArray data,
+      NDArray::Empty({static_cast<int64_t>(numbers.size())}, kInt64, kCpu));
+  std::copy(numbers.begin(), numbers.end(), data.As<int64_t>());
+  return copy.AddConstant(name, data);
+}
+
+// Where the newer operator takes all that the older one does, and means the
+// same by it: the same class in another row.
+template <typename Class>
+absl::StatusOr<Values> Keep(const OldOperation& old, NetworkCopy& copy) {
+  return Replace(old, old.As<Class>(), old.inputs, copy);
+}
+
+// Two inputs of which the second lies on sides of the first. Sides of 1 behind
+// its own make NumPy's rule find the same.
+template <typename Old, typename Now>
+absl::StatusOr<Values> Align(const OldOperation& old, NetworkCopy& copy) {
+  const auto& op = old.As<Old>();
+  if (!op.broadcast || !op.axis.has_value()) {
+    return Replace(old, Now{}, old.inputs, copy);
+  }
+  const TensorType& a = copy.made().value(old.inputs[0]).type;
+  const TensorType& b = copy.made().value(old.inputs[1]).type;
+  if (!a.has_rank() || !b.has_rank()) {
+    return HasNoEqual("has an axis, and inputs of unknown rank");
+  }
+  const int64_t axis = *op.axis < 0 ? *op.axis + a.rank() : *op.axis;
+  const int64_t behind = a.rank() - axis - b.rank();
+  if (behind <= 0) return Replace(old, Now{}, old.inputs, copy);
+  std::vector<int64_t> axes(static_cast<size_t>(behind));
+  std::iota(axes.begin(), axes.end(), b.rank());
+  const std::string name = copy.NameOf(old.operation.outputs[0]) + "_aligned";
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId sides,
+                            AddIntegers(name + "_axes", axes, copy));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId aligned,
+      copy.Add(ops::Unsqueeze{}, {old.inputs[1], sides}, name));
+  return Replace(old, Now{}, {old.inputs[0], aligned}, copy);
+}
+
+absl::StatusOr<Values> ConvertGemm(const OldOperation& old, NetworkCopy& copy) {
+  ops::Gemm gemm;
+  static_cast<ops::GemmAttributes&>(gemm) = old.As<ops::Gemm1>();
+  return Replace(old, gemm, old.inputs, copy);
+}
+
+template <typename Old>
+absl::StatusOr<Values> ConvertBatchNorm(const OldOperation& old,
+                                        NetworkCopy& copy) {
+  if (!old.As<Old>().spatial) {
+    return HasNoEqual("attribute spatial is 0, which later opsets do not have");
+  }
+  ops::BatchNormalization9 norm;
+  static_cast<ops::BatchNormAttributes&>(norm) = old.As<Old>();
+  return Replace(old, norm, old.inputs, copy);
+}
+
+// The mask has become a tensor of truth values.
+template <typename Old>
+absl::StatusOr<Values> ConvertDropout(const OldOperation& old,
+                                      NetworkCopy& copy) {
+  if constexpr (std::is_same_v<Old, ops::Dropout6>) {
+    const auto& op = old.As<Old>();
+    if (!op.is_test && op.ratio != 0) return HasNoEqual("is in training mode");
+  }
+  const Values& outputs = old.operation.outputs;
+  const bool has_mask = outputs.size() > 1 && outputs[1] != kNoValue;
+  const bool is_read =
+      has_mask &&
+      (!copy.old().value(outputs[1]).uses.empty() || copy.IsOutput(outputs[1]));
+  NODEWISE_ASSIGN_OR_RETURN(
+      Values made,
+      Replace(old, ops::Dropout{}, old.inputs, copy, is_read ? "_bool" : ""));
+  if (!is_read) return made;
+  const std::string& name = copy.NameOf(outputs[1]);
+  const TensorType& type = copy.old().value(outputs[1]).type;
+  if (!type.has_dtype()) return HasNoEqual("has a mask of an unknown type");
+  NODEWISE_ASSIGN_OR_RETURN(made[1], copy.Add(ops::Cast{type.dtype}, {made[1]},
+                                              name + "_cast", name));
+  return made;
+}
+
+// Returns the side that all distributions lie along, if those from `axis` on
+// are no more than one that is not 1 long. `axis` is the rank at most.
+std::optional<int64_t> OnlySide(const TensorType& type, int64_t axis) {
+  if (!type.has_rank()) return std::nullopt;
+  const int64_t rank = type.rank();
+  if (axis < 0) axis += rank;
+  if (axis >= rank) return std::nullopt;
+  std::optional<int64_t> only;
+  bool is_empty = false;
+  size_t others = 0;
+  for (int64_t i = 0; i < rank; ++i) {
+    const Dim& side = (*type.shape)[static_cast<size_t>(i)];
+    is_empty |= side.is_known() && side.size() == 0;
+    if (i < axis || (side.is_known() && side.size() == 1)) continue;
+    if (only.has_value()) ++others;
+    only = i;
+  }
+  // Where there are no elements, all sides are as good.
+  if (others > 0 && !is_empty) return std::nullopt;
+  return only.value_or(rank - 1);
+}
+
+// Before, all sides from the axis on were one distribution: as in a matrix that
+// has them as its rows.
+template <typename Old, typename Now>
+absl::StatusOr<Values> ConvertSoftmax(const OldOperation& old,
+                                      NetworkCopy& copy) {
+  const int64_t axis = old.As<Old>().axis;
+  const ValueId x = old.inputs[0];
+  const TensorType type = copy.made().value(x).type;
+  const auto only = OnlySide(type, axis);
+  if (only.has_value()) return Replace(old, Now{*only}, {x}, copy);
+  const std::string name = copy.NameOf(old.operation.outputs[0]);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId rows, copy.Add(ops::Flatten{axis}, {x}, name + "_in_rows"));
+  NODEWISE_ASSIGN_OR_RETURN(Values made,
+                            Replace(old, Now{1}, {rows}, copy, "_rows"));
+  const auto sizes = type.sizes();
+  absl::StatusOr<ValueId> shape =
+      sizes.has_value() ? AddIntegers(name + "_shape", *sizes, copy)
+                        : copy.Add(ops::Shape{}, {x}, name + "_shape");
+  if (!shape.ok()) return shape.status();
+  NODEWISE_ASSIGN_OR_RETURN(made[0], copy.Add(ops::Reshape{}, {made[0], *shape},
+                                              name + "_reshape", name));
+  return made;
+}
+
+// Below opset 11 the nearest element was searched upwards along sides that
+// shrink.
+absl::StatusOr<Values> ConvertResize(const OldOperation& old,
+                                     NetworkCopy& copy) {
+  ops::Resize resize;
+  resize.mode = old.As<ops::Resize10>().mode;
+  resize.coordinate_transformation_mode = ops::CoordinateRule::kAsymmetric;
+  resize.nearest_mode = ops::NearestRule::kFloor;
+  const NetworkValue& scales = copy.made().value(old.inputs[1]);
+  if (resize.mode == ops::Interpolation::kNearest) {
+    if (!scales.data.defined()) {
+      return HasNoEqual(
+          "takes the nearest element with scales that are no "
+          "constant");
+    }
+    const std::vector<double> all = ToDoubles(scales.data);
+    const auto shrinks = [](double scale) { return scale < 1; };
+    const auto grows = [](double scale) { return scale > 1; };
+    if (std::any_of(all.begin(), all.end(), shrinks)) {
+      if (std::any_of(all.begin(), all.end(), grows)) {
+        return HasNoEqual(
+            "takes the nearest element where some sides grow and "
+            "others shrink");
+      }
+      resize.nearest_mode = ops::NearestRule::kCeil;
+    }
+  }
+  return Replace(old, resize, {old.inputs[0], kNoValue, old.inputs[1]}, copy);
+}
+
+// How an operator of an older opset is had in a newer one.
+struct OldOperator {
+  const void* type;
+  absl::StatusOr<Values> (*convert)(const OldOperation&, NetworkCopy&);
+};
+
+constexpr OldOperator kOldOperators[] = {
+    {&kTypeTag<ops::Softmax1>, &ConvertSoftmax<ops::Softmax1, ops::Softmax>},
+    {&kTypeTag<ops::LogSoftmax1>,
+     &ConvertSoftmax<ops::LogSoftmax1, ops::LogSoftmax>},
+    {&kTypeTag<ops::Hardmax1>, &ConvertSoftmax<ops::Hardmax1, ops::Hardmax>},
+    {&kTypeTag<ops::Dropout6>, &ConvertDropout<ops::Dropout6>},
+    {&kTypeTag<ops::Dropout7>, &ConvertDropout<ops::Dropout7>},
+    {&kTypeTag<ops::BatchNormalization1>,
+     &ConvertBatchNorm<ops::BatchNormalization1>},
+    {&kTypeTag<ops::BatchNormalization7>,
+     &ConvertBatchNorm<ops::BatchNormalization7>},
+    {&kTypeTag<ops::Gemm1>, &ConvertGemm},
+    {&kTypeTag<ops::Resize10>, &ConvertResize},
+    {&kTypeTag<ops::Max>, &Keep<ops::Max>},
+    {&kTypeTag<ops::Min>, &Keep<ops::Min>},
+    {&kTypeTag<ops::Sum>, &Keep<ops::Sum>},
+    {&kTypeTag<ops::Mean>, &Keep<ops::Mean>},
+    {&kTypeTag<ops::Add1>, &Align<ops::Add1, ops::Add>},
+    {&kTypeTag<ops::Sub1>, &Align<ops::Sub1, ops::Sub>},
+    {&kTypeTag<ops::Mul1>, &Align<ops::Mul1, ops::Mul>},
+    {&kTypeTag<ops::Div1>, &Align<ops::Div1, ops::Div>},
+    {&kTypeTag<ops::Pow1>, &Align<ops::Pow1, ops::Pow>},
+    {&kTypeTag<ops::And1>, &Align<ops::And1, ops::And>},
+    {&kTypeTag<ops::Or1>, &Align<ops::Or1, ops::Or>},
+    {&kTypeTag<ops::Xor1>, &Align<ops::Xor1, ops::Xor>},
+    {&kTypeTag<ops::Equal1>, &Align<ops::Equal1, ops::Equal>},
+    {&kTypeTag<ops::Greater1>, &Align<ops::Greater1, ops::Greater>},
+    {&kTypeTag<ops::Less1>, &Align<ops::Less1, ops::Less>},
+};
+
+const OldOperator* FindOldOperator(const OperatorDef& def) {
+  for (const OldOperator& row : kOldOperators) {
+    if (row.type == def.type) return &row;
+  }
+  return nullptr;
+}
+
+// The attributes, with bodies in the opset.
+absl::StatusOr<OpAttrs> WithBodiesIn(int version, const OpAttrs& attrs) {
+  const auto fields = attrs.def().fields;
+  if (std::none_of(fields.begin(), fields.end(),
+                   [](const AttrField& field) { return field.is_graph; })) {
+    return attrs;
+  }
+  std::vector<NamedAttr> all = NamedAttrsOf(attrs);
+  for (NamedAttr& each : all) {
+    auto* const graph = std::get_if<Subgraph>(&each.value);
+    if (graph == nullptr || graph->body == nullptr) continue;
+    auto body = InOpset(*graph->body, version);
+    if (!body.ok()) return At("in a body", body.status());
+    graph->body = ShareNetwork(*std::move(body));
+  }
+  return MakeAttrs(attrs.def(), all);
+}
+
+absl::StatusOr<Values> AddIn(int version, const OldOperation& old,
+                             NetworkCopy& copy) {
+  const OperatorDef& def = old.operation.def();
+  const std::string place =
+      fmt::format("operation {}", Shortened(old.operation.name));
+  if (def.domain.empty() && version >= def.until) {
+    const OldOperator* const row = FindOldOperator(def);
+    if (row != nullptr) {
+      auto made = row->convert(old, copy);
+      if (made.ok()) return made;
+      return At(fmt::format("{}: {} in opset {}", place, def.name, version),
+                made.status());
+    }
+  }
+  auto attrs = WithBodiesIn(version, old.operation.attrs);
+  if (!attrs.ok()) return At(place, attrs.status());
+  const std::vector<std::string> suffixes(old.operation.outputs.size());
+  return copy.AddAs(old.operation, *std::move(attrs), old.inputs, suffixes);
+}
+
+}  // namespace
+
+absl::StatusOr<Network> InOpset(const Network& network, int version) {
+  NODEWISE_ASSIGN_OR_RETURN(NetworkCopy copy,
+                            NetworkCopy::Begin(network, version));
+  for (const OperationId id : network.order()) {
+    OldOperation old{network.operation(id), {}};
+    for (const ValueId input : old.operation.inputs) {
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId made, copy.Of(input));
+      old.inputs.push_back(made);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const Values made, AddIn(version, old, copy));
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (made[i] != kNoValue) copy.Set(old.operation.outputs[i], made[i]);
+    }
+  }
+  return copy.Finish();
+}
+
+}  // namespace nodewise
