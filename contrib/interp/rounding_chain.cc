@@ -1,0 +1,94 @@
+#include "contrib/interp/rounding_chain.h"
+
+#include <algorithm>
+#include <set>
+
+#include "nodewise/ir/elementwise.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/slice.h"
+
+namespace nodewise {
+namespace {
+
+bool IsAnyIn(const std::vector<ValueId>& ids, const std::set<ValueId>& values) {
+  return std::any_of(ids.begin(), ids.end(), [&](ValueId id) {
+    return id != kNoValue && values.count(id) > 0;
+  });
+}
+
+// What the value depends on, and the value.
+std::set<ValueId> AncestorsOf(const Network& network, ValueId output) {
+  std::set<ValueId> found = {output};
+  const auto order = network.order();
+  for (size_t i = order.size(); i-- > 0;) {
+    const Operation& operation = network.operation(order[i]);
+    if (!IsAnyIn(operation.outputs, found)) continue;
+    for (const ValueId id : operation.inputs) {
+      if (id != kNoValue) found.insert(id);
+    }
+  }
+  return found;
+}
+
+bool IsMove(const Operation& operation) {
+  return operation.attrs.As<ops::Transpose>() != nullptr;
+}
+
+// Between the source and the output there are only floats: where a decision
+// falls, being a little off may change everything.
+bool CanFollow(const Network& network, const Operation& operation) {
+  return (IsElementwise(operation) || IsMove(operation)) &&
+         operation.outputs.size() == 1 && operation.outputs[0] != kNoValue &&
+         IsFloat(network.value(operation.outputs[0]).type.dtype);
+}
+
+}  // namespace
+
+ValueId RoundingChain::BeforeMoves() const {
+  const size_t first = followers.size() - moves;
+  return first == 0 ? source->outputs[0] : followers[first - 1]->outputs[0];
+}
+
+std::vector<ValueId> RoundingChain::Needs() const {
+  std::vector<ValueId> needs = source->inputs;
+  needs.push_back(source->outputs[0]);
+  if (moves > 0) needs.push_back(BeforeMoves());
+  std::set<ValueId> made;
+  for (const Operation* follower : followers) {
+    for (const ValueId id : follower->inputs) {
+      if (id != kNoValue && made.count(id) == 0) needs.push_back(id);
+    }
+    made.insert(follower->outputs[0]);
+  }
+  return needs;
+}
+
+std::optional<RoundingChain> FindRoundingChain(const Network& network,
+                                               ValueId output) {
+  const std::set<ValueId> ancestors = AncestorsOf(network, output);
+  RoundingChain chain;
+  std::set<ValueId> dependent;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (!IsAnyIn(operation.outputs, ancestors)) continue;
+    if (chain.source == nullptr) {
+      if (operation.def().bound.kind == ErrorBound::Kind::kExact) continue;
+      if (operation.outputs.size() != 1) return std::nullopt;
+      chain.source = &operation;
+    } else if (IsAnyIn(operation.inputs, dependent)) {
+      const bool is_move = IsMove(operation);
+      if (!CanFollow(network, operation) || (chain.moves > 0 && !is_move)) {
+        return std::nullopt;
+      }
+      chain.moves += is_move ? 1 : 0;
+      chain.followers.push_back(&operation);
+    } else {
+      continue;
+    }
+    dependent.insert(operation.outputs[0]);
+  }
+  if (dependent.count(output) == 0) return std::nullopt;
+  return chain;
+}
+
+}  // namespace nodewise

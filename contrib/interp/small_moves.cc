@@ -1,0 +1,137 @@
+#include "contrib/interp/small_moves.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr int64_t kBlock = 1 << 14;
+
+template <typename T>
+using BitsOf =
+    std::conditional_t<sizeof(T) == 2, uint16_t,
+                       std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+
+// Rounding may move it beyond the bound: then the number before that is nearer,
+// and within, since the bound ends between the two. The bits of floats are in
+// the order of their sizes.
+template <typename T>
+T MovedBy(T from, double bound, Direction direction) {
+  const double x = ToDouble(from);
+  const bool is_away = direction == Direction::kAwayFromZero;
+  const double step = std::copysign(bound, is_away ? x : -x);
+  const T moved = FromDouble<T>(x + step);
+  if (!(std::fabs(ToDouble(moved) - x) > bound)) return moved;
+  auto bits = std::bit_cast<BitsOf<T>>(moved);
+  // A bound larger than the number takes it past zero.
+  const bool is_past_zero = !is_away && (ToDouble(moved) > 0) != (x > 0);
+  bits = static_cast<BitsOf<T>>(is_away || is_past_zero ? bits - 1 : bits + 1);
+  const T nearer = std::bit_cast<T>(bits);
+  return std::fabs(ToDouble(nearer) - x) <= bound ? nearer : from;
+}
+
+template <typename T>
+bool IsBeyond(T middle, T end, T actual) {
+  const double x = ToDouble(middle);
+  const double y = ToDouble(actual);
+  if (x == y || (std::isnan(x) && std::isnan(y))) return false;
+  return !(std::fabs(y - x) <= std::fabs(ToDouble(end) - x));
+}
+
+}  // namespace
+
+absl::StatusOr<NDArray> MoveAll(const NDArray& tensor,
+                                const LeastBounds& bounds,
+                                Direction direction) {
+  const DLDataType dtype = tensor.dtype();
+  NODEWISE_ASSIGN_OR_RETURN(
+      const NDArray moved,
+      NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
+  const double relative = bounds.roundoffs * UnitRoundoff(dtype);
+  NODEWISE_RETURN_IF_ERROR(WithFloat(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* const from = tensor.As<T>();
+    T* const to = moved.As<T>();
+    ParallelFor(CountOf(tensor), 2, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const double x = ToDouble(from[i]);
+        double bound = relative * std::fabs(x);
+        if (bounds.half_ulps != 0) {
+          bound += bounds.half_ulps * HalfUlp(dtype, x);
+        }
+        to[i] = MovedBy(from[i], bound, direction);
+      }
+    });
+    return absl::OkStatus();
+  }));
+  return moved;
+}
+
+absl::StatusOr<NDArray> MoveSome(const NDArray& tensor,
+                                 absl::Span<const int64_t> elements,
+                                 absl::Span<const double> bounds,
+                                 Direction direction) {
+  NODEWISE_ASSIGN_OR_RETURN(NDArray moved, tensor.CopyToHost());
+  NODEWISE_RETURN_IF_ERROR(WithFloat(tensor.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const to = moved.As<T>();
+    for (size_t i = 0; i < elements.size(); ++i) {
+      if (!(bounds[i] > 0)) continue;
+      to[elements[i]] = MovedBy(to[elements[i]], bounds[i], direction);
+    }
+    return absl::OkStatus();
+  }));
+  return moved;
+}
+
+std::vector<int64_t> ElementsBeyond(const NDArray& middle, const NDArray& end,
+                                    const NDArray& actual) {
+  const int64_t count = CountOf(middle);
+  const int64_t blocks = (count + kBlock - 1) / kBlock;
+  std::vector<std::vector<int64_t>> found(static_cast<size_t>(blocks));
+  (void)WithFloat(middle.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const x = middle.As<T>();
+    const T* const x_end = end.As<T>();
+    const T* const y = actual.As<T>();
+    ParallelFor(blocks, kBlock, [&](int64_t first, int64_t last) {
+      for (int64_t block = first; block < last; ++block) {
+        const int64_t stop = std::min(count, (block + 1) * kBlock);
+        for (int64_t i = block * kBlock; i < stop; ++i) {
+          if (!IsBeyond(x[i], x_end[i], y[i])) continue;
+          found[static_cast<size_t>(block)].push_back(i);
+        }
+      }
+    });
+    return absl::OkStatus();
+  });
+  std::vector<int64_t> elements;
+  for (const auto& part : found) {
+    elements.insert(elements.end(), part.begin(), part.end());
+  }
+  return elements;
+}
+
+std::vector<int64_t> ElementsBeyond(const NDArray& middle, const NDArray& end,
+                                    const NDArray& actual,
+                                    absl::Span<const int64_t> elements) {
+  std::vector<int64_t> found;
+  (void)WithFloat(middle.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (const int64_t i : elements) {
+      if (IsBeyond(middle.As<T>()[i], end.As<T>()[i], actual.As<T>()[i])) {
+        found.push_back(i);
+      }
+    }
+    return absl::OkStatus();
+  });
+  return found;
+}
+
+}  // namespace nodewise

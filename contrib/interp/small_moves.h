@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/evaluate.h"
+
+namespace nodewise {
+
+// Tensors whose elements are a little off, and what is off by more. All tensors
+// are floats, compact and in host memory.
+
+enum class Direction { kAwayFromZero, kTowardsZero };
+
+// Returns the tensor with each element moved as far as its type lets it within
+// the bound.
+absl::StatusOr<NDArray> MoveAll(const NDArray& tensor,
+                                const LeastBounds& bounds, Direction direction);
+
+// Returns the tensor with only these elements moved, by their bounds; those
+// with a bound that is not known (NaN) stay where they are.
+absl::StatusOr<NDArray> MoveSome(const NDArray& tensor,
+                                 absl::Span<const int64_t> elements,
+                                 absl::Span<const double> bounds,
+                                 Direction direction);
+
+// Returns those elements, in ascending order, in which `actual` is further from
+// `middle` than `end` is. Elements that are equal are none of them.
+std::vector<int64_t> ElementsBeyond(const NDArray& middle, const NDArray& end,
+                                    const NDArray& actual);
+// As ElementsBeyond(), but looks only at some elements.
+std::vector<int64_t> ElementsBeyond(const NDArray& middle, const NDArray& end,
+                                    const NDArray& actual,
+                                    absl::Span<const int64_t> elements);
+
+}  // namespace nodewise
