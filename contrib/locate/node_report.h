@@ -2,6 +2,7 @@
 
 #include "absl/types/span.h"
 #include "contrib/locate/run_hashes.h"
+#include "nodewise/locate/exact_inputs.h"
 #include "nodewise/locate/locate.h"
 
 namespace nodewise {
@@ -10,6 +11,12 @@ namespace nodewise {
 // runs give is added afterwards.
 NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check);
 NodeReport ReportOf(const GraphIndex& index, const SkippedNode& skipped);
+
+// Returns whether bounds leave open whether the node is right, or what it made
+// is nearly as far off as they allow.
+bool IsUnsettled(const NodeReport& report);
+// Adds what exact inputs showed.
+void AddExactCheck(const ExactCheck& check, NodeReport* report);
 
 // Sets the verdict, and the reason for it. `overwritten` is all that was
 // written over in the run.

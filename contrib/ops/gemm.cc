@@ -65,6 +65,14 @@ struct Gemm1 : ops::Gemm1 {
     return Newer().Infer(in);
   }
   absl::Status Evaluate(EvalArgs& args) const { return Newer().Evaluate(args); }
+  double LeastBound(const EvalArgs& args) const {
+    return Newer().LeastBound(args);
+  }
+  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
+                        absl::Span<const int64_t> elements,
+                        Bounds* bounds) const {
+    return Newer().BoundsAt(args, output, elements, bounds);
+  }
   double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
     return Newer().Flops(in, out);
   }

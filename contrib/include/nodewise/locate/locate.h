@@ -21,12 +21,23 @@ namespace nodewise {
 // what they compute, as those of Lower() do: that text is the reference, node
 // by node on what each has read, and of the whole network.
 
+// Which nodes also get inputs with which they must be right bit for bit
+// (exact_inputs.h), each in a run of its own.
+enum class ExactInputs {
+  kNever,
+  kForUnsettled,  // Where bounds leave it open, or are nearly reached.
+  kForAll,
+};
+
 struct LocateOptions {
   // How often the candidate runs again, to find nodes that make different bits
   // of the same bits; 0: this is not looked for.
   int repeats = 12;
   // Runs nodes that look wrong again, with memory of its own for each tensor.
   bool checks_storage = true;
+  ExactInputs exact_inputs = ExactInputs::kForUnsettled;
+  // How many nodes get exact inputs at most because bounds leave them open.
+  size_t most_unsettled = 16;
   // How many culprits are confirmed at most, each by a run.
   size_t most_confirmed = 32;
   // Called with the nodes that the reference has computed, and their number.
@@ -37,9 +48,10 @@ struct LocateOptions {
 struct LocateRequest {
   const GraphIndex& index;  // Of the candidate's graph, with its plan.
   const OpSet& operators;
-  // Make runners of the graph, with the capabilities kTensors, kNodeInputs and
-  // kPatches: as it was compiled, and with memory of its own for each tensor
-  // (WithPrivateStorage()). The second may be null: then there is no such run.
+  // Make runners of the graph, with the capabilities kTensors, kNodeInputs,
+  // kPatches and, for exact inputs, kSteps: as it was compiled, and with memory
+  // of its own for each tensor (WithPrivateStorage()). The second may be null:
+  // then there is no such run.
   RunnerMaker candidate;
   RunnerMaker with_private_storage;
   std::vector<NamedTensor> inputs;
@@ -53,6 +65,9 @@ struct NodeReport {
   NodeEvidence evidence;
   NodeVerdict verdict = NodeVerdict::kHealthy;
   std::string reason;  // In words.
+  // What exact inputs showed, or why there are none for it, in words; empty if
+  // they were not tried.
+  std::string on_exact_inputs;
   // The output that decides, on what the node read; none for a node that could
   // not be checked.
   std::optional<TensorComparison> worst;
