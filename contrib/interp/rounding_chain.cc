@@ -44,9 +44,20 @@ bool CanFollow(const Network& network, const Operation& operation) {
 
 }  // namespace
 
+const Operation& RoundingChain::LastComputing() const {
+  const size_t computing = followers.size() - moves;
+  return computing == 0 ? *source : *followers[computing - 1];
+}
+
+bool RoundingChain::IsSourceHidden(const Network& network) const {
+  const ValueId made = source->outputs[0];
+  const auto outputs = network.outputs();
+  return &LastComputing() != source && network.value(made).uses.size() == 1 &&
+         std::find(outputs.begin(), outputs.end(), made) == outputs.end();
+}
+
 ValueId RoundingChain::BeforeMoves() const {
-  const size_t first = followers.size() - moves;
-  return first == 0 ? source->outputs[0] : followers[first - 1]->outputs[0];
+  return LastComputing().outputs[0];
 }
 
 std::vector<ValueId> RoundingChain::Needs() const {

@@ -18,8 +18,8 @@ namespace nodewise {
 // in, and a point inside the box is not further away than some corner where
 // the operation is monotonic, convex or concave in each of its inputs: all
 // operations of IsElementwise() are within a range as small as rounding errors
-// are. Operations beside the chain, and the errors that its own make, only
-// enlarge the carried bounds.
+// are. Operations beside the chain only enlarge the carried bounds. They are no
+// less than the own bounds of the last operation that computes, either.
 struct RoundingChain {
   const Operation* source = nullptr;
   // What depends on the source, in the order of the network; the last of them
@@ -28,6 +28,11 @@ struct RoundingChain {
   // The last so many of the followers are Transposes; no others are.
   size_t moves = 0;
 
+  // Returns the last operation that computes, the source if nothing else does.
+  const Operation& LastComputing() const;
+  // Returns whether nobody sees the source's output but one follower that
+  // computes. Then a kernel need not round it.
+  bool IsSourceHidden(const Network& network) const;
   // Returns the value that is moved, the output if nothing is.
   ValueId BeforeMoves() const;
   // Returns what must be kept of a run to compute the followers again: what the

@@ -37,12 +37,32 @@ T MovedBy(T from, double bound, Direction direction) {
 }
 
 template <typename T>
-bool IsBeyond(T middle, T end, T actual) {
-  const double x = ToDouble(middle);
+bool IsBeyond(const Reach& reach, int64_t i, T actual) {
+  const double x = ToDouble(reach.middle.As<T>()[i]);
   const double y = ToDouble(actual);
   if (x == y || (std::isnan(x) && std::isnan(y))) return false;
-  return !(std::fabs(y - x) <= std::fabs(ToDouble(end) - x));
+  const double error = std::fabs(y - x);
+  if (error <= std::fabs(ToDouble(reach.end.As<T>()[i]) - x)) return false;
+  return !(error <= reach.half_ulps * HalfUlp(reach.middle.dtype(), x));
 }
+
+// HalfUlp() for loops over many numbers.
+class HalfUlps {
+ public:
+  explicit HalfUlps(DLDataType dtype)
+      : roundoff_(UnitRoundoff(dtype)), least_(HalfUlp(dtype, 0)) {}
+
+  double Of(double x) const {
+    constexpr uint64_t kExponent = 0x7FF0000000000000;
+    const auto power =
+        std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kExponent);
+    return std::max(power * roundoff_, least_);
+  }
+
+ private:
+  const double roundoff_;
+  const double least_;  // Of subnormal numbers.
+};
 
 }  // namespace
 
@@ -54,6 +74,7 @@ absl::StatusOr<NDArray> MoveAll(const NDArray& tensor,
       const NDArray moved,
       NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
   const double relative = bounds.roundoffs * UnitRoundoff(dtype);
+  const HalfUlps half_ulps(dtype);
   NODEWISE_RETURN_IF_ERROR(WithFloat(dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* const from = tensor.As<T>();
@@ -61,10 +82,10 @@ absl::StatusOr<NDArray> MoveAll(const NDArray& tensor,
     ParallelFor(CountOf(tensor), 2, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const double x = ToDouble(from[i]);
-        double bound = relative * std::fabs(x);
-        if (bounds.half_ulps != 0) {
-          bound += bounds.half_ulps * HalfUlp(dtype, x);
-        }
+        // 0 is what it is, rounded or not.
+        const double bound = x == 0 ? 0
+                                    : relative * std::fabs(x) +
+                                          bounds.half_ulps * half_ulps.Of(x);
         to[i] = MovedBy(from[i], bound, direction);
       }
     });
@@ -90,21 +111,18 @@ absl::StatusOr<NDArray> MoveSome(const NDArray& tensor,
   return moved;
 }
 
-std::vector<int64_t> ElementsBeyond(const NDArray& middle, const NDArray& end,
-                                    const NDArray& actual) {
-  const int64_t count = CountOf(middle);
+std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {
+  const int64_t count = CountOf(actual);
   const int64_t blocks = (count + kBlock - 1) / kBlock;
   std::vector<std::vector<int64_t>> found(static_cast<size_t>(blocks));
-  (void)WithFloat(middle.dtype(), [&](auto zero) {
+  (void)WithFloat(actual.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* const x = middle.As<T>();
-    const T* const x_end = end.As<T>();
     const T* const y = actual.As<T>();
     ParallelFor(blocks, kBlock, [&](int64_t first, int64_t last) {
       for (int64_t block = first; block < last; ++block) {
         const int64_t stop = std::min(count, (block + 1) * kBlock);
         for (int64_t i = block * kBlock; i < stop; ++i) {
-          if (!IsBeyond(x[i], x_end[i], y[i])) continue;
+          if (!IsBeyond(reach, i, y[i])) continue;
           found[static_cast<size_t>(block)].push_back(i);
         }
       }
@@ -118,16 +136,13 @@ std::vector<int64_t> ElementsBeyond(const NDArray& middle, const NDArray& end,
   return elements;
 }
 
-std::vector<int64_t> ElementsBeyond(const NDArray& middle, const NDArray& end,
-                                    const NDArray& actual,
+std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual,
                                     absl::Span<const int64_t> elements) {
   std::vector<int64_t> found;
-  (void)WithFloat(middle.dtype(), [&](auto zero) {
+  (void)WithFloat(actual.dtype(), [&](auto zero) {
     using T = decltype(zero);
     for (const int64_t i : elements) {
-      if (IsBeyond(middle.As<T>()[i], end.As<T>()[i], actual.As<T>()[i])) {
-        found.push_back(i);
-      }
+      if (IsBeyond(reach, i, actual.As<T>()[i])) found.push_back(i);
     }
     return absl::OkStatus();
   });

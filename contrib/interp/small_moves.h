@@ -27,13 +27,20 @@ absl::StatusOr<NDArray> MoveSome(const NDArray& tensor,
                                  absl::Span<const double> bounds,
                                  Direction direction);
 
-// Returns those elements, in ascending order, in which `actual` is further from
-// `middle` than `end` is. Elements that are equal are none of them.
-std::vector<int64_t> ElementsBeyond(const NDArray& middle, const NDArray& end,
-                                    const NDArray& actual);
+// A reference with what it is compared with.
+struct Reach {
+  const NDArray& middle;
+  // Elements may be as far from `middle` as this is,
+  const NDArray& end;
+  // or as this many times HalfUlp() of the element.
+  double half_ulps = 0;
+};
+
+// Returns those elements, in ascending order, in which `actual` is further away
+// than that. Elements that are equal are none of them.
+std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual);
 // As ElementsBeyond(), but looks only at some elements.
-std::vector<int64_t> ElementsBeyond(const NDArray& middle, const NDArray& end,
-                                    const NDArray& actual,
+std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual,
                                     absl::Span<const int64_t> elements);
 
 }  // namespace nodewise
