@@ -46,7 +46,11 @@ class OutputBounds : public BoundSource {
       const NDArray& actual, std::vector<int64_t> left) const;
 
   // The own bounds of what computes the output from the source's.
-  double OwnHalfUlps() const;
+  LeastBounds OwnLeast() const {
+    const Operation& last = chain_->LastComputing();
+    return &last == chain_->source ? LeastBounds()
+                                   : LeastBoundsOfFollower(last);
+  }
   const NDArray& middle() const;
   const NDArray& SourceOutput() const;
   Tensors SourceInputs() const;
@@ -128,12 +132,6 @@ class LazyRun : public BoundedRun {
   std::vector<BoundedTensor> all_;
 };
 
-double OutputBounds::OwnHalfUlps() const {
-  const Operation& last = chain_->LastComputing();
-  const ErrorBound& bound = last.def().bound;
-  return bound.kind == ErrorBound::Kind::kUlps ? 2 * bound.ulps : 0;
-}
-
 const NDArray& OutputBounds::middle() const { return run_.outputs()[output_]; }
 
 const NDArray& OutputBounds::SourceOutput() const {
@@ -162,7 +160,17 @@ absl::StatusOr<NDArray> OutputBounds::Follow(const NDArray& source) const {
     NODEWISE_ASSIGN_OR_RETURN(
         const Evaluated result,
         Evaluate(follower->attrs, std::move(inputs), {true}));
-    last = made[follower->outputs[0]] = result.outputs[0];
+    last = result.outputs[0];
+    const LeastBounds own = LeastBoundsOfFollower(*follower);
+    if (follower != &chain_->LastComputing() &&
+        own.roundoffs + own.half_ulps > 0) {
+      // The carried bounds allow for a number that is not rounded.
+      const bool is_hidden = chain_->IsHidden(run_.network(), *follower);
+      NODEWISE_ASSIGN_OR_RETURN(
+          last, MoveFurther(run_.TensorOf(follower->outputs[0]), last, own,
+                            is_hidden ? 1 : 0));
+    }
+    made[follower->outputs[0]] = last;
   }
   return last;
 }
@@ -197,12 +205,12 @@ absl::StatusOr<std::vector<int64_t>> OutputBounds::LeftByLeastBounds(
   };
   NODEWISE_ASSIGN_OR_RETURN(NDArray end, end_in(Direction::kAwayFromZero));
   std::vector<int64_t> left =
-      ElementsBeyond({middle(), end, OwnHalfUlps()}, actual);
+      ElementsBeyond({middle(), end, OwnLeast()}, actual);
   // Where elements have bounds of their own, these are tried both ways.
   const bool has_own = chain_->source->def().bounds_at != nullptr;
   if (left.empty() || has_own) return left;
   NODEWISE_ASSIGN_OR_RETURN(end, end_in(Direction::kTowardsZero));
-  return ElementsBeyond({middle(), end, 0}, actual, left);
+  return ElementsBeyond({middle(), end}, actual, left);
 }
 
 absl::StatusOr<std::vector<int64_t>> OutputBounds::LeftByOwnBounds(
@@ -225,7 +233,7 @@ absl::StatusOr<std::vector<int64_t>> OutputBounds::LeftByOwnBounds(
         const NDArray moved,
         MoveSome(SourceOutput(), places, bounds, direction));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray end, Follow(moved));
-    left = ElementsBeyond({middle(), end, 0}, actual, left);
+    left = ElementsBeyond({middle(), end}, actual, left);
   }
   return left;
 }
@@ -241,7 +249,7 @@ absl::StatusOr<bool> OutputBounds::IsSurelyWithin(const DLTensor& actual) {
   auto least = LeastBoundsOf(chain_->source->attrs, SourceInputs());
   if (!least.has_value()) return false;
   // The carried bounds allow for a sum that is not rounded.
-  if (chain_->IsSourceHidden(run_.network())) ++least->half_ulps;
+  if (chain_->IsHidden(run_.network(), *chain_->source)) ++least->half_ulps;
   NDArray found = NDArray::Borrow(actual, nullptr);
   NODEWISE_RETURN_IF_ERROR(MakeReadable(&found));
   NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> left,

@@ -49,10 +49,12 @@ const Operation& RoundingChain::LastComputing() const {
   return computing == 0 ? *source : *followers[computing - 1];
 }
 
-bool RoundingChain::IsSourceHidden(const Network& network) const {
-  const ValueId made = source->outputs[0];
+bool RoundingChain::IsHidden(const Network& network,
+                             const Operation& operation) const {
+  const ValueId made = operation.outputs[0];
   const auto outputs = network.outputs();
-  return &LastComputing() != source && network.value(made).uses.size() == 1 &&
+  return &LastComputing() != &operation &&
+         network.value(made).uses.size() == 1 &&
          std::find(outputs.begin(), outputs.end(), made) == outputs.end();
 }
 
@@ -70,8 +72,23 @@ std::vector<ValueId> RoundingChain::Needs() const {
       if (id != kNoValue && made.count(id) == 0) needs.push_back(id);
     }
     made.insert(follower->outputs[0]);
+    const LeastBounds own = LeastBoundsOfFollower(*follower);
+    if (own.roundoffs + own.half_ulps > 0) {
+      needs.push_back(follower->outputs[0]);
+    }
   }
   return needs;
+}
+
+// A Sum of n tensors is a sum of n terms t: n u (sum |t|) and 3 u (sqrt(n)
+// norm(t) + sqrt(n) |y|) are at least so many u |y|, and both have HalfUlp(y)
+// added (BoundSum() in contrib/ops/util/sum_bounds.h).
+LeastBounds LeastBoundsOfFollower(const Operation& operation) {
+  const ErrorBound& bound = operation.def().bound;
+  if (bound.kind == ErrorBound::Kind::kUlps) return {0, 2 * bound.ulps};
+  if (operation.kind() != "Sum" || !operation.def().domain.empty()) return {};
+  const auto terms = static_cast<double>(operation.inputs.size());
+  return {std::min(terms, 3.0), 1};
 }
 
 std::optional<RoundingChain> FindRoundingChain(const Network& network,

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nodewise/ir/network.h"
+#include "nodewise/op/evaluate.h"
 
 namespace nodewise {
 
@@ -18,8 +19,8 @@ namespace nodewise {
 // in, and a point inside the box is not further away than some corner where
 // the operation is monotonic, convex or concave in each of its inputs: all
 // operations of IsElementwise() are within a range as small as rounding errors
-// are. Operations beside the chain only enlarge the carried bounds. They are no
-// less than the own bounds of the last operation that computes, either.
+// are. Operations beside the chain only enlarge the carried bounds, which are
+// after each operation no less than that operation's own bounds, either.
 struct RoundingChain {
   const Operation* source = nullptr;
   // What depends on the source, in the order of the network; the last of them
@@ -30,15 +31,20 @@ struct RoundingChain {
 
   // Returns the last operation that computes, the source if nothing else does.
   const Operation& LastComputing() const;
-  // Returns whether nobody sees the source's output but one follower that
-  // computes. Then a kernel need not round it.
-  bool IsSourceHidden(const Network& network) const;
+  // Returns whether nobody sees what the operation of the chain makes but one
+  // follower that computes. Then a kernel need not round it.
+  bool IsHidden(const Network& network, const Operation& operation) const;
   // Returns the value that is moved, the output if nothing is.
   ValueId BeforeMoves() const;
   // Returns what must be kept of a run to compute the followers again: what the
-  // source reads and makes, what followers read of others, and what is moved.
+  // source reads and makes, what followers read of others, what is moved, and
+  // what followers make that have bounds of their own.
   std::vector<ValueId> Needs() const;
 };
+
+// Returns what the own bounds of a follower are at least; 0 if that is not
+// known without computing them.
+LeastBounds LeastBoundsOfFollower(const Operation& operation);
 
 // Returns none for an output that is not made like that.
 std::optional<RoundingChain> FindRoundingChain(const Network& network,

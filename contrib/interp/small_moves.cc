@@ -36,16 +36,6 @@ T MovedBy(T from, double bound, Direction direction) {
   return std::fabs(ToDouble(nearer) - x) <= bound ? nearer : from;
 }
 
-template <typename T>
-bool IsBeyond(const Reach& reach, int64_t i, T actual) {
-  const double x = ToDouble(reach.middle.As<T>()[i]);
-  const double y = ToDouble(actual);
-  if (x == y || (std::isnan(x) && std::isnan(y))) return false;
-  const double error = std::fabs(y - x);
-  if (error <= std::fabs(ToDouble(reach.end.As<T>()[i]) - x)) return false;
-  return !(error <= reach.half_ulps * HalfUlp(reach.middle.dtype(), x));
-}
-
 // HalfUlp() for loops over many numbers.
 class HalfUlps {
  public:
@@ -63,6 +53,18 @@ class HalfUlps {
   const double roundoff_;
   const double least_;  // Of subnormal numbers.
 };
+
+template <typename T>
+bool IsBeyond(const Reach& reach, int64_t i, T actual) {
+  const double x = ToDouble(reach.middle.As<T>()[i]);
+  const double y = ToDouble(actual);
+  if (x == y || (std::isnan(x) && std::isnan(y))) return false;
+  const double error = std::fabs(y - x);
+  if (error <= std::fabs(ToDouble(reach.end.As<T>()[i]) - x)) return false;
+  const DLDataType dtype = reach.middle.dtype();
+  return !(error <= reach.own.roundoffs * UnitRoundoff(dtype) * std::fabs(x) +
+                        reach.own.half_ulps * HalfUlp(dtype, x));
+}
 
 }  // namespace
 
@@ -109,6 +111,35 @@ absl::StatusOr<NDArray> MoveSome(const NDArray& tensor,
     return absl::OkStatus();
   }));
   return moved;
+}
+
+absl::StatusOr<NDArray> MoveFurther(const NDArray& middle, const NDArray& moved,
+                                    const LeastBounds& own, double half_ulps) {
+  const DLDataType dtype = middle.dtype();
+  NODEWISE_ASSIGN_OR_RETURN(
+      const NDArray further,
+      NDArray::Empty(middle.shape(), middle.dtype(), kCpu));
+  const double relative = own.roundoffs * UnitRoundoff(dtype);
+  const HalfUlps ulps(dtype);
+  NODEWISE_RETURN_IF_ERROR(WithFloat(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    ParallelFor(CountOf(middle), 3, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T from = middle.As<T>()[i];
+        const double x = ToDouble(from);
+        const double distance = ToDouble(moved.As<T>()[i]) - x;
+        const double least =
+            relative * std::fabs(x) + own.half_ulps * ulps.Of(x);
+        const double more = x == 0 ? 0 : half_ulps * ulps.Of(x);
+        const bool is_away = distance == 0 || (distance > 0) == (x > 0);
+        further.As<T>()[i] = MovedBy(
+            from, std::max(std::fabs(distance), least) + more,
+            is_away ? Direction::kAwayFromZero : Direction::kTowardsZero);
+      }
+    });
+    return absl::OkStatus();
+  }));
+  return further;
 }
 
 std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {

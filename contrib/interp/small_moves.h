@@ -27,13 +27,18 @@ absl::StatusOr<NDArray> MoveSome(const NDArray& tensor,
                                  absl::Span<const double> bounds,
                                  Direction direction);
 
+// Returns `middle` with each element moved to where `moved` has it, or as far
+// as `own` says if that is further, and then `half_ulps` times HalfUlp() more.
+absl::StatusOr<NDArray> MoveFurther(const NDArray& middle, const NDArray& moved,
+                                    const LeastBounds& own, double half_ulps);
+
 // A reference with what it is compared with.
 struct Reach {
   const NDArray& middle;
   // Elements may be as far from `middle` as this is,
   const NDArray& end;
-  // or as this many times HalfUlp() of the element.
-  double half_ulps = 0;
+  // or as these bounds say.
+  LeastBounds own = {};
 };
 
 // Returns those elements, in ascending order, in which `actual` is further away

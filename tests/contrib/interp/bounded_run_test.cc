@@ -98,10 +98,21 @@ Fused Linear() {
   return f;
 }
 
-Fused Sum() {
-  Fused f{"sum", {}, {}};
+Fused Quotient() {
+  Fused f{"quotient", {}, {}};
   const ValueId y =
-      f.net.Op("Add", {Given(&f, "x", {4, 50}), Given(&f, "y", {50})})[0];
+      f.net.Op("Div", {Given(&f, "x", {4, 50}), Given(&f, "y", {50})})[0];
+  f.net.Out(f.net.Op("Relu", {y}));
+  return f;
+}
+
+// What is added is much larger than the products.
+Fused Residue() {
+  Fused f{"residue", {}, {}};
+  const ValueId x = Given(&f, "x", {10, 33});
+  const ValueId w = Given(&f, "w", {33, 12});
+  const ValueId large = f.net.Const("large", Floats({40}));
+  const ValueId y = f.net.Op("Sum", {f.net.Op("MatMul", {x, w})[0], large})[0];
   f.net.Out(f.net.Op("Relu", {y}));
   return f;
 }
@@ -113,7 +124,8 @@ std::vector<Fused> AllFused() {
   all.push_back(Product(kFloat32));
   all.push_back(Product(kBfloat16));
   all.push_back(Linear());
-  all.push_back(Sum());
+  all.push_back(Quotient());
+  all.push_back(Residue());
   return all;
 }
 
