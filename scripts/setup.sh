@@ -10,6 +10,7 @@ readonly BUILD_PACKAGES="g++ cmake ninja-build pkg-config libabsl-dev
   python3-numpy binutils"
 # The last ONNX whose package has the cases as files.
 readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy"
+readonly POLYGRAPHY_PACKAGES="polygraphy onnx==1.22.0 onnxruntime numpy"
 # What TVM's Python package of 0.8 to 0.19 and its tests import.
 readonly HOST_PACKAGES="numpy<2 psutil decorator attrs cloudpickle scipy
   tornado typing_extensions packaging ml_dtypes synr pytest Cython<3 setuptools"
@@ -103,6 +104,11 @@ need_peers() {
 need_onnx() {
   # shellcheck disable=SC2086
   need_peers venv $ONNX_PACKAGES
+}
+
+need_polygraphy() {
+  # shellcheck disable=SC2086
+  need_peers polygraphy_venv $POLYGRAPHY_PACKAGES
 }
 
 need_tvm() {

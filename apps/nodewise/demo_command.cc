@@ -194,7 +194,8 @@ class Demonstrate : public Command {
         "of an error may be rounding.\n\n";
     NODEWISE_ASSIGN_OR_RETURN(
         const NodeChecks checks,
-        CheckNodes(target_->graph(), AllOperators(), *RunsOf(executor_.get())));
+        CheckNodes(target_->graph(), AllOperators(), *RunsOf(executor_.get()),
+                   {.with_all_bounds = true}));
     ShowChecks("checks", target_->graph(), checks, outcome);
     if (checks.FirstWrong() != nullptr) {
       outcome->status = Outcome::Status::kDiffers;
@@ -242,9 +243,9 @@ class Demonstrate : public Command {
                   "comparison was not told which.\n\n",
                   RowOf(fault_).means);
     const auto faulty = RunsOf(executor.get());
-    NODEWISE_ASSIGN_OR_RETURN(
-        const NodeChecks checks,
-        CheckNodes(target->graph(), AllOperators(), *faulty));
+    NODEWISE_ASSIGN_OR_RETURN(const NodeChecks checks,
+                              CheckNodes(target->graph(), AllOperators(),
+                                         *faulty, {.with_all_bounds = true}));
     ShowChecks("planted_checks", target->graph(), checks, outcome);
     return ShowFound(planted.fault, checks, *faulty, outcome);
   }

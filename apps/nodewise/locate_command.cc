@@ -7,6 +7,7 @@
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/stand_in_option.h"
 #include "fmt/format.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/process/isolation.h"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr uint64_t kMostRunsAgain = 10'000;
 constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
+// Instead of a file of inputs.
+constexpr std::string_view kExact = "exact";
 
 class LocateCulprit : public Command {
  public:
@@ -50,6 +53,12 @@ class LocateCulprit : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
+    // What the network itself is given does not matter to nodes that get inputs
+    // of their own.
+    if (options.exact_inputs == ExactInputs::kForAll) {
+      inputs_.inputs_file.clear();
+      if (!inputs_.seed.has_value()) inputs_.seed = 1;
+    }
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load_, inputs_, &outcome));
@@ -59,6 +68,7 @@ class LocateCulprit : public Command {
       NODEWISE_RETURN_IF_ERROR(CompareBefore(*loaded.target, &outcome));
       if (outcome.status != Outcome::Status::kOk) return outcome;
     }
+    KeepFreedMemory();
     auto located = LocateIn(loaded, std::move(options));
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
@@ -98,10 +108,14 @@ class LocateCulprit : public Command {
       }
       options.repeats = 0;
       options.checks_storage = false;
+      options.exact_inputs = ExactInputs::kNever;
     } else if (!method_.empty() && method_ != "auto") {
       return absl::InvalidArgumentError(fmt::format(
           "--method: found \"{}\", expected auto or intermediate{}",
           Printable(method_), DidYouMean(method_, {"auto", "intermediate"})));
+    }
+    if (inputs_.inputs_file == kExact) {
+      options.exact_inputs = ExactInputs::kForAll;
     }
     if (repeats_.has_value()) options.repeats = static_cast<int>(*repeats_);
     if (node_timeout_.has_value()) {
@@ -136,6 +150,12 @@ const CommandRow kLocateCommand = {
     "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
     "  nodewise locate new --reference old --random-inputs 1\n"
     "  nodewise locate build/net --random-inputs 1 --stand-in '^vendor'\n"
+    "  nodewise locate build/net --inputs exact\n"
+    "\n--inputs exact gives every node that only moves, chooses, adds and "
+    "multiplies\nnumbers zeros and small whole numbers, weights too, with "
+    "which "
+    "it must be right\nbit for bit; the others are judged as always, on drawn "
+    "inputs.\n"
     "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
     "and nobody is\nto blame.\n",

@@ -135,6 +135,9 @@ void AddVerdict(const NodeReport& report, JsonWriter* json) {
   AddNode(report, json);
   json->Add("reason", report.reason);
   json->Add("isolated", NameOf(report.evidence.isolated));
+  if (!report.on_exact_inputs.empty()) {
+    json->Add("on_exact_inputs", report.on_exact_inputs);
+  }
   json->Add("accumulated", NameOf(report.evidence.accumulated));
   json->Add("received", report.received);
   json->Add("made", report.made);

@@ -43,6 +43,29 @@ bool AreEqualBytes(const NDArray& a, const NDArray& b) {
          (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
 }
 
+// All bounds of a source take much longer than to ask it whether everything is
+// within them.
+absl::Status AddBounds(const TensorItem& reference, const NDArray& expected,
+                       const NDArray& actual, const Rule& rule,
+                       TensorComparison* result) {
+  BoundSpans bounds{reference.proved_bounds, reference.expected_bounds};
+  if (bounds.proved.empty() && bounds.expected.empty()) {
+    BoundSource* const source = reference.bound_source;
+    if (source == nullptr) return absl::OkStatus();
+    if (rule.kind == Rule::Kind::kBounds &&
+        PassesIfWithinBounds(expected.dtype(), result->metrics)) {
+      NODEWISE_ASSIGN_OR_RETURN(result->is_surely_within,
+                                source->IsSurelyWithin(*actual));
+      if (result->is_surely_within) return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(bounds, source->All());
+  }
+  result->bounds =
+      CheckBounds(*expected, *actual, bounds.proved, bounds.expected,
+                  ToleranceOf({Rule::Kind::kByType}, expected.dtype()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const ElementDifference& TensorComparison::Worst() const {
@@ -58,6 +81,7 @@ double ErrorOverBound(const TensorComparison& comparison) {
   if (comparison.metrics.non_finite() > 0) {
     return std::numeric_limits<double>::infinity();
   }
+  if (comparison.is_surely_within) return 1;
   return comparison.bounds.has_value()
              ? comparison.bounds->ratio
              : std::numeric_limits<double>::quiet_NaN();
@@ -87,17 +111,15 @@ absl::StatusOr<TensorComparison> CompareTensors(const TensorItem& reference,
   } else {
     result.metrics = *metrics;
   }
-  const bool has_bounds =
-      !reference.proved_bounds.empty() || !reference.expected_bounds.empty();
-  if (has_bounds && result.metrics.different > 0 &&
-      expected.dtype() == actual.dtype()) {
-    result.bounds = CheckBounds(
-        *expected, *actual, reference.proved_bounds, reference.expected_bounds,
-        ToleranceOf({Rule::Kind::kByType}, expected.dtype()));
+  if (result.metrics.different > 0 && expected.dtype() == actual.dtype()) {
+    NODEWISE_RETURN_IF_ERROR(
+        AddBounds(reference, expected, actual, options.rule, &result));
   }
   result.judgement =
-      Judge(options.rule, dtype, result.metrics,
-            result.bounds.has_value() ? &*result.bounds : nullptr);
+      result.is_surely_within
+          ? Judgement{Verdict::kPass, "within the bounds of every element", ""}
+          : Judge(options.rule, dtype, result.metrics,
+                  result.bounds.has_value() ? &*result.bounds : nullptr);
   if (options.describe && result.metrics.different > 0 &&
       dtype == actual.dtype()) {
     result.details =

@@ -120,10 +120,15 @@ double ChanceOf(double count, double mean) {
 // that it makes; no factor below so many steps of the type is held against it.
 constexpr double kFreeSteps = 8;
 
+bool IsScaleFree(DLDataType dtype, const Metrics& metrics) {
+  const TypeTolerance* const row = RowOf(dtype);
+  return row == nullptr ||
+         !(std::fabs(metrics.scale - 1) > kFreeSteps * row->step);
+}
+
 bool IsScaled(const Evidence& e) {
-  const TypeTolerance* const row = RowOf(e.dtype);
-  return row != nullptr && e.bounds->alignment > kMostAlignment &&
-         std::fabs(e.metrics.scale - 1) > kFreeSteps * row->step;
+  return e.bounds->alignment > kMostAlignment &&
+         !IsScaleFree(e.dtype, e.metrics);
 }
 
 // Bounds as large as the values say nothing about a kernel that makes others.
@@ -299,6 +304,13 @@ Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,
     default:
       return JudgeByTolerance(evidence);
   }
+}
+
+// JudgeWithin() without its last lines: elements without a bound and vague
+// bounds only count where something is outside of the tolerance.
+bool PassesIfWithinBounds(DLDataType dtype, const Metrics& metrics) {
+  return metrics.non_finite() == 0 && metrics.outside == 0 &&
+         IsScaleFree(dtype, metrics);
 }
 
 }  // namespace nodewise

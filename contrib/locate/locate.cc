@@ -11,6 +11,7 @@
 #include "contrib/locate/output_error.h"
 #include "contrib/locate/run_hashes.h"
 #include "fmt/format.h"
+#include "nodewise/locate/exact_inputs.h"
 #include "nodewise/runner/node_failure.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -40,6 +41,7 @@ class Locator {
     NODEWISE_RETURN_IF_ERROR(Observe());
     CompareRuns();
     NODEWISE_RETURN_IF_ERROR(CheckPrivately());
+    CheckWithExactInputs();
     NoteOverwritten();
     NoteFailures({request_.stand_ins, failures_, is_cut_}, &result_);
     for (NodeReport& report : result_.nodes) {
@@ -175,6 +177,23 @@ class Locator {
     NODEWISE_RETURN_IF_ERROR(run->Visit(nobody));
     private_outputs_ = run->outputs();
     return absl::OkStatus();
+  }
+
+  // Settles what bounds cannot, or nearly cannot.
+  void CheckWithExactInputs() {
+    if (options_.exact_inputs == ExactInputs::kNever ||
+        !candidate_->Can(Capability::kSteps)) {
+      return;
+    }
+    const bool for_all = options_.exact_inputs == ExactInputs::kForAll;
+    size_t checked = 0;
+    for (NodeReport& report : result_.nodes) {
+      if (!for_all && !IsUnsettled(report)) continue;
+      if (!for_all && checked++ == options_.most_unsettled) break;
+      AddExactCheck(CheckExactly(index_, request_.operators, report.node,
+                                 *candidate_, request_.inputs),
+                    &report);
+    }
   }
 
   void NoteOverwritten() {

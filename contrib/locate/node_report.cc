@@ -11,6 +11,8 @@ namespace nodewise {
 namespace {
 
 constexpr size_t kNamedVictims = 3;
+// An error larger than this share of its proved bound is near to it.
+constexpr double kNearShare = 0.5;
 
 NodeReport EmptyReport(const GraphIndex& index, NodeId node) {
   NodeReport report;
@@ -71,6 +73,10 @@ std::string ReasonOf(const GraphIndex& index,
     case NodeVerdict::kIntendedInfinity:
       return "makes infinities, as its definition does";
     default:
+      if (report.evidence.isolated != Verdict::kError &&
+          report.evidence.exact.has_value()) {
+        return report.on_exact_inputs;
+      }
       return report.worst.has_value() ? report.worst->judgement.reason
                                       : report.reason;
   }
@@ -139,6 +145,34 @@ void NoteFailures(const StandIns& stand_ins, LocateResult* result) {
       result->stand_ins.push_back(report.key);
     }
   }
+}
+
+bool IsUnsettled(const NodeReport& report) {
+  if (!report.worst.has_value()) return false;
+  const Verdict isolated = report.evidence.isolated;
+  return isolated == Verdict::kInconclusive ||
+         (isolated == Verdict::kPass && report.worst->bounds.has_value() &&
+          (report.worst->verdict() == Verdict::kWarning ||
+           report.worst->bounds->ratio > kNearShare));
+}
+
+void AddExactCheck(const ExactCheck& check, NodeReport* report) {
+  report->evidence.exact = check.verdict();
+  if (!check.verdict().has_value()) {
+    report->on_exact_inputs = "no exact inputs: " + check.why_not;
+    return;
+  }
+  const TensorComparison& worst = *std::max_element(
+      check.outputs.begin(), check.outputs.end(),
+      [](const TensorComparison& a, const TensorComparison& b) {
+        return a.verdict() < b.verdict();
+      });
+  if (worst.is_wrong()) report->worst = worst;
+  report->on_exact_inputs = fmt::format(
+      "on exact inputs{}: {}",
+      check.has_other_weights ? " and weights, so this is about the kernel"
+                              : "",
+      worst.judgement.reason);
 }
 
 void Conclude(const GraphIndex& index,

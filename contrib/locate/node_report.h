@@ -5,6 +5,7 @@
 
 #include "absl/types/span.h"
 #include "contrib/locate/run_hashes.h"
+#include "nodewise/locate/exact_inputs.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/runner/node_failure.h"
 
@@ -28,6 +29,12 @@ struct StandIns {
 // Puts that into the reports and LocateResult::stand_ins: what was seen of such
 // nodes says nothing about them.
 void NoteFailures(const StandIns& stand_ins, LocateResult* result);
+
+// Returns whether bounds leave open whether the node is right, or what it made
+// is nearly as far off as they allow.
+bool IsUnsettled(const NodeReport& report);
+// Adds what exact inputs showed.
+void AddExactCheck(const ExactCheck& check, NodeReport* report);
 
 // Sets the verdict, and the reason for it. `overwritten` is all that was
 // written over in the run.

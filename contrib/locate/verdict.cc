@@ -64,7 +64,9 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
         evidence.isolated_privately == Verdict::kPass;
     return is_right_privately ? NodeVerdict::kPlanFault : NodeVerdict::kBroken;
   }
-  if (evidence.isolated == Verdict::kInconclusive) {
+  if (evidence.exact == Verdict::kError) return NodeVerdict::kBroken;
+  const bool is_exact = evidence.exact == Verdict::kPass;
+  if (evidence.isolated == Verdict::kInconclusive && !is_exact) {
     return NodeVerdict::kInconclusive;
   }
   if (evidence.read_overwritten) return NodeVerdict::kInherits;

@@ -1,6 +1,7 @@
 #include "nodewise/op/evaluate.h"
 
 #include <limits>
+#include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -189,6 +190,32 @@ absl::StatusOr<Evaluated> EvaluateChecked(
     FillBounds(def.bound, result.outputs[i], &result.bounds[i]);
   }
   return result;
+}
+
+std::optional<LeastBounds> LeastBoundsOf(const OpAttrs& attrs,
+                                         const Tensors& inputs) {
+  const OperatorDef& def = attrs.def();
+  if (def.bound.kind == ErrorBound::Kind::kExact) return LeastBounds();
+  if (def.bound.kind == ErrorBound::Kind::kUlps) {
+    return LeastBounds{0, 2 * def.bound.ulps};
+  }
+  if (def.least_bound == nullptr) return std::nullopt;
+  const EvalArgs::Options options;
+  const EvalArgs args(inputs, {}, options, {});
+  return LeastBounds{def.least_bound(attrs.get(), args), 0};
+}
+
+absl::StatusOr<std::optional<Bounds>> BoundsAt(
+    const OpAttrs& attrs, const Tensors& inputs, const NDArray& output,
+    absl::Span<const int64_t> elements) {
+  const OperatorDef& def = attrs.def();
+  if (def.bounds_at == nullptr) return std::optional<Bounds>();
+  const EvalArgs::Options options;
+  const EvalArgs args(inputs, {}, options, {});
+  Bounds bounds;
+  NODEWISE_RETURN_IF_ERROR(
+      def.bounds_at(attrs.get(), args, output, elements, &bounds));
+  return std::optional<Bounds>(std::move(bounds));
 }
 
 }  // namespace nodewise

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/product_elements.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
@@ -10,17 +11,22 @@
 namespace nodewise {
 namespace {
 
-void MultiplyConv(const ConvProducts& products, Terms terms, StoreTile store) {
+void PackWeights(const ConvProducts& products, const Strips& strips) {
   const ProductSizes& sizes = products.sizes;
+  Factor factor = products.weights;
+  const int64_t group = strips.item % products.groups;
+  factor.data =
+      ElementAt(factor.dtype, factor.data, group * sizes.rows * sizes.depth);
+  if (factor.zero_point_by_line) factor.zero_points += group * sizes.rows;
+  PackFactor(factor, strips);
+}
+
+void MultiplyConv(const ConvProducts& products, Terms terms, StoreTile store) {
   const auto pack_weights = [&](const Strips& strips) {
-    Factor factor = products.weights;
-    const int64_t group = strips.item % products.groups;
-    factor.data =
-        ElementAt(factor.dtype, factor.data, group * sizes.rows * sizes.depth);
-    if (factor.zero_point_by_line) factor.zero_points += group * sizes.rows;
-    PackFactor(factor, strips);
+    PackWeights(products, strips);
   };
-  MultiplyMatrices(sizes, terms, pack_weights, products.columns, store);
+  MultiplyMatrices(products.sizes, terms, pack_weights, products.columns,
+                   store);
 }
 
 // Calls f(begin, channel, sums, count) for each row of a tile: elements of the
@@ -102,6 +108,28 @@ absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected) {
 }
 
 namespace {
+
+// `args` has its bias in input 2.
+void BoundConvAt(const EvalArgs& args, const ConvProducts& products,
+                 const NDArray& output, absl::Span<const int64_t> elements,
+                 Bounds* bounds) {
+  const ProductSizes& sizes = products.sizes;
+  const auto pack_weights = [&](const Strips& strips) {
+    PackWeights(products, strips);
+  };
+  SumTermsAt(sizes, pack_weights, products.columns, elements, bounds);
+  const auto terms = static_cast<double>(sizes.depth);
+  if (!args.has(2)) return BoundSumsAt(output, elements, terms, bounds);
+  const std::vector<double> bias = ToDoubles(args.in(2));
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const int64_t channel =
+        elements[i] / sizes.columns % (products.groups * sizes.rows);
+    const double b = bias[static_cast<size_t>(channel)];
+    bounds->proved[i] += std::fabs(b);
+    bounds->expected[i] += b * b;
+  }
+  BoundSumsAt(output, elements, terms + 1, bounds);
+}
 
 // What Conv and ConvInteger share.
 WindowAttributes WindowOf(const ops::ConvAttributes& op,
@@ -239,6 +267,22 @@ struct Conv : ops::Conv {
     const ConvProducts products = ProductsOf(args, group, columns, pack);
     return StoreConv(args, products, 2,
                      static_cast<double>(products.sizes.depth));
+  }
+  double LeastBound(const EvalArgs& args) const {
+    return LeastBoundOfSum(static_cast<double>(Product(args.shape(1))) /
+                           static_cast<double>(args.shape(1)[0]));
+  }
+  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
+                        absl::Span<const int64_t> elements,
+                        Bounds* bounds) const {
+    std::vector<int64_t> shape;
+    NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
+                              Place(*this, args, &shape));
+    const WindowColumns columns(GeometryOf(placed), args.dtype(0), 0);
+    const auto pack = PackerOf(args, group, columns);
+    BoundConvAt(args, ProductsOf(args, group, columns, pack), output, elements,
+                bounds);
+    return absl::OkStatus();
   }
 };
 

@@ -21,10 +21,20 @@ struct Gemm : ops::Gemm {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const;
   absl::Status Evaluate(EvalArgs& args) const;
   double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const;
+  double LeastBound(const EvalArgs& args) const {
+    return LeastBoundOfSum(static_cast<double>(args.shape(0)[transA ? 0 : 1]));
+  }
+  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
+                        absl::Span<const int64_t> elements,
+                        Bounds* bounds) const;
 
  private:
   Shape ShapeOf(const Inputs& in) const;
   MatrixOperands OperandsOf(const EvalArgs& args) const;
+  // The two scalings round once more each.
+  static double TermsOf(const MatrixOperands& operands) {
+    return static_cast<double>(operands.sizes.depth) + 3;
+  }
   absl::Status EvaluateFloats(EvalArgs& args, const NDArray& out) const;
   void FillBounds(const EvalArgs& args, const MatrixOperands& operands,
                   const NDArray& out, Bounds* bounds) const;
@@ -55,6 +65,14 @@ struct Gemm1 : ops::Gemm1 {
     return Newer().Infer(in);
   }
   absl::Status Evaluate(EvalArgs& args) const { return Newer().Evaluate(args); }
+  double LeastBound(const EvalArgs& args) const {
+    return Newer().LeastBound(args);
+  }
+  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
+                        absl::Span<const int64_t> elements,
+                        Bounds* bounds) const {
+    return Newer().BoundsAt(args, output, elements, bounds);
+  }
   double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
     return Newer().Flops(in, out);
   }
@@ -203,8 +221,28 @@ void Gemm::FillBounds(const EvalArgs& args, const MatrixOperands& operands,
   };
   fill(Terms::kAbsolute, &bounds->proved);
   fill(Terms::kSquared, &bounds->expected);
-  // The two scalings round once more each.
-  BoundSums(out, static_cast<double>(operands.sizes.depth) + 3, bounds);
+  BoundSums(out, TermsOf(operands), bounds);
+}
+
+absl::Status Gemm::BoundsAt(const EvalArgs& args, const NDArray& output,
+                            absl::Span<const int64_t> elements,
+                            Bounds* bounds) const {
+  const MatrixOperands operands = OperandsOf(args);
+  SumFactorTermsAt(operands, elements, bounds);
+  NODEWISE_RETURN_IF_ERROR(WithFloat(output.dtype(), [&](auto zero) {
+    const Bias<decltype(zero)> bias(args);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      const double b = bias.of(beta, elements[i] / operands.sizes.columns,
+                               elements[i] % operands.sizes.columns);
+      double& absolute = bounds->proved[i];
+      double& squares = bounds->expected[i];
+      absolute = std::fabs(alpha) * absolute + std::fabs(b);
+      squares = double{alpha} * alpha * squares + b * b;
+    }
+    return absl::OkStatus();
+  }));
+  BoundSumsAt(output, elements, TermsOf(operands), bounds);
+  return absl::OkStatus();
 }
 
 // Exact if alpha and beta are whole numbers; else calculated in double and cut

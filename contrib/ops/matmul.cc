@@ -4,6 +4,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/matmul_parts.h"
+#include "contrib/ops/util/product_elements.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
@@ -11,23 +12,42 @@
 
 namespace nodewise {
 
+namespace {
+
+// Packs one factor, of which item i begins at `begins[i]`.
+void PackItem(Factor factor, const std::vector<int64_t>& begins,
+              const Strips& strips) {
+  factor.data = ElementAt(factor.dtype, factor.data,
+                          begins[static_cast<size_t>(strips.item)]);
+  PackFactor(factor, strips);
+}
+
+}  // namespace
+
 void MultiplyFactors(const MatrixOperands& operands, Terms terms,
                      StoreTile store) {
-  const auto pack = [](Factor factor, const std::vector<int64_t>& begins,
-                       const Strips& strips) {
-    factor.data = ElementAt(factor.dtype, factor.data,
-                            begins[static_cast<size_t>(strips.item)]);
-    PackFactor(factor, strips);
-  };
   MultiplyMatrices(
       operands.sizes, terms,
       [&](const Strips& strips) {
-        pack(operands.left, operands.left_begins, strips);
+        PackItem(operands.left, operands.left_begins, strips);
       },
       [&](const Strips& strips) {
-        pack(operands.right, operands.right_begins, strips);
+        PackItem(operands.right, operands.right_begins, strips);
       },
       store);
+}
+
+void SumFactorTermsAt(const MatrixOperands& operands,
+                      absl::Span<const int64_t> elements, Bounds* bounds) {
+  SumTermsAt(
+      operands.sizes,
+      [&](const Strips& strips) {
+        PackItem(operands.left, operands.left_begins, strips);
+      },
+      [&](const Strips& strips) {
+        PackItem(operands.right, operands.right_begins, strips);
+      },
+      elements, bounds);
 }
 
 namespace {
@@ -156,6 +176,12 @@ struct MatMul : ops::MatMul {
     return MatMulFlops(in, out);
   }
   absl::Status Evaluate(EvalArgs& args) const;
+  double LeastBound(const EvalArgs& args) const {
+    return LeastBoundOfSum(static_cast<double>(args.shape(0).back()));
+  }
+  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
+                        absl::Span<const int64_t> elements,
+                        Bounds* bounds) const;
 
  private:
   absl::Status EvaluateFloats(EvalArgs& args,
@@ -222,6 +248,16 @@ absl::Status MatMul::EvaluateFloats(EvalArgs& args,
   fill(Terms::kAbsolute, &bounds->proved);
   fill(Terms::kSquared, &bounds->expected);
   BoundSums(out, static_cast<double>(sizes.depth), bounds);
+  return absl::OkStatus();
+}
+
+absl::Status MatMul::BoundsAt(const EvalArgs& args, const NDArray& output,
+                              absl::Span<const int64_t> elements,
+                              Bounds* bounds) const {
+  NODEWISE_ASSIGN_OR_RETURN(const MatrixOperands operands, OperandsOf(args));
+  SumFactorTermsAt(operands, elements, bounds);
+  BoundSumsAt(output, elements, static_cast<double>(operands.sizes.depth),
+              bounds);
   return absl::OkStatus();
 }
 

@@ -108,6 +108,17 @@ class Locate(Scratch):
                          ["broken", "inherits"])
         self.assertTrue(found["outputs_differ"])
 
+    def test_exact_inputs_are_for_nodes_that_need_not_round(self):
+        shown = nodewise("locate", self.model, "--inputs", "exact",
+                         "--no-fuse", "--json")
+        self.assertEqual((shown.code, shown.err), (0, ""), shown)
+        on_exact_inputs = {verdict["node"]: verdict["on_exact_inputs"]
+                           for verdict in document(shown)["verdicts"]}
+        self.assertEqual(on_exact_inputs["product"],
+                         "on exact inputs and weights, so this is about the "
+                         "kernel: equal")
+        self.assertIn("(Tanh) rounds whatever", on_exact_inputs["bend"])
+
     def test_memory_that_is_shared_wrongly_is_a_plan_fault(self):
         self.model.write_bytes(onnx_model(onnx_graph(
             [onnx_node("Softmax", ["x"], ["a"], name="a"),

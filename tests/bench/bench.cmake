@@ -55,6 +55,7 @@ if(TARGET nodewise_contrib AND USE_ONNX)
   target_sources(nodewise_bench PRIVATE
     bench/compare_bench.cc
     bench/interpreter_bench.cc
+    bench/locate_bench.cc
     bench/model_peers.cc
     bench/onednn_bench.cc
     bench/quiet_turns.cc

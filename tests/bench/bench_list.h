@@ -43,6 +43,15 @@ bool BenchDebugFixedCost(const std::string& name);
 bool BenchInterpreterResidualNet(const std::string& name);
 bool BenchInterpreterEncoder(const std::string& name);
 bool BenchInterpreterChain(const std::string& name);
+// The reference judging a run of the fastest kernels, with lazy bounds, against
+// a plain run of the interpreter; beside it what all bounds cost.
+bool BenchJudgedResidualNet(const std::string& name);
+bool BenchJudgedEncoder(const std::string& name);
+// `nodewise locate` against the sum of `run` and `run --reference`, and against
+// Polygraphy's comparison of all tensors, in time and peak memory; the latter
+// is skipped where it is not installed.
+bool BenchLocateResidualNet(const std::string& name);
+bool BenchLocatePolygraphy(const std::string& name);
 // A graph with oneDNN's kernels against onnxruntime, with one and two threads,
 // and from the start of the process; and against the interpreter.
 bool BenchOneDnnResidualNet(const std::string& name);

@@ -37,9 +37,13 @@ constexpr BenchRow kBenches[] = {
     {"contrib/interpreter_residual_net", &BenchInterpreterResidualNet},
     {"contrib/interpreter_encoder", &BenchInterpreterEncoder},
     {"contrib/interpreter_chain", &BenchInterpreterChain},
+    {"contrib/judged_residual_net", &BenchJudgedResidualNet},
+    {"contrib/judged_encoder", &BenchJudgedEncoder},
 #if NODEWISE_USE_ONEDNN
     {"contrib/onednn_residual_net", &BenchOneDnnResidualNet},
     {"contrib/onednn_encoder", &BenchOneDnnEncoder},
+    {"contrib/locate_residual_net", &BenchLocateResidualNet},
+    {"contrib/locate_polygraphy", &BenchLocatePolygraphy},
 #endif
     {"contrib/compare_float32", &BenchCompareFloat32},
     {"contrib/compare_float16", &BenchCompareFloat16},

@@ -9,8 +9,10 @@ namespace {
 
 // The limit of the ratio of the interpreter's memory to the evaluator's.
 constexpr double kMemoryLimit = 1;
-// What bounds cost is printed, and has no limit.
+// What all bounds cost is printed, and has no limit.
 constexpr int kBoundRounds = 5;
+// A run judged with lazy bounds against a plain one.
+constexpr double kJudgedLimit = 3.5;
 // OpenBLAS's threads go on spinning for a while when they are done.
 constexpr std::chrono::milliseconds kRest(50);
 
@@ -53,8 +55,34 @@ bool Bench(const Case& one) {
   return within;
 }
 
+// What it costs to judge the run of a graph node by node, beside a run of the
+// interpreter alone.
+bool BenchJudged(const std::string& name, const std::string& model) {
+  const std::string stem = PrepareBenchModel(name, model);
+  if (stem.empty()) return true;
+  SetThreadsOfPeers(2);
+  Peer peer(OurModelCommand("judge", stem));
+  const auto side = [&peer](const char* line) {
+    return [&peer, line] {
+      std::this_thread::sleep_for(kRest);
+      return peer.Ask(line);
+    };
+  };
+  const bool within = RunContest(
+      {name, kJudgedLimit, 2 * kBoundRounds, side("judged"), side("run")});
+  RunContest(
+      {name + "_bounds", kNoLimit, kBoundRounds, side("bounded"), side("run")});
+  return within;
+}
+
 }  // namespace
 
+bool BenchJudgedResidualNet(const std::string& name) {
+  return BenchJudged(name, "residual_net");
+}
+bool BenchJudgedEncoder(const std::string& name) {
+  return BenchJudged(name, "encoder");
+}
 bool BenchInterpreterResidualNet(const std::string& name) {
   return Bench({name, "residual_net", 1.0 / 3, 7, 1, 1e-5});
 }

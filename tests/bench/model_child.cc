@@ -2,7 +2,9 @@
 //   nodewise_bench_model KIND MODEL.onnx INPUTS.npz
 // answers every line that it is sent with one of its own; see peer.h. KIND says
 // what runs the model: `interpreter`, or `graph`, an executor with the fastest
-// kernels of this build.
+// kernels of this build. Of `judge` the line `run` runs the interpreter, and
+// `judged` and `bounded` judge a run of such a graph, recorded before, by the
+// reference: with lazy bounds, and with all of them worked out.
 
 #include <cstdio>
 #include <functional>
@@ -12,14 +14,18 @@
 #include <utility>
 #include <vector>
 
+#include "nodewise/debug/debug_executor.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/locate/node_check.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/built_in_functions.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_collector.h"
 #include "nodewise/tensors/tensor_file.h"
+#include "nodewise/tensors/tensor_observer.h"
 #include "tests/bench/memory.h"
 #include "tests/bench/ratio.h"
 
@@ -77,6 +83,56 @@ absl::StatusOr<RunModel> AsGraph(const Network& network,
       };
 }
 
+// Answers what a judged run takes.
+class JudgedRun {
+ public:
+  static absl::StatusOr<std::unique_ptr<JudgedRun>> Make(
+      const Network& network, const std::vector<NDArray>& inputs) {
+    auto judged = std::make_unique<JudgedRun>();
+    NODEWISE_ASSIGN_OR_RETURN(
+        judged->lowered_, Lower(network, "graph", LoweringFor(AllOperators())));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto executor,
+        DebugExecutor::Create(judged->lowered_.graph,
+                              BuiltInFunctions(AllOperators()), {}));
+    NODEWISE_RETURN_IF_ERROR(
+        executor->LoadParams(Params{judged->lowered_.params}).status());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
+    }
+    NODEWISE_RETURN_IF_ERROR(
+        SourceOfRuns(executor.get(), {})->Visit(judged->run_));
+    return judged;
+  }
+
+  absl::Status Judge(bool with_all_bounds) {
+    NodeCheckOptions options;
+    options.with_all_bounds = with_all_bounds;
+    return CheckNodes(lowered_.graph, AllOperators(), run_, options).status();
+  }
+
+ private:
+  Lowered lowered_;
+  TensorCollector run_;
+};
+
+absl::Status AnswerJudge(const Network& network, std::vector<NDArray> inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto judged,
+                            JudgedRun::Make(network, inputs));
+  const RunModel run = Interpreted(network, std::move(inputs));
+  for (std::string line; std::getline(std::cin, line);) {
+    absl::Status status;
+    const double time = NanosecondsOf([&] {
+      status = line == "run" ? run(false).status()
+                             : judged->Judge(line == "bounded");
+    });
+    NODEWISE_RETURN_IF_ERROR(status);
+    std::printf("%.0f\n", time);
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Answer(const RunModel& run) {
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "memory") {
@@ -107,6 +163,7 @@ absl::Status Serve(const std::string& kind, const std::string& model,
   if (kind == "interpreter") {
     return Answer(Interpreted(network, std::move(inputs)));
   }
+  if (kind == "judge") return AnswerJudge(network, std::move(inputs));
   NODEWISE_ASSIGN_OR_RETURN(const RunModel run,
                             AsGraph(network, std::move(inputs)));
   return Answer(run);

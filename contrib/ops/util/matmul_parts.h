@@ -24,6 +24,9 @@ struct MatrixOperands {
 // Multiplies in double.
 void MultiplyFactors(const MatrixOperands& operands, Terms terms,
                      StoreTile store);
+// As SumTermsAt().
+void SumFactorTermsAt(const MatrixOperands& operands,
+                      absl::Span<const int64_t> elements, Bounds* bounds);
 
 // Returns the integer modulo 2^64.
 template <typename T>

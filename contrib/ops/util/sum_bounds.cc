@@ -90,4 +90,27 @@ void BoundSums(const NDArray& output, double terms, Bounds* bounds) {
   });
 }
 
+void BoundSumsAt(const NDArray& output, absl::Span<const int64_t> elements,
+                 double terms, Bounds* bounds) {
+  const SumRule rule(output.dtype());
+  for (size_t i = 0; i < elements.size(); ++i) {
+    double result = 0;
+    LoadDoubles(output, elements[i], elements[i] + 1, &result);
+    const SumBound bound =
+        rule.BoundOf({terms, bounds->proved[i], bounds->expected[i], result});
+    bounds->proved[i] = bound.proved;
+    bounds->expected[i] = bound.expected;
+  }
+}
+
+// With n terms t, s = sum t and the result y, which is s rounded once:
+// proved >= n u (sum |t|) + HalfUlp(y) >= n u |s| + HalfUlp(y), and
+// expected >= 3 u (sqrt(n) norm(t) + sqrt(n) |y|) + HalfUlp(y), where the norm
+// is at least |s| / sqrt(n) (Cauchy and Schwarz). |s| may be HalfUlp(y) smaller
+// than |y|, of which n u or 3 u is less than the HalfUlp(y) that is added.
+// Both grow with n.
+double LeastBoundOfSum(double terms) {
+  return std::min(terms, kExpectedFactor * (1 + std::sqrt(terms)));
+}
+
 }  // namespace nodewise

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/evaluate.h"
@@ -29,5 +30,12 @@ SumBound BoundSum(DLDataType dtype, const SumOfTerms& sum);
 // Replaces the sums of absolute values in `bounds->proved` and the sums of
 // squares in `bounds->expected` by the bounds of all elements of an output.
 void BoundSums(const NDArray& output, double terms, Bounds* bounds);
+
+// As BoundSums(), of some elements of the output.
+void BoundSumsAt(const NDArray& output, absl::Span<const int64_t> elements,
+                 double terms, Bounds* bounds);
+
+// Returns OperatorDef::least_bound of sums of at least so many terms.
+double LeastBoundOfSum(double terms);
 
 }  // namespace nodewise

@@ -242,5 +242,74 @@ TEST(CompareTest, ComparingNothingIsAnError) {
                         HasSubstr("a and b: there is nothing to compare")));
 }
 
+// Says what it is told to, and counts how often it works bounds out.
+class ToldBounds : public BoundSource {
+ public:
+  ToldBounds(bool is_sure, std::vector<double> bounds)
+      : is_sure_(is_sure), bounds_(std::move(bounds)) {}
+
+  absl::StatusOr<bool> IsSurelyWithin(const DLTensor&) override {
+    ++asked;
+    return is_sure_;
+  }
+  absl::StatusOr<BoundSpans> All() override {
+    ++worked_out;
+    return BoundSpans{bounds_, bounds_};
+  }
+
+  int asked = 0;
+  int worked_out = 0;
+
+ private:
+  const bool is_sure_;
+  const std::vector<double> bounds_;
+};
+
+absl::StatusOr<TensorComparison> CompareWithSource(
+    const std::vector<float>& expected, const std::vector<float>& actual,
+    ToldBounds* source) {
+  const NDArray reference = Floats(expected);
+  TensorItem item{kConv};
+  item.tensor = reference.tensor();
+  item.bound_source = source;
+  return CompareTensors(item, *Floats(actual));
+}
+
+TEST(CompareTest, BoundsAreNotWorkedOutWhereTheDifferenceIsSurelyWithin) {
+  ToldBounds source(true, {1e-3, 1e-3});
+  const auto compared = CompareWithSource({1, 2}, {1.000001F, 2}, &source);
+  ASSERT_THAT(compared, IsOk());
+  EXPECT_EQ(source.worked_out, 0);
+  EXPECT_TRUE(compared->is_surely_within);
+  EXPECT_EQ(compared->verdict(), Verdict::kPass);
+  EXPECT_EQ(ErrorOverBound(*compared), 1);
+}
+
+TEST(CompareTest, BoundsAreWorkedOutWhereNothingIsSure) {
+  ToldBounds source(false, {1e-7, 1e-7});
+  const auto compared = CompareWithSource({1, 2}, {1.000001F, 2}, &source);
+  ASSERT_THAT(compared, IsOk());
+  EXPECT_EQ(source.worked_out, 1);
+  EXPECT_EQ(compared->verdict(), Verdict::kError);
+}
+
+TEST(CompareTest, BoundsAreWorkedOutWhereMoreThanTheElementsCounts) {
+  // All is a little too large by one factor, or far off.
+  for (const float factor : {1.00001F, 1.5F}) {
+    ToldBounds source(true, {1, 1});
+    const auto compared =
+        CompareWithSource({1, 2}, {factor, 2 * factor}, &source);
+    ASSERT_THAT(compared, IsOk());
+    EXPECT_EQ(source.asked, 0);
+    EXPECT_EQ(source.worked_out, 1);
+  }
+}
+
+TEST(CompareTest, EqualTensorsNeedNoBounds) {
+  ToldBounds source(true, {1, 1});
+  ASSERT_THAT(CompareWithSource({1, 2}, {1, 2}, &source), IsOk());
+  EXPECT_EQ(source.asked + source.worked_out, 0);
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -31,7 +31,10 @@ struct TensorComparison {
   PairedBy paired_by = PairedBy::kName;
   std::string type;  // The reference's: "float32 (1, 64)".
   Metrics metrics;
-  std::optional<BoundCheck> bounds;  // If the reference has any.
+  // If the reference has any, and they had to be worked out.
+  std::optional<BoundCheck> bounds;
+  // All elements are surely within their bounds, which nobody worked out.
+  bool is_surely_within = false;
   Judgement judgement;
   // If it was asked for and something differs.
   std::optional<DifferenceDetails> details;
@@ -48,7 +51,7 @@ struct TensorComparison {
 
 // Returns the largest error as a multiple of its bound: above 1 is wrong. 0 if
 // nothing differs, infinity where a bound of 0 is exceeded or something is not
-// finite, NaN if no bound is known.
+// finite, NaN if no bound is known. 1 for what is surely within its bounds.
 double ErrorOverBound(const TensorComparison& comparison);
 
 struct CompareOptions {
@@ -63,7 +66,8 @@ struct CompareOptions {
 // Compares a tensor with the reference's. Fails with kInvalidArgument, naming
 // both, for different shapes or types, with kNotFound for an item without a
 // tensor, and with kUnimplemented for types that have no numbers unless all
-// bytes are equal.
+// bytes are equal. Bounds of a `bound_source` are only worked out where the
+// verdict may depend on them, and then fails as BoundSource does.
 absl::StatusOr<TensorComparison> CompareTensors(
     const TensorItem& reference, const DLTensor& candidate,
     const CompareOptions& options = {});

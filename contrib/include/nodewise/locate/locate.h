@@ -27,6 +27,14 @@ namespace nodewise {
 // reference stands in for it, and all others are judged. With any other runner
 // such a node takes this process with it.
 
+// Which nodes also get inputs with which they must be right bit for bit
+// (exact_inputs.h), each in a run of its own.
+enum class ExactInputs {
+  kNever,
+  kForUnsettled,  // Where bounds leave it open, or are nearly reached.
+  kForAll,
+};
+
 struct LocateOptions {
   // How often the candidate runs again, to find nodes that make different bits
   // of the same bits; 0: this is not looked for.
@@ -36,6 +44,9 @@ struct LocateOptions {
   int64_t node_limit_ms = 60'000;
   // Runs nodes that look wrong again, with memory of its own for each tensor.
   bool checks_storage = true;
+  ExactInputs exact_inputs = ExactInputs::kForUnsettled;
+  // How many nodes get exact inputs at most because bounds leave them open.
+  size_t most_unsettled = 16;
   // How many culprits are confirmed at most, each by a run.
   size_t most_confirmed = 32;
   // Called with the nodes that the reference has computed, and their number.
@@ -43,7 +54,7 @@ struct LocateOptions {
 };
 
 // Make runners of the examined graph, with the capabilities kTensors,
-// kNodeInputs and kPatches.
+// kNodeInputs, kPatches and, for exact inputs, kSteps.
 struct CandidateMakers {
   RunnerMaker candidate;  // As it was compiled.
   // With memory of its own for each tensor (WithPrivateStorage()). May be null:
@@ -79,6 +90,9 @@ struct NodeReport {
   std::string reason;  // In words.
   // How it ended a run, if it did.
   std::optional<NodeFailure> failure;
+  // What exact inputs showed, or why there are none for it, in words; empty if
+  // they were not tried.
+  std::string on_exact_inputs;
   // The output that decides, on what the node read; none for a node that could
   // not be checked.
   std::optional<TensorComparison> worst;

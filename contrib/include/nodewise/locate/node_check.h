@@ -25,6 +25,9 @@ struct NodeCheckOptions {
   // compares what each node made with that: NodeCheck::accumulated and all that
   // is said to come with it. Takes about twice as long.
   bool with_accumulated = false;
+  // Works out all bounds, so that each comparison says how large its errors are
+  // for them. Takes several times as long; the verdicts are the same.
+  bool with_all_bounds = false;
   // Returns whether a node is checked; null: all are. The others are neither
   // checked nor skipped.
   std::function<bool(NodeId node)> selects = nullptr;

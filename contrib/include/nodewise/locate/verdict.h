@@ -47,6 +47,9 @@ struct NodeEvidence {
   // That in a run in which every tensor has memory of its own; none if there
   // was no such run.
   std::optional<Verdict> isolated_privately = std::nullopt;
+  // On inputs with which it must be right bit for bit; none if that was not
+  // tried, or cannot be.
+  std::optional<Verdict> exact = std::nullopt;
   // Against the reference's run of the whole network.
   Verdict accumulated = Verdict::kPass;
   // Something it read had been written over since it was made.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,26 @@ absl::StatusOr<Evaluated> EvaluateChecked(
     const OpAttrs& attrs, Tensors inputs,
     absl::Span<const TensorType* const> types, absl::Span<const bool> wanted,
     const EvalArgs::Options& options = {});
+
+// What both bounds of each element x of output 0 are at least, where they are
+// known, without computing them: the sum of these multiples of UnitRoundoff()
+// times |x| and of HalfUlp() of x (tensor_loops.h).
+struct LeastBounds {
+  double roundoffs = 0;
+  double half_ulps = 0;
+};
+// Returns none for an operator that only knows its bounds by computing them
+// all. REQUIRES: the operation has been evaluated with these inputs.
+std::optional<LeastBounds> LeastBoundsOf(const OpAttrs& attrs,
+                                         const Tensors& inputs);
+// Returns the bounds of some elements of output 0, in their order, which is
+// ascending: what Evaluate() says about them, but for the order in which sums
+// are added up. None for an operator that does not know those of a few without
+// all others. REQUIRES: as above, and `output` was evaluated.
+absl::StatusOr<std::optional<Bounds>> BoundsAt(
+    const OpAttrs& attrs, const Tensors& inputs, const NDArray& output,
+    absl::Span<const int64_t> elements);
+
 // Returns whether the tensor is of exactly this type, which is static.
 bool IsOfType(const NDArray& tensor, const TensorType& type);
 

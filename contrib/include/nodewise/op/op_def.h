@@ -24,6 +24,7 @@ namespace nodewise {
 
 class Network;
 class EvalArgs;
+struct Bounds;
 
 // An operator is a class with its primary attributes as typed members
 // (nodewise/ops/), and rules: how it checks itself, infers and evaluates. One
@@ -237,6 +238,18 @@ struct OperatorDef {
   // Counts floating-point operations, a multiply-add as two; 0 if unknown.
   double (*flops)(const void* op, const Inputs& inputs,
                   absl::Span<const OutputInfo> outputs) = nullptr;
+  // For operators whose output 0 is sums of products, which need not compute
+  // the bounds of all elements to know those of a few; both are null for all
+  // others. Inputs and outputs are as they have been evaluated.
+  // Returns a factor: both bounds of an element, where they are known, are at
+  // least that many times the unit roundoff of its own size.
+  double (*least_bound)(const void* op, const EvalArgs& args) = nullptr;
+  // Fills in the bounds of these elements of `output`, in their order.
+  // REQUIRES: the elements are in ascending order.
+  absl::Status (*bounds_at)(const void* op, const EvalArgs& args,
+                            const NDArray& output,
+                            absl::Span<const int64_t> elements,
+                            Bounds* bounds) = nullptr;
   // What the operator itself says about a target; null if it does not care.
   Support (*support)(const void* op, const TargetTraits& target,
                      const Inputs& inputs) = nullptr;

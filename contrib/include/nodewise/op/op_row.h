@@ -187,6 +187,14 @@ concept HasSupportOn = requires(const Class& op, const TargetTraits& target,
                                 const Inputs& in) {
   op.SupportOn(target, in);
 };
+template <typename Class>
+concept HasBoundsAt = requires(const Class& op, const EvalArgs& args,
+                               const NDArray& output,
+                               absl::Span<const int64_t> elements,
+                               Bounds* bounds) {
+  op.LeastBound(args);
+  op.BoundsAt(args, output, elements, bounds);
+};
 // Classes have Infer(in) if the number of outputs does not matter, else
 // Infer(in, count).
 template <typename Class>
@@ -228,9 +236,10 @@ constexpr auto FieldList(Fields... fields) {
 // that is derived from it: Row<ops::LeakyRelu, LeakyRelu>({...}). The rules
 // have Fields() if there are attributes, Check(in) if there are restrictions,
 // Infer(in) or Infer(in, num_outputs), Evaluate(args), Flops(in, out) if the
-// operator calculates, and SupportOn(target, in) if there are targets that it
-// cannot run on, or not at its best. An operator of a test may be both in one
-// class. `row` holds everything but the functions.
+// operator calculates, LeastBound(args) and BoundsAt(args, output, elements,
+// bounds) if it is sums of products, and SupportOn(target, in) if there are
+// targets that it cannot run on, or not at its best. An operator of a test may
+// be both in one class. `row` holds everything but the functions.
 template <typename Class, typename Rules = Class>
 constexpr OperatorDef Row(OperatorDef row) {
   static_assert(std::is_base_of_v<Class, Rules>);
@@ -277,6 +286,17 @@ constexpr OperatorDef Row(OperatorDef row) {
       return 0;
     }
   };
+  if constexpr (op_row::HasBoundsAt<Rules>) {
+    row.least_bound = [](const void* op, const EvalArgs& args) {
+      return op_row::RulesOf<Class, Rules>(op).LeastBound(args);
+    };
+    row.bounds_at = [](const void* op, const EvalArgs& args,
+                       const NDArray& output,
+                       absl::Span<const int64_t> elements, Bounds* bounds) {
+      return op_row::RulesOf<Class, Rules>(op).BoundsAt(args, output, elements,
+                                                        bounds);
+    };
+  }
   if constexpr (op_row::HasSupportOn<Rules>) {
     row.support = [](const void* op, const TargetTraits& target,
                      const Inputs& inputs) -> Support {

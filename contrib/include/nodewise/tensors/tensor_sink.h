@@ -11,6 +11,7 @@
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/tensors/bound_source.h"
 #include "nodewise/tensors/tensor_key.h"
 
 namespace nodewise {
@@ -51,6 +52,9 @@ struct TensorItem {
   // practice (Bounds of nodewise/op/evaluate.h). Empty if not known.
   absl::Span<const double> proved_bounds = {};
   absl::Span<const double> expected_bounds = {};
+  // Works the bounds out when it is asked, where none stand above; null if they
+  // are not known.
+  BoundSource* bound_source = nullptr;
 
   // Returns the tensor as one that stays as it is: `lasting`, or a compact copy
   // in host memory. Fails with kNotFound, naming the key, if there is none.

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+
+namespace nodewise {
+
+// How far a correct kernel may be off in each element of one tensor: proved,
+// and in practice (Bounds of nodewise/op/evaluate.h). Valid as long as whoever
+// has handed them out says.
+struct BoundSpans {
+  absl::Span<const double> proved;
+  absl::Span<const double> expected;
+};
+
+// The bounds of one tensor of a reference, worked out when somebody asks. All
+// of them may cost several times what the tensor did, and whether another
+// tensor keeps within them can mostly be told for much less. Lives as long as
+// what the tensor was made of. Not thread-safe.
+class BoundSource {
+ public:
+  virtual ~BoundSource() = default;
+
+  // Returns true only if it is certain that no element of `actual` is further
+  // from the reference's than both bounds allow, as far as they are known for
+  // it: All() would say so, too. False says nothing. REQUIRES: `actual` has the
+  // shape and type of the reference's tensor, is compact, in host memory, and
+  // differs only in elements that are finite on both sides.
+  virtual absl::StatusOr<bool> IsSurelyWithin(const DLTensor& actual) = 0;
+
+  // Returns the bounds of all elements, valid as long as this is.
+  virtual absl::StatusOr<BoundSpans> All() = 0;
+};
+
+}  // namespace nodewise

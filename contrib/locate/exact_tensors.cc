@@ -1,0 +1,241 @@
+#include "contrib/locate/exact_tensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "fmt/format.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/gemm.h"
+#include "nodewise/random/random.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Operators whose results are sums of products of what they read.
+constexpr std::string_view kSumKinds[] = {
+    "Add",      "Conv",      "ConvTranspose", "Gemm", "MatMul",         "Mul",
+    "ReduceL1", "ReduceSum", "Sub",           "Sum",  "ReduceSumSquare"};
+
+// Whole numbers up to `largest` of either sign; one of `every` is not 0.
+struct Draw {
+  int64_t largest;
+  int64_t every;
+};
+// The first that keeps the sums small enough counts.
+constexpr Draw kDraws[] = {{3, 1}, {1, 1},  {1, 2}, {1, 4},
+                           {1, 8}, {1, 16}, {1, 32}};
+
+bool IsSum(const Operation& operation) {
+  return operation.def().domain.empty() &&
+         std::find(std::begin(kSumKinds), std::end(kSumKinds),
+                   operation.kind()) != std::end(kSumKinds);
+}
+
+absl::Status NotExact(const Operation& operation, std::string_view why) {
+  return absl::UnimplementedError(
+      fmt::format("{} ({}) {}", operation.name, operation.kind(), why));
+}
+
+// Factors beside the sum must be whole, and keep what is not negative so.
+bool HasWholeFactors(const Operation& operation) {
+  const auto is_whole = [](float x) { return x >= 0 && x == std::trunc(x); };
+  const auto* const gemm = operation.attrs.As<ops::Gemm>();
+  const auto* const old_gemm = operation.attrs.As<ops::Gemm1>();
+  if (gemm != nullptr) return is_whole(gemm->alpha) && is_whole(gemm->beta);
+  return old_gemm == nullptr ||
+         (is_whole(old_gemm->alpha) && is_whole(old_gemm->beta));
+}
+
+absl::Status CheckKinds(const Network& network) {
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    const bool only_moves =
+        operation.def().bound.kind == ErrorBound::Kind::kExact;
+    if (!only_moves && !IsSum(operation)) {
+      return NotExact(operation, "rounds whatever it is given");
+    }
+    if (!HasWholeFactors(operation)) {
+      return NotExact(operation, "multiplies by numbers that are not whole");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Numbers that stand for places, or for true and false, stay 0 or 1.
+absl::StatusOr<NDArray> DrawTensor(const NetworkValue& value, const Draw& draw,
+                                   uint64_t seed) {
+  const auto sizes = value.type.sizes();
+  if (!sizes.has_value() || !value.type.has_dtype()) {
+    return absl::UnimplementedError(
+        fmt::format("{}: its type is not known", value.name));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                            NDArray::Empty(*sizes, value.type.dtype, kCpu));
+  RandomSource random(seed, value.name);
+  const bool is_float = IsFloat(value.type.dtype);
+  std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
+  for (double& number : numbers) {
+    const int64_t least = is_float ? -draw.largest : 0;
+    const int64_t most = is_float ? draw.largest : 1;
+    if (random.Between(1, draw.every) == 1) {
+      number = static_cast<double>(random.Between(least, most));
+    }
+  }
+  StoreDoubles(numbers.data(), 0, CountOf(tensor), tensor);
+  return tensor;
+}
+
+double LargestOf(const NDArray& tensor) {
+  double largest = 0;
+  for (const double x : ToDoubles(tensor)) {
+    largest = std::isnan(x) ? x : std::max(largest, std::fabs(x));
+    if (std::isnan(largest)) break;
+  }
+  return largest;
+}
+
+bool IsWhole(const NDArray& tensor) {
+  const std::vector<double> numbers = ToDoubles(tensor);
+  return std::all_of(numbers.begin(), numbers.end(), [](double x) {
+    return x == std::trunc(x) && std::isfinite(x);
+  });
+}
+
+// Returns max(|x|, y) of each element; `larger` may be undefined.
+absl::StatusOr<NDArray> SizesOf(const NDArray& tensor, const NDArray& larger) {
+  if (!IsFloat(tensor.dtype())) return tensor;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const NDArray sizes,
+      NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
+  std::vector<double> numbers = ToDoubles(tensor);
+  for (double& number : numbers) number = std::fabs(number);
+  if (larger.defined()) {
+    const std::vector<double> others = ToDoubles(larger);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = std::max(numbers[i], others[i]);
+    }
+  }
+  StoreDoubles(numbers.data(), 0, CountOf(tensor), sizes);
+  return sizes;
+}
+
+absl::StatusOr<NDArray> Negated(const NDArray& tensor) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const NDArray negated,
+      NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
+  std::vector<double> numbers = ToDoubles(tensor);
+  for (double& number : numbers) number = -number;
+  StoreDoubles(numbers.data(), 0, CountOf(tensor), negated);
+  return negated;
+}
+
+// Runs a region on drawn inputs, and sees to it that all sums are exact. Beside
+// each value goes how large it and all that it is a sum of may be: what comes
+// out if nothing has a sign. So kernels may also multiply and add up in another
+// order across operations, as they do where factors go into weights.
+class ExactRun {
+ public:
+  explicit ExactRun(const Network& network) : network_(network) {}
+
+  absl::StatusOr<std::vector<NDArray>> Run(const std::vector<NDArray>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(sizes_[network_.inputs()[i]],
+                                SizesOf(inputs[i], NDArray()));
+    }
+    InterpretOptions options;
+    options.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
+      NODEWISE_RETURN_IF_ERROR(Take(run));
+      return false;
+    };
+    return Interpret(network_, inputs, options);
+  }
+
+ private:
+  absl::Status Take(const OperationRun& run) {
+    const Operation& operation = run.operation;
+    NODEWISE_ASSIGN_OR_RETURN(const Tensors made, SizesMade(operation));
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      const NDArray& output = run.result.outputs[i];
+      if (!output.defined()) continue;
+      const bool fits = made[i].shape() == output.shape();
+      NODEWISE_ASSIGN_OR_RETURN(sizes_[operation.outputs[i]],
+                                SizesOf(output, fits ? made[i] : NDArray()));
+      if (!IsSum(operation) || !IsFloat(output.dtype())) continue;
+      if (!IsWhole(output) || !IsWhole(made[i])) {
+        return NotExact(operation, "makes numbers that are not whole");
+      }
+      const double first_gap = 1 / UnitRoundoff(output.dtype());
+      if (LargestOf(made[i]) < first_gap) continue;
+      return absl::OutOfRangeError(
+          fmt::format("{} ({}) adds up too much for its type", operation.name,
+                      operation.kind()));
+    }
+    return absl::OkStatus();
+  }
+
+  // Evaluates the operation without any signs.
+  absl::StatusOr<Tensors> SizesMade(const Operation& operation) {
+    Tensors inputs;
+    for (const ValueId id : operation.inputs) {
+      inputs.emplace_back();
+      if (id == kNoValue) continue;
+      const auto known = sizes_.find(id);
+      if (known != sizes_.end()) {
+        inputs.back() = known->second;
+      } else {
+        NODEWISE_ASSIGN_OR_RETURN(inputs.back(),
+                                  SizesOf(network_.value(id).data, NDArray()));
+      }
+      if (!IsSum(operation) || !IsFloat(inputs.back().dtype())) continue;
+      if (!IsWhole(inputs.back())) {
+        return NotExact(operation, "reads numbers that are not whole");
+      }
+    }
+    if (operation.kind() == "Sub") {
+      NODEWISE_ASSIGN_OR_RETURN(inputs[1], Negated(inputs[1]));
+    }
+    const absl::InlinedVector<bool, 4> wanted(operation.outputs.size(), true);
+    NODEWISE_ASSIGN_OR_RETURN(
+        Evaluated made, Evaluate(operation.attrs, std::move(inputs), wanted));
+    return std::move(made.outputs);
+  }
+
+  const Network& network_;
+  std::map<ValueId, NDArray> sizes_;
+};
+
+absl::StatusOr<ExactTensors> TryDraw(const Network& network, const Draw& draw,
+                                     uint64_t seed) {
+  ExactTensors exact;
+  for (const ValueId id : network.inputs()) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                              DrawTensor(network.value(id), draw, seed));
+    exact.inputs.push_back(std::move(tensor));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(exact.expected,
+                            ExactRun(network).Run(exact.inputs));
+  return exact;
+}
+
+}  // namespace
+
+absl::StatusOr<ExactTensors> DrawExactTensors(const Region& region,
+                                              uint64_t seed) {
+  NODEWISE_RETURN_IF_ERROR(CheckKinds(region.network));
+  absl::Status last;
+  for (const Draw& draw : kDraws) {
+    auto exact = TryDraw(region.network, draw, seed);
+    if (!absl::IsOutOfRange(exact.status())) return exact;
+    last = exact.status();
+  }
+  return absl::UnimplementedError(std::string(MessageOf(last)));
+}
+
+}  // namespace nodewise

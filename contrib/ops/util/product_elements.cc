@@ -1,0 +1,160 @@
+#include "contrib/ops/util/product_elements.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "contrib/ops/util/matrix_kernel.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+namespace {
+
+using matrix_kernel::kStripColumns;
+
+// Sums that are added up next to each other, so that compilers use vectors.
+constexpr int kLanesSummed = 8;
+constexpr double kNanosecondsPerSummed = 0.3;
+
+// The elements in a strip of columns of one item, by their place in the list.
+struct StripOfElements {
+  int64_t item;
+  int64_t column;
+  std::vector<size_t> places;
+};
+
+int64_t RoundUp(int64_t lines) {
+  return (lines + kStripColumns - 1) / kStripColumns * kStripColumns;
+}
+
+// Packing a column costs most where few are packed at a time, until a strip no
+// longer fits into the second cache.
+int64_t StripWidth(const ProductSizes& sizes) {
+  constexpr int64_t kMostPacked = 16'384;
+  constexpr int64_t kMostLines = 64;
+  const int64_t lines = kMostPacked / std::max<int64_t>(sizes.depth, 1);
+  return RoundUp(std::clamp<int64_t>(lines, 1, kMostLines));
+}
+
+std::vector<StripOfElements> StripsOf(const ProductSizes& sizes,
+                                      absl::Span<const int64_t> elements) {
+  const int64_t width = StripWidth(sizes);
+  const int64_t strips_of_item = (sizes.columns + width - 1) / width;
+  std::vector<std::vector<size_t>> places(
+      static_cast<size_t>(sizes.items * strips_of_item));
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const int64_t item = elements[i] / (sizes.rows * sizes.columns);
+    const int64_t strip = elements[i] % sizes.columns / width;
+    places[static_cast<size_t>(item * strips_of_item + strip)].push_back(i);
+  }
+  std::vector<StripOfElements> strips;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i].empty()) continue;
+    const auto strip = static_cast<int64_t>(i);
+    strips.push_back({strip / strips_of_item, strip % strips_of_item * width,
+                      std::move(places[i])});
+  }
+  return strips;
+}
+
+struct TermSums {
+  double absolute = 0;
+  double squares = 0;
+};
+
+TermSums SumTerms(const double* a, const double* b, int64_t depth) {
+  double absolute[kLanesSummed] = {};
+  double squares[kLanesSummed] = {};
+  int64_t k = 0;
+  for (; k + kLanesSummed <= depth; k += kLanesSummed) {
+    for (int lane = 0; lane < kLanesSummed; ++lane) {
+      const double term = a[k + lane] * b[k + lane];
+      absolute[lane] += std::fabs(term);
+      squares[lane] += term * term;
+    }
+  }
+  TermSums sums;
+  for (int lane = 0; lane < kLanesSummed; ++lane) {
+    sums.absolute += absolute[lane];
+    sums.squares += squares[lane];
+  }
+  for (; k < depth; ++k) {
+    const double term = a[k] * b[k];
+    sums.absolute += std::fabs(term);
+    sums.squares += term * term;
+  }
+  return sums;
+}
+
+// One thread's memory, and how it sums up the terms of a strip's elements.
+class StripSummer {
+ public:
+  explicit StripSummer(const ProductSizes& sizes)
+      : sizes_(sizes),
+        width_(StripWidth(sizes)),
+        packed_(static_cast<size_t>(sizes.depth * width_)),
+        columns_(packed_.size()),
+        row_(static_cast<size_t>(sizes.depth)) {}
+
+  void Sum(const StripOfElements& strip, PackStrips left, PackStrips right,
+           absl::Span<const int64_t> elements, Bounds* bounds) {
+    const int64_t depth = sizes_.depth;
+    const int64_t lines =
+        std::min<int64_t>(width_, sizes_.columns - strip.column);
+    const int64_t packed = RoundUp(lines);
+    right({strip.item, strip.column, lines, 0, depth, packed, packed_.data()});
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t j = 0; j < lines; ++j) {
+        columns_[static_cast<size_t>(j * depth + k)] =
+            packed_[static_cast<size_t>(k * packed + j)];
+      }
+    }
+    int64_t packed_row = -1;
+    for (const size_t place : strip.places) {
+      const int64_t row = elements[place] / sizes_.columns % sizes_.rows;
+      if (row != packed_row) {
+        left({strip.item, row, 1, 0, depth, 1, row_.data()});
+        packed_row = row;
+      }
+      const int64_t column = elements[place] % sizes_.columns - strip.column;
+      const TermSums sums =
+          SumTerms(row_.data(), columns_.data() + column * depth, depth);
+      bounds->proved[place] = sums.absolute;
+      bounds->expected[place] = sums.squares;
+    }
+  }
+
+ private:
+  const ProductSizes& sizes_;
+  const int64_t width_;
+  std::vector<double> packed_;   // As `right` packs: step by step.
+  std::vector<double> columns_;  // Column by column.
+  std::vector<double> row_;
+};
+
+}  // namespace
+
+void SumTermsAt(const ProductSizes& sizes, PackStrips left, PackStrips right,
+                absl::Span<const int64_t> elements, Bounds* bounds) {
+  bounds->proved.assign(elements.size(), 0);
+  bounds->expected.assign(elements.size(), 0);
+  if (sizes.depth == 0) return;
+  const std::vector<StripOfElements> strips = StripsOf(sizes, elements);
+  if (strips.empty()) return;
+  const double work = kNanosecondsPerSummed * static_cast<double>(sizes.depth) *
+                      (static_cast<double>(StripWidth(sizes)) *
+                           static_cast<double>(strips.size()) +
+                       static_cast<double>(elements.size())) /
+                      static_cast<double>(strips.size());
+  ParallelFor(static_cast<int64_t>(strips.size()), work,
+              [&](int64_t begin, int64_t end) {
+                StripSummer summer(sizes);
+                for (int64_t i = begin; i < end; ++i) {
+                  summer.Sum(strips[static_cast<size_t>(i)], left, right,
+                             elements, bounds);
+                }
+              });
+}
+
+}  // namespace nodewise
