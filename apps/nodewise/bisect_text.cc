@@ -19,7 +19,10 @@ std::string QuestionsText(const std::vector<BisectQuestion>& questions,
     table.AddRow({std::to_string(question.taken),
                   question.last.empty() ? "-" : question.last,
                   fmt::format("{:.1f} %", 100 * question.left),
-                  question.is_repeated ? "asked again" : ""});
+                  question.is_repeated ? "asked again"
+                  : question.round > 0
+                      ? fmt::format("culprits replaced ({})", question.round)
+                      : ""});
   }
   return table.ToString(2, 0, LineWidth());
 }
@@ -33,6 +36,7 @@ void AddQuestions(const std::vector<BisectQuestion>& questions,
     json->Add("last", question.last);
     json->Add("left", question.left);
     json->Add("repeated", question.is_repeated);
+    json->Add("round", uint64_t{question.round});
     json->EndObject();
   }
   json->EndArray();

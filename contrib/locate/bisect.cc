@@ -8,11 +8,11 @@
 
 #include "contrib/locate/accumulated_rule.h"
 #include "contrib/locate/bisect_path.h"
+#include "contrib/locate/bisect_verdicts.h"
 #include "contrib/locate/kept_run.h"
-#include "contrib/locate/node_report.h"
-#include "contrib/locate/output_error.h"
 #include "contrib/locate/question_search.h"
 #include "contrib/locate/reference_rest.h"
+#include "contrib/locate/wrong_outputs.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
@@ -31,6 +31,9 @@ std::vector<EntryId> Joined(std::vector<EntryId> a,
   return a;
 }
 
+// Each round finds what makes more than half of the error that is left.
+constexpr size_t kMostMendings = 16;
+
 class Bisector {
  public:
   Bisector(const BisectRequest& request, const BisectOptions& options)
@@ -44,22 +47,20 @@ class Bisector {
 
   absl::StatusOr<BisectResult> Run() {
     NODEWISE_RETURN_IF_ERROR(RunBoth());
-    if (!result_.located.AreOutputsWrong()) return std::move(result_);
-    if (path_.size() == 0) {
-      return absl::FailedPreconditionError(fmt::format(
-          "{}: output {} is an input of the network, which no node makes, and "
-          "something has written over it",
-          candidate_->name(), names_[0]));
-    }
+    if (wrong_.empty()) return std::move(result_);
     NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, AskEndsAgain());
     if (!is_steady) return std::move(result_);
-    const auto asks = [this](size_t k) -> absl::StatusOr<bool> {
-      NODEWISE_ASSIGN_OR_RETURN(const double left, Ask(k));
-      return Note(k, left).is_yes();
-    };
-    NODEWISE_ASSIGN_OR_RETURN(const size_t found,
-                              FirstLeap(0, path_.size(), asks));
-    NODEWISE_RETURN_IF_ERROR(Confirm(found));
+    for (bool goes_on = true; goes_on;) {
+      const auto asks = [this](size_t k) -> absl::StatusOr<bool> {
+        NODEWISE_ASSIGN_OR_RETURN(const double left, Ask(k));
+        return Note(k, left).is_yes();
+      };
+      NODEWISE_ASSIGN_OR_RETURN(const size_t found,
+                                FirstLeap(0, path_.size(), asks));
+      NODEWISE_ASSIGN_OR_RETURN(const bool can_be_mended, Confirm(found));
+      if (!can_be_mended) break;
+      NODEWISE_ASSIGN_OR_RETURN(goes_on, Mend());
+    }
     return std::move(result_);
   }
 
@@ -73,41 +74,43 @@ class Bisector {
           "{}: cannot hand out what its nodes make, which bisecting needs",
           candidate_->name()));
     }
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> outputs,
+                              RunCandidate());
+    NODEWISE_ASSIGN_OR_RETURN(reference_, RunRest(0, kept_));
+    NODEWISE_ASSIGN_OR_RETURN(
+        wrong_, WrongOutputs::Find(reference_, outputs, tolerance_,
+                                   &result_.located.outputs));
+    at_first_ = wrong_;
+    NODEWISE_RETURN_IF_ERROR(ChoosePath());
+    result_.nodes_on_path = path_.size();
+    return absl::OkStatus();
+  }
+
+  // Runs all of the candidate, and keeps what the first questions need.
+  absl::StatusOr<std::vector<NamedTensor>> RunCandidate() {
     std::vector<EntryId> keeps = path_.given();
     if (path_.size() > 1) {
-      keeps =
-          Joined(std::move(keeps), path_.LiveAtAny(path_.CutsBetween(
-                                       0, path_.size(), options_.most_bytes)));
+      const auto cuts = path_.CutsBetween(0, path_.size(), options_.most_bytes);
+      keeps = Joined(std::move(keeps), path_.LiveAtAny(cuts));
     }
-    KeptRun run(*candidate_, index_, request_.inputs, {std::move(keeps), {}});
+    KeptRun run(*candidate_, index_, request_.inputs,
+                {std::move(keeps), {}, patches_});
     NODEWISE_RETURN_IF_ERROR(run.Run());
     ++result_.candidate_runs;
     hashes_ = run.hashes();
     kept_ = std::move(run.kept());
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> reference,
-                              RunRest(0, kept_));
-    NODEWISE_ASSIGN_OR_RETURN(
-        result_.located.outputs,
-        CompareNetworkOutputs(reference, run.outputs(), tolerance_));
-    KeepWrongOutputs(reference, run.outputs());
-    return absl::OkStatus();
+    return run.outputs();
   }
 
-  // From here on, only what the wrong outputs depend on counts.
-  void KeepWrongOutputs(const std::vector<NDArray>& reference,
-                        const std::vector<NamedTensor>& outputs) {
-    std::vector<TensorComparison> wrong;
-    for (size_t i = 0; i < result_.located.outputs.size(); ++i) {
-      const TensorComparison& output = result_.located.outputs[i];
-      if (!output.is_wrong()) continue;
-      wrong_heads_.push_back(i);
-      names_.push_back(outputs[i].name);
-      reference_.push_back(reference[i]);
-      wrong.push_back(output);
-    }
-    error_ = ErrorOf(wrong);
-    path_ = BisectPath(index_, wrong_heads_);
-    result_.nodes_on_path = path_.size();
+  // Only what the wrong outputs depend on counts.
+  absl::Status ChoosePath() {
+    if (wrong_.empty()) return absl::OkStatus();
+    path_ = BisectPath(index_, wrong_.heads());
+    if (path_.size() > 0) return absl::OkStatus();
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: output {} is an input of the network, which no node makes, and "
+        "something has written over it",
+        candidate_->name(), wrong_.names()[0]));
   }
 
   // The reference computes what lies behind a cut, from what lies before it.
@@ -121,23 +124,11 @@ class Bisector {
                      std::move(tensors), path_.outputs());
   }
 
-  // Returns which share of the error is left in these outputs.
-  absl::StatusOr<double> ShareLeft(const std::vector<NDArray>& outputs) const {
-    std::vector<NamedTensor> named;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      named.push_back({names_[i], outputs[i]});
-    }
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto compared,
-        CompareNetworkOutputs(reference_, named, tolerance_));
-    return 1 - ShareGone(error_, ErrorOf(compared));
-  }
-
   const BisectQuestion& Note(size_t taken, double left,
                              bool is_repeated = false) {
     const std::string last =
         taken == 0 ? "" : index_.KeyOf(path_.nodes()[taken - 1]);
-    result_.questions.push_back({taken, last, left, is_repeated});
+    result_.questions.push_back({taken, last, left, is_repeated, round_});
     if (options_.progress) {
       // Both ends and the answer are asked twice.
       const size_t total = std::bit_width(path_.size()) + 6;
@@ -148,7 +139,7 @@ class Bisector {
 
   absl::StatusOr<double> AskOf(size_t cut, const ByEntry<NDArray>& made) {
     NODEWISE_ASSIGN_OR_RETURN(const auto outputs, RunRest(cut, made));
-    return ShareLeft(outputs);
+    return wrong_.ShareLeft(outputs);
   }
 
   // Halving asks for a cut between what it knows; what is kept is made anew for
@@ -168,6 +159,7 @@ class Bisector {
   absl::Status KeepAround(size_t cut) {
     size_t low = 0, high = path_.size();
     for (const BisectQuestion& question : result_.questions) {
+      if (question.round != round_) continue;
       if (question.is_yes()) {
         high = std::min(high, question.taken);
       } else {
@@ -176,8 +168,9 @@ class Bisector {
     }
     const auto cuts = path_.CutsBetween(low, high, options_.most_bytes);
     DropAllButGiven();
-    KeptRun run(*candidate_, index_, request_.inputs,
-                {path_.LiveAtAny(cuts), path_.nodes()[cuts.back() - 1]});
+    KeptRun run(
+        *candidate_, index_, request_.inputs,
+        {path_.LiveAtAny(cuts), path_.nodes()[cuts.back() - 1], patches_});
     NODEWISE_RETURN_IF_ERROR(run.Run());
     ++result_.candidate_runs;
     for (const EntryId entry : path_.LiveAtAny(cuts)) {
@@ -220,43 +213,35 @@ class Bisector {
     KeptRun run(*candidate_, index_, request_.inputs, {});
     NODEWISE_RETURN_IF_ERROR(run.Run());
     ++result_.candidate_runs;
-    std::vector<NDArray> outputs;
-    for (const size_t head : wrong_heads_) {
-      outputs.push_back(run.outputs()[head].tensor);
-    }
-    NODEWISE_ASSIGN_OR_RETURN(const double all, ShareLeft(outputs));
+    NODEWISE_ASSIGN_OR_RETURN(const double all,
+                              wrong_.ShareLeftIn(run.outputs()));
     Note(path_.size(), all, true);
     return CheckSteady(run.hashes());
   }
 
   // Compares a further run of the candidate with the first.
   absl::StatusOr<bool> CheckSteady(const RunHashes& other) {
+    bool is_steady = true;
     for (const NodeId node : path_.nodes()) {
-      if (!IsSteady(graph_, node, hashes_, other)) AddUnsteady(node);
+      if (IsSteady(graph_, node, hashes_, other)) continue;
+      AddUnsteady(index_, node, &result_);
+      is_steady = false;
     }
-    if (!result_.located.culprits.empty()) return false;
-    for (const size_t head : wrong_heads_) {
+    if (!is_steady) return false;
+    for (const size_t head : wrong_.heads()) {
       if (hashes_.outputs[head] == other.outputs[head]) continue;
       return Changes(graph_.EntryOf(graph_.heads[head]));
     }
     return true;
   }
 
-  void AddUnsteady(NodeId node) {
-    NodeReport report =
-        ReportOf(index_, SkippedNode{node, index_.KeyOf(node), "not asked"});
-    report.evidence.is_steady = false;
-    Conclude(index_, {}, &report);
-    result_.located.culprits.push_back({result_.located.nodes.size(), {}, {}});
-    result_.located.nodes.push_back(std::move(report));
-  }
-
   // One more run of the candidate, in which the nodes up to the one that was
   // found are judged by what they read, and the two questions that decided are
-  // asked again.
-  absl::Status Confirm(size_t found) {
-    KeptRun run(*candidate_, index_, request_.inputs,
-                {Joined(path_.LiveAt(found - 1), path_.LiveAt(found)), {}});
+  // asked again. Returns whether there are culprits that can be mended.
+  absl::StatusOr<bool> Confirm(size_t found) {
+    KeptRun run(
+        *candidate_, index_, request_.inputs,
+        {Joined(path_.LiveAt(found - 1), path_.LiveAt(found)), {}, patches_});
     ByNode<bool> is_judged(graph_);
     for (size_t i = 0; i < found; ++i) is_judged[path_.nodes()[i]] = true;
     NodeCheckOptions check;
@@ -268,16 +253,98 @@ class Bisector {
     ++result_.candidate_runs;
     ++result_.reference_runs;
     NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, CheckSteady(run.hashes()));
-    if (!is_steady) return absl::OkStatus();
+    if (!is_steady) return false;
     NODEWISE_RETURN_IF_ERROR(AskAgain(found - 1, run.kept()));
     NODEWISE_RETURN_IF_ERROR(AskAgain(found, run.kept()));
-    Judge(checks, path_.nodes()[found - 1]);
-    return ConfirmFirst(checks);
+    const NodeId node = path_.nodes()[found - 1];
+    accused_ = AddVerdicts(index_, checks, hashes_, node, &result_);
+    if (round_ == 0) first_ = node;
+    result_.first = ReportOn(first_, result_.located);
+    result_.masking = MaskingBefore(first_, result_.located);
+    return HaveReplacements(checks);
+  }
+
+  // Keeps what the reference makes of what the new culprits read. Returns
+  // false if there are none, or they cannot be replaced.
+  bool HaveReplacements(const NodeChecks& checks) {
+    replacements_.clear();
+    for (const NodeCheck& check : checks.nodes) {
+      if (std::find(accused_.begin(), accused_.end(), check.node) !=
+          accused_.end()) {
+        AddPatches(check, &replacements_);
+      }
+    }
+    return !replacements_.empty() && candidate_->Can(Capability::kPatches);
+  }
+
+  static void AddPatches(const NodeCheck& check,
+                         std::vector<TensorPatch>* patches) {
+    for (uint32_t slot = 0; slot < check.expected.size(); ++slot) {
+      patches->push_back({fmt::format("{}:{}", check.key, slot),
+                          check.expected[slot], "the reference", check.key});
+    }
+  }
+
+  // Has the candidate run with the reference's tensors in place of all
+  // culprits'. If outputs are wrong all the same, there are more: returns true,
+  // and the next questions are about that run.
+  absl::StatusOr<bool> Mend() {
+    if (accused_.size() == 1 && patches_.empty()) {
+      patches_ = std::move(replacements_);
+    } else {
+      NODEWISE_ASSIGN_OR_RETURN(patches_, PatchesOfAll());
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> outputs,
+                              RunCandidate());
+    NODEWISE_ASSIGN_OR_RETURN(const double left,
+                              at_first_.ShareLeftIn(outputs));
+    NoteShare(left);
+    NODEWISE_ASSIGN_OR_RETURN(
+        wrong_, WrongOutputs::Find(reference_, outputs, tolerance_, nullptr));
+    if (wrong_.empty() || ++round_ == kMostMendings) return false;
+    NODEWISE_RETURN_IF_ERROR(ChoosePath());
+    Note(0, 0);
+    Note(path_.size(), 1);
+    return true;
+  }
+
+  // What a culprit should have made depends on those before it: each is asked
+  // for in a run in which they are right.
+  absl::StatusOr<std::vector<TensorPatch>> PatchesOfAll() {
+    std::vector<TensorPatch> patches;
+    for (const Culprit& culprit : result_.located.culprits) {
+      const NodeId node = result_.located.nodes[culprit.report].node;
+      KeptRun run(*candidate_, index_, request_.inputs, {{}, {}, patches});
+      NodeCheckOptions check;
+      check.selects = [node](NodeId id) { return id == node; };
+      NODEWISE_ASSIGN_OR_RETURN(
+          const NodeChecks checks,
+          CheckNodes(graph_, request_.operators, run, check));
+      ++result_.candidate_runs;
+      ++result_.reference_runs;
+      for (const NodeCheck& checked : checks.nodes) {
+        AddPatches(checked, &patches);
+      }
+    }
+    return patches;
+  }
+
+  // A culprit that was found alone explains what is gone with it.
+  void NoteShare(double left) {
+    LocateResult& located = result_.located;
+    if (located.culprits.size() > 1) located.share_of_all = 1 - left;
+    if (accused_.size() == 1) {
+      for (Culprit& culprit : located.culprits) {
+        if (located.nodes[culprit.report].node != accused_[0]) continue;
+        culprit.share = left_before_ - left;
+      }
+    }
+    left_before_ = left;
   }
 
   absl::Status AskAgain(size_t cut, const ByEntry<NDArray>& made) {
-    const auto is_same = [cut](const BisectQuestion& question) {
-      return question.taken == cut;
+    const auto is_same = [this, cut](const BisectQuestion& question) {
+      return question.taken == cut && question.round == round_;
     };
     // The ends have been asked twice.
     if (cut == 0 || cut == path_.size()) return absl::OkStatus();
@@ -294,107 +361,6 @@ class Bisector {
         left));
   }
 
-  void Judge(const NodeChecks& checks, NodeId first) {
-    LocateResult& located = result_.located;
-    for (const NodeCheck& checked : checks.nodes) {
-      located.nodes.push_back(ReportOf(index_, checked));
-    }
-    for (const SkippedNode& skipped : checks.skipped) {
-      located.nodes.push_back(ReportOf(index_, skipped));
-    }
-    const auto overwritten = FindOverwritten(index_, index_.plan(), hashes_);
-    for (const Overwriting& found : overwritten) NoteOverwritten(found);
-    std::sort(located.nodes.begin(), located.nodes.end(),
-              [](const NodeReport& a, const NodeReport& b) {
-                return a.node < b.node;
-              });
-    for (size_t i = 0; i < located.nodes.size(); ++i) {
-      NodeReport& report = located.nodes[i];
-      if (report.node == first) {
-        result_.first = i;
-        // The outputs show it, however small it is here.
-        report.evidence.accumulated = Verdict::kError;
-      }
-      Conclude(index_, overwritten, &report);
-      if (!Accuses(report.verdict)) continue;
-      located.culprits.push_back(
-          {i, std::nullopt, VictimsOf(index_, overwritten, report.node)});
-    }
-    JudgeMasking();
-  }
-
-  // Only what the nodes that were judged have read counts.
-  void NoteOverwritten(const Overwriting& found) {
-    const auto find = [this](NodeId node) {
-      auto& nodes = result_.located.nodes;
-      return std::find_if(
-          nodes.begin(), nodes.end(),
-          [node](const NodeReport& report) { return report.node == node; });
-    };
-    auto& nodes = result_.located.nodes;
-    // The caller reads the outputs.
-    if (Index(found.reader) != graph_.nodes.size()) {
-      const auto reader = find(found.reader);
-      if (reader == nodes.end()) return;
-      reader->evidence.read_overwritten = true;
-    }
-    if (Index(found.writer) == graph_.nodes.size()) return;
-    auto writer = find(found.writer);
-    if (writer == nodes.end()) {
-      nodes.push_back(
-          ReportOf(index_, SkippedNode{found.writer, index_.KeyOf(found.writer),
-                                       "no wrong output depends on it"}));
-      writer = nodes.end() - 1;
-    }
-    writer->evidence.wrote_over = true;
-  }
-
-  void JudgeMasking() {
-    for (size_t i = 0; i < *result_.first; ++i) {
-      const NodeReport& report = result_.located.nodes[i];
-      // A plan fault is in what somebody else read.
-      if (Accuses(report.verdict) &&
-          report.verdict != NodeVerdict::kPlanFault) {
-        result_.masking = Masking::kCertain;
-      }
-      if (report.verdict == NodeVerdict::kInconclusive) {
-        result_.masking = std::max(result_.masking, Masking::kPossible);
-      }
-    }
-  }
-
-  // The candidate runs with what the reference makes of what the node read.
-  absl::Status ConfirmFirst(const NodeChecks& checks) {
-    LocateResult& located = result_.located;
-    const auto culprit = std::find_if(
-        located.culprits.begin(), located.culprits.end(),
-        [this](const Culprit& one) { return one.report == result_.first; });
-    if (culprit == located.culprits.end() ||
-        !candidate_->Can(Capability::kPatches)) {
-      return absl::OkStatus();
-    }
-    RunOptions run;
-    for (const NodeCheck& check : checks.nodes) {
-      if (check.node != located.nodes[culprit->report].node) continue;
-      for (uint32_t slot = 0; slot < check.expected.size(); ++slot) {
-        run.patches.push_back({fmt::format("{}:{}", check.key, slot),
-                               check.expected[slot], "the reference",
-                               check.key});
-      }
-    }
-    if (run.patches.empty()) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(const RunResult mended,
-                              candidate_->Run(request_.inputs, run));
-    ++result_.candidate_runs;
-    std::vector<NDArray> outputs;
-    for (const size_t head : wrong_heads_) {
-      outputs.push_back(mended.outputs[head].tensor);
-    }
-    NODEWISE_ASSIGN_OR_RETURN(const double left, ShareLeft(outputs));
-    culprit->share = 1 - left;
-    return absl::OkStatus();
-  }
-
   const BisectRequest& request_;
   const BisectOptions& options_;
   const GraphIndex& index_;
@@ -403,13 +369,20 @@ class Bisector {
   BisectPath path_;            // To all outputs, then to the wrong ones.
   ReferenceRest rest_;
   std::unique_ptr<Runner> candidate_;
-  RunHashes hashes_;       // Of the candidate's first run.
+  // Of the candidate's run that the questions are about.
+  RunHashes hashes_;
   ByEntry<NDArray> kept_;  // What the network was given, and what cuts need.
-  // The outputs that are wrong, as the reference makes them, and their error.
-  std::vector<size_t> wrong_heads_;
-  std::vector<std::string> names_;
-  std::vector<NDArray> reference_;
-  OutputError error_;
+  std::vector<NDArray> reference_;  // The outputs as the reference makes them.
+  WrongOutputs wrong_;
+  WrongOutputs at_first_;   // Before anything was mended.
+  double left_before_ = 1;  // Of the error at first, in this round.
+  // What stands in for culprits of the rounds before, and for those of this one
+  // if they are replaced one by one.
+  std::vector<TensorPatch> patches_;
+  std::vector<TensorPatch> replacements_;
+  std::vector<NodeId> accused_;  // In this round.
+  NodeId first_{};
+  size_t round_ = 0;
   BisectResult result_;
 };
 

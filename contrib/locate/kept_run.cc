@@ -79,6 +79,7 @@ KeptRun::KeptRun(Runner& runner, const GraphIndex& index,
 
 RunOptions KeptRun::OptionsOfRun() const {
   RunOptions run;
+  run.patches = options_.patches;
   run.with_node_inputs =
       !options_.last.has_value() && runner_.Can(Capability::kNodeInputs);
   if (!options_.last.has_value()) return run;

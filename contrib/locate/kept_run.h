@@ -18,6 +18,7 @@ struct KeptRunOptions {
   // but `keeps` is looked at. None: the whole network runs, and all that it
   // makes and reads is hashed.
   std::optional<NodeId> last;
+  std::vector<TensorPatch> patches = {};
 };
 
 // A source each of whose visits runs the candidate once, keeps tensors and

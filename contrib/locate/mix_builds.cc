@@ -24,7 +24,7 @@ namespace {
 
 // Each round finds functions that together are guilty of more than half of what
 // error the rounds before have left.
-constexpr size_t kMostRounds = 64;
+constexpr size_t kMostGuiltySets = 64;
 constexpr size_t kShownNodes = 5;
 // As many nodes of a guilty function are compared, to show an element.
 constexpr size_t kComparedNodes = 16;
@@ -181,6 +181,15 @@ class Mixer {
     return NoteLeft(functions, outputs, is_repeated);
   }
 
+  // As Ask(), or what it answered before.
+  absl::StatusOr<double> AskOnce(const Items& functions) {
+    const auto known = answers_.find(functions);
+    if (known != answers_.end()) return known->second;
+    NODEWISE_ASSIGN_OR_RETURN(const double left, Ask(functions));
+    answers_[functions] = left;
+    return left;
+  }
+
   Items AllFunctions() const {
     Items all(result_.functions.size());
     std::iota(all.begin(), all.end(), size_t{0});
@@ -214,11 +223,11 @@ class Mixer {
   absl::Status FindGuilty() {
     Items left = AllFunctions();
     double share = 1;  // Of the whole error, that `left` makes.
-    for (size_t round = 0; round < kMostRounds; ++round) {
+    for (size_t round = 0; round < kMostGuiltySets; ++round) {
       const double half = share / 2;
       if (left.empty() || none_left_ > half) break;
       const auto holds = [&](const Items& items) -> absl::StatusOr<bool> {
-        NODEWISE_ASSIGN_OR_RETURN(const double answer, Ask(items));
+        NODEWISE_ASSIGN_OR_RETURN(const double answer, AskOnce(items));
         return !(answer <= half);
       };
       NODEWISE_ASSIGN_OR_RETURN(const Items found, SmallestSet(left, holds));
@@ -248,7 +257,7 @@ class Mixer {
 
   // The answer is asked for twice.
   absl::Status AskAgain(const Items& found) {
-    NODEWISE_ASSIGN_OR_RETURN(const double left, Ask(found, true));
+    NODEWISE_ASSIGN_OR_RETURN(const double left, AskOnce(found));
     NODEWISE_ASSIGN_OR_RETURN(const double again, Ask(found, true));
     return left == again ? absl::OkStatus() : Changes(candidate_->name());
   }
@@ -271,7 +280,7 @@ class Mixer {
     }
     Items others = AllFunctions();
     std::erase(others, function);
-    NODEWISE_ASSIGN_OR_RETURN(const double left, Ask(others));
+    NODEWISE_ASSIGN_OR_RETURN(const double left, AskOnce(others));
     return 1 - left;
   }
 
@@ -397,6 +406,7 @@ class Mixer {
   double none_left_ = 0;  // With no function of the candidate.
   bool are_last_wrong_ = false;
   std::optional<double> share_of_first_;
+  std::map<Items, double> answers_;
   MixResult result_;
 };
 

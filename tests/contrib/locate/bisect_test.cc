@@ -220,6 +220,21 @@ TEST(BisectTest, OfTwoFaultsTheLargerIsFirstAndTheOtherIsNamed) {
   EXPECT_THAT(found.Culprits(), testing::Contains(found.First()));
 }
 
+TEST(BisectTest, AFaultBehindTheFirstOneIsFoundOnceThatIsMended) {
+  const Lowered net = LongNet(60);
+  PlantedGraph early = ScaleIn("n20", net.graph, ReferenceFunctions());
+  // The same again, so that it is larger than the other one.
+  early = ScaleIn("n20", early.graph, early.library);
+  early = ScaleIn("n20", early.graph, early.library);
+  const PlantedGraph both = ScaleIn("n50", early.graph, early.library);
+  const Bisected found =
+      BisectIn(both.graph, both.library, net.params, SineRow(6, 0.3F));
+  ASSERT_THAT(found.result, IsOk());
+  EXPECT_THAT(found.Culprits(), ElementsAre("n20", "n50"));
+  EXPECT_GT(found.located().share_of_all.value(), 0.999);
+  EXPECT_GT(found.result->questions.back().round, 0U);
+}
+
 // x -> halves (Split) -> left and right (Tanh) -> joined; and `left` again.
 Lowered SplitNet(const LowerOptions& options = {}) {
   NetBuilder b;

@@ -51,6 +51,10 @@ struct BisectQuestion {
   double left = 0;
   // It was asked again, to see whether the answer is the same.
   bool is_repeated = false;
+  // Round 0 is about the candidate as it is. The next one is about a run in
+  // which what the culprits so far make is replaced, and so on; its shares are
+  // of the error in that run.
+  size_t round = 0;
 
   // Whether more than half of the error is left.
   bool is_yes() const { return !(left <= 0.5); }
@@ -85,6 +89,7 @@ struct BisectResult {
 
 // Asks about log2 of the number of nodes questions, both ends and the answer
 // twice, and judges the nodes up to the one that was found by what they read.
+// If outputs stay wrong with the culprit replaced, that begins anew.
 // A candidate that makes other bits when it runs again is not bisected: the
 // nodes that do so are the culprits. Fails as the runner does; with
 // kUnimplemented for a runner without kTensors, and if a node on the path does
