@@ -294,6 +294,8 @@ class Bisector {
     } else {
       NODEWISE_ASSIGN_OR_RETURN(patches_, PatchesOfAll());
     }
+    // What was right by chance may be wrong now.
+    path_ = BisectPath(index_, AllHeads(graph_));
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> outputs,
                               RunCandidate());
     NODEWISE_ASSIGN_OR_RETURN(const double left,
