@@ -3,6 +3,7 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/locate_builds.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/stand_in_option.h"
@@ -21,6 +22,7 @@ constexpr uint64_t kMostRunsAgain = 10'000;
 constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
 // Instead of a file of inputs.
 constexpr std::string_view kExact = "exact";
+constexpr char kBisect[] = "bisect";
 
 class LocateCulprit : public Command {
  public:
@@ -34,9 +36,16 @@ class LocateCulprit : public Command {
                      "operators (interpreter)",
                      &reference_);
     options->AddText("--method", "NAME",
-                     "auto, or intermediate: nodes are run once, on what they "
-                     "read and from end to end, and no more (auto)",
+                     "auto; intermediate: nodes are run once, on what they "
+                     "read and from end to end, and no more; or bisect: halves "
+                     "the network, or with --reference the functions of both "
+                     "builds (auto)",
                      &method_);
+    options->AddList("--series", "BUILD...",
+                     "builds in their order, the first one good and the last "
+                     "one bad: finds the first bad one and its functions. A "
+                     "library goes with the graph and parameters of TARGET",
+                     &series_);
     options->AddNumber("--repeats", "N",
                        "how often auto runs TARGET again, to find nodes that "
                        "are not deterministic (12)",
@@ -60,13 +69,28 @@ class LocateCulprit : public Command {
       if (!inputs_.seed.has_value()) inputs_.seed = 1;
     }
     Outcome outcome;
+    if (!series_.empty()) {
+      NODEWISE_RETURN_IF_ERROR(CheckForSeries());
+      NODEWISE_RETURN_IF_ERROR(
+          LocateInSeries(load_, inputs_, series_, &outcome));
+      return outcome;
+    }
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
     if (!reference_.empty() && reference_ != "interpreter") {
-      NODEWISE_RETURN_IF_ERROR(CompareBefore(*loaded.target, &outcome));
+      NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget reference,
+                                CompareBefore(*loaded.target, &outcome));
       if (outcome.status != Outcome::Status::kOk) return outcome;
+      if (method_ == kBisect) {
+        NODEWISE_RETURN_IF_ERROR(MixTargets(loaded, reference, &outcome));
+        return outcome;
+      }
+    }
+    if (method_ == kBisect) {
+      NODEWISE_RETURN_IF_ERROR(BisectTarget(loaded, &outcome));
+      return outcome;
     }
     KeepFreedMemory();
     auto located = LocateIn(loaded, std::move(options));
@@ -78,41 +102,54 @@ class LocateCulprit : public Command {
 
  private:
   // Compares what both sides are. As long as they say that they compute the
-  // same, what they say is the reference.
-  absl::Status CompareBefore(const GraphTarget& target,
-                             Outcome* outcome) const {
+  // same, what they say is the reference. Returns the other side.
+  absl::StatusOr<LoadedTarget> CompareBefore(const GraphTarget& target,
+                                             Outcome* outcome) const {
     LoadOptions load = load_;
     load.target = TargetOptions();
     load.stand_ins.clear();
     load.target.target = reference_;
     Outcome loading;
-    const auto reference = LoadTarget(load, inputs_, &loading);
+    auto reference = LoadTarget(load, inputs_, &loading);
     if (!reference.ok()) return At("--reference", reference.status());
     outcome->errors = std::move(loading.errors);
     outcome->status = loading.status;
-    if (loading.status != Outcome::Status::kOk) return absl::OkStatus();
+    if (loading.status != Outcome::Status::kOk) return reference;
     const Artefact& expected = reference->target->artefact();
     const Artefact& found = target.artefact();
     ShowSideDifferences(CompareSides({expected.graph, expected.params},
                                      {found.graph, found.params}),
                         outcome);
-    return absl::OkStatus();
+    return reference;
+  }
+
+  absl::Status CheckForSeries() const {
+    if (reference_.empty() && (method_.empty() || method_ == kBisect)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "--series: is given with --{}, expected neither --reference nor "
+        "another --method than bisect",
+        reference_.empty() ? "method" : "reference"));
   }
 
   absl::StatusOr<LocateOptions> ChosenOptions() const {
     LocateOptions options;
+    const bool runs_again = method_.empty() || method_ == "auto";
+    if (repeats_.has_value() && (!runs_again || !series_.empty())) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--repeats: means nothing with {}",
+          series_.empty() ? "--method " + Printable(method_) : "--series"));
+    }
     if (method_ == "intermediate") {
-      if (repeats_.has_value()) {
-        return absl::InvalidArgumentError(
-            "--repeats: means nothing with --method intermediate");
-      }
       options.repeats = 0;
       options.checks_storage = false;
       options.exact_inputs = ExactInputs::kNever;
-    } else if (!method_.empty() && method_ != "auto") {
+    } else if (!runs_again && method_ != kBisect) {
       return absl::InvalidArgumentError(fmt::format(
-          "--method: found \"{}\", expected auto or intermediate{}",
-          Printable(method_), DidYouMean(method_, {"auto", "intermediate"})));
+          "--method: found \"{}\", expected auto, intermediate or bisect{}",
+          Printable(method_),
+          DidYouMean(method_, {"auto", "intermediate", kBisect})));
     }
     if (inputs_.inputs_file == kExact) {
       options.exact_inputs = ExactInputs::kForAll;
@@ -137,6 +174,7 @@ class LocateCulprit : public Command {
   LoadOptions load_;
   InputOptions inputs_;
   std::string reference_, method_;
+  std::vector<std::string> series_;
   std::optional<uint64_t> repeats_, node_timeout_;
 };
 
@@ -151,6 +189,8 @@ const CommandRow kLocateCommand = {
     "  nodewise locate new --reference old --random-inputs 1\n"
     "  nodewise locate build/net --random-inputs 1 --stand-in '^vendor'\n"
     "  nodewise locate build/net --inputs exact\n"
+    "  nodewise locate new --reference old --method bisect --random-inputs 1\n"
+    "  nodewise locate net --series v1.so v2.so v3.so --random-inputs 1\n"
     "\n--inputs exact gives every node that only moves, chooses, adds and "
     "multiplies\nnumbers zeros and small whole numbers, weights too, with "
     "which "

@@ -189,9 +189,8 @@ void AddLocated(const LocateResult& result, JsonWriter* json) {
   }
 }
 
-}  // namespace
-
-void ShowLocated(const LocateResult& result, Outcome* outcome) {
+void Show(const LocateResult& result, const std::string& tally,
+          Outcome* outcome) {
   for (const Culprit& culprit : result.culprits) {
     AddCulpritText(result, culprit, &outcome->text);
   }
@@ -201,7 +200,7 @@ void ShowLocated(const LocateResult& result, Outcome* outcome) {
         "together they explain {:.1f} % of the error of the outputs\n",
         100 * *result.share_of_all);
   }
-  outcome->text += TallyOf(result) + OutputsText(result);
+  outcome->text += tally + OutputsText(result);
   outcome->notes.insert(outcome->notes.end(), result.notes.begin(),
                         result.notes.end());
   AddLocated(result, &outcome->json);
@@ -210,6 +209,16 @@ void ShowLocated(const LocateResult& result, Outcome* outcome) {
   } else if (result.AreOutputsWrong()) {
     outcome->AddError(absl::FailedPreconditionError(BlameNobody(result)));
   }
+}
+
+}  // namespace
+
+void ShowLocated(const LocateResult& result, Outcome* outcome) {
+  Show(result, TallyOf(result), outcome);
+}
+
+void ShowCulprits(const LocateResult& result, Outcome* outcome) {
+  Show(result, "", outcome);
 }
 
 void ShowSideDifferences(const std::vector<SideDifference>& differences,

@@ -13,6 +13,10 @@ namespace nodewise {
 // `verdicts`.
 void ShowLocated(const LocateResult& result, Outcome* outcome);
 
+// Does the same for a search that judged only some nodes: without the counts of
+// verdicts.
+void ShowCulprits(const LocateResult& result, Outcome* outcome);
+
 // Shows what differs before anything has run, and sets the status if anything
 // does. The document has `differences`.
 void ShowSideDifferences(const std::vector<SideDifference>& differences,

@@ -116,6 +116,12 @@ void OptionList::AddTexts(std::string name, std::string placeholder,
       {std::move(name), std::move(placeholder), std::move(help), value});
 }
 
+void OptionList::AddList(std::string name, std::string placeholder,
+                         std::string help, std::vector<std::string>* value) {
+  rows_.push_back(
+      {std::move(name), std::move(placeholder), std::move(help), value, true});
+}
+
 void OptionList::AddNumber(std::string name, std::string placeholder,
                            std::string help, Number value) {
   rows_.push_back(
@@ -140,7 +146,7 @@ absl::Status OptionList::Parse(
     }
     CLI::Option* const option = app.add_option(row.name, given[i]);
     if (!row.takes_many()) option->expected(1);
-    option->allow_extra_args(false);  // One value each time.
+    option->allow_extra_args(row.takes_rest);  // Else one value each time.
   }
   NODEWISE_RETURN_IF_ERROR(ParseWith(&app, arguments));
   NODEWISE_RETURN_IF_ERROR(SortRest(app.remaining(), &given));

@@ -34,6 +34,9 @@ class OptionList {
                std::string* value);
   void AddTexts(std::string name, std::string placeholder, std::string help,
                 std::vector<std::string>* value);
+  // Adds an option that takes all values that follow it, up to the next option.
+  void AddList(std::string name, std::string placeholder, std::string help,
+               std::vector<std::string>* value);
   void AddNumber(std::string name, std::string placeholder, std::string help,
                  Number value);
 
@@ -51,6 +54,7 @@ class OptionList {
     std::string placeholder;  // For an option with a value.
     std::string help;
     std::variant<bool*, std::string*, std::vector<std::string>*, Number> value;
+    bool takes_rest = false;  // All values that follow.
 
     bool is_positional() const { return name[0] != '-'; }
     bool takes_many() const {

@@ -247,7 +247,9 @@ class Locate(Scratch):
     def test_bad_use_names_what_is_expected(self):
         for options, expected in (
                 (["--reference", "other"], "--reference: other: "),
-                (["--method", "bisekt"], "expected auto or intermediate"),
+                (["--method", "bisekt"], "did you mean bisect?"),
+                (["--method", "bisect", "--repeats", "3"],
+                 "means nothing with --method bisect"),
                 (["--method", "intermediate", "--repeats", "3"],
                  "means nothing with --method intermediate")):
             with self.subTest(options=options):

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/loaded_target.h"
+
+namespace nodewise {
+
+// What `locate` does by halving.
+
+// Finds the node by which a target differs from the definitions of its
+// operators.
+absl::Status BisectTarget(const LoadedTarget& loaded, Outcome* outcome);
+
+// Finds the functions by which a target differs from another build of it.
+absl::Status MixTargets(const LoadedTarget& candidate,
+                        const LoadedTarget& reference, Outcome* outcome);
+
+// Finds the first bad build of a sequence, and then the functions by which it
+// differs from the last good one. Libraries go with the graph and the
+// parameters of `load`'s target; all else is a target of its own.
+absl::Status LocateInSeries(const LoadOptions& load, const InputOptions& inputs,
+                            const std::vector<std::string>& series,
+                            Outcome* outcome);
+
+}  // namespace nodewise

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "contrib/locate/run_hashes.h"
+#include "nodewise/locate/bisect.h"
+#include "nodewise/locate/node_check.h"
+
+namespace nodewise {
+
+// What bisecting says of nodes, beside what the questions say.
+
+// Adds the reports of the nodes that were checked, and of whoever wrote over
+// what these read, unless a node has one already. `first` is the node that was
+// found: it is not healthy, whatever the check says. Returns the new culprits'
+// nodes, which are added to the result in the order of their nodes.
+std::vector<NodeId> AddVerdicts(const GraphIndex& index,
+                                const NodeChecks& checks,
+                                const RunHashes& hashes, NodeId first,
+                                BisectResult* result);
+
+// Adds a report and a culprit for a node that is not deterministic.
+void AddUnsteady(const GraphIndex& index, NodeId node, BisectResult* result);
+
+// Returns whether an error before the node may be masked, by the reports.
+Masking MaskingBefore(NodeId first, const LocateResult& located);
+
+// Returns the place of a node's report; their number if it has none.
+size_t ReportOn(NodeId node, const LocateResult& located);
+
+}  // namespace nodewise

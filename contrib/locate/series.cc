@@ -1,0 +1,183 @@
+#include "nodewise/locate/series.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "contrib/locate/accumulated_rule.h"
+#include "contrib/locate/output_error.h"
+#include "fmt/format.h"
+#include "nodewise/graph/named_outputs.h"
+#include "nodewise/process/isolation.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+class SeriesSearch {
+ public:
+  SeriesSearch(const std::vector<SeriesBuild>& builds,
+               const std::vector<NamedTensor>& inputs,
+               const SeriesOptions& options)
+      : builds_(builds), inputs_(inputs), options_(options) {}
+
+  absl::StatusOr<SeriesResult> Run() {
+    if (builds_.size() < 2) {
+      return absl::InvalidArgumentError(fmt::format(
+          "the series has {}, expected two or more: a good one first and a bad "
+          "one last",
+          CountOf(builds_.size(), "build")));
+    }
+    NODEWISE_RETURN_IF_ERROR(TryFirst());
+    const size_t last = builds_.size() - 1;
+    NODEWISE_ASSIGN_OR_RETURN(const BuildState state, TryLast(last));
+    if (state != BuildState::kBad) return std::move(result_);
+    result_.first_bad = last;
+    while (const std::optional<size_t> next = Next()) {
+      const BuildAnswer answer = Try(*next);
+      Note(answer);
+      if (answer.state == BuildState::kSkipped) skipped_.insert(*next);
+      if (answer.state == BuildState::kGood) result_.last_good = *next;
+      if (answer.state == BuildState::kBad) result_.first_bad = *next;
+    }
+    for (size_t i = result_.last_good + 1; i < *result_.first_bad; ++i) {
+      result_.skipped_between.push_back(i);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  using Outputs = std::vector<NamedTensor>;
+
+  absl::StatusOr<Outputs> RunBuild(const GraphTarget& target) const {
+    NODEWISE_ASSIGN_OR_RETURN(const auto executor, target.MakeExecutor());
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
+                              MatchInputs(target.inputs(), inputs_));
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!tensors[i].defined()) continue;
+      NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *tensors[i]));
+    }
+    NODEWISE_RETURN_IF_ERROR(
+        RunInChild(executor.get(), {options_.time_limit_ms}));
+    return FetchOutputs(*executor);
+  }
+
+  // Runs the build, twice if it is an end of the series.
+  absl::StatusOr<Outputs> OutputsOf(size_t build, bool is_end) {
+    NODEWISE_ASSIGN_OR_RETURN(const auto target, builds_[build].load());
+    if (build == 0) tolerance_ = AccumulatedTolerance(target->graph());
+    NODEWISE_ASSIGN_OR_RETURN(Outputs outputs, RunBuild(*target));
+    if (!is_end) return outputs;
+    NODEWISE_ASSIGN_OR_RETURN(const Outputs again, RunBuild(*target));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const NDArray &a = outputs[i].tensor, &b = again[i].tensor;
+      if (std::memcmp(a.data(), b.data(), a.bytes()) == 0) continue;
+      return absl::FailedPreconditionError(fmt::format(
+          "output {} has other bits when it runs again, so that no answer "
+          "could be trusted",
+          Printable(outputs[i].name)));
+    }
+    return outputs;
+  }
+
+  absl::Status TryFirst() {
+    auto outputs = OutputsOf(0, true);
+    if (!outputs.ok()) return At(builds_[0].name, outputs.status());
+    right_ = *std::move(outputs);
+    Note({0, BuildState::kGood});
+    return absl::OkStatus();
+  }
+
+  // It must run, for it is what is to be explained.
+  absl::StatusOr<BuildState> TryLast(size_t last) {
+    const auto outputs = OutputsOf(last, true);
+    if (!outputs.ok()) return At(builds_[last].name, outputs.status());
+    auto answer = Judge(last, *outputs);
+    if (!answer.ok()) return At(builds_[last].name, answer.status());
+    Note(*answer);
+    return answer->state;
+  }
+
+  BuildAnswer Try(size_t build) {
+    const auto judged = [&]() -> absl::StatusOr<BuildAnswer> {
+      NODEWISE_ASSIGN_OR_RETURN(const Outputs outputs, OutputsOf(build, false));
+      return Judge(build, outputs);
+    }();
+    if (judged.ok()) return *judged;
+    return {build, BuildState::kSkipped, 0,
+            std::string(MessageOf(judged.status()))};
+  }
+
+  absl::StatusOr<BuildAnswer> Judge(size_t build,
+                                    const Outputs& outputs) const {
+    if (outputs.size() != right_.size()) {
+      return absl::InvalidArgumentError(
+          fmt::format("has {}, expected {}, as the first build has",
+                      CountOf(outputs.size(), "output"), right_.size()));
+    }
+    std::vector<NDArray> right;
+    for (const NamedTensor& output : right_) right.push_back(output.tensor);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto compared, CompareNetworkOutputs(right, outputs, tolerance_));
+    const bool is_bad = std::any_of(
+        compared.begin(), compared.end(),
+        [](const TensorComparison& output) { return output.is_wrong(); });
+    return BuildAnswer{build, is_bad ? BuildState::kBad : BuildState::kGood,
+                       ErrorOf(compared).size};
+  }
+
+  void Note(const BuildAnswer& answer) {
+    result_.answers.push_back(answer);
+    if (!options_.progress) return;
+    const size_t total = std::bit_width(builds_.size()) + 2;
+    options_.progress(std::min(result_.answers.size(), total), total);
+  }
+
+  // Returns the build nearest to the middle that was not tried yet.
+  std::optional<size_t> Next() const {
+    const size_t low = result_.last_good, high = *result_.first_bad;
+    const size_t middle = low + (high - low) / 2;
+    std::optional<size_t> nearest;
+    const auto distance = [middle](size_t i) {
+      return i < middle ? middle - i : i - middle;
+    };
+    for (size_t i = low + 1; i < high; ++i) {
+      if (skipped_.contains(i)) continue;
+      if (!nearest.has_value() || distance(i) < distance(*nearest)) nearest = i;
+    }
+    return nearest;
+  }
+
+  const std::vector<SeriesBuild>& builds_;
+  const std::vector<NamedTensor>& inputs_;
+  const SeriesOptions& options_;
+  Tolerance tolerance_;
+  Outputs right_;  // Of the first build.
+  std::set<size_t> skipped_;
+  SeriesResult result_;
+};
+
+}  // namespace
+
+std::string_view NameOf(BuildState state) {
+  switch (state) {
+    case BuildState::kGood:
+      return "good";
+    case BuildState::kBad:
+      return "bad";
+    case BuildState::kSkipped:
+      return "skipped";
+  }
+  return "";
+}
+
+absl::StatusOr<SeriesResult> FindFirstBad(
+    const std::vector<SeriesBuild>& builds,
+    const std::vector<NamedTensor>& inputs, const SeriesOptions& options) {
+  return SeriesSearch(builds, inputs, options).Run();
+}
+
+}  // namespace nodewise
