@@ -5,11 +5,13 @@
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/repro_folders.h"
 #include "fmt/format.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/locate/private_storage.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/repro/write_repro.h"
 #include "nodewise/runner/runner_list.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -38,6 +40,10 @@ class LocateCulprit : public Command {
                        "how often auto runs TARGET again, to find nodes that "
                        "are not deterministic (12)",
                        {&repeats_, 0, kMostRunsAgain});
+    options->AddText("--repro", "DIR",
+                     "writes each culprit as a folder of its own in DIR, which "
+                     "shows the failure wherever it is moved to",
+                     &repro_);
     AddBackendOption(options, &load_.lowering);
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
@@ -46,6 +52,9 @@ class LocateCulprit : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
+    if (!repro_.empty()) {
+      NODEWISE_RETURN_IF_ERROR(CheckReproFolder(repro_));
+    }
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load_, inputs_, &outcome));
@@ -59,6 +68,9 @@ class LocateCulprit : public Command {
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
+    if (!repro_.empty()) {
+      NODEWISE_RETURN_IF_ERROR(WriteCulprits(loaded, *located, &outcome));
+    }
     return outcome;
   }
 
@@ -134,9 +146,32 @@ class LocateCulprit : public Command {
     return Locate(request, options);
   }
 
+  // What a plan fault does shows in the whole network alone.
+  absl::Status WriteCulprits(const LoadedTarget& loaded,
+                             const LocateResult& located,
+                             Outcome* outcome) const {
+    std::vector<ReproFolder> folders;
+    for (const Culprit& culprit : located.culprits) {
+      const NodeReport& report = located.nodes[culprit.report];
+      if (report.verdict == NodeVerdict::kPlanFault) {
+        outcome->notes.push_back(fmt::format(
+            "--repro: {}: is not written, since a plan fault does not show in "
+            "a node alone",
+            report.key));
+        continue;
+      }
+      folders.push_back(
+          {report.node, ReproPath(repro_, folders.size() + 1, report.key)});
+    }
+    if (folders.empty()) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(MakeReproRoot(repro_));
+    outcome->text += "\n";
+    return At("--repro", WriteReproFolders(loaded, folders, {}, outcome));
+  }
+
   LoadOptions load_;
   InputOptions inputs_;
-  std::string reference_, method_;
+  std::string reference_, method_, repro_;
   std::optional<uint64_t> repeats_;
 };
 
@@ -149,6 +184,7 @@ const CommandRow kLocateCommand = {
     "  nodewise locate build/net --inputs all.npz --json\n"
     "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
     "  nodewise locate new --reference old --random-inputs 1\n"
+    "  nodewise locate build/net --inputs all.npz --repro culprits\n"
     "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
     "and nobody is\nto blame.\n",

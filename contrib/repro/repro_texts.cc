@@ -1,0 +1,202 @@
+#include "contrib/repro/repro_texts.h"
+
+#include "contrib/repro/repro_names.h"
+#include "fmt/format.h"
+#include "nodewise/support/json_writer.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr std::string_view kLocateCommand =
+    "nodewise locate . --inputs data/inputs.params";
+constexpr std::string_view kRunCommand =
+    "nodewise run . --inputs data/inputs.params";
+
+std::string WorstText(const ReproOutput& output) {
+  const TensorComparison& comparison = *output.comparison;
+  if (comparison.is_equal()) return "";
+  const ElementDifference& worst = comparison.Worst();
+  return fmt::format("element {}: found {:.9g}, expected {:.9g}", worst.element,
+                     worst.actual, worst.expected);
+}
+
+std::string StateText(const ReproCase& node_case) {
+  if (!node_case.region.has_value()) {
+    return fmt::format(
+        "Nobody has judged it: the node does not say what it computes\n"
+        "(`{}`). The command runs it, with exit status 0.\n",
+        CodeSpan(node_case.why_no_region));
+  }
+  const ReproOutput* const wrong = node_case.FindWrong();
+  if (wrong == nullptr) {
+    return "It was right when this was written: the command says so with exit\n"
+           "status 0. With exit status 1 it names the node, which is wrong "
+           "then.\n";
+  }
+  return fmt::format(
+      "It is wrong: the command names the node with exit status 1. Once it is\n"
+      "mended, the exit status is 0.\n\n"
+      "- output `{}`: `{}`\n- `{}`\n",
+      wrong->role, CodeSpan(wrong->comparison->judgement.reason),
+      CodeSpan(WorstText(*wrong)));
+}
+
+std::string ShrinkText(const ReproCase& node_case) {
+  if (!node_case.is_shrunk()) return "";
+  return fmt::format(
+      "\nThe inputs are simpler than those that the network gave the node, "
+      "and\n"
+      "the failure is the same: found in {}. What the network gave is in\n"
+      "`data/original.params`.\n",
+      CountOf(node_case.shrink_runs, "run"));
+}
+
+std::string FilesText(const ReproCase& node_case,
+                      const ReproContents& contents) {
+  const bool is_built_in = node_case.library_file.empty();
+  std::string text =
+      "\n| file | what is in it |\n|---|---|\n"
+      "| `graph.json`, `params.params` | the node as a graph, and the "
+      "parameters that it reads |\n";
+  if (!is_built_in) text += "| `lib.so` | the library with its function |\n";
+  if (contents.why_no_model.empty()) {
+    text +=
+        "| `model.onnx`, `test_data_set_0/` | the same as an ONNX model, with "
+        "the inputs and what it should make |\n";
+  }
+  text += "| `data/inputs.params` | what the node reads |\n";
+  if (node_case.region.has_value()) {
+    text +=
+        "| `data/reference.params` | what it should make |\n"
+        "| `data/limits.params` | by element how far a correct kernel may be "
+        "off |\n";
+  }
+  text += "| `data/candidate.params` | what it made |\n";
+  if (contents.why_no_npz.empty()) {
+    text += "| `data/tensors.npz` | all of these, for numpy |\n";
+  }
+  if (contents.has_program) {
+    text += "| `main.cc`, `CMakeLists.txt` | a program that shows it, too |\n";
+  }
+  text += "| `repro.json` | all of this for programs |\n";
+  if (!contents.why_no_model.empty()) {
+    text += fmt::format("\nThere is no ONNX model: `{}`.\n",
+                        CodeSpan(contents.why_no_model));
+  }
+  return text;
+}
+
+std::string MoreCommands(const ReproCase& node_case,
+                         const ReproContents& contents) {
+  std::string text;
+  if (node_case.region.has_value()) {
+    text =
+        "\nTo see what it made beside what it should make:\n\n"
+        "    nodewise compare data/reference.params data/candidate.params "
+        "--map data/names.txt\n";
+  }
+  if (contents.has_program) {
+    text +=
+        "\nThe same in C++, with the same exit status:\n\n"
+        "    cmake -S . -B build -DCMAKE_PREFIX_PATH=WHERE_NODEWISE_IS && "
+        "cmake --build build && build/repro .\n";
+  }
+  return text;
+}
+
+std::vector<std::string> OperatorsOf(const ReproCase& node_case) {
+  std::vector<std::string> kinds;
+  if (!node_case.region.has_value()) return kinds;
+  for (const OperationId id : SourceOperations(*node_case.region)) {
+    kinds.emplace_back(node_case.region->network.operation(id).kind());
+  }
+  return kinds;
+}
+
+void AddTensor(std::string_view name, std::string_view role,
+               const NDArray& tensor, JsonWriter* json) {
+  json->Add("name", name);
+  json->Add("role", role);
+  json->Add("dtype", ToString(tensor.dtype()));
+  json->Add("shape", tensor.shape());
+}
+
+void AddOutput(const ReproCase& node_case, const ReproOutput& output,
+               JsonWriter* json) {
+  json->BeginObject();
+  AddTensor(fmt::format("out_{}_{}", output.role, node_case.layer), output.role,
+            output.candidate, json);
+  json->Add("wrong", output.is_wrong());
+  if (output.comparison.has_value()) {
+    const TensorComparison& comparison = *output.comparison;
+    json->Add("verdict", NameOf(comparison.verdict()));
+    json->Add("reason", comparison.judgement.reason);
+    std::vector<std::string> patterns;
+    if (comparison.details.has_value()) {
+      for (const FailurePattern& found : comparison.details->patterns) {
+        patterns.emplace_back(NameOf(found.shape));
+      }
+    }
+    json->Add("patterns", patterns);
+  }
+  json->EndObject();
+}
+
+}  // namespace
+
+std::string_view ReproCommand(const ReproCase& node_case) {
+  return node_case.region.has_value() ? kLocateCommand : kRunCommand;
+}
+
+std::string ReproReadme(const ReproCase& node_case,
+                        const ReproContents& contents) {
+  std::string text = fmt::format("# One node of a network: `{}`\n\n",
+                                 CodeSpan(node_case.node));
+  const std::vector<std::string> kinds = OperatorsOf(node_case);
+  if (!kinds.empty()) {
+    text += fmt::format("It computes `{}`.\n\n", CodeSpan(ListOf(kinds)));
+  }
+  text += fmt::format("In this folder, wherever it lies:\n\n    {}\n\n",
+                      ReproCommand(node_case));
+  if (!node_case.library_file.empty()) {
+    text +=
+        "**`lib.so` is somebody's compiled code, and the command runs it.** "
+        "Run it only\nif you trust where this folder is from.\n\n";
+  }
+  text += StateText(node_case) + ShrinkText(node_case);
+  text += MoreCommands(node_case, contents);
+  return text + FilesText(node_case, contents);
+}
+
+std::string ReproDocument(const ReproCase& node_case,
+                          const ReproContents& contents) {
+  JsonWriter json;
+  json.Add("schema", "nodewise.repro.1");
+  json.Add("node", node_case.node);
+  json.Add("operators", OperatorsOf(node_case));
+  json.Add("command", ReproCommand(node_case));
+  json.Add("compiled", !node_case.library_file.empty());
+  json.Add("judged", node_case.region.has_value());
+  json.Add("wrong", node_case.FindWrong() != nullptr);
+  json.Add("shrunk", node_case.is_shrunk());
+  json.Add("shrink_runs", node_case.shrink_runs);
+  json.Add("model", contents.why_no_model.empty());
+  json.BeginArray("inputs");
+  for (const ReproInput& input : node_case.inputs) {
+    json.BeginObject();
+    AddTensor(input.name, input.role, input.tensor, &json);
+    json.Add("parameter", input.is_param);
+    json.Add("shrunk", input.original.defined());
+    json.EndObject();
+  }
+  json.EndArray();
+  json.BeginArray("outputs");
+  for (const ReproOutput& output : node_case.outputs) {
+    AddOutput(node_case, output, &json);
+  }
+  json.EndArray();
+  return json.Document();
+}
+
+}  // namespace nodewise
