@@ -1,5 +1,7 @@
 #include "contrib/repro/repro_texts.h"
 
+#include <algorithm>
+
 #include "contrib/repro/repro_names.h"
 #include "fmt/format.h"
 #include "nodewise/support/json_writer.h"
@@ -52,13 +54,20 @@ std::string ShrinkText(const ReproCase& node_case) {
       CountOf(node_case.shrink_runs, "run"));
 }
 
+bool HasParams(const ReproCase& node_case) {
+  return std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
+                     [](const ReproInput& input) { return input.is_param; });
+}
+
 std::string FilesText(const ReproCase& node_case,
                       const ReproContents& contents) {
   const bool is_built_in = node_case.library_file.empty();
   std::string text =
       "\n| file | what is in it |\n|---|---|\n"
-      "| `graph.json`, `params.params` | the node as a graph, and the "
-      "parameters that it reads |\n";
+      "| `graph.json` | the node as a graph |\n";
+  if (HasParams(node_case)) {
+    text += "| `params.params` | the parameters that it reads |\n";
+  }
   if (!is_built_in) text += "| `lib.so` | the library with its function |\n";
   if (contents.why_no_model.empty()) {
     text +=
