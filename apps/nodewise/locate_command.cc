@@ -147,21 +147,29 @@ class LocateCulprit : public Command {
   }
 
   // What a plan fault does shows in the whole network alone.
+  static bool ShowsAlone(NodeVerdict verdict) {
+    return verdict == NodeVerdict::kBroken ||
+           verdict == NodeVerdict::kNotDeterministic ||
+           verdict == NodeVerdict::kBadInput;
+  }
+
   absl::Status WriteCulprits(const LoadedTarget& loaded,
                              const LocateResult& located,
                              Outcome* outcome) const {
     std::vector<ReproFolder> folders;
     for (const Culprit& culprit : located.culprits) {
       const NodeReport& report = located.nodes[culprit.report];
-      if (report.verdict == NodeVerdict::kPlanFault) {
-        outcome->notes.push_back(fmt::format(
-            "--repro: {}: is not written, since a plan fault does not show in "
-            "a node alone",
-            report.key));
+      const std::string verdict(NameOf(report.verdict));
+      if (!ShowsAlone(report.verdict)) {
+        outcome->notes.push_back(
+            fmt::format("--repro: {}: is not written, since a node alone does "
+                        "not show this: {}",
+                        report.key, verdict));
         continue;
       }
-      folders.push_back(
-          {report.node, ReproPath(repro_, folders.size() + 1, report.key)});
+      folders.push_back({report.node,
+                         ReproPath(repro_, folders.size() + 1, report.key),
+                         verdict, report.reason});
     }
     if (folders.empty()) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(MakeReproRoot(repro_));

@@ -34,7 +34,9 @@ std::string ShownBy(const ReproCase& node_case) {
     return "not judged: it does not say what it computes";
   }
   const ReproOutput* const wrong = node_case.FindWrong();
-  if (wrong == nullptr) return "right";
+  if (wrong == nullptr) {
+    return node_case.verdict.empty() ? "right" : "right when it ran alone";
+  }
   std::string text = "wrong: " + wrong->comparison->judgement.reason;
   if (node_case.is_shrunk()) text += ", with simpler inputs";
   return text;
@@ -73,11 +75,11 @@ absl::Status WriteReproFolders(const LoadedTarget& loaded,
                                const std::vector<ReproFolder>& folders,
                                const ShrinkOptions& shrink, Outcome* outcome) {
   const GraphTarget& target = *loaded.target;
-  std::map<std::string, std::string> paths;  // By the node's key.
+  std::map<std::string, const ReproFolder*> by_node;  // By its key.
   std::vector<NodeId> nodes;
   for (const ReproFolder& folder : folders) {
     nodes.push_back(folder.node);
-    paths[target.index().KeyOf(folder.node)] = folder.path;
+    by_node[target.index().KeyOf(folder.node)] = &folder;
   }
   NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
                             MakerOf("debug", {target.name(), loaded.target}));
@@ -85,8 +87,11 @@ absl::Status WriteReproFolders(const LoadedTarget& loaded,
   TextTable table;
   outcome->json.BeginArray("repros");
   const auto write = [&](ReproCase node_case) -> absl::Status {
+    const ReproFolder& folder = *by_node[node_case.node];
+    const std::string& path = folder.path;
+    node_case.verdict = folder.verdict;
+    node_case.reason = folder.reason;
     NODEWISE_RETURN_IF_ERROR(ShrinkCase(shrink, &node_case));
-    const std::string& path = paths[node_case.node];
     NODEWISE_RETURN_IF_ERROR(WriteRepro(node_case, path));
     table.AddRow({"wrote", path, ShownBy(node_case)});
     AddRepro(node_case, path, &outcome->json);

@@ -14,6 +14,9 @@ namespace nodewise {
 struct ReproFolder {
   NodeId node{};
   std::string path;
+  // What the node was found to be, and why; empty if nobody has accused it.
+  std::string verdict = {};
+  std::string reason = {};
 };
 
 // Returns DIR/003_conv1 for the node of that number: a name that nothing in the

@@ -40,12 +40,14 @@ absl::StatusOr<TensorComparison> CompareWithReference(
 // What accuses decides how far an element may be off: the proved bound, or the
 // tolerance of the type where no bound is known, or where the differences are
 // within their bounds and only wrong together.
-std::vector<double> LimitsOf(const BoundedTensor& reference,
-                             const TensorComparison& comparison) {
+std::vector<double> LimitsOf(
+    const BoundedTensor& reference,
+    const std::optional<TensorComparison>& comparison) {
   const DLDataType dtype = reference.tensor.dtype();
   const Tolerance tolerance = ToleranceOf({Rule::Kind::kByType}, dtype);
   const std::vector<double>& proved = reference.bounds.proved;
-  const bool is_wrong_together = comparison.verdict() == Verdict::kWarning;
+  const bool is_wrong_together =
+      comparison.has_value() && comparison->verdict() == Verdict::kWarning;
   const auto count = NumElements(reference.tensor.shape());
   std::vector<double> limits(static_cast<size_t>(count.value_or(0)), 0);
   std::vector<double> values(limits.size(), 0);
@@ -89,6 +91,9 @@ bool ReproCase::is_shrunk() const {
 
 absl::StatusOr<std::unique_ptr<NodeTrial>> NodeTrial::Create(
     const ReproCase& node_case) {
+  if (!node_case.may_run) {
+    return std::unique_ptr<NodeTrial>(new NodeTrial(node_case, nullptr));
+  }
   NODEWISE_ASSIGN_OR_RETURN(
       auto target, GraphTarget::FromArtefact(
                        node_case.node + " alone",
@@ -101,6 +106,21 @@ absl::StatusOr<std::unique_ptr<NodeTrial>> NodeTrial::Create(
       new NodeTrial(node_case, std::move(runner)));
 }
 
+absl::StatusOr<std::vector<NDArray>> NodeTrial::RunCandidate(
+    const std::vector<NDArray>& inputs) {
+  std::vector<NDArray> made(case_.outputs.size());
+  if (runner_ == nullptr) return made;
+  std::vector<NamedTensor> named;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    named.push_back({case_.inputs[i].name, inputs[i]});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_->Run(named));
+  for (size_t slot = 0; slot < made.size(); ++slot) {
+    made[slot] = std::move(result.outputs[slot].tensor);
+  }
+  return made;
+}
+
 absl::StatusOr<std::vector<ReproOutput>> NodeTrial::Run(
     const std::vector<NDArray>& inputs) {
   std::vector<BoundedTensor> reference;
@@ -108,23 +128,22 @@ absl::StatusOr<std::vector<ReproOutput>> NodeTrial::Run(
     NODEWISE_ASSIGN_OR_RETURN(
         reference, InterpretCarryingBounds(case_.region->network, inputs));
   }
-  std::vector<NamedTensor> named;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    named.push_back({case_.inputs[i].name, inputs[i]});
-  }
-  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_->Run(named));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> made,
+                            RunCandidate(inputs));
   std::vector<ReproOutput> outputs;
-  for (uint32_t slot = 0; slot < result.outputs.size(); ++slot) {
+  for (uint32_t slot = 0; slot < made.size(); ++slot) {
     ReproOutput output;
     output.role = case_.outputs[slot].role;
-    output.candidate = std::move(result.outputs[slot].tensor);
+    output.candidate = made[slot];
     if (slot < reference.size()) {
       output.reference = reference[slot].tensor;
-      NODEWISE_ASSIGN_OR_RETURN(
-          output.comparison,
-          CompareWithReference(case_.node, slot, reference[slot],
-                               output.candidate));
-      output.limits = LimitsOf(reference[slot], *output.comparison);
+      if (made[slot].defined()) {
+        NODEWISE_ASSIGN_OR_RETURN(
+            output.comparison,
+            CompareWithReference(case_.node, slot, reference[slot],
+                                 made[slot]));
+      }
+      output.limits = LimitsOf(reference[slot], output.comparison);
     }
     outputs.push_back(std::move(output));
   }

@@ -12,7 +12,8 @@ namespace nodewise {
 // The node of a case, ready to be run alone as often as one likes.
 class NodeTrial {
  public:
-  // The case must outlive it, and keep its graph and its region meanwhile.
+  // The case must outlive it, and keep its graph and its region meanwhile. The
+  // candidate is left out of one that may not run.
   static absl::StatusOr<std::unique_ptr<NodeTrial>> Create(
       const ReproCase& node_case);
 
@@ -23,11 +24,14 @@ class NodeTrial {
       const std::vector<NDArray>& inputs);
 
  private:
+  absl::StatusOr<std::vector<NDArray>> RunCandidate(
+      const std::vector<NDArray>& inputs);
+
   NodeTrial(const ReproCase& node_case, std::unique_ptr<Runner> runner)
       : case_(node_case), runner_(std::move(runner)) {}
 
   const ReproCase& case_;
-  const std::unique_ptr<Runner> runner_;
+  const std::unique_ptr<Runner> runner_;  // Null if it may not run.
 };
 
 // Returns the tensors that the node reads.

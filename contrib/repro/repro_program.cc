@@ -75,21 +75,24 @@ std::string_view ReproProgram() {
                  if (!files.ok()) return Fail(folder, files.status());
                  auto executor = nodewise::CreateExecutor(*files, {});
                  if (!executor.ok()) return Fail(folder, executor.status());
-                 const auto inputs = nodewise::OpenParams(folder + "/data/"
-                                                                   "inputs."
-                                                                   "params");
+                 const auto inputs = nodewise::OpenParams(folder +
+                                                          "/data/"
+                                                          "inputs."
+                                                          "params");
                  if (!inputs.ok()) return Fail("inputs", inputs.status());
                  for (const auto& [name, tensor] : inputs->tensors) {
                    const absl::Status status = (*executor)->SetInput(name, *tensor);
                    if (!status.ok()) return Fail("inputs", status);
                  }
-                 const auto expected = nodewise::OpenParams(folder + "/data/"
-                                                                     "reference"
-                                                                     ".params");
+                 const auto expected = nodewise::OpenParams(folder +
+                                                            "/data/"
+                                                            "reference"
+                                                            ".params");
                  if (!expected.ok()) return Fail("reference", expected.status());
-                 const auto limits = nodewise::OpenParams(folder + "/data/"
-                                                                   "limits."
-                                                                   "params");
+                 const auto limits = nodewise::OpenParams(folder +
+                                                          "/data/"
+                                                          "limits."
+                                                          "params");
                  if (!limits.ok()) return Fail("limits", limits.status());
                  const absl::Status run = (*executor)->Run();
                  if (!run.ok()) return Fail("run", run);

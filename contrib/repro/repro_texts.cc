@@ -23,7 +23,29 @@ std::string WorstText(const ReproOutput& output) {
                      worst.actual, worst.expected);
 }
 
+// What it was found to be in its network.
+std::string AccusationText(const ReproCase& node_case) {
+  if (node_case.verdict.empty()) return "";
+  return fmt::format("In its network it was found to be `{}`: `{}`.\n\n",
+                     CodeSpan(node_case.verdict), CodeSpan(node_case.reason));
+}
+
+std::string RightText(const ReproCase& node_case) {
+  if (!node_case.verdict.empty()) {
+    return "Alone it was right when this was written: the failure does not "
+           "show in every\nrun, or it needs the network. With exit status 1 "
+           "the command names the node.\n";
+  }
+  return "It was right when this was written: the command says so with exit\n"
+         "status 0. With exit status 1 it names the node, which is wrong "
+         "then.\n";
+}
+
 std::string StateText(const ReproCase& node_case) {
+  if (!node_case.may_run) {
+    return "It has not been run alone. Once it is mended, the exit status is "
+           "0.\n";
+  }
   if (!node_case.region.has_value()) {
     return fmt::format(
         "Nobody has judged it: the node does not say what it computes\n"
@@ -31,11 +53,7 @@ std::string StateText(const ReproCase& node_case) {
         CodeSpan(node_case.why_no_region));
   }
   const ReproOutput* const wrong = node_case.FindWrong();
-  if (wrong == nullptr) {
-    return "It was right when this was written: the command says so with exit\n"
-           "status 0. With exit status 1 it names the node, which is wrong "
-           "then.\n";
-  }
+  if (wrong == nullptr) return RightText(node_case);
   return fmt::format(
       "It is wrong: the command names the node with exit status 1. Once it is\n"
       "mended, the exit status is 0.\n\n"
@@ -52,6 +70,10 @@ std::string ShrinkText(const ReproCase& node_case) {
       "the failure is the same: found in {}. What the network gave is in\n"
       "`data/original.params`.\n",
       CountOf(node_case.shrink_runs, "run"));
+}
+
+bool IsJudged(const ReproCase& node_case) {
+  return node_case.region.has_value() && node_case.may_run;
 }
 
 bool HasParams(const ReproCase& node_case) {
@@ -81,7 +103,9 @@ std::string FilesText(const ReproCase& node_case,
         "| `data/limits.params` | by element how far a correct kernel may be "
         "off |\n";
   }
-  text += "| `data/candidate.params` | what it made |\n";
+  if (node_case.may_run) {
+    text += "| `data/candidate.params` | what it made |\n";
+  }
   if (contents.why_no_npz.empty()) {
     text += "| `data/tensors.npz` | all of these, for numpy |\n";
   }
@@ -99,7 +123,7 @@ std::string FilesText(const ReproCase& node_case,
 std::string MoreCommands(const ReproCase& node_case,
                          const ReproContents& contents) {
   std::string text;
-  if (node_case.region.has_value()) {
+  if (node_case.region.has_value() && node_case.may_run) {
     text =
         "\nTo see what it made beside what it should make:\n\n"
         "    nodewise compare data/reference.params data/candidate.params "
@@ -135,7 +159,8 @@ void AddOutput(const ReproCase& node_case, const ReproOutput& output,
                JsonWriter* json) {
   json->BeginObject();
   AddTensor(fmt::format("out_{}_{}", output.role, node_case.layer), output.role,
-            output.candidate, json);
+            output.candidate.defined() ? output.candidate : output.reference,
+            json);
   json->Add("wrong", output.is_wrong());
   if (output.comparison.has_value()) {
     const TensorComparison& comparison = *output.comparison;
@@ -173,7 +198,8 @@ std::string ReproReadme(const ReproCase& node_case,
         "**`lib.so` is somebody's compiled code, and the command runs it.** "
         "Run it only\nif you trust where this folder is from.\n\n";
   }
-  text += StateText(node_case) + ShrinkText(node_case);
+  text += AccusationText(node_case) + StateText(node_case);
+  text += ShrinkText(node_case);
   text += MoreCommands(node_case, contents);
   return text + FilesText(node_case, contents);
 }
@@ -186,7 +212,9 @@ std::string ReproDocument(const ReproCase& node_case,
   json.Add("operators", OperatorsOf(node_case));
   json.Add("command", ReproCommand(node_case));
   json.Add("compiled", !node_case.library_file.empty());
-  json.Add("judged", node_case.region.has_value());
+  json.Add("verdict", node_case.verdict);
+  json.Add("reason", node_case.reason);
+  json.Add("judged", IsJudged(node_case));
   json.Add("wrong", node_case.FindWrong() != nullptr);
   json.Add("shrunk", node_case.is_shrunk());
   json.Add("shrink_runs", node_case.shrink_runs);

@@ -225,8 +225,8 @@ class Shrinker {
 }  // namespace
 
 absl::Status ShrinkCase(const ShrinkOptions& options, ReproCase* node_case) {
-  if (options.most_runs == 0 || !node_case->region.has_value() ||
-      node_case->FindWrong() == nullptr) {
+  if (options.most_runs == 0 || !node_case->may_run ||
+      !node_case->region.has_value() || node_case->FindWrong() == nullptr) {
     return absl::OkStatus();
   }
   return Shrinker(options, node_case).Run();

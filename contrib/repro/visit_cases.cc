@@ -19,6 +19,7 @@ absl::StatusOr<ReproCase> CutOut(const ReproSource& source, NodeId id) {
   cut.layer = PlainName(cut.node);
   cut.library = source.library;
   cut.library_file = source.library_file;
+  cut.may_run = source.may_run == nullptr || source.may_run(id);
   auto region = RegionOfNodeIn(graph, id, source.operators);
   if (region.ok()) {
     cut.region = *std::move(region);

@@ -75,14 +75,17 @@ class ReproWriter {
       original.push_back({input.name, input.original});
     }
     for (const ReproOutput& output : case_.outputs) {
+      if (!output.candidate.defined()) continue;
       candidate.push_back({NameOfOutput("out", output), output.candidate});
     }
     if (!params.empty()) {
       NODEWISE_RETURN_IF_ERROR(WriteParams(folder_ / "params.params", params));
     }
     NODEWISE_RETURN_IF_ERROR(WriteParams(data_ / "inputs.params", inputs));
-    NODEWISE_RETURN_IF_ERROR(
-        WriteParams(data_ / "candidate.params", candidate));
+    if (case_.may_run) {
+      NODEWISE_RETURN_IF_ERROR(
+          WriteParams(data_ / "candidate.params", candidate));
+    }
     if (!original.empty()) {
       NODEWISE_RETURN_IF_ERROR(
           WriteParams(data_ / "original.params", original));
@@ -111,6 +114,7 @@ class ReproWriter {
     NODEWISE_RETURN_IF_ERROR(
         WriteParams(data_ / "reference.params", reference));
     NODEWISE_RETURN_IF_ERROR(WriteParams(data_ / "limits.params", limits));
+    if (!case_.may_run) return absl::OkStatus();
     return WriteFileText(data_ / "names.txt", names);
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,8 +34,8 @@ struct ReproInput {
 
 // Something that it makes.
 struct ReproOutput {
-  std::string role;  // "Y"
-  NDArray candidate;
+  std::string role;   // "Y"
+  NDArray candidate;  // Undefined if the node may not run.
   // What the reference makes of the inputs, and by element how far a correct
   // kernel may be off; undefined and empty if nobody knows what the node
   // computes.
@@ -59,6 +60,12 @@ struct ReproCase {
   std::string why_no_region;
   std::vector<ReproInput> inputs;    // In the order in which the node reads.
   std::vector<ReproOutput> outputs;  // In the node's order.
+  // What the node was found to be in its network, and the reason, in words:
+  // "broken", "3.1 x the proved bound". Empty if nobody has accused it.
+  std::string verdict = {};
+  std::string reason = {};
+  // It is not run in this process, which it might bring down.
+  bool may_run = true;
   // How often the node ran until its inputs were as simple as they are; 0 if
   // nobody has tried.
   uint64_t shrink_runs = 0;
@@ -77,6 +84,9 @@ struct ReproSource {
   Ref<Library> library;
   std::string library_file;         // Empty if the functions are built in.
   std::vector<std::string> params;  // The names of the graph's parameters.
+  // Returns whether a node may be run alone in this process; null: all may. Of
+  // the others `runner` must have something in place that runs.
+  std::function<bool(NodeId node)> may_run = nullptr;
 };
 
 // Runs the network once, and hands out these nodes with what they read and
@@ -90,9 +100,9 @@ absl::Status VisitCases(
     absl::Span<const NamedTensor> inputs,
     absl::FunctionRef<absl::Status(ReproCase node_case)> visit);
 
-// Runs the node of a case alone, and sets what its outputs are and how they
-// differ from the reference's. Fails as making or running an executor does, or
-// as the reference.
+// Runs the node of a case alone, if it may run, and sets what its outputs are
+// and how they differ from the reference's. Fails as making or running an
+// executor does, or as the reference.
 absl::Status JudgeCase(ReproCase* node_case);
 
 // Returns the nodes that compute different things: of several that do the same
