@@ -10,11 +10,6 @@
 namespace nodewise {
 namespace {
 
-constexpr std::string_view kLocateCommand =
-    "nodewise locate . --inputs data/inputs.params";
-constexpr std::string_view kRunCommand =
-    "nodewise run . --inputs data/inputs.params";
-
 std::string WorstText(const ReproOutput& output) {
   const TensorComparison& comparison = *output.comparison;
   if (comparison.is_equal()) return "";
@@ -148,19 +143,18 @@ std::vector<std::string> OperatorsOf(const ReproCase& node_case) {
 }
 
 void AddTensor(std::string_view name, std::string_view role,
-               const NDArray& tensor, JsonWriter* json) {
+               const GraphEntry& entry, JsonWriter* json) {
   json->Add("name", name);
   json->Add("role", role);
-  json->Add("dtype", ToString(tensor.dtype()));
-  json->Add("shape", tensor.shape());
+  json->Add("dtype", ToString(entry.dtype));
+  json->Add("shape", absl::MakeConstSpan(entry.shape));
 }
 
-void AddOutput(const ReproCase& node_case, const ReproOutput& output,
-               JsonWriter* json) {
+void AddOutput(const ReproCase& node_case, size_t slot, JsonWriter* json) {
+  const ReproOutput& output = node_case.outputs[slot];
   json->BeginObject();
   AddTensor(fmt::format("out_{}_{}", output.role, node_case.layer), output.role,
-            output.candidate.defined() ? output.candidate : output.reference,
-            json);
+            node_case.graph.entries[node_case.inputs.size() + slot], json);
   json->Add("wrong", output.is_wrong());
   if (output.comparison.has_value()) {
     const TensorComparison& comparison = *output.comparison;
@@ -179,8 +173,13 @@ void AddOutput(const ReproCase& node_case, const ReproOutput& output,
 
 }  // namespace
 
-std::string_view ReproCommand(const ReproCase& node_case) {
-  return node_case.region.has_value() ? kLocateCommand : kRunCommand;
+std::string ReproCommand(const ReproCase& node_case) {
+  const bool has_inputs =
+      std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
+                  [](const ReproInput& input) { return !input.is_param; });
+  return fmt::format("nodewise {} .{}",
+                     node_case.region.has_value() ? "locate" : "run",
+                     has_inputs ? " --inputs data/inputs.params" : "");
 }
 
 std::string ReproReadme(const ReproCase& node_case,
@@ -220,17 +219,18 @@ std::string ReproDocument(const ReproCase& node_case,
   json.Add("shrink_runs", node_case.shrink_runs);
   json.Add("model", contents.why_no_model.empty());
   json.BeginArray("inputs");
-  for (const ReproInput& input : node_case.inputs) {
+  for (size_t slot = 0; slot < node_case.inputs.size(); ++slot) {
+    const ReproInput& input = node_case.inputs[slot];
     json.BeginObject();
-    AddTensor(input.name, input.role, input.tensor, &json);
+    AddTensor(input.name, input.role, node_case.graph.entries[slot], &json);
     json.Add("parameter", input.is_param);
     json.Add("shrunk", input.original.defined());
     json.EndObject();
   }
   json.EndArray();
   json.BeginArray("outputs");
-  for (const ReproOutput& output : node_case.outputs) {
-    AddOutput(node_case, output, &json);
+  for (size_t slot = 0; slot < node_case.outputs.size(); ++slot) {
+    AddOutput(node_case, slot, &json);
   }
   json.EndArray();
   return json.Document();

@@ -17,7 +17,7 @@ struct ReproContents {
 };
 
 // The command that shows the failure, to be run in the folder.
-std::string_view ReproCommand(const ReproCase& node_case);
+std::string ReproCommand(const ReproCase& node_case);
 
 std::string ReproReadme(const ReproCase& node_case,
                         const ReproContents& contents);

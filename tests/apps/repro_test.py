@@ -372,6 +372,20 @@ class AllNodes(Folders):
         shown = run_in(self.folder / "alone", *about["command"].split())
         self.assertEqual((shown.code, shown.err), (0, ""), shown)
 
+    def test_a_node_that_reads_parameters_alone_needs_no_inputs(self):
+        self.model.write_bytes(onnx_model(onnx_graph(
+            [onnx_node("Tanh", ["w"], ["t"], name="bend"),
+             onnx_node("Add", ["x", "t"], ["y"], name="sum")],
+            [value_info("x", dims=(2, 3))], [value_info("y")],
+            [floats("w", 1.0, 2.0, 3.0)])))
+        made = nodewise("repro", self.model, "--no-fuse", "--random-inputs",
+                        "1", "--node", "bend", "-o", self.folder / "bend")
+        self.assertEqual(made.code, 0, made)
+        about = json.loads((self.folder / "bend/repro.json").read_text())
+        self.assertEqual(about["command"], "nodewise locate .")
+        shown = run_in(self.folder / "bend", *about["command"].split())
+        self.assertEqual((shown.code, shown.err), (0, ""), shown)
+
     def test_bad_use_names_what_is_expected(self):
         for options, expected in (
                 (["--node", "one"], "-o: is missing"),

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/graph/params.h"
@@ -60,6 +61,21 @@ TEST_F(WriteReproTest, BuiltInFunctionsNeedNoLibraryAndNoProgram) {
   EXPECT_FALSE(fs::exists(folder_ / "main.cc"));
   EXPECT_TRUE(fs::exists(folder_ / "model.onnx"));
   EXPECT_TRUE(fs::exists(folder_ / "test_data_set_0/output_0.pb"));
+}
+
+TEST_F(WriteReproTest, ANodeThatMayNotRunIsWrittenWithWhatItShouldMake) {
+  ReproCase node_case = Case();
+  node_case.may_run = false;
+  node_case.verdict = "crashes";
+  node_case.reason = "SIGSEGV";
+  ASSERT_THAT(JudgeCase(&node_case), IsOk());
+  EXPECT_FALSE(node_case.outputs[0].candidate.defined());
+  ASSERT_THAT(WriteRepro(node_case, folder_.string()), IsOk());
+  EXPECT_FALSE(fs::exists(folder_ / "data/candidate.params"));
+  EXPECT_TRUE(fs::exists(folder_ / "data/reference.params"));
+  std::ifstream readme(folder_ / "README.md");
+  const std::string text((std::istreambuf_iterator<char>(readme)), {});
+  EXPECT_THAT(text, HasSubstr("it was found to be `crashes`: `SIGSEGV`"));
 }
 
 TEST_F(WriteReproTest, FunctionsInMemoryAloneAreRefused) {
