@@ -51,10 +51,47 @@ bool Shows(const std::vector<ReproOutput>& outputs, const FailureKind& kind) {
           HasPattern(*output.comparison, *kind.pattern));
 }
 
+// Every element costs more than the few operations that may be done with it:
+// it is read, bounded and compared.
+constexpr double kCostOfElement = 50;
+constexpr uint64_t kFewestRuns = 5;
+
+double CostOfRun(const ReproCase& node_case) {
+  double cost = 0;
+  for (const GraphEntry& entry : node_case.graph.entries) {
+    const auto elements = NumElements(entry.shape);
+    cost += kCostOfElement * static_cast<double>(elements.value_or(0));
+  }
+  const Network& network = node_case.region->network;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (operation.def().flops == nullptr) continue;
+    const std::vector<InputInfo> inputs = network.InputsOf(id);
+    std::vector<OutputInfo> outputs;
+    for (const ValueId output : operation.outputs) {
+      outputs.emplace_back(output == kNoValue ? TensorType()
+                                              : network.value(output).type);
+    }
+    cost +=
+        operation.def().flops(operation.attrs.get(), Inputs(inputs), outputs);
+  }
+  return cost;
+}
+
+uint64_t AffordedRuns(const ShrinkOptions& options,
+                      const ReproCase& node_case) {
+  const double afforded = options.most_cost / CostOfRun(node_case);
+  if (!(afforded < static_cast<double>(options.most_runs))) {
+    return options.most_runs;
+  }
+  return std::min(options.most_runs,
+                  std::max(kFewestRuns, static_cast<uint64_t>(afforded)));
+}
+
 class Shrinker {
  public:
   Shrinker(const ShrinkOptions& options, ReproCase* node_case)
-      : options_(options),
+      : most_runs_(AffordedRuns(options, *node_case)),
         original_(*node_case),
         case_(*node_case),
         kind_(KindOf(*node_case)) {}
@@ -63,7 +100,7 @@ class Shrinker {
     NODEWISE_RETURN_IF_ERROR(Bind());
     if (!Try(TensorsOf(case_.inputs))) return GiveUp();
     // Half of the runs are left for the values.
-    if (CanBeResized(case_)) ShrinkShapes(options_.most_runs / 2);
+    if (CanBeResized(case_)) ShrinkShapes(most_runs_ / 2);
     for (size_t i = 0; i < case_.inputs.size(); ++i) {
       if (MayChange(i)) ShrinkValues(i, runs_ + runs_left() / 2 + 1);
     }
@@ -76,7 +113,7 @@ class Shrinker {
   static constexpr bool kEvenIfNoRunsAreLeft = true;
 
   uint64_t runs_left() const {
-    return runs_ < options_.most_runs ? options_.most_runs - runs_ : 0;
+    return runs_ < most_runs_ ? most_runs_ - runs_ : 0;
   }
 
   bool MayChange(size_t input) const {
@@ -214,7 +251,7 @@ class Shrinker {
     return false;
   }
 
-  const ShrinkOptions& options_;
+  const uint64_t most_runs_;
   const ReproCase original_;
   ReproCase& case_;
   const FailureKind kind_;

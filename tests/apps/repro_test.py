@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
 
 # pylint: disable=wrong-import-position
-from onnx_bytes import (FLOAT, attribute, floats, onnx_graph,  # noqa: E402
+from onnx_bytes import (FLOAT, attribute, floats, ints, onnx_graph,  # noqa: E402
                         onnx_model, onnx_node, proto_tensor, value_info)
 
 UINT8, INT8 = 2, 3
@@ -374,16 +374,16 @@ class AllNodes(Folders):
 
     def test_a_node_that_reads_parameters_alone_needs_no_inputs(self):
         self.model.write_bytes(onnx_model(onnx_graph(
-            [onnx_node("Tanh", ["w"], ["t"], name="bend"),
-             onnx_node("Add", ["x", "t"], ["y"], name="sum")],
-            [value_info("x", dims=(2, 3))], [value_info("y")],
-            [floats("w", 1.0, 2.0, 3.0)])))
+            [onnx_node("ConstantOfShape", ["s"], ["z"], name="zeros"),
+             onnx_node("Add", ["x", "z"], ["y"], name="sum")],
+            [value_info("x", dims=(70, 70))], [value_info("y")],
+            [ints("s", 70, 70)])))  # Smaller ones become constants.
         made = nodewise("repro", self.model, "--no-fuse", "--random-inputs",
-                        "1", "--node", "bend", "-o", self.folder / "bend")
+                        "1", "--node", "zeros", "-o", self.folder / "zeros")
         self.assertEqual(made.code, 0, made)
-        about = json.loads((self.folder / "bend/repro.json").read_text())
+        about = json.loads((self.folder / "zeros/repro.json").read_text())
         self.assertEqual(about["command"], "nodewise locate .")
-        shown = run_in(self.folder / "bend", *about["command"].split())
+        shown = run_in(self.folder / "zeros", *about["command"].split())
         self.assertEqual((shown.code, shown.err), (0, ""), shown)
 
     def test_bad_use_names_what_is_expected(self):

@@ -136,6 +136,20 @@ TEST(ShrinkTest, RunsAreCountedAndBounded) {
   EXPECT_EQ(made->shrink_runs, *runs);
 }
 
+TEST(ShrinkTest, WhatCostsMuchRunsLessOften) {
+  auto made = SpoiledSum(
+      [](absl::Span<const DLTensor* const> t) {
+        for (size_t i = 0; i < CountOut(t); ++i) {
+          if (In(t)[i] > 0.4F) Out(t)[i] += In(t)[i];
+        }
+      },
+      Steps({24}));
+  ASSERT_THAT(made, IsOk());
+  // About 2500 for each run.
+  ASSERT_THAT(ShrinkCase({.most_cost = 1e4}, &*made), IsOk());
+  EXPECT_LE(made->shrink_runs, 6U);
+}
+
 TEST(ShrinkTest, WhatIsWrongOnceAndNotAgainStaysAsItIs) {
   auto runs = std::make_shared<uint64_t>(0);
   auto made = SpoiledSum(

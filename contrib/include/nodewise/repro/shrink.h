@@ -11,9 +11,11 @@ namespace nodewise {
 // failure.
 
 struct ShrinkOptions {
-  // How often the node runs at most, which is the time that it takes; 0: the
-  // case stays as it is.
+  // How often the node runs at most; 0: the case stays as it is.
   uint64_t most_runs = 64;
+  // How much all runs may cost, in floating-point operations of the reference
+  // and 50 for each element: a large node runs less often, but 5 times.
+  double most_cost = 2e10;
 };
 
 // Tries, in this order, smaller shapes (where the functions are built in, so
