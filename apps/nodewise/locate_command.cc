@@ -69,7 +69,8 @@ class LocateCulprit : public Command {
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
     if (!repro_.empty()) {
-      NODEWISE_RETURN_IF_ERROR(WriteCulprits(loaded, *located, &outcome));
+      const absl::Status status = WriteCulprits(loaded, *located, &outcome);
+      if (!status.ok()) outcome.AddError(status);
     }
     return outcome;
   }

@@ -31,7 +31,7 @@ ReproSource SourceOf(const GraphTarget& target) {
 
 std::string ShownBy(const ReproCase& node_case) {
   if (!node_case.region.has_value()) {
-    return "not judged: it does not say what it computes";
+    return "not judged: " + node_case.why_no_region;
   }
   const ReproOutput* const wrong = node_case.FindWrong();
   if (wrong == nullptr) {

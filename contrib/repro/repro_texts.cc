@@ -43,8 +43,8 @@ std::string StateText(const ReproCase& node_case) {
   }
   if (!node_case.region.has_value()) {
     return fmt::format(
-        "Nobody has judged it: the node does not say what it computes\n"
-        "(`{}`). The command runs it, with exit status 0.\n",
+        "Nobody has judged it: `{}`.\nThe command runs it, with exit status "
+        "0.\n",
         CodeSpan(node_case.why_no_region));
   }
   const ReproOutput* const wrong = node_case.FindWrong();

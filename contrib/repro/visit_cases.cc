@@ -97,8 +97,17 @@ class CaseSink : public TensorSink {
       }
       cut.inputs[i].tensor = inputs[i];
     }
-    NODEWISE_RETURN_IF_ERROR(JudgeCase(&cut));
+    NODEWISE_RETURN_IF_ERROR(Judge(&cut));
     return visit_(std::move(cut));
+  }
+
+  // What the reference cannot compute is handed on all the same.
+  static absl::Status Judge(ReproCase* cut) {
+    const absl::Status judged = JudgeCase(cut);
+    if (judged.ok() || !cut->region.has_value()) return judged;
+    cut->region.reset();
+    cut->why_no_region = std::string(MessageOf(judged));
+    return JudgeCase(cut);
   }
 
   const ReproSource& source_;

@@ -130,7 +130,7 @@ class ReproWriter {
   // What ONNX cannot express is left out, with the reason.
   absl::Status WriteModel() {
     if (!case_.region.has_value()) {
-      contents_.why_no_model = "the node does not say what it computes";
+      contents_.why_no_model = case_.why_no_region;
       return absl::OkStatus();
     }
     Network network = case_.region->network;
@@ -184,7 +184,13 @@ class ReproWriter {
 
 absl::Status CheckReproFolder(const std::string& folder) {
   std::error_code error;
-  if (!fs::exists(folder, error)) return absl::OkStatus();
+  if (!fs::exists(folder, error)) {
+    const fs::path parent = fs::absolute(folder, error).parent_path();
+    if (fs::is_directory(parent, error)) return absl::OkStatus();
+    return absl::NotFoundError(
+        fmt::format("{}: cannot be made, since there is no folder {}", folder,
+                    parent.string()));
+  }
   const fs::directory_iterator at(folder, error);
   if (error) {
     return absl::InvalidArgumentError(fmt::format(

@@ -100,7 +100,7 @@ TEST_F(WriteReproTest, AFolderThatHoldsSomethingIsLeftAlone) {
 
 TEST_F(WriteReproTest, AFolderThatCannotBeMadeIsNamed) {
   EXPECT_THAT(WriteRepro(Case(), (folder_ / "no" / "where").string()),
-              FailsWith(absl::StatusCode::kUnavailable, HasSubstr("no/where")));
+              FailsWith(absl::StatusCode::kNotFound, HasSubstr("no/where")));
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ struct ReproCase {
   Ref<Library> library;
   // The file that the library is; empty if the functions are built in.
   std::string library_file;
-  // What the node computes; none if it does not say, and then why.
+  // What the node computes; none if it does not say, or if the reference cannot
+  // compute that, and then why.
   std::optional<Region> region;
   std::string why_no_region;
   std::vector<ReproInput> inputs;    // In the order in which the node reads.

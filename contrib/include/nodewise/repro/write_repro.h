@@ -14,11 +14,12 @@ namespace nodewise {
 // come from the model reach no path, no command and no program.
 //
 // `folder` must be empty or not exist; what it lies in must exist.
-// Fails with kInvalidArgument, naming what lies there; with kFailedPrecondition
+// Fails as CheckReproFolder(), naming what lies there; with kFailedPrecondition
 // for functions that are neither built in nor a file; and as writing does.
 absl::Status WriteRepro(const ReproCase& node_case, const std::string& folder);
 
-// Returns OK if the folder may be written: it does not exist or is empty.
+// Returns OK if the folder may be written: it does not exist, but what it lies
+// in does, or it is empty. Fails with kNotFound or kInvalidArgument.
 absl::Status CheckReproFolder(const std::string& folder);
 
 }  // namespace nodewise
