@@ -6,12 +6,14 @@
 #include "apps/nodewise/locate_builds.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/repro_folders.h"
 #include "apps/nodewise/stand_in_option.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/process/isolation.h"
+#include "nodewise/repro/write_repro.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -54,6 +56,10 @@ class LocateCulprit : public Command {
                        "how long a node may take before it hangs (60)",
                        {&node_timeout_, 1, kMostSeconds});
     AddStandInOption(options, &load_.stand_ins);
+    options->AddText("--repro", "DIR",
+                     "writes each culprit as a folder of its own in DIR, which "
+                     "shows the failure wherever it is moved to",
+                     &repro_);
     AddBackendOption(options, &load_.lowering);
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
@@ -67,6 +73,9 @@ class LocateCulprit : public Command {
     if (options.exact_inputs == ExactInputs::kForAll) {
       inputs_.inputs_file.clear();
       if (!inputs_.seed.has_value()) inputs_.seed = 1;
+    }
+    if (!repro_.empty()) {
+      NODEWISE_RETURN_IF_ERROR(CheckReproFolder(repro_));
     }
     Outcome outcome;
     if (!series_.empty()) {
@@ -97,6 +106,10 @@ class LocateCulprit : public Command {
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
+    if (!repro_.empty()) {
+      const absl::Status status = WriteCulprits(loaded, *located, &outcome);
+      if (!status.ok()) outcome.AddError(status);
+    }
     return outcome;
   }
 
@@ -171,9 +184,40 @@ class LocateCulprit : public Command {
         AllOperators(), options);
   }
 
+  // What a plan fault does shows in the whole network alone.
+  static bool ShowsAlone(NodeVerdict verdict) {
+    return verdict == NodeVerdict::kBroken ||
+           verdict == NodeVerdict::kNotDeterministic ||
+           verdict == NodeVerdict::kBadInput;
+  }
+
+  absl::Status WriteCulprits(const LoadedTarget& loaded,
+                             const LocateResult& located,
+                             Outcome* outcome) const {
+    std::vector<ReproFolder> folders;
+    for (const Culprit& culprit : located.culprits) {
+      const NodeReport& report = located.nodes[culprit.report];
+      const std::string verdict(NameOf(report.verdict));
+      if (!ShowsAlone(report.verdict)) {
+        outcome->notes.push_back(
+            fmt::format("--repro: {}: is not written, since a node alone does "
+                        "not show this: {}",
+                        report.key, verdict));
+        continue;
+      }
+      folders.push_back({report.node,
+                         ReproPath(repro_, folders.size() + 1, report.key),
+                         verdict, report.reason});
+    }
+    if (folders.empty()) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(MakeReproRoot(repro_));
+    outcome->text += "\n";
+    return At("--repro", WriteReproFolders(loaded, folders, {}, outcome));
+  }
+
   LoadOptions load_;
   InputOptions inputs_;
-  std::string reference_, method_;
+  std::string reference_, method_, repro_;
   std::vector<std::string> series_;
   std::optional<uint64_t> repeats_, node_timeout_;
 };
@@ -191,6 +235,7 @@ const CommandRow kLocateCommand = {
     "  nodewise locate build/net --inputs exact\n"
     "  nodewise locate new --reference old --method bisect --random-inputs 1\n"
     "  nodewise locate net --series v1.so v2.so v3.so --random-inputs 1\n"
+    "  nodewise locate build/net --inputs all.npz --repro culprits\n"
     "\n--inputs exact gives every node that only moves, chooses, adds and "
     "multiplies\nnumbers zeros and small whole numbers, weights too, with "
     "which "

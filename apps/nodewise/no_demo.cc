@@ -32,4 +32,8 @@ const CommandRow kLocateCommand = {
     "locate", "names the node that is wrong (not in this build)", "", nullptr,
     [] { return NeedsMore("locate"); }};
 
+const CommandRow kReproCommand = {
+    "repro", "cuts a node out as a folder (not in this build)", "", nullptr,
+    [] { return NeedsMore("repro"); }};
+
 }  // namespace nodewise

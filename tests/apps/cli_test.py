@@ -6,8 +6,8 @@ import unittest
 from support import NODEWISE, Scratch, document, nodewise
 
 
-VERBS = ("demo", "run", "profile", "dump", "compare", "locate", "inspect",
-         "verify", "convert", "extract")
+VERBS = ("demo", "run", "profile", "dump", "compare", "locate", "repro",
+         "inspect", "verify", "convert", "extract")
 
 
 class Help(unittest.TestCase):

@@ -9,8 +9,14 @@ import sys
 import tempfile
 import unittest
 
-BUILD = pathlib.Path(os.environ["NODEWISE_BUILD"])
 TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "support"))
+
+# pylint: disable=wrong-import-position
+from onnx_bytes import (onnx_graph, onnx_model, onnx_node,  # noqa: E402
+                        value_info)
+
+BUILD = pathlib.Path(os.environ["NODEWISE_BUILD"])
 README = TESTS.parent / "README.md"
 
 
@@ -68,6 +74,38 @@ class InstallTest(unittest.TestCase):
         out = run(build / "consumer", self.net, self.folder / "input.params")
         # softmax of (7.75, 10, 0): by hand from the weights.
         self.assertAlmostEqual(float(out), 0.0953455, places=5)
+
+    def test_program_of_a_repro_folder_shows_the_failure_until_it_is_mended(
+            self):
+        model, net = self.folder / "relu.onnx", self.folder / "relu"
+        model.write_bytes(onnx_model(onnx_graph(
+            [onnx_node("Relu", ["x"], ["y"], name="relu")],
+            [value_info("x", dims=(2, 3))], [value_info("y")])))
+        nodewise = self.prefix / "bin/nodewise"
+        run(nodewise, "convert", model, "--emit", "c", "-o", net)
+        sound = (net / "lib.c").read_text()
+        wrong = re.sub(r"out0\[(\w+)\] = ", r"out0[\1] = 1 + ", sound)
+        self.assertNotEqual(sound, wrong)
+
+        def compile_library(code, folder):
+            (net / "lib.c").write_text(code)
+            run("cc", "-shared", "-fPIC", net / "lib.c", "-o",
+                folder / "lib.so", "-lm")
+
+        compile_library(wrong, net)
+        repro = self.folder / "repro"
+        run(nodewise, "repro", net, "--random-inputs", "1", "--node", "relu",
+            "-o", repro)
+        run("cmake", "-S", repro, "-B", repro / "build", "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", repro / "build")
+        shown = subprocess.run([repro / "build/repro", repro], text=True,
+                               capture_output=True, check=False)
+        self.assertEqual(shown.returncode, 1, shown)
+        self.assertIn("6 elements are wrong", shown.stdout)
+        compile_library(sound, repro)
+        self.assertIn("0 elements are wrong",
+                      run(repro / "build/repro", repro))
 
     def test_tvms_name_is_a_link_to_the_library(self):
         # TV-24

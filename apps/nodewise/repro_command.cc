@@ -1,0 +1,148 @@
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/repro_folders.h"
+#include "fmt/format.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/repro/write_repro.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint64_t kMostShards = 1'000'000;
+
+// One of `count` parts of a list: every count-th item, from this one on.
+struct Shard {
+  uint64_t index = 1;
+  uint64_t count = 1;
+};
+
+absl::StatusOr<Shard> ParseShard(const std::string& text) {
+  Shard shard;
+  if (text.empty()) return shard;
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, shard.index);
+  const bool has_slash =
+      first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
+  if (has_slash) {
+    const auto second = std::from_chars(first.ptr + 1, end, shard.count);
+    if (second.ec == std::errc() && second.ptr == end && shard.index >= 1 &&
+        shard.index <= shard.count && shard.count <= kMostShards) {
+      return shard;
+    }
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("--shard: found \"{}\", expected I/N, such as 1/4 for the "
+                  "first of four parts",
+                  Printable(text)));
+}
+
+class WriteRepros : public Command {
+ public:
+  void AddOptions(OptionList* options) override {
+    AddLoadOptions(options, &load_, &inputs_);
+    options->AddText("--node", "NAME",
+                     "the node, by its name or that of an operation in it",
+                     &node_);
+    options->AddFlag("--all-nodes",
+                     "every node that computes something else than those "
+                     "before it, each in a folder of its own in DIR",
+                     &all_nodes_);
+    options->AddText("--shard", "I/N",
+                     "with --all-nodes: the I-th of N parts of them", &shard_);
+    options->AddText("-o,--output", "DIR", "the folder to write", &output_);
+    options->AddNumber("--shrink-runs", "N",
+                       "how often a wrong node runs at most, to make its "
+                       "inputs simpler; 0: they stay as they are (64)",
+                       {&shrink_runs_, 0, 1'000'000});
+  }
+
+  absl::StatusOr<Outcome> Run() override {
+    NODEWISE_RETURN_IF_ERROR(CheckOptions());
+    NODEWISE_ASSIGN_OR_RETURN(const Shard shard, ParseShard(shard_));
+    NODEWISE_RETURN_IF_ERROR(CheckReproFolder(output_));
+    Outcome outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+                              LoadTarget(load_, inputs_, &outcome));
+    if (outcome.status != Outcome::Status::kOk) return outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<ReproFolder> folders,
+                              Choose(*loaded.target, shard));
+    ShowTarget(loaded, inputs_, &outcome);
+    if (all_nodes_) NODEWISE_RETURN_IF_ERROR(MakeReproRoot(output_));
+    ShrinkOptions shrink;
+    shrink.most_runs = shrink_runs_.value_or(shrink.most_runs);
+    const absl::Status status =
+        WriteReproFolders(loaded, folders, shrink, &outcome);
+    if (!status.ok()) return At(loaded.target->name(), status);
+    return outcome;
+  }
+
+ private:
+  absl::Status CheckOptions() const {
+    if (output_.empty()) {
+      return absl::InvalidArgumentError(
+          "-o: is missing, expected the folder to write");
+    }
+    if (node_.empty() != all_nodes_) {
+      return absl::InvalidArgumentError(
+          "--node: expected a node, or --all-nodes instead");
+    }
+    if (!shard_.empty() && !all_nodes_) {
+      return absl::InvalidArgumentError(
+          "--shard: means nothing without --all-nodes");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<ReproFolder>> Choose(const GraphTarget& target,
+                                                  const Shard& shard) const {
+    std::vector<ReproFolder> folders;
+    const GraphIndex& index = target.index();
+    if (!all_nodes_) {
+      auto node = index.FindNode(node_);
+      if (!node.ok()) {
+        const auto covering = NodeCovering(target.graph(), node_);
+        if (!covering.has_value()) return At("--node", node.status());
+        node = *covering;
+      }
+      folders.push_back({*node, output_});
+      return folders;
+    }
+    // A node keeps its number whatever part it is in.
+    const std::vector<NodeId> nodes =
+        DistinctNodes(target.graph(), AllOperators());
+    for (size_t i = shard.index - 1; i < nodes.size(); i += shard.count) {
+      folders.push_back(
+          {nodes[i], ReproPath(output_, i + 1, index.KeyOf(nodes[i]))});
+    }
+    return folders;
+  }
+
+  LoadOptions load_;
+  InputOptions inputs_;
+  std::string node_, shard_, output_;
+  bool all_nodes_ = false;
+  std::optional<uint64_t> shrink_runs_;
+};
+
+}  // namespace
+
+const CommandRow kReproCommand = {
+    "repro", "cuts a node out as a folder that shows what it computes",
+    "examples:\n"
+    "  nodewise repro net --random-inputs 1 --node conv1 -o conv1\n"
+    "  cd conv1 && nodewise locate . --inputs data/inputs.params\n"
+    "  nodewise repro model.onnx --random-inputs 1 --all-nodes -o cases\n"
+    "  nodewise repro net --inputs x.npz --all-nodes --shard 1/4 -o cases\n"
+    "\nThe folder can be moved anywhere; its README has the one command. For a "
+    "node\nthat is wrong, nodewise locate --repro DIR writes it by itself.\n"
+    "\nExit status: 0 it was written, 2 it was not.\n",
+    [] { return std::unique_ptr<Command>(new WriteRepros); }};
+
+}  // namespace nodewise

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/loaded_target.h"
+#include "nodewise/repro/shrink.h"
+
+namespace nodewise {
+
+// A node, and the folder that it becomes.
+struct ReproFolder {
+  NodeId node{};
+  std::string path;
+  // What the node was found to be, and why; empty if nobody has accused it.
+  std::string verdict = {};
+  std::string reason = {};
+};
+
+// Returns DIR/003_conv1 for the node of that number: a name that nothing in the
+// model's own names can change into another path.
+std::string ReproPath(const std::string& dir, size_t number,
+                      const std::string& key);
+
+// Fails with kInvalidArgument if DIR holds anything; else makes it.
+absl::Status MakeReproRoot(const std::string& dir);
+
+// Runs the target once and writes the nodes as folders, the inputs of those
+// that are wrong shrunk. The outcome says what each of them shows; the document
+// has `repros`.
+absl::Status WriteReproFolders(const LoadedTarget& loaded,
+                               const std::vector<ReproFolder>& folders,
+                               const ShrinkOptions& shrink, Outcome* outcome);
+
+}  // namespace nodewise

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/compare/compare.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/lower/region.h"
+#include "nodewise/module/module.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/op_def.h"
+#include "nodewise/runner/runner.h"
+
+namespace nodewise {
+
+// One node of a compiled network, cut out with what it read: all that it takes
+// to run it again without the network, and to judge it.
+
+// Something that the node reads.
+struct ReproInput {
+  std::string role;       // In the operator's signature: "X", "W", "B".
+  std::string name;       // In the graph: "input_X_conv1".
+  bool is_param = false;  // A parameter of the network.
+  NDArray tensor;
+  // What the network gave it, if `tensor` is something simpler; else undefined.
+  NDArray original = {};
+};
+
+// Something that it makes.
+struct ReproOutput {
+  std::string role;   // "Y"
+  NDArray candidate;  // Undefined if the node may not run.
+  // What the reference makes of the inputs, and by element how far a correct
+  // kernel may be off; undefined and empty if nobody knows what the node
+  // computes.
+  NDArray reference = {};
+  std::vector<double> limits = {};
+  std::optional<TensorComparison> comparison = std::nullopt;
+
+  // Returns whether it is too far from the reference to be right.
+  bool is_wrong() const;
+};
+
+struct ReproCase {
+  std::string node;   // Its key in the network.
+  std::string layer;  // The same in letters, digits and '_' alone.
+  // A graph of this node alone, under its own name.
+  Graph graph;
+  Ref<Library> library;
+  // The file that the library is; empty if the functions are built in.
+  std::string library_file;
+  // What the node computes; none if it does not say, or if the reference cannot
+  // compute that, and then why.
+  std::optional<Region> region;
+  std::string why_no_region;
+  std::vector<ReproInput> inputs;    // In the order in which the node reads.
+  std::vector<ReproOutput> outputs;  // In the node's order.
+  // What the node was found to be in its network, and the reason, in words:
+  // "broken", "3.1 x the proved bound". Empty if nobody has accused it.
+  std::string verdict = {};
+  std::string reason = {};
+  // It is not run in this process, which it might bring down.
+  bool may_run = true;
+  // How often the node ran until its inputs were as simple as they are; 0 if
+  // nobody has tried.
+  uint64_t shrink_runs = 0;
+
+  // Returns the first output that is wrong, of several the one that is wrong by
+  // the worst verdict; null if none is.
+  const ReproOutput* FindWrong() const;
+  // Returns whether an input is not what the network gave the node.
+  bool is_shrunk() const;
+};
+
+// The network that nodes are cut out of. Everything must outlive the calls.
+struct ReproSource {
+  const GraphIndex& index;
+  const OpSet& operators;
+  Ref<Library> library;
+  std::string library_file;         // Empty if the functions are built in.
+  std::vector<std::string> params;  // The names of the graph's parameters.
+  // Returns whether a node may be run alone in this process; null: all may. Of
+  // the others `runner` must have something in place that runs.
+  std::function<bool(NodeId node)> may_run = nullptr;
+};
+
+// Runs the network once, and hands out these nodes with what they read and
+// made, in the order of the run: each is judged by what it makes alone. One
+// node's tensors are in memory at a time. The runner is one of the graph of
+// `source` with the capabilities kTensors and kNodeInputs; an error of `visit`
+// ends the run and is returned as it is. Fails with kNotFound, naming the node,
+// if the run does not come to one of them.
+absl::Status VisitCases(
+    const ReproSource& source, absl::Span<const NodeId> nodes, Runner& runner,
+    absl::Span<const NamedTensor> inputs,
+    absl::FunctionRef<absl::Status(ReproCase node_case)> visit);
+
+// Runs the node of a case alone, if it may run, and sets what its outputs are
+// and how they differ from the reference's. Fails as making or running an
+// executor does, or as the reference.
+absl::Status JudgeCase(ReproCase* node_case);
+
+// Returns the nodes that compute different things: of several that do the same
+// with tensors of the same types, whatever their names and parameters are, the
+// first one. In the order of the graph, which is that of the result of the same
+// graph at any time.
+std::vector<NodeId> DistinctNodes(const Graph& graph, const OpSet& operators);
+
+// Returns the text with '_' for whatever is no letter, digit or '_', cut if it
+// is long; "node" if nothing is left. It is safe in file names, shells, C and
+// Markdown.
+std::string PlainName(std::string_view name);
+
+}  // namespace nodewise

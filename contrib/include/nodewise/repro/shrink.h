@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "nodewise/repro/repro_case.h"
+
+namespace nodewise {
+
+// Makes the inputs of a case simpler as long as its failure stays the same
+// failure.
+
+struct ShrinkOptions {
+  // How often the node runs at most; 0: the case stays as it is.
+  uint64_t most_runs = 64;
+  // How much all runs may cost, in floating-point operations of the reference
+  // and 50 for each element: a large node runs less often, but 5 times.
+  double most_cost = 2e10;
+};
+
+// Tries, in this order, smaller shapes (where the functions are built in, so
+// that they can be bound again), zeros and ones everywhere, fewer elements that
+// are not zero, and small integers for the rest. Parameters stay as they are,
+// since the fault may lie in how a kernel keeps them. A try counts if the node
+// is wrong as before: the same output, not finite as before or not, and with
+// the same pattern of wrong elements if there was one. The reference computes
+// first, so that the candidate sees no inputs that the operator refuses.
+//
+// There is no chance in it: one case always becomes the same one. What the
+// network gave is kept in ReproInput::original. A case that is not wrong, or
+// is wrong in one run and not in the next, stays as it is.
+absl::Status ShrinkCase(const ShrinkOptions& options, ReproCase* node_case);
+
+}  // namespace nodewise

@@ -1,0 +1,167 @@
+#include "contrib/repro/node_trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/interp/carried_bounds.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/runner/graph_target.h"
+#include "nodewise/runner/runner_list.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// How serious a comparison on equal inputs is: a warning only if differences
+// are also large enough to matter.
+Verdict SeverityOf(const ReproOutput& output) {
+  if (!output.comparison.has_value()) return Verdict::kPass;
+  const Verdict verdict = output.comparison->verdict();
+  if (verdict != Verdict::kWarning) return verdict;
+  return output.comparison->metrics.outside > 0 ? Verdict::kError
+                                                : Verdict::kPass;
+}
+
+absl::StatusOr<TensorComparison> CompareWithReference(
+    const std::string& node, uint32_t slot, const BoundedTensor& reference,
+    const NDArray& made) {
+  const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
+  TensorItem item{key};
+  item.tensor = reference.tensor.tensor();
+  item.proved_bounds = reference.bounds.proved;
+  item.expected_bounds = reference.bounds.expected;
+  CompareOptions options;
+  options.describe = true;
+  return CompareTensors(item, *made, options);
+}
+
+// What accuses decides how far an element may be off: the proved bound, or the
+// tolerance of the type where no bound is known, or where the differences are
+// within their bounds and only wrong together.
+std::vector<double> LimitsOf(
+    const BoundedTensor& reference,
+    const std::optional<TensorComparison>& comparison) {
+  const DLDataType dtype = reference.tensor.dtype();
+  const Tolerance tolerance = ToleranceOf({Rule::Kind::kByType}, dtype);
+  const std::vector<double>& proved = reference.bounds.proved;
+  const bool is_wrong_together =
+      comparison.has_value() && comparison->verdict() == Verdict::kWarning;
+  const auto count = NumElements(reference.tensor.shape());
+  std::vector<double> limits(static_cast<size_t>(count.value_or(0)), 0);
+  std::vector<double> values(limits.size(), 0);
+  if (dtype.lanes != 1 || !DecodeToDoubles(dtype, reference.tensor.data(),
+                                           values.size(), values.data())) {
+    return limits;
+  }
+  for (size_t i = 0; i < limits.size(); ++i) {
+    const bool has_bound =
+        i < proved.size() && !std::isnan(proved[i]) && !is_wrong_together;
+    if (has_bound) {
+      limits[i] = proved[i];
+    } else if (IsFloat(dtype) && std::isfinite(values[i])) {
+      limits[i] =
+          tolerance.absolute + tolerance.relative * std::fabs(values[i]);
+    }
+  }
+  return limits;
+}
+
+}  // namespace
+
+bool ReproOutput::is_wrong() const {
+  return SeverityOf(*this) == Verdict::kError;
+}
+
+const ReproOutput* ReproCase::FindWrong() const {
+  const auto worst =
+      std::max_element(outputs.begin(), outputs.end(),
+                       [](const ReproOutput& a, const ReproOutput& b) {
+                         return SeverityOf(a) < SeverityOf(b);
+                       });
+  return worst == outputs.end() || !worst->is_wrong() ? nullptr : &*worst;
+}
+
+bool ReproCase::is_shrunk() const {
+  return std::any_of(inputs.begin(), inputs.end(), [](const ReproInput& input) {
+    return input.original.defined();
+  });
+}
+
+absl::StatusOr<std::unique_ptr<NodeTrial>> NodeTrial::Create(
+    const ReproCase& node_case) {
+  if (!node_case.may_run) {
+    return std::unique_ptr<NodeTrial>(new NodeTrial(node_case, nullptr));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto target, GraphTarget::FromArtefact(
+                       node_case.node + " alone",
+                       {node_case.graph, node_case.library, Params()}, {kCpu}));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const RunnerMaker maker,
+      MakerOf("plain", {target->name(), std::move(target)}));
+  NODEWISE_ASSIGN_OR_RETURN(auto runner, maker());
+  return std::unique_ptr<NodeTrial>(
+      new NodeTrial(node_case, std::move(runner)));
+}
+
+absl::StatusOr<std::vector<NDArray>> NodeTrial::RunCandidate(
+    const std::vector<NDArray>& inputs) {
+  std::vector<NDArray> made(case_.outputs.size());
+  if (runner_ == nullptr) return made;
+  std::vector<NamedTensor> named;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    named.push_back({case_.inputs[i].name, inputs[i]});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_->Run(named));
+  for (size_t slot = 0; slot < made.size(); ++slot) {
+    made[slot] = std::move(result.outputs[slot].tensor);
+  }
+  return made;
+}
+
+absl::StatusOr<std::vector<ReproOutput>> NodeTrial::Run(
+    const std::vector<NDArray>& inputs) {
+  std::vector<BoundedTensor> reference;
+  if (case_.region.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        reference, InterpretCarryingBounds(case_.region->network, inputs));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> made,
+                            RunCandidate(inputs));
+  std::vector<ReproOutput> outputs;
+  for (uint32_t slot = 0; slot < made.size(); ++slot) {
+    ReproOutput output;
+    output.role = case_.outputs[slot].role;
+    output.candidate = made[slot];
+    if (slot < reference.size()) {
+      output.reference = reference[slot].tensor;
+      if (made[slot].defined()) {
+        NODEWISE_ASSIGN_OR_RETURN(
+            output.comparison,
+            CompareWithReference(case_.node, slot, reference[slot],
+                                 made[slot]));
+      }
+      output.limits = LimitsOf(reference[slot], output.comparison);
+    }
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+std::vector<NDArray> TensorsOf(const std::vector<ReproInput>& inputs) {
+  std::vector<NDArray> tensors;
+  for (const ReproInput& input : inputs) tensors.push_back(input.tensor);
+  return tensors;
+}
+
+absl::Status JudgeCase(ReproCase* node_case) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto trial, NodeTrial::Create(*node_case));
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<ReproOutput> outputs,
+                            trial->Run(TensorsOf(node_case->inputs)));
+  node_case->outputs = std::move(outputs);
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

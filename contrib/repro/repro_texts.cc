@@ -1,0 +1,239 @@
+#include "contrib/repro/repro_texts.h"
+
+#include <algorithm>
+
+#include "contrib/repro/repro_names.h"
+#include "fmt/format.h"
+#include "nodewise/support/json_writer.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+std::string WorstText(const ReproOutput& output) {
+  const TensorComparison& comparison = *output.comparison;
+  if (comparison.is_equal()) return "";
+  const ElementDifference& worst = comparison.Worst();
+  return fmt::format("element {}: found {:.9g}, expected {:.9g}", worst.element,
+                     worst.actual, worst.expected);
+}
+
+// What it was found to be in its network.
+std::string AccusationText(const ReproCase& node_case) {
+  if (node_case.verdict.empty()) return "";
+  return fmt::format("In its network it was found to be `{}`: `{}`.\n\n",
+                     CodeSpan(node_case.verdict), CodeSpan(node_case.reason));
+}
+
+std::string RightText(const ReproCase& node_case) {
+  if (!node_case.verdict.empty()) {
+    return "Alone it was right when this was written: the failure does not "
+           "show in every\nrun, or it needs the network. With exit status 1 "
+           "the command names the node.\n";
+  }
+  return "It was right when this was written: the command says so with exit\n"
+         "status 0. With exit status 1 it names the node, which is wrong "
+         "then.\n";
+}
+
+std::string StateText(const ReproCase& node_case) {
+  if (!node_case.may_run) {
+    return "It has not been run alone. Once it is mended, the exit status is "
+           "0.\n";
+  }
+  if (!node_case.region.has_value()) {
+    return fmt::format(
+        "Nobody has judged it: `{}`.\nThe command runs it, with exit status "
+        "0.\n",
+        CodeSpan(node_case.why_no_region));
+  }
+  const ReproOutput* const wrong = node_case.FindWrong();
+  if (wrong == nullptr) return RightText(node_case);
+  return fmt::format(
+      "It is wrong: the command names the node with exit status 1. Once it is\n"
+      "mended, the exit status is 0.\n\n"
+      "- output `{}`: `{}`\n- `{}`\n",
+      wrong->role, CodeSpan(wrong->comparison->judgement.reason),
+      CodeSpan(WorstText(*wrong)));
+}
+
+std::string ShrinkText(const ReproCase& node_case) {
+  if (!node_case.is_shrunk()) return "";
+  return fmt::format(
+      "\nThe inputs are simpler than those that the network gave the node, "
+      "and\n"
+      "the failure is the same: found in {}. What the network gave is in\n"
+      "`data/original.params`.\n",
+      CountOf(node_case.shrink_runs, "run"));
+}
+
+bool IsJudged(const ReproCase& node_case) {
+  return node_case.region.has_value() && node_case.may_run;
+}
+
+bool HasParams(const ReproCase& node_case) {
+  return std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
+                     [](const ReproInput& input) { return input.is_param; });
+}
+
+std::string FilesText(const ReproCase& node_case,
+                      const ReproContents& contents) {
+  const bool is_built_in = node_case.library_file.empty();
+  std::string text =
+      "\n| file | what is in it |\n|---|---|\n"
+      "| `graph.json` | the node as a graph |\n";
+  if (HasParams(node_case)) {
+    text += "| `params.params` | the parameters that it reads |\n";
+  }
+  if (!is_built_in) text += "| `lib.so` | the library with its function |\n";
+  if (contents.why_no_model.empty()) {
+    text +=
+        "| `model.onnx`, `test_data_set_0/` | the same as an ONNX model, with "
+        "the inputs and what it should make |\n";
+  }
+  text += "| `data/inputs.params` | what the node reads |\n";
+  if (node_case.region.has_value()) {
+    text +=
+        "| `data/reference.params` | what it should make |\n"
+        "| `data/limits.params` | by element how far a correct kernel may be "
+        "off |\n";
+  }
+  if (node_case.may_run) {
+    text += "| `data/candidate.params` | what it made |\n";
+  }
+  if (contents.why_no_npz.empty()) {
+    text += "| `data/tensors.npz` | all of these, for numpy |\n";
+  }
+  if (contents.has_program) {
+    text += "| `main.cc`, `CMakeLists.txt` | a program that shows it, too |\n";
+  }
+  text += "| `repro.json` | all of this for programs |\n";
+  if (!contents.why_no_model.empty()) {
+    text += fmt::format("\nThere is no ONNX model: `{}`.\n",
+                        CodeSpan(contents.why_no_model));
+  }
+  return text;
+}
+
+std::string MoreCommands(const ReproCase& node_case,
+                         const ReproContents& contents) {
+  std::string text;
+  if (node_case.region.has_value() && node_case.may_run) {
+    text =
+        "\nTo see what it made beside what it should make:\n\n"
+        "    nodewise compare data/reference.params data/candidate.params "
+        "--map data/names.txt\n";
+  }
+  if (contents.has_program) {
+    text +=
+        "\nThe same in C++, with the same exit status:\n\n"
+        "    cmake -S . -B build -DCMAKE_PREFIX_PATH=WHERE_NODEWISE_IS && "
+        "cmake --build build && build/repro .\n";
+  }
+  return text;
+}
+
+std::vector<std::string> OperatorsOf(const ReproCase& node_case) {
+  std::vector<std::string> kinds;
+  if (!node_case.region.has_value()) return kinds;
+  for (const OperationId id : SourceOperations(*node_case.region)) {
+    kinds.emplace_back(node_case.region->network.operation(id).kind());
+  }
+  return kinds;
+}
+
+void AddTensor(std::string_view name, std::string_view role,
+               const GraphEntry& entry, JsonWriter* json) {
+  json->Add("name", name);
+  json->Add("role", role);
+  json->Add("dtype", ToString(entry.dtype));
+  json->Add("shape", absl::MakeConstSpan(entry.shape));
+}
+
+void AddOutput(const ReproCase& node_case, size_t slot, JsonWriter* json) {
+  const ReproOutput& output = node_case.outputs[slot];
+  json->BeginObject();
+  AddTensor(fmt::format("out_{}_{}", output.role, node_case.layer), output.role,
+            node_case.graph.entries[node_case.inputs.size() + slot], json);
+  json->Add("wrong", output.is_wrong());
+  if (output.comparison.has_value()) {
+    const TensorComparison& comparison = *output.comparison;
+    json->Add("verdict", NameOf(comparison.verdict()));
+    json->Add("reason", comparison.judgement.reason);
+    std::vector<std::string> patterns;
+    if (comparison.details.has_value()) {
+      for (const FailurePattern& found : comparison.details->patterns) {
+        patterns.emplace_back(NameOf(found.shape));
+      }
+    }
+    json->Add("patterns", patterns);
+  }
+  json->EndObject();
+}
+
+}  // namespace
+
+std::string ReproCommand(const ReproCase& node_case) {
+  const bool has_inputs =
+      std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
+                  [](const ReproInput& input) { return !input.is_param; });
+  return fmt::format("nodewise {} .{}",
+                     node_case.region.has_value() ? "locate" : "run",
+                     has_inputs ? " --inputs data/inputs.params" : "");
+}
+
+std::string ReproReadme(const ReproCase& node_case,
+                        const ReproContents& contents) {
+  std::string text = fmt::format("# One node of a network: `{}`\n\n",
+                                 CodeSpan(node_case.node));
+  const std::vector<std::string> kinds = OperatorsOf(node_case);
+  if (!kinds.empty()) {
+    text += fmt::format("It computes `{}`.\n\n", CodeSpan(ListOf(kinds)));
+  }
+  text += fmt::format("In this folder, wherever it lies:\n\n    {}\n\n",
+                      ReproCommand(node_case));
+  if (!node_case.library_file.empty()) {
+    text +=
+        "**`lib.so` is somebody's compiled code, and the command runs it.** "
+        "Run it only\nif you trust where this folder is from.\n\n";
+  }
+  text += AccusationText(node_case) + StateText(node_case);
+  text += ShrinkText(node_case);
+  text += MoreCommands(node_case, contents);
+  return text + FilesText(node_case, contents);
+}
+
+std::string ReproDocument(const ReproCase& node_case,
+                          const ReproContents& contents) {
+  JsonWriter json;
+  json.Add("schema", "nodewise.repro.1");
+  json.Add("node", node_case.node);
+  json.Add("operators", OperatorsOf(node_case));
+  json.Add("command", ReproCommand(node_case));
+  json.Add("compiled", !node_case.library_file.empty());
+  json.Add("verdict", node_case.verdict);
+  json.Add("reason", node_case.reason);
+  json.Add("judged", IsJudged(node_case));
+  json.Add("wrong", node_case.FindWrong() != nullptr);
+  json.Add("shrunk", node_case.is_shrunk());
+  json.Add("shrink_runs", node_case.shrink_runs);
+  json.Add("model", contents.why_no_model.empty());
+  json.BeginArray("inputs");
+  for (size_t slot = 0; slot < node_case.inputs.size(); ++slot) {
+    const ReproInput& input = node_case.inputs[slot];
+    json.BeginObject();
+    AddTensor(input.name, input.role, node_case.graph.entries[slot], &json);
+    json.Add("parameter", input.is_param);
+    json.Add("shrunk", input.original.defined());
+    json.EndObject();
+  }
+  json.EndArray();
+  json.BeginArray("outputs");
+  for (size_t slot = 0; slot < node_case.outputs.size(); ++slot) {
+    AddOutput(node_case, slot, &json);
+  }
+  json.EndArray();
+  return json.Document();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,272 @@
+#include "nodewise/repro/shrink.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "contrib/repro/node_trial.h"
+#include "contrib/repro/simple_tensors.h"
+#include "contrib/repro/smaller_shapes.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// What makes two failures the same one.
+struct FailureKind {
+  size_t output = 0;
+  bool is_non_finite = false;
+  // What the wrong elements have in common, if anything.
+  std::optional<FailureShape> pattern;
+};
+
+bool HasPattern(const TensorComparison& comparison, FailureShape shape) {
+  if (!comparison.details.has_value()) return false;
+  const auto& patterns = comparison.details->patterns;
+  return std::any_of(
+      patterns.begin(), patterns.end(),
+      [shape](const FailurePattern& found) { return found.shape == shape; });
+}
+
+bool IsNonFinite(const ReproOutput& output) {
+  return output.comparison->metrics.non_finite() > 0;
+}
+
+FailureKind KindOf(const ReproCase& node_case) {
+  const ReproOutput* const wrong = node_case.FindWrong();
+  FailureKind kind;
+  kind.output = static_cast<size_t>(wrong - node_case.outputs.data());
+  kind.is_non_finite = IsNonFinite(*wrong);
+  const auto& details = wrong->comparison->details;
+  if (details.has_value() && !details->patterns.empty()) {
+    kind.pattern = details->patterns[0].shape;
+  }
+  return kind;
+}
+
+bool Shows(const std::vector<ReproOutput>& outputs, const FailureKind& kind) {
+  const ReproOutput& output = outputs[kind.output];
+  return output.is_wrong() && IsNonFinite(output) == kind.is_non_finite &&
+         (!kind.pattern.has_value() ||
+          HasPattern(*output.comparison, *kind.pattern));
+}
+
+// Every element costs more than the few operations that may be done with it:
+// it is read, bounded and compared.
+constexpr double kCostOfElement = 50;
+constexpr uint64_t kFewestRuns = 5;
+
+double CostOfRun(const ReproCase& node_case) {
+  double cost = 0;
+  for (const GraphEntry& entry : node_case.graph.entries) {
+    const auto elements = NumElements(entry.shape);
+    cost += kCostOfElement * static_cast<double>(elements.value_or(0));
+  }
+  const Network& network = node_case.region->network;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (operation.def().flops == nullptr) continue;
+    const std::vector<InputInfo> inputs = network.InputsOf(id);
+    std::vector<OutputInfo> outputs;
+    for (const ValueId output : operation.outputs) {
+      outputs.emplace_back(output == kNoValue ? TensorType()
+                                              : network.value(output).type);
+    }
+    cost +=
+        operation.def().flops(operation.attrs.get(), Inputs(inputs), outputs);
+  }
+  return cost;
+}
+
+uint64_t AffordedRuns(const ShrinkOptions& options,
+                      const ReproCase& node_case) {
+  const double afforded = options.most_cost / CostOfRun(node_case);
+  if (!(afforded < static_cast<double>(options.most_runs))) {
+    return options.most_runs;
+  }
+  return std::min(options.most_runs,
+                  std::max(kFewestRuns, static_cast<uint64_t>(afforded)));
+}
+
+class Shrinker {
+ public:
+  Shrinker(const ShrinkOptions& options, ReproCase* node_case)
+      : most_runs_(AffordedRuns(options, *node_case)),
+        original_(*node_case),
+        case_(*node_case),
+        kind_(KindOf(*node_case)) {}
+
+  absl::Status Run() {
+    NODEWISE_RETURN_IF_ERROR(Bind());
+    if (!Try(TensorsOf(case_.inputs))) return GiveUp();
+    // Half of the runs are left for the values.
+    if (CanBeResized(case_)) ShrinkShapes(most_runs_ / 2);
+    for (size_t i = 0; i < case_.inputs.size(); ++i) {
+      if (MayChange(i)) ShrinkValues(i, runs_ + runs_left() / 2 + 1);
+    }
+    if (!Try(TensorsOf(case_.inputs), kEvenIfNoRunsAreLeft)) return GiveUp();
+    case_.shrink_runs = runs_;
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr bool kEvenIfNoRunsAreLeft = true;
+
+  uint64_t runs_left() const {
+    return runs_ < most_runs_ ? most_runs_ - runs_ : 0;
+  }
+
+  bool MayChange(size_t input) const {
+    return !case_.inputs[input].is_param && !case_.region->is_constant[input];
+  }
+
+  absl::Status Bind() {
+    NODEWISE_ASSIGN_OR_RETURN(trial_, NodeTrial::Create(case_));
+    return absl::OkStatus();
+  }
+
+  absl::Status GiveUp() {
+    case_ = original_;
+    case_.shrink_runs = runs_;
+    return absl::OkStatus();
+  }
+
+  // Whatever cannot be run is not the same failure.
+  bool Try(const std::vector<NDArray>& inputs, bool always = false) {
+    if (runs_left() == 0 && !always) return false;
+    ++runs_;
+    auto outputs = trial_->Run(inputs);
+    if (!outputs.ok() || !Shows(*outputs, kind_)) return false;
+    case_.outputs = *std::move(outputs);
+    return true;
+  }
+
+  bool TryInput(size_t index, absl::StatusOr<NDArray> tensor) {
+    if (!tensor.ok()) return false;
+    std::vector<NDArray> inputs = TensorsOf(case_.inputs);
+    inputs[index] = *tensor;
+    if (!Try(inputs)) return false;
+    ReproInput& input = case_.inputs[index];
+    if (!input.original.defined()) input.original = input.tensor;
+    input.tensor = *std::move(tensor);
+    return true;
+  }
+
+  void ShrinkValues(size_t index, uint64_t most_runs) {
+    const NDArray& tensor = case_.inputs[index].tensor;
+    auto elements = NonZeroElements(tensor);
+    if (!elements.ok() || elements->empty()) return;
+    if (TryInput(index, FilledLike(tensor, 0))) return;
+    const bool are_ones = TryInput(index, FilledLike(tensor, 1));
+    if (are_ones) elements = NonZeroElements(tensor);
+    DropElements(index, most_runs, *std::move(elements));
+    if (are_ones || TryInput(index, WithOnes(tensor))) return;
+    TryInput(index, WithSmallIntegers(tensor));
+  }
+
+  // Zeros halves of what is left, then quarters, and so on: each time that a
+  // part may go, it goes.
+  void DropElements(size_t index, uint64_t most_runs,
+                    std::vector<uint64_t> left) {
+    size_t parts = 2;
+    while (left.size() > 1 && parts <= 2 * left.size() && runs_ < most_runs) {
+      const size_t size = (left.size() + parts - 1) / parts;
+      bool has_dropped = false;
+      for (size_t begin = 0; begin < left.size() && runs_ < most_runs;) {
+        const size_t end = std::min(begin + size, left.size());
+        const auto part = absl::MakeConstSpan(left).subspan(begin, end - begin);
+        const NDArray& tensor = case_.inputs[index].tensor;
+        if (part.size() < left.size() &&
+            TryInput(index, WithZerosAt(tensor, part))) {
+          left.erase(left.begin() + static_cast<ptrdiff_t>(begin),
+                     left.begin() + static_cast<ptrdiff_t>(end));
+          has_dropped = true;
+        } else {
+          begin = end;
+        }
+      }
+      if (!has_dropped || size == 1) parts *= 2;
+    }
+  }
+
+  std::vector<std::vector<int64_t>> Shapes() const {
+    std::vector<std::vector<int64_t>> shapes;
+    for (const ReproInput& input : case_.inputs) {
+      const absl::Span<const int64_t> shape = input.tensor.shape();
+      shapes.emplace_back(shape.begin(), shape.end());
+    }
+    return shapes;
+  }
+
+  // First what all inputs have in common, such as the batch, then each input's
+  // sides for themselves.
+  void ShrinkShapes(uint64_t most_runs) {
+    for (size_t side = 0; side < static_cast<size_t>(kMostDims); ++side) {
+      int64_t size = 0;
+      bool is_any = false;
+      for (size_t i = 0; i < case_.inputs.size(); ++i) {
+        const absl::Span<const int64_t> shape = case_.inputs[i].tensor.shape();
+        if (!MayChange(i) || side >= shape.size()) continue;
+        is_any = true;
+        size = std::max(size, shape[side]);
+      }
+      if (!is_any) break;
+      ShrinkSide(side, size, most_runs, std::nullopt);
+    }
+    for (size_t i = 0; i < case_.inputs.size(); ++i) {
+      if (!MayChange(i)) continue;
+      const size_t rank = case_.inputs[i].tensor.shape().size();
+      for (size_t side = 0; side < rank; ++side) {
+        ShrinkSide(side, case_.inputs[i].tensor.shape()[side], most_runs, i);
+      }
+    }
+  }
+
+  // To 1, or else by halves as long as that works.
+  void ShrinkSide(size_t side, int64_t size, uint64_t most_runs,
+                  std::optional<size_t> input) {
+    if (size <= 1 || TrySide(side, size, 1, most_runs, input)) return;
+    while (size > 2 && TrySide(side, size, size / 2, most_runs, input)) {
+      size /= 2;
+    }
+  }
+
+  // Shortens that side of one input, or of all that have this size there.
+  bool TrySide(size_t side, int64_t from, int64_t to, uint64_t most_runs,
+               std::optional<size_t> input) {
+    if (runs_ >= most_runs) return false;
+    std::vector<std::vector<int64_t>> shapes = Shapes();
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const bool is_meant = MayChange(i) && input.value_or(i) == i &&
+                            side < shapes[i].size() && shapes[i][side] == from;
+      if (is_meant) shapes[i][side] = to;
+    }
+    auto resized = Resized(case_, shapes);
+    if (!resized.ok()) return false;
+    ReproCase larger = std::exchange(case_, *std::move(resized));
+    auto larger_trial = std::move(trial_);
+    if (Bind().ok() && Try(TensorsOf(case_.inputs))) return true;
+    case_ = std::move(larger);
+    trial_ = std::move(larger_trial);
+    return false;
+  }
+
+  const uint64_t most_runs_;
+  const ReproCase original_;
+  ReproCase& case_;
+  const FailureKind kind_;
+  std::unique_ptr<NodeTrial> trial_;  // Of `case_`.
+  uint64_t runs_ = 0;
+};
+
+}  // namespace
+
+absl::Status ShrinkCase(const ShrinkOptions& options, ReproCase* node_case) {
+  if (options.most_runs == 0 || !node_case->may_run ||
+      !node_case->region.has_value() || node_case->FindWrong() == nullptr) {
+    return absl::OkStatus();
+  }
+  return Shrinker(options, node_case).Run();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,215 @@
+#include "nodewise/repro/write_repro.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "contrib/repro/repro_texts.h"
+#include "fmt/format.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/params.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_file.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status MakeFolder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directory(folder, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(fmt::format("{}: cannot make the folder: {}",
+                                            folder.string(), error.message()));
+}
+
+absl::Status WriteFileText(const fs::path& path, std::string_view text) {
+  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path.string()));
+  NODEWISE_RETURN_IF_ERROR(file.Write(text));
+  return file.Commit();
+}
+
+absl::StatusOr<NDArray> TensorOfLimits(const ReproOutput& output) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      NDArray limits,
+      NDArray::Empty(output.reference.shape(), {kDLFloat, 64, 1}, kCpu));
+  NODEWISE_RETURN_IF_ERROR(CopyFromBytes(
+      output.limits.data(), output.limits.size() * sizeof(double), *limits));
+  return limits;
+}
+
+class ReproWriter {
+ public:
+  ReproWriter(const ReproCase& node_case, const std::string& folder)
+      : case_(node_case), folder_(folder), data_(folder_ / "data") {}
+
+  // The graph comes last: a folder with a graph is complete.
+  absl::Status Write() {
+    NODEWISE_RETURN_IF_ERROR(MakeFolder(folder_));
+    NODEWISE_RETURN_IF_ERROR(MakeFolder(data_));
+    NODEWISE_RETURN_IF_ERROR(WriteTensors());
+    NODEWISE_RETURN_IF_ERROR(WriteModel());
+    NODEWISE_RETURN_IF_ERROR(WriteProgram());
+    NODEWISE_RETURN_IF_ERROR(CopyLibrary());
+    NODEWISE_RETURN_IF_ERROR(
+        WriteFileText(folder_ / "README.md", ReproReadme(case_, contents_)));
+    NODEWISE_RETURN_IF_ERROR(
+        WriteFileText(folder_ / "repro.json", ReproDocument(case_, contents_)));
+    return WriteFileText(folder_ / "graph.json", WriteGraph(case_.graph));
+  }
+
+ private:
+  std::string NameOfOutput(const char* what, const ReproOutput& output) const {
+    return fmt::format("{}_{}_{}", what, output.role, case_.layer);
+  }
+
+  // A file of TVM's, which the command reads as well, and one for numpy.
+  absl::Status WriteTensors() {
+    std::vector<NamedTensor> inputs, params, original, candidate;
+    for (const ReproInput& input : case_.inputs) {
+      (input.is_param ? params : inputs).push_back({input.name, input.tensor});
+      if (!input.original.defined()) continue;
+      original.push_back({input.name, input.original});
+    }
+    for (const ReproOutput& output : case_.outputs) {
+      if (!output.candidate.defined()) continue;
+      candidate.push_back({NameOfOutput("out", output), output.candidate});
+    }
+    if (!params.empty()) {
+      NODEWISE_RETURN_IF_ERROR(WriteParams(folder_ / "params.params", params));
+    }
+    NODEWISE_RETURN_IF_ERROR(WriteParams(data_ / "inputs.params", inputs));
+    if (case_.may_run) {
+      NODEWISE_RETURN_IF_ERROR(
+          WriteParams(data_ / "candidate.params", candidate));
+    }
+    if (!original.empty()) {
+      NODEWISE_RETURN_IF_ERROR(
+          WriteParams(data_ / "original.params", original));
+    }
+    std::vector<NamedTensor> all = std::move(inputs);
+    all.insert(all.end(), params.begin(), params.end());
+    all.insert(all.end(), candidate.begin(), candidate.end());
+    if (case_.region.has_value()) {
+      NODEWISE_RETURN_IF_ERROR(WriteReference(&all));
+    }
+    return WriteForNumpy(all);
+  }
+
+  absl::Status WriteReference(std::vector<NamedTensor>* all) {
+    std::vector<NamedTensor> reference, limits;
+    std::string names;
+    for (const ReproOutput& output : case_.outputs) {
+      NODEWISE_ASSIGN_OR_RETURN(NDArray limit, TensorOfLimits(output));
+      reference.push_back({NameOfOutput("ref", output), output.reference});
+      limits.push_back({NameOfOutput("limit", output), std::move(limit)});
+      names += fmt::format("{}\t{}\n", reference.back().name,
+                           NameOfOutput("out", output));
+    }
+    all->insert(all->end(), reference.begin(), reference.end());
+    all->insert(all->end(), limits.begin(), limits.end());
+    NODEWISE_RETURN_IF_ERROR(
+        WriteParams(data_ / "reference.params", reference));
+    NODEWISE_RETURN_IF_ERROR(WriteParams(data_ / "limits.params", limits));
+    if (!case_.may_run) return absl::OkStatus();
+    return WriteFileText(data_ / "names.txt", names);
+  }
+
+  // numpy does not have all types.
+  absl::Status WriteForNumpy(const std::vector<NamedTensor>& all) {
+    const absl::Status status =
+        WriteTensorFile((data_ / "tensors.npz").string(), all);
+    if (!absl::IsUnimplemented(status)) return status;
+    contents_.why_no_npz = std::string(MessageOf(status));
+    return absl::OkStatus();
+  }
+
+  // What ONNX cannot express is left out, with the reason.
+  absl::Status WriteModel() {
+    if (!case_.region.has_value()) {
+      contents_.why_no_model = case_.why_no_region;
+      return absl::OkStatus();
+    }
+    Network network = case_.region->network;
+    std::vector<NDArray> inputs, outputs;
+    for (size_t i = 0; i < case_.inputs.size(); ++i) {
+      const ReproInput& input = case_.inputs[i];
+      // Weights are constants in models, which runtimes treat apart.
+      const bool is_constant =
+          input.is_param &&
+          network.Freeze(case_.region->network.inputs()[i], input.tensor).ok();
+      if (!is_constant) inputs.push_back(input.tensor);
+    }
+    for (const ReproOutput& output : case_.outputs) {
+      outputs.push_back(output.reference);
+    }
+    const auto can_be_written = ExportOnnx(network);
+    if (!can_be_written.ok()) {
+      contents_.why_no_model = std::string(MessageOf(can_be_written.status()));
+      return absl::OkStatus();
+    }
+    return WriteOnnxCase(folder_.string(), network, inputs, outputs);
+  }
+
+  // The functions that are built in are no part of the library that programs
+  // link.
+  absl::Status WriteProgram() {
+    contents_.has_program =
+        !case_.library_file.empty() && case_.region.has_value();
+    if (!contents_.has_program) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(
+        WriteFileText(folder_ / "main.cc", ReproProgram()));
+    return WriteFileText(folder_ / "CMakeLists.txt", ReproCMakeLists());
+  }
+
+  absl::Status CopyLibrary() {
+    if (case_.library_file.empty()) return absl::OkStatus();
+    std::error_code error;
+    fs::copy_file(case_.library_file, folder_ / "lib.so", error);
+    if (!error) return absl::OkStatus();
+    return absl::UnavailableError(fmt::format(
+        "{}: cannot be copied: {}", case_.library_file, error.message()));
+  }
+
+  const ReproCase& case_;
+  const fs::path folder_;
+  const fs::path data_;
+  ReproContents contents_;
+};
+
+}  // namespace
+
+absl::Status CheckReproFolder(const std::string& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) {
+    const fs::path parent = fs::absolute(folder, error).parent_path();
+    if (fs::is_directory(parent, error)) return absl::OkStatus();
+    return absl::NotFoundError(
+        fmt::format("{}: cannot be made, since there is no folder {}", folder,
+                    parent.string()));
+  }
+  const fs::directory_iterator at(folder, error);
+  if (error) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: cannot be listed, expected an empty folder, or none", folder));
+  }
+  if (at == fs::directory_iterator()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: holds {}, expected an empty folder, or none", folder,
+                  at->path().filename().string()));
+}
+
+absl::Status WriteRepro(const ReproCase& node_case, const std::string& folder) {
+  NODEWISE_RETURN_IF_ERROR(CheckReproFolder(folder));
+  if (node_case.library_file.empty() && !HasBuiltInFunctions(node_case.graph)) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: its functions are in memory alone, expected a library in a file",
+        node_case.node));
+  }
+  return ReproWriter(node_case, folder).Write();
+}
+
+}  // namespace nodewise
