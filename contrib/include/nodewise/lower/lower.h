@@ -24,9 +24,16 @@ enum class LayoutPreference {
 using LayoutPreferenceOf =
     std::function<LayoutPreference(const Network&, OperationId)>;
 
+// Which values can be seen from outside while a network runs.
+using IsObserved = std::function<bool(const Network&, ValueId)>;
+
 struct LowerOptions {
   // Puts operations that compilers compute together into one node.
   bool fuse = true;
+  // Instead of that, puts operations into one node that pass values to each
+  // other which cannot be seen; such a node may have several outputs. For
+  // graphs that describe what something else runs. Null: `fuse` decides.
+  IsObserved is_observed = nullptr;
   // Lets tensors share memory that are not needed at the same time.
   bool reuse_storage = true;
   // Gives tensors between nodes their channels last where operations are faster
