@@ -106,8 +106,8 @@ absl::Status ReadTarget(const std::string& target,
   NODEWISE_RETURN_IF_ERROR(CheckOnlyOrt(options, target));
   foreign->model_file = options.model;
   if (options.model.empty()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: has no model, expected --model FILE with it", target));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: has no model, expected --model FILE with it", target));
   }
   NODEWISE_ASSIGN_OR_RETURN(foreign->command,
                             ParseForeignCommand(target.substr(kExec.size())));
@@ -154,10 +154,11 @@ void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
                    "of ort: its graph optimisations: disabled, basic, extended "
                    "or all (all)",
                    &foreign->ort_level);
-  options->AddNumber("--foreign-limit", "S",
-                     "of ort: and exec: how many seconds one run of the program "
-                     "may take (600)",
-                     {&foreign->limit_s, 1, kMostLimitS});
+  options->AddNumber(
+      "--foreign-limit", "S",
+      "of ort: and exec: how many seconds one run of the program "
+      "may take (600)",
+      {&foreign->limit_s, 1, kMostLimitS});
 }
 
 bool IsForeign(const std::string& target) {
@@ -169,10 +170,10 @@ absl::Status CheckNoForeignOptions(const ForeignOptions& options,
   NODEWISE_RETURN_IF_ERROR(CheckOnlyOrt(options, target));
   const bool has_limit = options.limit_s.has_value();
   if (options.model.empty() && !has_limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: means nothing for {}, expected exec:COMMAND{} with it",
-      has_limit ? "--foreign-limit" : "--model", target,
-      has_limit ? " or ort:MODEL.onnx" : ""));
+  return absl::InvalidArgumentError(
+      fmt::format("{}: means nothing for {}, expected exec:COMMAND{} with it",
+                  has_limit ? "--foreign-limit" : "--model", target,
+                  has_limit ? " or ort:MODEL.onnx" : ""));
 }
 
 absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
@@ -184,7 +185,8 @@ absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
   NODEWISE_RETURN_IF_ERROR(ReadTarget(name, foreign, &loaded.target));
   NODEWISE_RETURN_IF_ERROR(CheckNoGraphOptions(load, name));
   if (foreign.limit_s.has_value()) {
-    loaded.target.limits.time_ms = static_cast<int64_t>(*foreign.limit_s) * 1000;
+    loaded.target.limits.time_ms =
+        static_cast<int64_t>(*foreign.limit_s) * 1000;
   }
   LoadOptions model = load;
   model.target.target = loaded.target.model_file;

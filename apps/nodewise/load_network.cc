@@ -61,8 +61,7 @@ absl::StatusOr<LoadedTarget> LoadModelNetwork(const LoadOptions& options,
   const auto given = files.ok() ? input_files->TypesOf(*files) : files.status();
   if (given.ok()) BindSizes(*given, &*network);
   NODEWISE_ASSIGN_OR_RETURN(
-      loaded.precision,
-      ChangePrecision(options.precision, &*network, outcome));
+      loaded.precision, ChangePrecision(options.precision, &*network, outcome));
   if (outcome->status != Outcome::Status::kOk) return loaded;
   loaded.network = std::make_shared<const Network>(*std::move(network));
   return loaded;

@@ -2,12 +2,14 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/locate/locate.h"
+#include "nodewise/locate/network_locate.h"
 #include "nodewise/locate/private_storage.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/runner_list.h"
@@ -18,6 +20,8 @@ namespace nodewise {
 namespace {
 
 constexpr uint64_t kMostRunsAgain = 10'000;
+// Another program is started for each run, which takes longer.
+constexpr uint64_t kForeignRunsAgain = 2;
 
 class LocateCulprit : public Command {
  public:
@@ -36,16 +40,20 @@ class LocateCulprit : public Command {
                      &method_);
     options->AddNumber("--repeats", "N",
                        "how often auto runs TARGET again, to find nodes that "
-                       "are not deterministic (12)",
+                       "are not deterministic (12; 2 for another program)",
                        {&repeats_, 0, kMostRunsAgain});
     AddBackendOption(options, &load_.lowering);
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
     AddPrecisionOptions(options, &load_.precision);
+    AddForeignOptions(options, &foreign_);
   }
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
+    const std::string& target = load_.target.target;
+    if (IsForeign(target)) return LocateInOtherProgram(std::move(options));
+    NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target));
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load_, inputs_, &outcome));
@@ -63,6 +71,39 @@ class LocateCulprit : public Command {
   }
 
  private:
+  absl::StatusOr<Outcome> LocateInOtherProgram(LocateOptions options) const {
+    if (!reference_.empty() && reference_ != "interpreter") {
+      return absl::InvalidArgumentError(fmt::format(
+          "--reference: found \"{}\", expected interpreter for {}, which "
+          "another program runs",
+          Printable(reference_), load_.target.target));
+    }
+    if (options.repeats > 0 && !repeats_.has_value()) {
+      options.repeats = kForeignRunsAgain;
+    }
+    Outcome outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
+                              LoadForeign(load_, foreign_, inputs_, &outcome));
+    if (outcome.status != Outcome::Status::kOk) return outcome;
+    ShowForeign(loaded, inputs_, &outcome);
+    const Network& network = *loaded.target.network;
+    const auto candidate = [&](const std::vector<std::string>& observed) {
+      ForeignTarget target = loaded.target;
+      target.observed = observed;
+      return MakeForeignRunner(std::move(target));
+    };
+    Progress progress("locate");
+    options.progress = progress.Updater();
+    const auto located =
+        LocateInNetwork({network, AllOperators(), candidate,
+                         ObservableValues(network), loaded.NamedInputs()},
+                        options);
+    if (!located.ok()) return At(loaded.target.name, located.status());
+    outcome.text += "\n";
+    ShowLocatedInNetwork(*located, &outcome);
+    return outcome;
+  }
+
   // Compares what both sides are. As long as they say that they compute the
   // same, what they say is the reference.
   absl::Status CompareBefore(const GraphTarget& target,
@@ -138,6 +179,7 @@ class LocateCulprit : public Command {
   InputOptions inputs_;
   std::string reference_, method_;
   std::optional<uint64_t> repeats_;
+  ForeignOptions foreign_;
 };
 
 }  // namespace
@@ -149,6 +191,7 @@ const CommandRow kLocateCommand = {
     "  nodewise locate build/net --inputs all.npz --json\n"
     "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
     "  nodewise locate new --reference old --random-inputs 1\n"
+    "  nodewise locate ort:model.onnx --random-inputs 1\n"
     "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
     "and nobody is\nto blame.\n",

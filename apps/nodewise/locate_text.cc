@@ -183,6 +183,17 @@ void ShowLocated(const LocateResult& result, Outcome* outcome) {
   }
 }
 
+void ShowLocatedInNetwork(const NetworkLocated& located, Outcome* outcome) {
+  ShowLocated(located.result, outcome);
+  outcome->json.Add("unobserved", located.unobserved);
+  outcome->json.Add("vanishes_when_observed", located.vanishes);
+  if (!located.is_gone) return;
+  outcome->AddError(absl::FailedPreconditionError(
+      "outputs differ from the reference's, but only when the runtime is given "
+      "the file itself: the fault vanishes when the model is written to be "
+      "observed, whatever is observed"));
+}
+
 void ShowSideDifferences(const std::vector<SideDifference>& differences,
                          Outcome* outcome) {
   TextTable table;

@@ -4,6 +4,7 @@
 
 #include "apps/nodewise/command.h"
 #include "nodewise/locate/locate.h"
+#include "nodewise/locate/network_locate.h"
 #include "nodewise/locate/side_difference.h"
 
 namespace nodewise {
@@ -12,6 +13,9 @@ namespace nodewise {
 // outputs differ; and sets the status. The document has `culprits` and
 // `verdicts`.
 void ShowLocated(const LocateResult& result, Outcome* outcome);
+
+// As ShowLocated(), and adds to the document what could not be observed.
+void ShowLocatedInNetwork(const NetworkLocated& located, Outcome* outcome);
 
 // Shows what differs before anything has run, and sets the status if anything
 // does. The document has `differences`.
