@@ -114,6 +114,11 @@ absl::Status ReadTarget(const std::string& target,
   return absl::OkStatus();
 }
 
+void SetLimits(const ForeignOptions& options, ForeignTarget* target) {
+  if (!options.limit_s.has_value()) return;
+  target->limits.time_ms = static_cast<int64_t>(*options.limit_s) * 1000;
+}
+
 // What is about a graph, or what computes it, means nothing here.
 absl::Status CheckNoGraphOptions(const LoadOptions& load,
                                  const std::string& target) {
@@ -176,6 +181,29 @@ absl::Status CheckNoForeignOptions(const ForeignOptions& options,
                   has_limit ? " or ort:MODEL.onnx" : ""));
 }
 
+absl::StatusOr<ForeignTarget> RefereeTarget(const std::string& referee,
+                                            const ForeignOptions& options) {
+  ForeignTarget target;
+  target.name = referee;
+  SetLimits(options, &target);
+  if (referee.starts_with(kExec)) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        target.command, ParseForeignCommand(referee.substr(kExec.size())));
+    return target;
+  }
+  if (referee != "ort") {
+    return absl::InvalidArgumentError(
+        fmt::format("--referee: found \"{}\", expected ort or exec:COMMAND",
+                    Printable(referee)));
+  }
+  ForeignOptions ort = options;
+  ort.model.clear();
+  if (ort.ort_level.empty()) ort.ort_level = "disabled";
+  NODEWISE_RETURN_IF_ERROR(CheckOrtOptions(ort));
+  NODEWISE_ASSIGN_OR_RETURN(target.command, OrtCommand(ort));
+  return target;
+}
+
 absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
                                           const ForeignOptions& foreign,
                                           const InputOptions& inputs,
@@ -184,10 +212,7 @@ absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
   LoadedForeign loaded;
   NODEWISE_RETURN_IF_ERROR(ReadTarget(name, foreign, &loaded.target));
   NODEWISE_RETURN_IF_ERROR(CheckNoGraphOptions(load, name));
-  if (foreign.limit_s.has_value()) {
-    loaded.target.limits.time_ms =
-        static_cast<int64_t>(*foreign.limit_s) * 1000;
-  }
+  SetLimits(foreign, &loaded.target);
   LoadOptions model = load;
   model.target.target = loaded.target.model_file;
   InputFiles input_files;

@@ -32,6 +32,12 @@ bool IsForeign(const std::string& target);
 absl::Status CheckNoForeignOptions(const ForeignOptions& options,
                                    const std::string& target);
 
+// Returns what is to referee: "ort", which rewrites no model unless told, or
+// "exec:COMMAND". It has no network yet. Fails with kInvalidArgument for
+// another text.
+absl::StatusOr<ForeignTarget> RefereeTarget(const std::string& referee,
+                                            const ForeignOptions& options);
+
 // What a foreign program is to run, and with what.
 struct LoadedForeign {
   ForeignTarget target;

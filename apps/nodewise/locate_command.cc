@@ -47,13 +47,20 @@ class LocateCulprit : public Command {
     AddModelOptions(options, &load_.model);
     AddPrecisionOptions(options, &load_.precision);
     AddForeignOptions(options, &foreign_);
+    options->AddText("--referee", "RUNNER",
+                     "what else computes a node that the reference accuses: "
+                     "ort or exec:COMMAND",
+                     &referee_);
   }
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
     const std::string& target = load_.target.target;
     if (IsForeign(target)) return LocateInOtherProgram(std::move(options));
-    NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target));
+    if (referee_.empty()) {
+      NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const RefereeMaker referee, ChosenReferee());
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load_, inputs_, &outcome));
@@ -63,14 +70,28 @@ class LocateCulprit : public Command {
       NODEWISE_RETURN_IF_ERROR(CompareBefore(*loaded.target, &outcome));
       if (outcome.status != Outcome::Status::kOk) return outcome;
     }
-    auto located = LocateIn(loaded, std::move(options));
+    std::vector<RefereeOpinion> opinions;
+    auto located = LocateIn(loaded, std::move(options), referee, &opinions);
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
+    ShowReferee(referee_, *located, opinions, &outcome);
     return outcome;
   }
 
  private:
+  // Null if there is none.
+  absl::StatusOr<RefereeMaker> ChosenReferee() const {
+    if (referee_.empty()) return RefereeMaker();
+    NODEWISE_ASSIGN_OR_RETURN(const ForeignTarget target,
+                              RefereeTarget(referee_, foreign_));
+    return RefereeMaker([target](std::shared_ptr<const Network> network) {
+      ForeignTarget asked = target;
+      asked.network = std::move(network);
+      return MakeForeignRunner(std::move(asked));
+    });
+  }
+
   absl::StatusOr<Outcome> LocateInOtherProgram(LocateOptions options) const {
     if (!reference_.empty() && reference_ != "interpreter") {
       return absl::InvalidArgumentError(fmt::format(
@@ -86,6 +107,7 @@ class LocateCulprit : public Command {
                               LoadForeign(load_, foreign_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowForeign(loaded, inputs_, &outcome);
+    NODEWISE_ASSIGN_OR_RETURN(const RefereeMaker referee, ChosenReferee());
     const Network& network = *loaded.target.network;
     const auto candidate = [&](const std::vector<std::string>& observed) {
       ForeignTarget target = loaded.target;
@@ -94,13 +116,15 @@ class LocateCulprit : public Command {
     };
     Progress progress("locate");
     options.progress = progress.Updater();
-    const auto located =
-        LocateInNetwork({network, AllOperators(), candidate,
-                         ObservableValues(network), loaded.NamedInputs()},
-                        options);
+    NetworkLocateRequest request{network, AllOperators(), candidate,
+                                 ObservableValues(network),
+                                 loaded.NamedInputs()};
+    request.referee = referee;
+    const auto located = LocateInNetwork(request, options);
     if (!located.ok()) return At(loaded.target.name, located.status());
     outcome.text += "\n";
     ShowLocatedInNetwork(*located, &outcome);
+    ShowReferee(referee_, located->result, located->opinions, &outcome);
     return outcome;
   }
 
@@ -143,8 +167,9 @@ class LocateCulprit : public Command {
     return options;
   }
 
-  static absl::StatusOr<LocateResult> LocateIn(const LoadedTarget& loaded,
-                                               LocateOptions options) {
+  static absl::StatusOr<LocateResult> LocateIn(
+      const LoadedTarget& loaded, LocateOptions options,
+      const RefereeMaker& referee, std::vector<RefereeOpinion>* opinions) {
     const GraphTarget& target = *loaded.target;
     const Artefact& artefact = target.artefact();
     NODEWISE_ASSIGN_OR_RETURN(
@@ -172,12 +197,17 @@ class LocateCulprit : public Command {
     };
     Progress progress("locate");
     options.progress = progress.Updater();
-    return Locate(request, options);
+    NODEWISE_ASSIGN_OR_RETURN(LocateResult result, Locate(request, options));
+    if (referee != nullptr) {
+      NODEWISE_ASSIGN_OR_RETURN(*opinions,
+                                AskReferee(request, result, referee));
+    }
+    return result;
   }
 
   LoadOptions load_;
   InputOptions inputs_;
-  std::string reference_, method_;
+  std::string reference_, method_, referee_;
   std::optional<uint64_t> repeats_;
   ForeignOptions foreign_;
 };
@@ -192,6 +222,7 @@ const CommandRow kLocateCommand = {
     "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
     "  nodewise locate new --reference old --random-inputs 1\n"
     "  nodewise locate ort:model.onnx --random-inputs 1\n"
+    "  nodewise locate model.onnx --random-inputs 1 --referee ort\n"
     "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
     "and nobody is\nto blame.\n",

@@ -58,6 +58,11 @@ class NetworkLocator {
         },
         nullptr, request_.inputs};
     NODEWISE_ASSIGN_OR_RETURN(located_.result, Locate(request, options_));
+    if (request_.referee != nullptr) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          located_.opinions,
+          AskReferee(request, located_.result, request_.referee));
+    }
     std::vector<std::string>& notes = located_.result.notes;
     notes.insert(notes.begin(), notes_.begin(), notes_.end());
     return std::move(located_);

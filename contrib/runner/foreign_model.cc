@@ -18,8 +18,11 @@ std::vector<std::string> ObservableValues(const Network& network) {
     for (const ValueId id : network.operation(operation).outputs) {
       if (id == kNoValue || outputs.contains(id)) continue;
       const NetworkValue& value = network.value(id);
-      // A model cannot have an output of a type that is not known.
-      if (value.type.has_dtype()) names.push_back(value.name);
+      // A model cannot have an output of a type that is not known. What nobody
+      // reads is often an optional output that runtimes leave unfilled.
+      if (value.type.has_dtype() && !value.uses.empty()) {
+        names.push_back(value.name);
+      }
     }
   }
   return names;

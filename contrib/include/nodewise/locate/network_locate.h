@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/locate/locate.h"
+#include "nodewise/locate/referee.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/runner/runner.h"
@@ -32,6 +33,7 @@ struct NetworkLocateRequest {
   // How often the candidate may run to find out what can be observed while the
   // fault is there.
   size_t most_search_runs = 100;
+  RefereeMaker referee = nullptr;  // Is asked about culprits; may be null.
 };
 
 struct NetworkLocated {
@@ -47,6 +49,7 @@ struct NetworkLocated {
   // It is not even there when the candidate runs the model as it is written to
   // be observed, with nothing observed; so `result` is about a sound run.
   bool is_gone = false;
+  std::vector<RefereeOpinion> opinions;  // If there is a referee.
 };
 
 // Runs the candidate twice, with and without being observed. Where its outputs

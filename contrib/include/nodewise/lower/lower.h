@@ -30,10 +30,6 @@ using IsObserved = std::function<bool(const Network&, ValueId)>;
 struct LowerOptions {
   // Puts operations that compilers compute together into one node.
   bool fuse = true;
-  // Instead of that, puts operations into one node that pass values to each
-  // other which cannot be seen; such a node may have several outputs. For
-  // graphs that describe what something else runs. Null: `fuse` decides.
-  IsObserved is_observed = nullptr;
   // Lets tensors share memory that are not needed at the same time.
   bool reuse_storage = true;
   // Gives tensors between nodes their channels last where operations are faster
@@ -43,6 +39,10 @@ struct LowerOptions {
   // does without. Null: all tensors are as the network has them.
   LayoutPreferenceOf preference_of = nullptr;
   OpSet operators = {};
+  // Instead of fusing, puts operations into one node that pass values to each
+  // other which cannot be seen; such a node may have several outputs. For
+  // graphs that describe what something else runs. Null: `fuse` decides.
+  IsObserved is_observed = nullptr;
 };
 
 struct Lowered {

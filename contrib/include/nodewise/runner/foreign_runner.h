@@ -57,8 +57,8 @@ struct ForeignTarget {
 };
 
 // Returns the names of the values that a foreign runtime can be made to hand
-// out, in the order of the run: those that operations make, but for the
-// outputs, which it hands out anyway.
+// out, in the order of the run: those that operations make for others. The
+// outputs of the network, which it hands out anyway, are not among them.
 std::vector<std::string> ObservableValues(const Network& network);
 
 // Makes a runner of the program. It has the capabilities kTensors and
