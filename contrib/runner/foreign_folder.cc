@@ -116,18 +116,26 @@ absl::StatusOr<std::string> ForeignFolder::Read(const std::string& name,
   return text;
 }
 
-absl::Status ForeignFolder::ReadOutput(const std::string& name,
-                                       const NDArray& tensor) const {
+absl::StatusOr<NDArray> ForeignFolder::ReadOutput(
+    const std::string& name, absl::Span<const int64_t> shape,
+    DLDataType dtype) const {
   uint64_t size = 0;
   NODEWISE_ASSIGN_OR_RETURN(const int file, OpenIn(outputs_, name, &size));
-  if (size != tensor.bytes()) {
+  const size_t expected = *TensorBytes(shape, dtype);
+  // Known before memory is taken: a file is smaller than what it may claim.
+  if (size != expected) {
     close(file);
-    return absl::DataLossError(fmt::format(
-        "{}: has {} bytes, expected {} for {}", name, size, tensor.bytes(),
-        TypeToString(tensor.shape(), tensor.dtype())));
+    return absl::DataLossError(
+        fmt::format("{}: has {} bytes, expected {} for {}", name, size,
+                    expected, TypeToString(shape, dtype)));
   }
-  if (ReadAndClose(file, tensor.data(), size) != size) return Shrank(name);
-  return absl::OkStatus();
+  auto tensor = NDArray::Empty(shape, dtype, kCpu);
+  if (!tensor.ok()) {
+    close(file);
+    return tensor;
+  }
+  if (ReadAndClose(file, tensor->data(), size) != size) return Shrank(name);
+  return tensor;
 }
 
 }  // namespace nodewise

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
@@ -31,9 +32,12 @@ class ForeignFolder {
   // name of the file, if it is not there, no regular file, or has more bytes.
   absl::StatusOr<std::string> Read(const std::string& name,
                                    size_t most_bytes) const;
-  // Fills a compact tensor in host memory from a file in "outputs" that must
-  // have exactly its size. Fails as Read().
-  absl::Status ReadOutput(const std::string& name, const NDArray& tensor) const;
+  // Returns the tensor of this shape and type in a file in "outputs", which
+  // must have exactly its size. Fails as Read(). REQUIRES: TensorBytes() of
+  // both succeeds.
+  absl::StatusOr<NDArray> ReadOutput(const std::string& name,
+                                     absl::Span<const int64_t> shape,
+                                     DLDataType dtype) const;
 
  private:
   explicit ForeignFolder(std::string path) : path_(std::move(path)) {}

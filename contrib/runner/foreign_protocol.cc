@@ -22,11 +22,11 @@ using Json = nlohmann::json;
 constexpr const char* kRequestFile = "request.json";
 constexpr const char* kAnswerFile = "answer.json";
 constexpr uint64_t kVersion = 1;
-// How large an answer may be: so much, and so much for each tensor.
+// How large an answer may be: so much, and so much for each tensor and repeat.
 constexpr size_t kAnswerBytes = 1 << 16;
 constexpr size_t kAnswerBytesOfTensor = 1 << 13;
 constexpr int kMostDepth = 6;
-constexpr size_t kMostDurations = 1'000'000;
+constexpr size_t kAnswerBytesOfRepeat = 24;
 
 // Today's names: the old ones of the 8-bit floats are known to TVM alone.
 std::string DTypeName(DLDataType dtype) {
@@ -156,20 +156,21 @@ absl::Status ReadTensors(const Json& document,
   return absl::OkStatus();
 }
 
-absl::Status ReadDurations(const Json& document, ForeignAnswer* answer) {
+absl::Status ReadDurations(const Json& document, uint64_t repeats,
+                           ForeignAnswer* answer) {
   const auto list = document.find("durations_ns");
   if (list == document.end()) return absl::OkStatus();
-  const bool is_list = list->is_array() && list->size() <= kMostDurations;
-  for (size_t i = 0; is_list && i < list->size(); ++i) {
-    const Json& item = (*list)[i];
-    if (!item.is_number_unsigned() || item.get<uint64_t>() > INT64_MAX) break;
-    answer->durations_ns.push_back(item.get<int64_t>());
+  if (list->is_array() && list->size() == repeats) {
+    for (const Json& item : *list) {
+      if (!item.is_number_unsigned() || item.get<uint64_t>() > INT64_MAX) break;
+      answer->durations_ns.push_back(item.get<int64_t>());
+    }
+    if (answer->durations_ns.size() == repeats) return absl::OkStatus();
   }
-  if (is_list && answer->durations_ns.size() == list->size()) {
-    return absl::OkStatus();
-  }
-  return Garbled("/durations_ns:",
-                 "is no list of whole numbers of nanoseconds, expected one");
+  return Garbled(
+      "/durations_ns:",
+      fmt::format("is no list of {}, expected one of whole nanoseconds",
+                  CountOf(repeats, "duration")));
 }
 
 absl::Status CheckBytes(const ForeignAnswer& answer, uint64_t most_bytes) {
@@ -220,10 +221,11 @@ absl::StatusOr<std::string> WriteRequest(const ForeignRequest& request,
 }
 
 absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
-                                         absl::Span<const AskedTensor> asked,
+                                         const ForeignRequest& request,
                                          uint64_t most_bytes) {
-  auto text = folder.Read(kAnswerFile,
-                          kAnswerBytes + kAnswerBytesOfTensor * asked.size());
+  auto text = folder.Read(
+      kAnswerFile, kAnswerBytes + kAnswerBytesOfTensor * request.asked.size() +
+                       kAnswerBytesOfRepeat * request.repeats);
   if (absl::IsNotFound(text.status())) {
     return Garbled("", "was not written, expected what it has computed");
   }
@@ -246,18 +248,10 @@ absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
   NODEWISE_ASSIGN_OR_RETURN(const std::string runtime,
                             TextIn(document, "runtime", ""));
   answer.runtime = Printable(Shortened(runtime));
-  NODEWISE_RETURN_IF_ERROR(ReadTensors(document, asked, &answer));
-  NODEWISE_RETURN_IF_ERROR(ReadDurations(document, &answer));
+  NODEWISE_RETURN_IF_ERROR(ReadTensors(document, request.asked, &answer));
+  NODEWISE_RETURN_IF_ERROR(ReadDurations(document, request.repeats, &answer));
   NODEWISE_RETURN_IF_ERROR(CheckBytes(answer, most_bytes));
   return answer;
-}
-
-absl::StatusOr<NDArray> ReadTensor(const ForeignFolder& folder,
-                                   const AnsweredTensor& tensor) {
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray made,
-                            NDArray::Empty(tensor.shape, tensor.dtype, kCpu));
-  NODEWISE_RETURN_IF_ERROR(folder.ReadOutput(tensor.file, made));
-  return made;
 }
 
 }  // namespace nodewise

@@ -44,17 +44,13 @@ struct AnsweredTensor {
 struct ForeignAnswer {
   std::string runtime;                  // What it calls itself; may be empty.
   std::vector<AnsweredTensor> tensors;  // By what was asked for.
-  std::vector<int64_t> durations_ns;    // May be empty.
+  std::vector<int64_t> durations_ns;    // By repeat, or empty.
 };
 
 // Reads and checks the answer. Fails with kDataLoss for one that is missing,
 // garbled, or does not fit the request, and says where in it.
 absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
-                                         absl::Span<const AskedTensor> asked,
+                                         const ForeignRequest& request,
                                          uint64_t most_bytes);
-
-// Reads a tensor of the answer. REQUIRES: it has a file.
-absl::StatusOr<NDArray> ReadTensor(const ForeignFolder& folder,
-                                   const AnsweredTensor& tensor);
 
 }  // namespace nodewise

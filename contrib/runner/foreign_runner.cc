@@ -53,12 +53,14 @@ class ForeignRun {
     const int64_t start_ns = ClockNanoseconds();
     NODEWISE_RETURN_IF_ERROR(RunForeignProcess(process));
     const int64_t duration_ns = ClockNanoseconds() - start_ns;
-    auto answer = ReadAnswer(folder_, asked_, target_.limits.answer_bytes);
+    auto answer = ReadAnswer(folder_, request, target_.limits.answer_bytes);
     if (!answer.ok()) return At(target_.command.name, answer.status());
     answer_ = *std::move(answer);
-    // Without times of its own only the whole program can be timed.
-    if (answer_.durations_ns.size() != repeats) {
-      answer_.durations_ns = {duration_ns};
+    // Without times of its own only the whole program can be timed, and what
+    // it took is shared out.
+    if (answer_.durations_ns.empty()) {
+      answer_.durations_ns.assign(repeats,
+                                  duration_ns / static_cast<int64_t>(repeats));
     }
     return absl::OkStatus();
   }
@@ -72,7 +74,8 @@ class ForeignRun {
     return answer_.tensors[asked].why_absent;
   }
   absl::StatusOr<NDArray> Read(size_t asked) const {
-    auto tensor = ReadTensor(folder_, answer_.tensors[asked]);
+    const AnsweredTensor& said = answer_.tensors[asked];
+    auto tensor = folder_.ReadOutput(said.file, said.shape, said.dtype);
     if (tensor.ok()) return tensor;
     return At(
         fmt::format("{}: tensor {}", target_.command.name, asked_[asked].name),

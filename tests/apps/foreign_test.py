@@ -211,8 +211,8 @@ class HostileTest(Foreign):
             (f"del {first}['file']", "/outputs/0/file: found \"\""),
             (f"{first} = {{'name': 'y', 'absent': 'folded'}}",
              "has not handed out output y"),
-            ("answer['durations_ns'] = [-1]", "/durations_ns: is no list"),
-            ("answer['durations_ns'] = 1", "/durations_ns: is no list"),
+            ("answer['durations_ns'] = [-1]", "/durations_ns: is no list of 1 duration"),
+            ("answer['durations_ns'] = 1", "/durations_ns: is no list of 1 duration"),
             ("answer['runtime'] = []", "/runtime: is no text"),
         ]
         for code, expected in table:
