@@ -68,6 +68,7 @@ class DumpNetwork : public Command {
                      "leaves out the table of the nodes' times in these runs",
                      &no_table_);
     AddForeignOptions(options, &foreign_);
+    AddObservationOption(options, &foreign_);
   }
 
   absl::StatusOr<Outcome> Run() override {

@@ -146,10 +146,12 @@ absl::Status CheckNoGraphOptions(const LoadOptions& load,
 }  // namespace
 
 void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
-  options->AddText("--model", "FILE", "of exec: the ONNX model to run",
+  options->AddText("--model", "FILE",
+                   "of TARGET exec:COMMAND: the ONNX model to run",
                    &foreign->model);
   options->AddText("--python", "PROGRAM",
-                   "of ort: the Python that has onnxruntime ($NODEWISE_PYTHON, "
+                   "of TARGET ort:MODEL.onnx: the Python that has onnxruntime "
+                   "($NODEWISE_PYTHON, "
                    "or python3)",
                    &foreign->python);
   options->AddText("--ort-provider", "NAME",
@@ -166,6 +168,13 @@ void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
       {&foreign->limit_s, 1, kMostLimitS});
 }
 
+void AddObservationOption(OptionList* options, ForeignOptions* foreign) {
+  options->AddNumber("--at-once", "N",
+                     "of ort: and exec: how many values are asked for in one "
+                     "run of the program (all)",
+                     {&foreign->at_once, 1});
+}
+
 bool IsForeign(const std::string& target) {
   return IsOrt(target) || target.starts_with(kExec);
 }
@@ -173,12 +182,19 @@ bool IsForeign(const std::string& target) {
 absl::Status CheckNoForeignOptions(const ForeignOptions& options,
                                    const std::string& target) {
   NODEWISE_RETURN_IF_ERROR(CheckOnlyOrt(options, target));
-  const bool has_limit = options.limit_s.has_value();
-  if (options.model.empty() && !has_limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: means nothing for {}, expected exec:COMMAND{} with it",
-                  has_limit ? "--foreign-limit" : "--model", target,
-                  has_limit ? " or ort:MODEL.onnx" : ""));
+  const std::pair<bool, const char*> given[] = {
+      {!options.model.empty(), "--model"},
+      {options.limit_s.has_value(), "--foreign-limit"},
+      {options.at_once.has_value(), "--at-once"},
+  };
+  for (const auto& [is_given, name] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: means nothing for {}, expected exec:COMMAND or ort:MODEL.onnx "
+        "with it",
+        name, target));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ForeignTarget> RefereeTarget(const std::string& referee,
@@ -213,6 +229,7 @@ absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
   NODEWISE_RETURN_IF_ERROR(ReadTarget(name, foreign, &loaded.target));
   NODEWISE_RETURN_IF_ERROR(CheckNoGraphOptions(load, name));
   SetLimits(foreign, &loaded.target);
+  loaded.target.most_at_once = foreign.at_once.value_or(0);
   LoadOptions model = load;
   model.target.target = loaded.target.model_file;
   InputFiles input_files;

@@ -21,9 +21,12 @@ struct ForeignOptions {
   std::string python;
   std::string ort_provider, ort_level;
   std::optional<uint64_t> limit_s;
+  std::optional<uint64_t> at_once;
 };
 
 void AddForeignOptions(OptionList* options, ForeignOptions* foreign);
+// Adds, for verbs that look inside, how much of it the program shows at a time.
+void AddObservationOption(OptionList* options, ForeignOptions* foreign);
 
 // Returns whether a TARGET begins with ort: or exec:.
 bool IsForeign(const std::string& target);

@@ -47,6 +47,7 @@ class LocateCulprit : public Command {
     AddModelOptions(options, &load_.model);
     AddPrecisionOptions(options, &load_.precision);
     AddForeignOptions(options, &foreign_);
+    AddObservationOption(options, &foreign_);
     options->AddText("--referee", "RUNNER",
                      "what else computes a node that the reference accuses: "
                      "ort or exec:COMMAND",

@@ -34,13 +34,13 @@ RUNTIME = """
     asked = request["outputs"]
     values = dict(given)
 
-    def make(name, *items):
-        if name not in values:
-            values[name] = list(items)
+    def make(name, source, items):
+        if name not in values and source in values:
+            values[name] = items(values[source])
 
-    make("m", *[a * b for a, b in zip(values["x"], (1, 2, 3))])
-    make("a", *[a + b for a, b in zip(values["m"], (10, 10, -10))])
-    make("y", *[max(a, 0) for a in values["a"]])
+    make("m", "x", lambda x: [a * b for a, b in zip(x, (1, 2, 3))])
+    make("a", "m", lambda m: [a + b for a, b in zip(m, (10, 10, -10))])
+    make("y", "a", lambda v: [max(a, 0) for a in v])
 
     def write(number, name):
         file = f"{number}.bin"
@@ -144,6 +144,10 @@ class RunTest(Foreign):
         self.assertIn("--model: means nothing for", self.refused(
             "run", self.model, "--model", self.model, "--random-inputs", "1"))
         self.assertIn("ends within quotes", self.refusal("exec:'x"))
+        self.assertIn("is run by another program", self.refused(
+            "profile", target, "--random-inputs", "1"))
+        self.assertIn("--at-once: means nothing for", self.refused(
+            "dump", self.model, "--at-once", "1", "--random-inputs", "1"))
         self.assertIn("--ort-level: found \"most\", expected disabled, basic",
                       self.refused("run", f"ort:{self.model}", "--ort-level",
                                    "most", "--random-inputs", "1"))
@@ -277,6 +281,15 @@ class DumpTest(Foreign):
         shown = nodewise("inspect", self.folder / "d")
         self.assertIn("plus____topo-index:4____output-num:0", shown.out)
 
+    def test_values_can_be_asked_for_a_few_at_a_time(self):
+        target = self.command("assert len(asked) <= 2, asked")
+        shown = self.asked("dump", target, "--dump-root", self.folder / "d")
+        self.assertIn("AssertionError", shown.err)
+        shown = self.asked("dump", target, "--dump-root", self.folder / "d",
+                           "--at-once", "1")
+        self.assertEqual((shown.code, shown.err), (0, ""), shown)
+        self.assertIn("6 tensors, 72 bytes\n", shown.out)
+
     def test_what_is_not_handed_out_is_left_out(self):
         target = self.command("""
             for i, item in enumerate(answer["outputs"]):
@@ -332,6 +345,25 @@ class LocateTest(Foreign):
         self.assertTrue(found["vanishes_when_observed"])
         self.assertEqual(found["culprits"][0]["source_nodes"],
                          ["times", "plus"])
+
+    def test_a_referee_says_whom_it_agrees_with(self):
+        code = textwrap.dedent(RUNTIME)
+        sound = self.write("sound.py", code.encode())
+        wrong = self.write("wrong.py", code.replace("a + b", "a - b").encode())
+        for script, expected in ((sound, "agrees with the reference"),
+                                 (wrong, "agrees with the candidate")):
+            referee = f"exec:{sys.executable} -I {script}"
+            with self.subTest(expected=expected):
+                shown = self.located(lambda code: code.replace("a + b",
+                                                               "a - b"),
+                                     "--referee", referee)
+                self.assertEqual(shown.code, 1, shown)
+                self.assertIn(f"referee: plus: {referee} {expected} (",
+                              shown.out)
+        shown = self.located(lambda code: code.replace("a + b", "a - b"),
+                             "--referee", "exec:false")
+        self.assertIn("could not be asked: false: ended with status 1",
+                      shown.out)
 
     def test_a_runtime_that_is_not_deterministic_is_said_to_be(self):
         shown = self.located(lambda code: code.replace(

@@ -125,8 +125,8 @@ class OnnxRuntimeTest(unittest.TestCase):
         for name in ("conv", "half", "words", "short"):
             for level in ("disabled", "all"):
                 with self.subTest(name=name, level=level):
-                    shown = self.ran(name, "--ort-level", level,
-                                     verb="locate")
+                    shown = self.ran(name, "--ort-level", level, "--repeats",
+                                     "0", verb="locate")
                     self.assertIn("no culprit\n", shown.stdout)
 
     def test_a_kernel_that_is_wrong_is_named(self):
@@ -136,13 +136,15 @@ class OnnxRuntimeTest(unittest.TestCase):
             "ADAPTER", repr(str(adapter))))
         shown = self.nodewise(
             "locate", f"exec:{onnx_package.PYTHON} -I {script}", "--model",
-            self.folder / "conv.onnx", "--json")
+            self.folder / "conv.onnx", "--referee", "ort", "--json")
         self.assertEqual(shown.returncode, 1, shown)
         found = json.loads(shown.stdout)
         self.assertEqual([c["source_nodes"] for c in found["culprits"]],
                          [[found["verdicts"][2]["node"]]])
         self.assertEqual(found["culprits"][0]["kind"], "broken")
         self.assertGreater(found["culprits"][0]["evidence"]["share"], 0.99)
+        self.assertEqual([r["side"] for r in found["referee"]],
+                         ["agrees with the reference"])
 
     def test_a_dump_holds_what_lies_between_operations(self):
         root = self.folder / "dump"

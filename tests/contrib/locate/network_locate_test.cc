@@ -103,9 +103,10 @@ class FakeRuntime : public Runner {
 };
 
 absl::StatusOr<NetworkLocated> LocateWith(const FakeRuntime::Choice& choice,
-                                          std::set<std::string> absent = {}) {
+                                          std::set<std::string> absent = {},
+                                          RefereeMaker referee = nullptr) {
   const auto network = ChainNet();
-  const NetworkLocateRequest request{
+  NetworkLocateRequest request{
       *network,
       AllOperators(),
       [&](const std::vector<std::string>& observed) {
@@ -115,6 +116,7 @@ absl::StatusOr<NetworkLocated> LocateWith(const FakeRuntime::Choice& choice,
       },
       ObservableValues(*network),
       {{"x", Floats({1, 2, -3, 0.5})}}};
+  request.referee = std::move(referee);
   LocateOptions options;
   options.repeats = 1;
   return LocateInNetwork(request, options);
@@ -184,6 +186,49 @@ TEST(NetworkLocateTest, WhatIsNotHandedOutIsJudgedWithItsNeighbours) {
   ASSERT_THAT(found, IsOk());
   EXPECT_THAT(found->unobserved, ElementsAre("m"));
   EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"m", "a"}));
+}
+
+// A referee that computes a node as `spoil` makes it.
+RefereeMaker RefereeWith(
+    std::function<std::shared_ptr<const Network>(const Network&)> spoil) {
+  return [spoil = std::move(spoil)](std::shared_ptr<const Network> network)
+             -> absl::StatusOr<std::unique_ptr<Runner>> {
+    return MakeNetworkRunner("referee", "node", spoil(*network));
+  };
+}
+
+// y = r + c in place of r * c, which is what the node s does.
+std::shared_ptr<const Network> SumInPlaceOfProduct(const Network& node) {
+  NetBuilder b;
+  std::vector<ValueId> inputs;
+  for (const ValueId id : node.inputs()) {
+    inputs.push_back(b.In(node.value(id).name, {4}));
+  }
+  b.Out({b.Op("Add", inputs, {}, {"s"}, "s")[0]});
+  return std::make_shared<const Network>(b.net);
+}
+
+TEST(NetworkLocateTest, ARefereeStandsWithOneOfTheTwo) {
+  const auto wrong = [](bool, const auto&) { return ChainNet("s"); };
+  const auto sides = [&](RefereeMaker referee) {
+    const auto found = LocateWith(wrong, {}, std::move(referee));
+    EXPECT_THAT(found, IsOk());
+    std::vector<RefereeSide> found_sides;
+    for (const RefereeOpinion& opinion : found->opinions) {
+      found_sides.push_back(opinion.side);
+    }
+    return found_sides;
+  };
+  EXPECT_THAT(sides(RefereeWith([](const Network& node) {
+                return std::make_shared<const Network>(node);
+              })),
+              ElementsAre(RefereeSide::kReference));
+  EXPECT_THAT(sides(RefereeWith(&SumInPlaceOfProduct)),
+              ElementsAre(RefereeSide::kCandidate));
+  EXPECT_THAT(sides([](const auto&) -> absl::StatusOr<std::unique_ptr<Runner>> {
+                return absl::UnimplementedError("no Mul");
+              }),
+              ElementsAre(RefereeSide::kNotAsked));
 }
 
 TEST(NetworkLocateTest, AMissingInputIsNamed) {
