@@ -334,9 +334,8 @@ class Supervision {
   std::optional<int> Collect() {
     const pid_t child = std::exchange(child_, -1);
     // As long as it is not collected, the number is still its own, and its
-    // group's.
+    // group's, which it has been in since before it became the program.
     kill(-child, SIGKILL);
-    kill(child, SIGKILL);
     int wait_status = 0;
     pid_t got = -1;
     do {
