@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/foreign_dump.h"
+#include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/output_check.h"
 #include "apps/nodewise/progress.h"
@@ -65,12 +67,17 @@ class DumpNetwork : public Command {
     options->AddFlag("--no-table",
                      "leaves out the table of the nodes' times in these runs",
                      &no_table_);
+    AddForeignOptions(options, &foreign_);
+    AddObservationOption(options, &foreign_);
   }
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(TakeWhat());
     NODEWISE_RETURN_IF_ERROR(TakeNodes());
     record_.max_bytes = max_bytes_.value_or(0);
+    if (IsForeign(load_.target.target)) return DumpOtherProgram();
+    NODEWISE_RETURN_IF_ERROR(
+        CheckNoForeignOptions(foreign_, load_.target.target));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
@@ -91,6 +98,23 @@ class DumpNetwork : public Command {
   }
 
  private:
+  absl::StatusOr<Outcome> DumpOtherProgram() const {
+    const std::string& target = load_.target.target;
+    if (threads_.has_value()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--threads: means nothing for {}, which another program runs",
+          target));
+    }
+    Outcome outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
+                              LoadForeign(load_, foreign_, inputs_, &outcome));
+    if (outcome.status != Outcome::Status::kOk) return outcome;
+    ShowForeign(loaded, inputs_, &outcome);
+    NODEWISE_RETURN_IF_ERROR(
+        DumpForeign(loaded, record_, runs_.value_or(1), &outcome));
+    return outcome;
+  }
+
   absl::Status TakeWhat() {
     if (what_.empty()) return absl::OkStatus();
     record_.tensors = record_.stats = false;
@@ -202,6 +226,7 @@ class DumpNetwork : public Command {
   std::string what_, nodes_;
   std::optional<uint64_t> max_bytes_, runs_, threads_;
   bool no_table_ = false;
+  ForeignOptions foreign_;
 };
 
 }  // namespace
@@ -211,6 +236,7 @@ const CommandRow kDumpCommand = {
     "examples:\n"
     "  nodewise dump build/mlp --random-inputs 1 --dump-root d\n"
     "  nodewise dump build/mlp --random-inputs 1 --what stats --select conv\n"
+    "  nodewise dump ort:model.onnx --random-inputs 1 --dump-root d\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
     "failed,\n2 if it did not run or the dump could not be written.\n",
     [] { return std::unique_ptr<Command>(new DumpNetwork); }};

@@ -13,18 +13,6 @@
 namespace nodewise {
 namespace {
 
-// Names the options that give the unknown sides of an input their sizes.
-std::string HowToSize(const std::string& name, const TensorType& type) {
-  if (!type.has_rank()) return "";
-  std::string options;
-  for (size_t i = 0; i < type.shape->size(); ++i) {
-    const Dim& side = (*type.shape)[i];
-    if (side.is_known()) continue;
-    options += fmt::format(" --dim {}=N", NameOfSide(name, i, side));
-  }
-  return ":" + options;
-}
-
 void ShowModel(const std::string& path, const Network& network,
                Outcome* outcome) {
   outcome->text += fmt::format("{}: {}, {}\n", Printable(path),
@@ -36,6 +24,17 @@ void ShowModel(const std::string& path, const Network& network,
 }
 
 }  // namespace
+
+std::string HowToSize(const std::string& name, const TensorType& type) {
+  if (!type.has_rank()) return "";
+  std::string options;
+  for (size_t i = 0; i < type.shape->size(); ++i) {
+    const Dim& side = (*type.shape)[i];
+    if (side.is_known()) continue;
+    options += fmt::format(" --dim {}=N", NameOfSide(name, i, side));
+  }
+  return ":" + options;
+}
 
 absl::StatusOr<RunResult> RunInterpreted(
     const std::string& path, const std::shared_ptr<const Network>& network,

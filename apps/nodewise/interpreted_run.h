@@ -12,6 +12,9 @@
 
 namespace nodewise {
 
+// Names the options that give the unknown sides of an input their sizes.
+std::string HowToSize(const std::string& name, const TensorType& type);
+
 // Runs a network that cannot become a graph, since its sizes are not known
 // before it runs, with the interpreter, and shows target and inputs. `output`
 // is where the caller will write the outputs, checked before the run. Faults of

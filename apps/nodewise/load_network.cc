@@ -36,17 +36,19 @@ void BindSizes(absl::Span<const VmInputType> given, Network* network) {
   }
 }
 
-// Sets the network, in the precision that is wanted; leaves it null if there
-// are faults, which are in the outcome then.
-absl::Status LoadNetwork(const LoadOptions& options, const InputOptions& inputs,
-                         InputFiles* input_files, Outcome* outcome,
-                         LoadedTarget* loaded) {
+}  // namespace
+
+absl::StatusOr<LoadedTarget> LoadModelNetwork(const LoadOptions& options,
+                                              const InputOptions& inputs,
+                                              InputFiles* input_files,
+                                              Outcome* outcome) {
+  LoadedTarget loaded;
   DiagnosticList diagnostics;
   auto network = LoadModel(options.target.target, options.model, &diagnostics);
   if (!network.ok()) {
     if (!diagnostics.HasErrors()) return network.status();
     outcome->AddErrors(diagnostics);
-    return absl::OkStatus();
+    return loaded;
   }
   for (const Diagnostic& diagnostic : diagnostics.items()) {
     outcome->notes.push_back(diagnostic.ToString());
@@ -59,14 +61,11 @@ absl::Status LoadNetwork(const LoadOptions& options, const InputOptions& inputs,
   const auto given = files.ok() ? input_files->TypesOf(*files) : files.status();
   if (given.ok()) BindSizes(*given, &*network);
   NODEWISE_ASSIGN_OR_RETURN(
-      loaded->precision,
-      ChangePrecision(options.precision, &*network, outcome));
-  if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
-  loaded->network = std::make_shared<const Network>(*std::move(network));
-  return absl::OkStatus();
+      loaded.precision, ChangePrecision(options.precision, &*network, outcome));
+  if (outcome->status != Outcome::Status::kOk) return loaded;
+  loaded.network = std::make_shared<const Network>(*std::move(network));
+  return loaded;
 }
-
-}  // namespace
 
 absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
                                              const InputOptions& inputs,
@@ -77,9 +76,9 @@ absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
   const LoweringOptions& lowering = options.lowering;
   NODEWISE_RETURN_IF_ERROR(CheckModelTarget(options.target));
   NODEWISE_ASSIGN_OR_RETURN(const Backend backend, BackendOf(lowering));
-  LoadedTarget loaded;
-  NODEWISE_RETURN_IF_ERROR(
-      LoadNetwork(options, inputs, input_files, outcome, &loaded));
+  NODEWISE_ASSIGN_OR_RETURN(
+      LoadedTarget loaded,
+      LoadModelNetwork(options, inputs, input_files, outcome));
   if (loaded.network == nullptr) return loaded;
   auto lowered = Lower(*loaded.network, path + ": graph JSON",
                        LowerOptionsOf(lowering, backend));

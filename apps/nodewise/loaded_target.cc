@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/stand_in_option.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
@@ -44,6 +45,12 @@ absl::StatusOr<LoadedTarget> Load(const LoadOptions& options,
                                   const InputOptions& inputs, OpenSizes open,
                                   InputFiles* input_files, Outcome* outcome) {
   const std::string& target = options.target.target;
+  if (IsForeign(target)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is run by another program, expected an artefact or a model here "
+        "(run, dump and locate take such a TARGET)",
+        target));
+  }
   if (IsModel(target)) {
     return LoadModelTarget(options, inputs, open, input_files, outcome);
   }

@@ -67,6 +67,13 @@ absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
                                              OpenSizes open,
                                              InputFiles* input_files,
                                              Outcome* outcome);
+// Reads a model alone, in the precision that is wanted, with the sizes that the
+// inputs at hand have. Sets `network` and `precision`; there is none if the
+// model has faults, which are in the outcome then.
+absl::StatusOr<LoadedTarget> LoadModelNetwork(const LoadOptions& options,
+                                              const InputOptions& inputs,
+                                              InputFiles* input_files,
+                                              Outcome* outcome);
 
 // Shows the head of a report: the target and its files, the inputs.
 void ShowTarget(const LoadedTarget& loaded, const InputOptions& options,

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/locate_builds.h"
 #include "apps/nodewise/locate_text.h"
@@ -11,6 +12,7 @@
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/locate_target.h"
+#include "nodewise/locate/network_locate.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/repro/write_repro.h"
@@ -25,6 +27,8 @@ constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
 // Instead of a file of inputs.
 constexpr std::string_view kExact = "exact";
 constexpr char kBisect[] = "bisect";
+// Another program is started for each run, which takes longer.
+constexpr uint64_t kForeignRunsAgain = 2;
 
 class LocateCulprit : public Command {
  public:
@@ -50,7 +54,7 @@ class LocateCulprit : public Command {
                      &series_);
     options->AddNumber("--repeats", "N",
                        "how often auto runs TARGET again, to find nodes that "
-                       "are not deterministic (12)",
+                       "are not deterministic (12; 2 for another program)",
                        {&repeats_, 0, kMostRunsAgain});
     options->AddNumber("--node-timeout", "SECONDS",
                        "how long a node may take before it hangs (60)",
@@ -64,6 +68,12 @@ class LocateCulprit : public Command {
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
     AddPrecisionOptions(options, &load_.precision);
+    AddForeignOptions(options, &foreign_);
+    AddObservationOption(options, &foreign_);
+    options->AddText("--referee", "RUNNER",
+                     "what else computes a node that the reference accuses: "
+                     "ort or exec:COMMAND",
+                     &referee_);
   }
 
   absl::StatusOr<Outcome> Run() override {
@@ -77,6 +87,12 @@ class LocateCulprit : public Command {
     if (!repro_.empty()) {
       NODEWISE_RETURN_IF_ERROR(CheckReproFolder(repro_));
     }
+    const std::string& target = load_.target.target;
+    if (IsForeign(target)) return LocateInOtherProgram(std::move(options));
+    if (referee_.empty()) {
+      NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const RefereeMaker referee, ChosenReferee());
     Outcome outcome;
     if (!series_.empty()) {
       NODEWISE_RETURN_IF_ERROR(CheckForSeries());
@@ -102,10 +118,12 @@ class LocateCulprit : public Command {
       return outcome;
     }
     KeepFreedMemory();
-    auto located = LocateIn(loaded, std::move(options));
+    std::vector<RefereeOpinion> opinions;
+    auto located = LocateIn(loaded, std::move(options), referee, &opinions);
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
+    ShowReferee(referee_, *located, opinions, &outcome);
     if (!repro_.empty()) {
       const absl::Status status = WriteCulprits(loaded, *located, &outcome);
       if (!status.ok()) outcome.AddError(status);
@@ -114,6 +132,54 @@ class LocateCulprit : public Command {
   }
 
  private:
+  // Null if there is none.
+  absl::StatusOr<RefereeMaker> ChosenReferee() const {
+    if (referee_.empty()) return RefereeMaker();
+    NODEWISE_ASSIGN_OR_RETURN(const ForeignTarget target,
+                              RefereeTarget(referee_, foreign_));
+    return RefereeMaker([target](std::shared_ptr<const Network> network) {
+      ForeignTarget asked = target;
+      asked.network = std::move(network);
+      return MakeForeignRunner(std::move(asked));
+    });
+  }
+
+  absl::StatusOr<Outcome> LocateInOtherProgram(LocateOptions options) const {
+    if (!reference_.empty() && reference_ != "interpreter") {
+      return absl::InvalidArgumentError(fmt::format(
+          "--reference: found \"{}\", expected interpreter for {}, which "
+          "another program runs",
+          Printable(reference_), load_.target.target));
+    }
+    if (options.repeats > 0 && !repeats_.has_value()) {
+      options.repeats = kForeignRunsAgain;
+    }
+    Outcome outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
+                              LoadForeign(load_, foreign_, inputs_, &outcome));
+    if (outcome.status != Outcome::Status::kOk) return outcome;
+    ShowForeign(loaded, inputs_, &outcome);
+    NODEWISE_ASSIGN_OR_RETURN(const RefereeMaker referee, ChosenReferee());
+    const Network& network = *loaded.target.network;
+    const auto candidate = [&](const std::vector<std::string>& observed) {
+      ForeignTarget target = loaded.target;
+      target.observed = observed;
+      return MakeForeignRunner(std::move(target));
+    };
+    Progress progress("locate");
+    options.progress = progress.Updater();
+    NetworkLocateRequest request{network, AllOperators(), candidate,
+                                 ObservableValues(network),
+                                 loaded.NamedInputs()};
+    request.referee = referee;
+    const auto located = LocateInNetwork(request, options);
+    if (!located.ok()) return At(loaded.target.name, located.status());
+    outcome.text += "\n";
+    ShowLocatedInNetwork(*located, &outcome);
+    ShowReferee(referee_, located->result, located->opinions, &outcome);
+    return outcome;
+  }
+
   // Compares what both sides are. As long as they say that they compute the
   // same, what they say is the reference. Returns the other side.
   absl::StatusOr<LoadedTarget> CompareBefore(const GraphTarget& target,
@@ -174,13 +240,14 @@ class LocateCulprit : public Command {
     return options;
   }
 
-  static absl::StatusOr<LocateResult> LocateIn(const LoadedTarget& loaded,
-                                               LocateOptions options) {
+  static absl::StatusOr<LocateResult> LocateIn(
+      const LoadedTarget& loaded, LocateOptions options,
+      const RefereeMaker& referee, std::vector<RefereeOpinion>* opinions) {
     Progress progress("locate");
     options.progress = progress.Updater();
     return LocateInTarget(
         {loaded.target, NameInputs(loaded.target->inputs(), loaded.inputs),
-         loaded.stand_ins},
+         loaded.stand_ins, referee, opinions},
         AllOperators(), options);
   }
 
@@ -217,9 +284,10 @@ class LocateCulprit : public Command {
 
   LoadOptions load_;
   InputOptions inputs_;
-  std::string reference_, method_, repro_;
+  std::string reference_, method_, repro_, referee_;
   std::vector<std::string> series_;
   std::optional<uint64_t> repeats_, node_timeout_;
+  ForeignOptions foreign_;
 };
 
 }  // namespace
@@ -236,6 +304,8 @@ const CommandRow kLocateCommand = {
     "  nodewise locate new --reference old --method bisect --random-inputs 1\n"
     "  nodewise locate net --series v1.so v2.so v3.so --random-inputs 1\n"
     "  nodewise locate build/net --inputs all.npz --repro culprits\n"
+    "  nodewise locate ort:model.onnx --random-inputs 1\n"
+    "  nodewise locate model.onnx --random-inputs 1 --referee ort\n"
     "\n--inputs exact gives every node that only moves, chooses, adds and "
     "multiplies\nnumbers zeros and small whole numbers, weights too, with "
     "which "

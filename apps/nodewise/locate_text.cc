@@ -109,6 +109,17 @@ std::string BlameNobody(const LocateResult& result) {
                     node.key, node.gain());
 }
 
+std::string_view TwoAgainstOne(RefereeSide side) {
+  switch (side) {
+    case RefereeSide::kReference:
+      return ": two against one";
+    case RefereeSide::kCandidate:
+      return ": two against one, so the reference may be wrong";
+    default:
+      return "";
+  }
+}
+
 void AddWorstElement(const NodeReport& report, JsonWriter* json) {
   if (!report.worst.has_value() || report.worst->is_equal()) return;
   const ElementDifference& worst = report.worst->Worst();
@@ -219,6 +230,48 @@ void ShowLocated(const LocateResult& result, Outcome* outcome) {
 
 void ShowCulprits(const LocateResult& result, Outcome* outcome) {
   Show(result, "", outcome);
+}
+
+void ShowLocatedInNetwork(const NetworkLocated& located, Outcome* outcome) {
+  ShowLocated(located.result, outcome);
+  outcome->json.Add("unobserved", located.unobserved);
+  outcome->json.Add("vanishes_when_observed", located.vanishes);
+  if (!located.is_gone) return;
+  outcome->AddError(absl::FailedPreconditionError(
+      "outputs differ from the reference's, but only when the runtime is given "
+      "the file itself: the fault vanishes when the model is written to be "
+      "observed, whatever is observed"));
+}
+
+void ShowReferee(const std::string& referee, const LocateResult& result,
+                 const std::vector<RefereeOpinion>& opinions,
+                 Outcome* outcome) {
+  if (referee.empty()) return;
+  outcome->json.BeginArray("referee");
+  for (const RefereeOpinion& opinion : opinions) {
+    const Culprit& culprit = result.culprits[opinion.culprit];
+    const NodeReport& node = result.nodes[culprit.report];
+    outcome->text += fmt::format("referee: {}: {} {}", Printable(node.key),
+                                 Printable(referee), NameOf(opinion.side));
+    if (opinion.side == RefereeSide::kNotAsked) {
+      outcome->text += ": " + Printable(opinion.why_not);
+    } else {
+      outcome->text += fmt::format(
+          " (off by {:.2g} of its size from the reference, by {:.2g} from the "
+          "candidate){}",
+          opinion.from_reference, opinion.from_candidate,
+          TwoAgainstOne(opinion.side));
+    }
+    outcome->text += "\n";
+    outcome->json.BeginObject();
+    outcome->json.Add("node", node.key);
+    outcome->json.Add("side", NameOf(opinion.side));
+    outcome->json.Add("from_reference", opinion.from_reference);
+    outcome->json.Add("from_candidate", opinion.from_candidate);
+    outcome->json.Add("why_not", opinion.why_not);
+    outcome->json.EndObject();
+  }
+  outcome->json.EndArray();
 }
 
 void ShowSideDifferences(const std::vector<SideDifference>& differences,

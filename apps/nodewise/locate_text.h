@@ -1,9 +1,12 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "apps/nodewise/command.h"
 #include "nodewise/locate/locate.h"
+#include "nodewise/locate/network_locate.h"
+#include "nodewise/locate/referee.h"
 #include "nodewise/locate/side_difference.h"
 
 namespace nodewise {
@@ -16,6 +19,14 @@ void ShowLocated(const LocateResult& result, Outcome* outcome);
 // Does the same for a search that judged only some nodes: without the counts of
 // verdicts.
 void ShowCulprits(const LocateResult& result, Outcome* outcome);
+
+// As ShowLocated(), and adds to the document what could not be observed.
+void ShowLocatedInNetwork(const NetworkLocated& located, Outcome* outcome);
+
+// Shows whom the referee agrees with about each culprit that it was asked
+// about. The document has `referee`. Nothing without a referee (empty).
+void ShowReferee(const std::string& referee, const LocateResult& result,
+                 const std::vector<RefereeOpinion>& opinions, Outcome* outcome);
 
 // Shows what differs before anything has run, and sets the status if anything
 // does. The document has `differences`.

@@ -4,6 +4,8 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_run_options.h"
+#include "apps/nodewise/foreign_run.h"
+#include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/interpreted_run.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/outputs.h"
@@ -67,10 +69,13 @@ class RunNetwork : public Command {
                        "threads for the compiled code's parallel loops",
                        {&threads_, 1, kMaxTasks});
     AddDebugRunOptions(options, &debug_);
+    AddForeignOptions(options, &foreign_);
   }
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
+    if (IsForeign(target())) return RunInOtherProgram();
+    NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target()));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     NODEWISE_RETURN_IF_ERROR(CheckDebugging());
     Outcome outcome;
@@ -90,6 +95,29 @@ class RunNetwork : public Command {
 
  private:
   const std::string& target() const { return load_.target.target; }
+
+  absl::StatusOr<Outcome> RunInOtherProgram() const {
+    const std::string_view given =
+        threads_.has_value() ? "--threads" : debug_.Given();
+    if (!given.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: means nothing for {}, which another program runs",
+                      given, target()));
+    }
+    Outcome outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
+                              LoadForeign(load_, foreign_, inputs_, &outcome));
+    if (outcome.status != Outcome::Status::kOk) return outcome;
+    NODEWISE_RETURN_IF_ERROR(
+        CheckOutputPath(output_, loaded.target.network->outputs().size()));
+    RunOptions options;
+    options.repeats = repeat_.value_or(1);
+    NODEWISE_ASSIGN_OR_RETURN(const RunResult result,
+                              RunForeign(loaded, loaded.target, options));
+    ShowForeign(loaded, inputs_, &outcome);
+    ShowResult(result, &outcome);
+    return outcome;
+  }
 
   absl::Status RunWithInterpreter(const std::shared_ptr<const Network>& network,
                                   Outcome* outcome) const {
@@ -175,6 +203,7 @@ class RunNetwork : public Command {
   std::optional<uint64_t> repeat_;
   std::optional<uint64_t> threads_;
   DebugRunOptions debug_;
+  ForeignOptions foreign_;
 };
 
 }  // namespace
@@ -189,6 +218,9 @@ const CommandRow kRunCommand = {
     "  nodewise run build/mlp --random-inputs 1 --stop-on nan\n"
     "  nodewise run model.onnx --input x=input_0.pb\n"
     "  nodewise run model.onnx --reference --random-inputs 1 --until conv1\n"
+    "  nodewise run ort:model.onnx --ort-level disabled --random-inputs 1\n"
+    "  nodewise run 'exec:./runtime --fast' --model model.onnx "
+    "--random-inputs 1\n"
     "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not,\n"
     "or the outputs could not be written; then there is no file.\n",
     [] { return std::unique_ptr<Command>(new RunNetwork); }};

@@ -78,6 +78,10 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
     return MakersOf(graph);
   };
   NODEWISE_ASSIGN_OR_RETURN(LocateResult result, Locate(located, options));
+  if (request.referee != nullptr) {
+    NODEWISE_ASSIGN_OR_RETURN(*request.opinions,
+                              AskReferee(located, result, request.referee));
+  }
   if (!CanBeGuarded({target.name(), request.target})) {
     result.notes.push_back(fmt::format(
         "{}: is on a device, where a node that crashes or hangs would have "

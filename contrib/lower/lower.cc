@@ -7,6 +7,7 @@
 
 #include "contrib/lower/function_names.h"
 #include "contrib/lower/fusion.h"
+#include "contrib/lower/observed_regions.h"
 #include "contrib/lower/region_maker.h"
 #include "contrib/lower/storage_reuse.h"
 #include "contrib/lower/tensor_layouts.h"
@@ -130,19 +131,10 @@ class GraphMaker {
   }
 
   absl::Status Make(const LowerOptions& options) {
-    const auto found = FindRegions(network_, options.fuse);
-    if (options.preference_of != nullptr) {
-      layouts_.channels_last =
-          ChooseChannelsLast(network_, found, options.preference_of);
-      layouts_.operators = &options.operators;
-    }
     std::vector<MadeRegion> regions;
-    for (const auto& operations : found) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          MadeRegion region, MakeRegion(network_, operations,
-                                        FreeName(operations.back()), layouts_));
-      regions.push_back(std::move(region));
-    }
+    NODEWISE_RETURN_IF_ERROR(options.is_observed == nullptr
+                                 ? MakeFused(options, &regions)
+                                 : MakeObserved(options, &regions));
     for (const ValueId id : network_.inputs()) AddInput(id);
     for (const MadeRegion& region : regions) AddParams(region.inputs);
     AddParams(network_.outputs());
@@ -157,6 +149,36 @@ class GraphMaker {
   std::vector<NamedTensor> TakeParams() { return std::move(params_); }
 
  private:
+  absl::Status MakeFused(const LowerOptions& options,
+                         std::vector<MadeRegion>* regions) {
+    const auto found = FindRegions(network_, options.fuse);
+    if (options.preference_of != nullptr) {
+      layouts_.channels_last =
+          ChooseChannelsLast(network_, found, options.preference_of);
+      layouts_.operators = &options.operators;
+    }
+    for (const auto& operations : found) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          MadeRegion region, MakeRegion(network_, operations,
+                                        FreeName(operations.back()), layouts_));
+      regions->push_back(std::move(region));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeObserved(const LowerOptions& options,
+                            std::vector<MadeRegion>* regions) {
+    for (const ObservedRegion& found :
+         FindObservedRegions(network_, options.is_observed)) {
+      NODEWISE_ASSIGN_OR_RETURN(MadeRegion region,
+                                MakeRegion(network_, found.operations,
+                                           FreeName(found.operations.back()),
+                                           layouts_, found.outputs));
+      regions->push_back(std::move(region));
+    }
+    return absl::OkStatus();
+  }
+
   // An operation may be called as an input is.
   std::string FreeName(OperationId id) {
     const std::string& name = network_.operation(id).name;

@@ -47,14 +47,18 @@ class RegionMaker {
         layouts_(layouts),
         made_{{Network(name), {}, {}, {}}, {}, {}} {}
 
-  absl::StatusOr<MadeRegion> Make(absl::Span<const OperationId> operations) {
+  absl::StatusOr<MadeRegion> Make(absl::Span<const OperationId> operations,
+                                  absl::Span<const ValueId> outputs) {
     for (const auto& [domain, version] : source_.data().opsets) {
       NODEWISE_RETURN_IF_ERROR(network().SetOpset(domain, version));
     }
     for (const OperationId id : operations) {
       NODEWISE_RETURN_IF_ERROR(Add(source_.operation(id)));
     }
-    NODEWISE_RETURN_IF_ERROR(SetOutputs(source_.operation(operations.back())));
+    if (outputs.empty()) {
+      outputs = source_.operation(operations.back()).outputs;
+    }
+    NODEWISE_RETURN_IF_ERROR(SetOutputs(outputs));
     return std::move(made_);
   }
 
@@ -150,9 +154,9 @@ class RegionMaker {
     return name;
   }
 
-  absl::Status SetOutputs(const Operation& last) {
+  absl::Status SetOutputs(absl::Span<const ValueId> wanted) {
     std::vector<ValueId> outputs;
-    for (const ValueId output : last.outputs) {
+    for (const ValueId output : wanted) {
       if (output == kNoValue) continue;
       const NetworkValue& value = source_.value(output);
       made_.outputs.push_back(output);
@@ -178,8 +182,9 @@ class RegionMaker {
 absl::StatusOr<MadeRegion> MakeRegion(const Network& source,
                                       absl::Span<const OperationId> operations,
                                       const std::string& name,
-                                      const RegionLayouts& layouts) {
-  return RegionMaker(source, name, layouts).Make(operations);
+                                      const RegionLayouts& layouts,
+                                      absl::Span<const ValueId> outputs) {
+  return RegionMaker(source, name, layouts).Make(operations, outputs);
 }
 
 }  // namespace nodewise

@@ -15,8 +15,8 @@ namespace nodewise {
 // part of.
 struct MadeRegion {
   Region region;
-  std::vector<ValueId> inputs;   // Each once.
-  std::vector<ValueId> outputs;  // Those that are wanted of its last operation.
+  std::vector<ValueId> inputs;  // Each once.
+  std::vector<ValueId> outputs;
 };
 
 // Which values of the source lie outside of regions with their channels last.
@@ -35,11 +35,13 @@ struct RegionLayouts {
 
 // Makes a network of some operations of another: every value that is made
 // elsewhere becomes an input. Constants become inputs too, unless the types of
-// something depend on what they hold, as on the shape of a Reshape.
-// REQUIRES: only the last operation's outputs are read by others.
+// something depend on what they hold, as on the shape of a Reshape. `outputs`
+// are values of these operations; empty: those of the last one.
+// REQUIRES: nothing else of them is read by others.
 absl::StatusOr<MadeRegion> MakeRegion(const Network& source,
                                       absl::Span<const OperationId> operations,
                                       const std::string& name,
-                                      const RegionLayouts& layouts = {});
+                                      const RegionLayouts& layouts = {},
+                                      absl::Span<const ValueId> outputs = {});
 
 }  // namespace nodewise

@@ -19,6 +19,7 @@ namespace {
 
 bool IsGraph(const RunnerTarget& target) { return target.graph != nullptr; }
 bool IsNetwork(const RunnerTarget& target) { return target.network != nullptr; }
+bool IsForeign(const RunnerTarget& target) { return target.foreign != nullptr; }
 
 absl::StatusOr<std::unique_ptr<Runner>> MakePlain(const RunnerTarget& target) {
   NODEWISE_ASSIGN_OR_RETURN(auto executor, target.graph->MakeExecutor());
@@ -45,6 +46,11 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeInterpreter(
   return MakeNetworkRunner("interpreter", target.name, target.network);
 }
 
+absl::StatusOr<std::unique_ptr<Runner>> MakeForeign(
+    const RunnerTarget& target) {
+  return MakeForeignRunner(*target.foreign);
+}
+
 constexpr RunnerKind kKinds[] = {
     {"plain", "a compiled graph as it is deployed", &IsGraph, &MakePlain},
 #ifdef NODEWISE_USE_PROFILER
@@ -56,6 +62,8 @@ constexpr RunnerKind kKinds[] = {
 #endif
     {"interpreter", "a network by the definitions of its operators", &IsNetwork,
      &MakeInterpreter},
+    {"foreign", "a network and another program that runs it", &IsForeign,
+     &MakeForeign},
 };
 
 }  // namespace

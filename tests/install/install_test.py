@@ -61,6 +61,14 @@ class InstallTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.scratch.cleanup()
 
+    def test_installed_command_finds_its_adapters(self):
+        self.assertTrue((self.prefix / "share/nodewise/adapters/"
+                         "onnxruntime_adapter.py").is_file())
+        done = subprocess.run([self.prefix / "bin/nodewise", "run",
+                               "ort:missing.onnx"], text=True,
+                              capture_output=True, check=False)
+        self.assertIn("missing.onnx: ", done.stderr)
+
     def test_installed_command_runs(self):
         out = run(self.prefix / "bin/nodewise", "run", self.net, "--inputs",
                   self.folder / "input.params")

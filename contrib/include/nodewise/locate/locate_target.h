@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/locate/locate.h"
+#include "nodewise/locate/referee.h"
 #include "nodewise/runner/graph_target.h"
 
 namespace nodewise {
@@ -17,6 +18,10 @@ struct TargetRequest {
   // The nodes, by key, that the reference computes in it already
   // (WithStandIns()).
   std::vector<std::string> stand_ins = {};
+  // Is asked about the culprits (AskReferee()), unless it is null; `opinions`
+  // gets what it says then.
+  RefereeMaker referee = nullptr;
+  std::vector<RefereeOpinion>* opinions = nullptr;
 };
 
 // Returns makers of the runners of a target for Locate() and whatever else

@@ -24,6 +24,9 @@ enum class LayoutPreference {
 using LayoutPreferenceOf =
     std::function<LayoutPreference(const Network&, OperationId)>;
 
+// Which values can be seen from outside while a network runs.
+using IsObserved = std::function<bool(const Network&, ValueId)>;
+
 struct LowerOptions {
   // Puts operations that compilers compute together into one node.
   bool fuse = true;
@@ -36,6 +39,10 @@ struct LowerOptions {
   // does without. Null: all tensors are as the network has them.
   LayoutPreferenceOf preference_of = nullptr;
   OpSet operators = {};
+  // Instead of fusing, puts operations into one node that pass values to each
+  // other which cannot be seen; such a node may have several outputs. For
+  // graphs that describe what something else runs. Null: `fuse` decides.
+  IsObserved is_observed = nullptr;
 };
 
 struct Lowered {

@@ -7,17 +7,19 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/runner/foreign_runner.h"
 #include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/runner.h"
 
 namespace nodewise {
 
-// What runners can be made of: a compiled graph or a network; exactly one is
-// set. Copies share it.
+// What runners can be made of: a compiled graph, a network, or a network and
+// another program that runs it; exactly one is set. Copies share it.
 struct RunnerTarget {
   std::string name;  // What messages call it.
   std::shared_ptr<const GraphTarget> graph = nullptr;
   std::shared_ptr<const Network> network = nullptr;
+  std::shared_ptr<const ForeignTarget> foreign = nullptr;
 };
 
 // A kind of runner that this build has.

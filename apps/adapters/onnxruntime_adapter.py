@@ -1,0 +1,148 @@
+"""Runs a model in onnxruntime for nodewise, which speaks to it in files
+(docs/formats/foreign_runner.md).
+
+usage: python3 -I onnxruntime_adapter.py [--provider NAME] [--level LEVEL]
+       [--threads N] REQUEST
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+try:
+    import numpy
+except ImportError:
+    sys.exit("this Python has no package numpy, which the adapter needs "
+             f"({sys.executable}; choose another one, or install it there)")
+try:
+    import onnxruntime
+except ImportError as why:
+    sys.exit("this Python has no package onnxruntime "
+             f"({sys.executable}: {why}; choose another one, or install it "
+             "there)")
+
+LEVELS = {
+    "disabled": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
+# How numpy holds the types that it does not have, and ONNX's numbers for them.
+BITS_OF = {"bfloat16": ("uint16", 16), "float8_e4m3fn": ("uint8", 17),
+           "float8_e5m2": ("uint8", 19), "int4": ("int8", 22),
+           "uint4": ("uint8", 21)}
+# Those that onnxruntime takes and returns only as bits.
+ONLY_BITS = {"bfloat16", "float8_e4m3fn", "float8_e5m2"}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--provider", default="")
+    parser.add_argument("--level", choices=LEVELS, default="all")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("request")
+    return parser.parse_args()
+
+
+def provider_of(name):
+    """The provider of this name, or of this name without its end."""
+    available = onnxruntime.get_available_providers()
+    for provider in available:
+        if name.lower() in (provider.lower(), provider.lower().removesuffix(
+                "executionprovider")):
+            return [provider]
+    if name:
+        sys.exit(f"provider {name}: this onnxruntime does not have it, "
+                 f"expected one of {', '.join(available)}")
+    return ["CPUExecutionProvider"]
+
+
+def session_of(model, options):
+    settings = onnxruntime.SessionOptions()
+    settings.graph_optimization_level = LEVELS[options.level]
+    settings.log_severity_level = 3  # Errors.
+    if options.threads > 0:
+        settings.intra_op_num_threads = options.threads
+    return onnxruntime.InferenceSession(
+        model, settings, providers=provider_of(options.provider))
+
+
+def read_input(item):
+    dtype = item["dtype"]
+    held = BITS_OF[dtype][0] if dtype in BITS_OF else dtype
+    values = numpy.fromfile(item["file"], held).reshape(item["shape"])
+    if dtype not in BITS_OF:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(values)
+    if dtype not in ONLY_BITS:
+        sys.exit(f"input {item['name']}: is {dtype}, which onnxruntime's "
+                 "Python package cannot be given")
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+        values, BITS_OF[dtype][1])
+
+
+def bits_of(value, held):
+    """The bits of a value that numpy cannot hold, as unsigned integers."""
+    bits = numpy.empty(value.shape(), held)
+    if bits.size:
+        import ctypes  # pylint: disable=import-outside-toplevel
+        ctypes.memmove(bits.ctypes.data, value.data_ptr(), bits.nbytes)
+    return bits
+
+
+def write_output(name, value, number, folder):
+    """Writes a tensor and returns what the answer says of it."""
+    if value is None or not value.has_value() or not value.is_tensor():
+        return {"name": name, "absent": "onnxruntime did not make a tensor"}
+    dtype = value.data_type().removeprefix("tensor(").removesuffix(")")
+    dtype = {"float": "float32", "double": "float64",
+             "float8e4m3fn": "float8_e4m3fn",
+             "float8e5m2": "float8_e5m2"}.get(dtype, dtype)
+    if dtype in ("int4", "uint4", "string"):
+        return {"name": name,
+                "absent": f"onnxruntime's Python package has no {dtype}"}
+    values = (bits_of(value, BITS_OF[dtype][0]) if dtype in ONLY_BITS
+              else value.numpy())
+    file = f"{number}.bin"
+    numpy.ascontiguousarray(values).tofile(os.path.join(folder, file))
+    return {"name": name, "dtype": dtype, "shape": list(values.shape),
+            "file": file}
+
+
+def main():
+    options = parse_arguments()
+    with open(options.request, encoding="utf-8") as file:
+        request = json.load(file)
+    session = session_of(request["model"], options)
+    inputs = {item["name"]: read_input(item) for item in request["inputs"]}
+    # onnxruntime refuses inputs that the model does not have.
+    known = {node.name for node in session.get_inputs()}
+    inputs = {name: value for name, value in inputs.items() if name in known}
+    names = request["outputs"]
+    durations = []
+    values = []
+    for _ in range(request["repeats"]):
+        start = time.perf_counter_ns()
+        values = session.run_with_ort_values(names, inputs)
+        durations.append(time.perf_counter_ns() - start)
+    outputs = [write_output(name, value, i, request["output_folder"])
+               for i, (name, value) in enumerate(zip(names, values))]
+    answer = {
+        "version": 1,
+        "runtime": f"onnxruntime {onnxruntime.__version__}, "
+                   f"{session.get_providers()[0]}, level {options.level}",
+        "outputs": outputs,
+        "durations_ns": durations,
+    }
+    with open(request["answer"], "w", encoding="utf-8") as file:
+        json.dump(answer, file)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:  # pylint: disable=broad-except
+        # The last line is what nodewise quotes.
+        sys.exit(f"{type(error).__name__}: {error}")

@@ -1,0 +1,266 @@
+#include "apps/nodewise/foreign_target.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "apps/nodewise/interpreted_run.h"
+#include "fmt/format.h"
+#include "nodewise/runner/input_collector.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr std::string_view kOrt = "ort:";
+constexpr std::string_view kExec = "exec:";
+constexpr uint64_t kMostLimitS = 86'400;
+constexpr const char* kPythonVariable = "NODEWISE_PYTHON";
+// Beside the folder that the program is in, in the build and where it is
+// installed.
+constexpr const char* kAdapter =
+    "../share/nodewise/adapters/onnxruntime_adapter.py";
+
+bool IsOrt(const std::string& target) { return target.starts_with(kOrt); }
+
+absl::StatusOr<std::string> FindAdapter() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::string path = (self.parent_path() / kAdapter).lexically_normal();
+  const absl::Status status = CheckReadable(path);
+  if (status.ok()) return path;
+  return absl::NotFoundError(fmt::format(
+      "ort: {}, expected the adapter for onnxruntime there (install nodewise "
+      "with its share folder)",
+      MessageOf(status)));
+}
+
+std::string PythonOf(const ForeignOptions& options) {
+  if (!options.python.empty()) return options.python;
+  const char* const chosen = std::getenv(kPythonVariable);
+  return chosen == nullptr || *chosen == '\0' ? "python3" : chosen;
+}
+
+absl::Status CheckOnlyOrt(const ForeignOptions& options,
+                          const std::string& target) {
+  const std::pair<bool, const char*> given[] = {
+      {!options.python.empty(), "--python"},
+      {!options.ort_provider.empty(), "--ort-provider"},
+      {!options.ort_level.empty(), "--ort-level"},
+  };
+  for (const auto& [is_given, name] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{}: means nothing for {}, expected ort:MODEL.onnx with it",
+                    name, target));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ForeignCommand> OrtCommand(const ForeignOptions& options) {
+  NODEWISE_ASSIGN_OR_RETURN(std::string adapter, FindAdapter());
+  ForeignCommand command;
+  command.name = "onnxruntime";
+  // -I: the packages of this Python, and nothing of the folder that it is
+  // started in or of the user's environment.
+  command.arguments = {PythonOf(options), "-I", std::move(adapter)};
+  const std::pair<const char*, const std::string&> chosen[] = {
+      {"--provider", options.ort_provider}, {"--level", options.ort_level}};
+  for (const auto& [name, value] : chosen) {
+    if (value.empty()) continue;
+    command.arguments.push_back(fmt::format("{}={}", name, value));
+  }
+  return command;
+}
+
+absl::Status CheckOrtOptions(const ForeignOptions& options) {
+  const std::vector<std::string> levels = {"disabled", "basic", "extended",
+                                           "all"};
+  if (!options.model.empty()) {
+    return absl::InvalidArgumentError(
+        "--model: means nothing for ort:, whose model stands behind the colon");
+  }
+  for (const std::string& level : levels) {
+    if (options.ort_level.empty() || options.ort_level == level) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "--ort-level: found \"{}\", expected disabled, basic, extended or all{}",
+      Printable(options.ort_level), DidYouMean(options.ort_level, levels)));
+}
+
+// Sets the command, and the path of the model.
+absl::Status ReadTarget(const std::string& target,
+                        const ForeignOptions& options, ForeignTarget* foreign) {
+  foreign->name = target;
+  if (IsOrt(target)) {
+    NODEWISE_RETURN_IF_ERROR(CheckOrtOptions(options));
+    foreign->model_file = target.substr(kOrt.size());
+    NODEWISE_ASSIGN_OR_RETURN(foreign->command, OrtCommand(options));
+    return absl::OkStatus();
+  }
+  NODEWISE_RETURN_IF_ERROR(CheckOnlyOrt(options, target));
+  foreign->model_file = options.model;
+  if (options.model.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: has no model, expected --model FILE with it", target));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(foreign->command,
+                            ParseForeignCommand(target.substr(kExec.size())));
+  return absl::OkStatus();
+}
+
+void SetLimits(const ForeignOptions& options, ForeignTarget* target) {
+  if (!options.limit_s.has_value()) return;
+  target->limits.time_ms = static_cast<int64_t>(*options.limit_s) * 1000;
+}
+
+// What is about a graph, or what computes it, means nothing here.
+absl::Status CheckNoGraphOptions(const LoadOptions& load,
+                                 const std::string& target) {
+  const TargetOptions& files = load.target;
+  const LoweringOptions& lowering = load.lowering;
+  const std::pair<bool, const char*> given[] = {
+      {!files.library.empty(), "--lib"},
+      {!files.params.empty(), "--params"},
+      {!files.devices.empty(), "--device"},
+      {!files.function.empty(), "--function"},
+      {lowering.reference, "--reference"},
+      {!lowering.backend.empty(), "--backend"},
+      {lowering.no_fuse, "--no-fuse"},
+      {lowering.no_reuse, "--no-reuse"},
+      {lowering.no_layouts, "--no-layouts"},
+  };
+  for (const auto& [is_given, name] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: means nothing for {}, which another program runs", name, target));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
+  options->AddText("--model", "FILE",
+                   "of TARGET exec:COMMAND: the ONNX model to run",
+                   &foreign->model);
+  options->AddText("--python", "PROGRAM",
+                   "of TARGET ort:MODEL.onnx: the Python that has onnxruntime "
+                   "($NODEWISE_PYTHON, "
+                   "or python3)",
+                   &foreign->python);
+  options->AddText("--ort-provider", "NAME",
+                   "of ort: the execution provider (CPU)",
+                   &foreign->ort_provider);
+  options->AddText("--ort-level", "LEVEL",
+                   "of ort: its graph optimisations: disabled, basic, extended "
+                   "or all (all)",
+                   &foreign->ort_level);
+  options->AddNumber(
+      "--foreign-limit", "S",
+      "of ort: and exec: how many seconds one run of the program "
+      "may take (600)",
+      {&foreign->limit_s, 1, kMostLimitS});
+}
+
+void AddObservationOption(OptionList* options, ForeignOptions* foreign) {
+  options->AddNumber("--at-once", "N",
+                     "of ort: and exec: how many values are asked for in one "
+                     "run of the program (all)",
+                     {&foreign->at_once, 1});
+}
+
+bool IsForeign(const std::string& target) {
+  return IsOrt(target) || target.starts_with(kExec);
+}
+
+absl::Status CheckNoForeignOptions(const ForeignOptions& options,
+                                   const std::string& target) {
+  NODEWISE_RETURN_IF_ERROR(CheckOnlyOrt(options, target));
+  const std::pair<bool, const char*> given[] = {
+      {!options.model.empty(), "--model"},
+      {options.limit_s.has_value(), "--foreign-limit"},
+      {options.at_once.has_value(), "--at-once"},
+  };
+  for (const auto& [is_given, name] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: means nothing for {}, expected exec:COMMAND or ort:MODEL.onnx "
+        "with it",
+        name, target));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ForeignTarget> RefereeTarget(const std::string& referee,
+                                            const ForeignOptions& options) {
+  ForeignTarget target;
+  target.name = referee;
+  SetLimits(options, &target);
+  if (referee.starts_with(kExec)) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        target.command, ParseForeignCommand(referee.substr(kExec.size())));
+    return target;
+  }
+  if (referee != "ort") {
+    return absl::InvalidArgumentError(
+        fmt::format("--referee: found \"{}\", expected ort or exec:COMMAND",
+                    Printable(referee)));
+  }
+  ForeignOptions ort = options;
+  ort.model.clear();
+  if (ort.ort_level.empty()) ort.ort_level = "disabled";
+  NODEWISE_RETURN_IF_ERROR(CheckOrtOptions(ort));
+  NODEWISE_ASSIGN_OR_RETURN(target.command, OrtCommand(ort));
+  return target;
+}
+
+absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
+                                          const ForeignOptions& foreign,
+                                          const InputOptions& inputs,
+                                          Outcome* outcome) {
+  const std::string& name = load.target.target;
+  LoadedForeign loaded;
+  NODEWISE_RETURN_IF_ERROR(ReadTarget(name, foreign, &loaded.target));
+  NODEWISE_RETURN_IF_ERROR(CheckNoGraphOptions(load, name));
+  SetLimits(foreign, &loaded.target);
+  loaded.target.most_at_once = foreign.at_once.value_or(0);
+  LoadOptions model = load;
+  model.target.target = loaded.target.model_file;
+  InputFiles input_files;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const LoadedTarget read,
+      LoadModelNetwork(model, inputs, &input_files, outcome));
+  if (read.network == nullptr) return loaded;
+  loaded.target.network = read.network;
+  // The file says nothing of what was changed since it was read.
+  const bool is_changed =
+      !load.model.freeze.empty() || !load.precision.precision.empty();
+  if (is_changed) loaded.target.model_file.clear();
+  loaded.list = ListInputs(*loaded.target.network);
+  DiagnosticList diagnostics;
+  loaded.inputs = CollectInputs(inputs, *loaded.list, input_files, &diagnostics,
+                                &HowToSize);
+  if (diagnostics.HasErrors()) outcome->AddErrors(diagnostics);
+  return loaded;
+}
+
+void ShowForeign(const LoadedForeign& loaded, const InputOptions& options,
+                 Outcome* outcome) {
+  const Network& network = *loaded.target.network;
+  outcome->text += fmt::format("{}: {}, {}\n", Printable(loaded.target.name),
+                               CountOf(network.order().size(), "operation"),
+                               CountOf(network.outputs().size(), "output"));
+  outcome->json.BeginObject("target");
+  outcome->json.Add("foreign", loaded.target.name);
+  outcome->json.Add("command", loaded.target.command.arguments);
+  outcome->json.EndObject();
+  ShowInputs(*loaded.list, loaded.inputs, options, outcome);
+}
+
+}  // namespace nodewise

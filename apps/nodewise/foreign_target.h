@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/input_options.h"
+#include "apps/nodewise/loaded_target.h"
+#include "nodewise/runner/foreign_runner.h"
+
+namespace nodewise {
+
+// A TARGET that another program runs: "ort:model.onnx", or "exec:COMMAND" with
+// --model.
+struct ForeignOptions {
+  std::string model;  // The model of exec:.
+  std::string python;
+  std::string ort_provider, ort_level;
+  std::optional<uint64_t> limit_s;
+  std::optional<uint64_t> at_once;
+};
+
+void AddForeignOptions(OptionList* options, ForeignOptions* foreign);
+// Adds, for verbs that look inside, how much of it the program shows at a time.
+void AddObservationOption(OptionList* options, ForeignOptions* foreign);
+
+// Returns whether a TARGET begins with ort: or exec:.
+bool IsForeign(const std::string& target);
+
+// Fails with kInvalidArgument if one of them is given with another TARGET.
+absl::Status CheckNoForeignOptions(const ForeignOptions& options,
+                                   const std::string& target);
+
+// Returns what is to referee: "ort", which rewrites no model unless told, or
+// "exec:COMMAND". It has no network yet. Fails with kInvalidArgument for
+// another text.
+absl::StatusOr<ForeignTarget> RefereeTarget(const std::string& referee,
+                                            const ForeignOptions& options);
+
+// What a foreign program is to run, and with what.
+struct LoadedForeign {
+  ForeignTarget target;
+  std::unique_ptr<const InputList> list;
+  std::vector<RunInput> inputs;
+
+  std::vector<NamedTensor> NamedInputs() const {
+    return NameInputs(*list, inputs);
+  }
+};
+
+// Reads the model and collects the inputs. All faults of them go into the
+// outcome, which is then kError. Fails with kInvalidArgument for options that
+// mean nothing here.
+absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
+                                          const ForeignOptions& foreign,
+                                          const InputOptions& inputs,
+                                          Outcome* outcome);
+
+// Shows the head of a report: the target and its inputs.
+void ShowForeign(const LoadedForeign& loaded, const InputOptions& options,
+                 Outcome* outcome);
+
+}  // namespace nodewise

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/locate/locate.h"
+#include "nodewise/locate/referee.h"
+#include "nodewise/lower/lower.h"
+#include "nodewise/op/op_def.h"
+#include "nodewise/runner/runner.h"
+
+namespace nodewise {
+
+// Names the operation that something else which runs a network, a foreign
+// runtime say, gets wrong: the interpreter computes each operation again from
+// what the candidate handed out.
+
+struct NetworkLocateRequest {
+  const Network& network;
+  const OpSet& operators;
+  // Makes a runner of the network, with the capabilities kTensors and kPatches,
+  // that hands out inputs, outputs and those of these values that it can.
+  std::function<absl::StatusOr<std::unique_ptr<Runner>>(
+      const std::vector<std::string>& observed)>
+      candidate;
+  // The values that may be asked for: ObservableValues() of a foreign runner.
+  std::vector<std::string> observable;
+  std::vector<NamedTensor> inputs;
+  // How often the candidate may run to find out what can be observed while the
+  // fault is there.
+  size_t most_search_runs = 100;
+  RefereeMaker referee = nullptr;  // Is asked about culprits; may be null.
+};
+
+struct NetworkLocated {
+  // The network as what was judged: a node for each operation, or for several
+  // between which nothing was observed.
+  std::shared_ptr<const Lowered> graph;
+  LocateResult result;
+  // The values that were not observed, since the candidate cannot hand them out
+  // or the fault is gone when they are.
+  std::vector<std::string> unobserved;
+  // The fault was only there with less observed than could be.
+  bool vanishes = false;
+  // It is not even there when the candidate runs the model as it is written to
+  // be observed, with nothing observed; so `result` is about a sound run.
+  bool is_gone = false;
+  std::vector<RefereeOpinion> opinions;  // If there is a referee.
+};
+
+// Runs the candidate twice, with and without being observed. Where its outputs
+// are wrong as long as nobody looks, and right otherwise, as much is observed
+// as leaves them wrong. Then does what Locate() does. Fails as that, and as
+// Lower().
+absl::StatusOr<NetworkLocated> LocateInNetwork(
+    const NetworkLocateRequest& request, const LocateOptions& options = {});
+
+}  // namespace nodewise

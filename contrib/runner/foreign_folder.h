@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+
+// A folder of our own in $TMPDIR or /tmp that only its user may enter, with a
+// folder "outputs" in it for somebody else's answer. What that somebody wrote
+// is read as hostile: by the folders' own descriptors, so that nothing can be
+// put in their places, without following links, and regular files only. All of
+// it is gone when the object is. Move-only.
+class ForeignFolder {
+ public:
+  static absl::StatusOr<ForeignFolder> Create();
+  ForeignFolder(ForeignFolder&& other) noexcept;
+  ForeignFolder& operator=(ForeignFolder&&) = delete;
+  ~ForeignFolder();
+
+  const std::string& path() const { return path_; }
+  std::string outputs_path() const { return path_ + "/outputs"; }
+
+  // Writes a new file and returns its path.
+  absl::StatusOr<std::string> Write(const std::string& name, const void* data,
+                                    size_t size) const;
+
+  // Returns what stands in a file. Fails with kNotFound or kDataLoss, with the
+  // name of the file, if it is not there, no regular file, or has more bytes.
+  absl::StatusOr<std::string> Read(const std::string& name,
+                                   size_t most_bytes) const;
+  // Returns the tensor of this shape and type in a file in "outputs", which
+  // must have exactly its size. Fails as Read(). REQUIRES: TensorBytes() of
+  // both succeeds.
+  absl::StatusOr<NDArray> ReadOutput(const std::string& name,
+                                     absl::Span<const int64_t> shape,
+                                     DLDataType dtype) const;
+
+ private:
+  explicit ForeignFolder(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+  int folder_ = -1;  // Descriptors of both.
+  int outputs_ = -1;
+};
+
+}  // namespace nodewise

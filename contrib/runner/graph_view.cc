@@ -1,0 +1,206 @@
+#include "nodewise/runner/graph_view.h"
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "nodewise/graph/by_node.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Takes the values of a network and hands them on as those of a graph, as soon
+// as a node and all nodes before it are complete.
+class NodeSink : public TensorSink {
+ public:
+  NodeSink(const Lowered& lowered, const GraphIndex& index,
+           const std::string& source, const RunOptions& options)
+      : graph_(lowered.graph),
+        index_(index),
+        source_(source),
+        options_(options),
+        tensors_(graph_),
+        has_come_(graph_) {
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (uint32_t o = 0; o < graph_.OutputsOf(NodeId{n}); ++o) {
+        const auto name = ValueNameOf(graph_, {n, o, 0});
+        if (!name.has_value()) continue;
+        entries_.emplace(*name, graph_.EntryOf(NodeId{n}, o));
+      }
+    }
+    for (const NamedTensor& param : lowered.params) {
+      const auto found = entries_.find(param.name);
+      if (found == entries_.end()) continue;
+      tensors_[found->second] = param.tensor;
+      has_come_[found->second] = true;
+    }
+  }
+
+  absl::Status Take(const TensorItem& item) override {
+    const auto found = entries_.find(item.key.node);
+    if (found == entries_.end()) return absl::OkStatus();
+    if (item.tensor != nullptr) {
+      NODEWISE_ASSIGN_OR_RETURN(tensors_[found->second], item.Keep());
+    }
+    has_come_[found->second] = true;
+    while (next_ < graph_.nodes.size() && IsComplete(NodeId{next_})) {
+      NODEWISE_RETURN_IF_ERROR(HandNext());
+    }
+    return absl::OkStatus();
+  }
+
+  // Hands on what waited for something that never came.
+  absl::Status Finish() {
+    while (next_ < graph_.nodes.size()) NODEWISE_RETURN_IF_ERROR(HandNext());
+    return absl::OkStatus();
+  }
+
+ private:
+  bool IsComplete(NodeId node) const {
+    for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
+      if (!has_come_[graph_.EntryOf(node, o)]) return false;
+    }
+    return true;
+  }
+
+  absl::Status HandNext() {
+    const NodeId node{next_++};
+    const GraphNode& known = graph_.node(node);
+    const std::string& key = index_.KeyOf(node);
+    const bool is_seen = !options_.select || options_.select(key);
+    for (uint32_t i = 0;
+         is_seen && options_.with_node_inputs && i < known.inputs.size(); ++i) {
+      const EntryId entry = graph_.EntryOf(known.inputs[i]);
+      const TensorKey origin{index_.KeyOf(index_.NodeOf(entry)),
+                             index_.OutputOf(entry), TensorRole::kOutput,
+                             source_};
+      NODEWISE_RETURN_IF_ERROR(
+          Hand({key, i, TensorRole::kInput, source_}, entry, &origin));
+    }
+    for (uint32_t o = 0; is_seen && o < graph_.OutputsOf(node); ++o) {
+      NODEWISE_RETURN_IF_ERROR(Hand({key, o, TensorRole::kOutput, source_},
+                                    graph_.EntryOf(node, o), nullptr));
+    }
+    DropAfter(node);
+    return absl::OkStatus();
+  }
+
+  absl::Status Hand(const TensorKey& key, EntryId entry,
+                    const TensorKey* origin) const {
+    TensorItem item{key};
+    if (tensors_[entry].defined()) {
+      item.tensor = tensors_[entry].tensor();
+      item.lasting = tensors_[entry];
+    } else {
+      item.why_absent = "the runner has not handed it out";
+    }
+    item.origin = origin;
+    item.is_network_input = !graph_.IsFunction(index_.NodeOf(entry));
+    return options_.sink->Take(item);
+  }
+
+  // Lets go what no later node reads.
+  void DropAfter(NodeId node) {
+    const auto drop = [&](EntryId entry) {
+      if (index_.LifetimeOf(entry).last_read <= int64_t{Index(node)}) {
+        tensors_[entry] = NDArray();
+      }
+    };
+    for (const EntryRef& ref : graph_.node(node).inputs) {
+      drop(graph_.EntryOf(ref));
+    }
+    for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
+      drop(graph_.EntryOf(node, o));
+    }
+  }
+
+  const Graph& graph_;
+  const GraphIndex& index_;
+  const std::string& source_;
+  const RunOptions& options_;
+  std::unordered_map<std::string, EntryId> entries_;  // By the value's name.
+  ByEntry<NDArray> tensors_;
+  ByEntry<bool> has_come_;
+  uint32_t next_ = 0;  // The node that is handed on next.
+};
+
+class GraphView : public Runner {
+ public:
+  GraphView(std::unique_ptr<Runner> runner,
+            std::shared_ptr<const Lowered> lowered)
+      : runner_(std::move(runner)),
+        lowered_(std::move(lowered)),
+        index_(lowered_->graph) {}
+
+  const std::string& name() const override { return runner_->name(); }
+  const InputList& inputs() const override { return runner_->inputs(); }
+  const std::vector<std::string>& outputs() const override {
+    return runner_->outputs();
+  }
+  bool Can(Capability capability) const override {
+    if (capability == Capability::kSteps) return false;
+    return capability == Capability::kNodeInputs || runner_->Can(capability);
+  }
+
+ protected:
+  absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
+                                       const RunOptions& options) override {
+    RunOptions inner;
+    NODEWISE_ASSIGN_OR_RETURN(inner.patches, NamePatches(options.patches));
+    std::vector<NamedTensor> inputs;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!tensors[i].defined()) continue;
+      inputs.push_back({runner_->inputs().Key(i), std::move(tensors[i])});
+    }
+    if (options.sink == nullptr) {
+      inner.repeats = options.repeats;
+      return runner_->Run(inputs, inner);
+    }
+    absl::StatusOr<RunResult> result = absl::UnknownError("");
+    std::vector<int64_t> durations_ns;
+    for (uint64_t i = 0; i < options.repeats; ++i) {
+      NodeSink sink(*lowered_, index_, name(), options);
+      inner.sink = &sink;
+      result = runner_->Run(inputs, inner);
+      if (!result.ok()) return result;
+      NODEWISE_RETURN_IF_ERROR(sink.Finish());
+      for (const int64_t duration : result->durations_ns) {
+        durations_ns.push_back(duration);
+      }
+    }
+    result->durations_ns = std::move(durations_ns);
+    return result;
+  }
+
+ private:
+  // Calls what is patched as the network does.
+  absl::StatusOr<std::vector<TensorPatch>> NamePatches(
+      std::vector<TensorPatch> patches) const {
+    for (TensorPatch& patch : patches) {
+      const auto entry = index_.FindEntry(patch.entry);
+      if (!entry.ok()) return At(patch.where, entry.status());
+      const auto value = ValueNameOf(
+          lowered_->graph,
+          {Index(index_.NodeOf(*entry)), index_.OutputOf(*entry), 0});
+      if (value.has_value()) patch.entry = *value;
+    }
+    return patches;
+  }
+
+  const std::unique_ptr<Runner> runner_;
+  const std::shared_ptr<const Lowered> lowered_;
+  const GraphIndex index_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> ViewAsGraph(std::unique_ptr<Runner> runner,
+                                    std::shared_ptr<const Lowered> graph) {
+  return std::make_unique<GraphView>(std::move(runner), std::move(graph));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,251 @@
+#include "nodewise/locate/network_locate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "nodewise/runner/foreign_runner.h"
+#include "nodewise/runner/interpreter_runner.h"
+#include "tests/contrib/lower/lower_support.h"
+
+namespace nodewise {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// y = tanh(relu(x * w + b) * v); `spoiled` makes one operation another one.
+std::shared_ptr<const Network> ChainNet(const std::string& spoiled = "") {
+  const auto kind = [&](const std::string& name, const std::string& right,
+                        const std::string& wrong) {
+    return name == spoiled ? wrong : right;
+  };
+  NetBuilder b;
+  const ValueId x = b.In("x", {4});
+  const ValueId w = b.Const("w", Floats({2, -1, 0.5, 3}));
+  const ValueId c = b.Const("c", Floats({0.25, 2, -1, 1}));
+  ValueId y = b.Op(kind("m", "Mul", "Sub"), {x, w}, {}, {"m"}, "m")[0];
+  y = b.Op(kind("a", "Add", "Sub"), {y, c}, {}, {"a"}, "a")[0];
+  y = b.Op(kind("r", "Relu", "Abs"), {y}, {}, {"r"}, "r")[0];
+  y = b.Op(kind("s", "Mul", "Add"), {y, c}, {}, {"s"}, "s")[0];
+  b.Out({b.Op(kind("y", "Tanh", "Sin"), {y}, {}, {"y"}, "y")[0]});
+  return std::make_shared<const Network>(b.net);
+}
+
+// What a runtime does that computes other operations together when it is looked
+// into: it chooses the network by what is observed, and hands out nothing else.
+class FakeRuntime : public Runner {
+ public:
+  using Choice = std::function<std::shared_ptr<const Network>(
+      bool is_seen, const std::set<std::string>& observed)>;
+
+  FakeRuntime(Choice choice, std::set<std::string> observed,
+              std::set<std::string> absent)
+      : choice_(std::move(choice)),
+        observed_(std::move(observed)),
+        absent_(std::move(absent)),
+        plain_(MakeNetworkRunner("fake", "net", choice_(false, observed_))) {}
+
+  const std::string& name() const override { return plain_->name(); }
+  const InputList& inputs() const override { return plain_->inputs(); }
+  const std::vector<std::string>& outputs() const override {
+    return plain_->outputs();
+  }
+  bool Can(Capability capability) const override {
+    return plain_->Can(capability);
+  }
+
+ protected:
+  absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
+                                       const RunOptions& options) override {
+    const std::vector<NamedTensor> inputs = {{"x", tensors[0]}};
+    if (options.sink == nullptr) return plain_->Run(inputs, options);
+    Filter filter(*this, *options.sink);
+    RunOptions inner = options;
+    inner.sink = &filter;
+    return MakeNetworkRunner("fake", "net", choice_(true, observed_))
+        ->Run(inputs, inner);
+  }
+
+ private:
+  class Filter : public TensorSink {
+   public:
+    Filter(const FakeRuntime& runtime, TensorSink& sink)
+        : runtime_(runtime), sink_(sink) {}
+    absl::Status Take(const TensorItem& item) override {
+      const std::string& name = item.key.node;
+      if (runtime_.absent_.contains(name)) {
+        TensorItem absent{item.key};
+        absent.why_absent = "not computed";
+        return sink_.Take(absent);
+      }
+      const bool is_seen =
+          runtime_.observed_.contains(name) || name == "x" || name == "y";
+      return is_seen ? sink_.Take(item) : absl::OkStatus();
+    }
+
+   private:
+    const FakeRuntime& runtime_;
+    TensorSink& sink_;
+  };
+
+  const Choice choice_;
+  const std::set<std::string> observed_;
+  const std::set<std::string> absent_;
+  const std::unique_ptr<Runner> plain_;
+};
+
+absl::StatusOr<NetworkLocated> LocateWith(const FakeRuntime::Choice& choice,
+                                          std::set<std::string> absent = {},
+                                          RefereeMaker referee = nullptr) {
+  const auto network = ChainNet();
+  NetworkLocateRequest request{
+      *network,
+      AllOperators(),
+      [&](const std::vector<std::string>& observed) {
+        return std::make_unique<FakeRuntime>(
+            choice, std::set<std::string>(observed.begin(), observed.end()),
+            absent);
+      },
+      ObservableValues(*network),
+      {{"x", Floats({1, 2, -3, 0.5})}}};
+  request.referee = std::move(referee);
+  LocateOptions options;
+  options.repeats = 1;
+  return LocateInNetwork(request, options);
+}
+
+// The operations of each culprit.
+std::vector<std::vector<std::string>> CulpritsOf(const NetworkLocated& found) {
+  std::vector<std::vector<std::string>> culprits;
+  for (const Culprit& culprit : found.result.culprits) {
+    culprits.push_back(found.result.nodes[culprit.report].covers);
+  }
+  return culprits;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(NetworkLocateTest, ASoundRuntimeAccusesNobody) {
+  const auto found = LocateWith([](bool, const auto&) { return ChainNet(); });
+  ASSERT_THAT(found, IsOk());
+  EXPECT_THAT(CulpritsOf(*found), IsEmpty());
+  EXPECT_EQ(found->result.nodes.size(), 5);
+  EXPECT_EQ(found->result.CountOf(NodeVerdict::kHealthy), 5);
+  EXPECT_FALSE(found->vanishes);
+}
+
+TEST(NetworkLocateTest, TheOperationThatIsWrongIsNamedAndExplainsTheError) {
+  for (const std::string wrong : {"m", "a", "r", "s", "y"}) {
+    SCOPED_TRACE(wrong);
+    const auto found =
+        LocateWith([&](bool, const auto&) { return ChainNet(wrong); });
+    ASSERT_THAT(found, IsOk());
+    EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{wrong}));
+    ASSERT_TRUE(found->result.culprits[0].share.has_value());
+    EXPECT_GT(*found->result.culprits[0].share, 0.99);
+  }
+}
+
+TEST(NetworkLocateTest, AFaultThatVanishesWhenObservedIsBracketed) {
+  // Relu is wrong only where it is computed together with what follows.
+  const auto found =
+      LocateWith([](bool is_seen, const std::set<std::string>& observed) {
+        const bool is_fused = !is_seen || !observed.contains("r");
+        return ChainNet(is_fused ? "r" : "");
+      });
+  ASSERT_THAT(found, IsOk());
+  EXPECT_TRUE(found->vanishes);
+  EXPECT_FALSE(found->is_gone);
+  EXPECT_THAT(found->unobserved, ElementsAre("r"));
+  EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"r", "s"}));
+  EXPECT_THAT(found->result.notes,
+              Contains(HasSubstr("vanishes when observed: the outputs are "
+                                 "right when r is handed out")));
+}
+
+TEST(NetworkLocateTest, AFaultThatIsNeverSeenIsGone) {
+  const auto found = LocateWith(
+      [](bool is_seen, const auto&) { return ChainNet(is_seen ? "" : "r"); });
+  ASSERT_THAT(found, IsOk());
+  EXPECT_TRUE(found->vanishes);
+  EXPECT_TRUE(found->is_gone);
+  EXPECT_THAT(CulpritsOf(*found), IsEmpty());
+}
+
+TEST(NetworkLocateTest, WhatIsNotHandedOutIsJudgedWithItsNeighbours) {
+  const auto found =
+      LocateWith([](bool, const auto&) { return ChainNet("a"); }, {"m"});
+  ASSERT_THAT(found, IsOk());
+  EXPECT_THAT(found->unobserved, ElementsAre("m"));
+  EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"m", "a"}));
+}
+
+// A referee that computes a node as `spoil` makes it.
+RefereeMaker RefereeWith(
+    std::function<std::shared_ptr<const Network>(const Network&)> spoil) {
+  return [spoil = std::move(spoil)](std::shared_ptr<const Network> network)
+             -> absl::StatusOr<std::unique_ptr<Runner>> {
+    return MakeNetworkRunner("referee", "node", spoil(*network));
+  };
+}
+
+// y = r + c in place of r * c, which is what the node s does.
+std::shared_ptr<const Network> SumInPlaceOfProduct(const Network& node) {
+  NetBuilder b;
+  std::vector<ValueId> inputs;
+  for (const ValueId id : node.inputs()) {
+    inputs.push_back(b.In(node.value(id).name, {4}));
+  }
+  b.Out({b.Op("Add", inputs, {}, {"s"}, "s")[0]});
+  return std::make_shared<const Network>(b.net);
+}
+
+TEST(NetworkLocateTest, ARefereeStandsWithOneOfTheTwo) {
+  const auto wrong = [](bool, const auto&) { return ChainNet("s"); };
+  const auto sides = [&](RefereeMaker referee) {
+    const auto found = LocateWith(wrong, {}, std::move(referee));
+    EXPECT_THAT(found, IsOk());
+    std::vector<RefereeSide> found_sides;
+    for (const RefereeOpinion& opinion : found->opinions) {
+      found_sides.push_back(opinion.side);
+    }
+    return found_sides;
+  };
+  EXPECT_THAT(sides(RefereeWith([](const Network& node) {
+                return std::make_shared<const Network>(node);
+              })),
+              ElementsAre(RefereeSide::kReference));
+  EXPECT_THAT(sides(RefereeWith(&SumInPlaceOfProduct)),
+              ElementsAre(RefereeSide::kCandidate));
+  EXPECT_THAT(sides([](const auto&) -> absl::StatusOr<std::unique_ptr<Runner>> {
+                return absl::UnimplementedError("no Mul");
+              }),
+              ElementsAre(RefereeSide::kNotAsked));
+}
+
+TEST(NetworkLocateTest, AMissingInputIsNamed) {
+  const auto network = ChainNet();
+  const NetworkLocateRequest request{
+      *network,
+      AllOperators(),
+      [&](const std::vector<std::string>&)
+          -> absl::StatusOr<std::unique_ptr<Runner>> {
+        return MakeNetworkRunner("fake", "net", network);
+      },
+      ObservableValues(*network),
+      {}};
+  EXPECT_THAT(LocateInNetwork(request),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("input x: was not given")));
+}
+
+}  // namespace
+}  // namespace nodewise
