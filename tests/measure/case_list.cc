@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
@@ -79,19 +80,31 @@ void AddForMethods(const Selection& selection, const std::vector<Case>& cases,
   }
 }
 
-// Every kind in every network: a round for each seed.
-void AddFaults(const Selection& selection, std::vector<Case>* all) {
+// The networks that faults of this seed are planted into: each round has other
+// weights, and makes the networks in another way. There is C for float32 alone.
+std::vector<std::string> NetworksOfRound(const Selection& selection,
+                                         uint64_t seed) {
+  constexpr std::string_view kForms[] = {"", "+unfused", "+fp16", "+bf16",
+                                         "+int8"};
+  const std::string_view form = kForms[(seed - 1) % std::size(kForms)];
   std::vector<std::string> networks;
   for (const ZooNetwork& row : ZooNetworks()) {
     if (!IsWanted(selection.networks, row.name)) continue;
-    networks.emplace_back(row.name);
-    if (row.has_c) networks.push_back(std::string(row.name) + "+c");
+    networks.push_back(fmt::format("{}/{}{}", row.name, seed, form));
+    if (!row.has_c) continue;
+    networks.push_back(fmt::format("{}/{}{}+c", row.name, seed,
+                                   seed % 2 == 0 ? "+unfused" : ""));
   }
+  return networks;
+}
+
+// Every kind in every network: a round for each seed.
+void AddFaults(const Selection& selection, std::vector<Case>* all) {
   std::vector<Case> cases;
   for (uint64_t seed = selection.seed; cases.size() < selection.faults;
        ++seed) {
     std::vector<Case> round;
-    for (const std::string& network : networks) {
+    for (const std::string& network : NetworksOfRound(selection, seed)) {
       for (const FaultSource& source : FaultSources()) {
         if (!IsWanted(selection.kinds, source.name)) continue;
         round.push_back(

@@ -2,7 +2,8 @@
 
 usage: make_models.py FOLDER SEED...
 
-Makes FOLDER/NAME_SEED.onnx for each model and seed, as far as it is not there.
+Makes FOLDER/NAME_SEED.onnx for each model and seed, as far as it is not there,
+in an opset that has quantised operations.
 For the Python that has the package; see tests/onnx/onnx_package.py.
 """
 
@@ -11,11 +12,14 @@ import sys
 
 import numpy as np
 import onnx
+from onnx import version_converter
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 # pylint: disable=wrong-import-position
 import seeded_models  # noqa: E402
+
+OPSET = 13
 
 
 def main():
@@ -30,7 +34,7 @@ def main():
                                          np.random.default_rng(seed))
             # The name appears when the file is complete.
             part = target.with_suffix(".part")
-            onnx.save(model, part)
+            onnx.save(version_converter.convert_version(model, OPSET), part)
             part.rename(target)
 
 

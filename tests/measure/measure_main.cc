@@ -142,6 +142,18 @@ absl::StatusOr<Arguments> ReadArguments(int argc, char** argv) {
   return read;
 }
 
+// Begins a line of its own, whatever a killed run has left at the end.
+std::ofstream OpenToAppend(const std::string& path) {
+  std::ofstream file;
+  if (path.empty()) return file;
+  std::ifstream old(path, std::ios::binary | std::ios::ate);
+  char last = '\n';
+  if (old && old.tellg() > 0) old.seekg(-1, std::ios::end).get(last);
+  file.open(path, std::ios::app);
+  if (last != '\n') file << '\n';
+  return file;
+}
+
 // A line that a killed run has left incomplete is no result.
 std::vector<Result> KnownResults(const std::string& path) {
   std::vector<Result> known;
@@ -190,8 +202,7 @@ absl::StatusOr<int> Measure(const Arguments& arguments) {
   std::printf("seeds from %lu on; %zu cases, %zu of them known\n",
               arguments.selection.seed, wanted.size(), done.size());
   std::fflush(stdout);
-  std::ofstream kept;
-  if (!arguments.results.empty()) kept.open(arguments.results, std::ios::app);
+  std::ofstream kept = OpenToAppend(arguments.results);
   NODEWISE_RETURN_IF_ERROR(
       RunInChildren(cases, arguments.children, [&](const Result& result) {
         results.push_back(result);

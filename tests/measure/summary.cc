@@ -127,9 +127,9 @@ std::string PrecisionOf(const Result& result) {
 }
 
 std::string NetworkOf(const Result& result) {
-  std::string name = result.id.subject;
-  if (name.ends_with("+c")) return name;
-  return name.substr(0, name.find_first_of("/+"));
+  const std::string& name = result.id.subject;
+  return name.substr(0, name.find_first_of("/+")) +
+         (name.ends_with("+c") ? " in C" : "");
 }
 
 bool MustBeExact(const Result& result) {
@@ -173,6 +173,11 @@ std::string Tables(const std::vector<Result>& results) {
                      GroupBy(results, is_large, [&](const Result& result) {
                        return fmt::format("{}, {}", method(result),
                                           NetworkOf(result));
+                     }));
+  text += FaultTable("large effects by precision", "",
+                     GroupBy(results, is_large, [&](const Result& result) {
+                       return fmt::format("{}, {}", method(result),
+                                          PrecisionOf(result));
                      }));
   text += CleanTable(GroupBy(
       results,
