@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +114,8 @@ class Children {
     child->pid = fork();
     if (child->pid < 0) return false;
     if (child->pid == 0) {
+      // Whoever ends this program does not mean to leave others behind.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       // Several children with threads of their own would wait for each other.
       if (options_.jobs > 1) setenv("TVM_NUM_THREADS", "1", /*replace=*/0);
       dup2(ends[1], STDOUT_FILENO);
