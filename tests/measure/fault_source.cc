@@ -16,7 +16,8 @@ std::vector<FaultSource> MakeSources() {
         row.sign == FaultSign::kNoReturn || row.kind == FaultKind::kOverrun;
     // An overrun may meet memory that nobody uses, and a flaky node may be
     // right, or wrong, in all runs that are looked at.
-    source.is_required = row.kind == FaultKind::kPlanOverlap;
+    source.is_required =
+        row.kind == FaultKind::kPlanOverlap || row.sign == FaultSign::kNoReturn;
     source.plant = [kind = row.kind](const Planter& planter, uint64_t seed) {
       return planter.Plant(kind, seed);
     };

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "fmt/format.h"
-#include "nodewise/locate/locate.h"
+#include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -26,17 +26,14 @@ Answer AnswerOf(const LocateResult& result) {
   return answer;
 }
 
-absl::StatusOr<Answer> LookWith(const LocateOptions& options,
+absl::StatusOr<Answer> LookWith(LocateOptions options,
                                 const SubjectTarget& target,
                                 const std::vector<NamedTensor>& inputs) {
   const auto begin = std::chrono::steady_clock::now();
-  const GraphIndex index(target.target->graph(), target.plan);
-  LocateRequest request{index, AllOperators(), nullptr, nullptr, inputs};
-  NODEWISE_ASSIGN_OR_RETURN(request.candidate, target.Maker());
-  NODEWISE_ASSIGN_OR_RETURN(request.with_private_storage,
-                            target.PrivateMaker());
-  NODEWISE_ASSIGN_OR_RETURN(const LocateResult result,
-                            Locate(request, options));
+  options.node_limit_ms = target.node_limit_ms;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const LocateResult result,
+      LocateInTarget({target.target, inputs}, AllOperators(), options));
   Answer answer = AnswerOf(result);
   const std::chrono::duration<double> taken =
       std::chrono::steady_clock::now() - begin;

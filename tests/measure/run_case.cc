@@ -1,6 +1,7 @@
 #include "tests/measure/run_case.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "fmt/format.h"
@@ -63,6 +64,21 @@ Outcome OutcomeOf(const FaultSource& source, const PlantedGraph& planted,
                  NamesVictim(*found, index, planted.fault)
              ? Outcome::kExact
              : Outcome::kMisnamed;
+}
+
+// The larger of a second and ten times the sound run.
+absl::StatusOr<int64_t> HangLimitMs(const SubjectTarget& sound,
+                                    const std::vector<NamedTensor>& inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, sound.Maker());
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+  const auto begin = std::chrono::steady_clock::now();
+  NODEWISE_RETURN_IF_ERROR(runner->Run(inputs).status());
+  const auto taken = std::chrono::steady_clock::now() - begin;
+  constexpr int64_t kLeastMs = 1000;
+  return std::max<int64_t>(
+      kLeastMs,
+      10 *
+          std::chrono::duration_cast<std::chrono::milliseconds>(taken).count());
 }
 
 }  // namespace
@@ -143,9 +159,13 @@ absl::Status CaseRunner::RunFault(const Case& wanted, Result* result) {
                               MeasureEffect(*subject, planted, inputs));
     result->size = NameOf(size);
   }
-  NODEWISE_ASSIGN_OR_RETURN(const SubjectTarget target,
+  NODEWISE_ASSIGN_OR_RETURN(SubjectTarget target,
                             TargetOf(wanted.subject, planted.graph,
                                      planted.library, subject->params));
+  if (source->sign == FaultSign::kNoReturn) {
+    NODEWISE_ASSIGN_OR_RETURN(target.node_limit_ms,
+                              HangLimitMs(unchanged_, inputs));
+  }
   const auto answer = method.look(target, inputs);
   if (!answer.ok())
     return absl::InternalError(std::string(MessageOf(answer.status())));

@@ -47,6 +47,8 @@ absl::StatusOr<Subject> MakeSubject(std::string_view name,
 struct SubjectTarget {
   std::shared_ptr<const GraphTarget> target;
   StoragePlan plan;
+  // How long a node may take until it is said to hang.
+  int64_t node_limit_ms = 60'000;
 
   // Makes makers of runners that can be looked into.
   absl::StatusOr<RunnerMaker> Maker() const;
