@@ -34,7 +34,8 @@ struct LocateOptions {
   // How long a node may take where runs have a process of their own
   // (RunOptions::node_limit_ms); whoever takes longer hangs.
   int64_t node_limit_ms = 60'000;
-  // Runs nodes that look wrong again, with memory of its own for each tensor.
+  // Runs nodes that look wrong again, with memory of its own for each tensor,
+  // and looks for nodes that write to memory that is not theirs.
   bool checks_storage = true;
   // How many culprits are confirmed at most, each by a run.
   size_t most_confirmed = 32;
@@ -65,6 +66,12 @@ struct LocateRequest {
   std::function<absl::StatusOr<CandidateMakers>(
       const std::vector<std::string>& nodes)>
       with_stand_ins = nullptr;
+  // Returns the nodes that write to memory that is not their own, as kinds
+  // NodeFailure::Kind::kStrayWrite; called first and where
+  // LocateOptions::checks_storage says so. The reference stands in for them, so
+  // that what they spoil accuses nobody. May be null.
+  std::function<absl::StatusOr<std::vector<NodeFailure>>()> find_stray_writes =
+      nullptr;
   // The nodes, by key, that the reference computes in all these runners anyway.
   std::vector<std::string> stand_ins = {};
 };
@@ -77,7 +84,7 @@ struct NodeReport {
   NodeEvidence evidence;
   NodeVerdict verdict = NodeVerdict::kHealthy;
   std::string reason;  // In words.
-  // How it ended a run, if it did.
+  // How it ended a run, or where it wrote astray, if it did.
   std::optional<NodeFailure> failure;
   // The output that decides, on what the node read; none for a node that could
   // not be checked.
