@@ -14,10 +14,8 @@ std::vector<FaultSource> MakeSources() {
     source.sign = row.sign;
     source.is_dangerous =
         row.sign == FaultSign::kNoReturn || row.kind == FaultKind::kOverrun;
-    // An overrun may meet memory that nobody uses, and a flaky node may be
-    // right, or wrong, in all runs that are looked at.
-    source.is_required =
-        row.kind == FaultKind::kPlanOverlap || row.sign == FaultSign::kNoReturn;
+    // A flaky node may be right, or wrong, in all runs that are looked at.
+    source.is_required = row.sign != FaultSign::kSometimes;
     source.plant = [kind = row.kind](const Planter& planter, uint64_t seed) {
       return planter.Plant(kind, seed);
     };

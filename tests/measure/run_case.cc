@@ -28,6 +28,7 @@ std::string TextOf(const Answer& answer) {
 
 // What a node with such a fault is to be named for.
 std::string_view WhyOf(const FaultSource& source, const PlantedFault& fault) {
+  if (fault.kind == FaultKind::kOverrun) return "overrun";
   if (source.sign == FaultSign::kVictims) return "plan fault";
   if (source.sign == FaultSign::kSometimes) return "not deterministic";
   if (fault.kind == FaultKind::kCrash) return "crashes";
