@@ -128,8 +128,7 @@ TEST(RulesTest, FarMoreBeyondTheExpectedBoundThanChanceAllowsAreAWarning) {
   EXPECT_THAT(judged.reason, HasSubstr("30 of 1,000,000 elements"));
 }
 
-TEST(RulesTest,
-     WhereBoundsAreAsLargeAsTheValuesOnlyWhatChanceExplainsIsUnsure) {
+TEST(RulesTest, WhereBoundsAreVagueManyUnexpectedElementsAccuse) {
   BoundCheck bounds;
   bounds.ratio = 0.5;
   bounds.bound = 1;
