@@ -15,7 +15,8 @@ add_executable(nodewise_measure_locate
   support/compiled_network.cc
   support/fixtures.cc
 )
-target_include_directories(nodewise_measure_locate PRIVATE ${PROJECT_SOURCE_DIR})
+target_include_directories(nodewise_measure_locate PRIVATE
+  ${PROJECT_SOURCE_DIR})
 target_compile_definitions(nodewise_measure_locate PRIVATE
   NODEWISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 target_compile_options(nodewise_measure_locate PRIVATE
