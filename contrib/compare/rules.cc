@@ -131,8 +131,23 @@ bool IsScaled(const Evidence& e) {
          !IsScaleFree(e.dtype, e.metrics);
 }
 
+// Far more elements are beyond what is expected than chance allows.
+bool AreManyUnexpected(const Evidence& e) {
+  const auto count = static_cast<double>(e.bounds->unexpected);
+  const double mean =
+      kUnexpectedShare * static_cast<double>(e.metrics.elements);
+  return e.bounds->unexpected > 1 && ChanceOf(count, mean) < kChance;
+}
+
 // Bounds as large as the values say nothing about a kernel that makes others.
 constexpr double kVagueBounds = 0.1;
+
+bool AreBoundsVague(const Evidence& e, const Tolerance& usual) {
+  const Metrics& metrics = e.metrics;
+  return e.bounds->allowed_norm > kVagueBounds * metrics.expected_norm &&
+         metrics.difference_norm > usual.relative * metrics.expected_norm &&
+         metrics.outside > 0;
+}
 
 Judgement JudgeWithin(const Evidence& e) {
   const Metrics& metrics = e.metrics;
@@ -145,9 +160,18 @@ Judgement JudgeWithin(const Evidence& e) {
                     CountOf(bounds.outside_fallback, "element"), Text(usual)),
         Text({metrics.absolute_needed, usual.relative})};
   }
-  if (bounds.allowed_norm > kVagueBounds * metrics.expected_norm &&
-      metrics.difference_norm > usual.relative * metrics.expected_norm &&
-      metrics.outside > 0) {
+  const std::string many =
+      fmt::format("{} beyond what is expected of a correct kernel",
+                  ShareOf(bounds.unexpected, metrics.elements));
+  if (AreBoundsVague(e, usual)) {
+    // What chance does not explain accuses where it is large, too.
+    if (AreManyUnexpected(e)) {
+      return {Verdict::kError,
+              fmt::format("{}, though the proved bound is {:.2g} x the values "
+                          "themselves",
+                          many, bounds.allowed_norm / metrics.expected_norm),
+              ""};
+    }
     return {Verdict::kInconclusive,
             fmt::format("badly conditioned: the error allowed here is {:.2g} x "
                         "the values themselves, and {:.2g} x the difference",
@@ -155,14 +179,8 @@ Judgement JudgeWithin(const Evidence& e) {
                         bounds.allowed_norm / metrics.difference_norm),
             ""};
   }
-  const double mean = kUnexpectedShare * static_cast<double>(metrics.elements);
-  if (ChanceOf(static_cast<double>(bounds.unexpected), mean) < kChance &&
-      bounds.unexpected > 1) {
-    return {Verdict::kWarning,
-            fmt::format("within the proved bound, but {} beyond what is "
-                        "expected of a correct kernel",
-                        ShareOf(bounds.unexpected, metrics.elements)),
-            ""};
+  if (AreManyUnexpected(e)) {
+    return {Verdict::kWarning, "within the proved bound, but " + many, ""};
   }
   if (IsScaled(e)) {
     return {Verdict::kWarning,

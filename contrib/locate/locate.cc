@@ -221,7 +221,8 @@ class Locator {
       if (!Accuses(report.verdict)) continue;
       Culprit culprit{i, std::nullopt,
                       VictimsOf(index_, overwritten_, report.node)};
-      const bool can_be_confirmed = error.any() && !EndsRuns(report.verdict) &&
+      const bool can_be_confirmed = error.any() &&
+                                    !report.failure.has_value() &&
                                     confirmed < options_.most_confirmed;
       if (can_be_confirmed) {
         NODEWISE_ASSIGN_OR_RETURN(
@@ -245,7 +246,7 @@ class Locator {
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result_.culprits) {
       const NodeReport& report = result_.nodes[culprit.report];
-      if (EndsRuns(report.verdict)) continue;
+      if (report.failure.has_value()) continue;
       const NodeId node = report.node;
       ObservedRun run(*candidate_, request_.inputs, patches);
       run.SetNodeLimit(options_.node_limit_ms);
@@ -393,6 +394,27 @@ absl::StatusOr<bool> StandIn(const LocateRequest& request,
   return true;
 }
 
+// Looks for nodes that write to memory that is not theirs before anything else
+// runs: what they spoil may look like anything.
+absl::StatusOr<NodeFailures> ReplaceStrayWriters(
+    const LocateRequest& request, const LocateOptions& options,
+    CandidateMakers* makers, std::vector<std::string>* notes) {
+  if (!options.checks_storage || !request.find_stray_writes) {
+    return NodeFailures();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(NodeFailures found, request.find_stray_writes());
+  if (found.empty()) return found;
+  std::string why_not;
+  NODEWISE_ASSIGN_OR_RETURN(const bool are_replaced,
+                            StandIn(request, found, makers, &why_not));
+  if (are_replaced) return found;
+  for (const NodeFailure& failure : found) {
+    notes->push_back(fmt::format("{}: {}, so that nothing can be sure ({})",
+                                 failure.node, failure.what, why_not));
+  }
+  return NodeFailures();
+}
+
 }  // namespace
 
 double NodeReport::gain() const {
@@ -416,15 +438,20 @@ size_t LocateResult::CountOf(NodeVerdict verdict) const {
 // there are nodes.
 absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
                                     const LocateOptions& options) {
-  NodeFailures failures;
   CandidateMakers makers = {request.candidate, request.with_private_storage};
+  std::vector<std::string> notes;
+  NODEWISE_ASSIGN_OR_RETURN(
+      NodeFailures failures,
+      ReplaceStrayWriters(request, options, &makers, &notes));
   std::string why_cut;
   for (bool is_cut = false;;) {
     Locator locator(request, options, makers, failures, is_cut);
     auto result = locator.Run();
     auto failure = FailureOf(result.status());
     if (!failure.has_value()) {
-      if (result.ok() && !why_cut.empty()) result->notes.push_back(why_cut);
+      if (!result.ok()) return result;
+      if (!why_cut.empty()) notes.push_back(why_cut);
+      result->notes.insert(result->notes.end(), notes.begin(), notes.end());
       return result;
     }
     if (IsStandIn(request, failures, failure->node)) {

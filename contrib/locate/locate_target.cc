@@ -10,6 +10,10 @@
 #include "nodewise/runner/stand_in.h"
 #include "nodewise/support/status_macros.h"
 
+#ifdef NODEWISE_USE_PROFILER
+#include "contrib/locate/stray_writes.h"
+#endif
+
 namespace nodewise {
 namespace {
 
@@ -77,6 +81,13 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
         }));
     return MakersOf(graph);
   };
+#ifdef NODEWISE_USE_PROFILER
+  if (CanBeGuarded({target.name(), request.target})) {
+    located.find_stray_writes = [&] {
+      return FindStrayWrites(target, request.inputs, options.node_limit_ms);
+    };
+  }
+#endif
   NODEWISE_ASSIGN_OR_RETURN(LocateResult result, Locate(located, options));
   if (request.referee != nullptr) {
     NODEWISE_ASSIGN_OR_RETURN(*request.opinions,

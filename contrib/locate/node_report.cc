@@ -87,6 +87,8 @@ void NoteFailure(const NodeFailure& failure, NodeReport* report) {
   report->reason = failure.what;
   if (failure.kind == NodeFailure::Kind::kHang) {
     report->evidence.hung = true;
+  } else if (failure.kind == NodeFailure::Kind::kStrayWrite) {
+    report->evidence.wrote_astray = true;
   } else {
     report->evidence.crashed = true;
   }

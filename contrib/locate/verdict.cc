@@ -32,6 +32,8 @@ std::string_view NameOf(NodeVerdict verdict) {
       return "plan fault";
     case NodeVerdict::kBroken:
       return "broken";
+    case NodeVerdict::kOverrun:
+      return "overrun";
     case NodeVerdict::kHangs:
       return "hangs";
     case NodeVerdict::kCrashes:
@@ -44,7 +46,8 @@ bool Accuses(NodeVerdict verdict) {
   return verdict == NodeVerdict::kBroken ||
          verdict == NodeVerdict::kPlanFault ||
          verdict == NodeVerdict::kNotDeterministic ||
-         verdict == NodeVerdict::kBadInput || EndsRuns(verdict);
+         verdict == NodeVerdict::kBadInput ||
+         verdict == NodeVerdict::kOverrun || EndsRuns(verdict);
 }
 
 bool EndsRuns(NodeVerdict verdict) {
@@ -55,6 +58,7 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
   // All else that was seen of such a node is what the reference made.
   if (evidence.crashed) return NodeVerdict::kCrashes;
   if (evidence.hung) return NodeVerdict::kHangs;
+  if (evidence.wrote_astray) return NodeVerdict::kOverrun;
   if (evidence.is_stand_in) return NodeVerdict::kInconclusive;
   // A node that is not steady may look like anything in the single runs.
   if (!evidence.is_steady) return NodeVerdict::kNotDeterministic;

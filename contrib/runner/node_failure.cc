@@ -20,6 +20,8 @@ std::string_view NameOf(NodeFailure::Kind kind) {
       return "exit";
     case NodeFailure::Kind::kError:
       return "error";
+    case NodeFailure::Kind::kStrayWrite:
+      return "stray write";
   }
   return "";
 }

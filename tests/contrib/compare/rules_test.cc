@@ -128,6 +128,25 @@ TEST(RulesTest, FarMoreBeyondTheExpectedBoundThanChanceAllowsAreAWarning) {
   EXPECT_THAT(judged.reason, HasSubstr("30 of 1,000,000 elements"));
 }
 
+TEST(RulesTest, WhereBoundsAreVagueManyUnexpectedElementsAccuse) {
+  BoundCheck bounds;
+  bounds.ratio = 0.5;
+  bounds.bound = 1;
+  bounds.allowed_norm = 500;  // Half of the values' own.
+  Metrics metrics = ADifference(1);
+  metrics.outside = 1000;
+  metrics.difference_norm = 100;
+  bounds.unexpected = 3;
+  const Judgement unsure = Judge({}, kFloat32, metrics, &bounds);
+  EXPECT_EQ(unsure.verdict, Verdict::kInconclusive);
+  EXPECT_THAT(unsure.reason, HasSubstr("badly conditioned"));
+  bounds.unexpected = 1000;
+  const Judgement wrong = Judge({}, kFloat32, metrics, &bounds);
+  EXPECT_EQ(wrong.verdict, Verdict::kError);
+  EXPECT_THAT(wrong.reason,
+              HasSubstr("1000 of 1,000,000 elements beyond what is expected"));
+}
+
 TEST(RulesTest, AFactorOnAllIsAWarningThoughEachElementIsWithinItsBound) {
   BoundCheck bounds;
   bounds.ratio = 0.5;

@@ -42,7 +42,8 @@ struct LocateOptions {
   // How long a node may take where runs have a process of their own
   // (RunOptions::node_limit_ms); whoever takes longer hangs.
   int64_t node_limit_ms = 60'000;
-  // Runs nodes that look wrong again, with memory of its own for each tensor.
+  // Runs nodes that look wrong again, with memory of its own for each tensor,
+  // and looks for nodes that write to memory that is not theirs.
   bool checks_storage = true;
   ExactInputs exact_inputs = ExactInputs::kForUnsettled;
   // How many nodes get exact inputs at most because bounds leave them open.
@@ -76,6 +77,12 @@ struct LocateRequest {
   std::function<absl::StatusOr<CandidateMakers>(
       const std::vector<std::string>& nodes)>
       with_stand_ins = nullptr;
+  // Returns the nodes that write to memory that is not their own, as kinds
+  // NodeFailure::Kind::kStrayWrite; called first and where
+  // LocateOptions::checks_storage says so. The reference stands in for them, so
+  // that what they spoil accuses nobody. May be null.
+  std::function<absl::StatusOr<std::vector<NodeFailure>>()> find_stray_writes =
+      nullptr;
   // The nodes, by key, that the reference computes in all these runners anyway.
   std::vector<std::string> stand_ins = {};
 };
@@ -88,7 +95,7 @@ struct NodeReport {
   NodeEvidence evidence;
   NodeVerdict verdict = NodeVerdict::kHealthy;
   std::string reason;  // In words.
-  // How it ended a run, if it did.
+  // How it ended a run, or where it wrote astray, if it did.
   std::optional<NodeFailure> failure;
   // What exact inputs showed, or why there are none for it, in words; empty if
   // they were not tried.

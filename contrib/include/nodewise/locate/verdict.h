@@ -21,6 +21,7 @@ enum class NodeVerdict : uint8_t {
   kNotDeterministic,  // It makes different bits of the same bits.
   kPlanFault,         // It writes over what is still needed.
   kBroken,            // It makes something else than it should.
+  kOverrun,           // It writes to memory that is not its own.
   kHangs,             // It does not return.
   kCrashes,           // It ends the process, or the run with an error.
 };
@@ -40,6 +41,8 @@ struct NodeEvidence {
   // reference stood in for it wherever the rest could be judged.
   bool crashed = false;
   bool hung = false;
+  // It wrote to memory that is not its own; so the reference stood in for it.
+  bool wrote_astray = false;
   // The reference stood in for it because it was asked to.
   bool is_stand_in = false;
   // On what it read in the run, by the reference's bounds.

@@ -9,20 +9,22 @@
 
 namespace nodewise {
 
-// A node that ended its run. Runners whose nodes run in another process
-// ("guarded") survive it, and say so with a status that carries this.
+// A node that ended its run, or spoils whatever runs beside it. Runners whose
+// nodes run in another process ("guarded") survive the former, and say so with
+// a status that carries this.
 struct NodeFailure {
   enum class Kind : uint8_t {
-    kCrash,  // A signal.
-    kHang,   // It did not return in time.
-    kExit,   // It ended the process.
-    kError,  // It returned an error, or threw.
+    kCrash,       // A signal.
+    kHang,        // It did not return in time.
+    kExit,        // It ended the process.
+    kError,       // It returned an error, or threw.
+    kStrayWrite,  // It wrote to memory that is not its own.
   };
   Kind kind = Kind::kCrash;
   std::string node;  // Its key.
   std::string what;  // "crashed with SIGSEGV at address 0x10"
 };
-// Returns "crash", "hang", "exit" or "error".
+// Returns "crash", "hang", "exit", "error" or "stray write".
 std::string_view NameOf(NodeFailure::Kind kind);
 
 // Returns the status that carries the failure: its message begins with `title`

@@ -1,0 +1,98 @@
+#include "contrib/locate/stray_writes.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "nodewise/memcheck/plan_sanitizer.h"
+#include "nodewise/process/piped_child.h"
+#include "nodewise/runner/debug_target.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint32_t kMostTextBytes = 1 << 16;
+
+// Before the text of a finding on its way out of the child.
+struct Head {
+  uint32_t node = 0;
+  uint32_t bytes = 0;
+};
+
+// A plan that lets nodes write over each other is found without this run, and
+// what a node reads too much does no harm by itself.
+bool IsStrayWrite(const Finding& finding) {
+  using namespace memory_kinds;
+  return (finding.kind == kOverrun || finding.kind == kInputWritten ||
+          finding.kind == kStrayWrite) &&
+         finding.node() != nullptr;
+}
+
+absl::Status Send(const Finding& finding, PipeWriter* writer) {
+  const std::string text = finding.found.substr(0, kMostTextBytes);
+  const Head head{Index(finding.node()->node),
+                  static_cast<uint32_t>(text.size())};
+  NODEWISE_RETURN_IF_ERROR(writer->Write(&head, sizeof(head)));
+  return writer->Write(text.data(), text.size());
+}
+
+// In the child.
+absl::Status SanitizeAndSend(const GraphTarget& target,
+                             absl::Span<const RunInput> inputs,
+                             PipeWriter* writer) {
+  SanitizeOptions options;
+  options.compare_private = false;
+  options.compare_poison = false;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const SanitizeReport report,
+      Sanitize(MakerOfDebugExecutors(target, inputs), options));
+  for (const Finding& finding : report.findings) {
+    if (!IsStrayWrite(finding)) continue;
+    NODEWISE_RETURN_IF_ERROR(Send(finding, writer));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Receive(const GraphTarget& target, PipeReader& reader,
+                     std::vector<NodeFailure>* found) {
+  Head head;
+  NODEWISE_RETURN_IF_ERROR(reader.Read(&head, sizeof(head)));
+  if (head.bytes > kMostTextBytes || head.node >= target.graph().nodes.size()) {
+    return absl::DataLossError("the child of a guarded run: sent no finding");
+  }
+  NodeFailure failure;
+  failure.kind = NodeFailure::Kind::kStrayWrite;
+  failure.node = target.index().KeyOf(NodeId{head.node});
+  failure.what.resize(head.bytes);
+  NODEWISE_RETURN_IF_ERROR(reader.Read(failure.what.data(), head.bytes));
+  const bool is_known = std::any_of(
+      found->begin(), found->end(),
+      [&](const NodeFailure& other) { return other.node == failure.node; });
+  if (!is_known) found->push_back(std::move(failure));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<NodeFailure>> FindStrayWrites(
+    const GraphTarget& target, absl::Span<const NamedTensor> inputs,
+    int64_t limit_ms) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
+                            MatchInputs(target.inputs(), inputs));
+  std::vector<RunInput> given;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].defined()) given.push_back({i, "", std::move(tensors[i])});
+  }
+  std::vector<NodeFailure> found;
+  const auto end = RunPiped(
+      [&](PipeWriter& writer) {
+        return SanitizeAndSend(target, given, &writer);
+      },
+      [&](PipeReader& reader) { return Receive(target, reader, &found); },
+      limit_ms);
+  NODEWISE_RETURN_IF_ERROR(end.status());
+  return found;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,136 @@
+"""A fixed sample of what `./dev measure` measures in full: faults are planted
+and looked for, and networks without any are examined."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from support import BUILD, Scratch
+
+PROGRAM = BUILD / "bin/nodewise_measure_locate"
+JOBS = str(os.cpu_count())
+
+
+def measure(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)],
+                          stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=500, check=False)
+
+
+class MeasureLocate(Scratch):
+    def setUp(self):
+        super().setUp()
+        if not PROGRAM.exists():
+            self.skipTest("this build has no debugger to measure")
+        self.results = self.folder / "results.jsonl"
+
+    def kept(self):
+        return [json.loads(line)
+                for line in self.results.read_text().splitlines()]
+
+    def report(self, *results):
+        """What is said about results that are made up."""
+        lines = [json.dumps({"case": case, "outcome": outcome, "size": size,
+                             "effect": "0.5", "seconds": 0.1,
+                             "inconclusive": 0, "node": "conv", "text": "why"})
+                 for case, outcome, size in results]
+        self.results.write_text("\n".join(lines) + "\n")
+        return measure("--report", "--results", self.results)
+
+
+class Sample(MeasureLocate):
+    def test_thirty_planted_faults_are_named_exactly(self):
+        ran = measure("--what", "faults", "--faults", 30, "--jobs", JOBS,
+                      "--results", self.results)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        by_auto = [r for r in self.kept() if r["case"].endswith(" auto")]
+        self.assertEqual(len(by_auto), 30)
+        exact = [r for r in by_auto if r["outcome"] == "exact"]
+        # Some kinds have no place in some networks, and some effects are too
+        # small to be seen.
+        self.assertGreaterEqual(len(exact), 22, ran.stdout)
+
+    def test_in_a_hundred_clean_runs_nobody_is_named(self):
+        ran = measure("--what", "clean", "--clean", 100, "--draws", 2,
+                      "--method", "auto", "--jobs", JOBS, "--results",
+                      self.results)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        kept = self.kept()
+        self.assertEqual(len(kept), 100)
+        self.assertGreaterEqual(
+            sum(r["outcome"] == "exact" for r in kept), 95, ran.stdout)
+
+
+class Resume(MeasureLocate):
+    def run_some(self, count):
+        return measure("--what", "faults", "--faults", count, "--network",
+                       "recurrent", "--kind", "nan,scale", "--method",
+                       "intermediate", "--results", self.results)
+
+    def test_a_second_start_goes_on_where_the_first_one_stopped(self):
+        self.assertIn("1 cases, 0 of them known", self.run_some(1).stdout)
+        # A run that was killed may leave half a line.
+        with open(self.results, "a", encoding="utf-8") as file:
+            file.write('{"case": "fault recu')
+        self.assertIn("2 cases, 1 of them known", self.run_some(2).stdout)
+        self.assertIn("2 cases, 2 of them known", self.run_some(2).stdout)
+
+    def test_a_case_gives_the_same_again_alone(self):
+        self.run_some(1)
+        (kept,) = self.kept()
+        ran = measure("--case", kept["case"])
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        again = json.loads(ran.stdout)
+        del kept["seconds"], again["seconds"]
+        self.assertEqual(again, kept)
+
+
+class Verdict(MeasureLocate):
+    def test_a_missed_fault_fails_with_the_command_that_repeats_it(self):
+        case = "fault demo/3 scale 3 auto"
+        said = self.report((case, "missed", "large"))
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("missed: node conv: why\n", said.stdout)
+        self.assertIn(f"{PROGRAM.name} --case '{case}'", said.stdout)
+
+    def test_each_way_to_be_wrong_about_a_large_effect_fails(self):
+        for outcome in ("extra", "other", "misnamed", "died", "hung",
+                        "failed"):
+            with self.subTest(outcome=outcome):
+                said = self.report(("fault demo/1 nan 1 auto", outcome,
+                                    "large"))
+                self.assertEqual(said.returncode, 1, said.stdout)
+
+    def test_small_effects_may_be_missed(self):
+        said = self.report(("fault demo/1 scale 1 auto", "missed", "small"))
+        self.assertEqual(said.returncode, 0, said.stdout)
+
+    def test_an_accusation_in_a_clean_run_fails(self):
+        said = self.report(("clean demo/1 - 1 auto", "accused", ""))
+        self.assertEqual(said.returncode, 1, said.stdout)
+
+    def test_one_in_a_hundred_large_effects_may_be_inconclusive(self):
+        exact = [(f"fault demo/1 nan {seed} auto", "exact", "large")
+                 for seed in range(1, 100)]
+        unsure = [(f"fault demo/2 nan {seed} auto", "inconclusive", "large")
+                  for seed in (1, 2)]
+        self.assertEqual(self.report(*exact, unsure[0]).returncode, 0)
+        self.assertEqual(self.report(*exact, *unsure).returncode, 1)
+
+
+class BadUse(MeasureLocate):
+    def test_names_that_mean_nothing_are_refused_with_those_that_do(self):
+        for option, value, named in (("--kind", "rust", "lane-drop"),
+                                     ("--network", "whale", "recurrent"),
+                                     ("--method", "magic", "intermediate"),
+                                     ("--case", "fault", "fault NETWORK"),
+                                     ("--jobs", "many", "--jobs")):
+            with self.subTest(option=option):
+                ran = measure(option, value)
+                self.assertEqual(ran.returncode, 2, ran.stdout)
+                self.assertIn(named, ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

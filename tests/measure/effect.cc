@@ -1,0 +1,145 @@
+#include "tests/measure/effect.h"
+
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/interp/carried_bounds.h"
+#include "nodewise/locate/verdict.h"
+#include "nodewise/lower/region.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_collector.h"
+
+namespace nodewise {
+namespace {
+
+// What a node read and made in a run.
+struct NodeTensors {
+  std::vector<NDArray> inputs, outputs;
+};
+
+absl::StatusOr<NodeTensors> TensorsOf(const SubjectTarget& target, NodeId node,
+                                      const std::vector<NamedTensor>& inputs) {
+  const Graph& graph = target.target->graph();
+  const std::string key = GraphIndex(graph).KeyOf(node);
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, target.Maker());
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+  TensorCollector collector;
+  RunOptions run;
+  run.sink = &collector;
+  run.select = [&](const std::string& name) { return name == key; };
+  run.with_node_inputs = true;
+  NODEWISE_RETURN_IF_ERROR(runner->Run(inputs, run).status());
+  NodeTensors found;
+  found.inputs.resize(graph.node(node).inputs.size());
+  found.outputs.resize(graph.OutputsOf(node));
+  for (const TensorCollector::Kept& kept : collector.kept()) {
+    auto& list =
+        kept.key.role == TensorRole::kInput ? found.inputs : found.outputs;
+    if (kept.key.slot >= list.size()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(list[kept.key.slot], kept.tensor.CopyToHost());
+  }
+  return found;
+}
+
+// Half of an effect on an element with this bound. What must be exact has no
+// half that is allowed, and an integer that is off by one and a half is off by
+// two.
+double HalfOf(double effect, double proved, bool is_float) {
+  if (proved == 0) return effect;
+  if (is_float) return effect / 2;
+  return std::copysign(std::ceil(std::fabs(effect) / 2), effect);
+}
+
+// The reference's tensor with half of the effect on it.
+absl::StatusOr<NDArray> WithHalf(const BoundedTensor& reference,
+                                 const NDArray& sound, const NDArray& faulty) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray half, reference.tensor.CopyToHost());
+  std::vector<double> values = ToDoubles(half);
+  const std::vector<double> was = ToDoubles(sound), is = ToDoubles(faulty);
+  const bool is_float = IsFloat(half.dtype());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool both_nan = std::isnan(was[i]) && std::isnan(is[i]);
+    if (was[i] == is[i] || both_nan) continue;
+    const double effect = is[i] - was[i];
+    if (!std::isfinite(effect)) {
+      values[i] = is[i];
+      continue;
+    }
+    const auto& proved = reference.bounds.proved;
+    const double bound = i < proved.size() ? proved[i] : NAN;
+    values[i] += HalfOf(effect, bound, is_float);
+  }
+  StoreDoubles(values.data(), 0, static_cast<int64_t>(values.size()), half);
+  return half;
+}
+
+absl::StatusOr<NodeCheck> CheckHalves(const Subject& subject, NodeId id,
+                                      const NodeTensors& sound,
+                                      const NodeTensors& faulty) {
+  const GraphNode& node = subject.graph.node(id);
+  std::vector<const DLTensor*> arguments;
+  for (const auto* list : {&sound.inputs, &sound.outputs}) {
+    for (const NDArray& tensor : *list) arguments.push_back(tensor.tensor());
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Region region,
+      RegionOf({node.function, node.attrs, arguments, sound.outputs.size()},
+               AllOperators()));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<BoundedTensor> reference,
+      InterpretCarryingBounds(region.network, sound.inputs));
+  NodeCheck check{id, node.name, {}};
+  for (uint32_t slot = 0; slot < reference.size(); ++slot) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray half,
+        WithHalf(reference[slot], sound.outputs[slot], faulty.outputs[slot]));
+    const TensorKey key{node.name, slot, TensorRole::kOutput, "reference"};
+    TensorItem item{key};
+    item.tensor = reference[slot].tensor.tensor();
+    item.proved_bounds = reference[slot].bounds.proved;
+    item.expected_bounds = reference[slot].bounds.expected;
+    NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
+                              CompareTensors(item, *half));
+    check.outputs.push_back(std::move(compared));
+  }
+  return check;
+}
+
+}  // namespace
+
+std::string_view NameOf(EffectSize size) {
+  constexpr std::string_view kNames[] = {"large", "unbounded", "small"};
+  return kNames[static_cast<size_t>(size)];
+}
+
+absl::StatusOr<EffectSize> MeasureEffect(
+    const Subject& subject, const PlantedGraph& planted,
+    const std::vector<NamedTensor>& inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const SubjectTarget right,
+      TargetOf(subject.name, subject.graph, subject.library, subject.params));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const SubjectTarget wrong,
+      TargetOf(subject.name, planted.graph, planted.library, subject.params));
+  const NodeId node = planted.fault.node;
+  NODEWISE_ASSIGN_OR_RETURN(const NodeTensors sound,
+                            TensorsOf(right, node, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const NodeTensors faulty,
+                            TensorsOf(wrong, node, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const NodeCheck check,
+                            CheckHalves(subject, node, sound, faulty));
+  switch (IsolatedVerdict(check)) {
+    case Verdict::kError:
+      return EffectSize::kLarge;
+    case Verdict::kInconclusive:
+      return EffectSize::kUnbounded;
+    default:
+      return EffectSize::kSmall;
+  }
+}
+
+}  // namespace nodewise

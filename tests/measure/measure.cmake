@@ -1,0 +1,29 @@
+# nodewise_measure_locate plants faults, has them looked for and says how often
+# that was right; see docs/measured.md.
+add_executable(nodewise_measure_locate
+  measure/case.cc
+  measure/case_list.cc
+  measure/children.cc
+  measure/effect.cc
+  measure/fault_source.cc
+  measure/fixture_case.cc
+  measure/measure_main.cc
+  measure/method.cc
+  measure/run_case.cc
+  measure/subject.cc
+  measure/summary.cc
+  support/compiled_network.cc
+  support/fixtures.cc
+)
+target_include_directories(nodewise_measure_locate PRIVATE
+  ${PROJECT_SOURCE_DIR})
+target_compile_definitions(nodewise_measure_locate PRIVATE
+  NODEWISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+target_compile_options(nodewise_measure_locate PRIVATE
+  $<IF:$<CONFIG:Debug>,-O0,-O1>)
+target_link_libraries(nodewise_measure_locate PRIVATE
+  nodewise_zoo nodewise_kernels nodewise_passes nodewise_precision
+  nodewise_runtime nodewise_options nlohmann_json::nlohmann_json
+  absl::strings fmt::fmt Threads::Threads)
+nodewise_precompile(nodewise_measure_locate)
+nodewise_compile_together(nodewise_measure_locate)

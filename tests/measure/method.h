@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/planter/fault_kinds.h"
+#include "tests/measure/subject.h"
+
+namespace nodewise {
+
+// A node that a method has named.
+struct Accusation {
+  std::string node;                  // Its key.
+  std::string why;                   // "broken", "plan fault", ...
+  std::vector<std::string> victims;  // "a:0, which y still reads"
+};
+
+// What a method says about a run.
+struct Answer {
+  std::vector<Accusation> accused;
+  std::vector<std::string> inconclusive;  // Keys of nodes.
+  bool are_outputs_wrong = false;
+  double seconds = 0;
+};
+
+// A way to look for faults.
+struct Method {
+  std::string_view name;
+  // Which faults it can see; of others it says that it cannot.
+  bool (*sees)(FaultSign sign);
+  // Looks into the network with a fault, or without any.
+  absl::StatusOr<Answer> (*look)(const SubjectTarget& target,
+                                 const std::vector<NamedTensor>& inputs);
+};
+
+absl::Span<const Method> Methods();
+// Fails with kInvalidArgument, naming all.
+absl::StatusOr<Method> FindMethod(std::string_view name);
+
+}  // namespace nodewise
