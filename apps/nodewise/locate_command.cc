@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/locate_layers.h"
+#include "apps/nodewise/locate_replay.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
@@ -31,8 +34,10 @@ class LocateCulprit : public Command {
                      "operators (interpreter)",
                      &reference_);
     options->AddText("--method", "NAME",
-                     "auto, or intermediate: nodes are run once, on what they "
-                     "read and from end to end, and no more (auto)",
+                     "auto; intermediate: nodes are run once, on what they "
+                     "read and from end to end, and no more; recursive: for "
+                     "each node what leads to it is run, in little memory; or "
+                     "replay: TARGET is a dump, and nothing of it runs (auto)",
                      &method_);
     options->AddNumber("--repeats", "N",
                        "how often auto runs TARGET again, to find nodes that "
@@ -46,6 +51,7 @@ class LocateCulprit : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
+    if (method_ == "replay") return ReplayTarget();
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load_, inputs_, &outcome));
@@ -55,7 +61,9 @@ class LocateCulprit : public Command {
       NODEWISE_RETURN_IF_ERROR(CompareBefore(*loaded.target, &outcome));
       if (outcome.status != Outcome::Status::kOk) return outcome;
     }
-    auto located = LocateIn(loaded, std::move(options));
+    auto located = method_ == "recursive"
+                       ? LocateRecursively(loaded, &outcome)
+                       : LocateIn(loaded, std::move(options));
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
@@ -85,21 +93,34 @@ class LocateCulprit : public Command {
   }
 
   absl::StatusOr<LocateOptions> ChosenOptions() const {
+    const std::vector<std::string> methods = {"auto", "intermediate",
+                                              "recursive", "replay"};
     LocateOptions options;
-    if (method_ == "intermediate") {
+    if (!method_.empty() &&
+        std::find(methods.begin(), methods.end(), method_) == methods.end()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--method: found \"{}\", expected one of {}{}", Printable(method_),
+          ListOf(methods), DidYouMean(method_, methods)));
+    }
+    if (!method_.empty() && method_ != "auto") {
       if (repeats_.has_value()) {
         return absl::InvalidArgumentError(
-            "--repeats: means nothing with --method intermediate");
+            fmt::format("--repeats: means nothing with --method {}", method_));
       }
       options.repeats = 0;
       options.checks_storage = false;
-    } else if (!method_.empty() && method_ != "auto") {
-      return absl::InvalidArgumentError(fmt::format(
-          "--method: found \"{}\", expected auto or intermediate{}",
-          Printable(method_), DidYouMean(method_, {"auto", "intermediate"})));
     }
     if (repeats_.has_value()) options.repeats = static_cast<int>(*repeats_);
     return options;
+  }
+
+  absl::StatusOr<Outcome> ReplayTarget() const {
+    if (reference_.empty() || reference_ == "interpreter") {
+      return LocateReplay(load_, inputs_);
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "--reference: found \"{}\", expected interpreter with --method replay",
+        Printable(reference_)));
   }
 
   static absl::StatusOr<LocateResult> LocateIn(const LoadedTarget& loaded,
@@ -149,6 +170,8 @@ const CommandRow kLocateCommand = {
     "  nodewise locate build/net --inputs all.npz --json\n"
     "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
     "  nodewise locate new --reference old --random-inputs 1\n"
+    "  nodewise locate model.onnx --random-inputs 1 --method recursive\n"
+    "  nodewise locate dumps --method replay\n"
     "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
     "and nobody is\nto blame.\n",

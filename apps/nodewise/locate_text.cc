@@ -68,6 +68,7 @@ double LargestOutputError(const LocateResult& result) {
 }
 
 std::string OutputsText(const LocateResult& result) {
+  if (result.outputs.empty()) return "outputs: not compared\n";
   const double error = LargestOutputError(result);
   if (error == 0) return "outputs: equal to the reference's\n";
   return fmt::format(

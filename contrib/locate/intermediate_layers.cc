@@ -90,9 +90,9 @@ class MadeComparer : public LayerSink {
 };
 
 absl::Status RunInto(const LayerSides& sides, const LayerSides::Side& side,
-                     LayerSink* sink) {
+                     Graph graph, LayerSink* sink) {
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
-                            sides.MakeRunner(side, sides.graph()));
+                            sides.MakeRunner(side, std::move(graph)));
   RunOptions options;
   options.sink = sink;
   return runner->Run(sides.InputsOf(sides.graph()), options).status();
@@ -117,9 +117,11 @@ IntermediateLayerComparator::IntermediateLayerComparator(const LayerModule& mod,
 absl::Status IntermediateLayerComparator::Compare(const LayerSides& sides) {
   const Graph& graph = sides.graph();
   LayerKeeper reference(sides);
-  NODEWISE_RETURN_IF_ERROR(RunInto(sides, sides.reference(), &reference));
+  NODEWISE_RETURN_IF_ERROR(
+      RunInto(sides, sides.reference(), WithSoundStorage(graph), &reference));
   MadeComparer candidate(sides, reference);
-  NODEWISE_RETURN_IF_ERROR(RunInto(sides, sides.candidate(), &candidate));
+  NODEWISE_RETURN_IF_ERROR(
+      RunInto(sides, sides.candidate(), graph, &candidate));
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     const NodeId node{n};
     if (!IsLayer(graph, node)) continue;

@@ -79,7 +79,7 @@ void Conclude(const absl::Status& tried, LayerResult* result) {
     result->verdict = alone == Verdict::kError ? NodeVerdict::kBroken
                                                : NodeVerdict::kInconclusive;
     result->reason = WorstOf(result->alone).judgement.reason;
-  } else if (differs && result->received > 0) {
+  } else if (differs && result->read_wrong) {
     result->verdict = NodeVerdict::kInherits;
     result->reason = fmt::format(
         "right on the reference's inputs; what it read was off by {:.2g} of "
@@ -88,8 +88,9 @@ void Conclude(const absl::Status& tried, LayerResult* result) {
   } else if (differs) {
     result->verdict = NodeVerdict::kInconclusive;
     result->reason =
-        "differs in the network though all that it read is equal, and is right "
-        "alone: its place in memory, or chance, makes it so";
+        "right on the reference's inputs, but not in the network, though what "
+        "it reads is right there: rounding errors that it enlarges, or the "
+        "places of its tensors in memory, or chance";
   }
 }
 
@@ -146,7 +147,7 @@ absl::Status LayerComparator::Judge(const LayerSides& sides, NodeId node,
     NODEWISE_RETURN_IF_ERROR(observer_->Begins(result.layer));
   }
   result.in_network = std::move(values.in_network);
-  result.received = ReceivedBy(sides.graph(), node);
+  NoteRead(sides.graph(), &result);
   absl::Status tried = values.compared;
   if (tried.ok() && (sides.HasBounds() || AnyIsWrong(result.in_network))) {
     tried = TryAlone(sides, values, &result);
@@ -190,17 +191,19 @@ absl::Status LayerComparator::TryAlone(const LayerSides& sides,
   return absl::OkStatus();
 }
 
-double LayerComparator::ReceivedBy(const Graph& graph, NodeId node) const {
-  double received = 0;
-  for (EntryRef ref : graph.node(node).inputs) {
+void LayerComparator::NoteRead(const Graph& graph, LayerResult* result) const {
+  for (EntryRef ref : graph.node(result->layer.node).inputs) {
     while (graph.nodes[ref.node].function == kNopFunction) {
       ref = graph.nodes[ref.node].inputs[0];
     }
     const LayerResult* const maker = FindLayer(NodeId{ref.node});
     if (maker == nullptr || ref.output >= maker->in_network.size()) continue;
-    received = std::max(received, RelativeError(maker->in_network[ref.output]));
+    const TensorComparison& read = maker->in_network[ref.output];
+    result->received = std::max(result->received, RelativeError(read));
+    result->read_wrong |= read.is_wrong() ||
+                          maker->verdict == NodeVerdict::kBroken ||
+                          maker->verdict == NodeVerdict::kInherits;
   }
-  return received;
 }
 
 const LayerResult* LayerComparator::FindLayer(NodeId node) const {

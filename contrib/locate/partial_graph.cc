@@ -4,6 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/graph/storage_plan.h"
+#include "nodewise/locate/private_storage.h"
+
 namespace nodewise {
 namespace {
 
@@ -83,7 +87,75 @@ class GraphTaker {
   Graph graph_;
 };
 
+// Gives tensors memory in the order in which they are made.
+class StoragePlanner {
+ public:
+  // Returns an id for a tensor of that size: of memory that is free again if
+  // there is any, preferably of the least that is large enough.
+  int32_t Take(size_t bytes) {
+    const auto better = [bytes](const Block& a, const Block& b) {
+      const bool a_fits = a.bytes >= bytes;
+      if (a_fits != (b.bytes >= bytes)) return a_fits;
+      return a_fits ? a.bytes < b.bytes : a.bytes > b.bytes;
+    };
+    const auto best = std::min_element(free_.begin(), free_.end(), better);
+    if (best == free_.end()) return next_++;
+    const int32_t id = best->id;
+    free_.erase(best);
+    return id;
+  }
+  int32_t TakeForever() { return next_++; }
+  void Free(int32_t id, size_t bytes) { free_.push_back({id, bytes}); }
+
+ private:
+  struct Block {
+    int32_t id;
+    size_t bytes;
+  };
+  std::vector<Block> free_;
+  int32_t next_ = 0;
+};
+
 }  // namespace
+
+Graph WithSoundStorage(Graph graph) {
+  // Of a graph whose tensors are all apart, in which only a __nop makes no
+  // tensor of its own.
+  const Graph apart = WithPrivateStorage(graph);
+  const auto plan = PlanStorage(apart, kDLCPU);
+  if (!plan.ok()) return apart;
+  const GraphIndex index(apart, *plan);
+  StoragePlanner planner;
+  std::vector<EntryId> alive;
+  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
+    const EntryId entry{e};
+    const NodeId node = index.NodeOf(entry);
+    int32_t& id = graph.entries[e].storage_id;
+    if (!index.IsBase(entry)) {
+      id = graph.entry(index.BaseOf(entry)).storage_id;
+      continue;
+    }
+    if (!graph.IsFunction(node)) {
+      id = planner.TakeForever();
+      continue;
+    }
+    const auto is_over = [&](EntryId other) {
+      // What nobody reads is written all the same.
+      const Lifetime& lifetime = index.LifetimeOf(other);
+      const bool over =
+          std::max(lifetime.written, lifetime.last_read) < int64_t{Index(node)};
+      if (over) {
+        planner.Free(graph.entry(other).storage_id, index.BytesOf(other));
+      }
+      return over;
+    };
+    alive.erase(std::remove_if(alive.begin(), alive.end(), is_over),
+                alive.end());
+    id = planner.Take(index.BytesOf(entry));
+    alive.push_back(entry);
+  }
+  return graph;
+}
 
 Graph GraphUpTo(const Graph& graph, NodeId last) {
   std::vector<bool> is_needed(graph.nodes.size(), false);

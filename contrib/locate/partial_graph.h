@@ -21,4 +21,8 @@ Graph GraphOfOne(const Graph& graph, NodeId node);
 // Returns the entries that a node reads, each once, in the order of its inputs.
 std::vector<EntryId> EntriesReadBy(const Graph& graph, NodeId node);
 
+// Returns the graph with tensors that share memory only where the first is not
+// needed any more when the second is made, whatever the graph's own plan says.
+Graph WithSoundStorage(Graph graph);
+
 }  // namespace nodewise

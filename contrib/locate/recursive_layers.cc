@@ -37,11 +37,10 @@ class ReadKeeper : public TensorSink {
 };
 
 // Runs the part that leads to a layer, and lets its memory go.
-absl::StatusOr<std::vector<NamedTensor>> RunUpTo(const LayerSides& sides,
+absl::StatusOr<std::vector<NamedTensor>> RunPart(const LayerSides& sides,
                                                  const LayerSides::Side& side,
-                                                 NodeId node,
+                                                 Graph part,
                                                  TensorSink* sink = nullptr) {
-  Graph part = GraphUpTo(sides.graph(), node);
   const std::vector<NamedTensor> inputs = sides.InputsOf(part);
   RunOptions options;
   options.sink = sink;
@@ -98,12 +97,14 @@ absl::Status RecursiveLayerComparator::Compare(const LayerSides& sides) {
     {
       ReadKeeper keeper(graph, node);
       NODEWISE_ASSIGN_OR_RETURN(
-          const auto made, RunUpTo(sides, sides.reference(), node, &keeper));
+          const auto made,
+          RunPart(sides, sides.reference(),
+                  WithSoundStorage(GraphUpTo(graph, node)), &keeper));
       values.read = ReadBy(sides, node, keeper);
       for (const NamedTensor& one : made) values.expected.push_back(one.tensor);
     }
-    NODEWISE_ASSIGN_OR_RETURN(auto found,
-                              RunUpTo(sides, sides.candidate(), node));
+    NODEWISE_ASSIGN_OR_RETURN(
+        auto found, RunPart(sides, sides.candidate(), GraphUpTo(graph, node)));
     for (uint32_t slot = 0; slot < found.size(); ++slot) {
       auto compared = sides.CompareInNetwork(node, slot, values.expected[slot],
                                              *found[slot].tensor);

@@ -201,6 +201,31 @@ TYPED_TEST(LayerComparatorTest, ALayerThatDoesNotSayWhatItComputesIsAnError) {
                                              HasSubstr("has no attribute")));
 }
 
+// x -> a -> b -> c, and y = a + c: a is needed until the end, but c is put in
+// its place.
+TYPED_TEST(LayerComparatorTest, AFaultOfTheStoragePlanIsNoMatch) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2, 6});
+  const ValueId first = b.Op("Tanh", {x}, {}, {"at"}, "a")[0];
+  const ValueId second = b.Op("Softmax", {first}, {}, {"bt"}, "b")[0];
+  const ValueId third = b.Op("Softmax", {second}, {}, {"ct"}, "c")[0];
+  b.Out({b.Op("Add", {first, third}, {}, {"yt"}, "y")[0]});
+  LayerModule mod = MakeLayerModule(b.net, "net", /*fuse=*/false).value();
+  mod.inputs = {{"x", Waves({2, 6})}};
+  const GraphIndex index(mod.graph);
+  const auto storage_of = [&](const std::string& name) -> int32_t& {
+    return mod.graph.entries[Index(index.FindEntry(name).value())].storage_id;
+  };
+  storage_of("c") = storage_of("a");
+  TypeParam comparator(mod, "Interpreter", "Interpreter", kThreshold);
+  const auto match = comparator.verify();
+  ASSERT_THAT(match, IsOk());
+  EXPECT_FALSE(*match);
+  EXPECT_THAT(NamesOf(comparator.layers(), NodeVerdict::kInconclusive),
+              ElementsAre("y"));
+  EXPECT_THAT(comparator.layers().back().reason, HasSubstr("in memory"));
+}
+
 // Notes what it is told.
 class NotingObserver : public LayerObserver {
  public:

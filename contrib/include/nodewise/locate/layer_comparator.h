@@ -75,8 +75,10 @@ struct LayerResult {
   // that was not tried.
   std::vector<TensorComparison> in_network;
   std::vector<TensorComparison> alone;
-  // How far what it read was off, as RelativeError().
+  // How far what it read was off, as RelativeError(), and whether that was
+  // wrong.
   double received = 0;
+  bool read_wrong = false;
 };
 
 // A broken layer, with what a test case needs. All of it is lent for the call.
@@ -144,7 +146,7 @@ class LayerComparator {
  private:
   absl::Status TryAlone(const LayerSides& sides, const LayerValues& values,
                         LayerResult* result) const;
-  double ReceivedBy(const Graph& graph, NodeId node) const;
+  void NoteRead(const Graph& graph, LayerResult* result) const;
   const LayerResult* FindLayer(NodeId node) const;
 
   const LayerModule& mod_;
