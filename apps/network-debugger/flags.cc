@@ -180,16 +180,40 @@ absl::StatusOr<DebuggerFlags> ParseFlags(
   return flags;
 }
 
+namespace {
+
+constexpr size_t kFlagColumn = 23;
+constexpr size_t kFlagsWidth = 80;
+
+// Breaks the text into lines that fit behind the column of flags.
+std::string Wrapped(std::string_view text) {
+  std::string wrapped;
+  size_t column = kFlagColumn;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    if (column + 1 + word.size() >= kFlagsWidth) {
+      wrapped += "\n" + std::string(kFlagColumn, ' ');
+      column = kFlagColumn;
+    }
+    wrapped.append(" ").append(word);
+    column += 1 + word.size();
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+  return wrapped + "\n";
+}
+
+}  // namespace
+
 std::string FlagsHelp() {
   std::string help =
       "network-debugger finds the layers of a network that a backend computes "
       "wrong.\n\n"
       "usage: network-debugger --model FILE --inputs FILE... [flags]\n\n";
   for (const FlagRow& row : kFlags) {
-    const std::string left = row.value == nullptr
-                                 ? row.name
-                                 : fmt::format("{}={}", row.name, row.value);
-    help += fmt::format("  -{:<20}  {}\n", left, row.help);
+    const std::string left =
+        fmt::format("  -{}{}{}", row.name, row.value == nullptr ? "" : "=",
+                    row.value == nullptr ? "" : row.value);
+    help += fmt::format("{:<{}}{}", left, kFlagColumn, Wrapped(row.help));
   }
   return help +
          "\nFlags may begin with one dash or two. Exit status: 0 all layers "

@@ -34,10 +34,17 @@ std::string PlaceText(CodePlace place) {
   return fmt::format("[{}:{}] ", file.substr(file.rfind('/') + 1), place.line);
 }
 
+// Returns both numbers with as many digits as tell them apart, at least six.
 std::string ErrorText(const TensorComparison& output) {
   const ElementDifference& worst = output.Worst();
-  return fmt::format("Error at output index {}, got {:.6g} expected {:.6g}",
-                     worst.element, worst.actual, worst.expected);
+  std::string got, expected;
+  for (const int digits : {6, 9, 17}) {
+    got = fmt::format("{:.{}g}", worst.actual, digits);
+    expected = fmt::format("{:.{}g}", worst.expected, digits);
+    if (got != expected) break;
+  }
+  return fmt::format("Error at output index {}, got {} expected {}",
+                     worst.element, got, expected);
 }
 
 std::string CountText(const std::string& role, const TensorComparison& output,

@@ -6,6 +6,7 @@
 #include "contrib/locate/layer_sides.h"
 #include "contrib/locate/partial_graph.h"
 #include "contrib/locate/peak_memory.h"
+#include "contrib/locate/tiled_check.h"
 #include "fmt/format.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/ops/ops.h"
@@ -49,6 +50,41 @@ absl::StatusOr<std::vector<TensorComparison>> CheckAlone(
   NODEWISE_ASSIGN_OR_RETURN(NodeChecks checks,
                             CheckNodes(one, AllOperators(), run));
   return std::move(checks.nodes[0].outputs);
+}
+
+// Operators read whole vectors, which the tensors of files need not be.
+absl::StatusOr<NDArray> Aligned(const NDArray& tensor) {
+  constexpr uintptr_t kAlignment = 64;
+  if (reinterpret_cast<uintptr_t>(tensor.data()) % kAlignment == 0) {
+    return tensor;
+  }
+  return tensor.CopyToHost();
+}
+
+// Does the same, in pieces where that saves much memory.
+absl::StatusOr<std::vector<TensorComparison>> CheckByBounds(
+    const Graph& one, const std::string& name, const LayerValues& values,
+    const RunResult& run) {
+  const NodeId last{static_cast<uint32_t>(one.nodes.size() - 1)};
+  NODEWISE_ASSIGN_OR_RETURN(const Region region,
+                            RegionOfNode(one, last, AllOperators()));
+  // A node that reads one tensor twice has an input for each.
+  std::vector<NDArray> read;
+  for (const EntryRef& ref : one.nodes[Index(last)].inputs) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, Aligned(values.read[ref.node]));
+    read.push_back(std::move(tensor));
+  }
+  if (run.outputs.size() == 1 &&
+      NeedsTiles(region.network, values.expected[0])) {
+    const auto checked = CheckInTiles(
+        name,
+        {region.network, read, values.expected[0], run.outputs[0].tensor});
+    // Where pieces cannot be computed, the whole may be.
+    if (checked.ok() && checked->has_value()) {
+      return std::vector<TensorComparison>{**checked};
+    }
+  }
+  return CheckAlone(one, values.read, run.outputs);
 }
 
 // Returns the verdict that counts of a layer alone.
@@ -177,8 +213,8 @@ absl::Status LayerComparator::TryAlone(const LayerSides& sides,
   NODEWISE_ASSIGN_OR_RETURN(const RunResult run, runner->Run(inputs));
   runner.reset();  // Its memory is not needed any more.
   if (sides.HasBounds()) {
-    NODEWISE_ASSIGN_OR_RETURN(result->alone,
-                              CheckAlone(one, values.read, run.outputs));
+    NODEWISE_ASSIGN_OR_RETURN(
+        result->alone, CheckByBounds(one, result->layer.name, values, run));
     return absl::OkStatus();
   }
   for (uint32_t slot = 0; slot < run.outputs.size(); ++slot) {

@@ -1,8 +1,14 @@
 #include "contrib/locate/peak_memory.h"
 
+#include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 namespace nodewise {
 namespace {
@@ -28,6 +34,12 @@ PeakMemory::PeakMemory() {
 uint64_t PeakMemory::bytes() const {
   const uint64_t peak = BytesOfStatus("VmHWM:");
   return peak - std::min(peak, start_);
+}
+
+void ReturnFreedMemory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace nodewise

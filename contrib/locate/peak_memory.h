@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace nodewise {
 
@@ -17,12 +16,13 @@ class PeakMemory {
   // Returns 0 where the system does not say.
   uint64_t bytes() const;
 
-  // What is measured, for reports.
-  static constexpr std::string_view kMeasure =
-      "the most that was resident at once (VmHWM), less what was at the start";
-
  private:
   uint64_t start_;
 };
+
+// Gives memory that has been freed back to the system, where the C library can
+// (glibc). It keeps it otherwise, and in pieces that grow in number: eight
+// convolutions, one after the other, needed three times the memory of one.
+void ReturnFreedMemory();
 
 }  // namespace nodewise

@@ -3,6 +3,7 @@
 
 #include "contrib/locate/layer_sides.h"
 #include "contrib/locate/partial_graph.h"
+#include "contrib/locate/peak_memory.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/support/status_macros.h"
 
@@ -116,6 +117,7 @@ absl::Status RecursiveLayerComparator::Compare(const LayerSides& sides) {
     }
     found.clear();  // Before memory is needed to try it alone.
     NODEWISE_RETURN_IF_ERROR(Judge(sides, node, std::move(values)));
+    ReturnFreedMemory();
   }
   return absl::OkStatus();
 }

@@ -303,7 +303,7 @@ TEST(LayerTest, AFusedLayerHasTheRolesOfItsOperators) {
 }
 
 TEST(RecursiveLayerComparatorTest, NeedsNoMoreThanAFewLiveSets) {
-  constexpr int kLayers = 20;
+  constexpr int kLayers = 12;
   constexpr int64_t kElements = 1 << 20;
   constexpr uint64_t kMiB = 1 << 20;
   NetBuilder b;

@@ -23,8 +23,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr char kTensors[] = "/_tvmdbg_device_CPU_0/output_tensors.params";
-constexpr char kGraph[] = "/_tvmdbg_device_CPU_0/_nodewise_graph.json";
+constexpr char kTensorsOfDump[] = "/_tvmdbg_device_CPU_0/output_tensors.params";
+constexpr char kGraphOfDump[] = "/_tvmdbg_device_CPU_0/_nodewise_graph.json";
 
 // x -> a (Tanh) -> b (Softmax) -> c (Softmax), and y = a + c: a is needed until
 // the end.
@@ -138,23 +138,23 @@ TEST(ReplayTest, WhereNothingCanBeJudgedTheReasonIsGiven) {
 
 TEST(ReplayTest, ADumpThatIsCutShortIsAnError) {
   const std::string dump = DumpOfSound();
-  CutFile(dump + kTensors, 10);
+  CutFile(dump + kTensorsOfDump, 10);
   EXPECT_THAT(Replay(dump), FailsWith(absl::StatusCode::kDataLoss,
                                       HasSubstr("is cut short, 1 tensor")));
 }
 
 TEST(ReplayTest, AnEmptyFileOfTensorsIsAnError) {
   const std::string dump = DumpOfSound();
-  WriteWhole(dump + kTensors, "");
-  EXPECT_THAT(Replay(dump),
-              FailsWith(absl::StatusCode::kDataLoss, HasSubstr(kTensors)));
+  WriteWhole(dump + kTensorsOfDump, "");
+  EXPECT_THAT(Replay(dump), FailsWith(absl::StatusCode::kDataLoss,
+                                      HasSubstr(kTensorsOfDump)));
 }
 
 TEST(ReplayTest, ATensorThatWasChangedAfterTheRunIsAnError) {
   const std::string dump = DumpOfSound();
-  std::string bytes = ReadWhole(dump + kTensors);
+  std::string bytes = ReadWhole(dump + kTensorsOfDump);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
-  WriteWhole(dump + kTensors, bytes);
+  WriteWhole(dump + kTensorsOfDump, bytes);
   EXPECT_THAT(Replay(dump), FailsWith(absl::StatusCode::kDataLoss,
                                       HasSubstr("tensor y is not what the run "
                                                 "made")));
@@ -165,22 +165,23 @@ TEST(ReplayTest, ADumpOfAnotherGraphIsAnError) {
   NetBuilder b;
   const ValueId x = b.In("x", {4, 6});
   b.Out({b.Op("Tanh", {x}, {}, {"z"}, "other")[0]});
-  WriteWhole(dump + kGraph,
+  WriteWhole(dump + kGraphOfDump,
              WriteGraph(Lower(b.net, "other", kPlain).value().graph));
-  EXPECT_THAT(Replay(dump), FailsWith(absl::StatusCode::kDataLoss,
-                                      HasSubstr("tensor a is of no node of")));
+  EXPECT_THAT(Replay(dump),
+              FailsWith(absl::StatusCode::kDataLoss,
+                        HasSubstr("tensor a:input:0 is of no node of")));
 }
 
 TEST(ReplayTest, TensorsOfOtherTypesThanTheGraphHasAreAnError) {
   const std::string dump = DumpOfSound();
-  std::string graph = ReadWhole(dump + kGraph);
+  std::string graph = ReadWhole(dump + kGraphOfDump);
   NetBuilder b;
   const ValueId x = b.In("x", {4, 7});
   const ValueId first = b.Op("Tanh", {x}, {}, {"at"}, "a")[0];
   const ValueId second = b.Op("Softmax", {first}, {}, {"bt"}, "b")[0];
   const ValueId third = b.Op("Softmax", {second}, {}, {"ct"}, "c")[0];
   b.Out({b.Op("Add", {first, third}, {}, {"yt"}, "y")[0]});
-  WriteWhole(dump + kGraph,
+  WriteWhole(dump + kGraphOfDump,
              WriteGraph(Lower(b.net, "wider", kPlain).value().graph));
   EXPECT_THAT(Replay(dump), FailsWith(absl::StatusCode::kDataLoss,
                                       HasSubstr("tensor x is float32 (4, 6), "
@@ -189,7 +190,7 @@ TEST(ReplayTest, TensorsOfOtherTypesThanTheGraphHasAreAnError) {
 
 TEST(ReplayTest, ADumpWithoutAGraphThatCouldRunIsAnError) {
   const std::string dump = DumpOfSound();
-  std::filesystem::remove(dump + kGraph);
+  std::filesystem::remove(dump + kGraphOfDump);
   EXPECT_THAT(Replay(dump),
               FailsWith(absl::StatusCode::kNotFound,
                         HasSubstr("has no _nodewise_graph.json")));

@@ -16,12 +16,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-absl::Span<const uint8_t> BytesOf(const std::string& text) {
+absl::Span<const uint8_t> SpanOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
 // A message as a field of another; short ones have one byte of length.
-std::string Field(int number, const std::string& message) {
+std::string InField(int number, const std::string& message) {
   EXPECT_LT(message.size(), 128U);
   return std::string{static_cast<char>(number << 3 | 2),
                      static_cast<char>(message.size())} +
@@ -32,13 +32,13 @@ std::string ProtoOf(const std::string& name, float value) {
   return WriteTensorProto({name, Floats({value})}).value();
 }
 
-constexpr int kGraphName = 2;
-constexpr int kInitializer = 5;
-constexpr int kGraph = 7;
+constexpr int kNameOfGraph = 2;
+constexpr int kInitializerField = 5;
+constexpr int kGraphField = 7;
 
 TEST(TensorGroupTest, ATensorIsAGroupOfOne) {
   const std::string bytes = ProtoOf("x", 3);
-  const auto tensors = ParseTensorGroup(BytesOf(bytes), "x.pb");
+  const auto tensors = ParseTensorGroup(SpanOf(bytes), "x.pb");
   ASSERT_THAT(tensors, IsOk());
   ASSERT_EQ(tensors->size(), 1U);
   EXPECT_EQ((*tensors)[0].name, "x");
@@ -46,11 +46,11 @@ TEST(TensorGroupTest, ATensorIsAGroupOfOne) {
 }
 
 TEST(TensorGroupTest, TheInitializersOfAGraphAreItsTensors) {
-  const std::string graph = Field(kGraphName, "inputs") +
-                            Field(kInitializer, ProtoOf("a", 1)) +
-                            Field(kInitializer, ProtoOf("b", 2));
-  for (const std::string& bytes : {graph, Field(kGraph, graph)}) {
-    const auto tensors = ParseTensorGroup(BytesOf(bytes), "input_0.onnx");
+  const std::string graph = InField(kNameOfGraph, "inputs") +
+                            InField(kInitializerField, ProtoOf("a", 1)) +
+                            InField(kInitializerField, ProtoOf("b", 2));
+  for (const std::string& bytes : {graph, InField(kGraphField, graph)}) {
+    const auto tensors = ParseTensorGroup(SpanOf(bytes), "input_0.onnx");
     ASSERT_THAT(tensors, IsOk());
     ASSERT_EQ(tensors->size(), 2U);
     EXPECT_EQ((*tensors)[1].name, "b");
@@ -59,8 +59,8 @@ TEST(TensorGroupTest, TheInitializersOfAGraphAreItsTensors) {
 }
 
 TEST(TensorGroupTest, AMessageWithoutTensorsIsAnError) {
-  const std::string graph = Field(kGraphName, "inputs");
-  EXPECT_THAT(ParseTensorGroup(BytesOf(graph), "in"),
+  const std::string graph = InField(kNameOfGraph, "inputs");
+  EXPECT_THAT(ParseTensorGroup(SpanOf(graph), "in"),
               FailsWith(absl::StatusCode::kInvalidArgument,
                         HasSubstr("in: holds no tensor, expected")));
   EXPECT_THAT(ParseTensorGroup({}, "in"),
@@ -69,11 +69,11 @@ TEST(TensorGroupTest, AMessageWithoutTensorsIsAnError) {
 }
 
 TEST(TensorGroupTest, WhatIsCutShortIsAnErrorWithItsPlace) {
-  const std::string whole =
-      Field(kGraphName, "inputs") + Field(kInitializer, ProtoOf("a", 1));
+  const std::string whole = InField(kNameOfGraph, "inputs") +
+                            InField(kInitializerField, ProtoOf("a", 1));
   for (size_t size = 1; size < whole.size(); ++size) {
     const std::string cut = whole.substr(0, size);
-    EXPECT_FALSE(ParseTensorGroup(BytesOf(cut), "in").ok()) << size;
+    EXPECT_FALSE(ParseTensorGroup(SpanOf(cut), "in").ok()) << size;
   }
 }
 
