@@ -9,6 +9,10 @@ install(DIRECTORY runtime/include/nodewise
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(USE_COMMAND)
   install(TARGETS nodewise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(TARGET network-debugger)
+    install(TARGETS network-debugger
+      RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
 endif()
 
 set(tvm_host_dir ${CMAKE_INSTALL_DATADIR}/nodewise/tvm_host)

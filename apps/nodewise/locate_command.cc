@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -5,6 +7,8 @@
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/locate_builds.h"
+#include "apps/nodewise/locate_layers.h"
+#include "apps/nodewise/locate_replay.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/repro_folders.h"
@@ -26,7 +30,11 @@ constexpr uint64_t kMostRunsAgain = 10'000;
 constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
 // Instead of a file of inputs.
 constexpr std::string_view kExact = "exact";
-constexpr char kBisect[] = "bisect";
+constexpr std::string_view kBisect = "bisect";
+constexpr std::string_view kRecursive = "recursive";
+constexpr std::string_view kReplay = "replay";
+constexpr std::array<std::string_view, 5> kMethods = {
+    "auto", "intermediate", kBisect, kRecursive, kReplay};
 // Another program is started for each run, which takes longer.
 constexpr uint64_t kForeignRunsAgain = 2;
 
@@ -43,9 +51,11 @@ class LocateCulprit : public Command {
                      &reference_);
     options->AddText("--method", "NAME",
                      "auto; intermediate: nodes are run once, on what they "
-                     "read and from end to end, and no more; or bisect: halves "
+                     "read and from end to end, and no more; bisect: halves "
                      "the network, or with --reference the functions of both "
-                     "builds (auto)",
+                     "builds; recursive: for each node what leads to it is "
+                     "run, in little memory; or replay: TARGET is a dump, and "
+                     "nothing of it runs (auto)",
                      &method_);
     options->AddList("--series", "BUILD...",
                      "builds in their order, the first one good and the last "
@@ -78,6 +88,8 @@ class LocateCulprit : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
+    NODEWISE_RETURN_IF_ERROR(CheckMeant());
+    if (method_ == kReplay) return ReplayTarget();
     // What the network itself is given does not matter to nodes that get inputs
     // of their own.
     if (options.exact_inputs == ExactInputs::kForAll) {
@@ -119,7 +131,9 @@ class LocateCulprit : public Command {
     }
     KeepFreedMemory();
     std::vector<RefereeOpinion> opinions;
-    auto located = LocateIn(loaded, std::move(options), referee, &opinions);
+    auto located = method_ == kRecursive ? LocateRecursively(loaded, &outcome)
+                                         : LocateIn(loaded, std::move(options),
+                                                    referee, &opinions);
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
@@ -212,23 +226,56 @@ class LocateCulprit : public Command {
         reference_.empty() ? "method" : "reference"));
   }
 
+  bool IsAuto() const { return method_.empty() || method_ == "auto"; }
+
+  // Refuses options that mean nothing together.
+  absl::Status CheckMeant() const {
+    const bool judges_all = IsAuto() || method_ == "intermediate";
+    const struct {
+      bool is_given;
+      const char* option;
+      bool means_something;
+    } table[] = {
+        {repeats_.has_value(), "--repeats", IsAuto()},
+        {inputs_.inputs_file == kExact, "--inputs exact", IsAuto()},
+        {node_timeout_.has_value(), "--node-timeout", judges_all},
+        {!referee_.empty(), "--referee", judges_all},
+        {!repro_.empty(), "--repro", judges_all || method_ == kRecursive},
+    };
+    for (const auto& row : table) {
+      if (!row.is_given) continue;
+      const bool in_series = !series_.empty();
+      if (row.means_something && !in_series) continue;
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: means nothing with {}", row.option,
+          in_series ? "--series" : "--method " + Printable(method_)));
+    }
+    if (!IsForeign(load_.target.target)) return absl::OkStatus();
+    if (judges_all && series_.empty() && repro_.empty() &&
+        load_.stand_ins.empty() && inputs_.inputs_file != kExact &&
+        !node_timeout_.has_value()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: another program runs it, expected no --series, --repro, "
+        "--stand-in, --node-timeout or --inputs exact, and no --method but "
+        "auto and intermediate",
+        Printable(load_.target.target)));
+  }
+
   absl::StatusOr<LocateOptions> ChosenOptions() const {
     LocateOptions options;
-    const bool runs_again = method_.empty() || method_ == "auto";
-    if (repeats_.has_value() && (!runs_again || !series_.empty())) {
+    if (!method_.empty() && std::find(kMethods.begin(), kMethods.end(),
+                                      method_) == kMethods.end()) {
+      const std::vector<std::string> methods(kMethods.begin(), kMethods.end());
       return absl::InvalidArgumentError(fmt::format(
-          "--repeats: means nothing with {}",
-          series_.empty() ? "--method " + Printable(method_) : "--series"));
+          "--method: found \"{}\", expected one of {}{}", Printable(method_),
+          ListOf(methods), DidYouMean(method_, methods)));
     }
-    if (method_ == "intermediate") {
+    if (!IsAuto()) {
       options.repeats = 0;
       options.checks_storage = false;
       options.exact_inputs = ExactInputs::kNever;
-    } else if (!runs_again && method_ != kBisect) {
-      return absl::InvalidArgumentError(fmt::format(
-          "--method: found \"{}\", expected auto, intermediate or bisect{}",
-          Printable(method_),
-          DidYouMean(method_, {"auto", "intermediate", kBisect})));
     }
     if (inputs_.inputs_file == kExact) {
       options.exact_inputs = ExactInputs::kForAll;
@@ -238,6 +285,15 @@ class LocateCulprit : public Command {
       options.node_limit_ms = static_cast<int64_t>(*node_timeout_) * 1000;
     }
     return options;
+  }
+
+  absl::StatusOr<Outcome> ReplayTarget() const {
+    if (reference_.empty() || reference_ == "interpreter") {
+      return LocateReplay(load_, inputs_);
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "--reference: found \"{}\", expected interpreter with --method replay",
+        Printable(reference_)));
   }
 
   static absl::StatusOr<LocateResult> LocateIn(
@@ -306,6 +362,8 @@ const CommandRow kLocateCommand = {
     "  nodewise locate build/net --inputs all.npz --repro culprits\n"
     "  nodewise locate ort:model.onnx --random-inputs 1\n"
     "  nodewise locate model.onnx --random-inputs 1 --referee ort\n"
+    "  nodewise locate model.onnx --random-inputs 1 --method recursive\n"
+    "  nodewise locate dumps --method replay\n"
     "\n--inputs exact gives every node that only moves, chooses, adds and "
     "multiplies\nnumbers zeros and small whole numbers, weights too, with "
     "which "

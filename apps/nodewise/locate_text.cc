@@ -81,7 +81,7 @@ double LargestOutputError(const LocateResult& result) {
 }
 
 std::string OutputsText(const LocateResult& result) {
-  if (result.outputs.empty()) return "outputs: none, the run was cut short\n";
+  if (result.outputs.empty()) return "outputs: not compared\n";
   const double error = LargestOutputError(result);
   const std::string with =
       result.stand_ins.empty()

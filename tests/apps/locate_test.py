@@ -74,6 +74,7 @@ class Locate(Scratch):
 
     def test_a_sound_model_accuses_nobody(self):
         for options in ([], ["--no-fuse"], ["--method", "intermediate"],
+                        ["--method", "recursive"],
                         ["--reference", "interpreter"]):
             with self.subTest(options=options):
                 shown = self.located(self.model, *options)
@@ -218,6 +219,46 @@ class Locate(Scratch):
         self.assertIn("nothing: what comes after it was not judged", shown.out)
         self.assertIn("the reference cannot stand in for it", shown.err)
 
+    def dumped(self, target, *options):
+        root = self.folder / "dumps"
+        made = nodewise("dump", target, "--random-inputs", "1", "--dump-root",
+                        root, "--no-table", *options)
+        self.assertEqual(made.code, 0, made)
+        return root
+
+    def test_a_dump_names_the_function_that_was_spoiled(self):
+        root = self.dumped(self.compiled(with_sine))
+        shutil.rmtree(self.folder / "net")  # Nothing of it is needed.
+        shown = nodewise("locate", root, "--method", "replay")
+        self.assertEqual((shown.code, shown.err), (1, ""), shown)
+        self.assertIn("culprit: bend, broken\n", shown.out)
+        self.assertIn("2 function nodes: 1 broken, 1 inherits\n", shown.out)
+        found = document(nodewise("locate", root, "--method", "replay",
+                                  "--json"))
+        self.assertEqual([c["node"] for c in found["culprits"]], ["bend"])
+        self.assertTrue(found["outputs_differ"])
+
+    def test_a_dump_of_a_part_says_what_was_not_judged(self):
+        root = self.dumped(self.compiled(), "--select", "last|bend")
+        shown = nodewise("locate", root, "--method", "replay")
+        self.assertEqual(shown.code, 0, shown)
+        self.assertIn("outputs: not compared\n", shown.out)
+        self.assertRegex(shown.out, r"not judged  bend  .*: was not recorded")
+
+    def test_dumps_in_which_nothing_can_be_judged_are_errors(self):
+        root = self.dumped(self.compiled(), "--what", "stats")
+        self.assertIn("no node could be judged: bend: ", self.refused(
+            "locate", root, "--method", "replay"))
+        self.assertIn("is no folder", self.refused(
+            "locate", self.model, "--method", "replay"))
+
+    def test_recursion_names_the_function_that_was_spoiled(self):
+        shown = self.located(self.compiled(with_sine), "--method", "recursive")
+        self.assertEqual((shown.code, shown.err), (1, ""), shown)
+        self.assertIn("culprit: bend, broken\n", shown.out)
+        self.assertIn("2 function nodes: 1 broken, 1 inherits\n", shown.out)
+        self.assertRegex(shown.out, r"took [\d.]+ s and at most [\d.]+ MiB")
+
     def test_nodes_that_do_not_say_what_they_compute_are_an_error(self):
         net = LIBRARY.artefact(self.folder / "tvm", add_bias_graph(),
                                {"bias": BIAS})
@@ -250,6 +291,8 @@ class Locate(Scratch):
                 (["--method", "bisekt"], "did you mean bisect?"),
                 (["--method", "bisect", "--repeats", "3"],
                  "means nothing with --method bisect"),
+                (["--method", "replay"],
+                 "--random-inputs: means nothing with --method replay"),
                 (["--method", "intermediate", "--repeats", "3"],
                  "means nothing with --method intermediate")):
             with self.subTest(options=options):

@@ -56,6 +56,7 @@ BUILDS_ON = {
     "contrib/precheck": "contrib/align contrib/repro",
     "contrib/report": "contrib/locate contrib/autotest contrib/precheck",
     "apps/nodewise": "contrib/report contrib/planter contrib/zoo",
+    "apps/network-debugger": "contrib/report",
     "apps/python": "contrib/report",
     # Source for programs with TVM's headers: it knows no header of ours.
     "apps/tvm_host": "",

@@ -1,0 +1,155 @@
+#include "apps/network-debugger/layer_log.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/graph/params.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kLongestName = 100;
+
+void Print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+      std::fflush(stdout) == 0) {
+    return;
+  }
+  std::perror("network-debugger: stdout");
+  std::exit(2);
+}
+
+// "[layer_log.cc:42] "
+std::string PlaceText(CodePlace place) {
+  const std::string_view file = place.file;
+  return fmt::format("[{}:{}] ", file.substr(file.rfind('/') + 1), place.line);
+}
+
+// Returns both numbers with as many digits as tell them apart, at least six.
+std::string ErrorText(const TensorComparison& output) {
+  const ElementDifference& worst = output.Worst();
+  std::string got, expected;
+  for (const int digits : {6, 9, 17}) {
+    got = fmt::format("{:.{}g}", worst.actual, digits);
+    expected = fmt::format("{:.{}g}", worst.expected, digits);
+    if (got != expected) break;
+  }
+  return fmt::format("Error at output index {}, got {} expected {}",
+                     worst.element, got, expected);
+}
+
+std::string CountText(const std::string& role, const TensorComparison& output,
+                      double threshold) {
+  const Metrics& metrics = output.metrics;
+  return fmt::format(
+      "{}: {} of {} beyond the threshold {:g}, largest error {:.6g}", role,
+      metrics.outside, CountOf(metrics.elements, "element"), threshold,
+      metrics.largest_error.error);
+}
+
+}  // namespace
+
+void LogLine(std::string_view text, CodePlace place) {
+  Print(PlaceText(place) + std::string(text) + "\n");
+}
+
+absl::Status LayerLog::Begins(const Layer& layer) {
+  const CodePlace place = CodePlace::Here();
+  indent_ = PlaceText(place).size();
+  LogLine(fmt::format("Verifying layer: {}\tType: {}", Printable(layer.name),
+                      layer.kind),
+          place);
+  return absl::OkStatus();
+}
+
+absl::Status LayerLog::IsBroken(const BrokenLayer& broken) {
+  const LayerResult& result = broken.result;
+  const std::string indent(indent_, ' ');
+  for (size_t i = 0; i < result.alone.size(); ++i) {
+    if (!result.alone[i].is_wrong()) continue;
+    Print(indent + ErrorText(result.alone[i]) + "\n");
+    Print(indent +
+          CountText(result.layer.outputs[i], result.alone[i], threshold_) +
+          "\n");
+  }
+  Print(indent + "Results differ\n");
+  if (folder_.empty()) return absl::OkStatus();
+  Print(indent + "dumping tensors.\n");
+  return Dump(broken);
+}
+
+absl::Status LayerLog::Ends(const LayerResult& result) {
+  const bool says_why = result.verdict == NodeVerdict::kInherits ||
+                        result.verdict == NodeVerdict::kInconclusive;
+  if (says_why) {
+    Print(fmt::format("{}{}: {}\n", std::string(indent_, ' '),
+                      NameOf(result.verdict), result.reason));
+  }
+  LogLine(
+      fmt::format("DONE Verifying layer: {}", Printable(result.layer.name)));
+  Print("\n");
+  return absl::OkStatus();
+}
+
+absl::Status LayerLog::Dump(const BrokenLayer& broken) {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: cannot be made: {}", folder_, error.message()));
+  }
+  const Layer& layer = broken.result.layer;
+  const std::string name = FileNameOf(layer.name);
+  for (size_t i = 0; i < broken.inputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(
+        WriteOne("input", layer.inputs[i], name, broken.inputs[i]));
+  }
+  for (size_t i = 0; i < broken.outputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(
+        WriteOne("ref", layer.outputs[i], name, broken.outputs[i]));
+  }
+  // Types that ONNX does not have cannot be in a model; the tensors are there.
+  const auto model = ExportOnnx(broken.network);
+  if (!model.ok()) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(
+      OutputFile file,
+      OutputFile::Create(fmt::format("{}/layer_{}.onnx", folder_, name)));
+  NODEWISE_RETURN_IF_ERROR(file.Write(*model));
+  return file.Commit();
+}
+
+// The layer's name with '_' for whatever is no letter, digit, '-' or '.'. No
+// two layers get the same.
+std::string LayerLog::FileNameOf(const std::string& layer) {
+  std::string name = layer.substr(0, kLongestName);
+  for (char& c : name) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '-' || c == '.';
+    if (!is_plain) c = '_';
+  }
+  std::string free = name;
+  for (int number = 2; !file_names_.insert(free).second; ++number) {
+    free = fmt::format("{}_{}", name, number);
+  }
+  return free;
+}
+
+// The files are .params files, which TVM reads, too.
+absl::Status LayerLog::WriteOne(const std::string& prefix,
+                                const std::string& role,
+                                const std::string& layer,
+                                const NDArray& tensor) const {
+  return WriteParams(fmt::format("{}/{}_{}_{}", folder_, prefix, role, layer),
+                     {{{role, tensor}}});
+}
+
+}  // namespace nodewise

@@ -1,0 +1,154 @@
+// Glow's network debugger: its flags and lines, over the comparators of
+// nodewise/locate/layer_comparator.h.
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/network-debugger/flags.h"
+#include "apps/network-debugger/layer_log.h"
+#include "apps/network-debugger/model_file.h"
+#include "apps/network-debugger/sample_files.h"
+#include "fmt/format.h"
+#include "nodewise/locate/layer_comparator.h"
+#include "nodewise/precision/precision.h"
+#include "nodewise/runner/bind_sizes.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr double kBytesPerMiB = 1 << 20;
+constexpr size_t kNamedLayers = 8;
+
+// Errors of the model, all of them, one a line.
+absl::Status AllOf(const DiagnosticList& diagnostics,
+                   const absl::Status& first) {
+  std::string text;
+  for (const Diagnostic& diagnostic : diagnostics.items()) {
+    text += (text.empty() ? "" : "\n") + diagnostic.ToString();
+  }
+  return text.empty() ? first : WithMessage(first, text);
+}
+
+// Reads the model and all samples, and converts the model to what both backends
+// are to run.
+absl::StatusOr<LayerModule> Load(const DebuggerFlags& flags,
+                                 std::vector<SampleInputs>* samples) {
+  DiagnosticList diagnostics;
+  auto network = LoadModelFile(flags.model, &diagnostics);
+  if (!network.ok()) return AllOf(diagnostics, network.status());
+  NODEWISE_ASSIGN_OR_RETURN(*samples, ReadSamples(flags.inputs, *network));
+  std::vector<VmInputType> types;
+  for (const NamedTensor& input : (*samples)[0].inputs) {
+    const auto shape = input.tensor.shape();
+    types.push_back(
+        {input.name, {shape.begin(), shape.end()}, input.tensor.dtype()});
+  }
+  BindSizes(types, &*network);
+  if (flags.fp16) {
+    PrecisionOptions options;
+    options.precision = Precision::kFloat16;
+    NODEWISE_ASSIGN_OR_RETURN(const PrecisionReport report,
+                              LowerPrecision(options, *network));
+    LogLine(fmt::format("converted to float16: {}",
+                        CountOf(report.changes.size(), "operation")));
+  }
+  return MakeLayerModule(*network, flags.model, flags.fuse);
+}
+
+std::unique_ptr<LayerComparator> MakeComparator(const DebuggerFlags& flags,
+                                                const LayerModule& mod) {
+  if (flags.is_recursive) {
+    return std::make_unique<RecursiveLayerComparator>(
+        mod, "Interpreter", flags.backend, flags.threshold);
+  }
+  return std::make_unique<IntermediateLayerComparator>(
+      mod, "Interpreter", flags.backend, flags.threshold);
+}
+
+size_t CountVerdicts(const LayerComparator& comparator, NodeVerdict verdict) {
+  const std::vector<LayerResult>& layers = comparator.layers();
+  return static_cast<size_t>(std::count_if(
+      layers.begin(), layers.end(),
+      [&](const auto& result) { return result.verdict == verdict; }));
+}
+
+void LogResult(const DebuggerFlags& flags, const LayerComparator& comparator) {
+  LogLine(fmt::format(
+      "{} comparator: {} in {:.2f} s, at most {:.1f} MiB of memory (VmHWM less "
+      "what was resident before)",
+      flags.is_recursive ? "Recursive" : "Intermediate",
+      CountOf(comparator.layers().size(), "layer"), comparator.cost().seconds,
+      static_cast<double>(comparator.cost().peak_bytes) / kBytesPerMiB));
+  std::vector<std::string> names;
+  for (const LayerResult& broken : comparator.culprits()) {
+    names.push_back(broken.layer.name);
+  }
+  const size_t inherits = CountVerdicts(comparator, NodeVerdict::kInherits);
+  const size_t unclear = CountVerdicts(comparator, NodeVerdict::kInconclusive);
+  if (names.empty() && inherits + unclear == 0) return;
+  LogLine(fmt::format("{} broken{}{}, {} inherit, {} inconclusive",
+                      names.size(), names.empty() ? "" : ": ",
+                      names.empty() ? "" : ListOf(names, kNamedLayers),
+                      inherits, unclear));
+}
+
+// Returns whether all layers match on all samples.
+absl::StatusOr<bool> Compare(const DebuggerFlags& flags) {
+  LogLine(
+      fmt::format("Comparing the {} backend against the Interpreter "
+                  "(reference backend)",
+                  Printable(flags.backend)));
+  std::vector<SampleInputs> samples;
+  NODEWISE_ASSIGN_OR_RETURN(const LayerModule mod, Load(flags, &samples));
+  const std::unique_ptr<LayerComparator> comparator =
+      MakeComparator(flags, mod);
+  bool all_match = true;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    std::string folder = flags.dump_tensors ? flags.dump_dir : "";
+    if (samples.size() > 1) {
+      LogLine("Inputs: " + Printable(samples[i].from));
+      // No sample's files are in the place of another's.
+      if (!folder.empty()) folder += fmt::format("/sample_{}", i + 1);
+    }
+    LayerLog log(std::move(folder), flags.threshold);
+    comparator->set_observer(&log);
+    NODEWISE_ASSIGN_OR_RETURN(const bool match,
+                              comparator->verify(samples[i].inputs));
+    LogResult(flags, *comparator);
+    all_match &= match;
+  }
+  return all_match;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  const auto flags = ParseFlags(arguments);
+  if (flags.ok() && flags->wants_help) {
+    const std::string help = FlagsHelp();
+    return std::fwrite(help.data(), 1, help.size(), stdout) == help.size() ? 0
+                                                                           : 2;
+  }
+  const auto match =
+      flags.ok() ? Compare(*flags) : absl::StatusOr<bool>(flags.status());
+  if (!match.ok()) {
+    std::fputs(fmt::format("network-debugger: {}\n",
+                           std::string(MessageOf(match.status())))
+                   .c_str(),
+               stderr);
+    return 2;
+  }
+  LogLine(*match ? "All layers match with no errors" : "Errors found!");
+  return *match ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace nodewise
+
+int main(int argc, char** argv) {
+  return nodewise::Main({argv + std::min(argc, 1), argv + argc});
+}

@@ -1,0 +1,130 @@
+#include "apps/network-debugger/model_file.h"
+
+#include <charconv>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+#include "nodewise/tensors/archive.h"
+
+namespace nodewise {
+namespace {
+
+// Where ModelProto has its graph, and GraphProto its constants; both are
+// messages, which protobuf writes as a tag, a length and the bytes.
+constexpr uint8_t kGraphTag = 7 << 3 | 2;
+constexpr uint8_t kInitializerTag = 5 << 3 | 2;
+
+constexpr size_t kNamedMembers = 8;
+
+void AppendMessage(uint8_t tag, std::string_view message, std::string* bytes) {
+  bytes->push_back(static_cast<char>(tag));
+  size_t size = message.size();
+  for (; size >= 0x80; size >>= 7) {
+    bytes->push_back(static_cast<char>((size & 0x7f) | 0x80));
+  }
+  bytes->push_back(static_cast<char>(size));
+  bytes->append(message);
+}
+
+// The last part of a member's name: archives of PyTorch's have a folder.
+std::string_view LastPart(std::string_view name) {
+  return name.substr(name.rfind('/') + 1);
+}
+
+// What an archive holds as Glow writes it.
+class GlowArchive {
+ public:
+  explicit GlowArchive(const Archive& archive, std::string where)
+      : archive_(archive), where_(std::move(where)) {}
+
+  // `model` is the member of that name. The constants follow its graph as
+  // further fields of one, which whoever reads the message joins.
+  absl::StatusOr<std::string> Read(const std::string& model) const {
+    const std::string folder =
+        model.substr(0, model.size() - LastPart(model).size());
+    NODEWISE_ASSIGN_OR_RETURN(std::string bytes, archive_.Read(model));
+    const auto count = CountWeights(folder);
+    if (absl::IsNotFound(count.status())) return bytes;
+    NODEWISE_RETURN_IF_ERROR(count.status());
+    std::string weights;
+    for (uint64_t i = 0; i < *count; ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          const std::string weight,
+          archive_.Read(fmt::format("{}weight_{}", folder, i)));
+      AppendMessage(kInitializerTag, weight, &weights);
+    }
+    AppendMessage(kGraphTag, weights, &bytes);
+    return bytes;
+  }
+
+ private:
+  absl::StatusOr<uint64_t> CountWeights(const std::string& folder) const {
+    NODEWISE_ASSIGN_OR_RETURN(std::string text,
+                              archive_.Read(folder + "weights"));
+    while (!text.empty() && text.back() <= ' ') text.pop_back();
+    uint64_t count = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, count);
+    if (error == std::errc() && stop == end) return count;
+    return absl::DataLossError(
+        fmt::format("{}: member weights holds \"{}\", expected the number of "
+                    "constants",
+                    where_, Printable(text.substr(0, 40))));
+  }
+
+  const Archive& archive_;
+  const std::string where_;
+};
+
+// Returns the only name that ends like that; empty if there is none, or there
+// are several.
+template <typename Predicate>
+std::string OnlyName(const std::vector<std::string>& names, Predicate fits) {
+  std::string found;
+  for (const std::string& name : names) {
+    if (!fits(name)) continue;
+    if (!found.empty()) return "";
+    found = name;
+  }
+  return found;
+}
+
+absl::StatusOr<std::string> ReadModelIn(const Archive& archive,
+                                        const std::string& path) {
+  const std::vector<std::string> names = archive.Names();
+  const std::string model = OnlyName(
+      names, [](const auto& name) { return LastPart(name) == "model"; });
+  if (!model.empty()) return GlowArchive(archive, path).Read(model);
+  std::string other =
+      OnlyName(names, [](const auto& name) { return name.ends_with(".onnx"); });
+  if (other.empty() && names.size() == 1) other = names[0];
+  if (!other.empty()) return archive.Read(other);
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: holds {}, expected one member that is called model or *.onnx", path,
+      names.empty() ? "nothing" : ListOf(names, kNamedMembers)));
+}
+
+}  // namespace
+
+absl::StatusOr<Network> LoadModelFile(const std::string& path,
+                                      DiagnosticList* diagnostics) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  if (!Archive::IsOne(file.bytes())) {
+    return ImportOnnx(path, AllOperators(), {}, diagnostics);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto archive,
+                            Archive::Open(file.bytes(), path));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string model,
+                            ReadModelIn(*archive, path));
+  const absl::Span<const uint8_t> bytes(
+      reinterpret_cast<const uint8_t*>(model.data()), model.size());
+  return ImportOnnx(bytes, path, "", AllOperators(), {}, diagnostics);
+}
+
+}  // namespace nodewise

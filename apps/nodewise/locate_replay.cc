@@ -1,0 +1,80 @@
+#include "apps/nodewise/locate_replay.h"
+
+#include "apps/nodewise/locate_text.h"
+#include "apps/nodewise/progress.h"
+#include "apps/nodewise/terminal.h"
+#include "fmt/format.h"
+#include "nodewise/locate/replay.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+// More are in the document.
+constexpr size_t kMostNotJudged = 20;
+
+absl::Status CheckNothingRuns(const LoadOptions& load,
+                              const InputOptions& inputs) {
+  const TargetOptions& target = load.target;
+  const LoweringOptions& lowering = load.lowering;
+  const std::pair<bool, const char*> given[] = {
+      {!target.library.empty(), "--lib"},
+      {!target.params.empty(), "--params"},
+      {!target.function.empty(), "--function"},
+      {!target.devices.empty(), "--device"},
+      {!inputs.inputs.empty(), "--input"},
+      {!inputs.inputs_file.empty(), "--inputs"},
+      {inputs.seed.has_value(), "--random-inputs"},
+      {!lowering.backend.empty(), "--backend"},
+      {lowering.no_fuse, "--no-fuse"},
+      {lowering.no_reuse, "--no-reuse"},
+      {lowering.no_layouts, "--no-layouts"},
+      {!load.model.dims.empty(), "--dim"},
+      {!load.model.freeze.empty(), "--freeze"},
+      {!load.precision.precision.empty(), "--precision"},
+      {!load.precision.calibrate.empty(), "--calibrate"},
+      {!load.precision.calibration.empty(), "--calibration"},
+      {!load.precision.keep.empty(), "--keep"},
+  };
+  for (const auto& [is_given, name] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: means nothing with --method replay, which runs no network", name));
+  }
+  return absl::OkStatus();
+}
+
+void ShowNotJudged(const LocateResult& located, Outcome* outcome) {
+  TextTable table;
+  for (const NodeReport& node : located.nodes) {
+    if (node.verdict != NodeVerdict::kInconclusive) continue;
+    table.AddRow({"not judged", node.key, node.reason});
+  }
+  outcome->text += table.ToString(0, kMostNotJudged, LineWidth());
+}
+
+}  // namespace
+
+absl::StatusOr<Outcome> LocateReplay(const LoadOptions& load,
+                                     const InputOptions& inputs) {
+  NODEWISE_RETURN_IF_ERROR(CheckNothingRuns(load, inputs));
+  const std::string& path = load.target.target;
+  Progress progress("locate");
+  NODEWISE_ASSIGN_OR_RETURN(
+      const LocateResult located,
+      ReplayDump(path, AllOperators(), {progress.Updater()}));
+  Outcome outcome;
+  outcome.text = fmt::format(
+      "{}: the reference computes what is in the dump\n\n", Printable(path));
+  outcome.json.BeginObject("target");
+  outcome.json.Add("dump", path);
+  outcome.json.EndObject();
+  ShowLocated(located, &outcome);
+  ShowNotJudged(located, &outcome);
+  return outcome;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/lower/region.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// A layer: a function node of a compiled network, as people speak of it.
+struct Layer {
+  NodeId node{};
+  std::string name;  // GraphIndex::KeyOf().
+  // The operators in it: "Conv", or "Conv+Relu" for a node that two operations
+  // are fused into.
+  std::string kind;
+  // What its inputs and outputs are called in the operators' signatures: "X",
+  // "W", "B" and "Y". All different: a second "B" is "B_2". By entry that the
+  // node reads, each once, and by output.
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  std::vector<std::string> covers;  // The network's operations in it.
+};
+
+// Returns whether a node is a layer: a function that is called.
+bool IsLayer(const Graph& graph, NodeId node);
+
+// Returns what the node computes, as its attributes say. Fails as RegionOf().
+// REQUIRES: IsLayer(graph, node).
+absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId node,
+                                    const OpSet& ops);
+
+// Describes the layer. Fails as RegionOfNode(), naming the node.
+absl::StatusOr<Layer> DescribeLayer(const GraphIndex& index, NodeId node,
+                                    const OpSet& ops);
+
+}  // namespace nodewise

@@ -1,0 +1,193 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/compare/compare.h"
+#include "nodewise/graph/params.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/locate/layer.h"
+#include "nodewise/locate/locate.h"
+#include "nodewise/locate/verdict.h"
+#include "nodewise/module/module.h"
+
+namespace nodewise {
+
+class LayerSides;    // contrib/locate/layer_sides.h
+struct LayerValues;  // contrib/locate/layer_sides.h
+
+// Comparators find the layers of a network that a backend computes wrong, by
+// running it on a reference backend, too. They are for use inside applications:
+//
+//   IntermediateLayerComparator comparator(mod, "Interpreter", backend, 1e-5);
+//   const absl::StatusOr<bool> match = comparator.verify();
+//   for (const LayerResult& layer : comparator.culprits()) ...
+//
+// Not thread-safe. Only in builds with USE_PROFILER: others fail in verify().
+
+// A compiled network and the inputs of a run.
+struct LayerModule {
+  std::string name;  // For messages.
+  // Sound. Its nodes say what they compute, as those of Lower() do.
+  Graph graph;
+  Params params;
+  std::vector<NamedTensor> inputs;  // By the graph's names.
+};
+
+// Compiles a network for comparators. Without `fuse` each operation is a layer
+// of its own. Fails as Lower().
+absl::StatusOr<LayerModule> MakeLayerModule(const Network& network,
+                                            std::string name, bool fuse = true);
+
+// What computes the layers of one side: one of LayerBackendNames(), or any
+// functions for the nodes of the module's graph.
+class LayerBackend {
+ public:
+  LayerBackend(std::string name);  // NOLINT: a name is a backend.
+  LayerBackend(const char* name) : LayerBackend(std::string(name)) {}  // NOLINT
+  LayerBackend(std::string name, Ref<Library> functions);
+
+  const std::string& name() const { return name_; }
+  // Fails with kNotFound for a name that no backend has.
+  absl::StatusOr<Ref<Library>> Functions() const;
+
+ private:
+  std::string name_;
+  Ref<Library> functions_;  // May be null.
+};
+// "Interpreter", which computes by the operators' definitions, and the others
+// that this build has. Upper and lower case do not matter.
+std::vector<std::string> LayerBackendNames();
+
+// What was found out about a layer.
+struct LayerResult {
+  Layer layer;
+  // kHealthy, kInherits, kInconclusive or kBroken.
+  NodeVerdict verdict = NodeVerdict::kHealthy;
+  std::string reason;  // In words; empty for a healthy layer.
+  // Its outputs, each with the reference's: as both backends made them in the
+  // network; and alone, fed with the reference's inputs. The second is empty if
+  // that was not tried.
+  std::vector<TensorComparison> in_network;
+  std::vector<TensorComparison> alone;
+  // How far what it read was off, as RelativeError(), and whether that was
+  // wrong.
+  double received = 0;
+  bool read_wrong = false;
+};
+
+// A broken layer, with what a test case needs. All of it is lent for the call.
+struct BrokenLayer {
+  const LayerResult& result;
+  const Network& network;             // That layer alone.
+  absl::Span<const NDArray> inputs;   // The reference's, by Layer::inputs.
+  absl::Span<const NDArray> outputs;  // The reference's, by Layer::outputs.
+};
+
+// Sees how a comparison goes. An error ends it and is what verify() returns.
+class LayerObserver {
+ public:
+  virtual ~LayerObserver() = default;
+  virtual absl::Status Begins(const Layer&) { return absl::OkStatus(); }
+  virtual absl::Status IsBroken(const BrokenLayer&) { return absl::OkStatus(); }
+  virtual absl::Status Ends(const LayerResult&) { return absl::OkStatus(); }
+};
+
+// What a comparison took.
+struct LayerCost {
+  double seconds = 0;
+  // The most that was resident at once (VmHWM), less what was at the start; 0
+  // where the system does not say. verify() sets the process's mark back.
+  uint64_t peak_bytes = 0;
+};
+
+// A rule says how layers are judged. kBounds: alone, by the bounds on rounding
+// errors that the reference, which must be "Interpreter", knows, and in the
+// network by the tolerance of its shortest float type; then every layer is
+// tried alone. Any other rule judges both, and layers that differ are tried
+// alone.
+class LayerComparator {
+ public:
+  virtual ~LayerComparator() = default;
+  LayerComparator(const LayerComparator&) = delete;
+  LayerComparator& operator=(const LayerComparator&) = delete;
+
+  // Calls it from then on; null: nobody. It must outlive the calls of verify().
+  void set_observer(LayerObserver* observer) { observer_ = observer; }
+
+  // Compares all layers, in the order in which they run. Returns whether they
+  // match: all are healthy. May be called again, also with other inputs than
+  // the module's. Fails as runs do, with kNotFound for a backend that there is
+  // not, and with kFailedPrecondition if there is no layer.
+  absl::StatusOr<bool> verify() { return verify(mod_.inputs); }
+  absl::StatusOr<bool> verify(const std::vector<NamedTensor>& inputs);
+
+  // The results of the last verify(): of all layers, and of the broken ones.
+  const std::vector<LayerResult>& layers() const { return layers_; }
+  std::vector<LayerResult> culprits() const;
+  const LayerCost& cost() const { return cost_; }
+
+ protected:
+  // The module must outlive the object.
+  LayerComparator(const LayerModule& mod, LayerBackend reference,
+                  LayerBackend candidate, Rule rule);
+
+  // Judges all layers with Judge().
+  virtual absl::Status Compare(const LayerSides& sides) = 0;
+  // Judges a layer by what both backends made in the network, and alone if that
+  // is called for.
+  absl::Status Judge(const LayerSides& sides, NodeId node, LayerValues values);
+
+ private:
+  absl::Status TryAlone(const LayerSides& sides, const LayerValues& values,
+                        LayerResult* result) const;
+  void NoteRead(const Graph& graph, LayerResult* result) const;
+  const LayerResult* FindLayer(NodeId node) const;
+
+  const LayerModule& mod_;
+  const LayerBackend reference_;
+  const LayerBackend candidate_;
+  const Rule rule_;
+  LayerObserver* observer_ = nullptr;
+  std::vector<LayerResult> layers_;
+  LayerCost cost_;
+};
+
+// Runs the network once on each backend and keeps what the reference made; then
+// tries the layers that differ alone.
+class IntermediateLayerComparator : public LayerComparator {
+ public:
+  // The threshold is for the absolute error of each element.
+  IntermediateLayerComparator(const LayerModule& mod, LayerBackend reference,
+                              LayerBackend candidate, double threshold);
+  IntermediateLayerComparator(const LayerModule& mod, LayerBackend reference,
+                              LayerBackend candidate, Rule rule);
+
+ private:
+  absl::Status Compare(const LayerSides& sides) override;
+};
+
+// Runs for each layer the part of the network that leads to it, on one backend
+// after the other. Takes as many runs as there are layers, and no more memory
+// than the largest of them.
+class RecursiveLayerComparator : public LayerComparator {
+ public:
+  RecursiveLayerComparator(const LayerModule& mod, LayerBackend reference,
+                           LayerBackend candidate, double threshold);
+  RecursiveLayerComparator(const LayerModule& mod, LayerBackend reference,
+                           LayerBackend candidate, Rule rule);
+
+ private:
+  absl::Status Compare(const LayerSides& sides) override;
+};
+
+// Returns the last comparison as what Locate() returns.
+LocateResult LocatedLayers(const LayerModule& mod,
+                           const LayerComparator& comparator);
+
+}  // namespace nodewise

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "nodewise/graph/graph_json.h"
+
+namespace nodewise {
+
+// Parts of a graph as graphs of their own, sound if the graph is. Nodes keep
+// their names and attributes, so that one library has the functions of both.
+
+// Returns the node and all that it depends on, in the memory that the graph's
+// own plan gives them; its outputs are the outputs. The node is the last one.
+Graph GraphUpTo(const Graph& graph, NodeId last);
+
+// Returns the node alone, with memory of its own for each tensor. Its inputs
+// are called input0, input1, ...: one for each entry that EntriesReadBy()
+// lists.
+Graph GraphOfOne(const Graph& graph, NodeId node);
+
+// Returns the entries that a node reads, each once, in the order of its inputs.
+std::vector<EntryId> EntriesReadBy(const Graph& graph, NodeId node);
+
+// Returns the graph with tensors that share memory only where the first is not
+// needed any more when the second is made, whatever the graph's own plan says.
+Graph WithSoundStorage(Graph graph);
+
+}  // namespace nodewise

@@ -1,0 +1,328 @@
+#include "nodewise/locate/layer_comparator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nodewise/planter/planter.h"
+#include "tests/contrib/lower/lower_support.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+namespace nodewise {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr double kThreshold = 1e-5;
+
+NDArray Waves(const std::vector<int64_t>& shape) {
+  NDArray tensor = NDArray::Empty(shape, kFloat32, kCpu).value();
+  const size_t count = tensor.bytes() / sizeof(float);
+  for (size_t i = 0; i < count; ++i) {
+    tensor.As<float>()[i] = std::sin(0.3F * static_cast<float>(i + 1));
+  }
+  return tensor;
+}
+
+// x -> mix (MatMul) -> halves (Split, two outputs) -> left and right (Tanh
+// each) -> joined (Add).
+LayerModule SplittingNet() {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2, 6});
+  const ValueId w = b.Const("w", Waves({6, 8}));
+  const ValueId m = b.Op("MatMul", {x, w}, {}, {"m"}, "mix")[0];
+  const auto halves = b.Op("Split", {m}, {{"axis", 1}, {"num_outputs", 2}},
+                           {"l", "h"}, "halves");
+  const ValueId left = b.Op("Tanh", {halves[0]}, {}, {"lt"}, "left")[0];
+  const ValueId right = b.Op("Tanh", {halves[1]}, {}, {"rt"}, "right")[0];
+  b.Out({b.Op("Add", {left, right}, {}, {"y"}, "joined")[0]});
+  LayerModule mod = MakeLayerModule(b.net, "net", /*fuse=*/false).value();
+  mod.inputs = {{"x", Waves({2, 6})}};
+  return mod;
+}
+
+// Spoils the node of that name in the module, and returns the functions that
+// compute it so.
+LayerBackend PlantIn(const std::string& name, LayerModule* mod,
+                     Ref<Library> sound = ReferenceFunctions()) {
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    auto planted = PlantScale(mod->graph, sound, seed).value();
+    if (planted.fault.name != name) continue;
+    mod->graph = std::move(planted.graph);
+    return LayerBackend("planted", planted.library);
+  }
+  ADD_FAILURE() << "no seed plants into " << name;
+  return "Interpreter";
+}
+
+std::vector<std::string> NamesOf(const std::vector<LayerResult>& layers,
+                                 NodeVerdict verdict) {
+  std::vector<std::string> names;
+  for (const LayerResult& result : layers) {
+    if (result.verdict == verdict) names.push_back(result.layer.name);
+  }
+  return names;
+}
+
+// What holds for all comparators.
+template <typename Comparator>
+class LayerComparatorTest : public testing::Test {};
+using Comparators =
+    testing::Types<IntermediateLayerComparator, RecursiveLayerComparator>;
+TYPED_TEST_SUITE(LayerComparatorTest, Comparators);
+
+TYPED_TEST(LayerComparatorTest, TheReferenceMatchesItself) {
+  const LayerModule mod = SplittingNet();
+  TypeParam comparator(mod, "Interpreter", "Interpreter", 0);
+  const auto match = comparator.verify();
+  ASSERT_THAT(match, IsOk());
+  EXPECT_TRUE(*match);
+  EXPECT_THAT(comparator.culprits(), IsEmpty());
+  EXPECT_EQ(comparator.layers().size(), 5U);
+  EXPECT_GT(comparator.cost().seconds, 0);
+}
+
+TYPED_TEST(LayerComparatorTest, AnotherBackendMatchesWithinTheThreshold) {
+  const LayerModule mod = SplittingNet();
+  TypeParam comparator(mod, "interpreter", "oneDNN", kThreshold);
+  const auto match = comparator.verify();
+  ASSERT_THAT(match, IsOk());
+  EXPECT_TRUE(*match);
+}
+
+TYPED_TEST(LayerComparatorTest, OnlyTheLayerThatIsWrongAloneIsBroken) {
+  for (const std::string name : {"mix", "halves", "right", "joined"}) {
+    SCOPED_TRACE(name);
+    LayerModule mod = SplittingNet();
+    const LayerBackend planted = PlantIn(name, &mod);
+    TypeParam comparator(mod, "Interpreter", planted, kThreshold);
+    const auto match = comparator.verify();
+    ASSERT_THAT(match, IsOk());
+    EXPECT_FALSE(*match);
+    EXPECT_THAT(NamesOf(comparator.culprits(), NodeVerdict::kBroken),
+                ElementsAre(name));
+  }
+}
+
+TYPED_TEST(LayerComparatorTest, LayersBehindABrokenOneInherit) {
+  LayerModule mod = SplittingNet();
+  const LayerBackend planted = PlantIn("mix", &mod);
+  TypeParam comparator(mod, "Interpreter", planted, kThreshold);
+  ASSERT_THAT(comparator.verify(), IsOk());
+  EXPECT_THAT(NamesOf(comparator.layers(), NodeVerdict::kInherits),
+              ElementsAre("halves", "left", "right", "joined"));
+  EXPECT_THAT(comparator.layers()[1].reason, HasSubstr("what it read was off"));
+}
+
+TYPED_TEST(LayerComparatorTest, TwoBrokenLayersAreBothFound) {
+  LayerModule mod = SplittingNet();
+  const LayerBackend first = PlantIn("mix", &mod);
+  const LayerBackend both = PlantIn("left", &mod, first.Functions().value());
+  TypeParam comparator(mod, "Interpreter", both, kThreshold);
+  ASSERT_THAT(comparator.verify(), IsOk());
+  EXPECT_THAT(NamesOf(comparator.layers(), NodeVerdict::kBroken),
+              ElementsAre("mix", "left"));
+}
+
+TYPED_TEST(LayerComparatorTest, AllOutputsOfALayerAreComparedByTheirNumber) {
+  LayerModule mod = SplittingNet();
+  const LayerBackend planted = PlantIn("halves", &mod);
+  TypeParam comparator(mod, "Interpreter", planted, kThreshold);
+  ASSERT_THAT(comparator.verify(), IsOk());
+  const LayerResult& halves = comparator.layers()[1];
+  ASSERT_EQ(halves.alone.size(), 2U);
+  EXPECT_EQ(halves.alone[0].key.Name(), "halves");
+  EXPECT_EQ(halves.alone[1].key.Name(), "halves:1");
+}
+
+TYPED_TEST(LayerComparatorTest, TheThresholdDecides) {
+  LayerModule mod = SplittingNet();
+  const LayerBackend planted = PlantIn("mix", &mod);
+  TypeParam comparator(mod, "Interpreter", planted, 100);
+  const auto match = comparator.verify();
+  ASSERT_THAT(match, IsOk());
+  EXPECT_TRUE(*match);
+}
+
+TYPED_TEST(LayerComparatorTest, BoundsFindWhatATypesToleranceLetsPass) {
+  LayerModule mod = SplittingNet();
+  const LayerBackend planted = PlantIn("mix", &mod);
+  TypeParam comparator(mod, "Interpreter", planted, Rule());
+  ASSERT_THAT(comparator.verify(), IsOk());
+  EXPECT_THAT(NamesOf(comparator.culprits(), NodeVerdict::kBroken),
+              ElementsAre("mix"));
+  EXPECT_THAT(comparator.culprits()[0].reason, HasSubstr("bound"));
+}
+
+TYPED_TEST(LayerComparatorTest, ItCanBeUsedAgainWithOtherInputs) {
+  LayerModule mod = SplittingNet();
+  const LayerBackend planted = PlantIn("mix", &mod);
+  TypeParam comparator(mod, "Interpreter", planted, kThreshold);
+  ASSERT_THAT(comparator.verify(), IsOk());
+  NDArray zeros = Waves({2, 6});
+  std::fill_n(zeros.template As<float>(), 12, 0.0F);
+  const auto match = comparator.verify({{"x", zeros}});
+  ASSERT_THAT(match, IsOk());
+  EXPECT_TRUE(*match);
+  EXPECT_THAT(comparator.culprits(), IsEmpty());
+}
+
+TYPED_TEST(LayerComparatorTest, ABackendThatThereIsNotIsNamedWithTheOthers) {
+  const LayerModule mod = SplittingNet();
+  TypeParam comparator(mod, "Interpreter", "Interpretr", kThreshold);
+  EXPECT_THAT(comparator.verify(),
+              FailsWith(absl::StatusCode::kNotFound,
+                        HasSubstr("backend Interpretr: there is none of that "
+                                  "name, expected one of Interpreter, ")));
+}
+
+TYPED_TEST(LayerComparatorTest, AnInputThatDoesNotFitIsAnError) {
+  LayerModule mod = SplittingNet();
+  mod.inputs = {{"x", Waves({2, 5})}};
+  TypeParam comparator(mod, "Interpreter", "Interpreter", kThreshold);
+  EXPECT_THAT(comparator.verify(),
+              FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("x")));
+}
+
+TYPED_TEST(LayerComparatorTest, ALayerThatDoesNotSayWhatItComputesIsAnError) {
+  LayerModule mod = SplittingNet();
+  mod.graph.nodes.back().attrs.clear();
+  TypeParam comparator(mod, "Interpreter", "Interpreter", kThreshold);
+  EXPECT_THAT(comparator.verify(), FailsWith(absl::StatusCode::kInvalidArgument,
+                                             HasSubstr("has no attribute")));
+}
+
+// x -> a -> b -> c, and y = a + c: a is needed until the end, but c is put in
+// its place.
+TYPED_TEST(LayerComparatorTest, AFaultOfTheStoragePlanIsNoMatch) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2, 6});
+  const ValueId first = b.Op("Tanh", {x}, {}, {"at"}, "a")[0];
+  const ValueId second = b.Op("Softmax", {first}, {}, {"bt"}, "b")[0];
+  const ValueId third = b.Op("Softmax", {second}, {}, {"ct"}, "c")[0];
+  b.Out({b.Op("Add", {first, third}, {}, {"yt"}, "y")[0]});
+  LayerModule mod = MakeLayerModule(b.net, "net", /*fuse=*/false).value();
+  mod.inputs = {{"x", Waves({2, 6})}};
+  const GraphIndex index(mod.graph);
+  const auto storage_of = [&](const std::string& name) -> int32_t& {
+    return mod.graph.entries[Index(index.FindEntry(name).value())].storage_id;
+  };
+  storage_of("c") = storage_of("a");
+  TypeParam comparator(mod, "Interpreter", "Interpreter", kThreshold);
+  const auto match = comparator.verify();
+  ASSERT_THAT(match, IsOk());
+  EXPECT_FALSE(*match);
+  EXPECT_THAT(NamesOf(comparator.layers(), NodeVerdict::kInconclusive),
+              ElementsAre("y"));
+  EXPECT_THAT(comparator.layers().back().reason, HasSubstr("in memory"));
+}
+
+// Notes what it is told.
+class NotingObserver : public LayerObserver {
+ public:
+  absl::Status Begins(const Layer& layer) override {
+    notes.push_back("begins " + layer.name + " " + layer.kind);
+    return absl::OkStatus();
+  }
+  absl::Status IsBroken(const BrokenLayer& broken) override {
+    notes.push_back("is broken");
+    roles = broken.result.layer.inputs;
+    outputs = broken.result.layer.outputs;
+    // What is handed over must do for a test case.
+    made =
+        Interpret(broken.network, {broken.inputs.begin(), broken.inputs.end()})
+            .value();
+    expected.assign(broken.outputs.begin(), broken.outputs.end());
+    return absl::OkStatus();
+  }
+  absl::Status Ends(const LayerResult& result) override {
+    notes.push_back("ends " + result.layer.name);
+    return result.layer.name == stop_at ? absl::CancelledError("enough")
+                                        : absl::OkStatus();
+  }
+
+  std::vector<std::string> notes, roles, outputs;
+  std::vector<NDArray> made, expected;
+  std::string stop_at;
+};
+
+TYPED_TEST(LayerComparatorTest, AnObserverSeesEveryLayerAndTheBrokenOnes) {
+  LayerModule mod = SplittingNet();
+  const LayerBackend planted = PlantIn("halves", &mod);
+  TypeParam comparator(mod, "Interpreter", planted, kThreshold);
+  NotingObserver observer;
+  comparator.set_observer(&observer);
+  ASSERT_THAT(comparator.verify(), IsOk());
+  EXPECT_THAT(observer.notes,
+              ElementsAre("begins mix MatMul", "ends mix",
+                          "begins halves Split", "is broken", "ends halves",
+                          "begins left Tanh", "ends left", "begins right Tanh",
+                          "ends right", "begins joined Add", "ends joined"));
+  EXPECT_THAT(observer.roles, ElementsAre("input"));
+  EXPECT_THAT(observer.outputs, ElementsAre("outputs", "outputs_1"));
+  ASSERT_EQ(observer.made.size(), 2U);
+  EXPECT_TRUE(HaveSameBits(observer.made[1], observer.expected[1]));
+}
+
+TYPED_TEST(LayerComparatorTest, AnErrorOfTheObserverEndsTheComparison) {
+  const LayerModule mod = SplittingNet();
+  TypeParam comparator(mod, "Interpreter", "Interpreter", kThreshold);
+  NotingObserver observer;
+  observer.stop_at = "mix";
+  comparator.set_observer(&observer);
+  EXPECT_THAT(comparator.verify(),
+              FailsWith(absl::StatusCode::kCancelled, "enough"));
+  EXPECT_EQ(observer.notes.size(), 2U);
+}
+
+TEST(LayerTest, AFusedLayerHasTheRolesOfItsOperators) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2, 6});
+  const ValueId w = b.Const("w", Waves({6, 8}));
+  const ValueId bias = b.Const("bias", Waves({8}));
+  const ValueId m = b.Op("MatMul", {x, w}, {}, {"m"}, "mix")[0];
+  const ValueId a = b.Op("Add", {m, bias}, {}, {"a"}, "sum")[0];
+  b.Out({b.Op("Relu", {a}, {}, {"y"}, "relu")[0]});
+  const LayerModule mod = MakeLayerModule(b.net, "net").value();
+  const GraphIndex index(mod.graph);
+  const auto layer =
+      DescribeLayer(index, index.FindNode("relu").value(), AllOperators());
+  ASSERT_THAT(layer, IsOk());
+  EXPECT_EQ(layer->kind, "MatMul+Add+Relu");
+  EXPECT_THAT(layer->inputs, ElementsAre("A", "B", "B_2"));
+  EXPECT_THAT(layer->outputs, ElementsAre("Y"));
+}
+
+TEST(RecursiveLayerComparatorTest, NeedsNoMoreThanAFewLiveSets) {
+  constexpr int kLayers = 12;
+  constexpr int64_t kElements = 1 << 20;
+  constexpr uint64_t kMiB = 1 << 20;
+  NetBuilder b;
+  ValueId x = b.In("x", {kElements});
+  for (int i = 0; i < kLayers; ++i) x = b.Op("Neg", {x})[0];
+  b.Out({x});
+  LayerModule mod = MakeLayerModule(b.net, "net", /*fuse=*/false).value();
+  mod.inputs = {{"x", Waves({kElements})}};
+  RecursiveLayerComparator recursive(mod, "Interpreter", "Interpreter", 0);
+  ASSERT_THAT(recursive.verify(), IsOk());
+  IntermediateLayerComparator intermediate(mod, "Interpreter", "Interpreter",
+                                           0);
+  ASSERT_THAT(intermediate.verify(), IsOk());
+  // What one layer reads and what it makes are alive at once.
+  const uint64_t live = 2 * kElements * sizeof(float);
+  EXPECT_LT(recursive.cost().peak_bytes, 4 * live + 32 * kMiB);
+  EXPECT_LT(recursive.cost().peak_bytes, intermediate.cost().peak_bytes);
+  EXPECT_GT(recursive.cost().seconds, intermediate.cost().seconds);
+}
+
+}  // namespace
+}  // namespace nodewise
