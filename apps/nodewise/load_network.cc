@@ -9,7 +9,6 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
-namespace {
 
 absl::StatusOr<LoadedTarget> LoadModelNetwork(const LoadOptions& options,
                                               const InputOptions& inputs,
