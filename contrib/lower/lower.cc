@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/ndarray/dtype.h"
+#include "nodewise/ops/control_flow.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -57,11 +58,10 @@ absl::Status CheckType(const NetworkValue& value, const std::string& place,
       fmt::format("{}: {}", place, MessageOf(status)));
 }
 
-bool HasBody(const Operation& operation) {
-  for (const AttrField& field : operation.def().fields) {
-    if (field.is_graph) return true;
-  }
-  return false;
+// Then nobody knows how often the body runs before it has run.
+bool EndsByCondition(const Operation& operation) {
+  return operation.attrs.As<ops::Loop>() != nullptr &&
+         operation.inputs.size() > 1 && operation.inputs[1] != kNoValue;
 }
 
 // Returns whether inputs of the network decide what the value is.
@@ -81,11 +81,10 @@ bool DependsOnInputs(const Network& network, ValueId value) {
   return false;
 }
 
-// What to do about a result of an unknown size. What a body computes is known
-// after the run, whatever is known before it.
+// What to do about a result of an unknown size.
 std::string HowToSizeResult(const Network& network, const Operation& operation,
                             ValueId result) {
-  if (HasBody(operation) || !DependsOnInputs(network, result)) {
+  if (EndsByCondition(operation) || !DependsOnInputs(network, result)) {
     return "no option can tell them, since only its run does";
   }
   return "--freeze NAME=FILE for the inputs that decide them, or --dim";
@@ -106,11 +105,15 @@ absl::Status CheckNetwork(const Network& network) {
     NODEWISE_RETURN_IF_ERROR(CheckName(operation.name, "operation"));
     for (const ValueId output : operation.outputs) {
       if (output == kNoValue) continue;
+      const NetworkValue& value = network.value(output);
+      // The search for a way takes time, and is seldom needed.
       NODEWISE_RETURN_IF_ERROR(
-          CheckType(network.value(output),
+          CheckType(value,
                     fmt::format("operation {} ({}): output {}", operation.name,
-                                operation.kind(), network.value(output).name),
-                    HowToSizeResult(network, operation, output)));
+                                operation.kind(), value.name),
+                    value.type.has_dtype() && value.type.is_static()
+                        ? ""
+                        : HowToSizeResult(network, operation, output)));
     }
   }
   return absl::OkStatus();

@@ -222,8 +222,10 @@ class Run(Models):
             [value_info("i", INT64, ()), value_info("go", BOOL, ())],
             [value_info("on", BOOL, ()), value_info("each", dims=(3,))])
         model = self.write("net.onnx", chain(
-            onnx_node("Loop", ["n", ""], ["y"], attribute("body", body),
-                      name="loop"), dims=(3,), constants=(ints("n", 4),)))
+            onnx_node("Loop", ["n", "c"], ["y"], attribute("body", body),
+                      name="loop"), dims=(3,), constants=(
+                          ints("n", 4), proto_tensor("c", [1], BOOL,
+                                                     (9, b"\1")))))
         error = self.refused("convert", model, "-o", self.folder / "net")
         self.assertIn("expected all its sizes known before the run (no option "
                       "can tell them, since only its run does)", error)
