@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // y = tanh(relu(x * w + b) * v); `spoiled` makes one operation another one.
-std::shared_ptr<const Network> ChainNet(const std::string& spoiled = "") {
+std::shared_ptr<const Network> ChainNetwork(const std::string& spoiled = "") {
   const auto kind = [&](const std::string& name, const std::string& right,
                         const std::string& wrong) {
     return name == spoiled ? wrong : right;
@@ -105,7 +105,7 @@ class FakeRuntime : public Runner {
 absl::StatusOr<NetworkLocated> LocateWith(const FakeRuntime::Choice& choice,
                                           std::set<std::string> absent = {},
                                           RefereeMaker referee = nullptr) {
-  const auto network = ChainNet();
+  const auto network = ChainNetwork();
   NetworkLocateRequest request{
       *network,
       AllOperators(),
@@ -134,7 +134,7 @@ std::vector<std::vector<std::string>> CulpritsOf(const NetworkLocated& found) {
 using Names = std::vector<std::string>;
 
 TEST(NetworkLocateTest, ASoundRuntimeAccusesNobody) {
-  const auto found = LocateWith([](bool, const auto&) { return ChainNet(); });
+  const auto found = LocateWith([](bool, const auto&) { return ChainNetwork(); });
   ASSERT_THAT(found, IsOk());
   EXPECT_THAT(CulpritsOf(*found), IsEmpty());
   EXPECT_EQ(found->result.nodes.size(), 5);
@@ -146,7 +146,7 @@ TEST(NetworkLocateTest, TheOperationThatIsWrongIsNamedAndExplainsTheError) {
   for (const std::string wrong : {"m", "a", "r", "s", "y"}) {
     SCOPED_TRACE(wrong);
     const auto found =
-        LocateWith([&](bool, const auto&) { return ChainNet(wrong); });
+        LocateWith([&](bool, const auto&) { return ChainNetwork(wrong); });
     ASSERT_THAT(found, IsOk());
     EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{wrong}));
     ASSERT_TRUE(found->result.culprits[0].share.has_value());
@@ -159,7 +159,7 @@ TEST(NetworkLocateTest, AFaultThatVanishesWhenObservedIsBracketed) {
   const auto found =
       LocateWith([](bool is_seen, const std::set<std::string>& observed) {
         const bool is_fused = !is_seen || !observed.contains("r");
-        return ChainNet(is_fused ? "r" : "");
+        return ChainNetwork(is_fused ? "r" : "");
       });
   ASSERT_THAT(found, IsOk());
   EXPECT_TRUE(found->vanishes);
@@ -173,7 +173,7 @@ TEST(NetworkLocateTest, AFaultThatVanishesWhenObservedIsBracketed) {
 
 TEST(NetworkLocateTest, AFaultThatIsNeverSeenIsGone) {
   const auto found = LocateWith(
-      [](bool is_seen, const auto&) { return ChainNet(is_seen ? "" : "r"); });
+      [](bool is_seen, const auto&) { return ChainNetwork(is_seen ? "" : "r"); });
   ASSERT_THAT(found, IsOk());
   EXPECT_TRUE(found->vanishes);
   EXPECT_TRUE(found->is_gone);
@@ -182,7 +182,7 @@ TEST(NetworkLocateTest, AFaultThatIsNeverSeenIsGone) {
 
 TEST(NetworkLocateTest, WhatIsNotHandedOutIsJudgedWithItsNeighbours) {
   const auto found =
-      LocateWith([](bool, const auto&) { return ChainNet("a"); }, {"m"});
+      LocateWith([](bool, const auto&) { return ChainNetwork("a"); }, {"m"});
   ASSERT_THAT(found, IsOk());
   EXPECT_THAT(found->unobserved, ElementsAre("m"));
   EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"m", "a"}));
@@ -209,7 +209,7 @@ std::shared_ptr<const Network> SumInPlaceOfProduct(const Network& node) {
 }
 
 TEST(NetworkLocateTest, ARefereeStandsWithOneOfTheTwo) {
-  const auto wrong = [](bool, const auto&) { return ChainNet("s"); };
+  const auto wrong = [](bool, const auto&) { return ChainNetwork("s"); };
   const auto sides = [&](RefereeMaker referee) {
     const auto found = LocateWith(wrong, {}, std::move(referee));
     EXPECT_THAT(found, IsOk());
@@ -232,7 +232,7 @@ TEST(NetworkLocateTest, ARefereeStandsWithOneOfTheTwo) {
 }
 
 TEST(NetworkLocateTest, AMissingInputIsNamed) {
-  const auto network = ChainNet();
+  const auto network = ChainNetwork();
   const NetworkLocateRequest request{
       *network,
       AllOperators(),
