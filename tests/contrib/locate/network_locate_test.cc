@@ -134,7 +134,8 @@ std::vector<std::vector<std::string>> CulpritsOf(const NetworkLocated& found) {
 using Names = std::vector<std::string>;
 
 TEST(NetworkLocateTest, ASoundRuntimeAccusesNobody) {
-  const auto found = LocateWith([](bool, const auto&) { return ChainNetwork(); });
+  const auto found =
+      LocateWith([](bool, const auto&) { return ChainNetwork(); });
   ASSERT_THAT(found, IsOk());
   EXPECT_THAT(CulpritsOf(*found), IsEmpty());
   EXPECT_EQ(found->result.nodes.size(), 5);
@@ -172,8 +173,9 @@ TEST(NetworkLocateTest, AFaultThatVanishesWhenObservedIsBracketed) {
 }
 
 TEST(NetworkLocateTest, AFaultThatIsNeverSeenIsGone) {
-  const auto found = LocateWith(
-      [](bool is_seen, const auto&) { return ChainNetwork(is_seen ? "" : "r"); });
+  const auto found = LocateWith([](bool is_seen, const auto&) {
+    return ChainNetwork(is_seen ? "" : "r");
+  });
   ASSERT_THAT(found, IsOk());
   EXPECT_TRUE(found->vanishes);
   EXPECT_TRUE(found->is_gone);
