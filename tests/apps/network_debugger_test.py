@@ -90,7 +90,7 @@ class Debugger(Scratch):
             archive.writestr("f/weight_1", bias())
 
     def test_the_documents_own_command_line_runs(self):
-        # GL-02, GL-04, GL-07 to GL-10
+        # GL-02, GL-03, GL-04, GL-07, GL-08, GL-09, GL-10
         self.glow_archive()
         self.write("input_0.onnx", onnx_graph([], [], [], [sample()]))
         shown = self.run_here("--model", "onnxifi_function_0.zip", "--inputs",
@@ -101,7 +101,7 @@ class Debugger(Scratch):
         self.assertIn("All layers match with no errors\n", shown.out)
 
     def test_each_layer_begins_and_ends_with_a_line(self):
-        # GL-11 to GL-13
+        # GL-11, GL-12, GL-13
         shown = self.debugged()
         self.assertEqual((shown.code, shown.err), (0, ""), shown)
         place = r"\[layer_log\.cc:\d+\] "
@@ -112,7 +112,7 @@ class Debugger(Scratch):
                 rf"{place}DONE Verifying layer: {name}\n\n"))
 
     def test_a_layer_that_differs_is_shown_between_these_lines(self):
-        # GL-14 to GL-16
+        # GL-14, GL-15, GL-16
         for comparator in ("Intermediate", "RecursiveLayerComparator"):
             with self.subTest(comparator=comparator):
                 shown = self.debugged("-backend=OneDNN", "-threshold=0",
@@ -135,7 +135,7 @@ class Debugger(Scratch):
         self.assertEqual(shown.code, 0, shown)
 
     def test_time_and_memory_of_both_comparators_are_printed(self):
-        # GL-41
+        # GL-06, GL-41
         for comparator in ("Intermediate", "Recursive"):
             shown = self.debugged(f"--comparator={comparator}")
             self.assertRegex(shown.out, (
@@ -143,7 +143,7 @@ class Debugger(Scratch):
                 r"[\d.]+ MiB of memory \(VmHWM"))
 
     def test_tensors_of_a_broken_layer_make_a_test_case(self):
-        # GL-17 to GL-23, GL-43, GL-44
+        # GL-17, GL-18, GL-19, GL-20, GL-21, GL-22, GL-23, GL-43, GL-44
         shown = self.debugged("-backend=OneDNN", "-threshold=0",
                               "-dump_tensors", "-dump_dir", "out")
         self.assertEqual(shown.code, 1, shown)
@@ -198,6 +198,7 @@ class Debugger(Scratch):
                       shown.err)
 
     def test_a_model_in_an_archive_is_found_by_what_is_there(self):
+        # GL-03
         with zipfile.ZipFile(self.folder / "some.bin", "w") as archive:
             archive.writestr("readme", "text")
             archive.writestr("deep/net.onnx", model())

@@ -80,6 +80,7 @@ using Comparators =
     testing::Types<IntermediateLayerComparator, RecursiveLayerComparator>;
 TYPED_TEST_SUITE(LayerComparatorTest, Comparators);
 
+// GL-26, GL-32
 TYPED_TEST(LayerComparatorTest, TheReferenceMatchesItself) {
   const LayerModule mod = SplittingNet();
   TypeParam comparator(mod, "Interpreter", "Interpreter", 0);
@@ -91,6 +92,7 @@ TYPED_TEST(LayerComparatorTest, TheReferenceMatchesItself) {
   EXPECT_GT(comparator.cost().seconds, 0);
 }
 
+// GL-24, GL-25, GL-28
 TYPED_TEST(LayerComparatorTest, AnotherBackendMatchesWithinTheThreshold) {
   const LayerModule mod = SplittingNet();
   TypeParam comparator(mod, "interpreter", "oneDNN", kThreshold);
@@ -99,6 +101,7 @@ TYPED_TEST(LayerComparatorTest, AnotherBackendMatchesWithinTheThreshold) {
   EXPECT_TRUE(*match);
 }
 
+// GL-01, GL-33, GL-36, GL-37, GL-40
 TYPED_TEST(LayerComparatorTest, OnlyTheLayerThatIsWrongAloneIsBroken) {
   for (const std::string name : {"mix", "halves", "right", "joined"}) {
     SCOPED_TRACE(name);
@@ -113,6 +116,7 @@ TYPED_TEST(LayerComparatorTest, OnlyTheLayerThatIsWrongAloneIsBroken) {
   }
 }
 
+// GL-35
 TYPED_TEST(LayerComparatorTest, LayersBehindABrokenOneInherit) {
   LayerModule mod = SplittingNet();
   const LayerBackend planted = PlantIn("mix", &mod);
@@ -123,6 +127,7 @@ TYPED_TEST(LayerComparatorTest, LayersBehindABrokenOneInherit) {
   EXPECT_THAT(comparator.layers()[1].reason, HasSubstr("what it read was off"));
 }
 
+// GL-01
 TYPED_TEST(LayerComparatorTest, TwoBrokenLayersAreBothFound) {
   LayerModule mod = SplittingNet();
   const LayerBackend first = PlantIn("mix", &mod);
@@ -133,6 +138,7 @@ TYPED_TEST(LayerComparatorTest, TwoBrokenLayersAreBothFound) {
               ElementsAre("mix", "left"));
 }
 
+// GL-42
 TYPED_TEST(LayerComparatorTest, AllOutputsOfALayerAreComparedByTheirNumber) {
   LayerModule mod = SplittingNet();
   const LayerBackend planted = PlantIn("halves", &mod);
@@ -144,6 +150,7 @@ TYPED_TEST(LayerComparatorTest, AllOutputsOfALayerAreComparedByTheirNumber) {
   EXPECT_EQ(halves.alone[1].key.Name(), "halves:1");
 }
 
+// GL-29
 TYPED_TEST(LayerComparatorTest, TheThresholdDecides) {
   LayerModule mod = SplittingNet();
   const LayerBackend planted = PlantIn("mix", &mod);
@@ -163,6 +170,7 @@ TYPED_TEST(LayerComparatorTest, BoundsFindWhatATypesToleranceLetsPass) {
   EXPECT_THAT(comparator.culprits()[0].reason, HasSubstr("bound"));
 }
 
+// GL-27
 TYPED_TEST(LayerComparatorTest, ItCanBeUsedAgainWithOtherInputs) {
   LayerModule mod = SplittingNet();
   const LayerBackend planted = PlantIn("mix", &mod);
@@ -255,6 +263,7 @@ class NotingObserver : public LayerObserver {
   std::string stop_at;
 };
 
+// GL-30, GL-31
 TYPED_TEST(LayerComparatorTest, AnObserverSeesEveryLayerAndTheBrokenOnes) {
   LayerModule mod = SplittingNet();
   const LayerBackend planted = PlantIn("halves", &mod);
@@ -302,6 +311,7 @@ TEST(LayerTest, AFusedLayerHasTheRolesOfItsOperators) {
   EXPECT_THAT(layer->outputs, ElementsAre("Y"));
 }
 
+// GL-41
 TEST(RecursiveLayerComparatorTest, NeedsNoMoreThanAFewLiveSets) {
   constexpr int kLayers = 12;
   constexpr int64_t kElements = 1 << 20;

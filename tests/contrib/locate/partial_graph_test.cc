@@ -45,6 +45,7 @@ bool IsSound(const Graph& graph) {
   return !diagnostics.HasErrors();
 }
 
+// GL-38, GL-39
 TEST(PartialGraphTest, WhatLeadsToANodeIsAGraph) {
   const Graph graph = Diamond();
   const Graph part = GraphUpTo(graph, NodeCalled(graph, "c"));
@@ -55,6 +56,7 @@ TEST(PartialGraphTest, WhatLeadsToANodeIsAGraph) {
   EXPECT_TRUE(IsSound(part));
 }
 
+// GL-34
 TEST(PartialGraphTest, ANodeAloneReadsEachEntryOnce) {
   const Graph graph = Diamond();
   const Graph one = GraphOfOne(graph, NodeCalled(graph, "c"));
