@@ -49,8 +49,25 @@ absl::Status PlacePool(const Call& call, const ops::PoolAttributes& op,
   return absl::OkStatus();
 }
 
+// With AVX-512, oneDNN 3.2 reads other elements of an operand of the output's
+// size than it should behind a pool of plain tensors, even some beyond its end.
+absl::Status CheckPostOps(const Call& call) {
+  if (call.output_layout() != TensorLayout::kPlain) return absl::OkStatus();
+  for (size_t k = 0; k < call.get().post_ops.size(); ++k) {
+    if (call.get().post_ops[k].others.empty()) continue;
+    const size_t other = call.first_other(k);
+    if (call.is_given(other) && call.sizes(other) == call.output_sizes()) {
+      return Refuse(fmt::format(
+          "{}: is as large as the output, behind a pool of plain tensors",
+          call.NameOf(other)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddPool(ProgramBuilder& program, PoolSpec spec) {
   const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(CheckPostOps(call));
   NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
   // Its fast code has the same layout on both sides.
   NODEWISE_ASSIGN_OR_RETURN(const Desc given, call.InputDesc(0));

@@ -23,7 +23,8 @@ class SentBytes : public PipeReader {
     if (bytes_.size() - at_ < bytes) {
       return absl::DataLossError("child: ended within a message");
     }
-    std::memcpy(data, bytes_.data() + at_, bytes);
+    // A tensor without elements may have no memory.
+    if (bytes > 0) std::memcpy(data, bytes_.data() + at_, bytes);
     at_ += bytes;
     return absl::OkStatus();
   }
