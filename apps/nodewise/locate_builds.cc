@@ -8,8 +8,8 @@
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
 #include "nodewise/graph/storage_plan.h"
+#include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/runner_list.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -64,8 +64,9 @@ absl::Status BisectTarget(const LoadedTarget& loaded, Outcome* outcome) {
   const GraphIndex index(target.graph(), plan);
   BisectRequest request{index, AllOperators(), nullptr,
                         NameInputs(target.inputs(), loaded.inputs)};
-  NODEWISE_ASSIGN_OR_RETURN(request.candidate,
-                            MakerOf("debug", {target.name(), loaded.target}));
+  // A node that crashes ends a run and not the command.
+  NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(loaded.target));
+  request.candidate = std::move(makers.candidate);
   BisectOptions options;
   Progress progress("locate");
   options.progress = progress.Updater();
