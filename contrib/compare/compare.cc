@@ -76,6 +76,13 @@ const ElementDifference& TensorComparison::Worst() const {
              : metrics.largest_error;
 }
 
+// A joint test of many elements may see what no single element shows, but
+// significance without size accuses nobody.
+Verdict WeighedVerdict(const TensorComparison& comparison) {
+  if (comparison.verdict() != Verdict::kWarning) return comparison.verdict();
+  return comparison.metrics.outside > 0 ? Verdict::kError : Verdict::kPass;
+}
+
 double ErrorOverBound(const TensorComparison& comparison) {
   if (comparison.is_equal()) return 0;
   if (comparison.metrics.non_finite() > 0) {

@@ -100,20 +100,6 @@ absl::Status RunInto(const LayerSides& sides, const LayerSides::Side& side,
 
 }  // namespace
 
-IntermediateLayerComparator::IntermediateLayerComparator(const LayerModule& mod,
-                                                         LayerBackend reference,
-                                                         LayerBackend candidate,
-                                                         double threshold)
-    : IntermediateLayerComparator(
-          mod, std::move(reference), std::move(candidate),
-          Rule{Rule::Kind::kAbsolute, {.absolute = threshold}}) {}
-
-IntermediateLayerComparator::IntermediateLayerComparator(const LayerModule& mod,
-                                                         LayerBackend reference,
-                                                         LayerBackend candidate,
-                                                         Rule rule)
-    : LayerComparator(mod, std::move(reference), std::move(candidate), rule) {}
-
 absl::Status IntermediateLayerComparator::Compare(const LayerSides& sides) {
   const Graph& graph = sides.graph();
   LayerKeeper reference(sides);

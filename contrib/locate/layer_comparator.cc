@@ -133,6 +133,11 @@ void Conclude(const absl::Status& tried, LayerResult* result) {
 }  // namespace
 
 LayerComparator::LayerComparator(const LayerModule& mod, LayerBackend reference,
+                                 LayerBackend candidate, double threshold)
+    : LayerComparator(mod, std::move(reference), std::move(candidate),
+                      Rule{Rule::Kind::kAbsolute, {.absolute = threshold}}) {}
+
+LayerComparator::LayerComparator(const LayerModule& mod, LayerBackend reference,
                                  LayerBackend candidate, Rule rule)
     : mod_(mod),
       reference_(std::move(reference)),

@@ -48,7 +48,7 @@ class Locator {
       Conclude(index_, overwritten_, &report);
     }
     NODEWISE_RETURN_IF_ERROR(NameCulprits());
-    if (result_.AreOutputsWrong() && result_.culprits.empty()) FindGain();
+    FindGain(&result_);
     return std::move(result_);
   }
 
@@ -303,16 +303,6 @@ class Locator {
       }
     }
     return patches;
-  }
-
-  void FindGain() {
-    double largest = 0;
-    for (size_t i = 0; i < result_.nodes.size(); ++i) {
-      const double gain = result_.nodes[i].gain();
-      if (gain <= largest) continue;
-      largest = gain;
-      result_.largest_gain = i;
-    }
   }
 
   // Null for what is no function node.

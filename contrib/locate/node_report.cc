@@ -183,6 +183,17 @@ void Conclude(const GraphIndex& index,
   report->reason = ReasonOf(index, overwritten, *report);
 }
 
+void FindGain(LocateResult* result) {
+  if (!result->AreOutputsWrong() || !result->culprits.empty()) return;
+  double largest = 0;
+  for (size_t i = 0; i < result->nodes.size(); ++i) {
+    const double gain = result->nodes[i].gain();
+    if (gain <= largest) continue;
+    largest = gain;
+    result->largest_gain = i;
+  }
+}
+
 std::vector<std::string> VictimsOf(const GraphIndex& index,
                                    absl::Span<const Overwriting> overwritten,
                                    NodeId writer) {

@@ -41,6 +41,9 @@ void AddExactCheck(const ExactCheck& check, NodeReport* report);
 void Conclude(const GraphIndex& index,
               absl::Span<const Overwriting> overwritten, NodeReport* report);
 
+// Sets LocateResult::largest_gain if outputs are wrong and nobody is to blame.
+void FindGain(LocateResult* result);
+
 // Returns the tensors that a node has written over, each with who reads it.
 std::vector<std::string> VictimsOf(const GraphIndex& index,
                                    absl::Span<const Overwriting> overwritten,

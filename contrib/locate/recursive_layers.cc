@@ -75,20 +75,6 @@ std::vector<NDArray> ReadBy(const LayerSides& sides, NodeId node,
 
 }  // namespace
 
-RecursiveLayerComparator::RecursiveLayerComparator(const LayerModule& mod,
-                                                   LayerBackend reference,
-                                                   LayerBackend candidate,
-                                                   double threshold)
-    : RecursiveLayerComparator(
-          mod, std::move(reference), std::move(candidate),
-          Rule{Rule::Kind::kAbsolute, {.absolute = threshold}}) {}
-
-RecursiveLayerComparator::RecursiveLayerComparator(const LayerModule& mod,
-                                                   LayerBackend reference,
-                                                   LayerBackend candidate,
-                                                   Rule rule)
-    : LayerComparator(mod, std::move(reference), std::move(candidate), rule) {}
-
 absl::Status RecursiveLayerComparator::Compare(const LayerSides& sides) {
   const Graph& graph = sides.graph();
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {

@@ -136,7 +136,7 @@ class Replayer {
           {i, std::nullopt,
            VictimsOf(index_, overwritten_, result_.nodes[i].node)});
     }
-    if (result_.AreOutputsWrong() && result_.culprits.empty()) FindGain();
+    FindGain(&result_);
     return std::move(result_);
   }
 
@@ -223,16 +223,6 @@ class Replayer {
     report->reason =
         "what it read had been written over, and the dump has no more than the "
         "hash of what lay there";
-  }
-
-  void FindGain() {
-    double largest = 0;
-    for (size_t i = 0; i < result_.nodes.size(); ++i) {
-      const double gain = result_.nodes[i].gain();
-      if (gain <= largest) continue;
-      largest = gain;
-      result_.largest_gain = i;
-    }
   }
 
   // Null for what is no function node.

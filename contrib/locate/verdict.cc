@@ -3,16 +3,6 @@
 #include <algorithm>
 
 namespace nodewise {
-namespace {
-
-// A joint test of many elements may see what no single element shows, but
-// significance without size accuses nobody.
-Verdict WeighedVerdict(const TensorComparison& output) {
-  if (output.verdict() != Verdict::kWarning) return output.verdict();
-  return output.metrics.outside > 0 ? Verdict::kError : Verdict::kPass;
-}
-
-}  // namespace
 
 std::string_view NameOf(NodeVerdict verdict) {
   switch (verdict) {

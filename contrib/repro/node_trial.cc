@@ -14,14 +14,9 @@
 namespace nodewise {
 namespace {
 
-// How serious a comparison on equal inputs is: a warning only if differences
-// are also large enough to matter.
 Verdict SeverityOf(const ReproOutput& output) {
   if (!output.comparison.has_value()) return Verdict::kPass;
-  const Verdict verdict = output.comparison->verdict();
-  if (verdict != Verdict::kWarning) return verdict;
-  return output.comparison->metrics.outside > 0 ? Verdict::kError
-                                                : Verdict::kPass;
+  return WeighedVerdict(*output.comparison);
 }
 
 absl::StatusOr<TensorComparison> CompareWithReference(

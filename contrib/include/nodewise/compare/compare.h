@@ -49,6 +49,11 @@ struct TensorComparison {
   const ElementDifference& Worst() const;
 };
 
+// Returns the verdict that counts for a comparison on equal inputs: a warning
+// accuses if the differences are large enough to matter, beyond the tolerance
+// of the type; else it passes.
+Verdict WeighedVerdict(const TensorComparison& comparison);
+
 // Returns the largest error as a multiple of its bound: above 1 is wrong. 0 if
 // nothing differs, infinity where a bound of 0 is exceeded or something is not
 // finite, NaN if no bound is known. 1 for what is surely within its bounds.

@@ -113,6 +113,12 @@ struct LayerCost {
 // alone.
 class LayerComparator {
  public:
+  // The threshold is for the absolute error of each element. The module must
+  // outlive the object.
+  LayerComparator(const LayerModule& mod, LayerBackend reference,
+                  LayerBackend candidate, double threshold);
+  LayerComparator(const LayerModule& mod, LayerBackend reference,
+                  LayerBackend candidate, Rule rule);
   virtual ~LayerComparator() = default;
   LayerComparator(const LayerComparator&) = delete;
   LayerComparator& operator=(const LayerComparator&) = delete;
@@ -133,10 +139,6 @@ class LayerComparator {
   const LayerCost& cost() const { return cost_; }
 
  protected:
-  // The module must outlive the object.
-  LayerComparator(const LayerModule& mod, LayerBackend reference,
-                  LayerBackend candidate, Rule rule);
-
   // Judges all layers with Judge().
   virtual absl::Status Compare(const LayerSides& sides) = 0;
   // Judges a layer by what both backends made in the network, and alone if that
@@ -162,11 +164,7 @@ class LayerComparator {
 // tries the layers that differ alone.
 class IntermediateLayerComparator : public LayerComparator {
  public:
-  // The threshold is for the absolute error of each element.
-  IntermediateLayerComparator(const LayerModule& mod, LayerBackend reference,
-                              LayerBackend candidate, double threshold);
-  IntermediateLayerComparator(const LayerModule& mod, LayerBackend reference,
-                              LayerBackend candidate, Rule rule);
+  using LayerComparator::LayerComparator;
 
  private:
   absl::Status Compare(const LayerSides& sides) override;
@@ -177,10 +175,7 @@ class IntermediateLayerComparator : public LayerComparator {
 // than the largest of them.
 class RecursiveLayerComparator : public LayerComparator {
  public:
-  RecursiveLayerComparator(const LayerModule& mod, LayerBackend reference,
-                           LayerBackend candidate, double threshold);
-  RecursiveLayerComparator(const LayerModule& mod, LayerBackend reference,
-                           LayerBackend candidate, Rule rule);
+  using LayerComparator::LayerComparator;
 
  private:
   absl::Status Compare(const LayerSides& sides) override;
