@@ -33,9 +33,14 @@ constexpr SpoilingsOf kMakers[] = {
 };
 static_assert(std::size(kMakers) == static_cast<size_t>(FaultKind::kHang) + 1);
 
+std::string_view KindNameOf(const PlantedFault& fault) {
+  if (!fault.further_kind.empty()) return fault.further_kind;
+  return RowOf(fault.kind).name;
+}
+
 // What marks the node of this fault, and of no other one in the graph.
 std::string MarkOf(const PlantedFault& fault) {
-  return fmt::format("{} {}", RowOf(fault.kind).name, Index(fault.node));
+  return fmt::format("{} {}", KindNameOf(fault), Index(fault.node));
 }
 
 // Has the functions of another library, and spoils that of the marked node.
@@ -82,6 +87,15 @@ bool ComputesSomething(const Graph& graph, NodeId id) {
          node.function != kCopyFunction;
 }
 
+absl::Status CheckComputes(std::string_view kind, const Graph& graph,
+                           NodeId node) {
+  if (Index(node) < graph.nodes.size() && ComputesSomething(graph, node)) {
+    return absl::OkStatus();
+  }
+  return Lacks(
+      fmt::format("plant {}: node {} computes nothing", kind, Index(node)));
+}
+
 bool MakesFloats(const Graph& graph, NodeId id) {
   for (uint32_t slot = 0; slot < graph.OutputsOf(id); ++slot) {
     if (IsFloat(graph.entry(graph.EntryOf(id, slot)).dtype)) return true;
@@ -95,6 +109,26 @@ std::vector<NodeId> ComputingNodes(const Graph& graph) {
     if (ComputesSomething(graph, NodeId{n})) nodes.push_back(NodeId{n});
   }
   return nodes;
+}
+
+// Plants into the first of the nodes, in an order that the seed draws, that can
+// have the fault.
+template <typename PlantAt>
+absl::StatusOr<PlantedGraph> PlantSomewhere(std::string_view kind,
+                                            const Graph& graph, uint64_t seed,
+                                            PlantAt plant_at) {
+  std::vector<NodeId> nodes = ComputingNodes(graph);
+  RandomSource random(seed, kind);
+  Shuffle(&nodes, random);
+  std::string reasons;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    auto planted = plant_at(nodes[i]);
+    if (planted.ok()) return planted;
+    // All nodes would be too long a list.
+    if (i < 3) reasons += fmt::format("; {}", MessageOf(planted.status()));
+  }
+  return Lacks(fmt::format("plant {}: none of {} nodes can have it{}", kind,
+                           nodes.size(), reasons));
 }
 
 // A place, and the region that it points to.
@@ -147,7 +181,8 @@ struct Planter::Sound {
   std::vector<PlanOverlap> overlaps;
 
   std::unique_ptr<OwnedPlace> PlaceOf(NodeId node) const;
-  absl::StatusOr<PlantedGraph> PlantFunction(FaultKind kind, NodeId node,
+  absl::StatusOr<PlantedGraph> PlantFunction(PlantedFault fault,
+                                             SpoilingsOf spoilings_of,
                                              RandomSource& random) const;
   absl::StatusOr<PlantedGraph> PlantOverlap(NodeId node,
                                             RandomSource& random) const;
@@ -176,15 +211,12 @@ std::unique_ptr<OwnedPlace> Planter::Sound::PlaceOf(NodeId id) const {
 }
 
 absl::StatusOr<PlantedGraph> Planter::Sound::PlantFunction(
-    FaultKind kind, NodeId node, RandomSource& random) const {
-  const auto owned = PlaceOf(node);
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Spoilings spoilings,
-      kMakers[static_cast<size_t>(kind)](owned->place, random));
-  PlantedFault fault;
-  fault.node = node;
-  fault.kind = kind;
-  const FaultSign sign = RowOf(kind).sign;
+    PlantedFault fault, SpoilingsOf spoilings_of, RandomSource& random) const {
+  const auto owned = PlaceOf(fault.node);
+  NODEWISE_ASSIGN_OR_RETURN(const Spoilings spoilings,
+                            spoilings_of(owned->place, random));
+  const FaultSign sign = fault.further_kind.empty() ? RowOf(fault.kind).sign
+                                                    : FaultSign::kWrongValues;
   if (sign == FaultSign::kVictims || sign == FaultSign::kNoReturn) {
     return PlantSpoiling(graph, library, std::move(fault), spoilings[0]);
   }
@@ -254,35 +286,49 @@ absl::StatusOr<std::unique_ptr<const Planter>> Planter::Create(
 
 absl::StatusOr<PlantedGraph> Planter::PlantAt(FaultKind kind, NodeId node,
                                               uint64_t seed) const {
-  const FaultKindRow& row = RowOf(kind);
+  const std::string_view name = RowOf(kind).name;
   const Graph& graph = sound_->graph;
-  if (Index(node) >= graph.nodes.size() || !ComputesSomething(graph, node)) {
-    return Lacks(fmt::format("plant {}: node {} computes nothing", row.name,
-                             Index(node)));
-  }
-  RandomSource random(seed, fmt::format("{} {}", row.name, Index(node)));
-  auto planted = kind == FaultKind::kPlanOverlap
-                     ? sound_->PlantOverlap(node, random)
-                     : sound_->PlantFunction(kind, node, random);
+  NODEWISE_RETURN_IF_ERROR(CheckComputes(name, graph, node));
+  RandomSource random(seed, fmt::format("{} {}", name, Index(node)));
+  PlantedFault fault;
+  fault.node = node;
+  fault.kind = kind;
+  auto planted =
+      kind == FaultKind::kPlanOverlap
+          ? sound_->PlantOverlap(node, random)
+          : sound_->PlantFunction(std::move(fault),
+                                  kMakers[static_cast<size_t>(kind)], random);
   if (planted.ok()) return planted;
-  return At(fmt::format("plant {}: {}", row.name, NodeTitle(graph, node)),
+  return At(fmt::format("plant {}: {}", name, NodeTitle(graph, node)),
+            planted.status());
+}
+
+absl::StatusOr<PlantedGraph> Planter::PlantAt(const FurtherFaultKind& kind,
+                                              NodeId node,
+                                              uint64_t seed) const {
+  const Graph& graph = sound_->graph;
+  NODEWISE_RETURN_IF_ERROR(CheckComputes(kind.name, graph, node));
+  RandomSource random(seed, fmt::format("{} {}", kind.name, Index(node)));
+  PlantedFault fault;
+  fault.node = node;
+  fault.further_kind = kind.name;
+  auto planted =
+      sound_->PlantFunction(std::move(fault), kind.spoilings, random);
+  if (planted.ok()) return planted;
+  return At(fmt::format("plant {}: {}", kind.name, NodeTitle(graph, node)),
             planted.status());
 }
 
 absl::StatusOr<PlantedGraph> Planter::Plant(FaultKind kind,
                                             uint64_t seed) const {
-  std::vector<NodeId> nodes = ComputingNodes(sound_->graph);
-  RandomSource random(seed, RowOf(kind).name);
-  Shuffle(&nodes, random);
-  std::string reasons;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    auto planted = PlantAt(kind, nodes[i], seed);
-    if (planted.ok()) return planted;
-    // All nodes would be too long a list.
-    if (i < 3) reasons += fmt::format("; {}", MessageOf(planted.status()));
-  }
-  return Lacks(fmt::format("plant {}: none of {} nodes can have it{}",
-                           RowOf(kind).name, nodes.size(), reasons));
+  return PlantSomewhere(RowOf(kind).name, sound_->graph, seed,
+                        [&](NodeId node) { return PlantAt(kind, node, seed); });
+}
+
+absl::StatusOr<PlantedGraph> Planter::Plant(const FurtherFaultKind& kind,
+                                            uint64_t seed) const {
+  return PlantSomewhere(kind.name, sound_->graph, seed,
+                        [&](NodeId node) { return PlantAt(kind, node, seed); });
 }
 
 }  // namespace nodewise

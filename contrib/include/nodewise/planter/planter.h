@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,10 @@
 #include "nodewise/planter/fault_kinds.h"
 
 namespace nodewise {
+
+struct FaultPlace;
+struct Spoiling;
+class RandomSource;
 
 // Plants a known fault into a compiled network, to see whether it is found:
 // for demonstrations, and to measure how often those that look for faults are
@@ -26,6 +31,8 @@ struct PlantedFault {
   double factor = 1;  // For kScale: all outputs of the node that are floats are
                       // this times what they should be.
   FaultKind kind = FaultKind::kScale;
+  // The name of the kind if it is a FurtherFaultKind; then `kind` says nothing.
+  std::string further_kind = {};
   // The parameters in words: "element 3 of input 1 is 0.5 instead of -0.25".
   std::string what = {};
   // For kPlanOverlap: the entry whose memory the node's result takes.
@@ -69,6 +76,15 @@ struct PlanterOptions {
   uint64_t input_seed = 1;
 };
 
+// A kind of faults in values that the planter does not have, such as one that
+// is written for a measurement alone.
+struct FurtherFaultKind {
+  std::string_view name;
+  // Returns ways to spoil a node: SpoilingsOf in contrib/planter/spoiling.h.
+  absl::StatusOr<std::vector<Spoiling>> (*spoilings)(const FaultPlace& place,
+                                                     RandomSource& random);
+};
+
 // Plants faults of all kinds into one network. It runs the sound network once
 // to know what each node reads and makes, and keeps all of that, so that it can
 // try each fault before it hands it out: a fault with which the node makes the
@@ -95,6 +111,13 @@ class Planter {
   // lacks, or "no effect" if it makes the same bits with the fault.
   absl::StatusOr<PlantedGraph> PlantAt(FaultKind kind, NodeId node,
                                        uint64_t seed) const;
+
+  // The same two for a kind that is not the planter's. It is tried as the
+  // planter's own kinds are.
+  absl::StatusOr<PlantedGraph> Plant(const FurtherFaultKind& kind,
+                                     uint64_t seed) const;
+  absl::StatusOr<PlantedGraph> PlantAt(const FurtherFaultKind& kind,
+                                       NodeId node, uint64_t seed) const;
 
  private:
   struct Sound;
