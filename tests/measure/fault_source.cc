@@ -2,6 +2,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/support/words.h"
+#include "tests/measure/held_out_faults.h"
 
 namespace nodewise {
 namespace {
@@ -19,6 +20,9 @@ std::vector<FaultSource> MakeSources() {
     source.plant = [kind = row.kind](const Planter& planter, uint64_t seed) {
       return planter.Plant(kind, seed);
     };
+    sources.push_back(std::move(source));
+  }
+  for (FaultSource& source : HeldOutFaults()) {
     sources.push_back(std::move(source));
   }
   return sources;

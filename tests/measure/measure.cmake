@@ -7,6 +7,11 @@ add_executable(nodewise_measure_locate
   measure/effect.cc
   measure/fault_source.cc
   measure/fixture_case.cc
+  measure/held_out_epilogues.cc
+  measure/held_out_faults.cc
+  measure/held_out_memory.cc
+  measure/held_out_region.cc
+  measure/held_out_sums.cc
   measure/measure_main.cc
   measure/method.cc
   measure/run_case.cc
