@@ -9,6 +9,7 @@
 #include "apps/nodewise/locate_builds.h"
 #include "apps/nodewise/locate_layers.h"
 #include "apps/nodewise/locate_replay.h"
+#include "apps/nodewise/locate_samples.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/repro_folders.h"
@@ -27,6 +28,7 @@ namespace nodewise {
 namespace {
 
 constexpr uint64_t kMostRunsAgain = 10'000;
+constexpr uint64_t kMostSamples = 1'000'000;
 constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
 // Instead of a file of inputs.
 constexpr std::string_view kExact = "exact";
@@ -62,6 +64,14 @@ class LocateCulprit : public Command {
                      "one bad: finds the first bad one and its functions. A "
                      "library goes with the graph and parameters of TARGET",
                      &series_);
+    options->AddText("--samples", "DIR",
+                     "many inputs: runs every file and folder of inputs in "
+                     "DIR, and examines those with the largest errors",
+                     &samples_);
+    options->AddNumber("--worst", "K",
+                       "how many of the samples with the largest errors are "
+                       "examined (3)",
+                       {&worst_, 1, kMostSamples});
     options->AddNumber("--repeats", "N",
                        "how often auto runs TARGET again, to find nodes that "
                        "are not deterministic (12; 2 for another program)",
@@ -105,6 +115,11 @@ class LocateCulprit : public Command {
       NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target));
     }
     NODEWISE_ASSIGN_OR_RETURN(const RefereeMaker referee, ChosenReferee());
+    if (!samples_.empty()) {
+      SampleChoice choice{samples_};
+      if (worst_.has_value()) choice.most_located = *worst_;
+      return LocateOnSamples(load_, inputs_, choice, std::move(options));
+    }
     Outcome outcome;
     if (!series_.empty()) {
       NODEWISE_RETURN_IF_ERROR(CheckForSeries());
@@ -226,6 +241,30 @@ class LocateCulprit : public Command {
         reference_.empty() ? "method" : "reference"));
   }
 
+  // Samples are run and judged as one set of inputs is, and nothing else.
+  absl::Status CheckForSamples() const {
+    const std::pair<bool, const char*> given[] = {
+        {!inputs_.inputs_file.empty(), "--inputs"},
+        {!series_.empty(), "--series"},
+        {!repro_.empty(), "--repro"},
+        {!referee_.empty(), "--referee"},
+        {!reference_.empty() && reference_ != "interpreter", "--reference"},
+        {!IsAuto() && method_ != "intermediate", "--method"},
+        {IsForeign(load_.target.target), "another program as TARGET"},
+    };
+    if (samples_.empty()) {
+      if (!worst_.has_value()) return absl::OkStatus();
+      return absl::InvalidArgumentError(
+          "--worst: means nothing without --samples");
+    }
+    for (const auto& [is_given, option] : given) {
+      if (!is_given) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{}: means nothing with --samples", option));
+    }
+    return absl::OkStatus();
+  }
+
   bool IsAuto() const { return method_.empty() || method_ == "auto"; }
 
   // Refuses options that mean nothing together.
@@ -250,6 +289,7 @@ class LocateCulprit : public Command {
           "{}: means nothing with {}", row.option,
           in_series ? "--series" : "--method " + Printable(method_)));
     }
+    NODEWISE_RETURN_IF_ERROR(CheckForSamples());
     if (!IsForeign(load_.target.target)) return absl::OkStatus();
     if (judges_all && series_.empty() && repro_.empty() &&
         load_.stand_ins.empty() && inputs_.inputs_file != kExact &&
@@ -340,9 +380,9 @@ class LocateCulprit : public Command {
 
   LoadOptions load_;
   InputOptions inputs_;
-  std::string reference_, method_, repro_, referee_;
+  std::string reference_, method_, repro_, referee_, samples_;
   std::vector<std::string> series_;
-  std::optional<uint64_t> repeats_, node_timeout_;
+  std::optional<uint64_t> repeats_, node_timeout_, worst_;
   ForeignOptions foreign_;
 };
 
@@ -363,6 +403,7 @@ const CommandRow kLocateCommand = {
     "  nodewise locate ort:model.onnx --random-inputs 1\n"
     "  nodewise locate model.onnx --random-inputs 1 --referee ort\n"
     "  nodewise locate model.onnx --random-inputs 1 --method recursive\n"
+    "  nodewise locate build/net --samples data --worst 5\n"
     "  nodewise locate dumps --method replay\n"
     "\n--inputs exact gives every node that only moves, chooses, adds and "
     "multiplies\nnumbers zeros and small whole numbers, weights too, with "
