@@ -7,6 +7,7 @@
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/locate_builds.h"
+#include "apps/nodewise/locate_foreign.h"
 #include "apps/nodewise/locate_layers.h"
 #include "apps/nodewise/locate_replay.h"
 #include "apps/nodewise/locate_samples.h"
@@ -17,7 +18,6 @@
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/locate_target.h"
-#include "nodewise/locate/network_locate.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/repro/write_repro.h"
@@ -48,8 +48,9 @@ class LocateCulprit : public Command {
     AddInputOptions(options, &inputs_);
     options->AddText("--reference", "REF",
                      "what is right: a model or an artefact of the same nodes "
-                     "as TARGET, or interpreter, the definitions of the "
-                     "operators (interpreter)",
+                     "as TARGET; ort:MODEL.onnx, or exec:COMMAND with --model; "
+                     "or interpreter, the definitions of the operators "
+                     "(interpreter)",
                      &reference_);
     options->AddText("--method", "NAME",
                      "auto; intermediate: nodes are run once, on what they "
@@ -110,23 +111,18 @@ class LocateCulprit : public Command {
       NODEWISE_RETURN_IF_ERROR(CheckReproFolder(repro_));
     }
     const std::string& target = load_.target.target;
-    if (IsForeign(target)) return LocateInOtherProgram(std::move(options));
+    if (IsForeign(target) || IsForeign(reference_)) {
+      return LocateWithOtherProgram(std::move(options));
+    }
     if (referee_.empty()) {
       NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const RefereeMaker referee, ChosenReferee());
-    if (!samples_.empty()) {
-      SampleChoice choice{samples_};
-      if (worst_.has_value()) choice.most_located = *worst_;
-      return LocateOnSamples(load_, inputs_, choice, std::move(options));
-    }
+    NODEWISE_ASSIGN_OR_RETURN(const ChosenReferee referee,
+                              ChooseReferee(referee_, foreign_));
+    NODEWISE_ASSIGN_OR_RETURN(std::optional<Outcome> other,
+                              LocateOtherwise(options));
+    if (other.has_value()) return *std::move(other);
     Outcome outcome;
-    if (!series_.empty()) {
-      NODEWISE_RETURN_IF_ERROR(CheckForSeries());
-      NODEWISE_RETURN_IF_ERROR(
-          LocateInSeries(load_, inputs_, series_, &outcome));
-      return outcome;
-    }
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
@@ -148,7 +144,7 @@ class LocateCulprit : public Command {
     std::vector<RefereeOpinion> opinions;
     auto located = method_ == kRecursive ? LocateRecursively(loaded, &outcome)
                                          : LocateIn(loaded, std::move(options),
-                                                    referee, &opinions);
+                                                    referee.make, &opinions);
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
@@ -161,51 +157,40 @@ class LocateCulprit : public Command {
   }
 
  private:
-  // Null if there is none.
-  absl::StatusOr<RefereeMaker> ChosenReferee() const {
-    if (referee_.empty()) return RefereeMaker();
-    NODEWISE_ASSIGN_OR_RETURN(const ForeignTarget target,
-                              RefereeTarget(referee_, foreign_));
-    return RefereeMaker([target](std::shared_ptr<const Network> network) {
-      ForeignTarget asked = target;
-      asked.network = std::move(network);
-      return MakeForeignRunner(std::move(asked));
-    });
-  }
-
-  absl::StatusOr<Outcome> LocateInOtherProgram(LocateOptions options) const {
+  absl::StatusOr<Outcome> LocateWithOtherProgram(LocateOptions options) const {
+    const std::string& target = load_.target.target;
+    if (!IsForeign(target)) {
+      return LocateByOtherProgram(load_, reference_, foreign_, inputs_,
+                                  std::move(options));
+    }
     if (!reference_.empty() && reference_ != "interpreter") {
       return absl::InvalidArgumentError(fmt::format(
           "--reference: found \"{}\", expected interpreter for {}, which "
           "another program runs",
-          Printable(reference_), load_.target.target));
+          Printable(reference_), target));
     }
     if (options.repeats > 0 && !repeats_.has_value()) {
       options.repeats = kForeignRunsAgain;
     }
+    NODEWISE_ASSIGN_OR_RETURN(const ChosenReferee referee,
+                              ChooseReferee(referee_, foreign_));
+    return LocateInOtherProgram(load_, foreign_, inputs_, referee,
+                                std::move(options));
+  }
+
+  // Bisects, halves a series or runs samples: what takes the place of one
+  // search in TARGET. None if it is that.
+  absl::StatusOr<std::optional<Outcome>> LocateOtherwise(
+      const LocateOptions& options) const {
+    if (!samples_.empty()) {
+      SampleChoice choice{samples_};
+      if (worst_.has_value()) choice.most_located = *worst_;
+      return LocateOnSamples(load_, inputs_, choice, options);
+    }
+    if (series_.empty()) return std::nullopt;
+    NODEWISE_RETURN_IF_ERROR(CheckForSeries());
     Outcome outcome;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
-                              LoadForeign(load_, foreign_, inputs_, &outcome));
-    if (outcome.status != Outcome::Status::kOk) return outcome;
-    ShowForeign(loaded, inputs_, &outcome);
-    NODEWISE_ASSIGN_OR_RETURN(const RefereeMaker referee, ChosenReferee());
-    const Network& network = *loaded.target.network;
-    const auto candidate = [&](const std::vector<std::string>& observed) {
-      ForeignTarget target = loaded.target;
-      target.observed = observed;
-      return MakeForeignRunner(std::move(target));
-    };
-    Progress progress("locate");
-    options.progress = progress.Updater();
-    NetworkLocateRequest request{network, AllOperators(), candidate,
-                                 ObservableValues(network),
-                                 loaded.NamedInputs()};
-    request.referee = referee;
-    const auto located = LocateInNetwork(request, options);
-    if (!located.ok()) return At(loaded.target.name, located.status());
-    outcome.text += "\n";
-    ShowLocatedInNetwork(*located, &outcome);
-    ShowReferee(referee_, located->result, located->opinions, &outcome);
+    NODEWISE_RETURN_IF_ERROR(LocateInSeries(load_, inputs_, series_, &outcome));
     return outcome;
   }
 
@@ -290,7 +275,12 @@ class LocateCulprit : public Command {
           in_series ? "--series" : "--method " + Printable(method_)));
     }
     NODEWISE_RETURN_IF_ERROR(CheckForSamples());
-    if (!IsForeign(load_.target.target)) return absl::OkStatus();
+    if (IsForeign(load_.target.target)) return CheckForForeign(judges_all);
+    if (IsForeign(reference_)) return CheckForForeignReference(judges_all);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckForForeign(bool judges_all) const {
     if (judges_all && series_.empty() && repro_.empty() &&
         load_.stand_ins.empty() && inputs_.inputs_file != kExact &&
         !node_timeout_.has_value()) {
@@ -301,6 +291,20 @@ class LocateCulprit : public Command {
         "--stand-in, --node-timeout or --inputs exact, and no --method but "
         "auto and intermediate",
         Printable(load_.target.target)));
+  }
+
+  // Each node runs once in the network and once alone, and that is all.
+  absl::Status CheckForForeignReference(bool judges_all) const {
+    if (judges_all && series_.empty() && repro_.empty() && referee_.empty() &&
+        load_.stand_ins.empty() && inputs_.inputs_file != kExact &&
+        !repeats_.has_value()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "--reference: {} is another program, expected no --series, --repro, "
+        "--stand-in, --repeats, --referee or --inputs exact, and no --method "
+        "but auto and intermediate",
+        Printable(reference_)));
   }
 
   absl::StatusOr<LocateOptions> ChosenOptions() const {
@@ -402,6 +406,7 @@ const CommandRow kLocateCommand = {
     "  nodewise locate build/net --inputs all.npz --repro culprits\n"
     "  nodewise locate ort:model.onnx --random-inputs 1\n"
     "  nodewise locate model.onnx --random-inputs 1 --referee ort\n"
+    "  nodewise locate net --random-inputs 1 --reference ort:model.onnx\n"
     "  nodewise locate model.onnx --random-inputs 1 --method recursive\n"
     "  nodewise locate build/net --samples data --worst 5\n"
     "  nodewise locate dumps --method replay\n"
