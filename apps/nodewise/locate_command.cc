@@ -353,9 +353,16 @@ class LocateCulprit : public Command {
 
   // What a plan fault does shows in the whole network alone.
   static bool ShowsAlone(NodeVerdict verdict) {
-    return verdict == NodeVerdict::kBroken ||
-           verdict == NodeVerdict::kNotDeterministic ||
-           verdict == NodeVerdict::kBadInput;
+    return verdict != NodeVerdict::kPlanFault;
+  }
+
+  // Whatever comes behind a node that ends runs can only be run, and what it
+  // should make only be known, where the reference stands in for it.
+  static bool WasReplaced(const LocateResult& located,
+                          const NodeReport& report) {
+    return !report.failure.has_value() ||
+           std::find(located.stand_ins.begin(), located.stand_ins.end(),
+                     report.key) != located.stand_ins.end();
   }
 
   absl::Status WriteCulprits(const LoadedTarget& loaded,
@@ -372,14 +379,23 @@ class LocateCulprit : public Command {
                         report.key, verdict));
         continue;
       }
+      if (!WasReplaced(located, report)) {
+        outcome->notes.push_back(fmt::format(
+            "--repro: {}: is not written, since it does not say what it "
+            "computes, so nothing could run in its place",
+            report.key));
+        continue;
+      }
       folders.push_back({report.node,
                          ReproPath(repro_, folders.size() + 1, report.key),
-                         verdict, report.reason});
+                         verdict, report.reason, report.failure});
     }
     if (folders.empty()) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(MakeReproRoot(repro_));
     outcome->text += "\n";
-    return At("--repro", WriteReproFolders(loaded, folders, {}, outcome));
+    const auto limit_ms = static_cast<int64_t>(node_timeout_.value_or(60));
+    return At("--repro",
+              WriteReproFolders(loaded, folders, {}, outcome, limit_ms * 1000));
   }
 
   LoadOptions load_;
