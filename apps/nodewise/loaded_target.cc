@@ -90,12 +90,13 @@ void AddLoadOptions(OptionList* options, LoadOptions* load,
   AddStandInOption(options, &load->stand_ins);
 }
 
-absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
-                                        const InputOptions& inputs,
-                                        Outcome* outcome, OpenSizes open) {
-  InputFiles input_files;
+absl::StatusOr<LoadedTarget> LoadWithoutInputs(const LoadOptions& options,
+                                               const InputOptions& inputs,
+                                               OpenSizes open,
+                                               InputFiles* input_files,
+                                               Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(LoadedTarget loaded,
-                            Load(options, inputs, open, &input_files, outcome));
+                            Load(options, inputs, open, input_files, outcome));
   if (loaded.precision != nullptr) {
     outcome->notes.push_back(PrecisionLine(*loaded.precision));
   }
@@ -108,6 +109,17 @@ absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
                     loaded.target->WhereParamsAre(),
                     CountOf(unknown.size(), "parameter"), ListOf(unknown, 8)));
   }
+  return loaded;
+}
+
+absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
+                                        const InputOptions& inputs,
+                                        Outcome* outcome, OpenSizes open) {
+  InputFiles input_files;
+  NODEWISE_ASSIGN_OR_RETURN(
+      LoadedTarget loaded,
+      LoadWithoutInputs(options, inputs, open, &input_files, outcome));
+  if (loaded.target == nullptr) return loaded;
   DiagnosticList diagnostics;
   loaded.inputs =
       CollectInputs(inputs, loaded.target->inputs(), input_files, &diagnostics);

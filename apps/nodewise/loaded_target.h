@@ -60,6 +60,13 @@ absl::StatusOr<LoadedTarget> LoadTarget(const LoadOptions& options,
                                         const InputOptions& inputs,
                                         Outcome* outcome,
                                         OpenSizes open = OpenSizes::kRefused);
+// Does the same without collecting inputs: those that the options name only
+// give their sizes. The outcome is then kOk unless the model has faults.
+absl::StatusOr<LoadedTarget> LoadWithoutInputs(const LoadOptions& options,
+                                               const InputOptions& inputs,
+                                               OpenSizes open,
+                                               InputFiles* input_files,
+                                               Outcome* outcome);
 // Does the part of it that is for models alone, but for the inputs; what it
 // reads of their files is kept.
 absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,

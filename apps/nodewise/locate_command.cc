@@ -7,8 +7,10 @@
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/locate_builds.h"
+#include "apps/nodewise/locate_foreign.h"
 #include "apps/nodewise/locate_layers.h"
 #include "apps/nodewise/locate_replay.h"
+#include "apps/nodewise/locate_samples.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/repro_folders.h"
@@ -16,7 +18,6 @@
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/locate_target.h"
-#include "nodewise/locate/network_locate.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/repro/write_repro.h"
@@ -27,6 +28,7 @@ namespace nodewise {
 namespace {
 
 constexpr uint64_t kMostRunsAgain = 10'000;
+constexpr uint64_t kMostSamples = 1'000'000;
 constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
 // Instead of a file of inputs.
 constexpr std::string_view kExact = "exact";
@@ -46,8 +48,9 @@ class LocateCulprit : public Command {
     AddInputOptions(options, &inputs_);
     options->AddText("--reference", "REF",
                      "what is right: a model or an artefact of the same nodes "
-                     "as TARGET, or interpreter, the definitions of the "
-                     "operators (interpreter)",
+                     "as TARGET; ort:MODEL.onnx, or exec:COMMAND with --model; "
+                     "or interpreter, the definitions of the operators "
+                     "(interpreter)",
                      &reference_);
     options->AddText("--method", "NAME",
                      "auto; intermediate: nodes are run once, on what they "
@@ -62,6 +65,14 @@ class LocateCulprit : public Command {
                      "one bad: finds the first bad one and its functions. A "
                      "library goes with the graph and parameters of TARGET",
                      &series_);
+    options->AddText("--samples", "DIR",
+                     "many inputs: runs every file and folder of inputs in "
+                     "DIR, and examines those with the largest errors",
+                     &samples_);
+    options->AddNumber("--worst", "K",
+                       "how many of the samples with the largest errors are "
+                       "examined (3)",
+                       {&worst_, 1, kMostSamples});
     options->AddNumber("--repeats", "N",
                        "how often auto runs TARGET again, to find nodes that "
                        "are not deterministic (12; 2 for another program)",
@@ -100,18 +111,18 @@ class LocateCulprit : public Command {
       NODEWISE_RETURN_IF_ERROR(CheckReproFolder(repro_));
     }
     const std::string& target = load_.target.target;
-    if (IsForeign(target)) return LocateInOtherProgram(std::move(options));
+    if (IsForeign(target) || IsForeign(reference_)) {
+      return LocateWithOtherProgram(std::move(options));
+    }
     if (referee_.empty()) {
       NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const RefereeMaker referee, ChosenReferee());
+    NODEWISE_ASSIGN_OR_RETURN(const ChosenReferee referee,
+                              ChooseReferee(referee_, foreign_));
+    NODEWISE_ASSIGN_OR_RETURN(std::optional<Outcome> other,
+                              LocateOtherwise(options));
+    if (other.has_value()) return *std::move(other);
     Outcome outcome;
-    if (!series_.empty()) {
-      NODEWISE_RETURN_IF_ERROR(CheckForSeries());
-      NODEWISE_RETURN_IF_ERROR(
-          LocateInSeries(load_, inputs_, series_, &outcome));
-      return outcome;
-    }
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
@@ -133,7 +144,7 @@ class LocateCulprit : public Command {
     std::vector<RefereeOpinion> opinions;
     auto located = method_ == kRecursive ? LocateRecursively(loaded, &outcome)
                                          : LocateIn(loaded, std::move(options),
-                                                    referee, &opinions);
+                                                    referee.make, &opinions);
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
@@ -146,51 +157,40 @@ class LocateCulprit : public Command {
   }
 
  private:
-  // Null if there is none.
-  absl::StatusOr<RefereeMaker> ChosenReferee() const {
-    if (referee_.empty()) return RefereeMaker();
-    NODEWISE_ASSIGN_OR_RETURN(const ForeignTarget target,
-                              RefereeTarget(referee_, foreign_));
-    return RefereeMaker([target](std::shared_ptr<const Network> network) {
-      ForeignTarget asked = target;
-      asked.network = std::move(network);
-      return MakeForeignRunner(std::move(asked));
-    });
-  }
-
-  absl::StatusOr<Outcome> LocateInOtherProgram(LocateOptions options) const {
+  absl::StatusOr<Outcome> LocateWithOtherProgram(LocateOptions options) const {
+    const std::string& target = load_.target.target;
+    if (!IsForeign(target)) {
+      return LocateByOtherProgram(load_, reference_, foreign_, inputs_,
+                                  std::move(options));
+    }
     if (!reference_.empty() && reference_ != "interpreter") {
       return absl::InvalidArgumentError(fmt::format(
           "--reference: found \"{}\", expected interpreter for {}, which "
           "another program runs",
-          Printable(reference_), load_.target.target));
+          Printable(reference_), target));
     }
     if (options.repeats > 0 && !repeats_.has_value()) {
       options.repeats = kForeignRunsAgain;
     }
+    NODEWISE_ASSIGN_OR_RETURN(const ChosenReferee referee,
+                              ChooseReferee(referee_, foreign_));
+    return LocateInOtherProgram(load_, foreign_, inputs_, referee,
+                                std::move(options));
+  }
+
+  // Bisects, halves a series or runs samples: what takes the place of one
+  // search in TARGET. None if it is that.
+  absl::StatusOr<std::optional<Outcome>> LocateOtherwise(
+      const LocateOptions& options) const {
+    if (!samples_.empty()) {
+      SampleChoice choice{samples_};
+      if (worst_.has_value()) choice.most_located = *worst_;
+      return LocateOnSamples(load_, inputs_, choice, options);
+    }
+    if (series_.empty()) return std::nullopt;
+    NODEWISE_RETURN_IF_ERROR(CheckForSeries());
     Outcome outcome;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
-                              LoadForeign(load_, foreign_, inputs_, &outcome));
-    if (outcome.status != Outcome::Status::kOk) return outcome;
-    ShowForeign(loaded, inputs_, &outcome);
-    NODEWISE_ASSIGN_OR_RETURN(const RefereeMaker referee, ChosenReferee());
-    const Network& network = *loaded.target.network;
-    const auto candidate = [&](const std::vector<std::string>& observed) {
-      ForeignTarget target = loaded.target;
-      target.observed = observed;
-      return MakeForeignRunner(std::move(target));
-    };
-    Progress progress("locate");
-    options.progress = progress.Updater();
-    NetworkLocateRequest request{network, AllOperators(), candidate,
-                                 ObservableValues(network),
-                                 loaded.NamedInputs()};
-    request.referee = referee;
-    const auto located = LocateInNetwork(request, options);
-    if (!located.ok()) return At(loaded.target.name, located.status());
-    outcome.text += "\n";
-    ShowLocatedInNetwork(*located, &outcome);
-    ShowReferee(referee_, located->result, located->opinions, &outcome);
+    NODEWISE_RETURN_IF_ERROR(LocateInSeries(load_, inputs_, series_, &outcome));
     return outcome;
   }
 
@@ -226,6 +226,30 @@ class LocateCulprit : public Command {
         reference_.empty() ? "method" : "reference"));
   }
 
+  // Samples are run and judged as one set of inputs is, and nothing else.
+  absl::Status CheckForSamples() const {
+    const std::pair<bool, const char*> given[] = {
+        {!inputs_.inputs_file.empty(), "--inputs"},
+        {!series_.empty(), "--series"},
+        {!repro_.empty(), "--repro"},
+        {!referee_.empty(), "--referee"},
+        {!reference_.empty() && reference_ != "interpreter", "--reference"},
+        {!IsAuto() && method_ != "intermediate", "--method"},
+        {IsForeign(load_.target.target), "another program as TARGET"},
+    };
+    if (samples_.empty()) {
+      if (!worst_.has_value()) return absl::OkStatus();
+      return absl::InvalidArgumentError(
+          "--worst: means nothing without --samples");
+    }
+    for (const auto& [is_given, option] : given) {
+      if (!is_given) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{}: means nothing with --samples", option));
+    }
+    return absl::OkStatus();
+  }
+
   bool IsAuto() const { return method_.empty() || method_ == "auto"; }
 
   // Refuses options that mean nothing together.
@@ -250,7 +274,13 @@ class LocateCulprit : public Command {
           "{}: means nothing with {}", row.option,
           in_series ? "--series" : "--method " + Printable(method_)));
     }
-    if (!IsForeign(load_.target.target)) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(CheckForSamples());
+    if (IsForeign(load_.target.target)) return CheckForForeign(judges_all);
+    if (IsForeign(reference_)) return CheckForForeignReference(judges_all);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckForForeign(bool judges_all) const {
     if (judges_all && series_.empty() && repro_.empty() &&
         load_.stand_ins.empty() && inputs_.inputs_file != kExact &&
         !node_timeout_.has_value()) {
@@ -261,6 +291,20 @@ class LocateCulprit : public Command {
         "--stand-in, --node-timeout or --inputs exact, and no --method but "
         "auto and intermediate",
         Printable(load_.target.target)));
+  }
+
+  // Each node runs once in the network and once alone, and that is all.
+  absl::Status CheckForForeignReference(bool judges_all) const {
+    if (judges_all && series_.empty() && repro_.empty() && referee_.empty() &&
+        load_.stand_ins.empty() && inputs_.inputs_file != kExact &&
+        !repeats_.has_value()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "--reference: {} is another program, expected no --series, --repro, "
+        "--stand-in, --repeats, --referee or --inputs exact, and no --method "
+        "but auto and intermediate",
+        Printable(reference_)));
   }
 
   absl::StatusOr<LocateOptions> ChosenOptions() const {
@@ -309,9 +353,16 @@ class LocateCulprit : public Command {
 
   // What a plan fault does shows in the whole network alone.
   static bool ShowsAlone(NodeVerdict verdict) {
-    return verdict == NodeVerdict::kBroken ||
-           verdict == NodeVerdict::kNotDeterministic ||
-           verdict == NodeVerdict::kBadInput;
+    return verdict != NodeVerdict::kPlanFault;
+  }
+
+  // Whatever comes behind a node that ends runs can only be run, and what it
+  // should make only be known, where the reference stands in for it.
+  static bool WasReplaced(const LocateResult& located,
+                          const NodeReport& report) {
+    return !report.failure.has_value() ||
+           std::find(located.stand_ins.begin(), located.stand_ins.end(),
+                     report.key) != located.stand_ins.end();
   }
 
   absl::Status WriteCulprits(const LoadedTarget& loaded,
@@ -328,21 +379,30 @@ class LocateCulprit : public Command {
                         report.key, verdict));
         continue;
       }
+      if (!WasReplaced(located, report)) {
+        outcome->notes.push_back(fmt::format(
+            "--repro: {}: is not written, since it does not say what it "
+            "computes, so nothing could run in its place",
+            report.key));
+        continue;
+      }
       folders.push_back({report.node,
                          ReproPath(repro_, folders.size() + 1, report.key),
-                         verdict, report.reason});
+                         verdict, report.reason, report.failure});
     }
     if (folders.empty()) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(MakeReproRoot(repro_));
     outcome->text += "\n";
-    return At("--repro", WriteReproFolders(loaded, folders, {}, outcome));
+    const auto limit_ms = static_cast<int64_t>(node_timeout_.value_or(60));
+    return At("--repro",
+              WriteReproFolders(loaded, folders, {}, outcome, limit_ms * 1000));
   }
 
   LoadOptions load_;
   InputOptions inputs_;
-  std::string reference_, method_, repro_, referee_;
+  std::string reference_, method_, repro_, referee_, samples_;
   std::vector<std::string> series_;
-  std::optional<uint64_t> repeats_, node_timeout_;
+  std::optional<uint64_t> repeats_, node_timeout_, worst_;
   ForeignOptions foreign_;
 };
 
@@ -362,7 +422,9 @@ const CommandRow kLocateCommand = {
     "  nodewise locate build/net --inputs all.npz --repro culprits\n"
     "  nodewise locate ort:model.onnx --random-inputs 1\n"
     "  nodewise locate model.onnx --random-inputs 1 --referee ort\n"
+    "  nodewise locate net --random-inputs 1 --reference ort:model.onnx\n"
     "  nodewise locate model.onnx --random-inputs 1 --method recursive\n"
+    "  nodewise locate build/net --samples data --worst 5\n"
     "  nodewise locate dumps --method replay\n"
     "\n--inputs exact gives every node that only moves, chooses, adds and "
     "multiplies\nnumbers zeros and small whole numbers, weights too, with "

@@ -120,6 +120,30 @@ std::string_view TwoAgainstOne(RefereeSide side) {
   }
 }
 
+// Shows a referee's opinion about a node, as an item of the document's array.
+void ShowOpinion(const std::string& referee, const std::string& node,
+                 const RefereeOpinion& opinion, Outcome* outcome) {
+  outcome->text += fmt::format("referee: {}: {} {}", Printable(node),
+                               Printable(referee), NameOf(opinion.side));
+  if (opinion.side == RefereeSide::kNotAsked) {
+    outcome->text += ": " + Printable(opinion.why_not);
+  } else {
+    outcome->text += fmt::format(
+        " (off by {:.2g} of its size from the reference, by {:.2g} from the "
+        "candidate){}",
+        opinion.from_reference, opinion.from_candidate,
+        TwoAgainstOne(opinion.side));
+  }
+  outcome->text += "\n";
+  outcome->json.BeginObject();
+  outcome->json.Add("node", node);
+  outcome->json.Add("side", NameOf(opinion.side));
+  outcome->json.Add("from_reference", opinion.from_reference);
+  outcome->json.Add("from_candidate", opinion.from_candidate);
+  outcome->json.Add("why_not", opinion.why_not);
+  outcome->json.EndObject();
+}
+
 void AddWorstElement(const NodeReport& report, JsonWriter* json) {
   if (!report.worst.has_value() || report.worst->is_equal()) return;
   const ElementDifference& worst = report.worst->Worst();
@@ -250,26 +274,20 @@ void ShowReferee(const std::string& referee, const LocateResult& result,
   outcome->json.BeginArray("referee");
   for (const RefereeOpinion& opinion : opinions) {
     const Culprit& culprit = result.culprits[opinion.culprit];
-    const NodeReport& node = result.nodes[culprit.report];
-    outcome->text += fmt::format("referee: {}: {} {}", Printable(node.key),
-                                 Printable(referee), NameOf(opinion.side));
-    if (opinion.side == RefereeSide::kNotAsked) {
-      outcome->text += ": " + Printable(opinion.why_not);
-    } else {
-      outcome->text += fmt::format(
-          " (off by {:.2g} of its size from the reference, by {:.2g} from the "
-          "candidate){}",
-          opinion.from_reference, opinion.from_candidate,
-          TwoAgainstOne(opinion.side));
-    }
-    outcome->text += "\n";
-    outcome->json.BeginObject();
-    outcome->json.Add("node", node.key);
-    outcome->json.Add("side", NameOf(opinion.side));
-    outcome->json.Add("from_reference", opinion.from_reference);
-    outcome->json.Add("from_candidate", opinion.from_candidate);
-    outcome->json.Add("why_not", opinion.why_not);
-    outcome->json.EndObject();
+    ShowOpinion(referee, result.nodes[culprit.report].key, opinion, outcome);
+  }
+  outcome->json.EndArray();
+}
+
+void ShowOutsideLocated(const OutsideLocated& located, Outcome* outcome) {
+  ShowLocated(located.result, outcome);
+  outcome->json.BeginArray("referee");
+  for (const OutsideAccusation& accusation : located.accusations) {
+    const RefereeOpinion opinion{0, accusation.side, accusation.why_not,
+                                 accusation.from_reference,
+                                 accusation.from_candidate};
+    ShowOpinion("interpreter", located.result.nodes[accusation.report].key,
+                opinion, outcome);
   }
   outcome->json.EndArray();
 }

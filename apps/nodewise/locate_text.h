@@ -6,6 +6,7 @@
 #include "apps/nodewise/command.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/locate/network_locate.h"
+#include "nodewise/locate/outside_reference.h"
 #include "nodewise/locate/referee.h"
 #include "nodewise/locate/side_difference.h"
 
@@ -27,6 +28,10 @@ void ShowLocatedInNetwork(const NetworkLocated& located, Outcome* outcome);
 // about. The document has `referee`. Nothing without a referee (empty).
 void ShowReferee(const std::string& referee, const LocateResult& result,
                  const std::vector<RefereeOpinion>& opinions, Outcome* outcome);
+
+// As ShowLocated(), then whom the definitions of the operators stand with. The
+// document has `referee`, as with ShowReferee().
+void ShowOutsideLocated(const OutsideLocated& located, Outcome* outcome);
 
 // Shows what differs before anything has run, and sets the status if anything
 // does. The document has `differences`.

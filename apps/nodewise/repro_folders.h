@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,6 +9,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
 #include "nodewise/repro/shrink.h"
+#include "nodewise/runner/node_failure.h"
 
 namespace nodewise {
 
@@ -17,6 +20,9 @@ struct ReproFolder {
   // What the node was found to be, and why; empty if nobody has accused it.
   std::string verdict = {};
   std::string reason = {};
+  // How it ended runs or spoiled memory, if it did: then the reference stands
+  // in for it while the others are run.
+  std::optional<NodeFailure> failure = std::nullopt;
 };
 
 // Returns DIR/003_conv1 for the node of that number: a name that nothing in the
@@ -28,10 +34,12 @@ std::string ReproPath(const std::string& dir, size_t number,
 absl::Status MakeReproRoot(const std::string& dir);
 
 // Runs the target once and writes the nodes as folders, the inputs of those
-// that are wrong shrunk. The outcome says what each of them shows; the document
-// has `repros`.
+// that are wrong shrunk. Nodes that crash or hang run in processes of their
+// own, for as long as a node may take. The outcome says what each of them
+// shows; the document has `repros`.
 absl::Status WriteReproFolders(const LoadedTarget& loaded,
                                const std::vector<ReproFolder>& folders,
-                               const ShrinkOptions& shrink, Outcome* outcome);
+                               const ShrinkOptions& shrink, Outcome* outcome,
+                               int64_t node_limit_ms = 60'000);
 
 }  // namespace nodewise

@@ -102,4 +102,36 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
   return result;
 }
 
+absl::StatusOr<RunnerMaker> MakerOfReference(
+    const std::shared_ptr<const GraphTarget>& target, const OpSet& operators) {
+  const Artefact& artefact = target->artefact();
+  NODEWISE_ASSIGN_OR_RETURN(
+      const auto apart,
+      GraphTarget::FromArtefact(target->name() + " by the reference",
+                                {WithPrivateStorage(artefact.graph),
+                                 artefact.library, artefact.params},
+                                target->devices()));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const auto replaced,
+      WithStandIns(*apart, operators, [](const std::string&) { return true; }));
+  return MakerOf("plain", {replaced->name(), replaced});
+}
+
+absl::StatusOr<SamplesResult> LocateSamplesInTarget(
+    const TargetRequest& request, const std::vector<InputSample>& samples,
+    const OpSet& operators, const LocateOptions& options,
+    const SamplesOptions& samples_options) {
+  NODEWISE_ASSIGN_OR_RETURN(RunnerMaker candidate, RunnersOf(request.target));
+  NODEWISE_ASSIGN_OR_RETURN(RunnerMaker reference,
+                            MakerOfReference(request.target, operators));
+  const auto locate = [&](const std::vector<NamedTensor>& inputs) {
+    TargetRequest one = request;
+    one.inputs = inputs;
+    return LocateInTarget(one, operators, options);
+  };
+  return LocateInSamples({request.target->graph(), samples,
+                          std::move(candidate), std::move(reference), locate},
+                         samples_options);
+}
+
 }  // namespace nodewise

@@ -144,6 +144,8 @@ std::string_view NameOf(RefereeSide side) {
       return "agrees with the reference";
     case RefereeSide::kCandidate:
       return "agrees with the candidate";
+    case RefereeSide::kBoth:
+      return "agrees with both";
     case RefereeSide::kNeither:
       return "agrees with neither";
     case RefereeSide::kNotAsked:

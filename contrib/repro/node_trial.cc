@@ -8,6 +8,7 @@
 #include "nodewise/interp/carried_bounds.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/runner/graph_target.h"
+#include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner_list.h"
 #include "nodewise/support/status_macros.h"
 
@@ -30,6 +31,11 @@ absl::StatusOr<TensorComparison> CompareWithReference(
   CompareOptions options;
   options.describe = true;
   return CompareTensors(item, *made, options);
+}
+
+// An address differs from run to run: "crashed with SIGSEGV at address 0x10".
+std::string_view WithoutAddress(std::string_view what) {
+  return what.substr(0, what.find(" at address "));
 }
 
 // What accuses decides how far an element may be off: the proved bound, or the
@@ -99,6 +105,34 @@ absl::StatusOr<std::unique_ptr<NodeTrial>> NodeTrial::Create(
   NODEWISE_ASSIGN_OR_RETURN(auto runner, maker());
   return std::unique_ptr<NodeTrial>(
       new NodeTrial(node_case, std::move(runner)));
+}
+
+absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
+                                   const std::vector<NDArray>& inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto target, GraphTarget::FromArtefact(
+                       node_case.node + " alone",
+                       {node_case.graph, node_case.library, Params()}, {kCpu}));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const RunnerMaker maker,
+      MakerOf("guarded", {target->name(), std::move(target)}));
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+  std::vector<NamedTensor> named;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    named.push_back({node_case.inputs[i].name, inputs[i]});
+  }
+  RunOptions options;
+  options.node_limit_ms = node_case.node_limit_ms;
+  const auto failure = FailureOf(runner->Run(named, options).status());
+  return failure.has_value() && failure->kind == node_case.failure->kind &&
+         WithoutAddress(failure->what) ==
+             WithoutAddress(node_case.failure->what);
+}
+
+void CheckFailsAlone(ReproCase* node_case) {
+  if (node_case->failure->kind == NodeFailure::Kind::kStrayWrite) return;
+  const auto fails = FailsAsBefore(*node_case, TensorsOf(node_case->inputs));
+  if (fails.ok()) node_case->fails_alone = *fails;
 }
 
 absl::StatusOr<std::vector<NDArray>> NodeTrial::RunCandidate(

@@ -34,6 +34,12 @@ class NodeTrial {
   const std::unique_ptr<Runner> runner_;  // Null if it may not run.
 };
 
+// Returns whether the node of a case, alone in a process of its own, ends its
+// run in the way that the case has. Fails as making a runner does. REQUIRES:
+// the case has a failure.
+absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
+                                   const std::vector<NDArray>& inputs);
+
 // Returns the tensors that the node reads.
 std::vector<NDArray> TensorsOf(const std::vector<ReproInput>& inputs);
 

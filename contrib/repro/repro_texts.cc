@@ -36,7 +36,19 @@ std::string RightText(const ReproCase& node_case) {
          "then.\n";
 }
 
+// Of a node that ends its process, or spoils memory.
+std::string FailureText(const ReproCase& node_case) {
+  if (node_case.fails_alone == false) {
+    return "Alone it came to its end when this was written: the failure does "
+           "not show in\nevery run, or it needs the network. With exit status "
+           "1 the command names the node.\n";
+  }
+  return "The command runs it in a process of its own and names it with exit "
+         "status 1. Once\nit is mended, the exit status is 0.\n";
+}
+
 std::string StateText(const ReproCase& node_case) {
+  if (node_case.failure.has_value()) return FailureText(node_case);
   if (!node_case.may_run) {
     return "It has not been run alone. Once it is mended, the exit status is "
            "0.\n";
@@ -129,6 +141,9 @@ std::string MoreCommands(const ReproCase& node_case,
         "\nThe same in C++, with the same exit status:\n\n"
         "    cmake -S . -B build -DCMAKE_PREFIX_PATH=WHERE_NODEWISE_IS && "
         "cmake --build build && build/repro .\n";
+    if (node_case.failure.has_value()) {
+      text += "\nThis program runs the node in its own process.\n";
+    }
   }
   return text;
 }
@@ -177,9 +192,15 @@ std::string ReproCommand(const ReproCase& node_case) {
   const bool has_inputs =
       std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
                   [](const ReproInput& input) { return !input.is_param; });
-  return fmt::format("nodewise {} .{}",
+  // The limit decides what hangs.
+  const bool hangs = node_case.failure.has_value() &&
+                     node_case.failure->kind == NodeFailure::Kind::kHang;
+  const std::string limit =
+      hangs ? fmt::format(" --node-timeout {}", node_case.node_limit_ms / 1000)
+            : "";
+  return fmt::format("nodewise {} .{}{}",
                      node_case.region.has_value() ? "locate" : "run",
-                     has_inputs ? " --inputs data/inputs.params" : "");
+                     has_inputs ? " --inputs data/inputs.params" : "", limit);
 }
 
 std::string ReproReadme(const ReproCase& node_case,
@@ -215,6 +236,13 @@ std::string ReproDocument(const ReproCase& node_case,
   json.Add("reason", node_case.reason);
   json.Add("judged", IsJudged(node_case));
   json.Add("wrong", node_case.FindWrong() != nullptr);
+  if (node_case.failure.has_value()) {
+    json.Add("failure", NameOf(node_case.failure->kind));
+    json.Add("failure_reason", node_case.failure->what);
+    if (node_case.fails_alone.has_value()) {
+      json.Add("fails_alone", *node_case.fails_alone);
+    }
+  }
   json.Add("shrunk", node_case.is_shrunk());
   json.Add("shrink_runs", node_case.shrink_runs);
   json.Add("model", contents.why_no_model.empty());

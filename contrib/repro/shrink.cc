@@ -88,13 +88,25 @@ uint64_t AffordedRuns(const ShrinkOptions& options,
                   std::max(kFewestRuns, static_cast<uint64_t>(afforded)));
 }
 
+// Each run of a node that hangs takes all the time that a node has.
+uint64_t AffordedHangs(const ShrinkOptions& options,
+                       const ReproCase& node_case) {
+  const bool hangs = node_case.failure.has_value() &&
+                     node_case.failure->kind == NodeFailure::Kind::kHang;
+  if (!hangs) return options.most_runs;
+  return static_cast<uint64_t>(options.most_hanging_ms /
+                               std::max<int64_t>(node_case.node_limit_ms, 1));
+}
+
 class Shrinker {
  public:
   Shrinker(const ShrinkOptions& options, ReproCase* node_case)
-      : most_runs_(AffordedRuns(options, *node_case)),
+      : most_runs_(std::min(AffordedRuns(options, *node_case),
+                            AffordedHangs(options, *node_case))),
         original_(*node_case),
         case_(*node_case),
-        kind_(KindOf(*node_case)) {}
+        kind_(node_case->failure.has_value() ? FailureKind()
+                                             : KindOf(*node_case)) {}
 
   absl::Status Run() {
     NODEWISE_RETURN_IF_ERROR(Bind());
@@ -136,9 +148,15 @@ class Shrinker {
     if (runs_left() == 0 && !always) return false;
     ++runs_;
     auto outputs = trial_->Run(inputs);
-    if (!outputs.ok() || !Shows(*outputs, kind_)) return false;
+    if (!outputs.ok() || !ShowsWith(inputs, *outputs)) return false;
     case_.outputs = *std::move(outputs);
     return true;
+  }
+
+  bool ShowsWith(const std::vector<NDArray>& inputs,
+                 const std::vector<ReproOutput>& outputs) const {
+    if (!case_.failure.has_value()) return Shows(outputs, kind_);
+    return FailsAsBefore(case_, inputs).value_or(false);
   }
 
   bool TryInput(size_t index, absl::StatusOr<NDArray> tensor) {
@@ -262,8 +280,15 @@ class Shrinker {
 }  // namespace
 
 absl::Status ShrinkCase(const ShrinkOptions& options, ReproCase* node_case) {
-  if (options.most_runs == 0 || !node_case->may_run ||
-      !node_case->region.has_value() || node_case->FindWrong() == nullptr) {
+  if (options.most_runs == 0 || !node_case->region.has_value()) {
+    return absl::OkStatus();
+  }
+  if (node_case->failure.has_value()) {
+    // Two runs are for the beginning and the end.
+    const bool can_be_tried = node_case->fails_alone.value_or(false) &&
+                              AffordedHangs(options, *node_case) > 2;
+    if (!can_be_tried) return absl::OkStatus();
+  } else if (!node_case->may_run || node_case->FindWrong() == nullptr) {
     return absl::OkStatus();
   }
   return Shrinker(options, node_case).Run();

@@ -5,8 +5,13 @@ the same failure? Also says how much simpler the inputs have become.
 
     NODEWISE_BUILD=build tests/measure/repro_measure.py --cases 50 --seed 1
 
-Needs a C compiler. The last line has the count; the exit status is 1 if a
-folder does not show its failure. A line of a failure names case and seed.
+A fault that changes nothing on the inputs of its case (one of negative numbers
+behind a Relu, say) is none, and another one is drawn. With --results FILE
+cases that are in the file are not run again, and --time SECONDS ends it early.
+
+Needs a C compiler. The last lines have the counts; the exit status is 1 if a
+fault has no folder, or one that does not show its failure, and 3 if there was
+not enough time. A line of a failure names case and seed.
 """
 
 import argparse
@@ -20,6 +25,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
@@ -32,14 +38,29 @@ from onnx_bytes import (FLOAT, INT32, attribute, floats, ints,  # noqa: E402
 BUILD = pathlib.Path(os.environ.get("NODEWISE_BUILD", ROOT / "build"))
 NODEWISE = BUILD / "bin/nodewise"
 
+# Where the library says that a fault has changed what a function made.
+EFFECT = "NODEWISE_MEASURE_EFFECT"
+MOST_DRAWN = 50
+
 # Changes what a function has made. `size` is the number of elements.
 SPOIL = r"""
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static void nw_say_changed(void) {
+  const char* const path = getenv("EFFECT_VARIABLE");
+  FILE* const file = path == NULL ? NULL : fopen(path, "w");
+  if (file != NULL) fclose(file);
+}
 static void nw_spoil(char* data, const nw_type* type) {
   int64_t size = 1, i;
   for (i = 0; i < type->ndim; ++i) size *= type->shape[i];
   for (i = 0; i < size; ++i) {
+    char before[8];
+    const int64_t bytes = type->bits / 8;
     if (!(PLACES)) continue;
+    memcpy(before, data + i * bytes, (size_t)bytes);
     if (type->code == 2 && type->bits == 32) {
       float* const at = (float*)data + i;
       *at = (float)(CHANGE);
@@ -50,9 +71,10 @@ static void nw_spoil(char* data, const nw_type* type) {
     } else if (type->bits == 8) {
       ((uint8_t*)data)[i] ^= 1;
     }
+    if (memcmp(before, data + i * bytes, (size_t)bytes) != 0) nw_say_changed();
   }
 }
-"""
+""".replace("EFFECT_VARIABLE", EFFECT)
 
 # Which elements a fault changes, and how.
 FAULTS = {
@@ -202,32 +224,42 @@ class Measuring:
             self.sources[name] = (net / "lib.c").read_text()
 
     def plant(self, case):
-        """A folder with one fault, and what it is in words; which node it is
-        in, locate says."""
+        """A folder with one fault that changes something, and what it is in
+        words; which node it is in, locate says."""
         rng = random.Random(f"{self.seed}/{case}")
-        name = rng.choice(sorted(NETWORKS))
-        source = self.sources[name]
-        function = rng.choice(functions_of(source))
-        fault = rng.choice(sorted(FAULTS))
         net = self.folder / f"case{case}"
-        shutil.copytree(self.folder / name, net)
-        (net / "lib.c").write_text(
-            spoiled(source, function, rng.randrange(4), fault))
-        must(net, "cc", "-O1", "-shared", "-fPIC", "lib.c", "-o", "lib.so",
-             "-lm")
-        return net, f"{name}, {function}, {fault}"
+        changed = self.folder / f"changed{case}"
+        for _ in range(MOST_DRAWN):
+            name = rng.choice(sorted(NETWORKS))
+            source = self.sources[name]
+            function = rng.choice(functions_of(source))
+            fault = rng.choice(sorted(FAULTS))
+            shutil.copytree(self.folder / name, net)
+            (net / "lib.c").write_text(
+                spoiled(source, function, rng.randrange(4), fault))
+            must(net, "cc", "-O1", "-shared", "-fPIC", "lib.c", "-o",
+                 "lib.so", "-lm")
+            must(net, "env", f"{EFFECT}={changed}", NODEWISE, "run", ".",
+                 "--random-inputs", case + 1)
+            if changed.exists():
+                return net, f"{name}, {function}, {fault}"
+            shutil.rmtree(net)
+        sys.exit(f"case {case}: no fault changes anything")
 
     def judge(self, case):
-        """None for a fault that accuses nobody, else what is wrong with the
-        folders ("" if nothing is), how many there are, and what share of the
-        inputs' bytes is left."""
+        """What became of one fault: what it is, how many folders were written
+        and how many of these showed their failure after they were moved, the
+        shares of the inputs' bytes that are left, and what is wrong."""
         net, words = self.plant(case)
+        found = {"case": case, "seed": self.seed, "fault": words, "folders": 0,
+                 "shown": 0, "left": [], "problem": ""}
         repros = self.folder / f"repros{case}"
         code, out, err = run(net, NODEWISE, "locate", ".", "--random-inputs",
                              case + 1, "--repro", repros)
-        problem, count, left = "", 0, []
         if code != 1:
-            return words, None if code == 0 else f"locate: {code}\n{out}{err}"
+            found["problem"] = f"locate: exit status {code}\n{out}{err}"
+            shutil.rmtree(net)
+            return found
         moved = self.folder / f"moved {case}"
         shutil.move(repros, moved)
         shutil.rmtree(net)
@@ -239,13 +271,50 @@ class Measuring:
             shows = (code == 1 and any(reason in out for reason in reasons)
                      and f"culprit: {about['node']}, broken\n" in out)
             if not shows:
-                problem += f"{repro.name}: {code}\n{out}{err}"
-            count += 1
+                found["problem"] += f"{repro.name}: {code}\n{out}{err}"
+            found["folders"] += 1
+            found["shown"] += int(shows)
             if about["shrunk"]:
-                left.append(non_zero(repro / "data/inputs.params") /
-                            non_zero(repro / "data/original.params"))
+                found["left"].append(
+                    non_zero(repro / "data/inputs.params") /
+                    non_zero(repro / "data/original.params"))
         shutil.rmtree(moved)
-        return words, (problem, count, left)
+        return found
+
+
+def known_results(path, seed):
+    """What earlier calls have found, by case."""
+    if path is None or not path.exists():
+        return {}
+    known = {}
+    for line in path.read_text().splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:  # It was being written when the time was over.
+            continue
+        if found["seed"] == seed:
+            known[found["case"]] = found
+    return known
+
+
+def show(results, wanted):
+    """Prints the counts; returns whether all is as it must be."""
+    written = [found for found in results if found["folders"]]
+    folders = sum(found["folders"] for found in results)
+    shown = sum(found["shown"] for found in results)
+    left = [share for found in results for share in found["left"]]
+    share = sum(left) / len(left) if left else 1
+    print(f"repros: {len(results)} of {wanted} faults planted, each of which "
+          "changes what a node makes\n"
+          f"  {len(results) - len(written)} without a folder, since locate "
+          "accused nobody or failed\n"
+          f"  {folders} folders written, moved elsewhere, and the one command "
+          "of each run\n"
+          f"  {shown} showed the same failure: the same node, broken, for the "
+          "same reason\n"
+          f"  {len(left)} have simpler inputs, with {share:.1%} of their "
+          "bytes other than zero")
+    return len(written) == len(results) and shown == folders
 
 
 def main():
@@ -253,34 +322,36 @@ def main():
     parser.add_argument("--cases", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", type=int, help="this one alone")
+    parser.add_argument("--results", type=pathlib.Path,
+                        help="keeps results, and goes on after them")
+    parser.add_argument("--time", type=float, metavar="SECONDS",
+                        help="begins no case later than this")
     options = parser.parse_args()
+    start = time.monotonic()
     chosen = (range(options.cases) if options.case is None
               else [options.case])
-    folders = wrong = harmless = 0
-    left = []
+    results = known_results(options.results, options.seed)
     with tempfile.TemporaryDirectory() as scratch:
         measuring = Measuring(options.seed, pathlib.Path(scratch))
         for case in chosen:
-            words, found = measuring.judge(case)
-            if found is None:
-                harmless += 1
-                print(f"--seed {options.seed} --case {case}: {words}: accuses "
-                      "nobody", flush=True)
+            if case in results:
                 continue
-            if isinstance(found, str):
-                found = (found, 0, [])
-            problem, count, simpler = found
-            folders += count
-            left += simpler
-            if problem:
-                wrong += 1
-                print(f"--seed {options.seed} --case {case}: {words}: "
-                      f"{problem}", flush=True)
-    share = sum(left) / len(left) if left else 1
-    print(f"{len(chosen)} faults, {harmless} harmless, {folders} repro "
-          f"folders: {wrong} do not show their failure; {len(left)} have "
-          f"simpler inputs, with {share:.1%} of their bytes other than zero")
-    return 1 if wrong or not folders else 0
+            if (options.time is not None and
+                    time.monotonic() - start > options.time):
+                break
+            found = results[case] = measuring.judge(case)
+            if options.results is not None:
+                with options.results.open("a") as file:
+                    file.write(json.dumps(found) + "\n")
+    results = [results[case] for case in chosen if case in results]
+    for found in results:
+        if found["problem"]:
+            print(f"--seed {options.seed} --case {found['case']}: "
+                  f"{found['fault']}: {found['problem']}", flush=True)
+    is_sound = show(results, len(chosen))
+    if len(results) < len(chosen):
+        return 3 if is_sound else 1
+    return 0 if is_sound else 1
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <memory>
 
 #include "tests/contrib/repro/repro_support.h"
 
@@ -101,6 +104,39 @@ TEST(ShrinkTest, AFailureThatIsNotFiniteStaysSo) {
   ASSERT_NE(made->FindWrong(), nullptr);
   EXPECT_GT(made->FindWrong()->comparison->metrics.nan_mismatches, 0U);
   EXPECT_THAT(ValuesOf(made->inputs[0].tensor), Not(Each(0.0F)));
+}
+
+TEST(ShrinkTest, ACrashStaysTheSameCrash) {
+  // It is not in its place yet while the case is made.
+  const auto may_crash = std::make_shared<bool>(false);
+  auto made = SpoiledSum(
+      [may_crash](absl::Span<const DLTensor* const> t) {
+        if (!*may_crash) return;
+        for (size_t i = 0; i < CountOut(t); ++i) {
+          if (In(t)[i] > 3.2F) (void)std::raise(SIGFPE);
+        }
+        (void)std::raise(SIGILL);
+      },
+      Steps({24}));
+  ASSERT_THAT(made, IsOk());
+  *may_crash = true;
+  made->may_run = false;
+  made->failure = NodeFailure{NodeFailure::Kind::kCrash, "sum",
+                              "crashed with SIGFPE at address 0x10"};
+  CheckFailsAlone(&*made);
+  EXPECT_EQ(made->fails_alone, true);
+  ASSERT_THAT(ShrinkCase({}, &*made), IsOk());
+  EXPECT_TRUE(made->is_shrunk());
+  // Without the last of these it would be another crash.
+  const std::vector<float> x = ValuesOf(made->inputs[0].tensor);
+  EXPECT_EQ(std::count_if(x.begin(), x.end(),
+                          [](float value) { return value > 3.2F; }),
+            1);
+  EXPECT_EQ(std::count(x.begin(), x.end(), 0.0F), 23);
+
+  made->failure->what = "crashed with SIGSEGV at address 0x10";
+  CheckFailsAlone(&*made);
+  EXPECT_EQ(made->fails_alone, false);
 }
 
 TEST(ShrinkTest, ItIsTheSameEveryTime) {

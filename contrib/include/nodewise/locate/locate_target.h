@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/locate/referee.h"
+#include "nodewise/locate/samples.h"
 #include "nodewise/runner/graph_target.h"
 
 namespace nodewise {
@@ -14,7 +15,7 @@ namespace nodewise {
 // A compiled network that Locate() is to examine.
 struct TargetRequest {
   std::shared_ptr<const GraphTarget> target;
-  std::vector<NamedTensor> inputs;
+  std::vector<NamedTensor> inputs = {};  // LocateSamplesInTarget() has its own.
   // The nodes, by key, that the reference computes in it already
   // (WithStandIns()).
   std::vector<std::string> stand_ins = {};
@@ -38,5 +39,18 @@ absl::StatusOr<CandidateMakers> MakersOf(
 absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
                                             const OpSet& operators,
                                             const LocateOptions& options = {});
+
+// Returns a maker of runners in which the reference computes all nodes of the
+// target, each tensor with memory of its own. Making one fails with
+// kUnimplemented if a node does not say what it computes.
+absl::StatusOr<RunnerMaker> MakerOfReference(
+    const std::shared_ptr<const GraphTarget>& target, const OpSet& operators);
+
+// Ranks many inputs and locates on the worst (LocateInSamples()), with the
+// runners of LocateInTarget(). Fails as making these does.
+absl::StatusOr<SamplesResult> LocateSamplesInTarget(
+    const TargetRequest& request, const std::vector<InputSample>& samples,
+    const OpSet& operators, const LocateOptions& options = {},
+    const SamplesOptions& samples_options = {});
 
 }  // namespace nodewise

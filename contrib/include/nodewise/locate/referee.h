@@ -21,6 +21,7 @@ namespace nodewise {
 enum class RefereeSide {
   kReference,  // The accusation stands.
   kCandidate,  // The reference may be wrong.
+  kBoth,       // Each is as near as the definition asks for.
   kNeither,    // Three results.
   kNotAsked,   // It could not compute the node.
 };

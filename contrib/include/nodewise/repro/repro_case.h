@@ -15,6 +15,7 @@
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
+#include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
 
 namespace nodewise {
@@ -67,6 +68,13 @@ struct ReproCase {
   std::string reason = {};
   // It is not run in this process, which it might bring down.
   bool may_run = true;
+  // How it ended the run of its network, or spoiled memory, if it did; it may
+  // not run in this process then.
+  std::optional<NodeFailure> failure = std::nullopt;
+  // How long it may take where it runs in another process.
+  int64_t node_limit_ms = 60'000;
+  // Whether it fails so alone, too; none if nobody has tried.
+  std::optional<bool> fails_alone = std::nullopt;
   // How often the node ran until its inputs were as simple as they are; 0 if
   // nobody has tried.
   uint64_t shrink_runs = 0;
@@ -105,6 +113,11 @@ absl::Status VisitCases(
 // and how they differ from the reference's. Fails as making or running an
 // executor does, or as the reference.
 absl::Status JudgeCase(ReproCase* node_case);
+
+// Runs the node of a case alone, in a process of its own, and sets whether it
+// fails as `failure` says. A stray write ends no process, so it is not tried,
+// and neither is anything in builds without USE_PROFILER. REQUIRES: failure.
+void CheckFailsAlone(ReproCase* node_case);
 
 // Returns the nodes that compute different things: of several that do the same
 // with tensors of the same types, whatever their names and parameters are, the

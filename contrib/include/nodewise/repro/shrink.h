@@ -16,6 +16,9 @@ struct ShrinkOptions {
   // How much all runs may cost, in floating-point operations of the reference
   // and 50 for each element: a large node runs less often, but 5 times.
   double most_cost = 2e10;
+  // How long all runs of a node that hangs may take together, in which each
+  // takes as long as a node may.
+  int64_t most_hanging_ms = 60'000;
 };
 
 // Tries, in this order, smaller shapes (where the functions are built in, so
@@ -25,6 +28,10 @@ struct ShrinkOptions {
 // is wrong as before: the same output, not finite as before or not, and with
 // the same pattern of wrong elements if there was one. The reference computes
 // first, so that the candidate sees no inputs that the operator refuses.
+//
+// A node that crashes or hangs runs in a process of its own, and a try counts
+// if it ends that in the same way: by the same signal, say. One that writes to
+// memory that is not its own stays as it is.
 //
 // There is no chance in it: one case always becomes the same one. What the
 // network gave is kept in ReproInput::original. A case that is not wrong, or

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/locate/locate.h"
+#include "nodewise/locate/referee.h"
+
+namespace nodewise {
+
+// Names the nodes by which a compiled network differs from another runner of
+// the same model, a foreign runtime say, which is taken for right. It has no
+// bounds, so a tolerance judges; and since it may be wrong itself, the
+// definitions of the operators referee whatever it accuses, two against one.
+
+// What is examined. Everything must outlive the call.
+struct OutsideReferenceRequest {
+  const GraphIndex& index;  // Of the candidate's graph, with its plan.
+  const OpSet& operators;
+  CandidateMakers makers;  // All of them are needed.
+  // Makes runners with the capability kTensors, which hand values out under the
+  // names that the operations in the candidate's nodes give them. It has the
+  // same inputs, and its outputs are in the candidate's order.
+  RunnerMaker reference;
+  std::string reference_name;  // What reasons call it: "ort:model.onnx".
+  std::vector<NamedTensor> inputs;
+};
+
+// A node that makes something else than the reference of equal inputs.
+struct OutsideAccusation {
+  size_t report = 0;  // In LocateResult::nodes.
+  // Whom the definitions of its operators stand with, within their bounds:
+  // kReference makes the node a culprit.
+  RefereeSide side = RefereeSide::kNotAsked;
+  std::string why_not;  // For kNotAsked.
+  // How far the definitions are from each, as RelativeError().
+  double from_reference = 0;
+  double from_candidate = 0;
+};
+
+struct OutsideLocated {
+  // `outputs` and what is accumulated are against the outside reference. Of the
+  // evidence only `isolated` and `accumulated` count, by the tolerance; the
+  // shares of culprits are with its values in their place.
+  LocateResult result;
+  std::vector<OutsideAccusation> accusations;  // In the order of the nodes.
+};
+
+// Runs the reference twice, with its values handed out and without, and the
+// candidate once. Nodes that are off then run alone, on the reference's values
+// and with memory of their own. All values of the reference are kept meanwhile.
+// Fails as the runners do, and with kFailedPrecondition if the reference hands
+// out nothing that a node makes.
+absl::StatusOr<OutsideLocated> LocateByOutsideReference(
+    const OutsideReferenceRequest& request, const LocateOptions& options = {});
+
+}  // namespace nodewise
