@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
@@ -21,6 +22,24 @@ constexpr int64_t kLargest = 2;
 // One of so many numbers is not 0. The first that makes no sum too large for
 // its type counts.
 constexpr int64_t kEvery[] = {1, 4, 16, 64};
+
+// What multiplies and adds. All else that is exact only moves and chooses.
+constexpr std::string_view kSums[] = {"Add",       "Conv", "ConvTranspose",
+                                      "Gemm",      "Mul",  "MatMul",
+                                      "ReduceSum", "Sub",  "Sum"};
+
+// Whether a network is one of sums, products, convolutions, gathers and their
+// chains. Whatever else happens to make whole numbers, as a norm of zeros does,
+// is no exact computation.
+bool IsOfExactKinds(const Network& network) {
+  const auto& order = network.order();
+  return std::all_of(order.begin(), order.end(), [&](OperationId id) {
+    const Operation& operation = network.operation(id);
+    return operation.def().bound.kind == ErrorBound::Kind::kExact ||
+           std::find(std::begin(kSums), std::end(kSums), operation.kind()) !=
+               std::end(kSums);
+  });
+}
 
 absl::StatusOr<NDArray> DrawWholeNumbers(const NDArray& like, size_t input,
                                          int64_t every, uint64_t seed) {
@@ -108,6 +127,7 @@ class ExactNode {
     NODEWISE_ASSIGN_OR_RETURN(
         const Region region,
         RegionOfNode(right_.target->graph(), node_, tensors_));
+    if (!IsOfExactKinds(region.network)) return ExactEffect::kNotExact;
     for (const int64_t every : kEvery) {
       ExactEffect effect = ExactEffect::kNotExact;
       for (uint64_t draw = 1; draw <= kDraws; ++draw) {

@@ -12,9 +12,10 @@ namespace nodewise {
 // What a fault does to what a node makes of whole numbers, with which nothing
 // that the node adds up is rounded.
 enum class ExactEffect {
-  // The node cannot be given such numbers: some operation in it makes fractions
-  // of them, or sums that are too long for the type; or the sound kernel makes
-  // other bits than the reference, as Winograd's algorithm does.
+  // The node has no exact inputs: some operation in it does more than move,
+  // choose, add and multiply, or makes fractions, or sums that are too long for
+  // the type; or the sound kernel makes other bits than the reference, as
+  // Winograd's algorithm does.
   kNotExact,
   kSameBits,
   kOtherBits,

@@ -139,6 +139,9 @@ Answer AnswerOf(const LocateResult& result) {
         {node.key, std::string(NameOf(node.verdict)), culprit.victims});
   }
   for (const NodeReport& node : result.nodes) {
+    if (!node.on_exact_inputs.empty()) {
+      answer.on_exact_inputs[node.key] = node.on_exact_inputs;
+    }
     if (node.verdict != NodeVerdict::kInconclusive) continue;
     answer.inconclusive.push_back(node.key);
   }

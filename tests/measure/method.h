@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ struct Accusation {
 struct Answer {
   std::vector<Accusation> accused;
   std::vector<std::string> inconclusive;  // Keys of nodes.
+  // By node, what exact inputs showed or why there are none.
+  std::map<std::string, std::string> on_exact_inputs;
   bool are_outputs_wrong = false;
   double seconds = 0;
 };

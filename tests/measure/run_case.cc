@@ -184,6 +184,11 @@ absl::Status CaseRunner::RunFault(const Case& wanted, Result* result) {
   result->outcome = OutcomeOf(*source, planted, *answer);
   if (result->outcome != Outcome::kExact) {
     result->text += fmt::format("; named: {}", TextOf(*answer));
+    const auto exact = answer->on_exact_inputs.find(
+        GraphIndex(planted.graph).KeyOf(planted.fault.node));
+    if (exact != answer->on_exact_inputs.end()) {
+      result->text += fmt::format("; on exact inputs: {}", exact->second);
+    }
   }
   return absl::OkStatus();
 }
