@@ -8,12 +8,48 @@
 #include "fmt/format.h"
 #include "nodewise/interp/carried_bounds.h"
 #include "nodewise/lower/region.h"
+#include "nodewise/ops/conv.h"
+#include "nodewise/ops/conv_transpose.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
 constexpr CompareOptions kBitForBit = {{Rule::Kind::kTolerance, {0, 0}}};
+
+bool IsAllOnes(const std::vector<int64_t>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [](int64_t x) { return x == 1; });
+}
+
+// Whether the places of a window overlap as Winograd's algorithm needs it.
+bool HasSlidingWindow(const ops::ConvAttributes& conv,
+                      const NetworkValue& weights) {
+  if (!IsAllOnes(conv.strides) || !IsAllOnes(conv.dilations)) return false;
+  std::vector<int64_t> window = conv.kernel_shape;
+  const auto sizes = weights.type.sizes();
+  if (window.empty() && sizes.has_value() && sizes->size() > 2) {
+    window.assign(sizes->begin() + 2, sizes->end());
+  }
+  return window.empty() || !IsAllOnes(window);
+}
+
+// Whether there are algorithms for a node that compute with other numbers than
+// they are given: Winograd's, and transforms to frequencies. Nobody computes
+// sums and products of anything else like that, so there a difference on exact
+// inputs is a fault, however small.
+bool MayBeInexact(const Network& network) {
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    const ops::ConvAttributes* conv = operation.attrs.As<ops::Conv>();
+    if (conv == nullptr) conv = operation.attrs.As<ops::ConvTranspose>();
+    if (conv != nullptr &&
+        HasSlidingWindow(*conv, network.value(operation.inputs[1]))) {
+      return true;
+    }
+  }
+  return false;
+}
 
 // One node of the candidate's graph.
 class ExactChecker {
@@ -36,7 +72,7 @@ class ExactChecker {
     check->has_other_weights =
         std::any_of(region.is_constant.begin(), region.is_constant.end(),
                     [](bool is_constant) { return is_constant; });
-    if (check->verdict() == Verdict::kError) {
+    if (check->verdict() == Verdict::kError && MayBeInexact(region.network)) {
       NODEWISE_RETURN_IF_ERROR(
           AllowInexact(region, exact, made.outputs, check));
     }

@@ -10,6 +10,10 @@ from support import BUILD, Scratch
 
 PROGRAM = BUILD / "bin/nodewise_measure_locate"
 JOBS = str(os.cpu_count())
+# A weight of a sum is wrong, in float16; and a sum is cut off to 5 bits, which
+# is within what so long sums of bfloat16 may be off by.
+SMALL_ON_EXACT_INPUTS = ("fault demo/3+fp16 one-weight 3 exact",
+                         "fault demo/9+bf16 truncation 9 exact")
 
 
 def measure(*arguments):
@@ -32,24 +36,53 @@ class MeasureLocate(Scratch):
     def report(self, *results):
         """What is said about results that are made up."""
         lines = [json.dumps({"case": case, "outcome": outcome, "size": size,
+                             "on_whole_numbers": (*more, "")[0],
                              "effect": "0.5", "seconds": 0.1,
                              "inconclusive": 0, "node": "conv", "text": "why"})
-                 for case, outcome, size in results]
+                 for case, outcome, size, *more in results]
         self.results.write_text("\n".join(lines) + "\n")
         return measure("--report", "--results", self.results)
 
 
 class Sample(MeasureLocate):
     def test_thirty_planted_faults_are_named_exactly(self):
-        ran = measure("--what", "faults", "--faults", 30, "--jobs", JOBS,
-                      "--results", self.results)
+        methods = {"auto": 22, "intermediate": 15, "replay": 15}
+        ran = measure("--what", "faults", "--faults", 30, "--method",
+                      ",".join(methods), "--jobs", JOBS, "--results",
+                      self.results)
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
-        by_auto = [r for r in self.kept() if r["case"].endswith(" auto")]
-        self.assertEqual(len(by_auto), 30)
-        exact = [r for r in by_auto if r["outcome"] == "exact"]
+        kept = self.kept()
+        self.assertEqual(
+            sum(r["case"].endswith(" auto") for r in kept), 30)
         # Some kinds have no place in some networks, and some effects are too
         # small to be seen.
-        self.assertGreaterEqual(len(exact), 22, ran.stdout)
+        for method, least in methods.items():
+            exact = [r for r in kept if r["outcome"] == "exact"
+                     and r["case"].endswith(f" {method}")]
+            self.assertGreaterEqual(len(exact), least, ran.stdout)
+        self.assertIn("replay cannot see: plan-overlap, overrun, flaky, crash, "
+                      "hang", ran.stdout)
+
+    def test_every_method_names_a_weight_that_is_wrong(self):
+        ran = measure("--what", "faults", "--faults", 1, "--network",
+                      "convolutional", "--kind", "one-weight", "--results",
+                      self.results)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertEqual(
+            {r["case"].split()[-1]: r["outcome"] for r in self.kept()},
+            {method: "exact" for method in
+             ("auto", "intermediate", "replay", "recursive", "bisect",
+              "exact")})
+
+    def test_exact_inputs_find_what_changes_bits_of_an_exact_computation(self):
+        for case in SMALL_ON_EXACT_INPUTS:
+            with self.subTest(case=case):
+                ran = measure("--case", case)
+                found = json.loads(ran.stdout)
+                self.assertEqual(
+                    [found["size"], found["on_whole_numbers"],
+                     found["outcome"]],
+                    ["small", "other bits", "exact"], ran.stdout + ran.stderr)
 
     def test_in_a_hundred_clean_runs_nobody_is_named(self):
         ran = measure("--what", "clean", "--clean", 100, "--draws", 2,
@@ -109,6 +142,34 @@ class Verdict(MeasureLocate):
     def test_an_accusation_in_a_clean_run_fails(self):
         said = self.report(("clean demo/1 - 1 auto", "accused", ""))
         self.assertEqual(said.returncode, 1, said.stdout)
+
+    def test_a_fault_of_somebody_elses_program_is_listed_and_not_counted(self):
+        case = "foreign light:net/1+ort-all - 1 auto"
+        self.assertEqual(self.report((case, "accused", "")).returncode, 1)
+        said = self.report((case, "their fault", ""))
+        self.assertEqual(said.returncode, 0, said.stdout)
+        self.assertIn("light:net/1+ort-all, not counted: why\n", said.stdout)
+
+    def test_what_a_method_must_see_is_not_asked_of_the_others(self):
+        for method, status in (("replay", 1), ("bisect", 0), ("exact", 0)):
+            with self.subTest(method=method):
+                said = self.report((f"fault demo/1 nan 1 {method}", "missed",
+                                    "large"))
+                self.assertEqual(said.returncode, status, said.stdout)
+                said = self.report((f"fault demo/1 nan 1 {method}", "other",
+                                    "large"))
+                self.assertEqual(said.returncode, 1, said.stdout)
+
+    def test_exact_inputs_must_find_half_of_what_changes_exact_bits(self):
+        case = "fault demo/{}+fp16 scale 3 exact"
+        found = (case.format(3), "exact", "small", "other bits")
+        missed = [(case.format(seed), "missed", "small", "other bits")
+                  for seed in (8, 13)]
+        unseen = (case.format(18), "missed", "small", "same bits")
+        said = self.report(found, missed[0], unseen)
+        self.assertEqual(said.returncode, 0, said.stdout)
+        self.assertIn("2 of 3 change bits of an exact computation", said.stdout)
+        self.assertEqual(self.report(found, *missed).returncode, 1)
 
     def test_one_in_a_hundred_large_effects_may_be_inconclusive(self):
         exact = [(f"fault demo/1 nan {seed} auto", "exact", "large")

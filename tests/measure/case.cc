@@ -13,10 +13,11 @@
 namespace nodewise {
 namespace {
 
-constexpr std::string_view kWhatNames[] = {"fault", "clean", "fixture"};
+constexpr std::string_view kWhatNames[] = {"fault", "clean", "fixture",
+                                           "foreign"};
 constexpr std::string_view kOutcomeNames[] = {
-    "exact",   "missed", "inconclusive", "extra",  "other",   "misnamed",
-    "accused", "died",   "hung",         "failed", "left out"};
+    "exact",   "missed", "inconclusive", "extra",  "other",       "misnamed",
+    "accused", "died",   "hung",         "failed", "their fault", "left out"};
 static_assert(std::size(kOutcomeNames) ==
               static_cast<size_t>(Result::Outcome::kLeftOut) + 1);
 
@@ -84,6 +85,7 @@ std::string Result::ToLine() const {
   line["case"] = id.ToString();
   line["outcome"] = NameOf(outcome);
   line["size"] = size;
+  if (!on_whole_numbers.empty()) line["on_whole_numbers"] = on_whole_numbers;
   // JSON has no infinity, which is the effect of a NaN.
   line["effect"] = fmt::format("{:.3g}", effect);
   line["seconds"] = seconds;
@@ -105,6 +107,7 @@ absl::StatusOr<Result> ParseResult(std::string_view line) {
     id = read.at("case").get<std::string>();
     outcome = read.at("outcome").get<std::string>();
     result.size = read.at("size").get<std::string>();
+    result.on_whole_numbers = read.value("on_whole_numbers", "");
     result.effect =
         std::strtod(read.at("effect").get<std::string>().c_str(), nullptr);
     result.seconds = read.at("seconds").get<double>();

@@ -13,11 +13,12 @@ namespace nodewise {
 // One thing that is measured, in words that name it for good: results are kept
 // by it, and it is what repeats the case.
 struct Case {
-  enum class What { kFault, kClean, kFixture };
+  enum class What { kFault, kClean, kFixture, kForeign };
 
   What what = What::kFault;
   // As MakeSubject() takes it: "demo", "recurrent/2+fp16"; for a fixture its
-  // folder below that of all fixtures.
+  // folder below that of all fixtures; for another program that runs a model
+  // what RunForeign() takes.
   std::string subject;
   std::string kind = "-";  // Of the fault.
   uint64_t seed = 1;       // Of the fault and of the inputs.
@@ -49,6 +50,7 @@ struct Result {
     kDied,          // The process that looked for it ended by a signal.
     kHung,          // It did not end.
     kFailed,        // An error kept it from being judged.
+    kTheirFault,    // Somebody else's program is named for a fault that it has.
     kLeftOut,       // There is no such case: the kind cannot be planted there.
   };
 
@@ -56,6 +58,9 @@ struct Result {
   Outcome outcome = Outcome::kFailed;
   // How large the effect of a fault is: see effect.h. Empty for clean runs.
   std::string size;
+  // What a small one does to exact computations: see exact_effect.h. Empty
+  // where nobody asked.
+  std::string on_whole_numbers = {};
   double effect = 0;          // As PlantedFault::effect; 0 where that is none.
   double seconds = 0;         // Of the search alone.
   uint64_t inconclusive = 0;  // How many nodes are.

@@ -10,8 +10,9 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/zoo/zoo_networks.h"
 #include "tests/measure/fault_source.h"
+#include "tests/measure/fixture_case.h"
+#include "tests/measure/foreign_case.h"
 #include "tests/measure/method.h"
-#include "tests/support/fixtures.h"
 
 namespace nodewise {
 namespace {
@@ -64,16 +65,30 @@ void Mix(std::vector<Case>* cases, KeyOf key_of) {
   for (auto& [key, one] : mixed) cases->push_back(std::move(one));
 }
 
+// Others than the first method, which does most of what they do, see the first
+// draw of each clean network alone; or all, if nobody asks for the first one.
+// Some run a network as often as it has nodes, which takes too long for models.
+bool IsAskedAbout(const Case& clean, const Method& method,
+                  const Selection& selection) {
+  const std::string_view first = Methods()[0].name;
+  if (!IsWanted(selection.methods, first)) return true;
+  if (clean.what == Case::What::kFixture || method.name == first) return true;
+  const bool is_quick =
+      method.is_required || !clean.subject.starts_with(kLight);
+  return clean.seed == 1 && is_quick;
+}
+
 // What is asked for is tried with each method.
 void AddForMethods(const Selection& selection, const std::vector<Case>& cases,
                    std::vector<Case>* all) {
   for (const Case& one : cases) {
     for (const Method& method : Methods()) {
       if (!IsWanted(selection.methods, method.name)) continue;
-      if (one.what == Case::What::kFault &&
-          !method.sees((*FindFaultSource(one.kind))->sign)) {
-        continue;
-      }
+      const bool is_asked =
+          one.what == Case::What::kFault
+              ? method.sees((*FindFaultSource(one.kind))->sign)
+              : IsAskedAbout(one, method, selection);
+      if (!is_asked) continue;
       all->push_back(one);
       all->back().method = method.name;
     }
@@ -166,15 +181,39 @@ void AddClean(const Selection& selection, std::vector<Case>* all) {
   AddForMethods(selection, cases, all);
 }
 
-void AddFixtures(std::vector<Case>* all) {
-  for (const char* part :
-       {"tvm-0.8", "tvm-0.14", "tvm-0.25", "tvm-0.26", "tvm-0.27"}) {
-    for (const std::string& folder : FixtureFolders(part)) {
-      all->push_back(
-          {Case::What::kFixture,
-           fmt::format("{}/{}", part,
-                       std::filesystem::path(folder).filename().string())});
+// Every model at every level, with as many draws of inputs as clean networks
+// have: a round for each seed of the weights.
+void AddForeign(const Selection& selection, std::vector<Case>* all) {
+  if (!selection.has_onnxruntime) return;
+  const auto light = LightNetworks(selection.models);
+  std::vector<Case> cases;
+  for (uint64_t seed = selection.seed; cases.size() < selection.foreign_runs;
+       ++seed) {
+    std::vector<Case> round;
+    for (const std::string& network : light) {
+      if (!IsWanted(selection.networks, network)) continue;
+      if (!HasSeed(selection.models, network, seed)) continue;
+      for (const std::string_view level : kOrtLevels) {
+        for (uint64_t draw = 1; draw <= selection.draws; ++draw) {
+          round.push_back({Case::What::kForeign,
+                           fmt::format("{}/{}+ort-{}", network, seed, level),
+                           "-", draw, "auto"});
+        }
+      }
     }
+    if (round.empty()) break;
+    Mix(&round, [](const Case& one) { return one.subject; });
+    cases.insert(cases.end(), round.begin(), round.end());
+  }
+  if (cases.size() > selection.foreign_runs) {
+    cases.resize(selection.foreign_runs);
+  }
+  all->insert(all->end(), cases.begin(), cases.end());
+}
+
+void AddFixtures(std::vector<Case>* all) {
+  for (const std::string& name : FixtureNames()) {
+    all->push_back({Case::What::kFixture, name});
   }
 }
 
@@ -204,6 +243,7 @@ absl::StatusOr<std::vector<Case>> ListCases(const Selection& selection) {
   std::vector<Case> cases;
   if (wants(Case::What::kFixture)) AddFixtures(&cases);
   if (wants(Case::What::kFault)) AddFaults(selection, &cases);
+  if (wants(Case::What::kForeign)) AddForeign(selection, &cases);
   if (wants(Case::What::kClean)) AddClean(selection, &cases);
   return cases;
 }

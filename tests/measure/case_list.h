@@ -21,6 +21,9 @@ struct Selection {
   // one method; that many for each method.
   uint64_t faults = 1000;
   uint64_t clean_runs = 1000;
+  // How many runs by onnxruntime there are, if it is there.
+  uint64_t foreign_runs = 1000;
+  bool has_onnxruntime = false;
   // How many inputs are drawn for each network that is clean.
   uint64_t draws = 8;
 };

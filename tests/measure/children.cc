@@ -34,7 +34,7 @@ double SecondsSince(Clock::time_point begin) {
 }
 
 bool IsDangerous(const Case& one) {
-  if (one.what != Case::What::kFault) return one.what != Case::What::kClean;
+  if (one.what != Case::What::kFault) return one.what == Case::What::kFixture;
   const auto source = FindFaultSource(one.kind);
   return source.ok() && (*source)->is_dangerous;
 }
@@ -102,9 +102,9 @@ class Children {
     child->is_alone = child->cases.size() == 1;
     child->last_line = Clock::now();
     waiting_.pop_front();
-    std::vector<std::string> words = {options_.program, kChildFlag,
-                                      options_.folders.models,
-                                      options_.folders.scratch};
+    std::vector<std::string> words = {
+        options_.program, kChildFlag, options_.folders.models,
+        options_.folders.scratch, options_.folders.python};
     for (const Case& one : child->cases) words.push_back(one.ToString());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
@@ -210,10 +210,10 @@ absl::Status RunInChildren(const std::vector<Case>& cases,
 }
 
 int RunAsChild(int argc, char** argv) {
-  if (argc < 4) return 2;
+  if (argc < 5) return 2;
   KeepFreedMemory();
-  CaseRunner runner({argv[2], argv[3]});
-  for (int i = 4; i < argc; ++i) {
+  CaseRunner runner({argv[2], argv[3], argv[4]});
+  for (int i = 5; i < argc; ++i) {
     const auto wanted = ParseCase(argv[i]);
     if (!wanted.ok()) return 2;
     std::printf("%s\n", runner.Run(*wanted).ToLine().c_str());

@@ -30,8 +30,8 @@ absl::Status RunInChildren(const std::vector<Case>& cases,
                            const ChildOptions& options,
                            const std::function<void(const Result&)>& take);
 
-// The first argument of such a child; the models' folder, that for libraries
-// and the cases follow.
+// The first argument of such a child; the folders of SubjectFolders and the
+// cases follow.
 inline constexpr const char* kChildFlag = "--child";
 
 // What a child does: runs the cases that its arguments name and prints a line

@@ -4,46 +4,15 @@
 #include <iterator>
 #include <utility>
 
-#include "nodewise/graph/graph_index.h"
 #include "nodewise/interp/carried_bounds.h"
 #include "nodewise/locate/verdict.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/tensors/tensor_collector.h"
+#include "tests/measure/node_tensors.h"
 
 namespace nodewise {
 namespace {
-
-// What a node read and made in a run.
-struct NodeTensors {
-  std::vector<NDArray> inputs, outputs;
-};
-
-absl::StatusOr<NodeTensors> TensorsOf(const SubjectTarget& target, NodeId node,
-                                      const std::vector<NamedTensor>& inputs) {
-  const Graph& graph = target.target->graph();
-  const std::string key = GraphIndex(graph).KeyOf(node);
-  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, target.Maker());
-  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
-  TensorCollector collector;
-  RunOptions run;
-  run.sink = &collector;
-  run.select = [&](const std::string& name) { return name == key; };
-  run.with_node_inputs = true;
-  NODEWISE_RETURN_IF_ERROR(runner->Run(inputs, run).status());
-  NodeTensors found;
-  found.inputs.resize(graph.node(node).inputs.size());
-  found.outputs.resize(graph.OutputsOf(node));
-  for (const TensorCollector::Kept& kept : collector.kept()) {
-    auto& list =
-        kept.key.role == TensorRole::kInput ? found.inputs : found.outputs;
-    if (kept.key.slot >= list.size()) continue;
-    NODEWISE_ASSIGN_OR_RETURN(list[kept.key.slot], kept.tensor.CopyToHost());
-  }
-  return found;
-}
 
 // Half of an effect on an element with this bound. What must be exact has no
 // half that is allowed, and an integer that is off by one and a half is off by
@@ -81,14 +50,8 @@ absl::StatusOr<NodeCheck> CheckHalves(const Subject& subject, NodeId id,
                                       const NodeTensors& sound,
                                       const NodeTensors& faulty) {
   const GraphNode& node = subject.graph.node(id);
-  std::vector<const DLTensor*> arguments;
-  for (const auto* list : {&sound.inputs, &sound.outputs}) {
-    for (const NDArray& tensor : *list) arguments.push_back(tensor.tensor());
-  }
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Region region,
-      RegionOf({node.function, node.attrs, arguments, sound.outputs.size()},
-               AllOperators()));
+  NODEWISE_ASSIGN_OR_RETURN(const Region region,
+                            RegionOfNode(subject.graph, id, sound));
   NODEWISE_ASSIGN_OR_RETURN(
       const std::vector<BoundedTensor> reference,
       InterpretCarryingBounds(region.network, sound.inputs));

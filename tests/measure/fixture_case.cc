@@ -1,5 +1,6 @@
 #include "tests/measure/fixture_case.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -11,11 +12,62 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_collector.h"
+#include "nodewise/tensors/tensor_file.h"
 #include "tests/measure/subject.h"
 #include "tests/support/fixtures.h"
 
 namespace nodewise {
 namespace {
+
+// How an artefact may lie in its folder, and what its name then ends with.
+struct Form {
+  std::string_view ending;
+  std::string_view library;
+};
+constexpr Form kForms[] = {
+    {"", "lib.so"}, {"+factory", "factory.so"}, {"+vm", "vm.so"}};
+
+// A VM's code does not say what its kernels are for.
+bool IsForHost(const std::string& folder, const Graph& graph) {
+  const std::string part =
+      std::filesystem::path(folder).parent_path().filename().string();
+  if (part.ends_with("-cuda") || part.ends_with("-opencl")) return false;
+  return !graph.has_device_index ||
+         std::all_of(graph.entries.begin(), graph.entries.end(),
+                     [](const GraphEntry& entry) {
+                       return entry.device_type == kDLCPU;
+                     });
+}
+
+// Fails with kUnavailable for what this machine cannot run.
+absl::StatusOr<Artefact> Load(const std::string& folder,
+                              std::string_view ending) {
+  for (const Form& form : kForms) {
+    if (form.ending != ending) continue;
+    ArtefactFiles files;
+    files.target = folder;
+    files.library = fmt::format("{}/{}", folder, form.library);
+    if (ending.empty()) {
+      files.graph = folder + "/graph.json";
+      files.params = folder + "/params.params";
+    }
+    NODEWISE_ASSIGN_OR_RETURN(Artefact artefact, LoadArtefact(files));
+    if (IsForHost(folder, artefact.graph)) return artefact;
+    return absl::UnavailableError(folder + ": is for another device");
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("{}{}: is no fixture", folder, Printable(ending)));
+}
+
+// Several artefacts of one network have their inputs beside them.
+absl::StatusOr<Params> ReadInputs(const std::string& folder) {
+  const std::string own = folder + "/inputs.params";
+  if (std::filesystem::exists(own)) return OpenParams(own);
+  const auto shared =
+      std::filesystem::path(folder).parent_path() / "inputs.npz";
+  NODEWISE_ASSIGN_OR_RETURN(auto tensors, ReadTensorFile(shared.string()));
+  return Params{std::move(tensors)};
+}
 
 // A run, with all that nodes made.
 struct CollectedRun {
@@ -96,15 +148,35 @@ absl::Status CompareWithDump(const std::string& folder, CollectedRun* found,
 
 }  // namespace
 
+std::vector<std::string> FixtureNames() {
+  std::vector<std::string> names;
+  if (FixturesFolder().empty()) return names;
+  for (const auto& part :
+       std::filesystem::directory_iterator(FixturesFolder())) {
+    const std::string name = part.path().filename().string();
+    for (const std::string& folder : FixtureFolders(name)) {
+      for (const Form& form : kForms) {
+        const std::filesystem::path path(folder);
+        if (!std::filesystem::exists(path / form.library)) continue;
+        names.push_back(fmt::format("{}/{}{}", name, path.filename().string(),
+                                    form.ending));
+      }
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 absl::Status RunFixture(const std::string& name, Result* result) {
-  const std::string folder = FixturesFolder() + "/" + name;
-  auto artefact = LoadArtefact({folder + "/graph.json", folder + "/lib.so",
-                                folder + "/params.params", name});
-  if (!artefact.ok()) {
+  const std::vector<std::string> parts = SplitAt('+', name);
+  const std::string folder = FixturesFolder() + "/" + parts[0];
+  auto artefact = Load(folder, name.substr(parts[0].size()));
+  // What needs another machine than this one is not counted.
+  if (absl::IsUnavailable(artefact.status())) {
     return absl::UnimplementedError(std::string(MessageOf(artefact.status())));
   }
-  NODEWISE_ASSIGN_OR_RETURN(const Params inputs,
-                            OpenParams(folder + "/inputs.params"));
+  NODEWISE_RETURN_IF_ERROR(artefact.status());
+  NODEWISE_ASSIGN_OR_RETURN(const Params inputs, ReadInputs(folder));
   NODEWISE_ASSIGN_OR_RETURN(const SubjectTarget target,
                             TargetOf(name, artefact->graph, artefact->library,
                                      artefact->params.tensors));

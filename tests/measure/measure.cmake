@@ -5,8 +5,10 @@ add_executable(nodewise_measure_locate
   measure/case_list.cc
   measure/children.cc
   measure/effect.cc
+  measure/exact_effect.cc
   measure/fault_source.cc
   measure/fixture_case.cc
+  measure/foreign_case.cc
   measure/held_out_epilogues.cc
   measure/held_out_faults.cc
   measure/held_out_memory.cc
@@ -14,6 +16,7 @@ add_executable(nodewise_measure_locate
   measure/held_out_sums.cc
   measure/measure_main.cc
   measure/method.cc
+  measure/node_tensors.cc
   measure/run_case.cc
   measure/subject.cc
   measure/summary.cc
@@ -27,7 +30,7 @@ target_compile_definitions(nodewise_measure_locate PRIVATE
 target_compile_options(nodewise_measure_locate PRIVATE
   $<IF:$<CONFIG:Debug>,-O0,-O1>)
 target_link_libraries(nodewise_measure_locate PRIVATE
-  nodewise_zoo nodewise_kernels nodewise_passes nodewise_precision
+  nodewise_layers nodewise_zoo nodewise_kernels nodewise_passes nodewise_precision
   nodewise_runtime nodewise_options nlohmann_json::nlohmann_json
   absl::strings fmt::fmt Threads::Threads)
 nodewise_precompile(nodewise_measure_locate)

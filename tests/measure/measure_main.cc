@@ -28,7 +28,7 @@ namespace {
 
 constexpr const char* kUsage = R"(usage: nodewise_measure_locate [OPTION...]
 
-  --what LIST      faults, clean, fixtures (all three)
+  --what LIST      faults, clean, fixtures, foreign (all four)
   --network LIST   of the zoo, or light:NAME for NAME_SEED.onnx in --models
   --kind LIST      kinds of faults
   --method LIST    ways to look for them
@@ -37,7 +37,9 @@ constexpr const char* kUsage = R"(usage: nodewise_measure_locate [OPTION...]
   --faults N       how many faults (1000)
   --clean N        how many clean runs (1000)
   --draws N        how many inputs are drawn for each clean network (8)
-  --models DIR     where models are, as seeded_models.py writes them
+  --foreign N      how many runs by onnxruntime (1000)
+  --models DIR     where models are, as make_models.py writes them
+  --python PROGRAM the Python that has onnxruntime (none: no foreign runs)
   --results FILE   where results are kept, and taken from (none)
   --jobs N         how many cases run at a time (1)
   --time SECONDS   when to stop; the next start goes on there
@@ -76,6 +78,8 @@ absl::Status ReadWhat(const std::string& value, std::vector<Case::What>* what) {
       what->push_back(Case::What::kClean);
     } else if (word == "fixtures") {
       what->push_back(Case::What::kFixture);
+    } else if (word == "foreign") {
+      what->push_back(Case::What::kForeign);
     } else {
       return BadUse("--what", word);
     }
@@ -92,6 +96,7 @@ absl::Status ReadOption(const std::string& option, const std::string& value,
       {"--method", &selection.methods}};
   const std::map<std::string, std::string*> texts = {
       {"--models", &selection.models},
+      {"--python", &read->children.folders.python},
       {"--results", &read->results},
       {"--case", &read->only}};
   uint64_t number = 0;
@@ -99,6 +104,7 @@ absl::Status ReadOption(const std::string& option, const std::string& value,
       {"--seed", &selection.seed},
       {"--faults", &selection.faults},
       {"--clean", &selection.clean_runs},
+      {"--foreign", &selection.foreign_runs},
       {"--draws", &selection.draws},
       {"--cases", &number},
       {"--jobs", &number},
@@ -117,7 +123,9 @@ absl::Status ReadOption(const std::string& option, const std::string& value,
   NODEWISE_RETURN_IF_ERROR(ReadNumber(option, value, found->second));
   if (option == "--jobs") read->children.jobs = std::max<uint64_t>(1, number);
   if (option == "--time") read->children.seconds = static_cast<double>(number);
-  if (option == "--cases") selection.faults = selection.clean_runs = number;
+  if (option == "--cases") {
+    selection.faults = selection.clean_runs = selection.foreign_runs = number;
+  }
   return absl::OkStatus();
 }
 
@@ -136,6 +144,7 @@ absl::StatusOr<Arguments> ReadArguments(int argc, char** argv) {
       std::filesystem::read_symlink("/proc/self/exe");
   read.children.program = self.string();
   read.children.folders.models = read.selection.models;
+  read.selection.has_onnxruntime = !read.children.folders.python.empty();
   const auto scratch = self.parent_path().parent_path() / "measure";
   std::filesystem::create_directories(scratch);
   read.children.folders.scratch = scratch.string();

@@ -11,6 +11,7 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 #include "tests/measure/effect.h"
+#include "tests/measure/exact_effect.h"
 #include "tests/measure/fixture_case.h"
 
 namespace nodewise {
@@ -102,6 +103,9 @@ Result CaseRunner::Run(const Case& wanted) {
     case Case::What::kFixture:
       status = RunFixture(wanted.subject, &result);
       break;
+    case Case::What::kForeign:
+      status = RunForeignCase(wanted, &result);
+      break;
   }
   if (status.ok()) return result;
   // What cannot be planted, or made in that precision, is no case at all.
@@ -159,6 +163,11 @@ absl::Status CaseRunner::RunFault(const Case& wanted, Result* result) {
     NODEWISE_ASSIGN_OR_RETURN(const EffectSize size,
                               MeasureEffect(*subject, planted, inputs));
     result->size = NameOf(size);
+    if (size == EffectSize::kSmall && method.name == kExactMethod) {
+      NODEWISE_ASSIGN_OR_RETURN(const ExactEffect exact,
+                                MeasureExactEffect(*subject, planted, inputs));
+      result->on_whole_numbers = NameOf(exact);
+    }
   }
   NODEWISE_ASSIGN_OR_RETURN(SubjectTarget target,
                             TargetOf(wanted.subject, planted.graph,
@@ -167,7 +176,7 @@ absl::Status CaseRunner::RunFault(const Case& wanted, Result* result) {
     NODEWISE_ASSIGN_OR_RETURN(target.node_limit_ms,
                               HangLimitMs(unchanged_, inputs));
   }
-  const auto answer = method.look(target, inputs);
+  const auto answer = LookWith(method, {target, inputs, folders_.scratch});
   if (!answer.ok())
     return absl::InternalError(std::string(MessageOf(answer.status())));
   result->seconds = answer->seconds;
@@ -175,8 +184,25 @@ absl::Status CaseRunner::RunFault(const Case& wanted, Result* result) {
   result->outcome = OutcomeOf(*source, planted, *answer);
   if (result->outcome != Outcome::kExact) {
     result->text += fmt::format("; named: {}", TextOf(*answer));
+    const auto exact = answer->on_exact_inputs.find(
+        GraphIndex(planted.graph).KeyOf(planted.fault.node));
+    if (exact != answer->on_exact_inputs.end()) {
+      result->text += fmt::format("; on exact inputs: {}", exact->second);
+    }
   }
   return absl::OkStatus();
+}
+
+absl::Status CaseRunner::RunForeignCase(const Case& wanted, Result* result) {
+  if (foreign_.name != wanted.subject) {
+    foreign_ = ForeignSubject();
+    NODEWISE_ASSIGN_OR_RETURN(foreign_,
+                              MakeForeignSubject(wanted.subject, folders_));
+  }
+  const absl::Status status =
+      RunForeign(foreign_, wanted.seed, folders_, result);
+  if (status.ok()) return status;
+  return absl::InternalError(std::string(MessageOf(status)));
 }
 
 absl::Status CaseRunner::RunClean(const Case& wanted, Result* result) {
@@ -185,7 +211,7 @@ absl::Status CaseRunner::RunClean(const Case& wanted, Result* result) {
                             SubjectOf(wanted.subject));
   NODEWISE_ASSIGN_OR_RETURN(const auto inputs,
                             subject->DrawInputs(wanted.seed));
-  const auto answer = method.look(unchanged_, inputs);
+  const auto answer = LookWith(method, {unchanged_, inputs, folders_.scratch});
   if (!answer.ok())
     return absl::InternalError(std::string(MessageOf(answer.status())));
   result->seconds = answer->seconds;

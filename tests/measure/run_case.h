@@ -8,6 +8,7 @@
 #include "nodewise/planter/planter.h"
 #include "tests/measure/case.h"
 #include "tests/measure/fault_source.h"
+#include "tests/measure/foreign_case.h"
 #include "tests/measure/method.h"
 #include "tests/measure/subject.h"
 
@@ -26,6 +27,7 @@ class CaseRunner {
  private:
   absl::Status RunFault(const Case& wanted, Result* result);
   absl::Status RunClean(const Case& wanted, Result* result);
+  absl::Status RunForeignCase(const Case& wanted, Result* result);
   absl::StatusOr<const Subject*> SubjectOf(const std::string& name);
   absl::StatusOr<const Planter*> PlanterOf(const Subject& subject,
                                            uint64_t input_seed);
@@ -33,6 +35,7 @@ class CaseRunner {
   const SubjectFolders folders_;
   Subject subject_;          // The last one.
   SubjectTarget unchanged_;  // Of it.
+  ForeignSubject foreign_;   // The last one.
   std::map<uint64_t, std::unique_ptr<const Planter>> planters_;
 };
 

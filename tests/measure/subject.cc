@@ -73,6 +73,17 @@ absl::StatusOr<Wanted> ParseName(std::string_view name) {
   return wanted;
 }
 
+absl::StatusOr<LoadedModel> ReadModel(const Wanted& wanted,
+                                      const std::string& models) {
+  std::string path =
+      fmt::format("{}/{}_{}.onnx", models, wanted.network.substr(kLight.size()),
+                  wanted.seed);
+  DiagnosticList diagnostics;
+  auto network = ImportOnnx(path, AllOperators(), {}, &diagnostics);
+  if (!network.ok()) return At(path, network.status());
+  return LoadedModel{std::move(path), *std::move(network)};
+}
+
 absl::StatusOr<Network> MakeNetwork(const Wanted& wanted,
                                     const std::string& models) {
   if (!wanted.network.starts_with(kLight)) {
@@ -80,13 +91,8 @@ absl::StatusOr<Network> MakeNetwork(const Wanted& wanted,
                               FindZooNetwork(wanted.network));
     return row.make(AllOperators(), wanted.seed);
   }
-  const std::string path =
-      fmt::format("{}/{}_{}.onnx", models, wanted.network.substr(kLight.size()),
-                  wanted.seed);
-  DiagnosticList diagnostics;
-  auto network = ImportOnnx(path, AllOperators(), {}, &diagnostics);
-  if (!network.ok()) return At(path, network.status());
-  return network;
+  NODEWISE_ASSIGN_OR_RETURN(LoadedModel model, ReadModel(wanted, models));
+  return std::move(model.network);
 }
 
 absl::StatusOr<NDArray> DrawInput(const std::string& name,
@@ -101,13 +107,8 @@ absl::Status ChangeTo(Precision precision, uint64_t seed, Network* network) {
   options.precision = precision;
   if (precision == Precision::kInt8) {
     Sample sample;
-    for (const ValueId id : network->inputs()) {
-      const NetworkValue& input = network->value(id);
-      NODEWISE_ASSIGN_OR_RETURN(
-          NDArray tensor,
-          DrawInput(input.name, *input.type.sizes(), input.type.dtype, seed));
-      sample.push_back(std::move(tensor));
-    }
+    NODEWISE_ASSIGN_OR_RETURN(const auto inputs, DrawInputsOf(*network, seed));
+    for (const NamedTensor& input : inputs) sample.push_back(input.tensor);
     options.most_weight = OneDnnMostWeight();
     NODEWISE_ASSIGN_OR_RETURN(options.calibration,
                               Calibrate(*network, {&sample, 1}));
@@ -134,6 +135,26 @@ absl::StatusOr<std::vector<NamedTensor>> Subject::DrawInputs(
     inputs.push_back({input, std::move(tensor)});
   }
   return inputs;
+}
+
+absl::StatusOr<std::vector<NamedTensor>> DrawInputsOf(const Network& network,
+                                                      uint64_t seed) {
+  std::vector<NamedTensor> inputs;
+  for (const ValueId id : network.inputs()) {
+    const NetworkValue& input = network.value(id);
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray tensor,
+        DrawInput(input.name, *input.type.sizes(), input.type.dtype, seed));
+    inputs.push_back({input.name, std::move(tensor)});
+  }
+  return inputs;
+}
+
+absl::StatusOr<LoadedModel> LoadModel(std::string_view name,
+                                      const SubjectFolders& folders) {
+  NODEWISE_ASSIGN_OR_RETURN(const Wanted wanted, ParseName(name));
+  if (!wanted.network.starts_with(kLight)) return BadName(name, name);
+  return ReadModel(wanted, folders.models);
 }
 
 absl::StatusOr<Subject> MakeSubject(std::string_view name,

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/storage_plan.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/runner/graph_target.h"
@@ -31,7 +32,22 @@ struct Subject {
 struct SubjectFolders {
   std::string models;   // light:NAME is NAME.onnx in it.
   std::string scratch;  // Libraries that have been compiled are kept here.
+  std::string python;   // Has onnxruntime's package; may be empty.
 };
+
+// Draws an input for each of a network; one seed always gives the same ones.
+// REQUIRES: all sizes of inputs are known.
+absl::StatusOr<std::vector<NamedTensor>> DrawInputsOf(const Network& network,
+                                                      uint64_t seed);
+
+// A model, and the file that it was read from.
+struct LoadedModel {
+  std::string path;
+  Network network;
+};
+// Reads "light:NAME/SEED". Fails as the import, naming the file.
+absl::StatusOr<LoadedModel> LoadModel(std::string_view name,
+                                      const SubjectFolders& folders);
 
 // Makes the subject that is called so: a network of the zoo, or light:NAME for
 // a model; then, as far as they are given, /SEED for its weights (1), and

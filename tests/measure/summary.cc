@@ -7,7 +7,10 @@
 
 #include "fmt/format.h"
 #include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+#include "tests/measure/exact_effect.h"
 #include "tests/measure/fault_source.h"
+#include "tests/measure/method.h"
 
 namespace nodewise {
 namespace {
@@ -117,7 +120,6 @@ std::string SizeOf(const Result& result) {
 }
 
 std::string PrecisionOf(const Result& result) {
-  if (result.id.what == Case::What::kFixture) return "artefacts of TVM";
   for (const char* name : {"fp16", "bf16", "int8"}) {
     if (result.id.subject.find(fmt::format("+{}", name)) != std::string::npos) {
       return name;
@@ -126,13 +128,103 @@ std::string PrecisionOf(const Result& result) {
   return "float32";
 }
 
+std::string CleanRowOf(const Result& result) {
+  const std::string& name = result.id.subject;
+  switch (result.id.what) {
+    case Case::What::kFixture:
+      return "artefacts of TVM";
+    case Case::What::kForeign:
+      return "onnxruntime, " + name.substr(name.rfind('-') + 1);
+    default:
+      return fmt::format("{}, {}", PrecisionOf(result),
+                         name.starts_with("light:") ? "light" : "zoo");
+  }
+}
+
+// The kinds that a method says it cannot see are no cases of it.
+std::string NotAsked(const std::vector<Result>& results) {
+  std::string text;
+  for (const Method& method : Methods()) {
+    const auto is_used = [&](const Result& result) {
+      return IsFault(result) && result.id.method == method.name;
+    };
+    if (std::none_of(results.begin(), results.end(), is_used)) continue;
+    std::vector<std::string> names;
+    for (const FaultSource& source : FaultSources()) {
+      if (!method.sees(source.sign)) names.emplace_back(source.name);
+    }
+    if (names.empty()) continue;
+    text += fmt::format("  {} cannot see: {}\n", method.name,
+                        ListOf(names, names.size()));
+  }
+  return text.empty() ? "" : fmt::format("not asked for\n{}\n", text);
+}
+
+// What exact inputs find of the small effects that change bits of an exact
+// computation.
+struct ExactShare {
+  uint64_t small = 0;
+  uint64_t not_exact = 0;
+  uint64_t other_bits = 0;
+  uint64_t found = 0;
+};
+
+ExactShare ExactShareOf(const std::vector<Result>& results) {
+  ExactShare share;
+  for (const Result& result : results) {
+    if (!IsFault(result) || result.on_whole_numbers.empty()) continue;
+    ++share.small;
+    share.not_exact +=
+        result.on_whole_numbers == NameOf(ExactEffect::kNotExact);
+    if (result.on_whole_numbers != NameOf(ExactEffect::kOtherBits)) continue;
+    ++share.other_bits;
+    share.found += result.outcome == Outcome::kExact;
+  }
+  return share;
+}
+
+std::string ExactText(const std::vector<Result>& results) {
+  const ExactShare share = ExactShareOf(results);
+  if (share.small == 0) return "";
+  return fmt::format(
+      "small effects and exact inputs: {} of {} change bits of an exact "
+      "computation ({} are in nodes that have none); found of these: {} "
+      "({})\n\n",
+      share.other_bits, share.small, share.not_exact, share.found,
+      Percent(share.found, share.other_bits));
+}
+
+// What was not run here, with the reason.
+std::string LeftOut(const std::vector<Result>& results) {
+  std::string text;
+  for (const Result& result : results) {
+    if (result.outcome == Outcome::kTheirFault) {
+      text += fmt::format("  {}, not counted: {}\n", result.id.subject,
+                          result.text);
+    }
+    if (result.outcome == Outcome::kLeftOut &&
+        result.id.what == Case::What::kFixture) {
+      text +=
+          fmt::format("  {}, left out: {}\n", result.id.subject, result.text);
+    }
+  }
+  return text.empty() ? "" : fmt::format("not judged\n{}\n", text);
+}
+
 std::string NetworkOf(const Result& result) {
   const std::string& name = result.id.subject;
   return name.substr(0, name.find_first_of("/+")) +
          (name.ends_with("+c") ? " in C" : "");
 }
 
+bool IsHeldOut(const Result& result) {
+  const auto source = FindFaultSource(result.id.kind);
+  return source.ok() && (*source)->is_held_out;
+}
+
 bool MustBeExact(const Result& result) {
+  const auto method = FindMethod(result.id.method);
+  if (!method.ok() || !method->is_required) return false;
   const auto source = FindFaultSource(result.id.kind);
   if (!source.ok() || (*source)->is_held_out) return false;
   if ((*source)->sign != FaultSign::kWrongValues) {
@@ -142,13 +234,20 @@ bool MustBeExact(const Result& result) {
   return result.size != "small" && result.size != "unbounded";
 }
 
+// Nobody but the planted node may be named, whatever else is required.
+bool NamesOthers(const Result& result) {
+  return result.outcome == Outcome::kExtra || result.outcome == Outcome::kOther;
+}
+
 bool IsFailure(const Result& result) {
   if (result.outcome == Outcome::kExact ||
       result.outcome == Outcome::kLeftOut ||
+      result.outcome == Outcome::kTheirFault ||
       result.outcome == Outcome::kInconclusive) {
     return false;
   }
-  return result.id.what != Case::What::kFault || MustBeExact(result);
+  return result.id.what != Case::What::kFault || MustBeExact(result) ||
+         (NamesOthers(result) && !IsHeldOut(result));
 }
 
 }  // namespace
@@ -179,6 +278,8 @@ std::string Tables(const std::vector<Result>& results) {
                        return fmt::format("{}, {}", method(result),
                                           PrecisionOf(result));
                      }));
+  text += NotAsked(results);
+  text += ExactText(results);
   text += CleanTable(GroupBy(
       results,
       [](const Result& result) {
@@ -186,8 +287,9 @@ std::string Tables(const std::vector<Result>& results) {
                result.outcome != Outcome::kLeftOut;
       },
       [&](const Result& result) {
-        return fmt::format("{}, {}", method(result), PrecisionOf(result));
+        return fmt::format("{}, {}", method(result), CleanRowOf(result));
       }));
+  text += LeftOut(results);
   return text;
 }
 
@@ -199,6 +301,15 @@ std::vector<Result> Failures(const std::vector<Result>& results) {
     if (!IsFault(result) || !MustBeExact(result)) continue;
     ++large;
     if (result.outcome == Outcome::kInconclusive) unsure.push_back(result);
+  }
+  const ExactShare exact = ExactShareOf(results);
+  if (2 * exact.found < exact.other_bits) {
+    for (const Result& result : results) {
+      if (result.on_whole_numbers == NameOf(ExactEffect::kOtherBits) &&
+          result.outcome != Outcome::kExact) {
+        failures.push_back(result);
+      }
+    }
   }
   if (static_cast<double>(unsure.size()) >
       kMostInconclusive * static_cast<double>(large)) {

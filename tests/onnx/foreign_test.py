@@ -146,6 +146,37 @@ class OnnxRuntimeTest(unittest.TestCase):
         self.assertEqual([r["side"] for r in found["referee"]],
                          ["agrees with the reference"])
 
+    def measured(self, python):
+        """What the measurement says of onnxruntime on one of the models."""
+        models = self.folder / "models"
+        models.mkdir(exist_ok=True)
+        (models / "conv_1.onnx").write_bytes(
+            (self.folder / "conv.onnx").read_bytes())
+        return subprocess.run(
+            [BUILD / "bin/nodewise_measure_locate", "--what", "foreign",
+             "--models", models, "--python", python, "--draws", "1"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=100, check=False)
+
+    def test_the_measurement_accuses_it_at_no_level(self):
+        shown = self.measured(onnx_package.PYTHON)
+        self.assertEqual(shown.returncode, 0, shown)
+        for level in ("disabled", "all"):
+            self.assertRegex(shown.stdout, f"onnxruntime, {level} +1 +0 ")
+
+    def test_the_measurement_counts_a_kernel_that_is_wrong(self):
+        script = self.folder / "measured.py"
+        script.write_text(textwrap.dedent(FAULTY).replace(
+            "ADAPTER", repr(str(
+                BUILD / "share/nodewise/adapters/onnxruntime_adapter.py"))))
+        python = self.folder / "faulty_python"
+        python.write_text("#!/bin/sh\nfor request; do :; done\nexec "
+                          f"{onnx_package.PYTHON} -I {script} \"$request\"\n")
+        python.chmod(0o755)
+        shown = self.measured(python)
+        self.assertEqual(shown.returncode, 1, shown)
+        self.assertIn("2 results, 2 not as they must be", shown.stdout)
+
     def test_a_dump_holds_what_lies_between_operations(self):
         root = self.folder / "dump"
         shown = self.ran("conv", "--dump-root", root, verb="dump")

@@ -22,8 +22,9 @@ struct ExactCheck {
   // By output, each equal or wrong; zeros of either sign are equal, and so are
   // NaN. None if the node could not be checked.
   std::vector<TensorComparison> outputs;
-  // Not equal, but all within the proved bound: the kernel's algorithm itself
-  // is not exact (Winograd's, say). Then no output is wrong.
+  // Not equal, but all within the proved bound, in a convolution whose window
+  // moves on by one: the kernel's algorithm itself may not be exact, as
+  // Winograd's is not. Then no output is wrong.
   bool is_inexact = false;
   // Its weights were replaced, too: this says something of the kernel alone.
   bool has_other_weights = false;
