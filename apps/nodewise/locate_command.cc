@@ -129,7 +129,7 @@ class LocateCulprit : public Command {
       NODEWISE_RETURN_IF_ERROR(BisectTarget(loaded, &outcome));
       return outcome;
     }
-    KeepFreedMemory();
+    if (method_ != kRecursive) KeepFreedMemory();
     std::vector<RefereeOpinion> opinions;
     auto located = method_ == kRecursive ? LocateRecursively(loaded, &outcome)
                                          : LocateIn(loaded, std::move(options),
