@@ -89,7 +89,8 @@ absl::Status LayerLog::IsBroken(const BrokenLayer& broken) {
 
 absl::Status LayerLog::Ends(const LayerResult& result) {
   const bool says_why = result.verdict == NodeVerdict::kInherits ||
-                        result.verdict == NodeVerdict::kInconclusive;
+                        result.verdict == NodeVerdict::kInconclusive ||
+                        EndsRuns(result.verdict);
   if (says_why) {
     Print(fmt::format("{}{}: {}\n", std::string(indent_, ' '),
                       NameOf(result.verdict), result.reason));

@@ -86,8 +86,13 @@ void LogResult(const DebuggerFlags& flags, const LayerComparator& comparator) {
       CountOf(comparator.layers().size(), "layer"), comparator.cost().seconds,
       static_cast<double>(comparator.cost().peak_bytes) / kBytesPerMiB));
   std::vector<std::string> names;
-  for (const LayerResult& broken : comparator.culprits()) {
-    names.push_back(broken.layer.name);
+  for (const LayerResult& culprit : comparator.culprits()) {
+    if (!EndsRuns(culprit.verdict)) {
+      names.push_back(culprit.layer.name);
+      continue;
+    }
+    LogLine(fmt::format("{} {}: {}", Printable(culprit.layer.name),
+                        NameOf(culprit.verdict), culprit.reason));
   }
   const size_t inherits = CountVerdicts(comparator, NodeVerdict::kInherits);
   const size_t unclear = CountVerdicts(comparator, NodeVerdict::kInconclusive);

@@ -140,11 +140,12 @@ class LocateCulprit : public Command {
       NODEWISE_RETURN_IF_ERROR(BisectTarget(loaded, &outcome));
       return outcome;
     }
-    KeepFreedMemory();
+    if (method_ != kRecursive) KeepFreedMemory();
     std::vector<RefereeOpinion> opinions;
-    auto located = method_ == kRecursive ? LocateRecursively(loaded, &outcome)
-                                         : LocateIn(loaded, std::move(options),
-                                                    referee.make, &opinions);
+    auto located =
+        method_ == kRecursive
+            ? LocateRecursively(loaded, options.node_limit_ms, &outcome)
+            : LocateIn(loaded, std::move(options), referee.make, &opinions);
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
@@ -262,7 +263,8 @@ class LocateCulprit : public Command {
     } table[] = {
         {repeats_.has_value(), "--repeats", IsAuto()},
         {inputs_.inputs_file == kExact, "--inputs exact", IsAuto()},
-        {node_timeout_.has_value(), "--node-timeout", judges_all},
+        {node_timeout_.has_value(), "--node-timeout",
+         judges_all || method_ == kRecursive},
         {!referee_.empty(), "--referee", judges_all},
         {!repro_.empty(), "--repro", judges_all || method_ == kRecursive},
     };

@@ -33,6 +33,7 @@ class LayerProgress : public LayerObserver {
 }  // namespace
 
 absl::StatusOr<LocateResult> LocateRecursively(const LoadedTarget& loaded,
+                                               int64_t node_limit_ms,
                                                Outcome* outcome) {
   const GraphTarget& target = *loaded.target;
   const Artefact& artefact = target.artefact();
@@ -43,6 +44,7 @@ absl::StatusOr<LocateResult> LocateRecursively(const LoadedTarget& loaded,
       Rule());
   LayerProgress progress(mod.graph);
   comparator.set_observer(&progress);
+  comparator.set_node_limit_ms(node_limit_ms);
   NODEWISE_RETURN_IF_ERROR(comparator.verify().status());
   const LayerCost& cost = comparator.cost();
   outcome->text += fmt::format(

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
@@ -8,8 +10,10 @@
 namespace nodewise {
 
 // Locates layer by layer, each with the part of the network that leads to it
-// (RecursiveLayerComparator). What that took goes into the outcome.
+// (RecursiveLayerComparator). No node may take longer than the limit. What it
+// all took goes into the outcome.
 absl::StatusOr<LocateResult> LocateRecursively(const LoadedTarget& loaded,
+                                               int64_t node_limit_ms,
                                                Outcome* outcome);
 
 }  // namespace nodewise

@@ -63,7 +63,9 @@ class BoundsCarrier {
     for (size_t i = 0; i < operation.outputs.size(); ++i) {
       const NDArray& output = run.result.outputs[i];
       if (operation.outputs[i] == kNoValue || !output.defined()) continue;
-      known_[operation.outputs[i]] = {output, run.result.bounds[i]};
+      // What only moves exact values is exact, too.
+      known_[operation.outputs[i]] = {
+          output, IsMove(operation) ? Bounds() : run.result.bounds[i]};
     }
     NODEWISE_RETURN_IF_ERROR(Widen(operation));
     if (IsMove(operation)) return absl::OkStatus();

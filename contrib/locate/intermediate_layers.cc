@@ -1,4 +1,3 @@
-#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -68,6 +67,8 @@ class MadeComparer : public LayerSink {
       : LayerSink(sides), reference_(reference), values_(sides.graph()) {}
 
   LayerValues& ValuesOf(NodeId node) { return values_[node]; }
+  // For another run.
+  void Forget() { values_ = ByNode<LayerValues>(sides_.graph()); }
 
  protected:
   absl::Status TakeOutput(NodeId node, const TensorItem& item) override {
@@ -89,25 +90,25 @@ class MadeComparer : public LayerSink {
   ByNode<LayerValues> values_;
 };
 
-absl::Status RunInto(const LayerSides& sides, const LayerSides::Side& side,
-                     Graph graph, LayerSink* sink) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto runner,
-                            sides.MakeRunner(side, std::move(graph)));
-  RunOptions options;
-  options.sink = sink;
-  return runner->Run(sides.InputsOf(sides.graph()), options).status();
-}
-
 }  // namespace
 
-absl::Status IntermediateLayerComparator::Compare(const LayerSides& sides) {
+absl::Status IntermediateLayerComparator::Compare(LayerSides& sides) {
   const Graph& graph = sides.graph();
+  const std::vector<NamedTensor> inputs = sides.InputsOf(graph);
+  RunOptions options;
   LayerKeeper reference(sides);
+  options.sink = &reference;
   NODEWISE_RETURN_IF_ERROR(
-      RunInto(sides, sides.reference(), WithSoundStorage(graph), &reference));
+      sides.RunReference(WithSoundStorage(graph), inputs, options).status());
+  LayerPart all{graph, {}};
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    all.nodes.push_back(NodeId{n});
+  }
   MadeComparer candidate(sides, reference);
+  options.sink = &candidate;
   NODEWISE_RETURN_IF_ERROR(
-      RunInto(sides, sides.candidate(), graph, &candidate));
+      sides.RunCandidate(all, inputs, options, [&] { candidate.Forget(); })
+          .status());
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     const NodeId node{n};
     if (!IsLayer(graph, node)) continue;

@@ -5,7 +5,6 @@
 
 #include "contrib/locate/layer_sides.h"
 #include "contrib/locate/partial_graph.h"
-#include "contrib/locate/peak_memory.h"
 #include "contrib/locate/tiled_check.h"
 #include "fmt/format.h"
 #include "nodewise/locate/node_check.h"
@@ -103,6 +102,19 @@ const TensorComparison& WorstOf(const std::vector<TensorComparison>& outputs) {
       });
 }
 
+// The reference stands in for a layer that has ended a run, so that what was
+// seen of it says nothing.
+void NoteFailure(const LayerSides& sides, LayerResult* result) {
+  const NodeFailure* const failure = sides.FailureOf(result->layer.node);
+  if (failure == nullptr) return;
+  result->failure = *failure;
+  result->verdict = failure->kind == NodeFailure::Kind::kHang
+                        ? NodeVerdict::kHangs
+                        : NodeVerdict::kCrashes;
+  result->reason = failure->what;
+  result->alone.clear();
+}
+
 void Conclude(const absl::Status& tried, LayerResult* result) {
   const bool differs = AnyIsWrong(result->in_network);
   if (!tried.ok()) {
@@ -147,19 +159,21 @@ LayerComparator::LayerComparator(const LayerModule& mod, LayerBackend reference,
 absl::StatusOr<bool> LayerComparator::verify(
     const std::vector<NamedTensor>& inputs) {
   layers_.clear();
-  const PeakMemory memory;
   const int64_t start_ns = ClockNanoseconds();
   LayerSides::Side reference{reference_, nullptr};
   LayerSides::Side candidate{candidate_, nullptr};
   NODEWISE_ASSIGN_OR_RETURN(reference.functions, reference_.Functions());
   NODEWISE_ASSIGN_OR_RETURN(candidate.functions, candidate_.Functions());
-  const LayerSides sides(mod_, inputs, std::move(reference),
-                         std::move(candidate), rule_);
+  LayerSides sides(mod_, inputs, std::move(reference), std::move(candidate),
+                   rule_);
+  sides.SetNodeLimit(node_limit_ms_);
   const absl::Status status = Compare(sides);
   cost_.seconds = static_cast<double>(ClockNanoseconds() - start_ns) /
                   kNanosecondsPerSecond;
-  cost_.peak_bytes = memory.bytes();
+  cost_.peak_bytes = sides.memory().bytes();
   NODEWISE_RETURN_IF_ERROR(status);
+  // One that ends some runs only may have been judged before.
+  for (LayerResult& layer : layers_) NoteFailure(sides, &layer);
   if (layers_.empty()) {
     return absl::FailedPreconditionError(fmt::format(
         "{}: has no layer, expected at least one node that is called",
@@ -173,13 +187,11 @@ absl::StatusOr<bool> LayerComparator::verify(
 std::vector<LayerResult> LayerComparator::culprits() const {
   std::vector<LayerResult> broken;
   std::copy_if(layers_.begin(), layers_.end(), std::back_inserter(broken),
-               [](const LayerResult& layer) {
-                 return layer.verdict == NodeVerdict::kBroken;
-               });
+               [](const LayerResult& layer) { return Accuses(layer.verdict); });
   return broken;
 }
 
-absl::Status LayerComparator::Judge(const LayerSides& sides, NodeId node,
+absl::Status LayerComparator::Judge(LayerSides& sides, NodeId node,
                                     LayerValues values) {
   LayerResult result;
   NODEWISE_ASSIGN_OR_RETURN(result.layer,
@@ -190,10 +202,13 @@ absl::Status LayerComparator::Judge(const LayerSides& sides, NodeId node,
   result.in_network = std::move(values.in_network);
   NoteRead(sides.graph(), &result);
   absl::Status tried = values.compared;
-  if (tried.ok() && (sides.HasBounds() || AnyIsWrong(result.in_network))) {
+  const bool has_failed = sides.FailureOf(node) != nullptr;
+  if (tried.ok() && !has_failed &&
+      (sides.HasBounds() || AnyIsWrong(result.in_network))) {
     tried = TryAlone(sides, values, &result);
   }
   Conclude(tried, &result);
+  NoteFailure(sides, &result);
   if (observer_ != nullptr && result.verdict == NodeVerdict::kBroken) {
     NODEWISE_ASSIGN_OR_RETURN(
         const Region region, RegionOfNode(sides.graph(), node, AllOperators()));
@@ -205,18 +220,20 @@ absl::Status LayerComparator::Judge(const LayerSides& sides, NodeId node,
   return observer_->Ends(layers_.back());
 }
 
-absl::Status LayerComparator::TryAlone(const LayerSides& sides,
+absl::Status LayerComparator::TryAlone(LayerSides& sides,
                                        const LayerValues& values,
                                        LayerResult* result) const {
-  const Graph one = GraphOfOne(sides.graph(), result->layer.node);
+  const NodeId node = result->layer.node;
+  const Graph one = GraphOfOne(sides.graph(), node);
   std::vector<NamedTensor> inputs;
   for (size_t i = 0; i < values.read.size(); ++i) {
     inputs.push_back({one.nodes[i].name, values.read[i]});
   }
-  NODEWISE_ASSIGN_OR_RETURN(auto runner,
-                            sides.MakeRunner(sides.candidate(), one));
-  NODEWISE_ASSIGN_OR_RETURN(const RunResult run, runner->Run(inputs));
-  runner.reset();  // Its memory is not needed any more.
+  RunOptions options;
+  options.in_little_memory = true;
+  const LayerPart part{one, std::vector<NodeId>(one.nodes.size(), node)};
+  NODEWISE_ASSIGN_OR_RETURN(const RunResult run,
+                            sides.RunCandidate(part, inputs, options));
   if (sides.HasBounds()) {
     NODEWISE_ASSIGN_OR_RETURN(
         result->alone, CheckByBounds(one, result->layer.name, values, run));

@@ -5,7 +5,12 @@
 #include <utility>
 
 #include "contrib/locate/accumulated_rule.h"
+#include "contrib/locate/node_report.h"
+#include "fmt/format.h"
+#include "nodewise/locate/locate_target.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/runner/runner_list.h"
+#include "nodewise/runner/stand_in.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -32,7 +37,7 @@ LayerSides::LayerSides(const LayerModule& mod,
       rule_(rule),
       tolerance_(AccumulatedTolerance(mod.graph)) {}
 
-absl::StatusOr<std::unique_ptr<Runner>> LayerSides::MakeRunner(
+absl::StatusOr<std::shared_ptr<const GraphTarget>> LayerSides::TargetOf(
     const Side& side, Graph part) const {
   const std::set<std::string> names = InputNamesOf(part);
   Params params;
@@ -40,13 +45,73 @@ absl::StatusOr<std::unique_ptr<Runner>> LayerSides::MakeRunner(
     if (names.contains(param.name)) params.tensors.push_back(param);
   }
   const std::string name = mod_.name + " on " + side.backend.name();
-  NODEWISE_ASSIGN_OR_RETURN(
-      auto target,
-      GraphTarget::FromArtefact(
-          name, {std::move(part), side.functions, std::move(params)}, {kCpu}));
+  return GraphTarget::FromArtefact(
+      name, {std::move(part), side.functions, std::move(params)}, {kCpu});
+}
+
+absl::StatusOr<RunResult> LayerSides::RunReference(
+    Graph part, const std::vector<NamedTensor>& inputs,
+    const RunOptions& options) const {
+  NODEWISE_ASSIGN_OR_RETURN(auto target, TargetOf(reference_, std::move(part)));
   NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
-                            MakerOf("debug", {name, std::move(target)}));
-  return maker();
+                            MakerOf("debug", {target->name(), target}));
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+  return runner->Run(inputs, options);
+}
+
+absl::StatusOr<RunResult> LayerSides::RunCandidate(
+    const LayerPart& part, const std::vector<NamedTensor>& inputs,
+    RunOptions options, const std::function<void()>& begins_again) {
+  options.node_limit_ms = node_limit_ms_;
+  for (;;) {
+    auto result = TryCandidate(part, inputs, options);
+    if (result.ok()) return result;
+    NODEWISE_RETURN_IF_ERROR(NoteFailure(part, result.status()));
+    if (begins_again) begins_again();
+  }
+}
+
+absl::StatusOr<RunResult> LayerSides::TryCandidate(
+    const LayerPart& part, const std::vector<NamedTensor>& inputs,
+    const RunOptions& options) {
+  NODEWISE_ASSIGN_OR_RETURN(auto target, TargetOf(candidate_, part.graph));
+  std::set<std::string> failed;
+  for (uint32_t n = 0; n < part.nodes.size(); ++n) {
+    if (FailureOf(part.nodes[n]) == nullptr) continue;
+    failed.insert(target->index().KeyOf(NodeId{n}));
+  }
+  if (!failed.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        target,
+        WithStandIns(*target, AllOperators(), [failed](const std::string& key) {
+          return failed.contains(key);
+        }));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const CandidateMakers makers, MakersOf(target));
+  memory_.Note();
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, makers.candidate());
+  auto result = runner->Run(inputs, options);
+  memory_.Note(result.ok() ? result->bytes_beside : 0);
+  return result;
+}
+
+absl::Status LayerSides::NoteFailure(const LayerPart& part,
+                                     const absl::Status& status) {
+  auto failure = nodewise::FailureOf(status);
+  if (!failure.has_value()) return status;
+  const GraphIndex index(part.graph);
+  const auto node = index.FindNode(failure->node);
+  if (!node.ok()) return status;
+  const NodeId failed = part.nodes[Index(*node)];
+  if (FailureOf(failed) != nullptr) return WithWhatItMeans(status, *failure);
+  failure->node = index_.KeyOf(failed);
+  failures_.emplace(failed, *std::move(failure));
+  return absl::OkStatus();
+}
+
+const NodeFailure* LayerSides::FailureOf(NodeId node) const {
+  const auto failed = failures_.find(node);
+  return failed == failures_.end() ? nullptr : &failed->second;
 }
 
 std::vector<NamedTensor> LayerSides::InputsOf(const Graph& part) const {

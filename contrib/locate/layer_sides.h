@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +11,10 @@
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/layer_comparator.h"
+#include "nodewise/runner/graph_target.h"
+#include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
+#include "nodewise/support/memory_use.h"
 
 namespace nodewise {
 
@@ -23,7 +28,15 @@ struct LayerValues {
   std::vector<NDArray> expected = {};  // What the reference made of them.
 };
 
-// The two backends of a comparison, and the network that they run.
+// A part of the network, and the number that each of its nodes has there.
+struct LayerPart {
+  Graph graph;
+  std::vector<NodeId> nodes;
+};
+
+// The two backends of a comparison, and the network that they run. Wherever
+// that is possible, each run of the candidate has a process of its own, so that
+// a layer that crashes or hangs is only noted.
 class LayerSides {
  public:
   // A backend and its functions.
@@ -38,14 +51,28 @@ class LayerSides {
 
   const Graph& graph() const { return mod_.graph; }
   const GraphIndex& index() const { return index_; }
-  const Side& reference() const { return reference_; }
-  const Side& candidate() const { return candidate_; }
   const Rule& rule() const { return rule_; }
   bool HasBounds() const { return rule_.kind == Rule::Kind::kBounds; }
 
-  // Makes a runner of a part of the network, which can be looked into.
-  absl::StatusOr<std::unique_ptr<Runner>> MakeRunner(const Side& side,
-                                                     Graph part) const;
+  // How long a layer of the candidate may take.
+  void SetNodeLimit(int64_t limit_ms) { node_limit_ms_ = limit_ms; }
+
+  // Runs a part of the network once; whatever the run needed is freed then.
+  absl::StatusOr<RunResult> RunReference(Graph part,
+                                         const std::vector<NamedTensor>& inputs,
+                                         const RunOptions& options) const;
+  // The same. A layer that ends the run is noted in FailureOf(), and the
+  // reference stands in for it from then on: the run begins again, and before
+  // it `begins_again` is called, if it is not null. Fails as runs do, and if
+  // the reference ends them, too.
+  absl::StatusOr<RunResult> RunCandidate(
+      const LayerPart& part, const std::vector<NamedTensor>& inputs,
+      RunOptions options, const std::function<void()>& begins_again = nullptr);
+  // Returns how a layer has ended a run; null if it has not.
+  const NodeFailure* FailureOf(NodeId node) const;
+  // What the runs and all between them have taken.
+  const PeakMemory& memory() const { return memory_; }
+
   // Returns those of the given inputs that a part has.
   std::vector<NamedTensor> InputsOf(const Graph& part) const;
   // Returns what the network was given for an entry that no node makes:
@@ -58,6 +85,19 @@ class LayerSides {
       const DLTensor& found) const;
 
  private:
+  // Makes what runners of a part can be made of.
+  absl::StatusOr<std::shared_ptr<const GraphTarget>> TargetOf(const Side& side,
+                                                              Graph part) const;
+  absl::StatusOr<RunResult> TryCandidate(const LayerPart& part,
+                                         const std::vector<NamedTensor>& inputs,
+                                         const RunOptions& options);
+  // Notes the failure that a status carries. Fails with the status, and what it
+  // means, if it carries none or the reference has stood in for the layer.
+  absl::Status NoteFailure(const LayerPart& part, const absl::Status& status);
+
+  PeakMemory memory_;
+  std::map<NodeId, NodeFailure> failures_;
+  int64_t node_limit_ms_ = RunOptions().node_limit_ms;
   const LayerModule& mod_;
   const std::vector<NamedTensor>& inputs_;
   const GraphIndex index_;

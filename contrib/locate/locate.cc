@@ -332,24 +332,6 @@ class Locator {
   LocateResult result_;
 };
 
-// Returns why a node that failed although the reference stands in for it ends
-// the search.
-absl::Status WithWhatItMeans(const absl::Status& status,
-                             const NodeFailure& failure) {
-  std::string_view means =
-      "and so it does where the reference computes it: a node before it may "
-      "have written over memory that is not its own (run --sanitize looks for "
-      "it)";
-  if (failure.kind == NodeFailure::Kind::kError) {
-    means = "and so it does where the reference computes it";
-  } else if (failure.kind == NodeFailure::Kind::kHang) {
-    means =
-        "and neither does the reference where it computes it (--node-timeout "
-        "gives nodes more time)";
-  }
-  return WithMessage(status, fmt::format("{}, {}", MessageOf(status), means));
-}
-
 bool IsStandIn(const LocateRequest& request, const NodeFailures& failures,
                const std::string& node) {
   return std::find(request.stand_ins.begin(), request.stand_ins.end(), node) !=

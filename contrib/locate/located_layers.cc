@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "contrib/locate/node_report.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/locate/node_check.h"
 
@@ -40,11 +41,16 @@ LocateResult LocatedLayers(const LayerModule& mod,
                            const LayerComparator& comparator) {
   LocateResult located;
   for (const LayerResult& result : comparator.layers()) {
-    if (result.verdict == NodeVerdict::kBroken) {
+    if (Accuses(result.verdict)) {
       located.culprits.push_back({located.nodes.size(), std::nullopt, {}});
     }
     located.nodes.push_back(ReportOfLayer(result));
   }
+  std::vector<NodeFailure> failures;
+  for (const LayerResult& result : comparator.layers()) {
+    if (result.failure.has_value()) failures.push_back(*result.failure);
+  }
+  NoteFailures({{}, failures}, &located);
   for (const EntryRef& head : mod.graph.heads) {
     for (const LayerResult& result : comparator.layers()) {
       if (Index(result.layer.node) == head.node &&

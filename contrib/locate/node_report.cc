@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
+#include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -147,6 +148,22 @@ void NoteFailures(const StandIns& stand_ins, LocateResult* result) {
       result->stand_ins.push_back(report.key);
     }
   }
+}
+
+absl::Status WithWhatItMeans(const absl::Status& status,
+                             const NodeFailure& failure) {
+  std::string_view means =
+      "and so it does where the reference computes it: a node before it may "
+      "have written over memory that is not its own (run --sanitize looks for "
+      "it)";
+  if (failure.kind == NodeFailure::Kind::kError) {
+    means = "and so it does where the reference computes it";
+  } else if (failure.kind == NodeFailure::Kind::kHang) {
+    means =
+        "and neither does the reference where it computes it (--node-timeout "
+        "gives nodes more time)";
+  }
+  return WithMessage(status, fmt::format("{}, {}", MessageOf(status), means));
 }
 
 bool IsUnsettled(const NodeReport& report) {

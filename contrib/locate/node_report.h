@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "contrib/locate/run_hashes.h"
 #include "nodewise/locate/exact_inputs.h"
@@ -29,6 +30,11 @@ struct StandIns {
 // Puts that into the reports and LocateResult::stand_ins: what was seen of such
 // nodes says nothing about them.
 void NoteFailures(const StandIns& stand_ins, LocateResult* result);
+
+// Returns the status of a run that a node has ended although the reference
+// stands in for it: why nobody is to blame for that.
+absl::Status WithWhatItMeans(const absl::Status& status,
+                             const NodeFailure& failure);
 
 // Returns whether bounds leave open whether the node is right, or what it made
 // is nearly as far off as they allow.

@@ -157,7 +157,7 @@ Graph WithSoundStorage(Graph graph) {
   return graph;
 }
 
-Graph GraphUpTo(const Graph& graph, NodeId last) {
+Graph GraphUpTo(const Graph& graph, NodeId last, std::vector<NodeId>* nodes) {
   std::vector<bool> is_needed(graph.nodes.size(), false);
   is_needed[Index(last)] = true;
   for (uint32_t n = Index(last) + 1; n-- > 0;) {
@@ -168,7 +168,9 @@ Graph GraphUpTo(const Graph& graph, NodeId last) {
   }
   GraphTaker taker(graph);
   for (uint32_t n = 0; n <= Index(last); ++n) {
-    if (is_needed[n]) taker.TakeNode(NodeId{n});
+    if (!is_needed[n]) continue;
+    taker.TakeNode(NodeId{n});
+    if (nodes != nullptr) nodes->push_back(NodeId{n});
   }
   return taker.Finish();
 }

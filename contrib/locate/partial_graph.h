@@ -11,7 +11,10 @@ namespace nodewise {
 
 // Returns the node and all that it depends on, in the memory that the graph's
 // own plan gives them; its outputs are the outputs. The node is the last one.
-Graph GraphUpTo(const Graph& graph, NodeId last);
+// `nodes` gets the number that each node of the part has in the graph; it may
+// be null.
+Graph GraphUpTo(const Graph& graph, NodeId last,
+                std::vector<NodeId>* nodes = nullptr);
 
 // Returns the node alone, with memory of its own for each tensor. Its inputs
 // are called input0, input1, ...: one for each entry that EntriesReadBy()

@@ -1,10 +1,9 @@
-#include <memory>
 #include <utility>
 
 #include "contrib/locate/layer_sides.h"
 #include "contrib/locate/partial_graph.h"
-#include "contrib/locate/peak_memory.h"
 #include "nodewise/locate/layer_comparator.h"
+#include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -37,22 +36,16 @@ class ReadKeeper : public TensorSink {
   std::vector<bool> is_kept_;
 };
 
-// Runs the part that leads to a layer, and lets its memory go.
-absl::StatusOr<std::vector<NamedTensor>> RunPart(const LayerSides& sides,
-                                                 const LayerSides::Side& side,
-                                                 Graph part,
-                                                 TensorSink* sink = nullptr) {
-  const std::vector<NamedTensor> inputs = sides.InputsOf(part);
+// How a part is run whose last node alone is looked at.
+RunOptions OptionsOf(const Graph& part, TensorSink* sink) {
   RunOptions options;
   options.sink = sink;
   options.with_node_inputs = true;
+  options.in_little_memory = true;
   const NodeId last{static_cast<uint32_t>(part.nodes.size() - 1)};
-  const std::string key = GraphIndex(part).KeyOf(last);
-  options.select = [&key](const std::string& one) { return one == key; };
-  NODEWISE_ASSIGN_OR_RETURN(const auto runner,
-                            sides.MakeRunner(side, std::move(part)));
-  NODEWISE_ASSIGN_OR_RETURN(RunResult run, runner->Run(inputs, options));
-  return std::move(run.outputs);
+  options.select = [key = GraphIndex(part).KeyOf(last)](
+                       const std::string& one) { return one == key; };
+  return options;
 }
 
 // What the node read, each entry once.
@@ -73,35 +66,51 @@ std::vector<NDArray> ReadBy(const LayerSides& sides, NodeId node,
   return read;
 }
 
+// What the last node of a part reads and makes on the reference.
+absl::StatusOr<LayerValues> RunOnReference(
+    const LayerSides& sides, const LayerPart& part,
+    const std::vector<NamedTensor>& inputs) {
+  const NodeId node = part.nodes.back();
+  ReadKeeper keeper(sides.graph(), node);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const RunResult run,
+      sides.RunReference(WithSoundStorage(part.graph), inputs,
+                         OptionsOf(part.graph, &keeper)));
+  LayerValues values;
+  values.read = ReadBy(sides, node, keeper);
+  for (const NamedTensor& made : run.outputs) {
+    values.expected.push_back(made.tensor);
+  }
+  return values;
+}
+
 }  // namespace
 
-absl::Status RecursiveLayerComparator::Compare(const LayerSides& sides) {
+absl::Status RecursiveLayerComparator::Compare(LayerSides& sides) {
   const Graph& graph = sides.graph();
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     const NodeId node{n};
     if (!IsLayer(graph, node)) continue;
-    LayerValues values;
-    {
-      ReadKeeper keeper(graph, node);
-      NODEWISE_ASSIGN_OR_RETURN(
-          const auto made,
-          RunPart(sides, sides.reference(),
-                  WithSoundStorage(GraphUpTo(graph, node)), &keeper));
-      values.read = ReadBy(sides, node, keeper);
-      for (const NamedTensor& one : made) values.expected.push_back(one.tensor);
-    }
+    LayerPart part;
+    part.graph = GraphUpTo(graph, node, &part.nodes);
+    const std::vector<NamedTensor> inputs = sides.InputsOf(part.graph);
+    NODEWISE_ASSIGN_OR_RETURN(LayerValues values,
+                              RunOnReference(sides, part, inputs));
+    ReturnFreedMemory();
     NODEWISE_ASSIGN_OR_RETURN(
-        auto found, RunPart(sides, sides.candidate(), GraphUpTo(graph, node)));
-    for (uint32_t slot = 0; slot < found.size(); ++slot) {
+        RunResult found,
+        sides.RunCandidate(part, inputs, OptionsOf(part.graph, nullptr)));
+    for (uint32_t slot = 0; slot < found.outputs.size(); ++slot) {
       auto compared = sides.CompareInNetwork(node, slot, values.expected[slot],
-                                             *found[slot].tensor);
+                                             *found.outputs[slot].tensor);
       if (compared.ok()) {
         values.in_network.push_back(*std::move(compared));
       } else {
         values.compared.Update(compared.status());
       }
     }
-    found.clear();  // Before memory is needed to try it alone.
+    found.outputs.clear();  // Before memory is needed to try it alone.
+    ReturnFreedMemory();
     NODEWISE_RETURN_IF_ERROR(Judge(sides, node, std::move(values)));
     ReturnFreedMemory();
   }

@@ -9,11 +9,21 @@
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/clock.h"
+#include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_observer.h"
 
 namespace nodewise {
 namespace {
+
+// Gives back what each node has freed.
+class MemoryReturner : public NodeObserver {
+ public:
+  absl::Status AfterNode(const NodeRun&) override {
+    ReturnFreedMemory();
+    return absl::OkStatus();
+  }
+};
 
 class DebugRunner : public GraphRunner {
  public:
@@ -48,7 +58,10 @@ class DebugRunner : public GraphRunner {
     std::unique_ptr<TensorObserver> observer;
     if (options.sink != nullptr) observer = MakeObserver(options);
     if (observer != nullptr) executor_.AddObserver(observer.get());
+    MemoryReturner returner;
+    if (options.in_little_memory) executor_.AddObserver(&returner);
     const absl::Status status = RunPasses(options, &result);
+    if (options.in_little_memory) executor_.RemoveObserver(&returner);
     if (observer != nullptr) {
       executor_.RemoveObserver(observer.get());
       NODEWISE_RETURN_IF_ERROR(observer->sink_status());

@@ -180,6 +180,8 @@ absl::Status HearLists(HeadReader& head, RunResult* result) {
     NODEWISE_ASSIGN_OR_RETURN(result->durations_ns.emplace_back(),
                               head.Read<int64_t>("duration"));
   }
+  NODEWISE_ASSIGN_OR_RETURN(result->bytes_beside,
+                            head.Read<uint64_t>("memory"));
   return absl::OkStatus();
 }
 
@@ -285,6 +287,7 @@ absl::Status RunTeller::Tell(const RunResult& result) {
   for (const std::string& note : result.notes) head.AddText(note);
   head.Add(uint64_t{result.durations_ns.size()});
   for (const int64_t duration : result.durations_ns) head.Add(duration);
+  head.Add(result.bytes_beside);
   head.Add(uint64_t{result.outputs.size()});
   for (const NamedTensor& output : result.outputs) {
     head.AddText(output.name).AddType(*output.tensor);

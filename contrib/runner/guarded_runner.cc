@@ -14,6 +14,7 @@
 #include "nodewise/debug/run_observer.h"
 #include "nodewise/process/piped_child.h"
 #include "nodewise/runner/node_failure.h"
+#include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -213,7 +214,8 @@ class GuardedRunner : public Runner {
     RunOptions told = options;
     if (options.sink != nullptr) told.sink = &sink;
     watcher_->SetTeller(teller);
-    NODEWISE_ASSIGN_OR_RETURN(const RunResult result, inner_->Run(given, told));
+    NODEWISE_ASSIGN_OR_RETURN(RunResult result, inner_->Run(given, told));
+    result.bytes_beside = MostPrivateBytes();
     return teller->Tell(result);
   }
 

@@ -4,13 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "nodewise/planter/planter.h"
+#include "tests/contrib/locate/spoiled_library.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
@@ -234,6 +239,61 @@ TYPED_TEST(LayerComparatorTest, AFaultOfTheStoragePlanIsNoMatch) {
   EXPECT_THAT(comparator.layers().back().reason, HasSubstr("in memory"));
 }
 
+// The functions of the reference, of which that of "halves" does something.
+LayerBackend WithHalves(SpoiledLibrary::Spoil spoil) {
+  return LayerBackend(
+      "spoiled",
+      MakeRef<SpoiledLibrary>(ReferenceFunctions(), "split", std::move(spoil)));
+}
+
+// GL-35
+TYPED_TEST(LayerComparatorTest, ALayerThatEndsTheProcessIsNamedAmongTheOthers) {
+  struct Row {
+    SpoiledLibrary::Spoil spoil;
+    NodeVerdict verdict;
+    std::string reason;
+  };
+  const Row table[] = {
+      {[](const DLTensor&) { std::raise(SIGSEGV); }, NodeVerdict::kCrashes,
+       "SIGSEGV"},
+      {[](const DLTensor&) { std::_Exit(0); }, NodeVerdict::kCrashes, "exit"},
+      {[](const DLTensor&) {
+         std::this_thread::sleep_for(std::chrono::minutes(1));
+       },
+       NodeVerdict::kHangs, "300 ms"},
+  };
+  for (const Row& row : table) {
+    SCOPED_TRACE(row.reason);
+    const LayerModule mod = SplittingNet();
+    TypeParam comparator(mod, "Interpreter", WithHalves(row.spoil), kThreshold);
+    comparator.set_node_limit_ms(300);
+    const auto match = comparator.verify();
+    ASSERT_THAT(match, IsOk());
+    EXPECT_FALSE(*match);
+    EXPECT_THAT(NamesOf(comparator.culprits(), row.verdict),
+                ElementsAre("halves"));
+    EXPECT_THAT(comparator.culprits()[0].reason, HasSubstr(row.reason));
+    EXPECT_THAT(NamesOf(comparator.layers(), NodeVerdict::kHealthy),
+                ElementsAre("mix", "left", "right", "joined"));
+    const LocateResult located = LocatedLayers(mod, comparator);
+    ASSERT_EQ(located.culprits.size(), 1U);
+    EXPECT_THAT(located.stand_ins, ElementsAre("halves"));
+  }
+}
+
+TYPED_TEST(LayerComparatorTest, BesideALayerThatCrashesABrokenOneIsFound) {
+  LayerModule mod = SplittingNet();
+  const LayerBackend both = PlantIn(
+      "right", &mod,
+      WithHalves([](const DLTensor&) { std::abort(); }).Functions().value());
+  TypeParam comparator(mod, "Interpreter", both, kThreshold);
+  ASSERT_THAT(comparator.verify(), IsOk());
+  EXPECT_THAT(NamesOf(comparator.culprits(), NodeVerdict::kCrashes),
+              ElementsAre("halves"));
+  EXPECT_THAT(NamesOf(comparator.culprits(), NodeVerdict::kBroken),
+              ElementsAre("right"));
+}
+
 // Notes what it is told.
 class NotingObserver : public LayerObserver {
  public:
@@ -332,6 +392,33 @@ TEST(RecursiveLayerComparatorTest, NeedsNoMoreThanAFewLiveSets) {
   EXPECT_LT(recursive.cost().peak_bytes, 4 * live + 32 * kMiB);
   EXPECT_LT(recursive.cost().peak_bytes, intermediate.cost().peak_bytes);
   EXPECT_GT(recursive.cost().seconds, intermediate.cost().seconds);
+}
+
+// Convolutions of several sizes, judged by bounds. What is measured is all that
+// is resident beside the parameters, which are 0.2 MiB.
+TEST(RecursiveLayerComparatorTest, BoundsNeedNoMoreThanAFewLiveSetsEither) {
+  constexpr uint64_t kMiB = 1 << 20;
+  constexpr int64_t kSide = 160;
+  NetBuilder b;
+  ValueId x = b.In("x", {1, 16, kSide, kSide});
+  const std::pair<int64_t, int64_t> layers[] = {{16, 3}, {32, 1}, {8, 5}};
+  int64_t from = 16;
+  for (const auto& [to, kernel] : layers) {
+    const std::string name = "w" + std::to_string(kernel);
+    const ValueId w = b.Const(name, Waves({to, from, kernel, kernel}));
+    const int64_t pad = kernel / 2;
+    x = b.Op("Conv", {x, w}, {{"pads", std::vector<int64_t>(4, pad)}})[0];
+    x = b.Op("Relu", {x})[0];
+    from = to;
+  }
+  b.Out({x});
+  LayerModule mod = MakeLayerModule(b.net, "net").value();
+  mod.inputs = {{"x", Waves({1, 16, kSide, kSide})}};
+  RecursiveLayerComparator recursive(mod, "Interpreter", "OneDNN", Rule());
+  ASSERT_THAT(recursive.verify(), IsOk());
+  // 16 channels that one layer reads and 32 that it makes.
+  const uint64_t live = 48 * kSide * kSide * sizeof(float);
+  EXPECT_LT(recursive.cost().peak_bytes, 4 * live + 32 * kMiB);
 }
 
 }  // namespace

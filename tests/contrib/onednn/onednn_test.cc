@@ -112,8 +112,10 @@ TEST_F(OneDnnTest, APoolHasFastCodeIfItsTensorsLieDifferently) {
     SetChannelsLast(made);
     (is_output ? made.call.inputs[0].layout : made.call.output_layout) =
         TensorLayout::kPlain;
-    EXPECT_THAT(OneDnnSupports(made.call).penalties, testing::IsEmpty());
     EXPECT_EQ(FaultOf(made), "") << is_output;
+    // Only what oneDNN has for AVX-512 moves elements while it pools.
+    if (!HasAvx512()) continue;
+    EXPECT_THAT(OneDnnSupports(made.call).penalties, testing::IsEmpty());
   }
 }
 

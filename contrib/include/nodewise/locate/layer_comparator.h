@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "nodewise/locate/locate.h"
 #include "nodewise/locate/verdict.h"
 #include "nodewise/module/module.h"
+#include "nodewise/runner/node_failure.h"
+#include "nodewise/runner/runner.h"
 
 namespace nodewise {
 
@@ -67,7 +70,7 @@ std::vector<std::string> LayerBackendNames();
 // What was found out about a layer.
 struct LayerResult {
   Layer layer;
-  // kHealthy, kInherits, kInconclusive or kBroken.
+  // kHealthy, kInherits, kInconclusive, kBroken, kHangs or kCrashes.
   NodeVerdict verdict = NodeVerdict::kHealthy;
   std::string reason;  // In words; empty for a healthy layer.
   // Its outputs, each with the reference's: as both backends made them in the
@@ -79,6 +82,9 @@ struct LayerResult {
   // wrong.
   double received = 0;
   bool read_wrong = false;
+  // How it has ended a run of the candidate: then the reference stood in for
+  // it, also in what is compared here.
+  std::optional<NodeFailure> failure;
 };
 
 // A broken layer, with what a test case needs. All of it is lent for the call.
@@ -101,11 +107,17 @@ class LayerObserver {
 // What a comparison took.
 struct LayerCost {
   double seconds = 0;
-  // The most that was resident at once (VmHWM), less what was at the start; 0
-  // where the system does not say. verify() sets the process's mark back.
+  // The most that was resident at once (VmHWM), less what was at the start,
+  // with what processes of the candidate's own took; 0 where the system does
+  // not say. verify() sets the process's mark back.
   uint64_t peak_bytes = 0;
 };
 
+// Each run of the candidate has a process of its own, a fork of this one. A
+// layer that crashes, hangs or ends the process is a culprit, and the reference
+// stands in for it, so that the others are judged. If that ends the run, too,
+// nobody is accused, and verify() fails.
+//
 // A rule says how layers are judged. kBounds: alone, by the bounds on rounding
 // errors that the reference, which must be "Interpreter", knows, and in the
 // network by the tolerance of its shortest float type; then every layer is
@@ -133,20 +145,25 @@ class LayerComparator {
   absl::StatusOr<bool> verify() { return verify(mod_.inputs); }
   absl::StatusOr<bool> verify(const std::vector<NamedTensor>& inputs);
 
-  // The results of the last verify(): of all layers, and of the broken ones.
+  // How long a layer of the candidate may take before it hangs: a minute if it
+  // is not said. From 1 to kMostTimeLimitMs of nodewise/process/isolation.h.
+  void set_node_limit_ms(int64_t limit_ms) { node_limit_ms_ = limit_ms; }
+
+  // The results of the last verify(): of all layers, and of those that are to
+  // blame: kBroken, kHangs and kCrashes.
   const std::vector<LayerResult>& layers() const { return layers_; }
   std::vector<LayerResult> culprits() const;
   const LayerCost& cost() const { return cost_; }
 
  protected:
   // Judges all layers with Judge().
-  virtual absl::Status Compare(const LayerSides& sides) = 0;
+  virtual absl::Status Compare(LayerSides& sides) = 0;
   // Judges a layer by what both backends made in the network, and alone if that
   // is called for.
-  absl::Status Judge(const LayerSides& sides, NodeId node, LayerValues values);
+  absl::Status Judge(LayerSides& sides, NodeId node, LayerValues values);
 
  private:
-  absl::Status TryAlone(const LayerSides& sides, const LayerValues& values,
+  absl::Status TryAlone(LayerSides& sides, const LayerValues& values,
                         LayerResult* result) const;
   void NoteRead(const Graph& graph, LayerResult* result) const;
   const LayerResult* FindLayer(NodeId node) const;
@@ -156,6 +173,7 @@ class LayerComparator {
   const LayerBackend candidate_;
   const Rule rule_;
   LayerObserver* observer_ = nullptr;
+  int64_t node_limit_ms_ = RunOptions().node_limit_ms;
   std::vector<LayerResult> layers_;
   LayerCost cost_;
 };
@@ -167,7 +185,7 @@ class IntermediateLayerComparator : public LayerComparator {
   using LayerComparator::LayerComparator;
 
  private:
-  absl::Status Compare(const LayerSides& sides) override;
+  absl::Status Compare(LayerSides& sides) override;
 };
 
 // Runs for each layer the part of the network that leads to it, on one backend
@@ -178,7 +196,7 @@ class RecursiveLayerComparator : public LayerComparator {
   using LayerComparator::LayerComparator;
 
  private:
-  absl::Status Compare(const LayerSides& sides) override;
+  absl::Status Compare(LayerSides& sides) override;
 };
 
 // Returns the last comparison as what Locate() returns.

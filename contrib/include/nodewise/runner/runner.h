@@ -71,6 +71,9 @@ struct RunOptions {
   // How long a node may take, for runners whose nodes run in another process:
   // from 1 to kMostTimeLimitMs of nodewise/process/isolation.h.
   int64_t node_limit_ms = 60'000;
+  // What nodes free goes back to the system at once, where it would be kept for
+  // later otherwise: the run takes longer, and not more memory than it needs.
+  bool in_little_memory = false;
   std::vector<TensorPatch> patches;
   std::optional<StopRule> stop;
   // How often to run, to time it. The sink sees every run; only the last one's
@@ -105,6 +108,9 @@ struct RunResult {
   std::vector<std::string> notes;
   // How long each repeat took, without setting inputs and copying outputs.
   std::vector<int64_t> durations_ns;
+  // What another process in which the nodes ran took at most, beside what it
+  // shared with this one (MostPrivateBytes()); 0 if there was none.
+  uint64_t bytes_beside = 0;
 };
 
 // Not thread-safe; different runners, also of one target, may run at the same

@@ -1,0 +1,70 @@
+#include "nodewise/support/memory_use.h"
+
+#include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace nodewise {
+namespace {
+
+// The numbers of some lines of a file such as /proc/self/status, added up.
+uint64_t BytesIn(const char* path, std::initializer_list<const char*> fields) {
+  std::ifstream status(path);
+  uint64_t kib = 0;
+  for (std::string word; status >> word;) {
+    const bool is_wanted =
+        std::any_of(fields.begin(), fields.end(),
+                    [&word](const char* field) { return word == field; });
+    uint64_t number = 0;
+    if (is_wanted && status >> number) kib += number;
+    status.clear();
+    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return kib * 1024;
+}
+
+uint64_t BytesOfStatus(const char* field) {
+  return BytesIn("/proc/self/status", {field});
+}
+
+// 5 sets VmHWM back to what is resident now (proc(5)).
+void SetMarkBack() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+uint64_t Less(uint64_t a, uint64_t b) { return a - std::min(a, b); }
+
+}  // namespace
+
+PeakMemory::PeakMemory() {
+  SetMarkBack();
+  start_ = BytesOfStatus("VmRSS:");
+}
+
+void PeakMemory::Note(uint64_t beside) {
+  noted_ = std::max(noted_, Less(BytesOfStatus("VmHWM:"), start_) + beside);
+  SetMarkBack();
+}
+
+uint64_t PeakMemory::bytes() const {
+  return std::max(noted_, Less(BytesOfStatus("VmHWM:"), start_));
+}
+
+uint64_t MostPrivateBytes() {
+  const uint64_t now =
+      BytesIn("/proc/self/smaps_rollup", {"Private_Clean:", "Private_Dirty:"});
+  return now + Less(BytesOfStatus("VmHWM:"), BytesOfStatus("VmRSS:"));
+}
+
+void ReturnFreedMemory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
+}  // namespace nodewise
