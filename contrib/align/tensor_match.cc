@@ -1,0 +1,222 @@
+#include "contrib/align/tensor_match.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// A layout is looked at in so many elements before it is in all.
+constexpr int64_t kSampled = 64;
+
+// How far two tensors may be apart that are the same: rounding errors of a
+// whole network in the shorter of both types, and faults that are so small that
+// one still knows the tensor again.
+double FarthestOf(DLDataType source, DLDataType compiled) {
+  const double u = std::max(UnitRoundoff(source), UnitRoundoff(compiled));
+  constexpr double kLeast = 0.01;
+  constexpr double kMost = 0.1;
+  constexpr double kRoundings = 64;
+  return std::clamp(kRoundings * u, kLeast, kMost);
+}
+
+double LargestOf(const TensorStats& stats) {
+  return std::max(std::fabs(stats.min), std::fabs(stats.max));
+}
+
+bool AreNear(double a, double b, double far) { return std::fabs(a - b) <= far; }
+
+bool MayMatch(const TensorSpool::Kept& source,
+              const TensorSpool::Kept& compiled) {
+  const TensorStats& a = source.stats;
+  const TensorStats& b = compiled.stats;
+  if (!a.has_numbers || !b.has_numbers) return false;
+  if (a.elements == 0 || b.elements < a.elements) return false;
+  const double farthest = FarthestOf(source.dtype, compiled.dtype);
+  const double far = farthest * LargestOf(a);
+  if (a.elements == b.elements) {
+    if (a.nans != b.nans || a.infinities != b.infinities) return false;
+  } else if (b.elements % a.elements != 0) {
+    // Padding may hold anything.
+    return b.max >= a.max - far && b.min <= a.min + far;
+  }
+  // Nothing is known of numbers that there are none of.
+  if (a.nans == a.elements) return true;
+  const double size_a = a.l2 / std::sqrt(static_cast<double>(a.elements));
+  const double size_b = b.l2 / std::sqrt(static_cast<double>(b.elements));
+  const bool are_alike =
+      AreNear(a.max, b.max, far) && AreNear(a.min, b.min, far) &&
+      AreNear(a.mean, b.mean, far) && AreNear(size_a, size_b, far);
+  // A tensor of infinities alone has no mean.
+  if (std::isnan(far) || std::isinf(far)) return true;
+  if (are_alike || a.elements == b.elements) return are_alike;
+  return b.max >= a.max - far && b.min <= a.min + far;
+}
+
+std::vector<double> NumbersOf(const NDArray& tensor) {
+  std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
+  LoadDoubles(tensor, 0, CountOf(tensor), numbers.data());
+  return numbers;
+}
+
+double LargestFinite(const std::vector<double>& numbers) {
+  double largest = 0;
+  for (const double number : numbers) {
+    if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
+  }
+  return largest;
+}
+
+double DistanceOf(double expected, double found) {
+  if (expected == found || (std::isnan(expected) && std::isnan(found))) {
+    return 0;
+  }
+  const double distance = std::fabs(expected - found);
+  return std::isnan(distance) ? kInfinity : distance;
+}
+
+// Returns the largest distance, or infinity as soon as one is beyond `far`.
+double DistanceIn(const Layout& layout, const std::vector<double>& source,
+                  const std::vector<double>& compiled, double far) {
+  const auto count = static_cast<int64_t>(compiled.size());
+  const int64_t stride = std::max<int64_t>(1, count / kSampled);
+  for (int64_t i = 0; i < count; i += stride) {
+    const int64_t place = PlaceOf(layout, i);
+    if (place == kPaddingPlace) continue;
+    if (DistanceOf(source[static_cast<size_t>(place)],
+                   compiled[static_cast<size_t>(i)]) > far) {
+      return kInfinity;
+    }
+  }
+  double largest = 0;
+  const auto take = [&](size_t place, size_t element) {
+    largest = std::max(largest, DistanceOf(source[place], compiled[element]));
+    return largest <= far;
+  };
+  if (layout.is_same_order()) {
+    for (size_t i = 0; i < compiled.size(); ++i) {
+      if (!take(i, i)) return kInfinity;
+    }
+    return largest;
+  }
+  const std::vector<int64_t> places = PlacesOf(layout);
+  for (size_t i = 0; i < compiled.size(); ++i) {
+    if (places[i] == kPaddingPlace) continue;
+    if (!take(static_cast<size_t>(places[i]), i)) return kInfinity;
+  }
+  return largest;
+}
+
+// NaN go to the end: nothing is smaller or larger than they are.
+std::vector<double> Sorted(std::vector<double> numbers) {
+  const auto end = std::partition(numbers.begin(), numbers.end(),
+                                  [](double x) { return !std::isnan(x); });
+  std::sort(numbers.begin(), end);
+  return numbers;
+}
+
+double DistanceInAnyOrder(const std::vector<double>& source,
+                          const std::vector<double>& compiled, double far) {
+  if (source.size() != compiled.size()) return kInfinity;
+  const std::vector<double> a = Sorted(source);
+  const std::vector<double> b = Sorted(compiled);
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, DistanceOf(a[i], b[i]));
+    if (largest > far) return kInfinity;
+  }
+  return largest;
+}
+
+// Returns how many different numbers there are, as far as it matters: a tensor
+// of few has the numbers of many others.
+bool HasManyNumbers(const std::vector<double>& source) {
+  constexpr size_t kMany = 16;
+  std::vector<double> seen;
+  for (const double number : source) {
+    if (std::find(seen.begin(), seen.end(), number) != seen.end()) continue;
+    seen.push_back(number);
+    if (seen.size() == kMany) return true;
+  }
+  return false;
+}
+
+// A tensor of the network with every set of inputs.
+struct Source {
+  std::vector<std::vector<double>> numbers;
+  std::vector<double> scale;  // What distances are relative to.
+};
+
+}  // namespace
+
+bool MayMatch(const Recorded& source, const Recorded& compiled) {
+  for (size_t set = 0; set < source.spools.size(); ++set) {
+    if (!MayMatch(source.kept(set), compiled.kept(set))) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<TensorMatcher> TensorMatcher::Create(const Recorded& compiled) {
+  TensorMatcher matcher(compiled);
+  for (size_t set = 0; set < compiled.spools.size(); ++set) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                              compiled.spools[set]->Load(compiled.places[set]));
+    matcher.numbers_.push_back(NumbersOf(tensor));
+  }
+  return matcher;
+}
+
+absl::StatusOr<std::optional<TensorMatch>> TensorMatcher::Match(
+    const Recorded& source) const {
+  Source read;
+  for (size_t set = 0; set < source.spools.size(); ++set) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                              source.spools[set]->Load(source.places[set]));
+    read.numbers.push_back(NumbersOf(tensor));
+    const double largest = LargestFinite(read.numbers.back());
+    read.scale.push_back(largest > 0 ? largest : 1);
+  }
+  const double farthest =
+      FarthestOf(source.kept(0).dtype, compiled_.kept(0).dtype);
+  // The worst of all sets, relative to the size of the numbers.
+  const auto distance_of = [&](double limit, const auto& distance_in_set) {
+    double worst = 0;
+    for (size_t set = 0; set < read.numbers.size(); ++set) {
+      const double scale = read.scale[set];
+      worst = std::max(worst, distance_in_set(set, limit * scale) / scale);
+      if (worst > limit) return kInfinity;
+    }
+    return worst;
+  };
+  std::optional<TensorMatch> best;
+  VisitLayouts(
+      source.kept(0).shape, compiled_.kept(0).shape, [&](const Layout& layout) {
+        const double limit = best.has_value() ? best->distance : farthest;
+        const double distance = distance_of(limit, [&](size_t set, double far) {
+          return DistanceIn(layout, read.numbers[set], numbers_[set], far);
+        });
+        if (distance <= farthest &&
+            (!best.has_value() || distance < best->distance)) {
+          best = TensorMatch{layout, distance, false};
+        }
+        return !best.has_value() || best->distance > 0;
+      });
+  if (best.has_value() || !HasManyNumbers(read.numbers[0])) return best;
+  // Sorting is dear, and asks for more: numbers that are only near each other
+  // are so in many tensors, once they are in order.
+  constexpr double kSameNumbers = 1e-5;
+  const double distance =
+      distance_of(kSameNumbers, [&](size_t set, double far) {
+        return DistanceInAnyOrder(read.numbers[set], numbers_[set], far);
+      });
+  if (distance > kSameNumbers) return best;
+  return TensorMatch{Layout(), distance, true};
+}
+
+}  // namespace nodewise
