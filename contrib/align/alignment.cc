@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "contrib/align/recorded_tensor.h"
 #include "contrib/align/tensor_match.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
@@ -83,43 +84,26 @@ std::vector<ValueId> VaryingValues(const Network& network) {
   return varying;
 }
 
-// A tensor with every set of inputs; none if a set lacks it.
-std::optional<Recorded> FindRecorded(absl::Span<const RecordedPair> pairs,
-                                     bool in_network, const TensorKey& key) {
-  Recorded recorded;
-  for (const RecordedPair& pair : pairs) {
-    const TensorSpool* const spool =
-        (in_network ? pair.network : pair.compiled).get();
-    const auto place = spool->Find(key);
-    if (!place.ok()) return std::nullopt;
-    recorded.spools.push_back(spool);
-    recorded.places.push_back(*place);
-    const auto& first = recorded.kept(0);
-    const auto& last = spool->kept()[*place];
-    // Sizes that depend on data cannot be one layout.
-    if (first.shape != last.shape || first.dtype != last.dtype) {
-      return std::nullopt;
-    }
-  }
-  return recorded;
-}
-
 struct SourceTensor {
   ValueId value;
-  Recorded recorded;
+  RecordedTensor recorded;
 };
 
 absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
-    const Recorded& compiled, const std::vector<SourceTensor>& sources) {
+    const RecordedTensor& compiled, const std::vector<SourceTensor>& sources) {
   std::vector<EntryMatch> matches;
   std::optional<TensorMatcher> matcher;
   for (const SourceTensor& source : sources) {
-    if (!MayMatch(source.recorded, compiled)) continue;
+    if (!MayMatch(source.recorded.facts(), compiled.facts())) continue;
     if (!matcher.has_value()) {
-      NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Create(compiled));
+      NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
+                                compiled.Load());
+      matcher.emplace(compiled.facts(), tensors);
     }
-    NODEWISE_ASSIGN_OR_RETURN(const std::optional<TensorMatch> match,
-                              matcher->Match(source.recorded));
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
+                              source.recorded.Load());
+    const std::optional<TensorMatch> match =
+        matcher->Match(source.recorded.facts(), tensors);
     if (!match.has_value()) continue;
     matches.push_back({source.value, match->layout, match->distance,
                        match->has_unknown_order});
@@ -234,7 +218,9 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
   }
   std::vector<SourceTensor> sources;
   for (const ValueId id : VaryingValues(network)) {
-    auto recorded = FindRecorded(pairs, true, {network.value(id).name});
+    auto recorded =
+        RecordedTensor::Find(SpoolsOf(pairs, &RecordedPair::network),
+                             {network.value(id).name});
     if (recorded.has_value()) sources.push_back({id, *std::move(recorded)});
   }
   const Graph& graph = index.graph();
@@ -253,7 +239,8 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
     if (!varies[e]) continue;
     const NodeId node = index.NodeOf(EntryId{e});
     const TensorKey key{index.KeyOf(node), index.OutputOf(EntryId{e})};
-    const auto recorded = FindRecorded(pairs, false, key);
+    const auto recorded = RecordedTensor::Find(
+        SpoolsOf(pairs, &RecordedPair::compiled), key);
     if (!recorded.has_value()) continue;
     ++compared;
     NODEWISE_ASSIGN_OR_RETURN(alignment.entries.back().matches,

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -32,13 +31,9 @@ double LargestOf(const TensorStats& stats) {
 
 bool AreNear(double a, double b, double far) { return std::fabs(a - b) <= far; }
 
-bool MayMatch(const TensorSpool::Kept& source,
-              const TensorSpool::Kept& compiled) {
-  const TensorStats& a = source.stats;
-  const TensorStats& b = compiled.stats;
+bool MayMatch(const TensorStats& a, const TensorStats& b, double farthest) {
   if (!a.has_numbers || !b.has_numbers) return false;
   if (a.elements == 0 || b.elements < a.elements) return false;
-  const double farthest = FarthestOf(source.dtype, compiled.dtype);
   const double far = farthest * LargestOf(a);
   if (a.elements == b.elements) {
     if (a.nans != b.nans || a.infinities != b.infinities) return false;
@@ -147,73 +142,63 @@ bool HasManyNumbers(const std::vector<double>& source) {
   return false;
 }
 
-// A tensor of the network with every set of inputs.
-struct Source {
-  std::vector<std::vector<double>> numbers;
-  std::vector<double> scale;  // What distances are relative to.
-};
-
 }  // namespace
 
-bool MayMatch(const Recorded& source, const Recorded& compiled) {
-  for (size_t set = 0; set < source.spools.size(); ++set) {
-    if (!MayMatch(source.kept(set), compiled.kept(set))) return false;
+bool MayMatch(const TensorFacts& source, const TensorFacts& compiled) {
+  const double farthest = FarthestOf(source.dtype, compiled.dtype);
+  for (size_t set = 0; set < source.stats.size(); ++set) {
+    if (!MayMatch(source.stats[set], compiled.stats[set], farthest)) {
+      return false;
+    }
   }
   return true;
 }
 
-absl::StatusOr<TensorMatcher> TensorMatcher::Create(const Recorded& compiled) {
-  TensorMatcher matcher(compiled);
-  for (size_t set = 0; set < compiled.spools.size(); ++set) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
-                              compiled.spools[set]->Load(compiled.places[set]));
-    matcher.numbers_.push_back(NumbersOf(tensor));
-  }
-  return matcher;
+TensorMatcher::TensorMatcher(TensorFacts facts,
+                             absl::Span<const NDArray> tensors)
+    : facts_(std::move(facts)) {
+  for (const NDArray& tensor : tensors) numbers_.push_back(NumbersOf(tensor));
 }
 
-absl::StatusOr<std::optional<TensorMatch>> TensorMatcher::Match(
-    const Recorded& source) const {
-  Source read;
-  for (size_t set = 0; set < source.spools.size(); ++set) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
-                              source.spools[set]->Load(source.places[set]));
-    read.numbers.push_back(NumbersOf(tensor));
-    const double largest = LargestFinite(read.numbers.back());
-    read.scale.push_back(largest > 0 ? largest : 1);
+std::optional<TensorMatch> TensorMatcher::Match(
+    const TensorFacts& source, absl::Span<const NDArray> tensors) const {
+  std::vector<std::vector<double>> numbers;
+  std::vector<double> scales;  // What distances are relative to.
+  for (const NDArray& tensor : tensors) {
+    numbers.push_back(NumbersOf(tensor));
+    const double largest = LargestFinite(numbers.back());
+    scales.push_back(largest > 0 ? largest : 1);
   }
-  const double farthest =
-      FarthestOf(source.kept(0).dtype, compiled_.kept(0).dtype);
+  const double farthest = FarthestOf(source.dtype, facts_.dtype);
   // The worst of all sets, relative to the size of the numbers.
   const auto distance_of = [&](double limit, const auto& distance_in_set) {
     double worst = 0;
-    for (size_t set = 0; set < read.numbers.size(); ++set) {
-      const double scale = read.scale[set];
+    for (size_t set = 0; set < numbers.size(); ++set) {
+      const double scale = scales[set];
       worst = std::max(worst, distance_in_set(set, limit * scale) / scale);
       if (worst > limit) return kInfinity;
     }
     return worst;
   };
   std::optional<TensorMatch> best;
-  VisitLayouts(
-      source.kept(0).shape, compiled_.kept(0).shape, [&](const Layout& layout) {
-        const double limit = best.has_value() ? best->distance : farthest;
-        const double distance = distance_of(limit, [&](size_t set, double far) {
-          return DistanceIn(layout, read.numbers[set], numbers_[set], far);
-        });
-        if (distance <= farthest &&
-            (!best.has_value() || distance < best->distance)) {
-          best = TensorMatch{layout, distance, false};
-        }
-        return !best.has_value() || best->distance > 0;
-      });
-  if (best.has_value() || !HasManyNumbers(read.numbers[0])) return best;
+  VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
+    const double limit = best.has_value() ? best->distance : farthest;
+    const double distance = distance_of(limit, [&](size_t set, double far) {
+      return DistanceIn(layout, numbers[set], numbers_[set], far);
+    });
+    if (distance <= farthest &&
+        (!best.has_value() || distance < best->distance)) {
+      best = TensorMatch{layout, distance, false};
+    }
+    return !best.has_value() || best->distance > 0;
+  });
+  if (best.has_value() || !HasManyNumbers(numbers[0])) return best;
   // Sorting is dear, and asks for more: numbers that are only near each other
   // are so in many tensors, once they are in order.
   constexpr double kSameNumbers = 1e-5;
   const double distance =
       distance_of(kSameNumbers, [&](size_t set, double far) {
-        return DistanceInAnyOrder(read.numbers[set], numbers_[set], far);
+        return DistanceInAnyOrder(numbers[set], numbers_[set], far);
       });
   if (distance > kSameNumbers) return best;
   return TensorMatch{Layout(), distance, true};

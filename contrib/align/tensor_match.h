@@ -1,24 +1,22 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/align/layout.h"
-#include "nodewise/tensors/tensor_spool.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/ndarray/tensor_stats.h"
 
 namespace nodewise {
 
-// A tensor as it was recorded with each set of inputs.
-struct Recorded {
-  std::vector<const TensorSpool*> spools;
-  std::vector<size_t> places;  // TensorSpool::kept(), by spool.
-
-  const TensorSpool::Kept& kept(size_t set) const {
-    return spools[set]->kept()[places[set]];
-  }
+// What is known of a tensor without its contents. Its shape and type are the
+// same with each set of inputs.
+struct TensorFacts {
+  std::vector<int64_t> shape;
+  DLDataType dtype{};
+  std::vector<TensorStats> stats;  // By set of inputs.
 };
 
 struct TensorMatch {
@@ -29,24 +27,23 @@ struct TensorMatch {
 
 // Returns whether the statistics of both allow one to hold the numbers of the
 // other, in whatever order: that is asked of all pairs, and reads nothing.
-bool MayMatch(const Recorded& source, const Recorded& compiled);
+bool MayMatch(const TensorFacts& source, const TensorFacts& compiled);
 
 // Compares one compiled tensor with tensors of the network, one after the
 // other.
 class TensorMatcher {
  public:
-  // Reads the compiled tensor. Fails as TensorSpool::Load().
-  static absl::StatusOr<TensorMatcher> Create(const Recorded& compiled);
+  // `tensors` are by set of inputs, compact and in host memory.
+  TensorMatcher(TensorFacts facts, absl::Span<const NDArray> tensors);
 
+  const TensorFacts& facts() const { return facts_; }
   // Returns the nearest layout, if any is near enough with every set of inputs.
-  // Fails as TensorSpool::Load(). REQUIRES: MayMatch().
-  absl::StatusOr<std::optional<TensorMatch>> Match(
-      const Recorded& source) const;
+  // REQUIRES: MayMatch().
+  std::optional<TensorMatch> Match(const TensorFacts& source,
+                                   absl::Span<const NDArray> tensors) const;
 
  private:
-  explicit TensorMatcher(const Recorded& compiled) : compiled_(compiled) {}
-
-  Recorded compiled_;
+  TensorFacts facts_;
   std::vector<std::vector<double>> numbers_;  // By set of inputs.
 };
 
