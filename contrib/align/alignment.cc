@@ -14,11 +14,6 @@
 namespace nodewise {
 namespace {
 
-// Matches this much further away than the nearest one are kept: rounding makes
-// one of two equal tensors a little nearer than the other.
-constexpr double kAsNear = 2;
-constexpr double kEquallyNear = 1e-6;
-
 std::string Identifier(std::string name) {
   for (char& c : name) {
     const bool is_kept = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -116,7 +111,7 @@ absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
   const auto is_further = [&](const EntryMatch& match) {
     const EntryMatch& nearest = matches.front();
     return match.has_unknown_order != nearest.has_unknown_order ||
-           match.distance > std::max(kAsNear * nearest.distance, kEquallyNear);
+           !IsAsNear(match.distance, nearest.distance);
   };
   matches.erase(std::find_if(matches.begin(), matches.end(), is_further),
                 matches.end());
@@ -174,6 +169,8 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
   for (size_t i = 0; i < needed.size(); ++i) {
     compiled_inputs.push_back(
         {compiled->inputs().Key(needed[i]), tensors[pairs[i]]});
+    recorded.inputs.push_back(
+        {compiled_inputs.back().name, network->inputs().Name(pairs[i])});
   }
   NODEWISE_ASSIGN_OR_RETURN(recorded.compiled, TensorSpool::Create());
   options.sink = recorded.compiled.get();
@@ -218,16 +215,13 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
   }
   std::vector<SourceTensor> sources;
   for (const ValueId id : VaryingValues(network)) {
-    auto recorded =
-        RecordedTensor::Find(SpoolsOf(pairs, &RecordedPair::network),
-                             {network.value(id).name});
+    auto recorded = RecordedTensor::Find(
+        SpoolsOf(pairs, &RecordedPair::network), {network.value(id).name});
     if (recorded.has_value()) sources.push_back({id, *std::move(recorded)});
   }
   const Graph& graph = index.graph();
   std::set<std::string> given;
-  for (const TensorSpool::Kept& kept : pairs[0].compiled->kept()) {
-    if (kept.is_network_input) given.insert(kept.key.node);
-  }
+  for (const PairedInput& input : pairs[0].inputs) given.insert(input.compiled);
   const std::vector<bool> varies = VaryingEntries(index, given);
   Alignment alignment;
   size_t compared = 0;
@@ -239,8 +233,8 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
     if (!varies[e]) continue;
     const NodeId node = index.NodeOf(EntryId{e});
     const TensorKey key{index.KeyOf(node), index.OutputOf(EntryId{e})};
-    const auto recorded = RecordedTensor::Find(
-        SpoolsOf(pairs, &RecordedPair::compiled), key);
+    const auto recorded =
+        RecordedTensor::Find(SpoolsOf(pairs, &RecordedPair::compiled), key);
     if (!recorded.has_value()) continue;
     ++compared;
     NODEWISE_ASSIGN_OR_RETURN(alignment.entries.back().matches,

@@ -20,10 +20,10 @@ constexpr size_t kMostTransposedSides = 6;
 // Blocks are tried together with transpositions of up to so many sides.
 constexpr size_t kMostTransposedBlocks = 4;
 
-int64_t Product(absl::Span<const int64_t> sizes) {
-  int64_t product = 1;
-  for (const int64_t size : sizes) product *= size;
-  return product;
+int64_t CountIn(absl::Span<const int64_t> sizes) {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  return count;
 }
 
 // A side of the network's tensor, or a part of one.
@@ -75,12 +75,12 @@ class LayoutVisit {
       : source_(source),
         compiled_(compiled),
         sides_(SidesOf(source)),
-        count_(Product(compiled)),
+        count_(CountIn(compiled)),
         visit_(visit) {}
 
   void Run() {
-    if (Product(source_) == 0 || count_ == 0) return;
-    if (Product(source_) == count_) {
+    if (CountIn(source_) == 0 || count_ == 0) return;
+    if (CountIn(source_) == count_) {
       if (!Try(Layout::SameOrder(source_, compiled_))) return;
       if (!TryTranspositions()) return;
     } else if (!TryBroadcast()) {
@@ -128,7 +128,7 @@ class LayoutVisit {
     if (source_.size() > compiled_.size()) return true;
     Layout layout;
     const size_t more = compiled_.size() - source_.size();
-    int64_t step = Product(source_);
+    int64_t step = CountIn(source_);
     for (size_t i = 0; i < compiled_.size(); ++i) {
       const int64_t size = i < more ? 1 : source_[i - more];
       if (size != compiled_[i] && size != 1) return true;
@@ -235,9 +235,9 @@ int64_t Layout::count() const {
 
 Layout Layout::SameOrder(absl::Span<const int64_t> source,
                          absl::Span<const int64_t> compiled) {
-  NODEWISE_CHECK(Product(source) == Product(compiled));
+  NODEWISE_CHECK(CountIn(source) == CountIn(compiled));
   Layout layout;
-  layout.loops = {{Product(source), 1}};
+  layout.loops = {{CountIn(source), 1}};
   layout.is_same_order_ = true;
   if (source != compiled) layout.text = "reshaped";
   return layout;

@@ -154,6 +154,12 @@ bool MayMatch(const TensorFacts& source, const TensorFacts& compiled) {
   return true;
 }
 
+bool IsAsNear(double distance, double nearest) {
+  constexpr double kTimes = 2;
+  constexpr double kLeast = 1e-6;
+  return distance <= std::max(kTimes * nearest, kLeast);
+}
+
 TensorMatcher::TensorMatcher(TensorFacts facts,
                              absl::Span<const NDArray> tensors)
     : facts_(std::move(facts)) {

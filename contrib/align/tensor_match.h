@@ -29,6 +29,10 @@ struct TensorMatch {
 // other, in whatever order: that is asked of all pairs, and reads nothing.
 bool MayMatch(const TensorFacts& source, const TensorFacts& compiled);
 
+// Returns whether a match is as good as the nearest one: rounding makes one of
+// two equal tensors a little nearer than the other.
+bool IsAsNear(double distance, double nearest);
+
 // Compares one compiled tensor with tensors of the network, one after the
 // other.
 class TensorMatcher {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,8 +23,16 @@ namespace nodewise {
 // some tensor of the network, in another order maybe; and with several sets of
 // inputs it has them by no chance.
 
+// An input of the compiled graph, and the one of the network that it stands
+// for.
+struct PairedInput {
+  std::string compiled;  // InputList::Key().
+  std::string network;
+};
+
 // What both sides made of the same inputs.
 struct RecordedPair {
+  std::vector<PairedInput> inputs;
   std::unique_ptr<TensorSpool> compiled;  // Keys of entries.
   std::unique_ptr<TensorSpool> network;   // Names of values.
 };
