@@ -16,8 +16,26 @@ constexpr size_t kMostValues = 32;
 constexpr size_t kMostLayouts = 3;
 // So many of the nodes behind the entry are looked at.
 constexpr size_t kMostFollowers = 8;
-// Between guesses that explain as much, the one earlier in the graph counts.
-constexpr double kShareOfAnEntry = 0.01;
+
+// The next function nodes that depend on the entry, in the graph's order.
+std::vector<NodeId> FollowersOf(const GraphIndex& index, EntryId entry) {
+  const Graph& graph = index.graph();
+  std::set<NodeId> waiting;
+  const auto add = [&](EntryId made) {
+    for (const NodeId reader : index.ReadersOf(made)) waiting.insert(reader);
+  };
+  add(entry);
+  std::vector<NodeId> followers;
+  while (!waiting.empty() && followers.size() < kMostFollowers) {
+    const NodeId node = *waiting.begin();
+    waiting.erase(waiting.begin());
+    followers.push_back(node);
+    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
+      add(graph.EntryOf(node, output));
+    }
+  }
+  return followers;
+}
 
 class BlameSearcher {
  public:
@@ -28,11 +46,11 @@ class BlameSearcher {
         fine_(walk.FineEntries()) {}
 
   absl::StatusOr<std::optional<Guess>> Run(NodeId suspect) {
-    double penalty = 0;
     for (const EntryId entry : SuspectEntries(suspect)) {
-      NODEWISE_RETURN_IF_ERROR(TryEntry(entry, penalty));
-      penalty += kShareOfAnEntry;
-      if (best_score_ >= 1) break;
+      NODEWISE_RETURN_IF_ERROR(TryEntry(entry));
+      if (IsSettled()) break;
+      // It stays unexplained if a later one is right.
+      passed_over_.insert(scene_.index.NodeOf(entry));
     }
     return std::move(best_);
   }
@@ -86,32 +104,35 @@ class BlameSearcher {
     return values;
   }
 
-  absl::Status TryEntry(EntryId entry, double penalty) {
+  absl::Status TryEntry(EntryId entry) {
+    NODEWISE_ASSIGN_OR_RETURN(const auto matcher, walk_.Read(entry));
+    if (!matcher.has_value()) return absl::OkStatus();
+    GraphWalk probe = walk_;
     size_t tried = 0;
     for (const ValueId id : ValuesFor(entry)) {
-      GraphWalk probe = walk_;
       const auto value = probe.reference().ValueOf(id);
-      if (!value.ok()) continue;
-      size_t layouts = 0;
-      absl::Status status;
-      VisitLayouts((*value)->facts.shape, graph_.entry(entry).shape,
-                   [&](const Layout& layout) {
-                     status = Try({entry, id, layout}, penalty);
-                     return status.ok() && ++layouts < kMostLayouts;
-                   });
-      NODEWISE_RETURN_IF_ERROR(status);
-      if (layouts > 0 && ++tried == kMostValues) break;
-      if (best_score_ >= 1) break;
+      // What cannot be computed, or has no numbers, was not meant.
+      if (!value.ok() || !(*value)->facts.stats.back().has_numbers) continue;
+      const std::vector<Layout> layouts = matcher->LikelyLayouts(
+          (*value)->facts, (*value)->tensors, kMostLayouts);
+      for (const Layout& layout : layouts) {
+        NODEWISE_RETURN_IF_ERROR(Try({entry, id, layout}));
+        if (IsSettled()) return absl::OkStatus();
+      }
+      if (!layouts.empty() && ++tried == kMostValues) break;
     }
     return absl::OkStatus();
   }
 
-  absl::Status Try(Guess guess, double penalty) {
+  bool IsSettled() const { return best_.has_value() && best_->share >= 1; }
+
+  absl::Status Try(Guess guess) {
     GraphWalk trial = walk_;
     NODEWISE_RETURN_IF_ERROR(
         trial.Blame(guess.entry, guess.value, guess.layout,
                     std::numeric_limits<double>::infinity()));
-    const std::vector<NodeId> followers = FollowersOf(guess.entry);
+    const std::vector<NodeId> followers =
+        FollowersOf(scene_.index, guess.entry);
     double explained = OutputAt(guess.entry) == guess.value ? 1 : 0;
     double looked = OutputAt(guess.entry) == kNoValue ? 0 : 1;
     for (const NodeId node : followers) {
@@ -120,34 +141,12 @@ class BlameSearcher {
       const EntryId first = graph_.EntryOf(node, 0);
       if (trial.entry(first).is_explained()) ++explained;
     }
+    looked += static_cast<double>(passed_over_.size());
     guess.share = looked == 0 ? 0 : explained / looked;
-    const double score = guess.share - penalty;
-    if (guess.share > 0 && score > best_score_) {
-      best_score_ = score;
+    if (guess.share > (best_.has_value() ? best_->share : 0)) {
       best_ = std::move(guess);
     }
     return absl::OkStatus();
-  }
-
-  // The next function nodes that depend on the entry, in the graph's order.
-  std::vector<NodeId> FollowersOf(EntryId entry) const {
-    std::set<NodeId> waiting;
-    const auto add = [&](EntryId made) {
-      for (const NodeId reader : scene_.index.ReadersOf(made)) {
-        waiting.insert(reader);
-      }
-    };
-    add(entry);
-    std::vector<NodeId> followers;
-    while (!waiting.empty() && followers.size() < kMostFollowers) {
-      const NodeId node = *waiting.begin();
-      waiting.erase(waiting.begin());
-      followers.push_back(node);
-      for (uint32_t output = 0; output < graph_.OutputsOf(node); ++output) {
-        add(graph_.EntryOf(node, output));
-      }
-    }
-    return followers;
   }
 
   const WalkScene& scene_;
@@ -155,7 +154,7 @@ class BlameSearcher {
   const GraphWalk& walk_;
   const std::vector<bool> fine_;
   std::optional<Guess> best_;
-  double best_score_ = 0;
+  std::set<NodeId> passed_over_;  // Before the entry that is tried.
 };
 
 }  // namespace
@@ -169,6 +168,39 @@ std::optional<NodeId> FirstSuspect(const WalkScene& scene,
          ++e) {
       if (!fine[e]) return NodeId{n};
     }
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
+                                                  const GraphWalk& walk) {
+  // Those behind it are so much nearer if it is what it seems to be.
+  constexpr double kTimesNearer = 4;
+  const Graph& graph = scene.index.graph();
+  const std::vector<bool> fine = walk.FineEntries();
+  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
+    const WalkedEntry& walked = walk.entry(EntryId{e});
+    if (!fine[e] || walked.is_explained() || !walked.nearest.has_value() ||
+        walk.IsPinned(walked.nearest->value)) {
+      continue;
+    }
+    Guess guess{EntryId{e}, walked.nearest->value, walked.nearest->layout,
+                walked.nearest->distance, 1};
+    GraphWalk trial = walk;
+    NODEWISE_RETURN_IF_ERROR(
+        trial.Blame(guess.entry, guess.value, guess.layout, guess.distance));
+    double before = 0;
+    double after = 0;
+    for (const NodeId node : FollowersOf(scene.index, EntryId{e})) {
+      NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(node));
+      const EntryId first = graph.EntryOf(node, 0);
+      if (!walk.entry(first).is_explained()) continue;
+      before = std::max(before, walk.entry(first).distance);
+      after = std::max(after, trial.entry(first).is_explained()
+                                  ? trial.entry(first).distance
+                                  : std::numeric_limits<double>::infinity());
+    }
+    if (kTimesNearer * after < before) return guess;
   }
   return std::nullopt;
 }

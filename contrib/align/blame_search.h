@@ -30,4 +30,10 @@ absl::StatusOr<std::optional<Guess>> SearchBlame(const WalkScene& scene,
                                                  const GraphWalk& walk,
                                                  NodeId suspect);
 
+// Returns the first entry that seems to be on the way between others and is a
+// tensor of the network with an error that hardly shows: taken for that tensor,
+// it explains the nodes behind it better. `share` is 1. Fails as GraphWalk.
+absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
+                                                  const GraphWalk& walk);
+
 }  // namespace nodewise

@@ -199,7 +199,9 @@ class LayoutVisit {
         layout.loops.push_back({side.count, side.step});
       }
       layout.text = text;
-      if (!std::is_sorted(axes.begin(), axes.end())) {
+      if (std::is_sorted(axes.begin(), axes.end())) {
+        layout.MakeUsual();
+      } else {
         layout.text +=
             fmt::format(", sides in the order {}", fmt::join(axes, " "));
       }
@@ -239,6 +241,7 @@ Layout Layout::SameOrder(absl::Span<const int64_t> source,
   Layout layout;
   layout.loops = {{CountIn(source), 1}};
   layout.is_same_order_ = true;
+  layout.is_usual_ = source == compiled;
   if (source != compiled) layout.text = "reshaped";
   return layout;
 }

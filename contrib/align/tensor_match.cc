@@ -77,7 +77,7 @@ double DistanceOf(double expected, double found) {
 }
 
 // Returns the largest distance, or infinity as soon as one is beyond `far`.
-double DistanceIn(const Layout& layout, const std::vector<double>& source,
+double DistanceOf(const Layout& layout, const std::vector<double>& source,
                   const std::vector<double>& compiled, double far) {
   const auto count = static_cast<int64_t>(compiled.size());
   const int64_t stride = std::max<int64_t>(1, count / kSampled);
@@ -142,6 +142,39 @@ bool HasManyNumbers(const std::vector<double>& source) {
   return false;
 }
 
+// Returns how alike two tensors are, from -1 to 1, in some thousand elements: 1
+// if one is a multiple of the other, with something added. 0 if nothing can be
+// said.
+double LikenessIn(const Layout& layout, const std::vector<double>& source,
+                  const std::vector<double>& compiled) {
+  constexpr int64_t kLooked = 4096;
+  const auto count = static_cast<int64_t>(compiled.size());
+  const int64_t stride = std::max<int64_t>(1, count / kLooked);
+  double n = 0;
+  double sum_a = 0;
+  double sum_b = 0;
+  double sum_aa = 0;
+  double sum_bb = 0;
+  double sum_ab = 0;
+  for (int64_t i = 0; i < count; i += stride) {
+    const int64_t place = PlaceOf(layout, i);
+    if (place == kPaddingPlace) continue;
+    const double a = source[static_cast<size_t>(place)];
+    const double b = compiled[static_cast<size_t>(i)];
+    if (!std::isfinite(a) || !std::isfinite(b)) continue;
+    n += 1;
+    sum_a += a;
+    sum_b += b;
+    sum_aa += a * a;
+    sum_bb += b * b;
+    sum_ab += a * b;
+  }
+  const double spread =
+      (n * sum_aa - sum_a * sum_a) * (n * sum_bb - sum_b * sum_b);
+  if (!(spread > 0)) return 0;
+  return (n * sum_ab - sum_a * sum_b) / std::sqrt(spread);
+}
+
 }  // namespace
 
 bool MayMatch(const TensorFacts& source, const TensorFacts& compiled) {
@@ -190,7 +223,7 @@ std::optional<TensorMatch> TensorMatcher::Match(
   VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
     const double limit = best.has_value() ? best->distance : farthest;
     const double distance = distance_of(limit, [&](size_t set, double far) {
-      return DistanceIn(layout, numbers[set], numbers_[set], far);
+      return DistanceOf(layout, numbers[set], numbers_[set], far);
     });
     if (distance <= farthest &&
         (!best.has_value() || distance < best->distance)) {
@@ -208,6 +241,44 @@ std::optional<TensorMatch> TensorMatcher::Match(
       });
   if (distance > kSameNumbers) return best;
   return TensorMatch{Layout(), distance, true};
+}
+
+std::vector<Layout> TensorMatcher::LikelyLayouts(
+    const TensorFacts& source, absl::Span<const NDArray> tensors,
+    size_t most) const {
+  // What is usual counts as much as a moderate likeness of the numbers.
+  constexpr double kUsual = 0.5;
+  constexpr double kSameOrder = 0.3;
+  const std::vector<double> numbers = NumbersOf(tensors[0]);
+  std::vector<std::pair<double, Layout>> scored;
+  VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
+    const double form = layout.is_usual()        ? kUsual
+                        : layout.is_same_order() ? kSameOrder
+                                                 : 0;
+    scored.emplace_back(form + LikenessIn(layout, numbers, numbers_[0]),
+                        layout);
+    return true;
+  });
+  std::stable_sort(
+      scored.begin(), scored.end(),
+      [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (scored.size() > most) scored.resize(most);
+  std::vector<Layout> layouts;
+  for (auto& [score, layout] : scored) layouts.push_back(std::move(layout));
+  return layouts;
+}
+
+double TensorMatcher::DistanceIn(const Layout& layout,
+                                 absl::Span<const NDArray> tensors) const {
+  double worst = 0;
+  for (size_t set = 0; set < tensors.size(); ++set) {
+    const std::vector<double> numbers = NumbersOf(tensors[set]);
+    const double largest = LargestFinite(numbers);
+    const double distance =
+        DistanceOf(layout, numbers, numbers_[set], kInfinity);
+    worst = std::max(worst, distance / (largest > 0 ? largest : 1));
+  }
+  return worst;
 }
 
 }  // namespace nodewise

@@ -46,6 +46,16 @@ class TensorMatcher {
   std::optional<TensorMatch> Match(const TensorFacts& source,
                                    absl::Span<const NDArray> tensors) const;
 
+  // Returns the layouts in which the compiled tensor may be meant to hold the
+  // source, though its numbers are wrong: the likeliest first, by how alike the
+  // numbers are all the same, and by which layouts compilers use.
+  std::vector<Layout> LikelyLayouts(const TensorFacts& source,
+                                    absl::Span<const NDArray> tensors,
+                                    size_t most) const;
+  // Returns the distance in that layout, whatever it is.
+  double DistanceIn(const Layout& layout,
+                    absl::Span<const NDArray> tensors) const;
+
  private:
   TensorFacts facts_;
   std::vector<std::vector<double>> numbers_;  // By set of inputs.

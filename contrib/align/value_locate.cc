@@ -46,6 +46,13 @@ class ValueLocator {
     NODEWISE_RETURN_IF_ERROR(walk_.ExplainFrom(0));
     while (result_.culprits.size() < kMostCulprits) {
       const std::optional<NodeId> suspect = FirstSuspect(scene_, walk_);
+      NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> miss,
+                                FindNearMiss(scene_, walk_));
+      if (miss.has_value() &&
+          (!suspect.has_value() || NodeOf(*miss) < *suspect)) {
+        NODEWISE_RETURN_IF_ERROR(Follow(NodeOf(*miss), *miss));
+        continue;
+      }
       if (!suspect.has_value()) break;
       NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> guess,
                                 SearchBlame(scene_, walk_, *suspect));
@@ -60,6 +67,10 @@ class ValueLocator {
   }
 
  private:
+  NodeId NodeOf(const Guess& guess) const {
+    return scene_.index.NodeOf(guess.entry);
+  }
+
   // Takes the guess for right, and looks at what lies behind it.
   absl::Status Follow(NodeId suspect, const Guess& guess) {
     ValueCulprit culprit;
@@ -76,7 +87,7 @@ class ValueLocator {
     NODEWISE_RETURN_IF_ERROR(
         walk_.Blame(guess.entry, guess.value, guess.layout, culprit.distance));
     result_.culprits.push_back(std::move(culprit));
-    return walk_.ExplainFrom(Index(scene_.index.NodeOf(guess.entry)) + 1);
+    return walk_.ExplainFrom(Index(NodeOf(guess)) + 1);
   }
 
   // Nothing tells which tensor it should have made: the nearest one that there

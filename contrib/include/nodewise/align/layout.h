@@ -41,6 +41,10 @@ struct Layout {
   // Returns the number of elements of the compiled tensor.
   int64_t count() const;
   bool is_same_order() const { return is_same_order_; }
+  // Sides of the network's tensor may be divided into blocks, which come last;
+  // otherwise they are in their order, as they are in most compiled tensors.
+  bool is_usual() const { return is_usual_; }
+  void MakeUsual() { is_usual_ = true; }
 
   // Of the elements as they are. REQUIRES: both shapes have as many elements.
   static Layout SameOrder(absl::Span<const int64_t> source,
@@ -48,6 +52,7 @@ struct Layout {
 
  private:
   bool is_same_order_ = false;
+  bool is_usual_ = false;
 };
 
 // What stands for an element of the compiled tensor that is padding.
