@@ -10,6 +10,7 @@
 #include "nodewise/align/value_locate.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/region.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -98,6 +99,11 @@ class ValueReport {
               : fmt::format("should hold {}, and is far from it", expected);
     }
     table.AddRow({"reason", reason});
+    for (const Explanation& explanation : Shown(culprit)) {
+      table.AddRow(
+          {"explained by", network_.operation(explanation.operation).name +
+                               ": " + explanation.what});
+    }
     table.AddRow({"evidence",
                   culprit.share_explained > 0
                       ? fmt::format("{:.0f} % of the next nodes are right then",
@@ -112,6 +118,14 @@ class ValueReport {
     json.Add("kind", "broken");
     json.Add("source_nodes", NamesOf(culprit.region));
     json.Add("source_tensors", OutputsIn(culprit.region));
+    json.BeginArray("explanations");
+    for (const Explanation& explanation : culprit.explanations) {
+      json.BeginObject();
+      json.Add("source_node", network_.operation(explanation.operation).name);
+      json.Add("what", explanation.what);
+      json.EndObject();
+    }
+    json.EndArray();
     json.BeginObject("evidence");
     json.Add("reason", reason);
     json.Add("entry", index_.KeyOf(culprit.entry));
@@ -119,6 +133,12 @@ class ValueReport {
     json.Add("share_explained", culprit.share_explained);
     json.EndObject();
     json.EndObject();
+  }
+
+  // Several changes may have one effect; the document has them all.
+  static absl::Span<const Explanation> Shown(const ValueCulprit& culprit) {
+    constexpr size_t kMostShown = 4;
+    return absl::MakeConstSpan(culprit.explanations).subspan(0, kMostShown);
   }
 
   void AddVerdicts(Outcome* outcome) const {
@@ -187,7 +207,7 @@ absl::Status LocateByValueIn(const LoadedTarget& loaded,
                             Align(index, *source.network, pairs));
   NODEWISE_ASSIGN_OR_RETURN(
       const ValueLocateResult result,
-      LocateByValue(index, *source.network, pairs, alignment));
+      LocateByValue(index, *source.network, pairs, alignment, AllOperators()));
   outcome->json.Add("model", model);
   ValueReport(index, *source.network, result).Show(outcome);
   return absl::OkStatus();

@@ -61,6 +61,7 @@ class GraphWalk {
 
   const WalkedEntry& entry(EntryId id) const { return entries_[Index(id)]; }
   FollowedReference& reference() { return reference_; }
+  const FollowedReference& reference() const { return reference_; }
   bool IsPinned(ValueId id) const { return reference_.IsPinned(id); }
   // Returns by entry whether nothing is wrong with it: it is explained, does
   // not depend on inputs, or is only something on the way to entries that are

@@ -7,6 +7,7 @@
 
 #include "contrib/align/blame_search.h"
 #include "contrib/align/graph_walk.h"
+#include "contrib/align/region_edits.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -39,8 +40,8 @@ std::vector<OperationId> RegionOf(const Network& network, const GraphWalk& walk,
 
 class ValueLocator {
  public:
-  ValueLocator(const WalkScene& scene, GraphWalk walk)
-      : scene_(scene), walk_(std::move(walk)) {}
+  ValueLocator(const WalkScene& scene, GraphWalk walk, const OpSet& operators)
+      : scene_(scene), walk_(std::move(walk)), operators_(operators) {}
 
   absl::StatusOr<ValueLocateResult> Run() {
     NODEWISE_RETURN_IF_ERROR(walk_.ExplainFrom(0));
@@ -84,10 +85,36 @@ class ValueLocator {
     if (nearest.has_value() && nearest->value == guess.value) {
       culprit.distance = nearest->distance;
     }
+    NODEWISE_RETURN_IF_ERROR(Explain(guess, &culprit));
     NODEWISE_RETURN_IF_ERROR(
         walk_.Blame(guess.entry, guess.value, guess.layout, culprit.distance));
     result_.culprits.push_back(std::move(culprit));
     return walk_.ExplainFrom(Index(NodeOf(guess)) + 1);
+  }
+
+  // Looks for changes that explain the wrong tensor, and puts the operations
+  // that they are of first.
+  absl::Status Explain(const Guess& guess, ValueCulprit* culprit) const {
+    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
+    if (!found.has_value()) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(
+        const RegionAnswer answer,
+        FindEdits({walk_, *found, guess.value, guess.layout, culprit->region,
+                   operators_}));
+    culprit->gave_up = answer.gave_up;
+    std::vector<OperationId> region;
+    const auto add = [&region](OperationId id) {
+      if (std::find(region.begin(), region.end(), id) == region.end()) {
+        region.push_back(id);
+      }
+    };
+    for (const FittingEdit& edit : answer.edits) {
+      culprit->explanations.push_back({edit.operation, edit.what});
+      add(edit.operation);
+    }
+    for (const OperationId id : culprit->region) add(id);
+    culprit->region = std::move(region);
+    return absl::OkStatus();
   }
 
   // Nothing tells which tensor it should have made: the nearest one that there
@@ -141,6 +168,7 @@ class ValueLocator {
 
   const WalkScene& scene_;
   GraphWalk walk_;
+  const OpSet& operators_;
   ValueLocateResult result_;
 };
 
@@ -148,10 +176,11 @@ class ValueLocator {
 
 absl::StatusOr<ValueLocateResult> LocateByValue(
     const GraphIndex& index, const Network& network,
-    absl::Span<const RecordedPair> pairs, const Alignment& alignment) {
+    absl::Span<const RecordedPair> pairs, const Alignment& alignment,
+    const OpSet& operators) {
   const WalkScene scene{index, network, pairs, alignment};
   NODEWISE_ASSIGN_OR_RETURN(GraphWalk walk, GraphWalk::Create(scene));
-  return ValueLocator(scene, std::move(walk)).Run();
+  return ValueLocator(scene, std::move(walk), operators).Run();
 }
 
 }  // namespace nodewise

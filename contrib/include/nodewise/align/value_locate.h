@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -9,6 +10,7 @@
 #include "nodewise/align/layout.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/op/op_def.h"
 
 namespace nodewise {
 
@@ -34,6 +36,12 @@ struct LocatedEntry {
   double distance = 0;  // As EntryMatch::distance.
 };
 
+// A change of an operation with which the network makes what the node has made.
+struct Explanation {
+  OperationId operation = kNoOperation;
+  std::string what;  // "alpha 0.2 instead of 0.7"
+};
+
 // A node that is to blame.
 struct ValueCulprit {
   NodeId node{};
@@ -42,8 +50,13 @@ struct ValueCulprit {
   ValueId expected = kNoValue;
   double distance = 0;  // Infinite if it is far away.
   // The operations of the network that make it of what the node has read: one
-  // of them was compiled wrongly. In the order of the network.
+  // of them was compiled wrongly. The likeliest first: those that a small
+  // change explains, then in the order of the network.
   std::vector<OperationId> region;
+  // The changes that explain what the node has made, the best first.
+  std::vector<Explanation> explanations;
+  // Not all changes were tried.
+  bool gave_up = false;
   // The share of the next nodes that are right if the entry should have held
   // that tensor: the evidence for it. 1 where there are none behind it.
   double share_explained = 0;
@@ -54,10 +67,12 @@ struct ValueLocateResult {
   std::vector<ValueCulprit> culprits;  // In the order of the graph.
 };
 
-// Examines what was recorded. `alignment` comes from Align() of the same.
+// Examines what was recorded. `alignment` comes from Align() of the same;
+// `operators` are those that may have been taken for another.
 // Fails as reading back what was recorded does.
 absl::StatusOr<ValueLocateResult> LocateByValue(
     const GraphIndex& index, const Network& network,
-    absl::Span<const RecordedPair> pairs, const Alignment& alignment);
+    absl::Span<const RecordedPair> pairs, const Alignment& alignment,
+    const OpSet& operators);
 
 }  // namespace nodewise
