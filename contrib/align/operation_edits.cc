@@ -81,6 +81,15 @@ std::vector<Ints> OtherLists(const Ints& now) {
   others.push_back(std::move(halves));
   others.emplace_back(now.size(), 0);
   others.emplace_back(now.size(), 1);
+  // All of the first half one more, and all of the second one less: padding at
+  // the other ends.
+  for (const int64_t step : {1, -1}) {
+    Ints shifted = now;
+    for (size_t i = 0; i < now.size(); ++i) {
+      shifted[i] += 2 * i < now.size() ? step : -step;
+    }
+    others.push_back(std::move(shifted));
+  }
   for (size_t i = 0; i < now.size(); ++i) {
     // One element more here and one less there leaves sizes as they are.
     for (size_t j = 0; j < now.size(); ++j) {

@@ -1,7 +1,9 @@
 #include "contrib/align/region_edits.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "contrib/align/operation_edits.h"
@@ -43,10 +45,12 @@ class EditSearch {
                    return true;
                  });
       TryNumbers(operation, reference);
+      FitNumbers(operation, reference);
     }
     std::stable_sort(answer_.edits.begin(), answer_.edits.end(),
                      [](const FittingEdit& a, const FittingEdit& b) {
-                       return a.distance < b.distance;
+                       return std::pair(a.is_fitted, a.distance) <
+                              std::pair(b.is_fitted, b.distance);
                      });
     return std::move(answer_);
   }
@@ -116,7 +120,115 @@ class EditSearch {
         question_.found.DistanceIn(question_.layout, (*value)->tensors);
     if (distance <=
         CleanDistance((*value)->facts.dtype, question_.found.facts().dtype)) {
-      answer_.edits.push_back({operation.id, what, distance});
+      answer_.edits.push_back({operation.id, what, distance, false});
+    }
+  }
+
+  // Looks for the number with which the operation would make what was found:
+  // an attribute, a factor of a constant, or one of the whole result. What is
+  // wrong by one number is explained by some; that it fits all elements with
+  // all sets of inputs is no chance.
+  void FitNumbers(const Operation& operation,
+                  const FollowedReference& reference) {
+    std::vector<size_t> slots(operation.inputs.size());
+    for (size_t i = 0; i < slots.size(); ++i) slots[i] = i;
+    for (const AttrField& field : operation.def().fields) {
+      if (field.is_tensor || field.is_graph) continue;
+      const auto now = field.get(operation.attrs.get());
+      if (!now.has_value() || !std::holds_alternative<float>(*now)) continue;
+      const float from = std::get<float>(*now);
+      Fit(operation, reference, from,
+          fmt::format("{} {{:.4g}} instead of {:.4g}", field.name, from),
+          [&](double number) -> std::optional<std::vector<NDArray>> {
+            std::vector<NamedAttr> attrs = NamedAttrsOf(operation.attrs);
+            std::erase_if(attrs, [&](const NamedAttr& attr) {
+              return attr.name == field.name;
+            });
+            attrs.push_back(
+                {std::string(field.name), static_cast<float>(number)});
+            const auto made = MakeAttrs(operation.def(), attrs);
+            if (!made.ok()) return std::nullopt;
+            return Compute({"", *made, slots});
+          });
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i] == nullptr || !IsFloat(inputs_[i]->facts.dtype) ||
+          network_.value(operation.inputs[i]).kind !=
+              NetworkValue::Kind::kConstant) {
+        continue;
+      }
+      Fit(operation, reference, 1,
+          network_.value(operation.inputs[i]).name + " times {:.6g}",
+          [&](double factor) {
+            const auto kept = inputs_[i];
+            auto scaled = std::make_shared<FollowedReference::Value>(*kept);
+            for (NDArray& one : scaled->tensors) one = Scaled(one, factor);
+            inputs_[i] = scaled;
+            auto made = Compute({"", operation.attrs, slots});
+            inputs_[i] = kept;
+            return made;
+          });
+    }
+    if (!IsFloat(made_->facts.dtype)) return;
+    Fit(operation, reference, 1, "its result times {:.6g}",
+        [&](double factor) -> std::optional<std::vector<NDArray>> {
+          std::vector<NDArray> made;
+          for (const NDArray& one : made_->tensors) {
+            made.push_back(Scaled(one, factor));
+          }
+          return made;
+        });
+  }
+
+  static NDArray Scaled(const NDArray& tensor, double factor) {
+    const auto copy = tensor.CopyToHost();
+    if (!copy.ok()) return tensor;
+    ChangeFloats(*copy, [factor](auto* begin, auto* end) {
+      using T = std::decay_t<decltype(*begin)>;
+      std::transform(begin, end, begin, [factor](T x) {
+        return FromDouble<T>(ToDouble(x) * factor);
+      });
+    });
+    return *copy;
+  }
+
+  // Gauss and Newton, from a number on: what is wanted changes nearly linearly
+  // with it, or not at all. `format` takes the number.
+  template <typename Make>
+  void Fit(const Operation& operation, const FollowedReference& reference,
+           double from, const std::string& format, const Make& make) {
+    constexpr int kMostSteps = 8;
+    constexpr double kProbe = 1e-3;
+    const auto outcome_of =
+        [&](double number) -> std::shared_ptr<const FollowedReference::Value> {
+      ++answer_.tried;
+      auto made = make(number);
+      if (!made.has_value()) return nullptr;
+      FollowedReference edited = reference;
+      edited.Pin(operation.outputs[0], *std::move(made));
+      auto value = edited.ValueOf(question_.expected);
+      return value.ok() ? *value : nullptr;
+    };
+    double number = from;
+    for (int step = 0; step < kMostSteps; ++step) {
+      const double probe = number + (number == 0 ? kProbe : number * kProbe);
+      const auto here = outcome_of(number);
+      const auto there = outcome_of(probe);
+      if (here == nullptr || there == nullptr) return;
+      const double distance =
+          question_.found.DistanceIn(question_.layout, here->tensors);
+      if (step > 0 &&
+          distance <=
+              CleanDistance(here->facts.dtype, question_.found.facts().dtype)) {
+        answer_.edits.push_back({operation.id,
+                                 fmt::format(fmt::runtime(format), number),
+                                 distance, true});
+        return;
+      }
+      const double move = question_.found.StepTowards(
+          question_.layout, here->tensors, there->tensors);
+      number += move * (probe - number);
+      if (move == 0 || !std::isfinite(number)) return;
     }
   }
 
@@ -134,12 +246,9 @@ class EditSearch {
         continue;
       }
       const auto kept = inputs_[i];
-      for (const auto& [change, what] : kChanges) {
+      const auto try_with = [&](const NDArray& tensor, std::string what) {
         auto changed = std::make_shared<FollowedReference::Value>(*kept);
-        const auto tensor = kept->tensors[0].CopyToHost();
-        if (!tensor.ok()) continue;
-        change(*tensor);
-        for (NDArray& one : changed->tensors) one = *tensor;
+        for (NDArray& one : changed->tensors) one = tensor;
         inputs_[i] = changed;
         ++answer_.tried;
         Try(operation,
@@ -147,8 +256,42 @@ class EditSearch {
                          what),
              operation.attrs, slots},
             reference);
+        inputs_[i] = kept;
+      };
+      for (const auto& [change, what] : kChanges) {
+        const auto tensor = kept->tensors[0].CopyToHost();
+        if (!tensor.ok()) continue;
+        change(*tensor);
+        try_with(*tensor, what);
       }
-      inputs_[i] = kept;
+      VisitOtherOrders(kept->tensors[0], try_with);
+    }
+  }
+
+  // Sides of one length exchanged, and sides read backwards.
+  template <typename TryWith>
+  static void VisitOtherOrders(const NDArray& tensor, const TryWith& try_with) {
+    const absl::Span<const int64_t> shape = tensor.shape();
+    std::vector<int64_t> steps(shape.size(), 1);
+    for (size_t i = shape.size(); i > 1; --i) {
+      steps[i - 2] = steps[i - 1] * shape[i - 1];
+    }
+    const auto try_loops = [&](Layout layout, std::string what) {
+      const auto changed =
+          UndoLayout(layout, tensor, tensor.shape(), tensor.dtype());
+      if (changed.ok()) try_with(*changed, std::move(what));
+    };
+    for (size_t i = 0; i < shape.size(); ++i) {
+      for (size_t j = i + 1; j < shape.size(); ++j) {
+        if (shape[i] != shape[j] || shape[i] == 1) continue;
+        Layout layout;
+        for (size_t k = 0; k < shape.size(); ++k) {
+          const size_t from = k == i ? j : k == j ? i : k;
+          layout.loops.push_back({shape[k], steps[from]});
+        }
+        try_loops(std::move(layout),
+                  fmt::format("with sides {} and {} exchanged", i, j));
+      }
     }
   }
 

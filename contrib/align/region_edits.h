@@ -20,6 +20,8 @@ struct FittingEdit {
   OperationId operation = kNoOperation;
   std::string what;     // "alpha 0.2 instead of 0.7", "without bias"
   double distance = 0;  // What is left.
+  // The number in it was looked for, so that it is said after those without.
+  bool is_fitted = false;
 };
 
 struct RegionQuestion {

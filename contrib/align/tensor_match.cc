@@ -281,4 +281,27 @@ double TensorMatcher::DistanceIn(const Layout& layout,
   return worst;
 }
 
+double TensorMatcher::StepTowards(const Layout& layout,
+                                  absl::Span<const NDArray> here,
+                                  absl::Span<const NDArray> there) const {
+  double along = 0;
+  double length = 0;
+  for (size_t set = 0; set < here.size(); ++set) {
+    const std::vector<double> from = NumbersOf(here[set]);
+    const std::vector<double> to = NumbersOf(there[set]);
+    if (from.size() != to.size()) return 0;
+    const std::vector<int64_t> places = PlacesOf(layout);
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] == kPaddingPlace) continue;
+      const auto place = static_cast<size_t>(places[i]);
+      const double way = to[place] - from[place];
+      const double left = numbers_[set][i] - from[place];
+      if (!std::isfinite(way) || !std::isfinite(left)) continue;
+      along += way * left;
+      length += way * way;
+    }
+  }
+  return length > 0 ? along / length : 0;
+}
+
 }  // namespace nodewise
