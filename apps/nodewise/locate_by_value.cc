@@ -87,8 +87,8 @@ class ValueReport {
     const std::string expected = ExpectedName(culprit);
     TextTable table;
     outcome->text += fmt::format("culprit: {}, broken\n", Printable(key));
-    if (!culprit.region.empty()) {
-      table.AddRow({"operations", ListOf(NamesOf(culprit.region))});
+    if (!culprit.operations.empty()) {
+      table.AddRow({"operations", ListOf(NamesOf(culprit.operations))});
     }
     std::string reason = "holds no tensor of the model";
     if (!expected.empty()) {
@@ -116,8 +116,9 @@ class ValueReport {
     json.Add("node_index", uint64_t{Index(culprit.node)});
     json.Add("output", uint64_t{index_.OutputOf(culprit.entry)});
     json.Add("kind", "broken");
-    json.Add("source_nodes", NamesOf(culprit.region));
-    json.Add("source_tensors", OutputsIn(culprit.region));
+    json.Add("source_nodes", NamesOf(culprit.operations));
+    json.Add("source_tensors", OutputsIn(culprit.operations));
+    json.Add("region", NamesOf(culprit.region));
     json.BeginArray("explanations");
     for (const Explanation& explanation : culprit.explanations) {
       json.BeginObject();

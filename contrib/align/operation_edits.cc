@@ -157,6 +157,30 @@ std::vector<AttrValue> OtherValues(const AttrValue& now) {
   return others;
 }
 
+template <typename Names>
+void AddOthersOf(const Names& names, const Network& network,
+                 const Operation& operation, const OpSet& operators,
+                 std::vector<OpAttrs>* others) {
+  if (std::find(names.begin(), names.end(), operation.kind()) == names.end()) {
+    return;
+  }
+  const std::string_view domain = operation.def().domain;
+  for (const std::string_view name : names) {
+    if (name.empty() || name == operation.kind()) continue;
+    const OperatorDef* const def =
+        operators.Find(domain, name, network.opset(domain));
+    if (def == nullptr) continue;
+    std::vector<NamedAttr> kept = NamedAttrsOf(operation.attrs);
+    std::erase_if(kept, [def](const NamedAttr& attr) {
+      return std::none_of(
+          def->fields.begin(), def->fields.end(),
+          [&](const AttrField& field) { return field.name == attr.name; });
+    });
+    auto made = MakeAttrs(*def, kept);
+    if (made.ok()) others->push_back(*std::move(made));
+  }
+}
+
 class EditVisit {
  public:
   EditVisit(const Network& network, const Operation& operation,
@@ -249,43 +273,14 @@ class EditVisit {
     return true;
   }
 
-  template <typename Names>
-  bool TryForm(const Names& names, bool keeps_attributes) const {
-    if (std::find(names.begin(), names.end(), operation_.kind()) ==
-        names.end()) {
-      return true;
-    }
-    for (const std::string_view name : names) {
-      if (name.empty() || name == operation_.kind()) continue;
-      const OperatorDef* const def =
-          operators_.Find(operation_.def().domain, name,
-                          network_.opset(operation_.def().domain));
-      if (def == nullptr) continue;
-      OpAttrs attrs = OpAttrs::Defaults(*def);
-      if (keeps_attributes) {
-        std::vector<NamedAttr> kept;
-        for (NamedAttr& attr : NamedAttrsOf(operation_.attrs)) {
-          const auto field = std::find_if(
-              def->fields.begin(), def->fields.end(),
-              [&](const AttrField& f) { return f.name == attr.name; });
-          if (field != def->fields.end()) kept.push_back(std::move(attr));
-        }
-        const auto made = MakeAttrs(*def, kept);
-        if (made.ok()) attrs = *made;
-      }
-      if (!visit_({fmt::format("{} instead of {}", name, operation_.kind()),
-                   attrs, slots_})) {
-        return false;
-      }
+  bool TryOtherOperators() const {
+    for (const OpAttrs& other :
+         OtherOperators(network_, operation_, operators_)) {
+      const std::string what =
+          fmt::format("{} instead of {}", other.def().name, operation_.kind());
+      if (!visit_({what, other, slots_})) return false;
     }
     return true;
-  }
-
-  bool TryOtherOperators() const {
-    for (const auto& form : kForms) {
-      if (!TryForm(form, true)) return false;
-    }
-    return TryForm(kPools, true) && TryForm(kSoftmaxes, true);
   }
 
   bool TryAttributes() const {
@@ -308,6 +303,18 @@ class EditVisit {
 };
 
 }  // namespace
+
+std::vector<OpAttrs> OtherOperators(const Network& network,
+                                    const Operation& operation,
+                                    const OpSet& operators) {
+  std::vector<OpAttrs> others;
+  for (const auto& form : kForms) {
+    AddOthersOf(form, network, operation, operators, &others);
+  }
+  AddOthersOf(kPools, network, operation, operators, &others);
+  AddOthersOf(kSoftmaxes, network, operation, operators, &others);
+  return others;
+}
 
 void VisitEdits(const Network& network, const Operation& operation,
                 const OpSet& operators,

@@ -21,6 +21,12 @@ struct OperationEdit {
   bool is_skipped = false;
 };
 
+// Returns operators of the same form that may stand in the place of this one by
+// mistake, with its attributes as far as they have them, else with defaults.
+std::vector<OpAttrs> OtherOperators(const Network& network,
+                                    const Operation& operation,
+                                    const OpSet& operators);
+
 // Calls `visit` with mistakes that could be made in any operation of such a
 // kind, the likeliest first, until it returns false: another value of an
 // attribute, operands in another order, an optional input left out, the whole

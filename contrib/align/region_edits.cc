@@ -132,24 +132,13 @@ class EditSearch {
                   const FollowedReference& reference) {
     std::vector<size_t> slots(operation.inputs.size());
     for (size_t i = 0; i < slots.size(); ++i) slots[i] = i;
-    for (const AttrField& field : operation.def().fields) {
-      if (field.is_tensor || field.is_graph) continue;
-      const auto now = field.get(operation.attrs.get());
-      if (!now.has_value() || !std::holds_alternative<float>(*now)) continue;
-      const float from = std::get<float>(*now);
-      Fit(operation, reference, from,
-          fmt::format("{} {{:.4g}} instead of {:.4g}", field.name, from),
-          [&](double number) -> std::optional<std::vector<NDArray>> {
-            std::vector<NamedAttr> attrs = NamedAttrsOf(operation.attrs);
-            std::erase_if(attrs, [&](const NamedAttr& attr) {
-              return attr.name == field.name;
-            });
-            attrs.push_back(
-                {std::string(field.name), static_cast<float>(number)});
-            const auto made = MakeAttrs(operation.def(), attrs);
-            if (!made.ok()) return std::nullopt;
-            return Compute({"", *made, slots});
-          });
+    FitAttributes(operation, operation.attrs, slots, "", reference);
+    for (const OpAttrs& other :
+         OtherOperators(network_, operation, question_.operators)) {
+      FitAttributes(
+          operation, other, slots,
+          fmt::format("{} instead of {}, ", other.def().name, operation.kind()),
+          reference);
     }
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i] == nullptr || !IsFloat(inputs_[i]->facts.dtype) ||
@@ -178,6 +167,33 @@ class EditSearch {
           }
           return made;
         });
+  }
+
+  void FitAttributes(const Operation& operation, const OpAttrs& attrs,
+                     const std::vector<size_t>& slots,
+                     const std::string& prefix,
+                     const FollowedReference& reference) {
+    for (const AttrField& field : attrs.def().fields) {
+      if (field.is_tensor || field.is_graph) continue;
+      const auto now = field.get(attrs.get());
+      if (!now.has_value() || !std::holds_alternative<float>(*now)) continue;
+      const float from = std::get<float>(*now);
+      const std::string than =
+          prefix.empty() ? fmt::format(" instead of {:.4g}", from) : "";
+      Fit(operation, reference, from,
+          prefix + std::string(field.name) + " {:.4g}" + than,
+          [&](double number) -> std::optional<std::vector<NDArray>> {
+            std::vector<NamedAttr> others = NamedAttrsOf(attrs);
+            std::erase_if(others, [&](const NamedAttr& attr) {
+              return attr.name == field.name;
+            });
+            others.push_back(
+                {std::string(field.name), static_cast<float>(number)});
+            const auto made = MakeAttrs(attrs.def(), others);
+            if (!made.ok()) return std::nullopt;
+            return Compute({"", *made, slots});
+          });
+    }
   }
 
   static NDArray Scaled(const NDArray& tensor, double factor) {

@@ -102,18 +102,14 @@ class ValueLocator {
         FindEdits({walk_, *found, guess.value, guess.layout, culprit->region,
                    operators_}));
     culprit->gave_up = answer.gave_up;
-    std::vector<OperationId> region;
-    const auto add = [&region](OperationId id) {
-      if (std::find(region.begin(), region.end(), id) == region.end()) {
-        region.push_back(id);
-      }
-    };
     for (const FittingEdit& edit : answer.edits) {
       culprit->explanations.push_back({edit.operation, edit.what});
-      add(edit.operation);
+      if (std::find(culprit->operations.begin(), culprit->operations.end(),
+                    edit.operation) == culprit->operations.end()) {
+        culprit->operations.push_back(edit.operation);
+      }
     }
-    for (const OperationId id : culprit->region) add(id);
-    culprit->region = std::move(region);
+    if (culprit->operations.empty()) culprit->operations = culprit->region;
     return absl::OkStatus();
   }
 
@@ -137,6 +133,7 @@ class ValueLocator {
       if (!fits) continue;
       culprit.expected = id;
       culprit.region = RegionOf(scene_.network, walk_, id);
+      culprit.operations = culprit.region;
       break;
     }
     result_.culprits.push_back(std::move(culprit));

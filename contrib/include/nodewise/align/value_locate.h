@@ -49,10 +49,12 @@ struct ValueCulprit {
   // The tensor that the entry should hold; kNoValue if nobody can say.
   ValueId expected = kNoValue;
   double distance = 0;  // Infinite if it is far away.
-  // The operations of the network that make it of what the node has read: one
-  // of them was compiled wrongly. The likeliest first: those that a small
-  // change explains, then in the order of the network.
+  // The operations of the network that make it of what the node has read, in
+  // the order of the network: one of them was compiled wrongly.
   std::vector<OperationId> region;
+  // Those of the region that are to blame, the likeliest first: those that a
+  // small change explains, or where there are none all of them.
+  std::vector<OperationId> operations;
   // The changes that explain what the node has made, the best first.
   std::vector<Explanation> explanations;
   // Not all changes were tried.
