@@ -10,6 +10,7 @@
 
 #include "nodewise/align/alignment.h"
 #include "nodewise/align/similar_inputs.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 #include "nodewise/runner/runner_list.h"
 #include "tests/contrib/lower/lower_support.h"
