@@ -75,6 +75,7 @@ extern const CommandRow kProfileCommand;
 extern const CommandRow kDumpCommand;
 extern const CommandRow kCompareCommand;
 extern const CommandRow kLocateCommand;
+extern const CommandRow kAlignCommand;
 extern const CommandRow kReproCommand;
 extern const CommandRow kInspectCommand;
 extern const CommandRow kVerifyCommand;

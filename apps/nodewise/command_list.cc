@@ -8,8 +8,8 @@ absl::Span<const CommandRow> Commands() {
   // Not at namespace scope: the rows of other files might be made later.
   static const std::array rows = {
       kDemoCommand,    kRunCommand,     kProfileCommand, kDumpCommand,
-      kCompareCommand, kLocateCommand,  kReproCommand,   kVerifyCommand,
-      kInspectCommand, kConvertCommand, kExtractCommand,
+      kCompareCommand, kLocateCommand,  kAlignCommand,   kReproCommand,
+      kVerifyCommand,  kInspectCommand, kConvertCommand, kExtractCommand,
   };
   return rows;
 }

@@ -7,6 +7,7 @@
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/locate_builds.h"
+#include "apps/nodewise/locate_by_value.h"
 #include "apps/nodewise/locate_foreign.h"
 #include "apps/nodewise/locate_layers.h"
 #include "apps/nodewise/locate_replay.h"
@@ -127,6 +128,12 @@ class LocateCulprit : public Command {
                               LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
+    if (IsModel(reference_) && SaysNothing(loaded)) {
+      NODEWISE_RETURN_IF_ERROR(CheckByValue());
+      NODEWISE_RETURN_IF_ERROR(LocateByValueIn(
+          loaded, reference_, load_.model, inputs_.seed.value_or(1), &outcome));
+      return outcome;
+    }
     if (!reference_.empty() && reference_ != "interpreter") {
       NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget reference,
                                 CompareBefore(*loaded.target, &outcome));
@@ -249,6 +256,15 @@ class LocateCulprit : public Command {
           fmt::format("{}: means nothing with --samples", option));
     }
     return absl::OkStatus();
+  }
+
+  // What a model can judge by its values.
+  absl::Status CheckByValue() const {
+    if (IsAuto() && repro_.empty() && referee_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format(
+        "--reference {}: the nodes of {} do not say what they compute, "
+        "expected no --method but auto, no --repro and no --referee",
+        Printable(reference_), Printable(load_.target.target)));
   }
 
   bool IsAuto() const { return method_.empty() || method_ == "auto"; }

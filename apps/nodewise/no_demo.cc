@@ -32,6 +32,10 @@ const CommandRow kLocateCommand = {
     "locate", "names the node that is wrong (not in this build)", "", nullptr,
     [] { return NeedsMore("locate"); }};
 
+const CommandRow kAlignCommand = {
+    "align", "matches a network with its model (not in this build)", "",
+    nullptr, [] { return NeedsMore("align"); }};
+
 const CommandRow kReproCommand = {
     "repro", "cuts a node out as a folder (not in this build)", "", nullptr,
     [] { return NeedsMore("repro"); }};

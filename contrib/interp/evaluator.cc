@@ -1,6 +1,9 @@
 #include "nodewise/interp/evaluator.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -24,6 +27,18 @@ class RowEvaluator : public Evaluator {
 const Evaluator& ReferenceEvaluator() {
   static const RowEvaluator evaluator;
   return evaluator;
+}
+
+absl::Status MakeReadable(NDArray* tensor) {
+  if (!tensor->defined()) return absl::OkStatus();
+  const auto address = reinterpret_cast<uintptr_t>(tensor->data());
+  const size_t width = std::max<size_t>(1, ElementBytes(tensor->dtype()));
+  if (DeviceTypeOf(tensor->device()) == kDLCPU && IsCompact(**tensor) &&
+      address % width == 0) {
+    return absl::OkStatus();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(*tensor, tensor->CopyToHost());
+  return absl::OkStatus();
 }
 
 }  // namespace nodewise

@@ -54,18 +54,6 @@ absl::Status TryMemory(const Network& network) {
 
 }  // namespace
 
-absl::Status MakeReadable(NDArray* tensor) {
-  if (!tensor->defined()) return absl::OkStatus();
-  const auto address = reinterpret_cast<uintptr_t>(tensor->data());
-  const size_t width = std::max<size_t>(1, ElementBytes(tensor->dtype()));
-  if (DeviceTypeOf(tensor->device()) == kDLCPU && IsCompact(**tensor) &&
-      address % width == 0) {
-    return absl::OkStatus();
-  }
-  NODEWISE_ASSIGN_OR_RETURN(*tensor, tensor->CopyToHost());
-  return absl::OkStatus();
-}
-
 Interpreter::Plan::Plan(const Network& network)
     : is_read(network.data().values.size()),
       constants(network.data().values.size()),

@@ -7,10 +7,6 @@
 
 namespace nodewise {
 
-// Copies a tensor that operators could not read as it lies: they read compact,
-// aligned tensors in host memory; those of mapped files may lie anywhere.
-absl::Status MakeReadable(NDArray* tensor);
-
 // What is worked out about a network once, before it is run many times.
 struct Interpreter::Plan {
   struct Step {

@@ -113,6 +113,12 @@ std::vector<OperationId> SourceOperations(const Region& region) {
   return found;
 }
 
+bool SaysItsRegion(const GraphNode& node) {
+  return std::any_of(
+      node.attrs.begin(), node.attrs.end(),
+      [](const auto& attr) { return attr.first == kNetworkAttribute; });
+}
+
 std::vector<std::pair<std::string, std::string>> AttributesOf(
     const Region& region) {
   const Network& network = region.network;

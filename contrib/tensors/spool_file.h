@@ -23,6 +23,9 @@ class SpoolFile {
   absl::Status Write(const void* data, size_t size);
   // Writes all of it to `to`, a piece at a time.
   absl::Status CopyTo(OutputFile* to) const;
+  // Reads what was written from `offset` on. Fails with kDataLoss if that is
+  // less than `size` bytes.
+  absl::Status Read(size_t offset, void* data, size_t size) const;
 
  private:
   SpoolFile(std::string path, int descriptor);

@@ -6,7 +6,7 @@ import unittest
 from support import NODEWISE, Scratch, document, nodewise
 
 
-VERBS = ("demo", "run", "profile", "dump", "compare", "locate", "repro",
+VERBS = ("demo", "run", "profile", "dump", "compare", "locate", "align", "repro",
          "inspect", "verify", "convert", "extract")
 
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/module/module.h"
 
@@ -40,6 +41,10 @@ std::vector<OperationId> SourceOperations(const Region& region);
 // Returns the attributes of a node that computes the region.
 std::vector<std::pair<std::string, std::string>> AttributesOf(
     const Region& region);
+
+// Returns whether the node says which region it computes, right or wrong. Those
+// of other compilers do not.
+bool SaysItsRegion(const GraphNode& node);
 
 // Reads a region from the attributes of a node, which may come from anywhere,
 // and checks it against the node's tensors. Fails with kInvalidArgument or

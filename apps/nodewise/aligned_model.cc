@@ -1,0 +1,86 @@
+#include "apps/nodewise/aligned_model.h"
+
+#include <utility>
+
+#include "nodewise/align/similar_inputs.h"
+#include "nodewise/runner/bind_sizes.h"
+#include "nodewise/runner/runner_list.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// The target's inputs by the names that the model has for them.
+std::vector<NamedTensor> InputsOfModel(const LoadedTarget& target,
+                                       const Network& network,
+                                       absl::Span<const size_t> pairs) {
+  std::vector<NamedTensor> inputs;
+  for (size_t i = 0; i < target.inputs.size() && i < pairs.size(); ++i) {
+    inputs.push_back({network.value(network.inputs()[pairs[i]]).name,
+                      target.inputs[i].tensor});
+  }
+  return inputs;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
+                                          const std::string& path,
+                                          const ModelOptions& options,
+                                          Outcome* outcome) {
+  ModelOfTarget model;
+  model.path = path;
+  DiagnosticList diagnostics;
+  auto network = LoadModel(path, options, &diagnostics);
+  if (!network.ok()) {
+    if (!diagnostics.HasErrors()) return network.status();
+    outcome->AddErrors(diagnostics);
+    return model;
+  }
+  for (const Diagnostic& diagnostic : diagnostics.items()) {
+    outcome->notes.push_back(diagnostic.ToString());
+  }
+  const auto pairs = PairInputs(target.target->inputs(), *ListInputs(*network));
+  if (!pairs.ok()) return At(path, pairs.status());
+  model.inputs = *pairs;
+  std::vector<VmInputType> given;
+  for (const NamedTensor& input :
+       InputsOfModel(target, *network, model.inputs)) {
+    const absl::Span<const int64_t> shape = input.tensor.shape();
+    given.push_back(
+        {input.name, {shape.begin(), shape.end()}, input.tensor.dtype()});
+  }
+  BindSizes(given, &*network);
+  model.network = std::make_shared<const Network>(*std::move(network));
+  return model;
+}
+
+absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
+                                                     const ModelOfTarget& model,
+                                                     uint64_t sets,
+                                                     uint64_t seed) {
+  const std::string& name = target.target->name();
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker compiled,
+                            MakerOf("debug", {name, target.target}));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const RunnerMaker network,
+      MakerOf("interpreter", {model.path, nullptr, model.network}));
+  NODEWISE_ASSIGN_OR_RETURN(const auto compiled_runner, compiled());
+  NODEWISE_ASSIGN_OR_RETURN(const auto network_runner, network());
+  std::vector<NamedTensor> inputs =
+      InputsOfModel(target, *model.network, model.inputs);
+  std::vector<RecordedPair> pairs;
+  for (uint64_t set = 0; set < sets; ++set) {
+    if (set > 0) {
+      NODEWISE_ASSIGN_OR_RETURN(inputs, DrawSimilar(inputs, seed + set));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        RecordedPair pair,
+        RecordPair(compiled_runner.get(), network_runner.get(), model.inputs,
+                   inputs));
+    pairs.push_back(std::move(pair));
+  }
+  return pairs;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/model_options.h"
+#include "nodewise/align/alignment.h"
+#include "nodewise/ir/network.h"
+
+namespace nodewise {
+
+// A model beside a network that was compiled from it.
+struct ModelOfTarget {
+  std::string path;
+  std::shared_ptr<const Network> network;
+  std::vector<size_t> inputs;  // PairInputs().
+};
+
+// Reads the model, with the sizes that the inputs of the target have. All its
+// faults go into the outcome, which is then kError. Fails as PairInputs().
+absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
+                                          const std::string& path,
+                                          const ModelOptions& options,
+                                          Outcome* outcome);
+
+// Runs both with the inputs of the target, and with `sets` - 1 more that are
+// drawn like them. Fails as the runs do, naming the side.
+absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
+                                                     const ModelOfTarget& model,
+                                                     uint64_t sets,
+                                                     uint64_t seed);
+
+}  // namespace nodewise

@@ -1,0 +1,217 @@
+#include "apps/nodewise/locate_by_value.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "apps/nodewise/aligned_model.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/align/value_locate.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/lower/region.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint64_t kSets = 2;
+
+std::string_view NameOf(EntryState state) {
+  switch (state) {
+    case EntryState::kConstant:
+      return "constant";
+    case EntryState::kHealthy:
+      return "healthy";
+    case EntryState::kOnTheWay:
+      return "on the way";
+    case EntryState::kBroken:
+      return "broken";
+    case EntryState::kUnknown:
+      return "unknown";
+  }
+  return "";
+}
+
+class ValueReport {
+ public:
+  ValueReport(const GraphIndex& index, const Network& network,
+              const ValueLocateResult& result)
+      : index_(index), network_(network), result_(result) {}
+
+  void Show(Outcome* outcome) const {
+    if (!result_.culprits.empty()) {
+      outcome->status = Outcome::Status::kDiffers;
+    }
+    outcome->text += "\n";
+    outcome->json.BeginArray("culprits");
+    for (const ValueCulprit& culprit : result_.culprits) {
+      AddCulprit(culprit, outcome);
+    }
+    outcome->json.EndArray();
+    if (result_.culprits.empty()) outcome->text += "no culprit\n\n";
+    AddVerdicts(outcome);
+  }
+
+ private:
+  std::vector<std::string> OutputsIn(
+      const std::vector<OperationId>& region) const {
+    std::vector<std::string> names;
+    for (const OperationId id : region) {
+      for (const ValueId output : network_.operation(id).outputs) {
+        if (output != kNoValue) names.push_back(network_.value(output).name);
+      }
+    }
+    return names;
+  }
+
+  std::vector<std::string> NamesOf(
+      const std::vector<OperationId>& region) const {
+    std::vector<std::string> names;
+    for (const OperationId id : region) {
+      names.push_back(network_.operation(id).name);
+    }
+    return names;
+  }
+
+  std::string ExpectedName(const ValueCulprit& culprit) const {
+    return culprit.expected == kNoValue ? ""
+                                        : network_.value(culprit.expected).name;
+  }
+
+  void AddCulprit(const ValueCulprit& culprit, Outcome* outcome) const {
+    const std::string key = index_.KeyOf(culprit.node);
+    const std::string expected = ExpectedName(culprit);
+    TextTable table;
+    outcome->text += fmt::format("culprit: {}, broken\n", Printable(key));
+    if (!culprit.operations.empty()) {
+      table.AddRow({"operations", ListOf(NamesOf(culprit.operations))});
+    }
+    std::string reason = "holds no tensor of the model";
+    if (!expected.empty()) {
+      reason =
+          std::isfinite(culprit.distance)
+              ? fmt::format("is off by {:.2g} of its size from {}",
+                            culprit.distance, expected)
+              : fmt::format("should hold {}, and is far from it", expected);
+    }
+    table.AddRow({"reason", reason});
+    for (const Explanation& explanation : Shown(culprit)) {
+      table.AddRow(
+          {"explained by", network_.operation(explanation.operation).name +
+                               ": " + explanation.what});
+    }
+    table.AddRow({"evidence",
+                  culprit.share_explained > 0
+                      ? fmt::format("{:.0f} % of the next nodes are right then",
+                                    100 * culprit.share_explained)
+                      : "the nodes behind it could not be judged"});
+    outcome->text += table.ToString(2, 0) + "\n";
+    JsonWriter& json = outcome->json;
+    json.BeginObject();
+    json.Add("node", key);
+    json.Add("node_index", uint64_t{Index(culprit.node)});
+    json.Add("output", uint64_t{index_.OutputOf(culprit.entry)});
+    json.Add("kind", "broken");
+    json.Add("source_nodes", NamesOf(culprit.operations));
+    json.Add("source_tensors", OutputsIn(culprit.operations));
+    json.Add("region", NamesOf(culprit.region));
+    json.BeginArray("explanations");
+    for (const Explanation& explanation : culprit.explanations) {
+      json.BeginObject();
+      json.Add("source_node", network_.operation(explanation.operation).name);
+      json.Add("what", explanation.what);
+      json.EndObject();
+    }
+    json.EndArray();
+    json.BeginObject("evidence");
+    json.Add("reason", reason);
+    json.Add("entry", index_.KeyOf(culprit.entry));
+    json.Add("expected", expected);
+    json.Add("share_explained", culprit.share_explained);
+    json.EndObject();
+    json.EndObject();
+  }
+
+  // Several changes may have one effect; the document has them all.
+  static absl::Span<const Explanation> Shown(const ValueCulprit& culprit) {
+    constexpr size_t kMostShown = 4;
+    return absl::MakeConstSpan(culprit.explanations).subspan(0, kMostShown);
+  }
+
+  void AddVerdicts(Outcome* outcome) const {
+    const Graph& graph = index_.graph();
+    std::vector<size_t> counts(5);
+    size_t total = 0;
+    outcome->json.BeginArray("verdicts");
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      if (!graph.IsFunction(NodeId{n})) continue;
+      EntryState worst = EntryState::kConstant;
+      std::vector<std::string> tensors;
+      for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
+           ++e) {
+        worst = std::max(worst, result_.entries[e].state);
+        for (const ValueId id : result_.entries[e].values) {
+          tensors.push_back(network_.value(id).name);
+        }
+      }
+      ++counts[static_cast<size_t>(worst)];
+      ++total;
+      outcome->json.BeginObject();
+      outcome->json.Add("node", index_.KeyOf(NodeId{n}));
+      outcome->json.Add("node_index", uint64_t{n});
+      outcome->json.Add("kind", NameOf(worst));
+      outcome->json.Add("source_tensors", tensors);
+      outcome->json.EndObject();
+    }
+    outcome->json.EndArray();
+    std::string_view comma = ":";
+    outcome->text += CountOf(total, "function node");
+    for (const EntryState state :
+         {EntryState::kBroken, EntryState::kUnknown, EntryState::kHealthy,
+          EntryState::kOnTheWay, EntryState::kConstant}) {
+      const size_t count = counts[static_cast<size_t>(state)];
+      if (count == 0) continue;
+      outcome->text += fmt::format("{} {} {}", comma, count, NameOf(state));
+      comma = ",";
+    }
+    outcome->text += "\n";
+  }
+
+  const GraphIndex& index_;
+  const Network& network_;
+  const ValueLocateResult& result_;
+};
+
+}  // namespace
+
+bool SaysNothing(const LoadedTarget& loaded) {
+  const std::vector<GraphNode>& nodes = loaded.target->graph().nodes;
+  return std::none_of(nodes.begin(), nodes.end(), &SaysItsRegion);
+}
+
+absl::Status LocateByValueIn(const LoadedTarget& loaded,
+                             const std::string& model,
+                             const ModelOptions& options, uint64_t seed,
+                             Outcome* outcome) {
+  NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget source,
+                            LoadModelOf(loaded, model, options, outcome));
+  if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
+  KeepFreedMemory();
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
+                            RecordBoth(loaded, source, kSets, seed));
+  const GraphIndex& index = loaded.target->index();
+  NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
+                            Align(index, *source.network, pairs));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueLocateResult result,
+      LocateByValue(index, *source.network, pairs, alignment, AllOperators()));
+  outcome->json.Add("model", model);
+  ValueReport(index, *source.network, result).Show(outcome);
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,252 @@
+#include "nodewise/align/alignment.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "contrib/align/recorded_tensor.h"
+#include "contrib/align/tensor_match.h"
+#include "fmt/format.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+std::string Identifier(std::string name) {
+  for (char& c : name) {
+    const bool is_kept = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                         (c >= 'A' && c <= 'Z');
+    if (!is_kept) c = '_';
+  }
+  return name;
+}
+
+std::vector<size_t> NeededOf(const InputList& list) {
+  std::vector<size_t> needed;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list.IsNeeded(i)) needed.push_back(i);
+  }
+  return needed;
+}
+
+std::set<std::string> UnneededKeys(const InputList& list) {
+  std::set<std::string> unneeded;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!list.IsNeeded(i)) unneeded.insert(list.Key(i));
+  }
+  return unneeded;
+}
+
+// Which tensors depend on what is given to a run.
+std::vector<bool> VaryingEntries(const GraphIndex& index,
+                                 const std::set<std::string>& given) {
+  const Graph& graph = index.graph();
+  std::vector<bool> varies(graph.entries.size());
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    bool is_varying =
+        !graph.IsFunction(NodeId{n}) && given.count(index.KeyOf(NodeId{n})) > 0;
+    for (const EntryRef& input : graph.nodes[n].inputs) {
+      is_varying = is_varying || varies[Index(graph.EntryOf(input))];
+    }
+    for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
+         ++e) {
+      varies[e] = is_varying;
+    }
+  }
+  return varies;
+}
+
+std::vector<ValueId> VaryingValues(const Network& network) {
+  std::vector<ValueId> varying(network.inputs().begin(),
+                               network.inputs().end());
+  std::vector<bool> varies(network.data().values.size());
+  for (const ValueId id : varying) varies[Index(id)] = true;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    const bool reads = std::any_of(
+        operation.inputs.begin(), operation.inputs.end(), [&](ValueId input) {
+          return input != kNoValue && varies[Index(input)];
+        });
+    if (!reads) continue;
+    for (const ValueId output : operation.outputs) {
+      if (output == kNoValue) continue;
+      varies[Index(output)] = true;
+      varying.push_back(output);
+    }
+  }
+  return varying;
+}
+
+struct SourceTensor {
+  ValueId value;
+  RecordedTensor recorded;
+};
+
+absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
+    const RecordedTensor& compiled, const std::vector<SourceTensor>& sources) {
+  std::vector<EntryMatch> matches;
+  std::optional<TensorMatcher> matcher;
+  for (const SourceTensor& source : sources) {
+    if (!MayMatch(source.recorded.facts(), compiled.facts())) continue;
+    if (!matcher.has_value()) {
+      NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
+                                compiled.Load());
+      matcher.emplace(compiled.facts(), tensors);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
+                              source.recorded.Load());
+    const std::optional<TensorMatch> match =
+        matcher->Match(source.recorded.facts(), tensors);
+    if (!match.has_value()) continue;
+    matches.push_back({source.value, match->layout, match->distance,
+                       match->has_unknown_order});
+  }
+  std::stable_sort(matches.begin(), matches.end(),
+                   [](const EntryMatch& a, const EntryMatch& b) {
+                     return std::pair(a.has_unknown_order, a.distance) <
+                            std::pair(b.has_unknown_order, b.distance);
+                   });
+  const auto is_further = [&](const EntryMatch& match) {
+    const EntryMatch& nearest = matches.front();
+    return match.has_unknown_order != nearest.has_unknown_order ||
+           !IsAsNear(match.distance, nearest.distance);
+  };
+  matches.erase(std::find_if(matches.begin(), matches.end(), is_further),
+                matches.end());
+  return matches;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
+                                               const InputList& network) {
+  const std::vector<size_t> needed = NeededOf(compiled);
+  const std::vector<size_t> given = NeededOf(network);
+  std::vector<size_t> pairs;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    const std::string name = compiled.Name(needed[i]);
+    const auto has_name = [&](bool as_identifier) {
+      return std::find_if(given.begin(), given.end(), [&](size_t input) {
+        return as_identifier
+                   ? Identifier(network.Name(input)) == Identifier(name)
+                   : network.Name(input) == name;
+      });
+    };
+    auto found = has_name(false);
+    if (found == given.end()) found = has_name(true);
+    if (found == given.end() && i < given.size() &&
+        AreCompatible(compiled.Type(needed[i]), network.Type(given[i]))) {
+      found = given.begin() + static_cast<std::ptrdiff_t>(i);
+    }
+    if (found == given.end()) {
+      std::vector<std::string> names;
+      for (const size_t input : given) names.push_back(network.Name(input));
+      return absl::InvalidArgumentError(fmt::format(
+          "input {}: {} of the compiled network, expected an input of the "
+          "model with its name, or with its type in the same place (the "
+          "model has {})",
+          Printable(name), compiled.TypeText(needed[i]), ListOf(names)));
+    }
+    pairs.push_back(*found);
+  }
+  return pairs;
+}
+
+absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
+                                        absl::Span<const size_t> pairs,
+                                        absl::Span<const NamedTensor> inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
+                            MatchInputs(network->inputs(), inputs));
+  RecordedPair recorded;
+  NODEWISE_ASSIGN_OR_RETURN(recorded.network, TensorSpool::Create());
+  RunOptions options;
+  options.sink = recorded.network.get();
+  NODEWISE_RETURN_IF_ERROR(network->Run(inputs, options).status());
+  const std::vector<size_t> needed = NeededOf(compiled->inputs());
+  std::vector<NamedTensor> compiled_inputs;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    compiled_inputs.push_back(
+        {compiled->inputs().Key(needed[i]), tensors[pairs[i]]});
+    recorded.inputs.push_back(
+        {compiled_inputs.back().name, network->inputs().Name(pairs[i])});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(recorded.compiled, TensorSpool::Create());
+  options.sink = recorded.compiled.get();
+  // Parameters are not looked at.
+  options.select =
+      [unneeded = UnneededKeys(compiled->inputs())](const std::string& node) {
+        return unneeded.count(node) == 0;
+      };
+  NODEWISE_RETURN_IF_ERROR(compiled->Run(compiled_inputs, options).status());
+  return recorded;
+}
+
+size_t Alignment::CountVarying(const Graph& graph) const {
+  size_t count = 0;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!graph.IsFunction(NodeId{n})) continue;
+    if (entries[graph.node_row_ptr[n]].varies) ++count;
+  }
+  return count;
+}
+
+size_t Alignment::CountMatched(const GraphIndex& index) const {
+  const Graph& graph = index.graph();
+  std::set<NodeId> matched;
+  for (const AlignedEntry& entry : entries) {
+    const NodeId node = index.NodeOf(entry.entry);
+    if (!graph.IsFunction(node) || entry.matches.empty() ||
+        entry.matches[0].has_unknown_order) {
+      continue;
+    }
+    matched.insert(node);
+  }
+  return matched.size();
+}
+
+absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
+                                absl::Span<const RecordedPair> pairs) {
+  if (pairs.empty()) {
+    return absl::FailedPreconditionError(
+        "nothing was recorded, expected the runs of one set of inputs at "
+        "least");
+  }
+  std::vector<SourceTensor> sources;
+  for (const ValueId id : VaryingValues(network)) {
+    auto recorded = RecordedTensor::Find(
+        SpoolsOf(pairs, &RecordedPair::network), {network.value(id).name});
+    if (recorded.has_value()) sources.push_back({id, *std::move(recorded)});
+  }
+  const Graph& graph = index.graph();
+  std::set<std::string> given;
+  for (const PairedInput& input : pairs[0].inputs) given.insert(input.compiled);
+  const std::vector<bool> varies = VaryingEntries(index, given);
+  Alignment alignment;
+  size_t compared = 0;
+  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
+    AlignedEntry entry;
+    entry.entry = EntryId{e};
+    entry.varies = varies[e];
+    alignment.entries.push_back(entry);
+    if (!varies[e]) continue;
+    const NodeId node = index.NodeOf(EntryId{e});
+    const TensorKey key{index.KeyOf(node), index.OutputOf(EntryId{e})};
+    const auto recorded =
+        RecordedTensor::Find(SpoolsOf(pairs, &RecordedPair::compiled), key);
+    if (!recorded.has_value()) continue;
+    ++compared;
+    NODEWISE_ASSIGN_OR_RETURN(alignment.entries.back().matches,
+                              MatchesOf(*recorded, sources));
+  }
+  if (compared == 0 || sources.empty()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{} of the compiled network and {} of the model depend on inputs and "
+        "were recorded, expected some of both",
+        CountOf(compared, "tensor"), CountOf(sources.size(), "tensor")));
+  }
+  return alignment;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,214 @@
+#include "contrib/align/blame_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// A compiler takes one operation apart into fewer nodes than this.
+constexpr size_t kMostEntries = 6;
+constexpr size_t kMostValues = 32;
+constexpr size_t kMostLayouts = 3;
+// So many of the nodes behind the entry are looked at.
+constexpr size_t kMostFollowers = 8;
+
+// The next function nodes that depend on the entry, in the graph's order.
+std::vector<NodeId> FollowersOf(const GraphIndex& index, EntryId entry) {
+  const Graph& graph = index.graph();
+  std::set<NodeId> waiting;
+  const auto add = [&](EntryId made) {
+    for (const NodeId reader : index.ReadersOf(made)) waiting.insert(reader);
+  };
+  add(entry);
+  std::vector<NodeId> followers;
+  while (!waiting.empty() && followers.size() < kMostFollowers) {
+    const NodeId node = *waiting.begin();
+    waiting.erase(waiting.begin());
+    followers.push_back(node);
+    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
+      add(graph.EntryOf(node, output));
+    }
+  }
+  return followers;
+}
+
+class BlameSearcher {
+ public:
+  BlameSearcher(const WalkScene& scene, const GraphWalk& walk)
+      : scene_(scene),
+        graph_(scene.index.graph()),
+        walk_(walk),
+        fine_(walk.FineEntries()) {}
+
+  absl::StatusOr<std::optional<Guess>> Run(NodeId suspect) {
+    for (const EntryId entry : SuspectEntries(suspect)) {
+      NODEWISE_RETURN_IF_ERROR(TryEntry(entry));
+      if (IsSettled()) break;
+      // It stays unexplained if a later one is right.
+      passed_over_.insert(scene_.index.NodeOf(entry));
+    }
+    return std::move(best_);
+  }
+
+ private:
+  // The suspect's entries that are not fine, and those made of them.
+  std::vector<EntryId> SuspectEntries(NodeId suspect) const {
+    std::vector<NodeId> nodes = {suspect};
+    std::vector<EntryId> entries;
+    for (size_t i = 0; i < nodes.size() && entries.size() < kMostEntries; ++i) {
+      for (uint32_t output = 0; output < graph_.OutputsOf(nodes[i]); ++output) {
+        const EntryId entry = graph_.EntryOf(nodes[i], output);
+        if (fine_[Index(entry)]) continue;
+        entries.push_back(entry);
+        for (const NodeId reader : scene_.index.ReadersOf(entry)) {
+          if (std::find(nodes.begin(), nodes.end(), reader) == nodes.end()) {
+            nodes.push_back(reader);
+          }
+        }
+      }
+    }
+    return entries;
+  }
+
+  // The output of the network that the entry is by its place; kNoValue if none.
+  ValueId OutputAt(EntryId entry) const {
+    if (graph_.heads.size() != scene_.network.outputs().size()) return kNoValue;
+    for (size_t i = 0; i < graph_.heads.size(); ++i) {
+      if (graph_.EntryOf(graph_.heads[i]) == entry) {
+        return scene_.network.outputs()[i];
+      }
+    }
+    return kNoValue;
+  }
+
+  std::vector<ValueId> ValuesFor(EntryId entry) {
+    std::vector<ValueId> values;
+    const auto add = [&](ValueId id) {
+      if (id != kNoValue && !walk_.IsPinned(id) &&
+          std::find(values.begin(), values.end(), id) == values.end()) {
+        values.push_back(id);
+      }
+    };
+    const auto& nearest = walk_.entry(entry).nearest;
+    if (nearest.has_value()) add(nearest->value);
+    add(OutputAt(entry));
+    const NodeId node = scene_.index.NodeOf(entry);
+    for (const ValueId id : walk_.ReachableFrom(walk_.SourcesOf(node))) {
+      add(id);
+    }
+    return values;
+  }
+
+  absl::Status TryEntry(EntryId entry) {
+    NODEWISE_ASSIGN_OR_RETURN(const auto matcher, walk_.Read(entry));
+    if (!matcher.has_value()) return absl::OkStatus();
+    GraphWalk probe = walk_;
+    size_t tried = 0;
+    for (const ValueId id : ValuesFor(entry)) {
+      const auto value = probe.reference().ValueOf(id);
+      // What cannot be computed, or has no numbers, was not meant.
+      if (!value.ok() || !(*value)->facts.stats.back().has_numbers) continue;
+      const std::vector<Layout> layouts = matcher->LikelyLayouts(
+          (*value)->facts, (*value)->tensors, kMostLayouts);
+      for (const Layout& layout : layouts) {
+        NODEWISE_RETURN_IF_ERROR(Try({entry, id, layout}));
+        if (IsSettled()) return absl::OkStatus();
+      }
+      if (!layouts.empty() && ++tried == kMostValues) break;
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsSettled() const { return best_.has_value() && best_->share >= 1; }
+
+  absl::Status Try(Guess guess) {
+    GraphWalk trial = walk_;
+    NODEWISE_RETURN_IF_ERROR(
+        trial.Blame(guess.entry, guess.value, guess.layout,
+                    std::numeric_limits<double>::infinity()));
+    const std::vector<NodeId> followers =
+        FollowersOf(scene_.index, guess.entry);
+    double explained = OutputAt(guess.entry) == guess.value ? 1 : 0;
+    double looked = OutputAt(guess.entry) == kNoValue ? 0 : 1;
+    for (const NodeId node : followers) {
+      NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(node));
+      ++looked;
+      const EntryId first = graph_.EntryOf(node, 0);
+      if (trial.entry(first).is_explained()) ++explained;
+    }
+    looked += static_cast<double>(passed_over_.size());
+    guess.share = looked == 0 ? 0 : explained / looked;
+    if (guess.share > (best_.has_value() ? best_->share : 0)) {
+      best_ = std::move(guess);
+    }
+    return absl::OkStatus();
+  }
+
+  const WalkScene& scene_;
+  const Graph& graph_;
+  const GraphWalk& walk_;
+  const std::vector<bool> fine_;
+  std::optional<Guess> best_;
+  std::set<NodeId> passed_over_;  // Before the entry that is tried.
+};
+
+}  // namespace
+
+std::optional<NodeId> FirstSuspect(const WalkScene& scene,
+                                   const GraphWalk& walk) {
+  const Graph& graph = scene.index.graph();
+  const std::vector<bool> fine = walk.FineEntries();
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
+         ++e) {
+      if (!fine[e]) return NodeId{n};
+    }
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
+                                                  const GraphWalk& walk) {
+  // Those behind it are so much nearer if it is what it seems to be.
+  constexpr double kTimesNearer = 4;
+  const Graph& graph = scene.index.graph();
+  const std::vector<bool> fine = walk.FineEntries();
+  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
+    const WalkedEntry& walked = walk.entry(EntryId{e});
+    if (!fine[e] || walked.is_explained() || !walked.nearest.has_value() ||
+        walk.IsPinned(walked.nearest->value)) {
+      continue;
+    }
+    Guess guess{EntryId{e}, walked.nearest->value, walked.nearest->layout,
+                walked.nearest->distance, 1};
+    GraphWalk trial = walk;
+    NODEWISE_RETURN_IF_ERROR(
+        trial.Blame(guess.entry, guess.value, guess.layout, guess.distance));
+    double before = 0;
+    double after = 0;
+    for (const NodeId node : FollowersOf(scene.index, EntryId{e})) {
+      NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(node));
+      const EntryId first = graph.EntryOf(node, 0);
+      if (!walk.entry(first).is_explained()) continue;
+      before = std::max(before, walk.entry(first).distance);
+      after = std::max(after, trial.entry(first).is_explained()
+                                  ? trial.entry(first).distance
+                                  : std::numeric_limits<double>::infinity());
+    }
+    if (kTimesNearer * after < before) return guess;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<Guess>> SearchBlame(const WalkScene& scene,
+                                                 const GraphWalk& walk,
+                                                 NodeId suspect) {
+  return BlameSearcher(scene, walk).Run(suspect);
+}
+
+}  // namespace nodewise

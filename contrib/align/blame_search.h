@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "contrib/align/graph_walk.h"
+#include "nodewise/align/layout.h"
+
+namespace nodewise {
+
+// A guess about what is wrong: this entry should hold this tensor.
+struct Guess {
+  EntryId entry{};
+  ValueId value = kNoValue;
+  Layout layout;
+  double distance = 0;
+  // The share of the next nodes that are explained then.
+  double share = 0;
+};
+
+// Returns the first node that is not fine, though all that it has read is.
+std::optional<NodeId> FirstSuspect(const WalkScene& scene,
+                                   const GraphWalk& walk);
+
+// Tries which tensor the entries of the suspect, and those behind it that are
+// not explained either, should have held: the right guess explains the nodes
+// that follow. Returns none if no guess explains anything. Fails as GraphWalk.
+absl::StatusOr<std::optional<Guess>> SearchBlame(const WalkScene& scene,
+                                                 const GraphWalk& walk,
+                                                 NodeId suspect);
+
+// Returns the first entry that seems to be on the way between others and is a
+// tensor of the network with an error that hardly shows: taken for that tensor,
+// it explains the nodes behind it better. `share` is 1. Fails as GraphWalk.
+absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
+                                                  const GraphWalk& walk);
+
+}  // namespace nodewise

@@ -1,0 +1,138 @@
+#include "contrib/align/followed_reference.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/interp/evaluator.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/op/evaluate.h"
+#include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+std::shared_ptr<const FollowedReference::Value> MakeValue(
+    std::vector<NDArray> tensors) {
+  auto value = std::make_shared<FollowedReference::Value>();
+  const absl::Span<const int64_t> shape = tensors[0].shape();
+  value->facts.shape.assign(shape.begin(), shape.end());
+  value->facts.dtype = tensors[0].dtype();
+  for (const NDArray& tensor : tensors) {
+    value->facts.stats.push_back(StatsOf(*tensor));
+    // Sizes that depend on the data have no layout: nothing matches these.
+    if (tensor.shape() != shape) value->facts.stats.back().has_numbers = false;
+  }
+  value->tensors = std::move(tensors);
+  return value;
+}
+
+}  // namespace
+
+FollowedReference::FollowedReference(
+    const Network& network, absl::Span<const std::vector<NDArray>> inputs)
+    : network_(network),
+      sets_(inputs.size()),
+      pinned_(network.data().values.size()),
+      computed_(network.data().values.size()) {
+  NODEWISE_CHECK(!inputs.empty());
+  for (size_t i = 0; i < network.inputs().size(); ++i) {
+    std::vector<NDArray> tensors;
+    for (const std::vector<NDArray>& set : inputs) tensors.push_back(set[i]);
+    Pin(network.inputs()[i], std::move(tensors));
+  }
+}
+
+void FollowedReference::Pin(ValueId id, std::vector<NDArray> tensors) {
+  NODEWISE_CHECK(tensors.size() == sets_);
+  pinned_[Index(id)] = true;
+  computed_[Index(id)] = MakeValue(std::move(tensors));
+  // What was computed from it is stale, up to the next values that are pinned.
+  std::vector<ValueId> changed = {id};
+  while (!changed.empty()) {
+    const ValueId next = changed.back();
+    changed.pop_back();
+    for (const Use& use : network_.value(next).uses) {
+      if (use.slot == kBarrierSlot) continue;
+      for (const ValueId output : network_.operation(use.user).outputs) {
+        if (output == kNoValue || pinned_[Index(output)] ||
+            computed_[Index(output)] == nullptr) {
+          continue;
+        }
+        computed_[Index(output)] = nullptr;
+        changed.push_back(output);
+      }
+    }
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
+FollowedReference::ValueOf(ValueId id) {
+  if (computed_[Index(id)] != nullptr) return computed_[Index(id)];
+  const NetworkValue& value = network_.value(id);
+  if (value.kind == NetworkValue::Kind::kConstant) {
+    NDArray data = value.data;
+    NODEWISE_RETURN_IF_ERROR(MakeReadable(&data));
+    computed_[Index(id)] = MakeValue(std::vector<NDArray>(sets_, data));
+    return computed_[Index(id)];
+  }
+  NODEWISE_CHECK(value.kind == NetworkValue::Kind::kOutput);
+  // Networks are deeper than a stack should be.
+  std::vector<OperationId> waiting = {value.producer};
+  while (!waiting.empty()) {
+    const Operation& operation = network_.operation(waiting.back());
+    const size_t before = waiting.size();
+    for (const ValueId input : operation.inputs) {
+      if (input == kNoValue || computed_[Index(input)] != nullptr) continue;
+      const NetworkValue& read = network_.value(input);
+      if (read.kind == NetworkValue::Kind::kOutput) {
+        waiting.push_back(read.producer);
+      } else {
+        NODEWISE_RETURN_IF_ERROR(ValueOf(input).status());
+      }
+    }
+    if (waiting.size() > before) continue;
+    waiting.pop_back();
+    NODEWISE_RETURN_IF_ERROR(Compute(operation.id));
+  }
+  return computed_[Index(id)];
+}
+
+absl::Status FollowedReference::Compute(OperationId id) {
+  const Operation& operation = network_.operation(id);
+  const EvalArgs::Options options{
+      false, [](const Subgraph& body, std::vector<NDArray> inputs) {
+        return Interpret(*body.body, std::move(inputs));
+      }};
+  absl::InlinedVector<bool, 3> wanted;
+  for (const ValueId output : operation.outputs) {
+    wanted.push_back(output != kNoValue);
+  }
+  std::vector<std::vector<NDArray>> made(operation.outputs.size());
+  for (size_t set = 0; set < sets_; ++set) {
+    Tensors inputs;
+    for (const ValueId input : operation.inputs) {
+      inputs.push_back(input == kNoValue
+                           ? NDArray()
+                           : computed_[Index(input)]->tensors[set]);
+    }
+    const auto result =
+        Evaluate(operation.attrs, std::move(inputs), wanted, options);
+    if (!result.ok()) {
+      return At(
+          fmt::format("operation {} ({})", operation.name, operation.kind()),
+          result.status());
+    }
+    for (size_t i = 0; i < made.size(); ++i) {
+      made[i].push_back(result->outputs[i]);
+    }
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    const ValueId output = operation.outputs[i];
+    if (output == kNoValue || pinned_[Index(output)]) continue;
+    computed_[Index(output)] = MakeValue(std::move(made[i]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "contrib/align/tensor_match.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+
+// The reference, computed from what a compiled graph has made instead of from
+// the beginning: where a tensor of the network has been found in the graph, the
+// graph's numbers take its place, right or wrong. So what the reference makes
+// of them differs from what the graph makes of them by no more than the
+// operations between, and what was wrong before does not matter.
+//
+// Tensors are computed when they are asked for, and kept. A copy shares them,
+// so that one may try what follows from a guess.
+class FollowedReference {
+ public:
+  // A tensor of the network with every set of inputs.
+  struct Value {
+    TensorFacts facts;
+    std::vector<NDArray> tensors;
+  };
+
+  // `inputs` are by set and in the network's order. REQUIRES: the network
+  // outlives this.
+  FollowedReference(const Network& network,
+                    absl::Span<const std::vector<NDArray>> inputs);
+
+  const Network& network() const { return network_; }
+
+  // Puts these in the place of a value, by set. What depends on it is computed
+  // again when somebody asks. REQUIRES: tensors of the value's type.
+  void Pin(ValueId id, std::vector<NDArray> tensors);
+  bool IsPinned(ValueId id) const { return pinned_[Index(id)]; }
+
+  // Fails as the operations do that lead to the value: tensors that are wrong
+  // may be no legal inputs of them.
+  absl::StatusOr<std::shared_ptr<const Value>> ValueOf(ValueId id);
+
+ private:
+  absl::Status Compute(OperationId id);
+
+  const Network& network_;
+  size_t sets_ = 0;
+  std::vector<bool> pinned_;                            // By value.
+  std::vector<std::shared_ptr<const Value>> computed_;  // By value.
+};
+
+}  // namespace nodewise

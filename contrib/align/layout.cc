@@ -1,0 +1,296 @@
+#include "nodewise/align/layout.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/support/check.h"
+
+namespace nodewise {
+namespace {
+
+// With more sides than this that are larger than 1, only their own order and
+// blocks of it are tried: 720 transpositions of six are quickly told apart by
+// a few elements each, 5,040 of seven are not.
+constexpr size_t kMostTransposedSides = 6;
+// Blocks are tried together with transpositions of up to so many sides.
+constexpr size_t kMostTransposedBlocks = 4;
+
+int64_t CountIn(absl::Span<const int64_t> sizes) {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  return count;
+}
+
+// A side of the network's tensor, or a part of one.
+struct Side {
+  size_t axis = 0;  // Of the network's tensor.
+  int64_t count = 1;
+  int64_t step = 1;
+};
+
+std::vector<Side> SidesOf(absl::Span<const int64_t> shape) {
+  std::vector<Side> sides;
+  int64_t step = 1;
+  for (size_t axis = shape.size(); axis > 0; --axis) {
+    const int64_t count = shape[axis - 1];
+    if (count != 1) sides.push_back({axis - 1, count, step});
+    step *= count;
+  }
+  std::reverse(sides.begin(), sides.end());
+  return sides;
+}
+
+std::vector<Layout::Loop> LoopsOver(const std::vector<Side>& sides) {
+  std::vector<Layout::Loop> loops;
+  for (const Side& side : sides) loops.push_back({side.count, side.step});
+  return loops;
+}
+
+// Two neighbouring loops are one where the inner one ends where the outer one's
+// next step begins. So equal orders have equal loops.
+std::vector<Layout::Loop> Joined(const std::vector<Layout::Loop>& loops) {
+  std::vector<Layout::Loop> joined;
+  for (const Layout::Loop& loop : loops) {
+    if (loop.count == 1) continue;
+    if (!joined.empty() && joined.back().step == loop.count * loop.step) {
+      joined.back() = {joined.back().count * loop.count, loop.step};
+    } else {
+      joined.push_back(loop);
+    }
+  }
+  return joined;
+}
+
+// Tries layouts, each order of elements once.
+class LayoutVisit {
+ public:
+  LayoutVisit(absl::Span<const int64_t> source,
+              absl::Span<const int64_t> compiled,
+              absl::FunctionRef<bool(const Layout&)> visit)
+      : source_(source),
+        compiled_(compiled),
+        sides_(SidesOf(source)),
+        count_(CountIn(compiled)),
+        visit_(visit) {}
+
+  void Run() {
+    if (CountIn(source_) == 0 || count_ == 0) return;
+    if (CountIn(source_) == count_) {
+      if (!Try(Layout::SameOrder(source_, compiled_))) return;
+      if (!TryTranspositions()) return;
+    } else if (!TryBroadcast()) {
+      return;
+    }
+    for (const auto& block : BlockSizes()) {
+      if (!TryBlocks(block)) return;
+    }
+  }
+
+ private:
+  // Returns false when there has been enough.
+  bool Try(const Layout& layout) {
+    if (layout.paddings.empty()) {
+      std::vector<std::pair<int64_t, int64_t>> key;
+      for (const Layout::Loop& loop : Joined(layout.loops)) {
+        key.emplace_back(loop.count, loop.step);
+      }
+      if (!seen_.insert(std::move(key)).second) return true;
+    }
+    return visit_(layout);
+  }
+
+  bool TryTranspositions() {
+    if (sides_.size() < 2 || sides_.size() > kMostTransposedSides) return true;
+    std::vector<size_t> order(sides_.size());
+    std::iota(order.begin(), order.end(), 0);
+    while (std::next_permutation(order.begin(), order.end())) {
+      std::vector<Side> sides;
+      std::vector<size_t> axes;
+      for (const size_t i : order) {
+        sides.push_back(sides_[i]);
+        axes.push_back(sides_[i].axis);
+      }
+      Layout layout;
+      layout.loops = LoopsOver(sides);
+      layout.text = fmt::format("sides in the order {}", fmt::join(axes, " "));
+      if (!Try(layout)) return false;
+    }
+    return true;
+  }
+
+  // As NumPy does it, with sides of 1 put in front or repeated.
+  bool TryBroadcast() {
+    if (source_.size() > compiled_.size()) return true;
+    Layout layout;
+    const size_t more = compiled_.size() - source_.size();
+    int64_t step = CountIn(source_);
+    for (size_t i = 0; i < compiled_.size(); ++i) {
+      const int64_t size = i < more ? 1 : source_[i - more];
+      if (size != compiled_[i] && size != 1) return true;
+      step /= size;
+      layout.loops.push_back({compiled_[i], size == 1 ? 0 : step});
+    }
+    layout.text = "repeated";
+    return Try(layout);
+  }
+
+  // The last one or two sides of what was compiled may be blocks of others.
+  std::vector<std::vector<int64_t>> BlockSizes() const {
+    std::vector<std::vector<int64_t>> sizes;
+    const size_t rank = compiled_.size();
+    if (rank >= 2 && compiled_[rank - 1] > 1) {
+      sizes.push_back({compiled_[rank - 1]});
+    }
+    if (rank >= 4 && compiled_[rank - 1] > 1 && compiled_[rank - 2] > 1) {
+      sizes.push_back({compiled_[rank - 2], compiled_[rank - 1]});
+    }
+    return sizes;
+  }
+
+  // Divides one side of the network's tensor for each block, in all ways.
+  bool TryBlocks(const std::vector<int64_t>& blocks) {
+    std::vector<size_t> divided(blocks.size());
+    return TryBlocksOf(blocks, 0, &divided);
+  }
+  bool TryBlocksOf(const std::vector<int64_t>& blocks, size_t next,
+                   std::vector<size_t>* divided) {
+    if (next == blocks.size()) return TryDivided(blocks, *divided);
+    for (size_t i = 0; i < sides_.size(); ++i) {
+      const auto end = divided->begin() + static_cast<std::ptrdiff_t>(next);
+      if (std::find(divided->begin(), end, i) != end) continue;
+      (*divided)[next] = i;
+      if (!TryBlocksOf(blocks, next + 1, divided)) return false;
+    }
+    return true;
+  }
+
+  bool TryDivided(const std::vector<int64_t>& blocks,
+                  const std::vector<size_t>& divided) {
+    std::vector<Side> outer = sides_;
+    std::vector<Side> inner;
+    std::string text;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      Side& side = outer[divided[b]];
+      inner.push_back({side.axis, blocks[b], side.step});
+      text += fmt::format("{}side {} in blocks of {}", b == 0 ? "" : ", ",
+                          side.axis, blocks[b]);
+      side = {side.axis, (side.count + blocks[b] - 1) / blocks[b],
+              side.step * blocks[b]};
+    }
+    int64_t count = 1;
+    for (const Side& side : outer) count *= side.count;
+    for (const Side& side : inner) count *= side.count;
+    if (count != count_) return true;
+    std::vector<size_t> order(outer.size());
+    std::iota(order.begin(), order.end(), 0);
+    do {
+      Layout layout;
+      std::vector<size_t> axes;
+      for (const size_t i : order) {
+        layout.loops.push_back({outer[i].count, outer[i].step});
+        axes.push_back(outer[i].axis);
+      }
+      for (const Side& side : inner) {
+        layout.loops.push_back({side.count, side.step});
+      }
+      layout.text = text;
+      if (std::is_sorted(axes.begin(), axes.end())) {
+        layout.MakeUsual();
+      } else {
+        layout.text +=
+            fmt::format(", sides in the order {}", fmt::join(axes, " "));
+      }
+      for (size_t b = 0; b < blocks.size(); ++b) {
+        const Side& side = sides_[divided[b]];
+        if (side.count % blocks[b] == 0) continue;
+        const auto place = std::find(order.begin(), order.end(), divided[b]);
+        layout.paddings.push_back({static_cast<size_t>(place - order.begin()),
+                                   outer.size() + b, side.count});
+        layout.text += fmt::format(", filled up from {}", side.count);
+      }
+      if (!Try(layout)) return false;
+    } while (order.size() <= kMostTransposedBlocks &&
+             std::next_permutation(order.begin(), order.end()));
+    return true;
+  }
+
+  const absl::Span<const int64_t> source_;
+  const absl::Span<const int64_t> compiled_;
+  const std::vector<Side> sides_;
+  const int64_t count_;
+  const absl::FunctionRef<bool(const Layout&)> visit_;
+  std::set<std::vector<std::pair<int64_t, int64_t>>> seen_;
+};
+
+}  // namespace
+
+int64_t Layout::count() const {
+  int64_t product = 1;
+  for (const Loop& loop : loops) product *= loop.count;
+  return product;
+}
+
+Layout Layout::SameOrder(absl::Span<const int64_t> source,
+                         absl::Span<const int64_t> compiled) {
+  NODEWISE_CHECK(CountIn(source) == CountIn(compiled));
+  Layout layout;
+  layout.loops = {{CountIn(source), 1}};
+  layout.is_same_order_ = true;
+  layout.is_usual_ = source == compiled;
+  if (source != compiled) layout.text = "reshaped";
+  return layout;
+}
+
+int64_t PlaceOf(const Layout& layout, int64_t element) {
+  int64_t place = 0;
+  std::vector<int64_t> steps(layout.loops.size());
+  for (size_t i = layout.loops.size(); i > 0; --i) {
+    const Layout::Loop& loop = layout.loops[i - 1];
+    steps[i - 1] = element % loop.count;
+    element /= loop.count;
+    place += steps[i - 1] * loop.step;
+  }
+  for (const Layout::Padding& padding : layout.paddings) {
+    const int64_t at =
+        steps[padding.outer] * layout.loops[padding.inner].count +
+        steps[padding.inner];
+    if (at >= padding.size) return kPaddingPlace;
+  }
+  return place;
+}
+
+std::vector<int64_t> PlacesOf(const Layout& layout) {
+  std::vector<int64_t> places = {0};
+  // From the outermost loop inwards, each place becomes as many as the next
+  // loop has steps.
+  for (const Layout::Loop& loop : layout.loops) {
+    std::vector<int64_t> next;
+    next.reserve(places.size() * static_cast<size_t>(loop.count));
+    for (const int64_t place : places) {
+      for (int64_t step = 0; step < loop.count; ++step) {
+        next.push_back(place + step * loop.step);
+      }
+    }
+    places = std::move(next);
+  }
+  if (layout.paddings.empty()) return places;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (PlaceOf(layout, static_cast<int64_t>(i)) == kPaddingPlace) {
+      places[i] = kPaddingPlace;
+    }
+  }
+  return places;
+}
+
+void VisitLayouts(absl::Span<const int64_t> source,
+                  absl::Span<const int64_t> compiled,
+                  absl::FunctionRef<bool(const Layout& layout)> visit) {
+  LayoutVisit(source, compiled, visit).Run();
+}
+
+}  // namespace nodewise

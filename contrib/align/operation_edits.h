@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// An operation as it may have been compiled by mistake.
+struct OperationEdit {
+  std::string what;
+  OpAttrs attrs;
+  // The inputs of the operation that it reads, by slot; kDropped for an
+  // optional one that is left out.
+  std::vector<size_t> slots;
+  static constexpr size_t kDropped = SIZE_MAX;
+  // It hands on the first of these inputs, whatever `attrs` says.
+  bool is_skipped = false;
+};
+
+// Returns operators of the same form that may stand in the place of this one by
+// mistake, with its attributes as far as they have them, else with defaults.
+std::vector<OpAttrs> OtherOperators(const Network& network,
+                                    const Operation& operation,
+                                    const OpSet& operators);
+
+// Calls `visit` with mistakes that could be made in any operation of such a
+// kind, the likeliest first, until it returns false: another value of an
+// attribute, operands in another order, an optional input left out, the whole
+// operation left out, or another operator of the same form in its place.
+void VisitEdits(const Network& network, const Operation& operation,
+                const OpSet& operators,
+                absl::FunctionRef<bool(const OperationEdit& edit)> visit);
+
+}  // namespace nodewise

@@ -1,0 +1,366 @@
+#include "contrib/align/region_edits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "contrib/align/operation_edits.h"
+#include "fmt/format.h"
+#include "nodewise/op/evaluate.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// For one culprit: more would take longer than a person waits.
+constexpr size_t kMostEdits = 300;
+constexpr size_t kMostPerOperation = 100;
+
+class EditSearch {
+ public:
+  explicit EditSearch(const RegionQuestion& question)
+      : question_(question), network_(question.walk.reference().network()) {}
+
+  absl::StatusOr<RegionAnswer> Run() {
+    for (const OperationId id : question_.region) {
+      const Operation& operation = network_.operation(id);
+      if (operation.outputs.size() != 1) continue;
+      FollowedReference reference = question_.walk.reference();
+      NODEWISE_ASSIGN_OR_RETURN(const bool is_known,
+                                ReadInputs(operation, &reference));
+      if (!is_known) continue;
+      size_t tried = 0;
+      VisitEdits(network_, operation, question_.operators,
+                 [&](const OperationEdit& edit) {
+                   if (answer_.tried == kMostEdits) answer_.gave_up = true;
+                   if (answer_.gave_up || tried == kMostPerOperation) {
+                     return false;
+                   }
+                   ++tried;
+                   ++answer_.tried;
+                   Try(operation, edit, reference);
+                   return true;
+                 });
+      TryNumbers(operation, reference);
+      FitNumbers(operation, reference);
+    }
+    std::stable_sort(answer_.edits.begin(), answer_.edits.end(),
+                     [](const FittingEdit& a, const FittingEdit& b) {
+                       return std::pair(a.is_fitted, a.distance) <
+                              std::pair(b.is_fitted, b.distance);
+                     });
+    return std::move(answer_);
+  }
+
+ private:
+  // Returns false if something that it reads cannot be computed.
+  absl::StatusOr<bool> ReadInputs(const Operation& operation,
+                                  FollowedReference* reference) {
+    inputs_.clear();
+    for (const ValueId input : operation.inputs) {
+      if (input == kNoValue) {
+        inputs_.push_back(nullptr);
+        continue;
+      }
+      const auto value = reference->ValueOf(input);
+      if (!value.ok()) return false;
+      inputs_.push_back(*value);
+    }
+    const auto made = reference->ValueOf(operation.outputs[0]);
+    if (!made.ok()) return false;
+    made_ = *made;
+    return true;
+  }
+
+  // What the operation makes with the edit, by set of inputs; none if it cannot
+  // be, or is of another type.
+  std::optional<std::vector<NDArray>> Compute(const OperationEdit& edit) const {
+    std::vector<NDArray> made;
+    for (size_t set = 0; set < made_->tensors.size(); ++set) {
+      Tensors inputs;
+      for (const size_t slot : edit.slots) {
+        const bool is_given =
+            slot != OperationEdit::kDropped && inputs_[slot] != nullptr;
+        inputs.push_back(is_given ? inputs_[slot]->tensors[set] : NDArray());
+      }
+      if (edit.is_skipped) {
+        made.push_back(inputs[0]);
+        continue;
+      }
+      const auto result = Evaluate(edit.attrs, std::move(inputs), {true});
+      if (!result.ok() || !HasTypeOf(result->outputs[0])) return std::nullopt;
+      made.push_back(result->outputs[0]);
+    }
+    return made;
+  }
+
+  bool HasTypeOf(const NDArray& tensor) const {
+    return tensor.defined() && tensor.dtype() == made_->facts.dtype &&
+           tensor.shape() == absl::MakeConstSpan(made_->facts.shape);
+  }
+
+  void Try(const Operation& operation, const OperationEdit& edit,
+           const FollowedReference& reference) {
+    auto made = Compute(edit);
+    if (made.has_value()) {
+      Judge(operation, edit.what, *std::move(made), reference);
+    }
+  }
+
+  void Judge(const Operation& operation, const std::string& what,
+             std::vector<NDArray> made, const FollowedReference& reference) {
+    FollowedReference edited = reference;
+    edited.Pin(operation.outputs[0], std::move(made));
+    const auto value = edited.ValueOf(question_.expected);
+    if (!value.ok()) return;
+    const double distance =
+        question_.found.DistanceIn(question_.layout, (*value)->tensors);
+    if (distance <=
+        CleanDistance((*value)->facts.dtype, question_.found.facts().dtype)) {
+      answer_.edits.push_back({operation.id, what, distance, false});
+    }
+  }
+
+  // Looks for the number with which the operation would make what was found:
+  // an attribute, a factor of a constant, or one of the whole result. What is
+  // wrong by one number is explained by some; that it fits all elements with
+  // all sets of inputs is no chance.
+  void FitNumbers(const Operation& operation,
+                  const FollowedReference& reference) {
+    std::vector<size_t> slots(operation.inputs.size());
+    for (size_t i = 0; i < slots.size(); ++i) slots[i] = i;
+    FitAttributes(operation, operation.attrs, slots, "", reference);
+    for (const OpAttrs& other :
+         OtherOperators(network_, operation, question_.operators)) {
+      FitAttributes(
+          operation, other, slots,
+          fmt::format("{} instead of {}, ", other.def().name, operation.kind()),
+          reference);
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i] == nullptr || !IsFloat(inputs_[i]->facts.dtype) ||
+          network_.value(operation.inputs[i]).kind !=
+              NetworkValue::Kind::kConstant) {
+        continue;
+      }
+      Fit(operation, reference, 1,
+          network_.value(operation.inputs[i]).name + " times {:.6g}",
+          [&](double factor) {
+            const auto kept = inputs_[i];
+            auto scaled = std::make_shared<FollowedReference::Value>(*kept);
+            for (NDArray& one : scaled->tensors) one = Scaled(one, factor);
+            inputs_[i] = scaled;
+            auto made = Compute({"", operation.attrs, slots});
+            inputs_[i] = kept;
+            return made;
+          });
+    }
+    if (!IsFloat(made_->facts.dtype)) return;
+    Fit(operation, reference, 1, "its result times {:.6g}",
+        [&](double factor) -> std::optional<std::vector<NDArray>> {
+          std::vector<NDArray> made;
+          for (const NDArray& one : made_->tensors) {
+            made.push_back(Scaled(one, factor));
+          }
+          return made;
+        });
+  }
+
+  void FitAttributes(const Operation& operation, const OpAttrs& attrs,
+                     const std::vector<size_t>& slots,
+                     const std::string& prefix,
+                     const FollowedReference& reference) {
+    for (const AttrField& field : attrs.def().fields) {
+      if (field.is_tensor || field.is_graph) continue;
+      const auto now = field.get(attrs.get());
+      if (!now.has_value() || !std::holds_alternative<float>(*now)) continue;
+      const float from = std::get<float>(*now);
+      const std::string than =
+          prefix.empty() ? fmt::format(" instead of {:.4g}", from) : "";
+      Fit(operation, reference, from,
+          prefix + std::string(field.name) + " {:.4g}" + than,
+          [&](double number) -> std::optional<std::vector<NDArray>> {
+            std::vector<NamedAttr> others = NamedAttrsOf(attrs);
+            std::erase_if(others, [&](const NamedAttr& attr) {
+              return attr.name == field.name;
+            });
+            others.push_back(
+                {std::string(field.name), static_cast<float>(number)});
+            const auto made = MakeAttrs(attrs.def(), others);
+            if (!made.ok()) return std::nullopt;
+            return Compute({"", *made, slots});
+          });
+    }
+  }
+
+  static NDArray Scaled(const NDArray& tensor, double factor) {
+    const auto copy = tensor.CopyToHost();
+    if (!copy.ok()) return tensor;
+    ChangeFloats(*copy, [factor](auto* begin, auto* end) {
+      using T = std::decay_t<decltype(*begin)>;
+      std::transform(begin, end, begin, [factor](T x) {
+        return FromDouble<T>(ToDouble(x) * factor);
+      });
+    });
+    return *copy;
+  }
+
+  // Gauss and Newton, from a number on: what is wanted changes nearly linearly
+  // with it, or not at all. `format` takes the number.
+  template <typename Make>
+  void Fit(const Operation& operation, const FollowedReference& reference,
+           double from, const std::string& format, const Make& make) {
+    constexpr int kMostSteps = 8;
+    constexpr double kProbe = 1e-3;
+    const auto outcome_of =
+        [&](double number) -> std::shared_ptr<const FollowedReference::Value> {
+      ++answer_.tried;
+      auto made = make(number);
+      if (!made.has_value()) return nullptr;
+      FollowedReference edited = reference;
+      edited.Pin(operation.outputs[0], *std::move(made));
+      auto value = edited.ValueOf(question_.expected);
+      return value.ok() ? *value : nullptr;
+    };
+    double number = from;
+    for (int step = 0; step < kMostSteps; ++step) {
+      const double probe = number + (number == 0 ? kProbe : number * kProbe);
+      const auto here = outcome_of(number);
+      const auto there = outcome_of(probe);
+      if (here == nullptr || there == nullptr) return;
+      const double distance =
+          question_.found.DistanceIn(question_.layout, here->tensors);
+      if (step > 0 &&
+          distance <=
+              CleanDistance(here->facts.dtype, question_.found.facts().dtype)) {
+        answer_.edits.push_back({operation.id,
+                                 fmt::format(fmt::runtime(format), number),
+                                 distance, true});
+        return;
+      }
+      const double move = question_.found.StepTowards(
+          question_.layout, here->tensors, there->tensors);
+      number += move * (probe - number);
+      if (move == 0 || !std::isfinite(number)) return;
+    }
+  }
+
+  // Constants that it reads: left out of the sum, negative, or with their
+  // elements in another order.
+  void TryNumbers(const Operation& operation,
+                  const FollowedReference& reference) {
+    std::vector<size_t> slots(operation.inputs.size());
+    for (size_t i = 0; i < slots.size(); ++i) slots[i] = i;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i] == nullptr ||
+          network_.value(operation.inputs[i]).kind !=
+              NetworkValue::Kind::kConstant ||
+          !IsFloat(inputs_[i]->facts.dtype)) {
+        continue;
+      }
+      const auto kept = inputs_[i];
+      const auto try_with = [&](const NDArray& tensor, std::string what) {
+        auto changed = std::make_shared<FollowedReference::Value>(*kept);
+        for (NDArray& one : changed->tensors) one = tensor;
+        inputs_[i] = changed;
+        ++answer_.tried;
+        Try(operation,
+            {fmt::format("{} {}", network_.value(operation.inputs[i]).name,
+                         what),
+             operation.attrs, slots},
+            reference);
+        inputs_[i] = kept;
+      };
+      for (const auto& [change, what] : kChanges) {
+        const auto tensor = kept->tensors[0].CopyToHost();
+        if (!tensor.ok()) continue;
+        change(*tensor);
+        try_with(*tensor, what);
+      }
+      VisitOtherOrders(kept->tensors[0], try_with);
+    }
+  }
+
+  // Sides of one length exchanged, and sides read backwards.
+  template <typename TryWith>
+  static void VisitOtherOrders(const NDArray& tensor, const TryWith& try_with) {
+    const absl::Span<const int64_t> shape = tensor.shape();
+    std::vector<int64_t> steps(shape.size(), 1);
+    for (size_t i = shape.size(); i > 1; --i) {
+      steps[i - 2] = steps[i - 1] * shape[i - 1];
+    }
+    const auto try_loops = [&](Layout layout, std::string what) {
+      const auto changed =
+          UndoLayout(layout, tensor, tensor.shape(), tensor.dtype());
+      if (changed.ok()) try_with(*changed, std::move(what));
+    };
+    for (size_t i = 0; i < shape.size(); ++i) {
+      for (size_t j = i + 1; j < shape.size(); ++j) {
+        if (shape[i] != shape[j] || shape[i] == 1) continue;
+        Layout layout;
+        for (size_t k = 0; k < shape.size(); ++k) {
+          const size_t from = k == i ? j : k == j ? i : k;
+          layout.loops.push_back({shape[k], steps[from]});
+        }
+        try_loops(std::move(layout),
+                  fmt::format("with sides {} and {} exchanged", i, j));
+      }
+    }
+  }
+
+  template <typename Change>
+  static void ChangeFloats(const NDArray& tensor, const Change& change) {
+    (void)WithFloat(tensor.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      change(tensor.As<T>(), tensor.As<T>() + CountOf(tensor));
+      return absl::OkStatus();
+    });
+  }
+  static void SetZero(const NDArray& tensor) {
+    ChangeFloats(tensor, [](auto* begin, auto* end) {
+      std::fill(begin, end, std::decay_t<decltype(*begin)>{});
+    });
+  }
+  static void RollForward(const NDArray& tensor) {
+    ChangeFloats(tensor, [](auto* begin, auto* end) {
+      if (begin != end) std::rotate(begin, end - 1, end);
+    });
+  }
+  static void RollBackward(const NDArray& tensor) {
+    ChangeFloats(tensor, [](auto* begin, auto* end) {
+      if (begin != end) std::rotate(begin, begin + 1, end);
+    });
+  }
+  static void Reverse(const NDArray& tensor) {
+    ChangeFloats(tensor,
+                 [](auto* begin, auto* end) { std::reverse(begin, end); });
+  }
+
+  struct Change {
+    void (*change)(const NDArray& tensor);
+    const char* what;
+  };
+  static constexpr Change kChanges[] = {
+      {&SetZero, "taken for zeros"},
+      {&RollForward, "moved on by one element"},
+      {&RollBackward, "moved back by one element"},
+      {&Reverse, "read backwards"},
+  };
+
+  const RegionQuestion& question_;
+  const Network& network_;
+  RegionAnswer answer_;
+  std::vector<std::shared_ptr<const FollowedReference::Value>> inputs_;
+  std::shared_ptr<const FollowedReference::Value> made_;
+};
+
+}  // namespace
+
+absl::StatusOr<RegionAnswer> FindEdits(const RegionQuestion& question) {
+  return EditSearch(question).Run();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,183 @@
+#include "nodewise/align/value_locate.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "contrib/align/blame_search.h"
+#include "contrib/align/graph_walk.h"
+#include "contrib/align/region_edits.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kMostCulprits = 16;
+
+// The operations that make `value` of what is pinned, in the network's order.
+std::vector<OperationId> RegionOf(const Network& network, const GraphWalk& walk,
+                                  ValueId value) {
+  std::set<OperationId> region;
+  std::vector<ValueId> waiting = {value};
+  while (!waiting.empty()) {
+    const NetworkValue& next = network.value(waiting.back());
+    waiting.pop_back();
+    if (next.kind != NetworkValue::Kind::kOutput ||
+        !region.insert(next.producer).second) {
+      continue;
+    }
+    for (const ValueId input : network.operation(next.producer).inputs) {
+      if (input != kNoValue && !walk.IsPinned(input)) waiting.push_back(input);
+    }
+  }
+  std::vector<OperationId> ordered;
+  for (const OperationId id : network.order()) {
+    if (region.count(id) > 0) ordered.push_back(id);
+  }
+  return ordered;
+}
+
+class ValueLocator {
+ public:
+  ValueLocator(const WalkScene& scene, GraphWalk walk, const OpSet& operators)
+      : scene_(scene), walk_(std::move(walk)), operators_(operators) {}
+
+  absl::StatusOr<ValueLocateResult> Run() {
+    NODEWISE_RETURN_IF_ERROR(walk_.ExplainFrom(0));
+    while (result_.culprits.size() < kMostCulprits) {
+      const std::optional<NodeId> suspect = FirstSuspect(scene_, walk_);
+      NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> miss,
+                                FindNearMiss(scene_, walk_));
+      if (miss.has_value() &&
+          (!suspect.has_value() || NodeOf(*miss) < *suspect)) {
+        NODEWISE_RETURN_IF_ERROR(Follow(NodeOf(*miss), *miss));
+        continue;
+      }
+      if (!suspect.has_value()) break;
+      NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> guess,
+                                SearchBlame(scene_, walk_, *suspect));
+      if (!guess.has_value()) {
+        AddUnfollowed(*suspect);
+        break;
+      }
+      NODEWISE_RETURN_IF_ERROR(Follow(*suspect, *guess));
+    }
+    FillEntries();
+    return std::move(result_);
+  }
+
+ private:
+  NodeId NodeOf(const Guess& guess) const {
+    return scene_.index.NodeOf(guess.entry);
+  }
+
+  // Takes the guess for right, and looks at what lies behind it.
+  absl::Status Follow(NodeId suspect, const Guess& guess) {
+    ValueCulprit culprit;
+    culprit.node = suspect;
+    culprit.entry = guess.entry;
+    culprit.expected = guess.value;
+    culprit.region = RegionOf(scene_.network, walk_, guess.value);
+    culprit.share_explained = guess.share;
+    culprit.distance = std::numeric_limits<double>::infinity();
+    const auto& nearest = walk_.entry(guess.entry).nearest;
+    if (nearest.has_value() && nearest->value == guess.value) {
+      culprit.distance = nearest->distance;
+    }
+    NODEWISE_RETURN_IF_ERROR(Explain(guess, &culprit));
+    NODEWISE_RETURN_IF_ERROR(
+        walk_.Blame(guess.entry, guess.value, guess.layout, culprit.distance));
+    result_.culprits.push_back(std::move(culprit));
+    return walk_.ExplainFrom(Index(NodeOf(guess)) + 1);
+  }
+
+  // Looks for changes that explain the wrong tensor, and puts the operations
+  // that they are of first.
+  absl::Status Explain(const Guess& guess, ValueCulprit* culprit) const {
+    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
+    if (!found.has_value()) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(
+        const RegionAnswer answer,
+        FindEdits({walk_, *found, guess.value, guess.layout, culprit->region,
+                   operators_}));
+    culprit->gave_up = answer.gave_up;
+    for (const FittingEdit& edit : answer.edits) {
+      culprit->explanations.push_back({edit.operation, edit.what});
+      if (std::find(culprit->operations.begin(), culprit->operations.end(),
+                    edit.operation) == culprit->operations.end()) {
+        culprit->operations.push_back(edit.operation);
+      }
+    }
+    if (culprit->operations.empty()) culprit->operations = culprit->region;
+    return absl::OkStatus();
+  }
+
+  // Nothing tells which tensor it should have made: the nearest one that there
+  // is, in its place or after it.
+  void AddUnfollowed(NodeId suspect) {
+    ValueCulprit culprit;
+    culprit.node = suspect;
+    culprit.entry = scene_.index.graph().EntryOf(suspect, 0);
+    culprit.distance = std::numeric_limits<double>::infinity();
+    for (const ValueId id : walk_.ReachableFrom(walk_.SourcesOf(suspect))) {
+      if (walk_.IsPinned(id)) continue;
+      const auto sizes = scene_.network.value(id).type.sizes();
+      if (!sizes.has_value()) continue;
+      bool fits = false;
+      VisitLayouts(*sizes, scene_.index.graph().entry(culprit.entry).shape,
+                   [&](const Layout&) {
+                     fits = true;
+                     return false;
+                   });
+      if (!fits) continue;
+      culprit.expected = id;
+      culprit.region = RegionOf(scene_.network, walk_, id);
+      culprit.operations = culprit.region;
+      break;
+    }
+    result_.culprits.push_back(std::move(culprit));
+  }
+
+  void FillEntries() {
+    const std::vector<bool> fine = walk_.FineEntries();
+    for (const AlignedEntry& aligned : scene_.alignment.entries) {
+      const WalkedEntry& walked = walk_.entry(aligned.entry);
+      LocatedEntry entry;
+      entry.values = walked.values;
+      entry.distance = walked.distance;
+      if (!aligned.varies) {
+        entry.state = EntryState::kConstant;
+      } else if (walked.is_blamed) {
+        entry.state = EntryState::kBroken;
+      } else if (walked.is_explained()) {
+        entry.state = EntryState::kHealthy;
+      } else {
+        entry.state = fine[Index(aligned.entry)] ? EntryState::kOnTheWay
+                                                 : EntryState::kUnknown;
+      }
+      result_.entries.push_back(std::move(entry));
+    }
+    for (const ValueCulprit& culprit : result_.culprits) {
+      result_.entries[Index(culprit.entry)].state = EntryState::kBroken;
+    }
+  }
+
+  const WalkScene& scene_;
+  GraphWalk walk_;
+  const OpSet& operators_;
+  ValueLocateResult result_;
+};
+
+}  // namespace
+
+absl::StatusOr<ValueLocateResult> LocateByValue(
+    const GraphIndex& index, const Network& network,
+    absl::Span<const RecordedPair> pairs, const Alignment& alignment,
+    const OpSet& operators) {
+  const WalkScene scene{index, network, pairs, alignment};
+  NODEWISE_ASSIGN_OR_RETURN(GraphWalk walk, GraphWalk::Create(scene));
+  return ValueLocator(scene, std::move(walk), operators).Run();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/align/layout.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/runner/input_list.h"
+#include "nodewise/runner/runner.h"
+#include "nodewise/tensors/tensor_spool.h"
+
+namespace nodewise {
+
+// Finds which tensors of a network each entry of a graph holds that was
+// compiled from it. Compilers keep no such map: they fuse, rename and rewrite
+// operations. But where what they made is right, an entry has the numbers of
+// some tensor of the network, in another order maybe; and with several sets of
+// inputs it has them by no chance.
+
+// An input of the compiled graph, and the one of the network that it stands
+// for.
+struct PairedInput {
+  std::string compiled;  // InputList::Key().
+  std::string network;
+};
+
+// What both sides made of the same inputs.
+struct RecordedPair {
+  std::vector<PairedInput> inputs;
+  std::unique_ptr<TensorSpool> compiled;  // Keys of entries.
+  std::unique_ptr<TensorSpool> network;   // Names of values.
+};
+
+// Returns for each input of a compiled graph that a run needs the input of the
+// network that it stands for: that of its name, or of its name as compilers
+// write it, with underscores in the place of what no identifier has; else the
+// one in the same place of the list if the types agree. `compiled` has no
+// inputs but those that need be given. Fails with kInvalidArgument, naming the
+// input, if there is none.
+absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
+                                               const InputList& network);
+
+// Runs both sides once. `inputs` are the network's, by its names; `pairs` comes
+// from PairInputs(). The runners have the capability kTensors. Fails as they
+// and as writing to the disk do.
+absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
+                                        absl::Span<const size_t> pairs,
+                                        absl::Span<const NamedTensor> inputs);
+
+// A tensor of the network that an entry holds.
+struct EntryMatch {
+  ValueId value = kNoValue;
+  Layout layout;
+  // How far the two are apart: the largest difference over the largest number
+  // of the network's tensor, in the worst of the sets of inputs.
+  double distance = 0;
+  // The entry holds these numbers, but in an order that no layout explains. So
+  // it is when parts of a tensor stand in the wrong order.
+  bool has_unknown_order = false;
+};
+
+struct AlignedEntry {
+  EntryId entry{};
+  // It depends on inputs of the network. What does not is a parameter, or made
+  // of parameters alone, and is not looked at.
+  bool varies = false;
+  // Several where operations change nothing, or not the numbers. The nearest
+  // come first.
+  std::vector<EntryMatch> matches;
+};
+
+struct Alignment {
+  std::vector<AlignedEntry> entries;  // By entry.
+
+  // Return how many function nodes depend on inputs, and how many of these have
+  // an output that is matched in a known order.
+  size_t CountVarying(const Graph& graph) const;
+  size_t CountMatched(const GraphIndex& index) const;
+};
+
+// Matches what was recorded with any number of sets of inputs. Fails with
+// kFailedPrecondition if nothing was recorded, or the two sides of a pair have
+// no tensors, and as reading them back does.
+absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
+                                absl::Span<const RecordedPair> pairs);
+
+}  // namespace nodewise

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+
+namespace nodewise {
+
+// How the elements of a tensor of a network lie in a tensor of a graph that was
+// compiled from it: compilers transpose tensors, divide channels into blocks
+// and repeat what they broadcast. A plain value.
+//
+// The compiled tensor is filled by loops, one inside the other. Each goes a
+// number of steps, and each step moves so many elements further in the tensor
+// of the network; the next element of the compiled tensor is always the one
+// that the loops have come to.
+struct Layout {
+  struct Loop {
+    int64_t count = 1;
+    int64_t step = 0;  // 0: the same elements again.
+  };
+  // A side of the network's tensor that was divided into blocks although it is
+  // no multiple of them. What lies behind its end is padding, whose contents
+  // mean nothing.
+  struct Padding {
+    size_t outer = 0;  // The loop over the blocks.
+    size_t inner = 0;  // The loop inside of one.
+    int64_t size = 0;  // Of the side.
+  };
+
+  std::vector<Loop> loops;  // The outermost first; empty for one element.
+  std::vector<Padding> paddings;
+  // In words: "" for the same order of elements in the same shape, else
+  // "reshaped", "sides in the order 0 2 1", "side 1 in blocks of 8", ...
+  std::string text;
+
+  // Returns the number of elements of the compiled tensor.
+  int64_t count() const;
+  bool is_same_order() const { return is_same_order_; }
+  // Sides of the network's tensor may be divided into blocks, which come last;
+  // otherwise they are in their order, as they are in most compiled tensors.
+  bool is_usual() const { return is_usual_; }
+  void MakeUsual() { is_usual_ = true; }
+
+  // Of the elements as they are. REQUIRES: both shapes have as many elements.
+  static Layout SameOrder(absl::Span<const int64_t> source,
+                          absl::Span<const int64_t> compiled);
+
+ private:
+  bool is_same_order_ = false;
+  bool is_usual_ = false;
+};
+
+// What stands for an element of the compiled tensor that is padding.
+inline constexpr int64_t kPaddingPlace = -1;
+
+// Returns where the element of this number lies in the network's tensor, or
+// kPaddingPlace. REQUIRES: 0 <= element < layout.count().
+int64_t PlaceOf(const Layout& layout, int64_t element);
+// Returns the places of all elements of the compiled tensor.
+std::vector<int64_t> PlacesOf(const Layout& layout);
+
+// Calls `visit` with every layout in which a compiler may have put a tensor of
+// the shape `source` into one of the shape `compiled`, the likeliest first,
+// until it returns false. There are some dozens, or hundreds for tensors of
+// five and six sides; none if the shapes do not go together.
+void VisitLayouts(absl::Span<const int64_t> source,
+                  absl::Span<const int64_t> compiled,
+                  absl::FunctionRef<bool(const Layout& layout)> visit);
+
+}  // namespace nodewise

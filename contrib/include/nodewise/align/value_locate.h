@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/align/alignment.h"
+#include "nodewise/align/layout.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// Names the node of a compiled graph that makes something else than the network
+// that it was compiled from, though the graph does not say what its nodes
+// compute: by the values alone.
+
+// What is known about an entry of the graph.
+enum class EntryState {
+  kConstant,  // It does not depend on inputs.
+  kHealthy,   // It holds what the network makes of what its node has read.
+  // It holds no tensor of the network, and all that is made of it is healthy:
+  // part of an operation that the compiler took apart.
+  kOnTheWay,
+  kBroken,   // It should hold a tensor of the network and does not.
+  kUnknown,  // It lies behind a broken one, and nobody can say what it is.
+};
+
+struct LocatedEntry {
+  EntryState state = EntryState::kConstant;
+  // The tensors of the network that it holds, or should hold.
+  std::vector<ValueId> values;
+  double distance = 0;  // As EntryMatch::distance.
+};
+
+// A change of an operation with which the network makes what the node has made.
+struct Explanation {
+  OperationId operation = kNoOperation;
+  std::string what;  // "alpha 0.2 instead of 0.7"
+};
+
+// A node that is to blame.
+struct ValueCulprit {
+  NodeId node{};
+  EntryId entry{};
+  // The tensor that the entry should hold; kNoValue if nobody can say.
+  ValueId expected = kNoValue;
+  double distance = 0;  // Infinite if it is far away.
+  // The operations of the network that make it of what the node has read, in
+  // the order of the network: one of them was compiled wrongly.
+  std::vector<OperationId> region;
+  // Those of the region that are to blame, the likeliest first: those that a
+  // small change explains, or where there are none all of them.
+  std::vector<OperationId> operations;
+  // The changes that explain what the node has made, the best first.
+  std::vector<Explanation> explanations;
+  // Not all changes were tried.
+  bool gave_up = false;
+  // The share of the next nodes that are right if the entry should have held
+  // that tensor: the evidence for it. 1 where there are none behind it.
+  double share_explained = 0;
+};
+
+struct ValueLocateResult {
+  std::vector<LocatedEntry> entries;   // By entry.
+  std::vector<ValueCulprit> culprits;  // In the order of the graph.
+};
+
+// Examines what was recorded. `alignment` comes from Align() of the same;
+// `operators` are those that may have been taken for another.
+// Fails as reading back what was recorded does.
+absl::StatusOr<ValueLocateResult> LocateByValue(
+    const GraphIndex& index, const Network& network,
+    absl::Span<const RecordedPair> pairs, const Alignment& alignment,
+    const OpSet& operators);
+
+}  // namespace nodewise

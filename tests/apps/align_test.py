@@ -1,0 +1,73 @@
+"""nodewise align, and locate by the values of a model, on what TVM compiled."""
+
+import json
+import pathlib
+import unittest
+
+from support import Scratch, document, nodewise
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MUTANTS = ROOT.parent / "shared/fixtures/tvm-0.14-mutants"
+HAS_AVX2 = "avx2" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
+@unittest.skipUnless(MUTANTS.is_dir(), "no fixtures beside the project")
+@unittest.skipUnless(HAS_AVX2, "the fixtures need AVX2")
+class Compiled(Scratch):
+    model = str(MUTANTS / "source.onnx")
+    inputs = ["--inputs", str(MUTANTS / "inputs.npz")]
+
+    def locate(self, build, *options):
+        return document(nodewise(
+            "locate", str(MUTANTS / build / "factory.so"), "--reference",
+            self.model, *self.inputs, "--json", *options))
+
+    def test_nodes_of_a_sound_build_are_found_in_the_model(self):
+        found = document(nodewise(
+            "align", str(MUTANTS / "good-opt3/factory.so"), self.model,
+            *self.inputs, "--json"))
+        self.assertEqual(found["status"], "ok")
+        # One holds a scale that the compiler moved into the weights.
+        self.assertEqual((found["matched"], found["nodes"]), (24, 25))
+        blocks = [e for e in found["entries"] if e["tensors"] == ["merge"]]
+        self.assertEqual(blocks[0]["layout"], "side 1 in blocks of 8")
+
+    def test_sound_builds_accuse_nobody(self):
+        for build in ("good-opt3", "good-opt0"):
+            with self.subTest(build=build):
+                found = self.locate(build)
+                self.assertEqual(found["status"], "ok")
+                self.assertEqual(found["culprits"], [])
+
+    def test_each_fault_is_named(self):
+        truth = json.loads((MUTANTS / "truth.json").read_text())
+        first = 0
+        for build, tensor in sorted(truth.items()):
+            with self.subTest(build=build):
+                found = self.locate(build)
+                self.assertEqual(found["status"], "differs")
+                self.assertEqual(len(found["culprits"]), 1)
+                named = found["culprits"][0]["source_tensors"]
+                self.assertIn(tensor, named)
+                self.assertLessEqual(len(named), 5)
+                first += named[0] == tensor
+        self.assertGreaterEqual(first, 17)
+
+    def test_options_that_need_more_than_values_are_refused(self):
+        result = nodewise("locate", str(MUTANTS / "good-opt3/factory.so"),
+                          "--reference", self.model, *self.inputs,
+                          "--method", "bisect")
+        self.assertEqual(result.code, 2)
+        self.assertIn("do not say what they compute", result.err)
+
+    def test_a_model_with_other_inputs_is_refused(self):
+        other = str(MUTANTS.parent / "tvm-0.14" / "mlp-llvm" / "factory.so")
+        if not pathlib.Path(other).is_file():
+            self.skipTest("no such fixture")
+        result = nodewise("align", other, self.model, "--random-inputs", "1")
+        self.assertEqual(result.code, 2)
+        self.assertIn("expected an input of the model", result.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

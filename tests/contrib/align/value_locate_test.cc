@@ -1,0 +1,203 @@
+#include "nodewise/align/value_locate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nodewise/align/alignment.h"
+#include "nodewise/align/similar_inputs.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/random/random.h"
+#include "nodewise/runner/runner_list.h"
+#include "tests/contrib/lower/lower_support.h"
+#include "tests/support/matchers.h"
+
+namespace nodewise {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+NDArray Drawn(const std::string& name, const std::vector<int64_t>& shape) {
+  RandomSource source(7, name);
+  return RandomTensor(source, shape, kFloat32).value();
+}
+
+// What a compiler may get wrong in Net().
+struct Mistakes {
+  float slope = 0.2F;
+  std::vector<int64_t> pads = {1, 1, 1, 1};
+  bool swaps_parts = false;
+  float weight = 1;  // A factor of the last weights.
+};
+
+// Conv and LeakyRelu, a MaxPool beside, both joined, a product, and Softmax.
+Network Net(const Mistakes& mistakes = {}) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 4, 6, 6});
+  const ValueId w = b.Const("w", Drawn("w", {4, 4, 3, 3}));
+  const ValueId bias = b.Const("bias", Drawn("bias", {4}));
+  const ValueId c =
+      b.Op("Conv", {x, w, bias}, {{"pads", mistakes.pads}}, {"c"}, "conv")[0];
+  const ValueId r =
+      b.Op("LeakyRelu", {c}, {{"alpha", mistakes.slope}}, {"r"}, "bend")[0];
+  const ValueId p = b.Op("MaxPool", {x},
+                         {{"kernel_shape", std::vector<int64_t>{3, 3}},
+                          {"pads", std::vector<int64_t>{1, 1, 1, 1}}},
+                         {"p"}, "pool")[0];
+  const std::vector<ValueId> parts =
+      mistakes.swaps_parts ? std::vector{p, r} : std::vector{r, p};
+  const ValueId j = b.Op("Concat", parts, {{"axis", 1}}, {"j"}, "join")[0];
+  const ValueId f = b.Op("Flatten", {j}, {}, {"f"}, "flatten")[0];
+  NDArray weights = Drawn("v", {288, 5});
+  for (int64_t i = 0; i < CountOf(weights); ++i) {
+    weights.As<float>()[i] *= 0.1F * mistakes.weight;
+  }
+  const ValueId v = b.Const("v", std::move(weights));
+  const ValueId m = b.Op("MatMul", {f, v}, {}, {"m"}, "product")[0];
+  b.Out({b.Op("Softmax", {m}, {}, {"y"}, "last")[0]});
+  return std::move(b.net);
+}
+
+// What was compiled, and what is known of it beside the network as it is meant.
+struct Examined {
+  std::shared_ptr<const Network> network;
+  std::shared_ptr<const GraphTarget> target;
+  Alignment alignment;
+  ValueLocateResult result;
+
+  std::vector<std::string> Operations(size_t culprit) const {
+    std::vector<std::string> names;
+    for (const OperationId id : result.culprits[culprit].operations) {
+      names.push_back(network->operation(id).name);
+    }
+    return names;
+  }
+  std::vector<std::string> Explanations(size_t culprit) const {
+    std::vector<std::string> texts;
+    for (const Explanation& one : result.culprits[culprit].explanations) {
+      texts.push_back(one.what);
+    }
+    return texts;
+  }
+};
+
+Examined Examine(const Network& compiled, const LowerOptions& options = {}) {
+  Examined examined;
+  examined.network = std::make_shared<const Network>(Net());
+  Lowered lowered = Lower(compiled, "net", options).value();
+  examined.target =
+      GraphTarget::FromArtefact(
+          "net",
+          {std::move(lowered.graph), BuiltInFunctions(AllOperators()),
+           Params{std::move(lowered.params)}},
+          {kCpu})
+          .value();
+  const auto graph_runner =
+      MakerOf("debug", {"net", examined.target}).value()().value();
+  const auto network_runner =
+      MakerOf("interpreter", {"net", nullptr, examined.network})
+          .value()()
+          .value();
+  const std::vector<size_t> inputs =
+      PairInputs(graph_runner->inputs(), network_runner->inputs()).value();
+  std::vector<NamedTensor> given = {{"x", Drawn("x", {1, 4, 6, 6})}};
+  std::vector<RecordedPair> pairs;
+  for (uint64_t set = 0; set < 2; ++set) {
+    if (set > 0) given = DrawSimilar(given, set).value();
+    pairs.push_back(
+        RecordPair(graph_runner.get(), network_runner.get(), inputs, given)
+            .value());
+  }
+  const GraphIndex& index = examined.target->index();
+  examined.alignment = Align(index, *examined.network, pairs).value();
+  examined.result = LocateByValue(index, *examined.network, pairs,
+                                  examined.alignment, AllOperators())
+                        .value();
+  return examined;
+}
+
+TEST(ValueLocateTest, SoundGraphsAccuseNobodyFusedOrNot) {
+  for (const LowerOptions& options : {LowerOptions{}, kPlain}) {
+    const Examined examined = Examine(Net(), options);
+    EXPECT_THAT(examined.result.culprits, IsEmpty());
+    const GraphIndex& index = examined.target->index();
+    EXPECT_EQ(examined.alignment.CountMatched(index),
+              examined.alignment.CountVarying(index.graph()));
+  }
+}
+
+TEST(ValueLocateTest, AttributeWithAnotherValueIsNamedWithIt) {
+  const Examined examined = Examine(Net({.slope = 0.35F}));
+  ASSERT_EQ(examined.result.culprits.size(), 1U);
+  EXPECT_THAT(examined.Operations(0), ElementsAre("bend"));
+  EXPECT_THAT(examined.Explanations(0), Contains("alpha 0.35 instead of 0.2"));
+}
+
+TEST(ValueLocateTest, PaddingAtTheOtherEndIsNamed) {
+  const Examined examined = Examine(Net({.pads = {2, 1, 0, 1}}));
+  ASSERT_EQ(examined.result.culprits.size(), 1U);
+  EXPECT_EQ(examined.Operations(0).front(), "conv");
+  EXPECT_THAT(examined.Explanations(0),
+              Contains("pads [2, 1, 0, 1] instead of [1, 1, 1, 1]"));
+}
+
+TEST(ValueLocateTest, PartsInTheWrongOrderAreNamed) {
+  const Examined examined = Examine(Net({.swaps_parts = true}));
+  ASSERT_EQ(examined.result.culprits.size(), 1U);
+  EXPECT_THAT(examined.Operations(0), ElementsAre("join"));
+  EXPECT_THAT(examined.Explanations(0), Contains("operands 0 and 1 swapped"));
+}
+
+TEST(ValueLocateTest, WeightOffByAThousandthIsNamed) {
+  const Examined examined = Examine(Net({.weight = 1.001F}));
+  ASSERT_EQ(examined.result.culprits.size(), 1U);
+  EXPECT_THAT(examined.Operations(0), ElementsAre("product"));
+  EXPECT_THAT(examined.Explanations(0), Contains(HasSubstr("1.001")));
+}
+
+TEST(ValueLocateTest, AllOfSeveralFaultsAreNamed) {
+  const Examined examined = Examine(
+      Net({.slope = 0.35F, .swaps_parts = true, .weight = 1.1F}), kPlain);
+  ASSERT_EQ(examined.result.culprits.size(), 3U);
+  EXPECT_THAT(examined.Operations(0), ElementsAre("bend"));
+  EXPECT_THAT(examined.Operations(1), ElementsAre("join"));
+  EXPECT_THAT(examined.Operations(2), ElementsAre("product"));
+}
+
+TEST(ValueLocateTest, NodesBehindAFaultAreProvedHealthy) {
+  const Examined examined = Examine(Net({.slope = 0.35F}), kPlain);
+  const GraphIndex& index = examined.target->index();
+  const EntryId last = index.FindEntry("last").value();
+  EXPECT_EQ(examined.result.entries[Index(last)].state, EntryState::kHealthy);
+}
+
+TEST(AlignmentTest, NothingRecordedIsAnError) {
+  const Examined examined = Examine(Net());
+  EXPECT_THAT(Align(examined.target->index(), *examined.network, {}),
+              FailsWith(absl::StatusCode::kFailedPrecondition,
+                        HasSubstr("nothing was recorded")));
+}
+
+TEST(SimilarInputsTest, FloatsStayInTheirRangeAndIntegersAmongTheirs) {
+  const NDArray floats = Drawn("f", {64});
+  const NDArray numbers = MakeTensor<int64_t>({3}, {4, 9, 9}, kInt64);
+  const auto drawn = DrawSimilar({{"f", floats}, {"n", numbers}}, 3);
+  ASSERT_THAT(drawn, IsOk());
+  EXPECT_FALSE(HaveSameBits((*drawn)[0].tensor, floats));
+  for (int i = 0; i < 64; ++i) {
+    EXPECT_LE(std::fabs((*drawn)[0].tensor.As<float>()[i]), 1);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT((*drawn)[1].tensor.As<int64_t>()[i], testing::AnyOf(4, 9));
+  }
+}
+
+}  // namespace
+}  // namespace nodewise
