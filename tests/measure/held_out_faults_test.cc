@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 #include "nodewise/zoo/zoo_networks.h"
 #include "tests/contrib/lower/lower_support.h"
