@@ -104,11 +104,7 @@ class ValueReport {
           {"explained by", network_.operation(explanation.operation).name +
                                ": " + explanation.what});
     }
-    table.AddRow({"evidence",
-                  culprit.share_explained > 0
-                      ? fmt::format("{:.0f} % of the next nodes are right then",
-                                    100 * culprit.share_explained)
-                      : "the nodes behind it could not be judged"});
+    table.AddRow({"evidence", EvidenceFor(culprit)});
     outcome->text += table.ToString(2, 0) + "\n";
     JsonWriter& json = outcome->json;
     json.BeginObject();
@@ -134,6 +130,16 @@ class ValueReport {
     json.Add("share_explained", culprit.share_explained);
     json.EndObject();
     json.EndObject();
+  }
+
+  static std::string EvidenceFor(const ValueCulprit& culprit) {
+    if (culprit.share_explained > 0) {
+      return fmt::format("{:.0f} % of the next nodes are right then",
+                         100 * culprit.share_explained);
+    }
+    return culprit.explanations.empty()
+               ? "none: the nodes behind it could not be judged"
+               : "the change explains all its numbers";
   }
 
   // Several changes may have one effect; the document has them all.

@@ -45,6 +45,27 @@ class BlameSearcher {
         walk_(walk),
         fine_(walk.FineEntries()) {}
 
+  // What the entry may be meant to be: up to so many tensors, each in a few
+  // layouts.
+  absl::StatusOr<std::vector<Guess>> Guesses(EntryId entry, size_t most) const {
+    std::vector<Guess> guesses;
+    NODEWISE_ASSIGN_OR_RETURN(const auto matcher, walk_.Read(entry));
+    if (!matcher.has_value()) return guesses;
+    GraphWalk probe = walk_;
+    size_t tried = 0;
+    for (const ValueId id : ValuesFor(entry)) {
+      const auto value = probe.reference().ValueOf(id);
+      // What cannot be computed, or has no numbers, was not meant.
+      if (!value.ok() || !(*value)->facts.stats.back().has_numbers) continue;
+      const std::vector<Layout> layouts = matcher->LikelyLayouts(
+          (*value)->facts, (*value)->tensors, kMostLayouts);
+      for (const Layout& layout : layouts)
+        guesses.push_back({entry, id, layout});
+      if (!layouts.empty() && ++tried == most) break;
+    }
+    return guesses;
+  }
+
   absl::StatusOr<std::optional<Guess>> Run(NodeId suspect) {
     for (const EntryId entry : SuspectEntries(suspect)) {
       NODEWISE_RETURN_IF_ERROR(TryEntry(entry));
@@ -86,7 +107,7 @@ class BlameSearcher {
     return kNoValue;
   }
 
-  std::vector<ValueId> ValuesFor(EntryId entry) {
+  std::vector<ValueId> ValuesFor(EntryId entry) const {
     std::vector<ValueId> values;
     const auto add = [&](ValueId id) {
       if (id != kNoValue && !walk_.IsPinned(id) &&
@@ -105,21 +126,11 @@ class BlameSearcher {
   }
 
   absl::Status TryEntry(EntryId entry) {
-    NODEWISE_ASSIGN_OR_RETURN(const auto matcher, walk_.Read(entry));
-    if (!matcher.has_value()) return absl::OkStatus();
-    GraphWalk probe = walk_;
-    size_t tried = 0;
-    for (const ValueId id : ValuesFor(entry)) {
-      const auto value = probe.reference().ValueOf(id);
-      // What cannot be computed, or has no numbers, was not meant.
-      if (!value.ok() || !(*value)->facts.stats.back().has_numbers) continue;
-      const std::vector<Layout> layouts = matcher->LikelyLayouts(
-          (*value)->facts, (*value)->tensors, kMostLayouts);
-      for (const Layout& layout : layouts) {
-        NODEWISE_RETURN_IF_ERROR(Try({entry, id, layout}));
-        if (IsSettled()) return absl::OkStatus();
-      }
-      if (!layouts.empty() && ++tried == kMostValues) break;
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
+                              Guesses(entry, kMostValues));
+    for (Guess& guess : guesses) {
+      NODEWISE_RETURN_IF_ERROR(Try(std::move(guess)));
+      if (IsSettled()) break;
     }
     return absl::OkStatus();
   }
@@ -209,6 +220,12 @@ absl::StatusOr<std::optional<Guess>> SearchBlame(const WalkScene& scene,
                                                  const GraphWalk& walk,
                                                  NodeId suspect) {
   return BlameSearcher(scene, walk).Run(suspect);
+}
+
+absl::StatusOr<std::vector<Guess>> GuessesFor(const WalkScene& scene,
+                                              const GraphWalk& walk,
+                                              EntryId entry, size_t most) {
+  return BlameSearcher(scene, walk).Guesses(entry, most);
 }
 
 }  // namespace nodewise

@@ -36,4 +36,10 @@ absl::StatusOr<std::optional<Guess>> SearchBlame(const WalkScene& scene,
 absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
                                                   const GraphWalk& walk);
 
+// Returns what the entry may be meant to be, the likeliest first: up to so many
+// tensors of the network, each in a few layouts. Fails as GraphWalk.
+absl::StatusOr<std::vector<Guess>> GuessesFor(const WalkScene& scene,
+                                              const GraphWalk& walk,
+                                              EntryId entry, size_t most);
+
 }  // namespace nodewise

@@ -55,8 +55,13 @@ class ValueLocator {
         continue;
       }
       if (!suspect.has_value()) break;
-      NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> guess,
+      NODEWISE_ASSIGN_OR_RETURN(std::optional<Guess> guess,
                                 SearchBlame(scene_, walk_, *suspect));
+      if (!guess.has_value() || NodeOf(*guess) != *suspect) {
+        // The next one may be wrong as well.
+        NODEWISE_ASSIGN_OR_RETURN(const auto alone, ExplainAlone(*suspect));
+        if (alone.has_value()) guess = alone;
+      }
       if (!guess.has_value()) {
         AddUnfollowed(*suspect);
         break;
@@ -90,6 +95,35 @@ class ValueLocator {
         walk_.Blame(guess.entry, guess.value, guess.layout, culprit.distance));
     result_.culprits.push_back(std::move(culprit));
     return walk_.ExplainFrom(Index(NodeOf(guess)) + 1);
+  }
+
+  // Returns the guess about a node that a small change explains, whatever the
+  // nodes behind it make of it.
+  absl::StatusOr<std::optional<Guess>> ExplainAlone(NodeId node) const {
+    constexpr size_t kMostTensors = 4;
+    constexpr size_t kMostOperations = 4;
+    constexpr size_t kMostSearches = 4;
+    const Graph& graph = scene_.index.graph();
+    size_t searches = 0;
+    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
+      const EntryId entry = graph.EntryOf(node, output);
+      if (walk_.entry(entry).is_explained()) continue;
+      NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(entry));
+      if (!found.has_value()) continue;
+      NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> guesses,
+                                GuessesFor(scene_, walk_, entry, kMostTensors));
+      for (const Guess& guess : guesses) {
+        const auto region = RegionOf(scene_.network, walk_, guess.value);
+        if (region.size() > kMostOperations) continue;
+        if (++searches > kMostSearches) return std::nullopt;
+        NODEWISE_ASSIGN_OR_RETURN(
+            const RegionAnswer answer,
+            FindEdits({walk_, *found, guess.value, guess.layout, region,
+                       operators_}));
+        if (!answer.edits.empty()) return guess;
+      }
+    }
+    return std::nullopt;
   }
 
   // Looks for changes that explain the wrong tensor, and puts the operations

@@ -60,7 +60,7 @@ struct ValueCulprit {
   // Not all changes were tried.
   bool gave_up = false;
   // The share of the next nodes that are right if the entry should have held
-  // that tensor: the evidence for it. 1 where there are none behind it.
+  // that tensor: the evidence for it. 0 where explanations alone are.
   double share_explained = 0;
 };
 
