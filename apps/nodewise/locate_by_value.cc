@@ -155,21 +155,21 @@ class ValueReport {
     outcome->json.BeginArray("verdicts");
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
       if (!graph.IsFunction(NodeId{n})) continue;
-      EntryState worst = EntryState::kConstant;
+      EntryState state = EntryState::kConstant;
       std::vector<std::string> tensors;
       for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
            ++e) {
-        worst = std::max(worst, result_.entries[e].state);
+        state = std::max(state, result_.entries[e].state);
         for (const ValueId id : result_.entries[e].values) {
           tensors.push_back(network_.value(id).name);
         }
       }
-      ++counts[static_cast<size_t>(worst)];
+      ++counts[static_cast<size_t>(state)];
       ++total;
       outcome->json.BeginObject();
       outcome->json.Add("node", index_.KeyOf(NodeId{n}));
       outcome->json.Add("node_index", uint64_t{n});
-      outcome->json.Add("kind", NameOf(worst));
+      outcome->json.Add("kind", NameOf(state));
       outcome->json.Add("source_tensors", tensors);
       outcome->json.EndObject();
     }

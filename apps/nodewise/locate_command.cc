@@ -125,28 +125,12 @@ class LocateCulprit : public Command {
     if (other.has_value()) return *std::move(other);
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
-                              LoadTarget(load_, inputs_, &outcome));
+                              LoadTarget(LoadOfTarget(), inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
-    if (IsModel(reference_) && SaysNothing(loaded)) {
-      NODEWISE_RETURN_IF_ERROR(CheckByValue());
-      NODEWISE_RETURN_IF_ERROR(LocateByValueIn(
-          loaded, reference_, load_.model, inputs_.seed.value_or(1), &outcome));
-      return outcome;
-    }
-    if (!reference_.empty() && reference_ != "interpreter") {
-      NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget reference,
-                                CompareBefore(*loaded.target, &outcome));
-      if (outcome.status != Outcome::Status::kOk) return outcome;
-      if (method_ == kBisect) {
-        NODEWISE_RETURN_IF_ERROR(MixTargets(loaded, reference, &outcome));
-        return outcome;
-      }
-    }
-    if (method_ == kBisect) {
-      NODEWISE_RETURN_IF_ERROR(BisectTarget(loaded, &outcome));
-      return outcome;
-    }
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_answered,
+                              AnswerBefore(loaded, &outcome));
+    if (is_answered) return outcome;
     if (method_ != kRecursive) KeepFreedMemory();
     std::vector<RefereeOpinion> opinions;
     auto located =
@@ -165,6 +149,38 @@ class LocateCulprit : public Command {
   }
 
  private:
+  // Sizes and frozen inputs are the reference's where it alone is a model.
+  LoadOptions LoadOfTarget() const {
+    LoadOptions load = load_;
+    if (IsModel(reference_) && !IsModel(load.target.target)) {
+      load.model = ModelOptions();
+    }
+    return load;
+  }
+
+  // Does what needs no search node by node, and returns whether that was all.
+  absl::StatusOr<bool> AnswerBefore(const LoadedTarget& loaded,
+                                    Outcome* outcome) const {
+    if (IsModel(reference_) && SaysNothing(loaded)) {
+      NODEWISE_RETURN_IF_ERROR(CheckByValue());
+      NODEWISE_RETURN_IF_ERROR(LocateByValueIn(
+          loaded, reference_, load_.model, inputs_.seed.value_or(1), outcome));
+      return true;
+    }
+    if (!reference_.empty() && reference_ != "interpreter") {
+      NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget reference,
+                                CompareBefore(*loaded.target, outcome));
+      if (outcome->status != Outcome::Status::kOk) return true;
+      if (method_ == kBisect) {
+        NODEWISE_RETURN_IF_ERROR(MixTargets(loaded, reference, outcome));
+        return true;
+      }
+    }
+    if (method_ != kBisect) return false;
+    NODEWISE_RETURN_IF_ERROR(BisectTarget(loaded, outcome));
+    return true;
+  }
+
   absl::StatusOr<Outcome> LocateWithOtherProgram(LocateOptions options) const {
     const std::string& target = load_.target.target;
     if (!IsForeign(target)) {

@@ -18,15 +18,16 @@ namespace nodewise {
 // that it was compiled from, though the graph does not say what its nodes
 // compute: by the values alone.
 
-// What is known about an entry of the graph.
+// What is known about an entry of the graph. A node is what the last of its
+// entries in this order is.
 enum class EntryState {
   kConstant,  // It does not depend on inputs.
-  kHealthy,   // It holds what the network makes of what its node has read.
   // It holds no tensor of the network, and all that is made of it is healthy:
   // part of an operation that the compiler took apart.
   kOnTheWay,
-  kBroken,   // It should hold a tensor of the network and does not.
+  kHealthy,  // It holds what the network makes of what its node has read.
   kUnknown,  // It lies behind a broken one, and nobody can say what it is.
+  kBroken,   // It should hold a tensor of the network and does not.
 };
 
 struct LocatedEntry {
