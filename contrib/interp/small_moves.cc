@@ -54,17 +54,34 @@ class HalfUlps {
   const double least_;  // Of subnormal numbers.
 };
 
+// What loops over many elements need of a Reach.
 template <typename T>
-bool IsBeyond(const Reach& reach, int64_t i, T actual) {
-  const double x = ToDouble(reach.middle.As<T>()[i]);
-  const double y = ToDouble(actual);
-  if (x == y || (std::isnan(x) && std::isnan(y))) return false;
-  const double error = std::fabs(y - x);
-  if (error <= std::fabs(ToDouble(reach.end.As<T>()[i]) - x)) return false;
-  const DLDataType dtype = reach.middle.dtype();
-  return !(error <= reach.own.roundoffs * UnitRoundoff(dtype) * std::fabs(x) +
-                        reach.own.half_ulps * HalfUlp(dtype, x));
-}
+class ReachOf {
+ public:
+  explicit ReachOf(const Reach& reach)
+      : middle_(reach.middle.As<T>()),
+        end_(reach.end.As<T>()),
+        relative_(reach.own.roundoffs * UnitRoundoff(reach.middle.dtype())),
+        own_half_ulps_(reach.own.half_ulps),
+        half_ulps_(reach.middle.dtype()) {}
+
+  bool IsBeyond(int64_t i, T actual) const {
+    const double x = ToDouble(middle_[i]);
+    const double y = ToDouble(actual);
+    const double error = std::fabs(y - x);
+    if (error <= std::fabs(ToDouble(end_[i]) - x)) return false;
+    if (x == y || (std::isnan(x) && std::isnan(y))) return false;
+    return !(error <=
+             relative_ * std::fabs(x) + own_half_ulps_ * half_ulps_.Of(x));
+  }
+
+ private:
+  const T* const middle_;
+  const T* const end_;
+  const double relative_;
+  const double own_half_ulps_;
+  const HalfUlps half_ulps_;
+};
 
 }  // namespace
 
@@ -91,23 +108,6 @@ absl::StatusOr<NDArray> MoveAll(const NDArray& tensor,
         to[i] = MovedBy(from[i], bound, direction);
       }
     });
-    return absl::OkStatus();
-  }));
-  return moved;
-}
-
-absl::StatusOr<NDArray> MoveSome(const NDArray& tensor,
-                                 absl::Span<const int64_t> elements,
-                                 absl::Span<const double> bounds,
-                                 Direction direction) {
-  NODEWISE_ASSIGN_OR_RETURN(NDArray moved, tensor.CopyToHost());
-  NODEWISE_RETURN_IF_ERROR(WithFloat(tensor.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* const to = moved.As<T>();
-    for (size_t i = 0; i < elements.size(); ++i) {
-      if (!(bounds[i] > 0)) continue;
-      to[elements[i]] = MovedBy(to[elements[i]], bounds[i], direction);
-    }
     return absl::OkStatus();
   }));
   return moved;
@@ -142,23 +142,21 @@ absl::StatusOr<NDArray> MoveFurther(const NDArray& middle, const NDArray& moved,
   return further;
 }
 
-std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {
-  const int64_t count = CountOf(actual);
+namespace {
+
+// The elements of which `is_beyond` of the number of one is true, in ascending
+// order.
+template <typename IsBeyond>
+std::vector<int64_t> IndicesWhere(int64_t count, const IsBeyond& is_beyond) {
   const int64_t blocks = (count + kBlock - 1) / kBlock;
   std::vector<std::vector<int64_t>> found(static_cast<size_t>(blocks));
-  (void)WithFloat(actual.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const T* const y = actual.As<T>();
-    ParallelFor(blocks, kBlock, [&](int64_t first, int64_t last) {
-      for (int64_t block = first; block < last; ++block) {
-        const int64_t stop = std::min(count, (block + 1) * kBlock);
-        for (int64_t i = block * kBlock; i < stop; ++i) {
-          if (!IsBeyond(reach, i, y[i])) continue;
-          found[static_cast<size_t>(block)].push_back(i);
-        }
+  ParallelFor(blocks, kBlock, [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t stop = std::min(count, (block + 1) * kBlock);
+      for (int64_t i = block * kBlock; i < stop; ++i) {
+        if (is_beyond(i)) found[static_cast<size_t>(block)].push_back(i);
       }
-    });
-    return absl::OkStatus();
+    }
   });
   std::vector<int64_t> elements;
   for (const auto& part : found) {
@@ -167,14 +165,34 @@ std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {
   return elements;
 }
 
-std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual,
-                                    absl::Span<const int64_t> elements) {
+}  // namespace
+
+std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {
   std::vector<int64_t> found;
   (void)WithFloat(actual.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    for (const int64_t i : elements) {
-      if (IsBeyond(reach, i, actual.As<T>()[i])) found.push_back(i);
-    }
+    const ReachOf<T> beyond(reach);
+    const T* const y = actual.As<T>();
+    found = IndicesWhere(CountOf(actual),
+                         [&](int64_t i) { return beyond.IsBeyond(i, y[i]); });
+    return absl::OkStatus();
+  });
+  return found;
+}
+
+std::vector<int64_t> ElementsBeyond(const NDArray& middle,
+                                    const UnboundedLimit& limit,
+                                    const NDArray& actual) {
+  std::vector<int64_t> found;
+  (void)WithFloat(actual.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const from = middle.As<T>();
+    const T* const to = actual.As<T>();
+    found = IndicesWhere(CountOf(actual), [&](int64_t i) {
+      const double x = ToDouble(from[i]);
+      return std::fabs(ToDouble(to[i]) - x) >
+             limit.absolute + limit.relative * std::fabs(x);
+    });
     return absl::OkStatus();
   });
   return found;

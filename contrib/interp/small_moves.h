@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/evaluate.h"
+#include "nodewise/tensors/bound_source.h"
 
 namespace nodewise {
 
@@ -19,13 +20,6 @@ enum class Direction { kAwayFromZero, kTowardsZero };
 // the bound.
 absl::StatusOr<NDArray> MoveAll(const NDArray& tensor,
                                 const LeastBounds& bounds, Direction direction);
-
-// Returns the tensor with only these elements moved, by their bounds; those
-// with a bound that is not known (NaN) stay where they are.
-absl::StatusOr<NDArray> MoveSome(const NDArray& tensor,
-                                 absl::Span<const int64_t> elements,
-                                 absl::Span<const double> bounds,
-                                 Direction direction);
 
 // Returns `middle` with each element moved to where `moved` has it, or as far
 // as `own` says if that is further, and then `half_ulps` times HalfUlp() more.
@@ -44,8 +38,9 @@ struct Reach {
 // Returns those elements, in ascending order, in which `actual` is further away
 // than that. Elements that are equal are none of them.
 std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual);
-// As ElementsBeyond(), but looks only at some elements.
-std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual,
-                                    absl::Span<const int64_t> elements);
+// Returns those in which it is further away from `middle` than the limit.
+std::vector<int64_t> ElementsBeyond(const NDArray& middle,
+                                    const UnboundedLimit& limit,
+                                    const NDArray& actual);
 
 }  // namespace nodewise
