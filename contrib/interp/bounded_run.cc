@@ -178,9 +178,8 @@ absl::StatusOr<NDArray> OutputBounds::Follow(const NDArray& source) const {
 
 absl::StatusOr<std::vector<int64_t>> OutputBounds::LeftByLeastBounds(
     const LeastBounds& least, const NDArray& actual) const {
-  NODEWISE_ASSIGN_OR_RETURN(
-      const NDArray moved,
-      MoveAll(SourceOutput(), least, Direction::kAwayFromZero));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray moved,
+                            MoveAll(SourceOutput(), least));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray end, Follow(moved));
   return ElementsBeyond({middle(), end, OwnLeast()}, actual);
 }

@@ -14,12 +14,10 @@ namespace nodewise {
 // Tensors whose elements are a little off, and what is off by more. All tensors
 // are floats, compact and in host memory.
 
-enum class Direction { kAwayFromZero, kTowardsZero };
-
-// Returns the tensor with each element moved as far as its type lets it within
-// the bound.
+// Returns the tensor with each element moved away from zero, as far as its type
+// lets it within the bound.
 absl::StatusOr<NDArray> MoveAll(const NDArray& tensor,
-                                const LeastBounds& bounds, Direction direction);
+                                const LeastBounds& bounds);
 
 // Returns `middle` with each element moved to where `moved` has it, or as far
 // as `own` says if that is further, and then `half_ulps` times HalfUlp() more.
