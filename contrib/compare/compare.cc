@@ -54,8 +54,13 @@ absl::Status AddBounds(const TensorItem& reference, const NDArray& expected,
     if (source == nullptr) return absl::OkStatus();
     if (rule.kind == Rule::Kind::kBounds &&
         PassesIfWithinBounds(expected.dtype(), result->metrics)) {
+      const Tolerance usual = ToleranceOf(rule, expected.dtype());
+      UnboundedLimit unbounded;
+      if (result->metrics.outside > 0) {
+        unbounded = {usual.absolute, usual.relative};
+      }
       NODEWISE_ASSIGN_OR_RETURN(result->is_surely_within,
-                                source->IsSurelyWithin(*actual));
+                                source->IsSurelyWithin(*actual, unbounded));
       if (result->is_surely_within) return absl::OkStatus();
     }
     NODEWISE_ASSIGN_OR_RETURN(bounds, source->All());

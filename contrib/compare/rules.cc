@@ -142,11 +142,15 @@ bool AreManyUnexpected(const Evidence& e) {
 // Bounds as large as the values say nothing about a kernel that makes others.
 constexpr double kVagueBounds = 0.1;
 
+// All elements together, not only some.
+bool IsFarOff(const Tolerance& usual, const Metrics& metrics) {
+  return metrics.difference_norm > usual.relative * metrics.expected_norm;
+}
+
 bool AreBoundsVague(const Evidence& e, const Tolerance& usual) {
   const Metrics& metrics = e.metrics;
   return e.bounds->allowed_norm > kVagueBounds * metrics.expected_norm &&
-         metrics.difference_norm > usual.relative * metrics.expected_norm &&
-         metrics.outside > 0;
+         IsFarOff(usual, metrics) && metrics.outside > 0;
 }
 
 Judgement JudgeWithin(const Evidence& e) {
@@ -324,11 +328,12 @@ Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,
   }
 }
 
-// JudgeWithin() without its last lines: elements without a bound and vague
-// bounds only count where something is outside of the tolerance.
+// JudgeWithin() without its last lines: vague bounds only count where
+// something is outside of the tolerance, and the whole is, too.
 bool PassesIfWithinBounds(DLDataType dtype, const Metrics& metrics) {
-  return metrics.non_finite() == 0 && metrics.outside == 0 &&
-         IsScaleFree(dtype, metrics);
+  return metrics.non_finite() == 0 && IsScaleFree(dtype, metrics) &&
+         (metrics.outside == 0 ||
+          !IsFarOff(ToleranceOf({Rule::Kind::kByType}, dtype), metrics));
 }
 
 }  // namespace nodewise

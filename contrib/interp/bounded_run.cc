@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "contrib/interp/chain_elements.h"
 #include "contrib/interp/interpreter_plan.h"
 #include "contrib/interp/rounding_chain.h"
 #include "contrib/interp/small_moves.h"
@@ -22,8 +25,6 @@ namespace {
 // Where more elements than one in so many are left after the first look, all
 // bounds cost as little as theirs.
 constexpr int64_t kFewOf = 4;
-// Sums that are added up in another order differ by no more than this share.
-constexpr double kSumsAgree = 0x1p-30;
 
 class LazyRun;
 
@@ -34,7 +35,8 @@ class OutputBounds : public BoundSource {
       : run_(*run), output_(output), chain_(std::move(chain)) {}
 
   const std::optional<RoundingChain>& chain() const { return chain_; }
-  absl::StatusOr<bool> IsSurelyWithin(const DLTensor& actual) override;
+  absl::StatusOr<bool> IsSurelyWithin(const DLTensor& actual,
+                                      const UnboundedLimit& unbounded) override;
   absl::StatusOr<BoundSpans> All() override;
 
  private:
@@ -42,8 +44,9 @@ class OutputBounds : public BoundSource {
   // nothing is certain about.
   absl::StatusOr<std::vector<int64_t>> LeftByLeastBounds(
       const LeastBounds& least, const NDArray& actual) const;
-  absl::StatusOr<std::vector<int64_t>> LeftByOwnBounds(
-      const NDArray& actual, std::vector<int64_t> left) const;
+  absl::StatusOr<bool> AreWithinTheirBounds(
+      const NDArray& actual, absl::Span<const int64_t> elements,
+      const UnboundedLimit& unbounded) const;
 
   // The own bounds of what computes the output from the source's.
   LeastBounds OwnLeast() const {
@@ -56,8 +59,6 @@ class OutputBounds : public BoundSource {
   Tensors SourceInputs() const;
   // Computes the output from another result of the source.
   absl::StatusOr<NDArray> Follow(const NDArray& source) const;
-  absl::StatusOr<std::vector<int64_t>> PlacesInSource(
-      absl::Span<const int64_t> elements) const;
 
   LazyRun& run_;
   const size_t output_;
@@ -175,70 +176,53 @@ absl::StatusOr<NDArray> OutputBounds::Follow(const NDArray& source) const {
   return last;
 }
 
-absl::StatusOr<std::vector<int64_t>> OutputBounds::PlacesInSource(
-    absl::Span<const int64_t> elements) const {
-  std::vector<int64_t> places(elements.begin(), elements.end());
-  if (chain_->moves == 0) return places;
-  // What the moves do to the numbers of the elements.
-  const auto& followers = chain_->followers;
-  const size_t first = followers.size() - chain_->moves;
-  NODEWISE_ASSIGN_OR_RETURN(
-      NDArray numbers,
-      NDArray::Empty(run_.TensorOf(chain_->BeforeMoves()).shape(), kInt64,
-                     kCpu));
-  for (int64_t i = 0; i < CountOf(numbers); ++i) numbers.As<int64_t>()[i] = i;
-  for (size_t i = first; i < followers.size(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const Evaluated moved,
-                              Evaluate(followers[i]->attrs, {numbers}, {true}));
-    numbers = moved.outputs[0];
-  }
-  for (int64_t& place : places) place = numbers.As<int64_t>()[place];
-  return places;
-}
-
 absl::StatusOr<std::vector<int64_t>> OutputBounds::LeftByLeastBounds(
     const LeastBounds& least, const NDArray& actual) const {
-  const auto end_in = [&](Direction direction) -> absl::StatusOr<NDArray> {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray moved,
-                              MoveAll(SourceOutput(), least, direction));
-    return Follow(moved);
-  };
-  NODEWISE_ASSIGN_OR_RETURN(NDArray end, end_in(Direction::kAwayFromZero));
-  std::vector<int64_t> left =
-      ElementsBeyond({middle(), end, OwnLeast()}, actual);
-  // Where elements have bounds of their own, these are tried both ways.
-  const bool has_own = chain_->source->def().bounds_at != nullptr;
-  if (left.empty() || has_own) return left;
-  NODEWISE_ASSIGN_OR_RETURN(end, end_in(Direction::kTowardsZero));
-  return ElementsBeyond({middle(), end}, actual, left);
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray moved,
+                            MoveAll(SourceOutput(), least));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray end, Follow(moved));
+  return ElementsBeyond({middle(), end, OwnLeast()}, actual);
 }
 
-absl::StatusOr<std::vector<int64_t>> OutputBounds::LeftByOwnBounds(
-    const NDArray& actual, std::vector<int64_t> left) const {
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> places, PlacesInSource(left));
-  std::sort(places.begin(), places.end());
-  NODEWISE_ASSIGN_OR_RETURN(
-      const std::optional<Bounds> own,
-      BoundsAt(chain_->source->attrs, SourceInputs(), SourceOutput(), places));
-  if (!own.has_value()) return left;
-  std::vector<double> bounds(places.size());
-  for (size_t i = 0; i < bounds.size(); ++i) {
-    // One that is not known allows everything, both of them nothing for sure.
-    bounds[i] = (1 - kSumsAgree) * std::fmin(own->proved[i], own->expected[i]);
+absl::StatusOr<bool> OutputBounds::AreWithinTheirBounds(
+    const NDArray& actual, absl::Span<const int64_t> elements,
+    const UnboundedLimit& unbounded) const {
+  const auto tensor_of = [this](ValueId id) { return run_.TensorOf(id); };
+  const ChainRun run{run_.network(), *chain_, tensor_of};
+  const std::vector<int64_t> places = PlacesBeforeMoves(run, elements);
+  std::vector<size_t> order(places.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return places[a] < places[b]; });
+  std::vector<int64_t> sorted;
+  for (const size_t i : order) sorted.push_back(places[i]);
+  NODEWISE_ASSIGN_OR_RETURN(const std::optional<Bounds> bounds,
+                            BoundsAtPlaces(run, sorted, Lean::kSmaller));
+  if (!bounds.has_value()) return false;
+  std::vector<int64_t> far_off;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int64_t element = elements[order[i]];
+    double x = 0;
+    double y = 0;
+    LoadDoubles(middle(), element, element + 1, &x);
+    LoadDoubles(actual, element, element + 1, &y);
+    const double error = std::fabs(y - x);
+    if (error > bounds->proved[i] || error > bounds->expected[i]) return false;
+    if (error > unbounded.absolute + unbounded.relative * std::fabs(x)) {
+      far_off.push_back(sorted[i]);
+    }
   }
-  for (const Direction direction :
-       {Direction::kAwayFromZero, Direction::kTowardsZero}) {
-    if (left.empty()) break;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const NDArray moved,
-        MoveSome(SourceOutput(), places, bounds, direction));
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray end, Follow(moved));
-    left = ElementsBeyond({middle(), end}, actual, left);
-  }
-  return left;
+  if (far_off.empty()) return true;
+  // A bound is known unless a pole is within reach.
+  NODEWISE_ASSIGN_OR_RETURN(const std::optional<Bounds> larger,
+                            BoundsAtPlaces(run, far_off, Lean::kLarger));
+  return larger.has_value() &&
+         std::none_of(larger->proved.begin(), larger->proved.end(),
+                      [](double bound) { return std::isnan(bound); });
 }
 
-absl::StatusOr<bool> OutputBounds::IsSurelyWithin(const DLTensor& actual) {
+absl::StatusOr<bool> OutputBounds::IsSurelyWithin(
+    const DLTensor& actual, const UnboundedLimit& unbounded) {
   if (!chain_.has_value()) return false;
   const NDArray& source = SourceOutput();
   // Broadcasting would make several elements of one.
@@ -246,6 +230,9 @@ absl::StatusOr<bool> OutputBounds::IsSurelyWithin(const DLTensor& actual) {
       !IsFloat(middle().dtype()) || CountOf(source) != CountOf(middle())) {
     return false;
   }
+  // What stands beside the chain might have no bounds.
+  const bool must_know = std::isfinite(unbounded.absolute);
+  if (must_know && !chain_->stands_alone) return false;
   auto least = LeastBoundsOf(chain_->source->attrs, SourceInputs());
   if (!least.has_value()) return false;
   // The carried bounds allow for a sum that is not rounded.
@@ -254,11 +241,18 @@ absl::StatusOr<bool> OutputBounds::IsSurelyWithin(const DLTensor& actual) {
   NODEWISE_RETURN_IF_ERROR(MakeReadable(&found));
   NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> left,
                             LeftByLeastBounds(*least, found));
+  if (must_know) {
+    const std::vector<int64_t> known =
+        ElementsBeyond(middle(), unbounded, found);
+    std::vector<int64_t> all;
+    std::set_union(left.begin(), left.end(), known.begin(), known.end(),
+                   std::back_inserter(all));
+    left = std::move(all);
+  }
   if (left.empty()) return true;
   const auto count = static_cast<int64_t>(left.size());
   if (count > std::max(CountOf(source) / kFewOf, kFewOf)) return false;
-  NODEWISE_ASSIGN_OR_RETURN(left, LeftByOwnBounds(found, std::move(left)));
-  return left.empty();
+  return AreWithinTheirBounds(found, left, unbounded);
 }
 
 absl::StatusOr<BoundSpans> OutputBounds::All() {

@@ -58,6 +58,19 @@ class BoundsCarrier {
     known_[id] = {tensor, {}};
   }
 
+  // What an operation has made, with bounds of its own.
+  void SetMade(ValueId id, BoundedTensor made) {
+    known_[id] = std::move(made);
+    if (!IsOutput(id)) AddRounding(&known_[id]);
+  }
+
+  absl::Status Run(const Operation& operation) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        Evaluated made,
+        Evaluate(operation.attrs, TensorsOf(operation), {true}, {true, {}}));
+    return Take({operation, std::move(made), {}});
+  }
+
   absl::Status Take(const OperationRun& run) {
     const Operation& operation = run.operation;
     for (size_t i = 0; i < operation.outputs.size(); ++i) {
@@ -311,6 +324,22 @@ class BoundsCarrier {
 };
 
 }  // namespace
+
+absl::StatusOr<BoundedTensor> CarryBounds(
+    const Network& network, ValueId from,
+    absl::Span<const Operation* const> operations,
+    std::map<ValueId, BoundedTensor> known) {
+  BoundsCarrier carrier(network);
+  for (auto& [id, value] : known) {
+    if (id != from) carrier.SetInput(id, value.tensor);
+  }
+  carrier.SetMade(from, std::move(known[from]));
+  for (const Operation* operation : operations) {
+    NODEWISE_RETURN_IF_ERROR(carrier.Run(*operation));
+  }
+  return carrier.Known(operations.empty() ? from
+                                          : operations.back()->outputs[0]);
+}
 
 absl::StatusOr<std::vector<BoundedTensor>> InterpretCarryingBounds(
     const Network& network, std::vector<NDArray> inputs) {

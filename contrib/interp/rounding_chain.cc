@@ -65,7 +65,7 @@ ValueId RoundingChain::BeforeMoves() const {
 std::vector<ValueId> RoundingChain::Needs() const {
   std::vector<ValueId> needs = source->inputs;
   needs.push_back(source->outputs[0]);
-  if (moves > 0) needs.push_back(BeforeMoves());
+  needs.push_back(BeforeMoves());
   std::set<ValueId> made;
   for (const Operation* follower : followers) {
     for (const ValueId id : follower->inputs) {
@@ -100,7 +100,10 @@ std::optional<RoundingChain> FindRoundingChain(const Network& network,
     const Operation& operation = network.operation(id);
     if (!IsAnyIn(operation.outputs, ancestors)) continue;
     if (chain.source == nullptr) {
-      if (operation.def().bound.kind == ErrorBound::Kind::kExact) continue;
+      if (operation.def().bound.kind == ErrorBound::Kind::kExact) {
+        chain.stands_alone = chain.stands_alone && IsMove(operation);
+        continue;
+      }
       if (operation.outputs.size() != 1) return std::nullopt;
       chain.source = &operation;
     } else if (IsAnyIn(operation.inputs, dependent)) {
@@ -111,6 +114,7 @@ std::optional<RoundingChain> FindRoundingChain(const Network& network,
       chain.moves += is_move ? 1 : 0;
       chain.followers.push_back(&operation);
     } else {
+      chain.stands_alone = chain.stands_alone && IsMove(operation);
       continue;
     }
     dependent.insert(operation.outputs[0]);

@@ -28,6 +28,9 @@ struct RoundingChain {
   std::vector<const Operation*> followers;
   // The last so many of the followers are Transposes; no others are.
   size_t moves = 0;
+  // Everything else that the output depends on is given to the network, but for
+  // Transposes: then the carried bounds are those of the chain alone.
+  bool stands_alone = true;
 
   // Returns the last operation that computes, the source if nothing else does.
   const Operation& LastComputing() const;

@@ -18,22 +18,40 @@ using BitsOf =
     std::conditional_t<sizeof(T) == 2, uint16_t,
                        std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
 
-// Rounding may move it beyond the bound: then the number before that is nearer,
-// and within, since the bound ends between the two. The bits of floats are in
-// the order of their sizes.
+// Returns `from` moved by `step`. Rounding may move it further: then the number
+// before that is nearer, and within, since the step ends between the two. The
+// bits of floats are in the order of their sizes.
 template <typename T>
-T MovedBy(T from, double bound, Direction direction) {
+T MovedBy(T from, double step) {
   const double x = ToDouble(from);
-  const bool is_away = direction == Direction::kAwayFromZero;
-  const double step = std::copysign(bound, is_away ? x : -x);
+  if (!std::isfinite(x)) return from;
+  const double bound = std::fabs(step);
   const T moved = FromDouble<T>(x + step);
-  if (!(std::fabs(ToDouble(moved) - x) > bound)) return moved;
+  if (std::fabs(ToDouble(moved) - x) <= bound) return moved;
   auto bits = std::bit_cast<BitsOf<T>>(moved);
-  // A bound larger than the number takes it past zero.
-  const bool is_past_zero = !is_away && (ToDouble(moved) > 0) != (x > 0);
-  bits = static_cast<BitsOf<T>>(is_away || is_past_zero ? bits - 1 : bits + 1);
+  // The way back is towards zero, but for what has not come as far as that.
+  const bool is_back_to_zero =
+      std::signbit(ToDouble(moved)) == std::signbit(step);
+  bits = static_cast<BitsOf<T>>(is_back_to_zero ? bits - 1 : bits + 1);
   const T nearer = std::bit_cast<T>(bits);
   return std::fabs(ToDouble(nearer) - x) <= bound ? nearer : from;
+}
+
+// The same for what most tensors are of, in a form that compilers vectorise.
+// Cutting off the bits that a float does not have takes the number towards
+// zero, and back to `from`; where it moves towards zero itself, they are filled
+// up before. What is beyond anyway, since it is subnormal, infinite or past
+// zero, does not move at all.
+template <>
+inline float MovedBy<float>(float from, double step) {
+  constexpr int64_t kRest = (int64_t{1} << 29) - 1;
+  const double x = from;
+  const double there = x + step;
+  const int64_t filled = std::fabs(there) < std::fabs(x) ? kRest : 0;
+  const double cut =
+      std::bit_cast<double>((std::bit_cast<int64_t>(there) + filled) & ~kRest);
+  const auto moved = static_cast<float>(cut);
+  return std::fabs(moved - x) <= std::fabs(step) ? moved : from;
 }
 
 // HalfUlp() for loops over many numbers.
@@ -54,60 +72,90 @@ class HalfUlps {
   const double least_;  // Of subnormal numbers.
 };
 
+// What loops over many elements need of a Reach.
 template <typename T>
-bool IsBeyond(const Reach& reach, int64_t i, T actual) {
-  const double x = ToDouble(reach.middle.As<T>()[i]);
-  const double y = ToDouble(actual);
-  if (x == y || (std::isnan(x) && std::isnan(y))) return false;
-  const double error = std::fabs(y - x);
-  if (error <= std::fabs(ToDouble(reach.end.As<T>()[i]) - x)) return false;
-  const DLDataType dtype = reach.middle.dtype();
-  return !(error <= reach.own.roundoffs * UnitRoundoff(dtype) * std::fabs(x) +
-                        reach.own.half_ulps * HalfUlp(dtype, x));
+class ReachOf {
+ public:
+  explicit ReachOf(const Reach& reach)
+      : middle_(reach.middle.As<T>()),
+        end_(reach.end.As<T>()),
+        relative_(reach.own.roundoffs * UnitRoundoff(reach.middle.dtype())),
+        own_half_ulps_(reach.own.half_ulps),
+        half_ulps_(reach.middle.dtype()) {}
+
+  bool IsBeyond(int64_t i, T actual) const {
+    const double x = ToDouble(middle_[i]);
+    const double y = ToDouble(actual);
+    const double error = std::fabs(y - x);
+    if (error <= std::fabs(ToDouble(end_[i]) - x)) return false;
+    if (x == y || (std::isnan(x) && std::isnan(y))) return false;
+    return !(error <=
+             relative_ * std::fabs(x) + own_half_ulps_ * half_ulps_.Of(x));
+  }
+
+ private:
+  const T* const middle_;
+  const T* const end_;
+  const double relative_;
+  const double own_half_ulps_;
+  const HalfUlps half_ulps_;
+};
+
+// The size of a bound at each number. 0 is what it is, rounded or not.
+class BoundSizes {
+ public:
+  BoundSizes(DLDataType dtype, const LeastBounds& bounds)
+      : relative_(bounds.roundoffs * UnitRoundoff(dtype)),
+        count_(bounds.half_ulps),
+        half_ulps_(dtype) {}
+
+  double Of(double x) const {
+    const double size = relative_ * std::fabs(x) + count_ * half_ulps_.Of(x);
+    return x == 0 ? 0 : size;
+  }
+
+ private:
+  const double relative_;
+  const double count_;
+  const HalfUlps half_ulps_;
+};
+
+// Loops of their own, with no more than a vectoriser understands.
+template <typename T>
+void MoveSpan(const T* __restrict from, int64_t count, BoundSizes sizes,
+              T* __restrict to) {
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = ToDouble(from[i]);
+    to[i] = MovedBy(from[i], std::copysign(sizes.Of(x), x));
+  }
+}
+template <typename T>
+void MoveSpanFurther(const T* __restrict from, const T* __restrict via,
+                     int64_t count, BoundSizes least, BoundSizes more,
+                     T* __restrict to) {
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = ToDouble(from[i]);
+    const double distance = ToDouble(via[i]) - x;
+    const double size = std::max(std::fabs(distance), least.Of(x)) + more.Of(x);
+    to[i] = MovedBy(from[i], std::copysign(size, distance == 0 ? x : distance));
+  }
 }
 
 }  // namespace
 
 absl::StatusOr<NDArray> MoveAll(const NDArray& tensor,
-                                const LeastBounds& bounds,
-                                Direction direction) {
-  const DLDataType dtype = tensor.dtype();
+                                const LeastBounds& bounds) {
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray moved,
       NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
-  const double relative = bounds.roundoffs * UnitRoundoff(dtype);
-  const HalfUlps half_ulps(dtype);
-  NODEWISE_RETURN_IF_ERROR(WithFloat(dtype, [&](auto zero) {
+  const BoundSizes sizes(tensor.dtype(), bounds);
+  NODEWISE_RETURN_IF_ERROR(WithFloat(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const from = tensor.As<T>();
     T* const to = moved.As<T>();
     ParallelFor(CountOf(tensor), 2, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const double x = ToDouble(from[i]);
-        // 0 is what it is, rounded or not.
-        const double bound = x == 0 ? 0
-                                    : relative * std::fabs(x) +
-                                          bounds.half_ulps * half_ulps.Of(x);
-        to[i] = MovedBy(from[i], bound, direction);
-      }
+      MoveSpan(from + begin, end - begin, sizes, to + begin);
     });
-    return absl::OkStatus();
-  }));
-  return moved;
-}
-
-absl::StatusOr<NDArray> MoveSome(const NDArray& tensor,
-                                 absl::Span<const int64_t> elements,
-                                 absl::Span<const double> bounds,
-                                 Direction direction) {
-  NODEWISE_ASSIGN_OR_RETURN(NDArray moved, tensor.CopyToHost());
-  NODEWISE_RETURN_IF_ERROR(WithFloat(tensor.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* const to = moved.As<T>();
-    for (size_t i = 0; i < elements.size(); ++i) {
-      if (!(bounds[i] > 0)) continue;
-      to[elements[i]] = MovedBy(to[elements[i]], bounds[i], direction);
-    }
     return absl::OkStatus();
   }));
   return moved;
@@ -119,46 +167,37 @@ absl::StatusOr<NDArray> MoveFurther(const NDArray& middle, const NDArray& moved,
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray further,
       NDArray::Empty(middle.shape(), middle.dtype(), kCpu));
-  const double relative = own.roundoffs * UnitRoundoff(dtype);
-  const HalfUlps ulps(dtype);
+  const BoundSizes least(dtype, own);
+  const BoundSizes more(dtype, {0, half_ulps});
   NODEWISE_RETURN_IF_ERROR(WithFloat(dtype, [&](auto zero) {
     using T = decltype(zero);
+    const T* const from = middle.As<T>();
+    const T* const via = moved.As<T>();
+    T* const to = further.As<T>();
     ParallelFor(CountOf(middle), 3, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const T from = middle.As<T>()[i];
-        const double x = ToDouble(from);
-        const double distance = ToDouble(moved.As<T>()[i]) - x;
-        const double least =
-            relative * std::fabs(x) + own.half_ulps * ulps.Of(x);
-        const double more = x == 0 ? 0 : half_ulps * ulps.Of(x);
-        const bool is_away = distance == 0 || (distance > 0) == (x > 0);
-        further.As<T>()[i] = MovedBy(
-            from, std::max(std::fabs(distance), least) + more,
-            is_away ? Direction::kAwayFromZero : Direction::kTowardsZero);
-      }
+      MoveSpanFurther(from + begin, via + begin, end - begin, least, more,
+                      to + begin);
     });
     return absl::OkStatus();
   }));
   return further;
 }
 
-std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {
-  const int64_t count = CountOf(actual);
+namespace {
+
+// The elements of which `is_beyond` of the number of one is true, in ascending
+// order.
+template <typename IsBeyond>
+std::vector<int64_t> IndicesWhere(int64_t count, const IsBeyond& is_beyond) {
   const int64_t blocks = (count + kBlock - 1) / kBlock;
   std::vector<std::vector<int64_t>> found(static_cast<size_t>(blocks));
-  (void)WithFloat(actual.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const T* const y = actual.As<T>();
-    ParallelFor(blocks, kBlock, [&](int64_t first, int64_t last) {
-      for (int64_t block = first; block < last; ++block) {
-        const int64_t stop = std::min(count, (block + 1) * kBlock);
-        for (int64_t i = block * kBlock; i < stop; ++i) {
-          if (!IsBeyond(reach, i, y[i])) continue;
-          found[static_cast<size_t>(block)].push_back(i);
-        }
+  ParallelFor(blocks, kBlock, [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t stop = std::min(count, (block + 1) * kBlock);
+      for (int64_t i = block * kBlock; i < stop; ++i) {
+        if (is_beyond(i)) found[static_cast<size_t>(block)].push_back(i);
       }
-    });
-    return absl::OkStatus();
+    }
   });
   std::vector<int64_t> elements;
   for (const auto& part : found) {
@@ -167,14 +206,34 @@ std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {
   return elements;
 }
 
-std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual,
-                                    absl::Span<const int64_t> elements) {
+}  // namespace
+
+std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {
   std::vector<int64_t> found;
   (void)WithFloat(actual.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    for (const int64_t i : elements) {
-      if (IsBeyond(reach, i, actual.As<T>()[i])) found.push_back(i);
-    }
+    const ReachOf<T> beyond(reach);
+    const T* const y = actual.As<T>();
+    found = IndicesWhere(CountOf(actual),
+                         [&](int64_t i) { return beyond.IsBeyond(i, y[i]); });
+    return absl::OkStatus();
+  });
+  return found;
+}
+
+std::vector<int64_t> ElementsBeyond(const NDArray& middle,
+                                    const UnboundedLimit& limit,
+                                    const NDArray& actual) {
+  std::vector<int64_t> found;
+  (void)WithFloat(actual.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const from = middle.As<T>();
+    const T* const to = actual.As<T>();
+    found = IndicesWhere(CountOf(actual), [&](int64_t i) {
+      const double x = ToDouble(from[i]);
+      return std::fabs(ToDouble(to[i]) - x) >
+             limit.absolute + limit.relative * std::fabs(x);
+    });
     return absl::OkStatus();
   });
   return found;

@@ -138,8 +138,7 @@ struct LayerNormalization : ops::LayerNormalization {
     return infos;
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
-    rule.epsilon = epsilon;
+    NODEWISE_ASSIGN_OR_RETURN(const NormRows rule, RuleOf(args));
     RowStatistics statistics;
     NODEWISE_RETURN_IF_ERROR(
         NormalizeRows(args, rule, args.dtype(0), &statistics));
@@ -150,8 +149,21 @@ struct LayerNormalization : ops::LayerNormalization {
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
     return 6 * CountOf(out[0]);
   }
+  double LeastBound(const EvalArgs&) const { return LeastBoundOfNormalized(); }
+  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
+                        absl::Span<const int64_t> elements,
+                        Bounds* bounds) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NormRows rule, RuleOf(args));
+    BoundNormalizedAt(args, rule, output, elements, bounds);
+    return absl::OkStatus();
+  }
 
  private:
+  absl::StatusOr<NormRows> RuleOf(const EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
+    rule.epsilon = epsilon;
+    return rule;
+  }
   absl::Status MakeStatistics(EvalArgs& args, int64_t rows, size_t output,
                               const std::vector<double>& values) const {
     if (!args.wants(output)) return absl::OkStatus();
@@ -186,13 +198,27 @@ struct RMSNormalization : ops::RMSNormalization {
     return LikeInput(in, 0, in.type(1).dtype);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
-    rule.epsilon = epsilon;
-    rule.is_centred = false;
+    NODEWISE_ASSIGN_OR_RETURN(const NormRows rule, RuleOf(args));
     return NormalizeRows(args, rule, args.dtype(1));
   }
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
     return 4 * CountOf(out[0]);
+  }
+  double LeastBound(const EvalArgs&) const { return LeastBoundOfNormalized(); }
+  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
+                        absl::Span<const int64_t> elements,
+                        Bounds* bounds) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NormRows rule, RuleOf(args));
+    BoundNormalizedAt(args, rule, output, elements, bounds);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<NormRows> RuleOf(const EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
+    rule.epsilon = epsilon;
+    rule.is_centred = false;
+    return rule;
   }
 };
 

@@ -1,5 +1,9 @@
 #include "nodewise/ops/softmax.h"
 
+#include <map>
+#include <type_traits>
+#include <vector>
+
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
@@ -182,6 +186,13 @@ struct Softmax {
     const double relative = of_sum + u * (distance + kFunctionRoundings);
     return 1.01 * y * relative + 2 * HalfUlp(dtype, y) + 8 * HalfUlp(dtype, 0);
   }
+  // Of the relative error, distances are 0 or more; that y is rounded, and may
+  // be subnormal, is within the hundredth and the terms behind it.
+  static double LeastBound(double terms) {
+    constexpr double kMost = 1024;
+    return std::min(kMost, std::min(terms, kExpectedFactor * std::sqrt(terms)) +
+                               2 * kFunctionRoundings);
+  }
 };
 
 struct LogSoftmax {
@@ -204,6 +215,8 @@ struct LogSoftmax {
     return 1.01 * of_sum + 4 * u * std::fabs(log) +
            kFunctionRoundings * u * std::max(1.0, std::fabs(log));
   }
+  // One less than are multiplied by the logarithm itself, which is rounded.
+  static double LeastBound(double) { return 3 + kFunctionRoundings; }
 };
 
 // 1 for the first of the largest elements (NaN is larger than all), 0 for the
@@ -225,6 +238,7 @@ struct Hardmax {
       }
     }
   }
+  static double LeastBound(double) { return 0; }
 };
 
 template <typename Class, typename Kind, typename Rule>
@@ -273,6 +287,40 @@ struct Distribution : Class {
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
     return 4 * CountOf(out[0]);
   }
+  double LeastBound(const EvalArgs& args) const {
+    const Layout layout = Rule::Of(args.shape(0), axis);
+    return Kind::LeastBound(static_cast<double>(layout.size));
+  }
+  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
+                        absl::Span<const int64_t> elements,
+                        Bounds* bounds) const {
+    bounds->proved.resize(elements.size());
+    bounds->expected.resize(elements.size());
+    const Layout layout = Rule::Of(args.shape(0), axis);
+    const int64_t inner = layout.inner;
+    // The elements of each distribution, by their places in the list.
+    std::map<int64_t, std::vector<size_t>> places;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      const int64_t first =
+          elements[i] / (layout.size * inner) * layout.size * inner +
+          elements[i] % inner;
+      places[first].push_back(i);
+    }
+    const Block block{layout.size, 1};
+    std::vector<double> logs(static_cast<size_t>(layout.size));
+    for (const auto& [first, of_one] : places) {
+      Load(args.in(0), first, inner, block, logs.data());
+      const Spread spread = LogarithmsOf(block, &logs)[0];
+      for (const size_t i : of_one) {
+        const auto at = static_cast<size_t>((elements[i] - first) / inner);
+        const SumBound bound =
+            BoundOf(logs[at], spread, layout.size, output.dtype());
+        bounds->proved[i] = bound.proved;
+        bounds->expected[i] = bound.expected;
+      }
+    }
+    return absl::OkStatus();
+  }
 
  private:
   static void Load(const NDArray& x, int64_t at, int64_t step,
@@ -293,20 +341,35 @@ struct Distribution : Class {
   }
   static void FillBounds(std::vector<double> logs, int64_t at, int64_t step,
                          const Block& block, DLDataType dtype, Bounds* bounds) {
-    if constexpr (!std::is_same_v<Kind, Hardmax>) {
-      LogSoftmax::Run(block, logs.data());
-      const std::vector<Spread> spreads = SpreadsOf(logs, block);
-      for (int64_t i = 0; i < block.size; ++i) {
-        for (int64_t j = 0; j < block.columns; ++j) {
-          const SumBound sum =
-              SumErrors(spreads[static_cast<size_t>(j)],
-                        static_cast<double>(block.size), dtype);
-          const double log = logs[static_cast<size_t>(i * block.columns + j)];
-          const auto out = static_cast<size_t>(at + i * step + j);
-          bounds->proved[out] = Kind::Error(log, sum.proved, dtype);
-          bounds->expected[out] = Kind::Error(log, sum.expected, dtype);
-        }
+    const std::vector<Spread> spreads = LogarithmsOf(block, &logs);
+    for (int64_t i = 0; i < block.size; ++i) {
+      for (int64_t j = 0; j < block.columns; ++j) {
+        const SumBound bound =
+            BoundOf(logs[static_cast<size_t>(i * block.columns + j)],
+                    spreads[static_cast<size_t>(j)], block.size, dtype);
+        const auto out = static_cast<size_t>(at + i * step + j);
+        bounds->proved[out] = bound.proved;
+        bounds->expected[out] = bound.expected;
       }
+    }
+  }
+  // Replaces the inputs by the logarithms of their probabilities.
+  static std::vector<Spread> LogarithmsOf(const Block& block,
+                                          std::vector<double>* x) {
+    if (std::is_same_v<Kind, Hardmax>) {
+      return std::vector<Spread>(static_cast<size_t>(block.columns));
+    }
+    LogSoftmax::Run(block, x->data());
+    return SpreadsOf(*x, block);
+  }
+  static SumBound BoundOf(double log, const Spread& spread, int64_t size,
+                          DLDataType dtype) {
+    if constexpr (std::is_same_v<Kind, Hardmax>) {
+      return {0, 0};
+    } else {
+      const SumBound sum = SumErrors(spread, static_cast<double>(size), dtype);
+      return {Kind::Error(log, sum.proved, dtype),
+              Kind::Error(log, sum.expected, dtype)};
     }
   }
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "nodewise/support/instruction_level.h"
@@ -46,14 +47,15 @@ constexpr Level kLevels[] = {
        return __builtin_cpu_supports("avx512f") &&
               __builtin_cpu_supports("fma");
      },
-     x86_64_v4::kRows, &x86_64_v4::Multiply},
+     x86_64_v4::kRows, &x86_64_v4::Multiply, &x86_64_v4::SumTerms},
     {"x86-64-v3",
      [] {
        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
      },
-     x86_64_v3::kRows, &x86_64_v3::Multiply},
+     x86_64_v3::kRows, &x86_64_v3::Multiply, &x86_64_v3::SumTerms},
 #endif
-    {"baseline", [] { return true; }, baseline::kRows, &baseline::Multiply},
+    {"baseline", [] { return true; }, baseline::kRows, &baseline::Multiply,
+     &baseline::SumTerms},
 };
 
 }  // namespace

@@ -5,7 +5,8 @@
 #include "absl/types/span.h"
 
 // The innermost loops of matrix products in double, compiled for several
-// instruction sets; only for matrix_product.cc and its tests.
+// instruction sets; only for matrix_product.cc, product_elements.cc and their
+// tests.
 namespace nodewise::matrix_kernel {
 
 // Columns of a strip of the right matrix, at every level. All columns may also
@@ -26,11 +27,19 @@ struct Block {
   int64_t stride;       // From one row of `sums` to the next.
 };
 
+// What is added up of the terms of one sum.
+struct TermSums {
+  double absolute = 0;
+  double squares = 0;
+};
+
 struct Level {
   const char* name;
   bool (*works_here)();
   int rows;  // Lines of a strip of the left matrix.
   void (*multiply)(const Block& block);
+  // Of the products of `depth` numbers each, side by side.
+  TermSums (*sum_terms)(int64_t depth, const double* a, const double* b);
 };
 
 // All levels, from the best to the one that runs everywhere.

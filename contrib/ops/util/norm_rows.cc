@@ -63,6 +63,11 @@ RowError ErrorOf(const Moments& moments, const NormRows& rule, double roundings,
   return error;
 }
 
+struct RowErrors {
+  RowError proved;
+  RowError expected;
+};
+
 // The bound of (x - mean) * inverse * scale + bias.
 double BoundAt(double x, double scale, double bias, double y,
                const Moments& moments, const RowError& error,
@@ -90,9 +95,7 @@ class RowWorker {
   }
 
   void Run(int64_t row) {
-    ForEachPiece(row, [&](int64_t begin, int64_t end, double* x) {
-      LoadDoubles(args_.in(0), begin, end, x);
-    });
+    Load(row);
     const Moments moments = MomentsOf(x_.data(), rule_);
     if (statistics_ != nullptr) Keep(moments, static_cast<size_t>(row));
     const int64_t first = row % rule_.period * rule_.parts;
@@ -103,7 +106,28 @@ class RowWorker {
     });
   }
 
+  // Writes nothing but the bounds of some elements of a row, in their order:
+  // those that these places in the list of elements have.
+  void BoundSome(int64_t row, absl::Span<const int64_t> elements, size_t begin,
+                 size_t end) {
+    Load(row);
+    const Moments moments = MomentsOf(x_.data(), rule_);
+    const RowErrors errors = ErrorsOf(moments);
+    const int64_t first = row % rule_.period * rule_.parts;
+    for (size_t i = begin; i < end; ++i) {
+      const SumBound bound =
+          BoundOf(elements[i] % rule_.run, first, moments, errors);
+      bounds_->proved[i] = bound.proved;
+      bounds_->expected[i] = bound.expected;
+    }
+  }
+
  private:
+  void Load(int64_t row) {
+    ForEachPiece(row, [&](int64_t begin, int64_t end, double* x) {
+      LoadDoubles(args_.in(0), begin, end, x);
+    });
+  }
   // f(begin, end, x): what lies where in the tensors and in x_.
   template <typename F>
   void ForEachPiece(int64_t row, F f) {
@@ -143,31 +167,39 @@ class RowWorker {
     }
   }
   void FillBounds(const Moments& moments, int64_t row, int64_t first) {
-    const DLDataType dtype = y_.dtype();
-    const double u = UnitRoundoff(dtype);
-    const auto n = static_cast<double>(rule_.run);
-    const double mean_size = MeanSize(x_.data(), rule_.run);
-    const RowError proved = ErrorOf(moments, rule_, n, mean_size, u);
-    const RowError expected =
-        ErrorOf(moments, rule_, std::min(n, kExpectedFactor * std::sqrt(n)),
-                mean_size, u);
+    const RowErrors errors = ErrorsOf(moments);
     if (statistics_ != nullptr) {
-      statistics_->proved[static_cast<size_t>(row)] = proved;
-      statistics_->expected[static_cast<size_t>(row)] = expected;
+      statistics_->proved[static_cast<size_t>(row)] = errors.proved;
+      statistics_->expected[static_cast<size_t>(row)] = errors.expected;
     }
-    const int64_t length = rule_.run / rule_.parts;
     const int64_t piece = rule_.run / rule_.pieces;
     for (int64_t i = 0; i < rule_.run; ++i) {
-      const double x = x_[static_cast<size_t>(i)];
-      const double scale = rule_.scale[static_cast<size_t>(first + i / length)];
-      const double bias = BiasAt(first + i / length);
-      const double y = (x - moments.mean) * moments.inverse * scale + bias;
       const auto out = static_cast<size_t>(
           (i / piece * rule_.rows + row) * piece + i % piece);
-      bounds_->proved[out] = BoundAt(x, scale, bias, y, moments, proved, dtype);
-      bounds_->expected[out] =
-          BoundAt(x, scale, bias, y, moments, expected, dtype);
+      const SumBound bound = BoundOf(i, first, moments, errors);
+      bounds_->proved[out] = bound.proved;
+      bounds_->expected[out] = bound.expected;
     }
+  }
+  RowErrors ErrorsOf(const Moments& moments) const {
+    const double u = UnitRoundoff(y_.dtype());
+    const auto n = static_cast<double>(rule_.run);
+    const double mean_size = MeanSize(x_.data(), rule_.run);
+    return {ErrorOf(moments, rule_, n, mean_size, u),
+            ErrorOf(moments, rule_, std::min(n, kExpectedFactor * std::sqrt(n)),
+                    mean_size, u)};
+  }
+  // Of element `i` of the row that has been read, which is not normalized yet.
+  SumBound BoundOf(int64_t i, int64_t first, const Moments& moments,
+                   const RowErrors& errors) const {
+    const int64_t part = first + i / (rule_.run / rule_.parts);
+    const double x = x_[static_cast<size_t>(i)];
+    const double scale = rule_.scale[static_cast<size_t>(part)];
+    const double bias = BiasAt(part);
+    const double y = (x - moments.mean) * moments.inverse * scale + bias;
+    const DLDataType dtype = y_.dtype();
+    return {BoundAt(x, scale, bias, y, moments, errors.proved, dtype),
+            BoundAt(x, scale, bias, y, moments, errors.expected, dtype)};
   }
 
   const EvalArgs& args_;
@@ -206,6 +238,36 @@ absl::Status NormalizeRows(EvalArgs& args, const NormRows& rule,
     for (int64_t row = begin; row < end; ++row) worker.Run(row);
   });
   return absl::OkStatus();
+}
+
+// With t = (x - mean) * inverse * scale, BoundAt() is at least 8 u |t| + 2 u
+// |bias| + 4 HalfUlp(y), where the last is 2 u |y| or more: together 4 u |y|.
+// What is stored of y is rounded, by far less than a fortieth.
+double LeastBoundOfNormalized() { return 3.9; }
+
+void BoundNormalizedAt(const EvalArgs& args, const NormRows& rule,
+                       const NDArray& y, absl::Span<const int64_t> elements,
+                       Bounds* bounds) {
+  bounds->proved.resize(elements.size());
+  bounds->expected.resize(elements.size());
+  // Where those of each row begin.
+  std::vector<size_t> begins;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (i == 0 || elements[i] / rule.run != elements[i - 1] / rule.run) {
+      begins.push_back(i);
+    }
+  }
+  const auto rows = static_cast<int64_t>(begins.size());
+  begins.push_back(elements.size());
+  const double work = 2 * static_cast<double>(rule.run);
+  ParallelFor(rows, work, [&](int64_t begin, int64_t end) {
+    RowWorker worker(args, rule, y, bounds, nullptr);
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end);
+         ++i) {
+      worker.BoundSome(elements[begins[i]] / rule.run, elements, begins[i],
+                       begins[i + 1]);
+    }
+  });
 }
 
 }  // namespace nodewise

@@ -49,4 +49,13 @@ absl::Status NormalizeRows(EvalArgs& args, const NormRows& rule,
                            DLDataType dtype,
                            RowStatistics* statistics = nullptr);
 
+// Returns OperatorDef::least_bound of what NormalizeRows() makes.
+double LeastBoundOfNormalized();
+
+// Fills in OperatorDef::bounds_at of `y`, which NormalizeRows() has made.
+// REQUIRES: rows have one piece, and elements.
+void BoundNormalizedAt(const EvalArgs& args, const NormRows& rule,
+                       const NDArray& y, absl::Span<const int64_t> elements,
+                       Bounds* bounds);
+
 }  // namespace nodewise

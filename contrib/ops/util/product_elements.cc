@@ -13,8 +13,6 @@ namespace {
 
 using matrix_kernel::kStripColumns;
 
-// Sums that are added up next to each other, so that compilers use vectors.
-constexpr int kLanesSummed = 8;
 constexpr double kNanosecondsPerSummed = 0.3;
 
 // The elements in a strip of columns of one item, by their place in the list.
@@ -58,40 +56,12 @@ std::vector<StripOfElements> StripsOf(const ProductSizes& sizes,
   return strips;
 }
 
-struct TermSums {
-  double absolute = 0;
-  double squares = 0;
-};
-
-TermSums SumTerms(const double* a, const double* b, int64_t depth) {
-  double absolute[kLanesSummed] = {};
-  double squares[kLanesSummed] = {};
-  int64_t k = 0;
-  for (; k + kLanesSummed <= depth; k += kLanesSummed) {
-    for (int lane = 0; lane < kLanesSummed; ++lane) {
-      const double term = a[k + lane] * b[k + lane];
-      absolute[lane] += std::fabs(term);
-      squares[lane] += term * term;
-    }
-  }
-  TermSums sums;
-  for (int lane = 0; lane < kLanesSummed; ++lane) {
-    sums.absolute += absolute[lane];
-    sums.squares += squares[lane];
-  }
-  for (; k < depth; ++k) {
-    const double term = a[k] * b[k];
-    sums.absolute += std::fabs(term);
-    sums.squares += term * term;
-  }
-  return sums;
-}
-
 // One thread's memory, and how it sums up the terms of a strip's elements.
 class StripSummer {
  public:
   explicit StripSummer(const ProductSizes& sizes)
       : sizes_(sizes),
+        level_(matrix_kernel::BestLevel()),
         width_(StripWidth(sizes)),
         packed_(static_cast<size_t>(sizes.depth * width_)),
         columns_(packed_.size()),
@@ -118,8 +88,8 @@ class StripSummer {
         packed_row = row;
       }
       const int64_t column = elements[place] % sizes_.columns - strip.column;
-      const TermSums sums =
-          SumTerms(row_.data(), columns_.data() + column * depth, depth);
+      const matrix_kernel::TermSums sums = level_.sum_terms(
+          depth, row_.data(), columns_.data() + column * depth);
       bounds->proved[place] = sums.absolute;
       bounds->expected[place] = sums.squares;
     }
@@ -127,6 +97,7 @@ class StripSummer {
 
  private:
   const ProductSizes& sizes_;
+  const matrix_kernel::Level& level_;
   const int64_t width_;
   std::vector<double> packed_;   // As `right` packs: step by step.
   std::vector<double> columns_;  // Column by column.

@@ -248,8 +248,10 @@ class ToldBounds : public BoundSource {
   ToldBounds(bool is_sure, std::vector<double> bounds)
       : is_sure_(is_sure), bounds_(std::move(bounds)) {}
 
-  absl::StatusOr<bool> IsSurelyWithin(const DLTensor&) override {
+  absl::StatusOr<bool> IsSurelyWithin(
+      const DLTensor&, const UnboundedLimit& unbounded) override {
     ++asked;
+    limit = unbounded;
     return is_sure_;
   }
   absl::StatusOr<BoundSpans> All() override {
@@ -259,6 +261,7 @@ class ToldBounds : public BoundSource {
 
   int asked = 0;
   int worked_out = 0;
+  UnboundedLimit limit;  // Of the last question.
 
  private:
   const bool is_sure_;
@@ -283,6 +286,21 @@ TEST(CompareTest, BoundsAreNotWorkedOutWhereTheDifferenceIsSurelyWithin) {
   EXPECT_TRUE(compared->is_surely_within);
   EXPECT_EQ(compared->verdict(), Verdict::kPass);
   EXPECT_EQ(ErrorOverBound(*compared), 1);
+  EXPECT_TRUE(std::isinf(source.limit.absolute));
+}
+
+// Bounds of elements that cancel out may be larger than the tolerance, which
+// says nothing as long as they are few.
+TEST(CompareTest, AFewElementsBeyondTheToleranceMustHaveAKnownBound) {
+  ToldBounds source(true, {});
+  const auto compared =
+      CompareWithSource({100, 1e-3F}, {100, 1.1e-3F}, &source);
+  ASSERT_THAT(compared, IsOk());
+  EXPECT_EQ(compared->metrics.outside, 1);
+  EXPECT_TRUE(compared->is_surely_within);
+  const Tolerance usual = ToleranceOf({Rule::Kind::kByType}, kFloat32);
+  EXPECT_EQ(source.limit.absolute, usual.absolute);
+  EXPECT_EQ(source.limit.relative, usual.relative);
 }
 
 TEST(CompareTest, BoundsAreWorkedOutWhereNothingIsSure) {

@@ -41,6 +41,24 @@ std::vector<ElementCase> AllCases() {
          {"dilations", Ints{1, 2}}}},
        {{2, 6, 9, 8}, {4, 3, 3, 3}, {4}}},
       {"along one side", {"Conv"}, {{1, 3, 200}, {2, 3, 5}}},
+      {"probabilities", {"Softmax"}, {{3, 4, 50}}},
+      {"probabilities of columns",
+       {"Softmax", kNewestOpset, {Attr("axis", 1)}},
+       {{2, 9, 70}}},
+      {"probabilities of many sides", {"Softmax", 11}, {{3, 4, 50}}},
+      {"probabilities in half precision", {"Softmax"}, {{5, 2000}}, kBfloat16},
+      {"logarithms of probabilities",
+       {"LogSoftmax", kNewestOpset, {Attr("axis", 0)}},
+       {{30, 7}}},
+      {"normalized rows", {"LayerNormalization"}, {{3, 4, 50}, {50}, {50}}},
+      {"normalized rows without a bias",
+       {"LayerNormalization", kNewestOpset, {Attr("axis", 1)}},
+       {{3, 4, 50}, {1}}},
+      {"normalized rows with numbers of their own",
+       {"LayerNormalization"},
+       {{3, 4, 50}, {3, 1, 50}, {4, 1}},
+       kFloat16},
+      {"root mean square", {"RMSNormalization"}, {{6, 40}, {40}}, kFloat16},
   };
 }
 
@@ -100,12 +118,12 @@ TEST(ElementBoundsTest, LeastBoundsAreBelowThem) {
 }
 
 TEST(ElementBoundsTest, OtherOperatorsHaveNone) {
-  const OpSetup softmax{"Softmax"};
+  const OpSetup norm{"LpNormalization"};
   const NDArray x = Matrix();
-  const auto some = BoundsAt(*softmax.Make(), {x}, x, Ints{0});
+  const auto some = BoundsAt(*norm.Make(), {x}, x, Ints{0});
   ASSERT_THAT(some, IsOk());
   EXPECT_FALSE(some->has_value());
-  EXPECT_FALSE(LeastBoundsOf(*softmax.Make(), {x}).has_value());
+  EXPECT_FALSE(LeastBoundsOf(*norm.Make(), {x}).has_value());
 }
 
 }  // namespace

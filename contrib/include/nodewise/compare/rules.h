@@ -70,8 +70,9 @@ Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,
                 const BoundCheck* bounds);
 
 // Returns whether kBounds passes a tensor of this type, whatever its bounds
-// are, as long as no element is beyond one of its own: what else it judges by
-// does not come near to what it allows. Then it need not be asked with bounds.
+// are, as long as no element is beyond one of its own and one is known for each
+// that is beyond ToleranceOf() the rule: what else it judges by does not come
+// near to what it allows. Then it need not be asked with bounds.
 bool PassesIfWithinBounds(DLDataType dtype, const Metrics& metrics);
 
 }  // namespace nodewise

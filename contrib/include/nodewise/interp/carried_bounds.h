@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/evaluate.h"
 
@@ -37,5 +39,16 @@ struct BoundedTensor {
 // Fails as Interpreter::Run().
 absl::StatusOr<std::vector<BoundedTensor>> InterpretCarryingBounds(
     const Network& network, std::vector<NDArray> inputs);
+
+// Carries the bounds of one value through operations that follow it in the
+// network, each of which has one output, as InterpretCarryingBounds() does.
+// `known` has that value, with the bounds of what made it, and what the
+// operations read besides and is no constant; that is exact. The tensors need
+// not be those of a whole run: some of the elements are enough. Returns what
+// the last operation makes. Fails as Evaluate().
+absl::StatusOr<BoundedTensor> CarryBounds(
+    const Network& network, ValueId from,
+    absl::Span<const Operation* const> operations,
+    std::map<ValueId, BoundedTensor> known);
 
 }  // namespace nodewise
