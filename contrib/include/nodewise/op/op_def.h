@@ -239,9 +239,10 @@ struct OperatorDef {
   double (*flops)(const void* op, const Inputs& inputs,
                   absl::Span<const OutputInfo> outputs) = nullptr;
   // For operators that need not compute the bounds of all elements of output 0
-  // to know those of a few: sums of products, Softmax, and what normalizes rows.
-  // Both are null for all others. Inputs and outputs are as they have been
-  // evaluated.
+  // to know those of a few: sums of products, Softmax, and what normalizes
+  // rows. Both are null for all others. Inputs and outputs are as they have
+  // been evaluated.
+  //
   // Returns a factor: both bounds of an element, where they are known, are at
   // least that many times the unit roundoff of its own size.
   double (*least_bound)(const void* op, const EvalArgs& args) = nullptr;
