@@ -31,6 +31,13 @@ double LargestOf(const TensorStats& stats) {
 
 bool AreNear(double a, double b, double far) { return std::fabs(a - b) <= far; }
 
+// Two tensors with the same numbers in another order have the same statistics.
+bool MayBeReordered(const TensorStats& a, const TensorStats& b, double far) {
+  return a.elements == b.elements && AreNear(a.min, b.min, far) &&
+         AreNear(a.max, b.max, far) && AreNear(a.mean, b.mean, far) &&
+         AreNear(a.l2, b.l2, far * std::sqrt(static_cast<double>(a.elements)));
+}
+
 bool MayMatch(const TensorStats& a, const TensorStats& b, double farthest) {
   if (!a.has_numbers || !b.has_numbers) return false;
   if (a.elements == 0 || b.elements < a.elements) return false;
@@ -45,9 +52,12 @@ bool MayMatch(const TensorStats& a, const TensorStats& b, double farthest) {
   if (a.nans == a.elements) return true;
   const double size_a = a.l2 / std::sqrt(static_cast<double>(a.elements));
   const double size_b = b.l2 / std::sqrt(static_cast<double>(b.elements));
+  // Tensors of one distribution have nearly the same extremes, and differ in
+  // their means by more than this.
+  const double near = farthest * size_a;
   const bool are_alike =
       AreNear(a.max, b.max, far) && AreNear(a.min, b.min, far) &&
-      AreNear(a.mean, b.mean, far) && AreNear(size_a, size_b, far);
+      AreNear(a.mean, b.mean, near) && AreNear(size_a, size_b, near);
   // A tensor of infinities alone has no mean.
   if (std::isnan(far) || std::isinf(far)) return true;
   if (are_alike || a.elements == b.elements) return are_alike;
@@ -231,10 +241,16 @@ std::optional<TensorMatch> TensorMatcher::Match(
     }
     return !best.has_value() || best->distance > 0;
   });
-  if (best.has_value() || !HasManyNumbers(numbers[0])) return best;
   // Sorting is dear, and asks for more: numbers that are only near each other
   // are so in many tensors, once they are in order.
   constexpr double kSameNumbers = 1e-5;
+  for (size_t set = 0; set < numbers.size() && !best.has_value(); ++set) {
+    if (!MayBeReordered(source.stats[set], facts_.stats[set],
+                        kSameNumbers * scales[set])) {
+      return best;
+    }
+  }
+  if (best.has_value() || !HasManyNumbers(numbers[0])) return best;
   const double distance =
       distance_of(kSameNumbers, [&](size_t set, double far) {
         return DistanceInAnyOrder(numbers[set], numbers_[set], far);
