@@ -241,16 +241,17 @@ std::optional<TensorMatch> TensorMatcher::Match(
     }
     return !best.has_value() || best->distance > 0;
   });
+  if (best.has_value()) return best;
   // Sorting is dear, and asks for more: numbers that are only near each other
   // are so in many tensors, once they are in order.
   constexpr double kSameNumbers = 1e-5;
-  for (size_t set = 0; set < numbers.size() && !best.has_value(); ++set) {
+  for (size_t set = 0; set < numbers.size(); ++set) {
     if (!MayBeReordered(source.stats[set], facts_.stats[set],
                         kSameNumbers * scales[set])) {
       return best;
     }
   }
-  if (best.has_value() || !HasManyNumbers(numbers[0])) return best;
+  if (!HasManyNumbers(numbers[0])) return best;
   const double distance =
       distance_of(kSameNumbers, [&](size_t set, double far) {
         return DistanceInAnyOrder(numbers[set], numbers_[set], far);

@@ -69,6 +69,18 @@ std::vector<double> LimitsOf(
   return limits;
 }
 
+// Makes a runner of that kind for the node alone.
+absl::StatusOr<std::unique_ptr<Runner>> RunnerAlone(const ReproCase& node_case,
+                                                    std::string_view kind) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto target, GraphTarget::FromArtefact(
+                       node_case.node + " alone",
+                       {node_case.graph, node_case.library, Params()}, {kCpu}));
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
+                            MakerOf(kind, {target->name(), std::move(target)}));
+  return maker();
+}
+
 }  // namespace
 
 bool ReproOutput::is_wrong() const {
@@ -95,28 +107,15 @@ absl::StatusOr<std::unique_ptr<NodeTrial>> NodeTrial::Create(
   if (!node_case.may_run) {
     return std::unique_ptr<NodeTrial>(new NodeTrial(node_case, nullptr));
   }
-  NODEWISE_ASSIGN_OR_RETURN(
-      auto target, GraphTarget::FromArtefact(
-                       node_case.node + " alone",
-                       {node_case.graph, node_case.library, Params()}, {kCpu}));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const RunnerMaker maker,
-      MakerOf("plain", {target->name(), std::move(target)}));
-  NODEWISE_ASSIGN_OR_RETURN(auto runner, maker());
+  NODEWISE_ASSIGN_OR_RETURN(auto runner, RunnerAlone(node_case, "plain"));
   return std::unique_ptr<NodeTrial>(
       new NodeTrial(node_case, std::move(runner)));
 }
 
 absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
                                    const std::vector<NDArray>& inputs) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      auto target, GraphTarget::FromArtefact(
-                       node_case.node + " alone",
-                       {node_case.graph, node_case.library, Params()}, {kCpu}));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const RunnerMaker maker,
-      MakerOf("guarded", {target->name(), std::move(target)}));
-  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                            RunnerAlone(node_case, "guarded"));
   std::vector<NamedTensor> named;
   for (size_t i = 0; i < inputs.size(); ++i) {
     named.push_back({node_case.inputs[i].name, inputs[i]});
