@@ -33,12 +33,22 @@ class Locator {
         is_cut_(is_cut),
         index_(request.index),
         graph_(request.index.graph()),
-        tolerance_(AccumulatedTolerance(graph_)) {}
+        tolerance_(AccumulatedTolerance(graph_)),
+        runs_sink_(index_) {}
 
-  absl::StatusOr<LocateResult> Run() {
+  // Runs the candidate and has the reference follow it.
+  absl::Status Look() {
     NODEWISE_ASSIGN_OR_RETURN(candidate_, makers_.candidate());
-    NODEWISE_RETURN_IF_ERROR(RunOften());
+    NODEWISE_RETURN_IF_ERROR(StartOften());
+    // To run often is also the cheapest way to find out whether all runs come
+    // to an end.
+    if (!request_.runs_at_once) NODEWISE_RETURN_IF_ERROR(FinishOften());
     NODEWISE_RETURN_IF_ERROR(Observe());
+    return request_.runs_at_once ? FinishOften() : absl::OkStatus();
+  }
+
+  // REQUIRES: Look() was successful.
+  absl::StatusOr<LocateResult> Judge() {
     CompareRuns();
     NODEWISE_RETURN_IF_ERROR(CheckPrivately());
     CheckWithExactInputs();
@@ -56,16 +66,14 @@ class Locator {
   size_t runs() const { return runs_; }
 
  private:
-  // Runs the candidate again and again before anything else: it is also the
-  // cheapest way to find out whether it comes to an end each time.
-  absl::Status RunOften() {
+  // Begins to run the candidate again and again.
+  absl::Status StartOften() {
     if (is_cut_) return absl::OkStatus();
     RunOptions run;
     run.node_limit_ms = options_.node_limit_ms;
     run.repeats = static_cast<uint64_t>(std::max(options_.repeats, 0));
-    RunsSink hashes(index_);
     if (run.repeats > 0) {
-      run.sink = &hashes;
+      run.sink = &runs_sink_;
       run.with_node_inputs = true;
       run.hashes_suffice = true;
     } else if (!failures_.empty()) {
@@ -73,11 +81,19 @@ class Locator {
     } else {
       return absl::OkStatus();
     }
-    const absl::Status status = candidate_->Run(request_.inputs, run).status();
-    runs_ +=
-        status.ok() ? run.repeats : std::max<size_t>(hashes.begun(), 1) - 1;
+    often_ = run.repeats;
+    NODEWISE_ASSIGN_OR_RETURN(running_often_,
+                              candidate_->Start(request_.inputs, run));
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishOften() {
+    if (running_often_ == nullptr) return absl::OkStatus();
+    const absl::Status status = running_often_->Finish().status();
+    running_often_.reset();
+    runs_ += status.ok() ? often_ : std::max<size_t>(runs_sink_.begun(), 1) - 1;
     NODEWISE_RETURN_IF_ERROR(status);
-    hashes_of_runs_ = hashes.Finish();
+    hashes_of_runs_ = runs_sink_.Finish();
     return absl::OkStatus();
   }
 
@@ -323,6 +339,9 @@ class Locator {
   const Graph& graph_;
   const Tolerance tolerance_;  // Of the outputs.
   std::unique_ptr<Runner> candidate_;
+  RunsSink runs_sink_;
+  uint64_t often_ = 0;  // How often running_often_ runs.
+  std::unique_ptr<PendingRun> running_often_;
   NodeChecks checks_;
   size_t runs_ = 0;
   RunHashes hashes_;
@@ -366,8 +385,8 @@ absl::StatusOr<bool> StandIn(const LocateRequest& request,
   return true;
 }
 
-// Looks for nodes that write to memory that is not theirs before anything else
-// runs: what they spoil may look like anything.
+// Replaces nodes that write to memory that is not theirs before anybody is
+// judged: what they spoil may look like anything.
 absl::StatusOr<NodeFailures> ReplaceStrayWriters(
     const LocateRequest& request, const LocateOptions& options,
     CandidateMakers* makers, std::vector<std::string>* notes) {
@@ -412,13 +431,19 @@ absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
                                     const LocateOptions& options) {
   CandidateMakers makers = {request.candidate, request.with_private_storage};
   std::vector<std::string> notes;
-  NODEWISE_ASSIGN_OR_RETURN(
-      NodeFailures failures,
-      ReplaceStrayWriters(request, options, &makers, &notes));
+  NodeFailures failures;
   std::string why_cut;
-  for (bool is_cut = false;;) {
+  bool is_cut = false;
+  for (bool is_first = true;; is_first = false) {
     Locator locator(request, options, makers, failures, is_cut);
-    auto result = locator.Run();
+    const absl::Status looked = locator.Look();
+    if (is_first) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          failures, ReplaceStrayWriters(request, options, &makers, &notes));
+      if (!failures.empty()) continue;
+    }
+    auto result =
+        looked.ok() ? locator.Judge() : absl::StatusOr<LocateResult>(looked);
     auto failure = FailureOf(result.status());
     if (!failure.has_value()) {
       if (!result.ok()) return result;

@@ -1,6 +1,9 @@
 #include "nodewise/locate/locate_target.h"
 
+#include <cstdint>
+#include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "fmt/format.h"
@@ -8,6 +11,7 @@
 #include "nodewise/locate/private_storage.h"
 #include "nodewise/runner/runner_list.h"
 #include "nodewise/runner/stand_in.h"
+#include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 
 #ifdef NODEWISE_USE_PROFILER
@@ -31,6 +35,16 @@ absl::StatusOr<RunnerMaker> RunnersOf(
   RunnerTarget target{graph->name(), graph};
   const std::string_view kind = CanBeGuarded(target) ? kGuarded : "debug";
   return MakerOf(kind, std::move(target));
+}
+
+// A run takes the plan's memory, and as much again where kernels keep constants
+// in an order of their own.
+bool HasRoomForRunsAtOnce(const StoragePlan& plan) {
+  constexpr uint64_t kRuns = 3, kTimes = 2, kShare = 2;
+  uint64_t bytes = 0;
+  for (const StorageSlot& slot : plan.slots) bytes += slot.bytes;
+  return std::thread::hardware_concurrency() > 1 &&
+         bytes * kRuns * kTimes < AvailableMemory() / kShare;
 }
 
 // The other storage is only planned if somebody asks for such a run.
@@ -81,10 +95,23 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
         }));
     return MakersOf(graph);
   };
+  located.runs_at_once = HasRoomForRunsAtOnce(plan);
 #ifdef NODEWISE_USE_PROFILER
+  std::unique_ptr<StrayWriteSearch> search;
+  const auto start_search = [&]() -> absl::Status {
+    NODEWISE_ASSIGN_OR_RETURN(
+        search,
+        StrayWriteSearch::Start(target, request.inputs, options.node_limit_ms));
+    return absl::OkStatus();
+  };
   if (CanBeGuarded({target.name(), request.target})) {
-    located.find_stray_writes = [&] {
-      return FindStrayWrites(target, request.inputs, options.node_limit_ms);
+    if (located.runs_at_once && options.checks_storage) {
+      NODEWISE_RETURN_IF_ERROR(start_search());
+    }
+    located.find_stray_writes =
+        [&]() -> absl::StatusOr<std::vector<NodeFailure>> {
+      if (search == nullptr) NODEWISE_RETURN_IF_ERROR(start_search());
+      return search->Finish();
     };
   }
 #endif

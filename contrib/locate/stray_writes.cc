@@ -75,7 +75,7 @@ absl::Status Receive(const GraphTarget& target, PipeReader& reader,
 
 }  // namespace
 
-absl::StatusOr<std::vector<NodeFailure>> FindStrayWrites(
+absl::StatusOr<std::unique_ptr<StrayWriteSearch>> StrayWriteSearch::Start(
     const GraphTarget& target, absl::Span<const NamedTensor> inputs,
     int64_t limit_ms) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
@@ -84,13 +84,24 @@ absl::StatusOr<std::vector<NodeFailure>> FindStrayWrites(
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].defined()) given.push_back({i, "", std::move(tensors[i])});
   }
+  NODEWISE_ASSIGN_OR_RETURN(auto child, PipedRun::Start(
+                                            [&](PipeWriter& writer) {
+                                              return SanitizeAndSend(
+                                                  target, given, &writer);
+                                            },
+                                            limit_ms));
+  return std::unique_ptr<StrayWriteSearch>(
+      new StrayWriteSearch(target, std::move(child)));
+}
+
+StrayWriteSearch::StrayWriteSearch(const GraphTarget& target,
+                                   std::unique_ptr<PipedRun> child)
+    : target_(target), child_(std::move(child)) {}
+
+absl::StatusOr<std::vector<NodeFailure>> StrayWriteSearch::Finish() {
   std::vector<NodeFailure> found;
-  const auto end = RunPiped(
-      [&](PipeWriter& writer) {
-        return SanitizeAndSend(target, given, &writer);
-      },
-      [&](PipeReader& reader) { return Receive(target, reader, &found); },
-      limit_ms);
+  const auto end = child_->Finish(
+      [&](PipeReader& reader) { return Receive(target_, reader, &found); });
   NODEWISE_RETURN_IF_ERROR(end.status());
   return found;
 }

@@ -1,24 +1,40 @@
 #pragma once
 
-#include <string>
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/process/piped_child.h"
 #include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/node_failure.h"
 
 namespace nodewise {
 
-// Runs the network once in a child, with guarded memory around every tensor
-// (Sanitize()), and returns the nodes that wrote to memory that is not their
-// own, in the order of the run, each once. Nothing that they spoil is spoiled
-// in this process. Returns none where the child does not come to an end: that
-// has other causes, which other runs find. Fails if there can be no child, and
-// as MatchInputs(). REQUIRES: all devices of the target are CPUs.
-absl::StatusOr<std::vector<NodeFailure>> FindStrayWrites(
-    const GraphTarget& target, absl::Span<const NamedTensor> inputs,
-    int64_t limit_ms);
+// Looks for nodes that write to memory that is not their own. Nothing that they
+// spoil is spoiled in this process.
+class StrayWriteSearch {
+ public:
+  // Begins a run of the network in a child, with guarded memory around every
+  // tensor (Sanitize()), which goes on while this process does something else.
+  // Fails if there can be no child, and as MatchInputs(). The target must
+  // outlive the search. REQUIRES: all devices of the target are CPUs.
+  static absl::StatusOr<std::unique_ptr<StrayWriteSearch>> Start(
+      const GraphTarget& target, absl::Span<const NamedTensor> inputs,
+      int64_t limit_ms);
+
+  // Waits for the end of the run and returns the nodes that wrote astray, in
+  // its order, each once; none where the child does not come to an end, since
+  // that has other causes, which other runs find. Called once.
+  absl::StatusOr<std::vector<NodeFailure>> Finish();
+
+ private:
+  StrayWriteSearch(const GraphTarget& target, std::unique_ptr<PipedRun> child);
+
+  const GraphTarget& target_;
+  const std::unique_ptr<PipedRun> child_;
+};
 
 }  // namespace nodewise

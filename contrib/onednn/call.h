@@ -49,6 +49,10 @@ class Call {
     const NDArray& data = inputs_[i].input->constant;
     return data.defined() ? &data : nullptr;
   }
+  // Whether it is constant and no run is given it.
+  bool is_kept(size_t i) const {
+    return constant(i) != nullptr && !inputs_[i].input->is_given_again;
+  }
   int64_t count(size_t i) const;
 
   const Sizes& output_sizes() const { return output_sizes_; }

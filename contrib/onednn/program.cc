@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "contrib/onednn/evaluated.h"
 #include "contrib/onednn/omp_team.h"
@@ -163,7 +164,7 @@ Value ProgramBuilder::Output(const Desc& desc) {
 }
 
 Value ProgramBuilder::Constant(const NDArray& data, const Desc& desc) {
-  program_->kept_.push_back(data);
+  program_->kept_[slots_.size()] = data;
   return NewValue(desc, data.data(), true);
 }
 
@@ -262,6 +263,47 @@ void ProgramBuilder::GuardInputs() {
   }
 }
 
+void ProgramBuilder::DropUnread() {
+  Program& program = *program_;
+  std::set<dnnl_memory_t> read;
+  for (const Program::Step& step : program.steps_) {
+    for (const dnnl_exec_arg_t& argument : step.arguments) {
+      read.insert(argument.memory);
+    }
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    dnnl::memory& memory = program.memories_[i];
+    if (!slots_[i].is_constant || read.count(memory.get()) > 0) continue;
+    memory = dnnl::memory();
+    program.kept_.erase(i);
+  }
+}
+
+absl::Status ProgramBuilder::DropGivenAgain() {
+  Program& program = *program_;
+  const auto drop = [&](OneDnnInput& input) -> absl::Status {
+    if (!input.is_given_again || !input.constant.defined()) {
+      return absl::OkStatus();
+    }
+    for (auto& [i, kept] : program.kept_) {
+      if (kept.data() != input.constant.data()) continue;
+      NODEWISE_ASSIGN_OR_RETURN(kept, kept.CopyToHost());
+      program.memories_[i].set_data_handle(kept.data());
+    }
+    input.constant = NDArray();
+    return absl::OkStatus();
+  };
+  for (OneDnnInput& input : program.call_.inputs) {
+    NODEWISE_RETURN_IF_ERROR(drop(input));
+  }
+  for (OneDnnPostOp& post_op : program.call_.post_ops) {
+    for (OneDnnInput& input : post_op.others) {
+      NODEWISE_RETURN_IF_ERROR(drop(input));
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::string ProgramBuilder::SlowCode() const {
   const std::string& name = program_->implementation_;
   const bool is_slow =
@@ -272,7 +314,7 @@ std::string ProgramBuilder::SlowCode() const {
 absl::StatusOr<std::unique_ptr<OneDnnKernel>> ProgramBuilder::Finish() {
   Program& program = *program_;
   for (size_t i = 0; i < call_.num_inputs(); ++i) {
-    if (!call_.is_given(i) || call_.constant(i) != nullptr) continue;
+    if (!call_.is_given(i) || call_.is_kept(i)) continue;
     const auto bytes =
         static_cast<size_t>(call_.count(i)) * ElementBytes(call_.dtype(i));
     program.tensors_.push_back({i, bytes});
@@ -282,6 +324,8 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> ProgramBuilder::Finish() {
   program.output_bytes_ =
       static_cast<size_t>(count) * ElementBytes(call_.output_dtype());
   if (program.guard_.has_value()) GuardInputs();
+  DropUnread();
+  NODEWISE_RETURN_IF_ERROR(DropGivenAgain());
   return std::unique_ptr<OneDnnKernel>(std::move(program_));
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,7 +71,7 @@ class Program final : public OneDnnKernel {
   int threads_ = 1;
   std::string implementation_;
   mutable std::vector<dnnl::memory> memories_;
-  std::vector<NDArray> kept_;
+  std::map<size_t, NDArray> kept_;  // What memories are lent, by their places.
   std::vector<dnnl::memory> fixed_;
   std::vector<Binding> bindings_;
   std::vector<Step> steps_;
@@ -129,6 +130,10 @@ class ProgramBuilder {
   Value NewValue(const Desc& desc, void* data, bool is_constant);
   absl::Status Execute(const Planned& planned, Value from, Value to);
   void GuardInputs();
+  // Lets constants go that were only on their way to another order.
+  void DropUnread();
+  // Lets those go that each run is given again, but for what steps read.
+  absl::Status DropGivenAgain();
 
   const Call& call_;
   const bool is_dry_;

@@ -155,6 +155,83 @@ absl::StatusCode CodeOf(const ChildEnd& end) {
              : absl::StatusCode::kAborted;
 }
 
+// What a child does, seen from the waiting process.
+class GuardedRun : public PendingRun {
+ public:
+  // The target must outlive it.
+  GuardedRun(std::string name, const GraphTarget& target, GivenTensors known,
+             RunOptions options, std::unique_ptr<PipedRun> child)
+      : name_(std::move(name)),
+        target_(target),
+        known_(std::move(known)),
+        options_(std::move(options)),
+        listener_(target.index(), known_, options_),
+        child_(std::move(child)) {}
+
+  absl::StatusOr<RunResult> Finish() override {
+    NODEWISE_ASSIGN_OR_RETURN(const ChildEnd end,
+                              child_->Finish([&](PipeReader& reader) {
+                                return HearMessage(reader, name_, &listener_);
+                              }));
+    const bool is_done = end.kind == ChildEnd::Kind::kReturned &&
+                         end.status.ok() && listener_.result().has_value();
+    if (is_done) return *std::move(listener_.result());
+    return WhyNot(end);
+  }
+
+ private:
+  absl::Status WhyNot(const ChildEnd& end) const {
+    const int64_t limit_ms = options_.node_limit_ms;
+    const GraphIndex& index = target_.index();
+    const size_t nodes = target_.graph().nodes.size();
+    const std::optional<NodeId> running = listener_.running();
+    if (!running.has_value() || Index(*running) >= nodes) {
+      return WhyNotBetweenNodes(end);
+    }
+    const NodeId node = *running;
+    const std::string title = index.TitleOf(node);
+    if (WasEndedFromOutside(end)) {
+      return absl::AbortedError(
+          fmt::format("{}: {}: its process was ended from outside: {}", name_,
+                      title, end.ToString(limit_ms)));
+    }
+    NodeFailure failure{KindOf(end), index.KeyOf(node), end.ToString(limit_ms)};
+    if (failure.what.starts_with(title + ": ")) {
+      failure.what.erase(0, title.size() + 2);
+    }
+    const bool is_ok = end.kind == ChildEnd::Kind::kReturned && end.status.ok();
+    if (is_ok) failure.what = "ended the run without a result";
+    return StatusOf(failure, title,
+                    is_ok ? absl::StatusCode::kAborted : CodeOf(end));
+  }
+
+  // Nobody is to blame for sure.
+  absl::Status WhyNotBetweenNodes(const ChildEnd& end) const {
+    if (end.kind == ChildEnd::Kind::kReturned && !end.status.ok()) {
+      return end.status;
+    }
+    std::string where = "before the first node";
+    const std::optional<NodeId> last = listener_.last();
+    if (last.has_value() && Index(*last) < target_.graph().nodes.size()) {
+      where = "after " + target_.index().TitleOf(*last);
+    }
+    const std::string what = end.kind == ChildEnd::Kind::kReturned
+                                 ? "ended without a result"
+                                 : end.ToString(options_.node_limit_ms);
+    return absl::AbortedError(fmt::format(
+        "{}: {}, outside of any node, {} (has a node written over memory that "
+        "is not its own? run --sanitize looks for it)",
+        name_, what, where));
+  }
+
+  const std::string name_;
+  const GraphTarget& target_;
+  const GivenTensors known_;
+  const RunOptions options_;
+  Listener listener_;
+  const std::unique_ptr<PipedRun> child_;
+};
+
 class GuardedRunner : public Runner {
  public:
   // `watcher` sees the runs of `inner`.
@@ -181,6 +258,13 @@ class GuardedRunner : public Runner {
  protected:
   absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
                                        const RunOptions& options) override {
+    NODEWISE_ASSIGN_OR_RETURN(const auto run,
+                              StartChecked(std::move(tensors), options));
+    return run->Finish();
+  }
+
+  absl::StatusOr<std::unique_ptr<PendingRun>> StartChecked(
+      std::vector<NDArray> tensors, const RunOptions& options) override {
     std::vector<NamedTensor> given;
     GivenTensors known = params_;
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -189,21 +273,15 @@ class GuardedRunner : public Runner {
       known[key] = tensors[i];
       given.push_back({key, std::move(tensors[i])});
     }
-    Listener listener(target_->index(), known, options);
-    NODEWISE_ASSIGN_OR_RETURN(
-        const ChildEnd end, RunPiped(
-                                [&](PipeWriter& writer) {
-                                  RunTeller teller(&writer, known);
-                                  return Work(given, options, &teller);
-                                },
-                                [&](PipeReader& reader) {
-                                  return HearMessage(reader, name_, &listener);
-                                },
-                                options.node_limit_ms));
-    const bool is_done = end.kind == ChildEnd::Kind::kReturned &&
-                         end.status.ok() && listener.result().has_value();
-    if (is_done) return *std::move(listener.result());
-    return WhyNot(end, listener, options.node_limit_ms);
+    NODEWISE_ASSIGN_OR_RETURN(auto child,
+                              PipedRun::Start(
+                                  [&](PipeWriter& writer) {
+                                    RunTeller teller(&writer, known);
+                                    return Work(given, options, &teller);
+                                  },
+                                  options.node_limit_ms));
+    return std::make_unique<GuardedRun>(name_, *target_, std::move(known),
+                                        options, std::move(child));
   }
 
  private:
@@ -217,51 +295,6 @@ class GuardedRunner : public Runner {
     NODEWISE_ASSIGN_OR_RETURN(RunResult result, inner_->Run(given, told));
     result.bytes_beside = MostPrivateBytes();
     return teller->Tell(result);
-  }
-
-  absl::Status WhyNot(const ChildEnd& end, const Listener& listener,
-                      int64_t limit_ms) const {
-    const GraphIndex& index = target_->index();
-    const size_t nodes = target_->graph().nodes.size();
-    if (!listener.running().has_value() ||
-        Index(*listener.running()) >= nodes) {
-      return WhyNotBetweenNodes(end, listener, limit_ms);
-    }
-    const NodeId node = *listener.running();
-    const std::string title = index.TitleOf(node);
-    if (WasEndedFromOutside(end)) {
-      return absl::AbortedError(
-          fmt::format("{}: {}: its process was ended from outside: {}", name_,
-                      title, end.ToString(limit_ms)));
-    }
-    NodeFailure failure{KindOf(end), index.KeyOf(node), end.ToString(limit_ms)};
-    if (failure.what.starts_with(title + ": ")) {
-      failure.what.erase(0, title.size() + 2);
-    }
-    const bool is_ok = end.kind == ChildEnd::Kind::kReturned && end.status.ok();
-    if (is_ok) failure.what = "ended the run without a result";
-    return StatusOf(failure, title,
-                    is_ok ? absl::StatusCode::kAborted : CodeOf(end));
-  }
-
-  // Nobody is to blame for sure.
-  absl::Status WhyNotBetweenNodes(const ChildEnd& end, const Listener& listener,
-                                  int64_t limit_ms) const {
-    if (end.kind == ChildEnd::Kind::kReturned && !end.status.ok()) {
-      return end.status;
-    }
-    std::string where = "before the first node";
-    if (listener.last().has_value() &&
-        Index(*listener.last()) < target_->graph().nodes.size()) {
-      where = "after " + target_->index().TitleOf(*listener.last());
-    }
-    const std::string what = end.kind == ChildEnd::Kind::kReturned
-                                 ? "ended without a result"
-                                 : end.ToString(limit_ms);
-    return absl::AbortedError(fmt::format(
-        "{}: {}, outside of any node, {} (has a node written over memory that "
-        "is not its own? run --sanitize looks for it)",
-        name_, what, where));
   }
 
   const std::string name_;

@@ -1,10 +1,10 @@
 #include "contrib/runner/onednn_step.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/ndarray/hash.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -12,9 +12,8 @@
 namespace nodewise {
 namespace {
 
-bool HaveSameBytes(const NDArray& a, const NDArray& b) {
-  return a.bytes() == b.bytes() &&
-         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+uint64_t HashOf(const NDArray& tensor) {
+  return HashBytes(tensor.data(), tensor.bytes());
 }
 
 }  // namespace
@@ -46,14 +45,14 @@ void OneDnnStep::Keep(const Region& region, size_t place, ValueId value) {
   }
 }
 
-// Bytes are compared where nobody can say that they are as they were.
+// Contents are compared where nobody can say that they are as they were.
 bool OneDnnStep::IsCurrent(absl::Span<const NDArray> inputs) {
   if (threads_ != OneDnnThreads::Count()) return false;
   for (Kept& kept : kept_) {
     const TensorChanges* const changes = kept.changes.get();
     const bool is_known = changes != nullptr && !changes->may_be_unseen();
     if (is_known && changes->count == kept.count) continue;
-    if (!HaveSameBytes(kept.copy, inputs[kept.place])) return false;
+    if (kept.hash != HashOf(inputs[kept.place])) return false;
     if (changes != nullptr) kept.count = changes->count;
   }
   return true;
@@ -67,15 +66,25 @@ absl::StatusOr<bool> OneDnnStep::Prepare(absl::Span<const NDArray> inputs) {
 absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
   threads_ = 0;
   for (Kept& kept : kept_) {
+    const NDArray& given = inputs[kept.place];
     if (kept.changes != nullptr) kept.count = kept.changes->count;
-    NODEWISE_ASSIGN_OR_RETURN(kept.copy, inputs[kept.place].CopyToHost());
+    kept.hash = HashOf(given);
     if (kept.place >= planned_.inputs.size()) continue;
-    NDArray& constant = InputOf(&planned_.call, kept.place).constant;
-    constant = kept.copy;
-    if (!IsHalfFloat(kept.copy.dtype())) continue;
-    NODEWISE_ASSIGN_OR_RETURN(constant, WideTensors::Copy(kept.copy));
+    OneDnnInput& input = InputOf(&planned_.call, kept.place);
+    input.is_given_again = !IsHalfFloat(planned_.float_type);
+    if (input.is_given_again) {
+      input.constant = NDArray::Borrow(*given, nullptr);
+    } else if (IsHalfFloat(given.dtype())) {
+      NODEWISE_ASSIGN_OR_RETURN(input.constant, WideTensors::Copy(given));
+    } else {
+      NODEWISE_ASSIGN_OR_RETURN(input.constant, given.CopyToHost());
+    }
   }
   auto made = MakeKernel(inputs);
+  for (const Kept& kept : kept_) {
+    if (kept.place >= planned_.inputs.size()) continue;
+    InputOf(&planned_.call, kept.place).constant = NDArray();
+  }
   if (!made.ok() && !absl::IsUnimplemented(made.status())) return made.status();
   threads_ = OneDnnThreads::Count();
   const std::lock_guard lock(mutex_);

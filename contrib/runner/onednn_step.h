@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -45,7 +46,7 @@ class OneDnnStep {
     size_t place;                                  // Among the inputs.
     std::shared_ptr<const TensorChanges> changes;  // May be null.
     uint64_t count = 0;
-    NDArray copy;
+    uint64_t hash = 0;
   };
 
   void Keep(const Region& region, size_t place, ValueId value);

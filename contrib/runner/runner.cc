@@ -48,8 +48,25 @@ std::string_view NameOf(Capability capability) {
   return "";
 }
 
-absl::StatusOr<RunResult> Runner::Run(absl::Span<const NamedTensor> inputs,
-                                      const RunOptions& options) {
+class Runner::LaterRun : public PendingRun {
+ public:
+  LaterRun(Runner& runner, std::vector<NDArray> tensors, RunOptions options)
+      : runner_(runner),
+        tensors_(std::move(tensors)),
+        options_(std::move(options)) {}
+
+  absl::StatusOr<RunResult> Finish() override {
+    return runner_.RunChecked(std::move(tensors_), options_);
+  }
+
+ private:
+  Runner& runner_;
+  std::vector<NDArray> tensors_;
+  const RunOptions options_;
+};
+
+absl::StatusOr<std::vector<NDArray>> Runner::Check(
+    absl::Span<const NamedTensor> inputs, const RunOptions& options) const {
   NODEWISE_RETURN_IF_ERROR(CheckCapabilities(*this, options));
   if (options.repeats == 0) {
     return absl::InvalidArgumentError(
@@ -60,9 +77,26 @@ absl::StatusOr<RunResult> Runner::Run(absl::Span<const NamedTensor> inputs,
         "runner {}: found {} repeats of a run that stops early, expected one",
         name(), options.repeats));
   }
+  return MatchInputs(this->inputs(), inputs);
+}
+
+absl::StatusOr<RunResult> Runner::Run(absl::Span<const NamedTensor> inputs,
+                                      const RunOptions& options) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
-                            MatchInputs(this->inputs(), inputs));
+                            Check(inputs, options));
   return RunChecked(std::move(tensors), options);
+}
+
+absl::StatusOr<std::unique_ptr<PendingRun>> Runner::Start(
+    absl::Span<const NamedTensor> inputs, const RunOptions& options) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
+                            Check(inputs, options));
+  return StartChecked(std::move(tensors), options);
+}
+
+absl::StatusOr<std::unique_ptr<PendingRun>> Runner::StartChecked(
+    std::vector<NDArray> tensors, const RunOptions& options) {
+  return std::make_unique<LaterRun>(*this, std::move(tensors), options);
 }
 
 }  // namespace nodewise

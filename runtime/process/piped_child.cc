@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/process/isolation.h"
+#include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/process/child_process.h"
 
@@ -30,13 +31,13 @@ class Descriptor {
   explicit Descriptor(int number) : number_(number) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { Close(); }
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
 
   int number() const { return number_; }
-  void Close() {
-    if (number_ >= 0) close(number_);
-    number_ = -1;
-  }
+  // Leaves it to the caller to close it.
+  int Release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
@@ -153,9 +154,31 @@ absl::Status PipeWriter::Write(const void* data, size_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ChildEnd> RunPiped(
+class PipedRun::Child {
+ public:
+  Child(int read_end, ChildRunner runner, RunningChild child, int64_t limit_ms)
+      : read_end_(read_end),
+        runner_(std::move(runner)),
+        child_(std::move(child)),
+        limit_ms_(limit_ms) {}
+
+  absl::StatusOr<ChildEnd> Finish(
+      absl::FunctionRef<absl::Status(PipeReader&)> take) {
+    Reader reader(read_end_.number(), child_, limit_ms_);
+    NODEWISE_RETURN_IF_ERROR(TakeAll(&reader, take));
+    const bool is_silent = reader.state() == Reader::State::kSilent;
+    return child_.Wait(is_silent ? 0 : limit_ms_);
+  }
+
+ private:
+  const Descriptor read_end_;
+  const ChildRunner runner_;  // Has what the child says of its end.
+  RunningChild child_;
+  const int64_t limit_ms_;
+};
+
+absl::StatusOr<std::unique_ptr<PipedRun>> PipedRun::Start(
     absl::FunctionRef<absl::Status(PipeWriter&)> work,
-    absl::FunctionRef<absl::Status(PipeReader&)> take,
     int64_t silence_limit_ms) {
   if (silence_limit_ms < 1 || silence_limit_ms > kMostTimeLimitMs) {
     return absl::InvalidArgumentError(
@@ -167,8 +190,8 @@ absl::StatusOr<ChildEnd> RunPiped(
     return absl::ResourceExhaustedError(
         fmt::format("child process: no pipe: {}", std::strerror(errno)));
   }
-  const Descriptor read_end(ends[0]);
-  Descriptor write_end(ends[1]);
+  Descriptor read_end(ends[0]);
+  const Descriptor write_end(ends[1]);
   // Fewer changes between the processes; a smaller pipe does, too.
   (void)fcntl(ends[1], F_SETPIPE_SZ, kPipeBytes);
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
@@ -177,11 +200,29 @@ absl::StatusOr<ChildEnd> RunPiped(
     PipeWriter writer(ends[1]);
     return work(writer);
   }));
-  write_end.Close();
-  Reader reader(read_end.number(), child, silence_limit_ms);
-  NODEWISE_RETURN_IF_ERROR(TakeAll(&reader, take));
-  const bool is_silent = reader.state() == Reader::State::kSilent;
-  return child.Wait(is_silent ? 0 : silence_limit_ms);
+  return std::unique_ptr<PipedRun>(new PipedRun(
+      std::make_unique<Child>(read_end.Release(), std::move(runner),
+                              std::move(child), silence_limit_ms)));
+}
+
+PipedRun::PipedRun(std::unique_ptr<Child> child) : child_(std::move(child)) {}
+
+PipedRun::~PipedRun() = default;
+
+absl::StatusOr<ChildEnd> PipedRun::Finish(
+    absl::FunctionRef<absl::Status(PipeReader&)> take) {
+  NODEWISE_CHECK(child_ != nullptr);
+  const std::unique_ptr<Child> child = std::move(child_);
+  return child->Finish(take);
+}
+
+absl::StatusOr<ChildEnd> RunPiped(
+    absl::FunctionRef<absl::Status(PipeWriter&)> work,
+    absl::FunctionRef<absl::Status(PipeReader&)> take,
+    int64_t silence_limit_ms) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto run,
+                            PipedRun::Start(work, silence_limit_ms));
+  return run->Finish(take);
 }
 
 }  // namespace nodewise

@@ -61,6 +61,15 @@ uint64_t MostPrivateBytes() {
   return now + Less(BytesOfStatus("VmHWM:"), BytesOfStatus("VmRSS:"));
 }
 
+uint64_t AvailableMemory() {
+  const uint64_t available = BytesIn("/proc/meminfo", {"MemAvailable:"});
+  // A container may have a limit of its own; there is no number if it has none.
+  uint64_t limit = 0, used = 0;
+  std::ifstream("/sys/fs/cgroup/memory.max") >> limit;
+  std::ifstream("/sys/fs/cgroup/memory.current") >> used;
+  return limit == 0 ? available : std::min(available, Less(limit, used));
+}
+
 void ReturnFreedMemory() {
 #ifdef __GLIBC__
   malloc_trim(0);

@@ -274,6 +274,31 @@ TEST_P(RunnerConformance, TheSinkGetsWhatEveryNodeMakesInTheOrderOfTheRun) {
   EXPECT_EQ(sink.num_timed, Can(Capability::kNodeTimes) ? 3 : 0);
 }
 
+TEST_P(RunnerConformance, RunsThatHaveStartedAreFinishedInAnyOrder) {
+  TextSink sink;
+  RunOptions options;
+  if (Can(Capability::kTensors)) options.sink = &sink;
+  const auto first = runner_->Start(given_, options);
+  const NDArray nines = Floats({9, 9, 9, 9});
+  const auto second = runner_->Start({{{"x", nines}, {"y", nines}}});
+  ASSERT_THAT(first, IsOk());
+  ASSERT_THAT(second, IsOk());
+  EXPECT_TRUE(sink.lines.empty());
+  const auto of_second = (*second)->Finish();
+  const auto of_first = (*first)->Finish();
+  ASSERT_THAT(of_second, IsOk());
+  ASSERT_THAT(of_first, IsOk());
+  EXPECT_THAT(ValuesOf(of_first->outputs[0].tensor), ElementsAre(1, 3, 4, 5));
+  EXPECT_THAT(ValuesOf(of_second->outputs[0].tensor),
+              ElementsAre(27, 27, 27, 27));
+  EXPECT_EQ(sink.lines.empty(), !Can(Capability::kTensors));
+  // One that nobody finishes is of no consequence.
+  EXPECT_THAT(runner_->Start(given_, options), IsOk());
+  EXPECT_THAT(Run(), IsOk());
+  EXPECT_THAT(runner_->Start({{{"x", nines}}}),
+              FailsWith(kInvalid, HasSubstr("input y: was not given")));
+}
+
 TEST_P(RunnerConformance, TheSinkGetsOnlyWhatIsSelected) {
   if (!Can(Capability::kTensors)) return;
   TextSink sink;

@@ -150,6 +150,55 @@ TEST(PipedChildTest, ProcessesThatAreLeftBehindKeepNobodyWaiting) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
+// Each waits for a byte that only the other one's end lets this process send.
+TEST(PipedChildTest, ChildrenWorkAtTheSameTimeAndAreHeardInAnyOrder) {
+  int to_first[2];
+  ASSERT_EQ(pipe(to_first), 0);
+  const auto first = PipedRun::Start(
+      [&](PipeWriter& writer) -> absl::Status {
+        char byte = 0;
+        if (read(to_first[0], &byte, 1) != 1) return absl::DataLossError("");
+        return Say(writer, std::string(1, byte));
+      },
+      60'000);
+  const auto second = PipedRun::Start(
+      [](PipeWriter& writer) { return Say(writer, "b"); }, 60'000);
+  ASSERT_THAT(first, IsOk());
+  ASSERT_THAT(second, IsOk());
+  std::string heard;
+  const auto hear = [&](PipeReader& reader) {
+    char byte = 0;
+    NODEWISE_RETURN_IF_ERROR(reader.Read(&byte, 1));
+    heard += byte;
+    return absl::OkStatus();
+  };
+  ASSERT_THAT((*second)->Finish(hear), IsOk());
+  ASSERT_EQ(write(to_first[1], "a", 1), 1);
+  ASSERT_THAT((*first)->Finish(hear), IsOk());
+  EXPECT_EQ(heard, "ba");
+  close(to_first[0]);
+  close(to_first[1]);
+}
+
+TEST(PipedChildTest, AChildThatNobodyWaitsForIsEnded) {
+  int from_child[2];
+  ASSERT_EQ(pipe(from_child), 0);
+  auto run = PipedRun::Start(
+      [](PipeWriter&) {
+        std::this_thread::sleep_for(std::chrono::seconds(30));
+        return absl::OkStatus();
+      },
+      60'000);
+  ASSERT_THAT(run, IsOk());
+  close(from_child[1]);
+  const auto start = std::chrono::steady_clock::now();
+  run->reset();
+  char byte = 0;
+  EXPECT_EQ(read(from_child[0], &byte, 1), 0);  // No process holds the end.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  close(from_child[0]);
+}
+
 TEST(PipedChildTest, LimitsThatMakeNoSenseAreRefused) {
   EXPECT_THAT(
       Hear([](PipeWriter&) { return absl::OkStatus(); }, 0).end,

@@ -78,11 +78,14 @@ struct LocateRequest {
       const std::vector<std::string>& nodes)>
       with_stand_ins = nullptr;
   // Returns the nodes that write to memory that is not their own, as kinds
-  // NodeFailure::Kind::kStrayWrite; called first and where
+  // NodeFailure::Kind::kStrayWrite; called before anybody is judged, where
   // LocateOptions::checks_storage says so. The reference stands in for them, so
   // that what they spoil accuses nobody. May be null.
   std::function<absl::StatusOr<std::vector<NodeFailure>>()> find_stray_writes =
       nullptr;
+  // Whether runs that have processes of their own may go on at the same time,
+  // each with the memory that a run takes.
+  bool runs_at_once = false;
   // The nodes, by key, that the reference computes in all these runners anyway.
   std::vector<std::string> stand_ins = {};
 };

@@ -34,6 +34,9 @@ struct OneDnnInput {
   // Weights, biases, scales: the data, if it is the same in every run.
   // Undefined: given anew in each run. In plain layout always.
   NDArray constant;
+  // Each run is given the constant, too, so that the kernel need not keep it in
+  // this order.
+  bool is_given_again = false;
 };
 
 // An operation on the value that the call has computed so far, which is its
@@ -67,11 +70,11 @@ class OneDnnKernel {
   virtual ~OneDnnKernel() = default;
 
   // Computes the output. `inputs` has one tensor for each of the call's inputs,
-  // then one for each of the post-operations' others; those of constants and of
-  // inputs that are not given are not looked at. All are compact and in host
-  // memory, of the call's types and layouts; an output overlaps no input. Fails
-  // with kInvalidArgument for tensors of another size, and kInternal if oneDNN
-  // fails.
+  // then one for each of the post-operations' others; those of constants that
+  // are not given again, and of inputs that are not given, are not looked at.
+  // All are compact and in host memory, of the call's types and layouts; an
+  // output overlaps no input. Fails with kInvalidArgument for tensors of
+  // another size, and kInternal if oneDNN fails.
   //
   // oneDNN's kernels turn a NaN that they meet in some places (a ReLU, a
   // maximum, an exponential) into a number. So runs that may have met one, or

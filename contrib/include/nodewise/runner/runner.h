@@ -113,6 +113,16 @@ struct RunResult {
   uint64_t bytes_beside = 0;
 };
 
+// A run that has begun, or will when it is asked for.
+class PendingRun {
+ public:
+  // Ends a run that has not been finished.
+  virtual ~PendingRun() = default;
+  // Waits for the end of the run, in which the sink gets all that it was to
+  // get. Called once.
+  virtual absl::StatusOr<RunResult> Finish() = 0;
+};
+
 // Not thread-safe; different runners, also of one target, may run at the same
 // time. Nothing remains from one run to the next.
 class Runner {
@@ -136,11 +146,27 @@ class Runner {
   absl::StatusOr<RunResult> Run(absl::Span<const NamedTensor> inputs,
                                 const RunOptions& options = {});
 
+  // Begins such a run, and leaves it to itself until it is finished, if the
+  // runner's nodes run in another process; otherwise it begins when it is
+  // finished. Others may run meanwhile, also of this runner, which must outlive
+  // it, as must the sink. Fails as Run() does before the first node.
+  absl::StatusOr<std::unique_ptr<PendingRun>> Start(
+      absl::Span<const NamedTensor> inputs, const RunOptions& options = {});
+
  protected:
   // As Run(). `tensors` are by input, undefined where none is given; the
   // options are such as the runner can do.
   virtual absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
                                                const RunOptions& options) = 0;
+  // As Start().
+  virtual absl::StatusOr<std::unique_ptr<PendingRun>> StartChecked(
+      std::vector<NDArray> tensors, const RunOptions& options);
+
+ private:
+  class LaterRun;
+
+  absl::StatusOr<std::vector<NDArray>> Check(
+      absl::Span<const NamedTensor> inputs, const RunOptions& options) const;
 };
 
 // Makes one more runner of the same kind and target, with nothing in common

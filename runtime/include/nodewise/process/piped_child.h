@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -35,19 +36,47 @@ class PipeReader {
   virtual absl::Status Read(void* data, size_t bytes) = 0;
 };
 
-// Forks, runs `work` in the child on a new thread, and calls `take` here
-// whenever there is something to read, until the child has ended and all is
-// read. Whatever the work does to this process's memory is lost; it runs no
-// exit handlers. It may use threads, our pool and OpenMP, which all start
-// afresh, but nothing that another thread of this process holds meanwhile.
-//
-// The child and the processes of its group are killed if `take` waits for
-// `silence_limit_ms` without a byte (kTimeout); the time that `take` spends on
-// what it has read does not count.
-//
-// An error of `take` that is not the reader's kills the child, too, and is
-// returned. Fails with kResourceExhausted if there can be no child or no pipe,
-// and with kInvalidArgument for a limit outside of 1 to kMostTimeLimitMs.
+// Work in a child that goes on while this process does something else. Children
+// that work at the same time know nothing of each other.
+class PipedRun {
+ public:
+  // Forks, and runs `work` in the child on a new thread. Whatever the work does
+  // to this process's memory is lost; it runs no exit handlers. It may use
+  // threads, our pool and OpenMP, which all start afresh, but nothing that
+  // another thread of this process holds meanwhile.
+  //
+  // Fails with kResourceExhausted if there can be no child or no pipe, and with
+  // kInvalidArgument for a limit outside of 1 to kMostTimeLimitMs.
+  static absl::StatusOr<std::unique_ptr<PipedRun>> Start(
+      absl::FunctionRef<absl::Status(PipeWriter&)> work,
+      int64_t silence_limit_ms);
+  PipedRun(const PipedRun&) = delete;
+  PipedRun& operator=(const PipedRun&) = delete;
+  // Kills the child and the processes of its group if they have not ended.
+  ~PipedRun();
+
+  // Calls `take` whenever there is something to read, until the child has ended
+  // and all is read. Called once; until then, the child waits when the pipe is
+  // full.
+  //
+  // The child and the processes of its group are killed if `take` waits for
+  // `silence_limit_ms` without a byte (kTimeout); the time that `take` spends
+  // on what it has read does not count.
+  //
+  // An error of `take` that is not the reader's kills the child, too, and is
+  // returned.
+  absl::StatusOr<ChildEnd> Finish(
+      absl::FunctionRef<absl::Status(PipeReader&)> take);
+
+ private:
+  class Child;
+
+  explicit PipedRun(std::unique_ptr<Child> child);
+
+  std::unique_ptr<Child> child_;  // Null: it has been waited for.
+};
+
+// Starts the work and finishes it. Fails as both do.
 absl::StatusOr<ChildEnd> RunPiped(
     absl::FunctionRef<absl::Status(PipeWriter&)> work,
     absl::FunctionRef<absl::Status(PipeReader&)> take,

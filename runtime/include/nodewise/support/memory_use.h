@@ -29,6 +29,10 @@ class PeakMemory {
 // since the fork. It is rather too much than too little.
 uint64_t MostPrivateBytes();
 
+// Returns how much more memory processes may take before the system has to move
+// any out; 0 where it does not say.
+uint64_t AvailableMemory();
+
 // Gives memory that is not in use back to the system, as far as the allocator
 // can: what a run has freed would count in the next one otherwise.
 void ReturnFreedMemory();
