@@ -86,19 +86,32 @@ double DistanceOf(double expected, double found) {
   return std::isnan(distance) ? kInfinity : distance;
 }
 
-// Returns the largest distance, or infinity as soon as one is beyond `far`.
-double DistanceOf(const Layout& layout, const std::vector<double>& source,
-                  const std::vector<double>& compiled, double far) {
+double NumberAt(const NDArray& tensor, int64_t element) {
+  double number = 0;
+  LoadDoubles(tensor, element, element + 1, &number);
+  return number;
+}
+
+// Most tensors that might match are told apart by a few of their elements, so
+// no more of them is read.
+bool AreSamplesNear(const Layout& layout, const NDArray& source,
+                    const std::vector<double>& compiled, double far) {
   const auto count = static_cast<int64_t>(compiled.size());
   const int64_t stride = std::max<int64_t>(1, count / kSampled);
   for (int64_t i = 0; i < count; i += stride) {
     const int64_t place = PlaceOf(layout, i);
     if (place == kPaddingPlace) continue;
-    if (DistanceOf(source[static_cast<size_t>(place)],
-                   compiled[static_cast<size_t>(i)]) > far) {
-      return kInfinity;
+    if (DistanceOf(NumberAt(source, place), compiled[static_cast<size_t>(i)]) >
+        far) {
+      return false;
     }
   }
+  return true;
+}
+
+// Returns the largest distance, or infinity as soon as one is beyond `far`.
+double DistanceOf(const Layout& layout, const std::vector<double>& source,
+                  const std::vector<double>& compiled, double far) {
   double largest = 0;
   const auto take = [&](size_t place, size_t element) {
     largest = std::max(largest, DistanceOf(source[place], compiled[element]));
@@ -211,19 +224,23 @@ TensorMatcher::TensorMatcher(TensorFacts facts,
 
 std::optional<TensorMatch> TensorMatcher::Match(
     const TensorFacts& source, absl::Span<const NDArray> tensors) const {
-  std::vector<std::vector<double>> numbers;
-  std::vector<double> scales;  // What distances are relative to.
-  for (const NDArray& tensor : tensors) {
-    numbers.push_back(NumbersOf(tensor));
-    const double largest = LargestFinite(numbers.back());
-    scales.push_back(largest > 0 ? largest : 1);
-  }
+  std::vector<std::vector<double>> numbers(tensors.size());
+  const auto numbers_of = [&](size_t set) -> const std::vector<double>& {
+    if (numbers[set].empty()) numbers[set] = NumbersOf(tensors[set]);
+    return numbers[set];
+  };
+  // What distances are relative to.
+  const auto scale_of = [&](size_t set) {
+    double largest = LargestOf(source.stats[set]);
+    if (!std::isfinite(largest)) largest = LargestFinite(numbers_of(set));
+    return largest > 0 ? largest : 1;
+  };
   const double farthest = FarthestOf(source.dtype, facts_.dtype);
   // The worst of all sets, relative to the size of the numbers.
   const auto distance_of = [&](double limit, const auto& distance_in_set) {
     double worst = 0;
-    for (size_t set = 0; set < numbers.size(); ++set) {
-      const double scale = scales[set];
+    for (size_t set = 0; set < tensors.size(); ++set) {
+      const double scale = scale_of(set);
       worst = std::max(worst, distance_in_set(set, limit * scale) / scale);
       if (worst > limit) return kInfinity;
     }
@@ -232,8 +249,14 @@ std::optional<TensorMatch> TensorMatcher::Match(
   std::optional<TensorMatch> best;
   VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
     const double limit = best.has_value() ? best->distance : farthest;
+    for (size_t set = 0; set < tensors.size(); ++set) {
+      if (!AreSamplesNear(layout, tensors[set], numbers_[set],
+                          limit * scale_of(set))) {
+        return true;
+      }
+    }
     const double distance = distance_of(limit, [&](size_t set, double far) {
-      return DistanceOf(layout, numbers[set], numbers_[set], far);
+      return DistanceOf(layout, numbers_of(set), numbers_[set], far);
     });
     if (distance <= farthest &&
         (!best.has_value() || distance < best->distance)) {
@@ -245,16 +268,16 @@ std::optional<TensorMatch> TensorMatcher::Match(
   // Sorting is dear, and asks for more: numbers that are only near each other
   // are so in many tensors, once they are in order.
   constexpr double kSameNumbers = 1e-5;
-  for (size_t set = 0; set < numbers.size(); ++set) {
+  for (size_t set = 0; set < tensors.size(); ++set) {
     if (!MayBeReordered(source.stats[set], facts_.stats[set],
-                        kSameNumbers * scales[set])) {
+                        kSameNumbers * scale_of(set))) {
       return best;
     }
   }
-  if (!HasManyNumbers(numbers[0])) return best;
+  if (!HasManyNumbers(numbers_of(0))) return best;
   const double distance =
       distance_of(kSameNumbers, [&](size_t set, double far) {
-        return DistanceInAnyOrder(numbers[set], numbers_[set], far);
+        return DistanceInAnyOrder(numbers_of(set), numbers_[set], far);
       });
   if (distance > kSameNumbers) return best;
   return TensorMatch{Layout(), distance, true};

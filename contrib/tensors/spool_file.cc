@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -61,21 +62,9 @@ absl::Status SpoolFile::CopyTo(OutputFile* to) const {
   }
 }
 
-absl::Status SpoolFile::Read(size_t offset, void* data, size_t size) const {
-  char* to = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t got =
-        pread(descriptor_, to, size, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError(path_, "cannot read beside it");
-    if (got == 0) {
-      return absl::DataLossError(path_ + ": the file beside it ends early");
-    }
-    to += got;
-    offset += static_cast<size_t>(got);
-    size -= static_cast<size_t>(got);
-  }
-  return absl::OkStatus();
+// It has no name of its own, but the system has one for what is open.
+absl::StatusOr<MappedFile> SpoolFile::Map() const {
+  return MappedFile::Open(fmt::format("/proc/self/fd/{}", descriptor_));
 }
 
 }  // namespace nodewise

@@ -23,9 +23,8 @@ class SpoolFile {
   absl::Status Write(const void* data, size_t size);
   // Writes all of it to `to`, a piece at a time.
   absl::Status CopyTo(OutputFile* to) const;
-  // Reads what was written from `offset` on. Fails with kDataLoss if that is
-  // less than `size` bytes.
-  absl::Status Read(size_t offset, void* data, size_t size) const;
+  // Maps all that was written so far, which stays where it is.
+  absl::StatusOr<MappedFile> Map() const;
 
  private:
   SpoolFile(std::string path, int descriptor);

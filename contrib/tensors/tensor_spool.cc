@@ -7,9 +7,15 @@
 #include "contrib/tensors/spool_file.h"
 #include "fmt/format.h"
 #include "nodewise/support/check.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<TensorSpool>> TensorSpool::Create() {
   std::error_code error;
@@ -57,9 +63,13 @@ absl::Status TensorSpool::Take(const TensorItem& item) {
   if (is_shared) {
     kept.shared = std::move(tensor);
   } else {
-    kept.offset = written_;
+    // Operators read whole vectors.
+    static constexpr char kPadding[kAlignment] = {};
+    const size_t padding = (kAlignment - written_ % kAlignment) % kAlignment;
+    NODEWISE_RETURN_IF_ERROR(file_->Write(kPadding, padding));
+    kept.offset = written_ + padding;
     NODEWISE_RETURN_IF_ERROR(file_->Write(tensor.data(), kept.bytes));
-    written_ += kept.bytes;
+    written_ = kept.offset + kept.bytes;
   }
   kept_.push_back(std::move(kept));
   return absl::OkStatus();
@@ -76,11 +86,24 @@ absl::StatusOr<NDArray> TensorSpool::Load(size_t place) const {
   NODEWISE_CHECK(place < kept_.size());
   const Kept& kept = kept_[place];
   if (kept.shared.defined()) return kept.shared;
-  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
-                            NDArray::Empty(kept.shape, kept.dtype, kCpu));
-  NODEWISE_RETURN_IF_ERROR(file_->Read(kept.offset, tensor.data(), kept.bytes));
-  tensor.MakeReadOnly();
-  return tensor;
+  if (kept.bytes == 0) return NDArray::Empty(kept.shape, kept.dtype, kCpu);
+  NODEWISE_ASSIGN_OR_RETURN(const auto mapped,
+                            MapAll(kept.offset + kept.bytes));
+  return NDArray::Map(mapped->bytes().subspan(kept.offset, kept.bytes),
+                      kept.shape, kept.dtype, mapped);
+}
+
+absl::StatusOr<std::shared_ptr<const MappedFile>> TensorSpool::MapAll(
+    size_t bytes) const {
+  if (mapped_ != nullptr && mapped_->bytes().size() >= bytes) return mapped_;
+  NODEWISE_ASSIGN_OR_RETURN(MappedFile file, file_->Map());
+  if (file.bytes().size() < bytes) {
+    return absl::DataLossError(
+        fmt::format("temporary file: has {} bytes, expected {} at least",
+                    file.bytes().size(), bytes));
+  }
+  mapped_ = std::make_shared<const MappedFile>(std::move(file));
+  return mapped_;
 }
 
 }  // namespace nodewise
