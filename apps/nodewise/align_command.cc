@@ -20,6 +20,9 @@ namespace {
 
 constexpr uint64_t kSets = 2;
 constexpr uint64_t kMostSets = 100;
+constexpr size_t kNamedOperations = 3;
+// Between more operations than these one knows little of where a node is.
+constexpr size_t kMostBetween = 6;
 constexpr std::string_view kUnknownOrder = "order not explained";
 
 class AlignWithModel : public Command {
@@ -67,7 +70,28 @@ class AlignWithModel : public Command {
                                           const Network& network) {
     std::vector<std::string> names;
     for (const EntryMatch& match : entry.matches) {
-      names.push_back(network.value(match.value).name);
+      const NetworkValue& value = network.value(match.value);
+      names.push_back(value.name);
+      if (!match.without_input.has_value()) continue;
+      const OperatorDef& def = network.operation(value.producer).attrs.def();
+      names.back() +=
+          fmt::format(" without {}", def.inputs[*match.without_input].name);
+    }
+    return names;
+  }
+
+  static std::string InsideOf(const AlignedEntry& entry,
+                              const Network& network) {
+    if (entry.between.empty()) return "-";
+    return fmt::format("- (inside of {})",
+                       ListOf(OperationsIn(entry, network), kNamedOperations));
+  }
+
+  static std::vector<std::string> OperationsIn(const AlignedEntry& entry,
+                                               const Network& network) {
+    std::vector<std::string> names;
+    for (const OperationId id : entry.between) {
+      names.push_back(network.operation(id).name);
     }
     return names;
   }
@@ -90,12 +114,13 @@ class AlignWithModel : public Command {
       }
       const std::string key = index.KeyOf(entry.entry);
       const std::vector<std::string> names = NamesOf(entry, network);
-      AddJson(entry, key, names, &outcome->json);
+      AddJson(entry, key, names, OperationsIn(entry, network), &outcome->json);
       const bool is_matched = !entry.matches.empty();
       table.AddRow(
           {key,
            fmt::format("({})", fmt::join(graph.entry(entry.entry).shape, ", ")),
-           is_matched ? fmt::format("{}", fmt::join(names, ", ")) : "-",
+           is_matched ? fmt::format("{}", fmt::join(names, ", "))
+                      : InsideOf(entry, network),
            is_matched ? fmt::format("{:.2g}", entry.matches[0].distance) : "",
            is_matched ? LayoutOf(entry.matches[0]) : ""});
     }
@@ -104,17 +129,27 @@ class AlignWithModel : public Command {
     const size_t matched = alignment.CountMatched(index);
     outcome->json.Add("nodes", static_cast<uint64_t>(nodes));
     outcome->json.Add("matched", static_cast<uint64_t>(matched));
+    const size_t between = alignment.CountBetween(index, kMostBetween);
+    outcome->json.Add("between", static_cast<uint64_t>(between));
     outcome->text += "\n" + table.ToString(0, all_ ? 0 : kShownLines + 1);
     outcome->text += fmt::format(
         "\n{} of {} that depend on inputs hold a tensor of the model\n",
         matched, CountOf(nodes, "node"));
+    if (between > 0) {
+      outcome->text += fmt::format(
+          "{} more {} between those, with {} operations of the model at most\n",
+          between, between == 1 ? "is" : "are", kMostBetween);
+    }
   }
 
   static void AddJson(const AlignedEntry& entry, const std::string& key,
-                      const std::vector<std::string>& names, JsonWriter* json) {
+                      const std::vector<std::string>& names,
+                      const std::vector<std::string>& between,
+                      JsonWriter* json) {
     json->BeginObject();
     json->Add("entry", key);
     json->Add("tensors", names);
+    if (entry.matches.empty()) json->Add("inside_of", between);
     if (!entry.matches.empty()) {
       json->Add("distance", entry.matches[0].distance);
       json->Add("layout", LayoutOf(entry.matches[0]));

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "contrib/align/alignment_gaps.h"
 #include "contrib/align/recorded_tensor.h"
 #include "contrib/align/tensor_match.h"
 #include "fmt/format.h"
@@ -206,6 +207,22 @@ size_t Alignment::CountMatched(const GraphIndex& index) const {
   return matched.size();
 }
 
+size_t Alignment::CountBetween(const GraphIndex& index,
+                               size_t most_operations) const {
+  std::set<NodeId> between;
+  for (const AlignedEntry& entry : entries) {
+    if (entry.matches.empty() && !entry.between.empty() &&
+        entry.between.size() <= most_operations) {
+      between.insert(index.NodeOf(entry.entry));
+    }
+  }
+  // A node with another output that is matched counts there.
+  for (const AlignedEntry& entry : entries) {
+    if (!entry.matches.empty()) between.erase(index.NodeOf(entry.entry));
+  }
+  return between.size();
+}
+
 absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
                                 absl::Span<const RecordedPair> pairs) {
   if (pairs.empty()) {
@@ -246,6 +263,7 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
         "were recorded, expected some of both",
         CountOf(compared, "tensor"), CountOf(sources.size(), "tensor")));
   }
+  NODEWISE_RETURN_IF_ERROR(CloseGaps(index, network, pairs, &alignment));
   return alignment;
 }
 

@@ -160,7 +160,9 @@ std::vector<ValueId> GraphWalk::CandidatesFor(
   std::vector<ValueId> candidates;
   for (const EntryMatch& match :
        scene_.alignment.entries[Index(entry)].matches) {
-    if (!match.has_unknown_order) candidates.push_back(match.value);
+    const bool is_whole =
+        !match.has_unknown_order && !match.without_input.has_value();
+    if (is_whole) candidates.push_back(match.value);
   }
   // Where nothing was blamed, the alignment has compared what is compared here.
   std::vector<ValueId> changed;

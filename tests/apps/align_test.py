@@ -29,6 +29,10 @@ class Compiled(Scratch):
         self.assertEqual(found["status"], "ok")
         # One holds a scale that the compiler moved into the weights.
         self.assertEqual((found["matched"], found["nodes"]), (24, 25))
+        self.assertEqual(found["between"], 1)
+        inside = [e["inside_of"] for e in found["entries"] if not e["tensors"]]
+        self.assertEqual(len(inside), 1)
+        self.assertTrue(0 < len(inside[0]) <= 6)
         blocks = [e for e in found["entries"] if e["tensors"] == ["merge"]]
         self.assertEqual(blocks[0]["layout"], "side 1 in blocks of 8")
 

@@ -29,22 +29,46 @@ NDArray Drawn(const std::string& name, const std::vector<int64_t>& shape) {
   return RandomTensor(source, shape, kFloat32).value();
 }
 
-// What a compiler may get wrong in Net().
+// What a compiler may get wrong in Net(), and what it may do otherwise.
 struct Mistakes {
   float slope = 0.2F;
   std::vector<int64_t> pads = {1, 1, 1, 1};
   bool swaps_parts = false;
   float weight = 1;  // A factor of the last weights.
+  // No mistake: the bias is added, and the softmax computed, by nodes of their
+  // own.
+  bool is_taken_apart = false;
 };
+
+ValueId AddConv(NetBuilder* b, ValueId x, const Mistakes& mistakes) {
+  const ValueId w = b->Const("w", Drawn("w", {4, 4, 3, 3}));
+  const NDArray bias = Drawn("bias", {4});
+  const std::vector<NamedAttr> attrs = {{"pads", mistakes.pads}};
+  if (!mistakes.is_taken_apart) {
+    return b->Op("Conv", {x, w, b->Const("bias", bias)}, attrs, {"c"},
+                 "conv")[0];
+  }
+  const ValueId product = b->Op("Conv", {x, w}, attrs, {"c0"}, "conv")[0];
+  const NDArray column = bias.View({{4, 1, 1}}, kFloat32).value();
+  return b->Op("Add", {product, b->Const("bias", column)}, {}, {"c"},
+               "add_bias")[0];
+}
+
+ValueId AddSoftmax(NetBuilder* b, ValueId x, const Mistakes& mistakes) {
+  if (!mistakes.is_taken_apart) {
+    return b->Op("Softmax", {x}, {}, {"y"}, "last")[0];
+  }
+  const ValueId raised = b->Op("Exp", {x}, {}, {"raised"}, "raise")[0];
+  const ValueId axes = b->Const("axes", MakeTensor<int64_t>({1}, {1}, kInt64));
+  const ValueId sum = b->Op("ReduceSum", {raised, axes}, {}, {"sum"}, "sum")[0];
+  return b->Op("Div", {raised, sum}, {}, {"y"}, "last")[0];
+}
 
 // Conv and LeakyRelu, a MaxPool beside, both joined, a product, and Softmax.
 Network Net(const Mistakes& mistakes = {}) {
   NetBuilder b;
   const ValueId x = b.In("x", {1, 4, 6, 6});
-  const ValueId w = b.Const("w", Drawn("w", {4, 4, 3, 3}));
-  const ValueId bias = b.Const("bias", Drawn("bias", {4}));
-  const ValueId c =
-      b.Op("Conv", {x, w, bias}, {{"pads", mistakes.pads}}, {"c"}, "conv")[0];
+  const ValueId c = AddConv(&b, x, mistakes);
   const ValueId r =
       b.Op("LeakyRelu", {c}, {{"alpha", mistakes.slope}}, {"r"}, "bend")[0];
   const ValueId p = b.Op("MaxPool", {x},
@@ -61,7 +85,7 @@ Network Net(const Mistakes& mistakes = {}) {
   }
   const ValueId v = b.Const("v", std::move(weights));
   const ValueId m = b.Op("MatMul", {f, v}, {}, {"m"}, "product")[0];
-  b.Out({b.Op("Softmax", {m}, {}, {"y"}, "last")[0]});
+  b.Out({AddSoftmax(&b, m, mistakes)});
   return std::move(b.net);
 }
 
@@ -176,6 +200,40 @@ TEST(ValueLocateTest, NodesBehindAFaultAreProvedHealthy) {
   const GraphIndex& index = examined.target->index();
   const EntryId last = index.FindEntry("last").value();
   EXPECT_EQ(examined.result.entries[Index(last)].state, EntryState::kHealthy);
+}
+
+class TakenApart : public testing::Test {
+ protected:
+  const AlignedEntry& Entry(const std::string& name) const {
+    const GraphIndex& index = examined_.target->index();
+    return examined_.alignment.entries[Index(index.FindEntry(name).value())];
+  }
+
+  const Examined examined_ = Examine(Net({.is_taken_apart = true}), kPlain);
+};
+
+TEST_F(TakenApart, AnOperationWithoutItsBiasIsKnownAgain) {
+  const AlignedEntry& product = Entry("conv");
+  ASSERT_EQ(product.matches.size(), 1U);
+  EXPECT_EQ(examined_.network->value(product.matches[0].value).name, "c");
+  EXPECT_EQ(product.matches[0].without_input, 2U);
+  const AlignedEntry& whole = Entry("add_bias");
+  ASSERT_FALSE(whole.matches.empty());
+  EXPECT_EQ(whole.matches[0].without_input, std::nullopt);
+}
+
+TEST_F(TakenApart, NodesWithoutATensorAreInsideOfOperations) {
+  for (const char* const name : {"raise", "sum"}) {
+    const AlignedEntry& entry = Entry(name);
+    EXPECT_THAT(entry.matches, IsEmpty());
+    ASSERT_EQ(entry.between.size(), 1U) << name;
+    EXPECT_EQ(examined_.network->operation(entry.between[0]).name, "last");
+  }
+  EXPECT_EQ(examined_.alignment.CountBetween(examined_.target->index(), 1), 2U);
+}
+
+TEST_F(TakenApart, NobodyIsAccused) {
+  EXPECT_THAT(examined_.result.culprits, IsEmpty());
 }
 
 TEST(AlignmentTest, NothingRecordedIsAnError) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ struct EntryMatch {
   // The entry holds these numbers, but in an order that no layout explains. So
   // it is when parts of a tensor stand in the wrong order.
   bool has_unknown_order = false;
+  // The entry holds what the operation that makes the value would make without
+  // this optional input, which some later node adds: a bias, say.
+  std::optional<size_t> without_input = std::nullopt;
 };
 
 struct AlignedEntry {
@@ -73,6 +77,10 @@ struct AlignedEntry {
   // Several where operations change nothing, or not the numbers. The nearest
   // come first.
   std::vector<EntryMatch> matches;
+  // Where nothing matches: the operations of the network between what the
+  // nearest entries before and behind it hold, in their order. It is inside of
+  // them. Empty if nothing behind it matches.
+  std::vector<OperationId> between;
 };
 
 struct Alignment {
@@ -82,9 +90,14 @@ struct Alignment {
   // an output that is matched in a known order.
   size_t CountVarying(const Graph& graph) const;
   size_t CountMatched(const GraphIndex& index) const;
+  // Returns how many more are between matched ones, with so many operations
+  // between these at most.
+  size_t CountBetween(const GraphIndex& index, size_t most_operations) const;
 };
 
-// Matches what was recorded with any number of sets of inputs. Fails with
+// Matches what was recorded with any number of sets of inputs. Operations with
+// optional inputs are also computed without these where nothing else matches:
+// compilers take such operations apart. Fails with
 // kFailedPrecondition if nothing was recorded, or the two sides of a pair have
 // no tensors, and as reading them back does.
 absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
