@@ -8,6 +8,7 @@
 #include "apps/nodewise/aligned_model.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/locate_builds.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/interp/interpreter.h"
@@ -29,7 +30,9 @@ class AlignWithModel : public Command {
  public:
   void AddOptions(OptionList* options) override {
     AddTargetOptions(options, &load_.target);
-    options->AddPositional("MODEL", "the ONNX model that it was compiled from",
+    options->AddPositional("MODEL",
+                           "the ONNX model that it was compiled from, or "
+                           "another build of that",
                            &model_);
     AddDeviceOption(options, &load_.target);
     AddInputOptions(options, &inputs_);
@@ -49,9 +52,8 @@ class AlignWithModel : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                               LoadTarget(load, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const ModelOfTarget model,
-        LoadModelOf(loaded, model_, load_.model, &outcome));
+    NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget model,
+                              Model(loaded, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
     KeepFreedMemory();
@@ -66,6 +68,18 @@ class AlignWithModel : public Command {
   }
 
  private:
+  absl::StatusOr<ModelOfTarget> Model(const LoadedTarget& loaded,
+                                      Outcome* outcome) const {
+    if (IsModel(model_)) {
+      return LoadModelOf(loaded, model_, load_.model, outcome);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        const LoadedTarget build,
+        LoadBuild("MODEL", model_, load_, inputs_, outcome));
+    if (outcome->status != Outcome::Status::kOk) return ModelOfTarget();
+    return BuildAsModel(loaded, build);
+  }
+
   static std::vector<std::string> NamesOf(const AlignedEntry& entry,
                                           const Network& network) {
     std::vector<std::string> names;
@@ -172,6 +186,7 @@ const CommandRow kAlignCommand = {
     "examples:\n"
     "  nodewise align build/net model.onnx --random-inputs 1\n"
     "  nodewise align net.so model.onnx --inputs all.npz --json\n"
+    "  nodewise align new.so old.so --random-inputs 1\n"
     "\nBoth are run and what they make is matched by its values, so that names "
     "and\nfusion do not matter. Layouts that compilers use are undone.\n"
     "\nExit status: 0 if it could be done, 2 if not.\n",

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "nodewise/align/build_network.h"
 #include "nodewise/align/similar_inputs.h"
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/runner_list.h"
@@ -52,6 +53,18 @@ absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
   }
   BindSizes(given, &*network);
   model.network = std::make_shared<const Network>(*std::move(network));
+  return model;
+}
+
+absl::StatusOr<ModelOfTarget> BuildAsModel(const LoadedTarget& target,
+                                           const LoadedTarget& build) {
+  ModelOfTarget model;
+  model.path = build.target->name();
+  NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOfBuild(build.target));
+  const auto pairs = PairInputs(target.target->inputs(), *ListInputs(network));
+  if (!pairs.ok()) return At(model.path, pairs.status());
+  model.inputs = *pairs;
+  model.network = std::make_shared<const Network>(std::move(network));
   return model;
 }
 

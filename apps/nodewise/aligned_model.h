@@ -28,6 +28,11 @@ absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
                                           const ModelOptions& options,
                                           Outcome* outcome);
 
+// Takes another build of the network for the model. Fails as NetworkOfBuild()
+// and PairInputs().
+absl::StatusOr<ModelOfTarget> BuildAsModel(const LoadedTarget& target,
+                                           const LoadedTarget& build);
+
 // Runs both with the inputs of the target, and with `sets` - 1 more that are
 // drawn like them. Fails as the runs do, naming the side.
 absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,

@@ -56,6 +56,23 @@ absl::StatusOr<LoadedTarget> LoadBuild(const LoadOptions& load,
 
 }  // namespace
 
+absl::StatusOr<LoadedTarget> LoadBuild(const char* option,
+                                       const std::string& build,
+                                       const LoadOptions& options,
+                                       const InputOptions& inputs,
+                                       Outcome* outcome) {
+  LoadOptions load = options;
+  load.target = TargetOptions();
+  load.stand_ins.clear();
+  load.target.target = build;
+  Outcome loading;
+  auto loaded = LoadTarget(load, inputs, &loading);
+  if (!loaded.ok()) return At(option, loaded.status());
+  outcome->errors = std::move(loading.errors);
+  outcome->status = loading.status;
+  return loaded;
+}
+
 absl::Status BisectTarget(const LoadedTarget& loaded, Outcome* outcome) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(

@@ -8,7 +8,15 @@
 
 namespace nodewise {
 
-// What `locate` does by halving.
+// What `locate` does with several builds of a network, and by halving.
+
+// Loads another build as the options that are not about TARGET alone say;
+// `option` names it. The outcome gets the errors of that, and no more.
+absl::StatusOr<LoadedTarget> LoadBuild(const char* option,
+                                       const std::string& build,
+                                       const LoadOptions& options,
+                                       const InputOptions& inputs,
+                                       Outcome* outcome);
 
 // Finds the node by which a target differs from the definitions of its
 // operators.

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "apps/nodewise/aligned_model.h"
+#include "apps/nodewise/locate_builds.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/align/value_locate.h"
@@ -19,6 +22,10 @@ namespace nodewise {
 namespace {
 
 constexpr uint64_t kSets = 2;
+constexpr std::string_view kBroken = "broken";
+constexpr std::string_view kDiffers = "differs";
+constexpr std::string_view kTarget = "target";
+constexpr std::string_view kReference = "reference";
 
 std::string_view NameOf(EntryState state) {
   switch (state) {
@@ -36,11 +43,20 @@ std::string_view NameOf(EntryState state) {
   return "";
 }
 
+// What a result is about.
+struct ReportWords {
+  std::string model = "the model";
+  std::string side;   // Empty, or which of two builds the nodes are of.
+  std::string owner;  // Said of it behind a culprit's name.
+  // What each culprit is: "broken", or what else is known.
+  std::vector<std::string> kinds;
+};
+
 class ValueReport {
  public:
   ValueReport(const GraphIndex& index, const Network& network,
-              const ValueLocateResult& result)
-      : index_(index), network_(network), result_(result) {}
+              const ValueLocateResult& result, const ReportWords& words)
+      : index_(index), network_(network), result_(result), words_(words) {}
 
   void Show(Outcome* outcome) const {
     if (!result_.culprits.empty()) {
@@ -48,15 +64,21 @@ class ValueReport {
     }
     outcome->text += "\n";
     outcome->json.BeginArray("culprits");
-    for (const ValueCulprit& culprit : result_.culprits) {
-      AddCulprit(culprit, outcome);
+    for (size_t i = 0; i < result_.culprits.size(); ++i) {
+      AddCulprit(result_.culprits[i], KindOf(i), outcome);
     }
     outcome->json.EndArray();
+    if (!words_.side.empty()) outcome->json.Add("side", words_.side);
     if (result_.culprits.empty()) outcome->text += "no culprit\n\n";
     AddVerdicts(outcome);
   }
 
  private:
+  std::string KindOf(size_t culprit) const {
+    return culprit < words_.kinds.size() ? words_.kinds[culprit]
+                                         : std::string(kBroken);
+  }
+
   std::vector<std::string> OutputsIn(
       const std::vector<OperationId>& region) const {
     std::vector<std::string> names;
@@ -82,22 +104,18 @@ class ValueReport {
                                         : network_.value(culprit.expected).name;
   }
 
-  void AddCulprit(const ValueCulprit& culprit, Outcome* outcome) const {
+  void AddCulprit(const ValueCulprit& culprit, const std::string& kind,
+                  Outcome* outcome) const {
     const std::string key = index_.KeyOf(culprit.node);
     const std::string expected = ExpectedName(culprit);
     TextTable table;
-    outcome->text += fmt::format("culprit: {}, broken\n", Printable(key));
+    outcome->text +=
+        fmt::format("culprit: {}{}, {}\n", Printable(key), words_.owner, kind);
     if (!culprit.operations.empty()) {
-      table.AddRow({"operations", ListOf(NamesOf(culprit.operations))});
+      table.AddRow({words_.side.empty() ? "operations" : "stands for",
+                    ListOf(NamesOf(culprit.operations))});
     }
-    std::string reason = "holds no tensor of the model";
-    if (!expected.empty()) {
-      reason =
-          std::isfinite(culprit.distance)
-              ? fmt::format("is off by {:.2g} of its size from {}",
-                            culprit.distance, expected)
-              : fmt::format("should hold {}, and is far from it", expected);
-    }
+    const std::string reason = ReasonFor(culprit, kind);
     table.AddRow({"reason", reason});
     for (const Explanation& explanation : Shown(culprit)) {
       table.AddRow(
@@ -111,7 +129,7 @@ class ValueReport {
     json.Add("node", key);
     json.Add("node_index", uint64_t{Index(culprit.node)});
     json.Add("output", uint64_t{index_.OutputOf(culprit.entry)});
-    json.Add("kind", "broken");
+    json.Add("kind", kind);
     json.Add("source_nodes", NamesOf(culprit.operations));
     json.Add("source_tensors", OutputsIn(culprit.operations));
     json.Add("region", NamesOf(culprit.region));
@@ -140,6 +158,23 @@ class ValueReport {
     return culprit.explanations.empty()
                ? "none: the nodes behind it could not be judged"
                : "the change explains all its numbers";
+  }
+
+  std::string ReasonFor(const ValueCulprit& culprit,
+                        const std::string& kind) const {
+    const std::string expected = ExpectedName(culprit);
+    if (expected.empty()) return "holds no tensor of " + words_.model;
+    const std::string by =
+        std::isfinite(culprit.distance)
+            ? fmt::format("{:.2g} of its size", culprit.distance)
+            : "";
+    if (kind != kBroken) {
+      return fmt::format("differs from {}{}{}", expected,
+                         by.empty() ? " by far" : " by ", by);
+    }
+    return by.empty()
+               ? fmt::format("should hold {}, and is far from it", expected)
+               : fmt::format("is off by {} from {}", by, expected);
   }
 
   // Several changes may have one effect; the document has them all.
@@ -190,9 +225,105 @@ class ValueReport {
   const GraphIndex& index_;
   const Network& network_;
   const ValueLocateResult& result_;
+  const ReportWords& words_;
 };
 
+absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& loaded,
+                                               const ModelOfTarget& source,
+                                               uint64_t seed) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
+                            RecordBoth(loaded, source, kSets, seed));
+  const GraphIndex& index = loaded.target->index();
+  NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
+                            Align(index, *source.network, pairs));
+  return LocateByValue(index, *source.network, pairs, alignment,
+                       AllOperators());
+}
+
+// The keys of the nodes of a build that differ from another one's.
+absl::StatusOr<std::set<std::string>> DifferingNodes(const LoadedTarget& loaded,
+                                                     const LoadedTarget& other,
+                                                     uint64_t seed) {
+  NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget source,
+                            BuildAsModel(loaded, other));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
+                            LocateBeside(loaded, source, seed));
+  std::set<std::string> nodes;
+  for (const ValueCulprit& culprit : result.culprits) {
+    nodes.insert(loaded.target->index().KeyOf(culprit.node));
+  }
+  return nodes;
+}
+
+// What a third build says of each difference.
+absl::StatusOr<std::vector<std::string>> KindsByThird(
+    const LoadedTarget& loaded, const LoadedTarget& reference,
+    const LoadedTarget& third, const Network& reference_network,
+    const ValueLocateResult& result, uint64_t seed) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto in_target,
+                            DifferingNodes(loaded, third, seed));
+  NODEWISE_ASSIGN_OR_RETURN(const auto in_reference,
+                            DifferingNodes(reference, third, seed));
+  std::vector<std::string> kinds;
+  for (const ValueCulprit& culprit : result.culprits) {
+    bool is_target =
+        in_target.count(loaded.target->index().KeyOf(culprit.node)) > 0;
+    bool is_reference = std::any_of(
+        culprit.operations.begin(), culprit.operations.end(),
+        [&](OperationId id) {
+          return in_reference.count(reference_network.operation(id).name) > 0;
+        });
+    // The third one may name another node of a pair, where the nodes of builds
+    // do not go together one by one.
+    if (!is_target && !is_reference) {
+      is_target = !in_target.empty();
+      is_reference = !in_reference.empty();
+    }
+    if (is_target == is_reference) {
+      kinds.push_back(
+          fmt::format("{}{}", kDiffers,
+                      is_target ? ", and both from the third build" : ""));
+    } else {
+      kinds.push_back(is_target ? std::string(kBroken)
+                                : "right, and the reference broken");
+    }
+  }
+  return kinds;
+}
+
 }  // namespace
+
+void AddBuildChoice(OptionList* options, BuildChoice* choice) {
+  options->AddText("--trust", "SIDE",
+                   "target or reference: which of two builds is right whose "
+                   "nodes do not say what they compute (neither: only where "
+                   "they differ is said)",
+                   &choice->trust);
+  options->AddText("--third", "BUILD",
+                   "a third build of that network, which decides which of the "
+                   "two is right",
+                   &choice->third);
+}
+
+absl::Status BuildChoice::WhereItMeansNothing() const {
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: means nothing but with two builds whose nodes do not say what they "
+      "compute, TARGET and that of --reference, and no --method but auto",
+      trust.empty() ? "--third" : "--trust"));
+}
+
+absl::Status BuildChoice::Check(bool are_two_builds) const {
+  if (!any()) return absl::OkStatus();
+  if (!are_two_builds) return WhereItMeansNothing();
+  if (!trust.empty() && trust != kTarget && trust != kReference) {
+    return absl::InvalidArgumentError(
+        fmt::format("--trust: found \"{}\", expected {} or {}",
+                    Printable(trust), kTarget, kReference));
+  }
+  if (trust.empty() || third.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--third: is given with --trust, expected one of the two");
+}
 
 bool SaysNothing(const LoadedTarget& loaded) {
   const std::vector<GraphNode>& nodes = loaded.target->graph().nodes;
@@ -207,16 +338,54 @@ absl::Status LocateByValueIn(const LoadedTarget& loaded,
                             LoadModelOf(loaded, model, options, outcome));
   if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
   KeepFreedMemory();
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
-                            RecordBoth(loaded, source, kSets, seed));
-  const GraphIndex& index = loaded.target->index();
-  NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
-                            Align(index, *source.network, pairs));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const ValueLocateResult result,
-      LocateByValue(index, *source.network, pairs, alignment, AllOperators()));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
+                            LocateBeside(loaded, source, seed));
   outcome->json.Add("model", model);
-  ValueReport(index, *source.network, result).Show(outcome);
+  const ReportWords words;
+  ValueReport(loaded.target->index(), *source.network, result, words)
+      .Show(outcome);
+  return absl::OkStatus();
+}
+
+absl::Status LocateBetweenBuilds(const LoadedTarget& loaded,
+                                 const LoadedTarget& reference,
+                                 const BuildChoice& choice,
+                                 const LoadOptions& options,
+                                 const InputOptions& inputs, Outcome* outcome) {
+  std::optional<LoadedTarget> third;
+  if (!choice.third.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        third, LoadBuild("--third", choice.third, options, inputs, outcome));
+    if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
+  }
+  KeepFreedMemory();
+  const uint64_t seed = inputs.seed.value_or(1);
+  const bool is_swapped = choice.trust == kTarget;
+  const LoadedTarget& judged = is_swapped ? reference : loaded;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ModelOfTarget source,
+      BuildAsModel(judged, is_swapped ? loaded : reference));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
+                            LocateBeside(judged, source, seed));
+  ReportWords words;
+  words.model = source.path;
+  words.side = is_swapped ? kReference : kTarget;
+  if (is_swapped) words.owner = " of " + judged.target->name();
+  if (third.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        words.kinds,
+        KindsByThird(loaded, reference, *third, *source.network, result, seed));
+  } else if (choice.trust.empty()) {
+    words.kinds.assign(result.culprits.size(), std::string(kDiffers));
+    if (!result.culprits.empty()) {
+      outcome->notes.push_back(
+          "nobody says which of the two is right (--trust SIDE does, or "
+          "--third BUILD, or a model)");
+    }
+  }
+  outcome->json.Add("model", source.path);
+  ValueReport(judged.target->index(), *source.network, result, words)
+      .Show(outcome);
   return absl::OkStatus();
 }
 

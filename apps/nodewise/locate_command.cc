@@ -96,6 +96,7 @@ class LocateCulprit : public Command {
                      "what else computes a node that the reference accuses: "
                      "ort or exec:COMMAND",
                      &referee_);
+    AddBuildChoice(options, &choice_);
   }
 
   absl::StatusOr<Outcome> Run() override {
@@ -168,8 +169,18 @@ class LocateCulprit : public Command {
       return true;
     }
     if (!reference_.empty() && reference_ != "interpreter") {
-      NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget reference,
-                                CompareBefore(*loaded.target, outcome));
+      NODEWISE_ASSIGN_OR_RETURN(
+          const LoadedTarget reference,
+          LoadBuild("--reference", reference_, load_, inputs_, outcome));
+      if (outcome->status != Outcome::Status::kOk) return true;
+      if (method_ != kBisect && SaysNothing(loaded) && SaysNothing(reference)) {
+        NODEWISE_RETURN_IF_ERROR(CheckByValue());
+        NODEWISE_RETURN_IF_ERROR(LocateBetweenBuilds(loaded, reference, choice_,
+                                                     load_, inputs_, outcome));
+        return true;
+      }
+      if (choice_.any()) return choice_.WhereItMeansNothing();
+      ShowDifferences(*loaded.target, *reference.target, outcome);
       if (outcome->status != Outcome::Status::kOk) return true;
       if (method_ == kBisect) {
         NODEWISE_RETURN_IF_ERROR(MixTargets(loaded, reference, outcome));
@@ -219,25 +230,14 @@ class LocateCulprit : public Command {
   }
 
   // Compares what both sides are. As long as they say that they compute the
-  // same, what they say is the reference. Returns the other side.
-  absl::StatusOr<LoadedTarget> CompareBefore(const GraphTarget& target,
-                                             Outcome* outcome) const {
-    LoadOptions load = load_;
-    load.target = TargetOptions();
-    load.stand_ins.clear();
-    load.target.target = reference_;
-    Outcome loading;
-    auto reference = LoadTarget(load, inputs_, &loading);
-    if (!reference.ok()) return At("--reference", reference.status());
-    outcome->errors = std::move(loading.errors);
-    outcome->status = loading.status;
-    if (loading.status != Outcome::Status::kOk) return reference;
-    const Artefact& expected = reference->target->artefact();
+  // same, what they say is the reference.
+  static void ShowDifferences(const GraphTarget& target,
+                              const GraphTarget& reference, Outcome* outcome) {
+    const Artefact& expected = reference.artefact();
     const Artefact& found = target.artefact();
     ShowSideDifferences(CompareSides({expected.graph, expected.params},
                                      {found.graph, found.params}),
                         outcome);
-    return reference;
   }
 
   absl::Status CheckForSeries() const {
@@ -308,6 +308,10 @@ class LocateCulprit : public Command {
           "{}: means nothing with {}", row.option,
           in_series ? "--series" : "--method " + Printable(method_)));
     }
+    const bool names_build = !reference_.empty() &&
+                             reference_ != "interpreter" &&
+                             !IsForeign(reference_) && !IsModel(reference_);
+    NODEWISE_RETURN_IF_ERROR(choice_.Check(names_build && IsAuto()));
     NODEWISE_RETURN_IF_ERROR(CheckForSamples());
     if (IsForeign(load_.target.target)) return CheckForForeign(judges_all);
     if (IsForeign(reference_)) return CheckForForeignReference(judges_all);
@@ -438,6 +442,7 @@ class LocateCulprit : public Command {
   std::vector<std::string> series_;
   std::optional<uint64_t> repeats_, node_timeout_, worst_;
   ForeignOptions foreign_;
+  BuildChoice choice_;
 };
 
 }  // namespace
@@ -449,6 +454,8 @@ const CommandRow kLocateCommand = {
     "  nodewise locate build/net --inputs all.npz --json\n"
     "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
     "  nodewise locate new --reference old --random-inputs 1\n"
+    "  nodewise locate new.so --reference old.so --third older.so "
+    "--random-inputs 1\n"
     "  nodewise locate build/net --random-inputs 1 --stand-in '^vendor'\n"
     "  nodewise locate build/net --inputs exact\n"
     "  nodewise locate new --reference old --method bisect --random-inputs 1\n"

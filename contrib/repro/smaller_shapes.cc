@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "contrib/repro/one_node.h"
+#include "contrib/runner/node_graph.h"
 #include "contrib/repro/simple_tensors.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/support/status_macros.h"

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "contrib/repro/one_node.h"
+#include "contrib/runner/node_graph.h"
 #include "contrib/repro/repro_names.h"
 #include "fmt/format.h"
 #include "nodewise/repro/repro_case.h"

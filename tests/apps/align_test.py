@@ -57,6 +57,61 @@ class Compiled(Scratch):
                 first += named[0] == tensor
         self.assertGreaterEqual(first, 17)
 
+    def between(self, target, reference, *options):
+        return document(nodewise(
+            "locate", str(MUTANTS / target / "factory.so"), "--reference",
+            str(MUTANTS / reference / "factory.so"), *self.inputs, "--json",
+            *options))
+
+    def test_builds_at_two_levels_of_optimisation_are_aligned(self):
+        found = document(nodewise(
+            "align", str(MUTANTS / "good-opt3/factory.so"),
+            str(MUTANTS / "good-opt0/factory.so"), *self.inputs, "--json"))
+        self.assertGreaterEqual(found["matched"], 24)
+        for target, reference in (("good-opt3", "good-opt0"),
+                                  ("good-opt0", "good-opt3")):
+            self.assertEqual(self.between(target, reference)["culprits"], [])
+
+    def test_the_pair_in_which_two_builds_differ_is_named(self):
+        pair = ["tvmgen_default_fused_nn_avg_pool2d",
+                "tvmgen_default_fused_nn_max_pool2d"]
+        mutant = "mutant-pool-avg"
+        for options, builds, kind, side, node in (
+                ([], (mutant, "good-opt3"), "differs", "target", 0),
+                ([], ("good-opt3", mutant), "differs", "target", 1),
+                (["--trust", "reference"], (mutant, "good-opt3"), "broken",
+                 "target", 0),
+                (["--trust", "target"], ("good-opt3", mutant), "broken",
+                 "reference", 0)):
+            with self.subTest(options=options, builds=builds):
+                found = self.between(*builds, *options)
+                self.assertEqual(found["status"], "differs")
+                self.assertEqual(found["side"], side)
+                [culprit] = found["culprits"]
+                self.assertEqual(culprit["kind"], kind)
+                self.assertEqual([culprit["node"], *culprit["source_nodes"]],
+                                 [pair[node], pair[1 - node]])
+
+    def test_a_third_build_says_which_of_two_is_wrong(self):
+        third = ["--third", str(MUTANTS / "good-opt0/factory.so")]
+        for mutant in ("mutant-pool-avg", "mutant-se-mul-add"):
+            [culprit] = self.between(mutant, "good-opt3", *third)["culprits"]
+            self.assertEqual(culprit["kind"], "broken")
+            [culprit] = self.between("good-opt3", mutant, *third)["culprits"]
+            self.assertEqual(culprit["kind"], "right, and the reference broken")
+
+    def test_words_about_two_builds_mean_nothing_without_them(self):
+        good = str(MUTANTS / "good-opt3/factory.so")
+        for options in (["--trust", "target"], ["--third", good],
+                        ["--reference", self.model, "--trust", "target"],
+                        ["--reference", good, "--trust", "me"],
+                        ["--reference", good, "--trust", "target",
+                         "--third", good]):
+            with self.subTest(options=options):
+                result = nodewise("locate", good, *self.inputs, *options)
+                self.assertEqual(result.code, 2)
+                self.assertRegex(result.err, "--trust|--third")
+
     def test_options_that_need_more_than_values_are_refused(self):
         result = nodewise("locate", str(MUTANTS / "good-opt3/factory.so"),
                           "--reference", self.model, *self.inputs,

@@ -1,0 +1,204 @@
+#include "nodewise/align/build_network.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contrib/runner/node_graph.h"
+#include "fmt/format.h"
+#include "nodewise/op/evaluate.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/runner/runner_list.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr std::string_view kDomain = "nodewise.compiled";
+
+TensorType TypeOf(const GraphEntry& entry) {
+  return {entry.dtype, Shape(entry.shape.begin(), entry.shape.end())};
+}
+
+// Runs a node of a graph alone. Any thread may call.
+class LoneNode {
+ public:
+  LoneNode(std::shared_ptr<const GraphTarget> target, NodeId node)
+      : target_(std::move(target)), node_(node) {
+    const size_t count = graph().node(node).inputs.size();
+    for (size_t i = 0; i < count; ++i) {
+      names_.push_back(fmt::format("input{}", i));
+    }
+  }
+
+  const Graph& graph() const { return target_->graph(); }
+  NodeId node() const { return node_; }
+
+  absl::StatusOr<std::vector<NamedTensor>> Run(const EvalArgs& args) {
+    const std::lock_guard lock(mutex_);
+    if (runner_ == nullptr) NODEWISE_RETURN_IF_ERROR(MakeRunner());
+    std::vector<NamedTensor> inputs;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      inputs.push_back({names_[i], args.in(i)});
+    }
+    NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_->Run(inputs));
+    return std::move(result.outputs);
+  }
+
+ private:
+  absl::Status MakeRunner() {
+    NODEWISE_ASSIGN_OR_RETURN(Graph alone, GraphOfNode(graph(), node_, names_));
+    NODEWISE_ASSIGN_OR_RETURN(
+        auto target,
+        GraphTarget::FromArtefact(
+            target_->name(),
+            {std::move(alone), target_->artefact().library, Params()},
+            target_->devices()));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const RunnerMaker maker,
+        MakerOf("plain", {target->name(), std::move(target)}));
+    NODEWISE_ASSIGN_OR_RETURN(runner_, maker());
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<const GraphTarget> target_;
+  const NodeId node_;
+  std::vector<std::string> names_;  // Of the inputs of the node alone.
+  std::mutex mutex_;
+  std::unique_ptr<Runner> runner_;
+};
+
+// The operator of such a network: each node is one of its own.
+struct CompiledNode {
+  std::shared_ptr<LoneNode> lone;
+
+  absl::StatusOr<OutputInfos> Infer(const Inputs&, size_t num_outputs) const {
+    OutputInfos infos;
+    for (uint32_t i = 0; i < num_outputs; ++i) {
+      const Graph& graph = lone->graph();
+      const GraphEntry& entry = graph.entry(graph.EntryOf(lone->node(), i));
+      infos.emplace_back(TypeOf(entry));
+    }
+    return infos;
+  }
+
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<NamedTensor> made, lone->Run(args));
+    for (size_t i = 0; i < args.num_outputs() && i < made.size(); ++i) {
+      args.SetOutput(i, std::move(made[i].tensor));
+    }
+    return absl::OkStatus();
+  }
+};
+
+const OperatorDef& CompiledNodeRow() {
+  static const OperatorDef row = [] {
+    OperatorDef made =
+        Row<CompiledNode>({.name = "CompiledNode",
+                           .domain = kDomain,
+                           .inputs = {Variadic("inputs")},
+                           .outputs = {Param("first"), Variadic("others")}});
+    made.equal = [](const void* a, const void* b) {
+      return static_cast<const CompiledNode*>(a)->lone ==
+             static_cast<const CompiledNode*>(b)->lone;
+    };
+    return made;
+  }();
+  return row;
+}
+
+class BuildReader {
+ public:
+  explicit BuildReader(std::shared_ptr<const GraphTarget> target)
+      : target_(std::move(target)),
+        index_(target_->index()),
+        graph_(target_->graph()),
+        network_(target_->name()),
+        values_(graph_.entries.size(), kNoValue) {}
+
+  absl::StatusOr<Network> Read() {
+    NODEWISE_RETURN_IF_ERROR(
+        network_.SetOpset(kDomain, CompiledNodeRow().since));
+    NODEWISE_RETURN_IF_ERROR(AddInputs());
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!graph_.IsFunction(NodeId{n})) continue;
+      NODEWISE_RETURN_IF_ERROR(AddNode(NodeId{n}));
+    }
+    std::vector<ValueId> outputs;
+    for (const EntryRef& head : graph_.heads) {
+      outputs.push_back(values_[Index(graph_.EntryOf(head))]);
+    }
+    NODEWISE_RETURN_IF_ERROR(network_.SetOutputs(std::move(outputs)));
+    return std::move(network_);
+  }
+
+ private:
+  // Parameters may be in the library, too: an executor has them all.
+  absl::Status AddInputs() {
+    NODEWISE_ASSIGN_OR_RETURN(const auto executor, target_->MakeExecutor());
+    const InputList& inputs = target_->inputs();
+    for (size_t i = 0; i < graph_.arg_nodes.size(); ++i) {
+      const EntryId entry = graph_.EntryOf(NodeId{graph_.arg_nodes[i]}, 0);
+      ValueId& value = values_[Index(entry)];
+      const std::string key = index_.KeyOf(NodeId{graph_.arg_nodes[i]});
+      if (inputs.IsNeeded(i)) {
+        const GraphEntry& type = graph_.entry(entry);
+        NODEWISE_ASSIGN_OR_RETURN(value, network_.AddInput(key, TypeOf(type)));
+        continue;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(const NDArray lent, executor->GetInput(i));
+      NODEWISE_ASSIGN_OR_RETURN(NDArray data, lent.CopyToHost());
+      NODEWISE_ASSIGN_OR_RETURN(value,
+                                network_.AddConstant(key, std::move(data)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddNode(NodeId node) {
+    NewOperation operation;
+    operation.attrs =
+        OpAttrs::Of(&CompiledNodeRow(),
+                    CompiledNode{std::make_shared<LoneNode>(target_, node)});
+    operation.name = index_.KeyOf(node);
+    for (const EntryRef& ref : graph_.node(node).inputs) {
+      operation.inputs.push_back(values_[Index(graph_.EntryOf(ref))]);
+    }
+    for (uint32_t i = 0; i < graph_.OutputsOf(node); ++i) {
+      operation.outputs.push_back(index_.KeyOf(graph_.EntryOf(node, i)));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
+                              network_.AddOperation(std::move(operation)));
+    for (uint32_t i = 0; i < graph_.OutputsOf(node); ++i) {
+      values_[Index(graph_.EntryOf(node, i))] =
+          network_.operation(id).outputs[i];
+    }
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<const GraphTarget> target_;
+  const GraphIndex& index_;
+  const Graph& graph_;
+  Network network_;
+  std::vector<ValueId> values_;  // By entry.
+};
+
+}  // namespace
+
+absl::StatusOr<Network> NetworkOfBuild(
+    const std::shared_ptr<const GraphTarget>& target) {
+  const std::vector<DLDevice>& devices = target->devices();
+  const bool is_on_host = std::all_of(
+      devices.begin(), devices.end(),
+      [](const DLDevice& device) { return device.device_type == kDLCPU; });
+  if (!is_on_host) {
+    return absl::UnimplementedError(
+        fmt::format("{}: runs on another device, expected a build for the CPU "
+                    "to compare with",
+                    target->name()));
+  }
+  return BuildReader(target).Read();
+}
+
+}  // namespace nodewise
