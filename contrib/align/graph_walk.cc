@@ -274,6 +274,18 @@ absl::Status GraphWalk::Blame(EntryId entry, ValueId value,
   return absl::OkStatus();
 }
 
+// What is added to a part of an operation comes later, and so does its fault.
+bool GraphWalk::IsSoundPart(EntryId id) const {
+  const AlignedEntry& entry = scene_.alignment.entries[Index(id)];
+  if (entry.matches.empty()) return false;
+  const EntryMatch& nearest = entry.matches.front();
+  const DLDataType compiled = scene_.index.graph().entry(id).dtype;
+  const DLDataType source = scene_.network.value(nearest.value).type.dtype;
+  return nearest.without_input.has_value() &&
+         !is_changed_[Index(nearest.value)] &&
+         nearest.distance <= CleanDistance(source, compiled);
+}
+
 std::vector<bool> GraphWalk::FineEntries() const {
   const Graph& graph = scene_.index.graph();
   std::vector<bool> fine(entries_.size(), true);
@@ -286,7 +298,7 @@ std::vector<bool> GraphWalk::FineEntries() const {
       const EntryId id = graph.EntryOf(node, output);
       const WalkedEntry& walked = entries_[Index(id)];
       if (!scene_.alignment.entries[Index(id)].varies ||
-          walked.is_explained()) {
+          walked.is_explained() || IsSoundPart(id)) {
         continue;
       }
       const absl::Span<const NodeId> readers = scene_.index.ReadersOf(id);

@@ -81,6 +81,7 @@ class GraphWalk {
   absl::Status ExplainEntry(EntryId entry, const std::vector<ValueId>& sources);
   std::vector<ValueId> CandidatesFor(EntryId entry,
                                      const std::vector<ValueId>& sources) const;
+  bool IsSoundPart(EntryId id) const;
   absl::Status PinTo(EntryId entry, const EntryMatch& match);
 
   WalkScene scene_;

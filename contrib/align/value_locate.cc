@@ -51,22 +51,32 @@ class ValueLocator {
                                 FindNearMiss(scene_, walk_));
       if (miss.has_value() &&
           (!suspect.has_value() || NodeOf(*miss) < *suspect)) {
-        NODEWISE_RETURN_IF_ERROR(Follow(NodeOf(*miss), *miss));
+        NODEWISE_ASSIGN_OR_RETURN(const RegionAnswer edits, EditsFor(*miss));
+        NODEWISE_RETURN_IF_ERROR(Follow(NodeOf(*miss), *miss, edits));
         continue;
       }
       if (!suspect.has_value()) break;
       NODEWISE_ASSIGN_OR_RETURN(std::optional<Guess> guess,
                                 SearchBlame(scene_, walk_, *suspect));
-      if (!guess.has_value() || NodeOf(*guess) != *suspect) {
-        // The next one may be wrong as well.
+      RegionAnswer edits;
+      if (guess.has_value()) {
+        NODEWISE_ASSIGN_OR_RETURN(edits, EditsFor(*guess));
+      }
+      // A change that explains a later node says that the suspect is only a
+      // part of it. Otherwise both may be wrong.
+      const bool is_suspect = guess.has_value() && NodeOf(*guess) == *suspect;
+      if (!is_suspect && edits.edits.empty()) {
         NODEWISE_ASSIGN_OR_RETURN(const auto alone, ExplainAlone(*suspect));
-        if (alone.has_value()) guess = alone;
+        if (alone.has_value()) {
+          guess = alone->first;
+          edits = alone->second;
+        }
       }
       if (!guess.has_value()) {
         AddUnfollowed(*suspect);
         break;
       }
-      NODEWISE_RETURN_IF_ERROR(Follow(*suspect, *guess));
+      NODEWISE_RETURN_IF_ERROR(Follow(*suspect, *guess, edits));
     }
     FillEntries();
     return std::move(result_);
@@ -78,7 +88,8 @@ class ValueLocator {
   }
 
   // Takes the guess for right, and looks at what lies behind it.
-  absl::Status Follow(NodeId suspect, const Guess& guess) {
+  absl::Status Follow(NodeId suspect, const Guess& guess,
+                      const RegionAnswer& edits) {
     ValueCulprit culprit;
     culprit.node = suspect;
     culprit.entry = guess.entry;
@@ -90,7 +101,7 @@ class ValueLocator {
     if (nearest.has_value() && nearest->value == guess.value) {
       culprit.distance = nearest->distance;
     }
-    NODEWISE_RETURN_IF_ERROR(Explain(guess, &culprit));
+    AddExplanations(edits, &culprit);
     NODEWISE_RETURN_IF_ERROR(
         walk_.Blame(guess.entry, guess.value, guess.layout, culprit.distance));
     result_.culprits.push_back(std::move(culprit));
@@ -98,8 +109,9 @@ class ValueLocator {
   }
 
   // Returns the guess about a node that a small change explains, whatever the
-  // nodes behind it make of it.
-  absl::StatusOr<std::optional<Guess>> ExplainAlone(NodeId node) const {
+  // nodes behind it make of it, and the change.
+  absl::StatusOr<std::optional<std::pair<Guess, RegionAnswer>>> ExplainAlone(
+      NodeId node) const {
     constexpr size_t kMostTensors = 4;
     constexpr size_t kMostOperations = 4;
     constexpr size_t kMostSearches = 4;
@@ -108,33 +120,33 @@ class ValueLocator {
     for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
       const EntryId entry = graph.EntryOf(node, output);
       if (walk_.entry(entry).is_explained()) continue;
-      NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(entry));
-      if (!found.has_value()) continue;
       NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> guesses,
                                 GuessesFor(scene_, walk_, entry, kMostTensors));
       for (const Guess& guess : guesses) {
-        const auto region = RegionOf(scene_.network, walk_, guess.value);
-        if (region.size() > kMostOperations) continue;
+        if (RegionOf(scene_.network, walk_, guess.value).size() >
+            kMostOperations) {
+          continue;
+        }
         if (++searches > kMostSearches) return std::nullopt;
-        NODEWISE_ASSIGN_OR_RETURN(
-            const RegionAnswer answer,
-            FindEdits({walk_, *found, guess.value, guess.layout, region,
-                       operators_}));
-        if (!answer.edits.empty()) return guess;
+        NODEWISE_ASSIGN_OR_RETURN(RegionAnswer edits, EditsFor(guess));
+        if (!edits.edits.empty()) return std::pair(guess, std::move(edits));
       }
     }
     return std::nullopt;
   }
 
-  // Looks for changes that explain the wrong tensor, and puts the operations
-  // that they are of first.
-  absl::Status Explain(const Guess& guess, ValueCulprit* culprit) const {
+  // Looks for changes that explain the wrong tensor.
+  absl::StatusOr<RegionAnswer> EditsFor(const Guess& guess) const {
     NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
-    if (!found.has_value()) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(
-        const RegionAnswer answer,
-        FindEdits({walk_, *found, guess.value, guess.layout, culprit->region,
-                   operators_}));
+    if (!found.has_value()) return RegionAnswer();
+    return FindEdits({walk_, *found, guess.value, guess.layout,
+                      RegionOf(scene_.network, walk_, guess.value),
+                      operators_});
+  }
+
+  // Puts the operations that the changes are of first.
+  static void AddExplanations(const RegionAnswer& answer,
+                              ValueCulprit* culprit) {
     culprit->gave_up = answer.gave_up;
     for (const FittingEdit& edit : answer.edits) {
       culprit->explanations.push_back({edit.operation, edit.what});
@@ -144,7 +156,6 @@ class ValueLocator {
       }
     }
     if (culprit->operations.empty()) culprit->operations = culprit->region;
-    return absl::OkStatus();
   }
 
   // Nothing tells which tensor it should have made: the nearest one that there

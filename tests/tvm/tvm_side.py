@@ -22,11 +22,15 @@ def tensor_of(array):
     return tvm.runtime.tensor(np.require(array, requirements="C"))
 
 
-def compile_to(folder, module, fused=False):
-    """Writes vm.so as the users of TVM do, with or without fusion."""
+def build(module, fused=False):
+    """Compiles as the users of TVM do, with or without fusion."""
     pipeline = relax.get_default_pipeline(TARGET) if fused else "default"
-    compiled = tvm.compile(module, target=TARGET, relax_pipeline=pipeline)
-    compiled.export_library(str(folder / "vm.so"))
+    return tvm.compile(module, target=TARGET, relax_pipeline=pipeline)
+
+
+def compile_to(folder, module, fused=False):
+    """Writes vm.so."""
+    build(module, fused).export_library(str(folder / "vm.so"))
 
 
 def arguments(inputs):
