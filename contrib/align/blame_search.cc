@@ -73,6 +73,7 @@ class BlameSearcher {
       // It stays unexplained if a later one is right.
       passed_over_.insert(scene_.index.NodeOf(entry));
     }
+    if (best_.has_value()) NODEWISE_RETURN_IF_ERROR(GoOn());
     return std::move(best_);
   }
 
@@ -133,6 +134,63 @@ class BlameSearcher {
       if (IsSettled()) break;
     }
     return absl::OkStatus();
+  }
+
+  // What an operation makes of the wrong numbers may be these again (a Relu of
+  // what is positive), and then the nodes behind are right with its result just
+  // as well. The later tensor is taken: whatever is wrong is before it.
+  absl::Status GoOn() {
+    constexpr int kMostSteps = 4;
+    for (int step = 0; step < kMostSteps; ++step) {
+      const ValueId from = best_->value;
+      NODEWISE_ASSIGN_OR_RETURN(const auto matcher, walk_.Read(best_->entry));
+      if (!matcher.has_value()) return absl::OkStatus();
+      for (const ValueId id : walk_.ReachableFrom({from})) {
+        if (best_->value != from) break;
+        if (IsMadeOf(id, from)) {
+          NODEWISE_RETURN_IF_ERROR(TryInstead(*matcher, id));
+        }
+      }
+      if (best_->value == from) return absl::OkStatus();
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsMadeOf(ValueId id, ValueId from) const {
+    const NetworkValue& value = scene_.network.value(id);
+    if (value.kind != NetworkValue::Kind::kOutput || walk_.IsPinned(id)) {
+      return false;
+    }
+    const std::vector<ValueId>& inputs =
+        scene_.network.operation(value.producer).inputs;
+    return std::find(inputs.begin(), inputs.end(), from) != inputs.end();
+  }
+
+  // Takes this tensor if it explains as much. One that is only in another order
+  // says nothing more.
+  absl::Status TryInstead(const TensorMatcher& matcher, ValueId id) {
+    FollowedReference reference = walk_.reference();
+    const auto now = reference.ValueOf(best_->value);
+    const auto next = reference.ValueOf(id);
+    if (!now.ok() || !next.ok() || !(*next)->facts.stats.back().has_numbers ||
+        HaveSameNumbers((*now)->facts, (*next)->facts)) {
+      return absl::OkStatus();
+    }
+    const double share = best_->share;
+    const std::optional<Guess> before = std::exchange(best_, std::nullopt);
+    for (const Layout& layout : matcher.LikelyLayouts(
+             (*next)->facts, (*next)->tensors, kMostLayouts)) {
+      NODEWISE_RETURN_IF_ERROR(Try({before->entry, id, layout}));
+    }
+    if (!best_.has_value() || best_->share < share) best_ = before;
+    return absl::OkStatus();
+  }
+
+  static bool HaveSameNumbers(const TensorFacts& a, const TensorFacts& b) {
+    return a.stats.back().elements == b.stats.back().elements &&
+           a.stats.back().l2 == b.stats.back().l2 &&
+           a.stats.back().max == b.stats.back().max &&
+           a.stats.back().min == b.stats.back().min;
   }
 
   bool IsSettled() const { return best_.has_value() && best_->share >= 1; }
