@@ -141,22 +141,22 @@ class EditSearch {
           reference);
     }
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] == nullptr || !IsFloat(inputs_[i]->facts.dtype) ||
-          network_.value(operation.inputs[i]).kind !=
-              NetworkValue::Kind::kConstant) {
-        continue;
+      if (!IsFromOutside(operation, i)) continue;
+      const auto scaled_by =
+          [&](double factor) -> std::optional<std::vector<NDArray>> {
+        const auto kept = inputs_[i];
+        auto scaled = std::make_shared<FollowedReference::Value>(*kept);
+        for (NDArray& one : scaled->tensors) one = Scaled(one, factor);
+        inputs_[i] = scaled;
+        auto made = Compute({"", operation.attrs, slots});
+        inputs_[i] = kept;
+        return made;
+      };
+      for (const double from : FactorsFor(inputs_[i]->tensors[0])) {
+        const std::string format =
+            network_.value(operation.inputs[i]).name + " times {:.6g}";
+        if (Fit(operation, reference, from, format, scaled_by)) break;
       }
-      Fit(operation, reference, 1,
-          network_.value(operation.inputs[i]).name + " times {:.6g}",
-          [&](double factor) {
-            const auto kept = inputs_[i];
-            auto scaled = std::make_shared<FollowedReference::Value>(*kept);
-            for (NDArray& one : scaled->tensors) one = Scaled(one, factor);
-            inputs_[i] = scaled;
-            auto made = Compute({"", operation.attrs, slots});
-            inputs_[i] = kept;
-            return made;
-          });
     }
     if (!IsFloat(made_->facts.dtype)) return;
     Fit(operation, reference, 1, "its result times {:.6g}",
@@ -167,6 +167,24 @@ class EditSearch {
           }
           return made;
         });
+  }
+
+  // Where to begin to look for a factor. A small number alone (an epsilon) may
+  // be so small beside others that a little more of it changes nothing.
+  static std::vector<double> FactorsFor(const NDArray& tensor) {
+    if (CountOf(tensor) != 1) return {1};
+    return {1, 10, 100, 1e3, 1e4, 1e5};
+  }
+
+  // Floats that no operation of the region makes.
+  bool IsFromOutside(const Operation& operation, size_t slot) const {
+    if (inputs_[slot] == nullptr || !IsFloat(inputs_[slot]->facts.dtype)) {
+      return false;
+    }
+    const NetworkValue& value = network_.value(operation.inputs[slot]);
+    return value.kind != NetworkValue::Kind::kOutput ||
+           std::find(question_.region.begin(), question_.region.end(),
+                     value.producer) == question_.region.end();
   }
 
   void FitAttributes(const Operation& operation, const OpAttrs& attrs,
@@ -209,9 +227,10 @@ class EditSearch {
   }
 
   // Gauss and Newton, from a number on: what is wanted changes nearly linearly
-  // with it, or not at all. `format` takes the number.
+  // with it, or not at all. `format` takes the number. Returns whether one
+  // fits.
   template <typename Make>
-  void Fit(const Operation& operation, const FollowedReference& reference,
+  bool Fit(const Operation& operation, const FollowedReference& reference,
            double from, const std::string& format, const Make& make) {
     constexpr int kMostSteps = 8;
     constexpr double kProbe = 1e-3;
@@ -230,7 +249,7 @@ class EditSearch {
       const double probe = number + (number == 0 ? kProbe : number * kProbe);
       const auto here = outcome_of(number);
       const auto there = outcome_of(probe);
-      if (here == nullptr || there == nullptr) return;
+      if (here == nullptr || there == nullptr) return false;
       const double distance =
           question_.found.DistanceIn(question_.layout, here->tensors);
       if (step > 0 &&
@@ -239,13 +258,14 @@ class EditSearch {
         answer_.edits.push_back({operation.id,
                                  fmt::format(fmt::runtime(format), number),
                                  distance, true});
-        return;
+        return true;
       }
       const double move = question_.found.StepTowards(
           question_.layout, here->tensors, there->tensors);
       number += move * (probe - number);
-      if (move == 0 || !std::isfinite(number)) return;
+      if (move == 0 || !std::isfinite(number)) return false;
     }
+    return false;
   }
 
   // Constants that it reads: left out of the sum, negative, or with their
