@@ -90,6 +90,12 @@ bool BenchLocatePolygraphy(const std::string& name) {
   bool within = RunQuietContest({name, kPeerTimeLimit, kPeerTurns,
                                  [&] { return TimeProgram(ours); },
                                  [&] { return TimeProgram(theirs); }});
+  // Polygraphy runs each side once, and looks for nothing that differs from run
+  // to run.
+  const Words once = OurCommand("locate", stem, {"--repeats", "0"});
+  within &= RunQuietContest({name + "_once", kPeerTimeLimit, kPeerTurns,
+                             [&] { return TimeProgram(once); },
+                             [&] { return TimeProgram(theirs); }});
   within &=
       ReportValue(name + "_memory", PeakOfProgram(ours) / PeakOfProgram(theirs),
                   kPeerMemoryLimit, "of Polygraphy's peak");
