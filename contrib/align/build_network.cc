@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "contrib/runner/node_graph.h"
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/op_row.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/runner/runner_list.h"
 #include "nodewise/support/status_macros.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "contrib/runner/node_graph.h"
 #include "contrib/repro/simple_tensors.h"
 #include "nodewise/graph/own_attributes.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

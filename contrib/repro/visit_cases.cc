@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "contrib/repro/one_node.h"
-#include "contrib/runner/node_graph.h"
 #include "contrib/repro/repro_names.h"
 #include "fmt/format.h"
 #include "nodewise/repro/repro_case.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 

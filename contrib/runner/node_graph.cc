@@ -1,4 +1,4 @@
-#include "contrib/runner/node_graph.h"
+#include "nodewise/runner/node_graph.h"
 
 #include <algorithm>
 #include <utility>
