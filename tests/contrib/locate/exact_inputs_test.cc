@@ -80,6 +80,54 @@ TEST(ExactInputsTest, AFaultInTheKernelIsWrong) {
   ADD_FAILURE() << "no seed plants into the node";
 }
 
+// Checks a node of float16 that computes x and w, and makes 1 to 2 % too much
+// or too little: that is within what so long sums of the type may be off by.
+ExactCheck CheckScaled(const std::string& kind, const std::vector<int64_t>& x,
+                       const std::vector<int64_t>& w,
+                       const std::vector<NamedAttr>& attrs) {
+  NetBuilder b;
+  std::vector<NamedTensor> tensors;
+  std::vector<ValueId> ids;
+  const std::pair<std::string, std::vector<int64_t>> inputs[] = {{"x", x},
+                                                                 {"w", w}};
+  for (const auto& [name, shape] : inputs) {
+    ids.push_back(b.In(name, Shape(shape.begin(), shape.end()), kFloat16));
+    tensors.push_back({name, NDArray::Empty(shape, kFloat16, kCpu).value()});
+    const std::vector<double> ones(
+        static_cast<size_t>(CountOf(tensors.back().tensor)), 1);
+    StoreDoubles(ones.data(), 0, static_cast<int64_t>(ones.size()),
+                 tensors.back().tensor);
+  }
+  b.Out({b.Op(kind, ids, attrs, {"y"}, "scaled")[0]});
+  const Lowered net = Lower(b.net, "net").value();
+  const auto planted =
+      PlantScale(net.graph, BuiltInFunctions(AllOperators()), 1).value();
+  const auto target = GraphTarget::FromArtefact(
+                          "net", {planted.graph, planted.library, {}}, {kCpu})
+                          .value();
+  const StoragePlan plan = PlanStorage(target->graph(), kDLCPU).value();
+  const GraphIndex index(target->graph(), plan);
+  const auto runner = MakerOf("debug", {"net", target}).value()().value();
+  return CheckExactly(index, AllOperators(), index.FindNode("scaled").value(),
+                      *runner, tensors);
+}
+
+TEST(ExactInputsTest, OnlyASlidingWindowMayBeOffByAsMuchAsTheBoundAllows) {
+  const std::vector<int64_t> image{1, 16, 8, 8}, window{4, 16, 3, 3};
+  const auto sliding = CheckScaled("Conv", image, window, {});
+  EXPECT_EQ(sliding.verdict(), Verdict::kPass) << sliding.why_not;
+  EXPECT_TRUE(sliding.is_inexact);
+  const ExactCheck others[] = {
+      CheckScaled("Conv", image, window,
+                  {{"strides", std::vector<int64_t>{2, 2}}}),
+      CheckScaled("Conv", image, {4, 16, 1, 1}, {}),
+      CheckScaled("MatMul", {2, 144}, {144, 8}, {})};
+  for (const ExactCheck& other : others) {
+    EXPECT_EQ(other.verdict(), Verdict::kError) << other.why_not;
+    EXPECT_FALSE(other.is_inexact);
+  }
+}
+
 TEST(ExactInputsTest, WhatRoundsWhateverItReadsIsNotChecked) {
   const Lowered net = ConvolvedNet();
   const ExactCheck check = CheckNode(
