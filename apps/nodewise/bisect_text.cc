@@ -47,6 +47,7 @@ std::string MaskingText(const BisectResult& result) {
   const bool is_certain = result.masking == Masking::kCertain;
   for (size_t i = 0; i < *result.first; ++i) {
     const NodeReport& report = result.located.nodes[i];
+    if (report.was_replaced()) continue;
     const bool counts = is_certain
                             ? Accuses(report.verdict)
                             : report.verdict == NodeVerdict::kInconclusive;
@@ -137,8 +138,10 @@ void ShowBisected(const BisectResult& result, Outcome* outcome) {
   }
   if (result.first.has_value()) {
     outcome->text += FirstText(result) + "\n";
-  } else if (!result.located.culprits.empty()) {
+  } else if (result.located.CountOf(NodeVerdict::kNotDeterministic) > 0) {
     outcome->text += "not bisected: the same run again made other bits\n\n";
+  } else if (result.located.outputs.empty()) {
+    outcome->text += "not bisected: no run comes to its end\n\n";
   }
   AddFirst(result, &outcome->json);
   ShowCulprits(result.located, outcome);
@@ -159,6 +162,7 @@ void ShowMixed(const MixResult& result, Outcome* outcome) {
       "culprit: no function; with all functions of the reference the error is "
       "the same,\nso it is in how TARGET's tensors share memory\n";
   outcome->status = Outcome::Status::kDiffers;
+  if (!result.located.culprits.empty()) ShowCulprits(result.located, outcome);
 }
 
 void ShowSeries(const SeriesResult& result,

@@ -73,7 +73,8 @@ absl::StatusOr<LoadedTarget> LoadBuild(const char* option,
   return loaded;
 }
 
-absl::Status BisectTarget(const LoadedTarget& loaded, Outcome* outcome) {
+absl::Status BisectTarget(const LoadedTarget& loaded, int64_t node_limit_ms,
+                          Outcome* outcome) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(
       const StoragePlan plan,
@@ -84,7 +85,12 @@ absl::Status BisectTarget(const LoadedTarget& loaded, Outcome* outcome) {
   // A node that crashes ends a run and not the command.
   NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(loaded.target));
   request.candidate = std::move(makers.candidate);
+  request.stand_ins = loaded.stand_ins;
+  request.with_stand_ins = [&](const std::vector<std::string>& nodes) {
+    return MakersWithStandIns(target, AllOperators(), nodes);
+  };
   BisectOptions options;
+  options.node_limit_ms = node_limit_ms;
   Progress progress("locate");
   options.progress = progress.Updater();
   const auto result = Bisect(request, options);
@@ -95,8 +101,10 @@ absl::Status BisectTarget(const LoadedTarget& loaded, Outcome* outcome) {
 }
 
 absl::Status MixTargets(const LoadedTarget& candidate,
-                        const LoadedTarget& reference, Outcome* outcome) {
+                        const LoadedTarget& reference, int64_t node_limit_ms,
+                        Outcome* outcome) {
   MixOptions options;
+  options.node_limit_ms = node_limit_ms;
   Progress progress("locate");
   options.progress = progress.Updater();
   const auto result = MixBuilds(
@@ -148,7 +156,7 @@ absl::Status LocateInSeries(const LoadOptions& load, const InputOptions& inputs,
                    {bad.target->graph(), bad.target->artefact().params});
   ShowSideDifferences(differences, outcome);
   if (!differences.empty()) return absl::OkStatus();
-  return MixTargets(bad, good, outcome);
+  return MixTargets(bad, good, MixOptions().node_limit_ms, outcome);
 }
 
 }  // namespace nodewise

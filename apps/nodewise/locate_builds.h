@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,14 @@ absl::StatusOr<LoadedTarget> LoadBuild(const char* option,
                                        Outcome* outcome);
 
 // Finds the node by which a target differs from the definitions of its
-// operators.
-absl::Status BisectTarget(const LoadedTarget& loaded, Outcome* outcome);
+// operators. A node may take `node_limit_ms`.
+absl::Status BisectTarget(const LoadedTarget& loaded, int64_t node_limit_ms,
+                          Outcome* outcome);
 
 // Finds the functions by which a target differs from another build of it.
 absl::Status MixTargets(const LoadedTarget& candidate,
-                        const LoadedTarget& reference, Outcome* outcome);
+                        const LoadedTarget& reference, int64_t node_limit_ms,
+                        Outcome* outcome);
 
 // Finds the first bad build of a sequence, and then the functions by which it
 // differs from the last good one. Libraries go with the graph and the

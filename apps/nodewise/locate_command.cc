@@ -130,7 +130,7 @@ class LocateCulprit : public Command {
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
     NODEWISE_ASSIGN_OR_RETURN(const bool is_answered,
-                              AnswerBefore(loaded, &outcome));
+                              AnswerBefore(loaded, options, &outcome));
     if (is_answered) return outcome;
     if (method_ != kRecursive) KeepFreedMemory();
     std::vector<RefereeOpinion> opinions;
@@ -161,6 +161,7 @@ class LocateCulprit : public Command {
 
   // Does what needs no search node by node, and returns whether that was all.
   absl::StatusOr<bool> AnswerBefore(const LoadedTarget& loaded,
+                                    const LocateOptions& options,
                                     Outcome* outcome) const {
     if (IsModel(reference_) && SaysNothing(loaded)) {
       NODEWISE_RETURN_IF_ERROR(CheckByValue());
@@ -183,12 +184,14 @@ class LocateCulprit : public Command {
       ShowDifferences(*loaded.target, *reference.target, outcome);
       if (outcome->status != Outcome::Status::kOk) return true;
       if (method_ == kBisect) {
-        NODEWISE_RETURN_IF_ERROR(MixTargets(loaded, reference, outcome));
+        NODEWISE_RETURN_IF_ERROR(
+            MixTargets(loaded, reference, options.node_limit_ms, outcome));
         return true;
       }
     }
     if (method_ != kBisect) return false;
-    NODEWISE_RETURN_IF_ERROR(BisectTarget(loaded, outcome));
+    NODEWISE_RETURN_IF_ERROR(
+        BisectTarget(loaded, options.node_limit_ms, outcome));
     return true;
   }
 
@@ -296,7 +299,7 @@ class LocateCulprit : public Command {
         {repeats_.has_value(), "--repeats", IsAuto()},
         {inputs_.inputs_file == kExact, "--inputs exact", IsAuto()},
         {node_timeout_.has_value(), "--node-timeout",
-         judges_all || method_ == kRecursive},
+         judges_all || method_ == kRecursive || method_ == kBisect},
         {!referee_.empty(), "--referee", judges_all},
         {!repro_.empty(), "--repro", judges_all || method_ == kRecursive},
     };

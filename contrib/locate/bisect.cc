@@ -12,6 +12,7 @@
 #include "contrib/locate/kept_run.h"
 #include "contrib/locate/question_search.h"
 #include "contrib/locate/reference_rest.h"
+#include "contrib/locate/stand_in_search.h"
 #include "contrib/locate/wrong_outputs.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
@@ -36,9 +37,12 @@ constexpr size_t kMostMendings = 16;
 
 class Bisector {
  public:
-  Bisector(const BisectRequest& request, const BisectOptions& options)
+  // One turn of the search for nodes that end runs. All must outlive this.
+  Bisector(const BisectRequest& request, const BisectOptions& options,
+           const StandInSearch& search)
       : request_(request),
         options_(options),
+        search_(search),
         index_(request.index),
         graph_(request.index.graph()),
         tolerance_(AccumulatedTolerance(graph_)),
@@ -46,10 +50,25 @@ class Bisector {
         rest_(index_, request.operators) {}
 
   absl::StatusOr<BisectResult> Run() {
+    NODEWISE_RETURN_IF_ERROR(Search());
+    AddStandIns(index_, search_.stand_ins(), &result_);
+    if (result_.first.has_value()) NoteFirst();
+    return std::move(result_);
+  }
+
+  // Returns how often the candidate and the reference have run.
+  size_t candidate_runs() const { return result_.candidate_runs; }
+  size_t reference_runs() const { return result_.reference_runs; }
+
+ private:
+  absl::Status Search() {
+    NODEWISE_RETURN_IF_ERROR(rest_.Prepare(path_.nodes()));
+    // No run comes to its end.
+    if (search_.is_cut()) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(RunBoth());
-    if (wrong_.empty()) return std::move(result_);
+    if (wrong_.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, AskEndsAgain());
-    if (!is_steady) return std::move(result_);
+    if (!is_steady) return absl::OkStatus();
     for (bool goes_on = true; goes_on;) {
       const auto asks = [this](size_t k) -> absl::StatusOr<bool> {
         NODEWISE_ASSIGN_OR_RETURN(const double left, Ask(k));
@@ -61,14 +80,12 @@ class Bisector {
       if (!can_be_mended) break;
       NODEWISE_ASSIGN_OR_RETURN(goes_on, Mend());
     }
-    return std::move(result_);
+    return absl::OkStatus();
   }
 
- private:
   // The two ends: the candidate's run, all of it, and the reference's.
   absl::Status RunBoth() {
-    NODEWISE_RETURN_IF_ERROR(rest_.Prepare(path_.nodes()));
-    NODEWISE_ASSIGN_OR_RETURN(candidate_, request_.candidate());
+    NODEWISE_ASSIGN_OR_RETURN(candidate_, search_.makers().candidate());
     if (!candidate_->Can(Capability::kTensors)) {
       return absl::UnimplementedError(fmt::format(
           "{}: cannot hand out what its nodes make, which bisecting needs",
@@ -86,6 +103,11 @@ class Bisector {
     return absl::OkStatus();
   }
 
+  KeptRun RunOf(KeptRunOptions run) const {
+    run.node_limit_ms = options_.node_limit_ms;
+    return {*candidate_, index_, request_.inputs, std::move(run)};
+  }
+
   // Runs all of the candidate, and keeps what the first questions need.
   absl::StatusOr<std::vector<NamedTensor>> RunCandidate() {
     std::vector<EntryId> keeps = path_.given();
@@ -93,8 +115,7 @@ class Bisector {
       const auto cuts = path_.CutsBetween(0, path_.size(), options_.most_bytes);
       keeps = Joined(std::move(keeps), path_.LiveAtAny(cuts));
     }
-    KeptRun run(*candidate_, index_, request_.inputs,
-                {std::move(keeps), {}, patches_});
+    KeptRun run = RunOf({std::move(keeps), {}, patches_});
     NODEWISE_RETURN_IF_ERROR(run.Run());
     ++result_.candidate_runs;
     hashes_ = run.hashes();
@@ -168,8 +189,7 @@ class Bisector {
     }
     const auto cuts = path_.CutsBetween(low, high, options_.most_bytes);
     DropAllButGiven();
-    KeptRun run(
-        *candidate_, index_, request_.inputs,
+    KeptRun run = RunOf(
         {path_.LiveAtAny(cuts), path_.nodes()[cuts.back() - 1], patches_});
     NODEWISE_RETURN_IF_ERROR(run.Run());
     ++result_.candidate_runs;
@@ -210,7 +230,7 @@ class Bisector {
           "the reference makes other outputs when it runs again, so that no "
           "answer could be trusted");
     }
-    KeptRun run(*candidate_, index_, request_.inputs, {});
+    KeptRun run = RunOf({});
     NODEWISE_RETURN_IF_ERROR(run.Run());
     ++result_.candidate_runs;
     NODEWISE_ASSIGN_OR_RETURN(const double all,
@@ -239,8 +259,7 @@ class Bisector {
   // found are judged by what they read, and the two questions that decided are
   // asked again. Returns whether there are culprits that can be mended.
   absl::StatusOr<bool> Confirm(size_t found) {
-    KeptRun run(
-        *candidate_, index_, request_.inputs,
+    KeptRun run = RunOf(
         {Joined(path_.LiveAt(found - 1), path_.LiveAt(found)), {}, patches_});
     ByNode<bool> is_judged(graph_);
     for (size_t i = 0; i < found; ++i) is_judged[path_.nodes()[i]] = true;
@@ -259,9 +278,13 @@ class Bisector {
     const NodeId node = path_.nodes()[found - 1];
     accused_ = AddVerdicts(index_, checks, hashes_, node, &result_);
     if (round_ == 0) first_ = node;
+    NoteFirst();
+    return HaveReplacements(checks);
+  }
+
+  void NoteFirst() {
     result_.first = ReportOn(first_, result_.located);
     result_.masking = MaskingBefore(first_, result_.located);
-    return HaveReplacements(checks);
   }
 
   // Keeps what the reference makes of what the new culprits read. Returns
@@ -316,7 +339,7 @@ class Bisector {
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result_.located.culprits) {
       const NodeId node = result_.located.nodes[culprit.report].node;
-      KeptRun run(*candidate_, index_, request_.inputs, {{}, {}, patches});
+      KeptRun run = RunOf({{}, {}, patches});
       NodeCheckOptions check;
       check.selects = [node](NodeId id) { return id == node; };
       NODEWISE_ASSIGN_OR_RETURN(
@@ -365,6 +388,7 @@ class Bisector {
 
   const BisectRequest& request_;
   const BisectOptions& options_;
+  const StandInSearch& search_;
   const GraphIndex& index_;
   const Graph& graph_;
   const Tolerance tolerance_;  // Of the outputs.
@@ -404,7 +428,25 @@ std::string_view NameOf(Masking masking) {
 
 absl::StatusOr<BisectResult> Bisect(const BisectRequest& request,
                                     const BisectOptions& options) {
-  return Bisector(request, options).Run();
+  StandInSearch search({request.stand_ins, request.with_stand_ins},
+                       {request.candidate});
+  for (size_t candidate_runs = 0, reference_runs = 0;;) {
+    Bisector bisector(request, options, search);
+    auto result = bisector.Run();
+    if (result.ok()) {
+      result->candidate_runs += candidate_runs;
+      result->reference_runs += reference_runs;
+      if (!search.why_cut().empty()) {
+        result->located.notes.push_back(search.why_cut());
+      }
+      return result;
+    }
+    NODEWISE_RETURN_IF_ERROR(
+        search.GoOnAfter(result.status(), bisector.candidate_runs()));
+    // The run that was ended was one, too.
+    candidate_runs += bisector.candidate_runs() + 1;
+    reference_runs += bisector.reference_runs();
+  }
 }
 
 }  // namespace nodewise

@@ -1,6 +1,9 @@
 #include "contrib/locate/bisect_verdicts.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "contrib/locate/node_report.h"
@@ -103,10 +106,43 @@ void AddUnsteady(const GraphIndex& index, NodeId node, BisectResult* result) {
   located.nodes.push_back(std::move(report));
 }
 
+void AddStandIns(const GraphIndex& index, const StandIns& stand_ins,
+                 BisectResult* result) {
+  LocateResult& located = result->located;
+  std::set<std::string> keys(stand_ins.asked_for.begin(),
+                             stand_ins.asked_for.end());
+  for (const NodeFailure& failure : stand_ins.failures) {
+    keys.insert(failure.node);
+  }
+  for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
+    const NodeId node{n};
+    const std::string& key = index.KeyOf(node);
+    if (keys.count(key) == 0 ||
+        ReportOn(node, located) < located.nodes.size()) {
+      continue;
+    }
+    located.nodes.push_back(ReportOf(index, SkippedNode{node, key, ""}));
+  }
+  SortByNode(&located);
+  NoteFailures(stand_ins, &located);
+  std::erase_if(located.culprits, [&](const Culprit& culprit) {
+    return keys.count(located.nodes[culprit.report].key) > 0;
+  });
+  for (size_t i = 0; i < located.nodes.size(); ++i) {
+    NodeReport& report = located.nodes[i];
+    if (keys.count(report.key) == 0) continue;
+    Conclude(index, {}, &report);
+    if (Accuses(report.verdict)) {
+      located.culprits.push_back({i, std::nullopt, {}});
+    }
+  }
+  SortByNode(&located);
+}
+
 Masking MaskingBefore(NodeId first, const LocateResult& located) {
   Masking masking = Masking::kNone;
   for (const NodeReport& report : located.nodes) {
-    if (report.node >= first) continue;
+    if (report.node >= first || report.was_replaced()) continue;
     if (report.verdict == NodeVerdict::kInconclusive) {
       masking = std::max(masking, Masking::kPossible);
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "contrib/locate/node_report.h"
 #include "contrib/locate/run_hashes.h"
 #include "nodewise/locate/bisect.h"
 #include "nodewise/locate/node_check.h"
@@ -20,7 +21,13 @@ std::vector<NodeId> AddVerdicts(const GraphIndex& index,
 // Adds a report and a culprit for a node that is not deterministic.
 void AddUnsteady(const GraphIndex& index, NodeId node, BisectResult* result);
 
-// Returns whether an error before the node may be masked, by the reports.
+// Adds the nodes that ended runs, which are culprits, and those that the
+// reference computed because it was asked to: nothing else is said of them.
+void AddStandIns(const GraphIndex& index, const StandIns& stand_ins,
+                 BisectResult* result);
+
+// Returns whether an error before the node may be masked, by the reports. What
+// the reference computes masks nothing.
 Masking MaskingBefore(NodeId first, const LocateResult& located);
 
 // Returns the place of a node's report; their number if it has none.

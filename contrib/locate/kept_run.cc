@@ -80,6 +80,7 @@ KeptRun::KeptRun(Runner& runner, const GraphIndex& index,
 RunOptions KeptRun::OptionsOfRun() const {
   RunOptions run;
   run.patches = options_.patches;
+  run.node_limit_ms = options_.node_limit_ms;
   run.with_node_inputs =
       !options_.last.has_value() && runner_.Can(Capability::kNodeInputs);
   if (!options_.last.has_value()) return run;

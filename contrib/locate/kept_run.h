@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct KeptRunOptions {
   // makes and reads is hashed.
   std::optional<NodeId> last;
   std::vector<TensorPatch> patches = {};
+  int64_t node_limit_ms = RunOptions().node_limit_ms;
 };
 
 // A source each of whose visits runs the candidate once, keeps tensors and

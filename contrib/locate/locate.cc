@@ -10,27 +10,24 @@
 #include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
 #include "contrib/locate/run_hashes.h"
+#include "contrib/locate/stand_in_search.h"
 #include "fmt/format.h"
 #include "nodewise/locate/exact_inputs.h"
-#include "nodewise/runner/node_failure.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
 
 class Locator {
  public:
-  // The reference stands in for the nodes that have failed, but for the last
-  // one if `is_cut`: that one ends all runs. All must outlive this.
+  // One turn of the search. All must outlive this.
   Locator(const LocateRequest& request, const LocateOptions& options,
-          const CandidateMakers& makers, const NodeFailures& failures,
-          bool is_cut)
+          const StandInSearch& search)
       : request_(request),
         options_(options),
-        makers_(makers),
-        failures_(failures),
-        is_cut_(is_cut),
+        search_(search),
+        makers_(search.makers()),
+        is_cut_(search.is_cut()),
         index_(request.index),
         graph_(request.index.graph()),
         tolerance_(AccumulatedTolerance(graph_)),
@@ -53,7 +50,7 @@ class Locator {
     NODEWISE_RETURN_IF_ERROR(CheckPrivately());
     CheckWithExactInputs();
     NoteOverwritten();
-    NoteFailures({request_.stand_ins, failures_, is_cut_}, &result_);
+    NoteFailures(search_.stand_ins(), &result_);
     for (NodeReport& report : result_.nodes) {
       Conclude(index_, overwritten_, &report);
     }
@@ -76,7 +73,7 @@ class Locator {
       run.sink = &runs_sink_;
       run.with_node_inputs = true;
       run.hashes_suffice = true;
-    } else if (!failures_.empty()) {
+    } else if (!search_.failures().empty()) {
       run.repeats = 1;  // Who fails once may not be the only one.
     } else {
       return absl::OkStatus();
@@ -332,8 +329,8 @@ class Locator {
 
   const LocateRequest& request_;
   const LocateOptions& options_;
+  const StandInSearch& search_;
   const CandidateMakers& makers_;
-  const NodeFailures& failures_;
   const bool is_cut_;
   const GraphIndex& index_;
   const Graph& graph_;
@@ -351,59 +348,27 @@ class Locator {
   LocateResult result_;
 };
 
-bool IsStandIn(const LocateRequest& request, const NodeFailures& failures,
-               const std::string& node) {
-  return std::find(request.stand_ins.begin(), request.stand_ins.end(), node) !=
-             request.stand_ins.end() ||
-         std::any_of(
-             failures.begin(), failures.end(),
-             [&](const NodeFailure& failure) { return failure.node == node; });
-}
-
-// Makes the makers in which the reference stands in for all nodes that have
-// failed. Returns false if there can be none, and says why in a note.
-absl::StatusOr<bool> StandIn(const LocateRequest& request,
-                             const NodeFailures& failures,
-                             CandidateMakers* makers, std::string* why_not) {
-  if (!request.with_stand_ins) return false;
-  std::vector<std::string> nodes;
-  for (const NodeFailure& failure : failures) nodes.push_back(failure.node);
-  const auto make = [&]() -> absl::StatusOr<CandidateMakers> {
-    NODEWISE_ASSIGN_OR_RETURN(CandidateMakers made,
-                              request.with_stand_ins(nodes));
-    // Nodes are bound when a runner is made.
-    NODEWISE_RETURN_IF_ERROR(made.candidate().status());
-    return made;
-  };
-  auto made = make();
-  if (absl::IsUnimplemented(made.status())) {
-    *why_not = std::string(MessageOf(made.status()));
-    return false;
-  }
-  NODEWISE_RETURN_IF_ERROR(made.status());
-  *makers = *std::move(made);
-  return true;
-}
-
 // Replaces nodes that write to memory that is not theirs before anybody is
 // judged: what they spoil may look like anything.
-absl::StatusOr<NodeFailures> ReplaceStrayWriters(
-    const LocateRequest& request, const LocateOptions& options,
-    CandidateMakers* makers, std::vector<std::string>* notes) {
+absl::Status ReplaceStrayWriters(const LocateRequest& request,
+                                 const LocateOptions& options,
+                                 StandInSearch* search,
+                                 std::vector<std::string>* notes) {
   if (!options.checks_storage || !request.find_stray_writes) {
-    return NodeFailures();
+    return absl::OkStatus();
   }
-  NODEWISE_ASSIGN_OR_RETURN(NodeFailures found, request.find_stray_writes());
-  if (found.empty()) return found;
+  NODEWISE_ASSIGN_OR_RETURN(const NodeFailures found,
+                            request.find_stray_writes());
+  if (found.empty()) return absl::OkStatus();
   std::string why_not;
   NODEWISE_ASSIGN_OR_RETURN(const bool are_replaced,
-                            StandIn(request, found, makers, &why_not));
-  if (are_replaced) return found;
+                            search->Replace(found, &why_not));
+  if (are_replaced) return absl::OkStatus();
   for (const NodeFailure& failure : found) {
     notes->push_back(fmt::format("{}: {}, so that nothing can be sure ({})",
                                  failure.node, failure.what, why_not));
   }
-  return NodeFailures();
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -425,43 +390,27 @@ size_t LocateResult::CountOf(NodeVerdict verdict) const {
       [&](const NodeReport& report) { return report.verdict == verdict; }));
 }
 
-// Each turn finds one more node that fails, so there are at most as many as
-// there are nodes.
 absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
                                     const LocateOptions& options) {
-  CandidateMakers makers = {request.candidate, request.with_private_storage};
+  StandInSearch search({request.stand_ins, request.with_stand_ins},
+                       {request.candidate, request.with_private_storage});
   std::vector<std::string> notes;
-  NodeFailures failures;
-  std::string why_cut;
-  bool is_cut = false;
   for (bool is_first = true;; is_first = false) {
-    Locator locator(request, options, makers, failures, is_cut);
+    Locator locator(request, options, search);
     const absl::Status looked = locator.Look();
     if (is_first) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          failures, ReplaceStrayWriters(request, options, &makers, &notes));
-      if (!failures.empty()) continue;
+      NODEWISE_RETURN_IF_ERROR(
+          ReplaceStrayWriters(request, options, &search, &notes));
+      if (!search.failures().empty()) continue;
     }
     auto result =
         looked.ok() ? locator.Judge() : absl::StatusOr<LocateResult>(looked);
-    auto failure = FailureOf(result.status());
-    if (!failure.has_value()) {
-      if (!result.ok()) return result;
-      if (!why_cut.empty()) notes.push_back(why_cut);
+    if (result.ok()) {
+      if (!search.why_cut().empty()) notes.push_back(search.why_cut());
       result->notes.insert(result->notes.end(), notes.begin(), notes.end());
       return result;
     }
-    if (IsStandIn(request, failures, failure->node)) {
-      return WithWhatItMeans(result.status(), *failure);
-    }
-    if (locator.runs() > 0) {
-      failure->what +=
-          fmt::format(" (not before, in {})", CountOf(locator.runs(), "run"));
-    }
-    failures.push_back(*std::move(failure));
-    NODEWISE_ASSIGN_OR_RETURN(const bool goes_on,
-                              StandIn(request, failures, &makers, &why_cut));
-    is_cut = !goes_on;
+    NODEWISE_RETURN_IF_ERROR(search.GoOnAfter(result.status(), locator.runs()));
   }
 }
 

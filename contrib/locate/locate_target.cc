@@ -73,6 +73,18 @@ absl::StatusOr<CandidateMakers> MakersOf(
   return makers;
 }
 
+absl::StatusOr<CandidateMakers> MakersWithStandIns(
+    const GraphTarget& target, const OpSet& operators,
+    const std::vector<std::string>& nodes) {
+  const std::set<std::string> replaced(nodes.begin(), nodes.end());
+  NODEWISE_ASSIGN_OR_RETURN(
+      const auto graph,
+      WithStandIns(target, operators, [replaced](const std::string& node) {
+        return replaced.count(node) > 0;
+      }));
+  return MakersOf(graph);
+}
+
 absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
                                             const OpSet& operators,
                                             const LocateOptions& options) {
@@ -85,15 +97,8 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
   LocateRequest located{index, operators, std::move(makers.candidate),
                         std::move(makers.with_private_storage), request.inputs};
   located.stand_ins = request.stand_ins;
-  located.with_stand_ins = [&](const std::vector<std::string>& nodes)
-      -> absl::StatusOr<CandidateMakers> {
-    const std::set<std::string> replaced(nodes.begin(), nodes.end());
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto graph,
-        WithStandIns(target, operators, [replaced](const std::string& node) {
-          return replaced.count(node) > 0;
-        }));
-    return MakersOf(graph);
+  located.with_stand_ins = [&](const std::vector<std::string>& nodes) {
+    return MakersWithStandIns(target, operators, nodes);
   };
   located.runs_at_once = HasRoomForRunsAtOnce(plan);
 #ifdef NODEWISE_USE_PROFILER

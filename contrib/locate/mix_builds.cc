@@ -9,13 +9,12 @@
 #include <utility>
 
 #include "contrib/locate/accumulated_rule.h"
-#include "contrib/locate/kept_run.h"
+#include "contrib/locate/mixture_runs.h"
 #include "contrib/locate/node_report.h"
 #include "contrib/locate/output_error.h"
 #include "contrib/locate/question_search.h"
 #include "fmt/format.h"
-#include "nodewise/runner/mixed_target.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runner/node_failure.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -26,39 +25,13 @@ namespace {
 // error the rounds before have left.
 constexpr size_t kMostGuiltySets = 64;
 constexpr size_t kShownNodes = 5;
+// What is asked again runs twice in one process, so that what functions keep
+// from run to run shows.
+constexpr uint64_t kAgain = 2;
 // As many nodes of a guilty function are compared, to show an element.
 constexpr size_t kComparedNodes = 16;
 
 using Items = std::vector<size_t>;
-
-bool ComputesInLibrary(const Graph& graph, NodeId id) {
-  const std::string& function = graph.node(id).function;
-  return graph.IsFunction(id) && function != kNopFunction &&
-         function != kCopyFunction;
-}
-
-// Nodes that call the same function on both sides stand or fall together.
-std::vector<MixedFunction> FunctionsOf(const GraphTarget& candidate,
-                                       const GraphTarget& reference) {
-  std::map<std::string, std::string> names;  // The reference's, by key.
-  for (uint32_t n = 0; n < reference.graph().nodes.size(); ++n) {
-    names[reference.index().KeyOf(NodeId{n})] =
-        reference.graph().nodes[n].function;
-  }
-  std::vector<MixedFunction> functions;
-  std::map<std::pair<std::string, std::string>, size_t> known;
-  for (uint32_t n = 0; n < candidate.graph().nodes.size(); ++n) {
-    const NodeId node{n};
-    if (!ComputesInLibrary(candidate.graph(), node)) continue;
-    const std::string& ours = candidate.graph().node(node).function;
-    const std::string& theirs = names[candidate.index().KeyOf(node)];
-    const auto [found, is_new] =
-        known.emplace(std::pair(ours, theirs), functions.size());
-    if (is_new) functions.push_back({ours, theirs, {}});
-    functions[found->second].nodes.push_back(node);
-  }
-  return functions;
-}
 
 bool HaveSameBits(const std::vector<NamedTensor>& a,
                   const std::vector<NamedTensor>& b) {
@@ -72,54 +45,87 @@ bool HaveSameBits(const std::vector<NamedTensor>& a,
   return true;
 }
 
+// One turn of the search.
 class Mixer {
  public:
+  // The reference's functions stand in for those that nodes with failures call.
+  // All must outlive this.
   Mixer(std::shared_ptr<const GraphTarget> candidate,
-        std::shared_ptr<const GraphTarget> reference,
-        const std::vector<NamedTensor>& inputs, const MixOptions& options)
+        std::shared_ptr<const GraphTarget> reference, MixtureRuns* runs,
+        const MixOptions& options, const NodeFailures& failures)
       : candidate_(std::move(candidate)),
         reference_(std::move(reference)),
-        inputs_(inputs),
+        runs_(*runs),
         options_(options),
+        failures_(failures),
         graph_(candidate_->graph()),
         tolerance_(AccumulatedTolerance(graph_)) {}
 
   absl::StatusOr<MixResult> Run() {
     NODEWISE_RETURN_IF_ERROR(RunBoth());
-    if (!result_.located.AreOutputsWrong()) return std::move(result_);
-    NODEWISE_RETURN_IF_ERROR(AskEnds());
-    if (result_.is_in_storage) return std::move(result_);
-    NODEWISE_RETURN_IF_ERROR(FindGuilty());
+    if (result_.located.AreOutputsWrong()) {
+      NODEWISE_RETURN_IF_ERROR(AskEnds());
+      if (!result_.is_in_storage) NODEWISE_RETURN_IF_ERROR(FindGuilty());
+    }
     NODEWISE_RETURN_IF_ERROR(ReportGuilty());
+    result_.runs = runs_.count();
     return std::move(result_);
   }
 
+  // Whether the candidate as it is has come to its end.
+  bool has_candidate_run() const { return has_candidate_run_; }
+
  private:
-  absl::StatusOr<std::vector<NamedTensor>> RunOnce(
-      const std::shared_ptr<const GraphTarget>& target) {
-    NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
-                              MakerOf("plain", {target->name(), target}));
-    NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
-    return RunOnce(*runner);
-  }
-
-  absl::StatusOr<std::vector<NamedTensor>> RunOnce(Runner& runner) {
-    ++result_.runs;
-    NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner.Run(inputs_));
-    return std::move(result.outputs);
-  }
-
-  // The ends of the question: each build as it is.
+  // The ends of the question: each build as it is, but for functions that end
+  // it.
   absl::Status RunBoth() {
-    NODEWISE_ASSIGN_OR_RETURN(MixedTarget mixed,
-                              MixedTarget::Create(*candidate_, *reference_));
-    mixed_ = std::make_unique<MixedTarget>(std::move(mixed));
     result_.functions = FunctionsOf(*candidate_, *reference_);
-    NODEWISE_ASSIGN_OR_RETURN(right_, RunOnce(reference_));
-    NODEWISE_ASSIGN_OR_RETURN(wrong_, RunOnce(candidate_));
+    for (const NodeFailure& failure : failures_) {
+      ending_.emplace(FunctionOf(failure.node), &failure);
+    }
+    auto right = runs_.RunReference();
+    if (FailureOf(right.status()).has_value()) {
+      return Ends(right.status(), "it is taken for right, and must itself run");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(right_, std::move(right));
+    NODEWISE_RETURN_IF_ERROR(RunWrong());
     NODEWISE_ASSIGN_OR_RETURN(result_.located.outputs, Compare(wrong_));
     error_ = ErrorOf(result_.located.outputs);
     return absl::OkStatus();
+  }
+
+  absl::Status RunWrong() {
+    if (failures_.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(wrong_, runs_.RunCandidate());
+      has_candidate_run_ = true;
+      return absl::OkStatus();
+    }
+    auto wrong = RunMixed(Mixable());
+    const auto failure = FailureOf(wrong.status());
+    if (failure.has_value() && ending_.contains(FunctionOf(failure->node))) {
+      return Ends(wrong.status(), "and so it does with the function of " +
+                                      reference_->name() + " in its place");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(wrong_, std::move(wrong));
+    return absl::OkStatus();
+  }
+
+  // Nobody is to blame for this end of a run.
+  static absl::Status Ends(const absl::Status& status,
+                           const std::string& means) {
+    return absl::Status(status.code(),
+                        fmt::format("{}, {}", MessageOf(status), means));
+  }
+
+  // Returns the number of functions for a node that calls none of them.
+  size_t FunctionOf(const std::string& key) const {
+    const auto calls = [&](const MixedFunction& function) {
+      return std::any_of(function.nodes.begin(), function.nodes.end(),
+                         [&](NodeId node) { return KeyOf(node) == key; });
+    };
+    return static_cast<size_t>(std::find_if(result_.functions.begin(),
+                                            result_.functions.end(), calls) -
+                               result_.functions.begin());
   }
 
   absl::StatusOr<std::vector<TensorComparison>> Compare(
@@ -146,15 +152,9 @@ class Mixer {
   }
 
   // Runs these functions of the candidate with the others of the reference.
-  absl::StatusOr<std::vector<NamedTensor>> RunMixed(const Items& functions) {
-    if (runner_ == nullptr) {
-      const auto& target = mixed_->target();
-      NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
-                                MakerOf("plain", {target->name(), target}));
-      NODEWISE_ASSIGN_OR_RETURN(runner_, maker());
-    }
-    mixed_->Choose(NodesOf(functions));
-    return RunOnce(*runner_);
+  absl::StatusOr<std::vector<NamedTensor>> RunMixed(const Items& functions,
+                                                    uint64_t repeats = 1) {
+    return runs_.RunMixed(NodesOf(functions), repeats);
   }
 
   // Notes which share of the whole error is left in these outputs.
@@ -165,7 +165,11 @@ class Mixer {
     are_last_wrong_ = std::any_of(
         compared.begin(), compared.end(),
         [](const TensorComparison& output) { return output.is_wrong(); });
-    const double left = 1 - ShareGone(error_, ErrorOf(compared));
+    return Note(functions, 1 - ShareGone(error_, ErrorOf(compared)),
+                is_repeated);
+  }
+
+  double Note(const Items& functions, double left, bool is_repeated) {
     const std::string last =
         functions.empty() ? "" : result_.functions[functions.back()].candidate;
     result_.questions.push_back({functions.size(), last, left, is_repeated});
@@ -177,8 +181,19 @@ class Mixer {
   }
 
   absl::StatusOr<double> Ask(const Items& functions, bool is_repeated = false) {
-    NODEWISE_ASSIGN_OR_RETURN(const auto outputs, RunMixed(functions));
-    return NoteLeft(functions, outputs, is_repeated);
+    const auto outputs = RunMixed(functions, is_repeated ? kAgain : 1);
+    if (outputs.ok()) return NoteLeft(functions, *outputs, is_repeated);
+    const auto failure = FailureOf(outputs.status());
+    const auto is_ours = [&](size_t function) {
+      return std::find(functions.begin(), functions.end(), function) !=
+             functions.end();
+    };
+    if (!failure.has_value() || is_ours(FunctionOf(failure->node))) {
+      return outputs.status();
+    }
+    // What the candidate's functions make ends one of the reference's.
+    are_last_wrong_ = true;
+    return Note(functions, 1, is_repeated);
   }
 
   // As Ask(), or what it answered before.
@@ -190,22 +205,30 @@ class Mixer {
     return left;
   }
 
-  Items AllFunctions() const {
+  // All functions of the candidate that come to an end.
+  Items Mixable() const {
     Items all(result_.functions.size());
     std::iota(all.begin(), all.end(), size_t{0});
+    std::erase_if(all, [this](size_t item) { return ending_.contains(item); });
     return all;
   }
 
   // With the functions of one build alone, a mixture is that build, but for the
   // storage, which is always the candidate's.
   absl::Status AskEnds() {
-    const Items all = AllFunctions();
-    NODEWISE_ASSIGN_OR_RETURN(const auto none_taken, RunMixed({}));
-    NODEWISE_ASSIGN_OR_RETURN(none_left_, NoteLeft({}, none_taken));
-    NODEWISE_ASSIGN_OR_RETURN(const auto again, RunMixed({}));
+    const Items all = Mixable();
+    const auto none = RunMixed({});
+    if (FailureOf(none.status()).has_value()) {
+      return Ends(none.status(), "with all functions of " + reference_->name() +
+                                     ": it is in how the tensors of " +
+                                     candidate_->name() + " share memory");
+    }
+    NODEWISE_RETURN_IF_ERROR(none.status());
+    NODEWISE_ASSIGN_OR_RETURN(none_left_, NoteLeft({}, *none));
+    NODEWISE_ASSIGN_OR_RETURN(const auto again, RunMixed({}, kAgain));
     NODEWISE_RETURN_IF_ERROR(NoteLeft({}, again, true).status());
-    if (!HaveSameBits(none_taken, again)) return Changes(reference_->name());
-    NODEWISE_ASSIGN_OR_RETURN(const auto all_taken, RunMixed(all));
+    if (!HaveSameBits(*none, again)) return Changes(reference_->name());
+    NODEWISE_ASSIGN_OR_RETURN(const auto all_taken, RunMixed(all, kAgain));
     NODEWISE_RETURN_IF_ERROR(NoteLeft(all, all_taken).status());
     if (!HaveSameBits(all_taken, wrong_)) return Changes(candidate_->name());
     result_.is_in_storage = result_.questions.front().is_yes();
@@ -221,7 +244,7 @@ class Mixer {
 
   // Finds guilty functions until those that are left make no error.
   absl::Status FindGuilty() {
-    Items left = AllFunctions();
+    Items left = Mixable();
     double share = 1;  // Of the whole error, that `left` makes.
     for (size_t round = 0; round < kMostGuiltySets; ++round) {
       const double half = share / 2;
@@ -240,10 +263,6 @@ class Mixer {
       if (round == 0 && found.size() == 1) share_of_first_ = 1 - share;
       if (!are_last_wrong_) break;
     }
-    std::sort(result_.guilty.begin(), result_.guilty.end(),
-              [](const GuiltyFunction& a, const GuiltyFunction& b) {
-                return a.function < b.function;
-              });
     return absl::OkStatus();
   }
 
@@ -263,7 +282,19 @@ class Mixer {
   }
 
   absl::Status ReportGuilty() {
+    for (const auto& [function, failure] : ending_) {
+      if (function < result_.functions.size()) AddGuilty({function});
+    }
+    std::sort(result_.guilty.begin(), result_.guilty.end(),
+              [](const GuiltyFunction& a, const GuiltyFunction& b) {
+                return a.function < b.function;
+              });
     for (const GuiltyFunction& guilty : result_.guilty) {
+      const auto ending = ending_.find(guilty.function);
+      if (ending != ending_.end()) {
+        ReportEnding(guilty.function, *ending->second);
+        continue;
+      }
       NODEWISE_ASSIGN_OR_RETURN(NodeReport report, ReportOn(guilty));
       Culprit culprit{result_.located.nodes.size(), std::nullopt, {}};
       NODEWISE_ASSIGN_OR_RETURN(culprit.share, ShareOf(guilty.function));
@@ -273,12 +304,31 @@ class Mixer {
     return absl::OkStatus();
   }
 
+  void ReportEnding(size_t guilty, const NodeFailure& failure) {
+    const MixedFunction& function = result_.functions[guilty];
+    LocateResult& located = result_.located;
+    for (const NodeId node : function.nodes) {
+      located.stand_ins.push_back(KeyOf(node));
+      if (KeyOf(node) != failure.node) continue;
+      NodeReport report =
+          ReportOf(candidate_->index(), SkippedNode{node, KeyOf(node), ""});
+      NoteFailure(failure, &report);
+      Conclude(candidate_->index(), {}, &report);
+      report.reason +=
+          fmt::format(", in function {}", Printable(function.candidate)) +
+          CallersOf(function);
+      located.culprits.push_back({located.nodes.size(), std::nullopt, {}});
+      located.nodes.push_back(std::move(report));
+    }
+  }
+
   // The share of the error that is gone without this function alone.
   absl::StatusOr<double> ShareOf(size_t function) {
-    if (result_.guilty.size() == 1 && share_of_first_.has_value()) {
+    if (result_.guilty.size() == 1 + ending_.size() &&
+        share_of_first_.has_value()) {
       return *share_of_first_;
     }
-    Items others = AllFunctions();
+    Items others = Mixable();
     std::erase(others, function);
     NODEWISE_ASSIGN_OR_RETURN(const double left, AskOnce(others));
     return 1 - left;
@@ -316,13 +366,16 @@ class Mixer {
       }
       reason += fmt::format(", together with {}", ListOf(others, kShownNodes));
     }
-    if (function.nodes.size() > 1) {
-      std::vector<std::string> nodes;
-      for (const NodeId node : function.nodes) nodes.push_back(KeyOf(node));
-      reason += fmt::format("; {} call it: {}", CountOf(nodes.size(), "node"),
-                            ListOf(nodes, kShownNodes));
-    }
-    return reason;
+    return reason + CallersOf(function);
+  }
+
+  // Empty for a function that one node calls.
+  std::string CallersOf(const MixedFunction& function) const {
+    if (function.nodes.size() < 2) return "";
+    std::vector<std::string> nodes;
+    for (const NodeId node : function.nodes) nodes.push_back(KeyOf(node));
+    return fmt::format("; {} call it: {}", CountOf(nodes.size(), "node"),
+                       ListOf(nodes, kShownNodes));
   }
 
   // Compares what nodes of the function make on both sides: the one that is
@@ -330,24 +383,23 @@ class Mixer {
   // least. None if nothing differs, or nobody can look into runs.
   absl::StatusOr<std::optional<std::pair<NodeId, TensorComparison>>>
   CompareNodes(const GuiltyFunction& guilty) {
-    const auto& target = mixed_->target();
-    const auto maker = MakerOf("debug", {target->name(), target});
-    if (!maker.ok()) return std::nullopt;
-    NODEWISE_ASSIGN_OR_RETURN(const auto runner, (*maker)());
     Items taken = guilty.together_with;
     const ByNode<bool> without = NodesOf(taken);
     taken.push_back(guilty.function);
     const std::vector<EntryId> entries = EntriesOf(guilty.function);
-    NODEWISE_ASSIGN_OR_RETURN(const auto expected,
-                              TensorsOf(*runner, without, entries));
-    NODEWISE_ASSIGN_OR_RETURN(const auto found,
-                              TensorsOf(*runner, NodesOf(taken), entries));
+    const auto expected = runs_.TensorsOf(without, entries);
+    const auto found = runs_.TensorsOf(NodesOf(taken), entries);
+    for (const absl::Status& status : {expected.status(), found.status()}) {
+      // Nothing is left to compare where a node ends the run.
+      if (FailureOf(status).has_value()) return std::nullopt;
+      NODEWISE_RETURN_IF_ERROR(status);
+    }
     std::optional<std::pair<NodeId, TensorComparison>> worst;
     for (const EntryId entry : entries) {
-      if (!expected[entry].defined() || !found[entry].defined()) continue;
-      NODEWISE_ASSIGN_OR_RETURN(
-          TensorComparison compared,
-          CompareEntry(entry, expected[entry], found[entry]));
+      const NDArray &right = (*expected)[entry], &wrong = (*found)[entry];
+      if (!right.defined() || !wrong.defined()) continue;
+      NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
+                                CompareEntry(entry, right, wrong));
       if (compared.is_equal()) continue;
       if (worst.has_value() && worst->second.verdict() >= compared.verdict()) {
         continue;
@@ -368,18 +420,6 @@ class Mixer {
     return entries;
   }
 
-  absl::StatusOr<ByEntry<NDArray>> TensorsOf(Runner& runner,
-                                             const ByNode<bool>& chosen,
-                                             std::vector<EntryId> entries) {
-    mixed_->Choose(chosen);
-    const NodeId last = candidate_->index().NodeOf(entries.back());
-    KeptRun run(runner, candidate_->index(), inputs_,
-                {std::move(entries), last});
-    ++result_.runs;
-    NODEWISE_RETURN_IF_ERROR(run.Run());
-    return std::move(run.kept());
-  }
-
   absl::StatusOr<TensorComparison> CompareEntry(EntryId entry,
                                                 const NDArray& expected,
                                                 const NDArray& found) const {
@@ -394,12 +434,14 @@ class Mixer {
 
   const std::shared_ptr<const GraphTarget> candidate_;
   const std::shared_ptr<const GraphTarget> reference_;
-  const std::vector<NamedTensor>& inputs_;
+  MixtureRuns& runs_;
   const MixOptions& options_;
+  const NodeFailures& failures_;
   const Graph& graph_;
   const Tolerance tolerance_;  // Of the outputs.
-  std::unique_ptr<MixedTarget> mixed_;
-  std::unique_ptr<Runner> runner_;  // Of the mixture.
+  // The functions of the candidate that end runs: by their numbers.
+  std::map<size_t, const NodeFailure*> ending_;
+  bool has_candidate_run_ = false;
   std::vector<NamedTensor> right_;  // The outputs of both.
   std::vector<NamedTensor> wrong_;
   OutputError error_;
@@ -416,8 +458,28 @@ absl::StatusOr<MixResult> MixBuilds(
     std::shared_ptr<const GraphTarget> candidate,
     std::shared_ptr<const GraphTarget> reference,
     const std::vector<NamedTensor>& inputs, const MixOptions& options) {
-  return Mixer(std::move(candidate), std::move(reference), inputs, options)
-      .Run();
+  NODEWISE_ASSIGN_OR_RETURN(
+      MixtureRuns runs,
+      MixtureRuns::Create(candidate, reference, inputs, options.node_limit_ms));
+  // Each turn finds one more node that ends runs.
+  for (NodeFailures failures;;) {
+    Mixer mixer(candidate, reference, &runs, options, failures);
+    auto result = mixer.Run();
+    auto failure = FailureOf(result.status());
+    const auto is_known = [&](const NodeFailure& known) {
+      return known.node == failure->node;
+    };
+    if (!failure.has_value() ||
+        std::any_of(failures.begin(), failures.end(), is_known)) {
+      return result;
+    }
+    if (mixer.has_candidate_run()) {
+      failure->what += fmt::format(
+          " (not in {} as it is, but with functions of {} before it)",
+          candidate->name(), reference->name());
+    }
+    failures.push_back(*std::move(failure));
+  }
 }
 
 }  // namespace nodewise

@@ -83,18 +83,6 @@ std::string ReasonOf(const GraphIndex& index,
   }
 }
 
-void NoteFailure(const NodeFailure& failure, NodeReport* report) {
-  report->failure = failure;
-  report->reason = failure.what;
-  if (failure.kind == NodeFailure::Kind::kHang) {
-    report->evidence.hung = true;
-  } else if (failure.kind == NodeFailure::Kind::kStrayWrite) {
-    report->evidence.wrote_astray = true;
-  } else {
-    report->evidence.crashed = true;
-  }
-}
-
 }  // namespace
 
 NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
@@ -119,6 +107,18 @@ NodeReport ReportOf(const GraphIndex& index, const SkippedNode& skipped) {
   report.evidence.isolated = Verdict::kInconclusive;
   report.reason = "not checked: " + skipped.why;
   return report;
+}
+
+void NoteFailure(const NodeFailure& failure, NodeReport* report) {
+  report->failure = failure;
+  report->reason = failure.what;
+  if (failure.kind == NodeFailure::Kind::kHang) {
+    report->evidence.hung = true;
+  } else if (failure.kind == NodeFailure::Kind::kStrayWrite) {
+    report->evidence.wrote_astray = true;
+  } else {
+    report->evidence.crashed = true;
+  }
 }
 
 void NoteFailures(const StandIns& stand_ins, LocateResult* result) {

@@ -27,6 +27,9 @@ struct StandIns {
   bool is_cut = false;
 };
 
+// Puts a failure into its node's report.
+void NoteFailure(const NodeFailure& failure, NodeReport* report);
+
 // Puts that into the reports and LocateResult::stand_ins: what was seen of such
 // nodes says nothing about them.
 void NoteFailures(const StandIns& stand_ins, LocateResult* result);

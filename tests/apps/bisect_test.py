@@ -89,6 +89,24 @@ class Bisect(Scratch):
         ends = [(q["taken"], q["left"]) for q in found["questions"][:2]]
         self.assertEqual(ends, [(0, 0.0), (4, 1.0)])
 
+    def test_a_function_that_crashes_is_a_verdict_however_it_is_halved(self):
+        crashing = self.code.replace(
+            "#include <math.h>", "#include <math.h>\n#include <signal.h>\n"
+            "static float odd(float x) { raise(SIGFPE); return x; }", 1)
+        crashing = re.sub(r"\btanhf?\(", "odd(", crashing)
+        self.assertIn("odd(", crashing)
+        bad = self.build("bad", self.compile("bad.so", crashing))
+        old = self.build("old", self.net / "lib.so")
+        for options in (["--method", "bisect"],
+                        ["--method", "bisect", "--reference", old]):
+            with self.subTest(options=options):
+                shown = self.located(bad, *options, "--node-timeout", "20")
+                self.assertEqual((shown.code, shown.err), (1, ""), shown)
+                self.assertIn("culprit: bend, crashes\n", shown.out)
+                self.assertIn("crashed with SIGFPE", shown.out)
+                self.assertIn("outputs: equal to the reference's, with 1 node "
+                              "computed by it", shown.out)
+
     def test_a_sound_build_has_nothing_to_bisect(self):
         shown = self.located(self.net, "--method", "bisect")
         self.assertEqual((shown.code, shown.err), (0, ""), shown)

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
+#include <thread>
 
 #include "tests/contrib/locate/spoiled_library.h"
 #include "tests/contrib/lower/lower_support.h"
@@ -12,6 +15,7 @@
 namespace nodewise {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -104,6 +108,83 @@ TEST(MixBuildsTest, ABuildThatIsNotDeterministicIsSaid) {
       }));
   EXPECT_THAT(result, FailsWith(absl::StatusCode::kFailedPrecondition,
                                 HasSubstr("new: makes other bits")));
+}
+
+// Has a function of the other library crash.
+Ref<Library> Crashing(Ref<Library> sound, const std::string& word) {
+  return MakeRef<SpoiledLibrary>(std::move(sound), word,
+                                 [](const DLTensor&) { std::raise(SIGFPE); });
+}
+
+TEST(MixBuildsTest, AFunctionThatCrashesIsGuiltyAndOthersAreStillFound) {
+  const auto wrong =
+      MakeRef<SpoiledLibrary>(ReferenceFunctions(), "sigmoid", Times(0.8F));
+  const auto result = MixSpoiled(Crashing(wrong, "tanh"));
+  ASSERT_THAT(result, IsOk());
+  EXPECT_THAT(GuiltyNodes(*result), ElementsAre("gate", "first"));
+  const LocateResult& located = result->located;
+  EXPECT_EQ(located.nodes[0].verdict, NodeVerdict::kBroken);
+  EXPECT_NEAR(located.culprits[0].share.value(), 1, 1e-6);
+  EXPECT_EQ(located.nodes[1].verdict, NodeVerdict::kCrashes);
+  EXPECT_THAT(located.nodes[1].reason,
+              AllOf(HasSubstr("crashed with SIGFPE, in function"),
+                    HasSubstr("2 nodes call it: first, last")));
+  EXPECT_THAT(located.stand_ins, ElementsAre("first", "last"));
+}
+
+TEST(MixBuildsTest, ACrashAloneLeavesNoErrorOfTheOutputs) {
+  const auto result = MixSpoiled(Crashing(ReferenceFunctions(), "softmax"));
+  ASSERT_THAT(result, IsOk());
+  EXPECT_THAT(GuiltyNodes(*result), ElementsAre("weights"));
+  ASSERT_EQ(result->guilty.size(), 1U);
+  EXPECT_FALSE(result->located.AreOutputsWrong());
+  EXPECT_TRUE(result->questions.empty());
+}
+
+TEST(MixBuildsTest, AFunctionThatHangsIsGuilty) {
+  const Lowered net = MixedNet();
+  const auto hanging = MakeRef<SpoiledLibrary>(
+      ReferenceFunctions(), "softmax", [](const DLTensor&) {
+        std::this_thread::sleep_for(std::chrono::hours(1));
+      });
+  const auto result =
+      MixBuilds(BuildOf("new", net.graph, hanging, net.params),
+                BuildOf("old", net.graph, ReferenceFunctions(), net.params),
+                MixedInputs(), {.node_limit_ms = 300});
+  ASSERT_THAT(result, IsOk());
+  ASSERT_THAT(GuiltyNodes(*result), ElementsAre("weights"));
+  EXPECT_EQ(result->located.nodes[0].verdict, NodeVerdict::kHangs);
+}
+
+TEST(MixBuildsTest, AReferenceThatCrashesIsAnErrorAndAccusesNobody) {
+  const Lowered net = MixedNet();
+  const auto old_build = BuildOf(
+      "old", net.graph, Crashing(ReferenceFunctions(), "softmax"), net.params);
+  const auto result =
+      MixBuilds(BuildOf("new", net.graph, ReferenceFunctions(), net.params),
+                old_build, MixedInputs());
+  EXPECT_THAT(result, FailsWith(absl::StatusCode::kAborted,
+                                AllOf(HasSubstr("weights"), HasSubstr("SIGFPE"),
+                                      HasSubstr("it is taken for right"))));
+}
+
+TEST(MixBuildsTest, AFunctionThatCrashesOnWhatTheReferenceMakesIsGuilty) {
+  // Both are the candidate's, and each is used to what the other one makes.
+  Ref<Library> odd =
+      MakeRef<SpoiledLibrary>(ReferenceFunctions(), "sigmoid", Times(-1));
+  odd = MakeRef<SpoiledLibrary>(odd, "softmax", [](const DLTensor& made) {
+    // This one is 0.005 where the gate is negative, and 0.003 else.
+    if (static_cast<const float*>(made.data)[1] < 0.004F) std::raise(SIGFPE);
+  });
+  const auto result = MixSpoiled(odd);
+  ASSERT_THAT(result, IsOk());
+  for (const NodeReport& report : result->located.nodes) {
+    if (report.key != "weights") continue;
+    EXPECT_EQ(report.verdict, NodeVerdict::kCrashes);
+    EXPECT_THAT(report.reason, HasSubstr("not in new as it is"));
+    return;
+  }
+  ADD_FAILURE() << "weights is not accused";
 }
 
 TEST(MixBuildsTest, AnErrorThatNoFunctionMakesIsInTheStorage) {

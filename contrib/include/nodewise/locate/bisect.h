@@ -28,6 +28,8 @@ struct BisectOptions {
   // Memory for tensors of the candidate that are kept from one run of it for
   // several questions. Those of one question are kept at least.
   size_t most_bytes = size_t{1} << 30;
+  // As LocateOptions::node_limit_ms.
+  int64_t node_limit_ms = 60'000;
   // Called with the questions that were asked, and about how many there will
   // be.
   std::function<void(size_t done, size_t total)> progress = nullptr;
@@ -42,6 +44,13 @@ struct BisectRequest {
   // too early is found; with kPatches the culprit is confirmed.
   RunnerMaker candidate;
   std::vector<NamedTensor> inputs;
+  // As in LocateRequest: a node that ends a run of such runners as "guarded" is
+  // a culprit, the reference stands in for it, and the others are bisected.
+  // Where nobody can stand in, that node is all that is found.
+  std::function<absl::StatusOr<CandidateMakers>(
+      const std::vector<std::string>& nodes)>
+      with_stand_ins = nullptr;
+  std::vector<std::string> stand_ins = {};
 };
 
 // A question and its answer.
@@ -73,7 +82,8 @@ std::string_view NameOf(Masking masking);
 struct BisectResult {
   size_t nodes_on_path = 0;  // Function nodes that the wrong outputs depend on.
   std::vector<BisectQuestion> questions;  // In the order in which they came.
-  // How often the candidate and the reference ran, most of them in part.
+  // How often the candidate and the reference ran, most of them in part, also
+  // in turns that a node ended.
   size_t candidate_runs = 0;
   size_t reference_runs = 0;
   // The node where the error first shows: in `located.nodes`. None if outputs
@@ -81,8 +91,9 @@ struct BisectResult {
   std::optional<size_t> first;
   Masking masking = Masking::kNone;  // Before `first`.
   // The nodes that were judged: `first` and those before it on the path, or
-  // those that are not deterministic. The culprits are those of them that are
-  // to blame; if `first` is none, it only inherits or rounds.
+  // those that are not deterministic; and those that ended runs, or that the
+  // reference computes anyway. The culprits are those of them that are to
+  // blame; if `first` is none, it only inherits or rounds.
   LocateResult located;
 
   size_t runs() const { return candidate_runs + reference_runs; }

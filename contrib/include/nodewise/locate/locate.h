@@ -115,6 +115,11 @@ struct NodeReport {
   // Returns how many times larger it made the error that it received; 0 if it
   // received none.
   double gain() const;
+  // Returns whether what it makes was not looked at, since it ends runs or the
+  // reference computed it.
+  bool was_replaced() const {
+    return failure.has_value() || evidence.is_stand_in;
+  }
 };
 
 // A node that is to blame.

@@ -31,6 +31,12 @@ struct TargetRequest {
 absl::StatusOr<CandidateMakers> MakersOf(
     const std::shared_ptr<const GraphTarget>& target);
 
+// As MakersOf() of the target in which the reference computes these nodes, by
+// key. Fails as WithStandIns(), and as making runners does.
+absl::StatusOr<CandidateMakers> MakersWithStandIns(
+    const GraphTarget& target, const OpSet& operators,
+    const std::vector<std::string>& nodes);
+
 // Locates in a compiled network, with all the runners that this takes: each run
 // has a process of its own where the target can be run like that, which is
 // wherever all is on a CPU. Else a note says that nobody survives a node that

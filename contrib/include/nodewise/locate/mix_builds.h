@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,8 @@ namespace nodewise {
 // nodes.
 
 struct MixOptions {
+  // As LocateOptions::node_limit_ms.
+  int64_t node_limit_ms = 60'000;
   // As BisectOptions::progress.
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
@@ -46,8 +49,9 @@ struct MixResult {
   // `last` is the name of the last of them.
   std::vector<BisectQuestion> questions;
   size_t runs = 0;  // Of whole networks, of whatever functions.
-  // In the order of LocateResult::culprits, each of which is the first node of
-  // its function that makes something else, or the first at all.
+  // In the order of LocateResult::culprits, each of which is the node that
+  // ended a run, or the first node of its function that makes something else,
+  // or the first at all.
   std::vector<GuiltyFunction> guilty;
   // With all functions of the reference, the candidate makes the same error all
   // the same: it is in how its tensors share memory.
@@ -57,9 +61,13 @@ struct MixResult {
 
 // Mixes two builds of one network: their nodes have the same keys, and their
 // inputs and parameters are equal (CompareSides() says whether). Several guilty
-// functions are all found, each with a few questions more. Fails as
-// MixedTarget::Create() and runs do, and with kFailedPrecondition if one of the
-// builds makes other bits when it runs again.
+// functions are all found, each with a few questions more. Where all is on a
+// CPU, each run has a process of its own: a function of the candidate that ends
+// one is guilty, and the reference's stands in for it in all mixtures
+// (LocateResult::stand_ins); a mixture in which one of the reference's does
+// counts as all wrong. Fails as MixedTarget::Create() and runs do, also of the
+// reference as it is, and with kFailedPrecondition if one of the builds makes
+// other bits when it runs again.
 absl::StatusOr<MixResult> MixBuilds(
     std::shared_ptr<const GraphTarget> candidate,
     std::shared_ptr<const GraphTarget> reference,
