@@ -392,11 +392,6 @@ class LocateCulprit : public Command {
         AllOperators(), options);
   }
 
-  // What a plan fault does shows in the whole network alone.
-  static bool ShowsAlone(NodeVerdict verdict) {
-    return verdict != NodeVerdict::kPlanFault;
-  }
-
   // Whatever comes behind a node that ends runs can only be run, and what it
   // should make only be known, where the reference stands in for it.
   static bool WasReplaced(const LocateResult& located,
@@ -413,12 +408,17 @@ class LocateCulprit : public Command {
     for (const Culprit& culprit : located.culprits) {
       const NodeReport& report = located.nodes[culprit.report];
       const std::string verdict(NameOf(report.verdict));
-      if (!ShowsAlone(report.verdict)) {
-        outcome->notes.push_back(
-            fmt::format("--repro: {}: is not written, since a node alone does "
-                        "not show this: {}",
-                        report.key, verdict));
-        continue;
+      std::optional<PlanFault> plan_fault;
+      if (report.verdict == NodeVerdict::kPlanFault) {
+        if (culprit.written_over.empty()) {
+          outcome->notes.push_back(fmt::format(
+              "--repro: {}: is not written, since no run shows which tensor "
+              "it writes over",
+              report.key));
+          continue;
+        }
+        const WrittenOver& first = culprit.written_over[0];
+        plan_fault = {report.node, first.victim, first.reader};
       }
       if (!WasReplaced(located, report)) {
         outcome->notes.push_back(fmt::format(
@@ -429,7 +429,7 @@ class LocateCulprit : public Command {
       }
       folders.push_back({report.node,
                          ReproPath(repro_, folders.size() + 1, report.key),
-                         verdict, report.reason, report.failure});
+                         verdict, report.reason, report.failure, plan_fault});
     }
     if (folders.empty()) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(MakeReproRoot(repro_));

@@ -9,6 +9,7 @@
 
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
+#include "nodewise/locate/verdict.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/runner/runner_list.h"
@@ -29,15 +30,28 @@ ReproSource SourceOf(const GraphTarget& target) {
   for (const NamedTensor& param : target.artefact().params.tensors) {
     source.params.push_back(param.name);
   }
+  if (source.library_file.empty()) return source;
+  // What cannot be loaded apart runs with what the network has left behind.
+  auto apart = LoadApart(target.files());
+  if (apart.ok()) source.library = *std::move(apart);
   return source;
 }
 
 std::string ShownBy(const ReproCase& node_case) {
+  if (node_case.plan_fault.has_value()) {
+    return fmt::format("{}: writes over {}, which {} still reads",
+                       node_case.verdict, node_case.plan_fault->tensor,
+                       node_case.plan_fault->reader);
+  }
   if (!node_case.region.has_value()) {
     return "not judged: " + node_case.why_no_region;
   }
   const std::string simpler =
-      node_case.is_shrunk() ? ", with simpler inputs" : "";
+      node_case.is_shrunk() ? ", with simpler inputs"
+      : node_case.earlier_nodes.empty()
+          ? ""
+          : fmt::format(", after {} before it",
+                        CountOf(node_case.earlier_nodes.size(), "node"));
   if (node_case.failure.has_value()) {
     if (node_case.fails_alone == false) return "came to its end alone";
     return node_case.verdict + ": " + node_case.failure->what + simpler;
@@ -54,13 +68,16 @@ void AddRepro(const ReproCase& node_case, const std::string& path,
   json->BeginObject();
   json->Add("node", node_case.node);
   json->Add("folder", path);
-  json->Add("judged", node_case.region.has_value());
+  json->Add("judged", node_case.is_judged());
   json->Add("wrong", node_case.FindWrong() != nullptr);
   if (node_case.failure.has_value()) {
     json->Add("failure", NameOf(node_case.failure->kind));
     if (node_case.fails_alone.has_value()) {
       json->Add("fails_alone", *node_case.fails_alone);
     }
+  }
+  if (!node_case.earlier_nodes.empty()) {
+    json->Add("earlier_nodes", node_case.earlier_nodes);
   }
   json->Add("shrunk", node_case.is_shrunk());
   json->Add("shrink_runs", node_case.shrink_runs);
@@ -83,6 +100,129 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeSafeRunner(
   return maker();
 }
 
+// Writes folders one after the other.
+class FolderWriter {
+ public:
+  FolderWriter(const LoadedTarget& loaded,
+               const std::vector<ReproFolder>& folders,
+               const ShrinkOptions& shrink, Outcome* outcome,
+               int64_t node_limit_ms)
+      : loaded_(loaded),
+        target_(*loaded.target),
+        folders_(folders),
+        shrink_(shrink),
+        outcome_(*outcome),
+        node_limit_ms_(node_limit_ms),
+        source_(SourceOf(target_)),
+        inputs_(NameInputs(target_.inputs(), loaded.inputs)) {}
+
+  absl::Status Write() {
+    outcome_.json.BeginArray("repros");
+    const absl::Status status = WriteAll();
+    outcome_.json.EndArray();
+    outcome_.text += table_.ToString(0, 0, LineWidth());
+    return status;
+  }
+
+ private:
+  absl::Status WriteAll() {
+    std::vector<NodeId> nodes;
+    for (const ReproFolder& folder : folders_) {
+      const std::string key = target_.index().KeyOf(folder.node);
+      if (folder.failure.has_value()) failing_.insert(key);
+      if (folder.plan_fault.has_value()) continue;
+      nodes.push_back(folder.node);
+      by_node_[key] = &folder;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                              MakeSafeRunner(loaded_, failing_));
+    source_.may_run = [&](NodeId node) {
+      return failing_.count(target_.index().KeyOf(node)) == 0;
+    };
+    if (!nodes.empty()) {
+      NODEWISE_RETURN_IF_ERROR(VisitCases(
+          source_, nodes, *runner, inputs_,
+          [&](ReproCase node_case) { return Begin(std::move(node_case)); }));
+    }
+    // These need further runs of the network.
+    for (ReproCase& node_case : needy_) {
+      const ReproFolder& folder = *by_node_[node_case.node];
+      NODEWISE_RETURN_IF_ERROR(AddEarlierNodes(source_, folder.node, *runner,
+                                               inputs_, {}, &node_case));
+      NODEWISE_RETURN_IF_ERROR(Finish(&node_case, folder));
+    }
+    for (const ReproFolder& folder : folders_) {
+      if (!folder.plan_fault.has_value()) continue;
+      NODEWISE_RETURN_IF_ERROR(WritePlanFault(folder, *runner));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Begin(ReproCase node_case) {
+    const ReproFolder& folder = *by_node_[node_case.node];
+    node_case.verdict = folder.verdict;
+    node_case.reason = folder.reason;
+    node_case.failure = folder.failure;
+    node_case.node_limit_ms = node_limit_ms_;
+    if (folder.failure.has_value()) CheckFailsAlone(&node_case);
+    if (!MayNeedOthers(node_case)) return Finish(&node_case, folder);
+    needy_.push_back(std::move(node_case));
+    return absl::OkStatus();
+  }
+
+  // Only functions of a library keep something from call to call.
+  static bool MayNeedOthers(const ReproCase& node_case) {
+    if (node_case.library_file.empty() || !node_case.region.has_value()) {
+      return false;
+    }
+    if (node_case.failure.has_value()) return node_case.fails_alone == false;
+    return node_case.verdict == NameOf(NodeVerdict::kBroken) &&
+           node_case.FindWrong() == nullptr;
+  }
+
+  absl::Status Finish(ReproCase* node_case, const ReproFolder& folder) {
+    // Earlier nodes read what the node does not, so its inputs stay.
+    if (node_case->earlier_nodes.empty()) {
+      NODEWISE_RETURN_IF_ERROR(ShrinkCase(shrink_, node_case));
+    }
+    return WriteOne(*node_case, folder);
+  }
+
+  absl::Status WriteOne(const ReproCase& node_case, const ReproFolder& folder) {
+    NODEWISE_RETURN_IF_ERROR(WriteRepro(node_case, folder.path));
+    table_.AddRow({"wrote", folder.path, ShownBy(node_case)});
+    AddRepro(node_case, folder.path, &outcome_.json);
+    return absl::OkStatus();
+  }
+
+  absl::Status WritePlanFault(const ReproFolder& folder, Runner& runner) {
+    auto made = CutPlanFault(source_, *folder.plan_fault, runner, inputs_);
+    if (absl::IsUnimplemented(made.status())) {
+      outcome_.notes.push_back(fmt::format("--repro: {}: is not written: {}",
+                                           target_.index().KeyOf(folder.node),
+                                           MessageOf(made.status())));
+      return absl::OkStatus();
+    }
+    NODEWISE_RETURN_IF_ERROR(made.status());
+    made->verdict = folder.verdict;
+    made->reason = folder.reason;
+    return WriteOne(*made, folder);
+  }
+
+  const LoadedTarget& loaded_;
+  const GraphTarget& target_;
+  const std::vector<ReproFolder>& folders_;
+  const ShrinkOptions& shrink_;
+  Outcome& outcome_;
+  const int64_t node_limit_ms_;
+  ReproSource source_;
+  const std::vector<NamedTensor> inputs_;
+  std::map<std::string, const ReproFolder*> by_node_;  // By its key.
+  std::set<std::string> failing_;
+  std::vector<ReproCase> needy_;  // They do not fail alone.
+  TextTable table_;
+};
+
 }  // namespace
 
 std::string ReproPath(const std::string& dir, size_t number,
@@ -104,43 +244,7 @@ absl::Status WriteReproFolders(const LoadedTarget& loaded,
                                const std::vector<ReproFolder>& folders,
                                const ShrinkOptions& shrink, Outcome* outcome,
                                int64_t node_limit_ms) {
-  const GraphTarget& target = *loaded.target;
-  std::map<std::string, const ReproFolder*> by_node;  // By its key.
-  std::vector<NodeId> nodes;
-  std::set<std::string> failing;
-  for (const ReproFolder& folder : folders) {
-    const std::string key = target.index().KeyOf(folder.node);
-    nodes.push_back(folder.node);
-    by_node[key] = &folder;
-    if (folder.failure.has_value()) failing.insert(key);
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const auto runner, MakeSafeRunner(loaded, failing));
-  ReproSource source = SourceOf(target);
-  source.may_run = [&](NodeId node) {
-    return failing.count(target.index().KeyOf(node)) == 0;
-  };
-  TextTable table;
-  outcome->json.BeginArray("repros");
-  const auto write = [&](ReproCase node_case) -> absl::Status {
-    const ReproFolder& folder = *by_node[node_case.node];
-    const std::string& path = folder.path;
-    node_case.verdict = folder.verdict;
-    node_case.reason = folder.reason;
-    node_case.failure = folder.failure;
-    node_case.node_limit_ms = node_limit_ms;
-    if (folder.failure.has_value()) CheckFailsAlone(&node_case);
-    NODEWISE_RETURN_IF_ERROR(ShrinkCase(shrink, &node_case));
-    NODEWISE_RETURN_IF_ERROR(WriteRepro(node_case, path));
-    table.AddRow({"wrote", path, ShownBy(node_case)});
-    AddRepro(node_case, path, &outcome->json);
-    return absl::OkStatus();
-  };
-  const absl::Status status =
-      VisitCases(source, nodes, *runner,
-                 NameInputs(target.inputs(), loaded.inputs), write);
-  outcome->json.EndArray();
-  outcome->text += table.ToString(0, 0, LineWidth());
-  return status;
+  return FolderWriter(loaded, folders, shrink, outcome, node_limit_ms).Write();
 }
 
 }  // namespace nodewise

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
+#include "nodewise/repro/case_of_nodes.h"
 #include "nodewise/repro/shrink.h"
 #include "nodewise/runner/node_failure.h"
 
@@ -23,6 +24,8 @@ struct ReproFolder {
   // How it ended runs or spoiled memory, if it did: then the reference stands
   // in for it while the others are run.
   std::optional<NodeFailure> failure = std::nullopt;
+  // What it writes over, if that is the fault.
+  std::optional<PlanFault> plan_fault = std::nullopt;
 };
 
 // Returns DIR/003_conv1 for the node of that number: a name that nothing in the
@@ -35,7 +38,10 @@ absl::Status MakeReproRoot(const std::string& dir);
 
 // Runs the target once and writes the nodes as folders, the inputs of those
 // that are wrong shrunk. Nodes that crash or hang run in processes of their
-// own, for as long as a node may take. The outcome says what each of them
+// own, for as long as a node may take. Those that do not fail alone get the
+// nodes before them that they need, and those that write over a tensor whoever
+// makes and reads it; a note says why, where that is not possible. The outcome
+// says what each of them
 // shows; the document has `repros`.
 absl::Status WriteReproFolders(const LoadedTarget& loaded,
                                const std::vector<ReproFolder>& folders,

@@ -234,6 +234,10 @@ class Locator {
       if (!Accuses(report.verdict)) continue;
       Culprit culprit{i, std::nullopt,
                       VictimsOf(index_, overwritten_, report.node)};
+      for (const Overwriting& found : overwritten_) {
+        if (found.writer != report.node) continue;
+        culprit.written_over.push_back({found.victim, found.reader});
+      }
       const bool can_be_confirmed = error.any() &&
                                     !report.failure.has_value() &&
                                     confirmed < options_.most_confirmed;

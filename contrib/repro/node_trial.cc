@@ -15,6 +15,8 @@
 namespace nodewise {
 namespace {
 
+constexpr std::string_view kGuarded = "guarded";
+
 Verdict SeverityOf(const ReproOutput& output) {
   if (!output.comparison.has_value()) return Verdict::kPass;
   return WeighedVerdict(*output.comparison);
@@ -31,6 +33,29 @@ absl::StatusOr<TensorComparison> CompareWithReference(
   CompareOptions options;
   options.describe = true;
   return CompareTensors(item, *made, options);
+}
+
+// What the node reads, and what nodes before it do.
+std::vector<NamedTensor> NamedInputs(const ReproCase& node_case,
+                                     const std::vector<NDArray>& inputs) {
+  std::vector<NamedTensor> named;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    named.push_back({node_case.inputs[i].name, inputs[i]});
+  }
+  for (const ReproInput& input : node_case.earlier_inputs) {
+    named.push_back({input.name, input.tensor});
+  }
+  return named;
+}
+
+// In builds with USE_PROFILER, functions of a file get a process of their own.
+std::string_view KindOfTrials(const ReproCase& node_case) {
+  for (const RunnerKind& kind : RunnerKinds()) {
+    if (!node_case.library_file.empty() && kind.name == kGuarded) {
+      return kGuarded;
+    }
+  }
+  return "plain";
 }
 
 // An address differs from run to run: "crashed with SIGSEGV at address 0x10".
@@ -107,7 +132,8 @@ absl::StatusOr<std::unique_ptr<NodeTrial>> NodeTrial::Create(
   if (!node_case.may_run) {
     return std::unique_ptr<NodeTrial>(new NodeTrial(node_case, nullptr));
   }
-  NODEWISE_ASSIGN_OR_RETURN(auto runner, RunnerAlone(node_case, "plain"));
+  NODEWISE_ASSIGN_OR_RETURN(auto runner,
+                            RunnerAlone(node_case, KindOfTrials(node_case)));
   return std::unique_ptr<NodeTrial>(
       new NodeTrial(node_case, std::move(runner)));
 }
@@ -115,15 +141,15 @@ absl::StatusOr<std::unique_ptr<NodeTrial>> NodeTrial::Create(
 absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
                                    const std::vector<NDArray>& inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
-                            RunnerAlone(node_case, "guarded"));
-  std::vector<NamedTensor> named;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    named.push_back({node_case.inputs[i].name, inputs[i]});
-  }
+                            RunnerAlone(node_case, kGuarded));
   RunOptions options;
   options.node_limit_ms = node_case.node_limit_ms;
-  const auto failure = FailureOf(runner->Run(named, options).status());
-  return failure.has_value() && failure->kind == node_case.failure->kind &&
+  const auto failure =
+      FailureOf(runner->Run(NamedInputs(node_case, inputs), options).status());
+  const std::string& node =
+      GraphIndex(node_case.graph).KeyOf(NodeId{node_case.graph.heads[0].node});
+  return failure.has_value() && failure->node == node &&
+         failure->kind == node_case.failure->kind &&
          WithoutAddress(failure->what) ==
              WithoutAddress(node_case.failure->what);
 }
@@ -138,11 +164,10 @@ absl::StatusOr<std::vector<NDArray>> NodeTrial::RunCandidate(
     const std::vector<NDArray>& inputs) {
   std::vector<NDArray> made(case_.outputs.size());
   if (runner_ == nullptr) return made;
-  std::vector<NamedTensor> named;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    named.push_back({case_.inputs[i].name, inputs[i]});
-  }
-  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_->Run(named));
+  RunOptions options;
+  options.node_limit_ms = case_.node_limit_ms;
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result,
+                            runner_->Run(NamedInputs(case_, inputs), options));
   for (size_t slot = 0; slot < made.size(); ++slot) {
     made[slot] = std::move(result.outputs[slot].tensor);
   }
@@ -176,6 +201,17 @@ absl::StatusOr<std::vector<ReproOutput>> NodeTrial::Run(
     outputs.push_back(std::move(output));
   }
   return outputs;
+}
+
+absl::StatusOr<TensorComparison> CompareByType(const std::string& node,
+                                               uint32_t slot,
+                                               const NDArray& reference,
+                                               const NDArray& made) {
+  return CompareWithReference(node, slot, BoundedTensor{reference, {}}, made);
+}
+
+std::vector<double> LimitsByType(const NDArray& reference) {
+  return LimitsOf(BoundedTensor{reference, {}}, std::nullopt);
 }
 
 std::vector<NDArray> TensorsOf(const std::vector<ReproInput>& inputs) {

@@ -40,6 +40,14 @@ class NodeTrial {
 absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
                                    const std::vector<NDArray>& inputs);
 
+// Compares what was made with what should have been, by the tolerance of its
+// type, and says how far each element may be off by that.
+absl::StatusOr<TensorComparison> CompareByType(const std::string& node,
+                                               uint32_t slot,
+                                               const NDArray& reference,
+                                               const NDArray& made);
+std::vector<double> LimitsByType(const NDArray& reference);
+
 // Returns the tensors that the node reads.
 std::vector<NDArray> TensorsOf(const std::vector<ReproInput>& inputs);
 

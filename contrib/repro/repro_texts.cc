@@ -25,6 +25,38 @@ std::string AccusationText(const ReproCase& node_case) {
                      CodeSpan(node_case.verdict), CodeSpan(node_case.reason));
 }
 
+// Of a node that writes over a tensor.
+std::string PlanFaultText(const ReproCase& node_case) {
+  const SpoiledTensor& spoiled = *node_case.plan_fault;
+  std::string text = fmt::format(
+      "It writes over `{}`, which `{}` still reads: the storage plan gives "
+      "both one place\nin memory. In `graph.json` are these nodes alone, and "
+      "that place. The command names\nthe node as a plan fault with exit "
+      "status 1. Once tensors that are needed at the\nsame time have places "
+      "of their own, the exit status is 0.\n",
+      CodeSpan(spoiled.tensor), CodeSpan(spoiled.reader));
+  const ReproOutput* const wrong = node_case.FindWrong();
+  if (wrong != nullptr) {
+    text += fmt::format("\n- output `{}`: `{}`\n- `{}`\n", wrong->role,
+                        CodeSpan(wrong->comparison->judgement.reason),
+                        CodeSpan(WorstText(*wrong)));
+  }
+  return text;
+}
+
+// What is needed beside the node.
+std::string EarlierText(const ReproCase& node_case) {
+  if (node_case.earlier_nodes.empty()) return "";
+  return fmt::format(
+      "\nAlone it does not fail: it needs what functions before it leave in "
+      "variables of the\nlibrary. So there {} before it: `{}`.\n",
+      node_case.earlier_nodes.size() == 1
+          ? "is a node of the network"
+          : fmt::format("are {} nodes of the network",
+                        node_case.earlier_nodes.size()),
+      CodeSpan(ListOf(node_case.earlier_nodes)));
+}
+
 std::string RightText(const ReproCase& node_case) {
   if (!node_case.verdict.empty()) {
     return "Alone it was right when this was written: the failure does not "
@@ -48,6 +80,7 @@ std::string FailureText(const ReproCase& node_case) {
 }
 
 std::string StateText(const ReproCase& node_case) {
+  if (node_case.plan_fault.has_value()) return PlanFaultText(node_case);
   if (node_case.failure.has_value()) return FailureText(node_case);
   if (!node_case.may_run) {
     return "It has not been run alone. Once it is mended, the exit status is "
@@ -80,12 +113,19 @@ std::string ShrinkText(const ReproCase& node_case) {
 }
 
 bool IsJudged(const ReproCase& node_case) {
-  return node_case.region.has_value() && node_case.may_run;
+  return node_case.is_judged() && node_case.may_run;
 }
 
 bool HasParams(const ReproCase& node_case) {
+  const auto is_param = [](const ReproInput& input) { return input.is_param; };
   return std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
-                     [](const ReproInput& input) { return input.is_param; });
+                     is_param) ||
+         std::any_of(node_case.earlier_inputs.begin(),
+                     node_case.earlier_inputs.end(), is_param);
+}
+
+bool HasSeveralNodes(const ReproCase& node_case) {
+  return node_case.plan_fault.has_value() || !node_case.earlier_nodes.empty();
 }
 
 std::string FilesText(const ReproCase& node_case,
@@ -93,7 +133,9 @@ std::string FilesText(const ReproCase& node_case,
   const bool is_built_in = node_case.library_file.empty();
   std::string text =
       "\n| file | what is in it |\n|---|---|\n"
-      "| `graph.json` | the node as a graph |\n";
+      "| `graph.json` | the ";
+  text += HasSeveralNodes(node_case) ? "nodes as a graph |\n"
+                                     : "node as a graph |\n";
   if (HasParams(node_case)) {
     text += "| `params.params` | the parameters that it reads |\n";
   }
@@ -103,8 +145,10 @@ std::string FilesText(const ReproCase& node_case,
         "| `model.onnx`, `test_data_set_0/` | the same as an ONNX model, with "
         "the inputs and what it should make |\n";
   }
-  text += "| `data/inputs.params` | what the node reads |\n";
-  if (node_case.region.has_value()) {
+  text += HasSeveralNodes(node_case)
+              ? "| `data/inputs.params` | what the nodes read |\n"
+              : "| `data/inputs.params` | what the node reads |\n";
+  if (node_case.is_judged()) {
     text +=
         "| `data/reference.params` | what it should make |\n"
         "| `data/limits.params` | by element how far a correct kernel may be "
@@ -130,7 +174,7 @@ std::string FilesText(const ReproCase& node_case,
 std::string MoreCommands(const ReproCase& node_case,
                          const ReproContents& contents) {
   std::string text;
-  if (node_case.region.has_value() && node_case.may_run) {
+  if (IsJudged(node_case)) {
     text =
         "\nTo see what it made beside what it should make:\n\n"
         "    nodewise compare data/reference.params data/candidate.params "
@@ -169,7 +213,9 @@ void AddOutput(const ReproCase& node_case, size_t slot, JsonWriter* json) {
   const ReproOutput& output = node_case.outputs[slot];
   json->BeginObject();
   AddTensor(fmt::format("out_{}_{}", output.role, node_case.layer), output.role,
-            node_case.graph.entries[node_case.inputs.size() + slot], json);
+            node_case.graph.entry(
+                node_case.graph.EntryOf(node_case.graph.heads[slot])),
+            json);
   json->Add("wrong", output.is_wrong());
   if (output.comparison.has_value()) {
     const TensorComparison& comparison = *output.comparison;
@@ -189,9 +235,11 @@ void AddOutput(const ReproCase& node_case, size_t slot, JsonWriter* json) {
 }  // namespace
 
 std::string ReproCommand(const ReproCase& node_case) {
+  const auto is_input = [](const ReproInput& input) { return !input.is_param; };
   const bool has_inputs =
-      std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
-                  [](const ReproInput& input) { return !input.is_param; });
+      std::any_of(node_case.inputs.begin(), node_case.inputs.end(), is_input) ||
+      std::any_of(node_case.earlier_inputs.begin(),
+                  node_case.earlier_inputs.end(), is_input);
   // The limit decides what hangs.
   const bool hangs = node_case.failure.has_value() &&
                      node_case.failure->kind == NodeFailure::Kind::kHang;
@@ -199,14 +247,16 @@ std::string ReproCommand(const ReproCase& node_case) {
       hangs ? fmt::format(" --node-timeout {}", node_case.node_limit_ms / 1000)
             : "";
   return fmt::format("nodewise {} .{}{}",
-                     node_case.region.has_value() ? "locate" : "run",
+                     node_case.is_judged() ? "locate" : "run",
                      has_inputs ? " --inputs data/inputs.params" : "", limit);
 }
 
 std::string ReproReadme(const ReproCase& node_case,
                         const ReproContents& contents) {
-  std::string text = fmt::format("# One node of a network: `{}`\n\n",
-                                 CodeSpan(node_case.node));
+  std::string text = fmt::format(
+      "# {} of a network: `{}`\n\n",
+      HasSeveralNodes(node_case) ? "A node and what it needs" : "One node",
+      CodeSpan(node_case.node));
   const std::vector<std::string> kinds = OperatorsOf(node_case);
   if (!kinds.empty()) {
     text += fmt::format("It computes `{}`.\n\n", CodeSpan(ListOf(kinds)));
@@ -219,6 +269,7 @@ std::string ReproReadme(const ReproCase& node_case,
         "Run it only\nif you trust where this folder is from.\n\n";
   }
   text += AccusationText(node_case) + StateText(node_case);
+  text += EarlierText(node_case);
   text += ShrinkText(node_case);
   text += MoreCommands(node_case, contents);
   return text + FilesText(node_case, contents);
@@ -242,6 +293,13 @@ std::string ReproDocument(const ReproCase& node_case,
     if (node_case.fails_alone.has_value()) {
       json.Add("fails_alone", *node_case.fails_alone);
     }
+  }
+  if (!node_case.earlier_nodes.empty()) {
+    json.Add("earlier_nodes", node_case.earlier_nodes);
+  }
+  if (node_case.plan_fault.has_value()) {
+    json.Add("victim", node_case.plan_fault->tensor);
+    json.Add("reader", node_case.plan_fault->reader);
   }
   json.Add("shrunk", node_case.is_shrunk());
   json.Add("shrink_runs", node_case.shrink_runs);

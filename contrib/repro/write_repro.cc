@@ -69,7 +69,10 @@ class ReproWriter {
   // A file of TVM's, which the command reads as well, and one for numpy.
   absl::Status WriteTensors() {
     std::vector<NamedTensor> inputs, params, original, candidate;
-    for (const ReproInput& input : case_.inputs) {
+    std::vector<ReproInput> all_inputs = case_.inputs;
+    all_inputs.insert(all_inputs.end(), case_.earlier_inputs.begin(),
+                      case_.earlier_inputs.end());
+    for (const ReproInput& input : all_inputs) {
       (input.is_param ? params : inputs).push_back({input.name, input.tensor});
       if (!input.original.defined()) continue;
       original.push_back({input.name, input.original});
@@ -93,7 +96,7 @@ class ReproWriter {
     std::vector<NamedTensor> all = std::move(inputs);
     all.insert(all.end(), params.begin(), params.end());
     all.insert(all.end(), candidate.begin(), candidate.end());
-    if (case_.region.has_value()) {
+    if (case_.is_judged()) {
       NODEWISE_RETURN_IF_ERROR(WriteReference(&all));
     }
     return WriteForNumpy(all);
@@ -157,8 +160,7 @@ class ReproWriter {
   // The functions that are built in are no part of the library that programs
   // link.
   absl::Status WriteProgram() {
-    contents_.has_program =
-        !case_.library_file.empty() && case_.region.has_value();
+    contents_.has_program = !case_.library_file.empty() && case_.is_judged();
     if (!contents_.has_program) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(
         WriteFileText(folder_ / "main.cc", ReproProgram()));

@@ -280,7 +280,7 @@ class Repro(Folders):
                                  "--random-inputs", "1")
             self.assertIn("holds mine, expected an empty folder", error)
 
-    def test_a_plan_fault_is_left_out_with_the_reason(self):
+    def test_a_plan_fault_of_built_in_functions_becomes_a_folder(self):
         model = onnx_model(onnx_graph(
             [onnx_node("Softmax", ["x"], ["a"], name="a"),
              onnx_node("Softmax", ["a"], ["b"], name="b"),
@@ -298,9 +298,14 @@ class Repro(Folders):
         shown = nodewise("locate", folder, "--random-inputs", "1", "--repro",
                          self.folder / "repros")
         self.assertEqual(shown.code, 1, shown)
-        self.assertIn("c: is not written, since a node alone does "
-                      "not show this: plan fault", shown.err)
-        self.assertFalse((self.folder / "repros").exists())
+        self.assertIn("001_c  plan fault: writes over a:0, which y still "
+                      "reads\n", shown.out)
+        child = subprocess.run(
+            [NODEWISE, "locate", ".", "--inputs", "data/inputs.params"],
+            cwd=self.folder / "repros/001_c", text=True, check=False,
+            capture_output=True, timeout=100)
+        self.assertEqual(child.returncode, 1, child)
+        self.assertIn("culprit: c, plan fault\n", child.stdout)
 
 
 class AllNodes(Folders):

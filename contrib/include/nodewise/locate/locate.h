@@ -122,6 +122,13 @@ struct NodeReport {
   }
 };
 
+// A tensor that a node has written over, and who still had to read it: the
+// number of nodes for the caller.
+struct WrittenOver {
+  EntryId victim{};
+  NodeId reader{};
+};
+
 // A node that is to blame.
 struct Culprit {
   size_t report = 0;  // In LocateResult::nodes.
@@ -131,6 +138,7 @@ struct Culprit {
   std::optional<double> share;
   // For a plan fault: the tensors that it wrote over, and who reads them.
   std::vector<std::string> victims;
+  std::vector<WrittenOver> written_over = {};  // The same.
 };
 
 struct LocateResult {

@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/artefact/artefact.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/lower/region.h"
@@ -48,10 +49,17 @@ struct ReproOutput {
   bool is_wrong() const;
 };
 
+// What a node that writes over a tensor spoils, by names.
+struct SpoiledTensor {
+  std::string tensor;
+  std::string reader;  // Who still reads it: a node's key, or "the caller".
+};
+
 struct ReproCase {
   std::string node;   // Its key in the network.
   std::string layer;  // The same in letters, digits and '_' alone.
-  // A graph of this node alone, under its own name.
+  // A graph of this node alone, under its own name; or of several nodes, see
+  // `earlier_nodes` and `plan_fault`.
   Graph graph;
   Ref<Library> library;
   // The file that the library is; empty if the functions are built in.
@@ -75,6 +83,15 @@ struct ReproCase {
   int64_t node_limit_ms = 60'000;
   // Whether it fails so alone, too; none if nobody has tried.
   std::optional<bool> fails_alone = std::nullopt;
+  // The nodes before it, by key, without which it does not fail: they are in
+  // the graph, too, and read `earlier_inputs`, in the order of the graph's
+  // inputs, behind those of the node.
+  std::vector<std::string> earlier_nodes = {};
+  std::vector<ReproInput> earlier_inputs = {};
+  // The node is right, but writes over a tensor: the graph has whoever makes
+  // and reads that, too; `inputs` are of all of them, and `outputs` of who
+  // reads.
+  std::optional<SpoiledTensor> plan_fault = std::nullopt;
   // How often the node ran until its inputs were as simple as they are; 0 if
   // nobody has tried.
   uint64_t shrink_runs = 0;
@@ -84,12 +101,19 @@ struct ReproCase {
   const ReproOutput* FindWrong() const;
   // Returns whether an input is not what the network gave the node.
   bool is_shrunk() const;
+  // Returns whether it is known what its outputs should be.
+  bool is_judged() const {
+    return region.has_value() || plan_fault.has_value();
+  }
 };
 
 // The network that nodes are cut out of. Everything must outlive the calls.
 struct ReproSource {
   const GraphIndex& index;
   const OpSet& operators;
+  // What the nodes run with alone. One from a file is best loaded apart from
+  // the one that the network runs with (LoadApart()), whose variables may not
+  // be any more what they are when a program begins.
   Ref<Library> library;
   std::string library_file;         // Empty if the functions are built in.
   std::vector<std::string> params;  // The names of the graph's parameters.
@@ -110,14 +134,20 @@ absl::Status VisitCases(
     absl::FunctionRef<absl::Status(ReproCase node_case)> visit);
 
 // Runs the node of a case alone, if it may run, and sets what its outputs are
-// and how they differ from the reference's. Fails as making or running an
-// executor does, or as the reference.
+// and how they differ from the reference's. Functions of a library in a file
+// run in a process of their own each time, and so keep nothing from run to run.
+// Fails as making or running an executor does, or as the reference.
 absl::Status JudgeCase(ReproCase* node_case);
 
 // Runs the node of a case alone, in a process of its own, and sets whether it
 // fails as `failure` says. A stray write ends no process, so it is not tried,
 // and neither is anything in builds without USE_PROFILER. REQUIRES: failure.
 void CheckFailsAlone(ReproCase* node_case);
+
+// Loads a library once more, from a copy of its file, so that its functions
+// have variables of their own, which no run has changed. The copy is gone when
+// this returns. Fails as LoadArtefact(), and as copying does.
+absl::StatusOr<Ref<Library>> LoadApart(const ArtefactFiles& files);
 
 // Returns the nodes that compute different things: of several that do the same
 // with tensors of the same types, whatever their names and parameters are, the
