@@ -13,6 +13,7 @@
 #include "apps/network-debugger/model_file.h"
 #include "apps/network-debugger/sample_files.h"
 #include "fmt/format.h"
+#include "nodewise/locate/given_numbers.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/precision/precision.h"
 #include "nodewise/runner/bind_sizes.h"
@@ -126,6 +127,10 @@ absl::StatusOr<bool> Compare(const DebuggerFlags& flags) {
     NODEWISE_ASSIGN_OR_RETURN(const bool match,
                               comparator->verify(samples[i].inputs));
     LogResult(flags, *comparator);
+    if (match) {
+      NODEWISE_RETURN_IF_ERROR(
+          At(samples[i].from, CheckGivenNumbers(samples[i].inputs)));
+    }
     all_match &= match;
   }
   return all_match;

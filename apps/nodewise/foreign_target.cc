@@ -100,6 +100,10 @@ absl::Status ReadTarget(const std::string& target,
   if (IsOrt(target)) {
     NODEWISE_RETURN_IF_ERROR(CheckOrtOptions(options));
     foreign->model_file = target.substr(kOrt.size());
+    if (foreign->model_file.empty()) {
+      return absl::InvalidArgumentError(
+          "ort:: has no model, expected ort:MODEL.onnx");
+    }
     NODEWISE_ASSIGN_OR_RETURN(foreign->command, OrtCommand(options));
     return absl::OkStatus();
   }

@@ -97,6 +97,7 @@ absl::Status BisectTarget(const LoadedTarget& loaded, int64_t node_limit_ms,
   if (!result.ok()) return At(target.name(), result.status());
   outcome->text += "\n";
   ShowBisected(*result, outcome);
+  ShowGivenNan(request.inputs, outcome);
   return absl::OkStatus();
 }
 
@@ -107,12 +108,14 @@ absl::Status MixTargets(const LoadedTarget& candidate,
   options.node_limit_ms = node_limit_ms;
   Progress progress("locate");
   options.progress = progress.Updater();
-  const auto result = MixBuilds(
-      candidate.target, reference.target,
-      NameInputs(candidate.target->inputs(), candidate.inputs), options);
+  const std::vector<NamedTensor> inputs =
+      NameInputs(candidate.target->inputs(), candidate.inputs);
+  const auto result =
+      MixBuilds(candidate.target, reference.target, inputs, options);
   if (!result.ok()) return At(candidate.target->name(), result.status());
   outcome->text += "\n";
   ShowMixed(*result, outcome);
+  ShowGivenNan(inputs, outcome);
   return absl::OkStatus();
 }
 
@@ -120,7 +123,7 @@ absl::Status LocateInSeries(const LoadOptions& load, const InputOptions& inputs,
                             const std::vector<std::string>& series,
                             Outcome* outcome) {
   auto first = LoadBuild(load, inputs, series[0]);
-  if (!first.ok()) return At(series[0], first.status());
+  if (!first.ok()) return At("--series", first.status());
   if (first->target == nullptr || first->network != nullptr) {
     return absl::InvalidArgumentError(fmt::format(
         "--series: {} is a model, expected builds of one", series[0]));
@@ -140,12 +143,13 @@ absl::Status LocateInSeries(const LoadOptions& load, const InputOptions& inputs,
   SeriesOptions options;
   Progress progress("builds");
   options.progress = progress.Updater();
-  NODEWISE_ASSIGN_OR_RETURN(
-      const SeriesResult found,
-      FindFirstBad(builds, NameInputs(first->target->inputs(), first->inputs),
-                   options));
+  const std::vector<NamedTensor> given =
+      NameInputs(first->target->inputs(), first->inputs);
+  NODEWISE_ASSIGN_OR_RETURN(const SeriesResult found,
+                            FindFirstBad(builds, given, options));
   outcome->text += "\n";
   ShowSeries(found, series, outcome);
+  ShowGivenNan(given, outcome);
   if (!found.first_bad.has_value()) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget good,
                             LoadBuild(load, inputs, series[found.last_good]));

@@ -141,6 +141,10 @@ class LocateCulprit : public Command {
     if (!located.ok()) return At(loaded.target->name(), located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
+    if (method_ == kRecursive) {
+      ShowGivenNan(NameInputs(loaded.target->inputs(), loaded.inputs),
+                   &outcome);
+    }
     ShowReferee(referee_, *located, opinions, &outcome);
     if (!repro_.empty()) {
       const absl::Status status = WriteCulprits(loaded, *located, &outcome);

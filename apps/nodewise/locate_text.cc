@@ -8,6 +8,7 @@
 #include "apps/nodewise/tensor_summary.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
+#include "nodewise/locate/given_numbers.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
@@ -247,6 +248,12 @@ void Show(const LocateResult& result, const std::string& tally,
 }
 
 }  // namespace
+
+void ShowGivenNan(absl::Span<const NamedTensor> inputs, Outcome* outcome) {
+  if (outcome->status != Outcome::Status::kOk) return;
+  const absl::Status status = CheckGivenNumbers(inputs);
+  if (!status.ok()) outcome->AddError(status);
+}
 
 void ShowLocated(const LocateResult& result, Outcome* outcome) {
   Show(result, TallyOf(result), outcome);

@@ -12,6 +12,10 @@
 
 namespace nodewise {
 
+// Adds an error where nothing was found and an input holds a NaN, which nobody
+// can judge beyond. For ways to search that do not look at what nodes read.
+void ShowGivenNan(absl::Span<const NamedTensor> inputs, Outcome* outcome);
+
 // Shows the culprits, then how many nodes have which verdict, then whether the
 // outputs differ; and sets the status. The document has `culprits` and
 // `verdicts`.

@@ -85,6 +85,13 @@ absl::Status DumpSurvey::CheckType(const TensorItem& item,
       TypeToString(expected.shape, expected.dtype), graph_.text.name));
 }
 
+bool DumpSurvey::HasReadHashesOf(NodeId node) const {
+  const std::vector<RunHashes::Hash>& read = hashes_.read[node];
+  return std::all_of(read.begin(), read.end(), [](const RunHashes::Hash& hash) {
+    return hash.has_value();
+  });
+}
+
 bool DumpSurvey::HasAll() const {
   return std::all_of(has_.begin(), has_.end(), [](bool one) { return one; });
 }

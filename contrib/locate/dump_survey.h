@@ -30,6 +30,8 @@ class DumpSurvey : public TensorSink {
   // Hashes of older dumps, which have another function, are left out.
   const RunHashes& hashes() const { return hashes_; }
   bool HasReadHashes() const { return has_read_hashes_; }
+  // Returns whether all that the node read was hashed.
+  bool HasReadHashesOf(NodeId node) const;
 
  private:
   absl::Status TakeMade(const TensorItem& item, EntryId entry);

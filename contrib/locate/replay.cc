@@ -14,11 +14,15 @@
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/locate/node_check.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
 namespace {
+
+constexpr size_t kNamedNodes = 5;
 
 absl::StatusOr<Graph> ReadGraphOfDump(const std::string& folder) {
   const std::string path = folder + "/" + kSourceGraphFile;
@@ -31,6 +35,41 @@ absl::StatusOr<Graph> ReadGraphOfDump(const std::string& folder) {
   }
   NODEWISE_RETURN_IF_ERROR(text.status());
   return ParseGraph(*std::move(text));
+}
+
+// A dump has its graph twice, and the text that TVM reads is of the run for
+// sure. Fails with kDataLoss where the other one is of another graph.
+absl::Status CheckIsGraphOfRun(const std::string& folder, const Graph& graph) {
+  auto text = GraphText::FromFile(folder + "/" + kGraphDumpFile);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(text.status());
+  Graph of_run, expected;
+  DiagnosticList diagnostics;
+  const bool are_read =
+      ParseDumpedGraph(*text, &of_run, &diagnostics) &&
+      ParseDumpedGraph(GraphText::FromString("graph", GraphDumpJson(graph)),
+                       &expected, &diagnostics);
+  // Whoever reads the tensors says what is wrong with such a file.
+  if (!are_read) return absl::OkStatus();
+  const auto fails = [&](const std::string& what) {
+    return absl::DataLossError(fmt::format(
+        "{}/{}: {} {}: one of the two is of another network (dump it again)",
+        folder, kSourceGraphFile, what, kGraphDumpFile));
+  };
+  if (of_run.nodes.size() != expected.nodes.size()) {
+    return fails(fmt::format("has {}, expected {} as in",
+                             CountOf(expected.nodes.size(), "node"),
+                             of_run.nodes.size()));
+  }
+  for (size_t n = 0; n < of_run.nodes.size(); ++n) {
+    const GraphNode &run = of_run.nodes[n], &told = expected.nodes[n];
+    if (run.name == told.name && run.function == told.function) continue;
+    return fails(fmt::format(
+        "node {} is {} (function {}), expected {} (function {}) as in", n,
+        Printable(told.name), Printable(told.function), Printable(run.name),
+        Printable(run.function)));
+  }
+  return absl::OkStatus();
 }
 
 // Hands out what nodes that can be judged have read and made, and keeps the
@@ -123,6 +162,7 @@ class Replayer {
   absl::StatusOr<LocateResult> Run() {
     NODEWISE_RETURN_IF_ERROR(dump_.Visit(survey_));
     NODEWISE_RETURN_IF_ERROR(ChooseNodes());
+    NODEWISE_RETURN_IF_ERROR(CheckRecords());
     NODEWISE_RETURN_IF_ERROR(CheckChosen());
     std::sort(result_.nodes.begin(), result_.nodes.end(),
               [](const NodeReport& a, const NodeReport& b) {
@@ -161,6 +201,24 @@ class Replayer {
         "{}: no node could be judged{} (nodewise dump records whole tensors of "
         "all nodes)",
         dump_.name(), first));
+  }
+
+  // What was not hashed could not be seen to be written over.
+  absl::Status CheckRecords() const {
+    if (!survey_.HasReadHashes()) return absl::OkStatus();
+    std::vector<std::string> without;
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      const NodeId node{n};
+      if (is_judged_[node] && !survey_.HasReadHashesOf(node)) {
+        without.push_back(index_.KeyOf(node));
+      }
+    }
+    if (without.empty()) return absl::OkStatus();
+    return absl::DataLossError(fmt::format(
+        "{}/_nodewise_nodes.bin: has no hashes of what {} read ({}), expected "
+        "those of all nodes: the file is cut short",
+        dump_.name(), CountOf(without.size(), "node"),
+        ListOf(without, kNamedNodes)));
   }
 
   absl::Status CheckChosen() {
@@ -253,6 +311,7 @@ absl::StatusOr<LocateResult> ReplayDump(const std::string& path,
   NODEWISE_ASSIGN_OR_RETURN(const auto source, OpenTensorSource(dump.folder));
   NODEWISE_RETURN_IF_ERROR(source->CheckComplete());
   NODEWISE_ASSIGN_OR_RETURN(const Graph graph, ReadGraphOfDump(dump.folder));
+  NODEWISE_RETURN_IF_ERROR(CheckIsGraphOfRun(dump.folder, graph));
   NODEWISE_ASSIGN_OR_RETURN(const StoragePlan plan, PlanStorage(graph, kDLCPU));
   const GraphIndex index(graph, plan);
   return Replayer(*source, index, operators, options).Run();

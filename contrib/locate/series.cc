@@ -52,6 +52,12 @@ class SeriesSearch {
  private:
   using Outputs = std::vector<NamedTensor>;
 
+  // Errors of files begin with their names already.
+  absl::Status AtBuild(size_t build, const absl::Status& status) const {
+    const std::string& name = builds_[build].name;
+    return MessageOf(status).starts_with(name) ? status : At(name, status);
+  }
+
   absl::StatusOr<Outputs> RunBuild(const GraphTarget& target) const {
     NODEWISE_ASSIGN_OR_RETURN(const auto executor, target.MakeExecutor());
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
@@ -85,7 +91,7 @@ class SeriesSearch {
 
   absl::Status TryFirst() {
     auto outputs = OutputsOf(0, true);
-    if (!outputs.ok()) return At(builds_[0].name, outputs.status());
+    if (!outputs.ok()) return AtBuild(0, outputs.status());
     right_ = *std::move(outputs);
     Note({0, BuildState::kGood});
     return absl::OkStatus();
@@ -94,9 +100,9 @@ class SeriesSearch {
   // It must run, for it is what is to be explained.
   absl::StatusOr<BuildState> TryLast(size_t last) {
     const auto outputs = OutputsOf(last, true);
-    if (!outputs.ok()) return At(builds_[last].name, outputs.status());
+    if (!outputs.ok()) return AtBuild(last, outputs.status());
     auto answer = Judge(last, *outputs);
-    if (!answer.ok()) return At(builds_[last].name, answer.status());
+    if (!answer.ok()) return AtBuild(last, answer.status());
     Note(*answer);
     return answer->state;
   }

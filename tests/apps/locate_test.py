@@ -168,10 +168,11 @@ class Locate(Scratch):
                 self.assertEqual(culprit["evidence"]["reason"],
                                  "ended the process with exit status 5")
 
-    def test_bisecting_survives_a_function_that_crashes(self):
-        error = self.refused("locate", self.compiled(CRASH),
-                             "--random-inputs", "1", "--method", "bisect")
-        self.assertIn("node 3 (bend): crashed with SIGSEGV", error)
+    def test_bisecting_names_a_function_that_crashes(self):
+        shown = self.located(self.compiled(CRASH), "--method", "bisect")
+        self.assertEqual((shown.code, shown.err), (1, ""), shown)
+        self.assertIn("culprit: bend, crashes\n", shown.out)
+        self.assertIn("crashed with SIGSEGV at address 0x10", shown.out)
 
     def test_a_function_that_never_returns_hangs(self):
         folder = self.compiled(with_a_call(

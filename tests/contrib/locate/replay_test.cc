@@ -167,6 +167,12 @@ TEST(ReplayTest, ADumpOfAnotherGraphIsAnError) {
   b.Out({b.Op("Tanh", {x}, {}, {"z"}, "other")[0]});
   WriteWhole(dump + kGraphOfDump,
              WriteGraph(Lower(b.net, "other", kPlain).value().graph));
+  EXPECT_THAT(Replay(dump), FailsWith(absl::StatusCode::kDataLoss,
+                                      HasSubstr("has 2 nodes, expected 5 as in "
+                                                "_tvmdbg_graph_dump.json")));
+  // Without that file the tensors say so.
+  std::filesystem::remove(dump +
+                          "/_tvmdbg_device_CPU_0/_tvmdbg_graph_dump.json");
   EXPECT_THAT(Replay(dump),
               FailsWith(absl::StatusCode::kDataLoss,
                         HasSubstr("tensor a:input:0 is of no node of")));
