@@ -8,6 +8,7 @@
 #include "contrib/repro/repro_names.h"
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
