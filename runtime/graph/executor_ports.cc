@@ -13,10 +13,6 @@
 namespace nodewise {
 namespace {
 
-// What compiled code may assume of a tensor's address: 64 bytes in all releases
-// but 0.7 to 0.9, whose 128 no x86 or Arm instruction asks for.
-constexpr uintptr_t kUsableAlignment = 64;
-
 std::string Where(const char* what, std::string_view name) {
   return fmt::format("{} {}", what, name);
 }
@@ -220,9 +216,11 @@ absl::Status GraphExecutor::CheckExternal(const Port& port,
                   ToString(tensor.device), ToString(wanted)));
 }
 
-bool GraphExecutor::UsableInPlace(const Port&, const DLTensor& tensor) const {
+bool GraphExecutor::UsableInPlace(const DLTensor& tensor) const {
+  const size_t alignment =
+      std::max({alignment_, ElementBytes(tensor.dtype), size_t{1}});
   return IsCompact(tensor) &&
-         reinterpret_cast<uintptr_t>(DataOf(tensor)) % kUsableAlignment == 0;
+         reinterpret_cast<uintptr_t>(DataOf(tensor)) % alignment == 0;
 }
 
 absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
@@ -233,7 +231,7 @@ absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
   }
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckExternal(port, tensor)));
-  const bool is_copied = !UsableInPlace(port, *tensor);
+  const bool is_copied = !UsableInPlace(*tensor);
   if (is_copied) {
     NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
     NODEWISE_RETURN_IF_ERROR(CopyToSlot(port, *tensor));
@@ -276,7 +274,7 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
                plan_.base_of[other.entry] == base;
       });
   port.external = tensor;
-  port.is_copied = is_input || is_taken || !UsableInPlace(port, *tensor);
+  port.is_copied = is_input || is_taken || !UsableInPlace(*tensor);
   if (!port.is_copied) {
     Repoint(base, tensor.data());
     if (!is_computed) ValueWasDropped(EntryId{base});
@@ -387,6 +385,15 @@ absl::Status GraphExecutor::SetParam(std::string_view name,
 }
 
 absl::StatusOr<LoadedParams> GraphExecutor::LoadParams(const Params& params) {
+  return SetAllParams(params, /*in_place=*/false);
+}
+
+absl::StatusOr<LoadedParams> GraphExecutor::BindParams(const Params& params) {
+  return SetAllParams(params, /*in_place=*/true);
+}
+
+absl::StatusOr<LoadedParams> GraphExecutor::SetAllParams(const Params& params,
+                                                         bool in_place) {
   LoadedParams loaded;
   std::vector<std::pair<Port*, const NDArray*>> work;
   const ParamNames names(graph_);
@@ -404,8 +411,13 @@ absl::StatusOr<LoadedParams> GraphExecutor::LoadParams(const Params& params) {
     work.emplace_back(port, &param.tensor);
   }
   for (const auto& [port, tensor] : work) {
-    NODEWISE_RETURN_IF_ERROR(
-        SetInput(static_cast<size_t>(port - inputs_.data()), **tensor));
+    const auto input = static_cast<size_t>(port - inputs_.data());
+    // What is known about changes is known of inputs alone in their memory.
+    const bool is_bound = in_place && ChangesOf(port->entry) != nullptr &&
+                          tensor->device() == tensors_[port->entry].device &&
+                          UsableInPlace(**tensor);
+    NODEWISE_RETURN_IF_ERROR(is_bound ? SetInputZeroCopy(input, *tensor)
+                                      : SetInput(input, **tensor));
     port->is_param = true;
     ++loaded.set;
   }

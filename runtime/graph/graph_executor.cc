@@ -53,6 +53,7 @@ absl::Status GraphExecutor::Init(Library& library) {
   if (options_.devices.empty()) {
     return absl::InvalidArgumentError("no device was given to run on");
   }
+  alignment_ = library.NeededAlignment();
   NODEWISE_RETURN_IF_ERROR(MakePlan());
   NODEWISE_RETURN_IF_ERROR(AllocateSlots(library));
   MakeTensors();

@@ -112,6 +112,71 @@ TEST(InputZeroCopyTest, AnotherTensorTakesThePlaceOfTheFirst) {
   }
 }
 
+// Has the kernels of the tests, which need no alignment.
+class UnalignedKernels : public Library {
+ public:
+  absl::StatusOr<PackedFunc> Find(std::string_view name) override {
+    return kernels_->Find(name);
+  }
+  absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override {
+    return kernels_->Bind(request);
+  }
+  size_t NeededAlignment() const override { return 1; }
+
+ private:
+  const Ref<Library> kernels_ = TestKernels();
+};
+
+// What a run makes of a parameter after its owner has written 9 to it.
+float MadeAfterWriting(const NDArray& w, Ref<Library> library,
+                       const Graph& graph) {
+  const auto executor = GraphExecutor::Create(graph, library).value();
+  const auto loaded = executor->BindParams({{{"w", w}}});
+  EXPECT_THAT(loaded, IsOk());
+  EXPECT_EQ(loaded->set, 1u);
+  EXPECT_TRUE(executor->InputInfo(0).is_param);
+  float nine = 9;
+  std::memcpy(w.data(), &nine, sizeof(nine));
+  EXPECT_THAT(executor->Run(), IsOk());
+  return ValuesOf(*executor->GetOutput(0))[0];
+}
+
+TEST(BindParamsTest, ParametersAreReadWhereTheFunctionsCanReadThem) {
+  const Graph graph =
+      GraphBuilder().Input("w").Op("f", "inc", {"w"}).Head("f").Build();
+  const auto any = Ref<Library>(MakeRef<UnalignedKernels>());
+  const struct {
+    size_t offset;
+    Ref<Library> library;
+    float made;  // 10: read in place.
+  } table[] = {
+      {0, TestKernels(), 10}, {4, TestKernels(), 2}, {0, any, 10},
+      {4, any, 10},           {2, any, 2},  // Within an element.
+  };
+  for (const auto& row : table) {
+    const NDArray w = CopyAtOffset(Floats({1, 2, 3, 4}), row.offset);
+    EXPECT_EQ(MadeAfterWriting(w, row.library, graph), row.made) << row.offset;
+  }
+}
+
+TEST(BindParamsTest, AParameterThatANodeWritesOverIsCopied) {
+  Graph graph =
+      GraphBuilder().Input("w").Op("f", "inc", {"w"}).Head("f").Build();
+  graph.entries[1].storage_id = graph.entries[0].storage_id;
+  const NDArray w = Floats({1, 2, 3, 4});
+  EXPECT_EQ(MadeAfterWriting(w, TestKernels(), graph), 2);
+}
+
+TEST(BindParamsTest, OfSeveralThatDoNotFitNoneIsBound) {
+  const auto executor = MakeWithKernels(
+      GraphBuilder().Input("w").Input("v").Op("f", "inc", {"w"}).Head("f"));
+  EXPECT_THAT(
+      executor->BindParams({{{"w", Floats({1, 2, 3, 4})}, {"v", Floats({1})}}}),
+      FailsWith(StatusCode::kInvalidArgument, HasSubstr("tensor v is")));
+  EXPECT_THAT(executor->Run(), FailsWith(StatusCode::kFailedPrecondition,
+                                         HasSubstr("never set: w")));
+}
+
 TEST(InputZeroCopyTest, TensorIsKeptAliveUntilItIsReplaced) {
   // TVM leaves that to the caller.
   const Executor executor = MakeWithKernels(Inc());

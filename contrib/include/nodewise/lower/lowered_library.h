@@ -73,6 +73,8 @@ class LoweredLibrary : public Library {
   // Fails as RegionOf() does for a node that says nothing sound, as a maker
   // does, or with kUnimplemented and all refusals.
   absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override;
+  // Its kernels read elements wherever they lie.
+  size_t NeededAlignment() const override { return 1; }
 
   // Returns the choice for every node that has been bound, by name, as it is
   // now. Of several nodes with one name, that of the last one bound.

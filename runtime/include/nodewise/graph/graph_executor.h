@@ -132,6 +132,10 @@ class GraphExecutor {
   // a dump's tensors (output_tensors.params), sets the inputs and parameters
   // among its keys (NodeOfDumpKey).
   absl::StatusOr<LoadedParams> LoadParams(const Params& params);
+  // Does the same, but lets the graph read the parameters' own memory, and
+  // keeps it alive, wherever that lies as the functions need it. A parameter
+  // that shares its memory in the plan with other tensors is copied there.
+  absl::StatusOr<LoadedParams> BindParams(const Params& params);
   // Uses the memory of another executor's inputs of these names, which stays
   // alive. Names that one of them lacks are passed over; kFailedPrecondition if
   // the other's was never set.
@@ -214,7 +218,9 @@ class GraphExecutor {
       absl::Span<const std::shared_ptr<const TensorChanges>> changes);
   DLTensor* ArgumentOf(uint32_t entry, bool flatten);
   absl::Status CheckExternal(const Port& port, const NDArray& array) const;
-  bool UsableInPlace(const Port& port, const DLTensor& tensor) const;
+  bool UsableInPlace(const DLTensor& tensor) const;
+  absl::StatusOr<LoadedParams> SetAllParams(const Params& params,
+                                            bool in_place);
   void Unbind(Port* port);
   absl::Status CheckWritable(const Port& port) const;
   absl::Status CopyToSlot(const Port& port, const DLTensor& tensor);
@@ -241,6 +247,7 @@ class GraphExecutor {
   std::unordered_map<uint32_t, std::shared_ptr<TensorChanges>> changes_;
   CallMemory call_memory_;
   std::vector<Call> calls_;
+  size_t alignment_ = 0;   // What the library needs of addresses.
   size_t num_unset_ = 0;   // Inputs that are read and were never set.
   size_t num_copied_ = 0;  // Ports that are copied around each run.
   bool has_run_ = false;

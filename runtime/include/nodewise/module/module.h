@@ -108,6 +108,10 @@ class Library : public RefCounted {
   // Returns the function. Fails with kNotFound, with the nearest name, if there
   // is none.
   virtual absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) = 0;
+  // Returns what the addresses of tensors must be multiples of, beside the size
+  // of an element: compiled code may assume 64 in all releases of TVM but 0.7
+  // to 0.9, whose 128 no x86 or Arm instruction asks for.
+  virtual size_t NeededAlignment() const { return 64; }
 };
 
 // Returns a library of the functions of a module and its imports.
