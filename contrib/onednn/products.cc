@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/gemm.h"
+#include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {
@@ -58,17 +59,32 @@ absl::StatusOr<Desc> OtherDesc(const Call& call, size_t i,
   return DescOf(row, type, TensorLayout::kPlain);
 }
 
+// Plans the product with constant weights in oneDNN's own order, in which it is
+// fastest, unless little memory is wanted and that copy would be a large one.
+absl::StatusOr<Planned> PlanProduct(const Call& call, const Desc& left,
+                                    const Desc& right, const MatMulSizes& sizes,
+                                    const Attributes& attributes) {
+  const Desc output = DescOf(sizes.output, DataType::f32, TensorLayout::kPlain);
+  constexpr int64_t kLargeCopy = (int64_t{16} << 20) / sizeof(float);
+  if (call.constant(1) == nullptr) {
+    return PlanMatMul(left, right, output, attributes);
+  }
+  if (LittleMemory::IsWanted() && call.count(1) >= kLargeCopy) {
+    auto planned = PlanMatMul(left, right, output, attributes);
+    if (planned.ok() && RefuseSlow(*planned).ok()) return planned;
+  }
+  return PlanMatMul(left, AnyOrder(sizes.right, DataType::f32), output,
+                    attributes);
+}
+
 // Adds the product of inputs 0 and 1, which lie as these descriptions say.
 absl::Status AddMatMul(ProgramBuilder& program, const Desc& left,
                        const Desc& right, const MatMulSizes& sizes,
                        Fused fused) {
   const Desc output = DescOf(sizes.output, DataType::f32, TensorLayout::kPlain);
-  const Desc planned_right = program.call().constant(1) != nullptr
-                                 ? AnyOrder(sizes.right, DataType::f32)
-                                 : right;
   NODEWISE_ASSIGN_OR_RETURN(
       const Planned planned,
-      PlanMatMul(left, planned_right, output, fused.attributes));
+      PlanProduct(program.call(), left, right, sizes, fused.attributes));
   NODEWISE_RETURN_IF_ERROR(RefuseSlow(planned));
   NODEWISE_ASSIGN_OR_RETURN(
       const Value ordered,

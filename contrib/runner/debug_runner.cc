@@ -1,5 +1,6 @@
 #include "contrib/runner/debug_runner.h"
 
+#include <optional>
 #include <utility>
 
 #include "contrib/runner/graph_patches.h"
@@ -59,7 +60,11 @@ class DebugRunner : public GraphRunner {
     if (options.sink != nullptr) observer = MakeObserver(options);
     if (observer != nullptr) executor_.AddObserver(observer.get());
     MemoryReturner returner;
-    if (options.in_little_memory) executor_.AddObserver(&returner);
+    std::optional<LittleMemory> little;
+    if (options.in_little_memory) {
+      little.emplace();
+      executor_.AddObserver(&returner);
+    }
     const absl::Status status = RunPasses(options, &result);
     if (options.in_little_memory) executor_.RemoveObserver(&returner);
     if (observer != nullptr) {

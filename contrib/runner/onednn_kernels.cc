@@ -9,6 +9,7 @@
 #include "contrib/runner/region_output.h"
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
+#include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -27,43 +28,19 @@ class OneDnnRegionKernel : public RegionKernel {
     for (size_t i = 0; i < network().outputs().size(); ++i) {
       outputs_of_[Index(network().outputs()[i])].push_back(i);
     }
-  }
-
-  // Makes the memory of what calls make and is no output.
-  absl::Status Init() {
     for (const auto& value : network().data().values) {
       if (value.has_value() && value->kind == NetworkValue::Kind::kConstant) {
         lasting_[Index(value->id)] = value->data;
       }
     }
-    for (const auto& step : steps_) {
-      const ValueId result = step->planned().result;
-      if (!step->planned().is_call() || IsOutput(result)) continue;
-      const TensorType& type = step->planned().call.output;
-      NODEWISE_ASSIGN_OR_RETURN(
-          lasting_[Index(result)],
-          NDArray::Empty(*type.sizes(), step->planned().OutputType(), kCpu));
-    }
-    return absl::OkStatus();
   }
 
   absl::Status Run(absl::Span<const NDArray> inputs,
                    absl::Span<const NDArray> outputs) override {
-    Values values = ValuesAtFirst(inputs, outputs);
-    for (const auto& step : steps_) {
-      NODEWISE_ASSIGN_OR_RETURN(const bool is_done,
-                                RunCall(step.get(), values));
-      if (is_done) continue;
-      if (!is_plain_) {
-        // Definitions know nothing of layouts, so they begin at the beginning.
-        values = ValuesAtFirst(inputs, outputs);
-        NODEWISE_RETURN_IF_ERROR(Evaluate(network().order(), outputs, &values));
-        break;
-      }
-      NODEWISE_RETURN_IF_ERROR(
-          Evaluate(step->planned().operations, outputs, &values));
-    }
-    return CopyOthers(values, outputs);
+    if (!has_results_) NODEWISE_RETURN_IF_ERROR(MakeResults());
+    const absl::Status status = RunSteps(inputs, outputs);
+    if (LittleMemory::IsWanted()) Forget();
+    return status;
   }
 
   std::vector<OperationChoice> Operations() const override {
@@ -93,6 +70,52 @@ class OneDnnRegionKernel : public RegionKernel {
   const Network& network() const { return region_.network; }
   bool IsOutput(ValueId value) const {
     return !outputs_of_[Index(value)].empty();
+  }
+
+  bool MakesInnerValue(const PlannedStep& step) const {
+    return step.is_call() && !IsOutput(step.result);
+  }
+
+  // Makes the memory of what calls make and is no output.
+  absl::Status MakeResults() {
+    for (const auto& step : steps_) {
+      const PlannedStep& planned = step->planned();
+      if (!MakesInnerValue(planned)) continue;
+      NODEWISE_ASSIGN_OR_RETURN(lasting_[Index(planned.result)],
+                                NDArray::Empty(*planned.call.output.sizes(),
+                                               planned.OutputType(), kCpu));
+    }
+    has_results_ = true;
+    return absl::OkStatus();
+  }
+
+  // Lets go what a next run can make again.
+  void Forget() {
+    for (const auto& step : steps_) {
+      step->Forget();
+      if (!MakesInnerValue(step->planned())) continue;
+      lasting_[Index(step->planned().result)] = NDArray();
+    }
+    has_results_ = false;
+  }
+
+  absl::Status RunSteps(absl::Span<const NDArray> inputs,
+                        absl::Span<const NDArray> outputs) {
+    Values values = ValuesAtFirst(inputs, outputs);
+    for (const auto& step : steps_) {
+      NODEWISE_ASSIGN_OR_RETURN(const bool is_done,
+                                RunCall(step.get(), values));
+      if (is_done) continue;
+      if (!is_plain_) {
+        // Definitions know nothing of layouts, so they begin at the beginning.
+        values = ValuesAtFirst(inputs, outputs);
+        NODEWISE_RETURN_IF_ERROR(Evaluate(network().order(), outputs, &values));
+        break;
+      }
+      NODEWISE_RETURN_IF_ERROR(
+          Evaluate(step->planned().operations, outputs, &values));
+    }
+    return CopyOthers(values, outputs);
   }
 
   Values ValuesAtFirst(absl::Span<const NDArray> inputs,
@@ -188,7 +211,8 @@ class OneDnnRegionKernel : public RegionKernel {
   const Region region_;
   std::vector<std::unique_ptr<OneDnnStep>> steps_;
   bool is_plain_ = true;  // No step has its channels last.
-  Values lasting_;        // Constants, and memory of what calls make.
+  bool has_results_ = false;
+  Values lasting_;  // Constants, and memory of what calls make.
   std::vector<std::vector<size_t>> outputs_of_;  // By value.
 };
 
@@ -203,10 +227,7 @@ class OneDnnMaker : public KernelMaker {
     }
     NODEWISE_ASSIGN_OR_RETURN(std::vector<PlannedStep> steps,
                               PlanSteps(region));
-    auto kernel =
-        std::make_unique<OneDnnRegionKernel>(region, std::move(steps));
-    NODEWISE_RETURN_IF_ERROR(kernel->Init());
-    return kernel;
+    return std::make_unique<OneDnnRegionKernel>(region, std::move(steps));
   }
 };
 

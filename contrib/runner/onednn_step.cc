@@ -94,6 +94,14 @@ absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
   return absl::OkStatus();
 }
 
+void OneDnnStep::Forget() {
+  threads_ = 0;
+  wide_ = WideTensors();
+  const std::lock_guard lock(mutex_);
+  if (kernel_ != nullptr) num_evaluated_before_ += kernel_->num_evaluated();
+  kernel_ = nullptr;
+}
+
 absl::StatusOr<std::unique_ptr<OneDnnKernel>> OneDnnStep::MakeKernel(
     absl::Span<const NDArray> inputs) const {
   NODEWISE_RETURN_IF_ERROR(At(planned_.call.op.def().name, CheckGelus(inputs)));

@@ -35,6 +35,9 @@ class OneDnnStep {
   absl::StatusOr<bool> Run(absl::Span<const NDArray> inputs,
                            const NDArray& output);
 
+  // Lets go all that a next run would be made faster by.
+  void Forget();
+
   // Why oneDNN does not compute the step, or not with these constants; "" if it
   // does.
   std::string why_not() const;

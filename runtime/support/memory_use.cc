@@ -37,6 +37,8 @@ uint64_t BytesOfStatus(const char* field) {
 // 5 sets VmHWM back to what is resident now (proc(5)).
 void SetMarkBack() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
+thread_local int little_memories = 0;
+
 uint64_t Less(uint64_t a, uint64_t b) { return a - std::min(a, b); }
 
 }  // namespace
@@ -70,9 +72,22 @@ uint64_t AvailableMemory() {
   return limit == 0 ? available : std::min(available, Less(limit, used));
 }
 
+LittleMemory::LittleMemory() { ++little_memories; }
+LittleMemory::~LittleMemory() { --little_memories; }
+bool LittleMemory::IsWanted() { return little_memories > 0; }
+
 void ReturnFreedMemory() {
 #ifdef __GLIBC__
   malloc_trim(0);
+#endif
+}
+
+void ReturnLargeBlocksAtOnce() {
+#ifdef __GLIBC__
+  // The value at the start, which grows with the blocks that are freed unless
+  // it is set: then large ones are put together from pages that were written.
+  constexpr int kLargeBytes = 128 << 10;
+  mallopt(M_MMAP_THRESHOLD, kLargeBytes);
 #endif
 }
 

@@ -4,9 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/onednn/onednn.h"
+#include "nodewise/support/memory_use.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/contrib/lower/lower_support.h"
 
@@ -98,6 +102,54 @@ TEST(OneDnnKernelsTest, WeightsInTheCallersMemoryCount) {
   ASSERT_THAT(running.executor->SetInput(w, *Diagonal(4, 1)), IsOk());
   own.As<float>()[0] = 9;
   EXPECT_THAT(running.Run(), ElementsAre(12, 5));
+}
+
+// What a run of a product with 16 MiB of weights leaves resident.
+uint64_t KeptByRun(bool in_little_memory) {
+  constexpr int64_t kSide = 2048;
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, kSide});
+  const ValueId w =
+      b.Const("w", NDArray::Empty({kSide, kSide}, kFloat32, kCpu).value());
+  b.Out(b.Op("MatMul", {x, w}, {}, {"y"}));
+  const Lowered lowered = Lower(b.net, "net").value();
+  const auto executor =
+      ExecutorOf(lowered, BuiltInFunctions(AllOperators())).value();
+  const NDArray row = NDArray::Empty({1, kSide}, kFloat32, kCpu).value();
+  std::fill_n(row.As<float>(), kSide, 1.0F);
+  const NDArray weights =
+      NDArray::Empty({kSide, kSide}, kFloat32, kCpu).value();
+  std::fill_n(weights.As<float>(), kSide * kSide, 0.5F);
+  EXPECT_THAT(executor->SetInput("x", *row), IsOk());
+  EXPECT_THAT(executor->SetInput("w", *weights), IsOk());
+  ReturnLargeBlocksAtOnce();
+  const PeakMemory memory;
+  std::optional<LittleMemory> little;
+  if (in_little_memory) little.emplace();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(executor->Run(), IsOk());
+    EXPECT_EQ(ValuesOf(*executor->GetOutput(0))[0], kSide / 2);
+  }
+  return memory.bytes();
+}
+
+TEST(OneDnnKernelsTest, InLittleMemoryNoWeightsAreCopied) {
+  constexpr uint64_t kWeights = uint64_t{16} << 20;
+  EXPECT_GT(KeptByRun(false), kWeights);
+  EXPECT_LT(KeptByRun(true), kWeights / 4);
+}
+
+TEST(OneDnnKernelsTest, WhatWasForgottenIsMadeAgain) {
+  const Running running;
+  EXPECT_THAT(running.Run(), ElementsAre(3, 5));
+  {
+    const LittleMemory little;
+    EXPECT_THAT(running.Run(), ElementsAre(3, 5));
+  }
+  EXPECT_THAT(running.Run(), ElementsAre(3, 5));
+  ASSERT_THAT(running.executor->SetInput("w", *Diagonal(2, 1)), IsOk());
+  const LittleMemory little;
+  EXPECT_THAT(running.Run(), ElementsAre(6, 5));
 }
 
 TEST(OneDnnKernelsTest, WeightsThatANodeWritesOverCount) {

@@ -72,7 +72,8 @@ struct RunOptions {
   // from 1 to kMostTimeLimitMs of nodewise/process/isolation.h.
   int64_t node_limit_ms = 60'000;
   // What nodes free goes back to the system at once, where it would be kept for
-  // later otherwise: the run takes longer, and not more memory than it needs.
+  // later otherwise, and kernels keep nothing that they can make again
+  // (LittleMemory): the run takes longer, and not more memory than it needs.
   bool in_little_memory = false;
   std::vector<TensorPatch> patches;
   std::optional<StopRule> stop;

@@ -33,8 +33,27 @@ uint64_t MostPrivateBytes();
 // any out; 0 where it does not say.
 uint64_t AvailableMemory();
 
+// While one lives, what the thread computes is to take little memory: kernels
+// keep nothing for later calls that they can make again, and read constants
+// where they lie.
+class LittleMemory {
+ public:
+  LittleMemory();
+  LittleMemory(const LittleMemory&) = delete;
+  LittleMemory& operator=(const LittleMemory&) = delete;
+  ~LittleMemory();
+
+  // Whether one lives in this thread.
+  static bool IsWanted();
+};
+
 // Gives memory that is not in use back to the system, as far as the allocator
 // can: what a run has freed would count in the next one otherwise.
 void ReturnFreedMemory();
+
+// Has the allocator take large blocks from the system one by one and give them
+// back as soon as they are freed, from now on: memory that nobody has written
+// to is not resident then. It remains so until the process ends.
+void ReturnLargeBlocksAtOnce();
 
 }  // namespace nodewise
