@@ -7,11 +7,52 @@
 #include "nodewise/ir/elementwise.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/gemm.h"
+#include "nodewise/ops/layer_norm.h"
+#include "nodewise/ops/norm.h"
 #include "nodewise/ops/slice.h"
+#include "nodewise/ops/softmax.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
+
+// Sides from the first to the last, both among them.
+struct Sides {
+  size_t first;
+  size_t last;
+
+  bool contains(size_t side) const { return first <= side && side <= last; }
+};
+
+// Returns the sides along which elements depend on each other, of operators
+// whose elements depend on nothing else of their first input; none for others.
+std::optional<Sides> MixedSidesOf(const Operation& operation, size_t rank) {
+  if (rank == 0) return std::nullopt;
+  const auto side_of = [rank](int64_t axis) {
+    return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank)
+                                        : axis);
+  };
+  const auto one = [&](int64_t axis) {
+    return Sides{side_of(axis), side_of(axis)};
+  };
+  const auto from = [&](int64_t axis) {
+    return Sides{side_of(axis), rank - 1};
+  };
+  const OpAttrs& attrs = operation.attrs;
+  if (attrs.As<ops::LRN>() != nullptr) return one(1);
+  if (const auto* op = attrs.As<ops::Softmax>()) return one(op->axis);
+  if (const auto* op = attrs.As<ops::LogSoftmax>()) return one(op->axis);
+  if (const auto* op = attrs.As<ops::Hardmax>()) return one(op->axis);
+  if (const auto* op = attrs.As<ops::Softmax1>()) return from(op->axis);
+  if (const auto* op = attrs.As<ops::LogSoftmax1>()) return from(op->axis);
+  if (const auto* op = attrs.As<ops::Hardmax1>()) return from(op->axis);
+  if (const auto* op = attrs.As<ops::LayerNormalization>()) {
+    return from(op->axis);
+  }
+  if (const auto* op = attrs.As<ops::RMSNormalization>()) return from(op->axis);
+  if (const auto* op = attrs.As<ops::LpNormalization>()) return one(op->axis);
+  return std::nullopt;
+}
 
 // Follows a cut of the output back to the inputs.
 class CutFollower {
@@ -72,9 +113,19 @@ class CutFollower {
       return FollowGemm(operation, *gemm, side);
     }
     if (operation.kind() == "MatMul") return FollowProduct(operation, side);
+    const size_t rank = RankOf(operation.outputs[0]);
+    if (const auto mixed = MixedSidesOf(operation, rank)) {
+      return !mixed->contains(side) && FollowAll(operation, side, rank);
+    }
     const bool is_pool = operation.kind().ends_with("Pool");
     if (is_pool && side <= 1) return Follow(operation.inputs[0], side);
     return false;
+  }
+
+  bool FollowAll(const Operation& operation, size_t side, size_t rank) {
+    return std::all_of(
+        operation.inputs.begin(), operation.inputs.end(),
+        [&](ValueId input) { return FollowBroadcast(input, side, rank); });
   }
 
   bool FollowElements(const Operation& operation, size_t side) {

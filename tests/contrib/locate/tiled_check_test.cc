@@ -62,6 +62,18 @@ LargeRegion ProductAndSum() {
            Ripples({256}, 1.3F)}};
 }
 
+LargeRegion Normalized() {
+  NetBuilder b;
+  b.Out({b.Op("LRN", {b.In("x", {1, 16, 128, 64})}, {{"size", 5}})[0]});
+  return {b.net, {Ripples({1, 16, 128, 64}, 0.01F)}};
+}
+
+LargeRegion SoftmaxOfRows() {
+  NetBuilder b;
+  b.Out({b.Op("Softmax", {b.In("x", {1024, 128})}, {{"axis", -1}})[0]});
+  return {b.net, {Ripples({1024, 128}, 0.01F)}};
+}
+
 // What CheckNodes() does.
 BoundCheck CheckWhole(const LargeRegion& large, const NDArray& made) {
   const auto whole = InterpretCarryingBounds(large.network, large.read).value();
@@ -71,7 +83,8 @@ BoundCheck CheckWhole(const LargeRegion& large, const NDArray& made) {
 }
 
 TEST(TiledCheckTest, PiecesSayWhatTheWholeSays) {
-  for (const LargeRegion& large : {ConvRelu(), ProductAndSum()}) {
+  for (const LargeRegion& large :
+       {ConvRelu(), ProductAndSum(), Normalized(), SoftmaxOfRows()}) {
     const NDArray expected = Interpret(large.network, large.read).value()[0];
     ASSERT_TRUE(NeedsTiles(large.network, expected));
     NDArray made = expected.CopyToHost().value();
@@ -119,10 +132,33 @@ TEST(RegionTilesTest, AConvolutionIsCutByItsWeights) {
                                        std::optional<size_t>(0)));
 }
 
-TEST(RegionTilesTest, WhatDependsOnEverythingIsNotCutThere) {
+// The side of a cut of an operator of one large input; none: there is no cut.
+std::optional<size_t> CutSideOf(const std::string& kind, const Shape& shape,
+                                const std::vector<NamedAttr>& attrs) {
   NetBuilder b;
-  b.Out({b.Op("Softmax", {b.In("x", {64, 64})}, {{"axis", 0}})[0]});
-  EXPECT_FALSE(FindTileCut(b.net, 4).has_value());
+  b.Out({b.Op(kind, {b.In("x", shape)}, attrs)[0]});
+  const auto cut = FindTileCut(b.net, 4);
+  if (!cut.has_value()) return std::nullopt;
+  EXPECT_THAT(cut->inputs, ElementsAre(std::optional<size_t>(cut->side)));
+  return cut->side;
+}
+
+TEST(RegionTilesTest, WhatDependsOnAWholeSideIsCutAlongAnother) {
+  EXPECT_EQ(CutSideOf("Softmax", {64, 64}, {{"axis", 0}}), 1U);
+  EXPECT_EQ(CutSideOf("Softmax", {64, 64}, {{"axis", -1}}), 0U);
+  EXPECT_EQ(CutSideOf("Softmax", {64}, {{"axis", -1}}), std::nullopt);
+  EXPECT_EQ(CutSideOf("LRN", {1, 64, 32, 32}, {{"size", 5}}), 2U);
+}
+
+TEST(RegionTilesTest, ANormalizationIsCutInFrontOfItsSides) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {8, 16, 64});
+  const ValueId scale = b.In("scale", {64});
+  b.Out({b.Op("LayerNormalization", {x, scale}, {{"axis", -1}})[0]});
+  const auto cut = FindTileCut(b.net, 4);
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_EQ(cut->side, 0U);
+  EXPECT_THAT(cut->inputs, ElementsAre(std::optional<size_t>(0), std::nullopt));
 }
 
 TEST(RegionTilesTest, AnInputThatIsRepeatedStaysWhole) {
