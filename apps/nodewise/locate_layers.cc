@@ -49,10 +49,13 @@ absl::StatusOr<LocateResult> LocateRecursively(const LoadedTarget& loaded,
   const LayerCost& cost = comparator.cost();
   outcome->text += fmt::format(
       "took {:.2f} s and at most {:.1f} MiB of memory (VmHWM less what was "
-      "resident before)\n",
-      cost.seconds, static_cast<double>(cost.peak_bytes) / kBytesPerMiB);
+      "resident before; the largest set of tensors alive at once has {:.1f} "
+      "MiB)\n",
+      cost.seconds, static_cast<double>(cost.peak_bytes) / kBytesPerMiB,
+      static_cast<double>(cost.live_bytes) / kBytesPerMiB);
   outcome->json.Add("seconds", cost.seconds);
   outcome->json.Add("peak_bytes", cost.peak_bytes);
+  outcome->json.Add("live_bytes", cost.live_bytes);
   return LocatedLayers(mod, comparator);
 }
 

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "contrib/locate/layer_sides.h"
+#include "contrib/locate/live_set.h"
 #include "contrib/locate/partial_graph.h"
 #include "contrib/locate/tiled_check.h"
 #include "fmt/format.h"
+#include "nodewise/interp/evaluator.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/clock.h"
@@ -51,15 +53,6 @@ absl::StatusOr<std::vector<TensorComparison>> CheckAlone(
   return std::move(checks.nodes[0].outputs);
 }
 
-// Operators read whole vectors, which the tensors of files need not be.
-absl::StatusOr<NDArray> Aligned(const NDArray& tensor) {
-  constexpr uintptr_t kAlignment = 64;
-  if (reinterpret_cast<uintptr_t>(tensor.data()) % kAlignment == 0) {
-    return tensor;
-  }
-  return tensor.CopyToHost();
-}
-
 // Does the same, in pieces where that saves much memory.
 absl::StatusOr<std::vector<TensorComparison>> CheckByBounds(
     const Graph& one, const std::string& name, const LayerValues& values,
@@ -70,8 +63,8 @@ absl::StatusOr<std::vector<TensorComparison>> CheckByBounds(
   // A node that reads one tensor twice has an input for each.
   std::vector<NDArray> read;
   for (const EntryRef& ref : one.nodes[Index(last)].inputs) {
-    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, Aligned(values.read[ref.node]));
-    read.push_back(std::move(tensor));
+    read.push_back(values.read[ref.node]);
+    NODEWISE_RETURN_IF_ERROR(MakeReadable(&read.back()));
   }
   if (run.outputs.size() == 1 &&
       NeedsTiles(region.network, values.expected[0])) {
@@ -171,6 +164,7 @@ absl::StatusOr<bool> LayerComparator::verify(
   cost_.seconds = static_cast<double>(ClockNanoseconds() - start_ns) /
                   kNanosecondsPerSecond;
   cost_.peak_bytes = sides.memory().bytes();
+  cost_.live_bytes = LargestLiveSet(mod_.graph, mod_.params);
   NODEWISE_RETURN_IF_ERROR(status);
   // One that ends some runs only may have been judged before.
   for (LayerResult& layer : layers_) NoteFailure(sides, &layer);
@@ -225,15 +219,15 @@ absl::Status LayerComparator::TryAlone(LayerSides& sides,
                                        LayerResult* result) const {
   const NodeId node = result->layer.node;
   const Graph one = GraphOfOne(sides.graph(), node);
-  std::vector<NamedTensor> inputs;
+  LayerPart part{one, std::vector<NodeId>(one.nodes.size(), node)};
   for (size_t i = 0; i < values.read.size(); ++i) {
-    inputs.push_back({one.nodes[i].name, values.read[i]});
+    if (!values.read[i].defined()) continue;  // The run says what is missing.
+    part.given.tensors.push_back({one.nodes[i].name, values.read[i]});
   }
   RunOptions options;
   options.in_little_memory = true;
-  const LayerPart part{one, std::vector<NodeId>(one.nodes.size(), node)};
   NODEWISE_ASSIGN_OR_RETURN(const RunResult run,
-                            sides.RunCandidate(part, inputs, options));
+                            sides.RunCandidate(part, {}, options));
   if (sides.HasBounds()) {
     NODEWISE_ASSIGN_OR_RETURN(
         result->alone, CheckByBounds(one, result->layer.name, values, run));

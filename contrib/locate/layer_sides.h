@@ -32,6 +32,9 @@ struct LayerValues {
 struct LayerPart {
   Graph graph;
   std::vector<NodeId> nodes;
+  // What a part whose inputs are not the network's is given for all of them; it
+  // is read where it lies.
+  Params given = {};
 };
 
 // The two backends of a comparison, and the network that they run. Wherever
@@ -85,9 +88,10 @@ class LayerSides {
       const DLTensor& found) const;
 
  private:
-  // Makes what runners of a part can be made of.
-  absl::StatusOr<std::shared_ptr<const GraphTarget>> TargetOf(const Side& side,
-                                                              Graph part) const;
+  // Makes what runners of a part can be made of, with the module's parameters
+  // or else `given`.
+  absl::StatusOr<std::shared_ptr<const GraphTarget>> TargetOf(
+      const Side& side, Graph part, Params given = {}) const;
   absl::StatusOr<RunResult> TryCandidate(const LayerPart& part,
                                          const std::vector<NamedTensor>& inputs,
                                          const RunOptions& options);
@@ -95,10 +99,10 @@ class LayerSides {
   // means, if it carries none or the reference has stood in for the layer.
   absl::Status NoteFailure(const LayerPart& part, const absl::Status& status);
 
-  PeakMemory memory_;
+  const LayerModule& mod_;
+  PeakMemory memory_;  // Begins when the module's parameters are resident.
   std::map<NodeId, NodeFailure> failures_;
   int64_t node_limit_ms_ = RunOptions().node_limit_ms;
-  const LayerModule& mod_;
   const std::vector<NamedTensor>& inputs_;
   const GraphIndex index_;
   const Side reference_;

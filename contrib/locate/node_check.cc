@@ -12,6 +12,7 @@
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/interp/bounded_run.h"
+#include "nodewise/interp/evaluator.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ndarray/tensor_stats.h"
@@ -20,13 +21,10 @@
 namespace nodewise {
 namespace {
 
-// Operators read whole vectors.
-constexpr uintptr_t kAlignment = 64;
-
-absl::StatusOr<NDArray> KeepAligned(const TensorItem& item) {
+absl::StatusOr<NDArray> KeepReadable(const TensorItem& item) {
   NODEWISE_ASSIGN_OR_RETURN(NDArray kept, item.Keep());
-  if (reinterpret_cast<uintptr_t>(kept.data()) % kAlignment == 0) return kept;
-  return kept.CopyToHost();
+  NODEWISE_RETURN_IF_ERROR(MakeReadable(&kept));
+  return kept;
 }
 
 // Returns whether the item holds the same bytes as what is kept already.
@@ -79,7 +77,7 @@ class NodeChecker : public TensorSink {
     if (item.key.role == TensorRole::kInput) return TakeRead(node, item);
     if (item.key.slot >= graph_.OutputsOf(node)) return absl::OkStatus();
     const EntryId entry = graph_.EntryOf(node, item.key.slot);
-    NODEWISE_ASSIGN_OR_RETURN(made_[entry], KeepAligned(item));
+    NODEWISE_ASSIGN_OR_RETURN(made_[entry], KeepReadable(item));
     if (options_.with_accumulated) NoteMade(node, entry);
     const bool is_last = item.key.slot + 1 == graph_.OutputsOf(node);
     if (!is_last || !graph_.IsFunction(node)) return absl::OkStatus();
@@ -115,7 +113,7 @@ class NodeChecker : public TensorSink {
       inputs[item.key.slot] = made;
       return absl::OkStatus();
     }
-    NODEWISE_ASSIGN_OR_RETURN(inputs[item.key.slot], KeepAligned(item));
+    NODEWISE_ASSIGN_OR_RETURN(inputs[item.key.slot], KeepReadable(item));
     return absl::OkStatus();
   }
 

@@ -87,6 +87,7 @@ absl::StatusOr<LayerValues> RunOnReference(
 }  // namespace
 
 absl::Status RecursiveLayerComparator::Compare(LayerSides& sides) {
+  ReturnLargeBlocksAtOnce();
   const Graph& graph = sides.graph();
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     const NodeId node{n};

@@ -16,19 +16,21 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::Load(
     if (!given.empty()) artefact = LoadArtefact(files, given);
   }
   NODEWISE_RETURN_IF_ERROR(artefact.status());
-  std::shared_ptr<GraphTarget> target(new GraphTarget(
-      std::move(files), *std::move(artefact), std::move(devices)));
+  std::shared_ptr<GraphTarget> target(
+      new GraphTarget(std::move(files), *std::move(artefact),
+                      std::move(devices), ParamUse::kCopied));
   NODEWISE_RETURN_IF_ERROR(target->Init());
   return target;
 }
 
 absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::FromArtefact(
-    std::string name, Artefact artefact, std::vector<DLDevice> devices) {
+    std::string name, Artefact artefact, std::vector<DLDevice> devices,
+    ParamUse param_use) {
   ArtefactFiles files;
   files.params = name;
   files.target = std::move(name);
   std::shared_ptr<GraphTarget> target(new GraphTarget(
-      std::move(files), std::move(artefact), std::move(devices)));
+      std::move(files), std::move(artefact), std::move(devices), param_use));
   NODEWISE_RETURN_IF_ERROR(target->Init());
   return target;
 }
@@ -36,7 +38,7 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::FromArtefact(
 absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::WithArtefact(
     Artefact artefact) const {
   std::shared_ptr<GraphTarget> target(
-      new GraphTarget(files_, std::move(artefact), devices_));
+      new GraphTarget(files_, std::move(artefact), devices_, param_use_));
   NODEWISE_RETURN_IF_ERROR(target->Init());
   return target;
 }
@@ -61,7 +63,11 @@ std::string GraphTarget::WhereParamsAre() const {
 }
 
 absl::Status GraphTarget::SetParams(GraphExecutor* executor) const {
-  return At(WhereParamsAre(), executor->LoadParams(artefact_.params).status());
+  const Params& params = artefact_.params;
+  const auto set = param_use_ == ParamUse::kInPlace
+                       ? executor->BindParams(params)
+                       : executor->LoadParams(params);
+  return At(WhereParamsAre(), set.status());
 }
 
 absl::Status GraphTarget::SetAll(absl::Span<const RunInput> inputs,

@@ -421,5 +421,70 @@ TEST(RecursiveLayerComparatorTest, BoundsNeedNoMoreThanAFewLiveSetsEither) {
   EXPECT_LT(recursive.cost().peak_bytes, 4 * live + 32 * kMiB);
 }
 
+// A chain of products whose weights are far larger than what they are
+// multiplied with, at an address that no compiler would choose.
+LayerModule HeavyNet() {
+  constexpr int64_t kSide = 2048;
+  NetBuilder b;
+  ValueId x = b.In("x", {1, kSide});
+  for (int i = 0; i < 4; ++i) {
+    const ValueId w = b.Const("w" + std::to_string(i), Waves({kSide, kSide}));
+    x = b.Op("MatMul", {x, w})[0];
+  }
+  b.Out({x});
+  LayerModule mod = MakeLayerModule(b.net, "net").value();
+  for (NamedTensor& param : mod.params.tensors) {
+    param.tensor = CopyAtOffset(param.tensor, 4);
+  }
+  mod.inputs = {{"x", Waves({1, kSide})}};
+  return mod;
+}
+
+TEST(RecursiveLayerComparatorTest, ParametersAreReadWhereTheyLie) {
+  constexpr uint64_t kMiB = 1 << 20;
+  const LayerModule mod = HeavyNet();  // 64 MiB.
+  RecursiveLayerComparator recursive(mod, "Interpreter", "OneDNN", Rule());
+  const auto match = recursive.verify();
+  ASSERT_THAT(match, IsOk());
+  EXPECT_TRUE(*match);
+  const LayerCost& cost = recursive.cost();
+  EXPECT_EQ(cost.live_bytes, 2 * 2048 * sizeof(float));
+  EXPECT_LT(cost.peak_bytes, 4 * cost.live_bytes + 32 * kMiB);
+}
+
+// Has the reference's functions, which write over their second input.
+class ScribblingLibrary : public Library {
+ public:
+  absl::StatusOr<PackedFunc> Find(std::string_view name) override {
+    return sound_->Find(name);
+  }
+  absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override {
+    NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, sound_->Bind(request));
+    return PackedFunc::FromBody(
+        [function](const PackedArgs& args) -> absl::StatusOr<Value> {
+          NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
+          NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const read, arg.AsTensor());
+          static_cast<float*>(read->data)[0] = 100;
+          return function.CallPacked(args);
+        });
+  }
+
+ private:
+  const Ref<Library> sound_ = ReferenceFunctions();
+};
+
+// Each run of the candidate has a process of its own.
+TEST(RecursiveLayerComparatorTest, NoLayerWritesToTheModulesParameters) {
+  LayerModule mod = SplittingNet();
+  const NDArray before = mod.params.tensors[0].tensor.CopyToHost().value();
+  const auto library = Ref<Library>(MakeRef<ScribblingLibrary>());
+  RecursiveLayerComparator recursive(
+      mod, "Interpreter", LayerBackend("scribbling", library), kThreshold);
+  const auto match = recursive.verify();
+  ASSERT_THAT(match, IsOk());
+  EXPECT_FALSE(*match);
+  EXPECT_TRUE(HaveSameBits(mod.params.tensors[0].tensor, before));
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -108,9 +108,13 @@ class LayerObserver {
 struct LayerCost {
   double seconds = 0;
   // The most that was resident at once (VmHWM), less what was at the start,
+  // with the parameters,
   // with what processes of the candidate's own took; 0 where the system does
   // not say. verify() sets the process's mark back.
   uint64_t peak_bytes = 0;
+  // The largest set of tensors that are alive at once in a run of the network,
+  // without its parameters: what no comparison can do without.
+  uint64_t live_bytes = 0;
 };
 
 // Each run of the candidate has a process of its own, a fork of this one. A
@@ -190,7 +194,10 @@ class IntermediateLayerComparator : public LayerComparator {
 
 // Runs for each layer the part of the network that leads to it, on one backend
 // after the other. Takes as many runs as there are layers, and no more memory
-// than the largest of them.
+// than the largest of them. Parameters are read where they lie; candidates
+// whose functions cannot do that (Library::NeededAlignment) get copies. From
+// the first verify() on, the process's allocator gives large blocks back to the
+// system as soon as they are freed (ReturnLargeBlocksAtOnce()).
 class RecursiveLayerComparator : public LayerComparator {
  public:
   using LayerComparator::LayerComparator;

@@ -15,6 +15,15 @@
 
 namespace nodewise {
 
+// How executors get the parameters of a target.
+enum class ParamUse {
+  kCopied,
+  // They read them where they are, as far as that is possible
+  // (GraphExecutor::BindParams). Whoever uses that sees to it that no node
+  // writes to them, or that it does so in a process of its own.
+  kInPlace,
+};
+
 // A compiled network that has been loaded. Makes executors of it, each with
 // tensors of its own; it knows its inputs before there is one. Does not change
 // once it is loaded, so that any thread may use it, as far as the library's own
@@ -34,10 +43,12 @@ class GraphTarget {
   // Takes what is in memory already; `name` is what messages call it. REQUIRES:
   // the graph is sound (CheckGraph), and there is a library.
   static absl::StatusOr<std::shared_ptr<const GraphTarget>> FromArtefact(
-      std::string name, Artefact artefact, std::vector<DLDevice> devices);
+      std::string name, Artefact artefact, std::vector<DLDevice> devices,
+      ParamUse param_use = ParamUse::kCopied);
 
-  // Makes a target of another artefact that comes from the same files and runs
-  // on the same devices. REQUIRES: as FromArtefact().
+  // Makes a target of another artefact that comes from the same files, runs on
+  // the same devices and uses its parameters in the same way. REQUIRES: as
+  // FromArtefact().
   absl::StatusOr<std::shared_ptr<const GraphTarget>> WithArtefact(
       Artefact artefact) const;
 
@@ -75,10 +86,11 @@ class GraphTarget {
 
  private:
   GraphTarget(ArtefactFiles files, Artefact artefact,
-              std::vector<DLDevice> devices)
+              std::vector<DLDevice> devices, ParamUse param_use)
       : files_(std::move(files)),
         artefact_(std::move(artefact)),
-        devices_(std::move(devices)) {}
+        devices_(std::move(devices)),
+        param_use_(param_use) {}
 
   // Finds out what is known of the graph before it runs.
   absl::Status Init();
@@ -86,6 +98,7 @@ class GraphTarget {
   const ArtefactFiles files_;
   const Artefact artefact_;
   const std::vector<DLDevice> devices_;
+  const ParamUse param_use_;
   std::unique_ptr<const InputList> inputs_;
   std::unique_ptr<const GraphIndex> index_;
   std::vector<std::string> unknown_params_;
