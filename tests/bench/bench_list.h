@@ -52,6 +52,9 @@ bool BenchJudgedEncoder(const std::string& name);
 // is skipped where it is not installed.
 bool BenchLocateResidualNet(const std::string& name);
 bool BenchLocatePolygraphy(const std::string& name);
+// The peak memory of `nodewise locate --method recursive` against four times
+// the largest set of tensors alive at once and 32 MiB.
+bool BenchRecursiveMemory(const std::string& name);
 // A graph with oneDNN's kernels against onnxruntime, with one and two threads,
 // and from the start of the process; and against the interpreter.
 bool BenchOneDnnResidualNet(const std::string& name);

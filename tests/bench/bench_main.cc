@@ -44,6 +44,7 @@ constexpr BenchRow kBenches[] = {
     {"contrib/onednn_encoder", &BenchOneDnnEncoder},
     {"contrib/locate_residual_net", &BenchLocateResidualNet},
     {"contrib/locate_polygraphy", &BenchLocatePolygraphy},
+    {"contrib/recursive_memory", &BenchRecursiveMemory},
 #endif
     {"contrib/compare_float32", &BenchCompareFloat32},
     {"contrib/compare_float16", &BenchCompareFloat16},

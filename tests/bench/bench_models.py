@@ -1,9 +1,9 @@
 """Writes the models of the benchmarks of models, with their inputs.
 
-usage: bench_models.py FOLDER
+usage: bench_models.py FOLDER [NAME]
 
-Makes FOLDER/NAME.onnx and FOLDER/NAME.npz for residual_net, encoder and chain;
-those that are there already are left alone.
+Makes FOLDER/NAME.onnx and FOLDER/NAME.npz for that name, or else for
+residual_net, encoder and chain; those that are there already are left alone.
 """
 
 import pathlib
@@ -30,17 +30,26 @@ def write(folder, name, model, feeds):
     onnx.save(model, folder / f"{name}.onnx")
 
 
-# --- the light residual net --------------------------------------------------
+# --- light models ------------------------------------------------------------
 
 
-def residual_net(rng):
-    """ONNX's light ResNet-50 at OPSET, with weights."""
-    model = onnx.load(seeded_models.LIGHT / "light_resnet50.onnx")
+def light(name, rng):
+    """One of ONNX's light models at OPSET, with weights."""
+    model = onnx.load(seeded_models.LIGHT / f"light_{name}.onnx")
     model = seeded_models.seeded(model, rng)
     model = version_converter.convert_version(model, OPSET)
     model.ir_version = IR
     image = rng.standard_normal((1, 3, 224, 224))
     return model, {model.graph.input[0].name: image.astype(np.float32)}
+
+
+def residual_net(rng):
+    return light("resnet50", rng)
+
+
+def alex_net(rng):
+    """Has weights of 150 MB in one node, and small tensors beside them."""
+    return light("bvlc_alexnet", rng)
 
 
 # --- the encoder -------------------------------------------------------------
@@ -149,7 +158,11 @@ def chain(rng):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (residual_net, encoder, chain):
+    models = [residual_net, encoder, chain]
+    if len(sys.argv) > 2:
+        models = [make for make in (*models, alex_net)
+                  if make.__name__ == sys.argv[2]]
+    for make in models:
         if not (folder / f"{make.__name__}.onnx").exists():
             write(folder, make.__name__, *make(np.random.default_rng(1)))
 

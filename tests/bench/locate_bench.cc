@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "nlohmann/json.hpp"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"
 #include "tests/bench/model_peers.h"
@@ -19,6 +20,10 @@ constexpr double kRunsLimit = 4;
 // Those of the ratios of our time and peak memory to Polygraphy's.
 constexpr double kPeerTimeLimit = 1.0 / 5;
 constexpr double kPeerMemoryLimit = 1.0 / 2;
+// What recursion may take: this many times the largest live set, and bytes.
+constexpr double kBytesPerMib = 1 << 20;
+constexpr double kLiveSets = 4;
+constexpr double kBytesBeside = 32 * kBytesPerMib;
 constexpr int kTurns = 7;
 constexpr int kPeerTurns = 5;
 
@@ -57,7 +62,52 @@ double PeakOfProgram(const Words& command) {
   return static_cast<double>(usage.ru_maxrss);
 }
 
+std::string InQuotes(const std::string& word) { return "'" + word + "'"; }
+
+// What a program prints.
+std::string OutputOf(const Words& command) {
+  std::string line;
+  for (const std::string& word : command) line += InQuotes(word) + " ";
+  std::FILE* const from = popen(line.c_str(), "r");
+  NODEWISE_CHECK(from != nullptr);
+  std::string all;
+  char part[4096];
+  while (const size_t got = std::fread(part, 1, sizeof(part), from)) {
+    all.append(part, got);
+  }
+  NODEWISE_CHECK(pclose(from) == 0);
+  return all;
+}
+
+// Prints the peak memory of locate --method recursive as a share of its limit,
+// and both.
+bool ReportRecursiveMemory(const std::string& name, const std::string& stem) {
+  const auto document = nlohmann::json::parse(OutputOf(
+      OurCommand("locate", stem, {"--method", "recursive", "--json"})));
+  const double peak = document.at("peak_bytes").get<double>();
+  const double live = document.at("live_bytes").get<double>();
+  const double limit = kLiveSets * live + kBytesBeside;
+  std::printf(
+      "%s: %.2f (%s) [peak %.1f MiB, largest live set %.1f MiB, at most %.1f "
+      "MiB, %.1f s]",
+      name.c_str(), peak / limit, LimitText(1).c_str(), peak / kBytesPerMib,
+      live / kBytesPerMib, limit / kBytesPerMib,
+      document.at("seconds").get<double>());
+  return EndLine(peak / limit, 1);
+}
+
 }  // namespace
+
+bool BenchRecursiveMemory(const std::string& name) {
+  SetThreadsOfPeers(2);
+  bool within = true;
+  for (const char* const model : {"residual_net", "encoder", "alex_net"}) {
+    const std::string stem = PrepareBenchModel(name, model);
+    if (stem.empty()) return true;
+    within &= ReportRecursiveMemory(name + "_" + model, stem);
+  }
+  return within;
+}
 
 bool BenchLocateResidualNet(const std::string& name) {
   const std::string stem = PrepareBenchModel(name, "residual_net");

@@ -35,7 +35,7 @@ std::string PrepareBenchModel(const std::string& bench,
     return "";
   }
   NODEWISE_CHECK(RunProgram(
-      {kPython, std::string(kSources) + "/bench_models.py", models}));
+      {kPython, std::string(kSources) + "/bench_models.py", models, model}));
   return models + "/" + model;
 }
 
