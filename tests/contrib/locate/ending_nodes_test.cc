@@ -221,8 +221,10 @@ TEST(EndingNodesTest, ANodeThatCrashesInSomeCallsIsFoundWhenItDoes) {
                       }).Locate({.repeats = 5});
   ASSERT_THAT(result, IsOk());
   ASSERT_EQ(result->culprits.size(), 1U);
-  EXPECT_EQ(CulpritOf(*result).reason,
-            "crashed with SIGILL (not before, in 2 runs)");
+  // The run that is looked at comes first where there are two processors.
+  EXPECT_THAT(CulpritOf(*result).reason,
+              testing::AnyOf("crashed with SIGILL (not before, in 2 runs)",
+                             "crashed with SIGILL (not before, in 3 runs)"));
 }
 
 TEST(EndingNodesTest, TheMethodWithoutRepeatsSeesACrashToo) {
