@@ -8,6 +8,7 @@
 #include "contrib/align/blame_search.h"
 #include "contrib/align/graph_walk.h"
 #include "contrib/align/region_edits.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -144,9 +145,10 @@ class ValueLocator {
                       operators_});
   }
 
-  // Puts the operations that the changes are of first.
-  static void AddExplanations(const RegionAnswer& answer,
-                              ValueCulprit* culprit) {
+  // Names the operations that the changes are of; without any, those of the
+  // region that are likeliest to be wrong in a way that no change explains.
+  void AddExplanations(const RegionAnswer& answer,
+                       ValueCulprit* culprit) const {
     culprit->gave_up = answer.gave_up;
     for (const FittingEdit& edit : answer.edits) {
       culprit->explanations.push_back({edit.operation, edit.what});
@@ -155,7 +157,31 @@ class ValueLocator {
         culprit->operations.push_back(edit.operation);
       }
     }
-    if (culprit->operations.empty()) culprit->operations = culprit->region;
+    if (culprit->operations.empty()) {
+      culprit->operations = Likeliest(culprit->region);
+    }
+  }
+
+  // Those with the most numbers of their own, of which any may be wrong; of two
+  // with as many the first one.
+  std::vector<OperationId> Likeliest(std::vector<OperationId> region) const {
+    constexpr size_t kMostNamed = 4;
+    const auto numbers_of = [this](OperationId id) {
+      int64_t most = 0;
+      for (const ValueId input : scene_.network.operation(id).inputs) {
+        if (input == kNoValue) continue;
+        const NetworkValue& value = scene_.network.value(input);
+        const bool is_constant = value.kind == NetworkValue::Kind::kConstant;
+        if (is_constant) most = std::max(most, CountOf(value.data));
+      }
+      return most;
+    };
+    std::stable_sort(region.begin(), region.end(),
+                     [&](OperationId a, OperationId b) {
+                       return numbers_of(a) > numbers_of(b);
+                     });
+    if (region.size() > kMostNamed) region.resize(kMostNamed);
+    return region;
   }
 
   // Nothing tells which tensor it should have made: the nearest one that there
