@@ -4,6 +4,8 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/comparison_text.h"
+#include "apps/nodewise/locate_by_value.h"
+#include "apps/nodewise/model_options.h"
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/support/file.h"
@@ -65,6 +67,7 @@ class CompareTensorSources : public Command {
   }
 
   absl::StatusOr<Outcome> Run() override {
+    if (IsModel(expected_) || IsModel(actual_)) return RunWithModel();
     SourceOptions options;
     NODEWISE_ASSIGN_OR_RETURN(options.compare.rule, ChosenRule());
     options.compare.may_convert = may_convert_;
@@ -94,6 +97,25 @@ class CompareTensorSources : public Command {
   }
 
  private:
+  // Of a model and a dump of what was compiled from it.
+  absl::StatusOr<Outcome> RunWithModel() const {
+    const bool judges_otherwise = !rule_.empty() || !atol_.empty() ||
+                                  !rtol_.empty() || !threshold_.empty() ||
+                                  !map_.empty() || is_fuzzy_ || may_convert_ ||
+                                  is_strict_;
+    if (judges_otherwise || (IsModel(expected_) && IsModel(actual_))) {
+      return absl::InvalidArgumentError(
+          "compare: finds a model, expected a dump of what was compiled from "
+          "it beside it, and no option about pairs and rules");
+    }
+    Outcome outcome;
+    const bool is_second = IsModel(actual_);
+    NODEWISE_RETURN_IF_ERROR(
+        CompareDumpWithModel(is_second ? expected_ : actual_,
+                             is_second ? actual_ : expected_, {}, &outcome));
+    return outcome;
+  }
+
   static std::string RuleHelp() {
     std::string help = "what judges, bounds unless told:";
     for (const RuleName& row : AllRules())
@@ -171,6 +193,10 @@ const CommandRow kCompareCommand = {
     "  nodewise compare dumps/run_0 dumps/run_1 --json\n"
     "  nodewise compare a.npz b.npz --atol 1e-4 --rtol 1e-3\n"
     "  nodewise compare onnx.npz dump --fuzzy --rule ascend\n"
+    "  nodewise compare dump model.onnx\n"
+    "\nBeside the model that it was compiled from, a dump is searched for the "
+    "broken\nnode as locate --reference MODEL does it, and nothing of it runs."
+    "\n"
     "\nExit status: 0 if they agree, 1 if a tensor is wrong or inconclusive, "
     "or of\nanother type, 2 if nothing could be compared, or a dump is cut "
     "short.\n",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -11,12 +12,19 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/align/value_locate.h"
+#include "nodewise/dump/dump.h"
+#include "nodewise/graph/storage_plan.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/runner/bind_sizes.h"
+#include "nodewise/runner/runner_list.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/dump_graph.h"
+#include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
 namespace {
@@ -240,6 +248,16 @@ absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& loaded,
                        AllOperators());
 }
 
+std::vector<VmInputType> TypesOfInputs(const GraphIndex& index) {
+  const Graph& graph = index.graph();
+  std::vector<VmInputType> types;
+  for (const uint32_t node : graph.arg_nodes) {
+    const GraphEntry& entry = graph.entry(graph.EntryOf(NodeId{node}, 0));
+    types.push_back({index.KeyOf(NodeId{node}), entry.shape, entry.dtype});
+  }
+  return types;
+}
+
 // The keys of the nodes of a build that differ from another one's.
 absl::StatusOr<std::set<std::string>> DifferingNodes(const LoadedTarget& loaded,
                                                      const LoadedTarget& other,
@@ -292,6 +310,44 @@ absl::StatusOr<std::vector<std::string>> KindsByThird(
 }
 
 }  // namespace
+
+absl::Status CompareDumpWithModel(const std::string& dump,
+                                  const std::string& model,
+                                  const ModelOptions& options,
+                                  Outcome* outcome) {
+  DiagnosticList diagnostics;
+  auto read = LoadModel(model, options, &diagnostics);
+  if (!read.ok()) {
+    if (!diagnostics.HasErrors()) return read.status();
+    outcome->AddErrors(diagnostics);
+    return absl::OkStatus();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const Dump folder, OpenDump(dump));
+  NODEWISE_ASSIGN_OR_RETURN(const auto source, OpenTensorSource(folder.folder));
+  NODEWISE_RETURN_IF_ERROR(source->CheckComplete());
+  NODEWISE_ASSIGN_OR_RETURN(const Graph graph, GraphOfDump(folder.folder));
+  NODEWISE_ASSIGN_OR_RETURN(const StoragePlan plan, PlanStorage(graph, kDLCPU));
+  const GraphIndex index(graph, plan);
+  BindSizes(TypesOfInputs(index), &*read);
+  const auto network = std::make_shared<const Network>(*std::move(read));
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
+                            MakerOf("interpreter", {model, nullptr, network}));
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+  KeepFreedMemory();
+  std::vector<RecordedPair> pairs(1);
+  NODEWISE_ASSIGN_OR_RETURN(pairs[0],
+                            RecordFromDump(index, source.get(), runner.get()));
+  NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
+                            Align(index, *network, pairs));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueLocateResult result,
+      LocateByValue(index, *network, pairs, alignment, AllOperators()));
+  outcome->json.Add("dump", dump);
+  outcome->json.Add("model", model);
+  const ReportWords words;
+  ValueReport(index, *network, result, words).Show(outcome);
+  return absl::OkStatus();
+}
 
 void AddBuildChoice(OptionList* options, BuildChoice* choice) {
   options->AddText("--trust", "SIDE",

@@ -21,6 +21,13 @@ absl::Status LocateByValueIn(const LoadedTarget& loaded,
                              const ModelOptions& options, uint64_t seed,
                              Outcome* outcome);
 
+// Locates in what a run of a compiled network made, which is read from its
+// dump: nothing of it runs. The document is as above, for one set of inputs.
+absl::Status CompareDumpWithModel(const std::string& dump,
+                                  const std::string& model,
+                                  const ModelOptions& options,
+                                  Outcome* outcome);
+
 // Which of two builds is right: none, unless it is said.
 struct BuildChoice {
   std::string trust;  // "target" or "reference", or empty.

@@ -184,6 +184,45 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
   return recorded;
 }
 
+absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
+                                            TensorSource* dump,
+                                            Runner* network) {
+  const Graph& graph = index.graph();
+  RecordedPair recorded;
+  NODEWISE_ASSIGN_OR_RETURN(recorded.compiled, TensorSpool::Create());
+  NODEWISE_RETURN_IF_ERROR(dump->Visit(*recorded.compiled));
+  std::vector<std::string> keys;
+  for (const uint32_t node : graph.arg_nodes) {
+    keys.push_back(index.KeyOf(NodeId{node}));
+  }
+  std::vector<NamedTensor> inputs;
+  for (const size_t i : NeededOf(network->inputs())) {
+    const std::string name = network->inputs().Name(i);
+    auto key = std::find(keys.begin(), keys.end(), name);
+    if (key == keys.end()) {
+      key = std::find_if(keys.begin(), keys.end(), [&](const std::string& one) {
+        return Identifier(one) == Identifier(name);
+      });
+    }
+    if (key == keys.end()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: has no input {}, expected a dump of what was "
+                      "compiled from the model (its graph has {})",
+                      dump->name(), Printable(name), ListOf(keys, 8)));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const size_t place,
+                              recorded.compiled->Find({*key}));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, recorded.compiled->Load(place));
+    inputs.push_back({name, std::move(tensor)});
+    recorded.inputs.push_back({*key, name});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(recorded.network, TensorSpool::Create());
+  RunOptions options;
+  options.sink = recorded.network.get();
+  NODEWISE_RETURN_IF_ERROR(network->Run(inputs, options).status());
+  return recorded;
+}
+
 size_t Alignment::CountVarying(const Graph& graph) const {
   size_t count = 0;
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {

@@ -57,6 +57,36 @@ class Compiled(Scratch):
                 first += named[0] == tensor
         self.assertGreaterEqual(first, 17)
 
+    def dumped(self, build):
+        folder = str(self.folder / build)
+        result = nodewise("dump", str(MUTANTS / build / "factory.so"),
+                          *self.inputs, "--dump-root", folder)
+        self.assertEqual(result.code, 0, result.err)
+        return str(next(pathlib.Path(folder).iterdir()))
+
+    def test_a_dump_is_judged_by_the_model_alone(self):
+        for build, tensor in (("good-opt3", None), ("mutant-pool-avg", "pool"),
+                              ("mutant-merge-swapped", "merge")):
+            with self.subTest(build=build):
+                dump = self.dumped(build)
+                found = document(nodewise("compare", dump, self.model,
+                                          "--json"))
+                named = [c["source_tensors"] for c in found["culprits"]]
+                self.assertEqual(named, [[tensor]] if tensor else [])
+                self.assertEqual(found["status"],
+                                 "differs" if tensor else "ok")
+
+    def test_a_dump_of_another_network_is_refused(self):
+        dump = self.dumped("good-opt3")
+        graph = pathlib.Path(dump) / "_nodewise_graph.json"
+        graph.unlink()
+        result = nodewise("compare", dump, self.model)
+        self.assertEqual(result.code, 2)
+        self.assertIn("_nodewise_graph.json", result.err)
+        result = nodewise("compare", self.model, self.model)
+        self.assertEqual(result.code, 2)
+        self.assertIn("expected a dump", result.err)
+
     def between(self, target, reference, *options):
         return document(nodewise(
             "locate", str(MUTANTS / target / "factory.so"), "--reference",

@@ -14,6 +14,7 @@
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/runner/input_list.h"
 #include "nodewise/runner/runner.h"
+#include "nodewise/tensors/tensor_source.h"
 #include "nodewise/tensors/tensor_spool.h"
 
 namespace nodewise {
@@ -53,6 +54,14 @@ absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
 absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
                                         absl::Span<const size_t> pairs,
                                         absl::Span<const NamedTensor> inputs);
+
+// Takes what a run of the compiled graph made from its dump, and runs the
+// network once on what that run was given. Inputs of the graph that have no
+// name of an input of the network are parameters. Fails with kInvalidArgument
+// if the dump has not all inputs of the network, and as reading it does.
+absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
+                                            TensorSource* dump,
+                                            Runner* network);
 
 // A tensor of the network that an entry holds.
 struct EntryMatch {
