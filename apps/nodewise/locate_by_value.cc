@@ -12,7 +12,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/align/value_locate.h"
-#include "nodewise/dump/dump.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/region.h"
@@ -24,7 +23,6 @@
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/dump_graph.h"
-#include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
 namespace {
@@ -236,16 +234,20 @@ class ValueReport {
   const ReportWords& words_;
 };
 
+absl::StatusOr<ValueLocateResult> LocateInRecorded(
+    const GraphIndex& index, const Network& network,
+    const std::vector<RecordedPair>& pairs) {
+  NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
+                            Align(index, network, pairs));
+  return LocateByValue(index, network, pairs, alignment, AllOperators());
+}
+
 absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& loaded,
                                                const ModelOfTarget& source,
                                                uint64_t seed) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
                             RecordBoth(loaded, source, kSets, seed));
-  const GraphIndex& index = loaded.target->index();
-  NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
-                            Align(index, *source.network, pairs));
-  return LocateByValue(index, *source.network, pairs, alignment,
-                       AllOperators());
+  return LocateInRecorded(loaded.target->index(), *source.network, pairs);
 }
 
 std::vector<VmInputType> TypesOfInputs(const GraphIndex& index) {
@@ -322,12 +324,10 @@ absl::Status CompareDumpWithModel(const std::string& dump,
     outcome->AddErrors(diagnostics);
     return absl::OkStatus();
   }
-  NODEWISE_ASSIGN_OR_RETURN(const Dump folder, OpenDump(dump));
-  NODEWISE_ASSIGN_OR_RETURN(const auto source, OpenTensorSource(folder.folder));
-  NODEWISE_RETURN_IF_ERROR(source->CheckComplete());
-  NODEWISE_ASSIGN_OR_RETURN(const Graph graph, GraphOfDump(folder.folder));
-  NODEWISE_ASSIGN_OR_RETURN(const StoragePlan plan, PlanStorage(graph, kDLCPU));
-  const GraphIndex index(graph, plan);
+  NODEWISE_ASSIGN_OR_RETURN(const DumpedRun run, OpenDumpedRun(dump));
+  NODEWISE_ASSIGN_OR_RETURN(const StoragePlan plan,
+                            PlanStorage(run.graph, kDLCPU));
+  const GraphIndex index(run.graph, plan);
   BindSizes(TypesOfInputs(index), &*read);
   const auto network = std::make_shared<const Network>(*std::move(read));
   NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
@@ -335,13 +335,10 @@ absl::Status CompareDumpWithModel(const std::string& dump,
   NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
   KeepFreedMemory();
   std::vector<RecordedPair> pairs(1);
-  NODEWISE_ASSIGN_OR_RETURN(pairs[0],
-                            RecordFromDump(index, source.get(), runner.get()));
-  NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
-                            Align(index, *network, pairs));
   NODEWISE_ASSIGN_OR_RETURN(
-      const ValueLocateResult result,
-      LocateByValue(index, *network, pairs, alignment, AllOperators()));
+      pairs[0], RecordFromDump(index, run.source.get(), runner.get()));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
+                            LocateInRecorded(index, *network, pairs));
   outcome->json.Add("dump", dump);
   outcome->json.Add("model", model);
   const ReportWords words;

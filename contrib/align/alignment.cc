@@ -24,6 +24,30 @@ std::string Identifier(std::string name) {
   return name;
 }
 
+// Returns where a name is among others, as it is or as compilers write it; the
+// number of names if it is not.
+size_t PlaceOfName(const std::vector<std::string>& names,
+                   const std::string& name) {
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    found =
+        std::find_if(names.begin(), names.end(), [&](const std::string& other) {
+          return Identifier(other) == Identifier(name);
+        });
+  }
+  return static_cast<size_t>(found - names.begin());
+}
+
+// Runs the network and puts aside all that it makes.
+absl::StatusOr<std::unique_ptr<TensorSpool>> RecordNetwork(
+    Runner* network, absl::Span<const NamedTensor> inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(auto spool, TensorSpool::Create());
+  RunOptions options;
+  options.sink = spool.get();
+  NODEWISE_RETURN_IF_ERROR(network->Run(inputs, options).status());
+  return spool;
+}
+
 std::vector<size_t> NeededOf(const InputList& list) {
   std::vector<size_t> needed;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -125,32 +149,24 @@ absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
                                                const InputList& network) {
   const std::vector<size_t> needed = NeededOf(compiled);
   const std::vector<size_t> given = NeededOf(network);
+  std::vector<std::string> names;
+  for (const size_t input : given) names.push_back(network.Name(input));
   std::vector<size_t> pairs;
   for (size_t i = 0; i < needed.size(); ++i) {
     const std::string name = compiled.Name(needed[i]);
-    const auto has_name = [&](bool as_identifier) {
-      return std::find_if(given.begin(), given.end(), [&](size_t input) {
-        return as_identifier
-                   ? Identifier(network.Name(input)) == Identifier(name)
-                   : network.Name(input) == name;
-      });
-    };
-    auto found = has_name(false);
-    if (found == given.end()) found = has_name(true);
-    if (found == given.end() && i < given.size() &&
+    size_t found = PlaceOfName(names, name);
+    if (found == given.size() && i < given.size() &&
         AreCompatible(compiled.Type(needed[i]), network.Type(given[i]))) {
-      found = given.begin() + static_cast<std::ptrdiff_t>(i);
+      found = i;
     }
-    if (found == given.end()) {
-      std::vector<std::string> names;
-      for (const size_t input : given) names.push_back(network.Name(input));
+    if (found == given.size()) {
       return absl::InvalidArgumentError(fmt::format(
           "input {}: {} of the compiled network, expected an input of the "
           "model with its name, or with its type in the same place (the "
           "model has {})",
           Printable(name), compiled.TypeText(needed[i]), ListOf(names)));
     }
-    pairs.push_back(*found);
+    pairs.push_back(given[found]);
   }
   return pairs;
 }
@@ -161,10 +177,7 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
                             MatchInputs(network->inputs(), inputs));
   RecordedPair recorded;
-  NODEWISE_ASSIGN_OR_RETURN(recorded.network, TensorSpool::Create());
-  RunOptions options;
-  options.sink = recorded.network.get();
-  NODEWISE_RETURN_IF_ERROR(network->Run(inputs, options).status());
+  NODEWISE_ASSIGN_OR_RETURN(recorded.network, RecordNetwork(network, inputs));
   const std::vector<size_t> needed = NeededOf(compiled->inputs());
   std::vector<NamedTensor> compiled_inputs;
   for (size_t i = 0; i < needed.size(); ++i) {
@@ -174,6 +187,7 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
         {compiled_inputs.back().name, network->inputs().Name(pairs[i])});
   }
   NODEWISE_ASSIGN_OR_RETURN(recorded.compiled, TensorSpool::Create());
+  RunOptions options;
   options.sink = recorded.compiled.get();
   // Parameters are not looked at.
   options.select =
@@ -198,28 +212,20 @@ absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
   std::vector<NamedTensor> inputs;
   for (const size_t i : NeededOf(network->inputs())) {
     const std::string name = network->inputs().Name(i);
-    auto key = std::find(keys.begin(), keys.end(), name);
-    if (key == keys.end()) {
-      key = std::find_if(keys.begin(), keys.end(), [&](const std::string& one) {
-        return Identifier(one) == Identifier(name);
-      });
-    }
-    if (key == keys.end()) {
+    const size_t key = PlaceOfName(keys, name);
+    if (key == keys.size()) {
       return absl::InvalidArgumentError(
           fmt::format("{}: has no input {}, expected a dump of what was "
                       "compiled from the model (its graph has {})",
                       dump->name(), Printable(name), ListOf(keys, 8)));
     }
     NODEWISE_ASSIGN_OR_RETURN(const size_t place,
-                              recorded.compiled->Find({*key}));
+                              recorded.compiled->Find({keys[key]}));
     NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, recorded.compiled->Load(place));
     inputs.push_back({name, std::move(tensor)});
-    recorded.inputs.push_back({*key, name});
+    recorded.inputs.push_back({keys[key], name});
   }
-  NODEWISE_ASSIGN_OR_RETURN(recorded.network, TensorSpool::Create());
-  RunOptions options;
-  options.sink = recorded.network.get();
-  NODEWISE_RETURN_IF_ERROR(network->Run(inputs, options).status());
+  NODEWISE_ASSIGN_OR_RETURN(recorded.network, RecordNetwork(network, inputs));
   return recorded;
 }
 

@@ -10,7 +10,6 @@
 #include "contrib/locate/output_error.h"
 #include "contrib/locate/run_hashes.h"
 #include "fmt/format.h"
-#include "nodewise/dump/dump.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/support/status_macros.h"
@@ -258,13 +257,11 @@ class Replayer {
 absl::StatusOr<LocateResult> ReplayDump(const std::string& path,
                                         const OpSet& operators,
                                         const ReplayOptions& options) {
-  NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
-  NODEWISE_ASSIGN_OR_RETURN(const auto source, OpenTensorSource(dump.folder));
-  NODEWISE_RETURN_IF_ERROR(source->CheckComplete());
-  NODEWISE_ASSIGN_OR_RETURN(const Graph graph, GraphOfDump(dump.folder));
-  NODEWISE_ASSIGN_OR_RETURN(const StoragePlan plan, PlanStorage(graph, kDLCPU));
-  const GraphIndex index(graph, plan);
-  return Replayer(*source, index, operators, options).Run();
+  NODEWISE_ASSIGN_OR_RETURN(const DumpedRun run, OpenDumpedRun(path));
+  NODEWISE_ASSIGN_OR_RETURN(const StoragePlan plan,
+                            PlanStorage(run.graph, kDLCPU));
+  const GraphIndex index(run.graph, plan);
+  return Replayer(*run.source, index, operators, options).Run();
 }
 
 }  // namespace nodewise

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/dump/dump.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
@@ -61,10 +62,14 @@ absl::Status CheckIsGraphOfRun(const std::string& folder, const Graph& graph) {
 
 }  // namespace
 
-absl::StatusOr<Graph> GraphOfDump(const std::string& folder) {
-  NODEWISE_ASSIGN_OR_RETURN(Graph graph, ReadGraph(folder));
-  NODEWISE_RETURN_IF_ERROR(CheckIsGraphOfRun(folder, graph));
-  return graph;
+absl::StatusOr<DumpedRun> OpenDumpedRun(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
+  DumpedRun run;
+  NODEWISE_ASSIGN_OR_RETURN(run.source, OpenTensorSource(dump.folder));
+  NODEWISE_RETURN_IF_ERROR(run.source->CheckComplete());
+  NODEWISE_ASSIGN_OR_RETURN(run.graph, ReadGraph(dump.folder));
+  NODEWISE_RETURN_IF_ERROR(CheckIsGraphOfRun(dump.folder, run.graph));
+  return run;
 }
 
 }  // namespace nodewise
