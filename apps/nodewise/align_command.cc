@@ -19,7 +19,6 @@
 namespace nodewise {
 namespace {
 
-constexpr uint64_t kSets = 2;
 constexpr uint64_t kMostSets = 100;
 constexpr size_t kNamedOperations = 3;
 // Between more operations than these one knows little of where a node is.
@@ -57,9 +56,10 @@ class AlignWithModel : public Command {
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
     KeepFreedMemory();
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
-                              RecordBoth(loaded, model, sets_.value_or(kSets),
-                                         inputs_.seed.value_or(1)));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::vector<RecordedPair> pairs,
+        RecordBoth(loaded, model, sets_.value_or(kInputSets),
+                   inputs_.seed.value_or(1)));
     const GraphIndex& index = loaded.target->index();
     NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
                               Align(index, *model.network, pairs));

@@ -4,6 +4,7 @@
 
 #include "nodewise/align/build_network.h"
 #include "nodewise/align/similar_inputs.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/runner_list.h"
 #include "nodewise/support/status_macros.h"
@@ -94,6 +95,22 @@ absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
     pairs.push_back(std::move(pair));
   }
   return pairs;
+}
+
+absl::StatusOr<ValueLocateResult> LocateInRecorded(
+    const GraphIndex& index, const Network& network,
+    const std::vector<RecordedPair>& pairs) {
+  NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
+                            Align(index, network, pairs));
+  return LocateByValue(index, network, pairs, alignment, AllOperators());
+}
+
+absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& target,
+                                               const ModelOfTarget& model,
+                                               uint64_t seed) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
+                            RecordBoth(target, model, kInputSets, seed));
+  return LocateInRecorded(target.target->index(), *model.network, pairs);
 }
 
 }  // namespace nodewise

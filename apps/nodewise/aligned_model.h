@@ -10,9 +10,13 @@
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/model_options.h"
 #include "nodewise/align/alignment.h"
+#include "nodewise/align/value_locate.h"
 #include "nodewise/ir/network.h"
 
 namespace nodewise {
+
+// How many sets of inputs both are run with unless told.
+constexpr uint64_t kInputSets = 2;
 
 // A model beside a network that was compiled from it.
 struct ModelOfTarget {
@@ -39,5 +43,15 @@ absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
                                                      const ModelOfTarget& model,
                                                      uint64_t sets,
                                                      uint64_t seed);
+
+// Locates in what was recorded of both.
+absl::StatusOr<ValueLocateResult> LocateInRecorded(
+    const GraphIndex& index, const Network& network,
+    const std::vector<RecordedPair>& pairs);
+
+// Runs both with two sets of inputs, and locates in what they make.
+absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& target,
+                                               const ModelOfTarget& model,
+                                               uint64_t seed);
 
 }  // namespace nodewise

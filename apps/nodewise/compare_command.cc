@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/compare_with_model.h"
 #include "apps/nodewise/comparison_text.h"
-#include "apps/nodewise/locate_by_value.h"
 #include "apps/nodewise/model_options.h"
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"

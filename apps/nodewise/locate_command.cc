@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/differing_builds.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/locate_builds.h"

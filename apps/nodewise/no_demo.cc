@@ -2,6 +2,7 @@
 // parts; they say which.
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/compare_with_model.h"
 #include "fmt/format.h"
 
 namespace nodewise {
@@ -39,5 +40,10 @@ const CommandRow kAlignCommand = {
 const CommandRow kReproCommand = {
     "repro", "cuts a node out as a folder (not in this build)", "", nullptr,
     [] { return NeedsMore("repro"); }};
+
+absl::Status CompareDumpWithModel(const std::string&, const std::string&,
+                                  const ModelOptions&, Outcome*) {
+  return NeedsMore("compare of a dump with a model");
+}
 
 }  // namespace nodewise

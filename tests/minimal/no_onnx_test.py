@@ -20,7 +20,8 @@ class NoOnnxTest(unittest.TestCase):
             model = pathlib.Path(folder) / "model.onnx"
             model.write_bytes(b"")
             for words in (["verify", model], ["inspect", model],
-                          ["run", model, "--reference"]):
+                          ["run", model, "--reference"],
+                          ["compare", folder, model]):
                 shown = subprocess.run(
                     [BUILD / "bin/nodewise", *words], text=True,
                     capture_output=True, stdin=subprocess.DEVNULL, timeout=60,

@@ -1,0 +1,215 @@
+#include "apps/nodewise/value_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/types/span.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+std::string_view NameOf(EntryState state) {
+  switch (state) {
+    case EntryState::kConstant:
+      return "constant";
+    case EntryState::kHealthy:
+      return "healthy";
+    case EntryState::kOnTheWay:
+      return "on the way";
+    case EntryState::kBroken:
+      return "broken";
+    case EntryState::kUnknown:
+      return "unknown";
+  }
+  return "";
+}
+
+class ValueReport {
+ public:
+  ValueReport(const GraphIndex& index, const Network& network,
+              const ValueLocateResult& result, const ReportWords& words)
+      : index_(index), network_(network), result_(result), words_(words) {}
+
+  void Show(Outcome* outcome) const {
+    if (!result_.culprits.empty()) {
+      outcome->status = Outcome::Status::kDiffers;
+    }
+    outcome->text += "\n";
+    outcome->json.BeginArray("culprits");
+    for (size_t i = 0; i < result_.culprits.size(); ++i) {
+      AddCulprit(result_.culprits[i], KindOf(i), outcome);
+    }
+    outcome->json.EndArray();
+    if (!words_.side.empty()) outcome->json.Add("side", words_.side);
+    if (result_.culprits.empty()) outcome->text += "no culprit\n\n";
+    AddVerdicts(outcome);
+  }
+
+ private:
+  std::string KindOf(size_t culprit) const {
+    return culprit < words_.kinds.size() ? words_.kinds[culprit]
+                                         : std::string(kBroken);
+  }
+
+  std::vector<std::string> OutputsIn(
+      const std::vector<OperationId>& region) const {
+    std::vector<std::string> names;
+    for (const OperationId id : region) {
+      for (const ValueId output : network_.operation(id).outputs) {
+        if (output != kNoValue) names.push_back(network_.value(output).name);
+      }
+    }
+    return names;
+  }
+
+  std::vector<std::string> NamesOf(
+      const std::vector<OperationId>& region) const {
+    std::vector<std::string> names;
+    for (const OperationId id : region) {
+      names.push_back(network_.operation(id).name);
+    }
+    return names;
+  }
+
+  std::string ExpectedName(const ValueCulprit& culprit) const {
+    return culprit.expected == kNoValue ? ""
+                                        : network_.value(culprit.expected).name;
+  }
+
+  void AddCulprit(const ValueCulprit& culprit, const std::string& kind,
+                  Outcome* outcome) const {
+    const std::string key = index_.KeyOf(culprit.node);
+    const std::string expected = ExpectedName(culprit);
+    TextTable table;
+    outcome->text +=
+        fmt::format("culprit: {}{}, {}\n", Printable(key), words_.owner, kind);
+    if (!culprit.operations.empty()) {
+      table.AddRow({words_.side.empty() ? "operations" : "stands for",
+                    ListOf(NamesOf(culprit.operations))});
+    }
+    const std::string reason = ReasonFor(culprit, kind);
+    table.AddRow({"reason", reason});
+    for (const Explanation& explanation : Shown(culprit)) {
+      table.AddRow(
+          {"explained by", network_.operation(explanation.operation).name +
+                               ": " + explanation.what});
+    }
+    table.AddRow({"evidence", EvidenceFor(culprit)});
+    outcome->text += table.ToString(2, 0) + "\n";
+    JsonWriter& json = outcome->json;
+    json.BeginObject();
+    json.Add("node", key);
+    json.Add("node_index", uint64_t{Index(culprit.node)});
+    json.Add("output", uint64_t{index_.OutputOf(culprit.entry)});
+    json.Add("kind", kind);
+    json.Add("source_nodes", NamesOf(culprit.operations));
+    json.Add("source_tensors", OutputsIn(culprit.operations));
+    json.Add("region", NamesOf(culprit.region));
+    json.BeginArray("explanations");
+    for (const Explanation& explanation : culprit.explanations) {
+      json.BeginObject();
+      json.Add("source_node", network_.operation(explanation.operation).name);
+      json.Add("what", explanation.what);
+      json.EndObject();
+    }
+    json.EndArray();
+    json.BeginObject("evidence");
+    json.Add("reason", reason);
+    json.Add("entry", index_.KeyOf(culprit.entry));
+    json.Add("expected", expected);
+    json.Add("share_explained", culprit.share_explained);
+    json.EndObject();
+    json.EndObject();
+  }
+
+  static std::string EvidenceFor(const ValueCulprit& culprit) {
+    if (culprit.share_explained > 0) {
+      return fmt::format("{:.0f} % of the next nodes are right then",
+                         100 * culprit.share_explained);
+    }
+    return culprit.explanations.empty()
+               ? "none: the nodes behind it could not be judged"
+               : "the change explains all its numbers";
+  }
+
+  std::string ReasonFor(const ValueCulprit& culprit,
+                        const std::string& kind) const {
+    const std::string expected = ExpectedName(culprit);
+    if (expected.empty()) return "holds no tensor of " + words_.model;
+    const std::string by =
+        std::isfinite(culprit.distance)
+            ? fmt::format("{:.2g} of its size", culprit.distance)
+            : "";
+    if (kind != kBroken) {
+      return fmt::format("differs from {}{}{}", expected,
+                         by.empty() ? " by far" : " by ", by);
+    }
+    return by.empty()
+               ? fmt::format("should hold {}, and is far from it", expected)
+               : fmt::format("is off by {} from {}", by, expected);
+  }
+
+  // Several changes may have one effect; the document has them all.
+  static absl::Span<const Explanation> Shown(const ValueCulprit& culprit) {
+    constexpr size_t kMostShown = 4;
+    return absl::MakeConstSpan(culprit.explanations).subspan(0, kMostShown);
+  }
+
+  void AddVerdicts(Outcome* outcome) const {
+    const Graph& graph = index_.graph();
+    std::vector<size_t> counts(5);
+    size_t total = 0;
+    outcome->json.BeginArray("verdicts");
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      if (!graph.IsFunction(NodeId{n})) continue;
+      EntryState state = EntryState::kConstant;
+      std::vector<std::string> tensors;
+      for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
+           ++e) {
+        state = std::max(state, result_.entries[e].state);
+        for (const ValueId id : result_.entries[e].values) {
+          tensors.push_back(network_.value(id).name);
+        }
+      }
+      ++counts[static_cast<size_t>(state)];
+      ++total;
+      outcome->json.BeginObject();
+      outcome->json.Add("node", index_.KeyOf(NodeId{n}));
+      outcome->json.Add("node_index", uint64_t{n});
+      outcome->json.Add("kind", NameOf(state));
+      outcome->json.Add("source_tensors", tensors);
+      outcome->json.EndObject();
+    }
+    outcome->json.EndArray();
+    std::string_view comma = ":";
+    outcome->text += CountOf(total, "function node");
+    for (const EntryState state :
+         {EntryState::kBroken, EntryState::kUnknown, EntryState::kHealthy,
+          EntryState::kOnTheWay, EntryState::kConstant}) {
+      const size_t count = counts[static_cast<size_t>(state)];
+      if (count == 0) continue;
+      outcome->text += fmt::format("{} {} {}", comma, count, NameOf(state));
+      comma = ",";
+    }
+    outcome->text += "\n";
+  }
+
+  const GraphIndex& index_;
+  const Network& network_;
+  const ValueLocateResult& result_;
+  const ReportWords& words_;
+};
+
+}  // namespace
+
+void ShowValueResult(const GraphIndex& index, const Network& network,
+                     const ValueLocateResult& result, const ReportWords& words,
+                     Outcome* outcome) {
+  ValueReport(index, network, result, words).Show(outcome);
+}
+
+}  // namespace nodewise
