@@ -20,14 +20,25 @@ class NoOnnxTest(unittest.TestCase):
             model = pathlib.Path(folder) / "model.onnx"
             model.write_bytes(b"")
             for words in (["verify", model], ["inspect", model],
-                          ["run", model, "--reference"],
-                          ["compare", folder, model]):
+                          ["run", model, "--reference"]):
                 shown = subprocess.run(
                     [BUILD / "bin/nodewise", *words], text=True,
                     capture_output=True, stdin=subprocess.DEVNULL, timeout=60,
                     check=False)
                 self.assertEqual(shown.returncode, 2, shown)
                 self.assertIn("-DUSE_ONNX=ON", shown.stderr + shown.stdout)
+
+    def test_a_dump_is_not_compared_with_a_model_and_says_what_is_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "model.onnx"
+            model.write_bytes(b"")
+            shown = subprocess.run(
+                [BUILD / "bin/nodewise", "compare", folder, model], text=True,
+                capture_output=True, stdin=subprocess.DEVNULL, timeout=60,
+                check=False)
+            self.assertEqual(shown.returncode, 2, shown)
+            self.assertIn("compare of a dump with a model: needs",
+                          shown.stderr)
 
     def test_the_command_needs_no_protobuf(self):
         needed = subprocess.run(
