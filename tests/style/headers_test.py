@@ -7,12 +7,16 @@ import pathlib
 import re
 import subprocess
 import unittest
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE_FOLDERS = [ROOT / "runtime/include", ROOT / "contrib/include"]
 
 # Programs in C include these.
 C_HEADERS = ("packed_abi.h", "ffi_abi.h", "c_api.h")
+
+# Each takes a second or two: without --full, those of one in so many names.
+STEP = 1 if os.environ.get("NODEWISE_TEST_FULL") else 4
 
 WARNINGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
 CXX = [os.environ.get("CXX", "g++"), "-std=c++20", "-x", "c++"]
@@ -44,8 +48,13 @@ def public_headers():
                   for path in folder.rglob("*.h"))
 
 
+def is_in_sample(header):
+    """A header stays in the sample, or out of it, whatever others there are."""
+    return zlib.crc32(header.encode()) % STEP == 0
+
+
 def compile_jobs(headers):
-    return ([(CXX, header) for header in headers]
+    return ([(CXX, header) for header in headers if is_in_sample(header)]
             + [(C99, header) for header in headers
                if header.rsplit("/", 1)[-1] in C_HEADERS])
 
