@@ -44,7 +44,7 @@ Words OurCommand(const std::string& verb, const std::string& stem,
 Turn TimePrograms(const std::vector<Words>& commands) {
   Turn all;
   for (const Words& command : commands) {
-    const Turn one = TimeProgram(command);
+    const Turn one = TimeProgramAndChildren(command);
     all.waited += one.waited * one.nanoseconds;
     all.nanoseconds += one.nanoseconds;
   }
@@ -117,7 +117,7 @@ bool BenchLocateResidualNet(const std::string& name) {
                                    OurCommand("run", stem, {"--reference"})};
   return RunQuietContest(
       {name, kRunsLimit, kTurns,
-       [&] { return TimeProgram(OurCommand("locate", stem)); },
+       [&] { return TimeProgramAndChildren(OurCommand("locate", stem)); },
        [&] { return TimePrograms(runs); }});
 }
 
@@ -137,15 +137,16 @@ bool BenchLocatePolygraphy(const std::string& name) {
   const Words theirs = {kPolygraphy, "run",      stem + ".onnx",
                         "--onnxrt",  "--onnxrt", "--onnx-outputs",
                         "mark",      "all"};
-  bool within = RunQuietContest({name, kPeerTimeLimit, kPeerTurns,
-                                 [&] { return TimeProgram(ours); },
-                                 [&] { return TimeProgram(theirs); }});
+  bool within =
+      RunQuietContest({name, kPeerTimeLimit, kPeerTurns,
+                       [&] { return TimeProgramAndChildren(ours); },
+                       [&] { return TimeProgramAndChildren(theirs); }});
   // Polygraphy runs each side once, and looks for nothing that differs from run
   // to run.
   const Words once = OurCommand("locate", stem, {"--repeats", "0"});
   within &= RunQuietContest({name + "_once", kPeerTimeLimit, kPeerTurns,
-                             [&] { return TimeProgram(once); },
-                             [&] { return TimeProgram(theirs); }});
+                             [&] { return TimeProgramAndChildren(once); },
+                             [&] { return TimeProgramAndChildren(theirs); }});
   within &=
       ReportValue(name + "_memory", PeakOfProgram(ours) / PeakOfProgram(theirs),
                   kPeerMemoryLimit, "of Polygraphy's peak");

@@ -35,6 +35,11 @@ using TurnSide = std::function<Turn()>;
 // threads every few milliseconds. Ends this program if the other fails.
 Turn TimeProgram(const std::vector<std::string>& command);
 
+// The same for a program that starts others, more than there are processors, so
+// that its own threads wait for each other. What counts as waited is what
+// processors did meanwhile for anybody else, this machine's host included.
+Turn TimeProgramAndChildren(const std::vector<std::string>& command);
+
 struct QuietContest {
   std::string name;
   double limit = 0;  // Limit of the ratio.
