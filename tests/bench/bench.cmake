@@ -76,7 +76,8 @@ if(TARGET nodewise_contrib AND USE_ONNX)
   )
   target_include_directories(nodewise_bench_model PRIVATE
     ${PROJECT_SOURCE_DIR})
-  target_link_libraries(nodewise_bench_model PRIVATE nodewise_kernels
+  target_link_libraries(nodewise_bench_model PRIVATE
+    nodewise_locate nodewise_kernels
     nodewise_options absl::strings fmt::fmt Threads::Threads)
   add_dependencies(nodewise_bench nodewise nodewise_bench_model)
 endif()
