@@ -23,6 +23,7 @@ import tvm_package
 
 WAYS = ("fused", "plain")
 MOST_NAMED = 4
+ALL_NETWORKS = 1000  # No more than there are.
 
 
 def locate(folder, library):
@@ -69,9 +70,9 @@ class Judged:
                 f"{self.errors or self.named}")
 
 
-def make(folder, seed, faults, ways=WAYS):
+def make(folder, seed, faults, networks=ALL_NETWORKS):
     made = tvm_package.run(tvm_package.HERE / "faulty_models.py", folder, seed,
-                           faults, *ways)
+                           faults, networks, *WAYS)
     if made.returncode != 0:
         raise RuntimeError(made.stderr)
 
