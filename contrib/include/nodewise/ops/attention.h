@@ -8,9 +8,11 @@
 namespace nodewise::ops {
 
 // Y = softmax(scale * Q K^T + mask) V for each head, with keys and values of
-// earlier calls in front.
-struct Attention {
-  bool is_causal = false;  // True: no query sees later keys.
+// earlier calls in front. A query that sees no key gives 0. A query's place
+// among the keys is behind those of earlier calls, or, where only a part of
+// them is valid, with the other queries at the end of that part.
+struct Attention23 {
+  bool is_causal = false;  // True: no query sees keys behind its place.
   // Needed if Q, K and V have rank 3, where the heads stand side by side.
   int64_t kv_num_heads = 0;
   int64_t q_num_heads = 0;
@@ -21,6 +23,12 @@ struct Attention {
   float softcap = 0;           // Limits scores to +- softcap; 0: does not.
   // Ignored: the softmax is always calculated in double.
   std::optional<DLDataType> softmax_precision;
+};
+
+// From opset 25 on a query may see only the keys near to its place.
+struct Attention : Attention23 {
+  int64_t left_window_size = -1;   // Keys before it; -1: all.
+  int64_t right_window_size = -1;  // Keys behind it; -1: all.
 };
 
 }  // namespace nodewise::ops
