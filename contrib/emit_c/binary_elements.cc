@@ -3,6 +3,7 @@
 #include "contrib/emit_c/rows.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/variadic.h"
@@ -44,7 +45,8 @@ Text ModOf(const ElementCode& code) {
   const Scalar& b = code.in[1];
   const bool like_c = code.As<ops::Mod>()->fmod;
   if (IsFloat(a.dtype)) {
-    return fmt::format("({})fmod({}, {})", a.type(), a.name, b.name);
+    return fmt::format("({}){}({}, {})", a.type(),
+                       like_c ? "fmod" : "nw_float_modulo", a.name, b.name);
   }
   if (IsUnsigned(a.dtype)) {
     return fmt::format("({0})({2} == 0 ? 0 : {1} % {2})", a.type(), a.name,
@@ -99,9 +101,18 @@ Text BitShiftOf(const ElementCode& code) {
   const Scalar& x = code.in[0];
   const bool is_left =
       code.As<ops::BitShift>()->direction == ops::ShiftDirection::kLeft;
-  return fmt::format("({0})({1} >= {2} ? 0 : (uint64_t){3} {4} {1})", x.type(),
-                     code.in[1].name, x.dtype.bits, x.name,
-                     is_left ? "<<" : ">>");
+  if (IsUnsigned(x.dtype) || is_left) {
+    return fmt::format(
+        "({0})((uint64_t){1} >= {2} ? 0 : (uint64_t){3} {4} {1})", x.type(),
+        code.in[1].name, x.dtype.bits, x.name, is_left ? "<<" : ">>");
+  }
+  return fmt::format("({0})nw_shift_right({1}, {2}, {3})", x.type(), x.name,
+                     code.in[1].name, x.dtype.bits);
+}
+Text SwiGLUOf(const ElementCode& code) {
+  return fmt::format("({})(nw_swish({}, {}) * {})", code.in[0].type(),
+                     code.in[0].name, DoubleText(code.As<ops::SwiGLU>()->alpha),
+                     code.in[1].name);
 }
 
 Text WhereOf(const ElementCode& code) {
@@ -180,6 +191,7 @@ constexpr Row kBinaryRows[] = {
     ElementRow<ops::BitwiseOr>("BitwiseOr", &BitwiseOrOf),
     ElementRow<ops::BitwiseXor>("BitwiseXor", &BitwiseXorOf),
     ElementRow<ops::BitShift>("BitShift", &BitShiftOf),
+    ElementRow<ops::SwiGLU>("SwiGLU", &SwiGLUOf),
     ElementRow<ops::Where>("Where", &WhereOf),
     ElementRow<ops::Sum>("Sum", &SumOf),
     ElementRow<ops::Mean>("Mean", &MeanOf),

@@ -232,6 +232,20 @@ static int64_t nw_modulo(int64_t a, int64_t b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 )c"},
+    {"nw_float_modulo", R"c(
+static double nw_float_modulo(double a, double b) {
+  const double rest = fmod(a, b);
+  if (rest == 0) return copysign(rest, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
+}
+)c"},
+    {"nw_shift_right", R"c(
+/* All bits are moved out by too many places, and by less than none. */
+static int64_t nw_shift_right(int64_t x, int64_t by, int64_t bits) {
+  const int64_t places = by < 0 || by >= bits ? 63 : by;
+  return x < 0 ? ~(~x >> places) : x >> places;
+}
+)c"},
     {"nw_integer_power", R"c(
 static uint64_t nw_integer_power(int64_t base, int64_t exponent) {
   uint64_t power = 1;

@@ -259,15 +259,30 @@ absl::Status WriteDepthToSpace(OperationCode& code) {
   return absl::OkStatus();
 }
 
-absl::Status WriteSpaceToDepth(OperationCode& code) {
-  const int64_t b = code.As<ops::SpaceToDepth>()->blocksize;
+absl::Status SpaceToDepthCode(OperationCode& code, int64_t b,
+                              bool depth_first) {
   const Sizes& x = code.in(0).sizes;
-  const Sizes sizes = {x[0], b, b, x[1], x[2] / b, x[3] / b};
   const int64_t plane = x[2] * x[3];
-  const View from = {{x[1] * plane, x[3], 1, plane, x[3] * b, b}, 0};
+  const Sizes sizes = depth_first ? Sizes{x[0], x[1], b, b, x[2] / b, x[3] / b}
+                                  : Sizes{x[0], b, b, x[1], x[2] / b, x[3] / b};
+  const View from = {depth_first
+                         ? Sizes{x[1] * plane, plane, x[3], 1, x[3] * b, b}
+                         : Sizes{x[1] * plane, x[3], 1, plane, x[3] * b, b},
+                     0};
   CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
            CompactView(sizes));
   return absl::OkStatus();
+}
+
+absl::Status WriteSpaceToDepth(OperationCode& code) {
+  const auto& op = *code.As<ops::SpaceToDepth>();
+  return SpaceToDepthCode(code, op.blocksize,
+                          op.mode == ops::DepthOrder::kColumnRowDepth);
+}
+
+absl::Status WriteSpaceToDepth1(OperationCode& code) {
+  return SpaceToDepthCode(code, code.As<ops::SpaceToDepth1>()->blocksize,
+                          false);
 }
 
 constexpr Row kMoveRows[] = {
@@ -288,6 +303,7 @@ constexpr Row kMoveRows[] = {
     LoopRow<ops::Pad>("Pad", &WritePad),
     LoopRow<ops::DepthToSpace>("DepthToSpace", &WriteDepthToSpace),
     LoopRow<ops::SpaceToDepth>("SpaceToDepth", &WriteSpaceToDepth),
+    LoopRow<ops::SpaceToDepth1>("SpaceToDepth", &WriteSpaceToDepth1),
 };
 
 }  // namespace

@@ -172,7 +172,8 @@ Binding GraphImporter::Named(const Binding& result, const std::string& name,
   }
   const auto opset = state_.opsets.find("");
   if (opset == state_.opsets.end()) return result;
-  const OperatorDef* const row = state_.ops.Find("", "Identity", opset->second);
+  const OperatorDef* const row =
+      state_.ops.Find("", "Identity", KnownOpset("", opset->second));
   if (row == nullptr) return result;
   auto attrs = MakeAttrs(*row, {});
   if (!attrs.ok()) return result;

@@ -56,7 +56,8 @@ std::string NameSet::Unique(std::string name) {
 GraphImporter::GraphImporter(ImportState* state, std::string name)
     : state_(*state), network_(std::move(name)) {
   for (const auto& [domain, version] : state_.opsets) {
-    const absl::Status status = network_.SetOpset(domain, version);
+    const absl::Status status =
+        network_.SetOpset(domain, KnownOpset(domain, version));
     if (!status.ok()) state_.Error("opset_import", status);
   }
 }

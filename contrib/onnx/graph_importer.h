@@ -21,7 +21,14 @@
 
 namespace nodewise {
 
-using Opsets = std::map<std::string, int>;  // Versions by domain.
+// Versions by domain, as the model states them; they may be newer than any that
+// is known.
+using Opsets = std::map<std::string, int>;
+// Returns the version by which operators are found: `version`, or the newest of
+// the domain that is known.
+inline int KnownOpset(std::string_view domain, int version) {
+  return domain.empty() && version > kNewestOpset ? kNewestOpset : version;
+}
 
 // "" for ONNX's own domain under either of its names.
 std::string DomainOf(std::string_view domain);
@@ -64,6 +71,8 @@ struct ImportState {
 
   void Error(const std::string& path, std::string found,
              std::string expected = "", std::string hint = "");
+  // Operators of which it has been said that they are taken as older ones.
+  std::set<std::string, std::less<>> taken_as_older;
   void Error(const std::string& path, const absl::Status& status);
   void Warning(const std::string& path, std::string found,
                std::string expected);
@@ -192,6 +201,7 @@ class GraphImporter {
   void ReportUnknown(const proto::Node& node, bool is_imported,
                      const std::string& where);
   void ReportNotImported(const std::string& where);
+  void WarnIfNewer(const OperatorDef& row, int opset);
 
   // body_importer.cc
   std::optional<Subgraph> ImportBody(const proto::Graph& graph,

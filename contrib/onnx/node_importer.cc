@@ -93,7 +93,9 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
   NodeParts parts;
   parts.name = NodeName(node, index, *scope);
   const auto opset = scope->opsets->find(DomainOf(node.domain()));
-  if (opset != scope->opsets->end()) parts.opset = opset->second;
+  if (opset != scope->opsets->end()) {
+    parts.opset = KnownOpset(opset->first, opset->second);
+  }
   parts.where = WhereOf(node, parts.name, parts.opset);
   if (!scope->calls.empty()) {
     // One fault is enough; there might be a huge number of them.

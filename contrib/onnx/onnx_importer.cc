@@ -15,10 +15,12 @@ namespace nodewise {
 namespace {
 
 constexpr int64_t kOldestIr = 3;
-constexpr int64_t kNewestIr = 13;
+constexpr int64_t kNewestIr = 14;
 // The operators' own rows say which of them exist that early.
 constexpr int kOldestOpset = 1;
 
+// More are not listed in a message.
+constexpr size_t kMostNames = 8;
 absl::StatusOr<std::shared_ptr<proto::Model>> ParseModel(
     absl::Span<const uint8_t> bytes, const std::string& where) {
   if (bytes.size() > INT_MAX) {
@@ -44,32 +46,40 @@ Opsets ReadOpsets(const Imports& imports, const std::string& where,
   for (const proto::OperatorSetId& import : imports) {
     const std::string domain = DomainOf(import.domain());
     const int64_t version = import.version();
-    const int newest = domain.empty() ? kNewestOpset : INT_MAX;
     const int oldest = domain.empty() ? kOldestOpset : 1;
-    if (version < oldest || version > newest) {
+    if (version < oldest || version > INT_MAX) {
       state->Error(
           where,
           fmt::format("opset of {} is {}",
                       domain.empty() ? "ai.onnx" : Shortened(domain), version),
-          domain.empty() ? fmt::format("{} to {}", oldest, newest)
+          domain.empty() ? fmt::format("{} or more", oldest)
                          : std::string("a version"));
     }
-    const auto [entry, is_new] = opsets.emplace(
-        domain, static_cast<int>(std::clamp<int64_t>(version, oldest, newest)));
-    if (!is_new) {
-      state->Error(where,
-                   fmt::format("domain \"{}\" is imported twice",
-                               Shortened(import.domain())),
-                   "every domain once");
+    const auto known =
+        static_cast<int>(std::clamp<int64_t>(version, oldest, INT_MAX));
+    const auto [entry, is_new] = opsets.emplace(domain, known);
+    // What exporters have joined from parts says the same again.
+    if (!is_new && entry->second != known) {
+      state->Error(
+          where,
+          fmt::format("domain \"{}\" is imported as {} and as {}",
+                      Shortened(import.domain()), entry->second, version),
+          "one version");
     }
   }
   return opsets;
 }
 
 void ReadVersions(const proto::Model& model, ImportState* state) {
-  if (model.ir_version() < kOldestIr || model.ir_version() > kNewestIr) {
+  if (model.ir_version() < kOldestIr) {
     state->Error("ir_version", fmt::format("is {}", model.ir_version()),
-                 fmt::format("{} to {}", kOldestIr, kNewestIr));
+                 fmt::format("{} or more", kOldestIr));
+  } else if (model.ir_version() > kNewestIr) {
+    state->Warning("ir_version",
+                   fmt::format("is {}, which is newer than what is known",
+                               model.ir_version()),
+                   fmt::format("{} to {} (the model is read as one of {})",
+                               kOldestIr, kNewestIr, kNewestIr));
   }
   state->opsets = ReadOpsets(model.opset_import(), "opset_import", state);
 }

@@ -19,6 +19,48 @@ constexpr Deprecation kDeprecations[] = {
     {"Upsample", 10, "Resize"},
 };
 
+// An operator of ONNX that is not supported, and what it works on.
+struct Unsupported {
+  std::string_view name;
+  const char* reason;
+};
+constexpr char kSequences[] = "works on sequences of tensors";
+constexpr char kOptionals[] = "works on optional values";
+constexpr char kStrings[] = "works on strings";
+constexpr char kRandom[] = "draws numbers at random";
+constexpr Unsupported kUnsupported[] = {
+    {"Bernoulli", kRandom},
+    {"ConcatFromSequence", kSequences},
+    {"Multinomial", kRandom},
+    {"Optional", kOptionals},
+    {"OptionalGetElement", kOptionals},
+    {"OptionalHasElement", kOptionals},
+    {"RandomNormal", kRandom},
+    {"RandomNormalLike", kRandom},
+    {"RandomUniform", kRandom},
+    {"RandomUniformLike", kRandom},
+    {"RegexFullMatch", kStrings},
+    {"SequenceAt", kSequences},
+    {"SequenceConstruct", kSequences},
+    {"SequenceEmpty", kSequences},
+    {"SequenceErase", kSequences},
+    {"SequenceInsert", kSequences},
+    {"SequenceLength", kSequences},
+    {"SequenceMap", kSequences},
+    {"SplitToSequence", kSequences},
+    {"StringConcat", kStrings},
+    {"StringNormalizer", kStrings},
+    {"StringSplit", kStrings},
+};
+
+// Returns why an operator of ONNX's own domain is not supported, or null.
+const char* WhyUnsupported(std::string_view name) {
+  for (const Unsupported& one : kUnsupported) {
+    if (one.name == name) return one.reason;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 // Returns the row of the operator that holds in this scope, or null.
@@ -31,22 +73,39 @@ const OperatorDef* GraphImporter::FindOperator(const proto::Node& node,
     ReportUnknown(node, false, where);
     return nullptr;
   }
+  const int version = KnownOpset(domain, opset->second);
   const OperatorDef* const row =
-      state_.ops.Find(domain, node.op_type(), opset->second);
+      state_.ops.Find(domain, node.op_type(), version);
   if (row == nullptr) {
     ReportUnknown(node, true, where);
     return nullptr;
   }
   const auto model = state_.opsets.find(domain);
   if (model == state_.opsets.end() ||
-      state_.ops.Find(domain, node.op_type(), model->second) != row) {
+      state_.ops.Find(domain, node.op_type(),
+                      KnownOpset(domain, model->second)) != row) {
     state_.Error(where,
                  fmt::format("is of opset {}, by its function", opset->second),
                  "what it is in the model's opset");
     return nullptr;
   }
-  WarnIfDeprecated(*row, opset->second, where);
+  WarnIfNewer(*row, opset->second);
+  WarnIfDeprecated(*row, version, where);
   return row;
+}
+
+// Newer versions of an operator mostly add element types or attributes, so the
+// newest that is known is the best guess. It is said once for each operator.
+void GraphImporter::WarnIfNewer(const OperatorDef& row, int opset) {
+  if (KnownOpset(row.domain, opset) == opset ||
+      !state_.taken_as_older.emplace(row.name).second) {
+    return;
+  }
+  state_.Warning(
+      fmt::format("operator {}", row.name),
+      fmt::format("is of opset {}, taken as that of opset {}", opset,
+                  row.since),
+      fmt::format("opset {} or less, the newest that is known", kNewestOpset));
 }
 
 void GraphImporter::WarnIfDeprecated(const OperatorDef& row, int opset,
@@ -78,9 +137,24 @@ void GraphImporter::ReportUnknown(const proto::Node& node, bool is_imported,
                         "ai.onnx, or a function of the model");
   }
   if (!is_imported) return ReportNotImported(where);
+  const char* const reason =
+      domain.empty() ? WhyUnsupported(node.op_type()) : nullptr;
+  if (oldest == nullptr && reason != nullptr) {
+    return state_.Error(where, fmt::format("is not supported: it {}", reason),
+                        "operators that calculate with tensors of numbers");
+  }
+  if (oldest != nullptr) {
+    return state_.Error(where, "is not known",
+                        fmt::format("opset {} or more", oldest->since));
+  }
+  const auto opset = state_.opsets.find(domain);
+  const bool is_newer = opset != state_.opsets.end() &&
+                        KnownOpset(domain, opset->second) != opset->second;
   state_.Error(where, "is not known",
-               oldest != nullptr
-                   ? fmt::format("opset {} or more", oldest->since)
+               is_newer
+                   ? fmt::format("an operator of opset {} or less, the newest "
+                                 "that is known",
+                                 kNewestOpset)
                    : "an operator that is known" +
                          DidYouMean(node.op_type(), state_.ops.Names()));
 }

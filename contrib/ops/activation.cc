@@ -143,6 +143,57 @@ struct Swish : ops::Swish, FloatMap<Swish> {
 };
 
 struct Softplus : ops::Softplus, FloatMap<Softplus> {
+struct SwiGLU : ops::SwiGLU {
+  static constexpr auto Fields() {
+    return FieldList(Field<&SwiGLU::alpha>("alpha"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(
+        All(RequireFloat(in, 0), RequireFloat(in, 1), RequireSameType(in)));
+    if (!in.type(0).has_rank()) return absl::OkStatus();
+    return RequireShape(in, 1, *in.type(0).shape);
+  }
+  OutputInfos Infer(const Inputs& in) const {
+    return LikeInput(in, in.type(0).has_rank() ? 0 : 1, SharedType(in));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    if (args.shape(0) != args.shape(1)) {
+      return InputError(1, "has another shape than input 0, expected the same");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastPair(args));
+    const Swish swish{{alpha}, {}};
+    NODEWISE_RETURN_IF_ERROR(
+        MapPairBlocks<double>(args, plan, args.dtype(0), 10,
+                              [swish](double* a, const double* b, int64_t n) {
+                                for (int64_t i = 0; i < n; ++i)
+                                  a[i] = swish.Of(a[i]) * b[i];
+                              }));
+    if (Bounds* const bounds = args.bounds(0)) FillBounds(args, bounds);
+    return absl::OkStatus();
+  }
+  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
+    return 5 * CountOf(out[0]);
+  }
+
+ private:
+  // What a kernel has between its two steps may be too small for its type to
+  // have all digits, and B large.
+  void FillBounds(const EvalArgs& args, Bounds* bounds) const {
+    const Swish swish{{alpha}, {}};
+    const NDArray& y = args.outputs()[0];
+    FillScaledBounds(args.in(0), y, bounds, [&swish](double a, double z) {
+      return swish.Scale(a, z);
+    });
+    const std::vector<double> a = ToDoubles(args.in(0));
+    const std::vector<double> b = ToDoubles(args.in(1));
+    for (size_t i = 0; i < a.size(); ++i) {
+      bounds->proved[i] +=
+          2 * HalfUlp(y.dtype(), swish.Of(a[i])) * std::fabs(b[i]);
+    }
+    bounds->expected = bounds->proved;
+  }
+};
+
   static double Of(double x) { return SoftplusOf(x); }
   static double Scale(double, double) { return 1; }
 };
@@ -251,6 +302,11 @@ constexpr OperatorDef kActivationOperators[] = {
                             .outputs = {"Y"},
                             .bound = kSum}),
     Row<ops::Softplus, Softplus>(
+    Row<ops::SwiGLU, SwiGLU>({.name = "SwiGLU",
+                              .since = 28,
+                              .inputs = {"A", "B"},
+                              .outputs = {"Y"},
+                              .bound = kSum}),
         {.name = "Softplus", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
     Row<ops::Mish, Mish>({.name = "Mish",
                           .since = 18,

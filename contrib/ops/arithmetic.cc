@@ -94,10 +94,7 @@ struct Mod : ops::Mod {
     return FieldList(Field<&Mod::fmod>("fmod"));
   }
   absl::Status Check(const Inputs& in) const {
-    NODEWISE_RETURN_IF_ERROR(Arithmetic<Dividing>::Check(in));
-    const DLDataType dtype = SharedType(in);
-    if (fmod || !IsFloat(dtype)) return absl::OkStatus();
-    return AttributeError("fmod", "is 0, expected 1 for a float");
+    return Arithmetic<Dividing>::Check(in);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     return Countable(BroadcastInputs(in, SharedType(in)));
@@ -128,10 +125,22 @@ struct Mod : ops::Mod {
     const T rest = LikeC(a, b);
     if constexpr (std::is_unsigned_v<T>) {
       return rest;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (rest == 0) return std::copysign(rest, b);
+      return (rest < 0) != (b < 0) ? rest + b : rest;
     } else {
       return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b)
                                                 : rest;
     }
+  }
+};
+
+// Below opset 28.
+struct ModOfIntegers : Mod {
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(Mod::Check(in));
+    if (fmod || !IsFloat(SharedType(in))) return absl::OkStatus();
+    return AttributeError("fmod", "is 0, expected 1 for a float");
   }
 };
 
@@ -370,8 +379,10 @@ constexpr OperatorDef kArithmeticOperators[] = {
                                .inputs = {"A", "B"},
                                .outputs = {"C"},
                                .bound = Ulps(1)}),
-    Row<ops::Mod, Mod>(
+    Row<ops::Mod, ModOfIntegers>(
         {.name = "Mod", .since = 10, .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<ops::Mod, Mod>(
+        {.name = "Mod", .since = 28, .inputs = {"A", "B"}, .outputs = {"C"}}),
     Row<ops::Pow1, BinaryAtAxis<ops::Pow1, Raising>>({.name = "Pow",
                                                       .inputs = {"X", "Y"},
                                                       .outputs = {"Z"},

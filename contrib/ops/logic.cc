@@ -172,33 +172,52 @@ struct BitShift : ops::BitShift {
     return FieldList(RequiredField<&BitShift::direction>("direction"));
   }
   absl::Status Check(const Inputs& in) const {
-    for (const size_t i : {0, 1}) {
-      if (in.type(i).has_dtype() && !IsUnsigned(in.type(i).dtype)) {
-        return InputError(i, std::string(MessageOf(RefuseType(
-                                 in.type(i).dtype, "an unsigned integer"))));
-      }
-    }
-    return RequireSameType(in);
+    return All(RequireInteger(in, 0), RequireInteger(in, 1),
+               RequireSameType(in));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     return Countable(BroadcastInputs(in));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastPair(args));
+    if (IsUnsigned(args.dtype(0))) return Shift<uint64_t>(args, plan);
+    return Shift<int64_t>(args, plan);
+  }
+
+ private:
+  template <typename T>
+  absl::Status Shift(EvalArgs& args, const Broadcast& plan) const {
     const bool to_left = direction == ShiftDirection::kLeft;
     const uint64_t width = args.dtype(0).bits;
-    return MapPairBlocks<uint64_t>(
-        args, plan, args.dtype(0), 4,
-        [=](uint64_t* x, const uint64_t* by, int64_t n) {
-          // A shift by all bits or more gives 0; in C++ it would be undefined.
+    return MapPairBlocks<T>(
+        args, plan, args.dtype(0), 4, [=](T* x, const T* by, int64_t n) {
           for (int64_t i = 0; i < n; ++i) {
-            if (by[i] >= width) {
-              x[i] = 0;
+            // A shift by all bits or more would be undefined in C++, and so
+            // would one by less than none.
+            const auto places = static_cast<uint64_t>(by[i]);
+            if (places >= width) {
+              x[i] = to_left || x[i] >= 0 ? T{0} : static_cast<T>(-1);
+            } else if (to_left) {
+              x[i] = static_cast<T>(static_cast<uint64_t>(x[i]) << places);
             } else {
-              x[i] = to_left ? x[i] << by[i] : x[i] >> by[i];
+              x[i] = static_cast<T>(x[i] >> places);
             }
           }
         });
+  }
+};
+// Below opset 28.
+struct BitShiftOfUnsigned : BitShift {
+  absl::Status Check(const Inputs& in) const {
+    for (const size_t i : {0, 1}) {
+      if (in.type(i).has_dtype() && !IsUnsigned(in.type(i).dtype)) {
+        return InputError(
+            i, std::string(MessageOf(RefuseType(
+                   in.type(i).dtype,
+                   "an unsigned integer (signed ones came with opset 28)"))));
+      }
+    }
+    return RequireSameType(in);
   }
 };
 
@@ -332,8 +351,12 @@ constexpr OperatorDef kLogicOperators[] = {
                                              .outputs = {"C"}}),
     Row<ops::BitwiseNot, BitwiseNot>(
         {.name = "BitwiseNot", .since = 18, .inputs = {"X"}, .outputs = {"Y"}}),
+    Row<ops::BitShift, BitShiftOfUnsigned>({.name = "BitShift",
+                                            .since = 11,
+                                            .inputs = {"X", "Y"},
+                                            .outputs = {"Z"}}),
     Row<ops::BitShift, BitShift>({.name = "BitShift",
-                                  .since = 11,
+                                  .since = 28,
                                   .inputs = {"X", "Y"},
                                   .outputs = {"Z"}}),
     Row<ops::Where, Where>({.name = "Where",

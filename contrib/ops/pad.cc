@@ -349,16 +349,19 @@ struct DepthToSpace : ops::DepthToSpace {
   }
 };
 
-struct SpaceToDepth : ops::SpaceToDepth {
-  static constexpr auto Fields() {
-    return FieldList(RequiredField<&SpaceToDepth::blocksize>("blocksize"));
-  }
+DepthOrder OrderOf(const ops::SpaceToDepth1&) {
+  return DepthOrder::kDepthColumnRow;
+}
+DepthOrder OrderOf(const ops::SpaceToDepth& op) { return op.mode; }
 
+// The rules of all versions; `Class` is the public class of one.
+template <typename Class>
+struct SpaceToDepthRules : Class {
   absl::Status Check(const Inputs& in) const {
-    return CheckBlock(in, blocksize);
+    return CheckBlock(in, this->blocksize);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const int64_t b = blocksize;
+    const int64_t b = this->blocksize;
     NODEWISE_ASSIGN_OR_RETURN(const Dim height,
                               DividedBy(SideOf(in, 0, 2), b, "height"));
     NODEWISE_ASSIGN_OR_RETURN(const Dim width,
@@ -371,16 +374,32 @@ struct SpaceToDepth : ops::SpaceToDepth {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const std::vector<int64_t> from = StridesOf(args.shape(0));
     const std::vector<int64_t> to = StridesOf(y.shape());
-    const int64_t b = blocksize;
+    const int64_t b = this->blocksize;
     const int64_t depth = args.shape(0)[1];
+    const bool is_dcr = OrderOf(*this) == DepthOrder::kDepthColumnRow;
+    const int64_t block = is_dcr ? to[1] * depth : to[1];
+    const int64_t channel = is_dcr ? to[1] : to[1] * b * b;
     StridedCopy plan;
     plan.sides = {y.shape()[0], b, b, depth, y.shape()[2], y.shape()[3]};
     plan.from_strides = {from[0], from[2],     from[3],
                          from[1], from[2] * b, from[3] * b};
-    plan.to_strides = {to[0], to[1] * depth * b, to[1] * depth, to[1], to[2],
-                       to[3]};
+    plan.to_strides = {to[0], block * b, block, channel, to[2], to[3]};
     CopyStrided(plan, args.in(0), y);
     return absl::OkStatus();
+  }
+};
+
+struct SpaceToDepth1 : SpaceToDepthRules<ops::SpaceToDepth1> {
+  static constexpr auto Fields() {
+    return FieldList(
+        RequiredField<&ops::SpaceToDepth1::blocksize>("blocksize"));
+  }
+};
+
+struct SpaceToDepth : SpaceToDepthRules<ops::SpaceToDepth> {
+  static constexpr auto Fields() {
+    return FieldList(RequiredField<&ops::SpaceToDepth::blocksize>("blocksize"),
+                     Field<&ops::SpaceToDepth::mode>("mode"));
   }
 };
 
@@ -445,8 +464,12 @@ constexpr OperatorDef kPadRows[] = {
                                           .since = 1,
                                           .inputs = {"input"},
                                           .outputs = {"output"}}),
+    Row<ops::SpaceToDepth1, SpaceToDepth1>({.name = "SpaceToDepth",
+                                            .since = 1,
+                                            .inputs = {"input"},
+                                            .outputs = {"output"}}),
     Row<ops::SpaceToDepth, SpaceToDepth>({.name = "SpaceToDepth",
-                                          .since = 1,
+                                          .since = 28,
                                           .inputs = {"input"},
                                           .outputs = {"output"}}),
     Row<ops::CenterCropPad, CenterCropPad>({.name = "CenterCropPad",

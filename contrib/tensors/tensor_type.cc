@@ -43,6 +43,8 @@ constexpr OnnxType kOnnxTypes[] = {
     {24, "float8e8m0", {}},
     {25, "uint2", {}},
     {26, "int2", {}},
+    {27, "float6e2m3", {}},
+    {28, "float6e3m2", {}},
 };
 
 bool Agree(const Dim& a, const Dim& b) {

@@ -140,6 +140,11 @@ TEST(OnnxExportTest, TypesAreStated) {
   EXPECT_EQ(model.opset_import(0).version(), 13);
 }
 
+TEST(OnnxExportTest, TheIrIsThatOfTheOpset) {
+  EXPECT_EQ(Exported(NegModel(27).Import().value()).ir_version(), 13);
+  EXPECT_EQ(Exported(NegModel(28).Import().value()).ir_version(), 14);
+}
+
 TEST(OnnxExportTest, ACaseIsAFolderAsOnnxsOwnTestsHaveThem) {
   const fs::path folder = fs::path(testing::TempDir()) / "onnx_case";
   const Network network = NegModel().Import().value();

@@ -127,16 +127,79 @@ TEST(OnnxImportTest, RestrictionsOfOperatorsAreFaultsOfTheirNodes) {
                                 HasSubstr("input X: is no float"))));
 }
 
-TEST(OnnxImportTest, VersionsOutsideTheRangeAreRefused) {
+TEST(OnnxImportTest, VersionsThatAreTooOldAreRefused) {
   EXPECT_THAT(
       DiagnosticsOf(NegModel(0)),
       testing::Contains(HasSubstr("opset of ai.onnx is 0, expected 1")));
-  EXPECT_THAT(DiagnosticsOf(NegModel(99)),
-              ElementsAre(HasSubstr("opset of ai.onnx is 99, expected 1")));
+  ModelBuilder builder = NegModel();
+  builder.model().set_ir_version(2);
+  EXPECT_THAT(DiagnosticsOf(builder),
+              ElementsAre("model.onnx: ir_version: is 2, expected 3 or more"));
+}
+
+TEST(OnnxImportTest, ANewerIrIsReadAsTheNewestThatIsKnown) {
   ModelBuilder builder = NegModel();
   builder.model().set_ir_version(99);
+  EXPECT_THAT(builder.Import(), IsOk());
+  EXPECT_THAT(
+      DiagnosticsOf(builder),
+      ElementsAre("model.onnx: ir_version: is 99, which is newer than what is "
+                  "known, expected 3 to 14 (the model is read as one of 14)"));
+}
+
+TEST(OnnxImportTest, OperatorsOfANewerOpsetAreSaidOnceEach) {
+  ModelBuilder builder(99);
+  builder.Input("x", {2}).Output("y");
+  builder.Node("Neg", {"x"}, {"a"});
+  builder.Node("Late", {"a"}, {"b"});
+  builder.Node("Neg", {"b"}, {"y"});
+  const auto network = builder.Import();
+  ASSERT_THAT(network, IsOk());
+  EXPECT_EQ(network->opset(), kNewestOpset);
+  EXPECT_THAT(
+      DiagnosticsOf(builder),
+      ElementsAre(HasSubstr("operator Neg: is of opset 99, taken as that of "
+                            "opset 6, expected opset 28 or less"),
+                  HasSubstr("operator Late: is of opset 99, taken as that of "
+                            "opset 15")));
+}
+
+TEST(OnnxImportTest, AnOperatorThatANewerOpsetBringsIsNotKnown) {
+  ModelBuilder builder(99);
+  builder.Input("x", {2}).Output("y");
+  builder.Node("Nag", {"x"}, {"y"});
   EXPECT_THAT(DiagnosticsOf(builder),
-              ElementsAre("model.onnx: ir_version: is 99, expected 3 to 13"));
+              ElementsAre(HasSubstr("is not known, expected an operator of "
+                                    "opset 28 or less")));
+}
+
+TEST(OnnxImportTest, ADomainMayBeImportedTwiceAsOneVersion) {
+  ModelBuilder builder = NegModel();
+  builder.model().add_opset_import()->set_version(13);
+  EXPECT_THAT(builder.Import(), IsOk());
+  builder.model().mutable_opset_import(1)->set_version(14);
+  EXPECT_THAT(DiagnosticsOf(builder),
+              ElementsAre(HasSubstr("domain \"\" is imported as 13 and as 14, "
+                                    "expected one version")));
+}
+
+TEST(OnnxImportTest, OperatorsOnOtherThanNumbersAreNotSupported) {
+  const struct {
+    const char* name;
+    const char* reason;
+  } cases[] = {{"SequenceAt", "it works on sequences of tensors"},
+               {"OptionalHasElement", "it works on optional values"},
+               {"StringSplit", "it works on strings"},
+               {"RandomNormal", "it draws numbers at random"}};
+  for (const auto& c : cases) {
+    ModelBuilder builder;
+    builder.Input("x", {2}).Output("y");
+    builder.Node(c.name, {"x"}, {"y"});
+    EXPECT_THAT(DiagnosticsOf(builder),
+                ElementsAre(testing::AllOf(HasSubstr("is not supported: "),
+                                           HasSubstr(c.reason))))
+        << c.name;
+  }
 }
 
 TEST(OnnxImportTest, BothNamesOfOnnxsDomainAreOne) {
@@ -194,7 +257,7 @@ TEST(OnnxImportTest, TypesThatAreRefusedAreNamed) {
       DiagnosticsOf(builder),
       ElementsAre(testing::ContainsRegex("input x: .*[sS](TRING|tring)"),
                   testing::ContainsRegex("input q: .*8[eE]4[mM]3"),
-                  HasSubstr("input s: is a sequence")));
+                  HasSubstr("input s: is a sequence, which is not supported")));
 }
 
 TEST(OnnxImportTest, AStatedTypeThatIsNotWhatIsInferredIsAWarning) {
@@ -244,8 +307,8 @@ TEST(OnnxImportTest, DimensionsAreBoundByName) {
             "float32[7]");
   EXPECT_THAT(DiagnosticsOf(builder, {.dims = {{"batsh", 7}}}),
               ElementsAre(HasSubstr("dimension batsh: is not in the model, "
-                                    "expected the name of a dimension; did "
-                                    "you mean batch?")));
+                                    "expected the name of a dimension "
+                                    "(batch); did you mean batch?")));
 }
 
 TEST(OnnxImportTest, SidesWithoutANameAreBoundByInputAndNumber) {
@@ -255,10 +318,18 @@ TEST(OnnxImportTest, SidesWithoutANameAreBoundByInputAndNumber) {
             "float32[7]");
   EXPECT_THAT(DiagnosticsOf(builder, {.dims = {{"x:1", 7}}}),
               ElementsAre(HasSubstr("dimension x:1: is not in the model, "
-                                    "expected the name of a dimension; did "
-                                    "you mean x:0?")));
+                                    "expected the name of a dimension (x:0); "
+                                    "did you mean x:0?")));
+}
+
+TEST(OnnxImportTest, ASideThatHasANameIsBoundByThatAlone) {
   EXPECT_THAT(DiagnosticsOf(NegModelOfSide("batch"), {.dims = {{"x:0", 7}}}),
-              ElementsAre(HasSubstr("dimension x:0: is not in the model")));
+              ElementsAre(HasSubstr("dimension x:0: is not in the model, "
+                                    "expected batch, which is what that side "
+                                    "is called")));
+  EXPECT_THAT(DiagnosticsOf(NegModel(), {.dims = {{"x:0", 7}}}),
+              ElementsAre(HasSubstr("expected the name of a dimension (that "
+                                    "side is 2)")));
 }
 
 TEST(OnnxImportTest, AFrozenInputIsAConstant) {
@@ -269,7 +340,9 @@ TEST(OnnxImportTest, AFrozenInputIsAConstant) {
               ElementsAre(HasSubstr("input x: is frozen to float32[1], "
                                     "expected float32[2]")));
   EXPECT_THAT(DiagnosticsOf(NegModel(), {.freeze = {{"w", Floats({1})}}}),
-              ElementsAre(HasSubstr("input w: is not in the model")));
+              ElementsAre(HasSubstr("input w: is not in the model and cannot "
+                                    "be frozen, expected the name of an input "
+                                    "(x)")));
 }
 
 // y = -x and z = -w, whose only sides have the same name.

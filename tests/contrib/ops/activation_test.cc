@@ -85,6 +85,25 @@ TEST(ActivationTest, NanGetsThroughAndInfinitiesAreLimits) {
     EXPECT_FALSE(std::isnan(y[2])) << name;
   }
 }
+// The text has 0 for what is not above alpha, and for what is "otherwise".
+TEST(ActivationTest, NanIsZeroWhereTheTextSaysSo) {
+  for (const char* name : {"ThresholdedRelu", "Shrink"}) {
+    EXPECT_THAT(ElementsOf({name}, {Floats({kNan})}), ElementsAre(0)) << name;
+  }
+}
+
+TEST(ActivationTest, SwiGLUMultipliesByTheSwishOfItsGate) {
+  const NDArray a = Floats({1, -1, 0, -kInf});
+  const NDArray b = Floats({2, 3, 4, 5});
+  const auto y = EvaluateAll({"SwiGLU", 28, {Real("alpha", 2)}}, {a, b}, true);
+  ASSERT_THAT(y, IsOk());
+  EXPECT_THAT(ValuesOf(y->outputs[0]),
+              Pointwise(FloatEq(), Numbers{1.7615942F, -0.35760877F, 0, 0}));
+  EXPECT_GT(y->bounds[0].proved[0], 1e-8);
+  EXPECT_LT(y->bounds[0].proved[0], 1e-4);
+  EXPECT_FALSE(EvaluateOne({"SwiGLU"}, {a, Floats({1})}).ok());
+}
+
 
 TEST(ActivationTest, IntegersAreTakenWhereTheStandardHasThem) {
   const auto x = MakeTensor<int8_t>({2}, {-128, 5});

@@ -98,13 +98,28 @@ TEST(ModTest, SignIsThatOfTheDivisorOrOfTheDividend) {
               ElementsAre(0, 1, 5, 0, -1, 3));
 }
 
-TEST(ModTest, FloatsNeedFmod) {
-  EXPECT_THAT(EvaluateOne({"Mod"}, {Floats({5}), Floats({3})}),
+TEST(ModTest, BelowOpset28FloatsNeedFmod) {
+  EXPECT_THAT(EvaluateOne({"Mod", 27}, {Floats({5}), Floats({3})}),
               FailsWith(absl::StatusCode::kInvalidArgument,
                         HasSubstr("attribute fmod")));
   EXPECT_THAT(ElementsOf({"Mod", 13, {Attr("fmod", 1)}},
                          {Floats({-4.3f}), Floats({2.1f})}),
               ElementsAre(std::fmod(-4.3f, 2.1f)));
+}
+
+TEST(ModTest, FloatsHaveTheSignOfTheDivisor) {
+  EXPECT_THAT(ElementsOf({"Mod"}, {Floats({-4.5F, 4.5F, -4.5F, 4.5F}),
+                                   Floats({2, -2, -2, 2})}),
+              ElementsAre(1.5F, -1.5F, -0.5F, 0.5F));
+  // Zeros have it too, and infinities are as the text has them.
+  const auto y =
+      ElementsOf({"Mod"}, {Floats({-4, 4, 3, -3, 3, kInf, 3}),
+                           Floats({2, -2, kInf, kInf, -kInf, 2, 0})});
+  EXPECT_FALSE(std::signbit(y[0]));
+  EXPECT_TRUE(std::signbit(y[1]));
+  EXPECT_THAT(std::vector(y.begin(), y.begin() + 5),
+              ElementsAre(0, 0, 3, kInf, -kInf));
+  EXPECT_TRUE(std::isnan(y[5]) && std::isnan(y[6]));
 }
 
 TEST(PowTest, ResultIsOfTheTypeOfTheBase) {

@@ -68,6 +68,23 @@ TEST(LogicTest, BitsAreJoinedAndShifted) {
   EXPECT_THAT(Of(left, {x, by}), ElementsAre(0x1E, 2, 0));
 }
 
+TEST(LogicTest, SignedNumbersAreShiftedWithTheirSign) {
+  const auto x = MakeTensor<int8_t>({6}, {-8, -8, 8, -128, 100, -1});
+  const auto by = MakeTensor<int8_t>({6}, {1, 8, 2, -1, -1, 0});
+  const OpSetup right{"BitShift", 28, {Word("direction", "RIGHT")}};
+  const OpSetup left{"BitShift", 28, {Word("direction", "LEFT")}};
+  EXPECT_THAT(ElementsOf<int8_t>(right, {x, by}),
+              ElementsAre(-4, -1, 2, -1, 0, -1));
+  EXPECT_THAT(ElementsOf<int8_t>(left, {x, by}),
+              ElementsAre(-16, 0, 32, 0, 0, -1));
+  EXPECT_THAT(ElementsOf<int8_t>(left, {MakeTensor<int8_t>({1}, {96}),
+                                        MakeTensor<int8_t>({1}, {1})}),
+              ElementsAre(-64));
+  EXPECT_THAT(
+      EvaluateOne({"BitShift", 27, {Word("direction", "LEFT")}}, {x, by}),
+      FailsWith(kInvalid, HasSubstr("an unsigned integer")));
+}
+
 TEST(LogicTest, ShiftNeedsADirection) {
   const auto x = MakeTensor<uint8_t>({1}, {1});
   EXPECT_THAT(

@@ -79,6 +79,18 @@ TEST(DepthToSpaceTest, SpaceToDepthTurnsItBack) {
       EvaluateOne({"SpaceToDepth", 13, {Attr("blocksize", 0)}}, {x}).ok());
 }
 
+TEST(DepthToSpaceTest, SpaceToDepthHasTwoOrdersFromOpset28On) {
+  const auto x = MakeTensor<float>({1, 2, 1, 2}, {0, 1, 2, 3});
+  const auto tall = MakeTensor<float>({1, 2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
+  const OpSetup crd{
+      "SpaceToDepth", 28, {Attr("blocksize", 2), Word("mode", "CRD")}};
+  EXPECT_THAT(ElementsOf({"SpaceToDepth", 28, {Attr("blocksize", 2)}}, {tall}),
+              ElementsAre(0, 4, 1, 5, 2, 6, 3, 7));
+  EXPECT_THAT(ElementsOf(crd, {tall}), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_FALSE(EvaluateOne(crd, {x}).ok());
+  EXPECT_FALSE(EvaluateOne({"SpaceToDepth", 27, crd.attrs}, {tall}).ok());
+}
+
 TEST(CenterCropPadTest, TheOddElementIsAtTheEnd) {
   EXPECT_THAT(
       ElementsOf({"CenterCropPad", 18}, {Floats({1, 2, 3, 4}), Longs({3})}),

@@ -190,7 +190,7 @@ inline constexpr ErrorBound Ulps(double n) {
 }
 
 // The newest opset of ONNX (domain "") whose operators are known.
-inline constexpr int kNewestOpset = 27;
+inline constexpr int kNewestOpset = 28;
 
 // Where operations are to run, as far as operators make a difference.
 struct TargetTraits {

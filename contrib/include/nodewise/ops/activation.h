@@ -57,6 +57,11 @@ struct Swish {
   float alpha = 1;
 };
 
+// Y = A * sigmoid(alpha * A) * B.
+struct SwiGLU {
+  float alpha = 1;
+};
+
 // y = log(1 + exp(x)).
 struct Softplus {};
 

@@ -27,8 +27,8 @@ struct Div {};
 // C = A / B, below opset 7.
 struct Div1 : AxisBroadcast {};
 
-// The remainder of A / B, with the sign of the divisor as in Python (integers
-// only), or with that of the dividend as in C.
+// The remainder of A / B, with the sign of the divisor as in Python (below
+// opset 28 of integers only), or with that of the dividend as in C.
 struct Mod {
   bool fmod = false;  // True: as in C.
 };

@@ -68,7 +68,9 @@ struct BitwiseXor {};
 struct BitwiseNot {};
 
 enum class ShiftDirection { kLeft, kRight };
-// Z = X with its bits moved by Y places; 0 if these are all bits or more.
+// Z = X with its bits moved by Y places. What comes in on the right is 0, on
+// the left the sign of a signed X (from opset 28 on), else 0. A Y below 0 moves
+// all bits out, as one that is too large does.
 struct BitShift {
   ShiftDirection direction = ShiftDirection::kLeft;  // Required.
 };

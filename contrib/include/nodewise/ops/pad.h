@@ -19,8 +19,8 @@ struct Pad {
 // Repeats the tensor along each side.
 struct Tile {};
 
-// Where channels find the depth of the result: before or after the place within
-// a block.
+// Where channels have the depth of the tensor with less of them: before or
+// after the place within a block.
 enum class DepthOrder { kDepthColumnRow, kColumnRowDepth };
 // Makes each group of blocksize^2 channels a block of blocksize by blocksize
 // elements of one channel.
@@ -31,8 +31,13 @@ struct DepthToSpace {
 
 // Makes each block of blocksize by blocksize elements of a channel one element
 // of blocksize^2 channels.
-struct SpaceToDepth {
+struct SpaceToDepth1 {
   int64_t blocksize = 1;  // Required.
+};
+
+// From opset 28 on the channels may be in another order.
+struct SpaceToDepth : SpaceToDepth1 {
+  DepthOrder mode = DepthOrder::kDepthColumnRow;
 };
 
 // Crops what is too long around its centre, pads what is too short with 0.
