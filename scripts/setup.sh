@@ -10,6 +10,8 @@ readonly BUILD_PACKAGES="g++ cmake ninja-build pkg-config libabsl-dev
   python3-numpy binutils"
 # The last ONNX whose package has the cases as files.
 readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy"
+# The newest, which makes its cases in memory.
+readonly ONNX_TODAY_PACKAGES="onnx==1.23.2 numpy"
 readonly POLYGRAPHY_PACKAGES="polygraphy onnx==1.22.0 onnxruntime numpy"
 # What TVM's Python package of 0.8 to 0.19 and its tests import.
 readonly HOST_PACKAGES="numpy<2 psutil decorator attrs cloudpickle scipy
@@ -104,6 +106,11 @@ need_peers() {
 need_onnx() {
   # shellcheck disable=SC2086
   need_peers venv $ONNX_PACKAGES
+}
+
+need_onnx_today() {
+  # shellcheck disable=SC2086
+  need_peers onnx_today_venv $ONNX_TODAY_PACKAGES
 }
 
 need_polygraphy() {

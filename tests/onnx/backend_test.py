@@ -25,12 +25,18 @@ OPEN = {"Compress", "If", "Loop", "NonMaxSuppression", "NonZero", "OneHot",
 DECIDED_BY_ROUNDING = {"light/light_squeezenet"}
 
 
-class BackendTest(unittest.TestCase):
+class Cases(unittest.TestCase):
+    """The cases of one package."""
+
+    NOT_RUN = HERE / "not_run.txt"
+
+    def data(self):
+        return onnx_package.need_cases()
+
     def ran(self, *options, may_differ=frozenset()):
-        data = onnx_package.need() / "backend/test/data"
         ran = subprocess.run(
-            [BUILD / "bin/nodewise_onnx_backend", data,
-             "--not-run", HERE / "not_run.txt", *options],
+            [BUILD / "bin/nodewise_onnx_backend", self.data(),
+             "--not-run", self.NOT_RUN, *options],
             stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=3000, check=False)
         print(ran.stdout.rpartition("FAILED")[2])
@@ -39,6 +45,8 @@ class BackendTest(unittest.TestCase):
         self.assertLessEqual(failed, may_differ, ran.stdout[-20000:])
         return ran.stdout
 
+
+class BackendTest(Cases):
     def test_every_case_passes_that_is_not_listed(self):
         self.ran()
 
@@ -63,10 +71,23 @@ class BackendTest(unittest.TestCase):
         self.assertGreaterEqual(passed, 25 if sample else 1100)
 
     def test_the_list_is_what_the_cases_say(self):
-        onnx_package.need()
-        listed = (HERE / "not_run.txt").read_text()
-        ran = onnx_package.run(HERE / "classify_cases.py", "--print")
-        self.assertEqual(ran.stdout, listed, ran.stderr)
+        ran = onnx_package.run(HERE / "classify_cases.py", self.data())
+        self.assertEqual(ran.stdout, self.NOT_RUN.read_text(), ran.stderr)
+
+
+class TodaysBackendTest(Cases):
+    NOT_RUN = HERE / "not_run_today.txt"
+
+    def data(self):
+        return onnx_package.need_cases_of_today()
+
+    def test_every_case_passes_that_is_not_listed(self):
+        self.ran()
+
+    def test_the_list_is_what_the_cases_say(self):
+        ran = onnx_package.run_in(onnx_package.TODAY,
+                                  HERE / "classify_cases.py", self.data())
+        self.assertEqual(ran.stdout, self.NOT_RUN.read_text(), ran.stderr)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes not_run.txt: the cases of ONNX's package that nodewise does not run,
+"""Prints not_run.txt: the cases of ONNX's package that nodewise does not run,
 each with its class, for reasons that stand in the case itself.
 
-    build/venv/bin/python tests/onnx/classify_cases.py [--print]
+    build/venv/bin/python tests/onnx/classify_cases.py DATA
 
-Needs the onnx package whose cases they are. Run it when the package changes,
-and look at what it changed: the counts are there so that the list cannot grow
-unseen.
+DATA is the folder of cases. Needs the onnx package whose cases they are. Run it
+when the package changes, and look at what it changed: the counts are there so
+that the list cannot grow unseen.
 """
 
 import collections
@@ -15,14 +15,13 @@ import sys
 
 import onnx
 
-DATA = pathlib.Path(onnx.__file__).parent / "backend/test/data"
 SUITES = ("node", "pytorch-converted", "pytorch-operator", "simple")
-OUT = pathlib.Path(__file__).resolve().parent / "not_run.txt"
 
 ELEMENT_CLASSES = {
     "STRING": "string", "COMPLEX64": "complex", "COMPLEX128": "complex",
     "FLOAT8E4M3FN": "fp8", "FLOAT8E4M3FNUZ": "fp8", "FLOAT8E5M2": "fp8",
     "FLOAT8E5M2FNUZ": "fp8", "FLOAT8E8M0": "fp8", "FLOAT4E2M1": "fp4",
+    "FLOAT6E2M3": "fp6", "FLOAT6E3M2": "fp6",
     "UINT4": "int4", "INT4": "int4", "UINT2": "int2", "INT2": "int2",
 }
 DOMAIN_CLASSES = {
@@ -120,29 +119,27 @@ def class_of(folder):
     if drops_at_random(model, folder):
         found.add("random")
     order = ["ai.onnx.ml", "training", "preview", "map", "optional",
-             "sequence", "string", "complex", "fp8", "fp4", "int4", "int2",
+             "sequence", "string", "complex", "fp8", "fp6", "fp4", "int4", "int2",
              "image", "random"]
     return next((name for name in order if name in found), None)
 
 
 def main():
+    data = pathlib.Path(sys.argv[1])
     cases = {}
     for suite in SUITES:
-        for model in sorted((DATA / suite).glob("*/model.onnx")):
+        for model in sorted((data / suite).glob("*/model.onnx")):
             reason = class_of(model.parent)
             if reason:
                 cases[f"{suite}/{model.parent.name}"] = reason
     counts = collections.Counter(cases.values())
-    lines = ["# The cases of ONNX 1.22.0 that are not run, and why: how many "
-             "of each class,", "# then each. Made by classify_cases.py."]
+    lines = [f"# The cases of ONNX {onnx.__version__} that are not run, and "
+             "why: how many of each class,",
+             "# then each. Made by classify_cases.py."]
     lines += [f"{name} {count}" for name, count in sorted(counts.items())]
     lines += [""] + [f"{name} {reason}"
                      for name, reason in sorted(cases.items())]
-    text = "\n".join(lines) + "\n"
-    if sys.argv[1:] == ["--print"]:
-        print(text, end="")
-    else:
-        OUT.write_text(text)
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":
