@@ -38,7 +38,10 @@ class BoundChecker {
     const double proved = i < proved_.size() ? proved_[i] : kNoBound;
     const double likely = i < in_practice_.size() ? in_practice_[i] : proved;
     if (std::isfinite(proved)) squared_bounds_ += proved * proved;
-    if (!std::isfinite(found.expected) || !std::isfinite(found.actual)) return;
+    if (!std::isfinite(found.expected) || !std::isfinite(found.actual)) {
+      if (std::isinf(proved)) CountOpen(found);
+      return;
+    }
     if (std::isfinite(likely)) {
       const double difference =
           std::copysign(found.error, found.actual - found.expected);
@@ -59,6 +62,14 @@ class BoundChecker {
   }
 
  private:
+  void CountOpen(const ElementDifference& found) {
+    const bool is_nan = std::isnan(found.expected);
+    if (is_nan != std::isnan(found.actual)) {
+      ++check_.open_nans;
+    } else if (!is_nan && found.expected != found.actual) {
+      ++check_.open_infinities;
+    }
+  }
   void Judge(const ElementDifference& found, double proved, double likely) {
     is_any_different_ = true;
     if (found.error > likely) ++check_.unexpected;

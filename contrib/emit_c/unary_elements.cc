@@ -72,7 +72,7 @@ Text LeakyReluOf(const ElementCode& code) {
                   Named("alpha", code.As<ops::LeakyRelu>()->alpha));
 }
 Text ThresholdedReluOf(const ElementCode& code) {
-  return OfDouble(code, "{x} > {alpha} || isnan({x}) ? {x} : 0.0",
+  return OfDouble(code, "{x} > {alpha} ? {x} : 0.0",
                   Named("alpha", code.As<ops::ThresholdedRelu>()->alpha));
 }
 Text EluOf(const ElementCode& code) {
@@ -108,7 +108,7 @@ Text ShrinkOf(const ElementCode& code) {
   const auto& op = *code.As<ops::Shrink>();
   return OfDouble(code,
                   "{x} < -{lambd} ? {x} + {bias} : {x} > {lambd} ? {x} - "
-                  "{bias} : isnan({x}) ? {x} : 0.0",
+                  "{bias} : 0.0",
                   Named("lambd", op.lambd), Named("bias", op.bias));
 }
 

@@ -61,9 +61,10 @@ absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
 void FillBounds(const ErrorBound& bound, const NDArray& output,
                 Bounds* bounds) {
   const auto count = static_cast<size_t>(CountOf(output));
+  // An operator knows best; what is exact may still be open in places.
+  if (bounds->proved.size() == count) return;
   if (bound.kind == ErrorBound::Kind::kSum) {
     // The operator fills them in; none can be given where it did not.
-    if (bounds->proved.size() == count) return;
     bounds->proved.assign(count, std::numeric_limits<double>::quiet_NaN());
     bounds->expected = bounds->proved;
     return;

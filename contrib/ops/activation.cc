@@ -44,7 +44,8 @@ struct ThresholdedRelu : ops::ThresholdedRelu,
   static constexpr auto Fields() {
     return FieldList(Field<&ThresholdedRelu::alpha>("alpha"));
   }
-  double Of(double x) const { return x > alpha || std::isnan(x) ? x : 0; }
+  // A NaN is not above alpha: 0, as the text and the function body say.
+  double Of(double x) const { return x > alpha ? x : 0; }
 };
 
 struct Elu : ops::Elu, FloatMap<Elu> {
@@ -142,7 +143,6 @@ struct Swish : ops::Swish, FloatMap<Swish> {
   }
 };
 
-struct Softplus : ops::Softplus, FloatMap<Softplus> {
 struct SwiGLU : ops::SwiGLU {
   static constexpr auto Fields() {
     return FieldList(Field<&SwiGLU::alpha>("alpha"));
@@ -194,6 +194,7 @@ struct SwiGLU : ops::SwiGLU {
   }
 };
 
+struct Softplus : ops::Softplus, FloatMap<Softplus> {
   static double Of(double x) { return SoftplusOf(x); }
   static double Scale(double, double) { return 1; }
 };
@@ -233,7 +234,7 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
   }
   double Of(double x) const {
     if (x < -double{lambd}) return x + bias;
-    return x > lambd ? x - bias : std::isnan(x) ? x : 0;
+    return x > lambd ? x - bias : 0;  // NaN is "otherwise".
   }
   template <typename T>
   requires std::is_integral_v<T> T Of(T x)
@@ -301,12 +302,12 @@ constexpr OperatorDef kActivationOperators[] = {
                             .inputs = {"X"},
                             .outputs = {"Y"},
                             .bound = kSum}),
-    Row<ops::Softplus, Softplus>(
     Row<ops::SwiGLU, SwiGLU>({.name = "SwiGLU",
                               .since = 28,
                               .inputs = {"A", "B"},
                               .outputs = {"Y"},
                               .bound = kSum}),
+    Row<ops::Softplus, Softplus>(
         {.name = "Softplus", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
     Row<ops::Mish, Mish>({.name = "Mish",
                           .since = 18,

@@ -4,6 +4,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/wide_elements.h"
 
@@ -68,6 +69,7 @@ struct ArgExtreme : Class {
     }
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(0, shape, kInt64));
+    AllowAnyPlaceOfNan(args, lines);
     if (args.dtype(0) == kFloat32) {
       Run(args.in(0).As<float>(), lines, y.As<int64_t>());
       return absl::OkStatus();
@@ -80,6 +82,21 @@ struct ArgExtreme : Class {
   }
 
  private:
+  // Whether a NaN is the largest, or none, ONNX does not say.
+  static void AllowAnyPlaceOfNan(EvalArgs& args, const Lines& lines) {
+    if (args.bounds(0) == nullptr || !IsFloat(args.dtype(0))) return;
+    const std::vector<double> x = ToDoubles(args.in(0));
+    AllowAny(args, 0, [&](int64_t line) {
+      const int64_t first =
+          line / lines.inner * lines.size * lines.inner + line % lines.inner;
+      for (int64_t i = 0; i < lines.size; ++i) {
+        if (std::isnan(x[static_cast<size_t>(first + i * lines.inner)])) {
+          return true;
+        }
+      }
+      return false;
+    });
+  }
   template <typename T>
   void Run(const T* x, const Lines& lines, int64_t* y) const {
     const auto size = static_cast<double>(lines.size);

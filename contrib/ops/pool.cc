@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/pool.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/wide_elements.h"
@@ -123,6 +124,7 @@ absl::Status MaxPool::Evaluate(EvalArgs& args) const {
   } else {
     TakeLargest(plan, args.in(0), out, indices);
   }
+  AllowAnyForNan(args);
   return absl::OkStatus();
 }
 

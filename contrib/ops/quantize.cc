@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
@@ -251,7 +252,21 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
       bounds->proved = {4 * HalfUlp(kFloat32, static_cast<double>(scale))};
       bounds->expected = bounds->proved;
     }
+    if (scale == 0) AllowAnyOfZeros(args);
     return absl::OkStatus();
+  }
+
+ private:
+  // By the formula the scale is 0, and the others are NaN as integers, which
+  // can be anything. Kernels choose another scale: 1, or 1 / 255.
+  static void AllowAnyOfZeros(EvalArgs& args) {
+    for (const size_t output : {0, 2}) {
+      AllowAny(args, output, [](int64_t) { return true; });
+    }
+    Bounds* const bounds = args.bounds(1);
+    if (bounds == nullptr) return;
+    bounds->proved = {1};
+    bounds->expected = bounds->proved;
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "nodewise/op/tensor_loops.h"
@@ -14,31 +15,58 @@ using ops::CoordinateRule;
 using ops::Interpolation;
 using ops::NearestRule;
 
-double CoordinateOf(CoordinateRule rule, const ResizedSide& side, double x) {
-  const auto in = static_cast<double>(side.in);
+// T is the type in which a kernel calculates places.
+template <typename T>
+T CoordinateOf(CoordinateRule rule, const ResizedSide& side, T x) {
+  const auto in = static_cast<T>(side.in);
+  const auto scale = static_cast<T>(side.scale);
+  const auto length = static_cast<T>(side.length);
+  const auto half = static_cast<T>(0.5);
   switch (rule) {
     case CoordinateRule::kHalfPixel:
-      return (x + 0.5) / side.scale - 0.5;
+      return (x + half) / scale - half;
     case CoordinateRule::kHalfPixelSymmetric: {
-      const double adjustment = static_cast<double>(side.out) / side.length;
-      return in / 2 * (1 - adjustment) + (x + 0.5) / side.scale - 0.5;
+      const T adjustment = static_cast<T>(side.out) / length;
+      return in / 2 * (1 - adjustment) + (x + half) / scale - half;
     }
     case CoordinateRule::kPytorchHalfPixel:
-      return side.length > 1 ? (x + 0.5) / side.scale - 0.5 : 0;
+      return length > 1 ? (x + half) / scale - half : 0;
     case CoordinateRule::kAlignCorners:
-      return side.length == 1 ? 0 : x * (in - 1) / (side.length - 1);
+      return length == 1 ? 0 : x * (in - 1) / (length - 1);
     case CoordinateRule::kAsymmetric:
-      return x / side.scale;
+      return x / scale;
     case CoordinateRule::kTfHalfPixelForNn:
-      return (x + 0.5) / side.scale;
+      return (x + half) / scale;
     case CoordinateRule::kTfCropAndResize:
       break;
   }
-  if (side.length > 1) {
-    return side.roi_begin * (in - 1) +
-           x * (side.roi_end - side.roi_begin) * (in - 1) / (side.length - 1);
+  const auto begin = static_cast<T>(side.roi_begin);
+  const auto end = static_cast<T>(side.roi_end);
+  if (length > 1) {
+    return begin * (in - 1) + x * (end - begin) * (in - 1) / (length - 1);
   }
-  return 0.5 * (side.roi_begin + side.roi_end) * (in - 1);
+  return half * (begin + end) * (in - 1);
+}
+
+// Calculates as kernels do that multiply by the inverse of the scale.
+float CoordinateByInverse(CoordinateRule rule, const ResizedSide& side,
+                          float x) {
+  const float inverse =
+      side.length == static_cast<double>(side.out)
+          ? static_cast<float>(side.in) / static_cast<float>(side.out)
+          : 1 / static_cast<float>(side.scale);
+  if (!(side.length > 1)) return CoordinateOf<float>(rule, side, x);
+  switch (rule) {
+    case CoordinateRule::kHalfPixel:
+    case CoordinateRule::kPytorchHalfPixel:
+      return (x + 0.5F) * inverse - 0.5F;
+    case CoordinateRule::kAsymmetric:
+      return x * inverse;
+    case CoordinateRule::kTfHalfPixelForNn:
+      return (x + 0.5F) * inverse;
+    default:
+      return CoordinateOf<float>(rule, side, x);
+  }
 }
 
 double NearestOf(std::optional<NearestRule> rule, double at,
@@ -246,6 +274,92 @@ absl::Status MoveNearest(const std::vector<Taps>& taps, const NDArray& x,
   });
 }
 
+// For each element along a side of the output, those of the input that kernels
+// may take for the nearest. Close to a tie the place falls to either side, by
+// the type and the order in which a kernel calculates; ONNX says neither.
+using Choices = std::vector<std::vector<int64_t>>;
+
+Choices ChoicesOf(const ResizeRule& rule, const ResizedSide& side,
+                  const Taps& taps) {
+  Choices choices;
+  for (int64_t o = 0; o < side.out; ++o) {
+    std::vector<int64_t> here = {taps.index[static_cast<size_t>(o)]};
+    const auto x = static_cast<float>(o);
+    for (const float at : {CoordinateOf<float>(rule.coordinates, side, x),
+                           CoordinateByInverse(rule.coordinates, side, x)}) {
+      if (!std::isfinite(at)) continue;
+      Taps other;
+      AddTap(NearestOf(rule.nearest, static_cast<double>(at), side.scale < 1),
+             1, side.in, &other);
+      if (std::count(here.begin(), here.end(), other.index[0]) == 0) {
+        here.push_back(other.index[0]);
+      }
+    }
+    choices.push_back(std::move(here));
+  }
+  return choices;
+}
+
+// Returns the elements of the input that element `at` of the output may be.
+std::vector<int64_t> ElementsAt(const std::vector<Choices>& choices,
+                                absl::Span<const int64_t> in_strides,
+                                absl::Span<const int64_t> out_strides,
+                                int64_t at) {
+  std::vector<int64_t> elements = {0};
+  for (size_t side = 0; side < choices.size(); ++side) {
+    const auto place = static_cast<size_t>(at / out_strides[side]);
+    at %= out_strides[side];
+    std::vector<int64_t> more;
+    for (const int64_t element : elements) {
+      for (const int64_t choice : choices[side][place]) {
+        more.push_back(element + choice * in_strides[side]);
+      }
+    }
+    elements = std::move(more);
+  }
+  return elements;
+}
+
+// The bound of an element is how far those are off that a kernel may take
+// instead. REQUIRES: all bounds are 0.
+void BoundByNeighbours(const ResizeRule& rule,
+                       const std::vector<ResizedSide>& sides,
+                       const std::vector<Taps>& taps, const NDArray& x,
+                       const NDArray& y, Bounds* bounds) {
+  // A few sides are resized; more than that would take too long.
+  constexpr size_t kMostSides = 4;
+  std::vector<Choices> choices;
+  size_t open = 0;
+  for (size_t side = 0; side < sides.size(); ++side) {
+    choices.push_back(ChoicesOf(rule, sides[side], taps[side]));
+    open += std::any_of(choices.back().begin(), choices.back().end(),
+                        [](const auto& here) { return here.size() > 1; })
+                ? 1
+                : 0;
+  }
+  if (open == 0) return;
+  if (open > kMostSides) {
+    bounds->proved.assign(bounds->proved.size(),
+                          std::numeric_limits<double>::quiet_NaN());
+    bounds->expected = bounds->proved;
+    return;
+  }
+  const std::vector<double> from = ToDoubles(x);
+  const std::vector<int64_t> in_strides = StridesOf(x.shape());
+  const std::vector<int64_t> out_strides = StridesOf(y.shape());
+  for (size_t i = 0; i < bounds->proved.size(); ++i) {
+    const std::vector<int64_t> elements =
+        ElementsAt(choices, in_strides, out_strides, static_cast<int64_t>(i));
+    const double taken = from[static_cast<size_t>(elements[0])];
+    for (const int64_t element : elements) {
+      const double other = from[static_cast<size_t>(element)];
+      if (other == taken) continue;
+      bounds->proved[i] = std::max(bounds->proved[i], std::fabs(other - taken));
+    }
+  }
+  bounds->expected = bounds->proved;
+}
+
 }  // namespace
 
 void CubicWeights(double ratio, double a, double weights[4]) {
@@ -260,7 +374,7 @@ Taps MakeTaps(const ResizeRule& rule, const ResizedSide& side) {
   bool is_any_outside = false;
   for (int64_t o = 0; o < side.out; ++o) {
     const double at =
-        CoordinateOf(rule.coordinates, side, static_cast<double>(o));
+        CoordinateOf<double>(rule.coordinates, side, static_cast<double>(o));
     taps.begin.push_back(taps.index.size());
     taps.at.push_back(at);
     const bool is_outside =
@@ -298,6 +412,7 @@ absl::Status ResizeSides(const ResizeRule& rule,
     is_extrapolated |= !taps.back().is_outside.empty();
   }
   if (rule.mode == Interpolation::kNearest && !is_extrapolated) {
+    if (bounds != nullptr) BoundByNeighbours(rule, sides, taps, x, y, bounds);
     return MoveNearest(taps, x, y);
   }
   const TapWalk walk{rule, taps, sides, {x.shape().begin(), x.shape().end()}};

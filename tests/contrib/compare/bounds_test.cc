@@ -74,5 +74,14 @@ TEST(BoundsTest, WhatIsNotFiniteIsNotJudged) {
   EXPECT_EQ(check.without_bound, 0U);
 }
 
+TEST(BoundsTest, WhereTheBoundIsInfiniteAnythingIsRight) {
+  const BoundCheck check =
+      Checked({NAN, 1, INFINITY, 1, NAN}, {1, INFINITY, -INFINITY, 9, NAN},
+              {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY}, {});
+  EXPECT_EQ(check.outside, 0U);
+  EXPECT_EQ(check.open_nans, 1U);
+  EXPECT_EQ(check.open_infinities, 2U);
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -58,6 +58,8 @@ TEST(CompareTest, VerdictIsThatOfTheWorstElement) {
       {"vague bounds", {1, 2}, {2, 1}, {4, 4}, Verdict::kInconclusive, 0},
       {"new NaN", {1, 2}, {9, kNotANumber}, {0, 9}, kError, 1},
       {"lost NaN", {kNotANumber}, {1}, {NAN}, kError, 0},
+      {"any of NaN", {kNotANumber, 2}, {1, 2}, {INFINITY, 0}, kPass, 0},
+      {"not of others", {kNotANumber, 2}, {1, 3}, {INFINITY, 0}, kError, 1},
       {"overflow", {1}, {kInfinite}, {9}, kError, 0},
       {"other sign", {kInfinite}, {-kInfinite}, {9}, kError, 0},
   };

@@ -28,6 +28,17 @@ TEST(MaxPoolTest, NanIsTheLargest) {
   EXPECT_EQ(y[2], 4);
 }
 
+// The text does not say whether a NaN is larger than a number.
+TEST(MaxPoolTest, AnythingIsAllowedOfAWindowWithNan) {
+  const auto y = EvaluateAll({"MaxPool", 12, {{"kernel_shape", Ints{2}}}, 2},
+                             {Row({1, 2, NAN, 3, 4})}, true);
+  ASSERT_THAT(y, IsOk());
+  for (const Bounds& bounds : y->bounds) {
+    EXPECT_THAT(bounds.proved, ElementsAre(0, INFINITY, INFINITY, 0));
+    EXPECT_EQ(bounds.expected, bounds.proved);
+  }
+}
+
 TEST(MaxPoolTest, CeilModeTakesTheLastWindow) {
   const NDArray x = Row({1, 2, 3, 4, 5});
   const std::vector<NamedAttr> floor = {{"kernel_shape", Ints{2}},

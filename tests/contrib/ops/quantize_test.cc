@@ -78,9 +78,14 @@ TEST(DynamicQuantizeLinearTest, TheRangeHoldsZero) {
 
 TEST(DynamicQuantizeLinearTest, NothingButZerosIsNoDivision) {
   const auto y =
-      EvaluateAll({"DynamicQuantizeLinear", 11, {}, 3}, {Floats({0, 0})});
+      EvaluateAll({"DynamicQuantizeLinear", 11, {}, 3}, {Floats({0, 0})}, true);
   ASSERT_THAT(y, IsOk());
   EXPECT_THAT(ValuesOf<uint8_t>(y->outputs[0]), ElementsAre(0, 0));
+  EXPECT_THAT(ValuesOf(y->outputs[1]), ElementsAre(0));
+  // 0 / 0 has no integer, and kernels take a scale of 1, or of 1 / 255.
+  EXPECT_THAT(y->bounds[0].proved, ElementsAre(INFINITY, INFINITY));
+  EXPECT_THAT(y->bounds[1].proved, ElementsAre(1));
+  EXPECT_THAT(y->bounds[2].proved, ElementsAre(INFINITY));
 }
 
 // The expected values are onnxruntime's.

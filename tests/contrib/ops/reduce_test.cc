@@ -83,6 +83,24 @@ TEST(ReduceTest, OfNothingTheNeutralElementIsLeft) {
   EXPECT_THAT(ElementsOf(sum, {none, Longs({0})}), IsEmpty());
 }
 
+// The text does not say whether a NaN is larger than a number, or smaller.
+TEST(ReduceTest, AnythingIsAllowedOfAnExtremeWithNan) {
+  const NDArray x = MakeTensor<float>({2, 2}, {1, kNan, 2, 3});
+  for (const char* name : {"ReduceMax", "ReduceMin", "ArgMax", "ArgMin"}) {
+    const bool is_place = name[0] == 'A';
+    std::vector<NDArray> inputs = {x};
+    if (!is_place) inputs.push_back(Longs({1}));
+    const auto y = EvaluateAll(
+        {name, 18,
+         is_place ? std::vector{Attr("axis", 1)} : std::vector<NamedAttr>{}},
+        inputs, true);
+    ASSERT_THAT(y, IsOk()) << name;
+    EXPECT_THAT(y->bounds[0].proved,
+                ElementsAre(std::numeric_limits<double>::infinity(), 0))
+        << name;
+  }
+}
+
 TEST(ReduceTest, NanIsKeptAndInfinitiesAreNone) {
   for (const char* name : {"ReduceMax", "ReduceMin", "ReduceLogSumExp"}) {
     EXPECT_TRUE(std::isnan(ElementsOf({name}, {Floats({1, kNan, 2})})[0]))

@@ -44,6 +44,24 @@ TEST(ResizeTest, EveryModeGrows) {
   }
 }
 
+// Element 3 of 7 lies at 3.5 / 0.7 - 0.5 of 10, which is 4.5 in float32 and a
+// little more than that in double.
+TEST(ResizeTest, WhereATypeDecidesATheNeighbourIsWithinTheBound) {
+  const NDArray x = MakeTensor<float>({10}, {0, 1, 2, 3, 4, 6, 7, 8, 9, 10});
+  const auto y = EvaluateAll({"Resize", 13, {Word("mode", "nearest")}},
+                             {x, NDArray(), Floats({0.7F})}, true);
+  ASSERT_THAT(y, IsOk());
+  const std::vector<float> values = ValuesOf(y->outputs[0]);
+  EXPECT_EQ(values[3], 6);
+  EXPECT_EQ(y->bounds[0].proved[3], 2);
+  EXPECT_EQ(y->bounds[0].proved[0], 0);
+  // No type decides a tie of powers of two.
+  const auto half = EvaluateAll({"Resize", 13, {Word("mode", "nearest")}},
+                                {x, NDArray(), Floats({0.5F})}, true);
+  ASSERT_THAT(half, IsOk());
+  EXPECT_THAT(half->bounds[0].proved, testing::Each(0));
+}
+
 TEST(ResizeTest, AntialiasingTakesInAllOfTheInput) {
   const auto y =
       ElementsOf({"Resize", 18, {Word("mode", "linear"), Attr("antialias", 1)}},

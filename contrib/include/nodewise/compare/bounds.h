@@ -10,12 +10,17 @@ namespace nodewise {
 
 // How the elements of a tensor stand to the bounds that come with the
 // reference's: how far a correct kernel may be off in each, proved and in
-// practice. Elements that are not finite on both sides are not judged here.
+// practice. Elements that are not finite on both sides are not judged here,
+// but counted where the bound is infinite.
 struct BoundCheck {
   uint64_t outside = 0;           // Beyond the proved bound.
   uint64_t unexpected = 0;        // Beyond the bound that holds in practice.
   uint64_t without_bound = 0;     // Different, and no bound is known.
   uint64_t outside_fallback = 0;  // Of these, beyond the tolerance.
+  // Not finite on one side alone, or not alike, where the bound is infinite:
+  // anything is right there.
+  uint64_t open_nans = 0;
+  uint64_t open_infinities = 0;
   // The element with the largest error for its proved bound (the first of
   // equals), and that bound: NaN if no bound is known for any that differs.
   // Means nothing if nothing differs.
