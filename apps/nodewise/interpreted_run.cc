@@ -38,8 +38,8 @@ std::string HowToSize(const std::string& name, const TensorType& type) {
 
 absl::StatusOr<RunResult> RunInterpreted(
     const std::string& path, const std::shared_ptr<const Network>& network,
-    const InputOptions& inputs, const std::string& output, uint64_t repeats,
-    Outcome* outcome) {
+    const InputOptions& inputs, const InputFiles& input_files,
+    const std::string& output, uint64_t repeats, Outcome* outcome) {
   NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output, network->outputs().size()));
   NODEWISE_ASSIGN_OR_RETURN(
       const RunnerMaker maker,
@@ -47,7 +47,7 @@ absl::StatusOr<RunResult> RunInterpreted(
   NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
   DiagnosticList diagnostics;
   const std::vector<RunInput> given = CollectInputs(
-      inputs, runner->inputs(), InputFiles(), &diagnostics, &HowToSize);
+      inputs, runner->inputs(), input_files, &diagnostics, &HowToSize);
   if (diagnostics.HasErrors()) {
     outcome->AddErrors(diagnostics);
     return RunResult();

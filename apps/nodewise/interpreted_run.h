@@ -21,7 +21,7 @@ std::string HowToSize(const std::string& name, const TensorType& type);
 // the inputs go into the outcome, which is then kError.
 absl::StatusOr<RunResult> RunInterpreted(
     const std::string& path, const std::shared_ptr<const Network>& network,
-    const InputOptions& inputs, const std::string& output, uint64_t repeats,
-    Outcome* outcome);
+    const InputOptions& inputs, const InputFiles& input_files,
+    const std::string& output, uint64_t repeats, Outcome* outcome);
 
 }  // namespace nodewise

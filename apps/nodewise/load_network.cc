@@ -25,6 +25,7 @@ absl::StatusOr<LoadedTarget> LoadModelNetwork(const LoadOptions& options,
   for (const Diagnostic& diagnostic : diagnostics.items()) {
     outcome->notes.push_back(diagnostic.ToString());
   }
+  SetFrozen(options.model, input_files);
   auto files = InputFilesOf(inputs);
   if (files.ok()) {
     const auto samples = CalibrationFilesOf(options.precision);

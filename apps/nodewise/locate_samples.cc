@@ -46,14 +46,16 @@ InputOptions InputsForSizes(const std::vector<std::string>& samples,
   return shared;
 }
 
-absl::StatusOr<std::vector<NamedTensor>> ReadSample(
-    const std::string& sample, const InputList& list,
-    const InputOptions& shared) {
+absl::StatusOr<std::vector<NamedTensor>> ReadSample(const std::string& sample,
+                                                    const InputList& list,
+                                                    const InputOptions& shared,
+                                                    const ModelOptions& model) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<InputFile> files, InputFilesOf(shared));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<InputFile> own,
                             FilesOfSample(sample, list));
   files.insert(files.end(), own.begin(), own.end());
-  const InputFiles reader;
+  InputFiles reader;
+  SetFrozen(model, &reader);
   DiagnosticList diagnostics;
   InputCollector collector(list, reader, &diagnostics);
   for (const InputFile& file : files) collector.Give(file);
@@ -71,11 +73,12 @@ absl::StatusOr<std::vector<NamedTensor>> ReadSample(
 
 std::vector<InputSample> SamplesOf(const std::vector<std::string>& paths,
                                    const InputList& list,
-                                   const InputOptions& shared) {
+                                   const InputOptions& shared,
+                                   const ModelOptions& model) {
   std::vector<InputSample> samples;
   for (const std::string& path : paths) {
-    samples.push_back({path, [path, &list, &shared] {
-                         return ReadSample(path, list, shared);
+    samples.push_back({path, [path, &list, &shared, &model] {
+                         return ReadSample(path, list, shared, model);
                        }});
   }
   return samples;
@@ -265,7 +268,7 @@ absl::StatusOr<Outcome> LocateOnSamples(const LoadOptions& load,
                     ListOf(folder.passed_over, kMostNames)));
   }
   const std::vector<InputSample> samples =
-      SamplesOf(folder.samples, loaded.target->inputs(), inputs);
+      SamplesOf(folder.samples, loaded.target->inputs(), inputs, load.model);
   KeepFreedMemory();
   Progress progress("samples");
   SamplesOptions ranking{choice.most_located, options.node_limit_ms,

@@ -61,6 +61,12 @@ void AddLoweringOptions(OptionList* options, LoweringOptions* lowering) {
                    &lowering->no_layouts);
 }
 
+void SetFrozen(const ModelOptions& options, InputFiles* files) {
+  for (const std::string& text : options.freeze) {
+    files->SetFrozen(text.substr(0, text.find('=')));
+  }
+}
+
 bool IsModel(const std::string& path) {
   return std::filesystem::path(path).extension() == ".onnx";
 }

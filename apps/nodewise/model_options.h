@@ -13,6 +13,7 @@
 #include "nodewise/lower/lower.h"
 #include "nodewise/lower/lowered_library.h"
 #include "nodewise/runner/built_in_functions.h"
+#include "nodewise/runner/input_collector.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
@@ -43,6 +44,9 @@ void AddLoweringOptions(OptionList* options, LoweringOptions* lowering);
 
 // Returns true for a file called *.onnx; the bytes do not tell.
 bool IsModel(const std::string& path);
+
+// Says which inputs are frozen, so that files of inputs may hold them.
+void SetFrozen(const ModelOptions& options, InputFiles* files);
 
 // Loads the model as a network. All its faults go into `diagnostics`, and so do
 // warnings that come with a network; the status is the first error, or says

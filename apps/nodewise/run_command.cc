@@ -121,10 +121,12 @@ class RunNetwork : public Command {
 
   absl::Status RunWithInterpreter(const std::shared_ptr<const Network>& network,
                                   Outcome* outcome) const {
+    InputFiles input_files;
+    SetFrozen(load_.model, &input_files);
     NODEWISE_ASSIGN_OR_RETURN(
         const RunResult result,
-        RunInterpreted(target(), network, inputs_, output_, repeat_.value_or(1),
-                       outcome));
+        RunInterpreted(target(), network, inputs_, input_files, output_,
+                       repeat_.value_or(1), outcome));
     if (outcome->status == Outcome::Status::kOk) ShowResult(result, outcome);
     return absl::OkStatus();
   }

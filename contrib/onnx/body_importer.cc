@@ -7,6 +7,7 @@
 
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {
@@ -56,6 +57,42 @@ std::optional<Subgraph> GraphImporter::ImportBody(
                    importer.captures().end());
   body.body = ShareNetwork(std::move(importer.network_));
   return body;
+}
+
+// Returns what the user can do so that the condition of an If is known, and
+// only the branch is read that it takes: which inputs of the model to freeze.
+// Empty if it depends on none that hold a flag or a size.
+std::string GraphImporter::HowToRuleOut(ValueId condition) const {
+  std::vector<ValueId> open = {condition};
+  std::set<ValueId> seen;
+  std::string options;
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (id == kNoValue || !seen.insert(id).second) continue;
+    const NetworkValue& value = network_.value(id);
+    if (value.kind == NetworkValue::Kind::kOutput) {
+      const Operation& maker = network_.operation(value.producer);
+      open.insert(open.end(), maker.inputs.begin(), maker.inputs.end());
+    } else if (value.kind == NetworkValue::Kind::kInput &&
+               !IsFloat(value.type.dtype)) {
+      options += fmt::format(" --freeze {}=FILE", Shortened(value.name));
+    }
+  }
+  if (options.empty()) return "";
+  return "a branch that is never taken is left out with" + options;
+}
+
+// Gives the errors from `first` on, which are in branches, that hint.
+void GraphImporter::HintAtFreezing(ValueId condition, size_t first) {
+  auto& items = state_.diagnostics.items();
+  if (first == items.size()) return;
+  const std::string hint = HowToRuleOut(condition);
+  for (size_t i = first; i < items.size(); ++i) {
+    if (items[i].severity == Severity::kError && items[i].hint.empty()) {
+      items[i].hint = hint;
+    }
+  }
 }
 
 // Returns the branch that an If takes in every run, or null. Exporters write

@@ -212,6 +212,8 @@ class GraphImporter {
   void ImportBranch(const proto::Graph& branch, const proto::Node& node,
                     const std::string& name, const std::string& where,
                     Scope* scope);
+  std::string HowToRuleOut(ValueId condition) const;
+  void HintAtFreezing(ValueId condition, size_t first);
 
   // function_importer.cc
   void ImportCall(const proto::Function& function, const proto::Node& node,

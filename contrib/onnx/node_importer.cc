@@ -320,6 +320,7 @@ bool GraphImporter::AddBodies(NodeParts* parts, Scope* scope) {
     const std::string where =
         fmt::format("{}: {}", parts->where, Shortened(name));
     auto body = ImportBody(*graph, types, where, scope, &captures);
+  const size_t first = state_.diagnostics.items().size();
     is_whole = is_whole && body.has_value();
     if (body.has_value()) parts->attrs.push_back({name, *std::move(body)});
   }
@@ -327,6 +328,11 @@ bool GraphImporter::AddBodies(NodeParts* parts, Scope* scope) {
   parts->inputs.insert(parts->inputs.end(), captures.begin(), captures.end());
   return is_whole;
 }
+  // A branch in a branch goes with it.
+  if (!is_whole && parts->def != nullptr && parts->def->name == "If" &&
+      state_.within.empty() && !parts->inputs.empty()) {
+    HintAtFreezing(parts->inputs[0], first);
+  }
 
 // Captures come after all inputs that the operator defines by name.
 void GraphImporter::PadInputs(NodeParts* parts, bool has_captures) {

@@ -10,6 +10,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -18,9 +19,9 @@ constexpr int64_t kOldestIr = 3;
 constexpr int64_t kNewestIr = 14;
 // The operators' own rows say which of them exist that early.
 constexpr int kOldestOpset = 1;
-
 // More are not listed in a message.
 constexpr size_t kMostNames = 8;
+
 absl::StatusOr<std::shared_ptr<proto::Model>> ParseModel(
     absl::Span<const uint8_t> bytes, const std::string& where) {
   if (bytes.size() > INT_MAX) {
@@ -140,6 +141,31 @@ void BindFrozenDims(const proto::Graph& graph, ImportState* state) {
   }
 }
 
+// Returns " (a, b, ...)", or nothing where there is none.
+std::string ListedAs(const std::vector<std::string>& names) {
+  return names.empty() ? "" : fmt::format(" ({})", ListOf(names, kMostNames));
+}
+
+// Returns what is expected instead if `name` is INPUT:SIDE and means a side
+// that has a name, or a size.
+std::optional<std::string> NameOfSideAt(const proto::Graph& graph,
+                                        std::string_view name) {
+  for (const auto& input : graph.input()) {
+    const auto& sides = input.type().tensor_type().shape().dim();
+    for (int i = 0; i < sides.size(); ++i) {
+      const auto side = static_cast<size_t>(i);
+      if (name != NameOfSide(input.name(), side, Dim())) continue;
+      if (sides[i].has_dim_value()) {
+        return fmt::format("the name of a dimension (that side is {})",
+                           sides[i].dim_value());
+      }
+      return fmt::format("{}, which is what that side is called",
+                         Shortened(sides[i].dim_param()));
+    }
+  }
+  return std::nullopt;
+}
+
 // Reports requested names that do not exist or are ambiguous.
 void CheckOptions(const proto::Graph& graph, ImportState* state) {
   const std::vector<std::string> dims(state->dims.names.begin(),
@@ -148,10 +174,13 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
     if (state->dims.names.count(name) > 0) continue;
     state->Error(fmt::format("dimension {}", Shortened(name)),
                  "is not in the model",
-                 "the name of a dimension" + DidYouMean(name, dims));
+                 NameOfSideAt(graph, name)
+                     .value_or("the name of a dimension" + ListedAs(dims) +
+                               DidYouMean(name, dims)));
   }
   std::vector<std::string> names;
   for (const auto& input : graph.input()) names.push_back(input.name());
+  const std::string inputs = ListedAs(names);
   for (const auto& tensor : graph.initializer()) names.push_back(tensor.name());
   std::set<std::string_view> frozen;
   for (const NamedTensor& entry : state->options.freeze) {
@@ -162,9 +191,10 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
     if (std::find(names.begin(), names.end(), entry.name) != names.end()) {
       continue;
     }
-    state->Error(fmt::format("input {}", Shortened(entry.name)),
-                 "is not in the model and cannot be frozen",
-                 "the name of an input" + DidYouMean(entry.name, names));
+    state->Error(
+        fmt::format("input {}", Shortened(entry.name)),
+        "is not in the model and cannot be frozen",
+        "the name of an input" + inputs + DidYouMean(entry.name, names));
   }
 }
 

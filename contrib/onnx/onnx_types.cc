@@ -72,7 +72,7 @@ auto SpanOf(const Numbers& numbers) {
 absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims) {
   if (const char* const kind = RefusedKind(type)) {
     return absl::UnimplementedError(
-        fmt::format("is {}, expected a tensor", kind));
+        fmt::format("is {}, which is not supported, expected a tensor", kind));
   }
   TensorType result;
   if (!type.has_tensor_type()) return result;

@@ -103,6 +103,10 @@ void InputCollector::Give(const InputFile& file) {
 }
 
 void InputCollector::GiveOne(const InputFile& file) {
+  if (files_.IsFrozen(file.name)) {
+    return AddError(absl::InvalidArgumentError(fmt::format(
+        "input {}: is given and frozen, expected one of both", file.name)));
+  }
   // A wrong name is cheaper to find than a wrong file.
   if (const auto known = list_.Find(file.name); !known.ok()) {
     return AddError(known.status());
@@ -124,7 +128,9 @@ void InputCollector::GiveAll(const std::string& path) {
     return AddError(absl::InvalidArgumentError(
         fmt::format("{}: holds no tensor, expected inputs", path)));
   }
-  for (const NamedTensor& entry : *tensors) Set(entry.name, entry.tensor, path);
+  for (const NamedTensor& entry : *tensors) {
+    if (!files_.IsFrozen(entry.name)) Set(entry.name, entry.tensor, path);
+  }
 }
 
 void InputCollector::Set(const std::string& name, const NDArray& tensor,

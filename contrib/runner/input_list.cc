@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -73,9 +74,13 @@ class NetworkInputList : public InputList {
     }
     std::vector<std::string> names;
     for (size_t i = 0; i < size(); ++i) names.push_back(value(i).name);
-    return absl::NotFoundError(
-        fmt::format("input {}: the model has none of that name{}", name,
-                    DidYouMean(name, names)));
+    if (names.empty()) {
+      return absl::NotFoundError(
+          fmt::format("input {}: the model has no inputs", name));
+    }
+    return absl::NotFoundError(fmt::format(
+        "input {}: the model has none of that name, expected one of {}{}", name,
+        ListOf(names), DidYouMean(name, names)));
   }
   bool Fits(size_t input, const NDArray& tensor) const override {
     return AreCompatible(TensorType::Of(*tensor), value(input).type);

@@ -30,6 +30,15 @@ std::string KeyOf(const GraphInput& input, const Names& names) {
   return key;
 }
 
+// Says which inputs may be named; parameters are too many, and seldom meant.
+std::string OneOfThe(absl::Span<const GraphInput> inputs) {
+  std::vector<std::string> names;
+  for (const GraphInput& input : inputs) {
+    if (!input.is_param) names.emplace_back(input.name);
+  }
+  return names.empty() ? "" : ", expected one of " + ListOf(names);
+}
+
 const GraphEntry& EntryOf(const Graph& graph, const GraphInput& input) {
   return graph.entry(graph.EntryOf(input.node, 0));
 }
@@ -70,8 +79,8 @@ absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
   }
   if (all.empty()) {
     return absl::NotFoundError(
-        fmt::format("input {}: the graph has no such input{}", name,
-                    DidYouMean(name, names)));
+        fmt::format("input {}: the graph has no such input{}{}", name,
+                    OneOfThe(inputs), DidYouMean(name, names)));
   }
   std::vector<std::string> same_name;
   same_name.reserve(all.size());

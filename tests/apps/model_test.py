@@ -4,8 +4,9 @@ import pathlib
 import struct
 import sys
 import unittest
+import zipfile
 
-from support import Scratch, document, nodewise
+from support import Scratch, Tensor, document, nodewise, npy_bytes
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
@@ -195,10 +196,31 @@ class Run(Models):
         self.assertEqual(result.code, 0, result)
         self.assertEqual(document(result)["outputs"][0]["first"], [-3])
 
+    def test_a_file_of_inputs_may_hold_what_is_frozen(self):
+        inputs = self.folder / "inputs.npz"
+        with zipfile.ZipFile(inputs, "w") as archive:
+            for name in ("x", "w"):
+                archive.writestr(f"{name}.npy", npy_bytes(
+                    Tensor("float32", (2,), [1.0, 0.0])))
+        x = self.floats_file("x.pb", 3.0, 0.0)
+        # A graph runs the first, the interpreter the second.
+        for op, first in (("Neg", [-4, 0]), ("NonZero", [0])):
+            model = self.write("net.onnx", onnx_model(onnx_graph(
+                [onnx_node("Add", ["x", "w"], ["s"]),
+                 onnx_node(op, ["s"], ["y"])],
+                [value_info(name, dims=(2,)) for name in ("x", "w")],
+                [value_info("y")])))
+            result = nodewise("run", model, "--freeze", f"x={x}", "--inputs",
+                              inputs, "--json")
+            self.assertEqual(result.code, 0, result)
+            self.assertEqual(document(result)["outputs"][0]["first"], first)
+
     def test_inputs_are_checked(self):
         self.refused("run", self.model, "--reference")
-        self.refused("run", self.model, "--reference", "--input",
-                     f"z={self.floats_file('x.pb', 3.0)}")
+        error = self.refused("run", self.model, "--reference", "--input",
+                             f"z={self.floats_file('x.pb', 3.0)}")
+        self.assertIn("input z: the graph has no such input, expected one of "
+                      "x", str(error))
 
     def test_open_sizes_are_no_matter_for_a_run(self):
         result = nodewise("run", self.model, "--input",

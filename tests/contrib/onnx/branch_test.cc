@@ -99,6 +99,28 @@ TEST(OnnxBranchTest, AConditionThatIsAnInputLeavesTheIf) {
   EXPECT_THAT(KindsOf(*network), ElementsAre("If"));
 }
 
+// A side of 5 does not split into four parts.
+TEST(OnnxBranchTest, ABranchThatFreezingRulesOutIsNoFaultAndSaidToBeNone) {
+  ModelBuilder builder = BranchModel(2);
+  builder.Input("which", {1}, kOnnxInt64);
+  builder.graph().mutable_node(0)->set_input(1, "which");
+  DiagnosticList diagnostics;
+  const std::string bytes = builder.Bytes();
+  const absl::Span<const uint8_t> span(
+      reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  EXPECT_FALSE(
+      ImportOnnx(span, "model.onnx", "", AllOperators(), {}, &diagnostics)
+          .ok());
+  ASSERT_EQ(diagnostics.items().size(), 1);
+  EXPECT_EQ(diagnostics.items()[0].hint,
+            "a branch that is never taken is left out with --freeze "
+            "which=FILE");
+  EXPECT_THAT(
+      ImportBytes(bytes,
+                  {.freeze = {{"which", MakeTensor<int64_t>({1}, {2})}}}),
+      IsOk());
+}
+
 // An If whose condition is known would give one value two names.
 TEST(OnnxBranchTest, ABranchThatGivesOneValueTwiceLeavesTheIf) {
   ModelBuilder builder(18);

@@ -64,9 +64,25 @@ TEST_F(InputCollectorTest, EveryFaultIsReported) {
   collector_.Complete(1, {});
   EXPECT_THAT(
       Errors(),
-      ElementsAre(HasSubstr("input xx: the graph has no such input"),
-                  HasSubstr("input x: is float32 (1,), expected float32 (4,)"),
-                  HasSubstr("input z: the graph has no such input")));
+      ElementsAre(
+          HasSubstr("input xx: the graph has no such input"),
+          HasSubstr("input x: is float32 (1,), expected float32 (4,)"),
+          HasSubstr("input z: the graph has no such input, expected one "
+                    "of x, y")));
+}
+
+TEST_F(InputCollectorTest, AFileOfAllMayHoldWhatIsFrozen) {
+  InputFiles files;
+  files.SetFrozen("z");
+  InputCollector collector(*list_, files, &diagnostics_);
+  collector.Give({"", FileOf("three.npz", {{"x", Floats({1, 2, 3, 4})},
+                                           {"y", Floats({1, 2, 3, 4})},
+                                           {"z", Floats({1})}})});
+  EXPECT_THAT(Errors(), ElementsAre());
+  EXPECT_EQ(collector.Inputs().size(), 2u);
+  collector.Give({"z", "no such file"});
+  EXPECT_THAT(Errors(), ElementsAre("input z: is given and frozen, expected "
+                                    "one of both"));
 }
 
 TEST_F(InputCollectorTest, WhatIsMissingIsSaidWithTheCallersHint) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,11 +39,18 @@ class InputFiles {
   // own. Fails with the first error.
   absl::StatusOr<std::vector<VmInputType>> TypesOf(
       absl::Span<const InputFile> files);
+  // Says that the network has this input no more, since the tensor that it is
+  // is known. A file of all inputs may hold it still: that is passed over.
+  void SetFrozen(const std::string& name) { frozen_.insert(name); }
+  bool IsFrozen(const std::string& name) const {
+    return frozen_.contains(name);
+  }
 
  private:
   absl::StatusOr<std::vector<NamedTensor>> ReadToKeep(const std::string& path);
 
   std::map<std::string, std::vector<NamedTensor>> kept_;  // By path.
+  std::set<std::string> frozen_;
 };
 
 // An input of a run, its source ("x.npy", or "random, seed 7") and its value: a
