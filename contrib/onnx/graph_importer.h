@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "contrib/onnx/attributes.h"
 #include "contrib/onnx/constant_folder.h"
+#include "contrib/onnx/contrib_functions.h"
 #include "contrib/onnx/external_data.h"
 #include "contrib/onnx/onnx_types.h"
 #include "nodewise/ir/network.h"
@@ -65,14 +66,16 @@ struct ImportState {
   std::string within;  // Begins their paths: the bodies around.
   static constexpr size_t kMostDepth = 64;
   std::map<const proto::Function*, Opsets> function_opsets;
+  // What other domains' operators mean, one for each node.
+  std::vector<std::unique_ptr<proto::Function>> made_functions;
   // A few calls of functions can make many nodes: this many are still allowed.
   size_t nodes_left = 50'000;
   size_t name_bytes_left = size_t{64} << 20;
+  // Operators of which it has been said that they are taken as older ones.
+  std::set<std::string, std::less<>> taken_as_older;
 
   void Error(const std::string& path, std::string found,
              std::string expected = "", std::string hint = "");
-  // Operators of which it has been said that they are taken as older ones.
-  std::set<std::string, std::less<>> taken_as_older;
   void Error(const std::string& path, const absl::Status& status);
   void Warning(const std::string& path, std::string found,
                std::string expected);
@@ -198,22 +201,29 @@ class GraphImporter {
                                   const std::string& where, const Scope& scope);
   void WarnIfDeprecated(const OperatorDef& row, int opset,
                         const std::string& where);
+  void WarnIfNewer(const OperatorDef& row, int opset);
   void ReportUnknown(const proto::Node& node, bool is_imported,
                      const std::string& where);
+  void ReportUnknownContrib(const proto::Node& node, const std::string& where);
   void ReportNotImported(const std::string& where);
-  void WarnIfNewer(const OperatorDef& row, int opset);
 
   // body_importer.cc
   std::optional<Subgraph> ImportBody(const proto::Graph& graph,
                                      absl::Span<const TensorType> types,
                                      const std::string& where, Scope* scope,
                                      std::vector<ValueId>* captures);
+  std::string HowToRuleOut(ValueId condition) const;
+  void HintAtFreezing(ValueId condition, size_t first);
   const proto::Graph* TakenBranch(const proto::Node& node, Scope* scope);
   void ImportBranch(const proto::Graph& branch, const proto::Node& node,
                     const std::string& name, const std::string& where,
                     Scope* scope);
-  std::string HowToRuleOut(ValueId condition) const;
-  void HintAtFreezing(ValueId condition, size_t first);
+
+  // contrib_importer.cc
+  const ContribFunction* FindContrib(const proto::Node& node);
+  void ImportContrib(const ContribFunction& function, const proto::Node& node,
+                     const std::string& name, const std::string& where,
+                     Scope* scope);
 
   // function_importer.cc
   void ImportCall(const proto::Function& function, const proto::Node& node,

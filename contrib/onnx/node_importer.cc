@@ -115,6 +115,10 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
     }
     return ImportCall(*function->second, node, parts.name, parts.where, scope);
   }
+  const ContribFunction* const contrib = FindContrib(node);
+  if (contrib != nullptr && opset != scope->opsets->end()) {
+    return ImportContrib(*contrib, node, parts.name, parts.where, scope);
+  }
   if (DomainOf(node.domain()).empty() && node.op_type() == "Constant") {
     return ImportConstant(node, parts.where, scope);
   }
@@ -316,23 +320,23 @@ bool GraphImporter::AddBodies(NodeParts* parts, Scope* scope) {
   }
   std::vector<ValueId> captures;
   bool is_whole = true;
+  const size_t first = state_.diagnostics.items().size();
   for (const auto& [name, graph] : parts->bodies) {
     const std::string where =
         fmt::format("{}: {}", parts->where, Shortened(name));
     auto body = ImportBody(*graph, types, where, scope, &captures);
-  const size_t first = state_.diagnostics.items().size();
     is_whole = is_whole && body.has_value();
     if (body.has_value()) parts->attrs.push_back({name, *std::move(body)});
   }
-  PadInputs(parts, !captures.empty());
-  parts->inputs.insert(parts->inputs.end(), captures.begin(), captures.end());
-  return is_whole;
-}
   // A branch in a branch goes with it.
   if (!is_whole && parts->def != nullptr && parts->def->name == "If" &&
       state_.within.empty() && !parts->inputs.empty()) {
     HintAtFreezing(parts->inputs[0], first);
   }
+  PadInputs(parts, !captures.empty());
+  parts->inputs.insert(parts->inputs.end(), captures.begin(), captures.end());
+  return is_whole;
+}
 
 // Captures come after all inputs that the operator defines by name.
 void GraphImporter::PadInputs(NodeParts* parts, bool has_captures) {

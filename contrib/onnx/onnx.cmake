@@ -22,8 +22,12 @@ add_dependencies(nodewise_onnx_proto nodewise_onnx_header)
 target_sources(nodewise_contrib PRIVATE
   onnx/attributes.cc
   onnx/body_importer.cc
+  onnx/contrib_call.cc
+  onnx/contrib_functions.cc
+  onnx/contrib_importer.cc
   onnx/external_data.cc
   onnx/constant_folder.cc
+  onnx/function_body.cc
   onnx/function_importer.cc
   onnx/graph_exporter.cc
   onnx/graph_importer.cc

@@ -1,5 +1,7 @@
 // Finds the operator that a node means, or says what is wrong with the node.
 
+#include <algorithm>
+
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
 
@@ -125,7 +127,7 @@ void GraphImporter::ReportUnknown(const proto::Node& node, bool is_imported,
                                   const std::string& where) {
   const std::string domain = DomainOf(node.domain());
   const OperatorDef* oldest = nullptr;
-  bool has_domain = domain.empty();
+  bool has_domain = domain.empty() || domain == kContribDomain;
   for (const OperatorDef* row : state_.ops.rows()) {
     has_domain |= row->domain == domain;
     if (row->domain != domain || row->name != node.op_type()) continue;
@@ -147,6 +149,7 @@ void GraphImporter::ReportUnknown(const proto::Node& node, bool is_imported,
     return state_.Error(where, "is not known",
                         fmt::format("opset {} or more", oldest->since));
   }
+  if (domain == kContribDomain) return ReportUnknownContrib(node, where);
   const auto opset = state_.opsets.find(domain);
   const bool is_newer = opset != state_.opsets.end() &&
                         KnownOpset(domain, opset->second) != opset->second;
@@ -157,6 +160,18 @@ void GraphImporter::ReportUnknown(const proto::Node& node, bool is_imported,
                                  kNewestOpset)
                    : "an operator that is known" +
                          DidYouMean(node.op_type(), state_.ops.Names()));
+}
+
+void GraphImporter::ReportUnknownContrib(const proto::Node& node,
+                                         const std::string& where) {
+  const std::vector<std::string> names = ContribNames();
+  if (std::find(names.begin(), names.end(), node.op_type()) != names.end()) {
+    return state_.Error(where, "is not known in an opset of ai.onnx this old",
+                        "11 or more");
+  }
+  state_.Error(where, "is not known",
+               fmt::format("an operator of {} that is known{}", kContribDomain,
+                           DidYouMean(node.op_type(), names)));
 }
 
 void GraphImporter::ReportNotImported(const std::string& where) {

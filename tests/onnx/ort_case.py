@@ -37,12 +37,16 @@ def element_type(array):
     return helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
-def make_model(graph, opset):
+def make_model(graph, opset, domain=""):
+    imports = [helper.make_opsetid("", opset)]
+    if domain:
+        imports.append(helper.make_opsetid(domain, 1))
     return helper.make_model(graph, ir_version=8 if opset < 18 else 10,
-                             opset_imports=[helper.make_opsetid("", opset)])
+                             opset_imports=imports)
 
 
-def single(name, op, opset, inputs, attrs, outputs, tolerance, constant=()):
+def single(name, op, opset, inputs, attrs, outputs, tolerance, constant=(),
+           domain=""):
     """A model of one node. `inputs` holds arrays, None for one that is left
     out; those whose number is in `constant` become initializers; `outputs` is
     how many there are, or their names, "" for one that is left out."""
@@ -55,12 +59,12 @@ def single(name, op, opset, inputs, attrs, outputs, tolerance, constant=()):
     fed = {n: x for i, (n, x) in enumerate(zip(names, inputs))
            if n and i not in constant}
     graph = helper.make_graph(
-        [helper.make_node(op, names, outputs, **attrs)], name,
+        [helper.make_node(op, names, outputs, domain=domain, **attrs)], name,
         [helper.make_tensor_value_info(n, element_type(x), x.shape)
          for n, x in fed.items()],
         [onnx.ValueInfoProto(name=n) for n in outputs if n],
         [numpy_helper.from_array(inputs[i], names[i]) for i in constant])
-    return Case(name, make_model(graph, opset), fed, tolerance)
+    return Case(name, make_model(graph, opset, domain), fed, tolerance)
 
 
 def parsed(name, text, opset, inputs, tolerance):

@@ -6,7 +6,7 @@
 
 The parts: `operators`, each operator in each version of opsets 7 to 22;
 `networks`, whole networks; `random`, COUNT operators with random shapes and
-attributes. Prints a line for what is at fault, such as an operator that
+attributes; `contrib`, COUNT cases of each of onnxruntime's own operators. Prints a line for what is at fault, such as an operator that
 onnxruntime cannot run and that ort_table.LACKING does not name, and exits with
 1 if there was one.
 """
@@ -18,6 +18,7 @@ import sys
 import onnxruntime
 
 import ort_case
+import ort_contrib
 import ort_control  # noqa: F401 (fills the table)
 import ort_layers  # noqa: F401
 import ort_networks
@@ -53,6 +54,13 @@ def random_ones(options):
     for number in numbers:
         case = ort_random.make(options.seed, number)
         yield case.name, [case]
+
+
+def contrib(options):
+    for op in ort_contrib.OPERATORS:
+        if options.filter in op:
+            yield op, [ort_contrib.make(op, options.seed, number)
+                       for number in range(options.count)]
 
 
 def write_all(groups, folder, step):
@@ -98,7 +106,8 @@ def main():
     return 1 if faults or not written else 0
 
 
-PARTS = {"operators": operators, "networks": networks, "random": random_ones}
+PARTS = {"operators": operators, "networks": networks, "random": random_ones,
+         "contrib": contrib}
 
 if __name__ == "__main__":
     sys.exit(main())

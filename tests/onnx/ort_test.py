@@ -63,6 +63,11 @@ class OnnxruntimeTest(unittest.TestCase):
             self.compare("random", "--seed", seed, "--count",
                          2500 if FULL else 200)
 
+    def test_onnxruntimes_own_operators(self):
+        for seed in SEEDS:
+            self.compare("contrib", "--seed", seed, "--count",
+                         500 if FULL else 12)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -397,6 +397,14 @@ def onnx_seeds():
         "function": onnx_model(onnx_graph(
             [onnx_node("Twice", ["x"], ["y"], attribute("by", 1.0),
                        domain="local")], [x], [y]), functions=[function]),
+        "contrib": onnx_model(onnx_graph(
+            [onnx_node("FusedGemm", ["x", "x"], ["g"], attribute("transA", 1),
+                       attribute("activation", "LeakyRelu"),
+                       domain="com.microsoft"),
+             onnx_node("SkipLayerNormalization", ["g", "g", "x"],
+                       ["y", "", "", "s"], domain="com.microsoft")],
+            [value_info("x", dims=[1, 4])], [y], [])) + message(
+                (8, message((1, "com.microsoft"), (2, 1)))),
         "if": onnx_model(onnx_graph(
             [onnx_node("If", ["k"], ["y"], attribute("then_branch", branch),
                        attribute("else_branch", branch))],

@@ -1,0 +1,265 @@
+#include "contrib/onnx/contrib_functions.h"
+
+#include <algorithm>
+
+#include "nodewise/op/op_row.h"
+
+namespace nodewise {
+namespace {
+
+constexpr ContribFunction kFunctions[] = {
+    {.name = "Gelu",
+     .opset = 20,
+     .inputs = {"X"},
+     .outputs = {"Y"},
+     .body = "Y = Gelu(X)"},
+    {.name = "Gelu", .opset = 9, .inputs = {"X"}, .outputs = {"Y"}, .body = R"(
+       s = Div(X, 1.4142135623730951)
+       e = Erf(s)
+       e = Add(e, 1.0)
+       m = Mul(X, e)
+       Y = Mul(m, 0.5))"},
+    {.name = "BiasGelu",
+     .opset = 20,
+     .inputs = {"A", "B"},
+     .outputs = {"C"},
+     .body = R"(
+       x = Add(A, B)
+       C = Gelu(x))"},
+    {.name = "BiasGelu",
+     .opset = 9,
+     .inputs = {"A", "B"},
+     .outputs = {"C"},
+     .body = R"(
+       x = Add(A, B)
+       s = Div(x, 1.4142135623730951)
+       e = Erf(s)
+       e = Add(e, 1.0)
+       m = Mul(x, e)
+       C = Mul(m, 0.5))"},
+    {.name = "FastGelu",
+     .opset = 20,
+     .inputs = {"X", Optional("bias")},
+     .outputs = {"Y"},
+     .body = R"(
+       x = Add(X, bias) if bias
+       Y = Gelu<approximate=tanh>(x) if bias
+       Y = Gelu<approximate=tanh>(X) if !bias)"},
+    {.name = "FastGelu",
+     .inputs = {"X", Optional("bias")},
+     .outputs = {"Y"},
+     .body = R"(
+       X = Add(X, bias) if bias
+       c = Mul(X, X)
+       c = Mul(c, X)
+       c = Mul(c, 0.044715)
+       c = Add(X, c)
+       c = Mul(c, 0.7978845608028654)
+       t = Tanh(c)
+       t = Add(t, 1.0)
+       m = Mul(X, t)
+       Y = Mul(m, 0.5))"},
+    {.name = "QuickGelu",
+     .opset = 24,
+     .inputs = {"X"},
+     .outputs = {"Y"},
+     .attributes = {{"alpha", 1.702F}},
+     .body = "Y = Swish<alpha=$alpha>(X)"},
+    {.name = "QuickGelu",
+     .inputs = {"X"},
+     .outputs = {"Y"},
+     .attributes = {{"alpha", 1.702F}},
+     .body = R"(
+       s = Mul(X, $alpha)
+       s = Sigmoid(s)
+       Y = Mul(X, s))"},
+    {.name = "SkipLayerNormalization",
+     .opset = 17,
+     .inputs = {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
+     .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
+                 Optional("input_skip_bias_sum")},
+     .attributes = {{"epsilon", 1e-12F}},
+     .body = R"(
+       input_skip_bias_sum = Add(input, skip)
+       input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
+       output, mean, inv_std_var = LayerNormalization<epsilon=$epsilon>(input_skip_bias_sum, gamma, beta))"},
+    {.name = "SkipLayerNormalization",
+     .inputs = {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
+     .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
+                 Optional("input_skip_bias_sum")},
+     .attributes = {{"epsilon", 1e-12F}},
+     .body = R"(
+       input_skip_bias_sum = Add(input, skip)
+       input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
+       mean = ReduceMean(input_skip_bias_sum, [-1])
+       d = Sub(input_skip_bias_sum, mean)
+       v = Mul(d, d)
+       v = ReduceMean(v, [-1])
+       v = Add(v, $epsilon)
+       v = Sqrt(v)
+       inv_std_var = Reciprocal(v)
+       n = Mul(d, inv_std_var)
+       output = Mul(n, gamma)
+       output = Add(output, beta) if beta)"},
+    {.name = "SkipSimplifiedLayerNormalization",
+     .opset = 23,
+     .inputs = {"input", "skip", "gamma", Optional("bias")},
+     .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
+                 Optional("input_skip_bias_sum")},
+     .attributes = {{"epsilon", 1e-12F}},
+     .body = R"(
+       input_skip_bias_sum = Add(input, skip)
+       input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
+       output = RMSNormalization<epsilon=$epsilon>(input_skip_bias_sum, gamma))"},
+    {.name = "SkipSimplifiedLayerNormalization",
+     .inputs = {"input", "skip", "gamma", Optional("bias")},
+     .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
+                 Optional("input_skip_bias_sum")},
+     .attributes = {{"epsilon", 1e-12F}},
+     .body = R"(
+       input_skip_bias_sum = Add(input, skip)
+       input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
+       v = Mul(input_skip_bias_sum, input_skip_bias_sum)
+       v = ReduceMean(v, [-1])
+       v = Add(v, $epsilon)
+       v = Sqrt(v)
+       n = Div(input_skip_bias_sum, v)
+       output = Mul(n, gamma))"},
+    {.name = "FusedMatMul",
+     .inputs = {"A", "B"},
+     .outputs = {"Y"},
+     .attributes = {{"alpha", 1.0F},
+                    {"transA", int64_t{0}},
+                    {"transB", int64_t{0}},
+                    {"transBatchA", int64_t{0}},
+                    {"transBatchB", int64_t{0}}},
+     .body = R"(
+       A = BatchToSecondLast(A) if $transBatchA
+       B = BatchToSecondLast(B) if $transBatchB
+       A = SwapLast(A) if $transA
+       B = SwapLast(B) if $transB
+       Y = MatMul(A, B)
+       Y = Mul(Y, $alpha) if $alpha!=1)"},
+    {.name = "FusedGemm",
+     .opset = 11,
+     .inputs = {"A", "B", Optional("C")},
+     .outputs = {"Y"},
+     .attributes = {{"alpha", 1.0F},
+                    {"beta", 1.0F},
+                    {"transA", int64_t{0}},
+                    {"transB", int64_t{0}},
+                    {"activation", std::string_view()},
+                    {"activation_alpha", 0.0F},
+                    {"activation_beta", 0.0F},
+                    {"activation_gamma", 0.0F}},
+     .body = R"(
+       Y = Gemm<alpha=$alpha, beta=$beta, transA=$transA, transB=$transB>(A, B, C)
+       Y = Relu(Y) if $activation=Relu
+       Y = Tanh(Y) if $activation=Tanh
+       Y = Sigmoid(Y) if $activation=Sigmoid
+       Y = LeakyRelu<alpha=$activation_alpha>(Y) if $activation=LeakyRelu
+       Y = HardSigmoid<alpha=$activation_alpha, beta=$activation_beta>(Y) if $activation=HardSigmoid)"},
+    {.name = "QLinearAdd",
+     .opset = 10,
+     .inputs = {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
+                Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
+     .outputs = {"C"},
+     .body = R"(
+       C_zero_point = ZeroOf(A) if !C_zero_point
+       a = DequantizeLinear(A, A_scale, A_zero_point)
+       b = DequantizeLinear(B, B_scale, B_zero_point)
+       c = Add(a, b)
+       C = QuantizeLinear(c, C_scale, C_zero_point))"},
+    {.name = "QLinearMul",
+     .opset = 10,
+     .inputs = {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
+                Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
+     .outputs = {"C"},
+     .body = R"(
+       C_zero_point = ZeroOf(A) if !C_zero_point
+       a = DequantizeLinear(A, A_scale, A_zero_point)
+       b = DequantizeLinear(B, B_scale, B_zero_point)
+       c = Mul(a, b)
+       C = QuantizeLinear(c, C_scale, C_zero_point))"},
+    {.name = "QLinearSigmoid",
+     .opset = 10,
+     .inputs = {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
+                Optional("Y_zero_point")},
+     .outputs = {"Y"},
+     .body = R"(
+       Y_zero_point = ZeroOf(X) if !Y_zero_point
+       x = DequantizeLinear(X, X_scale, X_zero_point)
+       y = Sigmoid(x)
+       Y = QuantizeLinear(y, Y_scale, Y_zero_point))"},
+    {.name = "QLinearLeakyRelu",
+     .opset = 10,
+     .inputs = {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
+                Optional("Y_zero_point")},
+     .outputs = {"Y"},
+     .attributes = {{"alpha", 0.01F}},
+     .body = R"(
+       Y_zero_point = ZeroOf(X) if !Y_zero_point
+       x = DequantizeLinear(X, X_scale, X_zero_point)
+       y = LeakyRelu<alpha=$alpha>(x)
+       Y = QuantizeLinear(y, Y_scale, Y_zero_point))"},
+    {.name = "MatMulIntegerToFloat",
+     .opset = 10,
+     .inputs = {"A", "B", "a_scale", "b_scale", Optional("a_zero_point"),
+                Optional("b_zero_point"), Optional("bias")},
+     .outputs = {"Y"},
+     .body = R"(
+       i = MatMulInteger(A, B, a_zero_point, b_zero_point)
+       f = Cast<to=1>(i)
+       s = Mul(a_scale, b_scale)
+       Y = Mul(f, s)
+       Y = Add(Y, bias) if bias)"},
+    {.name = "DynamicQuantizeMatMul",
+     .opset = 11,
+     .inputs = {"A", "B", "b_scale", Optional("b_zero_point"),
+                Optional("bias")},
+     .outputs = {"Y"},
+     .body = R"(
+       q, s, z = DynamicQuantizeLinear(A)
+       i = MatMulInteger(q, B, z, b_zero_point)
+       f = Cast<to=1>(i)
+       s = Mul(s, b_scale)
+       Y = Mul(f, s)
+       Y = Add(Y, bias) if bias)"},
+    {.name = "QuantizeLinear",
+     .opset = 10,
+     .inputs = {"x", "y_scale", Optional("y_zero_point")},
+     .outputs = {"y"},
+     .attributes = {{"axis", int64_t{1}}},
+     .body = "y = QuantizeLinear<axis=$axis>(x, y_scale, y_zero_point)"},
+    {.name = "DequantizeLinear",
+     .opset = 10,
+     .inputs = {"x", "x_scale", Optional("x_zero_point")},
+     .outputs = {"y"},
+     .attributes = {{"axis", int64_t{1}}},
+     .body = "y = DequantizeLinear<axis=$axis>(x, x_scale, x_zero_point)"},
+};
+
+}  // namespace
+
+absl::Span<const ContribFunction> ContribFunctions() { return kFunctions; }
+
+const ContribFunction* FindContribFunction(std::string_view domain,
+                                           std::string_view name, int opset) {
+  if (domain != kContribDomain) return nullptr;
+  for (const ContribFunction& function : kFunctions) {
+    if (function.name == name && opset >= function.opset) return &function;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> ContribNames() {
+  std::vector<std::string> names;
+  for (const ContribFunction& function : kFunctions) {
+    if (std::find(names.begin(), names.end(), function.name) == names.end()) {
+      names.emplace_back(function.name);
+    }
+  }
+  return names;
+}
+
+}  // namespace nodewise

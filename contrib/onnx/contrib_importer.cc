@@ -1,0 +1,66 @@
+// Imports onnxruntime's own operators as calls of what they mean.
+
+#include "contrib/onnx/contrib_call.h"
+#include "contrib/onnx/graph_importer.h"
+#include "fmt/format.h"
+
+namespace nodewise {
+
+// Returns the function for the node, or null if it is no such operator.
+const ContribFunction* GraphImporter::FindContrib(const proto::Node& node) {
+  const auto opset = state_.opsets.find("");
+  if (opset == state_.opsets.end()) return nullptr;
+  return FindContribFunction(DomainOf(node.domain()), node.op_type(),
+                             KnownOpset("", opset->second));
+}
+
+void GraphImporter::ImportContrib(const ContribFunction& function,
+                                  const proto::Node& node,
+                                  const std::string& name,
+                                  const std::string& where, Scope* scope) {
+  const auto attribute =
+      [&](std::string_view wanted) -> const proto::Attribute* {
+    for (const proto::Attribute& given : node.attribute()) {
+      if (given.name() != wanted) continue;
+      if (given.ref_attr_name().empty()) return &given;
+      const auto outer = scope->attributes.find(given.ref_attr_name());
+      return outer == scope->attributes.end() ? nullptr : outer->second;
+    }
+    return nullptr;
+  };
+  ContribCall call{function,
+                   state_.ops,
+                   KnownOpset("", state_.opsets.at("")),
+                   std::vector<InputInfo>(function.inputs.size()),
+                   std::vector<bool>(function.outputs.size()),
+                   attribute};
+  const int given =
+      std::min(node.input_size(), static_cast<int>(function.inputs.size()));
+  for (int i = 0; i < given; ++i) {
+    if (node.input(i).empty()) continue;
+    const Binding* const input = Find(scope, node.input(i));
+    if (input == nullptr) ReportMissing(node.input(i), i, where);
+    if (input == nullptr || input->is_broken) {
+      return BreakOutputs(node, where, scope);
+    }
+    if (input->value == kNoValue) continue;
+    InputInfo& info = call.inputs[static_cast<size_t>(i)];
+    info.is_given = true;
+    info.type = network_.value(input->value).type;
+  }
+  for (size_t i = 0; i < call.wanted.size(); ++i) {
+    const auto at = static_cast<int>(i);
+    call.wanted[i] = at < node.output_size() && !node.output(at).empty();
+  }
+  auto made = FunctionOf(call);
+  if (!made.ok()) {
+    state_.Error(where, made.status());
+    return BreakOutputs(node, where, scope);
+  }
+  const proto::Function& kept =
+      *state_.made_functions.emplace_back(*std::move(made));
+  state_.function_opsets.emplace(&kept, state_.opsets);
+  ImportCall(kept, node, name, where, scope);
+}
+
+}  // namespace nodewise

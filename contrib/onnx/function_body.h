@@ -1,0 +1,41 @@
+#pragma once
+
+// The language in which contrib_functions.cc writes what an operator means in
+// operators of ONNX's own domain. A body is lines of the form
+//
+//   OUTPUTS = OPERATOR<ATTRIBUTE=VALUE, ...>(INPUTS) if CONDITION
+//
+// with or without the attributes and the condition. Lists are separated by
+// commas. A name that is given again stands for the new value from then on.
+//   inputs: a value, nothing for one that is left out, a number or $ATTRIBUTE
+//   (of
+//     the type of the node's first input), or integers in brackets, [-1]
+//   values of attributes: an integer, a word, or $ATTRIBUTE
+//   conditions: NAME or !NAME for an input that is given or not, $ATTRIBUTE for
+//     one that is not 0, $ATTRIBUTE=WORD, $ATTRIBUTE!=NUMBER
+// Besides ONNX's operators there are
+//   SwapLast(INPUT)           its last two sides exchanged
+//   BatchToSecondLast(INPUT)  its first side put before the last one
+//   ZeroOf(INPUT)             0, one number of its type
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace nodewise {
+
+// The parts of a line, as they are written.
+struct BodyStatement {
+  std::vector<std::string> outputs;
+  std::string op;
+  std::vector<std::pair<std::string, std::string>> attributes;
+  std::vector<std::string> inputs;
+  std::string condition;  // Empty: none.
+};
+
+// Returns the lines. A body that does not follow the rules ends the process:
+// the bodies are part of the program.
+std::vector<BodyStatement> ParseBody(std::string_view body);
+
+}  // namespace nodewise

@@ -1,0 +1,185 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "contrib/onnx/contrib_functions.h"
+#include "contrib/onnx/function_body.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ops/ops.h"
+#include "tests/contrib/onnx/model_builder.h"
+#include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
+
+// Operators of com.microsoft, imported as what they mean.
+
+namespace nodewise {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatNear;
+using testing::HasSubstr;
+
+// A model of one such node, whose inputs are floats of these shapes.
+class ContribModel {
+ public:
+  ContribModel(int opset, const char* op,
+               const std::vector<std::vector<int64_t>>& shapes,
+               const std::vector<std::string>& outputs = {"y"})
+      : builder_(opset) {
+    auto& import = *builder_.model().add_opset_import();
+    import.set_domain("com.microsoft");
+    import.set_version(1);
+    std::vector<std::string> names;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      names.push_back("x" + std::to_string(i));
+      builder_.Input(names.back(), shapes[i]);
+    }
+    for (const std::string& output : outputs) {
+      if (!output.empty()) builder_.Output(output);
+    }
+    node_ = &builder_.Node(op, names, outputs, "n");
+    node_->set_domain("com.microsoft");
+  }
+
+  ModelBuilder& builder() { return builder_; }
+  nodewise_onnx::Node& node() { return *node_; }
+
+  absl::StatusOr<Network> Import(DiagnosticList* diagnostics) const {
+    const std::string bytes = builder_.Bytes();
+    return ImportOnnx(
+        {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+        "model.onnx", "", AllOperators(), {}, diagnostics);
+  }
+  // Returns the first error.
+  std::string Error() const {
+    DiagnosticList diagnostics;
+    EXPECT_FALSE(Import(&diagnostics).ok());
+    return diagnostics.items().empty() ? "" : diagnostics.items()[0].ToString();
+  }
+  std::vector<NDArray> Run(std::vector<NDArray> inputs) const {
+    DiagnosticList diagnostics;
+    const auto network = Import(&diagnostics);
+    EXPECT_THAT(network, IsOk());
+    if (!network.ok()) return {};
+    const auto outputs = Interpret(*network, std::move(inputs));
+    EXPECT_THAT(outputs, IsOk());
+    return outputs.ok() ? *outputs : std::vector<NDArray>();
+  }
+
+ private:
+  ModelBuilder builder_;
+  nodewise_onnx::Node* node_ = nullptr;
+};
+
+TEST(ContribFunctionsTest, BodiesHaveOperatorsOfTheirOpset) {
+  const std::set<std::string> own = {"SwapLast", "BatchToSecondLast", "ZeroOf"};
+  for (const ContribFunction& function : ContribFunctions()) {
+    for (const BodyStatement& statement : ParseBody(function.body)) {
+      if (own.contains(statement.op)) continue;
+      EXPECT_NE(AllOperators().Find("", statement.op, function.opset), nullptr)
+          << function.name << " " << statement.op;
+    }
+  }
+}
+
+TEST(ContribFunctionsTest, TheNewestBodyThatTheOpsetAllowsIsTaken) {
+  EXPECT_EQ(FindContribFunction("com.microsoft", "Gelu", 8), nullptr);
+  EXPECT_EQ(FindContribFunction("com.microsoft", "Gelu", 9)->opset, 9);
+  EXPECT_EQ(FindContribFunction("com.microsoft", "Gelu", 28)->opset, 20);
+  EXPECT_EQ(FindContribFunction("", "Gelu", 28), nullptr);
+}
+
+TEST(FunctionBodyTest, LinesAreTakenApart) {
+  const auto body = ParseBody(R"(
+      a, b = Split<axis=-1, to=$type>(x, , [0, -2]) if !bias
+      y = Add(a, 1.5))");
+  ASSERT_EQ(body.size(), 2);
+  EXPECT_THAT(body[0].outputs, ElementsAre("a", "b"));
+  EXPECT_EQ(body[0].op, "Split");
+  EXPECT_THAT(body[0].attributes, ElementsAre(testing::Pair("axis", "-1"),
+                                              testing::Pair("to", "$type")));
+  EXPECT_THAT(body[0].inputs, ElementsAre("x", "", "[0, -2]"));
+  EXPECT_EQ(body[0].condition, "!bias");
+  EXPECT_THAT(body[1].inputs, ElementsAre("a", "1.5"));
+}
+
+TEST(OnnxContribTest, ABiasIsAddedWhereItIsGiven) {
+  for (const int opset : {11, 20}) {
+    const NDArray x = Floats({1, -2});
+    EXPECT_THAT(
+        ValuesOf(ContribModel(opset, "FastGelu", {{2}}).Run({x})[0]),
+        ElementsAre(FloatNear(0.841192F, 1e-6F), FloatNear(-0.045402F, 1e-6F)));
+    EXPECT_THAT(
+        ValuesOf(ContribModel(opset, "FastGelu", {{2}, {2}})
+                     .Run({Floats({0, 0}), x})[0]),
+        ElementsAre(FloatNear(0.841192F, 1e-6F), FloatNear(-0.045402F, 1e-6F)));
+  }
+}
+
+TEST(OnnxContribTest, OutputsKeepTheirNamesAndOthersAreLeftOut) {
+  for (const int opset : {11, 17}) {
+    ContribModel model(opset, "SkipLayerNormalization", {{1, 2}, {1, 2}, {2}},
+                       {"y", "", "", "sum"});
+    DiagnosticList diagnostics;
+    const auto network = model.Import(&diagnostics);
+    ASSERT_THAT(network, IsOk());
+    EXPECT_EQ(network->value(network->outputs()[0]).name, "y");
+    EXPECT_EQ(network->value(network->outputs()[1]).name, "sum");
+    const auto y =
+        model.Run({MakeTensor<float>({1, 2}, {1, 2}),
+                   MakeTensor<float>({1, 2}, {0, 3}), Floats({2, 4})});
+    EXPECT_THAT(ValuesOf(y[0]),
+                ElementsAre(FloatNear(-2, 1e-6F), FloatNear(4, 1e-6F)));
+    EXPECT_THAT(ValuesOf(y[1]), ElementsAre(1, 5));
+  }
+}
+
+TEST(OnnxContribTest, SidesAreExchangedAsAttributesSay) {
+  ContribModel model(13, "FusedMatMul", {{2, 1}, {2, 1}});
+  AddAttribute("transA", 2, &model.node()).set_i(1);
+  AddAttribute("alpha", 1, &model.node()).set_f(0.5F);
+  const NDArray x = MakeTensor<float>({2, 1}, {3, 4});
+  EXPECT_THAT(ValuesOf(model.Run({x, x})[0]), ElementsAre(12.5F));
+  ContribModel batch(13, "FusedMatMul", {{2, 3, 1}, {3, 1, 1}});
+  AddAttribute("transBatchA", 2, &batch.node()).set_i(1);
+  const auto y = batch.Run({MakeTensor<float>({2, 3, 1}, {1, 2, 3, 4, 5, 6}),
+                            MakeTensor<float>({3, 1, 1}, {1, 10, 100})});
+  EXPECT_EQ(ToString(TensorType::Of(*y[0])), "float32[3, 2, 1]");
+  EXPECT_THAT(ValuesOf(y[0]), ElementsAre(1, 4, 20, 50, 300, 600));
+}
+
+TEST(OnnxContribTest, WhatDoesNotFitIsNamed) {
+  ContribModel gemm(13, "FusedGemm", {{1, 1}, {1, 1}});
+  AddAttribute("activation", 3, &gemm.node()).set_s("Fancy");
+  EXPECT_THAT(gemm.Error(), HasSubstr("node n (com.microsoft.FusedGemm, opset "
+                                      "1): attribute activation: is Fancy, "
+                                      "which is not known"));
+  ContribModel kind(13, "QuickGelu", {{1}});
+  AddAttribute("alpha", 2, &kind.node()).set_i(1);
+  EXPECT_THAT(kind.Error(), HasSubstr("attribute alpha: is of the wrong type"));
+  ContribModel other(13, "QuickGelu", {{1}});
+  AddAttribute("beta", 1, &other.node()).set_f(1);
+  EXPECT_THAT(other.Error(), HasSubstr("attribute beta is unknown"));
+  EXPECT_THAT(ContribModel(13, "BiasGelu", {{1}}).Error(),
+              HasSubstr("input B: is not given"));
+  EXPECT_THAT(ContribModel(13, "FastGello", {{1}}).Error(),
+              HasSubstr("is not known, expected an operator of com.microsoft "
+                        "that is known; did you mean FastGelu?"));
+  EXPECT_THAT(ContribModel(8, "Gelu", {{1}}).Error(),
+              HasSubstr("is not known in an opset of ai.onnx this old"));
+}
+
+TEST(OnnxContribTest, AFunctionOfTheModelComesFirst) {
+  ContribModel model(13, "FastGelu", {{2}});
+  auto& function = *model.builder().model().add_functions();
+  function.set_name("FastGelu");
+  function.set_domain("com.microsoft");
+  function.add_input("a");
+  function.add_output("b");
+  ModelBuilder::SetNode("Neg", {"a"}, {"b"}, "", function.add_node());
+  EXPECT_THAT(ValuesOf(model.Run({Floats({1, -2})})[0]), ElementsAre(-1, 2));
+}
+
+}  // namespace
+}  // namespace nodewise

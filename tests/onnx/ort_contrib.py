@@ -1,0 +1,243 @@
+"""onnxruntime's own operators, of domain com.microsoft, that nodewise knows:
+random shapes, attributes, types and opsets. The case of a number depends on the
+operator, the seed and that number alone."""
+
+import zlib
+
+import numpy as np
+
+import ort_case
+from ort_case import steps, sums
+from ort_random import Draw
+
+OPERATORS = {}
+DOMAIN = "com.microsoft"
+
+
+def operator(make):
+    OPERATORS[make.__name__] = make
+    return make
+
+
+class ContribDraw(Draw):
+    def __init__(self, op, seed, number):
+        super().__init__(seed, number)
+        self.rng = np.random.default_rng(
+            [seed, number, zlib.crc32(op.encode())])
+        self.opset = self.one([11, 13, 15, 17, 18, 20, 21])
+        self.op = op
+
+    def put(self, inputs, tolerance, outputs=1, **attrs):
+        return ort_case.single(
+            f"{self.op}_{self.number:04d}_{self.opset}", self.op, self.opset,
+            inputs, attrs, outputs, tolerance, domain=DOMAIN)
+
+    def maybe(self, make):
+        return make() if self.often() else None
+
+    def quantised(self, shape, dtype):
+        low, high = (0, 255) if dtype == "uint8" else (-128, 127)
+        return self.tensor(shape, dtype, low, high)
+
+    def scale(self):
+        return np.float32(self.rng.uniform(0.01, 0.1))
+
+    def scale_and_zero(self, dtype):
+        # onnxruntime cannot tell the type where one is left out.
+        return [self.scale(), self.quantised((), dtype)]
+
+
+def make(op, seed, number):
+    return OPERATORS[op](ContribDraw(op, seed, number))
+
+
+# Functions that are this exact near 0 too, where a kernel adds and takes away
+# numbers of the size of 1.
+def near(count):
+    return ort_case.ulps(count, floor=1.0)
+
+
+@operator
+def Gelu(d):
+    return d.put([d.tensor(d.shape(0, 4))], near(8))
+
+
+@operator
+def QuickGelu(d):
+    attrs = {"alpha": float(d.rng.uniform(0.5, 2))} if d.often() else {}
+    return d.put([d.tensor(d.shape(0, 4))], near(16), **attrs)
+
+
+@operator
+def BiasGelu(d):
+    shape = d.shape(1, 4)
+    return d.put([d.tensor(shape), d.tensor(shape[-1:])], near(8))
+
+
+@operator
+def FastGelu(d):
+    shape = d.shape(1, 4)
+    return d.put([d.tensor(shape), d.maybe(lambda: d.tensor(shape[-1:]))],
+                 near(16))
+
+
+def skip_norm(d, has_beta):
+    shape = (d.upto(1, 3), d.upto(1, 4), d.upto(2, 9))
+    width = shape[-1:]
+    inputs = [d.tensor(shape), d.tensor(shape), d.tensor(width)]
+    if has_beta:
+        inputs.append(d.maybe(lambda: d.tensor(width)))
+    inputs.append(d.maybe(lambda: d.tensor(width)))
+    outputs = d.one([["y"], ["y", "", "", "sum"]])
+    # Below 1e-3 the norm of two numbers that are alike says how they were
+    # rounded.
+    attrs = {"epsilon": d.one([1e-5, 1e-3, 0.1])}
+    return d.put(inputs, near(2000), outputs, **attrs)
+
+
+@operator
+def SkipLayerNormalization(d):
+    return skip_norm(d, True)
+
+
+@operator
+def SkipSimplifiedLayerNormalization(d):
+    return skip_norm(d, False)
+
+
+@operator
+def FusedMatMul(d):
+    rank = d.upto(2, 4)
+    batch = tuple(d.upto(1, 3) for _ in range(rank - 2))
+    m, k, n = d.upto(1, 5), d.upto(1, 7), d.upto(1, 5)
+    attrs = {}
+    sides = {"A": [m, k], "B": [k, n]}
+    tensors = []
+    # The batch is taken apart on both sides, as onnxruntime wants it.
+    in_middle = rank > 2 and d.often(0.3)
+    for name, last in sides.items():
+        if d.often():
+            attrs[f"trans{name}"] = 1
+            last.reverse()
+        shape = [*batch, *last]
+        if in_middle:
+            attrs[f"transBatch{name}"] = 1
+            shape = [last[0], *batch, last[1]]
+        tensors.append(d.tensor(shape))
+    if d.often():
+        attrs["alpha"] = float(d.rng.uniform(-2, 2))
+    return d.put(tensors, sums(k), **attrs)
+
+
+@operator
+def FusedGemm(d):
+    m, k, n = d.upto(1, 5), d.upto(1, 7), d.upto(1, 5)
+    attrs = {"transA": d.upto(0, 1), "transB": d.upto(0, 1)}
+    for name in ("alpha", "beta"):
+        if d.often():
+            attrs[name] = float(d.rng.uniform(0.25, 2))
+    activation = d.one(["Relu", "LeakyRelu", "Tanh", "Sigmoid", "HardSigmoid"])
+    attrs["activation"] = activation
+    if activation in ("LeakyRelu", "HardSigmoid"):
+        attrs["activation_alpha"] = float(d.rng.uniform(0.1, 0.5))
+    if activation == "HardSigmoid":
+        attrs["activation_beta"] = float(d.rng.uniform(0.1, 0.5))
+    a = (k, m) if attrs["transA"] else (m, k)
+    b = (n, k) if attrs["transB"] else (k, n)
+    c = d.maybe(lambda: d.tensor(d.one([(n,), (m, n), (1,), (m, 1)])))
+    return d.put([d.tensor(a), d.tensor(b), c], sums(k, 8.0, powers=64.0),
+                 **attrs)
+
+
+def qlinear_pair(d):
+    dtype = d.one(["uint8", "int8"])
+    shape = d.shape(1, 3)
+    other = d.one([shape, shape[-1:], (1,)])
+    return d.put([d.quantised(shape, dtype), *d.scale_and_zero(dtype),
+                  d.quantised(other, dtype), *d.scale_and_zero(dtype),
+                  *d.scale_and_zero(dtype)], steps(1))
+
+
+@operator
+def QLinearAdd(d):
+    return qlinear_pair(d)
+
+
+@operator
+def QLinearMul(d):
+    return qlinear_pair(d)
+
+
+def qlinear_one(d, **attrs):
+    dtype = d.one(["uint8", "int8"])
+    return d.put([d.quantised(d.shape(1, 3), dtype),
+                  *d.scale_and_zero(dtype), *d.scale_and_zero(dtype)],
+                 steps(1), **attrs)
+
+
+@operator
+def QLinearSigmoid(d):
+    return qlinear_one(d)
+
+
+@operator
+def QLinearLeakyRelu(d):
+    return qlinear_one(d, **({"alpha": float(d.rng.uniform(0, 0.5))}
+                             if d.often() else {}))
+
+
+def weights(d, k, n):
+    """Small enough for sums of pairs that onnxruntime saturates."""
+    dtype = d.one(["uint8", "int8"])
+    low = 0 if dtype == "uint8" else -60
+    by_column = d.often()
+    scale = np.float32(d.rng.uniform(0.01, 0.1, (n,) if by_column else ()))
+    zero = d.maybe(lambda: d.tensor((n,) if by_column else (), dtype, low, 60))
+    return d.tensor((k, n), dtype, low, 60), scale, zero
+
+
+@operator
+def MatMulIntegerToFloat(d):
+    m, k, n = d.upto(1, 5), d.upto(1, 9), d.upto(1, 6)
+    b, b_scale, b_zero = weights(d, k, n)
+    a = d.tensor((m, k), "uint8", 0, 120)
+    return d.put([a, b, d.scale(), b_scale,
+                  d.maybe(lambda: d.tensor((), "uint8", 0, 120)), b_zero,
+                  d.maybe(lambda: d.tensor((n,)))], near(64))
+
+
+@operator
+def DynamicQuantizeMatMul(d):
+    m, k, n = d.upto(1, 5), d.upto(1, 9), d.upto(1, 6)
+    b, b_scale, b_zero = weights(d, k, n)
+    # A step of A may fall to either side.
+    return d.put([d.tensor((m, k)), b, b_scale, b_zero,
+                  d.maybe(lambda: d.tensor((n,)))],
+                 lambda case, outputs: [(1e-6, 8 / 255 * 120 * 0.1)])
+
+
+def axis_and_sides(d, shape):
+    if d.often() or not shape:
+        return (), {}
+    axis = d.upto(0, len(shape) - 1)
+    return (shape[axis],), {"axis": axis}
+
+
+@operator
+def QuantizeLinear(d):
+    dtype = d.one(["uint8", "int8"])
+    shape = d.shape(1, 3)
+    sides, attrs = axis_and_sides(d, shape)
+    scale = np.float32(d.rng.uniform(0.01, 0.1, sides))
+    return d.put([d.tensor(shape), scale, d.quantised(sides, dtype)],
+                 steps(1), **attrs)
+
+
+@operator
+def DequantizeLinear(d):
+    dtype = d.one(["uint8", "int8"])
+    shape = d.shape(1, 3)
+    sides, attrs = axis_and_sides(d, shape)
+    scale = np.float32(d.rng.uniform(0.01, 0.1, sides))
+    zero = d.maybe(lambda: d.quantised(sides, dtype))
+    return d.put([d.quantised(shape, dtype), scale, zero], near(1), **attrs)
