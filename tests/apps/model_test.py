@@ -219,8 +219,8 @@ class Run(Models):
         self.refused("run", self.model, "--reference")
         error = self.refused("run", self.model, "--reference", "--input",
                              f"z={self.floats_file('x.pb', 3.0)}")
-        self.assertIn("input z: the graph has no such input, expected one of "
-                      "x", str(error))
+        self.assertIn("input z: the model has none of that name, expected "
+                      "one of x", str(error))
 
     def test_open_sizes_are_no_matter_for_a_run(self):
         result = nodewise("run", self.model, "--input",
