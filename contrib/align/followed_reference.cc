@@ -12,19 +12,20 @@
 namespace nodewise {
 namespace {
 
-std::shared_ptr<const FollowedReference::Value> MakeValue(
-    std::vector<NDArray> tensors) {
-  auto value = std::make_shared<FollowedReference::Value>();
+// What is read again and again should not come from the disk each time.
+constexpr size_t kMostBytesInMemory = size_t{32} << 20;
+
+TensorFacts FactsOf(const std::vector<NDArray>& tensors) {
+  TensorFacts facts;
   const absl::Span<const int64_t> shape = tensors[0].shape();
-  value->facts.shape.assign(shape.begin(), shape.end());
-  value->facts.dtype = tensors[0].dtype();
+  facts.shape.assign(shape.begin(), shape.end());
+  facts.dtype = tensors[0].dtype();
   for (const NDArray& tensor : tensors) {
-    value->facts.stats.push_back(StatsOf(*tensor));
+    facts.stats.push_back(StatsOf(*tensor));
     // Sizes that depend on the data have no layout: nothing matches these.
-    if (tensor.shape() != shape) value->facts.stats.back().has_numbers = false;
+    if (tensor.shape() != shape) facts.stats.back().has_numbers = false;
   }
-  value->tensors = std::move(tensors);
-  return value;
+  return facts;
 }
 
 }  // namespace
@@ -33,6 +34,7 @@ FollowedReference::FollowedReference(
     const Network& network, absl::Span<const std::vector<NDArray>> inputs)
     : network_(network),
       sets_(inputs.size()),
+      store_(TensorStore::Create(kMostBytesInMemory)),
       pinned_(network.data().values.size()),
       computed_(network.data().values.size()) {
   NODEWISE_CHECK(!inputs.empty());
@@ -46,7 +48,7 @@ FollowedReference::FollowedReference(
 void FollowedReference::Pin(ValueId id, std::vector<NDArray> tensors) {
   NODEWISE_CHECK(tensors.size() == sets_);
   pinned_[Index(id)] = true;
-  computed_[Index(id)] = MakeValue(std::move(tensors));
+  computed_[Index(id)] = Keep(std::move(tensors));
   // What was computed from it is stale, up to the next values that are pinned.
   std::vector<ValueId> changed = {id};
   while (!changed.empty()) {
@@ -68,13 +70,22 @@ void FollowedReference::Pin(ValueId id, std::vector<NDArray> tensors) {
 
 absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
 FollowedReference::ValueOf(ValueId id) {
-  if (computed_[Index(id)] != nullptr) return computed_[Index(id)];
+  if (computed_[Index(id)] != nullptr) return Open(id);
   const NetworkValue& value = network_.value(id);
   if (value.kind == NetworkValue::Kind::kConstant) {
     NDArray data = value.data;
     NODEWISE_RETURN_IF_ERROR(MakeReadable(&data));
-    computed_[Index(id)] = MakeValue(std::vector<NDArray>(sets_, data));
-    return computed_[Index(id)];
+    std::shared_ptr<Kept>& kept = computed_[Index(id)];
+    kept = std::make_shared<Kept>();
+    kept->facts = FactsOf(std::vector<NDArray>(1, data));
+    kept->facts.stats.resize(sets_, kept->facts.stats[0]);
+    // The network has it in memory anyway, unless it had to be copied.
+    if (data.data() == value.data.data()) {
+      kept->constant = std::move(data);
+    } else {
+      kept->tensors.assign(sets_, store_->Put(std::move(data)));
+    }
+    return Open(id);
   }
   NODEWISE_CHECK(value.kind == NetworkValue::Kind::kOutput);
   // Networks are deeper than a stack should be.
@@ -95,7 +106,32 @@ FollowedReference::ValueOf(ValueId id) {
     waiting.pop_back();
     NODEWISE_RETURN_IF_ERROR(Compute(operation.id));
   }
-  return computed_[Index(id)];
+  return Open(id);
+}
+
+std::shared_ptr<FollowedReference::Kept> FollowedReference::Keep(
+    std::vector<NDArray> tensors) const {
+  auto kept = std::make_shared<Kept>();
+  kept->facts = FactsOf(tensors);
+  for (NDArray& tensor : tensors) {
+    kept->tensors.push_back(store_->Put(std::move(tensor)));
+  }
+  return kept;
+}
+
+absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
+FollowedReference::Open(ValueId id) const {
+  Kept& kept = *computed_[Index(id)];
+  if (auto value = kept.value.lock(); value != nullptr) return value;
+  auto value = std::make_shared<Value>();
+  value->facts = kept.facts;
+  if (kept.constant.defined()) value->tensors.assign(sets_, kept.constant);
+  for (const std::shared_ptr<StoredTensor>& tensor : kept.tensors) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray loaded, tensor->Load());
+    value->tensors.push_back(std::move(loaded));
+  }
+  kept.value = value;
+  return std::shared_ptr<const Value>(std::move(value));
 }
 
 absl::Status FollowedReference::Compute(OperationId id) {
@@ -108,13 +144,17 @@ absl::Status FollowedReference::Compute(OperationId id) {
   for (const ValueId output : operation.outputs) {
     wanted.push_back(output != kNoValue);
   }
+  std::vector<std::shared_ptr<const Value>> reads;
+  for (const ValueId input : operation.inputs) {
+    reads.push_back(nullptr);
+    if (input == kNoValue) continue;
+    NODEWISE_ASSIGN_OR_RETURN(reads.back(), Open(input));
+  }
   std::vector<std::vector<NDArray>> made(operation.outputs.size());
   for (size_t set = 0; set < sets_; ++set) {
     Tensors inputs;
-    for (const ValueId input : operation.inputs) {
-      inputs.push_back(input == kNoValue
-                           ? NDArray()
-                           : computed_[Index(input)]->tensors[set]);
+    for (const auto& read : reads) {
+      inputs.push_back(read == nullptr ? NDArray() : read->tensors[set]);
     }
     const auto result =
         Evaluate(operation.attrs, std::move(inputs), wanted, options);
@@ -130,7 +170,7 @@ absl::Status FollowedReference::Compute(OperationId id) {
   for (size_t i = 0; i < made.size(); ++i) {
     const ValueId output = operation.outputs[i];
     if (output == kNoValue || pinned_[Index(output)]) continue;
-    computed_[Index(output)] = MakeValue(std::move(made[i]));
+    computed_[Index(output)] = Keep(std::move(made[i]));
   }
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "contrib/align/tensor_match.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/tensors/tensor_store.h"
 
 namespace nodewise {
 
@@ -17,11 +18,13 @@ namespace nodewise {
 // of them differs from what the graph makes of them by no more than the
 // operations between, and what was wrong before does not matter.
 //
-// Tensors are computed when they are asked for, and kept. A copy shares them,
-// so that one may try what follows from a guess.
+// Tensors are computed when they are asked for, and kept until something that
+// they are made of changes: on the disk as far as memory is for others. A copy
+// shares them, so that one may try what follows from a guess.
 class FollowedReference {
  public:
-  // A tensor of the network with every set of inputs.
+  // A tensor of the network with every set of inputs. It is in memory as long
+  // as somebody has it.
   struct Value {
     TensorFacts facts;
     std::vector<NDArray> tensors;
@@ -44,12 +47,22 @@ class FollowedReference {
   absl::StatusOr<std::shared_ptr<const Value>> ValueOf(ValueId id);
 
  private:
+  struct Kept {
+    TensorFacts facts;
+    NDArray constant;  // Of the network; else undefined.
+    std::vector<std::shared_ptr<StoredTensor>> tensors;
+    std::weak_ptr<const Value> value;  // While somebody has it.
+  };
+
   absl::Status Compute(OperationId id);
+  std::shared_ptr<Kept> Keep(std::vector<NDArray> tensors) const;
+  absl::StatusOr<std::shared_ptr<const Value>> Open(ValueId id) const;
 
   const Network& network_;
   size_t sets_ = 0;
-  std::vector<bool> pinned_;                            // By value.
-  std::vector<std::shared_ptr<const Value>> computed_;  // By value.
+  std::shared_ptr<TensorStore> store_;
+  std::vector<bool> pinned_;                     // By value.
+  std::vector<std::shared_ptr<Kept>> computed_;  // By value.
 };
 
 }  // namespace nodewise

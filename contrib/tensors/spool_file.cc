@@ -1,10 +1,14 @@
 #include "contrib/tensors/spool_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
@@ -23,6 +27,19 @@ absl::StatusOr<SpoolFile> SpoolFile::Create(const std::string& path) {
   if (descriptor < 0) return SystemError(path, "cannot create beside it");
   unlink(name.c_str());
   return SpoolFile(path, descriptor);
+}
+
+absl::StatusOr<SpoolFile> SpoolFile::CreateTemporary() {
+  std::error_code error;
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path(error);
+  if (error) {
+    return absl::NotFoundError(
+        fmt::format("temporary files: {}, expected a folder for them (set "
+                    "TMPDIR)",
+                    error.message()));
+  }
+  return Create(folder / "nodewise_tensors");
 }
 
 SpoolFile::SpoolFile(std::string path, int descriptor)
@@ -48,6 +65,20 @@ absl::Status SpoolFile::Write(const void* data, size_t size) {
   return absl::OkStatus();
 }
 
+absl::Status SpoolFile::WriteAt(size_t offset, const void* data, size_t size) {
+  const char* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t written =
+        pwrite(descriptor_, at, size, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError(path_, "cannot write beside it");
+    at += written;
+    offset += static_cast<size_t>(written);
+    size -= static_cast<size_t>(written);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SpoolFile::CopyTo(OutputFile* to) const {
   std::string piece(kPieceBytes, '\0');
   off_t offset = 0;
@@ -62,9 +93,35 @@ absl::Status SpoolFile::CopyTo(OutputFile* to) const {
   }
 }
 
-// It has no name of its own, but the system has one for what is open.
-absl::StatusOr<MappedFile> SpoolFile::Map() const {
-  return MappedFile::Open(fmt::format("/proc/self/fd/{}", descriptor_));
+absl::StatusOr<NDArray> SpoolFile::Load(size_t offset, size_t bytes,
+                                        absl::Span<const int64_t> shape,
+                                        DLDataType dtype,
+                                        std::shared_ptr<void> owner) const {
+  struct stat status;
+  if (fstat(descriptor_, &status) != 0) return SystemError(path_, "cannot map");
+  if (static_cast<size_t>(status.st_size) < offset + bytes) {
+    return absl::DataLossError(
+        fmt::format("{}: the file beside it has {} bytes, expected {} at least",
+                    path_, status.st_size, offset + bytes));
+  }
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t before = offset % page;
+  void* const data = mmap(nullptr, before + bytes, PROT_READ, MAP_PRIVATE,
+                          descriptor_, static_cast<off_t>(offset - before));
+  if (data == MAP_FAILED) return SystemError(path_, "cannot map");
+  DLTensor tensor{};
+  tensor.data = static_cast<char*>(data) + before;
+  tensor.device = kCpu;
+  tensor.ndim = static_cast<int32_t>(shape.size());
+  tensor.dtype = dtype;
+  tensor.shape = const_cast<int64_t*>(shape.data());
+  const std::shared_ptr<void> mapping(
+      data, [size = before + bytes, owner = std::move(owner)](void* mapped) {
+        munmap(mapped, size);
+      });
+  NDArray loaded = NDArray::Borrow(tensor, mapping);
+  loaded.MakeReadOnly();
+  return loaded;
 }
 
 }  // namespace nodewise

@@ -1,13 +1,10 @@
 #include "nodewise/tensors/tensor_spool.h"
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "contrib/tensors/spool_file.h"
 #include "fmt/format.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -18,17 +15,7 @@ constexpr size_t kAlignment = 64;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TensorSpool>> TensorSpool::Create() {
-  std::error_code error;
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path(error);
-  if (error) {
-    return absl::NotFoundError(
-        fmt::format("temporary files: {}, expected a folder for them (set "
-                    "TMPDIR)",
-                    error.message()));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(SpoolFile file,
-                            SpoolFile::Create(folder / "nodewise_tensors"));
+  NODEWISE_ASSIGN_OR_RETURN(SpoolFile file, SpoolFile::CreateTemporary());
   return std::unique_ptr<TensorSpool>(
       new TensorSpool(std::make_unique<SpoolFile>(std::move(file))));
 }
@@ -87,23 +74,7 @@ absl::StatusOr<NDArray> TensorSpool::Load(size_t place) const {
   const Kept& kept = kept_[place];
   if (kept.shared.defined()) return kept.shared;
   if (kept.bytes == 0) return NDArray::Empty(kept.shape, kept.dtype, kCpu);
-  NODEWISE_ASSIGN_OR_RETURN(const auto mapped,
-                            MapAll(kept.offset + kept.bytes));
-  return NDArray::Map(mapped->bytes().subspan(kept.offset, kept.bytes),
-                      kept.shape, kept.dtype, mapped);
-}
-
-absl::StatusOr<std::shared_ptr<const MappedFile>> TensorSpool::MapAll(
-    size_t bytes) const {
-  if (mapped_ != nullptr && mapped_->bytes().size() >= bytes) return mapped_;
-  NODEWISE_ASSIGN_OR_RETURN(MappedFile file, file_->Map());
-  if (file.bytes().size() < bytes) {
-    return absl::DataLossError(
-        fmt::format("temporary file: has {} bytes, expected {} at least",
-                    file.bytes().size(), bytes));
-  }
-  mapped_ = std::make_shared<const MappedFile>(std::move(file));
-  return mapped_;
+  return file_->Load(kept.offset, kept.bytes, kept.shape, kept.dtype, nullptr);
 }
 
 }  // namespace nodewise

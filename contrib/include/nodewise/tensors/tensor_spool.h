@@ -14,7 +14,6 @@
 
 namespace nodewise {
 
-class MappedFile;
 class SpoolFile;
 
 // Puts aside all tensors that a run makes, on the disk, so that they can be
@@ -51,18 +50,15 @@ class TensorSpool : public TensorSink {
   // Returns the place in kept(), or fails with kNotFound.
   absl::StatusOr<size_t> Find(const TensorKey& key) const;
   // Returns the tensor, compact and in host memory, which nobody may write to.
-  // It is read from the disk where it is looked at. Fails as mapping a file
-  // does. REQUIRES: place < kept().size().
+  // It is read from the disk where it is looked at, and in memory no longer
+  // than somebody has it. Fails as mapping a file does. REQUIRES: place <
+  // kept().size().
   absl::StatusOr<NDArray> Load(size_t place) const;
 
  private:
   explicit TensorSpool(std::unique_ptr<SpoolFile> file);
 
-  // Returns a mapping of the first bytes of the file, so many at least.
-  absl::StatusOr<std::shared_ptr<const MappedFile>> MapAll(size_t bytes) const;
-
   const std::unique_ptr<SpoolFile> file_;
-  mutable std::shared_ptr<const MappedFile> mapped_;
   size_t written_ = 0;
   std::vector<Kept> kept_;
   std::unordered_map<TensorKey, size_t> places_;

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+
+class SpoolFile;
+class TensorStore;
+
+// A tensor in a store. What it takes there is free again when it and what was
+// loaded of it are gone.
+class StoredTensor : public std::enable_shared_from_this<StoredTensor> {
+ public:
+  StoredTensor(const StoredTensor&) = delete;
+  StoredTensor& operator=(const StoredTensor&) = delete;
+  ~StoredTensor();
+
+  // Returns the tensor, compact and in host memory, which nobody may write to.
+  // Fails as mapping a file does.
+  absl::StatusOr<NDArray> Load();
+
+ private:
+  friend class TensorStore;
+  StoredTensor(std::shared_ptr<TensorStore> store, NDArray tensor);
+
+  const std::shared_ptr<TensorStore> store_;
+  NDArray tensor_;                         // Undefined while it is on the disk.
+  std::list<StoredTensor*>::iterator at_;  // In the store, if it is not.
+  size_t bytes_ = 0;
+  std::vector<int64_t> shape_;
+  DLDataType dtype_{};
+  size_t offset_ = 0;  // In the file.
+};
+
+// Keeps tensors until nobody needs them any more: in memory those that were put
+// in or loaded last, as far as they fit into so many bytes, and the others on
+// the disk, in a file without a name in the folder for temporary files. Where
+// there is no room, they stay in memory. Not thread-safe.
+class TensorStore : public std::enable_shared_from_this<TensorStore> {
+ public:
+  static std::shared_ptr<TensorStore> Create(size_t most_bytes_in_memory);
+  ~TensorStore();
+
+  // REQUIRES: a compact tensor in host memory that nobody writes to any more.
+  std::shared_ptr<StoredTensor> Put(NDArray tensor);
+
+  size_t bytes_in_memory() const { return bytes_in_memory_; }
+  // Of the file, parts of which may be free.
+  size_t bytes_on_disk() const { return file_bytes_; }
+
+ private:
+  friend class StoredTensor;
+  struct FreeRoom {
+    size_t offset = 0;
+    size_t bytes = 0;
+  };
+
+  explicit TensorStore(size_t most_bytes);
+
+  void Evict();
+  absl::Status Write(StoredTensor* tensor);
+  absl::StatusOr<NDArray> Map(StoredTensor* tensor) const;
+  void Remove(StoredTensor* tensor);
+
+  const size_t most_bytes_;
+  size_t bytes_in_memory_ = 0;
+  std::list<StoredTensor*> in_memory_;  // The one used last at the end.
+  bool has_room_on_disk_ = true;
+  std::unique_ptr<SpoolFile> file_;  // Null until it is needed.
+  size_t file_bytes_ = 0;
+  std::vector<FreeRoom> free_;
+};
+
+}  // namespace nodewise
