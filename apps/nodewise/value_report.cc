@@ -98,6 +98,12 @@ class ValueReport {
           {"explained by", network_.operation(explanation.operation).name +
                                ": " + explanation.what});
     }
+    if (culprit.gave_up) {
+      table.AddRow({"gave up", fmt::format("after {}: there are more, which "
+                                           "may explain it as well",
+                                           CountOf(culprit.edits_tried,
+                                                   "change"))});
+    }
     table.AddRow({"evidence", EvidenceFor(culprit)});
     outcome->text += table.ToString(2, 0) + "\n";
     JsonWriter& json = outcome->json;
@@ -117,6 +123,8 @@ class ValueReport {
       json.EndObject();
     }
     json.EndArray();
+    json.Add("edits_tried", static_cast<uint64_t>(culprit.edits_tried));
+    json.Add("gave_up", culprit.gave_up);
     json.BeginObject("evidence");
     json.Add("reason", reason);
     json.Add("entry", index_.KeyOf(culprit.entry));

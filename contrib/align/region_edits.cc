@@ -15,51 +15,87 @@
 namespace nodewise {
 namespace {
 
-// For one culprit: more would take longer than a person waits.
-constexpr size_t kMostEdits = 300;
-constexpr size_t kMostPerOperation = 100;
-
 class EditSearch {
  public:
-  explicit EditSearch(const RegionQuestion& question)
-      : question_(question), network_(question.walk.reference().network()) {}
+  EditSearch(const RegionQuestion& question, EditBudget* budget)
+      : question_(question),
+        network_(question.walk.reference().network()),
+        total_(*budget),
+        budget_(*budget) {}
 
-  absl::StatusOr<RegionAnswer> Run() {
-    for (const OperationId id : question_.region) {
-      const Operation& operation = network_.operation(id);
-      if (operation.outputs.size() != 1) continue;
-      FollowedReference reference = question_.walk.reference();
-      NODEWISE_ASSIGN_OR_RETURN(const bool is_known,
-                                ReadInputs(operation, &reference));
-      if (!is_known) continue;
-      size_t tried = 0;
-      VisitEdits(network_, operation, question_.operators,
-                 [&](const OperationEdit& edit) {
-                   if (answer_.tried == kMostEdits) answer_.gave_up = true;
-                   if (answer_.gave_up || tried == kMostPerOperation) {
-                     return false;
-                   }
-                   ++tried;
-                   ++answer_.tried;
-                   Try(operation, edit, reference);
-                   return true;
-                 });
-      TryNumbers(operation, reference);
-      FitNumbers(operation, reference);
+  absl::StatusOr<std::vector<FittingEdit>> Run() {
+    std::vector<Progress> all;
+    for (const OperationId id : question_.region) all.push_back({id});
+    // What the first round has left is for those that need more than their
+    // part.
+    for (const bool is_first : {true, false}) {
+      size_t waiting = static_cast<size_t>(
+          std::count_if(all.begin(), all.end(),
+                        [](const Progress& one) { return !one.is_done; }));
+      for (Progress& one : all) {
+        if (one.is_done) continue;
+        budget_ = total_.Part(waiting--);
+        const absl::Status status = TryOperation(is_first, &one);
+        total_.Spend(budget_);
+        NODEWISE_RETURN_IF_ERROR(status);
+      }
     }
-    std::stable_sort(answer_.edits.begin(), answer_.edits.end(),
+    for (const Progress& one : all) {
+      if (!one.is_done) total_.GiveUp();
+    }
+    std::stable_sort(edits_.begin(), edits_.end(),
                      [](const FittingEdit& a, const FittingEdit& b) {
                        return std::pair(a.is_fitted, a.distance) <
                               std::pair(b.is_fitted, b.distance);
                      });
-    return std::move(answer_);
+    return std::move(edits_);
   }
 
  private:
-  // Returns false if something that it reads cannot be computed.
+  // How far an operation has been looked at.
+  struct Progress {
+    OperationId operation = kNoOperation;
+    size_t edits = 0;  // Of VisitEdits().
+    bool is_done = false;
+  };
+
+  absl::Status TryOperation(bool with_numbers, Progress* progress) {
+    const Operation& operation = network_.operation(progress->operation);
+    FollowedReference reference = question_.walk.reference();
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_known,
+                              ReadInputs(operation, &reference));
+    progress->is_done = true;
+    if (!is_known) return absl::OkStatus();
+    if (with_numbers) {
+      // They are few, but take several runs each.
+      const EditBudget whole = budget_;
+      budget_ = whole.Part(2);
+      TryNumbers(operation, reference);
+      FitNumbers(operation, reference);
+      const EditBudget used = budget_;
+      budget_ = whole;
+      budget_.Spend(used);
+      if (used.gave_up()) total_.GiveUp();
+    }
+    size_t number = 0;
+    VisitEdits(network_, operation, question_.operators,
+               [&](const OperationEdit& edit) {
+                 if (number++ < progress->edits) return true;
+                 progress->is_done = budget_.Take();
+                 if (!progress->is_done) return false;
+                 ++progress->edits;
+                 Try(operation, edit, reference);
+                 return true;
+               });
+    return absl::OkStatus();
+  }
+
+  // Returns false if something that it reads cannot be computed, or it makes
+  // several tensors.
   absl::StatusOr<bool> ReadInputs(const Operation& operation,
                                   FollowedReference* reference) {
     inputs_.clear();
+    if (operation.outputs.size() != 1) return false;
     for (const ValueId input : operation.inputs) {
       if (input == kNoValue) {
         inputs_.push_back(nullptr);
@@ -120,7 +156,7 @@ class EditSearch {
         question_.found.DistanceIn(question_.layout, (*value)->tensors);
     if (distance <=
         CleanDistance((*value)->facts.dtype, question_.found.facts().dtype)) {
-      answer_.edits.push_back({operation.id, what, distance, false});
+      edits_.push_back({operation.id, what, distance, false});
     }
   }
 
@@ -234,9 +270,10 @@ class EditSearch {
            double from, const std::string& format, const Make& make) {
     constexpr int kMostSteps = 8;
     constexpr double kProbe = 1e-3;
+    if (!budget_.Take()) return false;
     const auto outcome_of =
         [&](double number) -> std::shared_ptr<const FollowedReference::Value> {
-      ++answer_.tried;
+      if (!budget_.HasTime()) return nullptr;
       auto made = make(number);
       if (!made.has_value()) return nullptr;
       FollowedReference edited = reference;
@@ -255,9 +292,9 @@ class EditSearch {
       if (step > 0 &&
           distance <=
               CleanDistance(here->facts.dtype, question_.found.facts().dtype)) {
-        answer_.edits.push_back({operation.id,
-                                 fmt::format(fmt::runtime(format), number),
-                                 distance, true});
+        edits_.push_back({operation.id,
+                          fmt::format(fmt::runtime(format), number), distance,
+                          true});
         return true;
       }
       const double move = question_.found.StepTowards(
@@ -283,10 +320,10 @@ class EditSearch {
       }
       const auto kept = inputs_[i];
       const auto try_with = [&](const NDArray& tensor, std::string what) {
+        if (!budget_.Take()) return;
         auto changed = std::make_shared<FollowedReference::Value>(*kept);
         for (NDArray& one : changed->tensors) one = tensor;
         inputs_[i] = changed;
-        ++answer_.tried;
         Try(operation,
             {fmt::format("{} {}", network_.value(operation.inputs[i]).name,
                          what),
@@ -372,15 +409,48 @@ class EditSearch {
 
   const RegionQuestion& question_;
   const Network& network_;
-  RegionAnswer answer_;
+  EditBudget& total_;
+  EditBudget budget_;  // What the operation has of it.
+  std::vector<FittingEdit> edits_;
   std::vector<std::shared_ptr<const FollowedReference::Value>> inputs_;
   std::shared_ptr<const FollowedReference::Value> made_;
 };
 
 }  // namespace
 
-absl::StatusOr<RegionAnswer> FindEdits(const RegionQuestion& question) {
-  return EditSearch(question).Run();
+EditBudget EditBudget::Part(size_t parts) const {
+  EditBudget part = *this;
+  part.tried_ = 0;
+  part.gave_up_ = false;
+  const auto count = static_cast<int64_t>(parts);
+  part.left_ = (left_ + parts - 1) / parts;
+  const int64_t now = clock_();
+  part.end_ns_ = now + std::max<int64_t>(end_ns_ - now, 0) / count;
+  return part;
+}
+
+void EditBudget::Spend(const EditBudget& part) {
+  left_ -= std::min(left_, part.tried_);
+  tried_ += part.tried_;
+}
+
+bool EditBudget::Take() {
+  if (left_ == 0) gave_up_ = true;
+  if (left_ == 0 || !HasTime()) return false;
+  --left_;
+  ++tried_;
+  return true;
+}
+
+bool EditBudget::HasTime() {
+  if (clock_() < end_ns_) return true;
+  gave_up_ = true;
+  return false;
+}
+
+absl::StatusOr<std::vector<FittingEdit>> FindEdits(
+    const RegionQuestion& question, EditBudget* budget) {
+  return EditSearch(question, budget).Run();
 }
 
 }  // namespace nodewise

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "contrib/align/graph_walk.h"
 #include "contrib/align/tensor_match.h"
 #include "nodewise/align/layout.h"
+#include "nodewise/align/value_locate.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/op_def.h"
 
@@ -24,6 +26,37 @@ struct FittingEdit {
   bool is_fitted = false;
 };
 
+// How much may still be tried for one culprit. A plain value.
+class EditBudget {
+ public:
+  explicit EditBudget(const EditLimits& limits)
+      : clock_(limits.clock),
+        end_ns_(clock_() + limits.most_ns),
+        left_(limits.most_edits) {}
+
+  // Returns a budget of one of so many equal parts of what is left.
+  EditBudget Part(size_t parts) const;
+  // Takes what a part of this one has used off it. That the part was too small
+  // is for the caller to say.
+  void Spend(const EditBudget& part);
+  void GiveUp() { gave_up_ = true; }
+
+  // Returns whether one more change may be tried, and counts it; if not, it is
+  // remembered that somebody wanted to.
+  bool Take();
+  // Returns whether there is time left; if not, that is remembered, too.
+  bool HasTime();
+  size_t tried() const { return tried_; }
+  bool gave_up() const { return gave_up_; }
+
+ private:
+  int64_t (*clock_)();
+  int64_t end_ns_;
+  size_t left_;
+  size_t tried_ = 0;
+  bool gave_up_ = false;
+};
+
 struct RegionQuestion {
   const GraphWalk& walk;  // Before the entry was blamed.
   const TensorMatcher& found;
@@ -33,13 +66,11 @@ struct RegionQuestion {
   const OpSet& operators;
 };
 
-struct RegionAnswer {
-  std::vector<FittingEdit> edits;  // The nearest first.
-  size_t tried = 0;
-  bool gave_up = false;  // There are more edits than may be tried.
-};
-
-// Tries the changes one by one. Fails as GraphWalk does.
-absl::StatusOr<RegionAnswer> FindEdits(const RegionQuestion& question);
+// Tries changes one by one and returns those that fit, the nearest first. Each
+// operation of the region gets its part of the budget, and what it does not
+// need is the others'. A number that is looked for counts as one change. Fails
+// as GraphWalk does.
+absl::StatusOr<std::vector<FittingEdit>> FindEdits(
+    const RegionQuestion& question, EditBudget* budget);
 
 }  // namespace nodewise

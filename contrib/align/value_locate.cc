@@ -41,32 +41,38 @@ std::vector<OperationId> RegionOf(const Network& network, const GraphWalk& walk,
 
 class ValueLocator {
  public:
-  ValueLocator(const WalkScene& scene, GraphWalk walk, const OpSet& operators)
-      : scene_(scene), walk_(std::move(walk)), operators_(operators) {}
+  ValueLocator(const WalkScene& scene, GraphWalk walk, const OpSet& operators,
+               const EditLimits& limits)
+      : scene_(scene),
+        walk_(std::move(walk)),
+        operators_(operators),
+        limits_(limits) {}
 
   absl::StatusOr<ValueLocateResult> Run() {
     NODEWISE_RETURN_IF_ERROR(walk_.ExplainFrom(0));
     while (result_.culprits.size() < kMostCulprits) {
+      budget_.emplace(limits_);
       const std::optional<NodeId> suspect = FirstSuspect(scene_, walk_);
       NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> miss,
                                 FindNearMiss(scene_, walk_));
       if (miss.has_value() &&
           (!suspect.has_value() || NodeOf(*miss) < *suspect)) {
-        NODEWISE_ASSIGN_OR_RETURN(const RegionAnswer edits, EditsFor(*miss));
+        NODEWISE_ASSIGN_OR_RETURN(const std::vector<FittingEdit> edits,
+                                  EditsFor(*miss, 1));
         NODEWISE_RETURN_IF_ERROR(Follow(NodeOf(*miss), *miss, edits));
         continue;
       }
       if (!suspect.has_value()) break;
       NODEWISE_ASSIGN_OR_RETURN(std::optional<Guess> guess,
                                 SearchBlame(scene_, walk_, *suspect));
-      RegionAnswer edits;
+      const bool is_suspect = guess.has_value() && NodeOf(*guess) == *suspect;
+      std::vector<FittingEdit> edits;
       if (guess.has_value()) {
-        NODEWISE_ASSIGN_OR_RETURN(edits, EditsFor(*guess));
+        NODEWISE_ASSIGN_OR_RETURN(edits, EditsFor(*guess, is_suspect ? 1 : 2));
       }
       // A change that explains a later node says that the suspect is only a
       // part of it. Otherwise both may be wrong.
-      const bool is_suspect = guess.has_value() && NodeOf(*guess) == *suspect;
-      if (!is_suspect && edits.edits.empty()) {
+      if (!is_suspect && edits.empty()) {
         NODEWISE_ASSIGN_OR_RETURN(const auto alone, ExplainAlone(*suspect));
         if (alone.has_value()) {
           guess = alone->first;
@@ -90,7 +96,7 @@ class ValueLocator {
 
   // Takes the guess for right, and looks at what lies behind it.
   absl::Status Follow(NodeId suspect, const Guess& guess,
-                      const RegionAnswer& edits) {
+                      const std::vector<FittingEdit>& edits) {
     ValueCulprit culprit;
     culprit.node = suspect;
     culprit.entry = guess.entry;
@@ -111,8 +117,8 @@ class ValueLocator {
 
   // Returns the guess about a node that a small change explains, whatever the
   // nodes behind it make of it, and the change.
-  absl::StatusOr<std::optional<std::pair<Guess, RegionAnswer>>> ExplainAlone(
-      NodeId node) const {
+  absl::StatusOr<std::optional<std::pair<Guess, std::vector<FittingEdit>>>>
+  ExplainAlone(NodeId node) {
     constexpr size_t kMostTensors = 4;
     constexpr size_t kMostOperations = 4;
     constexpr size_t kMostSearches = 4;
@@ -128,29 +134,39 @@ class ValueLocator {
             kMostOperations) {
           continue;
         }
-        if (++searches > kMostSearches) return std::nullopt;
-        NODEWISE_ASSIGN_OR_RETURN(RegionAnswer edits, EditsFor(guess));
-        if (!edits.edits.empty()) return std::pair(guess, std::move(edits));
+        if (searches == kMostSearches) return std::nullopt;
+        NODEWISE_ASSIGN_OR_RETURN(std::vector<FittingEdit> edits,
+                                  EditsFor(guess, kMostSearches - searches));
+        ++searches;
+        if (!edits.empty()) return std::pair(guess, std::move(edits));
       }
     }
     return std::nullopt;
   }
 
-  // Looks for changes that explain the wrong tensor.
-  absl::StatusOr<RegionAnswer> EditsFor(const Guess& guess) const {
+  // Looks for changes that explain the wrong tensor, with one of so many parts
+  // of what may still be tried.
+  absl::StatusOr<std::vector<FittingEdit>> EditsFor(const Guess& guess,
+                                                    size_t parts) {
     NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
-    if (!found.has_value()) return RegionAnswer();
-    return FindEdits({walk_, *found, guess.value, guess.layout,
-                      RegionOf(scene_.network, walk_, guess.value),
-                      operators_});
+    if (!found.has_value()) return std::vector<FittingEdit>();
+    EditBudget part = budget_->Part(parts);
+    auto edits =
+        FindEdits({walk_, *found, guess.value, guess.layout,
+                   RegionOf(scene_.network, walk_, guess.value), operators_},
+                  &part);
+    budget_->Spend(part);
+    if (part.gave_up()) budget_->GiveUp();
+    return edits;
   }
 
   // Names the operations that the changes are of; without any, those of the
   // region that are likeliest to be wrong in a way that no change explains.
-  void AddExplanations(const RegionAnswer& answer,
+  void AddExplanations(const std::vector<FittingEdit>& edits,
                        ValueCulprit* culprit) const {
-    culprit->gave_up = answer.gave_up;
-    for (const FittingEdit& edit : answer.edits) {
+    culprit->gave_up = budget_->gave_up();
+    culprit->edits_tried = budget_->tried();
+    for (const FittingEdit& edit : edits) {
       culprit->explanations.push_back({edit.operation, edit.what});
       if (std::find(culprit->operations.begin(), culprit->operations.end(),
                     edit.operation) == culprit->operations.end()) {
@@ -190,6 +206,8 @@ class ValueLocator {
     ValueCulprit culprit;
     culprit.node = suspect;
     culprit.entry = scene_.index.graph().EntryOf(suspect, 0);
+    culprit.gave_up = budget_->gave_up();
+    culprit.edits_tried = budget_->tried();
     culprit.distance = std::numeric_limits<double>::infinity();
     for (const ValueId id : walk_.ReachableFrom(walk_.SourcesOf(suspect))) {
       if (walk_.IsPinned(id)) continue;
@@ -237,6 +255,8 @@ class ValueLocator {
   const WalkScene& scene_;
   GraphWalk walk_;
   const OpSet& operators_;
+  const EditLimits& limits_;
+  std::optional<EditBudget> budget_;  // Of the culprit that is looked at.
   ValueLocateResult result_;
 };
 
@@ -245,10 +265,10 @@ class ValueLocator {
 absl::StatusOr<ValueLocateResult> LocateByValue(
     const GraphIndex& index, const Network& network,
     absl::Span<const RecordedPair> pairs, const Alignment& alignment,
-    const OpSet& operators) {
+    const OpSet& operators, const EditLimits& limits) {
   const WalkScene scene{index, network, pairs, alignment};
   NODEWISE_ASSIGN_OR_RETURN(GraphWalk walk, GraphWalk::Create(scene));
-  return ValueLocator(scene, std::move(walk), operators).Run();
+  return ValueLocator(scene, std::move(walk), operators, limits).Run();
 }
 
 }  // namespace nodewise

@@ -112,7 +112,8 @@ struct Examined {
   }
 };
 
-Examined Examine(const Network& compiled, const LowerOptions& options = {}) {
+Examined Examine(const Network& compiled, const LowerOptions& options = {},
+                 const EditLimits& limits = {}) {
   Examined examined;
   examined.network = std::make_shared<const Network>(Net());
   Lowered lowered = Lower(compiled, "net", options).value();
@@ -142,7 +143,7 @@ Examined Examine(const Network& compiled, const LowerOptions& options = {}) {
   const GraphIndex& index = examined.target->index();
   examined.alignment = Align(index, *examined.network, pairs).value();
   examined.result = LocateByValue(index, *examined.network, pairs,
-                                  examined.alignment, AllOperators())
+                                  examined.alignment, AllOperators(), limits)
                         .value();
   return examined;
 }
@@ -193,6 +194,28 @@ TEST(ValueLocateTest, AllOfSeveralFaultsAreNamed) {
   EXPECT_THAT(examined.Operations(0), ElementsAre("bend"));
   EXPECT_THAT(examined.Operations(1), ElementsAre("join"));
   EXPECT_THAT(examined.Operations(2), ElementsAre("product"));
+}
+
+TEST(ValueLocateTest, NoMoreChangesAreTriedThanMayBe) {
+  const Examined all = Examine(Net({.slope = 0.35F}));
+  EXPECT_FALSE(all.result.culprits[0].gave_up);
+  EXPECT_LE(all.result.culprits[0].edits_tried, 300U);
+  const Examined few = Examine(Net({.slope = 0.35F}), {}, {.most_edits = 3});
+  ASSERT_EQ(few.result.culprits.size(), 1U);
+  EXPECT_TRUE(few.result.culprits[0].gave_up);
+  EXPECT_LE(few.result.culprits[0].edits_tried, 3U);
+}
+
+TEST(ValueLocateTest, TheSearchForAChangeEndsWhenItsTimeIsOver) {
+  static int64_t now;
+  now = 0;
+  // Each look at the clock takes a second.
+  const auto clock = [] { return now += 1'000'000'000; };
+  const Examined examined =
+      Examine(Net({.slope = 0.35F}), {}, {.clock = clock});
+  ASSERT_EQ(examined.result.culprits.size(), 1U);
+  EXPECT_TRUE(examined.result.culprits[0].gave_up);
+  EXPECT_LE(examined.result.culprits[0].edits_tried, 10U);
 }
 
 TEST(ValueLocateTest, NodesBehindAFaultAreProvedHealthy) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/op_def.h"
+#include "nodewise/support/clock.h"
 
 namespace nodewise {
 
@@ -58,7 +60,9 @@ struct ValueCulprit {
   std::vector<OperationId> operations;
   // The changes that explain what the node has made, the best first.
   std::vector<Explanation> explanations;
-  // Not all changes were tried.
+  // How many changes were tried; and whether there are more, for which there
+  // was no time.
+  size_t edits_tried = 0;
   bool gave_up = false;
   // The share of the next nodes that are right if the entry should have held
   // that tensor: the evidence for it. 0 where explanations alone are.
@@ -70,12 +74,19 @@ struct ValueLocateResult {
   std::vector<ValueCulprit> culprits;  // In the order of the graph.
 };
 
+// How long changes are looked for that explain a culprit: a person waits.
+struct EditLimits {
+  size_t most_edits = 300;
+  int64_t most_ns = 10'000'000'000;
+  int64_t (*clock)() = &ClockNanoseconds;
+};
+
 // Examines what was recorded. `alignment` comes from Align() of the same;
 // `operators` are those that may have been taken for another.
 // Fails as reading back what was recorded does.
 absl::StatusOr<ValueLocateResult> LocateByValue(
     const GraphIndex& index, const Network& network,
     absl::Span<const RecordedPair> pairs, const Alignment& alignment,
-    const OpSet& operators);
+    const OpSet& operators, const EditLimits& limits = {});
 
 }  // namespace nodewise
