@@ -103,7 +103,7 @@ class LocateCulprit : public Command {
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
     NODEWISE_RETURN_IF_ERROR(CheckMeant());
-    if (method_ == kReplay) return ReplayTarget();
+    if (method_ == kReplay) return LocateReplay(load_, inputs_, reference_);
     // What the network itself is given does not matter to nodes that get inputs
     // of their own.
     if (options.exact_inputs == ExactInputs::kForAll) {
@@ -375,15 +375,6 @@ class LocateCulprit : public Command {
       options.node_limit_ms = static_cast<int64_t>(*node_timeout_) * 1000;
     }
     return options;
-  }
-
-  absl::StatusOr<Outcome> ReplayTarget() const {
-    if (reference_.empty() || reference_ == "interpreter") {
-      return LocateReplay(load_, inputs_);
-    }
-    return absl::InvalidArgumentError(fmt::format(
-        "--reference: found \"{}\", expected interpreter with --method replay",
-        Printable(reference_)));
   }
 
   static absl::StatusOr<LocateResult> LocateIn(

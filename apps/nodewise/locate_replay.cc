@@ -1,5 +1,6 @@
 #include "apps/nodewise/locate_replay.h"
 
+#include "apps/nodewise/compare_with_model.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/terminal.h"
@@ -17,7 +18,7 @@ namespace {
 constexpr size_t kMostNotJudged = 20;
 
 absl::Status CheckNothingRuns(const LoadOptions& load,
-                              const InputOptions& inputs) {
+                              const InputOptions& inputs, bool has_model) {
   const TargetOptions& target = load.target;
   const LoweringOptions& lowering = load.lowering;
   const std::pair<bool, const char*> given[] = {
@@ -32,8 +33,8 @@ absl::Status CheckNothingRuns(const LoadOptions& load,
       {lowering.no_fuse, "--no-fuse"},
       {lowering.no_reuse, "--no-reuse"},
       {lowering.no_layouts, "--no-layouts"},
-      {!load.model.dims.empty(), "--dim"},
-      {!load.model.freeze.empty(), "--freeze"},
+      {!load.model.dims.empty() && !has_model, "--dim"},
+      {!load.model.freeze.empty() && !has_model, "--freeze"},
       {!load.precision.precision.empty(), "--precision"},
       {!load.precision.calibrate.empty(), "--calibrate"},
       {!load.precision.calibration.empty(), "--calibration"},
@@ -59,9 +60,23 @@ void ShowNotJudged(const LocateResult& located, Outcome* outcome) {
 }  // namespace
 
 absl::StatusOr<Outcome> LocateReplay(const LoadOptions& load,
-                                     const InputOptions& inputs) {
-  NODEWISE_RETURN_IF_ERROR(CheckNothingRuns(load, inputs));
+                                     const InputOptions& inputs,
+                                     const std::string& reference) {
+  const bool has_model = IsModel(reference);
+  if (!has_model && !reference.empty() && reference != "interpreter") {
+    return absl::InvalidArgumentError(
+        fmt::format("--reference: found \"{}\", expected interpreter or a "
+                    "model with --method replay",
+                    Printable(reference)));
+  }
+  NODEWISE_RETURN_IF_ERROR(CheckNothingRuns(load, inputs, has_model));
   const std::string& path = load.target.target;
+  if (has_model) {
+    Outcome outcome;
+    NODEWISE_RETURN_IF_ERROR(
+        CompareDumpWithModel(path, reference, load.model, &outcome));
+    return outcome;
+  }
   Progress progress("locate");
   NODEWISE_ASSIGN_OR_RETURN(
       const LocateResult located,

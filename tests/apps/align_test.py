@@ -75,6 +75,11 @@ class Compiled(Scratch):
                 self.assertEqual(named, [[tensor]] if tensor else [])
                 self.assertEqual(found["status"],
                                  "differs" if tensor else "ok")
+                replayed = document(nodewise(
+                    "locate", dump, "--reference", self.model, "--method",
+                    "replay", "--json"))
+                self.assertEqual(replayed["culprits"], found["culprits"])
+                self.assertEqual(replayed["verdicts"], found["verdicts"])
 
     def test_a_dump_of_another_network_is_refused(self):
         dump = self.dumped("good-opt3")
