@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "fmt/format.h"
@@ -91,18 +92,19 @@ class ValueReport {
       table.AddRow({words_.side.empty() ? "operations" : "stands for",
                     ListOf(NamesOf(culprit.operations))});
     }
-    const std::string reason = ReasonFor(culprit, kind);
+    const std::string reason = ReasonOf(culprit, kind);
     table.AddRow({"reason", reason});
+    AddMapText(culprit, &table);
     for (const Explanation& explanation : Shown(culprit)) {
       table.AddRow(
           {"explained by", network_.operation(explanation.operation).name +
                                ": " + explanation.what});
     }
     if (culprit.gave_up) {
-      table.AddRow({"gave up", fmt::format("after {}: there are more, which "
-                                           "may explain it as well",
-                                           CountOf(culprit.edits_tried,
-                                                   "change"))});
+      table.AddRow(
+          {"gave up", fmt::format("after {}: there are more, which "
+                                  "may explain it as well",
+                                  CountOf(culprit.edits_tried, "change"))});
     }
     table.AddRow({"evidence", EvidenceFor(culprit)});
     outcome->text += table.ToString(2, 0) + "\n";
@@ -123,6 +125,7 @@ class ValueReport {
       json.EndObject();
     }
     json.EndArray();
+    AddMapJson(culprit, &json);
     json.Add("edits_tried", static_cast<uint64_t>(culprit.edits_tried));
     json.Add("gave_up", culprit.gave_up);
     json.BeginObject("evidence");
@@ -132,6 +135,68 @@ class ValueReport {
     json.Add("share_explained", culprit.share_explained);
     json.EndObject();
     json.EndObject();
+  }
+
+  // What the node reads of others, each once.
+  std::vector<EntryId> ReadsOf(const ValueCulprit& culprit) const {
+    const Graph& graph = index_.graph();
+    std::vector<EntryId> reads;
+    for (const EntryRef& ref : graph.node(culprit.node).inputs) {
+      const EntryId read = graph.EntryOf(ref);
+      if (result_.entries[Index(read)].state != EntryState::kConstant &&
+          std::find(reads.begin(), reads.end(), read) == reads.end()) {
+        reads.push_back(read);
+      }
+    }
+    return reads;
+  }
+
+  std::vector<std::string> TensorsIn(EntryId entry) const {
+    std::vector<std::string> names;
+    for (const ValueId id : result_.entries[Index(entry)].values) {
+      names.push_back(network_.value(id).name);
+    }
+    return names;
+  }
+
+  std::string LayoutOf(EntryId entry) const {
+    const LocatedEntry& located = result_.entries[Index(entry)];
+    return located.layouts.empty() ? "" : located.layouts[0].text;
+  }
+
+  // "conv_add_relu:0: stem_act, side 1 in blocks of 8"
+  std::string MapLine(EntryId entry) const {
+    constexpr size_t kMostNames = 3;
+    const std::vector<std::string> names = TensorsIn(entry);
+    const std::string layout = LayoutOf(entry);
+    return fmt::format(
+        "{}: {}{}{}", Printable(index_.KeyOf(entry)),
+        names.empty() ? "no tensor of the model" : ListOf(names, kMostNames),
+        layout.empty() ? "" : ", ", layout);
+  }
+
+  void AddMapText(const ValueCulprit& culprit, TextTable* table) const {
+    constexpr size_t kMostShown = 4;
+    const std::vector<EntryId> reads = ReadsOf(culprit);
+    for (size_t i = 0; i < reads.size() && i < kMostShown; ++i) {
+      table->AddRow({"reads", MapLine(reads[i])});
+    }
+    if (culprit.expected != kNoValue) {
+      table->AddRow({"should make", MapLine(culprit.entry)});
+    }
+  }
+
+  void AddMapJson(const ValueCulprit& culprit, JsonWriter* json) const {
+    json->BeginArray("inputs");
+    for (const EntryId entry : ReadsOf(culprit)) {
+      json->BeginObject();
+      json->Add("entry", index_.KeyOf(entry));
+      json->Add("tensors", TensorsIn(entry));
+      json->Add("layout", LayoutOf(entry));
+      json->EndObject();
+    }
+    json->EndArray();
+    json->Add("layout", LayoutOf(culprit.entry));
   }
 
   static std::string EvidenceFor(const ValueCulprit& culprit) {
@@ -144,21 +209,16 @@ class ValueReport {
                : "the change explains all its numbers";
   }
 
-  std::string ReasonFor(const ValueCulprit& culprit,
-                        const std::string& kind) const {
-    const std::string expected = ExpectedName(culprit);
-    if (expected.empty()) return "holds no tensor of " + words_.model;
-    const std::string by =
-        std::isfinite(culprit.distance)
-            ? fmt::format("{:.2g} of its size", culprit.distance)
-            : "";
-    if (kind != kBroken) {
-      return fmt::format("differs from {}{}{}", expected,
-                         by.empty() ? " by far" : " by ", by);
+  std::string ReasonOf(const ValueCulprit& culprit,
+                       const std::string& kind) const {
+    if (culprit.expected == kNoValue) {
+      return "holds no tensor of " + words_.model;
     }
-    return by.empty()
-               ? fmt::format("should hold {}, and is far from it", expected)
-               : fmt::format("is off by {} from {}", by, expected);
+    if (kind == kBroken) return ReasonFor(culprit, network_);
+    return fmt::format("differs from {} by {}", ExpectedName(culprit),
+                       std::isfinite(culprit.distance)
+                           ? fmt::format("{:.2g} of its size", culprit.distance)
+                           : "far");
   }
 
   // Several changes may have one effect; the document has them all.
@@ -176,12 +236,19 @@ class ValueReport {
       if (!graph.IsFunction(NodeId{n})) continue;
       EntryState state = EntryState::kConstant;
       std::vector<std::string> tensors;
+      LocatedEntry worst;
+      std::string layout;
       for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
            ++e) {
         state = std::max(state, result_.entries[e].state);
-        for (const ValueId id : result_.entries[e].values) {
-          tensors.push_back(network_.value(id).name);
+        for (std::string& name : TensorsIn(EntryId{e})) {
+          tensors.push_back(std::move(name));
         }
+        if (layout.empty()) layout = LayoutOf(EntryId{e});
+        worst.distance = std::max(worst.distance, result_.entries[e].distance);
+        worst.received = std::max(worst.received, result_.entries[e].received);
+        worst.passed_on =
+            std::max(worst.passed_on, result_.entries[e].passed_on);
       }
       ++counts[static_cast<size_t>(state)];
       ++total;
@@ -190,6 +257,11 @@ class ValueReport {
       outcome->json.Add("node_index", uint64_t{n});
       outcome->json.Add("kind", NameOf(state));
       outcome->json.Add("source_tensors", tensors);
+      outcome->json.Add("layout", layout);
+      outcome->json.Add("distance", worst.distance);
+      outcome->json.Add("received", worst.received);
+      outcome->json.Add("passed_on", worst.passed_on);
+      outcome->json.Add("gain", worst.gain());
       outcome->json.EndObject();
     }
     outcome->json.EndArray();
@@ -213,6 +285,15 @@ class ValueReport {
 };
 
 }  // namespace
+
+std::string ReasonFor(const ValueCulprit& culprit, const Network& network) {
+  if (culprit.expected == kNoValue) return "holds no tensor of the model";
+  const std::string& expected = network.value(culprit.expected).name;
+  return std::isfinite(culprit.distance)
+             ? fmt::format("is off by {:.2g} of its size from {}",
+                           culprit.distance, expected)
+             : fmt::format("should hold {}, and is far from it", expected);
+}
 
 void ShowValueResult(const GraphIndex& index, const Network& network,
                      const ValueLocateResult& result, const ReportWords& words,

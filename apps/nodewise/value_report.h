@@ -21,6 +21,9 @@ struct ReportWords {
   std::vector<std::string> kinds;
 };
 
+// Returns in words what is wrong with a culprit that is broken.
+std::string ReasonFor(const ValueCulprit& culprit, const Network& network);
+
 // Shows whom a result names, and what is known of each node. The document has
 // `culprits`, `verdicts`, and `side` if the words have one.
 void ShowValueResult(const GraphIndex& index, const Network& network,

@@ -97,6 +97,10 @@ absl::StatusOr<GraphWalk> GraphWalk::Create(const WalkScene& scene) {
     const auto value = scene.network.FindValue(input.network);
     if (!entry.ok() || !value.ok()) continue;
     walk.entries_[Index(*entry)].values = {*value};
+    const auto sizes = scene.network.value(*value).type.sizes();
+    const auto& shape = scene.index.graph().entry(*entry).shape;
+    walk.entries_[Index(*entry)].layouts = {
+        Layout::SameOrder(sizes.has_value() ? *sizes : shape, shape)};
     walk.entries_[Index(*entry)].sources = {*value};
   }
   return walk;
@@ -221,6 +225,7 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
   for (const EntryMatch& match : matches) {
     if (!IsAsNear(match.distance, nearest.distance)) break;
     walked.values.push_back(match.value);
+    walked.layouts.push_back(match.layout);
     if (!reference_.IsPinned(match.value)) {
       NODEWISE_RETURN_IF_ERROR(PinTo(entry, match));
     }
@@ -254,6 +259,7 @@ absl::Status GraphWalk::Blame(EntryId entry, ValueId value,
                               const Layout& layout, double distance) {
   WalkedEntry& walked = entries_[Index(entry)];
   walked.values = {value};
+  walked.layouts = {layout};
   walked.sources = {value};
   walked.is_blamed = true;
   walked.distance = distance;

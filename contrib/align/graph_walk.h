@@ -28,6 +28,7 @@ struct WalkedEntry {
   // It holds these tensors of the network, as the network makes them of what
   // the graph's own nodes have made before.
   std::vector<ValueId> values;
+  std::vector<Layout> layouts;  // Of these.
   // It should hold the value, and does not: somebody has decided so.
   bool is_blamed = false;
   double distance = 0;  // From the nearest of them.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "contrib/align/blame_search.h"
+#include "contrib/align/error_ledger.h"
 #include "contrib/align/graph_walk.h"
 #include "contrib/align/region_edits.h"
 #include "nodewise/op/tensor_loops.h"
@@ -86,6 +87,7 @@ class ValueLocator {
       NODEWISE_RETURN_IF_ERROR(Follow(*suspect, *guess, edits));
     }
     FillEntries();
+    NODEWISE_RETURN_IF_ERROR(FillLedger(scene_, &result_.entries));
     return std::move(result_);
   }
 
@@ -109,10 +111,20 @@ class ValueLocator {
       culprit.distance = nearest->distance;
     }
     AddExplanations(edits, &culprit);
+    NODEWISE_ASSIGN_OR_RETURN(const double distance, DistanceOf(guess));
     NODEWISE_RETURN_IF_ERROR(
-        walk_.Blame(guess.entry, guess.value, guess.layout, culprit.distance));
+        walk_.Blame(guess.entry, guess.value, guess.layout, distance));
     result_.culprits.push_back(std::move(culprit));
     return walk_.ExplainFrom(Index(NodeOf(guess)) + 1);
+  }
+
+  // Returns how far the entry is from what it should hold.
+  absl::StatusOr<double> DistanceOf(const Guess& guess) {
+    constexpr double kFar = std::numeric_limits<double>::infinity();
+    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
+    const auto expected = walk_.reference().ValueOf(guess.value);
+    if (!found.has_value() || !expected.ok()) return kFar;
+    return found->DistanceIn(guess.layout, (*expected)->tensors);
   }
 
   // Returns the guess about a node that a small change explains, whatever the
@@ -234,6 +246,7 @@ class ValueLocator {
       const WalkedEntry& walked = walk_.entry(aligned.entry);
       LocatedEntry entry;
       entry.values = walked.values;
+      entry.layouts = walked.layouts;
       entry.distance = walked.distance;
       if (!aligned.varies) {
         entry.state = EntryState::kConstant;

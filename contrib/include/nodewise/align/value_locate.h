@@ -36,7 +36,17 @@ struct LocatedEntry {
   EntryState state = EntryState::kConstant;
   // The tensors of the network that it holds, or should hold.
   std::vector<ValueId> values;
-  double distance = 0;  // As EntryMatch::distance.
+  std::vector<Layout> layouts;  // Of these.
+  // How far it is from what the network makes of the graph's own numbers, as
+  // EntryMatch::distance: what its node made wrong itself.
+  double distance = 0;
+  // The same against the network's own run: what its node had received, the
+  // largest of what it read, and what it has passed on.
+  double received = 0;
+  double passed_on = 0;
+
+  // Returns how many times larger the error became; 0 if it received none.
+  double gain() const { return received == 0 ? 0 : passed_on / received; }
 };
 
 // A change of an operation with which the network makes what the node has made.
