@@ -15,10 +15,11 @@ bool SaysNothing(const LoadedTarget& loaded);
 
 // Locates in a target whose nodes say nothing, beside the model that it was
 // compiled from. The document has `culprits` and `verdicts`, as that of a
-// target whose nodes do, and `model`.
+// target whose nodes do, and `model`; with `repro`, which may be empty, each
+// culprit becomes a folder in there.
 absl::Status LocateByValueIn(const LoadedTarget& loaded,
                              const std::string& model,
                              const ModelOptions& options, uint64_t seed,
-                             Outcome* outcome);
+                             const std::string& repro, Outcome* outcome);
 
 }  // namespace nodewise

@@ -169,9 +169,10 @@ class LocateCulprit : public Command {
                                     const LocateOptions& options,
                                     Outcome* outcome) const {
     if (IsModel(reference_) && SaysNothing(loaded)) {
-      NODEWISE_RETURN_IF_ERROR(CheckByValue());
-      NODEWISE_RETURN_IF_ERROR(LocateByValueIn(
-          loaded, reference_, load_.model, inputs_.seed.value_or(1), outcome));
+      NODEWISE_RETURN_IF_ERROR(CheckByValue(true));
+      NODEWISE_RETURN_IF_ERROR(LocateByValueIn(loaded, reference_, load_.model,
+                                               inputs_.seed.value_or(1), repro_,
+                                               outcome));
       return true;
     }
     if (!reference_.empty() && reference_ != "interpreter") {
@@ -180,7 +181,7 @@ class LocateCulprit : public Command {
           LoadBuild("--reference", reference_, load_, inputs_, outcome));
       if (outcome->status != Outcome::Status::kOk) return true;
       if (method_ != kBisect && SaysNothing(loaded) && SaysNothing(reference)) {
-        NODEWISE_RETURN_IF_ERROR(CheckByValue());
+        NODEWISE_RETURN_IF_ERROR(CheckByValue(false));
         NODEWISE_RETURN_IF_ERROR(LocateBetweenBuilds(loaded, reference, choice_,
                                                      load_, inputs_, outcome));
         return true;
@@ -282,13 +283,15 @@ class LocateCulprit : public Command {
     return absl::OkStatus();
   }
 
-  // What a model can judge by its values.
-  absl::Status CheckByValue() const {
-    if (IsAuto() && repro_.empty() && referee_.empty()) return absl::OkStatus();
+  // What a model, or another build, can judge by its values.
+  absl::Status CheckByValue(bool is_model) const {
+    const bool can_cut_out = is_model || repro_.empty();
+    if (IsAuto() && can_cut_out && referee_.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(fmt::format(
         "--reference {}: the nodes of {} do not say what they compute, "
-        "expected no --method but auto, no --repro and no --referee",
-        Printable(reference_), Printable(load_.target.target)));
+        "expected no --method but auto, {}and no --referee",
+        Printable(reference_), Printable(load_.target.target),
+        is_model ? "" : "no --repro "));
   }
 
   bool IsAuto() const { return method_.empty() || method_ == "auto"; }

@@ -15,27 +15,10 @@
 #include "nodewise/runner/runner_list.h"
 #include "nodewise/runner/stand_in.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
-
-ReproSource SourceOf(const GraphTarget& target) {
-  ReproSource source{target.index(),
-                     AllOperators(),
-                     target.artefact().library,
-                     target.files().library,
-                     {}};
-  for (const NamedTensor& param : target.artefact().params.tensors) {
-    source.params.push_back(param.name);
-  }
-  if (source.library_file.empty()) return source;
-  // What cannot be loaded apart runs with what the network has left behind.
-  auto apart = LoadApart(target.files());
-  if (apart.ok()) source.library = *std::move(apart);
-  return source;
-}
 
 std::string ShownBy(const ReproCase& node_case) {
   if (node_case.plan_fault.has_value()) {
@@ -189,10 +172,7 @@ class FolderWriter {
   }
 
   absl::Status WriteOne(const ReproCase& node_case, const ReproFolder& folder) {
-    NODEWISE_RETURN_IF_ERROR(WriteRepro(node_case, folder.path));
-    table_.AddRow({"wrote", folder.path, ShownBy(node_case)});
-    AddRepro(node_case, folder.path, &outcome_.json);
-    return absl::OkStatus();
+    return WriteCase(node_case, folder.path, &table_, &outcome_.json);
   }
 
   absl::Status WritePlanFault(const ReproFolder& folder, Runner& runner) {
@@ -224,6 +204,30 @@ class FolderWriter {
 };
 
 }  // namespace
+
+ReproSource SourceOf(const GraphTarget& target) {
+  ReproSource source{target.index(),
+                     AllOperators(),
+                     target.artefact().library,
+                     target.files().library,
+                     {}};
+  for (const NamedTensor& param : target.artefact().params.tensors) {
+    source.params.push_back(param.name);
+  }
+  if (source.library_file.empty()) return source;
+  // What cannot be loaded apart runs with what the network has left behind.
+  auto apart = LoadApart(target.files());
+  if (apart.ok()) source.library = *std::move(apart);
+  return source;
+}
+
+absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
+                       TextTable* table, JsonWriter* json) {
+  NODEWISE_RETURN_IF_ERROR(WriteRepro(node_case, path));
+  table->AddRow({"wrote", path, ShownBy(node_case)});
+  AddRepro(node_case, path, json);
+  return absl::OkStatus();
+}
 
 std::string ReproPath(const std::string& dir, size_t number,
                       const std::string& key) {

@@ -10,7 +10,10 @@
 #include "apps/nodewise/loaded_target.h"
 #include "nodewise/repro/case_of_nodes.h"
 #include "nodewise/repro/shrink.h"
+#include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/node_failure.h"
+#include "nodewise/support/json_writer.h"
+#include "nodewise/support/text_table.h"
 
 namespace nodewise {
 
@@ -35,6 +38,15 @@ std::string ReproPath(const std::string& dir, size_t number,
 
 // Fails with kInvalidArgument if DIR holds anything; else makes it.
 absl::Status MakeReproRoot(const std::string& dir);
+
+// Returns the target as what nodes are cut out of, with a library of its own if
+// it can be loaded apart. The target must outlive it.
+ReproSource SourceOf(const GraphTarget& target);
+
+// Writes the case, and what it shows into the table and the document, in whose
+// array of `repros` it is.
+absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
+                       TextTable* table, JsonWriter* json);
 
 // Runs the target once and writes the nodes as folders, the inputs of those
 // that are wrong shrunk. Nodes that crash or hang run in processes of their

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/interp/carried_bounds.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/node_failure.h"
@@ -94,6 +97,51 @@ std::vector<double> LimitsOf(
   return limits;
 }
 
+// What the model makes, which may be off by the same everywhere: its bounds
+// would not allow for what the compiler did with its constants.
+absl::StatusOr<std::vector<BoundedTensor>> InterpretBeside(
+    const Network& network, const ModelBeside& beside,
+    const std::vector<NDArray>& inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> made,
+                            Interpret(network, inputs));
+  std::vector<BoundedTensor> bounded;
+  for (NDArray& tensor : made) {
+    const TensorStats stats = StatsOf(*tensor);
+    const double largest = std::max(std::fabs(stats.min), std::fabs(stats.max));
+    std::vector<double> limits(static_cast<size_t>(CountOf(tensor)),
+                               beside.clean_distance * largest);
+    for (size_t i = 0; i < beside.is_padding.size(); ++i) {
+      if (beside.is_padding[i]) {
+        limits[i] = std::numeric_limits<double>::infinity();
+      }
+    }
+    bounded.push_back({std::move(tensor), {limits, limits}});
+  }
+  return bounded;
+}
+
+// How far it is beyond limits that nobody has proved.
+std::string ReasonBeside(const NDArray& reference, const NDArray& made,
+                         const std::vector<double>& limits) {
+  std::vector<double> expected(limits.size(), 0);
+  std::vector<double> found(limits.size(), 0);
+  LoadDoubles(reference, 0, CountOf(reference), expected.data());
+  LoadDoubles(made, 0, CountOf(made), found.data());
+  double most = 0;
+  size_t beyond = 0;
+  for (size_t i = 0; i < limits.size(); ++i) {
+    const double off = std::fabs(found[i] - expected[i]);
+    if (off <= limits[i] || found[i] == expected[i]) continue;
+    ++beyond;
+    if (limits[i] > 0) most = std::max(most, off / limits[i]);
+  }
+  return fmt::format(
+      "{}{} of {} elements beyond it",
+      most > 0 ? fmt::format("{:.2g} x what rounding explains; ", most)
+               : "rounding explains nothing; ",
+      beyond, limits.size());
+}
+
 // Makes a runner of that kind for the node alone.
 absl::StatusOr<std::unique_ptr<Runner>> RunnerAlone(const ReproCase& node_case,
                                                     std::string_view kind) {
@@ -177,7 +225,11 @@ absl::StatusOr<std::vector<NDArray>> NodeTrial::RunCandidate(
 absl::StatusOr<std::vector<ReproOutput>> NodeTrial::Run(
     const std::vector<NDArray>& inputs) {
   std::vector<BoundedTensor> reference;
-  if (case_.region.has_value()) {
+  if (case_.beside.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        reference,
+        InterpretBeside(case_.region->network, *case_.beside, inputs));
+  } else if (case_.region.has_value()) {
     NODEWISE_ASSIGN_OR_RETURN(
         reference, InterpretCarryingBounds(case_.region->network, inputs));
   }
@@ -197,6 +249,10 @@ absl::StatusOr<std::vector<ReproOutput>> NodeTrial::Run(
                                  made[slot]));
       }
       output.limits = LimitsOf(reference[slot], output.comparison);
+      if (case_.beside.has_value() && output.is_wrong()) {
+        output.comparison->judgement.reason =
+            ReasonBeside(output.reference, output.candidate, output.limits);
+      }
     }
     outputs.push_back(std::move(output));
   }

@@ -57,6 +57,23 @@ std::string EarlierText(const ReproCase& node_case) {
       CodeSpan(ListOf(node_case.earlier_nodes)));
 }
 
+// Of a node that a part of a model stands beside.
+std::string BesideText(const ReproCase& node_case) {
+  if (!node_case.beside.has_value()) return "";
+  std::string text =
+      "\nThe node does not say what it computes. `model.onnx` does: the part "
+      "of "
+      "the model that\nit stands for, with what it reads in the order in which "
+      "it lies there.\n";
+  if (!node_case.beside->other_nodes.empty()) {
+    text += fmt::format(
+        "\nThe compiler took an operation apart, so that what is before the "
+        "node is there, too: `{}`.\n",
+        CodeSpan(ListOf(node_case.beside->other_nodes)));
+  }
+  return text;
+}
+
 std::string RightText(const ReproCase& node_case) {
   if (!node_case.verdict.empty()) {
     return "Alone it was right when this was written: the failure does not "
@@ -125,7 +142,10 @@ bool HasParams(const ReproCase& node_case) {
 }
 
 bool HasSeveralNodes(const ReproCase& node_case) {
-  return node_case.plan_fault.has_value() || !node_case.earlier_nodes.empty();
+  const bool is_taken_apart =
+      node_case.beside.has_value() && !node_case.beside->other_nodes.empty();
+  return is_taken_apart || node_case.plan_fault.has_value() ||
+         !node_case.earlier_nodes.empty();
 }
 
 std::string FilesText(const ReproCase& node_case,
@@ -246,9 +266,10 @@ std::string ReproCommand(const ReproCase& node_case) {
   const std::string limit =
       hangs ? fmt::format(" --node-timeout {}", node_case.node_limit_ms / 1000)
             : "";
-  return fmt::format("nodewise {} .{}{}",
-                     node_case.is_judged() ? "locate" : "run",
-                     has_inputs ? " --inputs data/inputs.params" : "", limit);
+  return fmt::format(
+      "nodewise {} .{}{}{}", node_case.is_judged() ? "locate" : "run",
+      node_case.beside.has_value() ? " --reference model.onnx" : "",
+      has_inputs ? " --inputs data/inputs.params" : "", limit);
 }
 
 std::string ReproReadme(const ReproCase& node_case,
@@ -269,7 +290,7 @@ std::string ReproReadme(const ReproCase& node_case,
         "Run it only\nif you trust where this folder is from.\n\n";
   }
   text += AccusationText(node_case) + StateText(node_case);
-  text += EarlierText(node_case);
+  text += BesideText(node_case) + EarlierText(node_case);
   text += ShrinkText(node_case);
   text += MoreCommands(node_case, contents);
   return text + FilesText(node_case, contents);
@@ -296,6 +317,9 @@ std::string ReproDocument(const ReproCase& node_case,
   }
   if (!node_case.earlier_nodes.empty()) {
     json.Add("earlier_nodes", node_case.earlier_nodes);
+  }
+  if (node_case.beside.has_value()) {
+    json.Add("other_nodes", node_case.beside->other_nodes);
   }
   if (node_case.plan_fault.has_value()) {
     json.Add("victim", node_case.plan_fault->tensor);

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/graph/params.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -136,20 +137,27 @@ class ReproWriter {
       contents_.why_no_model = case_.why_no_region;
       return absl::OkStatus();
     }
-    Network network = case_.region->network;
+    const bool is_beside = case_.beside.has_value();
+    Network network = is_beside ? case_.beside->model : case_.region->network;
+    const std::vector<ValueId> given(network.inputs().begin(),
+                                     network.inputs().end());
     std::vector<NDArray> inputs, outputs;
     for (size_t i = 0; i < case_.inputs.size(); ++i) {
       const ReproInput& input = case_.inputs[i];
       // Weights are constants in models, which runtimes treat apart.
       const bool is_constant =
-          input.is_param &&
-          network.Freeze(case_.region->network.inputs()[i], input.tensor).ok();
+          input.is_param && network.Freeze(given[i], input.tensor).ok();
       if (!is_constant) inputs.push_back(input.tensor);
     }
     for (const ReproOutput& output : case_.outputs) {
       outputs.push_back(output.reference);
     }
     const auto can_be_written = ExportOnnx(network);
+    if (is_beside) {
+      // Without it, the folder would show nothing.
+      NODEWISE_RETURN_IF_ERROR(can_be_written.status());
+      NODEWISE_ASSIGN_OR_RETURN(outputs, Interpret(network, inputs));
+    }
     if (!can_be_written.ok()) {
       contents_.why_no_model = std::string(MessageOf(can_be_written.status()));
       return absl::OkStatus();

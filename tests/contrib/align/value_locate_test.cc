@@ -10,6 +10,8 @@
 
 #include "nodewise/align/alignment.h"
 #include "nodewise/align/similar_inputs.h"
+#include "nodewise/align/source_region.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 #include "nodewise/runner/runner_list.h"
@@ -92,10 +94,26 @@ Network Net(const Mistakes& mistakes = {}) {
 // What was compiled, and what is known of it beside the network as it is meant.
 struct Examined {
   std::shared_ptr<const Network> network;
+  std::vector<RecordedPair> pairs;
   std::shared_ptr<const GraphTarget> target;
   Alignment alignment;
   ValueLocateResult result;
 
+  const LocatedEntry& Entry(const std::string& name) const {
+    const EntryId id = target->index().FindEntry(name).value();
+    return result.entries[Index(id)];
+  }
+  // What was recorded of the first set, or a parameter.
+  NDArray Made(EntryId entry) const {
+    const GraphIndex& index = target->index();
+    for (const NamedTensor& param : target->artefact().params.tensors) {
+      if (param.name == index.KeyOf(entry)) return param.tensor;
+    }
+    const TensorKey key{index.KeyOf(index.NodeOf(entry)),
+                        index.OutputOf(entry)};
+    const size_t place = pairs[0].compiled->Find(key).value();
+    return pairs[0].compiled->Load(place).value();
+  }
   std::vector<std::string> Operations(size_t culprit) const {
     std::vector<std::string> names;
     for (const OperationId id : result.culprits[culprit].operations) {
@@ -133,7 +151,7 @@ Examined Examine(const Network& compiled, const LowerOptions& options = {},
   const std::vector<size_t> inputs =
       PairInputs(graph_runner->inputs(), network_runner->inputs()).value();
   std::vector<NamedTensor> given = {{"x", Drawn("x", {1, 4, 6, 6})}};
-  std::vector<RecordedPair> pairs;
+  std::vector<RecordedPair>& pairs = examined.pairs;
   for (uint64_t set = 0; set < 2; ++set) {
     if (set > 0) given = DrawSimilar(given, set).value();
     pairs.push_back(
@@ -223,6 +241,79 @@ TEST(ValueLocateTest, NodesBehindAFaultAreProvedHealthy) {
   const GraphIndex& index = examined.target->index();
   const EntryId last = index.FindEntry("last").value();
   EXPECT_EQ(examined.result.entries[Index(last)].state, EntryState::kHealthy);
+}
+
+TEST(ValueLocateTest, WhatANodeReceivesMakesAndPassesOnIsKnown) {
+  const Examined examined = Examine(Net({.slope = 0.35F}), kPlain);
+  constexpr double kRounding = 1e-5;
+  const LocatedEntry& broken = examined.Entry("bend");
+  EXPECT_LT(broken.received, kRounding);
+  EXPECT_GT(broken.distance, 0.01);
+  EXPECT_NEAR(broken.passed_on, broken.distance, kRounding);
+  // Right on what it has read, and yet it passes on what was wrong there.
+  const LocatedEntry& behind = examined.Entry("product");
+  EXPECT_LT(behind.distance, kRounding);
+  EXPECT_NEAR(behind.received, broken.passed_on, kRounding);
+  EXPECT_GT(behind.passed_on, 0.001);
+  EXPECT_DOUBLE_EQ(behind.gain(), behind.passed_on / behind.received);
+}
+
+// What the network makes of what each node has read in the first run.
+void ExpectRegionsMakeWhatNodesMade(const Examined& examined,
+                                    size_t least_nodes) {
+  const GraphIndex& index = examined.target->index();
+  size_t judged = 0;
+  for (const AlignedEntry& aligned : examined.alignment.entries) {
+    const EntryId entry = aligned.entry;
+    if (!aligned.varies || !index.graph().IsFunction(index.NodeOf(entry)) ||
+        examined.result.entries[Index(entry)].values.empty()) {
+      continue;
+    }
+    SCOPED_TRACE(index.KeyOf(entry));
+    const CompiledPart part = FindPart(index, examined.result, entry).value();
+    std::vector<PartInput> inputs;
+    std::vector<NDArray> tensors;
+    for (const EntryId read : part.reads) {
+      inputs.push_back({read, "read" + std::to_string(inputs.size())});
+      tensors.push_back(examined.Made(read));
+    }
+    const auto region = RegionOfPart(index, *examined.network, examined.result,
+                                     entry, inputs, AllOperators());
+    ASSERT_THAT(region, IsOk());
+    const std::vector<NDArray> made =
+        Interpret(region->region.network, tensors).value();
+    EXPECT_THAT(ValuesOf(made[0]),
+                testing::Pointwise(testing::FloatNear(1e-5F),
+                                   ValuesOf(examined.Made(entry))));
+    ++judged;
+  }
+  EXPECT_GE(judged, least_nodes);
+}
+
+TEST(SourceRegionTest, WhatTheNetworkMakesOfWhatANodeReadIsWhatItMakes) {
+  ExpectRegionsMakeWhatNodesMade(Examine(Net()), 3);
+  ExpectRegionsMakeWhatNodesMade(Examine(Net(), kPlain), 7);
+}
+
+TEST(SourceRegionTest, AnOperationThatWasTakenApartIsAPartOfSeveralNodes) {
+  const Examined examined = Examine(Net({.is_taken_apart = true}), kPlain);
+  ExpectRegionsMakeWhatNodesMade(examined, 7);
+  const GraphIndex& index = examined.target->index();
+  const auto part =
+      FindPart(index, examined.result, index.FindEntry("last").value());
+  ASSERT_THAT(part, IsOk());
+  std::vector<std::string> names;
+  for (const NodeId node : part->nodes) names.push_back(index.KeyOf(node));
+  EXPECT_THAT(names, ElementsAre("raise", "sum", "last"));
+}
+
+TEST(SourceRegionTest, WhatNobodyKnowsHasNoRegion) {
+  const Examined examined = Examine(Net({.is_taken_apart = true}), kPlain);
+  const EntryId entry = examined.target->index().FindEntry("raise").value();
+  EXPECT_THAT(
+      RegionOfPart(examined.target->index(), *examined.network, examined.result,
+                   entry, {}, AllOperators()),
+      FailsWith(absl::StatusCode::kNotFound, HasSubstr("nobody can say")));
 }
 
 class TakenApart : public testing::Test {

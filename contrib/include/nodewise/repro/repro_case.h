@@ -12,6 +12,7 @@
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_index.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -55,6 +56,21 @@ struct SpoiledTensor {
   std::string reader;  // Who still reads it: a node's key, or "the caller".
 };
 
+// What says what a node computes that does not say it itself: a part of the
+// model that the network was compiled from.
+struct ModelBeside {
+  // It reads what the case does, under the same names, and makes the output as
+  // the model has it, while the case's region makes it as the node lays it out.
+  Network model;
+  // How far the output may be off: a share of its largest number.
+  double clean_distance = 0;
+  // By element of the output: it means nothing. Empty: all have a meaning.
+  std::vector<bool> is_padding = {};
+  // The names of the nodes of the case before the last one, into which the
+  // compiler took an operation apart.
+  std::vector<std::string> other_nodes = {};
+};
+
 struct ReproCase {
   std::string node;   // Its key in the network.
   std::string layer;  // The same in letters, digits and '_' alone.
@@ -70,6 +86,8 @@ struct ReproCase {
   std::string why_no_region;
   std::vector<ReproInput> inputs;    // In the order in which the node reads.
   std::vector<ReproOutput> outputs;  // In the node's order.
+  // What the region is of, if the node does not say it itself.
+  std::optional<ModelBeside> beside = std::nullopt;
   // What the node was found to be in its network, and the reason, in words:
   // "broken", "3.1 x the proved bound". Empty if nobody has accused it.
   std::string verdict = {};

@@ -15,7 +15,8 @@ namespace nodewise {
 //
 // `folder` must be empty or not exist; what it lies in must exist.
 // Fails as CheckReproFolder(), naming what lies there; with kFailedPrecondition
-// for functions that are neither built in nor a file; and as writing does.
+// for functions that are neither built in nor a file; as ExportOnnx() for a
+// case beside a model; and as writing does.
 absl::Status WriteRepro(const ReproCase& node_case, const std::string& folder);
 
 // Returns OK if the folder may be written: it does not exist, but what it lies
