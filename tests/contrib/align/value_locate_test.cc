@@ -107,7 +107,7 @@ struct Examined {
   NDArray Made(EntryId entry) const {
     const GraphIndex& index = target->index();
     for (const NamedTensor& param : target->artefact().params.tensors) {
-      if (param.name == index.KeyOf(entry)) return param.tensor;
+      if (param.name == index.KeyOf(index.NodeOf(entry))) return param.tensor;
     }
     const TensorKey key{index.KeyOf(index.NodeOf(entry)),
                         index.OutputOf(entry)};
