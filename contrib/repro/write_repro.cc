@@ -152,6 +152,8 @@ class ReproWriter {
     for (const ReproOutput& output : case_.outputs) {
       outputs.push_back(output.reference);
     }
+    // The model has weights of its own.
+    if (is_beside) network.RemoveUnused();
     const auto can_be_written = ExportOnnx(network);
     if (is_beside) {
       // Without it, the folder would show nothing.
