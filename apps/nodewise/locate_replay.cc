@@ -1,15 +1,19 @@
 #include "apps/nodewise/locate_replay.h"
 
+#include <algorithm>
+
 #include "apps/nodewise/compare_with_model.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/locate/replay.h"
+#include "nodewise/lower/region.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/dump_graph.h"
 
 namespace nodewise {
 namespace {
@@ -48,6 +52,20 @@ absl::Status CheckNothingRuns(const LoadOptions& load,
   return absl::OkStatus();
 }
 
+// What other compilers made is judged by the model that it was made of.
+absl::Status WithHint(const absl::Status& status, const std::string& path) {
+  const auto run = OpenDumpedRun(path);
+  if (!run.ok() || std::any_of(run->graph.nodes.begin(), run->graph.nodes.end(),
+                               &SaysItsRegion)) {
+    return status;
+  }
+  return absl::Status(
+      status.code(),
+      fmt::format("{} (give the model that it was compiled from: --reference "
+                  "MODEL.onnx)",
+                  MessageOf(status)));
+}
+
 void ShowNotJudged(const LocateResult& located, Outcome* outcome) {
   TextTable table;
   for (const NodeReport& node : located.nodes) {
@@ -78,17 +96,16 @@ absl::StatusOr<Outcome> LocateReplay(const LoadOptions& load,
     return outcome;
   }
   Progress progress("locate");
-  NODEWISE_ASSIGN_OR_RETURN(
-      const LocateResult located,
-      ReplayDump(path, AllOperators(), {progress.Updater()}));
+  const auto located = ReplayDump(path, AllOperators(), {progress.Updater()});
+  if (!located.ok()) return WithHint(located.status(), path);
   Outcome outcome;
   outcome.text = fmt::format(
       "{}: the reference computes what is in the dump\n\n", Printable(path));
   outcome.json.BeginObject("target");
   outcome.json.Add("dump", path);
   outcome.json.EndObject();
-  ShowLocated(located, &outcome);
-  ShowNotJudged(located, &outcome);
+  ShowLocated(*located, &outcome);
+  ShowNotJudged(*located, &outcome);
   return outcome;
 }
 

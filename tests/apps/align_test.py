@@ -81,6 +81,12 @@ class Compiled(Scratch):
                 self.assertEqual(replayed["culprits"], found["culprits"])
                 self.assertEqual(replayed["verdicts"], found["verdicts"])
 
+    def test_replaying_a_dump_without_its_model_asks_for_it(self):
+        result = nodewise("locate", self.dumped("good-opt3"), "--method",
+                          "replay")
+        self.assertEqual(result.code, 2)
+        self.assertIn("--reference MODEL.onnx", result.err)
+
     def test_a_dump_of_another_network_is_refused(self):
         dump = self.dumped("good-opt3")
         graph = pathlib.Path(dump) / "_nodewise_graph.json"
