@@ -51,6 +51,8 @@ proto::Attribute DefaultOf(const FunctionAttribute& attribute) {
                  std::get_if<int64_t>(&attribute.fallback)) {
     made.set_type(static_cast<int>(AttributeType::kInt));
     made.set_i(*whole);
+  } else if (std::holds_alternative<std::monostate>(attribute.fallback)) {
+    made.set_type(static_cast<int>(AttributeType::kFloats));
   } else {
     made.set_type(static_cast<int>(AttributeType::kString));
     made.set_s(std::string(std::get<std::string_view>(attribute.fallback)));
@@ -69,6 +71,8 @@ class FunctionWriter {
  private:
   absl::Status Begin();
   absl::Status SetAttributes();
+  void SetPassed();
+  proto::Attribute ValueOf(std::string_view text) const;
   absl::Status CheckWords(absl::Span<const BodyStatement> body) const;
   bool Holds(std::string_view condition) const;
   bool IsNeeded(std::string_view name, size_t index) const;
@@ -91,6 +95,7 @@ class FunctionWriter {
   const ContribCall& call_;
   std::unique_ptr<proto::Function> function_;
   std::map<std::string, proto::Attribute, std::less<>> attributes_;
+  std::vector<proto::Attribute> passed_;
   std::vector<BodyStatement> statements_;  // Whose conditions hold.
   // What a name stands for by now; empty: an input that is left out.
   std::map<std::string, std::string, std::less<>> current_;
@@ -132,7 +137,37 @@ absl::Status FunctionWriter::SetAttributes() {
     }
     attributes_.emplace(attribute.name, std::move(value));
   }
+  SetPassed();
   return absl::OkStatus();
+}
+
+void FunctionWriter::SetPassed() {
+  const OperatorDef* const row =
+      call_.ops.Find("", call_.function.passes, call_.opset);
+  if (row == nullptr) return;
+  for (const AttrField& field : row->fields) {
+    const std::string name(field.name);
+    function_->add_attribute(name);
+    const proto::Attribute* const given = call_.attribute(name);
+    if (given == nullptr) continue;
+    passed_.push_back(*given);
+    passed_.back().set_name(name);
+    passed_.back().clear_ref_attr_name();
+  }
+}
+
+// The value of "$NAME" or "$NAME[i]".
+proto::Attribute FunctionWriter::ValueOf(std::string_view text) const {
+  const size_t bracket = std::min(text.find('['), text.size());
+  const proto::Attribute& value =
+      attributes_.find(text.substr(1, bracket - 1))->second;
+  if (bracket == text.size()) return value;
+  const auto index = static_cast<int>(
+      NumberOf(text.substr(bracket + 1, text.size() - bracket - 2)));
+  proto::Attribute element;
+  element.set_type(static_cast<int>(AttributeType::kFloat));
+  element.set_f(index < value.floats_size() ? value.floats(index) : 0);
+  return element;
 }
 
 bool FunctionWriter::Holds(std::string_view condition) const {
@@ -192,7 +227,7 @@ absl::StatusOr<std::string> FunctionWriter::InputOf(const std::string& text) {
   if (text[0] != '$' && !IsNumber(text)) return current_.at(text);
   value.set_name("value_float");
   value.set_type(static_cast<int>(AttributeType::kFloat));
-  value.set_f(text[0] == '$' ? attributes_.at(text.substr(1)).f()
+  value.set_f(text[0] == '$' ? ValueOf(text).f()
                              : static_cast<float>(NumberOf(text)));
   return ConstantOf(value, true);
 }
@@ -270,9 +305,15 @@ absl::Status FunctionWriter::AddStatement(size_t index) {
   proto::Node made;
   made.set_op_type(statement.op);
   for (const auto& [name, text] : statement.attributes) {
+    if (name == "*") {
+      for (const proto::Attribute& each : passed_) {
+        *made.add_attribute() = each;
+      }
+      continue;
+    }
     proto::Attribute& attribute = *made.add_attribute();
     if (text[0] == '$') {
-      attribute = attributes_.at(text.substr(1));
+      attribute = ValueOf(text);
     } else if (IsNumber(text)) {
       attribute.set_type(static_cast<int>(AttributeType::kInt));
       attribute.set_i(static_cast<int64_t>(NumberOf(text)));
@@ -312,10 +353,14 @@ absl::Status FunctionWriter::CheckWords(
   for (const auto& [name, value] : attributes_) {
     if (value.s().empty()) continue;
     const std::string condition = fmt::format("${}={}", name, value.s());
-    const bool is_known = std::any_of(body.begin(), body.end(),
-                                      [&](const BodyStatement& statement) {
-                                        return statement.condition == condition;
-                                      });
+    const std::pair<std::string, std::string> handed_on(name, "$" + name);
+    const bool is_known = std::any_of(
+        body.begin(), body.end(), [&](const BodyStatement& statement) {
+          const auto& attributes = statement.attributes;
+          return statement.condition == condition ||
+                 std::find(attributes.begin(), attributes.end(), handed_on) !=
+                     attributes.end();
+        });
     if (is_known) continue;
     return absl::InvalidArgumentError(fmt::format(
         "attribute {}: is {}, which is not known", name, Shortened(value.s())));
@@ -329,6 +374,11 @@ absl::StatusOr<std::unique_ptr<proto::Function>> FunctionWriter::Write() {
   NODEWISE_RETURN_IF_ERROR(CheckWords(body));
   for (const BodyStatement& statement : body) {
     if (!Holds(statement.condition)) continue;
+    if (statement.op == "Refuse") {
+      return absl::UnimplementedError(
+          fmt::format("attribute {}: is set, which is not known",
+                      statement.condition.substr(1)));
+    }
     for (const std::string& name : statement.outputs) {
       last_[name] = statements_.size();
     }

@@ -159,6 +159,75 @@ constexpr ContribFunction kFunctions[] = {
        Y = Sigmoid(Y) if $activation=Sigmoid
        Y = LeakyRelu<alpha=$activation_alpha>(Y) if $activation=LeakyRelu
        Y = HardSigmoid<alpha=$activation_alpha, beta=$activation_beta>(Y) if $activation=HardSigmoid)"},
+    {.name = "FusedConv",
+     .opset = 11,
+     .inputs = {"X", "W", Optional("B"), Optional("Z")},
+     .outputs = {"Y"},
+     .attributes = {{"activation", std::string_view()},
+                    {"activation_params", std::monostate()}},
+     .passes = "Conv",
+     .body = R"(
+       Y = Conv<*>(X, W, B)
+       Y = Add(Y, Z) if Z
+       Y = Relu(Y) if $activation=Relu
+       Y = Tanh(Y) if $activation=Tanh
+       Y = Sigmoid(Y) if $activation=Sigmoid
+       Y = LeakyRelu<alpha=$activation_params[0]>(Y) if $activation=LeakyRelu
+       Y = HardSigmoid<alpha=$activation_params[0], beta=$activation_params[1]>(Y) if $activation=HardSigmoid
+       Y = Clip(Y, $activation_params[0], $activation_params[1]) if $activation=Clip)"},
+    {.name = "Pad",
+     .opset = 11,
+     .inputs = {"data", "pads", Optional("value")},
+     .outputs = {"output"},
+     .attributes = {{"mode", std::string_view("constant")}},
+     .body = "output = Pad<mode=$mode>(data, pads, value)"},
+    {.name = "Unique",
+     .opset = 11,
+     .inputs = {"x"},
+     .outputs = {"y", "idx", "counts"},
+     .body = "y, first, idx, counts = Unique<sorted=0>(x)"},
+    {.name = "QGemm",
+     .opset = 11,
+     .inputs = {"A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point",
+                Optional("C"), Optional("y_scale"), Optional("y_zero_point")},
+     .outputs = {"Y"},
+     .attributes = {{"alpha", 1.0F},
+                    {"transA", int64_t{0}},
+                    {"transB", int64_t{0}}},
+     .body = R"(
+       a = DequantizeLinear(A, a_scale, a_zero_point)
+       b = DequantizeLinear<axis=0>(B, b_scale, b_zero_point) if $transB
+       b = DequantizeLinear<axis=1>(B, b_scale, b_zero_point) if !$transB
+       Y = Gemm<alpha=$alpha, transA=$transA, transB=$transB>(a, b)
+       s = Mul(a_scale, b_scale) if C
+       s = Mul(s, $alpha) if C
+       c = Cast<to=1>(C) if C
+       c = Mul(c, s) if C
+       Y = Add(Y, c) if C
+       Y = QuantizeLinear(Y, y_scale, y_zero_point) if y_scale)"},
+    {.name = "QLinearAveragePool",
+     .opset = 11,
+     .inputs = {"X", "x_scale", Optional("x_zero_point"), "y_scale",
+                Optional("y_zero_point")},
+     .outputs = {"Y"},
+     .attributes = {{"channels_last", int64_t{0}}},
+     .passes = "AveragePool",
+     .body = R"(
+       Y = Refuse() if $channels_last
+       y_zero_point = ZeroOf(X) if !y_zero_point
+       x = DequantizeLinear(X, x_scale, x_zero_point)
+       y = AveragePool<*>(x)
+       Y = QuantizeLinear(y, y_scale, y_zero_point))"},
+    {.name = "QLinearGlobalAveragePool",
+     .opset = 10,
+     .inputs = {"X", "x_scale", "x_zero_point", "y_scale", "y_zero_point"},
+     .outputs = {"Y"},
+     .attributes = {{"channels_last", int64_t{0}}},
+     .body = R"(
+       Y = Refuse() if $channels_last
+       x = DequantizeLinear(X, x_scale, x_zero_point)
+       y = GlobalAveragePool(x)
+       Y = QuantizeLinear(y, y_scale, y_zero_point))"},
     {.name = "QLinearAdd",
      .opset = 10,
      .inputs = {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",

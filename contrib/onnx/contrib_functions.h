@@ -17,7 +17,8 @@ inline constexpr std::string_view kContribDomain = "com.microsoft";
 
 struct FunctionAttribute {
   std::string_view name;
-  std::variant<int64_t, float, std::string_view> fallback;  // Its default.
+  // Its default; std::monostate: an empty list of floats.
+  std::variant<int64_t, float, std::string_view, std::monostate> fallback;
 };
 
 struct ContribFunction {
@@ -27,6 +28,9 @@ struct ContribFunction {
   RowList<Param, 16> inputs = {};
   RowList<Param, 16> outputs = {};
   RowList<FunctionAttribute, 8> attributes = {};
+  // An operator of ONNX whose attributes the node may have too; the body hands
+  // them on.
+  std::string_view passes = "";
   std::string_view body;  // See function_body.h.
 };
 

@@ -54,6 +54,10 @@ BodyStatement ParseLine(std::string_view line) {
   line.remove_prefix(op_end);
   if (line.front() == '<') {
     for (const std::string& part : SplitList(TakeBetween('<', '>', &line))) {
+      if (part == "*") {
+        statement.attributes.emplace_back(part, "");
+        continue;
+      }
       const size_t split = part.find('=');
       NODEWISE_CHECK(split != std::string::npos);
       statement.attributes.emplace_back(part.substr(0, split),

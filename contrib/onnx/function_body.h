@@ -10,13 +10,16 @@
 //   inputs: a value, nothing for one that is left out, a number or $ATTRIBUTE
 //   (of
 //     the type of the node's first input), or integers in brackets, [-1]
-//   values of attributes: an integer, a word, or $ATTRIBUTE
+//   attributes: a * stands for all that the node hands on (ContribFunction)
+//   values of attributes: an integer, a word, $ATTRIBUTE, or $ATTRIBUTE[i], an
+//     element of a list of floats, 0 if it has less; also for inputs
 //   conditions: NAME or !NAME for an input that is given or not, $ATTRIBUTE for
 //     one that is not 0, $ATTRIBUTE=WORD, $ATTRIBUTE!=NUMBER
 // Besides ONNX's operators there are
 //   SwapLast(INPUT)           its last two sides exchanged
 //   BatchToSecondLast(INPUT)  its first side put before the last one
 //   ZeroOf(INPUT)             0, one number of its type
+//   Refuse()                  says that the condition's attribute is not known
 
 #include <string>
 #include <string_view>

@@ -149,6 +149,89 @@ def FusedGemm(d):
                  **attrs)
 
 
+@operator
+def FusedConv(d):
+    channels, filters = d.upto(1, 3), d.upto(1, 4)
+    sides = (d.upto(3, 7), d.upto(3, 7))
+    kernel = (d.upto(1, 3), d.upto(1, 3))
+    attrs = {"kernel_shape": list(kernel)}
+    if d.often():
+        attrs["strides"] = [d.upto(1, 2), d.upto(1, 2)]
+    if d.often():
+        attrs["pads"] = [d.upto(0, k - 1) for k in kernel * 2]
+    activation = d.one(["Relu", "LeakyRelu", "Tanh", "Sigmoid", "HardSigmoid",
+                        "Clip"])
+    attrs["activation"] = activation
+    params = {"LeakyRelu": [0.25], "HardSigmoid": [0.125, 0.5],
+              "Clip": [-0.5, 1.5]}
+    if activation in params:
+        attrs["activation_params"] = params[activation]
+    bias = d.maybe(lambda: d.tensor((filters,)))
+    length = channels * kernel[0] * kernel[1]
+    return d.put([d.tensor((d.upto(1, 2), channels, *sides)),
+                  d.tensor((filters, channels, *kernel)), bias],
+                 sums(length, 8.0, powers=64.0), **attrs)
+
+
+@operator
+def Pad(d):
+    shape = d.shape(1, 4)
+    mode = d.one(["constant", "edge", "reflect"])
+    most = min(shape) - 1 if mode == "reflect" else 3
+    pads = np.array([d.upto(0, most) for _ in range(2 * len(shape))])
+    value = d.tensor(()) if mode == "constant" and d.often() else None
+    return d.put([d.tensor(shape), pads, value], ort_case.exact, mode=mode)
+
+
+@operator
+def Unique(d):
+    return d.put([d.tensor((d.upto(1, 12),), "int64").astype(np.float32)],
+                 ort_case.exact, 3)
+
+
+@operator
+def QGemm(d):
+    dtype = d.one(["uint8", "int8"])
+    m, k, n = d.upto(1, 5), d.upto(1, 9), d.upto(1, 6)
+    attrs = {"transA": d.upto(0, 1), "transB": d.upto(0, 1)}
+    if d.often():
+        attrs["alpha"] = float(d.rng.uniform(0.5, 2))
+    b, b_scale, b_zero = weights(d, k, n)
+    if b_zero is None:
+        b_zero = np.zeros(b_scale.shape, b.dtype)
+    a = d.tensor((k, m) if attrs["transA"] else (m, k), dtype, 0, 60)
+    c = d.maybe(lambda: d.tensor(d.one([(n,), (m, n)]), "int32", -999, 999))
+    inputs = [a, d.scale(), d.tensor((), dtype, 0, 60),
+              b.T if attrs["transB"] else b, b_scale, b_zero, c]
+    if d.often():
+        return d.put([*inputs, d.scale(), d.quantised((), dtype)], steps(1),
+                     **attrs)
+    return d.put(inputs, near(64), **attrs)
+
+
+def qlinear_image(d):
+    dtype = d.one(["uint8", "int8"])
+    return [d.quantised((d.upto(1, 2), d.upto(1, 3), d.upto(3, 6),
+                         d.upto(3, 6)), dtype),
+            *d.scale_and_zero(dtype), *d.scale_and_zero(dtype)]
+
+
+@operator
+def QLinearAveragePool(d):
+    attrs = {"kernel_shape": [d.upto(1, 3), d.upto(1, 3)],
+             "count_include_pad": d.upto(0, 1)}
+    if d.often():
+        attrs["strides"] = [d.upto(1, 2), d.upto(1, 2)]
+    if d.often():
+        attrs["pads"] = [d.upto(0, k - 1) for k in attrs["kernel_shape"] * 2]
+    return d.put(qlinear_image(d), steps(1), **attrs)
+
+
+@operator
+def QLinearGlobalAveragePool(d):
+    return d.put(qlinear_image(d), steps(1))
+
+
 def qlinear_pair(d):
     dtype = d.one(["uint8", "int8"])
     shape = d.shape(1, 3)

@@ -66,7 +66,7 @@ class OnnxruntimeTest(unittest.TestCase):
     def test_onnxruntimes_own_operators(self):
         for seed in SEEDS:
             self.compare("contrib", "--seed", seed, "--count",
-                         500 if FULL else 12)
+                         700 if FULL else 25)
 
 
 if __name__ == "__main__":

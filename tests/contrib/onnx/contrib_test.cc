@@ -73,7 +73,8 @@ class ContribModel {
 };
 
 TEST(ContribFunctionsTest, BodiesHaveOperatorsOfTheirOpset) {
-  const std::set<std::string> own = {"SwapLast", "BatchToSecondLast", "ZeroOf"};
+  const std::set<std::string> own = {"SwapLast", "BatchToSecondLast", "ZeroOf",
+                                     "Refuse"};
   for (const ContribFunction& function : ContribFunctions()) {
     for (const BodyStatement& statement : ParseBody(function.body)) {
       if (own.contains(statement.op)) continue;
@@ -147,6 +148,26 @@ TEST(OnnxContribTest, SidesAreExchangedAsAttributesSay) {
                             MakeTensor<float>({3, 1, 1}, {1, 10, 100})});
   EXPECT_EQ(ToString(TensorType::Of(*y[0])), "float32[3, 2, 1]");
   EXPECT_THAT(ValuesOf(y[0]), ElementsAre(1, 4, 20, 50, 300, 600));
+}
+
+TEST(OnnxContribTest, AttributesOfTheOperatorInsideAreHandedOn) {
+  ContribModel model(13, "FusedConv", {{1, 1, 1, 3}, {1, 1, 1, 2}});
+  auto& strides = AddAttribute("strides", 7, &model.node());
+  strides.add_ints(1);
+  strides.add_ints(2);
+  AddAttribute("pads", 7, &model.node()).mutable_ints()->Add(0);
+  model.node().mutable_attribute(1)->mutable_ints()->Resize(4, 0);
+  model.node().mutable_attribute(1)->set_ints(3, 1);
+  AddAttribute("activation", 3, &model.node()).set_s("LeakyRelu");
+  AddAttribute("activation_params", 6, &model.node()).add_floats(0.5F);
+  EXPECT_THAT(ValuesOf(model.Run({MakeTensor<float>({1, 1, 1, 3}, {1, -4, 2}),
+                                  MakeTensor<float>({1, 1, 1, 2}, {1, 1})})[0]),
+              ElementsAre(-1.5F, 2));
+  ContribModel last(13, "QLinearGlobalAveragePool",
+                    {{1, 1, 1, 1}, {}, {}, {}, {}});
+  AddAttribute("channels_last", 2, &last.node()).set_i(1);
+  EXPECT_THAT(last.Error(),
+              HasSubstr("attribute channels_last: is set, which is not known"));
 }
 
 TEST(OnnxContribTest, WhatDoesNotFitIsNamed) {
