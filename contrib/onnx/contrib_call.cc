@@ -283,7 +283,8 @@ void FunctionWriter::SetZero(const BodyStatement& statement,
   value.set_type(static_cast<int>(AttributeType::kTensor));
   value.mutable_t()->set_data_type(
       static_cast<int32_t>(OnnxNumberOf(dtype).value_or(0)));
-  value.mutable_t()->set_raw_data(std::string(ElementBytes(dtype), '\0'));
+  // Not raw: such data would be read where it is, which is gone after the call.
+  value.mutable_t()->add_int32_data(0);
 }
 
 // Whether an output of this statement is wanted, or read by a later one.

@@ -57,10 +57,12 @@ void GraphImporter::ImportContrib(const ContribFunction& function,
     state_.Error(where, made.status());
     return BreakOutputs(node, where, scope);
   }
-  const proto::Function& kept =
-      *state_.made_functions.emplace_back(*std::move(made));
-  state_.function_opsets.emplace(&kept, state_.opsets);
-  ImportCall(kept, node, name, where, scope);
+  // The function exists for this call alone, so that a model of many such nodes
+  // takes no more memory than one.
+  const proto::Function& called = **made;
+  state_.function_opsets[&called] = {{"", state_.opsets.at("")}};
+  ImportCall(called, node, name, where, scope);
+  state_.function_opsets.erase(&called);
 }
 
 }  // namespace nodewise

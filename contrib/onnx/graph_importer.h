@@ -66,8 +66,6 @@ struct ImportState {
   std::string within;  // Begins their paths: the bodies around.
   static constexpr size_t kMostDepth = 64;
   std::map<const proto::Function*, Opsets> function_opsets;
-  // What other domains' operators mean, one for each node.
-  std::vector<std::unique_ptr<proto::Function>> made_functions;
   // A few calls of functions can make many nodes: this many are still allowed.
   size_t nodes_left = 50'000;
   size_t name_bytes_left = size_t{64} << 20;

@@ -25,7 +25,8 @@ class ContribModel {
  public:
   ContribModel(int opset, const char* op,
                const std::vector<std::vector<int64_t>>& shapes,
-               const std::vector<std::string>& outputs = {"y"})
+               const std::vector<std::string>& outputs = {"y"},
+               int first_type = kOnnxFloat)
       : builder_(opset) {
     auto& import = *builder_.model().add_opset_import();
     import.set_domain("com.microsoft");
@@ -33,7 +34,7 @@ class ContribModel {
     std::vector<std::string> names;
     for (size_t i = 0; i < shapes.size(); ++i) {
       names.push_back("x" + std::to_string(i));
-      builder_.Input(names.back(), shapes[i]);
+      builder_.Input(names.back(), shapes[i], i == 0 ? first_type : kOnnxFloat);
     }
     for (const std::string& output : outputs) {
       if (!output.empty()) builder_.Output(output);
@@ -168,6 +169,18 @@ TEST(OnnxContribTest, AttributesOfTheOperatorInsideAreHandedOn) {
   AddAttribute("channels_last", 2, &last.node()).set_i(1);
   EXPECT_THAT(last.Error(),
               HasSubstr("attribute channels_last: is set, which is not known"));
+}
+
+TEST(OnnxContribTest, AZeroPointThatIsLeftOutIsZeroInTheTypeOfTheInput) {
+  constexpr int kOnnxInt8 = 3;
+  ContribModel model(13, "QLinearLeakyRelu", {{2}, {}, {}}, {"y"}, kOnnxInt8);
+  AddAttribute("alpha", 1, &model.node()).set_f(0.5F);
+  // The third input is the scale of the output, behind a zero point.
+  model.node().set_input(2, "");
+  model.node().add_input("x2");
+  const NDArray half = MakeTensor<float>({}, {0.5F});
+  const auto y = model.Run({MakeTensor<int8_t>({2}, {-4, 8}), half, half});
+  EXPECT_THAT(ValuesOf<int8_t>(y[0]), ElementsAre(-2, 8));
 }
 
 TEST(OnnxContribTest, WhatDoesNotFitIsNamed) {
