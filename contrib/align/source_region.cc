@@ -8,6 +8,7 @@
 #include "contrib/align/graph_walk.h"
 #include "contrib/align/layout_operations.h"
 #include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/cast.h"
 #include "nodewise/support/status_macros.h"
 
@@ -135,7 +136,14 @@ class RegionWriter {
   }
 
   absl::StatusOr<ValueId> Cast(ValueId id, DLDataType dtype) {
-    if (made_.value(id).type.dtype == dtype) return id;
+    const DLDataType now = made_.value(id).type.dtype;
+    if (now == dtype) return id;
+    // Quantised numbers are no others in another type.
+    if (IsFloat(now) != IsFloat(dtype)) {
+      return absl::UnimplementedError(
+          "the node has integers for floats of the model, or floats for "
+          "integers");
+    }
     return made_.Add(operators_, ops::Cast{dtype}, {id});
   }
 
