@@ -125,6 +125,60 @@ constexpr ContribFunction kFunctions[] = {
        v = Sqrt(v)
        n = Div(input_skip_bias_sum, v)
        output = Mul(n, gamma))"},
+    {.name = "EmbedLayerNormalization",
+     .opset = 17,
+     .inputs = {"input_ids", Optional("segment_ids"), "word_embedding",
+                "position_embedding", Optional("segment_embedding"), "gamma",
+                "beta", Optional("mask"), Optional("position_ids")},
+     .outputs = {"output", Optional("mask_index"), Optional("embedding_sum")},
+     .attributes = {{"epsilon", 1e-12F}, {"mask_index_type", int64_t{0}}},
+     .body = R"(
+       Y = Refuse() if $mask_index_type
+       n = Shape(input_ids) if !position_ids
+       n = Gather(n, [1]) if !position_ids
+       p = Slice(position_embedding, [0], n) if !position_ids
+       p = Gather(position_embedding, position_ids) if position_ids
+       embedding_sum = Gather(word_embedding, input_ids)
+       embedding_sum = Add(embedding_sum, p)
+       s = Gather(segment_embedding, segment_ids) if segment_ids
+       embedding_sum = Add(embedding_sum, s) if segment_ids
+       output = LayerNormalization<epsilon=$epsilon>(embedding_sum, gamma, beta)
+       mask_index = ReduceSum<keepdims=0>(mask, [1]) if mask
+       b = Shape(input_ids) if !mask
+       b = Gather(b, [0]) if !mask
+       b = ConstantOfShape(b) if !mask
+       mask_index = Cast<to=6>(b) if !mask)"},
+    {.name = "EmbedLayerNormalization",
+     .opset = 11,
+     .inputs = {"input_ids", Optional("segment_ids"), "word_embedding",
+                "position_embedding", Optional("segment_embedding"), "gamma",
+                "beta", Optional("mask"), Optional("position_ids")},
+     .outputs = {"output", Optional("mask_index"), Optional("embedding_sum")},
+     .attributes = {{"epsilon", 1e-12F}, {"mask_index_type", int64_t{0}}},
+     .body = R"(
+       Y = Refuse() if $mask_index_type
+       n = Shape(input_ids) if !position_ids
+       n = Gather(n, [1]) if !position_ids
+       p = Slice(position_embedding, [0], n) if !position_ids
+       p = Gather(position_embedding, position_ids) if position_ids
+       embedding_sum = Gather(word_embedding, input_ids)
+       embedding_sum = Add(embedding_sum, p)
+       s = Gather(segment_embedding, segment_ids) if segment_ids
+       embedding_sum = Add(embedding_sum, s) if segment_ids
+       m = ReduceMean(embedding_sum, [-1])
+       d = Sub(embedding_sum, m)
+       v = Mul(d, d)
+       v = ReduceMean(v, [-1])
+       v = Add(v, $epsilon)
+       v = Sqrt(v)
+       n = Div(d, v)
+       n = Mul(n, gamma)
+       output = Add(n, beta)
+       mask_index = ReduceSum<keepdims=0>(mask, [1]) if mask
+       b = Shape(input_ids) if !mask
+       b = Gather(b, [0]) if !mask
+       b = ConstantOfShape(b) if !mask
+       mask_index = Cast<to=6>(b) if !mask)"},
     {.name = "FusedMatMul",
      .inputs = {"A", "B"},
      .outputs = {"Y"},

@@ -106,6 +106,25 @@ def SkipSimplifiedLayerNormalization(d):
 
 
 @operator
+def EmbedLayerNormalization(d):
+    batch, length, width = d.upto(1, 3), d.upto(1, 5), d.upto(2, 8)
+    ids = d.tensor((batch, length), "int32", 0, 9)
+    has_segments = d.often()
+    inputs = [ids,
+              d.tensor((batch, length), "int32", 0, 1) if has_segments
+              else None,
+              d.tensor((10, width)), d.tensor((6, width)),
+              d.tensor((2, width)) if has_segments else None,
+              d.tensor((width,)), d.tensor((width,))]
+    if d.often():
+        inputs.append(d.tensor((batch, length), "int32", 0, 1)
+                      if d.often() else None)
+        inputs.append(d.tensor((batch, length), "int32", 0, 5))
+    return d.put(inputs, near(2000), d.one([2, 3]),
+                 epsilon=d.one([1e-5, 1e-3, 0.1]))
+
+
+@operator
 def FusedMatMul(d):
     rank = d.upto(2, 4)
     batch = tuple(d.upto(1, 3) for _ in range(rank - 2))
