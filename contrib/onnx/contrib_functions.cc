@@ -82,7 +82,8 @@ constexpr ContribFunction kFunctions[] = {
      .body = R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
-       output, mean, inv_std_var = LayerNormalization<epsilon=$epsilon>(input_skip_bias_sum, gamma, beta))"},
+       output, mean, inv_std_var = LayerNormalization<epsilon=$epsilon>(
+           input_skip_bias_sum, gamma, beta))"},
     {.name = "SkipLayerNormalization",
      .inputs = {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
      .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
@@ -110,7 +111,8 @@ constexpr ContribFunction kFunctions[] = {
      .body = R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
-       output = RMSNormalization<epsilon=$epsilon>(input_skip_bias_sum, gamma))"},
+       output = RMSNormalization<epsilon=$epsilon>(
+           input_skip_bias_sum, gamma))"},
     {.name = "SkipSimplifiedLayerNormalization",
      .inputs = {"input", "skip", "gamma", Optional("bias")},
      .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
@@ -207,12 +209,14 @@ constexpr ContribFunction kFunctions[] = {
                     {"activation_beta", 0.0F},
                     {"activation_gamma", 0.0F}},
      .body = R"(
-       Y = Gemm<alpha=$alpha, beta=$beta, transA=$transA, transB=$transB>(A, B, C)
+       Y = Gemm<alpha=$alpha, beta=$beta, transA=$transA, transB=$transB>(
+           A, B, C)
        Y = Relu(Y) if $activation=Relu
        Y = Tanh(Y) if $activation=Tanh
        Y = Sigmoid(Y) if $activation=Sigmoid
        Y = LeakyRelu<alpha=$activation_alpha>(Y) if $activation=LeakyRelu
-       Y = HardSigmoid<alpha=$activation_alpha, beta=$activation_beta>(Y) if $activation=HardSigmoid)"},
+       Y = HardSigmoid<alpha=$activation_alpha, beta=$activation_beta>(
+           Y) if $activation=HardSigmoid)"},
     {.name = "FusedConv",
      .opset = 11,
      .inputs = {"X", "W", Optional("B"), Optional("Z")},
@@ -227,8 +231,10 @@ constexpr ContribFunction kFunctions[] = {
        Y = Tanh(Y) if $activation=Tanh
        Y = Sigmoid(Y) if $activation=Sigmoid
        Y = LeakyRelu<alpha=$activation_params[0]>(Y) if $activation=LeakyRelu
-       Y = HardSigmoid<alpha=$activation_params[0], beta=$activation_params[1]>(Y) if $activation=HardSigmoid
-       Y = Clip(Y, $activation_params[0], $activation_params[1]) if $activation=Clip)"},
+       Y = HardSigmoid<alpha=$activation_params[0], beta=$activation_params[1]>(
+           Y) if $activation=HardSigmoid
+       Y = Clip(Y, $activation_params[0],
+           $activation_params[1]) if $activation=Clip)"},
     {.name = "Pad",
      .opset = 11,
      .inputs = {"data", "pads", Optional("value")},

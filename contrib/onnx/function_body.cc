@@ -1,6 +1,7 @@
 #include "contrib/onnx/function_body.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "nodewise/support/check.h"
 
@@ -77,12 +78,17 @@ BodyStatement ParseLine(std::string_view line) {
 
 std::vector<BodyStatement> ParseBody(std::string_view body) {
   std::vector<BodyStatement> statements;
+  std::string line;
   while (!body.empty()) {
     const size_t end = std::min(body.find('\n'), body.size());
-    const std::string_view line = Stripped(body.substr(0, end));
-    if (!line.empty()) statements.push_back(ParseLine(line));
+    if (!line.empty()) line += ' ';
+    line += Stripped(body.substr(0, end));
     body.remove_prefix(std::min(end + 1, body.size()));
+    // A statement goes on as long as its inputs are not closed.
+    if (line.find(')') == std::string::npos) continue;
+    statements.push_back(ParseLine(std::exchange(line, "")));
   }
+  NODEWISE_CHECK(line.empty());
   return statements;
 }
 

@@ -5,11 +5,11 @@
 //
 //   OUTPUTS = OPERATOR<ATTRIBUTE=VALUE, ...>(INPUTS) if CONDITION
 //
-// with or without the attributes and the condition. Lists are separated by
-// commas. A name that is given again stands for the new value from then on.
-//   inputs: a value, nothing for one that is left out, a number or $ATTRIBUTE
-//   (of
-//     the type of the node's first input), or integers in brackets, [-1]
+// with or without the attributes and the condition; one may be broken before
+// the bracket that closes the inputs. Lists are separated by commas. A name
+// that is given again stands for the new value from then on.
+//   inputs: a value, nothing for one that is left out, integers in brackets,
+//     [-1], or a number or $ATTRIBUTE, of the type of the node's first input
 //   attributes: a * stands for all that the node hands on (ContribFunction)
 //   values of attributes: an integer, a word, $ATTRIBUTE, or $ATTRIBUTE[i], an
 //     element of a list of floats, 0 if it has less; also for inputs

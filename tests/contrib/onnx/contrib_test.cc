@@ -95,7 +95,8 @@ TEST(ContribFunctionsTest, TheNewestBodyThatTheOpsetAllowsIsTaken) {
 TEST(FunctionBodyTest, LinesAreTakenApart) {
   const auto body = ParseBody(R"(
       a, b = Split<axis=-1, to=$type>(x, , [0, -2]) if !bias
-      y = Add(a, 1.5))");
+      y = Add(a,
+          1.5))");
   ASSERT_EQ(body.size(), 2);
   EXPECT_THAT(body[0].outputs, ElementsAre("a", "b"));
   EXPECT_EQ(body[0].op, "Split");
