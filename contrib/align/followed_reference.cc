@@ -2,10 +2,13 @@
 
 #include <utility>
 
+#include "contrib/align/precision.h"
 #include "fmt/format.h"
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/evaluate.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/random/random.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
@@ -25,6 +28,21 @@ std::shared_ptr<const FollowedReference::Value> MakeValue(
   }
   value->tensors = std::move(tensors);
   return value;
+}
+
+absl::StatusOr<std::vector<NDArray>> Moved(const std::vector<NDArray>& tensors,
+                                           double roundoff,
+                                           RandomSource random) {
+  std::vector<NDArray> moved;
+  for (const NDArray& tensor : tensors) {
+    moved.push_back(tensor);
+    if (!IsFloat(tensor.dtype())) continue;
+    std::vector<double> numbers = NumbersOf(tensor);
+    for (double& number : numbers) number *= 1 + roundoff * random.Symmetric();
+    NODEWISE_ASSIGN_OR_RETURN(
+        moved.back(), TensorOfNumbers(numbers, tensor.shape(), tensor.dtype()));
+  }
+  return moved;
 }
 
 }  // namespace
@@ -96,6 +114,31 @@ FollowedReference::ValueOf(ValueId id) {
     NODEWISE_RETURN_IF_ERROR(Compute(operation.id));
   }
   return computed_[Index(id)];
+}
+
+absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
+FollowedReference::ValueNear(ValueId id, double roundoff, uint64_t seed) const {
+  FollowedReference moved = *this;
+  std::vector<bool> seen(network_.data().values.size());
+  std::vector<ValueId> waiting = {id};
+  while (!waiting.empty()) {
+    const ValueId next = waiting.back();
+    waiting.pop_back();
+    if (seen[Index(next)]) continue;
+    seen[Index(next)] = true;
+    const NetworkValue& value = network_.value(next);
+    if (pinned_[Index(next)]) {
+      NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
+                                Moved(computed_[Index(next)]->tensors, roundoff,
+                                      RandomSource(seed, value.name)));
+      moved.Pin(next, std::move(tensors));
+    } else if (value.kind == NetworkValue::Kind::kOutput) {
+      for (const ValueId input : network_.operation(value.producer).inputs) {
+        if (input != kNoValue) waiting.push_back(input);
+      }
+    }
+  }
+  return moved.ValueOf(id);
 }
 
 absl::Status FollowedReference::Compute(OperationId id) {

@@ -31,6 +31,7 @@ struct RegionQuestion {
   const Layout& layout;
   absl::Span<const OperationId> region;
   const OpSet& operators;
+  double clean = 0;  // GraphWalk::CleanDistanceOf().
 };
 
 struct RegionAnswer {

@@ -4,16 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "nodewise/align/alignment.h"
 #include "nodewise/align/similar_inputs.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/random/random.h"
-#include "nodewise/runner/runner_list.h"
-#include "tests/contrib/lower/lower_support.h"
+#include "tests/contrib/align/align_support.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {
@@ -23,11 +20,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-NDArray Drawn(const std::string& name, const std::vector<int64_t>& shape) {
-  RandomSource source(7, name);
-  return RandomTensor(source, shape, kFloat32).value();
-}
 
 // What a compiler may get wrong in Net(), and what it may do otherwise.
 struct Mistakes {
@@ -89,62 +81,9 @@ Network Net(const Mistakes& mistakes = {}) {
   return std::move(b.net);
 }
 
-// What was compiled, and what is known of it beside the network as it is meant.
-struct Examined {
-  std::shared_ptr<const Network> network;
-  std::shared_ptr<const GraphTarget> target;
-  Alignment alignment;
-  ValueLocateResult result;
-
-  std::vector<std::string> Operations(size_t culprit) const {
-    std::vector<std::string> names;
-    for (const OperationId id : result.culprits[culprit].operations) {
-      names.push_back(network->operation(id).name);
-    }
-    return names;
-  }
-  std::vector<std::string> Explanations(size_t culprit) const {
-    std::vector<std::string> texts;
-    for (const Explanation& one : result.culprits[culprit].explanations) {
-      texts.push_back(one.what);
-    }
-    return texts;
-  }
-};
-
 Examined Examine(const Network& compiled, const LowerOptions& options = {}) {
-  Examined examined;
-  examined.network = std::make_shared<const Network>(Net());
-  Lowered lowered = Lower(compiled, "net", options).value();
-  examined.target =
-      GraphTarget::FromArtefact(
-          "net",
-          {std::move(lowered.graph), BuiltInFunctions(AllOperators()),
-           Params{std::move(lowered.params)}},
-          {kCpu})
-          .value();
-  const auto graph_runner =
-      MakerOf("debug", {"net", examined.target}).value()().value();
-  const auto network_runner =
-      MakerOf("interpreter", {"net", nullptr, examined.network})
-          .value()()
-          .value();
-  const std::vector<size_t> inputs =
-      PairInputs(graph_runner->inputs(), network_runner->inputs()).value();
-  std::vector<NamedTensor> given = {{"x", Drawn("x", {1, 4, 6, 6})}};
-  std::vector<RecordedPair> pairs;
-  for (uint64_t set = 0; set < 2; ++set) {
-    if (set > 0) given = DrawSimilar(given, set).value();
-    pairs.push_back(
-        RecordPair(graph_runner.get(), network_runner.get(), inputs, given)
-            .value());
-  }
-  const GraphIndex& index = examined.target->index();
-  examined.alignment = Align(index, *examined.network, pairs).value();
-  examined.result = LocateByValue(index, *examined.network, pairs,
-                                  examined.alignment, AllOperators())
-                        .value();
-  return examined;
+  return ExamineBeside(Net(), compiled, {{"x", Drawn("x", {1, 4, 6, 6})}},
+                       options);
 }
 
 TEST(ValueLocateTest, SoundGraphsAccuseNobodyFusedOrNot) {
