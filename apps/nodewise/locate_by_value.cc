@@ -11,6 +11,19 @@
 
 namespace nodewise {
 
+void AddSpecialInputs(OptionList* options, bool* has_special) {
+  options->AddFlag("--special-inputs",
+                   "beside a model by its values: one more set of inputs, "
+                   "with NaN and infinities in some places",
+                   has_special);
+}
+
+absl::Status SpecialInputsMeanNothing() {
+  return absl::InvalidArgumentError(
+      "--special-inputs: means nothing here, expected --reference MODEL.onnx "
+      "and a TARGET whose nodes do not say what they compute");
+}
+
 bool SaysNothing(const LoadedTarget& loaded) {
   const std::vector<GraphNode>& nodes = loaded.target->graph().nodes;
   return std::none_of(nodes.begin(), nodes.end(), &SaysItsRegion);
@@ -18,17 +31,21 @@ bool SaysNothing(const LoadedTarget& loaded) {
 
 absl::Status LocateByValueIn(const LoadedTarget& loaded,
                              const std::string& model,
-                             const ModelOptions& options, uint64_t seed,
-                             Outcome* outcome) {
+                             const ModelOptions& options,
+                             const SetsOfInputs& sets, Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget source,
                             LoadModelOf(loaded, model, options, outcome));
   if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
   KeepFreedMemory();
   NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
-                            LocateBeside(loaded, source, seed));
+                            LocateBeside(loaded, source, sets));
   outcome->json.Add("model", model);
-  ShowValueResult(loaded.target->index(), *source.network, result,
-                  ReportWords(), outcome);
+  ReportWords words;
+  for (size_t set = 0; set < sets.sets + (sets.has_special ? 1 : 0); ++set) {
+    words.sets.push_back(NameOfSet(sets, set));
+  }
+  ShowValueResult(loaded.target->index(), *source.network, result, words,
+                  outcome);
   return absl::OkStatus();
 }
 

@@ -98,6 +98,7 @@ class LocateCulprit : public Command {
                      "ort or exec:COMMAND",
                      &referee_);
     AddBuildChoice(options, &choice_);
+    AddSpecialInputs(options, &has_special_);
   }
 
   absl::StatusOr<Outcome> Run() override {
@@ -171,9 +172,11 @@ class LocateCulprit : public Command {
     if (IsModel(reference_) && SaysNothing(loaded)) {
       NODEWISE_RETURN_IF_ERROR(CheckByValue());
       NODEWISE_RETURN_IF_ERROR(LocateByValueIn(
-          loaded, reference_, load_.model, inputs_.seed.value_or(1), outcome));
+          loaded, reference_, load_.model,
+          {kInputSets, inputs_.seed.value_or(1), has_special_}, outcome));
       return true;
     }
+    if (has_special_) return SpecialInputsMeanNothing();
     if (!reference_.empty() && reference_ != "interpreter") {
       NODEWISE_ASSIGN_OR_RETURN(
           const LoadedTarget reference,
@@ -451,6 +454,7 @@ class LocateCulprit : public Command {
   std::optional<uint64_t> repeats_, node_timeout_, worst_;
   ForeignOptions foreign_;
   BuildChoice choice_;
+  bool has_special_ = false;
 };
 
 }  // namespace

@@ -99,6 +99,9 @@ class ValueReport {
                                ": " + explanation.what});
     }
     table.AddRow({"evidence", EvidenceFor(culprit)});
+    if (!culprit.sets.empty() && culprit.sets.size() < words_.sets.size()) {
+      table.AddRow({"shown by", SetsOf(culprit) + " alone"});
+    }
     outcome->text += table.ToString(2, 0) + "\n";
     JsonWriter& json = outcome->json;
     json.BeginObject();
@@ -117,6 +120,8 @@ class ValueReport {
       json.EndObject();
     }
     json.EndArray();
+    json.Add("input_sets",
+             std::vector<int64_t>(culprit.sets.begin(), culprit.sets.end()));
     json.BeginObject("evidence");
     json.Add("reason", reason);
     json.Add("entry", index_.KeyOf(culprit.entry));
@@ -136,10 +141,21 @@ class ValueReport {
                : "the change explains all its numbers";
   }
 
+  std::string SetsOf(const ValueCulprit& culprit) const {
+    std::vector<std::string> names;
+    for (const size_t set : culprit.sets) names.push_back(words_.sets[set]);
+    return ListOf(names);
+  }
+
   std::string ReasonFor(const ValueCulprit& culprit,
                         const std::string& kind) const {
     const std::string expected = ExpectedName(culprit);
     if (expected.empty()) return "holds no tensor of " + words_.model;
+    if (!culprit.differs_in_finite) {
+      return fmt::format("{} {} only where numbers are NaN or infinite",
+                         kind == kBroken ? "should hold" : "differs from",
+                         expected);
+    }
     const std::string by =
         std::isfinite(culprit.distance)
             ? fmt::format("{:.2g} of its size", culprit.distance)
