@@ -56,10 +56,10 @@ class AlignWithModel : public Command {
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
     KeepFreedMemory();
-    NODEWISE_ASSIGN_OR_RETURN(
-        const std::vector<RecordedPair> pairs,
-        RecordBoth(loaded, model, sets_.value_or(kInputSets),
-                   inputs_.seed.value_or(1)));
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
+                              RecordBoth(loaded, model,
+                                         {sets_.value_or(kInputSets),
+                                          inputs_.seed.value_or(1), false}));
     const GraphIndex& index = loaded.target->index();
     NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
                               Align(index, *model.network, pairs));

@@ -69,10 +69,15 @@ absl::StatusOr<ModelOfTarget> BuildAsModel(const LoadedTarget& target,
   return model;
 }
 
+std::string NameOfSet(const SetsOfInputs& sets, size_t set) {
+  if (set == 0) return "the given inputs";
+  return set < sets.sets ? "inputs drawn like them"
+                         : "inputs with NaN and infinities";
+}
+
 absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
                                                      const ModelOfTarget& model,
-                                                     uint64_t sets,
-                                                     uint64_t seed) {
+                                                     const SetsOfInputs& sets) {
   const std::string& name = target.target->name();
   NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker compiled,
                             MakerOf("debug", {name, target.target}));
@@ -84,9 +89,12 @@ absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
   std::vector<NamedTensor> inputs =
       InputsOfModel(target, *model.network, model.inputs);
   std::vector<RecordedPair> pairs;
-  for (uint64_t set = 0; set < sets; ++set) {
-    if (set > 0) {
-      NODEWISE_ASSIGN_OR_RETURN(inputs, DrawSimilar(inputs, seed + set));
+  for (uint64_t set = 0; set < sets.sets + (sets.has_special ? 1 : 0); ++set) {
+    if (set == sets.sets) {
+      NODEWISE_ASSIGN_OR_RETURN(inputs,
+                                WithSpecialNumbers(inputs, sets.seed + set));
+    } else if (set > 0) {
+      NODEWISE_ASSIGN_OR_RETURN(inputs, DrawSimilar(inputs, sets.seed + set));
     }
     NODEWISE_ASSIGN_OR_RETURN(
         RecordedPair pair,
@@ -107,9 +115,9 @@ absl::StatusOr<ValueLocateResult> LocateInRecorded(
 
 absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& target,
                                                const ModelOfTarget& model,
-                                               uint64_t seed) {
+                                               const SetsOfInputs& sets) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
-                            RecordBoth(target, model, kInputSets, seed));
+                            RecordBoth(target, model, sets));
   return LocateInRecorded(target.target->index(), *model.network, pairs);
 }
 

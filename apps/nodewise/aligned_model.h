@@ -37,21 +37,31 @@ absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
 absl::StatusOr<ModelOfTarget> BuildAsModel(const LoadedTarget& target,
                                            const LoadedTarget& build);
 
-// Runs both with the inputs of the target, and with `sets` - 1 more that are
-// drawn like them. Fails as the runs do, naming the side.
+// What both are run with: the inputs of the target, and others that are drawn
+// like them.
+struct SetsOfInputs {
+  uint64_t sets = kInputSets;
+  uint64_t seed = 1;
+  // One more has NaN, infinities and zeros in some places.
+  bool has_special = false;
+};
+
+// Returns what the set of this number is, in words.
+std::string NameOfSet(const SetsOfInputs& sets, size_t set);
+
+// Runs both with all sets. Fails as the runs do, naming the side.
 absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
                                                      const ModelOfTarget& model,
-                                                     uint64_t sets,
-                                                     uint64_t seed);
+                                                     const SetsOfInputs& sets);
 
 // Locates in what was recorded of both.
 absl::StatusOr<ValueLocateResult> LocateInRecorded(
     const GraphIndex& index, const Network& network,
     const std::vector<RecordedPair>& pairs);
 
-// Runs both with two sets of inputs, and locates in what they make.
+// Runs both with all sets of inputs, and locates in what they make.
 absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& target,
                                                const ModelOfTarget& model,
-                                               uint64_t seed);
+                                               const SetsOfInputs& sets);
 
 }  // namespace nodewise

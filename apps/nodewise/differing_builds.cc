@@ -27,7 +27,7 @@ absl::StatusOr<std::set<std::string>> DifferingNodes(const LoadedTarget& loaded,
   NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget source,
                             BuildAsModel(loaded, other));
   NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
-                            LocateBeside(loaded, source, seed));
+                            LocateBeside(loaded, source, {kInputSets, seed}));
   std::set<std::string> nodes;
   for (const ValueCulprit& culprit : result.culprits) {
     nodes.insert(loaded.target->index().KeyOf(culprit.node));
@@ -124,7 +124,7 @@ absl::Status LocateBetweenBuilds(const LoadedTarget& loaded,
       const ModelOfTarget source,
       BuildAsModel(judged, is_swapped ? loaded : reference));
   NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
-                            LocateBeside(judged, source, seed));
+                            LocateBeside(judged, source, {kInputSets, seed}));
   ReportWords words;
   words.model = source.path;
   words.side = is_swapped ? kReference : kTarget;

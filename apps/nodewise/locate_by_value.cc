@@ -12,6 +12,19 @@
 
 namespace nodewise {
 
+void AddSpecialInputs(OptionList* options, bool* has_special) {
+  options->AddFlag("--special-inputs",
+                   "beside a model by its values: one more set of inputs, "
+                   "with NaN and infinities in some places",
+                   has_special);
+}
+
+absl::Status SpecialInputsMeanNothing() {
+  return absl::InvalidArgumentError(
+      "--special-inputs: means nothing here, expected --reference MODEL.onnx "
+      "and a TARGET whose nodes do not say what they compute");
+}
+
 bool SaysNothing(const LoadedTarget& loaded) {
   const std::vector<GraphNode>& nodes = loaded.target->graph().nodes;
   return std::none_of(nodes.begin(), nodes.end(), &SaysItsRegion);
@@ -19,22 +32,27 @@ bool SaysNothing(const LoadedTarget& loaded) {
 
 absl::Status LocateByValueIn(const LoadedTarget& loaded,
                              const std::string& model,
-                             const ModelOptions& options, uint64_t seed,
-                             const std::string& repro, Outcome* outcome) {
+                             const ModelOptions& options,
+                             const SetsOfInputs& sets, const std::string& repro,
+                             Outcome* outcome) {
   NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget source,
                             LoadModelOf(loaded, model, options, outcome));
   if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
   KeepFreedMemory();
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
-                            RecordBoth(loaded, source, kInputSets, seed));
+                            RecordBoth(loaded, source, sets));
   NODEWISE_ASSIGN_OR_RETURN(
       const ValueLocateResult result,
       LocateInRecorded(loaded.target->index(), *source.network, pairs));
   outcome->json.Add("model", model);
-  ShowValueResult(loaded.target->index(), *source.network, result,
-                  ReportWords(), outcome);
+  ReportWords words;
+  for (size_t set = 0; set < pairs.size(); ++set) {
+    words.sets.push_back(NameOfSet(sets, set));
+  }
+  ShowValueResult(loaded.target->index(), *source.network, result, words,
+                  outcome);
   if (repro.empty()) return absl::OkStatus();
-  return WriteValueRepros(loaded, *source.network, pairs[0], result, repro,
+  return WriteValueRepros(loaded, *source.network, pairs, result, repro,
                           outcome);
 }
 

@@ -3,11 +3,17 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "apps/nodewise/aligned_model.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/model_options.h"
 
 namespace nodewise {
+
+// Adds --special-inputs; and what is said of it where no values are compared
+// with a model's.
+void AddSpecialInputs(OptionList* options, bool* has_special);
+absl::Status SpecialInputsMeanNothing();
 
 // Returns whether no node of the target says what it computes, as those of
 // other compilers do not: then a model is its reference by the values alone.
@@ -19,7 +25,8 @@ bool SaysNothing(const LoadedTarget& loaded);
 // culprit becomes a folder in there.
 absl::Status LocateByValueIn(const LoadedTarget& loaded,
                              const std::string& model,
-                             const ModelOptions& options, uint64_t seed,
-                             const std::string& repro, Outcome* outcome);
+                             const ModelOptions& options,
+                             const SetsOfInputs& sets, const std::string& repro,
+                             Outcome* outcome);
 
 }  // namespace nodewise

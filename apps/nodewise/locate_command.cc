@@ -98,6 +98,7 @@ class LocateCulprit : public Command {
                      "ort or exec:COMMAND",
                      &referee_);
     AddBuildChoice(options, &choice_);
+    AddSpecialInputs(options, &has_special_);
   }
 
   absl::StatusOr<Outcome> Run() override {
@@ -170,11 +171,13 @@ class LocateCulprit : public Command {
                                     Outcome* outcome) const {
     if (IsModel(reference_) && SaysNothing(loaded)) {
       NODEWISE_RETURN_IF_ERROR(CheckByValue(true));
-      NODEWISE_RETURN_IF_ERROR(LocateByValueIn(loaded, reference_, load_.model,
-                                               inputs_.seed.value_or(1), repro_,
-                                               outcome));
+      NODEWISE_RETURN_IF_ERROR(
+          LocateByValueIn(loaded, reference_, load_.model,
+                          {kInputSets, inputs_.seed.value_or(1), has_special_},
+                          repro_, outcome));
       return true;
     }
+    if (has_special_) return SpecialInputsMeanNothing();
     if (!reference_.empty() && reference_ != "interpreter") {
       NODEWISE_ASSIGN_OR_RETURN(
           const LoadedTarget reference,
@@ -445,6 +448,7 @@ class LocateCulprit : public Command {
   std::optional<uint64_t> repeats_, node_timeout_, worst_;
   ForeignOptions foreign_;
   BuildChoice choice_;
+  bool has_special_ = false;
 };
 
 }  // namespace

@@ -93,19 +93,20 @@ class CaseMaker {
 
 absl::Status WriteValueRepros(const LoadedTarget& loaded,
                               const Network& network,
-                              const RecordedPair& recorded,
+                              const std::vector<RecordedPair>& recorded,
                               const ValueLocateResult& located,
                               const std::string& dir, Outcome* outcome) {
   if (located.culprits.empty()) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(MakeReproRoot(dir));
-  const CaseMaker maker(loaded, network, recorded, located);
   TextTable table;
   outcome->json.BeginArray("repros");
   absl::Status status;
   size_t number = 0;
   for (const ValueCulprit& culprit : located.culprits) {
     const std::string key = loaded.target->index().KeyOf(culprit.node);
-    auto made = maker.Make(culprit.entry);
+    const size_t set = culprit.sets.empty() ? 0 : culprit.sets.front();
+    auto made =
+        CaseMaker(loaded, network, recorded[set], located).Make(culprit.entry);
     status = made.status();
     if (made.ok()) {
       made->verdict = kBroken;

@@ -13,12 +13,12 @@
 namespace nodewise {
 
 // Writes each culprit of a target whose nodes do not say what they compute as a
-// folder in DIR: the node with what it read in the first of the recorded runs,
-// beside the part of the network that it stands for. A note says which cannot
-// be written, and why. The document has `repros`.
+// folder in DIR: the node with what it read in the first of the recorded runs
+// that shows it, beside the part of the network that it stands for. A note says
+// which cannot be written, and why. The document has `repros`.
 absl::Status WriteValueRepros(const LoadedTarget& loaded,
                               const Network& network,
-                              const RecordedPair& recorded,
+                              const std::vector<RecordedPair>& recorded,
                               const ValueLocateResult& located,
                               const std::string& dir, Outcome* outcome);
 

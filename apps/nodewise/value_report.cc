@@ -29,6 +29,11 @@ std::string_view NameOf(EntryState state) {
   return "";
 }
 
+std::string InSpecialNumbers(const std::string& expected) {
+  return fmt::format("differs from {} only where numbers are NaN or infinite",
+                     expected);
+}
+
 class ValueReport {
  public:
   ValueReport(const GraphIndex& index, const Network& network,
@@ -107,6 +112,9 @@ class ValueReport {
                                   CountOf(culprit.edits_tried, "change"))});
     }
     table.AddRow({"evidence", EvidenceFor(culprit)});
+    if (!culprit.sets.empty() && culprit.sets.size() < words_.sets.size()) {
+      table.AddRow({"shown by", SetsOf(culprit) + " alone"});
+    }
     outcome->text += table.ToString(2, 0) + "\n";
     JsonWriter& json = outcome->json;
     json.BeginObject();
@@ -128,6 +136,8 @@ class ValueReport {
     AddMapJson(culprit, &json);
     json.Add("edits_tried", static_cast<uint64_t>(culprit.edits_tried));
     json.Add("gave_up", culprit.gave_up);
+    json.Add("input_sets",
+             std::vector<int64_t>(culprit.sets.begin(), culprit.sets.end()));
     json.BeginObject("evidence");
     json.Add("reason", reason);
     json.Add("entry", index_.KeyOf(culprit.entry));
@@ -209,12 +219,21 @@ class ValueReport {
                : "the change explains all its numbers";
   }
 
+  std::string SetsOf(const ValueCulprit& culprit) const {
+    std::vector<std::string> names;
+    for (const size_t set : culprit.sets) names.push_back(words_.sets[set]);
+    return ListOf(names);
+  }
+
   std::string ReasonOf(const ValueCulprit& culprit,
                        const std::string& kind) const {
     if (culprit.expected == kNoValue) {
       return "holds no tensor of " + words_.model;
     }
     if (kind == kBroken) return ReasonFor(culprit, network_);
+    if (!culprit.differs_in_finite) {
+      return InSpecialNumbers(ExpectedName(culprit));
+    }
     return fmt::format("differs from {} by {}", ExpectedName(culprit),
                        std::isfinite(culprit.distance)
                            ? fmt::format("{:.2g} of its size", culprit.distance)
@@ -289,6 +308,7 @@ class ValueReport {
 std::string ReasonFor(const ValueCulprit& culprit, const Network& network) {
   if (culprit.expected == kNoValue) return "holds no tensor of the model";
   const std::string& expected = network.value(culprit.expected).name;
+  if (!culprit.differs_in_finite) return InSpecialNumbers(expected);
   return std::isfinite(culprit.distance)
              ? fmt::format("is off by {:.2g} of its size from {}",
                            culprit.distance, expected)

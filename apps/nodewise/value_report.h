@@ -19,6 +19,8 @@ struct ReportWords {
   std::string owner;  // Said of it behind a culprit's name.
   // What each culprit is: "broken", or what else is known.
   std::vector<std::string> kinds;
+  // What each set of inputs is; nothing is said of them without.
+  std::vector<std::string> sets;
 };
 
 // Returns in words what is wrong with a culprit that is broken.

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "contrib/align/alignment_gaps.h"
+#include "contrib/align/precision.h"
 #include "contrib/align/recorded_tensor.h"
 #include "contrib/align/tensor_match.h"
+#include "contrib/align/tensor_parts.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -46,6 +48,22 @@ absl::StatusOr<std::unique_ptr<TensorSpool>> RecordNetwork(
   options.sink = spool.get();
   NODEWISE_RETURN_IF_ERROR(network->Run(inputs, options).status());
   return spool;
+}
+
+// A compiled network may read and make numbers in a shorter type, or in a
+// longer one.
+absl::StatusOr<std::vector<NamedTensor>> InTypesOf(
+    const InputList& list, absl::Span<const NamedTensor> inputs) {
+  std::vector<NamedTensor> typed;
+  for (const NamedTensor& input : inputs) {
+    typed.push_back(input);
+    const auto place = list.Find(input.name);
+    if (!place.ok()) continue;  // Whoever is given it says so.
+    const DLDataType dtype = list.Type(*place).dtype;
+    if (!HasNumbers(dtype) || !HasNumbers(input.tensor.dtype())) continue;
+    NODEWISE_ASSIGN_OR_RETURN(typed.back().tensor, InType(input.tensor, dtype));
+  }
+  return typed;
 }
 
 std::vector<size_t> NeededOf(const InputList& list) {
@@ -109,8 +127,51 @@ struct SourceTensor {
   RecordedTensor recorded;
 };
 
+// Adds those that hold the numbers of a source, though more coarsely rounded.
+absl::Status AddRounded(const TensorMatcher& matcher,
+                        const std::vector<SourceTensor>& sources,
+                        std::vector<EntryMatch>* matches) {
+  for (const SourceTensor& source : sources) {
+    if (!matcher.MayMatchRounded(source.recorded.facts())) continue;
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
+                              source.recorded.Load());
+    const std::optional<TensorMatch> match =
+        matcher.MatchRounded(source.recorded.facts(), tensors);
+    if (!match.has_value()) continue;
+    matches->push_back({source.value, match->layout, match->distance,
+                        match->has_unknown_order});
+  }
+  return absl::OkStatus();
+}
+
+// Returns the tensors that the compiled one is a part of, or has as parts.
+absl::StatusOr<std::vector<EntryMatch>> CutMatchesOf(
+    const TensorMatcher& matcher, const std::vector<SourceTensor>& sources) {
+  std::vector<PartCandidate> candidates;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    candidates.push_back({i, &sources[i].recorded.facts()});
+  }
+  const auto load = [&](size_t i) { return sources[i].recorded.Load(); };
+  std::vector<EntryMatch> matches;
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<PartMatch> wholes,
+                            FindWholes(matcher, candidates, load));
+  for (const PartMatch& whole : wholes) {
+    matches.push_back(
+        {sources[whole.place].value, whole.match.layout, whole.match.distance});
+  }
+  if (!matches.empty()) return matches;
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<PartMatch> parts,
+                            FindParts(matcher, candidates, load));
+  for (const PartMatch& part : parts) {
+    matches.push_back({sources[part.place].value, part.match.layout,
+                       part.match.distance, false, std::nullopt, true});
+  }
+  return matches;
+}
+
 absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
-    const RecordedTensor& compiled, const std::vector<SourceTensor>& sources) {
+    const RecordedTensor& compiled, const std::vector<SourceTensor>& sources,
+    GraphPrecision* precision, AlignedEntry* entry) {
   std::vector<EntryMatch> matches;
   std::optional<TensorMatcher> matcher;
   for (const SourceTensor& source : sources) {
@@ -127,6 +188,22 @@ absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
     if (!match.has_value()) continue;
     matches.push_back({source.value, match->layout, match->distance,
                        match->has_unknown_order});
+  }
+  if (matches.empty() && compiled.facts().stats[0].has_numbers) {
+    if (!matcher.has_value()) {
+      NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
+                                compiled.Load());
+      matcher.emplace(compiled.facts(), tensors);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
+                              precision->Inherited(entry->entry));
+    matcher->AllowRoundoff(roundoff);
+    NODEWISE_RETURN_IF_ERROR(AddRounded(*matcher, sources, &matches));
+    entry->is_rounded = !matches.empty();
+    if (matches.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(matches, CutMatchesOf(*matcher, sources));
+      if (!matches.empty() && matches[0].is_joined) return matches;
+    }
   }
   std::stable_sort(matches.begin(), matches.end(),
                    [](const EntryMatch& a, const EntryMatch& b) {
@@ -174,15 +251,20 @@ absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
 absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
                                         absl::Span<const size_t> pairs,
                                         absl::Span<const NamedTensor> inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> given,
+                            InTypesOf(network->inputs(), inputs));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                            MatchInputs(network->inputs(), inputs));
+                            MatchInputs(network->inputs(), given));
   RecordedPair recorded;
-  NODEWISE_ASSIGN_OR_RETURN(recorded.network, RecordNetwork(network, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(recorded.network, RecordNetwork(network, given));
   const std::vector<size_t> needed = NeededOf(compiled->inputs());
   std::vector<NamedTensor> compiled_inputs;
   for (size_t i = 0; i < needed.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray tensor,
+        InType(tensors[pairs[i]], compiled->inputs().Type(needed[i]).dtype));
     compiled_inputs.push_back(
-        {compiled->inputs().Key(needed[i]), tensors[pairs[i]]});
+        {compiled->inputs().Key(needed[i]), std::move(tensor)});
     recorded.inputs.push_back(
         {compiled_inputs.back().name, network->inputs().Name(pairs[i])});
   }
@@ -225,6 +307,7 @@ absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
     inputs.push_back({name, std::move(tensor)});
     recorded.inputs.push_back({keys[key], name});
   }
+  NODEWISE_ASSIGN_OR_RETURN(inputs, InTypesOf(network->inputs(), inputs));
   NODEWISE_ASSIGN_OR_RETURN(recorded.network, RecordNetwork(network, inputs));
   return recorded;
 }
@@ -292,6 +375,9 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
     entry.entry = EntryId{e};
     entry.varies = varies[e];
     alignment.entries.push_back(entry);
+  }
+  GraphPrecision precision(index, network, pairs, alignment);
+  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
     if (!varies[e]) continue;
     const NodeId node = index.NodeOf(EntryId{e});
     const TensorKey key{index.KeyOf(node), index.OutputOf(EntryId{e})};
@@ -299,8 +385,9 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
         RecordedTensor::Find(SpoolsOf(pairs, &RecordedPair::compiled), key);
     if (!recorded.has_value()) continue;
     ++compared;
-    NODEWISE_ASSIGN_OR_RETURN(alignment.entries.back().matches,
-                              MatchesOf(*recorded, sources));
+    AlignedEntry& entry = alignment.entries[e];
+    NODEWISE_ASSIGN_OR_RETURN(
+        entry.matches, MatchesOf(*recorded, sources, &precision, &entry));
   }
   if (compared == 0 || sources.empty()) {
     return absl::FailedPreconditionError(fmt::format(

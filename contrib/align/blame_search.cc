@@ -14,6 +14,7 @@ namespace {
 // A compiler takes one operation apart into fewer nodes than this.
 constexpr size_t kMostEntries = 6;
 constexpr size_t kMostValues = 32;
+constexpr size_t kMostWrongSizes = 8;
 constexpr size_t kMostLayouts = 3;
 // So many of the nodes behind the entry are looked at.
 constexpr size_t kMostFollowers = 8;
@@ -52,6 +53,10 @@ class BlameSearcher {
     std::vector<Guess> guesses;
     NODEWISE_ASSIGN_OR_RETURN(const auto matcher, walk_.Read(entry));
     if (!matcher.has_value()) return guesses;
+    const auto& nearest = walk_.entry(entry).nearest;
+    if (nearest.has_value() && nearest->layout.cut.has_value()) {
+      guesses.push_back({entry, nearest->value, nearest->layout});
+    }
     GraphWalk probe = walk_;
     size_t tried = 0;
     for (const ValueId id : ValuesFor(entry)) {
@@ -63,6 +68,24 @@ class BlameSearcher {
       for (const Layout& layout : layouts)
         guesses.push_back({entry, id, layout});
       if (!layouts.empty() && ++tried == most) break;
+    }
+    return guesses;
+  }
+
+  // The same for an entry that has not the size of what it is meant to be.
+  absl::StatusOr<std::vector<Guess>> GuessesOfWrongSize(EntryId entry) const {
+    std::vector<Guess> guesses;
+    GraphWalk probe = walk_;
+    size_t tried = 0;
+    for (const ValueId id : ValuesFor(entry)) {
+      const auto value = probe.reference().ValueOf(id);
+      if (!value.ok() || !(*value)->facts.stats.back().has_numbers) continue;
+      const std::vector<Layout> layouts =
+          LayoutsOfWrongSize((*value)->facts.shape, graph_.entry(entry).shape);
+      for (const Layout& layout : layouts) {
+        guesses.push_back({entry, id, layout});
+      }
+      if (!layouts.empty() && ++tried == kMostWrongSizes) break;
     }
     return guesses;
   }
@@ -130,6 +153,12 @@ class BlameSearcher {
   absl::Status TryEntry(EntryId entry) {
     NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
                               Guesses(entry, kMostValues));
+    for (Guess& guess : guesses) {
+      NODEWISE_RETURN_IF_ERROR(Try(std::move(guess)));
+      if (IsSettled()) break;
+    }
+    if (IsSettled()) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(guesses, GuessesOfWrongSize(entry));
     for (Guess& guess : guesses) {
       NODEWISE_RETURN_IF_ERROR(Try(std::move(guess)));
       if (IsSettled()) break;

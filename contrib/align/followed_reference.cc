@@ -2,10 +2,13 @@
 
 #include <utility>
 
+#include "contrib/align/precision.h"
 #include "fmt/format.h"
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/evaluate.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/random/random.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
@@ -26,6 +29,21 @@ TensorFacts FactsOf(const std::vector<NDArray>& tensors) {
     if (tensor.shape() != shape) facts.stats.back().has_numbers = false;
   }
   return facts;
+}
+
+absl::StatusOr<std::vector<NDArray>> Moved(const std::vector<NDArray>& tensors,
+                                           double roundoff,
+                                           RandomSource random) {
+  std::vector<NDArray> moved;
+  for (const NDArray& tensor : tensors) {
+    moved.push_back(tensor);
+    if (!IsFloat(tensor.dtype())) continue;
+    std::vector<double> numbers = NumbersOf(tensor);
+    for (double& number : numbers) number *= 1 + roundoff * random.Symmetric();
+    NODEWISE_ASSIGN_OR_RETURN(
+        moved.back(), TensorOfNumbers(numbers, tensor.shape(), tensor.dtype()));
+  }
+  return moved;
 }
 
 }  // namespace
@@ -132,6 +150,32 @@ FollowedReference::Open(ValueId id) const {
   }
   kept.value = value;
   return std::shared_ptr<const Value>(std::move(value));
+}
+
+absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
+FollowedReference::ValueNear(ValueId id, double roundoff, uint64_t seed) const {
+  FollowedReference moved = *this;
+  std::vector<bool> seen(network_.data().values.size());
+  std::vector<ValueId> waiting = {id};
+  while (!waiting.empty()) {
+    const ValueId next = waiting.back();
+    waiting.pop_back();
+    if (seen[Index(next)]) continue;
+    seen[Index(next)] = true;
+    const NetworkValue& value = network_.value(next);
+    if (pinned_[Index(next)]) {
+      NODEWISE_ASSIGN_OR_RETURN(const auto pinned, Open(next));
+      NODEWISE_ASSIGN_OR_RETURN(
+          std::vector<NDArray> tensors,
+          Moved(pinned->tensors, roundoff, RandomSource(seed, value.name)));
+      moved.Pin(next, std::move(tensors));
+    } else if (value.kind == NetworkValue::Kind::kOutput) {
+      for (const ValueId input : network_.operation(value.producer).inputs) {
+        if (input != kNoValue) waiting.push_back(input);
+      }
+    }
+  }
+  return moved.ValueOf(id);
 }
 
 absl::Status FollowedReference::Compute(OperationId id) {

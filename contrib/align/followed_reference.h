@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -45,6 +46,14 @@ class FollowedReference {
   // Fails as the operations do that lead to the value: tensors that are wrong
   // may be no legal inputs of them.
   absl::StatusOr<std::shared_ptr<const Value>> ValueOf(ValueId id);
+
+  // Returns the value as the operations make it of floats that differ from
+  // those that are pinned by up to so much of themselves, by chance: what is
+  // next to a step, or a maximum, may turn into something else, and so it may
+  // in whatever rounds otherwise. Fails as ValueOf().
+  absl::StatusOr<std::shared_ptr<const Value>> ValueNear(ValueId id,
+                                                         double roundoff,
+                                                         uint64_t seed) const;
 
  private:
   struct Kept {

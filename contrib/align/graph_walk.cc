@@ -1,7 +1,7 @@
 #include "contrib/align/graph_walk.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -15,6 +15,8 @@ namespace {
 // One compiled node seldom covers more operations than this in a row.
 constexpr size_t kMostDepth = 16;
 constexpr size_t kMostReachable = 96;
+// Of what reads integers alone, nothing rounds.
+constexpr double kFloatRoundoff = 6e-8;
 
 std::vector<ValueId> Union(std::vector<ValueId> a,
                            const std::vector<ValueId>& b) {
@@ -24,59 +26,20 @@ std::vector<ValueId> Union(std::vector<ValueId> a,
   return a;
 }
 
+bool IsCut(const AlignedEntry& entry) {
+  return !entry.matches.empty() && entry.matches[0].layout.cut.has_value();
+}
+
 }  // namespace
-
-double CleanDistance(DLDataType source, DLDataType compiled) {
-  const double u = std::max(UnitRoundoff(source), UnitRoundoff(compiled));
-  // Long sums in another order, and functions that are approximated, are some
-  // hundred units off.
-  constexpr double kRoundings = 512;
-  constexpr double kMost = 0.1;
-  return std::min(kRoundings * u, kMost);
-}
-
-absl::StatusOr<NDArray> UndoLayout(const Layout& layout,
-                                   const NDArray& compiled,
-                                   absl::Span<const int64_t> shape,
-                                   DLDataType dtype) {
-  if (layout.is_same_order() && compiled.dtype() == dtype) {
-    return compiled.View(shape, dtype);
-  }
-  NODEWISE_ASSIGN_OR_RETURN(NDArray source, NDArray::Empty(shape, dtype, kCpu));
-  // A source that is repeated or padded is there all the same.
-  std::memset(source.data(), 0, source.bytes());
-  const int64_t count = CountOf(compiled);
-  std::vector<double> numbers(static_cast<size_t>(count));
-  LoadDoubles(compiled, 0, count, numbers.data());
-  const std::vector<int64_t> places = PlacesOf(layout);
-  const auto put = [&](auto zero) {
-    using T = decltype(zero);
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const int64_t place =
-          layout.is_same_order() ? static_cast<int64_t>(i) : places[i];
-      if (place == kPaddingPlace) continue;
-      source.As<T>()[place] = FromDouble<T>(numbers[i]);
-    }
-    return absl::OkStatus();
-  };
-  if (IsFloat(dtype)) {
-    NODEWISE_RETURN_IF_ERROR(WithFloat(dtype, put));
-  } else if (IsInteger(dtype)) {
-    NODEWISE_RETURN_IF_ERROR(WithInteger(dtype, put));
-  } else {
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      if (places[i] == kPaddingPlace) continue;
-      source.As<uint8_t>()[places[i]] = numbers[i] != 0 ? 1 : 0;
-    }
-  }
-  return source;
-}
 
 GraphWalk::GraphWalk(const WalkScene& scene, FollowedReference reference)
     : scene_(scene),
+      precision_(std::make_shared<GraphPrecision>(
+          scene.index, scene.network, scene.pairs, scene.alignment)),
       reference_(std::move(reference)),
       entries_(scene.index.graph().entries.size()),
-      is_changed_(scene.network.data().values.size()) {}
+      is_changed_(scene.network.data().values.size()),
+      is_fitted_(scene.network.data().values.size()) {}
 
 absl::StatusOr<GraphWalk> GraphWalk::Create(const WalkScene& scene) {
   std::vector<std::vector<NDArray>> inputs;
@@ -164,8 +127,9 @@ std::vector<ValueId> GraphWalk::CandidatesFor(
   std::vector<ValueId> candidates;
   for (const EntryMatch& match :
        scene_.alignment.entries[Index(entry)].matches) {
-    const bool is_whole =
-        !match.has_unknown_order && !match.without_input.has_value();
+    const bool is_whole = !match.has_unknown_order &&
+                          !match.without_input.has_value() &&
+                          !match.layout.cut.has_value();
     if (is_whole) candidates.push_back(match.value);
   }
   // Where nothing was blamed, the alignment has compared what is compared here.
@@ -185,40 +149,116 @@ absl::StatusOr<std::optional<TensorMatcher>> GraphWalk::Read(
   if (!recorded.has_value()) return std::nullopt;
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
                             recorded->Load());
-  return TensorMatcher(recorded->facts(), tensors);
+  TensorMatcher matcher(recorded->facts(), tensors);
+  if (scene_.alignment.entries[Index(entry)].is_rounded) {
+    NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
+                              precision_->Inherited(entry));
+    matcher.AllowRoundoff(roundoff);
+  }
+  return matcher;
+}
+
+absl::StatusOr<std::vector<EntryMatch>> GraphWalk::Compare(
+    const TensorMatcher& matcher, const std::vector<ValueId>& candidates) {
+  std::vector<EntryMatch> matches;
+  const auto take = [&](ValueId id, const std::optional<TensorMatch>& match) {
+    if (!match.has_value() || match->has_unknown_order) return;
+    matches.push_back({id, match->layout, match->distance, false});
+  };
+  // What cannot be computed matches nothing.
+  for (const ValueId id : candidates) {
+    const auto value = reference_.ValueOf(id);
+    if (!value.ok() || !MayMatch((*value)->facts, matcher.facts())) continue;
+    take(id, matcher.Match((*value)->facts, (*value)->tensors));
+  }
+  const bool is_known = !matches.empty();
+  for (const ValueId id : candidates) {
+    if (is_known) break;
+    const auto value = reference_.ValueOf(id);
+    if (!value.ok() || !matcher.MayMatchRounded((*value)->facts)) continue;
+    take(id, matcher.MatchRounded((*value)->facts, (*value)->tensors));
+  }
+  std::stable_sort(matches.begin(), matches.end(),
+                   [](const EntryMatch& a, const EntryMatch& b) {
+                     return a.distance < b.distance;
+                   });
+  return matches;
+}
+
+absl::Status GraphWalk::ExplainByParts(EntryId entry,
+                                       const TensorMatcher& matcher) {
+  if (!IsCut(scene_.alignment.entries[Index(entry)])) return absl::OkStatus();
+  WalkedEntry& walked = entries_[Index(entry)];
+  std::vector<ValueId> sound;
+  std::vector<Layout> layouts;
+  std::optional<EntryMatch> wrong;
+  for (EntryMatch match : scene_.alignment.entries[Index(entry)].matches) {
+    const auto value = reference_.ValueOf(match.value);
+    if (!value.ok()) return absl::OkStatus();
+    match.distance = matcher.DistanceIn(match.layout, (*value)->tensors);
+    walked.distance = std::max(walked.distance, match.distance);
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_sound,
+                              IsSound(entry, matcher, match));
+    if (!is_sound) {
+      wrong = std::move(match);
+      continue;
+    }
+    sound.push_back(match.value);
+    layouts.push_back(match.layout);
+    // A part has not all numbers of its whole.
+    if (match.is_joined && !reference_.IsPinned(match.value)) {
+      NODEWISE_RETURN_IF_ERROR(PinTo(entry, match));
+    }
+  }
+  const bool is_joined =
+      scene_.alignment.entries[Index(entry)].matches[0].is_joined;
+  if (!is_joined) {
+    // The rest may be missing by mistake: what is made of it shows that.
+    if (!sound.empty()) walked.sources = std::move(sound);
+    return absl::OkStatus();
+  }
+  if (wrong.has_value()) {
+    walked.nearest = std::move(wrong);
+    return absl::OkStatus();
+  }
+  walked.values = std::move(sound);
+  walked.layouts = std::move(layouts);
+  walked.sources = walked.values;
+  return absl::OkStatus();
 }
 
 absl::Status GraphWalk::ExplainEntry(EntryId entry,
                                      const std::vector<ValueId>& sources) {
   WalkedEntry& walked = entries_[Index(entry)];
-  if (walked.is_blamed) return absl::OkStatus();
+  if (walked.is_blamed || walked.is_accepted) return absl::OkStatus();
   walked = WalkedEntry();
   walked.sources = sources;
-  std::vector<EntryMatch> matches;
-  std::optional<TensorMatcher> matcher;
-  for (const ValueId id : CandidatesFor(entry, sources)) {
-    // What cannot be computed matches nothing.
-    const auto value = reference_.ValueOf(id);
-    if (!value.ok()) continue;
-    if (!matcher.has_value()) {
-      NODEWISE_ASSIGN_OR_RETURN(matcher, Read(entry));
-      if (!matcher.has_value()) return absl::OkStatus();
+  const std::vector<ValueId> candidates = CandidatesFor(entry, sources);
+  const bool is_float = IsFloat(scene_.index.graph().entry(entry).dtype);
+  const bool is_cut = IsCut(scene_.alignment.entries[Index(entry)]);
+  if (candidates.empty() && is_float && !is_cut) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(const auto matcher, Read(entry));
+  if (!matcher.has_value()) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<EntryMatch> matches,
+                            Compare(*matcher, candidates));
+  if (matches.empty()) {
+    NODEWISE_RETURN_IF_ERROR(ExplainByParts(entry, *matcher));
+    if (walked.is_explained() || walked.nearest.has_value()) {
+      return absl::OkStatus();
     }
-    if (!MayMatch((*value)->facts, matcher->facts())) continue;
-    const auto match = matcher->Match((*value)->facts, (*value)->tensors);
-    if (!match.has_value() || match->has_unknown_order) continue;
-    matches.push_back({id, match->layout, match->distance, false});
+    NODEWISE_ASSIGN_OR_RETURN(const auto match,
+                              DiscreteMatch(entry, *matcher, sources));
+    if (!match.has_value()) return absl::OkStatus();
+    walked.values = {match->value};
+    walked.layouts = {match->layout};
+    walked.sources = {match->value};
+    return PinTo(entry, *match);
   }
-  if (matches.empty()) return absl::OkStatus();
-  std::stable_sort(matches.begin(), matches.end(),
-                   [](const EntryMatch& a, const EntryMatch& b) {
-                     return a.distance < b.distance;
-                   });
   const EntryMatch& nearest = matches.front();
   walked.distance = nearest.distance;
-  const NetworkValue& value = scene_.network.value(nearest.value);
-  if (nearest.distance >
-      CleanDistance(value.type.dtype, matcher->facts().dtype)) {
+  NODEWISE_ASSIGN_OR_RETURN(const bool is_sound,
+                            IsSound(entry, *matcher, nearest));
+  if (!is_sound) {
     walked.nearest = nearest;
     return absl::OkStatus();
   }
@@ -226,7 +266,10 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
     if (!IsAsNear(match.distance, nearest.distance)) break;
     walked.values.push_back(match.value);
     walked.layouts.push_back(match.layout);
-    if (!reference_.IsPinned(match.value)) {
+    // A scale that was fitted is not quite the one that the graph goes on with.
+    const bool is_better = is_fitted_[Index(match.value)] &&
+                           !match.layout.quantisation.has_value();
+    if (!reference_.IsPinned(match.value) || is_better) {
       NODEWISE_RETURN_IF_ERROR(PinTo(entry, match));
     }
   }
@@ -234,11 +277,96 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
   return absl::OkStatus();
 }
 
+absl::StatusOr<double> GraphWalk::RoundoffOf(EntryId entry,
+                                             ValueId value) const {
+  NODEWISE_ASSIGN_OR_RETURN(const double read,
+                            precision_->ReadBy(scene_.index.NodeOf(entry)));
+  NODEWISE_ASSIGN_OR_RETURN(const double own, precision_->Of(entry));
+  return std::max({UnitRoundoff(scene_.network.value(value).type.dtype),
+                   UnitRoundoff(scene_.index.graph().entry(entry).dtype), read,
+                   own});
+}
+
+absl::StatusOr<double> GraphWalk::CleanDistanceOf(EntryId entry,
+                                                  ValueId value) const {
+  NODEWISE_ASSIGN_OR_RETURN(const double roundoff, RoundoffOf(entry, value));
+  return CleanDistance(roundoff);
+}
+
+absl::StatusOr<bool> GraphWalk::IsSound(EntryId entry,
+                                        const TensorMatcher& matcher,
+                                        const EntryMatch& match) {
+  const DLDataType type = scene_.network.value(match.value).type.dtype;
+  if (match.distance <= CleanDistance(type, matcher.facts().dtype)) return true;
+  NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
+                            RoundoffOf(entry, match.value));
+  if (match.distance <= CleanDistance(roundoff)) return true;
+  return IsWithinRounding(matcher, match, std::max(roundoff, kFloatRoundoff));
+}
+
+absl::StatusOr<bool> GraphWalk::IsWithinRounding(const TensorMatcher& matcher,
+                                                 const EntryMatch& match,
+                                                 double roundoff) {
+  // Numbers that are compiled and those that the reference reads differ by a
+  // few roundings, which fall otherwise each time.
+  constexpr double kRoundings = 16;
+  constexpr uint64_t kTries = 2;
+  constexpr double kTimes = 2;
+  if (reference_.IsPinned(match.value)) return false;
+  NODEWISE_ASSIGN_OR_RETURN(const auto value, reference_.ValueOf(match.value));
+  const Layout same = Layout::SameOrder(value->facts.shape, value->facts.shape);
+  Difference moved;
+  for (uint64_t seed = 0; seed < kTries; ++seed) {
+    const auto near =
+        reference_.ValueNear(match.value, kRoundings * roundoff, seed);
+    if (!near.ok() || (*near)->facts.shape != value->facts.shape) return false;
+    const Difference one = TensorMatcher((*near)->facts, (*near)->tensors)
+                               .DifferenceIn(same, value->tensors);
+    moved.largest = std::max(moved.largest, one.largest);
+    moved.root_mean_square =
+        std::max(moved.root_mean_square, one.root_mean_square);
+  }
+  const Difference found = matcher.DifferenceIn(match.layout, value->tensors);
+  const double clean = CleanDistance(roundoff);
+  return std::isfinite(found.largest) &&
+         found.largest <= kTimes * moved.largest + clean &&
+         found.root_mean_square <= kTimes * moved.root_mean_square + clean;
+}
+
+absl::StatusOr<std::optional<EntryMatch>> GraphWalk::DiscreteMatch(
+    EntryId entry, const TensorMatcher& matcher,
+    const std::vector<ValueId>& sources) {
+  if (IsFloat(matcher.facts().dtype)) return std::nullopt;
+  for (const ValueId id : ReachableFrom(sources)) {
+    if (IsFloat(scene_.network.value(id).type.dtype)) continue;
+    const auto value = reference_.ValueOf(id);
+    if (!value.ok() || (*value)->facts.shape != matcher.facts().shape) {
+      continue;
+    }
+    const EntryMatch match{
+        id, Layout::SameOrder((*value)->facts.shape, matcher.facts().shape), 0,
+        false};
+    NODEWISE_ASSIGN_OR_RETURN(const double read,
+                              precision_->ReadBy(scene_.index.NodeOf(entry)));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const bool is_sound,
+        IsWithinRounding(matcher, match, std::max(read, kFloatRoundoff)));
+    if (is_sound) return match;
+  }
+  return std::nullopt;
+}
+
 absl::Status GraphWalk::PinTo(EntryId entry, const EntryMatch& match) {
   const TensorKey key{scene_.index.KeyOf(scene_.index.NodeOf(entry)),
                       scene_.index.OutputOf(entry)};
   const NetworkValue& value = scene_.network.value(match.value);
   std::vector<NDArray> tensors;
+  std::vector<int64_t> shape = match.layout.other_shape;
+  if (shape.empty() && has_other_shapes_) {
+    const auto made = reference_.ValueOf(match.value);
+    if (made.ok()) shape = (*made)->facts.shape;
+  }
+  has_other_shapes_ = has_other_shapes_ || !match.layout.other_shape.empty();
   for (const RecordedPair& pair : scene_.pairs) {
     NODEWISE_ASSIGN_OR_RETURN(const size_t place, pair.compiled->Find(key));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray compiled,
@@ -248,11 +376,41 @@ absl::Status GraphWalk::PinTo(EntryId entry, const EntryMatch& match) {
     const TensorSpool::Kept& kept = pair.network->kept()[known];
     NODEWISE_ASSIGN_OR_RETURN(
         NDArray tensor,
-        UndoLayout(match.layout, compiled, kept.shape, kept.dtype));
+        UndoLayout(match.layout, compiled, shape.empty() ? kept.shape : shape,
+                   kept.dtype));
     tensors.push_back(std::move(tensor));
   }
   reference_.Pin(match.value, std::move(tensors));
+  is_fitted_[Index(match.value)] = match.layout.quantisation.has_value();
   return absl::OkStatus();
+}
+
+absl::Status GraphWalk::Accept(EntryId entry, ValueId value,
+                               const Layout& layout, double distance) {
+  NODEWISE_RETURN_IF_ERROR(Blame(entry, value, layout, distance));
+  entries_[Index(entry)].is_blamed = false;
+  entries_[Index(entry)].is_accepted = true;
+  return absl::OkStatus();
+}
+
+void GraphWalk::GiveUp(EntryId entry) {
+  entries_[Index(entry)] = WalkedEntry();
+  entries_[Index(entry)].is_blamed = true;
+}
+
+std::vector<bool> GraphWalk::EntriesBehindUnknown() const {
+  const Graph& graph = scene_.index.graph();
+  std::vector<bool> behind(entries_.size());
+  for (uint32_t e = 0; e < entries_.size(); ++e) {
+    const WalkedEntry& walked = entries_[e];
+    if (walked.is_explained()) continue;
+    if (walked.is_blamed) behind[e] = true;
+    const NodeId node = scene_.index.NodeOf(EntryId{e});
+    for (const EntryRef& input : graph.node(node).inputs) {
+      if (behind[Index(graph.EntryOf(input))]) behind[e] = true;
+    }
+  }
+  return behind;
 }
 
 absl::Status GraphWalk::Blame(EntryId entry, ValueId value,
@@ -297,6 +455,7 @@ std::vector<bool> GraphWalk::FineEntries() const {
   std::vector<bool> fine(entries_.size(), true);
   std::set<EntryId> heads;
   for (const EntryRef& head : graph.heads) heads.insert(graph.EntryOf(head));
+  const std::vector<bool> behind = EntriesBehindUnknown();
   std::vector<bool> is_node_fine(graph.nodes.size(), true);
   for (size_t n = graph.nodes.size(); n > 0; --n) {
     const NodeId node{static_cast<uint32_t>(n - 1)};
@@ -304,7 +463,7 @@ std::vector<bool> GraphWalk::FineEntries() const {
       const EntryId id = graph.EntryOf(node, output);
       const WalkedEntry& walked = entries_[Index(id)];
       if (!scene_.alignment.entries[Index(id)].varies ||
-          walked.is_explained() || IsSoundPart(id)) {
+          walked.is_explained() || behind[Index(id)] || IsSoundPart(id)) {
         continue;
       }
       const absl::Span<const NodeId> readers = scene_.index.ReadersOf(id);

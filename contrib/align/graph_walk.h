@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "contrib/align/followed_reference.h"
+#include "contrib/align/precision.h"
 #include "contrib/align/tensor_match.h"
 #include "nodewise/align/alignment.h"
 #include "nodewise/graph/graph_index.h"
@@ -31,6 +33,8 @@ struct WalkedEntry {
   std::vector<Layout> layouts;  // Of these.
   // It should hold the value, and does not: somebody has decided so.
   bool is_blamed = false;
+  // It holds the value, though only what is behind it has shown that.
+  bool is_accepted = false;
   double distance = 0;  // From the nearest of them.
   // The nearest tensor that is too far away to be the same and near enough to
   // be known again.
@@ -60,6 +64,20 @@ class GraphWalk {
   absl::Status Blame(EntryId entry, ValueId value, const Layout& layout,
                      double distance);
 
+  // Says that the entry is this tensor in this layout, and right. Likewise.
+  absl::Status Accept(EntryId entry, ValueId value, const Layout& layout,
+                      double distance);
+  // Says that the entry is wrong and that nobody knows what it should be. What
+  // is made of it is not judged, unless it is explained all the same.
+  void GiveUp(EntryId entry);
+  // Returns by entry whether it is behind one of these, and not explained.
+  std::vector<bool> EntriesBehindUnknown() const;
+
+  // Returns how far the entry may be from the value: CleanDistance() of the
+  // types, or more where what the graph has read is more coarsely rounded.
+  // Fails as TensorSpool::Load().
+  absl::StatusOr<double> CleanDistanceOf(EntryId entry, ValueId value) const;
+
   const WalkedEntry& entry(EntryId id) const { return entries_[Index(id)]; }
   FollowedReference& reference() { return reference_; }
   const FollowedReference& reference() const { return reference_; }
@@ -80,28 +98,43 @@ class GraphWalk {
   GraphWalk(const WalkScene& scene, FollowedReference reference);
 
   absl::Status ExplainEntry(EntryId entry, const std::vector<ValueId>& sources);
+  // Compares the entry with what it may hold. The nearest match comes first.
+  absl::StatusOr<std::vector<EntryMatch>> Compare(
+      const TensorMatcher& matcher, const std::vector<ValueId>& candidates);
+  // Explains an entry that is a part of a tensor, or has tensors as parts.
+  absl::Status ExplainByParts(EntryId entry, const TensorMatcher& matcher);
+  // Returns whether the entry is as near to what it should hold as rounding
+  // allows.
+  absl::StatusOr<bool> IsSound(EntryId entry, const TensorMatcher& matcher,
+                               const EntryMatch& match);
+  // Returns whether the entry differs by no more than the value itself does
+  // when the numbers that it is made of are moved a little.
+  absl::StatusOr<bool> IsWithinRounding(const TensorMatcher& matcher,
+                                        const EntryMatch& match,
+                                        double roundoff);
+  absl::StatusOr<double> RoundoffOf(EntryId entry, ValueId value) const;
+  // Returns the integers or truth values that the entry has but for some that
+  // rounding may decide.
+  absl::StatusOr<std::optional<EntryMatch>> DiscreteMatch(
+      EntryId entry, const TensorMatcher& matcher,
+      const std::vector<ValueId>& sources);
   std::vector<ValueId> CandidatesFor(EntryId entry,
                                      const std::vector<ValueId>& sources) const;
   bool IsSoundPart(EntryId id) const;
   absl::Status PinTo(EntryId entry, const EntryMatch& match);
 
   WalkScene scene_;
+  // Shared by copies: it does not depend on what was found before.
+  std::shared_ptr<GraphPrecision> precision_;
   FollowedReference reference_;
   std::vector<WalkedEntry> entries_;
+  // Something of the wrong size was blamed: shapes are not the network's then.
+  bool has_other_shapes_ = false;
   // By value: it depends on what was blamed, so that it is not what the
   // alignment has compared.
   std::vector<bool> is_changed_;
+  // By value: it was pinned to quantised numbers.
+  std::vector<bool> is_fitted_;
 };
-
-// How far two tensors may be apart that are made of the same numbers by one or
-// a few operations, if both are right: the largest difference over the largest
-// number.
-double CleanDistance(DLDataType source, DLDataType compiled);
-
-// Puts the elements of a compiled tensor into the order of the network's.
-absl::StatusOr<NDArray> UndoLayout(const Layout& layout,
-                                   const NDArray& compiled,
-                                   absl::Span<const int64_t> shape,
-                                   DLDataType dtype);
 
 }  // namespace nodewise

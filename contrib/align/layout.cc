@@ -1,6 +1,7 @@
 #include "nodewise/align/layout.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -208,6 +209,8 @@ class LayoutVisit {
       for (size_t b = 0; b < blocks.size(); ++b) {
         const Side& side = sides_[divided[b]];
         if (side.count % blocks[b] == 0) continue;
+        // What has no side for the blocks is not divided into them.
+        if (compiled_.size() < source_.size() + blocks.size()) return true;
         const auto place = std::find(order.begin(), order.end(), divided[b]);
         layout.paddings.push_back({static_cast<size_t>(place - order.begin()),
                                    outer.size() + b, side.count});
@@ -226,6 +229,13 @@ class LayoutVisit {
   const absl::FunctionRef<bool(const Layout&)> visit_;
   std::set<std::vector<std::pair<int64_t, int64_t>>> seen_;
 };
+
+int64_t PlaceAfter(const Layout::Cut& cut, int64_t place) {
+  const int64_t outer = place / (cut.from * cut.inner);
+  const int64_t step = place / cut.inner % cut.from - cut.begin;
+  if (step < 0 || step >= cut.to) return kPaddingPlace;
+  return (outer * cut.to + step) * cut.inner + place % cut.inner;
+}
 
 }  // namespace
 
@@ -246,6 +256,18 @@ Layout Layout::SameOrder(absl::Span<const int64_t> source,
   return layout;
 }
 
+void Layout::Quantise(const Quantisation& how) {
+  quantisation = how;
+  text += fmt::format("{}quantised, scale {:.4g}, zero point {:.0f}",
+                      text.empty() ? "" : ", ", how.scale, how.zero_point);
+}
+
+void Layout::CutTo(const Cut& how, const std::string& words) {
+  cut = how;
+  text = text.empty() ? words : words + ", " + text;
+  is_same_order_ = false;
+}
+
 int64_t PlaceOf(const Layout& layout, int64_t element) {
   int64_t place = 0;
   std::vector<int64_t> steps(layout.loops.size());
@@ -261,7 +283,7 @@ int64_t PlaceOf(const Layout& layout, int64_t element) {
         steps[padding.inner];
     if (at >= padding.size) return kPaddingPlace;
   }
-  return place;
+  return layout.cut.has_value() ? PlaceAfter(*layout.cut, place) : place;
 }
 
 std::vector<int64_t> PlacesOf(const Layout& layout) {
@@ -278,6 +300,9 @@ std::vector<int64_t> PlacesOf(const Layout& layout) {
     }
     places = std::move(next);
   }
+  if (layout.cut.has_value()) {
+    for (int64_t& place : places) place = PlaceAfter(*layout.cut, place);
+  }
   if (layout.paddings.empty()) return places;
   for (size_t i = 0; i < places.size(); ++i) {
     if (PlaceOf(layout, static_cast<int64_t>(i)) == kPaddingPlace) {
@@ -291,6 +316,36 @@ void VisitLayouts(absl::Span<const int64_t> source,
                   absl::Span<const int64_t> compiled,
                   absl::FunctionRef<bool(const Layout& layout)> visit) {
   LayoutVisit(source, compiled, visit).Run();
+}
+
+std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,
+                                       absl::Span<const int64_t> compiled) {
+  std::vector<Layout> layouts;
+  const auto add = [&](std::vector<int64_t> shape) {
+    VisitLayouts(shape, compiled, [&](const Layout& layout) {
+      if (!layout.is_usual()) return true;
+      layouts.push_back(layout);
+      layouts.back().other_shape = shape;
+      layouts.back().text +=
+          fmt::format("{}of the wrong size", layout.text.empty() ? "" : ", ");
+      return false;
+    });
+  };
+  if (CountIn(source) == CountIn(compiled)) return layouts;
+  if (source.size() == compiled.size()) {
+    add({compiled.begin(), compiled.end()});
+  } else if (source.size() + 1 == compiled.size()) {
+    for (size_t side = 0; side < source.size(); ++side) {
+      std::vector<int64_t> shape(compiled.begin(), compiled.end() - 1);
+      shape[side] *= compiled.back();
+      // Most sides are right.
+      const auto differ =
+          std::inner_product(shape.begin(), shape.end(), source.begin(),
+                             size_t{0}, std::plus<>(), std::not_equal_to<>());
+      if (differ < shape.size()) add(std::move(shape));
+    }
+  }
+  return layouts;
 }
 
 }  // namespace nodewise

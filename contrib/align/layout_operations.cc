@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ops/gather.h"
 #include "nodewise/ops/reshape.h"
@@ -25,6 +26,16 @@ struct SourceSide {
   int64_t count = 1;          // Without padding.
   int64_t padded = 1;
 };
+
+// Fails for what no order of elements is.
+absl::Status CheckIsOrder(const Layout& layout) {
+  if (!layout.quantisation.has_value() && !layout.cut.has_value() &&
+      layout.other_shape.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      fmt::format("a tensor of the model is there {}", layout.text));
+}
 
 // Adds the operations one by one.
 class LayoutWriter {
@@ -204,12 +215,14 @@ absl::StatusOr<ValueId> AddLayoutUndone(const Layout& layout, ValueId compiled,
                                         absl::Span<const int64_t> source_shape,
                                         const OpSet& operators,
                                         Network* network) {
+  NODEWISE_RETURN_IF_ERROR(CheckIsOrder(layout));
   return LayoutWriter(layout, compiled, operators, network).Undo(source_shape);
 }
 
 absl::StatusOr<ValueId> AddLayout(const Layout& layout, ValueId source,
                                   absl::Span<const int64_t> compiled_shape,
                                   const OpSet& operators, Network* network) {
+  NODEWISE_RETURN_IF_ERROR(CheckIsOrder(layout));
   return LayoutWriter(layout, source, operators, network).Apply(compiled_shape);
 }
 

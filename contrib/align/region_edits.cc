@@ -133,9 +133,16 @@ class EditSearch {
     return made;
   }
 
+  // What is of the wrong size may be so by any change of its size.
   bool HasTypeOf(const NDArray& tensor) const {
     return tensor.defined() && tensor.dtype() == made_->facts.dtype &&
-           tensor.shape() == absl::MakeConstSpan(made_->facts.shape);
+           (!question_.layout.other_shape.empty() ||
+            tensor.shape() == absl::MakeConstSpan(made_->facts.shape));
+  }
+
+  bool HasExpectedShape(const TensorFacts& facts) const {
+    return question_.layout.other_shape.empty() ||
+           question_.layout.other_shape == facts.shape;
   }
 
   void Try(const Operation& operation, const OperationEdit& edit,
@@ -151,11 +158,10 @@ class EditSearch {
     FollowedReference edited = reference;
     edited.Pin(operation.outputs[0], std::move(made));
     const auto value = edited.ValueOf(question_.expected);
-    if (!value.ok()) return;
+    if (!value.ok() || !HasExpectedShape((*value)->facts)) return;
     const double distance =
         question_.found.DistanceIn(question_.layout, (*value)->tensors);
-    if (distance <=
-        CleanDistance((*value)->facts.dtype, question_.found.facts().dtype)) {
+    if (distance <= question_.clean) {
       edits_.push_back({operation.id, what, distance, false});
     }
   }
@@ -279,7 +285,8 @@ class EditSearch {
       FollowedReference edited = reference;
       edited.Pin(operation.outputs[0], *std::move(made));
       auto value = edited.ValueOf(question_.expected);
-      return value.ok() ? *value : nullptr;
+      const bool is_made = value.ok() && HasExpectedShape((*value)->facts);
+      return is_made ? *value : nullptr;
     };
     double number = from;
     for (int step = 0; step < kMostSteps; ++step) {
@@ -289,9 +296,7 @@ class EditSearch {
       if (here == nullptr || there == nullptr) return false;
       const double distance =
           question_.found.DistanceIn(question_.layout, here->tensors);
-      if (step > 0 &&
-          distance <=
-              CleanDistance(here->facts.dtype, question_.found.facts().dtype)) {
+      if (step > 0 && distance <= question_.clean) {
         edits_.push_back({operation.id,
                           fmt::format(fmt::runtime(format), number), distance,
                           true});

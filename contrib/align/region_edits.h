@@ -64,6 +64,7 @@ struct RegionQuestion {
   const Layout& layout;
   absl::Span<const OperationId> region;
   const OpSet& operators;
+  double clean = 0;  // GraphWalk::CleanDistanceOf().
 };
 
 // Tries changes one by one and returns those that fit, the nearest first. Each

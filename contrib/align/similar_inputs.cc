@@ -1,6 +1,9 @@
 #include "nodewise/align/similar_inputs.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "nodewise/ndarray/tensor_stats.h"
@@ -13,6 +16,20 @@ namespace {
 
 // As many numbers as fit RandomSource::Between().
 constexpr int64_t kMostChoices = int64_t{1} << 31;
+constexpr int64_t kOneSpecialIn = 64;
+
+// Whether there are so many different numbers that others drawn among them are
+// like new ones.
+bool HasManyNumbers(const NDArray& tensor) {
+  constexpr size_t kMany = 64;
+  std::set<double> seen;
+  std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
+  LoadDoubles(tensor, 0, CountOf(tensor), numbers.data());
+  for (const double number : numbers) {
+    if (seen.insert(number).second && seen.size() == kMany) return true;
+  }
+  return false;
+}
 
 absl::StatusOr<NDArray> DrawSimilarTensor(const NDArray& like,
                                           RandomSource* source) {
@@ -21,7 +38,7 @@ absl::StatusOr<NDArray> DrawSimilarTensor(const NDArray& like,
   if (count == 0) return drawn;
   const TensorStats stats = StatsOf(*drawn);
   if (IsFloat(drawn.dtype()) && stats.nans + stats.infinities == 0 &&
-      stats.min < stats.max) {
+      stats.min < stats.max && !HasManyNumbers(drawn)) {
     const double middle = stats.min / 2 + stats.max / 2;
     const double reach = stats.max / 2 - stats.min / 2;
     NODEWISE_RETURN_IF_ERROR(WithFloat(drawn.dtype(), [&](auto zero) {
@@ -57,6 +74,33 @@ absl::StatusOr<std::vector<NamedTensor>> DrawSimilar(
     drawn.push_back({input.name, std::move(tensor)});
   }
   return drawn;
+}
+
+absl::StatusOr<std::vector<NamedTensor>> WithSpecialNumbers(
+    absl::Span<const NamedTensor> inputs, uint64_t seed) {
+  std::vector<NamedTensor> special;
+  for (const NamedTensor& input : inputs) {
+    special.push_back(input);
+    const int64_t count = CountOf(input.tensor);
+    if (!IsFloat(input.tensor.dtype()) || count == 0) continue;
+    RandomSource source(seed, input.name);
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, input.tensor.CopyToHost());
+    NODEWISE_RETURN_IF_ERROR(WithFloat(tensor.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      constexpr double kEndless = std::numeric_limits<double>::infinity();
+      for (int64_t begin = 0; begin < count; begin += kOneSpecialIn) {
+        const int64_t end = std::min(count, begin + kOneSpecialIn);
+        for (const double number : {std::numeric_limits<double>::quiet_NaN(),
+                                    kEndless, -kEndless, 0.0, -0.0}) {
+          tensor.As<T>()[source.Between(begin, end - 1)] =
+              FromDouble<T>(number);
+        }
+      }
+      return absl::OkStatus();
+    }));
+    special.back().tensor = std::move(tensor);
+  }
+  return special;
 }
 
 }  // namespace nodewise

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "contrib/align/precision.h"
+#include "contrib/align/quantised.h"
 #include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
@@ -17,12 +19,14 @@ constexpr int64_t kSampled = 64;
 // How far two tensors may be apart that are the same: rounding errors of a
 // whole network in the shorter of both types, and faults that are so small that
 // one still knows the tensor again.
-double FarthestOf(DLDataType source, DLDataType compiled) {
-  const double u = std::max(UnitRoundoff(source), UnitRoundoff(compiled));
+double FarthestOf(double roundoff) {
   constexpr double kLeast = 0.01;
   constexpr double kMost = 0.1;
   constexpr double kRoundings = 64;
-  return std::clamp(kRoundings * u, kLeast, kMost);
+  return std::clamp(kRoundings * roundoff, kLeast, kMost);
+}
+double FarthestOf(DLDataType source, DLDataType compiled) {
+  return FarthestOf(std::max(UnitRoundoff(source), UnitRoundoff(compiled)));
 }
 
 double LargestOf(const TensorStats& stats) {
@@ -64,26 +68,14 @@ bool MayMatch(const TensorStats& a, const TensorStats& b, double farthest) {
   return b.max >= a.max - far && b.min <= a.min + far;
 }
 
-std::vector<double> NumbersOf(const NDArray& tensor) {
-  std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
-  LoadDoubles(tensor, 0, CountOf(tensor), numbers.data());
-  return numbers;
-}
-
-double LargestFinite(const std::vector<double>& numbers) {
-  double largest = 0;
-  for (const double number : numbers) {
-    if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
+bool MayMatchWithin(double farthest, const TensorFacts& source,
+                    const TensorFacts& compiled) {
+  for (size_t set = 0; set < source.stats.size(); ++set) {
+    if (!MayMatch(source.stats[set], compiled.stats[set], farthest)) {
+      return false;
+    }
   }
-  return largest;
-}
-
-double DistanceOf(double expected, double found) {
-  if (expected == found || (std::isnan(expected) && std::isnan(found))) {
-    return 0;
-  }
-  const double distance = std::fabs(expected - found);
-  return std::isnan(distance) ? kInfinity : distance;
+  return true;
 }
 
 double NumberAt(const NDArray& tensor, int64_t element) {
@@ -101,8 +93,8 @@ bool AreSamplesNear(const Layout& layout, const NDArray& source,
   for (int64_t i = 0; i < count; i += stride) {
     const int64_t place = PlaceOf(layout, i);
     if (place == kPaddingPlace) continue;
-    if (DistanceOf(NumberAt(source, place), compiled[static_cast<size_t>(i)]) >
-        far) {
+    if (NumberDistance(layout, NumberAt(source, place),
+                       compiled[static_cast<size_t>(i)]) > far) {
       return false;
     }
   }
@@ -114,7 +106,8 @@ double DistanceOf(const Layout& layout, const std::vector<double>& source,
                   const std::vector<double>& compiled, double far) {
   double largest = 0;
   const auto take = [&](size_t place, size_t element) {
-    largest = std::max(largest, DistanceOf(source[place], compiled[element]));
+    largest = std::max(
+        largest, NumberDistance(layout, source[place], compiled[element]));
     return largest <= far;
   };
   if (layout.is_same_order()) {
@@ -146,7 +139,7 @@ double DistanceInAnyOrder(const std::vector<double>& source,
   const std::vector<double> b = Sorted(compiled);
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, DistanceOf(a[i], b[i]));
+    largest = std::max(largest, NumberDistance(Layout(), a[i], b[i]));
     if (largest > far) return kInfinity;
   }
   return largest;
@@ -154,7 +147,7 @@ double DistanceInAnyOrder(const std::vector<double>& source,
 
 // Returns how many different numbers there are, as far as it matters: a tensor
 // of few has the numbers of many others.
-bool HasManyNumbers(const std::vector<double>& source) {
+bool AreMany(const std::vector<double>& source) {
   constexpr size_t kMany = 16;
   std::vector<double> seen;
   for (const double number : source) {
@@ -165,49 +158,23 @@ bool HasManyNumbers(const std::vector<double>& source) {
   return false;
 }
 
-// Returns how alike two tensors are, from -1 to 1, in some thousand elements: 1
-// if one is a multiple of the other, with something added. 0 if nothing can be
-// said.
-double LikenessIn(const Layout& layout, const std::vector<double>& source,
-                  const std::vector<double>& compiled) {
-  constexpr int64_t kLooked = 4096;
-  const auto count = static_cast<int64_t>(compiled.size());
-  const int64_t stride = std::max<int64_t>(1, count / kLooked);
-  double n = 0;
-  double sum_a = 0;
-  double sum_b = 0;
-  double sum_aa = 0;
-  double sum_bb = 0;
-  double sum_ab = 0;
-  for (int64_t i = 0; i < count; i += stride) {
-    const int64_t place = PlaceOf(layout, i);
-    if (place == kPaddingPlace) continue;
-    const double a = source[static_cast<size_t>(place)];
-    const double b = compiled[static_cast<size_t>(i)];
-    if (!std::isfinite(a) || !std::isfinite(b)) continue;
-    n += 1;
-    sum_a += a;
-    sum_b += b;
-    sum_aa += a * a;
-    sum_bb += b * b;
-    sum_ab += a * b;
-  }
-  const double spread =
-      (n * sum_aa - sum_a * sum_a) * (n * sum_bb - sum_b * sum_b);
-  if (!(spread > 0)) return 0;
-  return (n * sum_ab - sum_a * sum_b) / std::sqrt(spread);
-}
-
 }  // namespace
 
+std::vector<double> NumbersOf(const NDArray& tensor) {
+  std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
+  LoadDoubles(tensor, 0, CountOf(tensor), numbers.data());
+  return numbers;
+}
+
+std::vector<std::vector<double>> NumbersOf(absl::Span<const NDArray> tensors) {
+  std::vector<std::vector<double>> numbers;
+  for (const NDArray& tensor : tensors) numbers.push_back(NumbersOf(tensor));
+  return numbers;
+}
+
 bool MayMatch(const TensorFacts& source, const TensorFacts& compiled) {
-  const double farthest = FarthestOf(source.dtype, compiled.dtype);
-  for (size_t set = 0; set < source.stats.size(); ++set) {
-    if (!MayMatch(source.stats[set], compiled.stats[set], farthest)) {
-      return false;
-    }
-  }
-  return true;
+  return MayMatchWithin(FarthestOf(source.dtype, compiled.dtype), source,
+                        compiled);
 }
 
 bool IsAsNear(double distance, double nearest) {
@@ -218,12 +185,94 @@ bool IsAsNear(double distance, double nearest) {
 
 TensorMatcher::TensorMatcher(TensorFacts facts,
                              absl::Span<const NDArray> tensors)
-    : facts_(std::move(facts)) {
-  for (const NDArray& tensor : tensors) numbers_.push_back(NumbersOf(tensor));
-}
+    : facts_(std::move(facts)), numbers_(NumbersOf(tensors)) {}
 
 std::optional<TensorMatch> TensorMatcher::Match(
     const TensorFacts& source, absl::Span<const NDArray> tensors) const {
+  return MatchWithin(FarthestOf(source.dtype, facts_.dtype), source, tensors);
+}
+
+double TensorMatcher::Roundoff() const {
+  if (!roundoff_.has_value()) {
+    roundoff_ = RoundoffOfNumbers(facts_.dtype, numbers_);
+  }
+  return *roundoff_;
+}
+
+double TensorMatcher::FarthestRounded(DLDataType source) const {
+  return FarthestOf(std::max(UnitRoundoff(source), Roundoff()));
+}
+
+void TensorMatcher::AllowRoundoff(double roundoff) {
+  roundoff_ = std::max(Roundoff(), roundoff);
+}
+
+bool TensorMatcher::MayMatchRounded(const TensorFacts& source) const {
+  if (IsInteger(facts_.dtype)) return MayBeQuantised(source, facts_);
+  const double farthest = FarthestRounded(source.dtype);
+  return farthest > FarthestOf(source.dtype, facts_.dtype) &&
+         MayMatchWithin(farthest, source, facts_);
+}
+
+std::optional<TensorMatch> TensorMatcher::MatchRounded(
+    const TensorFacts& source, absl::Span<const NDArray> tensors) const {
+  if (IsInteger(facts_.dtype)) return MatchQuantised(source, tensors);
+  return MatchWithin(FarthestRounded(source.dtype), source, tensors);
+}
+
+std::optional<TensorMatch> TensorMatcher::MatchIn(
+    const Layout& layout, const TensorFacts& source,
+    absl::Span<const NDArray> tensors) const {
+  const double farthest = std::max(FarthestOf(source.dtype, facts_.dtype),
+                                   FarthestRounded(source.dtype));
+  std::vector<double> scales;
+  for (size_t set = 0; set < tensors.size(); ++set) {
+    const double largest = LargestOf(source.stats[set]);
+    const bool is_size = std::isfinite(largest) && largest > 0;
+    scales.push_back(is_size ? largest : 1);
+    if (!AreSamplesNear(layout, tensors[set], numbers_[set],
+                        farthest * scales[set])) {
+      return std::nullopt;
+    }
+  }
+  double worst = 0;
+  for (size_t set = 0; set < tensors.size(); ++set) {
+    const double far = farthest * scales[set];
+    const double distance =
+        DistanceOf(layout, NumbersOf(tensors[set]), numbers_[set], far);
+    if (distance > far) return std::nullopt;
+    worst = std::max(worst, distance / scales[set]);
+  }
+  return TensorMatch{layout, worst, false};
+}
+
+bool TensorMatcher::HasManyNumbers() const { return AreMany(numbers_[0]); }
+
+std::optional<TensorMatch> TensorMatcher::MatchQuantised(
+    const TensorFacts& source, absl::Span<const NDArray> tensors) const {
+  // What was made of eight bits is that coarse, in whatever integers it is.
+  constexpr double kFarthest = 0.1;
+  constexpr double kAlike = 0.95;
+  const std::vector<std::vector<double>> numbers = NumbersOf(tensors);
+  std::optional<TensorMatch> best;
+  VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
+    if (LikenessIn(layout, numbers[0], numbers_[0]) < kAlike) return true;
+    const auto how = FitQuantisation(layout, numbers, facts_, numbers_, kAlike);
+    if (!how.has_value()) return true;
+    Layout quantised = layout;
+    quantised.Quantise(*how);
+    const double distance = DistanceIn(quantised, tensors);
+    if (distance <= (best.has_value() ? best->distance : kFarthest)) {
+      best = TensorMatch{std::move(quantised), distance, false};
+    }
+    return !best.has_value() || best->distance > 0;
+  });
+  return best;
+}
+
+std::optional<TensorMatch> TensorMatcher::MatchWithin(
+    double farthest, const TensorFacts& source,
+    absl::Span<const NDArray> tensors) const {
   std::vector<std::vector<double>> numbers(tensors.size());
   const auto numbers_of = [&](size_t set) -> const std::vector<double>& {
     if (numbers[set].empty()) numbers[set] = NumbersOf(tensors[set]);
@@ -235,7 +284,6 @@ std::optional<TensorMatch> TensorMatcher::Match(
     if (!std::isfinite(largest)) largest = LargestFinite(numbers_of(set));
     return largest > 0 ? largest : 1;
   };
-  const double farthest = FarthestOf(source.dtype, facts_.dtype);
   // The worst of all sets, relative to the size of the numbers.
   const auto distance_of = [&](double limit, const auto& distance_in_set) {
     double worst = 0;
@@ -274,7 +322,7 @@ std::optional<TensorMatch> TensorMatcher::Match(
       return best;
     }
   }
-  if (!HasManyNumbers(numbers_of(0))) return best;
+  if (!AreMany(numbers_of(0))) return best;
   const double distance =
       distance_of(kSameNumbers, [&](size_t set, double far) {
         return DistanceInAnyOrder(numbers_of(set), numbers_[set], far);
@@ -283,65 +331,21 @@ std::optional<TensorMatch> TensorMatcher::Match(
   return TensorMatch{Layout(), distance, true};
 }
 
-std::vector<Layout> TensorMatcher::LikelyLayouts(
-    const TensorFacts& source, absl::Span<const NDArray> tensors,
-    size_t most) const {
-  // What is usual counts as much as a moderate likeness of the numbers.
-  constexpr double kUsual = 0.5;
-  constexpr double kSameOrder = 0.3;
-  const std::vector<double> numbers = NumbersOf(tensors[0]);
-  std::vector<std::pair<double, Layout>> scored;
-  VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
-    const double form = layout.is_usual()        ? kUsual
-                        : layout.is_same_order() ? kSameOrder
-                                                 : 0;
-    scored.emplace_back(form + LikenessIn(layout, numbers, numbers_[0]),
-                        layout);
-    return true;
-  });
-  std::stable_sort(
-      scored.begin(), scored.end(),
-      [](const auto& a, const auto& b) { return a.first > b.first; });
-  if (scored.size() > most) scored.resize(most);
-  std::vector<Layout> layouts;
-  for (auto& [score, layout] : scored) layouts.push_back(std::move(layout));
-  return layouts;
-}
-
 double TensorMatcher::DistanceIn(const Layout& layout,
                                  absl::Span<const NDArray> tensors) const {
   double worst = 0;
   for (size_t set = 0; set < tensors.size(); ++set) {
-    const std::vector<double> numbers = NumbersOf(tensors[set]);
-    const double largest = LargestFinite(numbers);
-    const double distance =
-        DistanceOf(layout, numbers, numbers_[set], kInfinity);
-    worst = std::max(worst, distance / (largest > 0 ? largest : 1));
+    worst = std::max(worst, DistanceInSet(layout, tensors[set], set));
   }
   return worst;
 }
 
-double TensorMatcher::StepTowards(const Layout& layout,
-                                  absl::Span<const NDArray> here,
-                                  absl::Span<const NDArray> there) const {
-  double along = 0;
-  double length = 0;
-  for (size_t set = 0; set < here.size(); ++set) {
-    const std::vector<double> from = NumbersOf(here[set]);
-    const std::vector<double> to = NumbersOf(there[set]);
-    if (from.size() != to.size()) return 0;
-    const std::vector<int64_t> places = PlacesOf(layout);
-    for (size_t i = 0; i < places.size(); ++i) {
-      if (places[i] == kPaddingPlace) continue;
-      const auto place = static_cast<size_t>(places[i]);
-      const double way = to[place] - from[place];
-      const double left = numbers_[set][i] - from[place];
-      if (!std::isfinite(way) || !std::isfinite(left)) continue;
-      along += way * left;
-      length += way * way;
-    }
-  }
-  return length > 0 ? along / length : 0;
+double TensorMatcher::DistanceInSet(const Layout& layout, const NDArray& tensor,
+                                    size_t set) const {
+  const std::vector<double> numbers = NumbersOf(tensor);
+  const double largest = LargestFinite(numbers);
+  return DistanceOf(layout, numbers, numbers_[set], kInfinity) /
+         (largest > 0 ? largest : 1);
 }
 
 }  // namespace nodewise

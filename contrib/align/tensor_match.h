@@ -19,11 +19,36 @@ struct TensorFacts {
   std::vector<TensorStats> stats;  // By set of inputs.
 };
 
+// How far two tensors are apart, relative to the largest number of the
+// network's, with the worst set of inputs.
+struct Difference {
+  double largest = 0;
+  double root_mean_square = 0;
+};
+
 struct TensorMatch {
   Layout layout;
   double distance = 0;
   bool has_unknown_order = false;
 };
+
+// Returns the numbers of a tensor, or of one with every set of inputs.
+std::vector<double> NumbersOf(const NDArray& tensor);
+std::vector<std::vector<double>> NumbersOf(absl::Span<const NDArray> tensors);
+
+// Returns the largest finite number without its sign; 0 if there is none.
+double LargestFinite(const std::vector<double>& numbers);
+
+// Returns how far a number of the compiled tensor is from the one that it
+// should be; beyond the half step that rounding takes if it is quantised.
+// Infinite if one of them alone is not finite.
+double NumberDistance(const Layout& layout, double expected, double found);
+
+// Returns how alike two tensors are, from -1 to 1, in some thousand elements: 1
+// if one is a multiple of the other, with something added. 0 if nothing can be
+// said.
+double LikenessIn(const Layout& layout, const std::vector<double>& source,
+                  const std::vector<double>& compiled);
 
 // Returns whether the statistics of both allow one to hold the numbers of the
 // other, in whatever order: that is asked of all pairs, and reads nothing.
@@ -46,15 +71,41 @@ class TensorMatcher {
   std::optional<TensorMatch> Match(const TensorFacts& source,
                                    absl::Span<const NDArray> tensors) const;
 
+  // The same two for a tensor that matches nothing as it is, but whose numbers
+  // are more coarsely rounded than its type would have it, or are integers that
+  // stand for floats: a quantised tensor, say, or one that is floats again.
+  // Such a match is less near.
+  // What was made of such numbers is as coarse, whatever it looks like: then
+  // AllowRoundoff() comes before.
+  void AllowRoundoff(double roundoff);
+  bool MayMatchRounded(const TensorFacts& source) const;
+  std::optional<TensorMatch> MatchRounded(
+      const TensorFacts& source, absl::Span<const NDArray> tensors) const;
+
+  // Returns the match in that layout, if it is near enough.
+  std::optional<TensorMatch> MatchIn(const Layout& layout,
+                                     const TensorFacts& source,
+                                     absl::Span<const NDArray> tensors) const;
+  // Returns whether there are many different numbers: a tensor of few has the
+  // numbers of many others.
+  bool HasManyNumbers() const;
+
   // Returns the layouts in which the compiled tensor may be meant to hold the
   // source, though its numbers are wrong: the likeliest first, by how alike the
   // numbers are all the same, and by which layouts compilers use.
   std::vector<Layout> LikelyLayouts(const TensorFacts& source,
                                     absl::Span<const NDArray> tensors,
                                     size_t most) const;
-  // Returns the distance in that layout, whatever it is.
+  // Return the distance in that layout, whatever it is.
   double DistanceIn(const Layout& layout,
                     absl::Span<const NDArray> tensors) const;
+  double DistanceInSet(const Layout& layout, const NDArray& tensor,
+                       size_t set) const;
+  // The distance of those elements that are finite in both.
+  double FiniteDistanceIn(const Layout& layout,
+                          absl::Span<const NDArray> tensors) const;
+  Difference DifferenceIn(const Layout& layout,
+                          absl::Span<const NDArray> tensors) const;
   // Returns how many times the way from `here` to `there` leads nearest to the
   // compiled tensor: the least squares of all sets together. 0 if it leads
   // nowhere.
@@ -62,8 +113,17 @@ class TensorMatcher {
                      absl::Span<const NDArray> there) const;
 
  private:
+  std::optional<TensorMatch> MatchWithin(
+      double farthest, const TensorFacts& source,
+      absl::Span<const NDArray> tensors) const;
+  std::optional<TensorMatch> MatchQuantised(
+      const TensorFacts& source, absl::Span<const NDArray> tensors) const;
+  double Roundoff() const;
+  double FarthestRounded(DLDataType source) const;
+
   TensorFacts facts_;
   std::vector<std::vector<double>> numbers_;  // By set of inputs.
+  mutable std::optional<double> roundoff_;    // RoundoffOfNumbers().
 };
 
 }  // namespace nodewise

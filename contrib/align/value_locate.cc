@@ -80,9 +80,14 @@ class ValueLocator {
           edits = alone->second;
         }
       }
+      if (guess.has_value()) {
+        NODEWISE_ASSIGN_OR_RETURN(const bool is_right, AcceptIfClean(*guess));
+        if (is_right) continue;
+      }
       if (!guess.has_value()) {
         AddUnfollowed(*suspect);
-        break;
+        NODEWISE_RETURN_IF_ERROR(walk_.ExplainFrom(Index(*suspect) + 1));
+        continue;
       }
       NODEWISE_RETURN_IF_ERROR(Follow(*suspect, *guess, edits));
     }
@@ -112,6 +117,7 @@ class ValueLocator {
     }
     AddExplanations(edits, &culprit);
     NODEWISE_ASSIGN_OR_RETURN(const double distance, DistanceOf(guess));
+    NODEWISE_RETURN_IF_ERROR(AddSets(guess, &culprit));
     NODEWISE_RETURN_IF_ERROR(
         walk_.Blame(guess.entry, guess.value, guess.layout, distance));
     result_.culprits.push_back(std::move(culprit));
@@ -125,6 +131,43 @@ class ValueLocator {
     const auto expected = walk_.reference().ValueOf(guess.value);
     if (!found.has_value() || !expected.ok()) return kFar;
     return found->DistanceIn(guess.layout, (*expected)->tensors);
+  }
+
+  // Goes on without a culprit if the entry holds what was guessed, as nearly as
+  // may be, though it was not found.
+  absl::StatusOr<bool> AcceptIfClean(const Guess& guess) {
+    if (!guess.layout.other_shape.empty()) return false;
+    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
+    const auto value = walk_.reference().ValueOf(guess.value);
+    if (!found.has_value() || !value.ok()) return false;
+    const double distance = found->DistanceIn(guess.layout, (*value)->tensors);
+    NODEWISE_ASSIGN_OR_RETURN(const double clean,
+                              walk_.CleanDistanceOf(guess.entry, guess.value));
+    if (distance > clean) return false;
+    NODEWISE_RETURN_IF_ERROR(
+        walk_.Accept(guess.entry, guess.value, guess.layout, distance));
+    NODEWISE_RETURN_IF_ERROR(walk_.ExplainFrom(Index(NodeOf(guess)) + 1));
+    return true;
+  }
+
+  // Says with which sets of inputs the entry is wrong.
+  absl::Status AddSets(const Guess& guess, ValueCulprit* culprit) {
+    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
+    const auto value = walk_.reference().ValueOf(guess.value);
+    NODEWISE_ASSIGN_OR_RETURN(const double clean,
+                              walk_.CleanDistanceOf(guess.entry, guess.value));
+    if (!found.has_value() || !value.ok()) return absl::OkStatus();
+    const bool is_of_size = guess.layout.other_shape.empty();
+    for (size_t set = 0; set < scene_.pairs.size(); ++set) {
+      const bool is_wrong =
+          !is_of_size || found->DistanceInSet(
+                             guess.layout, (*value)->tensors[set], set) > clean;
+      if (is_wrong) culprit->sets.push_back(set);
+    }
+    culprit->differs_in_finite =
+        !is_of_size || culprit->sets.empty() ||
+        found->FiniteDistanceIn(guess.layout, (*value)->tensors) > clean;
+    return absl::OkStatus();
   }
 
   // Returns the guess about a node that a small change explains, whatever the
@@ -162,11 +205,13 @@ class ValueLocator {
                                                     size_t parts) {
     NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
     if (!found.has_value()) return std::vector<FittingEdit>();
+    NODEWISE_ASSIGN_OR_RETURN(const double clean,
+                              walk_.CleanDistanceOf(guess.entry, guess.value));
     EditBudget part = budget_->Part(parts);
-    auto edits =
-        FindEdits({walk_, *found, guess.value, guess.layout,
-                   RegionOf(scene_.network, walk_, guess.value), operators_},
-                  &part);
+    auto edits = FindEdits(
+        {walk_, *found, guess.value, guess.layout,
+         RegionOf(scene_.network, walk_, guess.value), operators_, clean},
+        &part);
     budget_->Spend(part);
     if (part.gave_up()) budget_->GiveUp();
     return edits;
@@ -217,7 +262,7 @@ class ValueLocator {
   void AddUnfollowed(NodeId suspect) {
     ValueCulprit culprit;
     culprit.node = suspect;
-    culprit.entry = scene_.index.graph().EntryOf(suspect, 0);
+    culprit.entry = GiveUpOn(suspect);
     culprit.gave_up = budget_->gave_up();
     culprit.edits_tried = budget_->tried();
     culprit.distance = std::numeric_limits<double>::infinity();
@@ -240,8 +285,23 @@ class ValueLocator {
     result_.culprits.push_back(std::move(culprit));
   }
 
+  // Returns the first output of the node that is not fine.
+  EntryId GiveUpOn(NodeId node) {
+    const Graph& graph = scene_.index.graph();
+    const std::vector<bool> fine = walk_.FineEntries();
+    std::optional<EntryId> first;
+    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
+      const EntryId entry = graph.EntryOf(node, output);
+      if (fine[Index(entry)]) continue;
+      if (!first.has_value()) first = entry;
+      walk_.GiveUp(entry);
+    }
+    return first.value_or(graph.EntryOf(node, 0));
+  }
+
   void FillEntries() {
     const std::vector<bool> fine = walk_.FineEntries();
+    const std::vector<bool> behind = walk_.EntriesBehindUnknown();
     for (const AlignedEntry& aligned : scene_.alignment.entries) {
       const WalkedEntry& walked = walk_.entry(aligned.entry);
       LocatedEntry entry;
@@ -255,8 +315,9 @@ class ValueLocator {
       } else if (walked.is_explained()) {
         entry.state = EntryState::kHealthy;
       } else {
-        entry.state = fine[Index(aligned.entry)] ? EntryState::kOnTheWay
-                                                 : EntryState::kUnknown;
+        const bool is_judged =
+            fine[Index(aligned.entry)] && !behind[Index(aligned.entry)];
+        entry.state = is_judged ? EntryState::kOnTheWay : EntryState::kUnknown;
       }
       result_.entries.push_back(std::move(entry));
     }

@@ -54,6 +54,7 @@ class Compiled(Scratch):
                 named = found["culprits"][0]["source_tensors"]
                 self.assertIn(tensor, named)
                 self.assertLessEqual(len(named), 5)
+                self.assertIn(0, found["culprits"][0]["input_sets"])
                 first += named[0] == tensor
         self.assertGreaterEqual(first, 17)
 
@@ -152,6 +153,17 @@ class Compiled(Scratch):
                 result = nodewise("locate", good, *self.inputs, *options)
                 self.assertEqual(result.code, 2)
                 self.assertRegex(result.err, "--trust|--third")
+
+    def test_special_inputs_are_one_more_set(self):
+        found = self.locate("mutant-pool-avg", "--special-inputs")
+        named = [c for c in found["culprits"] if "pool" in c["source_tensors"]]
+        self.assertEqual([c["input_sets"] for c in named], [[0, 1, 2]])
+        result = nodewise("locate", str(MUTANTS / "good-opt3/factory.so"),
+                          "--reference",
+                          str(MUTANTS / "good-opt0/factory.so"), *self.inputs,
+                          "--special-inputs")
+        self.assertEqual(result.code, 2)
+        self.assertIn("--special-inputs: means nothing here", result.err)
 
     def test_options_that_need_more_than_values_are_refused(self):
         result = nodewise("locate", str(MUTANTS / "good-opt3/factory.so"),

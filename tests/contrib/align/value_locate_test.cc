@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,9 +12,7 @@
 #include "nodewise/align/source_region.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/random/random.h"
-#include "nodewise/runner/runner_list.h"
-#include "tests/contrib/lower/lower_support.h"
+#include "tests/contrib/align/align_support.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {
@@ -25,11 +22,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-NDArray Drawn(const std::string& name, const std::vector<int64_t>& shape) {
-  RandomSource source(7, name);
-  return RandomTensor(source, shape, kFloat32).value();
-}
 
 // What a compiler may get wrong in Net(), and what it may do otherwise.
 struct Mistakes {
@@ -91,79 +83,10 @@ Network Net(const Mistakes& mistakes = {}) {
   return std::move(b.net);
 }
 
-// What was compiled, and what is known of it beside the network as it is meant.
-struct Examined {
-  std::shared_ptr<const Network> network;
-  std::vector<RecordedPair> pairs;
-  std::shared_ptr<const GraphTarget> target;
-  Alignment alignment;
-  ValueLocateResult result;
-
-  const LocatedEntry& Entry(const std::string& name) const {
-    const EntryId id = target->index().FindEntry(name).value();
-    return result.entries[Index(id)];
-  }
-  // What was recorded of the first set, or a parameter.
-  NDArray Made(EntryId entry) const {
-    const GraphIndex& index = target->index();
-    for (const NamedTensor& param : target->artefact().params.tensors) {
-      if (param.name == index.KeyOf(index.NodeOf(entry))) return param.tensor;
-    }
-    const TensorKey key{index.KeyOf(index.NodeOf(entry)),
-                        index.OutputOf(entry)};
-    const size_t place = pairs[0].compiled->Find(key).value();
-    return pairs[0].compiled->Load(place).value();
-  }
-  std::vector<std::string> Operations(size_t culprit) const {
-    std::vector<std::string> names;
-    for (const OperationId id : result.culprits[culprit].operations) {
-      names.push_back(network->operation(id).name);
-    }
-    return names;
-  }
-  std::vector<std::string> Explanations(size_t culprit) const {
-    std::vector<std::string> texts;
-    for (const Explanation& one : result.culprits[culprit].explanations) {
-      texts.push_back(one.what);
-    }
-    return texts;
-  }
-};
-
 Examined Examine(const Network& compiled, const LowerOptions& options = {},
                  const EditLimits& limits = {}) {
-  Examined examined;
-  examined.network = std::make_shared<const Network>(Net());
-  Lowered lowered = Lower(compiled, "net", options).value();
-  examined.target =
-      GraphTarget::FromArtefact(
-          "net",
-          {std::move(lowered.graph), BuiltInFunctions(AllOperators()),
-           Params{std::move(lowered.params)}},
-          {kCpu})
-          .value();
-  const auto graph_runner =
-      MakerOf("debug", {"net", examined.target}).value()().value();
-  const auto network_runner =
-      MakerOf("interpreter", {"net", nullptr, examined.network})
-          .value()()
-          .value();
-  const std::vector<size_t> inputs =
-      PairInputs(graph_runner->inputs(), network_runner->inputs()).value();
-  std::vector<NamedTensor> given = {{"x", Drawn("x", {1, 4, 6, 6})}};
-  std::vector<RecordedPair>& pairs = examined.pairs;
-  for (uint64_t set = 0; set < 2; ++set) {
-    if (set > 0) given = DrawSimilar(given, set).value();
-    pairs.push_back(
-        RecordPair(graph_runner.get(), network_runner.get(), inputs, given)
-            .value());
-  }
-  const GraphIndex& index = examined.target->index();
-  examined.alignment = Align(index, *examined.network, pairs).value();
-  examined.result = LocateByValue(index, *examined.network, pairs,
-                                  examined.alignment, AllOperators(), limits)
-                        .value();
-  return examined;
+  return ExamineBeside(Net(), compiled, {{"x", Drawn("x", {1, 4, 6, 6})}},
+                       options, limits);
 }
 
 TEST(ValueLocateTest, SoundGraphsAccuseNobodyFusedOrNot) {
@@ -246,12 +169,12 @@ TEST(ValueLocateTest, NodesBehindAFaultAreProvedHealthy) {
 TEST(ValueLocateTest, WhatANodeReceivesMakesAndPassesOnIsKnown) {
   const Examined examined = Examine(Net({.slope = 0.35F}), kPlain);
   constexpr double kRounding = 1e-5;
-  const LocatedEntry& broken = examined.Entry("bend");
+  const LocatedEntry& broken = examined.Located("bend");
   EXPECT_LT(broken.received, kRounding);
   EXPECT_GT(broken.distance, 0.01);
   EXPECT_NEAR(broken.passed_on, broken.distance, kRounding);
   // Right on what it has read, and yet it passes on what was wrong there.
-  const LocatedEntry& behind = examined.Entry("product");
+  const LocatedEntry& behind = examined.Located("product");
   EXPECT_LT(behind.distance, kRounding);
   EXPECT_NEAR(behind.received, broken.passed_on, kRounding);
   EXPECT_GT(behind.passed_on, 0.001);

@@ -76,6 +76,9 @@ struct EntryMatch {
   // The entry holds what the operation that makes the value would make without
   // this optional input, which some later node adds: a bias, say.
   std::optional<size_t> without_input = std::nullopt;
+  // The entry holds the tensors of all matches, one behind the other, and not
+  // each of them.
+  bool is_joined = false;
 };
 
 struct AlignedEntry {
@@ -86,6 +89,9 @@ struct AlignedEntry {
   // Several where operations change nothing, or not the numbers. The nearest
   // come first.
   std::vector<EntryMatch> matches;
+  // They are so only as nearly as numbers allow that were made of quantised
+  // ones, or in a shorter type.
+  bool is_rounded = false;
   // Where nothing matches: the operations of the network between what the
   // nearest entries before and behind it hold, in their order. It is inside of
   // them. Empty if nothing behind it matches.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,37 @@ struct Layout {
     int64_t size = 0;  // Of the side.
   };
 
+  // The compiled tensor has integers for floats of the network's: the number
+  // q stands for scale * (q - zero_point), or for what lies beyond it if q is
+  // the first or last one that there is.
+  struct Quantisation {
+    double scale = 1;
+    double zero_point = 0;
+    // The ends of the range; infinite if no number is beyond them.
+    double low = 0;
+    double high = 0;
+
+    double Number(double q) const { return scale * (q - zero_point); }
+  };
+
+  // One of the two tensors is a part of the other along a side. The loops go
+  // over a tensor that is the network's but for the size of that side, and what
+  // they come to lies `begin` steps nearer to the beginning of the network's
+  // side, or outside of it.
+  struct Cut {
+    int64_t inner = 1;  // Elements from one step of the side to the next.
+    int64_t from = 1;   // The size of the side that the loops go over.
+    int64_t begin = 0;  // Negative if the compiled tensor is the part.
+    int64_t to = 1;     // The size of the network's side.
+  };
+
   std::vector<Loop> loops;  // The outermost first; empty for one element.
   std::vector<Padding> paddings;
+  std::optional<Quantisation> quantisation;
+  std::optional<Cut> cut;
+  // The compiled tensor is of another size than it should be: the shape that
+  // the network's would need to have. Empty otherwise.
+  std::vector<int64_t> other_shape;
   // In words: "" for the same order of elements in the same shape, else
   // "reshaped", "sides in the order 0 2 1", "side 1 in blocks of 8", ...
   std::string text;
@@ -45,6 +75,10 @@ struct Layout {
   // otherwise they are in their order, as they are in most compiled tensors.
   bool is_usual() const { return is_usual_; }
   void MakeUsual() { is_usual_ = true; }
+  // Sets it, and says so in the text.
+  void Quantise(const Quantisation& how);
+  // Sets it, and says how in front of the text.
+  void CutTo(const Cut& how, const std::string& words);
 
   // Of the elements as they are. REQUIRES: both shapes have as many elements.
   static Layout SameOrder(absl::Span<const int64_t> source,
@@ -55,7 +89,8 @@ struct Layout {
   bool is_usual_ = false;
 };
 
-// What stands for an element of the compiled tensor that is padding.
+// What stands for an element of the compiled tensor that is padding, or comes
+// from another tensor that was joined to this one.
 inline constexpr int64_t kPaddingPlace = -1;
 
 // Returns where the element of this number lies in the network's tensor, or
@@ -71,5 +106,11 @@ std::vector<int64_t> PlacesOf(const Layout& layout);
 void VisitLayouts(absl::Span<const int64_t> source,
                   absl::Span<const int64_t> compiled,
                   absl::FunctionRef<bool(const Layout& layout)> visit);
+
+// Returns how a compiled tensor of the wrong size may lie, if it should be one
+// of the shape `source` and another number of elements: as it is, or with one
+// side in blocks. Layout::other_shape says what it is a layout of.
+std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,
+                                       absl::Span<const int64_t> compiled);
 
 }  // namespace nodewise

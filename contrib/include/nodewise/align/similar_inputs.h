@@ -10,12 +10,21 @@
 namespace nodewise {
 
 // Draws inputs like those that are given, which a network must be able to take
-// as well: floats uniform between the least and the largest finite one there,
-// and all else, which may be indices or masks, chosen among the elements there.
+// as well: chosen among the elements there, so that numbers inside of the
+// network are about as large as they were, which matters where it is quantised.
+// Where only a few different floats are there, they are drawn uniformly between
+// the least and the largest one.
 // Whatever tensors have in common with the first inputs alone, by chance, they
 // have not with these. Each input is drawn from a stream of its name. Fails as
 // NDArray::Empty(). REQUIRES: compact tensors in host memory.
 absl::StatusOr<std::vector<NamedTensor>> DrawSimilar(
+    absl::Span<const NamedTensor> inputs, uint64_t seed);
+
+// Puts some special numbers into floats among the inputs: NaN, both infinities
+// and both zeros, each once in every 64 elements at most, at places that are
+// drawn. Other inputs stay as they are.
+// Fails as DrawSimilar().
+absl::StatusOr<std::vector<NamedTensor>> WithSpecialNumbers(
     absl::Span<const NamedTensor> inputs, uint64_t seed);
 
 }  // namespace nodewise

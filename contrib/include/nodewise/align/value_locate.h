@@ -77,6 +77,11 @@ struct ValueCulprit {
   // The share of the next nodes that are right if the entry should have held
   // that tensor: the evidence for it. 0 where explanations alone are.
   double share_explained = 0;
+  // The sets of inputs with which the entry is wrong, by number. Empty if that
+  // is not known.
+  std::vector<size_t> sets;
+  // False if only elements are wrong that are, or should be, NaN or infinite.
+  bool differs_in_finite = true;
 };
 
 struct ValueLocateResult {
