@@ -249,6 +249,9 @@ absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
     return *(known = UnitRoundoff(index_.graph().entry(entry).dtype));
   }
   if (recorded.has_value() && !aligned.matches.empty()) {
+    if (aligned.matches.front().layout.quantisation.has_value()) {
+      return *(known = OfQuantised(entry));
+    }
     NODEWISE_ASSIGN_OR_RETURN(known,
                               OfMatched(*recorded, aligned.matches.front()));
     return *known;
@@ -275,9 +278,9 @@ absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
   const NodeId node = index_.NodeOf(entry);
   double largest = 0;
   for (const EntryRef& input : graph.node(node).inputs) {
-    NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
-                              Inherited(graph.EntryOf(input)));
-    largest = std::max(largest, roundoff);
+    const EntryId read = graph.EntryOf(input);
+    NODEWISE_ASSIGN_OR_RETURN(const double roundoff, Inherited(read));
+    largest = std::max({largest, roundoff, OfQuantised(read)});
   }
   const TensorKey key{index_.KeyOf(node), index_.OutputOf(entry)};
   const auto recorded =
@@ -291,19 +294,30 @@ absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
   return largest;
 }
 
+double GraphPrecision::OfQuantised(EntryId entry) const {
+  const AlignedEntry& aligned = alignment_.entries[Index(entry)];
+  if (aligned.matches.empty() ||
+      !aligned.matches[0].layout.quantisation.has_value()) {
+    return 0;
+  }
+  const auto source =
+      RecordedTensor::Find(SpoolsOf(pairs_, &RecordedPair::network),
+                           {network_.value(aligned.matches[0].value).name});
+  if (!source.has_value()) return 0;
+  double largest = 0;
+  for (const TensorStats& stats : source->facts().stats) {
+    largest = std::max({largest, std::fabs(stats.min), std::fabs(stats.max)});
+  }
+  const double scale = aligned.matches[0].layout.quantisation->scale;
+  return largest > 0 ? scale / 2 / largest : 0;
+}
+
 absl::StatusOr<double> GraphPrecision::OfMatched(
     const RecordedTensor& compiled, const EntryMatch& match) const {
   const auto source =
       RecordedTensor::Find(SpoolsOf(pairs_, &RecordedPair::network),
                            {network_.value(match.value).name});
   if (!source.has_value()) return 0;
-  if (match.layout.quantisation.has_value()) {
-    double largest = 0;
-    for (const TensorStats& stats : source->facts().stats) {
-      largest = std::max({largest, std::fabs(stats.min), std::fabs(stats.max)});
-    }
-    return largest > 0 ? match.layout.quantisation->scale / 2 / largest : 0;
-  }
   NODEWISE_ASSIGN_OR_RETURN(const auto found, compiled.Load());
   const double roundoff =
       RoundoffOfNumbers(compiled.facts().dtype, NumbersOf(found));

@@ -62,13 +62,15 @@ class GraphPrecision {
   // network, of all that it was made of.
   absl::StatusOr<double> Of(EntryId entry);
   // Returns the largest roundoff of the entry's numbers and of all that they
-  // were made of, whatever the network's is. Needs no matches.
+  // were made of, whatever the network's is. Needs matches of those alone.
   absl::StatusOr<double> Inherited(EntryId entry);
 
  private:
   absl::StatusOr<double> OfMatched(const RecordedTensor& compiled,
                                    const EntryMatch& match) const;
   double OfConstant(EntryId entry) const;
+  // Half a step of an entry that was found to be quantised; 0 of others.
+  double OfQuantised(EntryId entry) const;
   bool IsWeight(EntryId entry) const;
 
   const GraphIndex& index_;

@@ -113,7 +113,8 @@ std::optional<Layout::Quantisation> FitQuantisation(
       sums.together() / std::sqrt(sums.spread_q() * sums.spread_x());
   if (likeness < least_likeness) return std::nullopt;
   const double slope = sums.together() / sums.spread_q();
-  how.zero_point = std::round((sums.q - sums.x / slope) / sums.n);
+  // Plus 0: no zero point is -0.
+  how.zero_point = std::round((sums.q - sums.x / slope) / sums.n) + 0.0;
   // The slope again, with a zero point that is one of the integers.
   const double z = how.zero_point;
   how.scale =
