@@ -84,7 +84,7 @@ TEST_F(NetworkChecksTest, OpsetThatNoImporterReadsIsRefused) {
   EXPECT_THAT(
       net_.SetOpset("", 99),
       FailsWith(StatusCode::kInvalidArgument,
-                HasSubstr("opset 99 of domain \"\": expected 1 to 27")));
+                HasSubstr("opset 99 of domain \"\": expected 1 to 28")));
   // Its row is that of opset 14.
   EXPECT_THAT(net_.SetOpset("", 13),
               FailsWith(StatusCode::kInvalidArgument,
@@ -112,7 +112,7 @@ TEST_F(NetworkChecksTest, VerifierFindsOpsetsThatDoNotFit) {
               FailsWith(StatusCode::kDataLoss, HasSubstr("holds from opset")));
   data.opsets = {{"", 99}};
   EXPECT_THAT(ToStatus(Verify(data)),
-              FailsWith(StatusCode::kDataLoss, HasSubstr("1 to 27")));
+              FailsWith(StatusCode::kDataLoss, HasSubstr("1 to 28")));
 }
 
 // OV-12: types and elements are those of the data, whatever its maker does.
