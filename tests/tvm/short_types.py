@@ -1,6 +1,6 @@
 """usage: short_types.py OUT SEED NETWORK WAY...
 
-Makes the small ONNX models of faulty_models.py and compiles each with TVM in
+Makes the small ONNX models of drawn_networks.py and compiles each with TVM in
 types that have fewer bits than the model's, as users and compilers do:
 OUT/NETWORK has model.onnx, inputs.npz and
 
@@ -27,7 +27,7 @@ from onnx.reference import ReferenceEvaluator
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
-import faulty_models
+import drawn_networks
 import tvm_side
 
 FLOAT, HALF = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
@@ -225,7 +225,7 @@ def modules(model, inputs):
 
 def make(folder, network, seed, ways):
     random = np.random.default_rng(
-        [seed, faulty_models.NETWORKS.index(network)])
+        [seed, drawn_networks.NETWORKS.index(network)])
     model, inputs = network(random)
     folder.mkdir(parents=True)
     made, half, steps = modules(model, inputs)
@@ -241,7 +241,7 @@ def make(folder, network, seed, ways):
 
 
 def main(out, seed, network, *ways):
-    make(pathlib.Path(out) / network, getattr(faulty_models, network),
+    make(pathlib.Path(out) / network, getattr(drawn_networks, network),
          int(seed), ways)
 
 
