@@ -1,10 +1,12 @@
 # The libFuzzer targets, one executable NAME_fuzz for each NAME_fuzz.cc here.
 # Its seeds are in corpus/NAME, its dictionary, if any, is NAME.dict.
 if(NODEWISE_FUZZ)
-  # The fuzzer sees only code that is compiled for it.
+  # The fuzzer sees only code that is compiled for it, and whatever uses the
+  # precompiled headers must be compiled as these are.
   foreach(library
       nodewise_precompiled nodewise_runtime nodewise_contrib nodewise_ops
-      nodewise_passes nodewise_onednn nodewise_kernels)
+      nodewise_passes nodewise_onednn nodewise_kernels nodewise_locate
+      nodewise_layers nodewise_zoo nodewise_precision)
     if(TARGET ${library})
       target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
