@@ -198,7 +198,7 @@ class LayoutWriter {
   absl::StatusOr<ValueId> AddInts(const Ints& numbers) {
     const auto count = static_cast<int64_t>(numbers.size());
     NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
-                              NDArray::Empty({{count}}, {kDLInt, 64, 1}, kCpu));
+                              NDArray::Empty({count}, {kDLInt, 64, 1}, kCpu));
     std::copy(numbers.begin(), numbers.end(), tensor.As<int64_t>());
     return network_.AddConstant("", std::move(tensor));
   }
