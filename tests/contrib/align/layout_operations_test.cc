@@ -51,7 +51,9 @@ TEST(LayoutOperationsTest, OperationsDoWhatEveryLayoutSays) {
       {{4, 1}, {2, 4, 3}},
       {{}, {1}},
   };
-  for (const auto& [source, compiled] : shapes) {
+  for (const auto& shape : shapes) {
+    const Sizes& source = shape.first;
+    const Sizes& compiled = shape.second;
     size_t tried = 0;
     VisitLayouts(source, compiled, [&](const Layout& layout) {
       SCOPED_TRACE(layout.text);
@@ -75,7 +77,7 @@ TEST(LayoutOperationsTest, ALayoutThatSkipsElementsIsRefused) {
       network.AddInput("x", TensorType(kFloat32, Shape{4})).value();
   Layout layout;
   layout.loops = {{2, 2}};
-  EXPECT_THAT(AddLayout(layout, x, {{2}}, AllOperators(), &network),
+  EXPECT_THAT(AddLayout(layout, x, {2}, AllOperators(), &network),
               FailsWith(absl::StatusCode::kUnimplemented,
                         testing::HasSubstr("layout")));
 }
