@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "contrib/align/pair_sums.h"
 #include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
@@ -28,23 +29,7 @@ bool IsEndOfRange(double q) {
          (is_power(size + 1) || (q < 0 && is_power(size)));
 }
 
-// Sums over pairs of a float and the integer that stands for it.
-struct PairSums {
-  double n = 0, q = 0, x = 0, qq = 0, xx = 0, qx = 0;
-
-  void Add(double integer, double number) {
-    n += 1;
-    q += integer;
-    x += number;
-    qq += integer * integer;
-    xx += number * number;
-    qx += integer * number;
-  }
-  double spread_q() const { return n * qq - q * q; }
-  double spread_x() const { return n * xx - x * x; }
-  double together() const { return n * qx - q * x; }
-};
-
+// Sums over pairs of an integer and the float that it stands for.
 PairSums SumOver(const Layout& layout,
                  absl::Span<const std::vector<double>> source,
                  absl::Span<const std::vector<double>> compiled, double low,
@@ -106,19 +91,18 @@ std::optional<Layout::Quantisation> FitQuantisation(
   if (IsEndOfRange(low)) how.low = low;
   if (IsEndOfRange(high)) how.high = high;
   const PairSums sums = SumOver(layout, source, compiled, how.low, how.high);
-  if (sums.n < kFewest || !(sums.spread_q() > 0) || !(sums.spread_x() > 0)) {
+  if (sums.n < kFewest || !(sums.spread_a() > 0) || !(sums.spread_b() > 0)) {
     return std::nullopt;
   }
-  const double likeness =
-      sums.together() / std::sqrt(sums.spread_q() * sums.spread_x());
+  const double likeness = sums.Likeness();
   if (likeness < least_likeness) return std::nullopt;
-  const double slope = sums.together() / sums.spread_q();
+  const double slope = sums.together() / sums.spread_a();
   // Plus 0: no zero point is -0.
-  how.zero_point = std::round((sums.q - sums.x / slope) / sums.n) + 0.0;
+  how.zero_point = std::round((sums.a - sums.b / slope) / sums.n) + 0.0;
   // The slope again, with a zero point that is one of the integers.
   const double z = how.zero_point;
   how.scale =
-      (sums.qx - z * sums.x) / (sums.qq - 2 * z * sums.q + sums.n * z * z);
+      (sums.ab - z * sums.b) / (sums.aa - 2 * z * sums.a + sums.n * z * z);
   if (!(how.scale > 0)) return std::nullopt;
   return how;
 }

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "contrib/align/pair_sums.h"
 #include "contrib/align/quantised.h"
 #include "contrib/align/tensor_match.h"
 #include "nodewise/op/tensor_loops.h"
@@ -34,29 +35,16 @@ double LikenessIn(const Layout& layout, const std::vector<double>& source,
   constexpr int64_t kLooked = 4096;
   const auto count = static_cast<int64_t>(compiled.size());
   const int64_t stride = std::max<int64_t>(1, count / kLooked);
-  double n = 0;
-  double sum_a = 0;
-  double sum_b = 0;
-  double sum_aa = 0;
-  double sum_bb = 0;
-  double sum_ab = 0;
+  PairSums sums;
   for (int64_t i = 0; i < count; i += stride) {
     const int64_t place = PlaceOf(layout, i);
     if (place == kPaddingPlace) continue;
     const double a = source[static_cast<size_t>(place)];
     const double b = compiled[static_cast<size_t>(i)];
     if (!std::isfinite(a) || !std::isfinite(b)) continue;
-    n += 1;
-    sum_a += a;
-    sum_b += b;
-    sum_aa += a * a;
-    sum_bb += b * b;
-    sum_ab += a * b;
+    sums.Add(a, b);
   }
-  const double spread =
-      (n * sum_aa - sum_a * sum_a) * (n * sum_bb - sum_b * sum_b);
-  if (!(spread > 0)) return 0;
-  return (n * sum_ab - sum_a * sum_b) / std::sqrt(spread);
+  return sums.Likeness();
 }
 
 std::vector<Layout> TensorMatcher::LikelyLayouts(
