@@ -1,12 +1,14 @@
 #include "apps/nodewise/repro_by_value.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "apps/nodewise/repro_folders.h"
 #include "apps/nodewise/value_report.h"
 #include "fmt/format.h"
 #include "nodewise/align/source_region.h"
+#include "nodewise/graph/params.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/part_case.h"
 #include "nodewise/support/status_macros.h"
@@ -89,6 +91,43 @@ class CaseMaker {
   const ReproSource source_;
 };
 
+// Writes the inputs that show what the given ones do not: they are gone
+// otherwise.
+absl::Status KeepInputs(const GraphIndex& index,
+                        const std::vector<RecordedPair>& recorded,
+                        const ValueLocateResult& located,
+                        const std::string& dir, Outcome* outcome) {
+  std::set<size_t> sets;
+  for (const ValueCulprit& culprit : located.culprits) {
+    if (!culprit.sets.empty() && culprit.sets.front() > 0) {
+      sets.insert(culprit.sets.front());
+    }
+  }
+  std::vector<std::string> paths;
+  for (const size_t set : sets) {
+    std::vector<NamedTensor> inputs;
+    for (const PairedInput& input : recorded[set].inputs) {
+      NODEWISE_ASSIGN_OR_RETURN(const EntryId entry,
+                                index.FindEntry(input.compiled));
+      NODEWISE_ASSIGN_OR_RETURN(
+          const size_t place,
+          recorded[set].compiled->Find(
+              {index.KeyOf(index.NodeOf(entry)), index.OutputOf(entry)}));
+      NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                                recorded[set].compiled->Load(place));
+      inputs.push_back({input.compiled, std::move(tensor)});
+    }
+    paths.push_back(fmt::format("{}/inputs_{}.params", dir, set));
+    NODEWISE_RETURN_IF_ERROR(WriteParams(paths.back(), inputs));
+    outcome->text += fmt::format(
+        "wrote  {}  the inputs that show what the given ones do not: "
+        "--inputs takes them\n",
+        paths.back());
+  }
+  outcome->json.Add("kept_inputs", paths);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status WriteValueRepros(const LoadedTarget& loaded,
@@ -126,6 +165,9 @@ absl::Status WriteValueRepros(const LoadedTarget& loaded,
   }
   outcome->json.EndArray();
   outcome->text += "\n" + table.ToString(0, 0);
+  if (status.ok()) {
+    status = KeepInputs(loaded.target->index(), recorded, located, dir, outcome);
+  }
   return At("--repro", status);
 }
 

@@ -41,15 +41,17 @@ std::vector<NodeId> FollowersOf(const GraphIndex& index, EntryId entry) {
 
 class BlameSearcher {
  public:
-  BlameSearcher(const WalkScene& scene, const GraphWalk& walk)
+  BlameSearcher(const WalkScene& scene, const GraphWalk& walk,
+                const TimeLimit& limit)
       : scene_(scene),
         graph_(scene.index.graph()),
         walk_(walk),
-        fine_(walk.FineEntries()) {}
+        fine_(walk.FineEntries()),
+        limit_(limit) {}
 
   // What the entry may be meant to be: up to so many tensors, each in a few
   // layouts.
-  absl::StatusOr<std::vector<Guess>> Guesses(EntryId entry, size_t most) const {
+  absl::StatusOr<std::vector<Guess>> Guesses(EntryId entry, size_t most) {
     std::vector<Guess> guesses;
     NODEWISE_ASSIGN_OR_RETURN(const auto matcher, walk_.Read(entry));
     if (!matcher.has_value()) return guesses;
@@ -60,6 +62,8 @@ class BlameSearcher {
     GraphWalk probe = walk_;
     size_t tried = 0;
     for (const ValueId id : ValuesFor(entry)) {
+      if (!MayLieIn(entry, id)) continue;
+      if (IsTimeOver()) break;
       const auto value = probe.reference().ValueOf(id);
       // What cannot be computed, or has no numbers, was not meant.
       if (!value.ok() || !(*value)->facts.stats.back().has_numbers) continue;
@@ -73,11 +77,14 @@ class BlameSearcher {
   }
 
   // The same for an entry that has not the size of what it is meant to be.
-  absl::StatusOr<std::vector<Guess>> GuessesOfWrongSize(EntryId entry) const {
+  absl::StatusOr<std::vector<Guess>> GuessesOfWrongSize(EntryId entry,
+                                                        size_t most) {
     std::vector<Guess> guesses;
     GraphWalk probe = walk_;
     size_t tried = 0;
     for (const ValueId id : ValuesFor(entry)) {
+      if (!MayBeOfWrongSize(entry, id)) continue;
+      if (IsTimeOver()) break;
       const auto value = probe.reference().ValueOf(id);
       if (!value.ok() || !(*value)->facts.stats.back().has_numbers) continue;
       const std::vector<Layout> layouts =
@@ -85,23 +92,53 @@ class BlameSearcher {
       for (const Layout& layout : layouts) {
         guesses.push_back({entry, id, layout});
       }
-      if (!layouts.empty() && ++tried == kMostWrongSizes) break;
+      if (!layouts.empty() && ++tried == most) break;
     }
     return guesses;
   }
 
-  absl::StatusOr<std::optional<Guess>> Run(NodeId suspect) {
+  absl::StatusOr<BlameFound> Run(NodeId suspect) {
     for (const EntryId entry : SuspectEntries(suspect)) {
       NODEWISE_RETURN_IF_ERROR(TryEntry(entry));
-      if (IsSettled()) break;
+      if (IsSettled() || IsTimeOver()) break;
       // It stays unexplained if a later one is right.
       passed_over_.insert(scene_.index.NodeOf(entry));
     }
     if (best_.has_value()) NODEWISE_RETURN_IF_ERROR(GoOn());
-    return std::move(best_);
+    return BlameFound{std::move(best_), gave_up_};
   }
 
  private:
+  bool IsTimeOver() {
+    gave_up_ = gave_up_ || limit_.IsOver();
+    return gave_up_;
+  }
+
+  // The sizes of a tensor, if these are known before it is computed.
+  std::optional<std::vector<int64_t>> SizesOf(ValueId id) const {
+    if (walk_.HasOtherShapes()) return std::nullopt;
+    return scene_.network.value(id).type.sizes();
+  }
+
+  // Whether the entry has the size of the tensor, or may have it.
+  bool MayLieIn(EntryId entry, ValueId id) const {
+    const auto sizes = SizesOf(id);
+    bool fits = !sizes.has_value();
+    if (!fits) {
+      VisitLayouts(*sizes, graph_.entry(entry).shape, [&](const Layout&) {
+        fits = true;
+        return false;
+      });
+    }
+    return fits;
+  }
+
+  bool MayBeOfWrongSize(EntryId entry, ValueId id) const {
+    const auto sizes = SizesOf(id);
+    return !sizes.has_value() ||
+           !LayoutsOfWrongSize(*sizes, graph_.entry(entry).shape).empty();
+  }
+
   // The suspect's entries that are not fine, and those made of them.
   std::vector<EntryId> SuspectEntries(NodeId suspect) const {
     std::vector<NodeId> nodes = {suspect};
@@ -153,15 +190,18 @@ class BlameSearcher {
   absl::Status TryEntry(EntryId entry) {
     NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
                               Guesses(entry, kMostValues));
-    for (Guess& guess : guesses) {
-      NODEWISE_RETURN_IF_ERROR(Try(std::move(guess)));
-      if (IsSettled()) break;
-    }
+    NODEWISE_RETURN_IF_ERROR(TryAll(std::move(guesses)));
     if (IsSettled()) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(guesses, GuessesOfWrongSize(entry));
+    NODEWISE_ASSIGN_OR_RETURN(guesses,
+                              GuessesOfWrongSize(entry, kMostWrongSizes));
+    return TryAll(std::move(guesses));
+  }
+
+  // Until one explains all there is.
+  absl::Status TryAll(std::vector<Guess> guesses) {
     for (Guess& guess : guesses) {
+      if (IsSettled() || IsTimeOver()) break;
       NODEWISE_RETURN_IF_ERROR(Try(std::move(guess)));
-      if (IsSettled()) break;
     }
     return absl::OkStatus();
   }
@@ -255,6 +295,8 @@ class BlameSearcher {
   const Graph& graph_;
   const GraphWalk& walk_;
   const std::vector<bool> fine_;
+  const TimeLimit limit_;
+  bool gave_up_ = false;
   std::optional<Guess> best_;
   std::set<NodeId> passed_over_;  // Before the entry that is tried.
 };
@@ -307,16 +349,23 @@ absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
   return std::nullopt;
 }
 
-absl::StatusOr<std::optional<Guess>> SearchBlame(const WalkScene& scene,
-                                                 const GraphWalk& walk,
-                                                 NodeId suspect) {
-  return BlameSearcher(scene, walk).Run(suspect);
+absl::StatusOr<BlameFound> SearchBlame(const WalkScene& scene,
+                                       const GraphWalk& walk, NodeId suspect,
+                                       const TimeLimit& limit) {
+  return BlameSearcher(scene, walk, limit).Run(suspect);
 }
 
 absl::StatusOr<std::vector<Guess>> GuessesFor(const WalkScene& scene,
                                               const GraphWalk& walk,
-                                              EntryId entry, size_t most) {
-  return BlameSearcher(scene, walk).Guesses(entry, most);
+                                              EntryId entry, size_t most,
+                                              const TimeLimit& limit) {
+  BlameSearcher searcher(scene, walk, limit);
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
+                            searcher.Guesses(entry, most));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> of_wrong_size,
+                            searcher.GuessesOfWrongSize(entry, most));
+  guesses.insert(guesses.end(), of_wrong_size.begin(), of_wrong_size.end());
+  return guesses;
 }
 
 }  // namespace nodewise

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "contrib/align/graph_walk.h"
+#include "contrib/align/time_limit.h"
 #include "nodewise/align/layout.h"
 
 namespace nodewise {
@@ -23,12 +24,17 @@ struct Guess {
 std::optional<NodeId> FirstSuspect(const WalkScene& scene,
                                    const GraphWalk& walk);
 
+struct BlameFound {
+  std::optional<Guess> guess;  // None if no guess explains anything.
+  bool gave_up = false;        // There are more, for which there was no time.
+};
+
 // Tries which tensor the entries of the suspect, and those behind it that are
 // not explained either, should have held: the right guess explains the nodes
-// that follow. Returns none if no guess explains anything. Fails as GraphWalk.
-absl::StatusOr<std::optional<Guess>> SearchBlame(const WalkScene& scene,
-                                                 const GraphWalk& walk,
-                                                 NodeId suspect);
+// that follow. Fails as GraphWalk.
+absl::StatusOr<BlameFound> SearchBlame(const WalkScene& scene,
+                                       const GraphWalk& walk, NodeId suspect,
+                                       const TimeLimit& limit);
 
 // Returns the first entry that seems to be on the way between others and is a
 // tensor of the network with an error that hardly shows: taken for that tensor,
@@ -37,9 +43,11 @@ absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
                                                   const GraphWalk& walk);
 
 // Returns what the entry may be meant to be, the likeliest first: up to so many
-// tensors of the network, each in a few layouts. Fails as GraphWalk.
+// tensors of the network, each in a few layouts, and then as many that it has
+// not the size of. Fails as GraphWalk.
 absl::StatusOr<std::vector<Guess>> GuessesFor(const WalkScene& scene,
                                               const GraphWalk& walk,
-                                              EntryId entry, size_t most);
+                                              EntryId entry, size_t most,
+                                              const TimeLimit& limit);
 
 }  // namespace nodewise

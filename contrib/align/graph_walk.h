@@ -82,6 +82,9 @@ class GraphWalk {
   FollowedReference& reference() { return reference_; }
   const FollowedReference& reference() const { return reference_; }
   bool IsPinned(ValueId id) const { return reference_.IsPinned(id); }
+  // Returns whether something of the wrong size was blamed, so that tensors may
+  // have other shapes than the network says.
+  bool HasOtherShapes() const { return has_other_shapes_; }
   // Returns by entry whether nothing is wrong with it: it is explained, does
   // not depend on inputs, or is only something on the way to entries that are
   // fine.
@@ -128,7 +131,6 @@ class GraphWalk {
   std::shared_ptr<GraphPrecision> precision_;
   FollowedReference reference_;
   std::vector<WalkedEntry> entries_;
-  // Something of the wrong size was blamed: shapes are not the network's then.
   bool has_other_shapes_ = false;
   // By value: it depends on what was blamed, so that it is not what the
   // alignment has compared.

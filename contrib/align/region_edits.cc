@@ -427,10 +427,8 @@ EditBudget EditBudget::Part(size_t parts) const {
   EditBudget part = *this;
   part.tried_ = 0;
   part.gave_up_ = false;
-  const auto count = static_cast<int64_t>(parts);
   part.left_ = (left_ + parts - 1) / parts;
-  const int64_t now = clock_();
-  part.end_ns_ = now + std::max<int64_t>(end_ns_ - now, 0) / count;
+  part.time_ = time_.Part(parts);
   return part;
 }
 
@@ -448,7 +446,7 @@ bool EditBudget::Take() {
 }
 
 bool EditBudget::HasTime() {
-  if (clock_() < end_ns_) return true;
+  if (!time_.IsOver()) return true;
   gave_up_ = true;
   return false;
 }

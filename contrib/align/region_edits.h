@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "absl/types/span.h"
 #include "contrib/align/graph_walk.h"
 #include "contrib/align/tensor_match.h"
+#include "contrib/align/time_limit.h"
 #include "nodewise/align/layout.h"
 #include "nodewise/align/value_locate.h"
 #include "nodewise/ir/network.h"
@@ -29,10 +29,8 @@ struct FittingEdit {
 // How much may still be tried for one culprit. A plain value.
 class EditBudget {
  public:
-  explicit EditBudget(const EditLimits& limits)
-      : clock_(limits.clock),
-        end_ns_(clock_() + limits.most_ns),
-        left_(limits.most_edits) {}
+  explicit EditBudget(const SearchLimits& limits)
+      : time_(limits.clock, limits.most_edit_ns), left_(limits.most_edits) {}
 
   // Returns a budget of one of so many equal parts of what is left.
   EditBudget Part(size_t parts) const;
@@ -50,8 +48,7 @@ class EditBudget {
   bool gave_up() const { return gave_up_; }
 
  private:
-  int64_t (*clock_)();
-  int64_t end_ns_;
+  TimeLimit time_;
   size_t left_;
   size_t tried_ = 0;
   bool gave_up_ = false;

@@ -43,7 +43,7 @@ std::vector<OperationId> RegionOf(const Network& network, const GraphWalk& walk,
 class ValueLocator {
  public:
   ValueLocator(const WalkScene& scene, GraphWalk walk, const OpSet& operators,
-               const EditLimits& limits)
+               const SearchLimits& limits)
       : scene_(scene),
         walk_(std::move(walk)),
         operators_(operators),
@@ -64,32 +64,7 @@ class ValueLocator {
         continue;
       }
       if (!suspect.has_value()) break;
-      NODEWISE_ASSIGN_OR_RETURN(std::optional<Guess> guess,
-                                SearchBlame(scene_, walk_, *suspect));
-      const bool is_suspect = guess.has_value() && NodeOf(*guess) == *suspect;
-      std::vector<FittingEdit> edits;
-      if (guess.has_value()) {
-        NODEWISE_ASSIGN_OR_RETURN(edits, EditsFor(*guess, is_suspect ? 1 : 2));
-      }
-      // A change that explains a later node says that the suspect is only a
-      // part of it. Otherwise both may be wrong.
-      if (!is_suspect && edits.empty()) {
-        NODEWISE_ASSIGN_OR_RETURN(const auto alone, ExplainAlone(*suspect));
-        if (alone.has_value()) {
-          guess = alone->first;
-          edits = alone->second;
-        }
-      }
-      if (guess.has_value()) {
-        NODEWISE_ASSIGN_OR_RETURN(const bool is_right, AcceptIfClean(*guess));
-        if (is_right) continue;
-      }
-      if (!guess.has_value()) {
-        AddUnfollowed(*suspect);
-        NODEWISE_RETURN_IF_ERROR(walk_.ExplainFrom(Index(*suspect) + 1));
-        continue;
-      }
-      NODEWISE_RETURN_IF_ERROR(Follow(*suspect, *guess, edits));
+      NODEWISE_RETURN_IF_ERROR(Examine(*suspect));
     }
     FillEntries();
     NODEWISE_RETURN_IF_ERROR(FillLedger(scene_, &result_.entries));
@@ -99,6 +74,37 @@ class ValueLocator {
  private:
   NodeId NodeOf(const Guess& guess) const {
     return scene_.index.NodeOf(guess.entry);
+  }
+
+  // Says what is wrong with the suspect, or that it is right, and goes on.
+  absl::Status Examine(NodeId suspect) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        BlameFound found, SearchBlame(scene_, walk_, suspect,
+                                      {limits_.clock, limits_.most_guess_ns}));
+    // Changes have a time of their own.
+    budget_.emplace(limits_);
+    if (found.gave_up) budget_->GiveUp();
+    std::optional<Guess> guess = std::move(found.guess);
+    const bool is_suspect = guess.has_value() && NodeOf(*guess) == suspect;
+    std::vector<FittingEdit> edits;
+    if (guess.has_value()) {
+      NODEWISE_ASSIGN_OR_RETURN(edits, EditsFor(*guess, is_suspect ? 1 : 2));
+    }
+    // A change that explains a later node says that the suspect is only a part
+    // of it. Otherwise both may be wrong.
+    if (!is_suspect && edits.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(const auto alone, ExplainAlone(suspect));
+      if (alone.has_value()) {
+        guess = alone->first;
+        edits = alone->second;
+      }
+    }
+    if (!guess.has_value()) {
+      AddUnfollowed(suspect);
+      return walk_.ExplainFrom(Index(suspect) + 1);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_right, AcceptIfClean(*guess));
+    return is_right ? absl::OkStatus() : Follow(suspect, *guess, edits);
   }
 
   // Takes the guess for right, and looks at what lies behind it.
@@ -176,23 +182,27 @@ class ValueLocator {
   ExplainAlone(NodeId node) {
     constexpr size_t kMostTensors = 4;
     constexpr size_t kMostOperations = 4;
-    constexpr size_t kMostSearches = 4;
+    constexpr size_t kMostSearches = 4;  // Of the right size, and of a wrong one.
     const Graph& graph = scene_.index.graph();
-    size_t searches = 0;
+    const TimeLimit limit(limits_.clock, limits_.most_guess_ns);
     for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
       const EntryId entry = graph.EntryOf(node, output);
       if (walk_.entry(entry).is_explained()) continue;
-      NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> guesses,
-                                GuessesFor(scene_, walk_, entry, kMostTensors));
+      NODEWISE_ASSIGN_OR_RETURN(
+          const std::vector<Guess> guesses,
+          GuessesFor(scene_, walk_, entry, kMostTensors, limit));
+      size_t searches[] = {0, 0};
       for (const Guess& guess : guesses) {
-        if (RegionOf(scene_.network, walk_, guess.value).size() >
-            kMostOperations) {
+        const bool is_of_size = guess.layout.other_shape.empty();
+        size_t& done = searches[is_of_size ? 0 : 1];
+        if (done == kMostSearches ||
+            RegionOf(scene_.network, walk_, guess.value).size() >
+                kMostOperations) {
           continue;
         }
-        if (searches == kMostSearches) return std::nullopt;
         NODEWISE_ASSIGN_OR_RETURN(std::vector<FittingEdit> edits,
-                                  EditsFor(guess, kMostSearches - searches));
-        ++searches;
+                                  EditsFor(guess, 2 * kMostSearches - done));
+        ++done;
         if (!edits.empty()) return std::pair(guess, std::move(edits));
       }
     }
@@ -329,7 +339,7 @@ class ValueLocator {
   const WalkScene& scene_;
   GraphWalk walk_;
   const OpSet& operators_;
-  const EditLimits& limits_;
+  const SearchLimits& limits_;
   std::optional<EditBudget> budget_;  // Of the culprit that is looked at.
   ValueLocateResult result_;
 };
@@ -339,7 +349,7 @@ class ValueLocator {
 absl::StatusOr<ValueLocateResult> LocateByValue(
     const GraphIndex& index, const Network& network,
     absl::Span<const RecordedPair> pairs, const Alignment& alignment,
-    const OpSet& operators, const EditLimits& limits) {
+    const OpSet& operators, const SearchLimits& limits) {
   const WalkScene scene{index, network, pairs, alignment};
   NODEWISE_ASSIGN_OR_RETURN(GraphWalk walk, GraphWalk::Create(scene));
   return ValueLocator(scene, std::move(walk), operators, limits).Run();

@@ -4,9 +4,17 @@ import json
 import pathlib
 import shutil
 import subprocess
+import sys
 import unittest
 
 from support import NODEWISE, Scratch, document, nodewise
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
+                       "support"))
+
+# pylint: disable=wrong-import-position
+from onnx_bytes import (floats, onnx_graph, onnx_model, onnx_node,  # noqa: E402
+                        value_info)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MUTANTS = ROOT.parent / "shared/fixtures/tvm-0.14-mutants"
@@ -107,6 +115,53 @@ class CompiledCulprits(Scratch):
         self.assertEqual(result.code, 1)
         self.assertRegex(result.out, r"reads +\S+: .*side 1 in blocks of 8")
         self.assertRegex(result.out, r"should make +\S+: pool, ")
+
+
+def network():
+    """y = tanh(x) * c."""
+    return onnx_model(onnx_graph(
+        [onnx_node("Tanh", ["x"], ["t"], name="bend"),
+         onnx_node("Mul", ["t", "c"], ["y"], name="scale")],
+        [value_info("x", dims=(4, 16))], [value_info("y")],
+        [floats("c", *(1 + i / 8 for i in range(16)))]))
+
+
+def wrong_at_infinity(code):
+    """Emitted C whose tanh of infinity is 0."""
+    before, last, after = code.rpartition("#include")
+    line, _, rest = after.partition("\n")
+    return (f"{before}{last}{line}\n"
+            "static float bent(float x) {\n"
+            "  return x > 1e30f ? 0 : tanhf(x);\n}\n" +
+            rest.replace("tanhf(", "bent("))
+
+
+@unittest.skipIf(shutil.which("cc") is None, "no C compiler (cc)")
+class ShowingInputs(Scratch):
+    def test_inputs_are_kept_that_show_what_the_given_ones_do_not(self):
+        model = self.write("net.onnx", network())
+        net = self.folder / "net"
+        made = nodewise("convert", model, "--no-fuse", "--emit", "c", "-o",
+                        net)
+        self.assertEqual(made.code, 0, made)
+        (net / "lib.c").write_text(
+            wrong_at_infinity((net / "lib.c").read_text()))
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "lib.c", "-o",
+                        "lib.so", "-lm"], cwd=net, check=True, timeout=100)
+        graph = net / "graph.json"
+        graph.write_text(graph.read_text().replace('"nodewise.', '"other.'))
+        locate = ["locate", net, "--reference", model, "--json"]
+        given = ["--random-inputs", "1"]
+        self.assertEqual(document(nodewise(*locate, *given))["culprits"], [])
+        kept = self.folder / "kept"
+        found = document(nodewise(*locate, *given, "--special-inputs",
+                                  "--repro", kept))
+        self.assertEqual([c["input_sets"] for c in found["culprits"]], [[2]])
+        self.assertEqual(found["kept_inputs"], [str(kept / "inputs_2.params")])
+        again = document(nodewise(*locate, "--inputs",
+                                  found["kept_inputs"][0]))
+        self.assertEqual([c["node"] for c in again["culprits"]], ["bend"])
+        self.assertIn(0, again["culprits"][0]["input_sets"])
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ struct Examined {
 inline Examined ExamineBeside(const Network& meant, const Network& compiled,
                               std::vector<NamedTensor> given,
                               const LowerOptions& options,
-                              const EditLimits& limits = {}) {
+                              const SearchLimits& limits = {}) {
   Examined examined;
   examined.network = std::make_shared<const Network>(meant);
   Lowered lowered = Lower(compiled, "net", options).value();

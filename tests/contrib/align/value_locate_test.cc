@@ -84,7 +84,7 @@ Network Net(const Mistakes& mistakes = {}) {
 }
 
 Examined Examine(const Network& compiled, const LowerOptions& options = {},
-                 const EditLimits& limits = {}) {
+                 const SearchLimits& limits = {}) {
   return ExamineBeside(Net(), compiled, {{"x", Drawn("x", {1, 4, 6, 6})}},
                        options, limits);
 }
@@ -135,6 +135,40 @@ TEST(ValueLocateTest, AllOfSeveralFaultsAreNamed) {
   EXPECT_THAT(examined.Operations(0), ElementsAre("bend"));
   EXPECT_THAT(examined.Operations(1), ElementsAre("join"));
   EXPECT_THAT(examined.Operations(2), ElementsAre("product"));
+}
+
+// Conv, LeakyRelu and a mean, whatever the sizes between are.
+Network Chain(const std::vector<int64_t>& pads, float slope) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 4, 6, 6});
+  const ValueId w = b.Const("w", Drawn("w", {4, 4, 3, 3}));
+  const ValueId c = b.Op("Conv", {x, w}, {{"pads", pads}}, {"c"}, "conv")[0];
+  const ValueId r =
+      b.Op("LeakyRelu", {c}, {{"alpha", slope}}, {"r"}, "bend")[0];
+  b.Out(b.Op("GlobalAveragePool", {r}, {}, {"y"}, "mean"));
+  return std::move(b.net);
+}
+
+TEST(ValueLocateTest, FaultRightBehindATensorOfTheWrongSizeIsNamedToo) {
+  const Examined examined =
+      ExamineBeside(Chain({1, 1, 1, 1}, 0.2F), Chain({1, 1, 1, 0}, 0.35F),
+                    {{"x", Drawn("x", {1, 4, 6, 6})}}, kPlain);
+  ASSERT_EQ(examined.result.culprits.size(), 2U);
+  EXPECT_THAT(examined.Operations(0), ElementsAre("conv"));
+  EXPECT_THAT(examined.Explanations(0),
+              Contains("pads [1, 1, 1, 0] instead of [1, 1, 1, 1]"));
+  EXPECT_THAT(examined.Operations(1), ElementsAre("bend"));
+  EXPECT_THAT(examined.Explanations(1), Contains("alpha 0.35 instead of 0.2"));
+}
+
+TEST(ValueLocateTest, TheSearchForWhatWasMeantEndsWhenItsTimeIsOver) {
+  static int64_t now;
+  now = 0;
+  const auto clock = [] { return now += 1'000'000'000; };
+  const Examined examined = Examine(Net({.slope = 0.35F, .weight = 1.1F}), {},
+                                    {.most_guess_ns = 0, .clock = clock});
+  ASSERT_FALSE(examined.result.culprits.empty());
+  EXPECT_TRUE(examined.result.culprits[0].gave_up);
 }
 
 TEST(ValueLocateTest, NoMoreChangesAreTriedThanMayBe) {

@@ -70,8 +70,8 @@ struct ValueCulprit {
   std::vector<OperationId> operations;
   // The changes that explain what the node has made, the best first.
   std::vector<Explanation> explanations;
-  // How many changes were tried; and whether there are more, for which there
-  // was no time.
+  // How many changes were tried; and whether there are more changes, or other
+  // tensors that it may be meant to be, for which there was no time.
   size_t edits_tried = 0;
   bool gave_up = false;
   // The share of the next nodes that are right if the entry should have held
@@ -89,10 +89,13 @@ struct ValueLocateResult {
   std::vector<ValueCulprit> culprits;  // In the order of the graph.
 };
 
-// How long changes are looked for that explain a culprit: a person waits.
-struct EditLimits {
+// How much is tried for one culprit: a person waits.
+struct SearchLimits {
+  // For the tensor that it should have made.
+  int64_t most_guess_ns = 20'000'000'000;
+  // For the changes that explain what it has made instead.
   size_t most_edits = 300;
-  int64_t most_ns = 10'000'000'000;
+  int64_t most_edit_ns = 10'000'000'000;
   int64_t (*clock)() = &ClockNanoseconds;
 };
 
@@ -102,6 +105,6 @@ struct EditLimits {
 absl::StatusOr<ValueLocateResult> LocateByValue(
     const GraphIndex& index, const Network& network,
     absl::Span<const RecordedPair> pairs, const Alignment& alignment,
-    const OpSet& operators, const EditLimits& limits = {});
+    const OpSet& operators, const SearchLimits& limits = {});
 
 }  // namespace nodewise
