@@ -109,6 +109,23 @@ TEST(TiledCheckTest, PiecesSayWhatTheWholeSays) {
   }
 }
 
+// ThresholdedRelu may hand NaN on or not.
+TEST(TiledCheckTest, WhatIsMadeOfNaNIsAsOpenInPiecesAsInTheWhole) {
+  NetBuilder b;
+  b.Out({b.Op("ThresholdedRelu", {b.In("x", {512, 256})})[0]});
+  const NDArray x = Ripples({512, 256}, 0.01F);
+  x.As<float>()[5] = NAN;
+  const NDArray expected = Interpret(b.net, {x}).value()[0];
+  const NDArray made = expected.CopyToHost().value();
+  made.As<float>()[5] = std::isnan(expected.As<float>()[5]) ? 0 : NAN;
+  ASSERT_TRUE(NeedsTiles(b.net, expected));
+  const auto tiled = CheckInTiles("node", {b.net, {x}, expected, made});
+  ASSERT_THAT(tiled, IsOk());
+  ASSERT_TRUE(tiled->has_value());
+  EXPECT_EQ((*tiled)->bounds->open_nans, 1U);
+  EXPECT_EQ((*tiled)->verdict(), Verdict::kPass);
+}
+
 TEST(TiledCheckTest, EqualTensorsNeedNoBounds) {
   const LargeRegion large = ConvRelu();
   const NDArray expected = Interpret(large.network, large.read).value()[0];
