@@ -163,15 +163,15 @@ class ValueReport {
 
   std::vector<std::string> TensorsIn(EntryId entry) const {
     std::vector<std::string> names;
-    for (const ValueId id : result_.entries[Index(entry)].values) {
-      names.push_back(network_.value(id).name);
+    for (const HeldTensor& tensor : result_.entries[Index(entry)].tensors) {
+      names.push_back(network_.value(tensor.value).name);
     }
     return names;
   }
 
   std::string LayoutOf(EntryId entry) const {
     const LocatedEntry& located = result_.entries[Index(entry)];
-    return located.layouts.empty() ? "" : located.layouts[0].text;
+    return located.tensors.empty() ? "" : located.tensors[0].layout.text;
   }
 
   // "conv_add_relu:0: stem_act, side 1 in blocks of 8"

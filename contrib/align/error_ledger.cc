@@ -17,21 +17,22 @@ absl::StatusOr<double> PassedOn(const WalkScene& scene, EntryId entry,
        scene.alignment.entries[Index(entry)].matches) {
     const bool is_whole =
         !match.has_unknown_order && !match.without_input.has_value();
-    if (is_whole && match.value == located.values[0]) return match.distance;
+    if (is_whole && match.value == located.tensors[0].value)
+      return match.distance;
   }
   const TensorKey key{scene.index.KeyOf(scene.index.NodeOf(entry)),
                       scene.index.OutputOf(entry)};
   const auto compiled =
       RecordedTensor::Find(SpoolsOf(scene.pairs, &RecordedPair::compiled), key);
-  const auto source =
-      RecordedTensor::Find(SpoolsOf(scene.pairs, &RecordedPair::network),
-                           {scene.network.value(located.values[0]).name});
+  const auto source = RecordedTensor::Find(
+      SpoolsOf(scene.pairs, &RecordedPair::network),
+      {scene.network.value(located.tensors[0].value).name});
   if (!compiled.has_value() || !source.has_value()) return 0;
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> found, compiled->Load());
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> expected,
                             source->Load());
   return TensorMatcher(compiled->facts(), found)
-      .DistanceIn(located.layouts[0], expected);
+      .DistanceIn(located.tensors[0].layout, expected);
 }
 
 }  // namespace
@@ -51,7 +52,7 @@ absl::Status FillLedger(const WalkScene& scene,
     }
     // Of what is on the way, nobody knows more than what it has received.
     entry.passed_on = entry.received;
-    if (entry.values.empty()) continue;
+    if (entry.tensors.empty()) continue;
     NODEWISE_ASSIGN_OR_RETURN(entry.passed_on,
                               PassedOn(scene, EntryId{e}, entry));
   }

@@ -59,12 +59,11 @@ absl::StatusOr<GraphWalk> GraphWalk::Create(const WalkScene& scene) {
     const auto entry = scene.index.FindEntry(input.compiled);
     const auto value = scene.network.FindValue(input.network);
     if (!entry.ok() || !value.ok()) continue;
-    walk.entries_[Index(*entry)].values = {*value};
     const auto sizes = scene.network.value(*value).type.sizes();
     const auto& shape = scene.index.graph().entry(*entry).shape;
-    walk.entries_[Index(*entry)].layouts = {
-        Layout::SameOrder(sizes.has_value() ? *sizes : shape, shape)};
-    walk.entries_[Index(*entry)].sources = {*value};
+    walk.entries_[Index(*entry)].Explain(
+        {{*value,
+          Layout::SameOrder(sizes.has_value() ? *sizes : shape, shape)}});
   }
   return walk;
 }
@@ -189,8 +188,7 @@ absl::Status GraphWalk::ExplainByParts(EntryId entry,
                                        const TensorMatcher& matcher) {
   if (!IsCut(scene_.alignment.entries[Index(entry)])) return absl::OkStatus();
   WalkedEntry& walked = entries_[Index(entry)];
-  std::vector<ValueId> sound;
-  std::vector<Layout> layouts;
+  std::vector<HeldTensor> sound;
   std::optional<EntryMatch> wrong;
   for (EntryMatch match : scene_.alignment.entries[Index(entry)].matches) {
     const auto value = reference_.ValueOf(match.value);
@@ -203,8 +201,7 @@ absl::Status GraphWalk::ExplainByParts(EntryId entry,
       wrong = std::move(match);
       continue;
     }
-    sound.push_back(match.value);
-    layouts.push_back(match.layout);
+    sound.push_back({match.value, match.layout});
     // A part has not all numbers of its whole.
     if (match.is_joined && !reference_.IsPinned(match.value)) {
       NODEWISE_RETURN_IF_ERROR(PinTo(entry, match));
@@ -214,16 +211,16 @@ absl::Status GraphWalk::ExplainByParts(EntryId entry,
       scene_.alignment.entries[Index(entry)].matches[0].is_joined;
   if (!is_joined) {
     // The rest may be missing by mistake: what is made of it shows that.
-    if (!sound.empty()) walked.sources = std::move(sound);
+    if (sound.empty()) return absl::OkStatus();
+    walked.sources.clear();
+    for (const HeldTensor& part : sound) walked.sources.push_back(part.value);
     return absl::OkStatus();
   }
   if (wrong.has_value()) {
     walked.nearest = std::move(wrong);
     return absl::OkStatus();
   }
-  walked.values = std::move(sound);
-  walked.layouts = std::move(layouts);
-  walked.sources = walked.values;
+  walked.Explain(std::move(sound));
   return absl::OkStatus();
 }
 
@@ -249,9 +246,7 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
     NODEWISE_ASSIGN_OR_RETURN(const auto match,
                               DiscreteMatch(entry, *matcher, sources));
     if (!match.has_value()) return absl::OkStatus();
-    walked.values = {match->value};
-    walked.layouts = {match->layout};
-    walked.sources = {match->value};
+    walked.Explain({{match->value, match->layout}});
     return PinTo(entry, *match);
   }
   const EntryMatch& nearest = matches.front();
@@ -262,10 +257,10 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
     walked.nearest = nearest;
     return absl::OkStatus();
   }
+  std::vector<HeldTensor> held;
   for (const EntryMatch& match : matches) {
     if (!IsAsNear(match.distance, nearest.distance)) break;
-    walked.values.push_back(match.value);
-    walked.layouts.push_back(match.layout);
+    held.push_back({match.value, match.layout});
     // A scale that was fitted is not quite the one that the graph goes on with.
     const bool is_better = is_fitted_[Index(match.value)] &&
                            !match.layout.quantisation.has_value();
@@ -273,7 +268,7 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
       NODEWISE_RETURN_IF_ERROR(PinTo(entry, match));
     }
   }
-  walked.sources = walked.values;
+  walked.Explain(std::move(held));
   return absl::OkStatus();
 }
 
@@ -416,9 +411,7 @@ std::vector<bool> GraphWalk::EntriesBehindUnknown() const {
 absl::Status GraphWalk::Blame(EntryId entry, ValueId value,
                               const Layout& layout, double distance) {
   WalkedEntry& walked = entries_[Index(entry)];
-  walked.values = {value};
-  walked.layouts = {layout};
-  walked.sources = {value};
+  walked.Explain({{value, layout}});
   walked.is_blamed = true;
   walked.distance = distance;
   NODEWISE_RETURN_IF_ERROR(PinTo(entry, {value, layout, distance, false}));

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,8 +30,7 @@ struct WalkScene {
 struct WalkedEntry {
   // It holds these tensors of the network, as the network makes them of what
   // the graph's own nodes have made before.
-  std::vector<ValueId> values;
-  std::vector<Layout> layouts;  // Of these.
+  std::vector<HeldTensor> tensors;
   // It should hold the value, and does not: somebody has decided so.
   bool is_blamed = false;
   // It holds the value, though only what is behind it has shown that.
@@ -43,7 +43,13 @@ struct WalkedEntry {
   // own, or where it has none those of what its node reads.
   std::vector<ValueId> sources;
 
-  bool is_explained() const { return !values.empty(); }
+  bool is_explained() const { return !tensors.empty(); }
+  // Says that it holds these, and that its readers depend on no others.
+  void Explain(std::vector<HeldTensor> held) {
+    tensors = std::move(held);
+    sources.clear();
+    for (const HeldTensor& tensor : tensors) sources.push_back(tensor.value);
+  }
 };
 
 // Goes through a compiled graph node by node and explains what each has made

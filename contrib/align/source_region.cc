@@ -33,11 +33,11 @@ class RegionWriter {
   absl::StatusOr<SourceRegion> Write(EntryId entry,
                                      absl::Span<const PartInput> inputs) {
     const LocatedEntry& head = located_.entries[Index(entry)];
-    if (head.values.empty()) {
+    if (head.tensors.empty()) {
       return absl::NotFoundError("nobody can say which tensor it should hold");
     }
-    const ValueId expected = head.values[0];
-    const Layout& layout = head.layouts[0];
+    const ValueId expected = head.tensors[0].value;
+    const Layout& layout = head.tensors[0].layout;
     made_ = Network(index_.KeyOf(index_.NodeOf(entry)));
     for (const auto& [domain, version] : network_.data().opsets) {
       NODEWISE_RETURN_IF_ERROR(made_.SetOpset(domain, version));
@@ -78,8 +78,8 @@ class RegionWriter {
                                                         type.shape.end())}));
       const LocatedEntry& held = located_.entries[Index(input.entry)];
       is_constant_.push_back(held.state == EntryState::kConstant);
-      for (size_t i = 0; i < held.values.size(); ++i) {
-        given_.emplace(held.values[i], Given{compiled, held.layouts[i]});
+      for (const HeldTensor& tensor : held.tensors) {
+        given_.emplace(tensor.value, Given{compiled, tensor.layout});
       }
     }
     return absl::OkStatus();
@@ -199,7 +199,7 @@ absl::StatusOr<CompiledPart> FindPart(const GraphIndex& index,
   const Graph& graph = index.graph();
   const auto is_inside = [&](EntryId id) {
     const LocatedEntry& one = located.entries[Index(id)];
-    return one.state != EntryState::kConstant && one.values.empty() &&
+    return one.state != EntryState::kConstant && one.tensors.empty() &&
            graph.IsFunction(index.NodeOf(id));
   };
   std::set<NodeId> nodes = {index.NodeOf(entry)};

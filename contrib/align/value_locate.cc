@@ -182,7 +182,8 @@ class ValueLocator {
   ExplainAlone(NodeId node) {
     constexpr size_t kMostTensors = 4;
     constexpr size_t kMostOperations = 4;
-    constexpr size_t kMostSearches = 4;  // Of the right size, and of a wrong one.
+    constexpr size_t kMostSearches =
+        4;  // Of the right size, and of a wrong one.
     const Graph& graph = scene_.index.graph();
     const TimeLimit limit(limits_.clock, limits_.most_guess_ns);
     for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
@@ -315,8 +316,7 @@ class ValueLocator {
     for (const AlignedEntry& aligned : scene_.alignment.entries) {
       const WalkedEntry& walked = walk_.entry(aligned.entry);
       LocatedEntry entry;
-      entry.values = walked.values;
-      entry.layouts = walked.layouts;
+      entry.tensors = walked.tensors;
       entry.distance = walked.distance;
       if (!aligned.varies) {
         entry.state = EntryState::kConstant;

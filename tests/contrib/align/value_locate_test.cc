@@ -223,7 +223,7 @@ void ExpectRegionsMakeWhatNodesMade(const Examined& examined,
   for (const AlignedEntry& aligned : examined.alignment.entries) {
     const EntryId entry = aligned.entry;
     if (!aligned.varies || !index.graph().IsFunction(index.NodeOf(entry)) ||
-        examined.result.entries[Index(entry)].values.empty()) {
+        examined.result.entries[Index(entry)].tensors.empty()) {
       continue;
     }
     SCOPED_TRACE(index.KeyOf(entry));

@@ -63,6 +63,12 @@ absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
                                             TensorSource* dump,
                                             Runner* network);
 
+// A tensor of the network, as an entry holds it or should.
+struct HeldTensor {
+  ValueId value = kNoValue;
+  Layout layout;
+};
+
 // A tensor of the network that an entry holds.
 struct EntryMatch {
   ValueId value = kNoValue;

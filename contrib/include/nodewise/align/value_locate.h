@@ -35,8 +35,7 @@ enum class EntryState {
 struct LocatedEntry {
   EntryState state = EntryState::kConstant;
   // The tensors of the network that it holds, or should hold.
-  std::vector<ValueId> values;
-  std::vector<Layout> layouts;  // Of these.
+  std::vector<HeldTensor> tensors;
   // How far it is from what the network makes of the graph's own numbers, as
   // EntryMatch::distance: what its node made wrong itself.
   double distance = 0;
