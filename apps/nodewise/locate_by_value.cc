@@ -6,6 +6,7 @@
 #include "apps/nodewise/aligned_model.h"
 #include "apps/nodewise/repro_by_value.h"
 #include "apps/nodewise/value_report.h"
+#include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/support/status_macros.h"
@@ -24,6 +25,29 @@ absl::Status SpecialInputsMeanNothing() {
       "--special-inputs: means nothing here, expected --reference MODEL.onnx "
       "and a TARGET whose nodes do not say what they compute");
 }
+
+namespace {
+
+// Returns whether nothing at all goes together: no node is right, and nobody
+// can say of a wrong one what it should have made.
+bool IsUnlike(const GraphIndex& index, const ValueLocateResult& result) {
+  if (result.culprits.empty()) return false;
+  for (const ValueCulprit& culprit : result.culprits) {
+    if (culprit.share_explained > 0 || !culprit.explanations.empty()) {
+      return false;
+    }
+  }
+  for (uint32_t e = 0; e < result.entries.size(); ++e) {
+    const NodeId node = index.NodeOf(EntryId{e});
+    if (index.graph().IsFunction(node) &&
+        result.entries[e].state == EntryState::kHealthy) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
 
 bool SaysNothing(const LoadedTarget& loaded) {
   const std::vector<GraphNode>& nodes = loaded.target->graph().nodes;
@@ -51,6 +75,12 @@ absl::Status LocateByValueIn(const LoadedTarget& loaded,
   }
   ShowValueResult(loaded.target->index(), *source.network, result, words,
                   outcome);
+  if (IsUnlike(loaded.target->index(), result)) {
+    outcome->notes.push_back(fmt::format(
+        "no node makes a tensor of {}: is it the model of this network, with "
+        "the weights that it was compiled with?",
+        model));
+  }
   if (repro.empty()) return absl::OkStatus();
   return WriteValueRepros(loaded, *source.network, pairs, result, repro,
                           outcome);

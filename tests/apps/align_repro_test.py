@@ -136,21 +136,35 @@ def wrong_at_infinity(code):
             rest.replace("tanhf(", "bent("))
 
 
+def chain(*operators):
+    """Each operator applied to what the one before has made."""
+    names = ["x", *(f"t{i}" for i in range(1, len(operators))), "y"]
+    return onnx_model(onnx_graph(
+        [onnx_node(operator, [names[i]], [names[i + 1]], name=f"step{i}")
+         for i, operator in enumerate(operators)],
+        [value_info("x", dims=(4, 16))], [value_info("y")]))
+
+
 @unittest.skipIf(shutil.which("cc") is None, "no C compiler (cc)")
-class ShowingInputs(Scratch):
-    def test_inputs_are_kept_that_show_what_the_given_ones_do_not(self):
-        model = self.write("net.onnx", network())
+class Emitted(Scratch):
+    """Compiled C whose graph does not say what its nodes compute."""
+
+    def compiled(self, model, change=lambda code: code):
         net = self.folder / "net"
         made = nodewise("convert", model, "--no-fuse", "--emit", "c", "-o",
                         net)
         self.assertEqual(made.code, 0, made)
-        (net / "lib.c").write_text(
-            wrong_at_infinity((net / "lib.c").read_text()))
+        (net / "lib.c").write_text(change((net / "lib.c").read_text()))
         subprocess.run(["cc", "-O1", "-shared", "-fPIC", "lib.c", "-o",
                         "lib.so", "-lm"], cwd=net, check=True, timeout=100)
         graph = net / "graph.json"
         graph.write_text(graph.read_text().replace('"nodewise.', '"other.'))
-        locate = ["locate", net, "--reference", model, "--json"]
+        return net
+
+    def test_inputs_are_kept_that_show_what_the_given_ones_do_not(self):
+        model = self.write("net.onnx", network())
+        locate = ["locate", self.compiled(model, wrong_at_infinity),
+                  "--reference", model, "--json"]
         given = ["--random-inputs", "1"]
         self.assertEqual(document(nodewise(*locate, *given))["culprits"], [])
         kept = self.folder / "kept"
@@ -162,6 +176,15 @@ class ShowingInputs(Scratch):
                                   found["kept_inputs"][0]))
         self.assertEqual([c["node"] for c in again["culprits"]], ["bend"])
         self.assertIn(0, again["culprits"][0]["input_sets"])
+
+    def test_a_model_that_is_another_one_is_asked_about(self):
+        net = self.compiled(self.write("net.onnx", chain(*["Tanh", "Sin"] * 5)))
+        other = self.write("other.onnx",
+                           chain(*["Exp", "Sigmoid", "Neg", "Cos"] * 3))
+        result = nodewise("locate", net, "--reference", other,
+                          "--random-inputs", "1")
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("is it the model of this network", result.err)
 
 
 if __name__ == "__main__":
