@@ -1,6 +1,7 @@
 """usage: faulty_models.py OUT SEED FAULTS NETWORKS [fused|plain]...
 
-Makes the first NETWORKS of drawn_networks.py and, for each, FAULTS with one
+Makes the first NETWORKS of drawn_networks.py, or takes the model that NETWORKS
+is the file of, with the inputs.npz beside it. Makes FAULTS of each with one
 fault, all drawn from the seed, and compiles them with TVM: OUT/NETWORK has
 model.onnx, inputs.npz, and for each way of compiling good-WAY.so and N-WAY.so;
 faults.json says what the fault N is and which tensor it makes wrong first. For
@@ -224,9 +225,23 @@ def compile_to(path, model, way):
     tvm_side.build(module, way == "fused").export_library(str(path))
 
 
-def make(folder, network, seed, count, ways):
-    random = np.random.default_rng([seed, NETWORKS.index(network)])
-    model, inputs = network(random)
+def from_file(path):
+    path = pathlib.Path(path)
+    with np.load(path.parent / "inputs.npz") as inputs:
+        return onnx.load(path), dict(inputs)
+
+
+def networks_of(text, seed):
+    """The name of each network, its model with inputs, and a generator."""
+    if not text.isdigit():
+        yield "given", from_file(text), np.random.default_rng(seed)
+        return
+    for i, network in enumerate(NETWORKS[:int(text)]):
+        random = np.random.default_rng([seed, i])
+        yield network.__name__, network(random), random
+
+
+def make(folder, model, inputs, random, count, ways):
     folder.mkdir(parents=True)
     onnx.save(model, folder / "model.onnx")
     np.savez(folder / "inputs.npz", **inputs)
@@ -251,9 +266,9 @@ def make(folder, network, seed, count, ways):
 
 
 def main(out, seed, count, networks, *ways):
-    for network in NETWORKS[:int(networks)]:
-        make(pathlib.Path(out) / network.__name__, network, int(seed),
-             int(count), ways or ("fused", "plain"))
+    for name, (model, inputs), random in networks_of(networks, int(seed)):
+        make(pathlib.Path(out) / name, model, inputs, random, int(count),
+             ways or ("fused", "plain"))
 
 
 if __name__ == "__main__":

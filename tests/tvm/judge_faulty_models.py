@@ -2,10 +2,12 @@
 """How often does `nodewise locate LIBRARY --reference MODEL.onnx` name the
 broken operator of a network that TVM compiled?
 
-    tests/tvm/judge_faulty_models.py [--seed N] [--faults N] [--folder DIR] [-v]
+    tests/tvm/judge_faulty_models.py [--seed N] [--faults N] [--folder DIR]
+                                     [--model MODEL.onnx] [-v]
 
 Makes models, faults and libraries with faulty_models.py, drawn from the seed
-(a new one each time, unless it is given), in DIR or in a folder of its own.
+(a new one each time, unless it is given), in DIR or in a folder of its own;
+with --model of that one, whose inputs.npz lies beside it.
 Prints a line for each network and way of compiling it, and every case that was
 not named first. Exit status: 1 if a sound build has a culprit, or a broken one
 none with the broken operator among four at most.
@@ -112,13 +114,14 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(10 ** 6))
     parser.add_argument("--faults", type=int, default=10)
     parser.add_argument("--folder")
+    parser.add_argument("--model", default=ALL_NETWORKS)
     parser.add_argument("-v", action="store_true", dest="verbose")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(options.folder or pathlib.Path(scratch) / "made")
         if not folder.exists():
-            make(folder, options.seed, options.faults)
+            make(folder, options.seed, options.faults, options.model)
         return 0 if report(judge(folder), options.verbose) else 1
 
 
