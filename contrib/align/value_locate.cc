@@ -180,34 +180,43 @@ class ValueLocator {
   // nodes behind it make of it, and the change.
   absl::StatusOr<std::optional<std::pair<Guess, std::vector<FittingEdit>>>>
   ExplainAlone(NodeId node) {
-    constexpr size_t kMostTensors = 4;
-    constexpr size_t kMostOperations = 4;
-    constexpr size_t kMostSearches =
-        4;  // Of the right size, and of a wrong one.
     const Graph& graph = scene_.index.graph();
-    const TimeLimit limit(limits_.clock, limits_.most_guess_ns);
     for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
       const EntryId entry = graph.EntryOf(node, output);
       if (walk_.entry(entry).is_explained()) continue;
-      NODEWISE_ASSIGN_OR_RETURN(
-          const std::vector<Guess> guesses,
-          GuessesFor(scene_, walk_, entry, kMostTensors, limit));
-      size_t searches[] = {0, 0};
+      NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> guesses,
+                                NearGuesses(entry));
+      size_t left = guesses.size();
       for (const Guess& guess : guesses) {
-        const bool is_of_size = guess.layout.other_shape.empty();
-        size_t& done = searches[is_of_size ? 0 : 1];
-        if (done == kMostSearches ||
-            RegionOf(scene_.network, walk_, guess.value).size() >
-                kMostOperations) {
-          continue;
-        }
         NODEWISE_ASSIGN_OR_RETURN(std::vector<FittingEdit> edits,
-                                  EditsFor(guess, 2 * kMostSearches - done));
-        ++done;
+                                  EditsFor(guess, left--));
         if (!edits.empty()) return std::pair(guess, std::move(edits));
       }
     }
     return std::nullopt;
+  }
+
+  // Returns a few guesses about the entry that few operations are between, of
+  // its size and of another one.
+  absl::StatusOr<std::vector<Guess>> NearGuesses(EntryId entry) const {
+    constexpr size_t kMostTensors = 4;
+    constexpr size_t kMostOperations = 4;
+    constexpr size_t kMostOfASort = 4;
+    const TimeLimit limit(limits_.clock, limits_.most_guess_ns);
+    NODEWISE_ASSIGN_OR_RETURN(
+        std::vector<Guess> guesses,
+        GuessesFor(scene_, walk_, entry, kMostTensors, limit));
+    size_t of_size = 0;
+    size_t of_other_size = 0;
+    std::erase_if(guesses, [&](const Guess& guess) {
+      if (RegionOf(scene_.network, walk_, guess.value).size() >
+          kMostOperations) {
+        return true;
+      }
+      const bool is_of_size = guess.layout.other_shape.empty();
+      return ++(is_of_size ? of_size : of_other_size) > kMostOfASort;
+    });
+    return guesses;
   }
 
   // Looks for changes that explain the wrong tensor, with one of so many parts

@@ -128,10 +128,13 @@ class BoundsCarrier {
     Bounds& bounds = between->bounds;
     bounds.proved.resize(values.size());
     bounds.expected.resize(values.size());
+    const HalfUlps half_ulp(dtype);
+    double* const proved = bounds.proved.data();
+    double* const expected = bounds.expected.data();
     for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i] == 0) continue;
-      bounds.proved[i] += HalfUlp(dtype, values[i]);
-      bounds.expected[i] += HalfUlp(dtype, values[i]);
+      const double rounding = values[i] == 0 ? 0 : half_ulp(values[i]);
+      proved[i] += rounding;
+      expected[i] += rounding;
     }
   }
 
@@ -263,9 +266,13 @@ class BoundsCarrier {
       std::vector<double> bounds = made.bounds[0].*list;
       for (size_t i = 0; i < found.size(); ++i) {
         // Equal infinities are not apart.
-        if (found[i] != middle[i]) bounds[i] += std::fabs(found[i] - middle[i]);
-        for (const InexactInput& input : inexact) {
-          if (std::isnan((input.bounds->*list)[i])) bounds[i] = kUnknown;
+        const double apart = std::fabs(found[i] - middle[i]);
+        bounds[i] += found[i] == middle[i] ? 0 : apart;
+      }
+      for (const InexactInput& input : inexact) {
+        const double* const read = (input.bounds->*list).data();
+        for (size_t i = 0; i < bounds.size(); ++i) {
+          bounds[i] = std::isnan(read[i]) ? kUnknown : bounds[i];
         }
       }
       MakeLarger(bounds, &largest);
@@ -293,17 +300,18 @@ class BoundsCarrier {
     NODEWISE_ASSIGN_OR_RETURN(
         NDArray moved, NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
     std::vector<double> values = input.values;
+    const double* const bounds = (input.bounds->*list).data();
     for (size_t i = 0; i < values.size(); ++i) {
-      const double bound = (input.bounds->*list)[i];
-      const bool at_pole = input.has_pole && std::fabs(values[i]) <= bound;
-      values[i] += at_pole ? kUnknown : sign * bound;
+      const bool at_pole = input.has_pole && std::fabs(values[i]) <= bounds[i];
+      values[i] += at_pole ? kUnknown : sign * bounds[i];
     }
     const auto count = static_cast<int64_t>(values.size());
     StoreDoubles(values.data(), 0, count, moved);
     const std::vector<double> stored = ToDoubles(moved);
+    const HalfUlps half_ulp(tensor.dtype());
     for (size_t i = 0; i < values.size(); ++i) {
-      if (sign * (values[i] - stored[i]) <= 0) continue;
-      values[i] += sign * HalfUlp(tensor.dtype(), values[i]);
+      const double away = sign * half_ulp(values[i]);
+      values[i] += sign * (values[i] - stored[i]) <= 0 ? 0 : away;
     }
     StoreDoubles(values.data(), 0, count, moved);
     return moved;
@@ -312,9 +320,10 @@ class BoundsCarrier {
   // An unknown bound stays unknown.
   static void MakeLarger(const std::vector<double>& bounds,
                          std::vector<double>* largest) {
+    double* const to = largest->data();
     for (size_t i = 0; i < bounds.size(); ++i) {
-      double& bound = (*largest)[i];
-      if (!(bounds[i] <= bound)) bound = std::isnan(bound) ? bound : bounds[i];
+      const bool is_larger = !(bounds[i] <= to[i]) && !std::isnan(to[i]);
+      to[i] = is_larger ? bounds[i] : to[i];
     }
   }
 

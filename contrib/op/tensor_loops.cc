@@ -63,16 +63,14 @@ bool IsUnsigned(DLDataType dtype) {
   return IsInteger(dtype) && dtype.code == kDLUInt;
 }
 
-double HalfUlp(DLDataType dtype, double x) {
-  if (!IsFloat(dtype) || !std::isfinite(x)) return 0;
+HalfUlps::HalfUlps(DLDataType dtype) {
+  if (!IsFloat(dtype)) return;
   const FloatFormat format = FormatOf(dtype);
-  // The exponent alone is the power of two below x: bounds need it for every
-  // element, and frexp() would take longer than all else.
-  constexpr uint64_t kExponent = 0x7FF0000000000000;
-  const auto power =
-      std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kExponent);
-  return std::max(power, format.least_normal) * format.roundoff;
+  roundoff_ = format.roundoff;
+  least_normal_ = format.least_normal;
 }
+
+double HalfUlp(DLDataType dtype, double x) { return HalfUlps(dtype)(x); }
 
 double UnitRoundoff(DLDataType dtype) {
   return IsFloat(dtype) ? FormatOf(dtype).roundoff : 0;

@@ -76,10 +76,11 @@ void FillScaledBounds(const NDArray& x, const NDArray& y, Bounds* bounds,
   const std::vector<double> in = ToDoubles(x);
   const std::vector<double> out = ToDoubles(y);
   bounds->proved.resize(out.size());
+  const HalfUlps half_ulp(y.dtype());
   for (size_t i = 0; i < out.size(); ++i) {
     bounds->proved[i] =
         kScaledUlps * 2 *
-        HalfUlp(y.dtype(), std::max(std::fabs(out[i]), scale(in[i], out[i])));
+        half_ulp(std::max(std::fabs(out[i]), scale(in[i], out[i])));
   }
   bounds->expected = bounds->proved;
 }

@@ -217,11 +217,19 @@ void PackLines(const T* from, int64_t line_stride, int64_t step_stride,
 template <typename T>
 void PackStrip(const Factor& factor, const T* from, int64_t lines,
                const Strips& strips, double* to) {
+  constexpr int64_t kWideStepsAhead = 8;
+  constexpr int64_t kLine = 64 / sizeof(T);  // Of the cache.
   const int64_t width = strips.width;
   // One wide strip: it is read as it lies.
   if (factor.line_stride == 1 && width > kStripColumns) {
     for (int64_t k = 0; k < strips.steps; ++k) {
       const T* const step = from + k * factor.step_stride;
+      if (k + kWideStepsAhead < strips.steps) {
+        const T* const ahead = step + kWideStepsAhead * factor.step_stride;
+        for (int64_t i = 0; i < lines; i += kLine) {
+          __builtin_prefetch(ahead + i);
+        }
+      }
       for (int64_t i = 0; i < lines; ++i) to[i] = ToDouble(step[i]);
       std::fill(to + lines, to + width, 0.0);
       to += width;

@@ -65,6 +65,7 @@ class StripSummer {
         width_(StripWidth(sizes)),
         packed_(static_cast<size_t>(sizes.depth * width_)),
         columns_(packed_.size()),
+        is_turned_(static_cast<size_t>(width_ / kTurned)),
         row_(static_cast<size_t>(sizes.depth)) {}
 
   void Sum(const StripOfElements& strip, PackStrips left, PackStrips right,
@@ -74,12 +75,7 @@ class StripSummer {
         std::min<int64_t>(width_, sizes_.columns - strip.column);
     const int64_t packed = RoundUp(lines);
     right({strip.item, strip.column, lines, 0, depth, packed, packed_.data()});
-    for (int64_t k = 0; k < depth; ++k) {
-      for (int64_t j = 0; j < lines; ++j) {
-        columns_[static_cast<size_t>(j * depth + k)] =
-            packed_[static_cast<size_t>(k * packed + j)];
-      }
-    }
+    std::fill(is_turned_.begin(), is_turned_.end(), false);
     int64_t packed_row = -1;
     for (const size_t place : strip.places) {
       const int64_t row = elements[place] / sizes_.columns % sizes_.rows;
@@ -88,6 +84,7 @@ class StripSummer {
         packed_row = row;
       }
       const int64_t column = elements[place] % sizes_.columns - strip.column;
+      TurnTo(column, packed);
       const matrix_kernel::TermSums sums = level_.sum_terms(
           depth, row_.data(), columns_.data() + column * depth);
       bounds->proved[place] = sums.absolute;
@@ -96,11 +93,30 @@ class StripSummer {
   }
 
  private:
+  // So many columns are turned at once: those of one line of the cache.
+  static constexpr int64_t kTurned = 8;
+  static_assert(kStripColumns % kTurned == 0);
+
+  // Sees to it that the column lies by itself.
+  void TurnTo(int64_t column, int64_t packed) {
+    const int64_t group = column / kTurned;
+    if (is_turned_[static_cast<size_t>(group)]) return;
+    is_turned_[static_cast<size_t>(group)] = true;
+    const double* from = packed_.data() + group * kTurned;
+    double* const to = columns_.data() + group * kTurned * sizes_.depth;
+    for (int64_t k = 0; k < sizes_.depth; ++k) {
+      for (int64_t j = 0; j < kTurned; ++j) to[j * sizes_.depth + k] = from[j];
+      from += packed;
+    }
+  }
+
   const ProductSizes& sizes_;
   const matrix_kernel::Level& level_;
   const int64_t width_;
-  std::vector<double> packed_;   // As `right` packs: step by step.
-  std::vector<double> columns_;  // Column by column.
+  std::vector<double> packed_;  // As `right` packs: step by step.
+  std::vector<double>
+      columns_;  // Column by column, as far as they were turned.
+  std::vector<bool> is_turned_;  // By group of columns.
   std::vector<double> row_;
 };
 

@@ -32,10 +32,10 @@ double LargestOf(DLDataType dtype) {
 class SumRule {
  public:
   explicit SumRule(DLDataType dtype)
-      : dtype_(dtype),
-        u_(UnitRoundoff(dtype)),
+      : u_(UnitRoundoff(dtype)),
         largest_(LargestOf(dtype)),
-        tiny_(HalfUlp(dtype, 0)) {}
+        tiny_(HalfUlp(dtype, 0)),
+        half_ulp_(dtype) {}
 
   SumBound BoundOf(const SumOfTerms& sum) const {
     // The unit roundoff of the reference's own sum. An inner product of n terms
@@ -43,7 +43,7 @@ class SumRule {
     // (Jeannerod and Rump 2013).
     constexpr double kOwnRoundoff = 0x1p-53;
     const double norm = std::sqrt(sum.squares);
-    const double rounding = HalfUlp(dtype_, sum.result);
+    const double rounding = half_ulp_(sum.result);
     SumBound bound{kNan, kNan};
     if (sum.absolute <= largest_) {
       bound.proved =
@@ -59,10 +59,10 @@ class SumRule {
   }
 
  private:
-  const DLDataType dtype_;
   const double u_;
   const double largest_;
-  const double tiny_;  // A product that underflows is off by this.
+  const double tiny_;
+  const HalfUlps half_ulp_;  // A product that underflows is off by this.
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 // reading as double, one rounding at the end, broadcasting, threads.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -89,6 +90,25 @@ bool IsUnsigned(DLDataType dtype);
 // Half the distance between two neighbouring numbers of the type near `x`: how
 // far one correct rounding may be off. 0 for integers.
 double HalfUlp(DLDataType dtype, double x);
+// The same for many numbers of one type, in loops that compilers vectorize.
+class HalfUlps {
+ public:
+  explicit HalfUlps(DLDataType dtype);
+
+  // The exponent alone is the power of two below x: bounds need it for every
+  // element, and frexp() would take longer than all else.
+  double operator()(double x) const {
+    constexpr uint64_t kExponent = 0x7FF0000000000000;
+    const auto power =
+        std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kExponent);
+    const double half = std::max(power, least_normal_) * roundoff_;
+    return power < std::numeric_limits<double>::infinity() ? half : 0;
+  }
+
+ private:
+  double roundoff_ = 0;
+  double least_normal_ = 0;
+};
 // The unit roundoff: 2^-24 for float32. 0 for integers.
 double UnitRoundoff(DLDataType dtype);
 
