@@ -1,6 +1,7 @@
 #include "nodewise/interp/carried_bounds.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -250,14 +251,21 @@ class BoundsCarrier {
       const Operation& operation, const std::vector<InexactInput>& inexact,
       const std::vector<double>& middle, BoundList list) const {
     std::vector<double> largest(middle.size());
-    for (uint32_t corner = 0; corner < 1U << inexact.size(); ++corner) {
-      Tensors inputs = TensorsOf(operation);
-      for (size_t i = 0; i < inexact.size(); ++i) {
-        const double sign = (corner >> i & 1) != 0 ? 1 : -1;
+    const Tensors given = TensorsOf(operation);
+    std::vector<std::array<NDArray, 2>> ends(inexact.size());
+    for (size_t i = 0; i < inexact.size(); ++i) {
+      const NDArray& read = given[inexact[i].slots[0]];
+      for (const size_t end : {0, 1}) {
         NODEWISE_ASSIGN_OR_RETURN(
-            const NDArray moved,
-            Moved(inputs[inexact[i].slots[0]], inexact[i], sign, list));
-        for (const size_t slot : inexact[i].slots) inputs[slot] = moved;
+            ends[i][end], Moved(read, inexact[i], end == 0 ? -1 : 1, list));
+      }
+    }
+    for (uint32_t corner = 0; corner < 1U << inexact.size(); ++corner) {
+      Tensors inputs = given;
+      for (size_t i = 0; i < inexact.size(); ++i) {
+        for (const size_t slot : inexact[i].slots) {
+          inputs[slot] = ends[i][corner >> i & 1];
+        }
       }
       NODEWISE_ASSIGN_OR_RETURN(
           const Evaluated made,

@@ -12,6 +12,7 @@ namespace nodewise {
 namespace {
 
 constexpr int64_t kBlock = 1 << 14;
+constexpr int64_t kPart = 256;
 
 template <typename T>
 using BitsOf =
@@ -54,24 +55,6 @@ inline float MovedBy<float>(float from, double step) {
   return std::fabs(moved - x) <= std::fabs(step) ? moved : from;
 }
 
-// HalfUlp() for loops over many numbers.
-class HalfUlps {
- public:
-  explicit HalfUlps(DLDataType dtype)
-      : roundoff_(UnitRoundoff(dtype)), least_(HalfUlp(dtype, 0)) {}
-
-  double Of(double x) const {
-    constexpr uint64_t kExponent = 0x7FF0000000000000;
-    const auto power =
-        std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kExponent);
-    return std::max(power * roundoff_, least_);
-  }
-
- private:
-  const double roundoff_;
-  const double least_;  // Of subnormal numbers.
-};
-
 // What loops over many elements need of a Reach.
 template <typename T>
 class ReachOf {
@@ -83,6 +66,18 @@ class ReachOf {
         own_half_ulps_(reach.own.half_ulps),
         half_ulps_(reach.middle.dtype()) {}
 
+  // Whether none of these is beyond, or some may be: nearly all are as near as
+  // the end, which vectorises.
+  bool AreNear(int64_t begin, int64_t end, const T* actual) const {
+    int64_t near = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const double x = ToDouble(middle_[i]);
+      const double error = std::fabs(ToDouble(actual[i]) - x);
+      near += error <= std::fabs(ToDouble(end_[i]) - x) ? 1 : 0;
+    }
+    return near == end - begin;
+  }
+
   bool IsBeyond(int64_t i, T actual) const {
     const double x = ToDouble(middle_[i]);
     const double y = ToDouble(actual);
@@ -90,7 +85,7 @@ class ReachOf {
     if (error <= std::fabs(ToDouble(end_[i]) - x)) return false;
     if (x == y || (std::isnan(x) && std::isnan(y))) return false;
     return !(error <=
-             relative_ * std::fabs(x) + own_half_ulps_ * half_ulps_.Of(x));
+             relative_ * std::fabs(x) + own_half_ulps_ * half_ulps_(x));
   }
 
  private:
@@ -110,7 +105,7 @@ class BoundSizes {
         half_ulps_(dtype) {}
 
   double Of(double x) const {
-    const double size = relative_ * std::fabs(x) + count_ * half_ulps_.Of(x);
+    const double size = relative_ * std::fabs(x) + count_ * half_ulps_(x);
     return x == 0 ? 0 : size;
   }
 
@@ -186,16 +181,21 @@ absl::StatusOr<NDArray> MoveFurther(const NDArray& middle, const NDArray& moved,
 namespace {
 
 // The elements of which `is_beyond` of the number of one is true, in ascending
-// order.
-template <typename IsBeyond>
-std::vector<int64_t> IndicesWhere(int64_t count, const IsBeyond& is_beyond) {
+// order. `are_near` says of a part that there are none in it, or cannot say so.
+template <typename AreNear, typename IsBeyond>
+std::vector<int64_t> IndicesWhere(int64_t count, const AreNear& are_near,
+                                  const IsBeyond& is_beyond) {
   const int64_t blocks = (count + kBlock - 1) / kBlock;
   std::vector<std::vector<int64_t>> found(static_cast<size_t>(blocks));
   ParallelFor(blocks, kBlock, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       const int64_t stop = std::min(count, (block + 1) * kBlock);
-      for (int64_t i = block * kBlock; i < stop; ++i) {
-        if (is_beyond(i)) found[static_cast<size_t>(block)].push_back(i);
+      for (int64_t part = block * kBlock; part < stop; part += kPart) {
+        const int64_t end = std::min(stop, part + kPart);
+        if (are_near(part, end)) continue;
+        for (int64_t i = part; i < end; ++i) {
+          if (is_beyond(i)) found[static_cast<size_t>(block)].push_back(i);
+        }
       }
     }
   });
@@ -214,8 +214,12 @@ std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {
     using T = decltype(zero);
     const ReachOf<T> beyond(reach);
     const T* const y = actual.As<T>();
-    found = IndicesWhere(CountOf(actual),
-                         [&](int64_t i) { return beyond.IsBeyond(i, y[i]); });
+    found = IndicesWhere(
+        CountOf(actual),
+        [&](int64_t begin, int64_t end) {
+          return beyond.AreNear(begin, end, y);
+        },
+        [&](int64_t i) { return beyond.IsBeyond(i, y[i]); });
     return absl::OkStatus();
   });
   return found;
@@ -229,11 +233,17 @@ std::vector<int64_t> ElementsBeyond(const NDArray& middle,
     using T = decltype(zero);
     const T* const from = middle.As<T>();
     const T* const to = actual.As<T>();
-    found = IndicesWhere(CountOf(actual), [&](int64_t i) {
+    const auto is_beyond = [&](int64_t i) {
       const double x = ToDouble(from[i]);
       return std::fabs(ToDouble(to[i]) - x) >
              limit.absolute + limit.relative * std::fabs(x);
-    });
+    };
+    const auto are_near = [&](int64_t begin, int64_t end) {
+      int64_t beyond = 0;
+      for (int64_t i = begin; i < end; ++i) beyond += is_beyond(i) ? 1 : 0;
+      return beyond == 0;
+    };
+    found = IndicesWhere(CountOf(actual), are_near, is_beyond);
     return absl::OkStatus();
   });
   return found;

@@ -61,8 +61,8 @@ class SumRule {
  private:
   const double u_;
   const double largest_;
-  const double tiny_;
-  const HalfUlps half_ulp_;  // A product that underflows is off by this.
+  const double tiny_;  // A product that underflows is off by this.
+  const HalfUlps half_ulp_;
 };
 
 }  // namespace
