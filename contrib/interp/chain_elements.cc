@@ -185,6 +185,44 @@ absl::StatusOr<std::optional<Bounds>> SourceBoundsAt(
   return bounds;
 }
 
+// Carries the source's bounds at these places through what follows it. None if
+// that cannot be told of single elements.
+absl::StatusOr<std::optional<Bounds>> CarryAtPlaces(
+    const ChainRun& run, absl::Span<const Operation* const> computing,
+    absl::Span<const int64_t> places, Bounds own) {
+  const Gatherer gatherer(run, places);
+  const ValueId made = run.chain.source->outputs[0];
+  std::map<ValueId, BoundedTensor> known;
+  for (const Operation* follower : computing) {
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_told,
+                              gatherer.AddSides(*follower, &known));
+    if (!is_told) return std::optional<Bounds>();
+  }
+  for (const ValueId id : run.chain.source->inputs) {
+    if (id == kNoValue) continue;
+    // Only its whole sizes say how many terms a sum has.
+    const bool is_new =
+        known.emplace(id, BoundedTensor{run.tensor_of(id), {}}).second;
+    if (!is_new) return std::optional<Bounds>();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(NDArray row, gatherer.Row(run.tensor_of(made)));
+  known[made] = {std::move(row), std::move(own)};
+  NODEWISE_ASSIGN_OR_RETURN(
+      BoundedTensor carried,
+      CarryBounds(run.network, made, computing, std::move(known)));
+  if (carried.bounds.proved.size() != places.size()) {
+    return std::optional<Bounds>();
+  }
+  return std::optional<Bounds>(std::move(carried.bounds));
+}
+
+Bounds PartOf(const Bounds& bounds, int64_t begin, int64_t end) {
+  const auto part = [&](const std::vector<double>& of) {
+    return std::vector<double>(of.begin() + begin, of.begin() + end);
+  };
+  return {part(bounds.proved), part(bounds.expected)};
+}
+
 }  // namespace
 
 std::vector<int64_t> PlacesBeforeMoves(const ChainRun& run,
@@ -229,30 +267,35 @@ absl::StatusOr<std::optional<Bounds>> BoundsAtPlaces(
   const auto computing = absl::MakeConstSpan(chain.followers)
                              .first(chain.followers.size() - chain.moves);
   if (computing.empty()) return own;
-  const Gatherer gatherer(run, places);
-  const ValueId made = chain.source->outputs[0];
-  std::map<ValueId, BoundedTensor> known;
-  for (const Operation* follower : computing) {
-    NODEWISE_ASSIGN_OR_RETURN(const bool is_told,
-                              gatherer.AddSides(*follower, &known));
-    if (!is_told) return std::optional<Bounds>();
+  // Each element is on its own, and what a part needs fits into a cache.
+  constexpr int64_t kPart = 4096;
+  constexpr double kNanosecondsPerPart = 200 * kPart;
+  const auto count = static_cast<int64_t>(places.size());
+  const int64_t parts = (count + kPart - 1) / kPart;
+  std::vector<absl::StatusOr<std::optional<Bounds>>> carried(
+      static_cast<size_t>(parts));
+  ParallelFor(parts, kNanosecondsPerPart, [&](int64_t first, int64_t last) {
+    for (int64_t part = first; part < last; ++part) {
+      const int64_t begin = part * kPart;
+      const int64_t end = std::min(begin + kPart, count);
+      carried[static_cast<size_t>(part)] =
+          CarryAtPlaces(run, computing,
+                        places.subspan(static_cast<size_t>(begin),
+                                       static_cast<size_t>(end - begin)),
+                        PartOf(*own, begin, end));
+    }
+  });
+  Bounds joined;
+  for (auto& part : carried) {
+    NODEWISE_RETURN_IF_ERROR(part.status());
+    if (!part->has_value()) return std::optional<Bounds>();
+    const Bounds& bounds = **part;
+    joined.proved.insert(joined.proved.end(), bounds.proved.begin(),
+                         bounds.proved.end());
+    joined.expected.insert(joined.expected.end(), bounds.expected.begin(),
+                           bounds.expected.end());
   }
-  for (const ValueId id : chain.source->inputs) {
-    if (id == kNoValue) continue;
-    // Only its whole sizes say how many terms a sum has.
-    const bool is_new =
-        known.emplace(id, BoundedTensor{run.tensor_of(id), {}}).second;
-    if (!is_new) return std::optional<Bounds>();
-  }
-  NODEWISE_ASSIGN_OR_RETURN(NDArray row, gatherer.Row(run.tensor_of(made)));
-  known[made] = {std::move(row), *std::move(own)};
-  NODEWISE_ASSIGN_OR_RETURN(
-      BoundedTensor carried,
-      CarryBounds(run.network, made, computing, std::move(known)));
-  if (carried.bounds.proved.size() != places.size()) {
-    return std::optional<Bounds>();
-  }
-  return std::optional<Bounds>(std::move(carried.bounds));
+  return std::optional<Bounds>(std::move(joined));
 }
 
 }  // namespace nodewise
