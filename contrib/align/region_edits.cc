@@ -45,8 +45,8 @@ class EditSearch {
     }
     std::stable_sort(edits_.begin(), edits_.end(),
                      [](const FittingEdit& a, const FittingEdit& b) {
-                       return std::pair(a.is_fitted, a.distance) <
-                              std::pair(b.is_fitted, b.distance);
+                       return std::pair(a.kind, a.distance) <
+                              std::pair(b.kind, b.distance);
                      });
     return std::move(edits_);
   }
@@ -162,7 +162,8 @@ class EditSearch {
     const double distance =
         question_.found.DistanceIn(question_.layout, (*value)->tensors);
     if (distance <= question_.clean) {
-      edits_.push_back({operation.id, what, distance, false});
+      edits_.push_back(
+          {operation.id, what, distance, FittingEdit::Kind::kChange});
     }
   }
 
@@ -201,14 +202,16 @@ class EditSearch {
       }
     }
     if (!IsFloat(made_->facts.dtype)) return;
-    Fit(operation, reference, 1, "its result times {:.6g}",
+    Fit(
+        operation, reference, 1, "its result times {:.6g}",
         [&](double factor) -> std::optional<std::vector<NDArray>> {
           std::vector<NDArray> made;
           for (const NDArray& one : made_->tensors) {
             made.push_back(Scaled(one, factor));
           }
           return made;
-        });
+        },
+        FittingEdit::Kind::kFactorOfResult);
   }
 
   // Where to begin to look for a factor. A small number alone (an epsilon) may
@@ -273,7 +276,8 @@ class EditSearch {
   // fits.
   template <typename Make>
   bool Fit(const Operation& operation, const FollowedReference& reference,
-           double from, const std::string& format, const Make& make) {
+           double from, const std::string& format, const Make& make,
+           FittingEdit::Kind kind = FittingEdit::Kind::kNumber) {
     constexpr int kMostSteps = 8;
     constexpr double kProbe = 1e-3;
     if (!budget_.Take()) return false;
@@ -299,7 +303,7 @@ class EditSearch {
       if (step > 0 && distance <= question_.clean) {
         edits_.push_back({operation.id,
                           fmt::format(fmt::runtime(format), number), distance,
-                          true});
+                          kind});
         return true;
       }
       const double move = question_.found.StepTowards(

@@ -19,11 +19,15 @@ namespace nodewise {
 // A small change of one operation, as people and compilers make by mistake,
 // with which the network makes what the compiled graph has made.
 struct FittingEdit {
+  // The likeliest first. A number that was looked for says less than a change
+  // that fits as it is, and a factor of the whole result least: of a chain of
+  // products it fits all.
+  enum class Kind { kChange, kNumber, kFactorOfResult };
+
   OperationId operation = kNoOperation;
   std::string what;     // "alpha 0.2 instead of 0.7", "without bias"
   double distance = 0;  // What is left.
-  // The number in it was looked for, so that it is said after those without.
-  bool is_fitted = false;
+  Kind kind = Kind::kChange;
 };
 
 // How much may still be tried for one culprit. A plain value.
@@ -64,7 +68,8 @@ struct RegionQuestion {
   double clean = 0;  // GraphWalk::CleanDistanceOf().
 };
 
-// Tries changes one by one and returns those that fit, the nearest first. Each
+// Tries changes one by one and returns those that fit, the likeliest and of
+// these the nearest first. Each
 // operation of the region gets its part of the budget, and what it does not
 // need is the others'. A number that is looked for counts as one change. Fails
 // as GraphWalk does.

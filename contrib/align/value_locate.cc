@@ -16,6 +16,8 @@ namespace nodewise {
 namespace {
 
 constexpr size_t kMostCulprits = 16;
+// Operations of a culprit: more names are no answer.
+constexpr size_t kMostNamed = 4;
 
 // The operations that make `value` of what is pinned, in the network's order.
 std::vector<OperationId> RegionOf(const Network& network, const GraphWalk& walk,
@@ -243,12 +245,12 @@ class ValueLocator {
                        ValueCulprit* culprit) const {
     culprit->gave_up = budget_->gave_up();
     culprit->edits_tried = budget_->tried();
+    std::vector<OperationId>& named = culprit->operations;
     for (const FittingEdit& edit : edits) {
       culprit->explanations.push_back({edit.operation, edit.what});
-      if (std::find(culprit->operations.begin(), culprit->operations.end(),
-                    edit.operation) == culprit->operations.end()) {
-        culprit->operations.push_back(edit.operation);
-      }
+      const bool is_new =
+          std::find(named.begin(), named.end(), edit.operation) == named.end();
+      if (is_new && named.size() < kMostNamed) named.push_back(edit.operation);
     }
     if (culprit->operations.empty()) {
       culprit->operations = Likeliest(culprit->region);
@@ -258,7 +260,6 @@ class ValueLocator {
   // Those with the most numbers of their own, of which any may be wrong; of two
   // with as many the first one.
   std::vector<OperationId> Likeliest(std::vector<OperationId> region) const {
-    constexpr size_t kMostNamed = 4;
     const auto numbers_of = [this](OperationId id) {
       int64_t most = 0;
       for (const ValueId input : scene_.network.operation(id).inputs) {
@@ -299,7 +300,7 @@ class ValueLocator {
       if (!fits) continue;
       culprit.expected = id;
       culprit.region = RegionOf(scene_.network, walk_, id);
-      culprit.operations = culprit.region;
+      culprit.operations = Likeliest(culprit.region);
       break;
     }
     result_.culprits.push_back(std::move(culprit));

@@ -64,8 +64,8 @@ struct ValueCulprit {
   // The operations of the network that make it of what the node has read, in
   // the order of the network: one of them was compiled wrongly.
   std::vector<OperationId> region;
-  // Those of the region that are to blame, the likeliest first: those that a
-  // small change explains, or where there are none all of them.
+  // Those of the region that are to blame, the likeliest first, a few at most:
+  // those that a small change explains, or where there are none any.
   std::vector<OperationId> operations;
   // The changes that explain what the node has made, the best first.
   std::vector<Explanation> explanations;
