@@ -1,9 +1,11 @@
 #include "nodewise/ops/activation.h"
 
+#include <array>
 #include <numbers>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/vector_math.h"
 
 namespace nodewise {
 
@@ -90,7 +92,19 @@ struct Celu : ops::Celu, FloatMap<Celu> {
 };
 
 struct Sigmoid : ops::Sigmoid, FloatMap<Sigmoid> {
-  static double Of(double x) { return SigmoidOf(x); }
+  static void OfAll(double* x, int64_t n) {
+    constexpr int64_t kPart = 256;
+    std::array<double, kPart> powers{};
+    for (int64_t begin = 0; begin < n; begin += kPart) {
+      const int64_t count = std::min(kPart, n - begin);
+      double* const part = x + begin;
+      for (int64_t i = 0; i < count; ++i) powers[i] = -std::fabs(part[i]);
+      ExpAll(powers.data(), count);
+      for (int64_t i = 0; i < count; ++i) {
+        part[i] = (part[i] < 0 ? powers[i] : 1) / (1 + powers[i]);
+      }
+    }
+  }
 };
 
 struct HardSigmoid : ops::HardSigmoid, FloatMap<HardSigmoid, kSimple> {

@@ -25,6 +25,10 @@ void MultiplyConv(const ConvProducts& products, Terms terms, StoreTile store) {
   const auto pack_weights = [&](const Strips& strips) {
     PackWeights(products, strips);
   };
+  if (products.taps != nullptr) {
+    SumByTaps(*products.taps, products.sizes, terms, pack_weights, store);
+    return;
+  }
   MultiplyMatrices(products.sizes, terms, pack_weights, products.columns,
                    store);
 }
@@ -262,9 +266,13 @@ struct Conv : ops::Conv {
     NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
                               Place(*this, args, &shape));
     NODEWISE_RETURN_IF_ERROR(args.MakeOutput(0, shape, args.dtype(0)).status());
-    const WindowColumns columns(GeometryOf(placed), args.dtype(0), 0);
+    const WindowGeometry geometry = GeometryOf(placed);
+    const WindowColumns columns(geometry, args.dtype(0), 0);
     const auto pack = PackerOf(args, group, columns);
-    const ConvProducts products = ProductsOf(args, group, columns, pack);
+    ConvProducts products = ProductsOf(args, group, columns, pack);
+    const TapSums taps{geometry, args.shape(1)[1], args.dtype(0),
+                       args.in(0).data()};
+    if (IsFasterByTaps(taps, products.sizes)) products.taps = &taps;
     return StoreConv(args, products, 2,
                      static_cast<double>(products.sizes.depth));
   }

@@ -7,6 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "contrib/ops/util/window_columns.h"
 #include "contrib/ops/util/window_rules.h"
+#include "contrib/ops/util/tap_sums.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/ops/conv.h"
 
@@ -31,6 +32,8 @@ struct ConvProducts {
   // Weights, group by group; row m and step k of a group at m * depth + k.
   Factor weights;
   PackStrips columns;  // Item by item: image * groups + group.
+  // How else the same is calculated; null if that is no faster.
+  const TapSums* taps = nullptr;
 };
 // Multiplies, adds the bias (input `bias`, if given) and rounds into output 0;
 // also sets bounds if they are wanted. At most `terms` terms of each sum are

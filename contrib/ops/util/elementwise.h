@@ -48,6 +48,12 @@ template <typename Class>
 concept HasScale = requires(const Class& op, double x) {
   op.Scale(x, x);
 };
+// Classes with a faster way for many numbers at once have a function OfAll(x,
+// n), which replaces each.
+template <typename Class>
+concept HasOfAll = requires(double* x) {
+  Class::OfAll(x, 1);
+};
 // Classes that have Scale() count errors in units in the last place at that
 // number.
 inline constexpr double kScaledUlps = 4;
@@ -99,8 +105,10 @@ struct FloatMap {
 
  private:
   absl::Status Map(EvalArgs& args) const {
-    const Class op = static_cast<const Class&>(*this);
-    if constexpr (kIsSimple) {
+    [[maybe_unused]] const Class op = static_cast<const Class&>(*this);
+    if constexpr (HasOfAll<Class>) {
+      return MapBlocks<double>(args, 8, &Class::OfAll);
+    } else if constexpr (kIsSimple) {
       return MapSimple(args, [op](double x) { return op.Of(x); });
     } else {
       return MapBlocks<double>(args, 8, [op](double* x, int64_t n) {

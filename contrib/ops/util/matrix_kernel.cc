@@ -47,15 +47,17 @@ constexpr Level kLevels[] = {
        return __builtin_cpu_supports("avx512f") &&
               __builtin_cpu_supports("fma");
      },
-     x86_64_v4::kRows, &x86_64_v4::Multiply, &x86_64_v4::SumTerms},
+     x86_64_v4::kRows, &x86_64_v4::Multiply, &x86_64_v4::SumTerms,
+     &x86_64_v4::SumTaps},
     {"x86-64-v3",
      [] {
        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
      },
-     x86_64_v3::kRows, &x86_64_v3::Multiply, &x86_64_v3::SumTerms},
+     x86_64_v3::kRows, &x86_64_v3::Multiply, &x86_64_v3::SumTerms,
+     &x86_64_v3::SumTaps},
 #endif
     {"baseline", [] { return true; }, baseline::kRows, &baseline::Multiply,
-     &baseline::SumTerms},
+     &baseline::SumTerms, &baseline::SumTaps},
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include "absl/types/span.h"
 
 // The innermost loops of matrix products in double, compiled for several
-// instruction sets; only for matrix_product.cc, product_elements.cc and their
-// tests.
+// instruction sets; only for the files beside it that make such products
+// and their tests.
 namespace nodewise::matrix_kernel {
 
 // Columns of a strip of the right matrix, at every level. All columns may also
@@ -40,6 +40,10 @@ struct Level {
   void (*multiply)(const Block& block);
   // Of the products of `depth` numbers each, side by side.
   TermSums (*sum_terms)(int64_t depth, const double* a, const double* b);
+  // Sets each of `count` sums: of the number at its place in every row, times
+  // the row's weight.
+  void (*sum_taps)(int64_t taps, const double* const* rows,
+                   const double* weights, int64_t count, double* sums);
 };
 
 // All levels, from the best to the one that runs everywhere.
