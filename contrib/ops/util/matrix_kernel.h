@@ -33,6 +33,18 @@ struct TermSums {
   double squares = 0;
 };
 
+// Sums along lines of numbers: sums[r][i] is the sum over t of weights[r][t] *
+// lines[t][i].
+struct TapBlock {
+  int64_t taps;
+  const double* const* lines;
+  const double* weights;  // Row by row.
+  int64_t rows;
+  int64_t columns;  // A multiple of kStripColumns.
+  double* sums;     // rows x columns, set.
+  int64_t stride;   // From one row of `sums` to the next.
+};
+
 struct Level {
   const char* name;
   bool (*works_here)();
@@ -40,10 +52,7 @@ struct Level {
   void (*multiply)(const Block& block);
   // Of the products of `depth` numbers each, side by side.
   TermSums (*sum_terms)(int64_t depth, const double* a, const double* b);
-  // Sets each of `count` sums: of the number at its place in every row, times
-  // the row's weight.
-  void (*sum_taps)(int64_t taps, const double* const* rows,
-                   const double* weights, int64_t count, double* sums);
+  void (*sum_taps)(const TapBlock& block);
 };
 
 // All levels, from the best to the one that runs everywhere.

@@ -11,11 +11,23 @@
 namespace nodewise {
 namespace {
 
-constexpr int64_t kMostRows = 4;
-constexpr int64_t kFewestItems = 8;
+using matrix_kernel::kStripColumns;
+
+// With so few rows the matrix product is slower in any case; with more where a
+// row of outputs fills vectors, and the weights a cache.
+constexpr int64_t kFewRows = 4;
+constexpr int64_t kFewestColumns = 16;
+constexpr int64_t kMostWeights = 1 << 16;
 constexpr int64_t kMostKept = 1 << 20;  // Numbers of an item.
+constexpr int64_t kColumnsAtOnce = 128;
+// With so many items each thread makes its own.
+constexpr int64_t kManyItems = 8;
 constexpr double kNanosecondsPerTerm = 0.1;
 constexpr int64_t kOutside = -1;
+
+int64_t RoundUp(int64_t columns) {
+  return (columns + kStripColumns - 1) / kStripColumns * kStripColumns;
+}
 
 int64_t FloorDiv(int64_t a, int64_t b) {
   return a >= 0 ? a / b : -((-a + b - 1) / b);
@@ -82,6 +94,13 @@ class TapPlan {
   int64_t RowOf(int64_t output_row, int64_t tap) const {
     return rows_[static_cast<size_t>(output_row * outer_taps_ + tap)];
   }
+  // A row of outputs is made in parts of so many columns.
+  int64_t part_columns() const {
+    return std::min(RoundUp(last_.output), kColumnsAtOnce);
+  }
+  int64_t parts_of_row() const {
+    return (last_.output + part_columns() - 1) / part_columns();
+  }
   int64_t kept() const {
     return sums_.channels * input_rows_ * last_.stride * last_.length;
   }
@@ -112,56 +131,56 @@ class TapPlan {
   std::vector<int64_t> rows_;
 };
 
-void Apply(Terms terms, std::vector<double>* numbers) {
+void Apply(Terms terms, double* numbers, int64_t count) {
   if (terms == Terms::kAbsolute) {
-    for (double& x : *numbers) x = std::fabs(x);
+    for (int64_t i = 0; i < count; ++i) numbers[i] = std::fabs(numbers[i]);
   } else if (terms == Terms::kSquared) {
-    for (double& x : *numbers) x *= x;
+    for (int64_t i = 0; i < count; ++i) numbers[i] *= numbers[i];
   }
 }
 
-// One thread's memory, and how it makes an item.
-class ItemMaker {
+// The channels of an item, line by line.
+class KeptItem {
  public:
-  ItemMaker(const TapPlan& plan, Terms terms)
+  // Lines are read a little beyond their ends.
+  KeptItem(const TapPlan& plan, Terms terms)
       : plan_(plan),
         terms_(terms),
-        kept_(static_cast<size_t>(plan.kept())),
-        weights_(static_cast<size_t>(plan.sizes().rows * plan.sizes().depth)),
-        made_(static_cast<size_t>(plan.sizes().rows * plan.sizes().columns)),
-        zeros_(static_cast<size_t>(plan.last().output)) {}
+        numbers_(static_cast<size_t>(plan.kept() + kStripColumns)) {}
 
-  void Make(int64_t item, PackStrips weights, StoreTile store) {
-    const ProductSizes& sizes = plan_.sizes();
-    Keep(item);
-    for (int64_t row = 0; row < sizes.rows; ++row) {
-      weights({item, row, 1, 0, sizes.depth, 1,
-               weights_.data() + row * sizes.depth});
-    }
-    Apply(terms_, &weights_);
-    for (int64_t row = 0; row < plan_.output_rows(); ++row) SumRow(row);
-    store({item, 0, sizes.rows, 0, sizes.columns, made_.data(), sizes.columns});
-  }
-
- private:
   void Keep(int64_t item) {
     const TapSums& sums = plan_.sums();
     const LastSide& last = plan_.last();
     const int64_t rows = sums.channels * plan_.input_rows();
-    (void)WithFloat(sums.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const T* from = static_cast<const T*>(sums.x) + item * rows * last.input;
-      double* to = kept_.data();
-      for (int64_t row = 0; row < rows; ++row) {
-        for (int64_t line = 0; line < last.stride; ++line) {
-          KeepLine(from, line, to);
-          to += last.length;
-        }
-        from += last.input;
-      }
-      return absl::OkStatus();
-    });
-    Apply(terms_, &kept_);
+    ParallelFor(rows, static_cast<double>(last.length),
+                [&](int64_t begin, int64_t end) {
+                  (void)WithFloat(sums.dtype, [&](auto zero) {
+                    using T = decltype(zero);
+                    const T* const from = static_cast<const T*>(sums.x) +
+                                          item * rows * last.input;
+                    for (int64_t row = begin; row < end; ++row) {
+                      KeepRow(from + row * last.input, row);
+                    }
+                    return absl::OkStatus();
+                  });
+                });
+  }
+
+  const double* Line(int64_t row, int64_t line) const {
+    return numbers_.data() +
+           (row * plan_.last().stride + line) * plan_.last().length;
+  }
+
+ private:
+  template <typename T>
+  void KeepRow(const T* inputs, int64_t row) {
+    const LastSide& last = plan_.last();
+    const int64_t size = last.stride * last.length;
+    double* const to = numbers_.data() + row * size;
+    for (int64_t line = 0; line < last.stride; ++line) {
+      KeepLine(inputs, line, to + line * last.length);
+    }
+    Apply(terms_, to, size);
   }
 
   // Number j of the line is input (first + j) * stride + line.
@@ -184,79 +203,119 @@ class ItemMaker {
     std::fill(to + end, to + last.length, 0.0);
   }
 
-  void SumRow(int64_t output_row) {
+  const TapPlan& plan_;
+  const Terms terms_;
+  std::vector<double> numbers_;
+};
+
+// One thread's memory, and how it makes a part of a row of outputs.
+class PartMaker {
+ public:
+  explicit PartMaker(const TapPlan& plan)
+      : plan_(plan),
+        made_(static_cast<size_t>(plan.sizes().rows * plan.part_columns())),
+        lines_(static_cast<size_t>(plan.sizes().depth)),
+        zeros_(static_cast<size_t>(plan.last().output + kStripColumns)) {}
+
+  // Part by part of a row, row by row.
+  void Make(int64_t item, int64_t part, const KeptItem& kept,
+            const std::vector<double>& weights, StoreTile store) {
     const ProductSizes& sizes = plan_.sizes();
-    const LastSide& last = plan_.last();
-    FindTaps(output_row);
-    for (int64_t row = 0; row < sizes.rows; ++row) {
-      matrix_kernel::BestLevel().sum_taps(
-          sizes.depth, from_.data(), weights_.data() + row * sizes.depth,
-          last.output,
-          made_.data() + row * sizes.columns + output_row * last.output);
-    }
+    const int64_t width = plan_.part_columns();
+    const int64_t row = part / plan_.parts_of_row();
+    const int64_t column = part % plan_.parts_of_row() * width;
+    const int64_t columns = std::min(width, plan_.last().output - column);
+    FindLines(row, column, kept);
+    matrix_kernel::BestLevel().sum_taps(
+        {sizes.depth, lines_.data(), weights.data(), sizes.rows,
+         RoundUp(columns), made_.data(), width});
+    store({item, 0, sizes.rows, row * plan_.last().output + column, columns,
+           made_.data(), width});
   }
 
-  // Where the numbers begin that each step of the sum sees from a row of
-  // outputs. Padding is 0 there, too: an infinite weight makes NaN of it.
-  void FindTaps(int64_t output_row) {
-    const LastSide& last = plan_.last();
-    from_.clear();
+ private:
+  // Where the numbers begin that each step of the sum sees from an output on.
+  // Padding is 0 there, too: an infinite weight makes NaN of it.
+  void FindLines(int64_t output_row, int64_t column, const KeptItem& kept) {
+    auto to = lines_.begin();
     for (int64_t channel = 0; channel < plan_.sums().channels; ++channel) {
       for (int64_t outer = 0; outer < plan_.outer_taps(); ++outer) {
         const int64_t row = plan_.RowOf(output_row, outer);
-        for (const LastSide::Tap& tap : last.taps) {
-          const int64_t line =
-              (channel * plan_.input_rows() + row) * last.stride + tap.line;
-          from_.push_back(row == kOutside
-                              ? zeros_.data()
-                              : kept_.data() + line * last.length + tap.step);
+        for (const LastSide::Tap& tap : plan_.last().taps) {
+          *to++ =
+              row == kOutside
+                  ? zeros_.data()
+                  : kept.Line(channel * plan_.input_rows() + row, tap.line) +
+                        tap.step + column;
         }
       }
     }
   }
 
   const TapPlan& plan_;
-  const Terms terms_;
-  std::vector<double> kept_;
-  std::vector<double> weights_;
   std::vector<double> made_;
-  std::vector<const double*> from_;
+  std::vector<const double*> lines_;
   const std::vector<double> zeros_;
 };
+
+std::vector<double> WeightsOf(const ProductSizes& sizes, int64_t item,
+                              Terms terms, PackStrips pack) {
+  std::vector<double> weights(static_cast<size_t>(sizes.rows * sizes.depth));
+  for (int64_t row = 0; row < sizes.rows; ++row) {
+    pack({item, row, 1, 0, sizes.depth, 1, weights.data() + row * sizes.depth});
+  }
+  Apply(terms, weights.data(), sizes.rows * sizes.depth);
+  return weights;
+}
 
 }  // namespace
 
 bool IsFasterByTaps(const TapSums& sums, const ProductSizes& sizes) {
   const WindowGeometry& g = sums.geometry;
   const auto is_one = [](int64_t size) { return size == 1; };
-  if (sizes.rows > kMostRows || sizes.items < kFewestItems ||
-      !std::all_of(g.spread.begin(), g.spread.end(), is_one) ||
+  if (!std::all_of(g.spread.begin(), g.spread.end(), is_one) ||
       std::all_of(g.kernel.begin(), g.kernel.end(), is_one)) {
     return false;
   }
   for (const std::vector<int64_t>* side : {&g.input, &g.output, &g.kernel}) {
     if (Product(*side) == 0) return false;
   }
+  const bool is_small = sizes.rows <= kFewRows && sizes.items >= kManyItems;
+  if (!is_small && (g.output.back() < kFewestColumns ||
+                    sizes.rows * sizes.depth > kMostWeights)) {
+    return false;
+  }
   const LastSide last(g);
   const double kept = static_cast<double>(sums.channels) *
                       static_cast<double>(Product(g.input)) /
                       static_cast<double>(last.input) *
                       static_cast<double>(last.stride * last.length);
-  return kept <= kMostKept &&
-         static_cast<double>(sizes.rows * sizes.columns) <= kMostKept;
+  return kept <= kMostKept;
 }
 
 void SumByTaps(const TapSums& sums, const ProductSizes& sizes, Terms terms,
                PackStrips weights, StoreTile store) {
   const TapPlan plan(sums, sizes);
-  const double work = static_cast<double>(sizes.rows * sizes.columns) *
-                      static_cast<double>(sizes.depth) * kNanosecondsPerTerm;
-  ParallelFor(sizes.items, work, [&](int64_t begin, int64_t end) {
-    ItemMaker maker(plan, terms);
+  const int64_t parts = plan.output_rows() * plan.parts_of_row();
+  const double work_of_part =
+      static_cast<double>(sizes.rows) * static_cast<double>(sizes.depth) *
+      static_cast<double>(plan.part_columns()) * kNanosecondsPerTerm;
+  const auto make_items = [&](int64_t begin, int64_t end) {
+    KeptItem kept(plan, terms);
     for (int64_t item = begin; item < end; ++item) {
-      maker.Make(item, weights, store);
+      const std::vector<double> own = WeightsOf(sizes, item, terms, weights);
+      kept.Keep(item);
+      ParallelFor(parts, work_of_part, [&](int64_t first, int64_t last) {
+        PartMaker maker(plan);
+        for (int64_t part = first; part < last; ++part) {
+          maker.Make(item, part, kept, own, store);
+        }
+      });
     }
-  });
+  };
+  if (sizes.items < kManyItems) return make_items(0, sizes.items);
+  ParallelFor(sizes.items, work_of_part * static_cast<double>(parts),
+              make_items);
 }
 
 }  // namespace nodewise

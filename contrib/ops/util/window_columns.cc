@@ -47,7 +47,14 @@ void FillRun(const T* from, const RunOfInputs& run, double zero_point,
              double* to) {
   const auto [begin, end] = InsideOf(run);
   std::fill_n(to, begin, 0.0);
-  if (run.spread != 1) {
+  if (run.spread != 1 && run.stride == 1) {
+    // The first output that sees an input, and each `spread` outputs another.
+    int64_t i =
+        begin + (run.spread - (run.first + begin) % run.spread) % run.spread;
+    std::fill(to + begin, to + end, 0.0);
+    const T* input = from + (run.first + i) / run.spread;
+    for (; i < end; i += run.spread) to[i] = ToDouble(*input++);
+  } else if (run.spread != 1) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t at = run.first + i * run.stride;
       to[i] = at % run.spread == 0 ? ToDouble(from[at / run.spread]) : 0;
