@@ -70,7 +70,7 @@ struct Log : ops::Log, FloatMap<Log> {
   static double Of(double x) { return std::log(x); }
 };
 struct Tanh : ops::Tanh, FloatMap<Tanh> {
-  static double Of(double x) { return std::tanh(x); }
+  static void OfAll(double* x, int64_t n) { TanhAll(x, n); }
 };
 struct Floor : ops::Floor, FloatMap<Floor> {
   static double Of(double x) { return std::floor(x); }

@@ -92,14 +92,32 @@ NODEWISE_INLINE double Erf(double x) {
   return std::copysign(size < 1 ? small : large, x);
 }
 
+constexpr double kTanhIsOne = 20;  // tanh(x) is 1 from here on, in a double.
+
+// (e^t - 1) / (e^t + 1) for t = -2 |x|, of which e^t - 1 must not be taken from
+// e^t where that is near 1.
+NODEWISE_INLINE double Tanh(double x) {
+  constexpr double kNear = -0.34;  // kExp reaches a little further.
+  double size = std::fabs(x);
+  size = size > kTanhIsOne ? kTanhIsOne : size;
+  const double t = -2 * size;
+  const double near = t + t * t * Polynomial(kExp, t);
+  const double far = Exp(t) - 1;
+  const double less = t > kNear ? near : far;
+  return std::copysign(-less / (2 + less), x);
+}
+
 // A function's target cannot stand in parentheses.
 // NOLINTBEGIN(bugprone-macro-parentheses)
-#define NODEWISE_LOOPS(name, target)                  \
-  target void ExpAll_##name(double* x, int64_t n) {   \
-    for (int64_t i = 0; i < n; ++i) x[i] = Exp(x[i]); \
-  }                                                   \
-  target void ErfAll_##name(double* x, int64_t n) {   \
-    for (int64_t i = 0; i < n; ++i) x[i] = Erf(x[i]); \
+#define NODEWISE_LOOPS(name, target)                   \
+  target void ExpAll_##name(double* x, int64_t n) {    \
+    for (int64_t i = 0; i < n; ++i) x[i] = Exp(x[i]);  \
+  }                                                    \
+  target void ErfAll_##name(double* x, int64_t n) {    \
+    for (int64_t i = 0; i < n; ++i) x[i] = Erf(x[i]);  \
+  }                                                    \
+  target void TanhAll_##name(double* x, int64_t n) {   \
+    for (int64_t i = 0; i < n; ++i) x[i] = Tanh(x[i]); \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
@@ -116,14 +134,15 @@ constexpr Level kLevels[] = {
        return __builtin_cpu_supports("avx512dq") &&
               __builtin_cpu_supports("fma");
      },
-     &ExpAll_v4, &ErfAll_v4},
+     &ExpAll_v4, &ErfAll_v4, &TanhAll_v4},
     {"x86-64-v3",
      [] {
        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
      },
-     &ExpAll_v3, &ErfAll_v3},
+     &ExpAll_v3, &ErfAll_v3, &TanhAll_v3},
 #endif
-    {"baseline", [] { return true; }, &ExpAll_baseline, &ErfAll_baseline},
+    {"baseline", [] { return true; }, &ExpAll_baseline, &ErfAll_baseline,
+     &TanhAll_baseline},
 };
 
 const Level& BestLevel() {
@@ -141,5 +160,6 @@ namespace nodewise {
 
 void ExpAll(double* x, int64_t n) { vector_math::BestLevel().exp_all(x, n); }
 void ErfAll(double* x, int64_t n) { vector_math::BestLevel().erf_all(x, n); }
+void TanhAll(double* x, int64_t n) { vector_math::BestLevel().tanh_all(x, n); }
 
 }  // namespace nodewise

@@ -11,10 +11,11 @@
 namespace nodewise {
 
 // Replace each of `n` numbers by the function's value, to within 1.5 units in
-// the last place of a double. Infinities, NaN and numbers too large or too
-// small give what the C library's functions give.
+// the last place of a double, 3 of tanh. Infinities, NaN and numbers too large
+// or too small give what the C library's functions give.
 void ExpAll(double* x, int64_t n);
 void ErfAll(double* x, int64_t n);
+void TanhAll(double* x, int64_t n);
 
 namespace vector_math {
 
@@ -23,6 +24,7 @@ struct Level {
   bool (*works_here)();
   void (*exp_all)(double* x, int64_t n);
   void (*erf_all)(double* x, int64_t n);
+  void (*tanh_all)(double* x, int64_t n);
 };
 
 // All levels, from the best to the one that runs everywhere; for tests.

@@ -73,6 +73,25 @@ void FillRun(const T* from, const RunOfInputs& run, double zero_point,
   std::fill_n(to + end, run.count - end, 0.0);
 }
 
+// Leaves out sides that have one element and a window of one. What runs along
+// the last side would otherwise run along none.
+void DropSidesOfOne(WindowGeometry* geometry) {
+  for (size_t s = geometry->input.size(); s-- > 0;) {
+    if (geometry->input.size() == 1) return;
+    if (geometry->input[s] != 1 || geometry->output[s] != 1 ||
+        geometry->kernel[s] != 1 || geometry->offsets[s] != 0) {
+      continue;
+    }
+    const auto side = static_cast<std::ptrdiff_t>(s);
+    for (std::vector<int64_t>* sizes :
+         {&geometry->kernel, &geometry->strides, &geometry->dilations,
+          &geometry->offsets, &geometry->spread, &geometry->input,
+          &geometry->output}) {
+      sizes->erase(sizes->begin() + side);
+    }
+  }
+}
+
 }  // namespace
 
 // The output's rows (all sides but the last) that a block of columns touches.
@@ -94,6 +113,7 @@ WindowGeometry GeometryOf(const PlacedWindow& placed) {
   for (size_t s = 0; s < placed.input.size(); ++s) {
     geometry.offsets.push_back(-window.pads[s]);
   }
+  DropSidesOfOne(&geometry);
   return geometry;
 }
 
