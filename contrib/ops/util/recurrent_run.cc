@@ -48,10 +48,15 @@ CellWeights WeightsOf(const EvalArgs& args, const Sequences& all,
   const int64_t begin = direction * columns * all.hidden;
   std::vector<double> rows(weights.recurrent.size());
   LoadDoubles(args.in(kR), begin, begin + columns * all.hidden, rows.data());
-  for (int64_t j = 0; j < columns; ++j) {
+  // A line of the cache at a time: each is written once.
+  constexpr int64_t kPart = 8;
+  for (int64_t first = 0; first < columns; first += kPart) {
+    const int64_t last = std::min(first + kPart, columns);
     for (int64_t k = 0; k < all.hidden; ++k) {
-      weights.recurrent[static_cast<size_t>(k * columns + j)] =
-          rows[static_cast<size_t>(j * all.hidden + k)];
+      double* const to = weights.recurrent.data() + k * columns;
+      for (int64_t j = first; j < last; ++j) {
+        to[j] = rows[static_cast<size_t>(j * all.hidden + k)];
+      }
     }
   }
   weights.bias.resize(static_cast<size_t>(columns));
