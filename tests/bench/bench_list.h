@@ -43,6 +43,7 @@ bool BenchDebugFixedCost(const std::string& name);
 bool BenchInterpreterResidualNet(const std::string& name);
 bool BenchInterpreterEncoder(const std::string& name);
 bool BenchInterpreterChain(const std::string& name);
+bool BenchInterpreterPackaged(const std::string& name);
 // The reference judging a run of the fastest kernels, with lazy bounds, against
 // a plain run of the interpreter; beside it what all bounds cost.
 bool BenchJudgedResidualNet(const std::string& name);

@@ -37,6 +37,7 @@ constexpr BenchRow kBenches[] = {
     {"contrib/interpreter_residual_net", &BenchInterpreterResidualNet},
     {"contrib/interpreter_encoder", &BenchInterpreterEncoder},
     {"contrib/interpreter_chain", &BenchInterpreterChain},
+    {"contrib/interpreter_packaged", &BenchInterpreterPackaged},
     {"contrib/judged_residual_net", &BenchJudgedResidualNet},
     {"contrib/judged_encoder", &BenchJudgedEncoder},
 #if NODEWISE_USE_ONEDNN

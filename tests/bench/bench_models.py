@@ -4,6 +4,8 @@ usage: bench_models.py FOLDER [NAME]
 
 Makes FOLDER/NAME.onnx and FOLDER/NAME.npz for that name, or else for
 residual_net, encoder and chain; those that are there already are left alone.
+The real models are taken from what is installed in packaged_models beside
+FOLDER.
 """
 
 import pathlib
@@ -155,9 +157,59 @@ def chain(rng):
     return model, {"x": rng.standard_normal(16).astype(np.float32)}
 
 
+# --- real models -------------------------------------------------------------
+
+# The files in packages from PyPI. What they hear, see or read: speech, a byte
+# sequence, photos, music, a line of text.
+PACKAGED = {
+    "silero_vad": "silero_vad/data/silero_vad_16k_op15.onnx",
+    "magika": "magika/models/standard_v3_3/model.onnx",
+    "nudenet": "nudenet/320n.onnx",
+    "basic_pitch": "basic_pitch/saved_models/icassp_2022/nmp.onnx",
+    "text_line":
+        "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+}
+
+
+def inputs_of(name, rng):
+    def waves(*shape):
+        return rng.uniform(-1, 1, shape).astype(np.float32)
+
+    return {
+        "silero_vad": lambda: {
+            "input": waves(1, 512), "sr": np.array(16000),
+            "state": np.zeros((2, 1, 128), np.float32)},
+        "magika": lambda: {
+            "bytes": rng.integers(0, 256, (1, 2048)).astype(np.int32)},
+        "nudenet": lambda: {"images": (1 + waves(1, 3, 320, 320)) / 2},
+        "basic_pitch": lambda: {
+            "serving_default_input_2:0": waves(1, 43844, 1)},
+        "text_line": lambda: {"x": waves(1, 3, 48, 320)},
+    }[name]()
+
+
+def packaged(folder, name, rng):
+    """A model as it is, but for the sizes of its inputs, which are known."""
+    model = onnx.load(folder.parent / "packaged_models" / PACKAGED[name])
+    feeds = inputs_of(name, rng)
+    for value in model.graph.input:
+        if value.name in feeds:
+            shape = value.type.tensor_type.shape
+            del shape.dim[:]
+            for size in feeds[value.name].shape:
+                shape.dim.add().dim_value = size
+    return model, feeds
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
+    if sys.argv[2:] and sys.argv[2] in PACKAGED:
+        name = sys.argv[2]
+        if not (folder / f"{name}.onnx").exists():
+            write(folder, name,
+                  *packaged(folder, name, np.random.default_rng(1)))
+        return
     models = [residual_net, encoder, chain]
     if len(sys.argv) > 2:
         models = [make for make in (*models, alex_net)

@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "tests/bench/bench_list.h"
 #include "tests/bench/model_peers.h"
@@ -75,8 +79,60 @@ bool BenchJudged(const std::string& name, const std::string& model) {
   return within;
 }
 
+// Real models, as packages from PyPI bring them; see bench_models.py.
+constexpr const char* kPackaged[] = {"silero_vad", "magika", "nudenet",
+                                     "basic_pitch", "text_line"};
+constexpr double kPackagedLimit = 2;
+constexpr double kPackagedTolerance = 1e-3;
+
+// Returns the ratio of our time to onnxruntime's, which runs the operations as
+// they are; 0 if the model is not there.
+double RatioOfPackaged(const std::string& name, const std::string& model,
+                       bool* within) {
+  constexpr int kRounds = 15;
+  const std::string stem = PrepareBenchModel(name, model);
+  if (stem.empty()) return 0;
+  Peer ours(OurModelCommand("interpreter", stem));
+  Peer theirs(TheirModelCommand("plain_onnxruntime", stem));
+  const auto side = [](Peer& peer) {
+    return [&peer] {
+      peer.Ask("run");
+      return std::min(peer.Ask("run"), peer.Ask("run"));
+    };
+  };
+  const auto times = TimeInTurns({side(ours), side(theirs)}, kRounds);
+  const double ratio = Quantile(times[0], 0.25) / Quantile(times[1], 0.25);
+  ReportValue(name + "_" + model, ratio, kNoLimit, "of onnxruntime's time");
+  *within &=
+      ReportValue(name + "_" + model + "_difference",
+                  OutputDifference(ours, theirs, stem) / kPackagedTolerance, 1,
+                  "of the tolerance");
+  return ratio;
+}
+
 }  // namespace
 
+bool BenchInterpreterPackaged(const std::string& name) {
+  if (!std::filesystem::exists(NODEWISE_BUILD_DIR
+                               "/packaged_models/is_complete")) {
+    std::printf(
+        "%s: skipped: no models in build/packaged_models (./dev bench "
+        "%s)\n",
+        name.c_str(), name.c_str());
+    return true;
+  }
+  SetThreadsOfPeers(1);
+  std::vector<double> ratios;
+  bool within = true;
+  for (const char* model : kPackaged) {
+    const double ratio = RatioOfPackaged(name, model, &within);
+    if (ratio == 0) return within;
+    ratios.push_back(ratio);
+  }
+  within &= ReportValue(name, Quantile(ratios, 0.5), kPackagedLimit,
+                        "of onnxruntime's time, the median of these");
+  return within;
+}
 bool BenchJudgedResidualNet(const std::string& name) {
   return BenchJudged(name, "residual_net");
 }

@@ -3,7 +3,8 @@
     build/venv/bin/python model_child.py KIND MODEL.onnx INPUTS.npz [once]
 
 answers every line that it is sent with one of its own; see peer.h. KIND says
-what runs the model: `evaluator`, ONNX's reference evaluator, or `onnxruntime`.
+what runs the model: `evaluator`, ONNX's reference evaluator, `onnxruntime`, or
+`plain_onnxruntime`, which runs the model's operations as they are.
 With `once` it runs the model once and ends.
 """
 
@@ -21,9 +22,12 @@ def evaluator(model):
     return ReferenceEvaluator(onnx.load(model))
 
 
-def onnxruntime(model):
+def onnxruntime(model, optimises=True):
     import onnxruntime as ort
     options = ort.SessionOptions()
+    if not optimises:
+        options.graph_optimization_level = (
+            ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
     options.intra_op_num_threads = int(os.environ["TVM_NUM_THREADS"])
     options.inter_op_num_threads = 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
@@ -33,7 +37,12 @@ def onnxruntime(model):
                                 providers=["CPUExecutionProvider"])
 
 
-KINDS = {"evaluator": evaluator, "onnxruntime": onnxruntime}
+def plain_onnxruntime(model):
+    return onnxruntime(model, optimises=False)
+
+
+KINDS = {"evaluator": evaluator, "onnxruntime": onnxruntime,
+         "plain_onnxruntime": plain_onnxruntime}
 
 
 def peak_bytes():
