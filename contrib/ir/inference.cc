@@ -40,8 +40,10 @@ bool IsRequired(const RowList<Param, kMost>& params, size_t slot) {
 }
 
 // Only an input with a name of its own can be left out: of a variadic one, and
-// of what bodies capture, the others would take its place.
+// of what bodies capture, the others would take its place, unless the operator
+// looks at places.
 bool MustBeGiven(const OperatorDef& def, size_t slot) {
+  if (def.may_skip_inputs) return false;
   if (slot >= def.inputs.size()) return true;
   return def.inputs[slot].kind != Param::Kind::kOptional;
 }

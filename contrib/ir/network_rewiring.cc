@@ -34,30 +34,60 @@ bool BindShape(const Sizes& sizes, Shape* shape) {
   return bound;
 }
 
-// Returns the attributes with the names bound in their bodies; empty ones if no
-// body has one of the names.
-absl::StatusOr<OpAttrs> BindBodies(const OpAttrs& attrs, const Sizes& sizes) {
+absl::StatusOr<bool> BindBody(const Sizes& sizes, Subgraph* graph) {
+  bool bound = false;
+  Network body = *graph->body;
+  for (const auto& [name, size] : sizes) {
+    const absl::Status status = body.BindDim(name, size);
+    if (absl::IsNotFound(status)) continue;
+    NODEWISE_RETURN_IF_ERROR(status);
+    bound = true;
+  }
+  graph->body = ShareNetwork(std::move(body));
+  return bound;
+}
+
+absl::StatusOr<bool> BindTypes(const Sizes& sizes,
+                               std::vector<std::string>* texts) {
+  bool bound = false;
+  for (std::string& text : *texts) {
+    NODEWISE_ASSIGN_OR_RETURN(TensorType type, ParseTensorType(text));
+    if (!type.has_rank() || !BindShape(sizes, &*type.shape)) continue;
+    text = ToString(type);
+    bound = true;
+  }
+  return bound;
+}
+
+bool HasNames(const AttrField& field) {
+  return field.is_graph || field.is_types;
+}
+
+// Returns the attributes with the names bound in their bodies and types; empty
+// ones if none of these has one of the names.
+absl::StatusOr<OpAttrs> BindAttrs(const OpAttrs& attrs, const Sizes& sizes) {
   bool bound = false;
   std::vector<NamedAttr> named = NamedAttrsOf(attrs);
   for (NamedAttr& attr : named) {
-    Subgraph* const graph = std::get_if<Subgraph>(&attr.value);
-    if (graph == nullptr) continue;
-    Network body = *graph->body;
-    for (const auto& [name, size] : sizes) {
-      const absl::Status status = body.BindDim(name, size);
-      if (absl::IsNotFound(status)) continue;
-      NODEWISE_RETURN_IF_ERROR(
-          At(fmt::format("attribute {}", attr.name), status));
-      bound = true;
+    const auto field = std::find_if(
+        attrs.def().fields.begin(), attrs.def().fields.end(),
+        [&](const AttrField& each) { return each.name == attr.name; });
+    if (!HasNames(*field)) continue;
+    auto* const graph = std::get_if<Subgraph>(&attr.value);
+    auto* const texts = std::get_if<std::vector<std::string>>(&attr.value);
+    const auto now =
+        graph != nullptr ? BindBody(sizes, graph) : BindTypes(sizes, texts);
+    if (!now.ok()) {
+      return At(fmt::format("attribute {}", attr.name), now.status());
     }
-    graph->body = ShareNetwork(std::move(body));
+    bound = bound || *now;
   }
   if (!bound) return OpAttrs();
   return MakeAttrs(attrs.def(), named);
 }
 
-// Binds names in the inputs and bodies, and adds what has to be inferred again
-// to `starts`. Returns false if the names do not occur.
+// Binds names in the inputs, bodies and stated types, and adds what has to be
+// inferred again to `starts`. Returns false if the names do not occur.
 absl::StatusOr<bool> BindNames(const Network& network, const Sizes& sizes,
                                NetworkEditor* edit,
                                std::vector<OperationId>* starts) {
@@ -71,8 +101,9 @@ absl::StatusOr<bool> BindNames(const Network& network, const Sizes& sizes,
   }
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
-    if (BodiesOf(operation.attrs).empty()) continue;
-    auto attrs = BindBodies(operation.attrs, sizes);
+    const auto fields = operation.def().fields;
+    if (std::none_of(fields.begin(), fields.end(), &HasNames)) continue;
+    auto attrs = BindAttrs(operation.attrs, sizes);
     if (!attrs.ok()) return At(PlaceOf(operation), attrs.status());
     if (!attrs->defined()) continue;
     bound = true;

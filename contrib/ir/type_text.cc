@@ -46,6 +46,24 @@ absl::StatusOr<char> TakeEscape(std::string_view* text) {
   return Expected(R"(\n, \t, \", \\ or \x with two digits)", start);
 }
 
+// Returns how many bytes the first character has; 0 if it is no UTF-8. Bytes
+// that are none are escaped, so that a text with them can stand in a JSON.
+size_t LengthOfUtf8(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
+  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  // Too long for the character, one half of a pair, or beyond the last one.
+  const bool is_wrong = (byte(0) == 0xE0 && byte(1) < 0xA0) ||
+                        (byte(0) == 0xED && byte(1) > 0x9F) ||
+                        (byte(0) == 0xF0 && byte(1) < 0x90) ||
+                        (byte(0) == 0xF4 && byte(1) > 0x8F);
+  return is_wrong ? 0 : length;
+}
+
 std::string DimText(const Dim& dim) {
   if (dim.is_known()) return std::to_string(dim.size());
   if (dim.name().empty()) return "?";
@@ -141,15 +159,20 @@ bool IsWord(std::string_view text) {
 
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<uint8_t>(c);
-    if (c == '"' || c == '\\') {
+    const size_t length = LengthOfUtf8(text.substr(i));
+    if (length > 1) {
+      quoted += text.substr(i, length);
+      i += length - 1;
+    } else if (c == '"' || c == '\\') {
       quoted += {'\\', c};
     } else if (c == '\n') {
       quoted += "\\n";
     } else if (c == '\t') {
       quoted += "\\t";
-    } else if (byte < 0x20 || byte == 0x7F) {
+    } else if (byte < 0x20 || byte >= 0x7F) {
       quoted += fmt::format("\\x{:02x}", byte);
     } else {
       quoted += c;

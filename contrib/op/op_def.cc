@@ -187,6 +187,26 @@ absl::Status Transport<DLDataType>::Set(DLDataType* member, AttrValue value) {
   return absl::OkStatus();
 }
 
+std::optional<AttrValue> Transport<std::vector<TensorType>>::Get(
+    const std::vector<TensorType>& member) {
+  std::vector<std::string> texts;
+  for (const TensorType& type : member) texts.push_back(ToString(type));
+  return AttrValue(std::move(texts));
+}
+
+absl::Status Transport<std::vector<TensorType>>::Set(
+    std::vector<TensorType>* member, AttrValue value) {
+  const auto* const texts = std::get_if<std::vector<std::string>>(&value);
+  if (texts == nullptr) return WrongKind("a list of types", value);
+  std::vector<TensorType> types;
+  for (const std::string& text : *texts) {
+    NODEWISE_ASSIGN_OR_RETURN(TensorType type, ParseTensorType(text));
+    types.push_back(std::move(type));
+  }
+  *member = std::move(types);
+  return absl::OkStatus();
+}
+
 void OwnTensors(absl::Span<const AttrField> fields, void* op) {
   for (const AttrField& field : fields) {
     if (!field.is_tensor) continue;

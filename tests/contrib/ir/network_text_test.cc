@@ -93,6 +93,28 @@ TEST(NetworkTextTest, EveryKindOfAttributeComesBack) {
   EXPECT_EQ(again->operations[0]->attrs, net.data().operations[0]->attrs);
 }
 
+TEST(NetworkTextTest, BytesThatAreNoUtf8AreEscaped) {
+  const struct {
+    const char* name;
+    const char* text;
+  } cases[] = {
+      {"\xC3\xA4 \xF0\x9F\x98\x80", "\xC3\xA4 \xF0\x9F\x98\x80"},
+      {"\xC3", "\\xc3"},                    // Cut short.
+      {"\xC0\xAF", "\\xc0\\xaf"},           // Too long.
+      {"\xED\xA0\x80", "\\xed\\xa0\\x80"},  // Half of a pair.
+      {"\xF4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
+      {"a\xFF\xC3\xA4", "a\\xff\xC3\xA4"},
+  };
+  for (const auto& c : cases) {
+    const Network network(c.name);
+    const std::string text = NetworkToText(network.data());
+    EXPECT_THAT(text, HasSubstr(std::string("network \"") + c.text + "\" {"));
+    const auto read = Parse(text);
+    ASSERT_THAT(read, IsOk());
+    EXPECT_EQ(read->name, c.name);
+  }
+}
+
 TEST(NetworkTextTest, EveryBitOfConstantsComesBack) {
   Network net("constants");
   constexpr float kNan = std::numeric_limits<float>::signaling_NaN();

@@ -85,6 +85,7 @@ struct AttrField {
   // Fails with kInvalidArgument if the value is of the wrong kind, or not one
   // of the allowed words; the message does not name the attribute.
   absl::Status (*set)(void* op, AttrValue value) = nullptr;
+  bool is_types = false;  // A list of types, each as ToString() writes it.
 };
 
 // What an operator is told about one of its inputs.
@@ -217,6 +218,8 @@ struct OperatorDef {
   RowList<Param, 16> outputs = {};
   RowList<MovedAttribute, 6> moved = {};
   ErrorBound bound = {};
+  // Inputs of a variadic parameter may be left out, too, and keep their places.
+  bool may_skip_inputs = false;
 
   // Filled in by Row<Class, Rules>(); `op` is an object of the class that one
   // of the first two has made.

@@ -78,6 +78,13 @@ struct Transport<DLDataType> {
   static absl::Status Set(DLDataType* member, AttrValue value);
 };
 
+// Types of tensors, each as ToString() writes it.
+template <>
+struct Transport<std::vector<TensorType>> {
+  static std::optional<AttrValue> Get(const std::vector<TensorType>& member);
+  static absl::Status Set(std::vector<TensorType>* member, AttrValue value);
+};
+
 template <typename T>
 struct Transport<std::optional<T>> {
   static std::optional<AttrValue> Get(const std::optional<T>& member) {
@@ -152,7 +159,8 @@ constexpr AttrField Field(std::string_view name, bool is_required = false) {
           [](void* op, AttrValue value) {
             return op_row::Transport<Member>::Set(
                 &(static_cast<Class*>(op)->*kMember), std::move(value));
-          }};
+          },
+          std::is_same_v<Member, std::vector<TensorType>>};
 }
 template <auto kMember>
 constexpr AttrField RequiredField(std::string_view name) {
