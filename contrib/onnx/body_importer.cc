@@ -51,6 +51,12 @@ std::optional<Subgraph> GraphImporter::ImportBody(
   inner.opsets = scope->opsets;
   importer.Import(graph, types, &inner);
   if (state_.errors > errors) return std::nullopt;
+  // A version of a domain counts for bodies too.
+  const int opaque = importer.network_.opset(kOpaqueDomain);
+  if (opaque != 0) {
+    const absl::Status status = network_.SetOpset(kOpaqueDomain, opaque);
+    if (!status.ok()) state_.Error(where, status);
+  }
   Subgraph body;
   body.captures = static_cast<uint32_t>(importer.captures().size());
   captures->insert(captures->end(), importer.captures().begin(),
@@ -150,6 +156,7 @@ void GraphImporter::ImportBranch(const proto::Graph& branch,
     const bool is_then = &branch == BodyNamed(node, "then_branch");
     const InBody in_body(&state_,
                          where + (is_then ? ": then_branch" : ": else_branch"));
+    StateTypes(branch, inner);
     AddConstants(branch, &inner);
     for (int i = 0; i < branch.node_size(); ++i) {
       ImportNode(branch.node(i), static_cast<size_t>(i), &inner);

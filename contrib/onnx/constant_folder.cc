@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nodewise/op/evaluate.h"
+#include "nodewise/ops/opaque.h"
 
 namespace nodewise {
 namespace {
@@ -133,6 +134,8 @@ std::optional<std::vector<NDArray>> ConstantFolder::Fold(const Network& network,
                                                          OperationId id) {
   if (!is_on_) return std::nullopt;
   const Operation& operation = network.operation(id);
+  // Whoever may compute it is asked when the network runs.
+  if (operation.attrs.As<ops::Opaque>() != nullptr) return std::nullopt;
   auto known = OutputsOfElements(network, operation);
   if (known.has_value()) return known;
   if (!Affords(network, operation)) return std::nullopt;

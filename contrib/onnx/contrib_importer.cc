@@ -54,8 +54,11 @@ void GraphImporter::ImportContrib(const ContribFunction& function,
   }
   auto made = FunctionOf(call);
   if (!made.ok()) {
-    state_.Error(where, made.status());
-    return BreakOutputs(node, where, scope);
+    NodeParts parts;
+    parts.name = name;
+    parts.where = where;
+    return Refuse(made.status(), node, OutputNames(node, *scope), &parts,
+                  scope);
   }
   // The function exists for this call alone, so that a model of many such nodes
   // takes no more memory than one.

@@ -1,12 +1,16 @@
 #include "contrib/onnx/graph_exporter.h"
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "contrib/onnx/attributes.h"
+#include "contrib/onnx/graph_importer.h"
+#include "contrib/onnx/opaque_node.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -155,6 +159,8 @@ std::string GraphExporter::NameOf(ValueId id) const {
 void GraphExporter::AddInfo(const NetworkValue& value,
                             proto::ValueInfo* to) const {
   to->set_name(NameOf(value.id));
+  // Runtimes infer a type that is left out, and refuse one that is empty.
+  if (value.type == TensorType()) return;
   WriteType(value.type, to->mutable_type());
 }
 
@@ -162,6 +168,9 @@ void GraphExporter::AddInfo(const NetworkValue& value,
 
 absl::Status GraphExporter::AddNode(const Operation& operation,
                                     proto::Node* to) {
+  if (const auto* const opaque = operation.attrs.As<ops::Opaque>()) {
+    return At(WhereOf(operation), AddOpaque(operation, *opaque, to));
+  }
   const OperatorDef& def = operation.def();
   const int opset = network_.opset(def.domain);
   if (def.since > opset) {
@@ -188,6 +197,51 @@ absl::Status GraphExporter::AddNode(const Operation& operation,
     to->add_output(NameOf(output));
   }
   return absl::OkStatus();
+}
+
+// The node is written as it was read, with the names that its values have now.
+absl::Status GraphExporter::AddOpaque(const Operation& operation,
+                                      const ops::Opaque& opaque,
+                                      proto::Node* to) {
+  NODEWISE_RETURN_IF_ERROR(NeedOpset(opaque.domain, opaque.version));
+  for (size_t i = 0; i < opaque.body_domains.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(
+        NeedOpset(opaque.body_domains[i], opaque.body_versions[i]));
+  }
+  NodeNames names{operation.name, {}, {}};
+  for (const ValueId input : operation.inputs) {
+    names.inputs.push_back(NameOf(input));
+    if (input != kNoValue) needed_.insert(input);
+  }
+  for (const ValueId output : operation.outputs) {
+    names.outputs.push_back(NameOf(output));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(*to, NodeOf(opaque, names));
+  return absl::OkStatus();
+}
+
+// Nobody knows what an operator that is not known means in another version. A
+// version that is newer than any that is known was only taken for an older one.
+absl::Status GraphExporter::NeedOpset(const std::string& domain,
+                                      int64_t version) {
+  const int has = network_.opset(domain);
+  if (version < 1 || version > INT_MAX ||
+      (has != 0 && has != KnownOpset(domain, static_cast<int>(version)))) {
+    return absl::InvalidArgumentError(
+        fmt::format("is of version {} of domain \"{}\", and the network of {}, "
+                    "expected the "
+                    "same, since it is not known",
+                    version, Shortened(domain), has));
+  }
+  GraphExporter* outermost = this;
+  while (outermost->outer_ != nullptr) outermost = outermost->outer_;
+  const auto [entry, is_new] =
+      outermost->opaque_opsets_.emplace(domain, static_cast<int>(version));
+  if (is_new || entry->second == version) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("is of version {} of domain \"{}\", and another operation of "
+                  "{}, expected the same",
+                  version, Shortened(domain), entry->second));
 }
 
 // Attributes that equal their defaults are left out: an older opset may not

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "contrib/onnx/onnx_types.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/ops/opaque.h"
 
 namespace nodewise {
 
@@ -25,6 +26,12 @@ class GraphExporter {
   // have.
   absl::Status Export(proto::Graph* to);
 
+  // Returns the versions of domains that opaque operations need, those in
+  // bodies included. REQUIRES: Export() has been called, on the outermost.
+  const std::map<std::string, int>& opaque_opsets() const {
+    return opaque_opsets_;
+  }
+
  private:
   void NameValues(absl::Span<const std::string> captured);
   void NameValue(const NetworkValue& value);
@@ -34,6 +41,9 @@ class GraphExporter {
   std::string NameOf(ValueId id) const;
 
   absl::Status AddNode(const Operation& operation, proto::Node* to);
+  absl::Status AddOpaque(const Operation& operation, const ops::Opaque& opaque,
+                         proto::Node* to);
+  absl::Status NeedOpset(const std::string& domain, int64_t version);
   absl::Status AddAttributes(const Operation& operation, proto::Node* to);
   absl::Status AddBodies(const Operation& operation,
                          absl::Span<const ValueId> captures, proto::Node* to);
@@ -47,9 +57,10 @@ class GraphExporter {
   GraphExporter* outer_;
   size_t num_captures_;
   std::map<ValueId, std::string> names_;
-  std::set<std::string> taken_;     // The names, for the bodies.
-  std::set<ValueId> needed_;        // Constants that something reads.
-  std::set<ValueId> moved_;         // Constants that became attributes.
+  std::set<std::string> taken_;  // The names, for the bodies.
+  std::set<ValueId> needed_;     // Constants that something reads.
+  std::set<ValueId> moved_;      // Constants that became attributes.
+  std::map<std::string, int> opaque_opsets_;
   std::set<ValueId> from_outside_;  // Constants that stand around this graph.
 };
 

@@ -5,8 +5,15 @@
 #include "contrib/onnx/renumber.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
+namespace {
+
+// More names are not listed in a message.
+constexpr size_t kMostListed = 8;
+
+}  // namespace
 
 std::string DomainOf(std::string_view domain) {
   return domain == "ai.onnx" ? std::string() : std::string(domain);
@@ -44,6 +51,35 @@ void ImportState::Warning(const std::string& path, std::string found,
   diagnostics.Add(std::move(diagnostic));
 }
 
+void ImportState::AddUnknown(const std::string& path, const std::string& node,
+                             const std::string& name, Severity severity,
+                             std::string found, std::string expected) {
+  errors += severity == Severity::kError ? 1 : 0;
+  const auto [entry, is_new] =
+      unknown.emplace(std::tuple(within, name, found, expected), Unknown());
+  entry->second.nodes.push_back(node);
+  if (!is_new) return;
+  entry->second.within = within;
+  entry->second.name = name;
+  entry->second.diagnostic = diagnostics.items().size();
+  Diagnostic diagnostic;
+  diagnostic.severity = severity;
+  diagnostic.file = where;
+  diagnostic.path = within + path;
+  diagnostic.found = std::move(found);
+  diagnostic.expected = std::move(expected);
+  diagnostics.Add(std::move(diagnostic));
+}
+
+void ImportState::CountUnknown() {
+  for (const auto& [key, one] : unknown) {
+    if (one.nodes.size() == 1) continue;
+    diagnostics.items()[one.diagnostic].path = fmt::format(
+        "{}{}, {} ({})", one.within, Shortened(one.name),
+        CountOf(one.nodes.size(), "operation"), ListOf(one.nodes, kMostListed));
+  }
+}
+
 std::string NameSet::Unique(std::string name) {
   const auto [entry, is_new] = taken_.emplace(name, 1);
   if (is_new) return name;
@@ -66,6 +102,7 @@ void GraphImporter::Import(const proto::Graph& graph,
                            absl::Span<const TensorType> input_types,
                            Scope* scope) {
   ReserveNames(graph);
+  StateTypes(graph, *scope);
   AddInputs(graph, input_types, scope);
   AddConstants(graph, scope);
   for (int i = 0; i < graph.node_size(); ++i) {

@@ -18,6 +18,7 @@
 #include "contrib/onnx/onnx_types.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
+#include "nodewise/ops/opaque.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
@@ -69,14 +70,36 @@ struct ImportState {
   // A few calls of functions can make many nodes: this many are still allowed.
   size_t nodes_left = 50'000;
   size_t name_bytes_left = size_t{64} << 20;
+  // What opaque operations in functions may hold, which is there once for each
+  // call.
+  size_t opaque_bytes_left = size_t{1} << 30;
   // Operators of which it has been said that they are taken as older ones.
   std::set<std::string, std::less<>> taken_as_older;
+  // What has been said of operators that are not known, each once: of which
+  // nodes, and the place in `diagnostics`.
+  struct Unknown {
+    std::string within, name;
+    size_t diagnostic = 0;
+    std::vector<std::string> nodes;
+  };
+  // By `within`, the operator, what was found and what was expected.
+  std::map<std::tuple<std::string, std::string, std::string, std::string>,
+           Unknown>
+      unknown;
 
   void Error(const std::string& path, std::string found,
              std::string expected = "", std::string hint = "");
   void Error(const std::string& path, const absl::Status& status);
   void Warning(const std::string& path, std::string found,
                std::string expected);
+  // Says of a node that its operator is not known: an error, or a warning for
+  // one that becomes opaque. If that has been said of another node, this one is
+  // only counted.
+  void AddUnknown(const std::string& where, const std::string& node,
+                  const std::string& name, Severity severity, std::string found,
+                  std::string expected);
+  // Says of all these how many nodes they are.
+  void CountUnknown();
 };
 
 // While it exists, imported nodes are in a body, named by `where`.
@@ -168,8 +191,20 @@ class GraphImporter {
   std::string UniqueName(NameSet* names, std::string name);
   Binding AddConstant(const std::string& where, std::string name, NDArray data);
 
+  // What has been read of a node so far.
+  struct NodeParts {
+    const OperatorDef* def = nullptr;
+    // There is no `def`, and the node becomes opaque.
+    bool is_opaque = false;
+    std::string name;
+    std::string where;
+    int opset = 0;
+    std::vector<NamedAttr> attrs;
+    std::vector<std::pair<std::string, const proto::Graph*>> bodies;
+    std::vector<ValueId> inputs;
+  };
+
   // node_importer.cc
-  struct NodeParts;
   void ImportNode(const proto::Node& node, size_t index, Scope* scope);
   void ImportConstant(const proto::Node& node, const std::string& where,
                       Scope* scope);
@@ -182,7 +217,8 @@ class GraphImporter {
   bool AddMoved(NodeParts* parts);
   bool AddBodies(NodeParts* parts, Scope* scope);
   static void PadInputs(NodeParts* parts, bool has_captures);
-  void AddOperation(const proto::Node& node, OpAttrs attrs, NodeParts* parts,
+  void AddOperation(const proto::Node& node, OpAttrs attrs,
+                    std::vector<std::string> outputs, NodeParts* parts,
                     Scope* scope);
   std::vector<Binding> FoldOutputs(OperationId id, const std::string& where);
   std::vector<std::string> OutputNames(const proto::Node& node,
@@ -195,15 +231,33 @@ class GraphImporter {
                        const Scope& scope);
 
   // operator_finder.cc
-  const OperatorDef* FindOperator(const proto::Node& node,
-                                  const std::string& where, const Scope& scope);
+  void FindOperator(const proto::Node& node, const Scope& scope,
+                    NodeParts* parts);
   void WarnIfDeprecated(const OperatorDef& row, int opset,
                         const std::string& where);
   void WarnIfNewer(const OperatorDef& row, int opset);
-  void ReportUnknown(const proto::Node& node, bool is_imported,
-                     const std::string& where);
-  void ReportUnknownContrib(const proto::Node& node, const std::string& where);
+  // Whether a node's domain has a version, and that of the model.
+  struct DomainUse {
+    bool is_imported = false;
+    bool is_of_model = false;
+  };
+  void TakeUnknown(const proto::Node& node, DomainUse use, NodeParts* parts);
+  std::string KnownOnnx(const std::string& name) const;
   void ReportNotImported(const std::string& where);
+
+  // opaque_importer.cc
+  void ImportOpaque(const proto::Node& node, std::vector<std::string> outputs,
+                    NodeParts* parts, Scope* scope);
+  void Refuse(const absl::Status& why, const proto::Node& node,
+              std::vector<std::string> outputs, NodeParts* parts, Scope* scope);
+  bool KeepsOpaque(bool is_of_model) const;
+  absl::StatusOr<ops::Opaque> MakeOpaque(const proto::Node& node,
+                                         const Scope& scope);
+  bool ReadCaptures(const std::vector<std::string>& names, NodeParts* parts,
+                    Scope* scope);
+  absl::StatusOr<std::vector<TensorType>> StatedTypes(
+      const std::vector<std::string>& outputs, const Scope& scope);
+  void StateTypes(const proto::Graph& graph, const Scope& scope);
 
   // body_importer.cc
   std::optional<Subgraph> ImportBody(const proto::Graph& graph,
@@ -247,6 +301,8 @@ class GraphImporter {
   // Names that some node of the graph makes, to distinguish values used too
   // early from missing ones.
   std::map<std::string, std::string, std::less<>> makers_;
+  // What the model states about values, by their names in the network.
+  std::map<std::string, const proto::ValueInfo*, std::less<>> stated_;
   std::vector<ValueId> captures_;
 };
 

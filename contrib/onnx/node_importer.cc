@@ -72,17 +72,6 @@ absl::StatusOr<NDArray> TensorOf(const AttrValue& value,
 
 }  // namespace
 
-// What has been read of a node so far.
-struct GraphImporter::NodeParts {
-  const OperatorDef* def = nullptr;
-  std::string name;
-  std::string where;
-  int opset = 0;
-  std::vector<NamedAttr> attrs;
-  std::vector<std::pair<std::string, const proto::Graph*>> bodies;
-  std::vector<ValueId> inputs;
-};
-
 std::string GraphImporter::NodeName(const proto::Node& node, size_t index,
                                     const Scope& scope) {
   return UniqueName(&node_names_, scope.prefix + NameOf(node, index));
@@ -158,7 +147,10 @@ void GraphImporter::ImportConstant(const proto::Node& node,
 
 void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
                                     Scope* scope) {
-  parts->def = FindOperator(node, parts->where, *scope);
+  FindOperator(node, *scope, parts);
+  if (parts->is_opaque) {
+    return ImportOpaque(node, OutputNames(node, *scope), parts, scope);
+  }
   // All of these are checked, even if one has a fault.
   const bool has_inputs = ReadInputs(node, parts, scope);
   bool has_attrs = ReadAttributes(node, parts, scope);
@@ -172,7 +164,8 @@ void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
   if (!attrs.ok() || !has_inputs) {
     return BreakOutputs(node, parts->where, scope);
   }
-  AddOperation(node, *std::move(attrs), parts, scope);
+  AddOperation(node, *std::move(attrs), OutputNames(node, *scope), parts,
+               scope);
 }
 
 // Returns false if one has a fault, reported here or by its producer.
@@ -349,12 +342,13 @@ void GraphImporter::PadInputs(NodeParts* parts, bool has_captures) {
 }
 
 void GraphImporter::AddOperation(const proto::Node& node, OpAttrs attrs,
+                                 std::vector<std::string> outputs,
                                  NodeParts* parts, Scope* scope) {
   NewOperation operation;
   operation.attrs = std::move(attrs);
-  operation.inputs = std::move(parts->inputs);
-  operation.name = std::move(parts->name);
-  operation.outputs = OutputNames(node, *scope);
+  operation.inputs = parts->inputs;
+  operation.name = parts->name;
+  operation.outputs = outputs;
   // The number of outputs matters: Split makes as many parts.
   if (operation.attrs.def().max_outputs() == SIZE_MAX) {
     operation.outputs.resize(static_cast<size_t>(node.output_size()));
@@ -367,12 +361,11 @@ void GraphImporter::AddOperation(const proto::Node& node, OpAttrs attrs,
   }
   const auto id = network_.AddOperation(std::move(operation));
   if (!id.ok()) {
-    state_.Error(parts->where, id.status());
-    return BreakOutputs(node, parts->where, scope);
+    return Refuse(id.status(), node, std::move(outputs), parts, scope);
   }
-  const std::vector<Binding> outputs = FoldOutputs(*id, parts->where);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    Bind(node, i, outputs[i], parts->where, scope);
+  const std::vector<Binding> made = FoldOutputs(*id, parts->where);
+  for (size_t i = 0; i < made.size(); ++i) {
+    Bind(node, i, made[i], parts->where, scope);
   }
 }
 

@@ -35,6 +35,8 @@ target_sources(nodewise_contrib PRIVATE
   onnx/onnx_case.cc
   onnx/onnx_exporter.cc
   onnx/onnx_importer.cc
+  onnx/opaque_importer.cc
+  onnx/opaque_node.cc
   onnx/operator_finder.cc
   onnx/onnx_types.cc
   onnx/renumber.cc

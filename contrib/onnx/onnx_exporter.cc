@@ -1,5 +1,8 @@
 #include <climits>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "contrib/onnx/graph_exporter.h"
 #include "fmt/format.h"
@@ -27,19 +30,41 @@ int IrVersionOf(int opset) {
   return std::end(kIrVersions)[-1].version;
 }
 
+// Returns the versions of a model: those of the network, and those that opaque
+// operations had in theirs.
+std::vector<std::pair<std::string, int>> OpsetsOf(
+    const Network& network, std::map<std::string, int> opaque) {
+  std::vector<std::pair<std::string, int>> opsets;
+  for (auto [domain, version] : network.data().opsets) {
+    const auto kept = opaque.find(domain);
+    if (kept == opaque.end() && domain == kOpaqueDomain) continue;
+    if (kept != opaque.end()) {
+      version = kept->second;
+      opaque.erase(kept);
+    }
+    opsets.emplace_back(std::move(domain), version);
+  }
+  opsets.insert(opsets.end(), opaque.begin(), opaque.end());
+  return opsets;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ExportOnnx(const Network& network) {
   proto::Model model;
-  model.set_ir_version(IrVersionOf(network.opset()));
   model.set_producer_name("nodewise");
-  for (const auto& [domain, version] : network.data().opsets) {
+  GraphExporter exporter(network, nullptr, {});
+  NODEWISE_RETURN_IF_ERROR(exporter.Export(model.mutable_graph()));
+  const std::vector<std::pair<std::string, int>> opsets =
+      OpsetsOf(network, exporter.opaque_opsets());
+  int opset = 0;
+  for (const auto& [domain, version] : opsets) {
     proto::OperatorSetId* const import = model.add_opset_import();
     import->set_domain(domain);
     import->set_version(version);
+    if (domain.empty()) opset = version;
   }
-  NODEWISE_RETURN_IF_ERROR(
-      GraphExporter(network, nullptr, {}).Export(model.mutable_graph()));
+  model.set_ir_version(IrVersionOf(opset));
   const size_t bytes = model.ByteSizeLong();
   if (bytes > INT_MAX) {
     return absl::InvalidArgumentError(fmt::format(

@@ -65,35 +65,40 @@ const char* WhyUnsupported(std::string_view name) {
 
 }  // namespace
 
-// Returns the row of the operator that holds in this scope, or null.
-const OperatorDef* GraphImporter::FindOperator(const proto::Node& node,
-                                               const std::string& where,
-                                               const Scope& scope) {
+// Finds the row of the operator that holds in this scope. If there is none, the
+// node becomes opaque, or it has a fault, which is reported.
+void GraphImporter::FindOperator(const proto::Node& node, const Scope& scope,
+                                 NodeParts* parts) {
   const std::string domain = DomainOf(node.domain());
   const auto opset = scope.opsets->find(domain);
   if (opset == scope.opsets->end()) {
-    ReportUnknown(node, false, where);
-    return nullptr;
+    return TakeUnknown(node, {false, false}, parts);
   }
   const int version = KnownOpset(domain, opset->second);
+  // No model has operations that are opaque already.
   const OperatorDef* const row =
-      state_.ops.Find(domain, node.op_type(), version);
-  if (row == nullptr) {
-    ReportUnknown(node, true, where);
-    return nullptr;
-  }
+      domain == kOpaqueDomain
+          ? nullptr
+          : state_.ops.Find(domain, node.op_type(), version);
   const auto model = state_.opsets.find(domain);
-  if (model == state_.opsets.end() ||
-      state_.ops.Find(domain, node.op_type(),
-                      KnownOpset(domain, model->second)) != row) {
-    state_.Error(where,
-                 fmt::format("is of opset {}, by its function", opset->second),
-                 "what it is in the model's opset");
-    return nullptr;
+  const bool is_of_model =
+      model != state_.opsets.end() &&
+      (row == nullptr
+           ? model->second == opset->second
+           : state_.ops.Find(domain, node.op_type(),
+                             KnownOpset(domain, model->second)) == row);
+  if (row == nullptr) {
+    return TakeUnknown(node, {true, is_of_model}, parts);
+  }
+  if (!is_of_model) {
+    return state_.Error(
+        parts->where,
+        fmt::format("is of opset {}, by its function", opset->second),
+        "what it is in the model's opset");
   }
   WarnIfNewer(*row, opset->second);
-  WarnIfDeprecated(*row, version, where);
-  return row;
+  WarnIfDeprecated(*row, version, parts->where);
+  parts->def = row;
 }
 
 // Newer versions of an operator mostly add element types or attributes, so the
@@ -123,55 +128,66 @@ void GraphImporter::WarnIfDeprecated(const OperatorDef& row, int opset,
   }
 }
 
-void GraphImporter::ReportUnknown(const proto::Node& node, bool is_imported,
-                                  const std::string& where) {
+void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
+                                NodeParts* parts) {
   const std::string domain = DomainOf(node.domain());
   const OperatorDef* oldest = nullptr;
   bool has_domain = domain.empty() || domain == kContribDomain;
   for (const OperatorDef* row : state_.ops.rows()) {
-    has_domain |= row->domain == domain;
-    if (row->domain != domain || row->name != node.op_type()) continue;
+    if (row->domain != domain || domain == kOpaqueDomain) continue;
+    has_domain = true;
+    if (row->name != node.op_type()) continue;
     if (oldest == nullptr || row->since < oldest->since) oldest = row;
   }
-  if (!has_domain) {
-    return state_.Error(where,
-                        fmt::format("is of domain {}", Shortened(domain)),
-                        "ai.onnx, or a function of the model");
-  }
-  if (!is_imported) return ReportNotImported(where);
+  if (has_domain && !use.is_imported) return ReportNotImported(parts->where);
   const char* const reason =
       domain.empty() ? WhyUnsupported(node.op_type()) : nullptr;
-  if (oldest == nullptr && reason != nullptr) {
-    return state_.Error(where, fmt::format("is not supported: it {}", reason),
-                        "operators that calculate with tensors of numbers");
+  const bool is_refused = oldest != nullptr || reason != nullptr;
+  parts->is_opaque =
+      KeepsOpaque(use.is_imported && use.is_of_model) && !is_refused;
+  const auto say = [&](std::string found, std::string expected) {
+    if (parts->is_opaque) found += " and becomes opaque";
+    state_.AddUnknown(
+        parts->where, parts->name,
+        domain.empty() ? node.op_type() : domain + "." + node.op_type(),
+        parts->is_opaque ? Severity::kWarning : Severity::kError,
+        std::move(found), std::move(expected));
+  };
+  if (!has_domain) {
+    return say(fmt::format("is of domain {}", Shortened(domain)),
+               "ai.onnx, or a function of the model");
   }
   if (oldest != nullptr) {
-    return state_.Error(where, "is not known",
-                        fmt::format("opset {} or more", oldest->since));
+    return say("is not known", fmt::format("opset {} or more", oldest->since));
   }
-  if (domain == kContribDomain) return ReportUnknownContrib(node, where);
-  const auto opset = state_.opsets.find(domain);
-  const bool is_newer = opset != state_.opsets.end() &&
-                        KnownOpset(domain, opset->second) != opset->second;
-  state_.Error(where, "is not known",
-               is_newer
-                   ? fmt::format("an operator of opset {} or less, the newest "
-                                 "that is known",
-                                 kNewestOpset)
-                   : "an operator that is known" +
-                         DidYouMean(node.op_type(), state_.ops.Names()));
+  if (reason != nullptr) {
+    return say(fmt::format("is not supported: it {}", reason),
+               "operators that calculate with tensors of numbers");
+  }
+  const std::vector<std::string> contrib = ContribNames();
+  const bool is_contrib = domain == kContribDomain;
+  if (is_contrib && std::find(contrib.begin(), contrib.end(), node.op_type()) !=
+                        contrib.end()) {
+    return say("is not known in an opset of ai.onnx this old", "11 or more");
+  }
+  say("is not known",
+      is_contrib
+          ? fmt::format("an operator of {} that is known{}", kContribDomain,
+                        DidYouMean(node.op_type(), contrib))
+          : KnownOnnx(node.op_type()));
 }
 
-void GraphImporter::ReportUnknownContrib(const proto::Node& node,
-                                         const std::string& where) {
-  const std::vector<std::string> names = ContribNames();
-  if (std::find(names.begin(), names.end(), node.op_type()) != names.end()) {
-    return state_.Error(where, "is not known in an opset of ai.onnx this old",
-                        "11 or more");
-  }
-  state_.Error(where, "is not known",
-               fmt::format("an operator of {} that is known{}", kContribDomain,
-                           DidYouMean(node.op_type(), names)));
+// Returns what is expected in place of an operator of ONNX's own.
+std::string GraphImporter::KnownOnnx(const std::string& name) const {
+  const auto opset = state_.opsets.find("");
+  const bool is_newer = opset != state_.opsets.end() &&
+                        KnownOpset("", opset->second) != opset->second;
+  return is_newer ? fmt::format(
+                        "an operator of opset {} or less, the newest that is "
+                        "known",
+                        kNewestOpset)
+                  : "an operator that is known" +
+                        DidYouMean(name, state_.ops.Names());
 }
 
 void GraphImporter::ReportNotImported(const std::string& where) {

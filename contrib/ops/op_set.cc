@@ -21,7 +21,8 @@ constexpr absl::Span<const OperatorDef> (*kFamilies[])() = {
     &QLinearOperators,        &RecurrentOperators,  &ControlFlowOperators,
     &ScanOperators,           &AttentionOperators,  &LinearAttentionOperators,
     &CausalConvOperators,     &LossOperators,       &SignalOperators,
-    &WindowFunctionOperators, &NgramOperators,      &RefusedOperators,
+    &WindowFunctionOperators, &NgramOperators,      &OpaqueOperators,
+    &RefusedOperators,
 };
 
 // Returns the rows of all families. Each ends where the next row of the same

@@ -29,6 +29,13 @@ struct ImportOptions {
   std::vector<NamedTensor> freeze = {};
   // Compute what depends on constants alone and is needed for shapes.
   bool fold_shapes = true;
+  // Make opaque operations (ops::Opaque) of nodes whose operators are not
+  // known, as far as their inputs and outputs are tensors. Their outputs have
+  // the types that the model states.
+  bool keep_opaque = false;
+  // Types of outputs of opaque operations, by their names, that are known
+  // beside what the model states.
+  std::vector<std::pair<std::string, TensorType>> opaque_types = {};
 };
 
 // Reads a model. External data is read from the model's folder, never from
@@ -36,6 +43,9 @@ struct ImportOptions {
 // in one pass: operators that are not known, with node, operator and opset;
 // types that are refused; an opset or IR that is too new; links that lead
 // nowhere. A successful import may come with warnings.
+//
+// Operators that are not known are said once each, with all their nodes. With
+// keep_opaque that is a warning.
 //
 // Calls of the model's functions are replaced by the functions' nodes, and
 // Constant nodes by constants. With fold_shapes, other small operations that
@@ -55,7 +65,8 @@ absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t> bytes,
                                    DiagnosticList* diagnostics);
 
 // Returns the bytes of a model with this network. Operators are written as they
-// are in the network's opset. Barriers are left out: nodes stand in the order
+// are in the network's opset, opaque operations as the nodes that they were.
+// Barriers are left out: nodes stand in the order
 // in which they run. Reading it back gives an equal network. Fails with
 // kInvalidArgument, naming the operation, for what that opset cannot express,
 // and with kUnimplemented for types that ONNX does not have.

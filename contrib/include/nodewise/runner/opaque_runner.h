@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nodewise/op/op_def.h"
+#include "nodewise/ops/opaque.h"
+#include "nodewise/runner/foreign_runner.h"
+
+namespace nodewise {
+
+// Returns something that has another program run each opaque operation, as a
+// model of that one node: what was constant in its own model is so there, what
+// the operation reads else is an input. What it has made of the same inputs is
+// kept, as far as that takes little memory. `program` has no network, and no
+// file of a model; its name is for messages. Fails with kInvalidArgument if
+// there is no ops::Opaque among the operators.
+absl::StatusOr<std::shared_ptr<const OpaqueRunner>> MakeOpaqueRunner(
+    ForeignTarget program, const OpSet& ops);
+
+}  // namespace nodewise

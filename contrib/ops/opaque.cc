@@ -1,0 +1,152 @@
+#include "nodewise/ops/opaque.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "contrib/ops/op_families.h"
+#include "fmt/format.h"
+#include "nodewise/op/evaluate.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/op/shape_rules.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// There is one for the whole process, since what evaluates an operation need
+// not know that it is opaque: a body, a region of a lowered graph read from
+// text, a node that is checked alone.
+struct RunnerOfProcess {
+  std::mutex mutex;
+  std::shared_ptr<const OpaqueRunner> runner;
+};
+
+RunnerOfProcess& TheRunner() {
+  static auto* const runner = new RunnerOfProcess;
+  return *runner;
+}
+
+struct Opaque : ops::Opaque {
+  static constexpr auto Fields() {
+    return FieldList(
+        RequiredField<&Opaque::op_type>("op_type"),
+        Field<&Opaque::domain>("domain"), Field<&Opaque::version>("version"),
+        RequiredField<&Opaque::node>("node"),
+        Field<&Opaque::captures>("captures"),
+        Field<&Opaque::body_domains>("body_domains"),
+        Field<&Opaque::body_versions>("body_versions"),
+        Field<&Opaque::constants>("constants"), Field<&Opaque::types>("types"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    if (body_domains.size() != body_versions.size()) {
+      return AttributeError(
+          "body_versions",
+          fmt::format("has {} numbers, expected {}, as many "
+                      "as body_domains",
+                      body_versions.size(), body_domains.size()));
+    }
+    if (captures.size() > in.size()) {
+      return AttributeError("captures",
+                            fmt::format("has {} names, expected at most {}, "
+                                        "one for each input",
+                                        captures.size(), in.size()));
+    }
+    for (size_t i = in.size() - captures.size(); i < in.size(); ++i) {
+      if (!in.has(i)) return InputError(i, "is not given, and a body reads it");
+    }
+    int64_t last = -1;
+    for (const int64_t input : constants) {
+      if (input <= last || input >= static_cast<int64_t>(in.size())) {
+        return AttributeError(
+            "constants",
+            fmt::format("names input {}, expected one of the {} inputs, in "
+                        "ascending order",
+                        input, in.size()));
+      }
+      last = input;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<OutputInfos> Infer(const Inputs&, size_t count) const {
+    if (types.size() > count) {
+      return AttributeError("types",
+                            fmt::format("has {} types, expected at most {}, "
+                                        "one for each output",
+                                        types.size(), count));
+    }
+    OutputInfos infos(count);
+    for (size_t i = 0; i < types.size(); ++i) infos[i] = types[i];
+    return infos;
+  }
+
+  absl::Status Evaluate(EvalArgs& args) const {
+    const auto runner = CurrentOpaqueRunner();
+    if (runner == nullptr) {
+      return absl::UnimplementedError(
+          fmt::format("is opaque, since {} is not known here, expected a "
+                      "program that runs it (--opaque ort)",
+                      NameOf(*this)));
+    }
+    std::vector<NDArray> inputs(args.num_inputs());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (args.has(i)) inputs[i] = args.in(i);
+    }
+    absl::InlinedVector<bool, 4> wanted;
+    for (size_t i = 0; i < args.num_outputs(); ++i) {
+      wanted.push_back(args.wants(i));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> outputs,
+                              runner->Run(*this, inputs, wanted));
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]) continue;
+      NODEWISE_RETURN_IF_ERROR(CheckStated(i, outputs[i]));
+      args.SetOutput(i, std::move(outputs[i]));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // A model may state another type than its runtime makes.
+  absl::Status CheckStated(size_t i, const NDArray& output) const {
+    const TensorType made = TensorType::Of(*output);
+    if (i >= types.size() || AreCompatible(made, types[i])) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(
+        fmt::format("output {}: the program made {}, expected {} as the model "
+                    "states",
+                    i, ToString(made), ToString(types[i])));
+  }
+};
+
+// No bound can be given on what is not known.
+constexpr OperatorDef kOpaqueRows[] = {
+    Row<ops::Opaque, Opaque>({.name = "Opaque",
+                              .domain = kOpaqueDomain,
+                              .since = 1,
+                              .inputs = {Variadic("inputs")},
+                              .outputs = {Variadic("outputs")},
+                              .bound = kSum,
+                              .may_skip_inputs = true}),
+};
+
+}  // namespace
+
+void SetOpaqueRunner(std::shared_ptr<const OpaqueRunner> runner) {
+  RunnerOfProcess& current = TheRunner();
+  const std::lock_guard lock(current.mutex);
+  current.runner = std::move(runner);
+}
+
+std::shared_ptr<const OpaqueRunner> CurrentOpaqueRunner() {
+  RunnerOfProcess& current = TheRunner();
+  const std::lock_guard lock(current.mutex);
+  return current.runner;
+}
+
+absl::Span<const OperatorDef> OpaqueOperators() { return kOpaqueRows; }
+
+}  // namespace nodewise

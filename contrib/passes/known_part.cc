@@ -1,0 +1,201 @@
+#include "nodewise/passes/known_part.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/ops/opaque.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kMostListed = 8;
+
+// Adds the operators that make an operation opaque: its own, or those in its
+// bodies.
+void AddOperators(const OpAttrs& attrs, std::set<std::string>* names) {
+  if (const auto* const opaque = attrs.As<ops::Opaque>()) {
+    names->insert(NameOf(*opaque));
+    return;
+  }
+  for (const AttrField& field : attrs.def().fields) {
+    if (!field.is_graph) continue;
+    const auto value = field.get(attrs.get());
+    const auto* const graph =
+        value.has_value() ? std::get_if<Subgraph>(&*value) : nullptr;
+    if (graph == nullptr || graph->body == nullptr) continue;
+    for (const OperationId id : graph->body->order()) {
+      AddOperators(graph->body->operation(id).attrs, names);
+    }
+  }
+}
+
+bool IsOpaque(const Operation& operation) {
+  std::set<std::string> names;
+  AddOperators(operation.attrs, &names);
+  return !names.empty();
+}
+
+// Finds what cannot be computed.
+class UnknownPart {
+ public:
+  explicit UnknownPart(const Network& network)
+      : network_(network),
+        is_unknown_(network.data().values.size(), false),
+        is_gone_(network.data().operations.size(), false),
+        is_first_(network.data().operations.size(), false) {
+    for (const OperationId id : network.order()) {
+      const Operation& operation = network.operation(id);
+      const bool depends = Reads(operation);
+      const bool is_opaque = IsOpaque(operation);
+      if (!depends && !is_opaque) continue;
+      is_gone_[Index(id)] = true;
+      is_first_[Index(id)] = !depends;
+      for (const ValueId output : operation.outputs) Mark(output);
+      Mark(operation.barrier);
+    }
+  }
+
+  bool Has(ValueId id) const { return is_unknown_[Index(id)]; }
+
+  // Returns what remains and is read by what is gone, without constants and
+  // inputs, in the order of the run.
+  std::vector<ValueId> Ends() const {
+    std::vector<ValueId> ends;
+    for (const OperationId id : network_.order()) {
+      if (is_gone_[Index(id)]) continue;
+      for (const ValueId output : network_.operation(id).outputs) {
+        if (output != kNoValue && IsReadByGone(output)) ends.push_back(output);
+      }
+    }
+    return ends;
+  }
+
+  // Returns the opaque operations at which the value's makers begin.
+  std::vector<std::string> Because(ValueId value) const {
+    std::set<OperationId> seen;
+    std::vector<OperationId> open = {network_.value(value).producer};
+    while (!open.empty()) {
+      const OperationId id = open.back();
+      open.pop_back();
+      if (!seen.insert(id).second) continue;
+      const Operation& operation = network_.operation(id);
+      for (const auto* ids : {&operation.inputs, &operation.after}) {
+        for (const ValueId input : *ids) {
+          if (input == kNoValue || !Has(input)) continue;
+          open.push_back(network_.value(input).producer);
+        }
+      }
+    }
+    std::vector<std::string> names;
+    for (const OperationId id : network_.order()) {
+      if (!is_first_[Index(id)] || seen.count(id) == 0) continue;
+      names.push_back(network_.operation(id).name);
+    }
+    return names;
+  }
+
+ private:
+  void Mark(ValueId id) {
+    if (id != kNoValue) is_unknown_[Index(id)] = true;
+  }
+
+  bool Reads(const Operation& operation) const {
+    const auto is_unknown = [&](ValueId id) {
+      return id != kNoValue && is_unknown_[Index(id)];
+    };
+    return std::any_of(operation.inputs.begin(), operation.inputs.end(),
+                       is_unknown) ||
+           std::any_of(operation.after.begin(), operation.after.end(),
+                       is_unknown);
+  }
+
+  bool IsReadByGone(ValueId id) const {
+    const std::vector<Use>& uses = network_.value(id).uses;
+    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return is_gone_[Index(use.user)];
+    });
+  }
+
+  const Network& network_;
+  std::vector<bool> is_unknown_;  // By value.
+  std::vector<bool> is_gone_;     // By operation.
+  std::vector<bool> is_first_;    // By operation: depends on no other.
+};
+
+}  // namespace
+
+std::vector<OperationId> OpaqueOperations(const Network& network) {
+  std::vector<OperationId> found;
+  for (const OperationId id : network.order()) {
+    if (IsOpaque(network.operation(id))) found.push_back(id);
+  }
+  return found;
+}
+
+std::vector<OpaqueOperator> OpaqueOperators(const Network& network) {
+  std::map<std::string, std::vector<std::string>> by_name;
+  for (const OperationId id : OpaqueOperations(network)) {
+    const Operation& operation = network.operation(id);
+    std::set<std::string> names;
+    AddOperators(operation.attrs, &names);
+    for (const std::string& name : names) {
+      by_name[name].push_back(operation.name);
+    }
+  }
+  std::vector<OpaqueOperator> operators;
+  for (auto& [name, operations] : by_name) {
+    operators.push_back({name, std::move(operations)});
+  }
+  return operators;
+}
+
+std::string TextOf(const std::vector<OpaqueOperator>& operators) {
+  std::string text;
+  for (const OpaqueOperator& each : operators) {
+    text +=
+        fmt::format("{}{}: {}", text.empty() ? "" : ", ", Printable(each.name),
+                    CountOf(each.operations.size(), "operation"));
+  }
+  return text;
+}
+
+absl::StatusOr<KnownPart> KnownPartOf(const Network& network) {
+  const UnknownPart unknown(network);
+  KnownPart part;
+  part.network = network;
+  std::vector<ValueId> outputs;
+  for (const ValueId id : network.outputs()) {
+    if (unknown.Has(id)) {
+      part.missing.push_back({network.value(id).name, unknown.Because(id)});
+    } else {
+      outputs.push_back(id);
+    }
+  }
+  for (const ValueId id : unknown.Ends()) {
+    if (std::find(outputs.begin(), outputs.end(), id) != outputs.end()) {
+      continue;
+    }
+    outputs.push_back(id);
+    part.ends.push_back(network.value(id).name);
+  }
+  if (outputs.empty()) {
+    std::vector<std::string> names;
+    for (const OperationId id : OpaqueOperations(network)) {
+      names.push_back(network.operation(id).name);
+    }
+    return absl::FailedPreconditionError(fmt::format(
+        "everything depends on opaque operations ({}), expected a program that "
+        "runs them (--opaque ort)",
+        ListOf(names, kMostListed)));
+  }
+  NODEWISE_RETURN_IF_ERROR(part.network.SetOutputs(std::move(outputs)));
+  part.network.RemoveUnused();
+  return part;
+}
+
+}  // namespace nodewise
