@@ -40,6 +40,7 @@ class AlignWithModel : public Command {
                        "and others drawn like it (2)",
                        {&sets_, 1, kMostSets});
     AddModelOptions(options, &load_.model);
+    AddOpaqueOption(options, &load_.model);
     options->AddFlag("--all", "every line of lists that are cut otherwise",
                      &all_);
   }
@@ -55,6 +56,7 @@ class AlignWithModel : public Command {
                               Model(loaded, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
+    ShowOpaque(model.opaque, &outcome);
     KeepFreedMemory();
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
                               RecordBoth(loaded, model,

@@ -53,6 +53,9 @@ absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
         {input.name, {shape.begin(), shape.end()}, input.tensor.dtype()});
   }
   BindSizes(given, &*network);
+  auto opaque = TakeOpaque(options, &*network);
+  if (!opaque.ok()) return At(path, opaque.status());
+  model.opaque = *std::move(opaque);
   model.network = std::make_shared<const Network>(*std::move(network));
   return model;
 }

@@ -23,6 +23,7 @@ struct ModelOfTarget {
   std::string path;
   std::shared_ptr<const Network> network;
   std::vector<size_t> inputs;  // PairInputs().
+  OpaqueReport opaque;
 };
 
 // Reads the model, with the sizes that the inputs of the target have. All its

@@ -6,6 +6,7 @@
 #include "apps/nodewise/compare_with_model.h"
 #include "apps/nodewise/comparison_text.h"
 #include "apps/nodewise/model_options.h"
+#include "apps/nodewise/opaque_operations.h"
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/support/file.h"
@@ -64,10 +65,12 @@ class CompareTensorSources : public Command {
                      &is_strict_);
     options->AddFlag("--all", "every line of lists that are cut otherwise",
                      &all_);
+    AddOpaqueOption(options, &model_);
   }
 
   absl::StatusOr<Outcome> Run() override {
     if (IsModel(expected_) || IsModel(actual_)) return RunWithModel();
+    NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, actual_));
     SourceOptions options;
     NODEWISE_ASSIGN_OR_RETURN(options.compare.rule, ChosenRule());
     options.compare.may_convert = may_convert_;
@@ -110,9 +113,9 @@ class CompareTensorSources : public Command {
     }
     Outcome outcome;
     const bool is_second = IsModel(actual_);
-    NODEWISE_RETURN_IF_ERROR(
-        CompareDumpWithModel(is_second ? expected_ : actual_,
-                             is_second ? actual_ : expected_, {}, &outcome));
+    NODEWISE_RETURN_IF_ERROR(CompareDumpWithModel(
+        is_second ? expected_ : actual_, is_second ? actual_ : expected_,
+        model_, &outcome));
     return outcome;
   }
 
@@ -182,6 +185,7 @@ class CompareTensorSources : public Command {
   std::string rule_, atol_, rtol_, threshold_, map_;
   bool is_fuzzy_ = false, may_convert_ = false, is_strict_ = false;
   bool all_ = false;
+  ModelOptions model_;
 };
 
 }  // namespace

@@ -44,6 +44,9 @@ absl::Status CompareDumpWithModel(const std::string& dump,
                             PlanStorage(run.graph, kDLCPU));
   const GraphIndex index(run.graph, plan);
   BindSizes(TypesOfInputs(index), &*read);
+  const auto opaque = TakeOpaque(options, &*read);
+  if (!opaque.ok()) return At(model, opaque.status());
+  ShowOpaque(*opaque, outcome);
   const auto network = std::make_shared<const Network>(*std::move(read));
   NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
                             MakerOf("interpreter", {model, nullptr, network}));

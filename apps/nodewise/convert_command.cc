@@ -51,6 +51,12 @@ class ConvertModel : public Command {
         LoadModelTarget(load_, InputOptions(), OpenSizes::kRefused, &files,
                         &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
+    if (!loaded.opaque->operators.empty()) {
+      return absl::UnimplementedError(fmt::format(
+          "{}: has opaque operations, which no artefact can hold ({}), "
+          "expected a part without them (nodewise extract)",
+          Printable(load_.target.target), loaded.opaque->text));
+    }
     if (loaded.precision != nullptr) {
       ShowPrecision(*loaded.precision, &outcome);
     }

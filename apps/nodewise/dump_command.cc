@@ -72,12 +72,13 @@ class DumpNetwork : public Command {
   }
 
   absl::StatusOr<Outcome> Run() override {
+    ShareWithOpaque(foreign_, &load_.model);
     NODEWISE_RETURN_IF_ERROR(TakeWhat());
     NODEWISE_RETURN_IF_ERROR(TakeNodes());
     record_.max_bytes = max_bytes_.value_or(0);
     if (IsForeign(load_.target.target)) return DumpOtherProgram();
     NODEWISE_RETURN_IF_ERROR(
-        CheckNoForeignOptions(foreign_, load_.target.target));
+        CheckNoForeignOptions(foreign_, load_.target.target, load_.model));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     Outcome outcome;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
@@ -106,8 +107,10 @@ class DumpNetwork : public Command {
           target));
     }
     Outcome outcome;
+    LoadOptions load = load_;
+    load.keeps_opaque = true;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
-                              LoadForeign(load_, foreign_, inputs_, &outcome));
+                              LoadForeign(load, foreign_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowForeign(loaded, inputs_, &outcome);
     NODEWISE_RETURN_IF_ERROR(

@@ -138,6 +138,7 @@ absl::Status CheckNoGraphOptions(const LoadOptions& load,
       {lowering.no_fuse, "--no-fuse"},
       {lowering.no_reuse, "--no-reuse"},
       {lowering.no_layouts, "--no-layouts"},
+      {load.keeps_opaque && !load.model.opaque.empty(), "--opaque"},
   };
   for (const auto& [is_given, name] : given) {
     if (!is_given) continue;
@@ -183,8 +184,19 @@ bool IsForeign(const std::string& target) {
   return IsOrt(target) || target.starts_with(kExec);
 }
 
-absl::Status CheckNoForeignOptions(const ForeignOptions& options,
-                                   const std::string& target) {
+void ShareWithOpaque(const ForeignOptions& options, ModelOptions* model) {
+  model->opaque_python = options.python;
+  model->opaque_limit_s = options.limit_s;
+}
+
+absl::Status CheckNoForeignOptions(const ForeignOptions& given_options,
+                                   const std::string& target,
+                                   const ModelOptions& model) {
+  ForeignOptions options = given_options;
+  if (!model.opaque.empty()) {
+    options.python.clear();
+    options.limit_s.reset();
+  }
   NODEWISE_RETURN_IF_ERROR(CheckOnlyOrt(options, target));
   const std::pair<bool, const char*> given[] = {
       {!options.model.empty(), "--model"},
@@ -201,20 +213,21 @@ absl::Status CheckNoForeignOptions(const ForeignOptions& options,
   return absl::OkStatus();
 }
 
-absl::StatusOr<ForeignTarget> RefereeTarget(const std::string& referee,
-                                            const ForeignOptions& options) {
+absl::StatusOr<ForeignTarget> ProgramNamed(const std::string& option,
+                                           const std::string& text,
+                                           const ForeignOptions& options) {
   ForeignTarget target;
-  target.name = referee;
+  target.name = text;
   SetLimits(options, &target);
-  if (referee.starts_with(kExec)) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        target.command, ParseForeignCommand(referee.substr(kExec.size())));
+  if (text.starts_with(kExec)) {
+    NODEWISE_ASSIGN_OR_RETURN(target.command,
+                              ParseForeignCommand(text.substr(kExec.size())));
     return target;
   }
-  if (referee != "ort") {
+  if (text != "ort") {
     return absl::InvalidArgumentError(
-        fmt::format("--referee: found \"{}\", expected ort or exec:COMMAND",
-                    Printable(referee)));
+        fmt::format("{}: found \"{}\", expected ort or exec:COMMAND", option,
+                    Printable(text)));
   }
   ForeignOptions ort = options;
   ort.model.clear();
@@ -244,7 +257,9 @@ absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
   loaded.target.network = read.network;
   // The file says nothing of what was changed since it was read.
   const bool is_changed =
-      !load.model.freeze.empty() || !load.precision.precision.empty();
+      !load.model.freeze.empty() || !load.precision.precision.empty() ||
+      (!read.opaque->operators.empty() && read.opaque->program.empty());
+  loaded.opaque = read.opaque;
   if (is_changed) loaded.target.model_file.clear();
   loaded.list = ListInputs(*loaded.target.network);
   DiagnosticList diagnostics;
@@ -264,6 +279,7 @@ void ShowForeign(const LoadedForeign& loaded, const InputOptions& options,
   outcome->json.Add("foreign", loaded.target.name);
   outcome->json.Add("command", loaded.target.command.arguments);
   outcome->json.EndObject();
+  ShowOpaque(*loaded.opaque, outcome);
   ShowInputs(*loaded.list, loaded.inputs, options, outcome);
 }
 

@@ -31,21 +31,28 @@ void AddObservationOption(OptionList* options, ForeignOptions* foreign);
 // Returns whether a TARGET begins with ort: or exec:.
 bool IsForeign(const std::string& target);
 
-// Fails with kInvalidArgument if one of them is given with another TARGET.
-absl::Status CheckNoForeignOptions(const ForeignOptions& options,
-                                   const std::string& target);
+// Has the program that runs opaque operations take the options about programs.
+void ShareWithOpaque(const ForeignOptions& options, ModelOptions* model);
 
-// Returns what is to referee: "ort", which rewrites no model unless told, or
-// "exec:COMMAND". It has no network yet. Fails with kInvalidArgument for
-// another text.
-absl::StatusOr<ForeignTarget> RefereeTarget(const std::string& referee,
-                                            const ForeignOptions& options);
+// Fails with kInvalidArgument if one of them is given with another TARGET, and
+// is not for what runs opaque operations either.
+absl::Status CheckNoForeignOptions(const ForeignOptions& options,
+                                   const std::string& target,
+                                   const ModelOptions& model);
+
+// Returns a program that runs parts of models: "ort", which rewrites no model
+// unless told, or "exec:COMMAND". It has no network yet. Fails with
+// kInvalidArgument, beginning with `option`, for another text.
+absl::StatusOr<ForeignTarget> ProgramNamed(const std::string& option,
+                                           const std::string& text,
+                                           const ForeignOptions& options);
 
 // What a foreign program is to run, and with what.
 struct LoadedForeign {
   ForeignTarget target;
   std::unique_ptr<const InputList> list;
   std::vector<RunInput> inputs;
+  std::shared_ptr<const OpaqueReport> opaque;
 
   std::vector<NamedTensor> NamedInputs() const {
     return NameInputs(*list, inputs);

@@ -3,9 +3,11 @@
 #include <system_error>
 
 #include "apps/nodewise/inspect.h"
+#include "apps/nodewise/opaque_operations.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
+#include "nodewise/ops/opaque.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -21,6 +23,9 @@ struct Operators {
 };
 
 std::string KindOf(const Operation& operation) {
+  if (const auto* const opaque = operation.attrs.As<ops::Opaque>()) {
+    return NameOf(*opaque) + " (opaque)";
+  }
   const OperatorDef& def = operation.def();
   return def.domain.empty() ? std::string(def.name)
                             : fmt::format("{}.{}", def.domain, def.name);
@@ -115,6 +120,11 @@ void AddConstants(const Network& network, Inspection* inspection) {
           inspection);
 }
 
+void AddOpaque(const Network& network, Inspection* inspection) {
+  const std::string text = DescribeOpaque(network, &inspection->json);
+  if (!text.empty()) AddLine("opaque", text, inspection);
+}
+
 }  // namespace
 
 absl::Status InspectModel(const std::string& path, const ModelOptions& options,
@@ -135,6 +145,7 @@ absl::Status InspectModel(const std::string& path, const ModelOptions& options,
   AddValues("outputs", network, network.outputs(), inspection);
   AddOperators(network, inspection);
   AddConstants(network, inspection);
+  AddOpaque(network, inspection);
   AddFindings("warnings",
               FindingsOf(diagnostics.items(), finding_kinds::kFaultyFile),
               &inspection->json);

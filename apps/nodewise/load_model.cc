@@ -40,6 +40,8 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
                                   const ModelOptions& options,
                                   DiagnosticList* diagnostics) {
   ImportOptions import;
+  import.keep_opaque = true;
+  import.opaque_types = options.opaque_types;
   for (const std::string& text : options.dims) {
     NODEWISE_ASSIGN_OR_RETURN(auto dim, ParseDim(text));
     import.dims.push_back(std::move(dim));

@@ -1,7 +1,9 @@
 // Loading a model: from its file to a target that executors run.
 
+#include <optional>
 #include <utility>
 
+#include "apps/nodewise/interpreted_run.h"
 #include "apps/nodewise/loaded_target.h"
 #include "fmt/format.h"
 #include "nodewise/lower/lower.h"
@@ -10,17 +12,20 @@
 
 namespace nodewise {
 
-absl::StatusOr<LoadedTarget> LoadModelNetwork(const LoadOptions& options,
-                                              const InputOptions& inputs,
-                                              InputFiles* input_files,
-                                              Outcome* outcome) {
-  LoadedTarget loaded;
+namespace {
+
+// Reads the model, with the sizes that the inputs at hand have. None if it has
+// faults, which are in the outcome then.
+absl::StatusOr<std::optional<Network>> ReadNetwork(const LoadOptions& options,
+                                                   const InputOptions& inputs,
+                                                   InputFiles* input_files,
+                                                   Outcome* outcome) {
   DiagnosticList diagnostics;
   auto network = LoadModel(options.target.target, options.model, &diagnostics);
   if (!network.ok()) {
     if (!diagnostics.HasErrors()) return network.status();
     outcome->AddErrors(diagnostics);
-    return loaded;
+    return std::nullopt;
   }
   for (const Diagnostic& diagnostic : diagnostics.items()) {
     outcome->notes.push_back(diagnostic.ToString());
@@ -33,6 +38,56 @@ absl::StatusOr<LoadedTarget> LoadModelNetwork(const LoadOptions& options,
   }
   const auto given = files.ok() ? input_files->TypesOf(*files) : files.status();
   if (given.ok()) BindSizes(*given, &*network);
+  return *std::move(network);
+}
+
+// Reads the model again, with the types that opaque operations turn out to
+// make, if there are some that it does not state.
+absl::StatusOr<std::optional<Network>> WithFoundTypes(
+    const LoadOptions& options, const InputOptions& inputs, Network network,
+    InputFiles* input_files) {
+  if (!HasOpenTypes(network)) return network;
+  DiagnosticList diagnostics;
+  const auto list = ListInputs(network);
+  const std::vector<RunInput> given =
+      CollectInputs(inputs, *list, *input_files, &diagnostics, &HowToSize);
+  // Whoever needs the inputs says what is wrong with them.
+  if (diagnostics.HasErrors()) return network;
+  LoadOptions again = options;
+  NODEWISE_ASSIGN_OR_RETURN(again.model.opaque_types,
+                            FindOpenTypes(network, NameInputs(*list, given)));
+  Outcome told;
+  return ReadNetwork(again, inputs, input_files, &told);
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedTarget> LoadModelNetwork(const LoadOptions& options,
+                                              const InputOptions& inputs,
+                                              InputFiles* input_files,
+                                              Outcome* outcome) {
+  LoadedTarget loaded;
+  NODEWISE_ASSIGN_OR_RETURN(auto network,
+                            ReadNetwork(options, inputs, input_files, outcome));
+  if (!network.has_value()) return loaded;
+  OpaqueReport opaque;
+  if (!options.keeps_opaque) {
+    auto taken = TakeOpaque(options.model, &*network);
+    if (!taken.ok()) return At(options.target.target, taken.status());
+    opaque = *std::move(taken);
+  }
+  if (!opaque.operators.empty() && !opaque.program.empty()) {
+    if (!options.precision.precision.empty()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--precision: cannot be lowered where {} runs operations, expected "
+          "no --opaque",
+          opaque.program));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        network,
+        WithFoundTypes(options, inputs, *std::move(network), input_files));
+  }
+  loaded.opaque = std::make_shared<const OpaqueReport>(std::move(opaque));
   NODEWISE_ASSIGN_OR_RETURN(
       loaded.precision, ChangePrecision(options.precision, &*network, outcome));
   if (outcome->status != Outcome::Status::kOk) return loaded;

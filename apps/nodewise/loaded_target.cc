@@ -86,6 +86,7 @@ void AddLoadOptions(OptionList* options, LoadOptions* load,
   AddReferenceOption(options, &load->lowering);
   AddLoweringOptions(options, &load->lowering);
   AddModelOptions(options, &load->model);
+  AddOpaqueOption(options, &load->model);
   AddPrecisionOptions(options, &load->precision);
   AddStandInOption(options, &load->stand_ins);
 }
@@ -142,6 +143,7 @@ void ShowTarget(const LoadedTarget& loaded, const InputOptions& options,
   outcome->text += fmt::format("{}, {}\n", CountOf(functions, "function node"),
                                CountOf(graph.heads.size(), "output"));
   ShowFiles(loaded, outcome);
+  if (loaded.opaque != nullptr) ShowOpaque(*loaded.opaque, outcome);
   ShowInputs(loaded.target->inputs(), loaded.inputs, options, outcome);
   ShowStandIns(loaded, outcome);
 }

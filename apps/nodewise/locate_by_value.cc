@@ -62,6 +62,7 @@ absl::Status LocateByValueIn(const LoadedTarget& loaded,
   NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget source,
                             LoadModelOf(loaded, model, options, outcome));
   if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
+  ShowOpaque(source.opaque, outcome);
   KeepFreedMemory();
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
                             RecordBoth(loaded, source, sets));

@@ -90,6 +90,7 @@ class LocateCulprit : public Command {
     AddBackendOption(options, &load_.lowering);
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
+    AddOpaqueOption(options, &load_.model);
     AddPrecisionOptions(options, &load_.precision);
     AddForeignOptions(options, &foreign_);
     AddObservationOption(options, &foreign_);
@@ -104,6 +105,7 @@ class LocateCulprit : public Command {
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_ASSIGN_OR_RETURN(LocateOptions options, ChosenOptions());
     NODEWISE_RETURN_IF_ERROR(CheckMeant());
+    ShareWithOpaque(foreign_, &load_.model);
     if (method_ == kReplay) return LocateReplay(load_, inputs_, reference_);
     // What the network itself is given does not matter to nodes that get inputs
     // of their own.
@@ -119,7 +121,8 @@ class LocateCulprit : public Command {
       return LocateWithOtherProgram(std::move(options));
     }
     if (referee_.empty()) {
-      NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target));
+      NODEWISE_RETURN_IF_ERROR(
+          CheckNoForeignOptions(foreign_, target, load_.model));
     }
     NODEWISE_ASSIGN_OR_RETURN(const ChosenReferee referee,
                               ChooseReferee(referee_, foreign_));

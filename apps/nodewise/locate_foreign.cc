@@ -35,7 +35,7 @@ absl::StatusOr<ChosenReferee> ChooseReferee(const std::string& referee,
                                             const ForeignOptions& foreign) {
   if (referee.empty()) return ChosenReferee();
   NODEWISE_ASSIGN_OR_RETURN(const ForeignTarget target,
-                            RefereeTarget(referee, foreign));
+                            ProgramNamed("--referee", referee, foreign));
   return ChosenReferee{referee,
                        [target](std::shared_ptr<const Network> network) {
                          ForeignTarget asked = target;

@@ -4,6 +4,7 @@
 
 #include "apps/nodewise/compare_with_model.h"
 #include "apps/nodewise/locate_text.h"
+#include "apps/nodewise/opaque_operations.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
@@ -95,6 +96,7 @@ absl::StatusOr<Outcome> LocateReplay(const LoadOptions& load,
         CompareDumpWithModel(path, reference, load.model, &outcome));
     return outcome;
   }
+  NODEWISE_RETURN_IF_ERROR(UseOpaqueProgram(load.model));
   Progress progress("locate");
   const auto located = ReplayDump(path, AllOperators(), {progress.Updater()});
   if (!located.ok()) return WithHint(located.status(), path);

@@ -84,9 +84,10 @@ absl::Status CheckNoneGiven(
 
 absl::Status CheckNoModelOptions(const ModelOptions& options,
                                  const std::string& target) {
-  return CheckNoneGiven(
-      {{!options.dims.empty(), "--dim"}, {!options.freeze.empty(), "--freeze"}},
-      target);
+  return CheckNoneGiven({{!options.dims.empty(), "--dim"},
+                         {!options.freeze.empty(), "--freeze"},
+                         {!options.opaque.empty(), "--opaque"}},
+                        target);
 }
 
 absl::Status CheckNoLoweringOptions(const LoweringOptions& options,

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,8 +24,16 @@ namespace nodewise {
 struct ModelOptions {
   std::vector<std::string> dims;    // NAME=N
   std::vector<std::string> freeze;  // NAME=FILE
+  // What runs opaque operations: ort or exec:COMMAND; "": nothing does.
+  std::string opaque = {};
+  std::string opaque_python = {};  // The Python of ort.
+  std::optional<uint64_t> opaque_limit_s = {};
+  // What has been found of types that the model does not state, by value.
+  std::vector<std::pair<std::string, TensorType>> opaque_types = {};
 
-  bool any() const { return !dims.empty() || !freeze.empty(); }
+  bool any() const {
+    return !dims.empty() || !freeze.empty() || !opaque.empty();
+  }
 };
 
 void AddModelOptions(OptionList* options, ModelOptions* model);

@@ -2,6 +2,7 @@
 // operators.
 
 #include "apps/nodewise/model_options.h"
+#include "apps/nodewise/opaque_operations.h"
 #include "apps/nodewise/precision_options.h"
 #include "apps/nodewise/stand_in_option.h"
 
@@ -33,6 +34,21 @@ absl::Status StandIn(const std::vector<std::string>& expressions,
       "--stand-in: this build was configured with USE_ONNX OFF, so it has no "
       "operators (set USE_ONNX ON in config.cmake, or -DUSE_ONNX=ON)");
 }
+
+// There is no network that could have opaque operations.
+std::string DescribeOpaque(const Network&, JsonWriter*) { return ""; }
+void AddOpaqueOption(OptionList*, ModelOptions*) {}
+absl::Status UseOpaqueProgram(const ModelOptions&) { return absl::OkStatus(); }
+absl::StatusOr<OpaqueReport> TakeOpaque(const ModelOptions&, Network*) {
+  return OpaqueReport();
+}
+bool HasOpenTypes(const Network&) { return false; }
+absl::StatusOr<std::vector<std::pair<std::string, TensorType>>> FindOpenTypes(
+    const Network&, absl::Span<const NamedTensor>) {
+  return std::vector<std::pair<std::string, TensorType>>();
+}
+void ShowOpaque(const OpaqueReport&, Outcome*) {}
+void AddMissingOutputs(const OpaqueReport&, Outcome*) {}
 
 // There is no network that could be lowered.
 absl::StatusOr<EmittedC> EmitModelC(const Graph&) {

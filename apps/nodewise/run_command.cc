@@ -74,8 +74,10 @@ class RunNetwork : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
+    ShareWithOpaque(foreign_, &load_.model);
     if (IsForeign(target())) return RunInOtherProgram();
-    NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, target()));
+    NODEWISE_RETURN_IF_ERROR(
+        CheckNoForeignOptions(foreign_, target(), load_.model));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     NODEWISE_RETURN_IF_ERROR(CheckDebugging());
     Outcome outcome;
@@ -88,8 +90,9 @@ class RunNetwork : public Command {
     if (outcome.status != Outcome::Status::kOk) return outcome;
     if (loaded.network != nullptr) KeepFreedMemory();
     NODEWISE_RETURN_IF_ERROR(loaded.target == nullptr
-                                 ? RunWithInterpreter(loaded.network, &outcome)
+                                 ? RunWithInterpreter(loaded, &outcome)
                                  : RunGraph(loaded, &outcome));
+    if (loaded.opaque != nullptr) AddMissingOutputs(*loaded.opaque, &outcome);
     return outcome;
   }
 
@@ -105,8 +108,10 @@ class RunNetwork : public Command {
                       given, target()));
     }
     Outcome outcome;
+    LoadOptions load = load_;
+    load.keeps_opaque = true;
     NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
-                              LoadForeign(load_, foreign_, inputs_, &outcome));
+                              LoadForeign(load, foreign_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     NODEWISE_RETURN_IF_ERROR(
         CheckOutputPath(output_, loaded.target.network->outputs().size()));
@@ -119,15 +124,17 @@ class RunNetwork : public Command {
     return outcome;
   }
 
-  absl::Status RunWithInterpreter(const std::shared_ptr<const Network>& network,
+  absl::Status RunWithInterpreter(const LoadedTarget& loaded,
                                   Outcome* outcome) const {
     InputFiles input_files;
     SetFrozen(load_.model, &input_files);
     NODEWISE_ASSIGN_OR_RETURN(
         const RunResult result,
-        RunInterpreted(target(), network, inputs_, input_files, output_,
+        RunInterpreted(target(), loaded.network, inputs_, input_files, output_,
                        repeat_.value_or(1), outcome));
-    if (outcome->status == Outcome::Status::kOk) ShowResult(result, outcome);
+    if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
+    ShowOpaque(*loaded.opaque, outcome);
+    ShowResult(result, outcome);
     return absl::OkStatus();
   }
 

@@ -1,0 +1,217 @@
+"""Models that are known in part: operators that nodewise does not have.
+
+The program that runs them is a small Python script without packages.
+"""
+
+import pathlib
+import sys
+import textwrap
+import unittest
+
+from support import Scratch, document, nodewise
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
+                       "support"))
+
+# pylint: disable=wrong-import-position
+from onnx_bytes import (attribute, field, floats, message,  # noqa: E402
+                        onnx_graph, onnx_node, value_info)
+
+# Magic(v) = 2 v, whatever the values are called.
+RUNTIME = """
+    import json, math, struct, sys
+
+    request = json.load(open(sys.argv[-1]))
+    model = open(request["model"], "rb").read()
+    if b"Magic" not in model or b"Relu" in model or b"Neg" in model:
+        sys.exit("this is no model of one Magic")
+    data = open(request["inputs"][0]["file"], "rb").read()
+    values = struct.unpack(f"<{len(data) // 4}f", data)
+    with open(f"{request['output_folder']}/0.bin", "wb") as out:
+        out.write(struct.pack(f"<{len(values)}f", *[2 * v for v in values]))
+    answer = {"version": 1, "runtime": "fake 1.0", "outputs": [
+        {"name": request["outputs"][0], "dtype": "float32",
+         "shape": [len(values)], "file": "0.bin"}]}
+    json.dump(answer, open(request["answer"], "w"))
+"""
+
+
+def vendor_model(nodes, inputs, outputs, constants=(), infos=()):
+    graph = onnx_graph(nodes, inputs, outputs, constants)
+    graph += b"".join(field(13, info) for info in infos)
+    return message((1, 8), (7, graph), (8, message((2, 13))),
+                   (8, message((1, "vendor"), (2, 1))))
+
+
+def magic(source, target, name):
+    return onnx_node("Magic", [source], [target], attribute("strength", 2.5),
+                     name=name, domain="vendor")
+
+
+def model(states_types=True):
+    """x -> Mul -> a -> Magic -> b -> Neg -> y; a -> Relu -> z."""
+    return vendor_model(
+        [onnx_node("Mul", ["x", "c"], ["a"], name="times"),
+         magic("a", "b", "magic"),
+         onnx_node("Neg", ["b"], ["y"], name="minus"),
+         onnx_node("Relu", ["a"], ["z"], name="relu")],
+        [value_info("x", dims=(3,))],
+        [value_info("y", dims=(3,)), value_info("z", dims=(3,))],
+        [floats("c", 1, 2, 3)],
+        [value_info("b", dims=(3,))] if states_types else [])
+
+
+class Opaque(Scratch):
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("net.onnx", model())
+
+    def program(self, magic_of="2 * v"):
+        script = self.write("runtime.py", textwrap.dedent(RUNTIME).replace(
+            "2 * v", magic_of).encode())
+        return f"exec:'{sys.executable}' -I {script}"
+
+    def outputs(self, run):
+        return {one["name"]: [float(text) for text in one["first"]]
+                for one in run["outputs"]}
+
+
+class KnownPartTest(Opaque):
+    def test_inspect_counts_them(self):
+        done = nodewise("inspect", self.model)
+        self.assertEqual(done.code, 0, done.err)
+        self.assertIn("vendor.Magic: 1 operation", done.out)
+        self.assertIn("vendor.Magic (opaque)", done.out)
+        shown = document(nodewise("inspect", self.model, "--json"))
+        self.assertEqual(
+            shown["files"][0]["opaque"]["operators"],
+            [{"name": "vendor.Magic", "operations": ["magic"]}])
+
+    def test_verify_finds_no_fault_and_says_so(self):
+        done = nodewise("verify", self.model)
+        self.assertEqual(done.code, 0, done.err)
+        self.assertIn("node magic (vendor.Magic, opset 1): is of domain vendor "
+                      "and becomes opaque", done.out)
+
+    def test_run_computes_the_rest_and_says_what_is_missing(self):
+        done = nodewise("run", self.model, "--random-inputs", "1")
+        self.assertEqual(done.code, 2)
+        self.assertIn("opaque  vendor.Magic: 1 operation (not run; --opaque "
+                      "PROGRAM has a program run them)", done.out)
+        self.assertIn("without output y, which depends on magic", done.out)
+        self.assertIn("outputs that these operations read: a", done.out)
+        self.assertIn("output y: was not computed, since it depends on what "
+                      "is opaque (magic)", done.err)
+        run = document(nodewise("run", self.model, "--random-inputs", "1",
+                                "--json"))
+        self.assertEqual(set(self.outputs(run)), {"z", "a"})
+        self.assertEqual(run["opaque"]["missing_outputs"],
+                         [{"name": "y", "because": ["magic"]}])
+        self.assertEqual(run["status"], "error")
+
+    def test_an_output_that_needs_none_of_them_is_no_error(self):
+        self.write("net.onnx", vendor_model(
+            [onnx_node("Relu", ["x"], ["z"], name="relu"),
+             magic("z", "unused", "magic")],
+            [value_info("x", dims=(3,))], [value_info("z", dims=(3,))]))
+        done = nodewise("run", self.model, "--random-inputs", "1")
+        self.assertEqual(done.code, 0, done.err)
+
+    def test_where_everything_depends_on_them_nothing_runs(self):
+        self.write("net.onnx", vendor_model(
+            [magic("x", "y", "magic")],
+            [value_info("x", dims=(3,))], [value_info("y", dims=(3,))]))
+        done = nodewise("run", self.model, "--random-inputs", "1")
+        self.assertEqual(done.code, 2)
+        self.assertIn("everything depends on opaque operations (magic)",
+                      done.err)
+
+    def test_locate_and_dump_cover_the_rest(self):
+        done = nodewise("locate", self.model, "--random-inputs", "1")
+        self.assertEqual(done.code, 0, done.err)
+        self.assertIn("opaque  vendor.Magic: 1 operation", done.out)
+        done = nodewise("dump", self.model, "--random-inputs", "1",
+                        "--dump-root", self.folder / "dump")
+        self.assertEqual(done.code, 0, done.err)
+        self.assertIn("opaque  vendor.Magic: 1 operation", done.out)
+
+    def test_convert_refuses_them(self):
+        done = nodewise("convert", self.model, "-o", self.folder / "net")
+        self.assertEqual(done.code, 2)
+        self.assertIn("has opaque operations, which no artefact can hold "
+                      "(vendor.Magic: 1 operation), expected a part without "
+                      "them (nodewise extract)", done.err)
+
+    def test_extract_keeps_the_node(self):
+        part = self.folder / "part.onnx"
+        done = nodewise("extract", self.model, "--from", "magic", "--to", "y",
+                        "-o", part)
+        self.assertEqual(done.code, 0, done.err)
+        self.assertIn(attribute("strength", 2.5), part.read_bytes())
+        self.assertEqual(nodewise("verify", part).code, 0)
+        run = document(nodewise("run", part, "--random-inputs", "1",
+                                "--opaque", self.program(), "--json"))
+        self.assertEqual(set(self.outputs(run)), {"y"})
+
+
+class ByAProgramTest(Opaque):
+    def run_whole(self, *options):
+        done = nodewise("run", self.model, "--random-inputs", "1", "--opaque",
+                        self.program(), "--json", *options)
+        self.assertEqual(done.code, 0, done.err)
+        return document(done)
+
+    def check_outputs(self, run):
+        outputs = self.outputs(run)
+        self.assertEqual(set(outputs), {"y", "z"})
+        for y, z in zip(outputs["y"], outputs["z"]):
+            if z > 0:
+                self.assertAlmostEqual(y, -2 * z, places=4)
+
+    def test_a_program_runs_them(self):
+        run = self.run_whole()
+        self.check_outputs(run)
+        self.assertEqual(run["opaque"]["program"], self.program())
+        self.assertEqual(run["opaque"]["missing_outputs"], [])
+        self.check_outputs(self.run_whole("--reference"))
+
+    def test_types_that_the_model_does_not_state_are_found_by_running(self):
+        self.write("net.onnx", model(states_types=False))
+        self.check_outputs(self.run_whole())
+        for verb in (["dump", "--dump-root", self.folder / "dump"],
+                     ["locate"]):
+            done = nodewise(verb[0], self.model, "--random-inputs", "1",
+                            "--opaque", self.program(), *verb[1:])
+            self.assertEqual(done.code, 0, done.err)
+            self.assertIn("(run by exec:", done.out)
+
+    def test_what_the_program_says_is_quoted(self):
+        script = self.write("bad.py", b"import sys; sys.exit('no such thing')")
+        done = nodewise("run", self.model, "--random-inputs", "1", "--opaque",
+                        f"exec:'{sys.executable}' -I {script}")
+        self.assertEqual(done.code, 2)
+        self.assertIn("vendor.Magic by exec:", done.err)
+        self.assertIn("no such thing", done.err)
+
+    def test_another_word_is_refused(self):
+        done = nodewise("run", self.model, "--random-inputs", "1", "--opaque",
+                        "tvm")
+        self.assertEqual(done.code, 2)
+        self.assertIn('--opaque: found "tvm", expected ort or exec:COMMAND',
+                      done.err)
+
+    def test_lower_precision_is_refused(self):
+        done = nodewise("run", self.model, "--random-inputs", "1", "--opaque",
+                        self.program(), "--precision", "fp16")
+        self.assertEqual(done.code, 2)
+        self.assertIn("--precision: cannot be lowered where exec:", done.err)
+
+    def test_it_means_nothing_for_an_artefact(self):
+        done = nodewise("run", self.folder, "--opaque", self.program())
+        self.assertEqual(done.code, 2)
+        self.assertIn("is no .onnx file, expected one with --opaque",
+                      done.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
