@@ -110,9 +110,9 @@ absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
 
 absl::StatusOr<ValueLocateResult> LocateInRecorded(
     const GraphIndex& index, const Network& network,
-    const std::vector<RecordedPair>& pairs) {
-  NODEWISE_ASSIGN_OR_RETURN(const Alignment alignment,
-                            Align(index, network, pairs));
+    const std::vector<RecordedPair>& pairs, std::vector<ValueId> open) {
+  NODEWISE_ASSIGN_OR_RETURN(Alignment alignment, Align(index, network, pairs));
+  alignment.open = std::move(open);
   return LocateByValue(index, network, pairs, alignment, AllOperators());
 }
 
@@ -121,7 +121,8 @@ absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& target,
                                                const SetsOfInputs& sets) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
                             RecordBoth(target, model, sets));
-  return LocateInRecorded(target.target->index(), *model.network, pairs);
+  return LocateInRecorded(target.target->index(), *model.network, pairs,
+                          model.opaque.open);
 }
 
 }  // namespace nodewise

@@ -55,10 +55,10 @@ absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
                                                      const ModelOfTarget& model,
                                                      const SetsOfInputs& sets);
 
-// Locates in what was recorded of both.
+// Locates in what was recorded of both; `open` is Alignment::open.
 absl::StatusOr<ValueLocateResult> LocateInRecorded(
     const GraphIndex& index, const Network& network,
-    const std::vector<RecordedPair>& pairs);
+    const std::vector<RecordedPair>& pairs, std::vector<ValueId> open);
 
 // Runs both with all sets of inputs, and locates in what they make.
 absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& target,

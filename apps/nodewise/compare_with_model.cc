@@ -55,8 +55,9 @@ absl::Status CompareDumpWithModel(const std::string& dump,
   std::vector<RecordedPair> pairs(1);
   NODEWISE_ASSIGN_OR_RETURN(
       pairs[0], RecordFromDump(index, run.source.get(), runner.get()));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
-                            LocateInRecorded(index, *network, pairs));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueLocateResult result,
+      LocateInRecorded(index, *network, pairs, opaque->open));
   outcome->json.Add("dump", dump);
   outcome->json.Add("model", model);
   ShowValueResult(index, *network, result, ReportWords(), outcome);

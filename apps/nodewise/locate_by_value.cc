@@ -68,7 +68,8 @@ absl::Status LocateByValueIn(const LoadedTarget& loaded,
                             RecordBoth(loaded, source, sets));
   NODEWISE_ASSIGN_OR_RETURN(
       const ValueLocateResult result,
-      LocateInRecorded(loaded.target->index(), *source.network, pairs));
+      LocateInRecorded(loaded.target->index(), *source.network, pairs,
+                       source.opaque.open));
   outcome->json.Add("model", model);
   ReportWords words;
   for (size_t set = 0; set < pairs.size(); ++set) {

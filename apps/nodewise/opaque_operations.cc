@@ -88,6 +88,7 @@ absl::StatusOr<OpaqueReport> TakeOpaque(const ModelOptions& options,
   *network = std::move(part.network);
   report.missing = std::move(part.missing);
   report.ends = std::move(part.ends);
+  report.open = std::move(part.open);
   return report;
 }
 

@@ -19,6 +19,7 @@ struct OpaqueReport {
   // Without a program: KnownPart.
   std::vector<MissingOutput> missing;
   std::vector<std::string> ends;
+  std::vector<ValueId> open;
 };
 
 // Returns the opaque operators of a network as text, "" if there are none, and

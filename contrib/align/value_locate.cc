@@ -74,12 +74,26 @@ class ValueLocator {
   }
 
  private:
+  // Returns whether the node may compute what the network does not have. A
+  // guess about it would be one about something else.
+  bool ReadsOpen(NodeId node) const {
+    const std::vector<ValueId>& open = scene_.alignment.open;
+    const std::vector<ValueId> sources = walk_.SourcesOf(node);
+    return std::any_of(sources.begin(), sources.end(), [&](ValueId id) {
+      return std::find(open.begin(), open.end(), id) != open.end();
+    });
+  }
+
   NodeId NodeOf(const Guess& guess) const {
     return scene_.index.NodeOf(guess.entry);
   }
 
   // Says what is wrong with the suspect, or that it is right, and goes on.
   absl::Status Examine(NodeId suspect) {
+    if (ReadsOpen(suspect)) {
+      GiveUpOn(suspect);
+      return walk_.ExplainFrom(Index(suspect) + 1);
+    }
     NODEWISE_ASSIGN_OR_RETURN(
         BlameFound found, SearchBlame(scene_, walk_, suspect,
                                       {limits_.clock, limits_.most_guess_ns}));

@@ -62,17 +62,19 @@ class UnknownPart {
 
   bool Has(ValueId id) const { return is_unknown_[Index(id)]; }
 
-  // Returns what remains and is read by what is gone, without constants and
-  // inputs, in the order of the run.
-  std::vector<ValueId> Ends() const {
-    std::vector<ValueId> ends;
+  // Returns what remains and is read by what is gone, without constants:
+  // inputs, and then the others in the order of the run.
+  std::vector<ValueId> Open() const {
+    std::vector<ValueId> open;
+    const auto add = [&](ValueId id) {
+      if (id != kNoValue && IsReadByGone(id)) open.push_back(id);
+    };
+    for (const ValueId input : network_.inputs()) add(input);
     for (const OperationId id : network_.order()) {
       if (is_gone_[Index(id)]) continue;
-      for (const ValueId output : network_.operation(id).outputs) {
-        if (output != kNoValue && IsReadByGone(output)) ends.push_back(output);
-      }
+      for (const ValueId output : network_.operation(id).outputs) add(output);
     }
-    return ends;
+    return open;
   }
 
   // Returns the opaque operations at which the value's makers begin.
@@ -176,8 +178,10 @@ absl::StatusOr<KnownPart> KnownPartOf(const Network& network) {
       outputs.push_back(id);
     }
   }
-  for (const ValueId id : unknown.Ends()) {
-    if (std::find(outputs.begin(), outputs.end(), id) != outputs.end()) {
+  part.open = unknown.Open();
+  for (const ValueId id : part.open) {
+    if (network.value(id).kind == NetworkValue::Kind::kInput ||
+        std::find(outputs.begin(), outputs.end(), id) != outputs.end()) {
       continue;
     }
     outputs.push_back(id);

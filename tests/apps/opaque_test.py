@@ -3,7 +3,9 @@
 The program that runs them is a small Python script without packages.
 """
 
+import json
 import pathlib
+import subprocess
 import sys
 import textwrap
 import unittest
@@ -15,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
 
 # pylint: disable=wrong-import-position
 from onnx_bytes import (attribute, field, floats, message,  # noqa: E402
-                        onnx_graph, onnx_node, value_info)
+                        onnx_graph, onnx_model, onnx_node, value_info)
 
 # Magic(v) = 2 v, whatever the values are called.
 RUNTIME = """
@@ -152,6 +154,70 @@ class KnownPartTest(Opaque):
         run = document(nodewise("run", part, "--random-inputs", "1",
                                 "--opaque", self.program(), "--json"))
         self.assertEqual(set(self.outputs(run)), {"y"})
+
+
+class CompiledTest(Opaque):
+    """An artefact of a compiler that knows the operator: Magic is Sigmoid."""
+
+    def setUp(self):
+        super().setUp()
+        known = self.write("known.onnx", onnx_model(onnx_graph(
+            [onnx_node("Mul", ["x", "c"], ["a"], name="times"),
+             onnx_node("Sigmoid", ["a"], ["b"], name="magic"),
+             onnx_node("Exp", ["b"], ["y"], name="minus"),
+             onnx_node("Abs", ["a"], ["d"], name="abs"),
+             onnx_node("Sqrt", ["d"], ["z"], name="root")],
+            [value_info("x", dims=(3,))],
+            [value_info("y", dims=(3,)), value_info("z", dims=(3,))],
+            [floats("c", 1, 2, 3)])))
+        self.write("net.onnx", vendor_model(
+            [onnx_node("Mul", ["x", "c"], ["a"], name="times"),
+             magic("a", "b", "magic"),
+             onnx_node("Exp", ["b"], ["y"], name="minus"),
+             onnx_node("Abs", ["a"], ["d"], name="abs"),
+             onnx_node("Sqrt", ["d"], ["z"], name="root")],
+            [value_info("x", dims=(3,))],
+            [value_info("y", dims=(3,)), value_info("z", dims=(3,))],
+            [floats("c", 1, 2, 3)]))
+        self.net = self.folder / "net"
+        done = nodewise("convert", known, "--emit", "c", "--no-fuse", "-o",
+                        self.net)
+        self.assertEqual(done.code, 0, done.err)
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", self.net / "lib.c",
+                        "-o", self.net / "lib.so", "-lm"], check=True)
+        # Nodes of other compilers do not say what they compute.
+        graph = json.loads((self.net / "graph.json").read_bytes())
+        for node in graph["nodes"]:
+            attrs = node.get("attrs", {})
+            for name in [one for one in attrs if one.startswith("nodewise")]:
+                del attrs[name]
+        (self.net / "graph.json").write_text(json.dumps(graph))
+
+    def test_align_works_around_them(self):
+        found = document(nodewise("align", self.net, self.model,
+                                  "--random-inputs", "1", "--json"))
+        tensors = {one["entry"]: one["tensors"] for one in found["entries"]}
+        self.assertEqual(tensors["times:0"], ["a"])
+        self.assertEqual(tensors["root:0"], ["z"])
+        self.assertEqual(tensors["magic:0"], [])
+        self.assertEqual(tensors["minus:0"], [])
+        self.assertEqual(found["opaque"]["operators"][0]["name"],
+                         "vendor.Magic")
+
+    def test_locate_accuses_nobody_for_what_is_not_known(self):
+        done = nodewise("locate", self.net, "--reference", self.model,
+                        "--random-inputs", "1")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("opaque  vendor.Magic: 1 operation", done.out)
+
+    def test_with_a_program_the_rest_is_known(self):
+        program = self.program("1 / (1 + math.exp(-v))")
+        found = document(nodewise("align", self.net, self.model,
+                                  "--random-inputs", "1", "--opaque", program,
+                                  "--json"))
+        tensors = {one["entry"]: one["tensors"] for one in found["entries"]}
+        self.assertEqual(tensors["magic:0"], ["b"])
+        self.assertEqual(tensors["minus:0"], ["y"])
 
 
 class ByAProgramTest(Opaque):

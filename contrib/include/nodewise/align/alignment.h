@@ -106,6 +106,10 @@ struct AlignedEntry {
 
 struct Alignment {
   std::vector<AlignedEntry> entries;  // By entry.
+  // The values that operations read which are not in the network, though they
+  // are in the model. Whoever knows of some sets them: what a node makes of one
+  // may be unknown without being wrong.
+  std::vector<ValueId> open;
 
   // Return how many function nodes depend on inputs, and how many of these have
   // an output that is matched in a known order.

@@ -28,8 +28,10 @@ enum class EntryState {
   // part of an operation that the compiler took apart.
   kOnTheWay,
   kHealthy,  // It holds what the network makes of what its node has read.
-  kUnknown,  // It lies behind a broken one, and nobody can say what it is.
-  kBroken,   // It should hold a tensor of the network and does not.
+  // It lies behind a broken one, or is made of what is open in the alignment,
+  // and nobody can say what it is.
+  kUnknown,
+  kBroken,  // It should hold a tensor of the network and does not.
 };
 
 struct LocatedEntry {

@@ -43,6 +43,8 @@ struct KnownPart {
   // What operations that remain make and those that are gone would read, as far
   // as it is no output of the network.
   std::vector<std::string> ends;
+  // All values that remain, other than constants, and that those read.
+  std::vector<ValueId> open;
 };
 // Fails with kFailedPrecondition, naming the opaque operations, if nothing
 // remains.
