@@ -231,8 +231,7 @@ class GraphImporter {
                        const Scope& scope);
 
   // operator_finder.cc
-  void FindOperator(const proto::Node& node, const Scope& scope,
-                    NodeParts* parts);
+  void FindOperator(const proto::Node& node, Scope* scope, NodeParts* parts);
   void WarnIfDeprecated(const OperatorDef& row, int opset,
                         const std::string& where);
   void WarnIfNewer(const OperatorDef& row, int opset);
@@ -241,7 +240,8 @@ class GraphImporter {
     bool is_imported = false;
     bool is_of_model = false;
   };
-  void TakeUnknown(const proto::Node& node, DomainUse use, NodeParts* parts);
+  void TakeUnknown(const proto::Node& node, DomainUse use, Scope* scope,
+                   NodeParts* parts);
   std::string KnownOnnx(const std::string& name) const;
   void ReportNotImported(const std::string& where);
 
@@ -258,6 +258,7 @@ class GraphImporter {
   absl::StatusOr<std::vector<TensorType>> StatedTypes(
       const std::vector<std::string>& outputs, const Scope& scope);
   void StateTypes(const proto::Graph& graph, const Scope& scope);
+  bool IsAmongTensors(const proto::Node& node, Scope* scope);
 
   // body_importer.cc
   std::optional<Subgraph> ImportBody(const proto::Graph& graph,

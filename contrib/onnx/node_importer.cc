@@ -147,7 +147,7 @@ void GraphImporter::ImportConstant(const proto::Node& node,
 
 void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
                                     Scope* scope) {
-  FindOperator(node, *scope, parts);
+  FindOperator(node, scope, parts);
   if (parts->is_opaque) {
     return ImportOpaque(node, OutputNames(node, *scope), parts, scope);
   }

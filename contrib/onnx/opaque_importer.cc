@@ -8,17 +8,41 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+namespace {
+
+// Returns what a value of the scope is called in the network.
+std::string NameIn(const Scope& scope, const std::string& name) {
+  const auto renamed = scope.renamed.find(name);
+  return renamed != scope.renamed.end() ? renamed->second : scope.prefix + name;
+}
+
+}  // namespace
 
 // Notes what a graph says about its values, by the names that they get.
 void GraphImporter::StateTypes(const proto::Graph& graph, const Scope& scope) {
   const auto state = [&](const proto::ValueInfo& info) {
-    const auto renamed = scope.renamed.find(info.name());
-    stated_.emplace(renamed != scope.renamed.end() ? renamed->second
-                                                   : scope.prefix + info.name(),
-                    &info);
+    stated_.emplace(NameIn(scope, info.name()), &info);
   };
   for (const proto::ValueInfo& info : graph.value_info()) state(info);
   for (const proto::ValueInfo& info : graph.output()) state(info);
+}
+
+// Returns whether all that the node reads are tensors, and the model states
+// that so is all that it makes.
+bool GraphImporter::IsAmongTensors(const proto::Node& node, Scope* scope) {
+  for (const std::string& input : node.input()) {
+    if (input.empty()) continue;
+    const Binding* const binding = Find(scope, input);
+    if (binding == nullptr || binding->is_broken) return false;
+  }
+  for (const std::string& output : node.output()) {
+    if (output.empty()) continue;
+    const auto stated = stated_.find(NameIn(*scope, output));
+    if (stated == stated_.end()) return false;
+    const auto type = ReadType(stated->second->type(), DimsOf(*scope));
+    if (!type.ok() || !type->has_dtype()) return false;
+  }
+  return true;
 }
 
 absl::StatusOr<std::vector<TensorType>> GraphImporter::StatedTypes(
@@ -134,8 +158,8 @@ void GraphImporter::Refuse(const absl::Status& why, const proto::Node& node,
   state_.AddUnknown(
       parts->where, parts->name,
       domain.empty() ? node.op_type() : domain + "." + node.op_type(),
-      Severity::kWarning,
-      fmt::format("becomes opaque: {}", MessageOf(why)), "");
+      Severity::kWarning, fmt::format("becomes opaque: {}", MessageOf(why)),
+      "");
   parts->is_opaque = true;
   parts->inputs.clear();
   ImportOpaque(node, std::move(outputs), parts, scope);

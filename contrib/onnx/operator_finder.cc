@@ -67,12 +67,12 @@ const char* WhyUnsupported(std::string_view name) {
 
 // Finds the row of the operator that holds in this scope. If there is none, the
 // node becomes opaque, or it has a fault, which is reported.
-void GraphImporter::FindOperator(const proto::Node& node, const Scope& scope,
+void GraphImporter::FindOperator(const proto::Node& node, Scope* scope,
                                  NodeParts* parts) {
   const std::string domain = DomainOf(node.domain());
-  const auto opset = scope.opsets->find(domain);
-  if (opset == scope.opsets->end()) {
-    return TakeUnknown(node, {false, false}, parts);
+  const auto opset = scope->opsets->find(domain);
+  if (opset == scope->opsets->end()) {
+    return TakeUnknown(node, {false, false}, scope, parts);
   }
   const int version = KnownOpset(domain, opset->second);
   // No model has operations that are opaque already.
@@ -88,7 +88,7 @@ void GraphImporter::FindOperator(const proto::Node& node, const Scope& scope,
            : state_.ops.Find(domain, node.op_type(),
                              KnownOpset(domain, model->second)) == row);
   if (row == nullptr) {
-    return TakeUnknown(node, {true, is_of_model}, parts);
+    return TakeUnknown(node, {true, is_of_model}, scope, parts);
   }
   if (!is_of_model) {
     return state_.Error(
@@ -129,7 +129,7 @@ void GraphImporter::WarnIfDeprecated(const OperatorDef& row, int opset,
 }
 
 void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
-                                NodeParts* parts) {
+                                Scope* scope, NodeParts* parts) {
   const std::string domain = DomainOf(node.domain());
   const OperatorDef* oldest = nullptr;
   bool has_domain = domain.empty() || domain == kContribDomain;
@@ -142,7 +142,8 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
   if (has_domain && !use.is_imported) return ReportNotImported(parts->where);
   const char* const reason =
       domain.empty() ? WhyUnsupported(node.op_type()) : nullptr;
-  const bool is_refused = oldest != nullptr || reason != nullptr;
+  const bool is_refused =
+      oldest != nullptr || (reason != nullptr && !IsAmongTensors(node, scope));
   parts->is_opaque =
       KeepsOpaque(use.is_imported && use.is_of_model) && !is_refused;
   const auto say = [&](std::string found, std::string expected) {

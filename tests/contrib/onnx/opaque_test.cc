@@ -173,6 +173,17 @@ TEST(OpaqueTest, WhatWorksOnSequencesStaysRefused) {
                           HasSubstr("it works on sequences")));
 }
 
+TEST(OpaqueTest, WhatCouldWorkOnOptionalValuesMayBeAmongTensors) {
+  ModelBuilder builder(18);
+  builder.Input("x", {2}).Output("y");
+  builder.Node("OptionalHasElement", {"x"}, {"y"}, "has");
+  EXPECT_FALSE(Import(builder.Bytes()).ok());
+  constexpr int kOnnxBool = 9;
+  ModelBuilder::SetInfo("y", {}, kOnnxBool, builder.graph().mutable_output(0));
+  const Network network = Import(builder.Bytes()).value();
+  EXPECT_EQ(NameOf(OpaqueNamed(network, "has")), "OptionalHasElement");
+}
+
 TEST(OpaqueTest, AnOutputThatIsNoTensorIsRefused) {
   ModelBuilder builder = MagicModel(false);
   auto* const info = builder.graph().add_value_info();
