@@ -82,13 +82,18 @@ struct Opaque : ops::Opaque {
     return infos;
   }
 
+  Support SupportOn(const TargetTraits&, const Inputs&) const {
+    Support support;
+    support.can = CurrentOpaqueRunner() != nullptr;
+    if (!support.can) support.why_not = WhyNot();
+    return support;
+  }
+
   absl::Status Evaluate(EvalArgs& args) const {
     const auto runner = CurrentOpaqueRunner();
     if (runner == nullptr) {
       return absl::UnimplementedError(
-          fmt::format("is opaque, since {} is not known here, expected a "
-                      "program that runs it (--opaque ort)",
-                      NameOf(*this)));
+          WhyNot() + ", expected a program that runs it (--opaque ort)");
     }
     std::vector<NDArray> inputs(args.num_inputs());
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -109,6 +114,10 @@ struct Opaque : ops::Opaque {
   }
 
  private:
+  std::string WhyNot() const {
+    return fmt::format("is opaque, since {} is not known here", NameOf(*this));
+  }
+
   // A model may state another type than its runtime makes.
   absl::Status CheckStated(size_t i, const NDArray& output) const {
     const TensorType made = TensorType::Of(*output);

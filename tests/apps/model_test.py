@@ -53,13 +53,13 @@ class Verify(Models):
 
     def test_every_fault_is_listed(self):
         model = self.write("net.onnx", chain(
-            onnx_node("Nag", ["x"], ["a"], name="one"),
+            onnx_node("SequenceAt", ["x"], ["a"], name="one"),
             onnx_node("Fused", ["a"], ["b"], domain="com.example"),
             onnx_node("Neg", ["c"], ["y"])))
         result = nodewise("verify", model, "--json")
         self.assertEqual(result.code, 1, result)
         found = [error["where"] for error in document(result)["errors"]]
-        self.assertEqual(found, [f"{model}: node one (Nag, opset 13)",
+        self.assertEqual(found, [f"{model}: node one (SequenceAt, opset 13)",
                                  f"{model}: node Fused_1 (com.example.Fused)",
                                  f"{model}: node Neg_2 (Neg, opset 13)"])
 
@@ -83,7 +83,9 @@ class Verify(Models):
         self.assertIn("depends on what):\n  warning: ", shown)
         self.assertIn("operation dead: no output of the network depends on it",
                       shown)
-        faulty = self.write("bad.onnx", chain(onnx_node("Nag", ["x"], ["y"])))
+        faulty = self.write("bad.onnx", chain(
+            onnx_node("SequenceAt", ["x"], ["s"]),
+            onnx_node("Neg", ["s"], ["y"])))
         parts = document(nodewise("verify", faulty, "--json"))["parts"]
         self.assertEqual([part["checked"] for part in parts], [False] * 3)
         self.assertEqual({part["why_not"] for part in parts},

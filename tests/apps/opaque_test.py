@@ -94,6 +94,10 @@ class KnownPartTest(Opaque):
         self.assertEqual(done.code, 0, done.err)
         self.assertIn("node magic (vendor.Magic, opset 1): is of domain vendor "
                       "and becomes opaque", done.out)
+        done = nodewise("verify", self.model, "--target", "reference")
+        self.assertEqual(done.code, 1, done.err)
+        self.assertIn("is opaque, since vendor.Magic is not known here",
+                      done.out + done.err)
 
     def test_run_computes_the_rest_and_says_what_is_missing(self):
         done = nodewise("run", self.model, "--random-inputs", "1")
