@@ -19,6 +19,12 @@ std::string DomainOf(std::string_view domain) {
   return domain == "ai.onnx" ? std::string() : std::string(domain);
 }
 
+std::string OperatorName(const proto::Node& node) {
+  const std::string domain = DomainOf(node.domain());
+  return std::string(Shortened(domain.empty() ? node.op_type()
+                                              : domain + "." + node.op_type()));
+}
+
 std::string NameOf(const proto::Node& node, size_t index) {
   if (!node.name().empty()) return node.name();
   return fmt::format("{}_{}", Shortened(node.op_type()), index);
@@ -51,31 +57,38 @@ void ImportState::Warning(const std::string& path, std::string found,
   diagnostics.Add(std::move(diagnostic));
 }
 
-void ImportState::AddUnknown(const std::string& path, const std::string& node,
-                             const std::string& name, Severity severity,
-                             std::string found, std::string expected) {
+void ImportState::AddOfOperator(const std::string& path,
+                                const std::string& node,
+                                const std::string& name, Severity severity,
+                                std::string found, std::string expected) {
   errors += severity == Severity::kError ? 1 : 0;
-  const auto [entry, is_new] =
-      unknown.emplace(std::tuple(within, name, found, expected), Unknown());
+  const auto [entry, is_new] = of_operators.emplace(
+      std::tuple(within, name, found, expected), OfOperator());
   entry->second.nodes.push_back(node);
   if (!is_new) return;
   entry->second.within = within;
   entry->second.name = name;
-  entry->second.diagnostic = diagnostics.items().size();
+  const size_t place = diagnostics.items().size();
   Diagnostic diagnostic;
   diagnostic.severity = severity;
   diagnostic.file = where;
   diagnostic.path = within + path;
   diagnostic.found = std::move(found);
   diagnostic.expected = std::move(expected);
+  const std::string listed = diagnostic.path;
   diagnostics.Add(std::move(diagnostic));
+  // A list that is full takes no more.
+  const auto& items = diagnostics.items();
+  if (items.size() > place && items[place].path == listed) {
+    entry->second.diagnostic = place;
+  }
 }
 
-void ImportState::CountUnknown() {
-  for (const auto& [key, one] : unknown) {
-    if (one.nodes.size() == 1) continue;
-    diagnostics.items()[one.diagnostic].path = fmt::format(
-        "{}{}, {} ({})", one.within, Shortened(one.name),
+void ImportState::CountOfOperators() {
+  for (const auto& [key, one] : of_operators) {
+    if (one.nodes.size() == 1 || !one.diagnostic.has_value()) continue;
+    diagnostics.items()[*one.diagnostic].path = fmt::format(
+        "{}{}, {} ({})", one.within, one.name,
         CountOf(one.nodes.size(), "operation"), ListOf(one.nodes, kMostListed));
   }
 }

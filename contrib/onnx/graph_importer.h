@@ -34,6 +34,8 @@ inline int KnownOpset(std::string_view domain, int version) {
 
 // "" for ONNX's own domain under either of its names.
 std::string DomainOf(std::string_view domain);
+// "com.microsoft.Gelu", shortened for messages.
+std::string OperatorName(const proto::Node& node);
 // Returns the node's name, or one made of its operator and number if it has
 // none.
 std::string NameOf(const proto::Node& node, size_t index);
@@ -75,31 +77,30 @@ struct ImportState {
   size_t opaque_bytes_left = size_t{1} << 30;
   // Operators of which it has been said that they are taken as older ones.
   std::set<std::string, std::less<>> taken_as_older;
-  // What has been said of operators that are not known, each once: of which
-  // nodes, and the place in `diagnostics`.
-  struct Unknown {
+  // What has been said of operators, each once: of which nodes, and the place
+  // in `diagnostics`.
+  struct OfOperator {
     std::string within, name;
-    size_t diagnostic = 0;
+    std::optional<size_t> diagnostic;  // None: the list is full.
     std::vector<std::string> nodes;
   };
   // By `within`, the operator, what was found and what was expected.
   std::map<std::tuple<std::string, std::string, std::string, std::string>,
-           Unknown>
-      unknown;
+           OfOperator>
+      of_operators;
 
   void Error(const std::string& path, std::string found,
              std::string expected = "", std::string hint = "");
   void Error(const std::string& path, const absl::Status& status);
   void Warning(const std::string& path, std::string found,
                std::string expected);
-  // Says of a node that its operator is not known: an error, or a warning for
-  // one that becomes opaque. If that has been said of another node, this one is
-  // only counted.
-  void AddUnknown(const std::string& where, const std::string& node,
-                  const std::string& name, Severity severity, std::string found,
-                  std::string expected);
-  // Says of all these how many nodes they are.
-  void CountUnknown();
+  // Says something of a node that is to be said of all nodes of its operator
+  // together: if it has been said of another node, this one is only counted.
+  void AddOfOperator(const std::string& where, const std::string& node,
+                     const std::string& name, Severity severity,
+                     std::string found, std::string expected);
+  // Names all nodes of what was said so.
+  void CountOfOperators();
 };
 
 // While it exists, imported nodes are in a body, named by `where`.
@@ -233,7 +234,7 @@ class GraphImporter {
   // operator_finder.cc
   void FindOperator(const proto::Node& node, Scope* scope, NodeParts* parts);
   void WarnIfDeprecated(const OperatorDef& row, int opset,
-                        const std::string& where);
+                        const NodeParts& parts);
   void WarnIfNewer(const OperatorDef& row, int opset);
   // Whether a node's domain has a version, and that of the model.
   struct DomainUse {
@@ -243,7 +244,7 @@ class GraphImporter {
   void TakeUnknown(const proto::Node& node, DomainUse use, Scope* scope,
                    NodeParts* parts);
   std::string KnownOnnx(const std::string& name) const;
-  void ReportNotImported(const std::string& where);
+  void ReportNotImported(const proto::Node& node, const NodeParts& parts);
 
   // opaque_importer.cc
   void ImportOpaque(const proto::Node& node, std::vector<std::string> outputs,

@@ -18,12 +18,6 @@ int CountGiven(const google::protobuf::RepeatedPtrField<std::string>& names) {
   return count;
 }
 
-std::string OperatorName(const proto::Node& node) {
-  const std::string domain = DomainOf(node.domain());
-  return std::string(Shortened(domain.empty() ? node.op_type()
-                                              : domain + "." + node.op_type()));
-}
-
 // Returns "node out (Gemm, opset 13)"; opset 0 means a domain not imported.
 std::string WhereOf(const proto::Node& node, std::string_view name, int opset) {
   return fmt::format("node {} ({}{})", Shortened(name), OperatorName(node),
@@ -99,7 +93,7 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
       {DomainOf(node.domain()), node.op_type(), node.overload()});
   if (function != state_.functions.end()) {
     if (scope->opsets->count(DomainOf(node.domain())) == 0) {
-      ReportNotImported(parts.where);
+      ReportNotImported(node, parts);
       return BreakOutputs(node, parts.where, scope);
     }
     return ImportCall(*function->second, node, parts.name, parts.where, scope);

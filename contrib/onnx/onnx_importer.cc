@@ -213,7 +213,7 @@ absl::StatusOr<Network> ImportModel(const proto::Model& model,
   scope.opsets = &state->opsets;
   importer.Import(model.graph(), {}, &scope);
   CheckOptions(model.graph(), state);
-  state->CountUnknown();
+  state->CountOfOperators();
   if (state->errors > 0) return state->diagnostics.ToStatus();
   return std::move(importer.network());
 }

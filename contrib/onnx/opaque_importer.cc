@@ -155,11 +155,9 @@ void GraphImporter::Refuse(const absl::Status& why, const proto::Node& node,
     state_.Error(parts->where, why);
     return BreakOutputs(node, parts->where, scope);
   }
-  state_.AddUnknown(
-      parts->where, parts->name,
-      domain.empty() ? node.op_type() : domain + "." + node.op_type(),
-      Severity::kWarning, fmt::format("becomes opaque: {}", MessageOf(why)),
-      "");
+  state_.AddOfOperator(parts->where, parts->name, OperatorName(node),
+                       Severity::kWarning,
+                       fmt::format("becomes opaque: {}", MessageOf(why)), "");
   parts->is_opaque = true;
   parts->inputs.clear();
   ImportOpaque(node, std::move(outputs), parts, scope);

@@ -97,7 +97,7 @@ void GraphImporter::FindOperator(const proto::Node& node, Scope* scope,
         "what it is in the model's opset");
   }
   WarnIfNewer(*row, opset->second);
-  WarnIfDeprecated(*row, version, parts->where);
+  WarnIfDeprecated(*row, version, *parts);
   parts->def = row;
 }
 
@@ -116,15 +116,16 @@ void GraphImporter::WarnIfNewer(const OperatorDef& row, int opset) {
 }
 
 void GraphImporter::WarnIfDeprecated(const OperatorDef& row, int opset,
-                                     const std::string& where) {
+                                     const NodeParts& parts) {
   for (const Deprecation& one : kDeprecations) {
     if (!row.domain.empty() || row.name != one.name || opset < one.since ||
         row.since > one.since) {
       continue;
     }
-    state_.Warning(where,
-                   fmt::format("is deprecated from opset {} on", one.since),
-                   one.successor);
+    state_.AddOfOperator(
+        parts.where, parts.name, std::string(row.name), Severity::kWarning,
+        fmt::format("is deprecated from opset {} on", one.since),
+        one.successor);
   }
 }
 
@@ -139,7 +140,7 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
     if (row->name != node.op_type()) continue;
     if (oldest == nullptr || row->since < oldest->since) oldest = row;
   }
-  if (has_domain && !use.is_imported) return ReportNotImported(parts->where);
+  if (has_domain && !use.is_imported) return ReportNotImported(node, *parts);
   const char* const reason =
       domain.empty() ? WhyUnsupported(node.op_type()) : nullptr;
   const bool is_refused =
@@ -148,9 +149,8 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
       KeepsOpaque(use.is_imported && use.is_of_model) && !is_refused;
   const auto say = [&](std::string found, std::string expected) {
     if (parts->is_opaque) found += " and becomes opaque";
-    state_.AddUnknown(
-        parts->where, parts->name,
-        domain.empty() ? node.op_type() : domain + "." + node.op_type(),
+    state_.AddOfOperator(
+        parts->where, parts->name, OperatorName(node),
         parts->is_opaque ? Severity::kWarning : Severity::kError,
         std::move(found), std::move(expected));
   };
@@ -191,9 +191,11 @@ std::string GraphImporter::KnownOnnx(const std::string& name) const {
                         DidYouMean(name, state_.ops.Names());
 }
 
-void GraphImporter::ReportNotImported(const std::string& where) {
-  state_.Error(where, "is of a domain that the model does not import",
-               "an opset_import of it");
+void GraphImporter::ReportNotImported(const proto::Node& node,
+                                      const NodeParts& parts) {
+  state_.AddOfOperator(
+      parts.where, parts.name, OperatorName(node), Severity::kError,
+      "is of a domain that the model does not import", "an opset_import of it");
 }
 
 }  // namespace nodewise

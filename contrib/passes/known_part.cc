@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -14,6 +15,9 @@ namespace nodewise {
 namespace {
 
 constexpr size_t kMostListed = 8;
+// More operations are not visited to find reasons, which a damaged model could
+// have without end.
+constexpr size_t kMostVisited = 10'000'000;
 
 // Adds the operators that make an operation opaque: its own, or those in its
 // bodies.
@@ -78,13 +82,14 @@ class UnknownPart {
   }
 
   // Returns the opaque operations at which the value's makers begin.
-  std::vector<std::string> Because(ValueId value) const {
-    std::set<OperationId> seen;
+  std::vector<std::string> Because(ValueId value) {
+    std::unordered_set<OperationId> seen;
     std::vector<OperationId> open = {network_.value(value).producer};
-    while (!open.empty()) {
+    while (!open.empty() && visited_ < kMostVisited) {
       const OperationId id = open.back();
       open.pop_back();
       if (!seen.insert(id).second) continue;
+      ++visited_;
       const Operation& operation = network_.operation(id);
       for (const auto* ids : {&operation.inputs, &operation.after}) {
         for (const ValueId input : *ids) {
@@ -93,9 +98,13 @@ class UnknownPart {
         }
       }
     }
+    std::vector<OperationId> first;
+    for (const OperationId id : seen) {
+      if (is_first_[Index(id)]) first.push_back(id);
+    }
+    std::sort(first.begin(), first.end());
     std::vector<std::string> names;
-    for (const OperationId id : network_.order()) {
-      if (!is_first_[Index(id)] || seen.count(id) == 0) continue;
+    for (const OperationId id : first) {
       names.push_back(network_.operation(id).name);
     }
     return names;
@@ -127,6 +136,7 @@ class UnknownPart {
   std::vector<bool> is_unknown_;  // By value.
   std::vector<bool> is_gone_;     // By operation.
   std::vector<bool> is_first_;    // By operation: depends on no other.
+  size_t visited_ = 0;            // By Because().
 };
 
 }  // namespace
@@ -167,10 +177,12 @@ std::string TextOf(const std::vector<OpaqueOperator>& operators) {
 }
 
 absl::StatusOr<KnownPart> KnownPartOf(const Network& network) {
-  const UnknownPart unknown(network);
+  UnknownPart unknown(network);
   KnownPart part;
   part.network = network;
   std::vector<ValueId> outputs;
+  const std::set<ValueId> all(network.outputs().begin(),
+                              network.outputs().end());
   for (const ValueId id : network.outputs()) {
     if (unknown.Has(id)) {
       part.missing.push_back({network.value(id).name, unknown.Because(id)});
@@ -181,7 +193,7 @@ absl::StatusOr<KnownPart> KnownPartOf(const Network& network) {
   part.open = unknown.Open();
   for (const ValueId id : part.open) {
     if (network.value(id).kind == NetworkValue::Kind::kInput ||
-        std::find(outputs.begin(), outputs.end(), id) != outputs.end()) {
+        all.count(id) > 0) {
       continue;
     }
     outputs.push_back(id);

@@ -110,6 +110,33 @@ TEST(OnnxImportTest, AllFaultsComeInOnePass) {
                     "nothing")));
 }
 
+TEST(OnnxImportTest, OneFaultOfManyNodesOfAnOperatorIsSaidOnce) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Output("x");
+  for (const std::string name : {"a", "b", "c"}) {
+    builder.Node("Fused", {"x"}, {name}, "make_" + name).set_domain("own");
+  }
+  builder.Node("Nag", {"x"}, {"d"}, "one");
+  builder.Node("Nag", {"x"}, {"e"}, "other");
+  EXPECT_THAT(
+      DiagnosticsOf(builder),
+      ElementsAre(HasSubstr("own.Fused, 3 operations (make_a, make_b, make_c): "
+                            "is of domain own, expected"),
+                  HasSubstr("Nag, 2 operations (one, other): is not known")));
+}
+
+TEST(OnnxImportTest, AFullListOfFaultsStaysAsItIs) {
+  ModelBuilder builder;
+  builder.Input("x", {2}).Output("x");
+  for (int i = 0; i < 22000; ++i) {
+    const std::string n = std::to_string(i);
+    builder.Node("Nag" + std::to_string(i / 2), {"x"}, {"y" + n}, "n" + n);
+  }
+  const std::vector<std::string> lines = DiagnosticsOf(builder);
+  EXPECT_THAT(lines.front(), HasSubstr("Nag0, 2 operations (n0, n1): "));
+  EXPECT_THAT(lines.back(), HasSubstr("more faults than are listed"));
+}
+
 TEST(OnnxImportTest, WhatReadsABrokenNodeStaysQuiet) {
   ModelBuilder builder;
   builder.Input("x", {2}).Output("z");

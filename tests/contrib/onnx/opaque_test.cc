@@ -196,6 +196,43 @@ TEST(OpaqueTest, AnOutputThatIsNoTensorIsRefused) {
                                           "is not supported")));
 }
 
+TEST(OpaqueTest, WhatIsNotSupportedInThisFormIsKept) {
+  constexpr int kOnnxUint8 = 2;
+  ModelBuilder builder(20);
+  builder.Input("x", {9}, kOnnxUint8).Output("y");
+  builder.Node("ImageDecoder", {"x"}, {"y"}, "decode");
+  ModelBuilder::SetInfo("y", {4, 4, 3}, kOnnxUint8,
+                        builder.graph().mutable_output(0));
+  DiagnosticList diagnostics;
+  const Network network = Import(builder.Bytes(), &diagnostics).value();
+  EXPECT_EQ(NameOf(OpaqueNamed(network, "decode")), "ImageDecoder");
+  EXPECT_EQ(TypeOf(network, "y"), "uint8[4, 4, 3]");
+  EXPECT_THAT(LinesOf(diagnostics),
+              ElementsAre(testing::AllOf(
+                  HasSubstr("node decode (ImageDecoder, opset 20): becomes "
+                            "opaque: "),
+                  HasSubstr("decodes image files"))));
+}
+
+TEST(OpaqueTest, ABodyOfControlFlowMayRunIt) {
+  ModelBuilder builder = VendorModel();
+  builder.Input("x", {2}).Input("c", {}, 9).Output("y");
+  auto& node = builder.Node("If", {"c"}, {"y"}, "if");
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto& body = *AddAttribute(name, 5, &node).mutable_g();
+    body.set_name(name);
+    Vendor(ModelBuilder::SetNode("Magic", {"x"}, {"m"}, "", body.add_node()));
+    ModelBuilder::SetNode("Neg", {"m"}, {"n"}, "", body.add_node());
+    body.add_output()->set_name("n");
+  }
+  const Network network = Import(builder.Bytes()).value();
+  const WithRunner running(std::make_shared<Doubler>());
+  const auto outputs = Interpret(
+      network, {Floats({1, -3}), MakeTensor<uint8_t>({}, {1}, kBool)});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_EQ(ValuesOf((*outputs)[0]), (std::vector<float>{-2, 6}));
+}
+
 TEST(OpaqueTest, AnOperatorOfALaterOpsetIsStillAnError) {
   ModelBuilder builder(13);
   builder.Input("x", {2}).Output("y");
