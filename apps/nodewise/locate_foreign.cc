@@ -29,6 +29,15 @@ absl::StatusOr<LoadedForeign> LoadReference(const LoadOptions& load,
   return LoadForeign(options, foreign, inputs, outcome);
 }
 
+// What runs the whole model knows the operations in it that are opaque here, so
+// it runs each of them alone, too, unless the options name something else.
+LoadOptions WithOpaqueBy(const std::string& program, LoadOptions load) {
+  if (load.model.opaque.empty()) {
+    load.model.opaque = program.starts_with("ort:") ? "ort" : program;
+  }
+  return load;
+}
+
 }  // namespace
 
 absl::StatusOr<ChosenReferee> ChooseReferee(const std::string& referee,
@@ -51,7 +60,8 @@ absl::StatusOr<Outcome> LocateInOtherProgram(const LoadOptions& load,
                                              LocateOptions options) {
   Outcome outcome;
   NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
-                            LoadForeign(load, foreign, inputs, &outcome));
+                            LoadForeign(WithOpaqueBy(load.target.target, load),
+                                        foreign, inputs, &outcome));
   if (outcome.status != Outcome::Status::kOk) return outcome;
   ShowForeign(loaded, inputs, &outcome);
   const Network& network = *loaded.target.network;
@@ -79,7 +89,10 @@ absl::StatusOr<Outcome> LocateByOtherProgram(LoadOptions load,
                                              const InputOptions& inputs,
                                              LocateOptions options) {
   // The other program's tensors lie in the model's order.
-  if (IsModel(load.target.target)) load.lowering.no_layouts = true;
+  if (IsModel(load.target.target)) {
+    load.lowering.no_layouts = true;
+    load = WithOpaqueBy(reference, std::move(load));
+  }
   Outcome outcome;
   NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
                             LoadTarget(load, inputs, &outcome));
