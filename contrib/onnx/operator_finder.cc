@@ -143,8 +143,14 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
   if (has_domain && !use.is_imported) return ReportNotImported(node, *parts);
   const char* const reason =
       domain.empty() ? WhyUnsupported(node.op_type()) : nullptr;
-  const bool is_refused =
-      oldest != nullptr || (reason != nullptr && !IsAmongTensors(node, scope));
+  const std::vector<std::string> contrib = ContribNames();
+  const bool is_contrib =
+      domain == kContribDomain && std::find(contrib.begin(), contrib.end(),
+                                            node.op_type()) != contrib.end();
+  // A network has a version of ai.onnx, with which it would be known.
+  const bool is_refused = oldest != nullptr ||
+                          (reason != nullptr && !IsAmongTensors(node, scope)) ||
+                          (is_contrib && state_.opsets.count("") == 0);
   parts->is_opaque =
       KeepsOpaque(use.is_imported && use.is_of_model) && !is_refused;
   const auto say = [&](std::string found, std::string expected) {
@@ -165,14 +171,11 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
     return say(fmt::format("is not supported: it {}", reason),
                "operators that calculate with tensors of numbers");
   }
-  const std::vector<std::string> contrib = ContribNames();
-  const bool is_contrib = domain == kContribDomain;
-  if (is_contrib && std::find(contrib.begin(), contrib.end(), node.op_type()) !=
-                        contrib.end()) {
+  if (is_contrib) {
     return say("is not known in an opset of ai.onnx this old", "11 or more");
   }
   say("is not known",
-      is_contrib
+      domain == kContribDomain
           ? fmt::format("an operator of {} that is known{}", kContribDomain,
                         DidYouMean(node.op_type(), contrib))
           : KnownOnnx(node.op_type()));

@@ -233,6 +233,17 @@ TEST(OpaqueTest, ABodyOfControlFlowMayRunIt) {
   EXPECT_EQ(ValuesOf((*outputs)[0]), (std::vector<float>{-2, 6}));
 }
 
+TEST(OpaqueTest, WhatIsMissingForAnOperatorOfOnnxruntimesIsSaid) {
+  ModelBuilder builder;
+  builder.model().mutable_opset_import(0)->set_domain("com.microsoft");
+  builder.Input("x", {2}).Output("y");
+  builder.Node("Gelu", {"x"}, {"y"}).set_domain("com.microsoft");
+  EXPECT_THAT(Import(builder.Bytes()),
+              FailsWith(absl::StatusCode::kDataLoss,
+                        HasSubstr("is not known in an opset of ai.onnx this "
+                                  "old, expected 11 or more")));
+}
+
 TEST(OpaqueTest, AnOperatorOfALaterOpsetIsStillAnError) {
   ModelBuilder builder(13);
   builder.Input("x", {2}).Output("y");
