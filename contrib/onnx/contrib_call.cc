@@ -1,13 +1,14 @@
 #include "contrib/onnx/contrib_call.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "contrib/onnx/attributes.h"
+#include "contrib/onnx/body_condition.h"
+#include "contrib/onnx/body_operators.h"
 #include "contrib/onnx/function_body.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -17,29 +18,8 @@
 namespace nodewise {
 namespace {
 
-double NumberOf(std::string_view text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  NODEWISE_CHECK(std::from_chars(text.data(), end, number).ptr == end);
-  return number;
-}
-
-bool IsNumber(std::string_view text) {
-  return (text[0] >= '0' && text[0] <= '9') || text[0] == '-';
-}
-
-// The numbers of "[1, -2]".
-std::vector<int64_t> IntegersOf(std::string_view text) {
-  std::vector<int64_t> numbers;
-  for (size_t at = 1; at < text.size(); ++at) {
-    const size_t end = text.find_first_of(",]", at);
-    const size_t first = text.find_first_not_of(' ', at);
-    numbers.push_back(
-        static_cast<int64_t>(NumberOf(text.substr(first, end - first))));
-    at = end;
-  }
-  return numbers;
-}
+// Ends a name that stands for several values.
+constexpr std::string_view kEach = "...";
 
 proto::Attribute DefaultOf(const FunctionAttribute& attribute) {
   proto::Attribute made;
@@ -51,8 +31,10 @@ proto::Attribute DefaultOf(const FunctionAttribute& attribute) {
                  std::get_if<int64_t>(&attribute.fallback)) {
     made.set_type(static_cast<int>(AttributeType::kInt));
     made.set_i(*whole);
-  } else if (std::holds_alternative<std::monostate>(attribute.fallback)) {
+  } else if (std::holds_alternative<NoFloats>(attribute.fallback)) {
     made.set_type(static_cast<int>(AttributeType::kFloats));
+  } else if (std::holds_alternative<NoInts>(attribute.fallback)) {
+    made.set_type(static_cast<int>(AttributeType::kInts));
   } else {
     made.set_type(static_cast<int>(AttributeType::kString));
     made.set_s(std::string(std::get<std::string_view>(attribute.fallback)));
@@ -74,31 +56,36 @@ class FunctionWriter {
   void SetPassed();
   proto::Attribute ValueOf(std::string_view text) const;
   absl::Status CheckWords(absl::Span<const BodyStatement> body) const;
-  bool Holds(std::string_view condition) const;
+  absl::Status KeepStatements();
+  void DropUnneeded();
   bool IsNeeded(std::string_view name, size_t index) const;
   absl::Status AddStatement(size_t index);
-  absl::StatusOr<std::string> InputOf(const std::string& text);
+  absl::Status AddRepeated(size_t index);
+  void SetNodeAttributes(const BodyStatement& statement,
+                         proto::Node* node) const;
+  absl::Status AddInputs(const BodyStatement& statement, proto::Node* node);
+  std::string InputOf(const std::string& text);
+  int64_t IntegerOf(std::string_view text) const;
+  std::vector<int64_t> IntegersOf(std::string_view text) const;
   bool MovedToAttribute(const BodyStatement& statement, size_t input,
                         proto::Node* node) const;
   std::string ConstantOf(const proto::Attribute& value, bool is_real);
-  absl::Status SetPermutation(const BodyStatement& statement,
-                              proto::Node* node) const;
-  void SetZero(const BodyStatement& statement, proto::Node* node) const;
   std::string Fresh(std::string_view name) {
     return fmt::format("{}_{}", name, ++names_);
   }
-  const InputInfo& InfoOf(std::string_view input) const;
   DLDataType FirstType() const {
     return call_.inputs.empty() ? DLDataType{} : call_.inputs[0].type.dtype;
   }
 
   const ContribCall& call_;
   std::unique_ptr<proto::Function> function_;
-  std::map<std::string, proto::Attribute, std::less<>> attributes_;
+  CallAttributes attributes_;
   std::vector<proto::Attribute> passed_;
   std::vector<BodyStatement> statements_;  // Whose conditions hold.
   // What a name stands for by now; empty: an input that is left out.
   std::map<std::string, std::string, std::less<>> current_;
+  // The values that NAME... stands for.
+  std::map<std::string, std::vector<std::string>, std::less<>> lists_;
   // The last statement that makes an output, by its name.
   std::map<std::string, size_t, std::less<>> last_;
   size_t names_ = 0;
@@ -111,6 +98,13 @@ absl::Status FunctionWriter::Begin() {
   for (size_t i = 0; i < known.inputs.size(); ++i) {
     const Param& param = known.inputs[i];
     const std::string name(param.name);
+    if (param.kind == Param::Kind::kVariadic) {
+      for (size_t j = i; j < call_.inputs.size(); ++j) {
+        lists_[name].push_back(fmt::format("{}_{}", name, j - i));
+        function_->add_input(lists_[name].back());
+      }
+      break;
+    }
     function_->add_input(name);
     const bool is_given = call_.inputs[i].is_given;
     current_[name] = is_given ? name : "";
@@ -134,6 +128,9 @@ absl::Status FunctionWriter::SetAttributes() {
             fmt::format("attribute {}: is of the wrong type", attribute.name));
       }
       value = *given;
+    } else if (attribute.is_required) {
+      return absl::InvalidArgumentError(
+          fmt::format("attribute {}: is not given", attribute.name));
     }
     attributes_.emplace(attribute.name, std::move(value));
   }
@@ -170,29 +167,6 @@ proto::Attribute FunctionWriter::ValueOf(std::string_view text) const {
   return element;
 }
 
-bool FunctionWriter::Holds(std::string_view condition) const {
-  if (condition.empty()) return true;
-  if (condition[0] == '!') return !Holds(condition.substr(1));
-  if (condition[0] != '$') return InfoOf(condition).is_given;
-  condition.remove_prefix(1);
-  const size_t name_end =
-      std::min(condition.find_first_of("!="), condition.size());
-  const proto::Attribute& value =
-      attributes_.find(condition.substr(0, name_end))->second;
-  condition.remove_prefix(name_end);
-  if (condition.empty()) return value.i() != 0;
-  if (condition[0] == '=') return value.s() == condition.substr(1);
-  return static_cast<double>(value.f()) != NumberOf(condition.substr(2));
-}
-
-const InputInfo& FunctionWriter::InfoOf(std::string_view input) const {
-  for (size_t i = 0; i < call_.function.inputs.size(); ++i) {
-    if (call_.function.inputs[i].name == input) return call_.inputs[i];
-  }
-  NODEWISE_CHECK(false);
-  return call_.inputs[0];
-}
-
 // Adds a constant of this value, in the type of the first input if it is real.
 std::string FunctionWriter::ConstantOf(const proto::Attribute& value,
                                        bool is_real) {
@@ -215,29 +189,61 @@ std::string FunctionWriter::ConstantOf(const proto::Attribute& value,
   return name;
 }
 
-absl::StatusOr<std::string> FunctionWriter::InputOf(const std::string& text) {
+int64_t FunctionWriter::IntegerOf(std::string_view text) const {
+  return text[0] == '$' ? ValueOf(text).i()
+                        : static_cast<int64_t>(NumberOf(text));
+}
+
+// The numbers of "[1, -2, $side]", or of an attribute.
+std::vector<int64_t> FunctionWriter::IntegersOf(std::string_view text) const {
+  if (text[0] == '$') {
+    const proto::Attribute value = ValueOf(text);
+    return {value.ints().begin(), value.ints().end()};
+  }
+  std::vector<int64_t> numbers;
+  for (size_t at = 1; at < text.size(); ++at) {
+    const size_t end = text.find_first_of(",]", at);
+    const size_t first = text.find_first_not_of(' ', at);
+    numbers.push_back(IntegerOf(text.substr(first, end - first)));
+    at = end;
+  }
+  return numbers;
+}
+
+std::string FunctionWriter::InputOf(const std::string& text) {
   if (text.empty()) return text;
   proto::Attribute value;
-  if (text[0] == '[') {
+  const bool is_attribute = text[0] == '$';
+  if (text[0] == '[' ||
+      (is_attribute && TypeOf(ValueOf(text)) == AttributeType::kInts)) {
     value.set_name("value_ints");
     value.set_type(static_cast<int>(AttributeType::kInts));
     for (const int64_t number : IntegersOf(text)) value.add_ints(number);
     return ConstantOf(value, false);
   }
-  if (text[0] != '$' && !IsNumber(text)) return current_.at(text);
+  if (text[0] == '#') {
+    value.set_name("value_int");
+    value.set_type(static_cast<int>(AttributeType::kInt));
+    value.set_i(IntegerOf(std::string_view(text).substr(1)));
+    return ConstantOf(value, false);
+  }
+  if (!is_attribute && !IsNumber(text)) return current_[text];
   value.set_name("value_float");
   value.set_type(static_cast<int>(AttributeType::kFloat));
-  value.set_f(text[0] == '$' ? ValueOf(text).f()
-                             : static_cast<float>(NumberOf(text)));
+  value.set_f(is_attribute ? ValueOf(text).f()
+                           : static_cast<float>(NumberOf(text)));
   return ConstantOf(value, true);
 }
 
 // Some lists were attributes in earlier opsets.
 bool FunctionWriter::MovedToAttribute(const BodyStatement& statement,
                                       size_t input, proto::Node* node) const {
-  const OperatorDef* const row = call_.ops.Find("", statement.op, call_.opset);
+  const OperatorDef* const row =
+      call_.ops.Find(statement.domain, statement.op, call_.opset);
   const std::string& text = statement.inputs[input];
-  if (row == nullptr || text.empty() || text[0] != '[') return false;
+  if (row == nullptr || text.empty() || (text[0] != '[' && text[0] != '$')) {
+    return false;
+  }
   for (const MovedAttribute& moved : row->moved) {
     if (moved.input != input || call_.opset >= moved.until) continue;
     proto::Attribute& attribute = *node->add_attribute();
@@ -247,44 +253,6 @@ bool FunctionWriter::MovedToAttribute(const BodyStatement& statement,
     return true;
   }
   return false;
-}
-
-absl::Status FunctionWriter::SetPermutation(const BodyStatement& statement,
-                                            proto::Node* node) const {
-  const TensorType& type = InfoOf(statement.inputs[0]).type;
-  if (!type.has_rank()) {
-    return absl::InvalidArgumentError(
-        fmt::format("input {}: has no known rank, expected one, since its "
-                    "sides are exchanged",
-                    statement.inputs[0]));
-  }
-  std::vector<int64_t> order;
-  for (int i = 0; i < type.rank(); ++i) order.push_back(i);
-  if (order.size() >= 2 && statement.op == "SwapLast") {
-    std::swap(order.end()[-1], order.end()[-2]);
-  } else if (order.size() >= 2) {
-    std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
-  }
-  node->set_op_type("Transpose");
-  proto::Attribute& perm = *node->add_attribute();
-  perm.set_name("perm");
-  perm.set_type(static_cast<int>(AttributeType::kInts));
-  for (const int64_t side : order) perm.add_ints(side);
-  return absl::OkStatus();
-}
-
-void FunctionWriter::SetZero(const BodyStatement& statement,
-                             proto::Node* node) const {
-  const DLDataType dtype = InfoOf(statement.inputs[0]).type.dtype;
-  node->set_op_type("Constant");
-  node->clear_input();
-  proto::Attribute& value = *node->add_attribute();
-  value.set_name("value");
-  value.set_type(static_cast<int>(AttributeType::kTensor));
-  value.mutable_t()->set_data_type(
-      static_cast<int32_t>(OnnxNumberOf(dtype).value_or(0)));
-  // Not raw: such data would be read where it is, which is gone after the call.
-  value.mutable_t()->add_int32_data(0);
 }
 
 // Whether an output of this statement is wanted, or read by a later one.
@@ -301,20 +269,42 @@ bool FunctionWriter::IsNeeded(std::string_view name, size_t index) const {
   return false;
 }
 
-absl::Status FunctionWriter::AddStatement(size_t index) {
-  const BodyStatement& statement = statements_[index];
-  proto::Node made;
-  made.set_op_type(statement.op);
+// Leaves out the statements whose outputs nothing needs.
+void FunctionWriter::DropUnneeded() {
+  std::set<std::string, std::less<>> needed;
+  for (size_t i = 0; i < call_.function.outputs.size(); ++i) {
+    if (call_.wanted[i]) needed.emplace(call_.function.outputs[i].name);
+  }
+  std::vector<BodyStatement> kept;
+  for (size_t i = statements_.size(); i-- > 0;) {
+    BodyStatement& statement = statements_[i];
+    bool is_needed = false;
+    for (const std::string& name : statement.outputs) {
+      is_needed = needed.erase(name) > 0 || is_needed;
+    }
+    if (!is_needed) continue;
+    needed.insert(statement.inputs.begin(), statement.inputs.end());
+    kept.push_back(std::move(statement));
+  }
+  std::reverse(kept.begin(), kept.end());
+  statements_ = std::move(kept);
+}
+
+void FunctionWriter::SetNodeAttributes(const BodyStatement& statement,
+                                       proto::Node* node) const {
   for (const auto& [name, text] : statement.attributes) {
     if (name == "*") {
       for (const proto::Attribute& each : passed_) {
-        *made.add_attribute() = each;
+        *node->add_attribute() = each;
       }
       continue;
     }
-    proto::Attribute& attribute = *made.add_attribute();
+    proto::Attribute& attribute = *node->add_attribute();
     if (text[0] == '$') {
       attribute = ValueOf(text);
+    } else if (text[0] == '[') {
+      attribute.set_type(static_cast<int>(AttributeType::kInts));
+      for (const int64_t number : IntegersOf(text)) attribute.add_ints(number);
     } else if (IsNumber(text)) {
       attribute.set_type(static_cast<int>(AttributeType::kInt));
       attribute.set_i(static_cast<int64_t>(NumberOf(text)));
@@ -324,16 +314,55 @@ absl::Status FunctionWriter::AddStatement(size_t index) {
     }
     attribute.set_name(name);
   }
+}
+
+absl::Status FunctionWriter::AddInputs(const BodyStatement& statement,
+                                       proto::Node* node) {
   for (size_t i = 0; i < statement.inputs.size(); ++i) {
-    if (MovedToAttribute(statement, i, &made)) continue;
-    NODEWISE_ASSIGN_OR_RETURN(const std::string input,
-                              InputOf(statement.inputs[i]));
-    made.add_input(input);
+    if (MovedToAttribute(statement, i, node)) continue;
+    const std::string& text = statement.inputs[i];
+    if (!text.ends_with(kEach)) {
+      node->add_input(InputOf(text));
+      continue;
+    }
+    for (const std::string& each : lists_[text]) node->add_input(each);
   }
-  if (statement.op == "ZeroOf") SetZero(statement, &made);
-  if (statement.op == "SwapLast" || statement.op == "BatchToSecondLast") {
-    NODEWISE_RETURN_IF_ERROR(SetPermutation(statement, &made));
+  return ReplaceOwn(statement, call_, node);
+}
+
+// Adds a statement once for each group of variadic inputs.
+absl::Status FunctionWriter::AddRepeated(size_t index) {
+  const BodyStatement& statement = statements_[index];
+  const std::string& text = statement.inputs[0];
+  const size_t dots = text.rfind(kEach);
+  const std::vector<std::string>& inputs = lists_[text.substr(0, dots)];
+  const auto count =
+      static_cast<size_t>(NumberOf(text.substr(dots + kEach.size())));
+  if (inputs.empty() || inputs.size() % count != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("inputs {}: are {}, expected a multiple of {}",
+                    text.substr(0, dots), inputs.size(), count));
   }
+  for (size_t i = 0; i < inputs.size(); i += count) {
+    proto::Node& made = *function_->add_node();
+    made.set_op_type(statement.op);
+    made.set_domain(statement.domain);
+    SetNodeAttributes(statement, &made);
+    for (size_t j = 0; j < count; ++j) made.add_input(inputs[i + j]);
+    made.add_output(Fresh("each"));
+    lists_[statement.outputs[0]].push_back(made.output(0));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FunctionWriter::AddStatement(size_t index) {
+  const BodyStatement& statement = statements_[index];
+  if (statement.outputs[0].ends_with(kEach)) return AddRepeated(index);
+  proto::Node made;
+  made.set_op_type(statement.op);
+  made.set_domain(statement.domain);
+  SetNodeAttributes(statement, &made);
+  NODEWISE_RETURN_IF_ERROR(AddInputs(statement, &made));
   for (const std::string& name : statement.outputs) {
     const auto& outputs = function_->output();
     const bool is_output =
@@ -351,40 +380,57 @@ absl::Status FunctionWriter::AddStatement(size_t index) {
 // Every word that the node gives must be one that the body asks for.
 absl::Status FunctionWriter::CheckWords(
     absl::Span<const BodyStatement> body) const {
-  for (const auto& [name, value] : attributes_) {
-    if (value.s().empty()) continue;
-    const std::string condition = fmt::format("${}={}", name, value.s());
+  for (const FunctionAttribute& attribute : call_.function.attributes) {
+    const std::string name(attribute.name);
+    const std::string& word = attributes_.find(name)->second.s();
+    const auto* const usual =
+        std::get_if<std::string_view>(&attribute.fallback);
+    if (usual == nullptr || word == *usual) continue;
+    const std::string condition = fmt::format("${}={}", name, word);
     const std::pair<std::string, std::string> handed_on(name, "$" + name);
     const bool is_known = std::any_of(
         body.begin(), body.end(), [&](const BodyStatement& statement) {
           const auto& attributes = statement.attributes;
-          return statement.condition == condition ||
+          const auto parts = PartsOf(statement.condition);
+          return std::find(parts.begin(), parts.end(), condition) !=
+                     parts.end() ||
                  std::find(attributes.begin(), attributes.end(), handed_on) !=
                      attributes.end();
         });
     if (is_known) continue;
     return absl::InvalidArgumentError(fmt::format(
-        "attribute {}: is {}, which is not known", name, Shortened(value.s())));
+        "attribute {}: is {}, which is not known", name, Shortened(word)));
+  }
+  return absl::OkStatus();
+}
+
+// Keeps the statements whose conditions hold.
+absl::Status FunctionWriter::KeepStatements() {
+  const std::vector<BodyStatement> body = ParseBody(call_.function.body);
+  NODEWISE_RETURN_IF_ERROR(CheckWords(body));
+  for (const BodyStatement& statement : body) {
+    const std::string_view condition = statement.condition;
+    if (!Holds(condition, call_, attributes_)) continue;
+    if (statement.op == "Refuse") {
+      return absl::UnimplementedError(
+          condition[0] == '$'
+              ? fmt::format("attribute {}: is set, which is not known",
+                            condition.substr(1))
+              : fmt::format("input {}: is given, which is not known",
+                            condition));
+    }
+    statements_.push_back(statement);
+  }
+  DropUnneeded();
+  for (size_t i = 0; i < statements_.size(); ++i) {
+    for (const std::string& name : statements_[i].outputs) last_[name] = i;
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<proto::Function>> FunctionWriter::Write() {
   NODEWISE_RETURN_IF_ERROR(Begin());
-  const std::vector<BodyStatement> body = ParseBody(call_.function.body);
-  NODEWISE_RETURN_IF_ERROR(CheckWords(body));
-  for (const BodyStatement& statement : body) {
-    if (!Holds(statement.condition)) continue;
-    if (statement.op == "Refuse") {
-      return absl::UnimplementedError(
-          fmt::format("attribute {}: is set, which is not known",
-                      statement.condition.substr(1)));
-    }
-    for (const std::string& name : statement.outputs) {
-      last_[name] = statements_.size();
-    }
-    statements_.push_back(statement);
-  }
+  NODEWISE_RETURN_IF_ERROR(KeepStatements());
   for (size_t i = 0; i < statements_.size(); ++i) {
     NODEWISE_RETURN_IF_ERROR(AddStatement(i));
   }

@@ -15,7 +15,8 @@ struct ContribCall {
   const ContribFunction& function;
   const OpSet& ops;
   int opset = 0;  // Of ONNX's own domain.
-  // By input of the function: whether it is given, and what is known of it.
+  // By input of the function, a variadic one as often as it is given: whether
+  // it is given, and what is known of it.
   std::vector<InputInfo> inputs;
   // Which outputs are wanted.
   std::vector<bool> wanted;

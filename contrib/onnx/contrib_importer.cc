@@ -5,6 +5,17 @@
 #include "fmt/format.h"
 
 namespace nodewise {
+namespace {
+
+size_t NumInputs(const ContribFunction& function, const proto::Node& node) {
+  const size_t count = function.inputs.size();
+  if (count == 0 || function.inputs[count - 1].kind != Param::Kind::kVariadic) {
+    return count;
+  }
+  return std::max(count - 1, static_cast<size_t>(node.input_size()));
+}
+
+}  // namespace
 
 // Returns the function for the node, or null if it is no such operator.
 const ContribFunction* GraphImporter::FindContrib(const proto::Node& node) {
@@ -31,11 +42,11 @@ void GraphImporter::ImportContrib(const ContribFunction& function,
   ContribCall call{function,
                    state_.ops,
                    KnownOpset("", state_.opsets.at("")),
-                   std::vector<InputInfo>(function.inputs.size()),
+                   std::vector<InputInfo>(NumInputs(function, node)),
                    std::vector<bool>(function.outputs.size()),
                    attribute};
   const int given =
-      std::min(node.input_size(), static_cast<int>(function.inputs.size()));
+      std::min(node.input_size(), static_cast<int>(call.inputs.size()));
   for (int i = 0; i < given; ++i) {
     if (node.input(i).empty()) continue;
     const Binding* const input = Find(scope, node.input(i));
@@ -63,7 +74,9 @@ void GraphImporter::ImportContrib(const ContribFunction& function,
   // The function exists for this call alone, so that a model of many such nodes
   // takes no more memory than one.
   const proto::Function& called = **made;
-  state_.function_opsets[&called] = {{"", state_.opsets.at("")}};
+  state_.function_opsets[&called] = {{"", state_.opsets.at("")},
+                                     {std::string(kContribDomain), 1},
+                                     {std::string(kHelperDomain), 1}};
   ImportCall(called, node, name, where, scope);
   state_.function_opsets.erase(&called);
 }

@@ -52,6 +52,11 @@ BodyStatement ParseLine(std::string_view line) {
   const size_t op_end = line.find_first_of("<(");
   NODEWISE_CHECK(op_end != std::string_view::npos);
   statement.op = std::string(line.substr(0, op_end));
+  const size_t dot = statement.op.rfind('.');
+  if (dot != std::string::npos) {
+    statement.domain = statement.op.substr(0, dot);
+    statement.op.erase(0, dot + 1);
+  }
   line.remove_prefix(op_end);
   if (line.front() == '<') {
     for (const std::string& part : SplitList(TakeBetween('<', '>', &line))) {
@@ -85,7 +90,10 @@ std::vector<BodyStatement> ParseBody(std::string_view body) {
     line += Stripped(body.substr(0, end));
     body.remove_prefix(std::min(end + 1, body.size()));
     // A statement goes on as long as its inputs are not closed.
-    if (line.find(')') == std::string::npos) continue;
+    if (line.find(')') == std::string::npos || line.ends_with(" and") ||
+        line.ends_with(" if")) {
+      continue;
+    }
     statements.push_back(ParseLine(std::exchange(line, "")));
   }
   NODEWISE_CHECK(line.empty());

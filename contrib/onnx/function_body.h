@@ -1,25 +1,41 @@
 #pragma once
 
-// The language in which contrib_functions.cc writes what an operator means in
-// operators of ONNX's own domain. A body is lines of the form
+// The language in which the tables of contrib_functions.h write what an
+// operator means in operators of ONNX's own domain. A body is lines of the form
 //
 //   OUTPUTS = OPERATOR<ATTRIBUTE=VALUE, ...>(INPUTS) if CONDITION
 //
 // with or without the attributes and the condition; one may be broken before
 // the bracket that closes the inputs. Lists are separated by commas. A name
-// that is given again stands for the new value from then on.
+// that is given again stands for the new value from then on; one that no line
+// whose condition holds has given stands for an input that is left out. Lines
+// whose outputs nothing needs are left out.
+//   operators: those of ONNX, and of another domain as DOMAIN.OPERATOR
 //   inputs: a value, nothing for one that is left out, integers in brackets,
-//     [-1], or a number or $ATTRIBUTE, of the type of the node's first input
+//     [-1, $ATTRIBUTE], or one integer, #2 or #$ATTRIBUTE, all of int64, or a
+//     number or $ATTRIBUTE, of the type of the node's first input; a list of
+//     integers as $ATTRIBUTE is one as an input too
 //   attributes: a * stands for all that the node hands on (ContribFunction)
-//   values of attributes: an integer, a word, $ATTRIBUTE, or $ATTRIBUTE[i], an
-//     element of a list of floats, 0 if it has less; also for inputs
+//   values of attributes: an integer, a word, integers in brackets, $ATTRIBUTE,
+//     or $ATTRIBUTE[i], an element of a list of floats, 0 if it has less; also
+//     for inputs
 //   conditions: NAME or !NAME for an input that is given or not, $ATTRIBUTE for
-//     one that is not 0, $ATTRIBUTE=WORD, $ATTRIBUTE!=NUMBER
+//     one that is neither 0 nor empty, $ATTRIBUTE=WORD, $ATTRIBUTE=NUMBER,
+//     $ATTRIBUTE!=NUMBER, $ATTRIBUTE<NUMBER, rank(NAME)=NUMBER,
+//     type(NAME)=TYPE, a ! before one for its contrary, and several of these
+//     with "and" between
+//   NAME...3 as the only input: the line is repeated for each three inputs of
+//     the node that are given from the last, variadic one on; its output, also
+//     written NAME..., is then all of the results
 // Besides ONNX's operators there are
 //   SwapLast(INPUT)           its last two sides exchanged
 //   BatchToSecondLast(INPUT)  its first side put before the last one
+//   ChannelsFirst(X, INPUT)   the last side of X, which has as many as INPUT,
+//                             put behind the first one
+//   ChannelsLast(X, INPUT)    the contrary
 //   ZeroOf(INPUT)             0, one number of its type
-//   Refuse()                  says that the condition's attribute is not known
+//   CastAs(X, INPUT)          X in the type of INPUT
+//   Refuse()                  says that what the condition names is not known
 
 #include <string>
 #include <string_view>
@@ -31,6 +47,7 @@ namespace nodewise {
 // The parts of a line, as they are written.
 struct BodyStatement {
   std::vector<std::string> outputs;
+  std::string domain;
   std::string op;
   std::vector<std::pair<std::string, std::string>> attributes;
   std::vector<std::string> inputs;

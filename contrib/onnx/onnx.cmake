@@ -20,8 +20,11 @@ target_link_libraries(nodewise_onnx_proto PUBLIC protobuf::libprotobuf-lite)
 add_dependencies(nodewise_onnx_proto nodewise_onnx_header)
 
 target_sources(nodewise_contrib PRIVATE
+  onnx/attention_functions.cc
   onnx/attributes.cc
+  onnx/body_condition.cc
   onnx/body_importer.cc
+  onnx/body_operators.cc
   onnx/contrib_call.cc
   onnx/contrib_functions.cc
   onnx/contrib_importer.cc
@@ -31,6 +34,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/function_importer.cc
   onnx/graph_exporter.cc
   onnx/graph_importer.cc
+  onnx/layer_functions.cc
   onnx/node_importer.cc
   onnx/onnx_case.cc
   onnx/onnx_exporter.cc
@@ -39,6 +43,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/opaque_node.cc
   onnx/operator_finder.cc
   onnx/onnx_types.cc
+  onnx/quantized_functions.cc
   onnx/renumber.cc
 )
 add_dependencies(nodewise_contrib nodewise_onnx_header)

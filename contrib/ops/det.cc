@@ -47,21 +47,32 @@ double Hadamard(int64_t n, const double* a) {
   return product;
 }
 
-struct Det : ops::Det {
-  absl::Status Check(const Inputs& in) const {
-    NODEWISE_RETURN_IF_ERROR(
-        All(RequireFloat(in, 0), RequireRank(in, 0, 2, INT_MAX)));
-    if (!in.type(0).has_rank()) return absl::OkStatus();
-    const Shape& x = *in.type(0).shape;
-    const Dim& rows = x[x.size() - 2];
-    if (!rows.is_known() || !x.back().is_known() ||
-        rows.size() == x.back().size()) {
-      return absl::OkStatus();
-    }
-    return InputError(0, fmt::format("has matrices of {} x {}, expected "
-                                     "square ones",
-                                     rows.size(), x.back().size()));
+absl::Status RequireSquare(const Inputs& in) {
+  NODEWISE_RETURN_IF_ERROR(
+      All(RequireFloat(in, 0), RequireRank(in, 0, 2, INT_MAX)));
+  if (!in.type(0).has_rank()) return absl::OkStatus();
+  const Shape& x = *in.type(0).shape;
+  const Dim& rows = x[x.size() - 2];
+  if (!rows.is_known() || !x.back().is_known() ||
+      rows.size() == x.back().size()) {
+    return absl::OkStatus();
   }
+  return InputError(0, fmt::format("has matrices of {} x {}, expected "
+                                   "square ones",
+                                   rows.size(), x.back().size()));
+}
+
+// Returns `factor` n^3 operations for each n x n matrix.
+double CubicFlops(const Inputs& in, double factor) {
+  const auto sizes = in.type(0).sizes();
+  if (!sizes || sizes->empty()) return 0;
+  double flops = factor * static_cast<double>(sizes->back());
+  for (const int64_t size : *sizes) flops *= static_cast<double>(size);
+  return flops;
+}
+
+struct Det : ops::Det {
+  absl::Status Check(const Inputs& in) const { return RequireSquare(in); }
   OutputInfos Infer(const Inputs& in) const {
     TensorType type = in.type(0);
     if (type.has_rank()) type.shape->resize(type.shape->size() - 2);
@@ -91,11 +102,92 @@ struct Det : ops::Det {
     return absl::OkStatus();
   }
   double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
-    const auto sizes = in.type(0).sizes();
-    if (!sizes || sizes->empty()) return 0;
-    double flops = 2.0 / 3 * static_cast<double>(sizes->back());
-    for (const int64_t size : *sizes) flops *= static_cast<double>(size);
-    return flops;
+    return CubicFlops(in, 2.0 / 3);
+  }
+};
+
+// The inverse of the n x n matrix `a`, which is changed on the way: both sides
+// of (a | 1) are eliminated with the largest element of each column. What is
+// singular gives infinities and NaN.
+std::vector<double> Inverted(int64_t n, double* a) {
+  std::vector<double> inverse(static_cast<size_t>(n * n));
+  double* const x = inverse.data();
+  for (int64_t i = 0; i < n; ++i) x[i * n + i] = 1;
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t best = k;
+    for (int64_t i = k + 1; i < n; ++i) {
+      if (std::fabs(a[i * n + k]) > std::fabs(a[best * n + k])) best = i;
+    }
+    if (best != k) {
+      std::swap_ranges(a + k * n, a + (k + 1) * n, a + best * n);
+      std::swap_ranges(x + k * n, x + (k + 1) * n, x + best * n);
+    }
+    const double pivot = a[k * n + k];
+    for (int64_t j = 0; j < n; ++j) {
+      a[k * n + j] /= pivot;
+      x[k * n + j] /= pivot;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const double factor = a[i * n + k];
+      if (i == k || factor == 0) continue;
+      for (int64_t j = 0; j < n; ++j) {
+        a[i * n + j] -= factor * a[k * n + j];
+        x[i * n + j] -= factor * x[k * n + j];
+      }
+    }
+  }
+  return inverse;
+}
+
+// Returns |a| |b| of n x n matrices.
+std::vector<double> AbsoluteProduct(int64_t n, const double* a,
+                                    const double* b) {
+  std::vector<double> product(static_cast<size_t>(n * n));
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < n; ++k) {
+      const double factor = std::fabs(a[i * n + k]);
+      for (int64_t j = 0; j < n; ++j) {
+        product[static_cast<size_t>(i * n + j)] +=
+            factor * std::fabs(b[k * n + j]);
+      }
+    }
+  }
+  return product;
+}
+
+struct Inverse : ops::Inverse {
+  absl::Status Check(const Inputs& in) const { return RequireSquare(in); }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const int64_t n = args.shape(0).back();
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
+                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    const std::vector<double> matrices = ToDoubles(args.in(0));
+    std::vector<double> results;
+    Bounds* const bounds = args.bounds(0);
+    for (size_t at = 0; at < matrices.size();
+         at += static_cast<size_t>(n * n)) {
+      const double* const a = matrices.data() + at;
+      std::vector<double> changed(a, a + n * n);
+      const std::vector<double> x = Inverted(n, changed.data());
+      results.insert(results.end(), x.begin(), x.end());
+      if (bounds == nullptr) continue;
+      // To first order the inverse changes by |x| |error of a| |x|.
+      const auto ax = AbsoluteProduct(n, a, x.data());
+      for (const double size : AbsoluteProduct(n, x.data(), ax.data())) {
+        const double value = x[bounds->expected.size() - at];
+        bounds->expected.push_back(kExpectedFactor * static_cast<double>(n) *
+                                       UnitRoundoff(out.dtype()) * size +
+                                   HalfUlp(out.dtype(), value));
+        // Elimination may let errors grow by 2^n: nothing useful is proved.
+        bounds->proved.push_back(std::numeric_limits<double>::quiet_NaN());
+      }
+    }
+    StoreDoubles(results.data(), 0, CountOf(out), out);
+    return absl::OkStatus();
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    return CubicFlops(in, 2);
   }
 };
 
@@ -105,6 +197,12 @@ constexpr OperatorDef kDets[] = {
                         .inputs = {"X"},
                         .outputs = {"Y"},
                         .bound = kSum}),
+    Row<ops::Inverse, Inverse>({.name = "Inverse",
+                                .domain = "com.microsoft",
+                                .since = 1,
+                                .inputs = {"X"},
+                                .outputs = {"Y"},
+                                .bound = kSum}),
 };
 
 }  // namespace

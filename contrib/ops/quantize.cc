@@ -231,19 +231,14 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
       low = std::min(low, from[i]);
       high = std::max(high, from[i]);
     }
-    const QuantRange range{0, 255};
-    // In float32, since the operator is defined by others of that type.
-    const float scale = (high - low) / 255.0F;
-    const float middle = scale == 0 ? 0 : 0 - low / scale;
-    const double zero = std::nearbyint(Saturated(middle, range));
+    const DynamicScale quantize = DynamicScale::Of(low, high);
+    const float scale = quantize.scale;
     *y_scale.As<float>() = scale;
-    *y_zero.As<uint8_t>() = static_cast<uint8_t>(zero);
+    *y_zero.As<uint8_t>() = static_cast<uint8_t>(quantize.zero);
     auto* const to = y.As<uint8_t>();
     ParallelFor(CountOf(x), 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const float quotient = scale == 0 ? 0 : from[i] / scale;
-        to[i] = static_cast<uint8_t>(Saturated(
-            std::nearbyint(static_cast<double>(quotient)) + zero, range));
+        to[i] = static_cast<uint8_t>(quantize.Quantized(from[i]));
       }
     });
     BoundByOneStep(y, args.bounds(0));

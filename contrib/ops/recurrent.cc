@@ -1,6 +1,9 @@
 #include "nodewise/ops/recurrent.h"
 
+#include <algorithm>
+
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/quantize_rules.h"
 #include "contrib/ops/util/recurrent.h"
 #include "contrib/ops/util/recurrent_error.h"
 #include "nodewise/support/status_macros.h"
@@ -31,10 +34,14 @@ struct RecurrentCell : Class {
   double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
     return RecurrentLayer::Flops(in);
   }
-  absl::Status Evaluate(EvalArgs& args) const {
+  absl::Status Evaluate(EvalArgs& args) const { return Run(args, layer()); }
+
+ protected:
+  RecurrentLayer layer() const { return {*this, kGates, Cell::kDefaults}; }
+  absl::Status Run(EvalArgs& args, const RecurrentLayer& layer) const {
     const Cell& cell = static_cast<const Cell&>(*this);
     const CellErrors errors(args.dtype(0));
-    return layer().Run(
+    return layer.Run(
         args, {[&](const CellWeights& weights, const double* inputs, double* h,
                    double* c, double* sums) {
                  cell.Step(CellNumbers(), weights, inputs, h, c, sums);
@@ -44,9 +51,6 @@ struct RecurrentCell : Class {
                  cell.Step(errors, weights, inputs, h, c, sums);
                }});
   }
-
- private:
-  RecurrentLayer layer() const { return {*this, kGates, Cell::kDefaults}; }
 };
 
 // Gates: input, output, forget, cell.
@@ -62,6 +66,13 @@ struct Lstm : RecurrentCell<Lstm, ops::LSTM, 4> {
                      Field<&Lstm::hidden_size>("hidden_size"),
                      Field<&Lstm::input_forget>("input_forget"),
                      Field<&Lstm::layout>("layout"));
+  }
+  // Evaluates a layer whose inputs are multiples of `input_step` and whose
+  // states are rounded.
+  absl::Status EvaluateRounded(EvalArgs& args, double input_step) const {
+    RecurrentLayer rounded = layer();
+    rounded.input_step = input_step;
+    return Run(args, rounded);
   }
   template <typename Arithmetic>
   void Step(const Arithmetic& in, const CellWeights& weights,
@@ -208,6 +219,149 @@ struct WithOutputSequence : Class {
   }
 };
 
+struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
+  static constexpr auto Fields() {
+    using Class = ops::DynamicQuantizeLSTM;
+    return FieldList(Field<&Class::activation_alpha>("activation_alpha"),
+                     Field<&Class::activation_beta>("activation_beta"),
+                     Field<&Class::activations>("activations"),
+                     Field<&Class::clip>("clip"),
+                     Field<&Class::direction>("direction"),
+                     Field<&Class::hidden_size>("hidden_size"),
+                     Field<&Class::input_forget>("input_forget"));
+  }
+  absl::Status Check(const Inputs& in) const;
+  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
+    const std::vector<InputInfo> infos = LstmInputs(in);
+    return AsLstm().Infer(Inputs(infos), num_outputs);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
+    const std::vector<InputInfo> infos = LstmInputs(in);
+    return AsLstm().Flops(Inputs(infos), out);
+  }
+  absl::Status Evaluate(EvalArgs& args) const;
+
+ private:
+  // The inputs from kWScale on are not LSTM's.
+  static constexpr size_t kW = 1, kR = 2, kWScale = 8, kRScale = 10;
+
+  Lstm AsLstm() const {
+    Lstm lstm;
+    static_cast<ops::LSTM&>(lstm) = *this;
+    return lstm;
+  }
+  static std::vector<InputInfo> LstmInputs(const Inputs& in);
+  static absl::Status CheckScale(const Inputs& in, size_t weights,
+                                 size_t scale);
+  static absl::StatusOr<NDArray> Weights(const EvalArgs& args, size_t weights,
+                                         size_t scale);
+};
+
+// What is known of the inputs of the LSTM of dequantized weights.
+std::vector<InputInfo> DynamicQuantizeLstm::LstmInputs(const Inputs& in) {
+  std::vector<InputInfo> infos;
+  for (size_t i = 0; i < kWScale; ++i) infos.push_back(in[i]);
+  for (const size_t i : {kW, kR}) {
+    infos[i].constant = nullptr;
+    infos[i].type.dtype = in.type(0).dtype;
+    auto& shape = infos[i].type.shape;
+    if (shape.has_value() && shape->size() == 3) {
+      std::swap((*shape)[1], (*shape)[2]);
+    }
+  }
+  return infos;
+}
+
+// There is one for each direction, or for each of its columns.
+absl::Status DynamicQuantizeLstm::CheckScale(const Inputs& in, size_t weights,
+                                             size_t scale) {
+  const DLDataType dtype = in.type(weights).dtype;
+  NODEWISE_RETURN_IF_ERROR(RequireQuantized(in, weights));
+  if (dtype.bits != 0) {
+    NODEWISE_RETURN_IF_ERROR(RequireType(in, scale + 1, dtype));
+  }
+  for (const size_t i : {scale, scale + 1}) {
+    NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 1, 2));
+    if (!in.type(i).has_rank()) continue;
+    Shape expected = {SideOf(in, weights, 0)};
+    if (in.type(i).rank() == 2) expected.push_back(SideOf(in, weights, 2));
+    NODEWISE_RETURN_IF_ERROR(RequireShape(in, i, expected));
+  }
+  return RequireType(in, scale, kFloat32);
+}
+
+absl::Status DynamicQuantizeLstm::Check(const Inputs& in) const {
+  const std::vector<InputInfo> infos = LstmInputs(in);
+  return All(RequireType(in, 0, kFloat32), RequireRank(in, kW, 3),
+             RequireRank(in, kR, 3), AsLstm().Check(Inputs(infos)),
+             CheckScale(in, kW, kWScale), CheckScale(in, kR, kRScale));
+}
+
+// Returns the weights as numbers, laid out as those of LSTM.
+absl::StatusOr<NDArray> DynamicQuantizeLstm::Weights(const EvalArgs& args,
+                                                     size_t weights,
+                                                     size_t scale) {
+  const auto shape = args.shape(weights);
+  const auto columns = static_cast<size_t>(shape[2]);
+  const auto rows = static_cast<size_t>(shape[1]);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const NDArray made,
+      NDArray::Empty({shape[0], shape[2], shape[1]}, kFloat32, kCpu));
+  const std::vector<double> from = ToDoubles(args.in(weights));
+  const std::vector<double> scales = ToDoubles(args.in(scale));
+  const std::vector<double> zeros = ToDoubles(args.in(scale + 1));
+  const auto at = [&](const std::vector<double>& values, size_t column) {
+    const bool is_by_direction = values.size() == static_cast<size_t>(shape[0]);
+    return values[is_by_direction ? column / columns : column];
+  };
+  auto* to = made.As<float>();
+  for (size_t column = 0; column < columns * static_cast<size_t>(shape[0]);
+       ++column) {
+    const size_t direction = column / columns;
+    for (size_t row = 0; row < rows; ++row) {
+      const double q =
+          from[(direction * rows + row) * columns + column % columns];
+      *to++ = static_cast<float>((q - at(zeros, column)) * at(scales, column));
+    }
+  }
+  return made;
+}
+
+absl::Status DynamicQuantizeLstm::Evaluate(EvalArgs& args) const {
+  Tensors inputs;
+  for (size_t i = 0; i < kWScale; ++i) {
+    inputs.push_back(args.has(i) ? args.in(i) : NDArray());
+  }
+  NODEWISE_ASSIGN_OR_RETURN(inputs[kW], Weights(args, kW, kWScale));
+  NODEWISE_ASSIGN_OR_RETURN(inputs[kR], Weights(args, kR, kRScale));
+  const NDArray& x = args.in(0);
+  NODEWISE_ASSIGN_OR_RETURN(inputs[0],
+                            NDArray::Empty(x.shape(), kFloat32, kCpu));
+  const auto* const from = x.As<float>();
+  const auto* const end = from + CountOf(x);
+  const auto to = from == end ? DynamicScale()
+                              : DynamicScale::Of(*std::min_element(from, end),
+                                                 *std::max_element(from, end));
+  std::transform(from, end, inputs[0].As<float>(), [&](float each) {
+    return static_cast<float>(to.Nearest(each));
+  });
+  absl::InlinedVector<bool, 3> wanted;
+  for (size_t i = 0; i < args.num_outputs(); ++i) {
+    wanted.push_back(args.wants(i));
+  }
+  EvalArgs::Options options;
+  options.with_bounds = args.num_outputs() > 0 && args.bounds(0) != nullptr;
+  EvalArgs lstm(inputs, wanted, options, {});
+  NODEWISE_RETURN_IF_ERROR(
+      AsLstm().EvaluateRounded(lstm, static_cast<double>(to.scale)));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) continue;
+    args.SetOutput(i, lstm.outputs()[i]);
+    if (options.with_bounds) *args.bounds(i) = std::move(*lstm.bounds(i));
+  }
+  return absl::OkStatus();
+}
+
 template <typename Class, typename Rules>
 constexpr OperatorDef LstmRow(int since) {
   return Row<Class, Rules>(
@@ -232,6 +386,15 @@ constexpr OperatorDef OtherRow(const char* name, int since) {
 constexpr OperatorDef kRecurrents[] = {
     LstmRow<ops::LSTM1, WithOutputSequence<ops::LSTM1, Lstm>>(1),
     LstmRow<ops::LSTM, Lstm>(7),
+    Row<ops::DynamicQuantizeLSTM, DynamicQuantizeLstm>(
+        {.name = "DynamicQuantizeLSTM",
+         .domain = "com.microsoft",
+         .since = 1,
+         .inputs = {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
+                    Optional("initial_h"), Optional("initial_c"), Optional("P"),
+                    "W_scale", "W_zero_point", "R_scale", "R_zero_point"},
+         .outputs = {Optional("Y"), Optional("Y_h"), Optional("Y_c")},
+         .bound = kSum}),
     OtherRow<ops::GRU1, WithOutputSequence<ops::GRU1, Gru>>("GRU", 1),
     OtherRow<ops::GRU, Gru>("GRU", 7),
     OtherRow<ops::RNN1, WithOutputSequence<ops::RNN1, Rnn>>("RNN", 1),

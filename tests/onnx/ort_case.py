@@ -128,6 +128,23 @@ def sums(length, factor=4.0, powers=None):
     return of
 
 
+def steady(case, outputs):
+    """For what makes small differences large or rounds on its way: a few units
+    in the last place, and as far as the outputs move where one of the inputs is
+    a little larger or smaller."""
+    moved = [0.0] * len(outputs)
+    for name, x in case.inputs.items():
+        for change in (-2, -1, 1, 2):
+            if not epsilon(x):
+                continue
+            changed = x * x.dtype.type(1 + change * epsilon(x))
+            ran = run(case.model, {**case.inputs, name: np.asarray(changed)})
+            moved = [max(m, size_of(y.astype(np.float64) - other))
+                     for m, y, other in zip(moved, outputs, ran)]
+    return [(8 * epsilon(y), 16 * epsilon(y) * max(1.0, size_of(y)) + 4 * m)
+            for y, m in zip(outputs, moved)]
+
+
 def network(length, factor=2.0, step=0):
     """A whole network whose longest way sums `length` products in all:
     relative to the largest output. Integers may be off by `step`."""

@@ -17,6 +17,7 @@ import sys
 
 import onnxruntime
 
+import ort_attention  # noqa: F401 (adds to ort_contrib)
 import ort_case
 import ort_contrib
 import ort_control  # noqa: F401 (fills the table)

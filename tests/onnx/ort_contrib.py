@@ -215,7 +215,7 @@ def QGemm(d):
     attrs = {"transA": d.upto(0, 1), "transB": d.upto(0, 1)}
     if d.often():
         attrs["alpha"] = float(d.rng.uniform(0.5, 2))
-    b, b_scale, b_zero = weights(d, k, n)
+    b, b_scale, b_zero = quantised_weights(d, k, n)
     if b_zero is None:
         b_zero = np.zeros(b_scale.shape, b.dtype)
     a = d.tensor((k, m) if attrs["transA"] else (m, k), dtype, 0, 60)
@@ -228,10 +228,13 @@ def QGemm(d):
     return d.put(inputs, near(64), **attrs)
 
 
-def qlinear_image(d):
+def qlinear_image(d, attrs):
     dtype = d.one(["uint8", "int8"])
-    return [d.quantised((d.upto(1, 2), d.upto(1, 3), d.upto(3, 6),
-                         d.upto(3, 6)), dtype),
+    shape = [d.upto(1, 2), d.upto(1, 3), d.upto(3, 6), d.upto(3, 6)]
+    if d.often(0.3):
+        attrs["channels_last"] = 1
+        shape.append(shape.pop(1))
+    return [d.quantised(shape, dtype),
             *d.scale_and_zero(dtype), *d.scale_and_zero(dtype)]
 
 
@@ -243,12 +246,13 @@ def QLinearAveragePool(d):
         attrs["strides"] = [d.upto(1, 2), d.upto(1, 2)]
     if d.often():
         attrs["pads"] = [d.upto(0, k - 1) for k in attrs["kernel_shape"] * 2]
-    return d.put(qlinear_image(d), steps(1), **attrs)
+    return d.put(qlinear_image(d, attrs), steps(1), **attrs)
 
 
 @operator
 def QLinearGlobalAveragePool(d):
-    return d.put(qlinear_image(d), steps(1))
+    attrs = {}
+    return d.put(qlinear_image(d, attrs), steps(1), **attrs)
 
 
 def qlinear_pair(d):
@@ -288,7 +292,7 @@ def QLinearLeakyRelu(d):
                              if d.often() else {}))
 
 
-def weights(d, k, n):
+def quantised_weights(d, k, n):
     """Small enough for sums of pairs that onnxruntime saturates."""
     dtype = d.one(["uint8", "int8"])
     low = 0 if dtype == "uint8" else -60
@@ -301,7 +305,7 @@ def weights(d, k, n):
 @operator
 def MatMulIntegerToFloat(d):
     m, k, n = d.upto(1, 5), d.upto(1, 9), d.upto(1, 6)
-    b, b_scale, b_zero = weights(d, k, n)
+    b, b_scale, b_zero = quantised_weights(d, k, n)
     a = d.tensor((m, k), "uint8", 0, 120)
     return d.put([a, b, d.scale(), b_scale,
                   d.maybe(lambda: d.tensor((), "uint8", 0, 120)), b_zero,
@@ -311,11 +315,157 @@ def MatMulIntegerToFloat(d):
 @operator
 def DynamicQuantizeMatMul(d):
     m, k, n = d.upto(1, 5), d.upto(1, 9), d.upto(1, 6)
-    b, b_scale, b_zero = weights(d, k, n)
-    # A step of A may fall to either side.
+    b, b_scale, b_zero = quantised_weights(d, k, n)
     return d.put([d.tensor((m, k)), b, b_scale, b_zero,
-                  d.maybe(lambda: d.tensor((n,)))],
-                 lambda case, outputs: [(1e-6, 8 / 255 * 120 * 0.1)])
+                  d.maybe(lambda: d.tensor((n,)))], ort_case.steady)
+
+
+@operator
+def QLinearSoftmax(d):
+    dtype = d.one(["uint8", "int8"])
+    shape = d.shape(1, 4)
+    # The output's numbers are from 0 to 1.
+    scale = np.float32(1 / 256)
+    zero = np.asarray(0 if dtype == "uint8" else -128, dtype)
+    return d.put([d.quantised(shape, dtype), *d.scale_and_zero(dtype), scale,
+                  zero], steps(1), axis=d.upto(-len(shape), len(shape) - 1),
+                 opset=d.opset)
+
+
+@operator
+def QLinearConcat(d):
+    dtype = d.one(["uint8", "int8"])
+    shape = list(d.shape(1, 3))
+    axis = d.upto(0, len(shape) - 1)
+    inputs = d.scale_and_zero(dtype)
+    for _ in range(d.upto(1, 4)):
+        shape[axis] = d.upto(1, 4)
+        inputs += [d.quantised(shape, dtype), *d.scale_and_zero(dtype)]
+    return d.put(inputs, ort_case.exact, axis=axis)
+
+
+@operator
+def MatMulNBits(d):
+    k, n, bits = d.upto(1, 80), d.upto(1, 9), d.one([2, 4, 8])
+    size = d.one([16, 32])
+    blocks = -(-k // size)
+    dtype = d.one([np.float32, np.float32, np.float16])
+    inputs = [d.tensor((d.upto(1, 3), k)).astype(dtype),
+              d.quantised((n, blocks, size * bits // 8), "uint8"),
+              d.tensor((n, blocks), low=0.01, high=0.1).astype(dtype)]
+    # onnxruntime has no kernel for real zero points of 8 bits.
+    zeros = d.one(["packed", None] if bits == 8 else ["packed", "apart", None])
+    inputs.append(
+        None if zeros is None else
+        d.quantised((n, -(-blocks * bits // 8)), "uint8")
+        if zeros == "packed" else
+        d.tensor((n, blocks), "uint8", 0, 2**bits - 1).astype(dtype))
+    inputs += [None, d.maybe(lambda: d.tensor((n,)).astype(dtype))]
+    attrs = {"K": k, "N": n, "block_size": size}
+    if bits != 4 or d.often():
+        attrs["bits"] = bits
+    # Sums are of float32, whatever they are rounded to.
+    sums32 = 4 * ort_case.EPSILON["float32"] * k**0.5
+    return d.put(inputs, lambda case, outputs: [
+        (2 * ort_case.epsilon(y), sums32 * ort_case.size_of(y))
+        for y in outputs], **attrs)
+
+
+@operator
+def GatherBlockQuantized(d):
+    bits, size = d.one([4, 8]), d.one([16, 32])
+    rows, blocks = d.upto(1, 6), d.upto(1, 3)
+    # The last block may be a shorter one.
+    width = size * (blocks - 1) + 2 * d.upto(1, size // 2)
+    dtype = d.one([np.float32, np.float16])
+    inputs = [d.quantised((rows, width * bits // 8), "uint8"),
+              d.tensor(d.shape(0, 2), d.one(["int32", "int64"]), -rows,
+                       rows - 1),
+              d.tensor((rows, blocks), low=0.01, high=0.1).astype(dtype)]
+    if d.often():
+        inputs.append(d.quantised((rows, -(-blocks * bits // 8)), "uint8"))
+    return d.put(inputs, near(1), bits=bits, block_size=size)
+
+
+@operator
+def Inverse(d):
+    n = d.upto(1, 5)
+    shape = (*d.shape(0, 2), n, n)
+    dtype = d.one(["float32", "float64"])
+    # Far from singular.
+    x = d.tensor(shape, dtype, -1, 1) + 3 * n * np.eye(n, dtype=dtype)
+    return d.put([x], ort_case.network(n, 4.0))
+
+
+def margin(states):
+    """How far the closest of these numbers is from where it would be rounded
+    to another multiple, in steps."""
+    low, high = min(0, states.min()), max(0, states.max())
+    scale = (high - low) / 255
+    if scale == 0:
+        return 0.5
+    places = np.append(states, low).astype(np.float64) / scale
+    return np.abs(places - np.floor(places) - 0.5).min()
+
+
+def like_states(case, outputs):
+    """A state that lies between two steps may be rounded to either, which the
+    next steps show; otherwise the outputs are as near as float32 allows."""
+    (node,) = case.model.graph.node
+    direction = next(a.s for a in node.attribute if a.name == "direction")
+    y = outputs[0]
+    lengths = case.inputs.get("in4", np.full(y.shape[2], len(y)))
+    closest = 0.5
+    for way in range(y.shape[1]):
+        is_reverse = direction == b"reverse" or way == 1
+        for i in range(len(y) - 1):
+            rows = [y[n - 1 - i if is_reverse else i, way, item]
+                    for item, n in enumerate(lengths) if i < n]
+            closest = min(closest, margin(np.stack(rows)))
+    if closest < 2e-3:
+        return [(1e-5, 0.01)] * len(outputs)
+    return near(16)(case, outputs)
+
+
+@operator
+def DynamicQuantizeLSTM(d):
+    steps_, batch, width = d.upto(1, 5), d.upto(1, 3), d.upto(1, 6)
+    hidden = d.upto(1, 5)
+    direction = d.one(["forward", "reverse", "bidirectional"])
+    ways = 2 if direction == "bidirectional" else 1
+    attrs = {"hidden_size": hidden, "direction": direction}
+    if d.often(0.2):
+        attrs["input_forget"] = 1
+    if d.often(0.3):
+        attrs["activations"] = [d.one(["Sigmoid", "HardSigmoid"]),
+                                d.one(["Tanh", "Softsign"]), "Tanh"] * ways
+    if d.often(0.2):
+        attrs["activation_alpha"] = [0.25]
+        attrs["activation_beta"] = [0.5]
+
+    dtype = d.one(["uint8", "int8"])
+
+    def quantised(rows):
+        low = 0 if dtype == "uint8" else -60
+        # One zero point for all columns, 0 for signed ones.
+        zero = d.upto(0, 60) if dtype == "uint8" else 0
+        sides = (ways, 4 * hidden) if d.often() else (ways,)
+        return (d.tensor((ways, rows, 4 * hidden), dtype, low, 60),
+                np.float32(d.rng.uniform(0.002, 0.02, sides)),
+                np.full(sides, zero, dtype))
+    w, w_scale, w_zero = quantised(width)
+    r, r_scale, r_zero = quantised(hidden)
+    state = (ways, batch, hidden)
+    lengths = None
+    if d.often(0.3):
+        lengths = d.tensor((batch,), "int32", 1, steps_)
+        lengths[0] = steps_
+    return d.put([d.tensor((steps_, batch, width)), w, r,
+                  d.maybe(lambda: d.tensor((ways, 8 * hidden))), lengths,
+                  d.maybe(lambda: d.tensor(state)),
+                  d.maybe(lambda: d.tensor(state)),
+                  d.maybe(lambda: d.tensor((ways, 3 * hidden))),
+                  w_scale, w_zero, r_scale, r_zero], like_states, 3, **attrs)
 
 
 def axis_and_sides(d, shape):

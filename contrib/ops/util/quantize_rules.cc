@@ -61,6 +61,15 @@ std::optional<QuantRange> RangeOf(DLDataType dtype) {
   return std::nullopt;
 }
 
+DynamicScale DynamicScale::Of(float low, float high) {
+  low = std::min(low, 0.0F);
+  high = std::max(high, 0.0F);
+  const float scale = (high - low) / 255.0F;
+  const float middle = scale == 0 ? 0 : 0 - low / scale;
+  return {scale,
+          std::nearbyint(Saturated(static_cast<double>(middle), {0, 255}))};
+}
+
 absl::Status RequireQuantized(const Inputs& in, size_t i) {
   if (!in.has(i) || !in.type(i).has_dtype() ||
       RangeOf(in.type(i).dtype).has_value()) {

@@ -27,6 +27,26 @@ inline double Saturated(double x, const QuantRange& range) {
   return x < range.low ? range.low : x > range.high ? range.high : x;
 }
 
+// How DynamicQuantizeLinear rounds numbers to 8 bits: in float32, since the
+// operator is defined by others of that type.
+struct DynamicScale {
+  float scale = 0;
+  double zero = 0;
+
+  // For numbers from `low` to `high`; 0 is always in the range.
+  static DynamicScale Of(float low, float high);
+  // Returns 0 to 255.
+  double Quantized(float x) const {
+    const float quotient = scale == 0 ? 0 : x / scale;
+    return Saturated(std::nearbyint(static_cast<double>(quotient)) + zero,
+                     {0, 255});
+  }
+  // Returns the number that stands for x.
+  double Nearest(float x) const {
+    return (Quantized(x) - zero) * static_cast<double>(scale);
+  }
+};
+
 // Which elements of the scale (and the zero point) apply to which data: one to
 // all, one to each index along an axis, or one to each block along an axis.
 struct ScaleAttributes {

@@ -2,6 +2,7 @@
 
 // What LSTM, GRU and RNN share; only for their files.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct CellWeights {
   std::vector<double> recurrent;  // By hidden element, then column.
   std::vector<double> bias;       // The recurrence's, by column.
   std::vector<double> peepholes;  // Three times hidden, or none.
+  // What a kernel's sums of rounded inputs may be off, by column, or none.
+  std::vector<SumBound> input_errors;
   const Activation* activations = nullptr;
 
   int64_t columns() const { return gates * hidden; }
@@ -62,6 +65,9 @@ struct RecurrentLayer {
   const ops::RecurrentAttributes& attributes;
   int64_t gates = 0;
   absl::Span<const char* const> usual_activations;
+  // If given, the inputs are rounded to multiples of it, and the states are
+  // rounded as DynamicQuantizeLinear does before each step.
+  std::optional<double> input_step = std::nullopt;
 
   absl::Status Check(const Inputs& in) const;
   OutputInfos Infer(const Inputs& in, size_t num_outputs) const;

@@ -98,6 +98,11 @@ void CellErrors::AddUp(const CellWeights& weights, const SumOfTerms* inputs,
     sum.result += bias;
     double proved = 0;
     double squares = 0;
+    if (inputs != nullptr && !weights.input_errors.empty()) {
+      const SumBound& error = weights.input_errors[static_cast<size_t>(j)];
+      proved = error.proved;
+      squares = error.expected * error.expected;
+    }
     for (int64_t k = 0; k < weights.hidden; ++k) {
       const double weight =
           weights.recurrent[static_cast<size_t>(k * weights.columns() + j)];

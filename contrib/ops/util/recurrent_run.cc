@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "contrib/ops/util/matrix_product.h"
+#include "contrib/ops/util/quantize_rules.h"
 #include "contrib/ops/util/recurrent.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
@@ -71,6 +72,28 @@ CellWeights WeightsOf(const EvalArgs& args, const Sequences& all,
                 weights.peepholes.data());
   }
   return weights;
+}
+
+// Returns how far the sums of inputs that are multiples of `step` may be off,
+// by column, if each of them may be the multiple beside it.
+std::vector<SumBound> InputErrors(const EvalArgs& args, const Sequences& all,
+                                  int64_t direction, double step) {
+  const int64_t columns = all.columns();
+  std::vector<double> rows(static_cast<size_t>(columns * all.input));
+  const int64_t begin = direction * columns * all.input;
+  LoadDoubles(args.in(kW), begin, begin + columns * all.input, rows.data());
+  std::vector<SumBound> errors;
+  for (int64_t j = 0; j < columns; ++j) {
+    double absolute = 0;
+    double squares = 0;
+    for (int64_t k = 0; k < all.input; ++k) {
+      const double weight = rows[static_cast<size_t>(j * all.input + k)];
+      absolute += std::fabs(weight);
+      squares += weight * weight;
+    }
+    errors.push_back({step * absolute, step * std::sqrt(squares)});
+  }
+  return errors;
 }
 
 // Returns X W^T + the bias of the inputs, by row of X and column, or the sums
@@ -173,7 +196,77 @@ struct Pass {
   const CellWeights& weights;
   int64_t direction;
   bool is_reverse;
+  bool rounds_states;
 };
+
+double ValueOf(double number) { return number; }
+double ValueOf(const RoughNumber& number) { return number.value; }
+
+void Round(const DynamicScale& to, double, double* number) {
+  *number = to.Nearest(static_cast<float>(*number));
+}
+// A kernel that splits the sequences among threads rounds each part by itself,
+// so that every number has another error of up to half a step. `range` is how
+// far off the ends of the range may be.
+void Round(const DynamicScale& to, double range, RoughNumber* number) {
+  const double step = static_cast<double>(to.scale);
+  number->value = to.Nearest(static_cast<float>(number->value));
+  number->proved += step + range / 255;
+  number->expected = std::hypot(number->expected, 2 * step);
+}
+
+double ErrorOf(double) { return 0; }
+double ErrorOf(const RoughNumber& number) { return number.proved; }
+
+// Rounds the states of the items that take step `i`. onnxruntime finds the
+// range among those of the step before too that ended with it.
+template <typename Number>
+void RoundStates(const Pass& pass, int64_t i, std::vector<Number>* h) {
+  double low = 0;
+  double high = 0;
+  double error = 0;
+  const Sequences& all = pass.all;
+  const auto for_each = [&](int64_t least_length, auto f) {
+    for (int64_t item = 0; item < all.batch; ++item) {
+      if (pass.lengths[static_cast<size_t>(item)] < least_length) continue;
+      Number* const state =
+          h->data() + all.StateOf(pass.direction, item) * all.hidden;
+      for (int64_t k = 0; k < all.hidden; ++k) f(&state[k]);
+    }
+  };
+  for_each(i, [&](const Number* state) {
+    low = std::min(low, ValueOf(*state));
+    high = std::max(high, ValueOf(*state));
+    error = std::max(error, ErrorOf(*state));
+  });
+  const auto to =
+      DynamicScale::Of(static_cast<float>(low), static_cast<float>(high));
+  for_each(i + 1, [&](Number* state) { Round(to, 2 * error, state); });
+}
+
+// Step by step, since the states of all items are rounded together.
+template <typename Number, typename Input>
+void RunRoundedPass(const Pass& pass, CellStep<Number, Input> step,
+                    const std::vector<Input>& inputs,
+                    Results<Number>* results) {
+  const Sequences& all = pass.all;
+  std::vector<Number> scratch(static_cast<size_t>(all.columns()));
+  for (int64_t i = 0; i < all.steps; ++i) {
+    RoundStates(pass, i, &results->h);
+    for (int64_t item = 0; item < all.batch; ++item) {
+      const int64_t length = pass.lengths[static_cast<size_t>(item)];
+      if (i >= length) continue;
+      const int64_t at = all.StateOf(pass.direction, item) * all.hidden;
+      const int64_t t = pass.is_reverse ? length - 1 - i : i;
+      Number* const h = results->h.data() + at;
+      step(pass.weights, inputs.data() + all.RowOf(t, item) * all.columns(), h,
+           results->c.data() + at, scratch.data());
+      std::copy_n(h, all.hidden,
+                  results->y.data() +
+                      all.OutputOf(t, pass.direction, item) * all.hidden);
+    }
+  }
+}
 
 template <typename Number, typename Input>
 void RunPass(const Pass& pass, CellStep<Number, Input> step,
@@ -181,6 +274,7 @@ void RunPass(const Pass& pass, CellStep<Number, Input> step,
   const Sequences& all = pass.all;
   std::vector<Input> inputs;
   InputsOf(pass.args, all, pass.direction, &inputs);
+  if (pass.rounds_states) return RunRoundedPass(pass, step, inputs, results);
   const double work = static_cast<double>(all.steps * all.columns()) *
                       static_cast<double>(all.hidden + 20);
   ParallelFor(all.batch, work, [&](int64_t begin, int64_t end) {
@@ -342,7 +436,11 @@ absl::Status RecurrentLayer::Run(EvalArgs& args, const CellSteps& steps) const {
         functions.data() + static_cast<size_t>(d) * usual_activations.size();
     const bool is_reverse =
         attributes.direction == ops::Direction::kReverse || d == 1;
-    const Pass pass{args, all, lengths, weights, d, is_reverse};
+    if (with_bounds && input_step.has_value()) {
+      weights.input_errors = InputErrors(args, all, d, *input_step);
+    }
+    const Pass pass{
+        args, all, lengths, weights, d, is_reverse, input_step.has_value()};
     RunPass(pass, steps.numbers, &exact);
     if (with_bounds) RunPass(pass, steps.errors, &rough);
   }

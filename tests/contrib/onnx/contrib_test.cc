@@ -74,14 +74,44 @@ class ContribModel {
 };
 
 TEST(ContribFunctionsTest, BodiesHaveOperatorsOfTheirOpset) {
-  const std::set<std::string> own = {"SwapLast", "BatchToSecondLast", "ZeroOf",
+  const std::set<std::string> own = {"SwapLast",      "BatchToSecondLast",
+                                     "ChannelsFirst", "ChannelsLast",
+                                     "ZeroOf",        "CastAs",
                                      "Refuse"};
-  for (const ContribFunction& function : ContribFunctions()) {
-    for (const BodyStatement& statement : ParseBody(function.body)) {
+  for (const ContribFunction* const function : ContribFunctions()) {
+    for (const BodyStatement& statement : ParseBody(function->body)) {
       if (own.contains(statement.op)) continue;
-      EXPECT_NE(AllOperators().Find("", statement.op, function.opset), nullptr)
-          << function.name << " " << statement.op;
+      const bool is_function =
+          FindContribFunction(statement.domain, statement.op,
+                              function->opset) != nullptr;
+      EXPECT_TRUE(is_function ||
+                  AllOperators().Find(statement.domain, statement.op,
+                                      function->opset) != nullptr)
+          << function->name << " " << statement.op;
     }
+  }
+}
+
+TEST(ContribFunctionsTest, BodiesReadWhatALineBeforeThemHasGiven) {
+  for (const ContribFunction* const function : ContribFunctions()) {
+    std::set<std::string> names = {""};
+    for (const Param& param : function->inputs) {
+      names.emplace(param.name);
+      names.insert(std::string(param.name) + "...3");
+    }
+    for (const BodyStatement& statement : ParseBody(function->body)) {
+      for (const std::string& input : statement.inputs) {
+        const bool is_constant =
+            std::string_view("[#$-0123456789")
+                .find(input.empty() ? ' ' : input[0]) != std::string_view::npos;
+        EXPECT_TRUE(is_constant || names.contains(input))
+            << function->name << " " << input;
+      }
+      names.insert(statement.outputs.begin(), statement.outputs.end());
+    }
+    // onnxruntime never gives some of the others either.
+    EXPECT_TRUE(names.contains(std::string(function->outputs[0].name)))
+        << function->name;
   }
 }
 
@@ -105,6 +135,16 @@ TEST(FunctionBodyTest, LinesAreTakenApart) {
   EXPECT_THAT(body[0].inputs, ElementsAre("x", "", "[0, -2]"));
   EXPECT_EQ(body[0].condition, "!bias");
   EXPECT_THAT(body[1].inputs, ElementsAre("a", "1.5"));
+  const auto more = ParseBody(R"(
+      y = com.microsoft.Attention<perm=[0, $side]>(x) if bias and
+          rank(x)=3
+      z = Identity(y))");
+  ASSERT_EQ(more.size(), 2);
+  EXPECT_EQ(more[0].domain, "com.microsoft");
+  EXPECT_EQ(more[0].op, "Attention");
+  EXPECT_THAT(more[0].attributes,
+              ElementsAre(testing::Pair("perm", "[0, $side]")));
+  EXPECT_EQ(more[0].condition, "bias and rank(x)=3");
 }
 
 TEST(OnnxContribTest, ABiasIsAddedWhereItIsGiven) {
@@ -165,11 +205,34 @@ TEST(OnnxContribTest, AttributesOfTheOperatorInsideAreHandedOn) {
   EXPECT_THAT(ValuesOf(model.Run({MakeTensor<float>({1, 1, 1, 3}, {1, -4, 2}),
                                   MakeTensor<float>({1, 1, 1, 2}, {1, 1})})[0]),
               ElementsAre(-1.5F, 2));
-  ContribModel last(13, "QLinearGlobalAveragePool",
-                    {{1, 1, 1, 1}, {}, {}, {}, {}});
-  AddAttribute("channels_last", 2, &last.node()).set_i(1);
-  EXPECT_THAT(last.Error(),
-              HasSubstr("attribute channels_last: is set, which is not known"));
+}
+
+TEST(OnnxContribTest, ChannelsMayBeTheLastSide) {
+  ContribModel model(13, "NhwcConv", {{1, 1, 2, 2}, {1, 2, 1, 1}});
+  const auto y = model.Run({MakeTensor<float>({1, 1, 2, 2}, {1, 2, 3, 4}),
+                            MakeTensor<float>({1, 2, 1, 1}, {1, 10})});
+  EXPECT_EQ(ToString(TensorType::Of(*y[0])), "float32[1, 1, 2, 1]");
+  EXPECT_THAT(ValuesOf(y[0]), ElementsAre(21, 43));
+}
+
+TEST(OnnxContribTest, FunctionsCallFunctionsWithWhatIsKnownOfTheirInputs) {
+  // One head of one element: each query takes the mean of keys that are alike.
+  ContribModel model(13, "MultiHeadAttention",
+                     {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}, {"y", "", "v"});
+  AddAttribute("num_heads", 2, &model.node()).set_i(1);
+  AddAttribute("unidirectional", 2, &model.node()).set_i(1);
+  const auto y = model.Run({MakeTensor<float>({1, 2, 1}, {1, 1}),
+                            MakeTensor<float>({1, 2, 1}, {5, 5}),
+                            MakeTensor<float>({1, 2, 1}, {2, 4})});
+  EXPECT_THAT(ValuesOf(y[0]), ElementsAre(2, 3));
+  EXPECT_EQ(ToString(TensorType::Of(*y[1])), "float32[1, 1, 2, 1]");
+}
+
+TEST(OnnxContribTest, VariadicInputsComeInWholeGroups) {
+  ContribModel model(13, "QLinearConcat", {{}, {}, {1}, {}});
+  AddAttribute("axis", 2, &model.node()).set_i(0);
+  EXPECT_THAT(model.Error(),
+              HasSubstr("inputs inputs: are 2, expected a multiple of 3"));
 }
 
 TEST(OnnxContribTest, AZeroPointThatIsLeftOutIsZeroInTheTypeOfTheInput) {
@@ -196,6 +259,8 @@ TEST(OnnxContribTest, WhatDoesNotFitIsNamed) {
   ContribModel other(13, "QuickGelu", {{1}});
   AddAttribute("beta", 1, &other.node()).set_f(1);
   EXPECT_THAT(other.Error(), HasSubstr("attribute beta is unknown"));
+  EXPECT_THAT(ContribModel(13, "MultiHeadAttention", {{1, 1, 1}}).Error(),
+              HasSubstr("attribute num_heads: is not given"));
   EXPECT_THAT(ContribModel(13, "BiasGelu", {{1}}).Error(),
               HasSubstr("input B: is not given"));
   EXPECT_THAT(ContribModel(13, "FastGello", {{1}}).Error(),

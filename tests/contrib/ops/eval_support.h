@@ -51,9 +51,10 @@ struct OpSetup {
   int opset = kNewestOpset;
   std::vector<NamedAttr> attrs = {};
   size_t num_outputs = 1;
+  const char* domain = "";
 
   absl::StatusOr<OpAttrs> Make() const {
-    const OperatorDef* const def = AllOperators().Find("", name, opset);
+    const OperatorDef* const def = AllOperators().Find(domain, name, opset);
     if (def == nullptr) return absl::NotFoundError(name);
     return MakeAttrs(*def, attrs);
   }

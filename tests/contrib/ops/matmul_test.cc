@@ -168,5 +168,15 @@ TEST(DetTest, PivotsChangeTheSign) {
   EXPECT_THAT(y, ElementsAre(-1, 0));
 }
 
+TEST(InverseTest, RowsAreExchangedWhereTheDiagonalIsZero) {
+  const OpSetup inverse{"Inverse", 1, {}, 1, "com.microsoft"};
+  EXPECT_THAT(ElementsOf(inverse, {MakeTensor<float>(
+                                      {2, 2, 2}, {0, 2, 4, 0, 1, 2, 3, 4})}),
+              ElementsAre(0, 0.25F, 0.5F, 0, -2, 1, 1.5F, -0.5F));
+  EXPECT_THAT(EvaluateOne(inverse, {MakeTensor<float>({1, 2}, {1, 2})}),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        testing::HasSubstr("expected square ones")));
+}
+
 }  // namespace
 }  // namespace nodewise

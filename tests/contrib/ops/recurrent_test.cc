@@ -72,6 +72,54 @@ TEST(LstmTest, GatesAndPeepholesFollowTheStandard) {
                   static_cast<float>(o * std::tanh(cell)));
 }
 
+// One cell of onnxruntime's, for two sequences of one step each whose states
+// are given. All weights stand for 1, and c becomes h of the standard.
+std::vector<NDArray> RoundedCell(const std::vector<float>& h) {
+  const std::vector<int8_t> weights = {4, 4, 4, 4};
+  const NDArray scale = MakeTensor<float>({1}, {0.5F});
+  const NDArray zero = MakeTensor<int8_t>({1}, {2});
+  return {MakeTensor<float>({1, 2, 1}, {0, 0}),
+          MakeTensor<int8_t>({1, 1, 4}, weights),
+          MakeTensor<int8_t>({1, 1, 4}, weights),
+          NDArray(),
+          NDArray(),
+          MakeTensor<float>({1, 2, 1}, h),
+          NDArray(),
+          NDArray(),
+          scale,
+          zero,
+          scale,
+          zero};
+}
+OpSetup RoundedLstm() {
+  return {"DynamicQuantizeLSTM",
+          1,
+          {{"activations", Strings{"Affine", "Affine", "Affine"}}},
+          3,
+          "com.microsoft"};
+}
+
+TEST(DynamicQuantizeLstmTest, StatesOfAllSequencesAreRoundedTogether) {
+  // Steps of 1: 100.3 becomes 100 beside 255, and stays alone.
+  const auto both = EvaluateAll(RoundedLstm(), RoundedCell({255, 100.3F}));
+  ASSERT_THAT(both, IsOk());
+  EXPECT_THAT(ValuesOf(both->outputs[2]),
+              ElementsAre(255.0F * 255, 100.0F * 100));
+  const auto other = EvaluateAll(RoundedLstm(), RoundedCell({0, 100.3F}));
+  ASSERT_THAT(other, IsOk());
+  EXPECT_NEAR(ValuesOf(other->outputs[2])[1], 100.3F * 100.3F, 1e-2);
+}
+
+TEST(DynamicQuantizeLstmTest, BoundsAllowPartsThatAreRoundedByThemselves) {
+  const auto both =
+      EvaluateAll(RoundedLstm(), RoundedCell({255, 100.3F}), true);
+  ASSERT_THAT(both, IsOk());
+  const double alone = 100.3 * 100.3;
+  EXPECT_GT(both->bounds[2].expected[1], alone - 100.0 * 100);
+  EXPECT_LE(both->bounds[2].expected[1], both->bounds[2].proved[1]);
+  EXPECT_LT(both->bounds[2].proved[1], 0.1 * alone);
+}
+
 TEST(GruTest, ResetComesBeforeOrBehindTheProduct) {
   const auto with = [](int64_t linear) {
     return ElementsOf({"GRU", 14, {{"linear_before_reset", linear}}},
@@ -102,6 +150,14 @@ TEST(RecurrentTest, WrongShapesAndNamesAreRefused) {
   EXPECT_THAT(
       EvaluateOne(SumOf({}, {"Sine"}), StepsOf({1}, 1)),
       FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("has \"Sine\"")));
+}
+
+TEST(DynamicQuantizeLstmTest, ScalesOfOtherShapesAreRefused) {
+  std::vector<NDArray> inputs = RoundedCell({0, 0});
+  inputs[10] = MakeTensor<float>({1, 3}, {1, 1, 1});
+  EXPECT_THAT(
+      EvaluateAll(RoundedLstm(), inputs),
+      FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("input 10")));
 }
 
 TEST(RecurrentTest, LengthsBeyondTheEndAreRefused) {

@@ -5,4 +5,8 @@ namespace nodewise::ops {
 // The determinants of the matrices in the last two sides.
 struct Det {};
 
+// The inverses of the matrices in the last two sides. An operator of
+// onnxruntime's.
+struct Inverse {};
+
 }  // namespace nodewise::ops

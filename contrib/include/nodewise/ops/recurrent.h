@@ -34,6 +34,14 @@ struct LSTM1 : LSTM {
   bool output_sequence = false;
 };
 
+// onnxruntime's LSTM of weights in 8 bits, which come with scales and zero
+// points and are laid out by input, then column. The sums are taken of the
+// inputs, all of them together, and at each step of the states h of all
+// sequences, rounded to 8 bits as DynamicQuantizeLinear does. onnxruntime with
+// several threads rounds the sequences of each by themselves, which the bounds
+// allow.
+struct DynamicQuantizeLSTM : LSTM {};
+
 // h = (1 - z) * g + z * h, where the gates z and r are activations of weighted
 // sums of the step's input and h, and g is one of the input and r * h.
 struct GRU : RecurrentAttributes {

@@ -1,0 +1,275 @@
+#include "contrib/onnx/contrib_functions.h"
+#include "nodewise/op/op_row.h"
+
+// Operators of quantized tensors.
+
+namespace nodewise {
+namespace {
+
+constexpr ContribFunction kQuantizedFunctions[] = {
+    {.name = "QGemm",
+     .opset = 11,
+     .inputs = {"A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point",
+                Optional("C"), Optional("y_scale"), Optional("y_zero_point")},
+     .outputs = {"Y"},
+     .attributes = {{"alpha", 1.0F},
+                    {"transA", int64_t{0}},
+                    {"transB", int64_t{0}}},
+     .body = R"(
+       a = DequantizeLinear(A, a_scale, a_zero_point)
+       b = DequantizeLinear<axis=0>(B, b_scale, b_zero_point) if $transB
+       b = DequantizeLinear<axis=1>(B, b_scale, b_zero_point) if !$transB
+       Y = Gemm<alpha=$alpha, transA=$transA, transB=$transB>(a, b)
+       s = Mul(a_scale, b_scale) if C
+       s = Mul(s, $alpha) if C
+       c = Cast<to=1>(C) if C
+       c = Mul(c, s) if C
+       Y = Add(Y, c) if C
+       Y = QuantizeLinear(Y, y_scale, y_zero_point) if y_scale)"},
+    {.name = "QLinearAveragePool",
+     .opset = 11,
+     .inputs = {"X", "x_scale", Optional("x_zero_point"), "y_scale",
+                Optional("y_zero_point")},
+     .outputs = {"Y"},
+     .attributes = {{"channels_last", int64_t{0}}},
+     .passes = "AveragePool",
+     .body = R"(
+       y_zero_point = ZeroOf(X) if !y_zero_point
+       x = DequantizeLinear(X, x_scale, x_zero_point)
+       x = ChannelsFirst(x, X) if $channels_last
+       y = AveragePool<*>(x)
+       y = ChannelsLast(y, X) if $channels_last
+       Y = QuantizeLinear(y, y_scale, y_zero_point))"},
+    {.name = "QLinearGlobalAveragePool",
+     .opset = 10,
+     .inputs = {"X", "x_scale", "x_zero_point", "y_scale", "y_zero_point"},
+     .outputs = {"Y"},
+     .attributes = {{"channels_last", int64_t{0}}},
+     .body = R"(
+       x = DequantizeLinear(X, x_scale, x_zero_point)
+       x = ChannelsFirst(x, X) if $channels_last
+       y = GlobalAveragePool(x)
+       y = ChannelsLast(y, X) if $channels_last
+       Y = QuantizeLinear(y, y_scale, y_zero_point))"},
+    {.name = "QLinearAdd",
+     .opset = 10,
+     .inputs = {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
+                Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
+     .outputs = {"C"},
+     .body = R"(
+       C_zero_point = ZeroOf(A) if !C_zero_point
+       a = DequantizeLinear(A, A_scale, A_zero_point)
+       b = DequantizeLinear(B, B_scale, B_zero_point)
+       c = Add(a, b)
+       C = QuantizeLinear(c, C_scale, C_zero_point))"},
+    {.name = "QLinearMul",
+     .opset = 10,
+     .inputs = {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
+                Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
+     .outputs = {"C"},
+     .body = R"(
+       C_zero_point = ZeroOf(A) if !C_zero_point
+       a = DequantizeLinear(A, A_scale, A_zero_point)
+       b = DequantizeLinear(B, B_scale, B_zero_point)
+       c = Mul(a, b)
+       C = QuantizeLinear(c, C_scale, C_zero_point))"},
+    {.name = "QLinearSigmoid",
+     .opset = 10,
+     .inputs = {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
+                Optional("Y_zero_point")},
+     .outputs = {"Y"},
+     .body = R"(
+       Y_zero_point = ZeroOf(X) if !Y_zero_point
+       x = DequantizeLinear(X, X_scale, X_zero_point)
+       y = Sigmoid(x)
+       Y = QuantizeLinear(y, Y_scale, Y_zero_point))"},
+    {.name = "QLinearLeakyRelu",
+     .opset = 10,
+     .inputs = {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
+                Optional("Y_zero_point")},
+     .outputs = {"Y"},
+     .attributes = {{"alpha", 0.01F}},
+     .body = R"(
+       Y_zero_point = ZeroOf(X) if !Y_zero_point
+       x = DequantizeLinear(X, X_scale, X_zero_point)
+       y = LeakyRelu<alpha=$alpha>(x)
+       Y = QuantizeLinear(y, Y_scale, Y_zero_point))"},
+    {.name = "QLinearSoftmax",
+     .opset = 11,
+     .inputs = {"X", "X_scale", Optional("x_zero_point"), "y_scale",
+                "y_zero_point"},
+     .outputs = {"Y"},
+     .attributes = {{"axis", int64_t{-1}}, {"opset", int64_t{0}, true}},
+     .body = R"(
+       x = DequantizeLinear(X, X_scale, x_zero_point)
+       n = Shape(x)
+       x = Flatten<axis=$axis>(x) if $opset<13
+       m = ReduceMax(x, [-1]) if $opset<13
+       m = ReduceMax(x, [$axis]) if !$opset<13
+       e = Sub(x, m)
+       e = Exp(e)
+       s = ReduceSum(e, [-1]) if $opset<13
+       s = ReduceSum(e, [$axis]) if !$opset<13
+       y = Div(e, s)
+       y = Reshape(y, n) if $opset<13
+       Y = QuantizeLinear(y, y_scale, y_zero_point))"},
+    {.name = "QLinearConcat",
+     .opset = 10,
+     .inputs = {"Y_scale", "Y_zero_point", Variadic("inputs")},
+     .outputs = {"Y"},
+     .attributes = {{"axis", int64_t{0}, true}},
+     .body = R"(
+       x... = DequantizeLinear(inputs...3)
+       y = Concat<axis=$axis>(x...)
+       Y = QuantizeLinear(y, Y_scale, Y_zero_point))"},
+    // The numbers of so many bits that lie in each byte, the lowest first, side
+    // by side as the last side.
+    {.name = "Unpack",
+     .domain = kHelperDomain,
+     .opset = 11,
+     .inputs = {"x"},
+     .outputs = {"y"},
+     .attributes = {{"bits", int64_t{4}}},
+     .body = R"(
+       n = Shape(x)
+       g = Slice(n, [0], [-1])
+       g = Concat<axis=0>(g, [-1])
+       four = CastAs(#4, x)
+       sixteen = CastAs(#16, x)
+       a = Mod(x, sixteen)
+       b = Div(x, sixteen)
+       a = Unsqueeze(a, [-1])
+       b = Unsqueeze(b, [-1])
+       half = Concat<axis=-1>(a, b)
+       half = Reshape(half, g)
+       y = Identity(half) if $bits=4
+       c = Mod(half, four)
+       d = Div(half, four)
+       c = Unsqueeze(c, [-1])
+       d = Unsqueeze(d, [-1])
+       quarter = Concat<axis=-1>(c, d)
+       y = Reshape(quarter, g) if $bits=2
+       y = Identity(x) if $bits=8)"},
+    // (x - zero_points) scales of bytes with numbers of so many bits: each
+    // scale is for a block of them, one behind the other in the last side, or
+    // the one that `block` names.
+    {.name = "DequantizeBlocks",
+     .domain = kHelperDomain,
+     .opset = 11,
+     .inputs = {"scales", "x", Optional("zero_points"), Optional("block")},
+     .outputs = {"y"},
+     .attributes = {{"bits", int64_t{4}}, {"block_size", int64_t{0}}},
+     .body = R"(
+       x = nodewise.Unpack<bits=$bits>(x)
+       x = CastAs(x, scales)
+       n = Shape(block) if block
+       x = Slice(x, [0], n, [-1]) if block
+       n = Shape(x) if !block
+       n = Gather(n, #-1) if !block
+       block = Range(#0, n, #1) if !block
+       block = Div(block, #$block_size) if !block
+       s = Gather<axis=-1>(scales, block)
+       z = nodewise.Unpack<bits=$bits>(zero_points) if type(zero_points)=uint8
+       z = CastAs(z, scales) if type(zero_points)=uint8
+       z = CastAs(zero_points,
+           scales) if zero_points and !type(zero_points)=uint8
+       z = Gather<axis=-1>(z, block) if zero_points
+       z = CastAs(#8, scales) if !zero_points and $bits=4
+       z = CastAs(#128, scales) if !zero_points and $bits=8
+       z = CastAs(#2, scales) if !zero_points and $bits=2
+       y = Sub(x, z)
+       y = Mul(y, s))"},
+    {.name = "MatMulNBits",
+     .opset = 11,
+     .inputs = {"A", "B", "scales", Optional("zero_points"), Optional("g_idx"),
+                Optional("bias")},
+     .outputs = {"Y"},
+     .attributes = {{"K", int64_t{0}, true},
+                    {"N", int64_t{0}, true},
+                    {"bits", int64_t{4}},
+                    {"block_size", int64_t{0}, true},
+                    {"accuracy_level", int64_t{0}},
+                    {"weight_prepacked", int64_t{0}}},
+     .body = R"(
+       Y = Refuse() if $weight_prepacked
+       a = Cast<to=1>(A) if !type(A)=float32
+       a = Identity(A) if type(A)=float32
+       b = Reshape(B, [$N, -1])
+       s = Cast<to=1>(scales)
+       s = Reshape(s, [$N, -1])
+       z = Reshape(zero_points, [$N, -1]) if zero_points
+       w = nodewise.DequantizeBlocks<bits=$bits, block_size=$block_size>(s, b,
+           z, g_idx)
+       w = Slice(w, [0], [$K], [1])
+       w = Transpose<perm=[1, 0]>(w)
+       Y = MatMul(a, w)
+       bias = Cast<to=1>(bias) if bias and !type(A)=float32
+       Y = Add(Y, bias) if bias
+       Y = CastAs(Y, A) if !type(A)=float32)"},
+    {.name = "GatherBlockQuantized",
+     .opset = 11,
+     .inputs = {"data", "indices", "scales", Optional("zero_points")},
+     .outputs = {"output"},
+     .attributes = {{"gather_axis", int64_t{0}},
+                    {"quantize_axis", int64_t{1}},
+                    {"block_size", int64_t{128}},
+                    {"bits", int64_t{4}}},
+     .body = R"(
+       x = Gather<axis=$gather_axis>(data, indices)
+       s = Gather<axis=$gather_axis>(scales, indices)
+       z = Gather<axis=$gather_axis>(zero_points, indices) if zero_points
+       output = nodewise.DequantizeBlocks<bits=$bits, block_size=$block_size>(
+           s, x, z))"},
+    {.name = "NhwcConv",
+     .opset = 11,
+     .inputs = {"X", "W", Optional("B")},
+     .outputs = {"Y"},
+     .passes = "Conv",
+     .body = R"(
+       x = ChannelsFirst(X, X)
+       y = Conv<*>(x, W, B)
+       Y = ChannelsLast(y, X))"},
+    {.name = "MatMulIntegerToFloat",
+     .opset = 10,
+     .inputs = {"A", "B", "a_scale", "b_scale", Optional("a_zero_point"),
+                Optional("b_zero_point"), Optional("bias")},
+     .outputs = {"Y"},
+     .body = R"(
+       i = MatMulInteger(A, B, a_zero_point, b_zero_point)
+       f = Cast<to=1>(i)
+       s = Mul(a_scale, b_scale)
+       Y = Mul(f, s)
+       Y = Add(Y, bias) if bias)"},
+    {.name = "DynamicQuantizeMatMul",
+     .opset = 11,
+     .inputs = {"A", "B", "b_scale", Optional("b_zero_point"),
+                Optional("bias")},
+     .outputs = {"Y"},
+     .body = R"(
+       q, s, z = DynamicQuantizeLinear(A)
+       i = MatMulInteger(q, B, z, b_zero_point)
+       f = Cast<to=1>(i)
+       s = Mul(s, b_scale)
+       Y = Mul(f, s)
+       Y = Add(Y, bias) if bias)"},
+    {.name = "QuantizeLinear",
+     .opset = 10,
+     .inputs = {"x", "y_scale", Optional("y_zero_point")},
+     .outputs = {"y"},
+     .attributes = {{"axis", int64_t{1}}},
+     .body = "y = QuantizeLinear<axis=$axis>(x, y_scale, y_zero_point)"},
+    {.name = "DequantizeLinear",
+     .opset = 10,
+     .inputs = {"x", "x_scale", Optional("x_zero_point")},
+     .outputs = {"y"},
+     .attributes = {{"axis", int64_t{1}}},
+     .body = "y = DequantizeLinear<axis=$axis>(x, x_scale, x_zero_point)"},
+};
+
+}  // namespace
+
+absl::Span<const ContribFunction> QuantizedFunctions() {
+  return kQuantizedFunctions;
+}
+
+}  // namespace nodewise
