@@ -1,6 +1,7 @@
 """Attention of domain com.microsoft, and its parts: see ort_contrib.py."""
 
 import numpy as np
+import onnx
 
 import ort_case
 from ort_contrib import near, operator, quantised_weights
@@ -91,11 +92,13 @@ def MultiHeadAttention(d):
         attrs["scale"] = float(d.rng.uniform(0.1, 1))
     if d.often(0.3):
         attrs["mask_filter_value"] = -float(d.rng.uniform(5, 100))
-    kind = d.one(["apart", "apart", "past", "heads"])
+    kind = d.one(["apart", "apart", "past", "heads", "key and value", "all"])
     if kind != "apart":
         value_size = size  # As onnxruntime wants it.
     if kind != "heads" and d.often(0.3):
         attrs["unidirectional"] = 1
+        others = length
+    if kind == "all":
         others = length
     query = d.tensor((batch, length, heads * size))
     key = d.tensor((batch, others, heads * size))
@@ -116,9 +119,47 @@ def MultiHeadAttention(d):
     added = None
     if d.often(0.3):
         added = d.tensor((d.one([1, batch]), d.one([1, heads]), length, keys))
-    outputs = 1 if kind == "heads" else 3 if kind == "past" else d.one([1, 3])
-    return d.put([query, key, value, bias, mask, added, past_key, past_value],
-                 ort_case.steady, outputs, **attrs)
+    outputs = 1 if kind == "heads" else 3 if kind == "past" else d.one(
+        [1, 3, 4])
+    inputs = [query, key, value, bias, mask, added, past_key, past_value]
+    case = d.put(inputs, ort_case.steady, outputs, **attrs)
+    type_scores(case)
+    if kind in ("all", "key and value"):
+        return packed(d, inputs, outputs, case, kind == "all")
+    return case
+
+
+def type_scores(case):
+    """Nothing but the model says what type these have."""
+    for info in case.model.graph.output[3:]:
+        info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+
+
+def packed(d, inputs, outputs, apart, is_whole):
+    """The same with query, key and value in one tensor, or key and value:
+    onnxruntime has kernels for GPUs only, and judges them apart."""
+    parts = inputs[0 if is_whole else 1:3]
+    attrs = {a.name: onnx.helper.get_attribute_value(a)
+             for a in apart.model.graph.node[0].attribute}
+    heads = attrs["num_heads"]
+    together = np.stack([x.reshape(*x.shape[:2], heads, -1) for x in parts],
+                        axis=3)
+    mixed = [together, None, None] if is_whole else [inputs[0], together, None]
+    case = d.put([*mixed, *inputs[3:]], ort_case.steady, outputs, **attrs)
+    type_scores(case)
+    name = "in0" if is_whole else "in1"
+
+    def instead(fed):
+        whole = fed[name]
+        taken = [whole[:, :, :, i].reshape(*whole.shape[:2], -1)
+                 for i in range(len(parts))]
+        if not is_whole:
+            taken.insert(0, fed["in0"])
+        rest = {n: x for n, x in fed.items() if n not in ("in0", "in1")}
+        return ort_case.run(apart.model, {
+            **{f"in{i}": x for i, x in enumerate(taken)}, **rest})
+    case.instead = instead
+    return case
 
 
 def angles(d, places, half):

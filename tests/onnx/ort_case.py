@@ -24,6 +24,12 @@ class Case:
     # Called with the case and its outputs; gives a pair (relative, absolute)
     # for each output.
     tolerance: typing.Callable
+    # Called with the inputs; gives the outputs. For what onnxruntime has no
+    # kernel for; otherwise it runs the model.
+    instead: typing.Callable = None
+
+    def outputs(self, inputs):
+        return (self.instead or (lambda fed: run(self.model, fed)))(inputs)
 
 
 class CannotRun(Exception):
@@ -138,7 +144,7 @@ def steady(case, outputs):
             if not epsilon(x):
                 continue
             changed = x * x.dtype.type(1 + change * epsilon(x))
-            ran = run(case.model, {**case.inputs, name: np.asarray(changed)})
+            ran = case.outputs({**case.inputs, name: np.asarray(changed)})
             moved = [max(m, size_of(y.astype(np.float64) - other))
                      for m, y, other in zip(moved, outputs, ran)]
     return [(8 * epsilon(y), 16 * epsilon(y) * max(1.0, size_of(y)) + 4 * m)
@@ -196,7 +202,7 @@ def type_outputs(graph, outputs):
 def write(folder, case):
     """Writes the case as a folder of ONNX's layout, with a file
     tolerance.json."""
-    outputs = run(case.model, case.inputs)
+    outputs = case.outputs(case.inputs)
     type_outputs(case.model.graph, outputs)
     tolerances = case.tolerance(case, outputs)
     data = folder / case.name / "test_data_set_0"

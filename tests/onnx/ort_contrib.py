@@ -344,6 +344,12 @@ def QLinearConcat(d):
     return d.put(inputs, ort_case.exact, axis=axis)
 
 
+def unpacked(data, bits):
+    """The numbers in bytes, the lowest bits first."""
+    parts = [(data >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*data.shape[:-1], -1)
+
+
 @operator
 def MatMulNBits(d):
     k, n, bits = d.upto(1, 80), d.upto(1, 9), d.one([2, 4, 8])
@@ -360,15 +366,34 @@ def MatMulNBits(d):
         d.quantised((n, -(-blocks * bits // 8)), "uint8")
         if zeros == "packed" else
         d.tensor((n, blocks), "uint8", 0, 2**bits - 1).astype(dtype))
-    inputs += [None, d.maybe(lambda: d.tensor((n,)).astype(dtype))]
+    groups = d.tensor((k,), "int32", 0, blocks - 1) if d.often(0.2) else None
+    inputs += [groups, d.maybe(lambda: d.tensor((n,)).astype(dtype))]
     attrs = {"K": k, "N": n, "block_size": size}
     if bits != 4 or d.often():
         attrs["bits"] = bits
     # Sums are of float32, whatever they are rounded to.
     sums32 = 4 * ort_case.EPSILON["float32"] * k**0.5
-    return d.put(inputs, lambda case, outputs: [
+    case = d.put(inputs, lambda case, outputs: [
         (2 * ort_case.epsilon(y), sums32 * ort_case.size_of(y))
         for y in outputs], **attrs)
+
+    def instead(_fed):
+        """With groups onnxruntime forgets zero points and takes 2 bits for
+        4."""
+        a, b, scales, zero, _, bias = (
+            x if x is None or x.dtype.kind != "f" else x.astype(np.float64)
+            for x in inputs)
+        if zeros == "packed":
+            zero = unpacked(zero, bits)[:, :blocks].astype(np.float64)
+        elif zeros is None:
+            zero = np.full((n, blocks), 2.0 ** (bits - 1))
+        w = unpacked(b, bits).reshape(n, -1)[:, :k]
+        w = (w - zero[:, groups]) * scales[:, groups]
+        y = a @ w.T + (0 if bias is None else bias)
+        return [y.astype(dtype)]
+    if groups is not None:
+        case.instead = instead
+    return case
 
 
 @operator
@@ -385,6 +410,32 @@ def GatherBlockQuantized(d):
     if d.often():
         inputs.append(d.quantised((rows, -(-blocks * bits // 8)), "uint8"))
     return d.put(inputs, near(1), bits=bits, block_size=size)
+
+
+@operator
+def NhwcConv(d):
+    """Against Conv: onnxruntime has kernels for GPUs only."""
+    sides = [d.upto(3, 7) for _ in range(d.upto(1, 2))]
+    groups = d.upto(1, 2)
+    channels, filters = groups * d.upto(1, 3), groups * d.upto(1, 2)
+    kernel = [d.upto(1, 3) for _ in sides]
+    attrs = {"kernel_shape": kernel, "group": groups}
+    if d.often():
+        attrs["strides"] = [d.upto(1, 2) for _ in sides]
+    if d.often():
+        attrs["pads"] = [d.upto(0, k - 1) for k in kernel * 2]
+    x = d.tensor((d.upto(1, 2), *sides, channels))
+    inputs = [x, d.tensor((filters, channels // groups, *kernel)),
+              d.maybe(lambda: d.tensor((filters,)))]
+    length = channels * int(np.prod(kernel))
+    case = d.put(inputs, sums(length), **attrs)
+    conv = ort_case.single(case.name, "Conv", d.opset,
+                           [np.moveaxis(x, -1, 1), *inputs[1:]], attrs, 1,
+                           sums(length))
+    case.instead = lambda fed: [np.moveaxis(ort_case.run(conv.model, {
+        **fed, "in0": np.moveaxis(fed["in0"], -1, 1)})[0], 1, -1)]
+    case.tolerance = lambda _case, outputs: conv.tolerance(conv, outputs)
+    return case
 
 
 @operator
