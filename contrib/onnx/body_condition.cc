@@ -28,8 +28,8 @@ std::string_view TakeArgument(std::string_view* condition) {
 // Whether an attribute is as "=WORD" says, or "!=NUMBER", "<NUMBER".
 bool Compares(const proto::Attribute& value, std::string_view comparison) {
   if (comparison.empty()) {
-    return TypeOf(value) == AttributeType::kInts ? value.ints_size() > 0
-                                                 : NumberIn(value) != 0;
+    return value.ints_size() > 0 || value.floats_size() > 0 ||
+           NumberIn(value) != 0;
   }
   if (comparison[0] == '<') {
     return NumberIn(value) < NumberOf(comparison.substr(1));
@@ -60,6 +60,13 @@ bool PartHolds(std::string_view part, const ContribCall& call,
   if (part.starts_with("type(")) {
     const InputInfo& info = InfoOf(TakeArgument(&part), call);
     return info.is_given && ToString(info.type.dtype) == part.substr(1);
+  }
+  if (part.starts_with("last(")) {
+    const std::string_view names = TakeArgument(&part);
+    const size_t comma = names.find(", ");
+    const int64_t axis = attributes.find(names.substr(0, comma))->second.i();
+    const TensorType& type = InfoOf(names.substr(comma + 2), call).type;
+    return axis == -1 || (type.has_rank() && axis == type.rank() - 1);
   }
   return InfoOf(part, call).is_given;
 }

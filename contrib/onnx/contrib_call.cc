@@ -18,6 +18,23 @@
 namespace nodewise {
 namespace {
 
+// Says of an attribute or input that this one is not known.
+absl::Status Refused(std::string_view condition) {
+  const size_t open = condition.find('(');
+  if (open != std::string_view::npos) {
+    const size_t comma = condition.find(',');
+    return absl::UnimplementedError(
+        fmt::format("attribute {}: is not known for such an input",
+                    condition.substr(open + 1, comma - open - 1)));
+  }
+  const bool is_attribute = condition.find('$') != std::string_view::npos;
+  return absl::UnimplementedError(
+      is_attribute
+          ? fmt::format("attribute {}: is set, which is not known",
+                        condition.substr(condition.find('$') + 1))
+          : fmt::format("input {}: is given, which is not known", condition));
+}
+
 // Ends a name that stands for several values.
 constexpr std::string_view kEach = "...";
 
@@ -221,6 +238,11 @@ std::string FunctionWriter::InputOf(const std::string& text) {
     for (const int64_t number : IntegersOf(text)) value.add_ints(number);
     return ConstantOf(value, false);
   }
+  if (is_attribute && TypeOf(ValueOf(text)) == AttributeType::kFloats) {
+    value = ValueOf(text);
+    value.set_name("value_floats");
+    return ConstantOf(value, false);
+  }
   if (text[0] == '#') {
     value.set_name("value_int");
     value.set_type(static_cast<int>(AttributeType::kInt));
@@ -412,12 +434,7 @@ absl::Status FunctionWriter::KeepStatements() {
     const std::string_view condition = statement.condition;
     if (!Holds(condition, call_, attributes_)) continue;
     if (statement.op == "Refuse") {
-      return absl::UnimplementedError(
-          condition[0] == '$'
-              ? fmt::format("attribute {}: is set, which is not known",
-                            condition.substr(1))
-              : fmt::format("input {}: is given, which is not known",
-                            condition));
+      return Refused(condition);
     }
     statements_.push_back(statement);
   }

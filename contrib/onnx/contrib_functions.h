@@ -1,7 +1,8 @@
 #pragma once
 
-// Operators of onnxruntime's own domain, com.microsoft, that are imported as
-// what they mean in operators of ONNX's.
+// Operators of onnxruntime's own domain, com.microsoft, and of ONNX's for
+// classical models, ai.onnx.ml, that are imported as what they mean in
+// operators of ONNX's main one.
 
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@ namespace nodewise {
 
 inline constexpr std::string_view kContribDomain = "com.microsoft";
 
+inline constexpr std::string_view kClassicDomain = "ai.onnx.ml";
 // The domain of functions that the others call.
 inline constexpr std::string_view kHelperDomain = "nodewise";
 
@@ -41,11 +43,13 @@ struct ContribFunction {
   std::string_view body;  // See function_body.h.
 };
 
-// The tables: layers and what is fused; quantized operators; attention. Of
+// The tables: layers and what is fused; quantized operators; attention;
+// classical models. Of
 // several rows with one name the one of the newest opset comes first.
 absl::Span<const ContribFunction> LayerFunctions();
 absl::Span<const ContribFunction> QuantizedFunctions();
 absl::Span<const ContribFunction> AttentionFunctions();
+absl::Span<const ContribFunction> ClassicFunctions();
 // Returns the rows of all tables.
 std::vector<const ContribFunction*> ContribFunctions();
 
@@ -53,7 +57,7 @@ std::vector<const ContribFunction*> ContribFunctions();
 const ContribFunction* FindContribFunction(std::string_view domain,
                                            std::string_view name, int opset);
 
-// Returns the names of kContribDomain, each once.
-std::vector<std::string> ContribNames();
+// Returns the names of a domain, each once.
+std::vector<std::string> ContribNames(std::string_view domain);
 
 }  // namespace nodewise

@@ -22,8 +22,9 @@
 //   conditions: NAME or !NAME for an input that is given or not, $ATTRIBUTE for
 //     one that is neither 0 nor empty, $ATTRIBUTE=WORD, $ATTRIBUTE=NUMBER,
 //     $ATTRIBUTE!=NUMBER, $ATTRIBUTE<NUMBER, rank(NAME)=NUMBER,
-//     type(NAME)=TYPE, a ! before one for its contrary, and several of these
-//     with "and" between
+//     type(NAME)=TYPE, last(ATTRIBUTE, NAME) for one that is the last axis of
+//     the input, a ! before one for its contrary, and several of these with
+//     "and" between
 //   NAME...3 as the only input: the line is repeated for each three inputs of
 //     the node that are given from the last, variadic one on; its output, also
 //     written NAME..., is then all of the results

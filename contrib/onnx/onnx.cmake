@@ -25,6 +25,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/body_condition.cc
   onnx/body_importer.cc
   onnx/body_operators.cc
+  onnx/classic_functions.cc
   onnx/contrib_call.cc
   onnx/contrib_functions.cc
   onnx/contrib_importer.cc

@@ -133,7 +133,8 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
                                 Scope* scope, NodeParts* parts) {
   const std::string domain = DomainOf(node.domain());
   const OperatorDef* oldest = nullptr;
-  bool has_domain = domain.empty() || domain == kContribDomain;
+  const bool has_bodies = domain == kContribDomain || domain == kClassicDomain;
+  bool has_domain = domain.empty() || has_bodies;
   for (const OperatorDef* row : state_.ops.rows()) {
     if (row->domain != domain || domain == kOpaqueDomain) continue;
     has_domain = true;
@@ -143,10 +144,9 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
   if (has_domain && !use.is_imported) return ReportNotImported(node, *parts);
   const char* const reason =
       domain.empty() ? WhyUnsupported(node.op_type()) : nullptr;
-  const std::vector<std::string> contrib = ContribNames();
-  const bool is_contrib =
-      domain == kContribDomain && std::find(contrib.begin(), contrib.end(),
-                                            node.op_type()) != contrib.end();
+  const std::vector<std::string> contrib = ContribNames(domain);
+  const bool is_contrib = std::find(contrib.begin(), contrib.end(),
+                                    node.op_type()) != contrib.end();
   // A network has a version of ai.onnx, with which it would be known.
   const bool is_refused = oldest != nullptr ||
                           (reason != nullptr && !IsAmongTensors(node, scope)) ||
@@ -175,10 +175,9 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
     return say("is not known in an opset of ai.onnx this old", "11 or more");
   }
   say("is not known",
-      domain == kContribDomain
-          ? fmt::format("an operator of {} that is known{}", kContribDomain,
-                        DidYouMean(node.op_type(), contrib))
-          : KnownOnnx(node.op_type()));
+      has_bodies ? fmt::format("an operator of {} that is known{}", domain,
+                               DidYouMean(node.op_type(), contrib))
+                 : KnownOnnx(node.op_type()));
 }
 
 // Returns what is expected in place of an operator of ONNX's own.

@@ -134,17 +134,18 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        n = Shape(x)
        g = Slice(n, [0], [-1])
        g = Concat<axis=0>(g, [-1])
-       four = CastAs(#4, x)
        sixteen = CastAs(#16, x)
        a = Mod(x, sixteen)
-       b = Div(x, sixteen)
+       four = CastAs(#4, x)
+       b = BitShift<direction=RIGHT>(x, four)
        a = Unsqueeze(a, [-1])
        b = Unsqueeze(b, [-1])
        half = Concat<axis=-1>(a, b)
        half = Reshape(half, g)
        y = Identity(half) if $bits=4
        c = Mod(half, four)
-       d = Div(half, four)
+       two = CastAs(#2, x)
+       d = BitShift<direction=RIGHT>(half, two)
        c = Unsqueeze(c, [-1])
        d = Unsqueeze(d, [-1])
        quarter = Concat<axis=-1>(c, d)
@@ -215,6 +216,8 @@ constexpr ContribFunction kQuantizedFunctions[] = {
                     {"block_size", int64_t{128}},
                     {"bits", int64_t{4}}},
      .body = R"(
+       Y = Refuse() if !last(quantize_axis, data)
+       Y = Refuse() if last(gather_axis, data)
        x = Gather<axis=$gather_axis>(data, indices)
        s = Gather<axis=$gather_axis>(scales, indices)
        z = Gather<axis=$gather_axis>(zero_points, indices) if zero_points

@@ -19,6 +19,7 @@ import onnxruntime
 
 import ort_attention  # noqa: F401 (adds to ort_contrib)
 import ort_case
+import ort_classic  # noqa: F401
 import ort_contrib
 import ort_control  # noqa: F401 (fills the table)
 import ort_layers  # noqa: F401
