@@ -83,6 +83,13 @@ void ReadVersions(const proto::Model& model, ImportState* state) {
                                kOldestIr, kNewestIr, kNewestIr));
   }
   state->opsets = ReadOpsets(model.opset_import(), "opset_import", state);
+  // What operators of these domains mean is told in those of ONNX's main one,
+  // which such a model need not name.
+  for (const std::string_view domain : {kContribDomain, kClassicDomain}) {
+    if (state->opsets.count(std::string(domain)) > 0) {
+      state->opsets.emplace("", kNewestOpset);
+    }
+  }
 }
 
 void ReadFunctions(const proto::Model& model, ImportState* state) {

@@ -28,6 +28,8 @@ DOMAIN_CLASSES = {
     "ai.onnx.ml": "ai.onnx.ml", "ai.onnx.preview": "preview",
     "ai.onnx.preview.training": "training",
 }
+# LabelEncoder is for strings in all cases, which is a class of its own.
+KNOWN_OF_DOMAIN = {"ArrayFeatureExtractor", "Binarizer", "LabelEncoder"}
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike",
           "RandomUniform", "RandomUniformLike"}
 
@@ -61,7 +63,8 @@ def classes_of_element(number):
 
 
 def classes_of_node(node):
-    if node.domain in DOMAIN_CLASSES:
+    if node.domain in DOMAIN_CLASSES and (
+            node.op_type not in KNOWN_OF_DOMAIN):
         yield DOMAIN_CLASSES[node.domain]
     if node.op_type in RANDOM:
         yield "random"

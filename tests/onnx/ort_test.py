@@ -68,6 +68,17 @@ class OnnxruntimeTest(unittest.TestCase):
             self.compare("contrib", "--seed", seed, "--count",
                          700 if FULL else 25)
 
+    def test_what_they_mean_is_a_model_of_onnx(self):
+        need_onnxruntime()
+        with tempfile.TemporaryDirectory() as folder:
+            made = execute([onnx_package.PYTHON, HERE / "ort_cases.py", folder,
+                            "contrib", "--count", 40 if FULL else 5])
+            self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+            ran = execute([onnx_package.PYTHON, HERE / "ort_exported.py",
+                           BUILD / "bin/nodewise", folder])
+            print(ran.stdout[-2000:])
+            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

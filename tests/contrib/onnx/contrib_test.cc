@@ -259,6 +259,10 @@ TEST(OnnxContribTest, WhatDoesNotFitIsNamed) {
   ContribModel other(13, "QuickGelu", {{1}});
   AddAttribute("beta", 1, &other.node()).set_f(1);
   EXPECT_THAT(other.Error(), HasSubstr("attribute beta is unknown"));
+  ContribModel gather(13, "GatherBlockQuantized", {{1, 1}, {1}, {1, 1}});
+  AddAttribute("quantize_axis", 2, &gather.node()).set_i(0);
+  EXPECT_THAT(gather.Error(), HasSubstr("attribute quantize_axis: is not known "
+                                        "for such an input"));
   EXPECT_THAT(ContribModel(13, "MultiHeadAttention", {{1, 1, 1}}).Error(),
               HasSubstr("attribute num_heads: is not given"));
   EXPECT_THAT(ContribModel(13, "BiasGelu", {{1}}).Error(),
@@ -268,6 +272,22 @@ TEST(OnnxContribTest, WhatDoesNotFitIsNamed) {
                         "that is known; did you mean FastGelu?"));
   EXPECT_THAT(ContribModel(8, "Gelu", {{1}}).Error(),
               HasSubstr("is not known in an opset of ai.onnx this old"));
+}
+
+TEST(OnnxContribTest, ClassicalModelsNeedNotNameTheMainDomain) {
+  ContribModel model(13, "Binarizer", {{3}});
+  auto& imports = *model.builder().model().mutable_opset_import();
+  imports.Clear();
+  imports.Add()->set_domain("ai.onnx.ml");
+  imports[0].set_version(1);
+  model.node().set_domain("ai.onnx.ml");
+  AddAttribute("threshold", 1, &model.node()).set_f(1);
+  EXPECT_THAT(ValuesOf(model.Run({Floats({0, 1, 2})})[0]),
+              ElementsAre(0, 0, 1));
+  model.node().set_op_type("Binariser");
+  model.node().clear_attribute();
+  EXPECT_THAT(model.Error(), HasSubstr("an operator of ai.onnx.ml that is "
+                                       "known; did you mean Binarizer?"));
 }
 
 TEST(OnnxContribTest, AFunctionOfTheModelComesFirst) {
