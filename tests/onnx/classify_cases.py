@@ -29,7 +29,8 @@ DOMAIN_CLASSES = {
     "ai.onnx.preview.training": "training",
 }
 # LabelEncoder is for strings in all cases, which is a class of its own.
-KNOWN_OF_DOMAIN = {"ArrayFeatureExtractor", "Binarizer", "LabelEncoder"}
+KNOWN_OF_DOMAIN = {"ArrayFeatureExtractor", "Binarizer", "LabelEncoder",
+                   "TreeEnsemble"}
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike",
           "RandomUniform", "RandomUniformLike"}
 

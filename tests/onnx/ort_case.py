@@ -43,17 +43,17 @@ def element_type(array):
     return helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
-def make_model(graph, opset, domain=""):
+def make_model(graph, opset, domain="", version=1):
     imports = [helper.make_opsetid("", opset)]
     if domain:
-        imports.append(helper.make_opsetid(domain, 1))
+        imports.append(helper.make_opsetid(domain, version))
     return helper.make_model(graph, ir_version=8 if opset < 18 else 10,
                              opset_imports=imports)
 
 
 def single(name, op, opset, inputs, attrs, outputs, tolerance, constant=(),
-           domain=""):
-    """A model of one node. `inputs` holds arrays, None for one that is left
+           domain="", version=1):
+    """A model of one node, of the version of its domain if that is not "". `inputs` holds arrays, None for one that is left
     out; those whose number is in `constant` become initializers; `outputs` is
     how many there are, or their names, "" for one that is left out."""
     inputs = [x if x is None else np.asarray(x) for x in inputs]
@@ -70,7 +70,8 @@ def single(name, op, opset, inputs, attrs, outputs, tolerance, constant=(),
          for n, x in fed.items()],
         [onnx.ValueInfoProto(name=n) for n in outputs if n],
         [numpy_helper.from_array(inputs[i], names[i]) for i in constant])
-    return Case(name, make_model(graph, opset, domain), fed, tolerance)
+    model = make_model(graph, opset, domain, version)
+    return Case(name, model, fed, tolerance)
 
 
 def parsed(name, text, opset, inputs, tolerance):

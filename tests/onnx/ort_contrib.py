@@ -27,10 +27,11 @@ class ContribDraw(Draw):
         self.opset = self.one([11, 13, 15, 17, 18, 20, 21])
         self.op = op
 
-    def put(self, inputs, tolerance, outputs=1, domain=DOMAIN, **attrs):
+    def put(self, inputs, tolerance, outputs=1, domain=DOMAIN, version=1,
+            **attrs):
         return ort_case.single(
             f"{self.op}_{self.number:04d}_{self.opset}", self.op, self.opset,
-            inputs, attrs, outputs, tolerance, domain=domain)
+            inputs, attrs, outputs, tolerance, domain=domain, version=version)
 
     def maybe(self, make):
         return make() if self.often() else None
