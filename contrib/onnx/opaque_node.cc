@@ -75,20 +75,22 @@ absl::Status BringIn(TensorReader* tensors, proto::Tensor* tensor) {
   return WriteTensor(data, tensor);
 }
 
+absl::Status BringIn(TensorReader* tensors, proto::Graph* body) {
+  for (proto::Tensor& tensor : *body->mutable_initializer()) {
+    NODEWISE_RETURN_IF_ERROR(BringIn(tensors, &tensor));
+  }
+  for (proto::Node& node : *body->mutable_node()) {
+    NODEWISE_RETURN_IF_ERROR(BringDataIn(tensors, &node));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BringIn(TensorReader* tensors, proto::Attribute* attribute) {
   switch (TypeOf(*attribute)) {
     case AttributeType::kTensor:
       return BringIn(tensors, attribute->mutable_t());
-    case AttributeType::kGraph: {
-      proto::Graph* const body = attribute->mutable_g();
-      for (proto::Tensor& tensor : *body->mutable_initializer()) {
-        NODEWISE_RETURN_IF_ERROR(BringIn(tensors, &tensor));
-      }
-      for (proto::Node& node : *body->mutable_node()) {
-        NODEWISE_RETURN_IF_ERROR(BringDataIn(tensors, &node));
-      }
-      return absl::OkStatus();
-    }
+    case AttributeType::kGraph:
+      return BringIn(tensors, attribute->mutable_g());
     case AttributeType::kTensors:
     case AttributeType::kGraphs:
       return absl::UnimplementedError(

@@ -104,6 +104,7 @@ class UnknownPart {
     }
     std::sort(first.begin(), first.end());
     std::vector<std::string> names;
+    names.reserve(first.size());
     for (const OperationId id : first) {
       names.push_back(network_.operation(id).name);
     }
@@ -160,6 +161,7 @@ std::vector<OpaqueOperator> OpaqueOperators(const Network& network) {
     }
   }
   std::vector<OpaqueOperator> operators;
+  operators.reserve(by_name.size());
   for (auto& [name, operations] : by_name) {
     operators.push_back({name, std::move(operations)});
   }
