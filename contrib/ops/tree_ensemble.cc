@@ -63,7 +63,7 @@ struct TreeEnsemble : ops::TreeEnsemble {
   }
   absl::Status Check(const Inputs& in) const;
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const Shape shape = {SideOf(in, 0, 0), n_targets};
+    const Shape shape = {SideOf(in, 0, 0), n_targets.value_or(0)};
     TensorType type(in.type(0).dtype, shape);
     if (const auto sizes = type.sizes()) {
       NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
@@ -105,7 +105,7 @@ absl::Status TreeEnsemble::CheckNodes() const {
           CheckTensor("nodes_splits", nodes_splits, count),
           CheckTensor("leaf_weights", leaf_weights, leaf_targetids.size()),
           CheckRange("tree_roots", tree_roots, static_cast<int64_t>(count)),
-          CheckRange("leaf_targetids", leaf_targetids, n_targets)));
+          CheckRange("leaf_targetids", leaf_targetids, *n_targets)));
   if (!nodes_missing_value_tracks_true.empty()) {
     NODEWISE_RETURN_IF_ERROR(check("nodes_missing_value_tracks_true",
                                    nodes_missing_value_tracks_true));
@@ -131,9 +131,9 @@ absl::Status TreeEnsemble::Check(const Inputs& in) const {
         "aggregate_function",
         fmt::format("is {}, expected 0 to 3", aggregate_function));
   }
-  if (n_targets < 1) {
-    return AttributeError("n_targets",
-                          fmt::format("is {}, expected 1 or more", n_targets));
+  if (n_targets.value_or(0) < 1) {
+    return AttributeError("n_targets", fmt::format("is {}, expected 1 or more",
+                                                   n_targets.value_or(0)));
   }
   return All(RequireFloat(in, 0), RequireRank(in, 0, 2), CheckNodes());
 }
@@ -227,7 +227,7 @@ absl::Status TreeEnsemble::Evaluate(EvalArgs& args) const {
       CheckRange("nodes_featureids", nodes_featureids, shape[1]));
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray y,
-      args.MakeOutput(0, {shape[0], n_targets}, args.dtype(0)));
+      args.MakeOutput(0, {shape[0], *n_targets}, args.dtype(0)));
   const Walker walker(*this);
   const std::vector<double> x = ToDoubles(args.in(0));
   const std::vector<double> weights = ToDoubles(leaf_weights);
@@ -235,7 +235,7 @@ absl::Status TreeEnsemble::Evaluate(EvalArgs& args) const {
   Bounds* const bounds = args.bounds(0);
   std::vector<double> results;
   for (int64_t row = 0; row < shape[0]; ++row) {
-    std::vector<Score> scores(static_cast<size_t>(n_targets));
+    std::vector<Score> scores(static_cast<size_t>(*n_targets));
     const absl::Span<const double> features(x.data() + row * shape[1],
                                             static_cast<size_t>(shape[1]));
     for (const int64_t root : tree_roots) {

@@ -8,15 +8,17 @@ from ort_contrib import near, operator, quantised_weights
 
 
 
-def mask_of(d, batch, queries, keys, kinds):
-    """A mask that leaves each query a key, of one of these kinds or none."""
+def mask_of(d, batch, queries, keys, kinds, attrs):
+    """A mask that leaves each query a key, of one of these kinds or none: what
+    a row that is hidden in all gives is decided by how scores beside -10000
+    are rounded."""
     kind = d.one([*kinds, None])
     lengths = d.tensor((batch,), "int32", 1, keys)
     if kind == "lengths":
         return lengths
     if kind == "ranges":
-        starts = np.minimum(d.tensor((batch,), "int32", 0, keys - 1),
-                            lengths - 1)
+        last = keys - queries if "unidirectional" in attrs else keys - 1
+        starts = np.minimum(d.tensor((batch,), "int32", 0, last), lengths - 1)
         return np.concatenate([lengths, starts]).astype(np.int32)
     if kind is None:
         return None
@@ -40,7 +42,7 @@ def attention(d, make):
     if d.often(0.3):
         attrs["mask_filter_value"] = -float(d.rng.uniform(5, 100))
     mask = mask_of(d, batch, length, keys,
-                   ["lengths", "ranges", "keys", "pairs"])
+                   ["lengths", "ranges", "keys", "pairs"], attrs)
     before = None if past is None else d.tensor(
         (2, batch, heads, past, size))
     # onnxruntime wants what comes with a past.
@@ -115,7 +117,8 @@ def MultiHeadAttention(d):
         keys += past
         past_key = d.tensor((batch, heads, past, size))
         past_value = d.tensor((batch, heads, past, value_size))
-    mask = mask_of(d, batch, length, keys, ["lengths", "keys", "pairs"])
+    mask = mask_of(d, batch, length, keys, ["lengths", "keys", "pairs"],
+                   attrs)
     added = None
     if d.often(0.3):
         added = d.tensor((d.one([1, batch]), d.one([1, heads]), length, keys))

@@ -375,7 +375,7 @@ def MatMulNBits(d):
     # Sums are of float32, whatever they are rounded to.
     sums32 = 4 * ort_case.EPSILON["float32"] * k**0.5
     case = d.put(inputs, lambda case, outputs: [
-        (2 * ort_case.epsilon(y), sums32 * ort_case.size_of(y))
+        (2 * ort_case.epsilon(y), sums32 * max(8.0, ort_case.size_of(y)))
         for y in outputs], **attrs)
 
     def instead(_fed):

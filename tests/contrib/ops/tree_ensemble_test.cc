@@ -14,6 +14,7 @@ std::vector<NamedAttr> Tree(const List& next_if_true = {0, 1}) {
   return {{"leaf_targetids", List{0, 0, 0}},
           {"leaf_weights", Floats({10, 20, 30})},
           {"membership_values", Floats({5, 7, nan})},
+          Attr("n_targets", 1),
           {"nodes_falseleafs", List{0, 1}},
           {"nodes_falsenodeids", List{1, 2}},
           {"nodes_featureids", List{0, 0}},
@@ -61,10 +62,10 @@ TEST(TreeEnsembleTest, WhatLeadsNowhereIsRefused) {
   };
   refused(Tree({0, 3}), "nodes_truenodeids: has 3, expected 0 to 2");
   auto circle = Tree({0, 0});
-  circle[8].value = List{1, 0};
+  circle[9].value = List{1, 0};
   refused(circle, "leads in a circle");
   auto feature = Tree();
-  feature[5].value = List{0, 1};
+  feature[6].value = List{0, 1};
   refused(feature, "nodes_featureids: has 1, expected 0 to 0");
   auto transformed = Tree();
   transformed.push_back(Attr("post_transform", 1));
