@@ -25,6 +25,7 @@ import ort_control  # noqa: F401 (fills the table)
 import ort_layers  # noqa: F401
 import ort_networks
 import ort_networks_more  # noqa: F401 (adds to ort_networks)
+import ort_packed  # noqa: F401
 import ort_pointwise  # noqa: F401
 import ort_random
 import ort_shapes  # noqa: F401
