@@ -147,10 +147,8 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
   const std::vector<std::string> contrib = ContribNames(domain);
   const bool is_contrib = std::find(contrib.begin(), contrib.end(),
                                     node.op_type()) != contrib.end();
-  // A network has a version of ai.onnx, with which it would be known.
-  const bool is_refused = oldest != nullptr ||
-                          (reason != nullptr && !IsAmongTensors(node, scope)) ||
-                          (is_contrib && state_.opsets.count("") == 0);
+  const bool is_refused =
+      oldest != nullptr || (reason != nullptr && !IsAmongTensors(node, scope));
   parts->is_opaque =
       KeepsOpaque(use.is_imported && use.is_of_model) && !is_refused;
   const auto say = [&](std::string found, std::string expected) {
