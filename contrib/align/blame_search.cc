@@ -160,7 +160,11 @@ class BlameSearcher {
 
   // The output of the network that the entry is by its place; kNoValue if none.
   ValueId OutputAt(EntryId entry) const {
-    if (graph_.heads.size() != scene_.network.outputs().size()) return kNoValue;
+    // Without what is opaque, a network has other outputs.
+    if (graph_.heads.size() != scene_.network.outputs().size() ||
+        !scene_.alignment.open.empty()) {
+      return kNoValue;
+    }
     for (size_t i = 0; i < graph_.heads.size(); ++i) {
       if (graph_.EntryOf(graph_.heads[i]) == entry) {
         return scene_.network.outputs()[i];

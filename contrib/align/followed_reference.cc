@@ -86,6 +86,25 @@ void FollowedReference::Pin(ValueId id, std::vector<NDArray> tensors) {
   }
 }
 
+void FollowedReference::ReleaseBehind(ValueId id) {
+  std::vector<bool> seen(pinned_.size());
+  std::vector<ValueId> waiting = {id};
+  while (!waiting.empty()) {
+    const ValueId next = waiting.back();
+    waiting.pop_back();
+    for (const Use& use : network_.value(next).uses) {
+      if (use.slot == kBarrierSlot) continue;
+      for (const ValueId output : network_.operation(use.user).outputs) {
+        if (output == kNoValue || seen[Index(output)]) continue;
+        seen[Index(output)] = true;
+        pinned_[Index(output)] = false;
+        computed_[Index(output)] = nullptr;
+        waiting.push_back(output);
+      }
+    }
+  }
+}
+
 absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
 FollowedReference::ValueOf(ValueId id) {
   if (computed_[Index(id)] != nullptr) return Open(id);

@@ -41,6 +41,8 @@ class FollowedReference {
   // Puts these in the place of a value, by set. What depends on it is computed
   // again when somebody asks. REQUIRES: tensors of the value's type.
   void Pin(ValueId id, std::vector<NDArray> tensors);
+  // Forgets what the values that depend on this one were pinned to.
+  void ReleaseBehind(ValueId id);
   bool IsPinned(ValueId id) const { return pinned_[Index(id)]; }
 
   // Fails as the operations do that lead to the value: tensors that are wrong

@@ -84,6 +84,10 @@ class GraphWalk {
   // Fails as TensorSpool::Load().
   absl::StatusOr<double> CleanDistanceOf(EntryId entry, ValueId value) const;
 
+  // Forgets which tensors were found that depend on the value, so that
+  // ExplainFrom() looks at them anew.
+  void ReleaseBehind(ValueId id) { reference_.ReleaseBehind(id); }
+
   const WalkedEntry& entry(EntryId id) const { return entries_[Index(id)]; }
   FollowedReference& reference() { return reference_; }
   const FollowedReference& reference() const { return reference_; }

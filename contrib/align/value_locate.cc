@@ -8,6 +8,7 @@
 #include "contrib/align/blame_search.h"
 #include "contrib/align/error_ledger.h"
 #include "contrib/align/graph_walk.h"
+#include "contrib/align/misread_tensors.h"
 #include "contrib/align/region_edits.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -60,12 +61,16 @@ class ValueLocator {
                                 FindNearMiss(scene_, walk_));
       if (miss.has_value() &&
           (!suspect.has_value() || NodeOf(*miss) < *suspect)) {
-        NODEWISE_ASSIGN_OR_RETURN(const std::vector<FittingEdit> edits,
-                                  EditsFor(*miss, 1));
-        NODEWISE_RETURN_IF_ERROR(Follow(NodeOf(*miss), *miss, edits));
+        NODEWISE_RETURN_IF_ERROR(FollowWithEdits(*miss));
         continue;
       }
-      if (!suspect.has_value()) break;
+      if (!suspect.has_value()) {
+        NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> output,
+                                  FindWrongOutput(scene_, walk_, GuessLimit()));
+        if (!output.has_value()) break;
+        NODEWISE_RETURN_IF_ERROR(FollowMisread(*output));
+        continue;
+      }
       NODEWISE_RETURN_IF_ERROR(Examine(*suspect));
     }
     FillEntries();
@@ -84,6 +89,10 @@ class ValueLocator {
     });
   }
 
+  TimeLimit GuessLimit() const {
+    return {limits_.clock, limits_.most_guess_ns};
+  }
+
   NodeId NodeOf(const Guess& guess) const {
     return scene_.index.NodeOf(guess.entry);
   }
@@ -95,8 +104,11 @@ class ValueLocator {
       return walk_.ExplainFrom(Index(suspect) + 1);
     }
     NODEWISE_ASSIGN_OR_RETURN(
-        BlameFound found, SearchBlame(scene_, walk_, suspect,
-                                      {limits_.clock, limits_.most_guess_ns}));
+        const std::optional<Guess> idle,
+        FindIdleBefore(scene_, walk_, suspect, GuessLimit()));
+    if (idle.has_value()) return FollowMisread(*idle);
+    NODEWISE_ASSIGN_OR_RETURN(
+        BlameFound found, SearchBlame(scene_, walk_, suspect, GuessLimit()));
     // Changes have a time of their own.
     budget_.emplace(limits_);
     if (found.gave_up) budget_->GiveUp();
@@ -121,6 +133,22 @@ class ValueLocator {
     }
     NODEWISE_ASSIGN_OR_RETURN(const bool is_right, AcceptIfClean(*guess));
     return is_right ? absl::OkStatus() : Follow(suspect, *guess, edits);
+  }
+
+  // Takes the guess about its own node for right.
+  absl::Status FollowWithEdits(const Guess& guess) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<FittingEdit> edits,
+                              EditsFor(guess, 1));
+    return Follow(NodeOf(guess), guess, edits);
+  }
+
+  // The same for one whose tensor had been taken for another one, and what is
+  // behind it with it.
+  absl::Status FollowMisread(const Guess& guess) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<FittingEdit> edits,
+                              EditsFor(guess, 1));
+    walk_.ReleaseBehind(guess.value);
+    return Follow(NodeOf(guess), guess, edits);
   }
 
   // Takes the guess for right, and looks at what lies behind it.
@@ -218,10 +246,9 @@ class ValueLocator {
     constexpr size_t kMostTensors = 4;
     constexpr size_t kMostOperations = 4;
     constexpr size_t kMostOfASort = 4;
-    const TimeLimit limit(limits_.clock, limits_.most_guess_ns);
     NODEWISE_ASSIGN_OR_RETURN(
         std::vector<Guess> guesses,
-        GuessesFor(scene_, walk_, entry, kMostTensors, limit));
+        GuessesFor(scene_, walk_, entry, kMostTensors, GuessLimit()));
     size_t of_size = 0;
     size_t of_other_size = 0;
     std::erase_if(guesses, [&](const Guess& guess) {
@@ -298,6 +325,8 @@ class ValueLocator {
     ValueCulprit culprit;
     culprit.node = suspect;
     culprit.entry = GiveUpOn(suspect);
+    // It may compute a part of what is opaque.
+    if (!scene_.alignment.open.empty()) return;
     culprit.gave_up = budget_->gave_up();
     culprit.edits_tried = budget_->tried();
     culprit.distance = std::numeric_limits<double>::infinity();
@@ -344,7 +373,7 @@ class ValueLocator {
       entry.distance = walked.distance;
       if (!aligned.varies) {
         entry.state = EntryState::kConstant;
-      } else if (walked.is_blamed) {
+      } else if (walked.is_blamed && walked.is_explained()) {
         entry.state = EntryState::kBroken;
       } else if (walked.is_explained()) {
         entry.state = EntryState::kHealthy;

@@ -161,6 +161,56 @@ TEST(ValueLocateTest, FaultRightBehindATensorOfTheWrongSizeIsNamedToo) {
   EXPECT_THAT(examined.Explanations(1), Contains("alpha 0.35 instead of 0.2"));
 }
 
+// Conv, its bias added by a node of its own, sides exchanged, and Tanh; two
+// outputs.
+struct Wiring {
+  float bias = 1;  // A factor of it.
+  std::vector<int64_t> perm = {0, 1, 3, 2};
+  bool swaps_outputs = false;
+};
+Network Wired(const Wiring& wiring = {}) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 4, 6, 6});
+  const ValueId w = b.Const("w", Drawn("w", {4, 4, 3, 3}));
+  const ValueId c =
+      b.Op("Conv", {x, w}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}}, {"c"},
+           "conv")[0];
+  NDArray bias = Drawn("bias", {4, 1, 1});
+  for (int64_t i = 0; i < 4; ++i) bias.As<float>()[i] *= wiring.bias;
+  const ValueId a =
+      b.Op("Add", {c, b.Const("bias", std::move(bias))}, {}, {"a"}, "add")[0];
+  const ValueId t =
+      b.Op("Transpose", {a}, {{"perm", wiring.perm}}, {"t"}, "turn")[0];
+  const ValueId y = b.Op("Tanh", {t}, {}, {"y"}, "bend")[0];
+  const ValueId z = b.Op("Neg", {y}, {}, {"z"}, "negate")[0];
+  b.Out(wiring.swaps_outputs ? std::vector{z, y} : std::vector{y, z});
+  return std::move(b.net);
+}
+
+Examined ExamineWired(const Wiring& wiring) {
+  return ExamineBeside(Wired(), Wired(wiring),
+                       {{"x", Drawn("x", {1, 4, 6, 6})}}, kPlain);
+}
+
+TEST(ValueLocateTest, NodeThatDoesNothingIsNamedAndNotItsReader) {
+  const Examined examined = ExamineWired({.bias = 0});
+  ASSERT_EQ(examined.result.culprits.size(), 1U);
+  EXPECT_EQ(examined.NodeOf(0), "add");
+  EXPECT_EQ(examined.Operations(0).front(), "add");
+}
+
+TEST(ValueLocateTest, SidesExchangedOtherwiseAreNoLayout) {
+  const Examined examined = ExamineWired({.perm = {0, 1, 2, 3}});
+  ASSERT_EQ(examined.result.culprits.size(), 1U);
+  EXPECT_EQ(examined.NodeOf(0), "turn");
+  EXPECT_EQ(examined.Operations(0).front(), "turn");
+}
+
+TEST(ValueLocateTest, OutputsInTheWrongOrderAreWrong) {
+  EXPECT_THAT(ExamineWired({}).result.culprits, IsEmpty());
+  EXPECT_FALSE(ExamineWired({.swaps_outputs = true}).result.culprits.empty());
+}
+
 TEST(ValueLocateTest, TheSearchForWhatWasMeantEndsWhenItsTimeIsOver) {
   static int64_t now;
   now = 0;

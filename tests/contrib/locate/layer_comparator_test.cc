@@ -30,11 +30,15 @@ using testing::IsEmpty;
 
 constexpr double kThreshold = 1e-5;
 
-NDArray Waves(const std::vector<int64_t>& shape) {
+// Sums that cancel differ with any two kernels; positive ones do not cancel.
+constexpr bool kPositive = true;
+
+NDArray Waves(const std::vector<int64_t>& shape, bool is_positive = false) {
   NDArray tensor = NDArray::Empty(shape, kFloat32, kCpu).value();
   const size_t count = tensor.bytes() / sizeof(float);
   for (size_t i = 0; i < count; ++i) {
-    tensor.As<float>()[i] = std::sin(0.3F * static_cast<float>(i + 1));
+    const float wave = std::sin(0.3F * static_cast<float>(i + 1));
+    tensor.As<float>()[i] = is_positive ? std::fabs(wave) : wave;
   }
   return tensor;
 }
@@ -422,18 +426,6 @@ TEST(RecursiveLayerComparatorTest, BoundsNeedNoMoreThanAFewLiveSetsEither) {
   EXPECT_LT(recursive.cost().peak_bytes, 4 * live + 32 * kMiB);
 }
 
-// Numbers without a sign, whose sums do not cancel: otherwise the roundings of
-// one product are large beside the next one, and any two kernels differ.
-NDArray Means(const std::vector<int64_t>& shape) {
-  NDArray tensor = Waves(shape);
-  const size_t count = tensor.bytes() / sizeof(float);
-  for (size_t i = 0; i < count; ++i) {
-    float& x = tensor.As<float>()[i];
-    x = std::fabs(x) / static_cast<float>(shape.back());
-  }
-  return tensor;
-}
-
 // A chain of products whose weights are far larger than what they are
 // multiplied with, at an address that no compiler would choose.
 LayerModule HeavyNet() {
@@ -441,7 +433,8 @@ LayerModule HeavyNet() {
   NetBuilder b;
   ValueId x = b.In("x", {1, kSide});
   for (int i = 0; i < 4; ++i) {
-    const ValueId w = b.Const("w" + std::to_string(i), Means({kSide, kSide}));
+    const ValueId w =
+        b.Const("w" + std::to_string(i), Waves({kSide, kSide}, kPositive));
     x = b.Op("MatMul", {x, w})[0];
   }
   b.Out({x});
@@ -449,7 +442,7 @@ LayerModule HeavyNet() {
   for (NamedTensor& param : mod.params.tensors) {
     param.tensor = CopyAtOffset(param.tensor, 4);
   }
-  mod.inputs = {{"x", Means({1, kSide})}};
+  mod.inputs = {{"x", Waves({1, kSide}, kPositive)}};
   return mod;
 }
 
