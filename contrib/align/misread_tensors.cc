@@ -88,11 +88,11 @@ std::vector<EntryId> IdleBefore(const WalkScene& scene, const GraphWalk& walk,
 }
 
 // Finds the guess about one of the entries with which `is_right` is true of the
-// walk that goes on from it.
+// walk that goes on from it as far as `last`.
 template <typename IsRight>
 absl::StatusOr<std::optional<Guess>> FindMeaning(
     const WalkScene& scene, const GraphWalk& walk,
-    const std::vector<EntryId>& entries, const TimeLimit& limit,
+    const std::vector<EntryId>& entries, NodeId last, const TimeLimit& limit,
     const IsRight& is_right) {
   const Graph& graph = scene.index.graph();
   for (const EntryId entry : entries) {
@@ -111,8 +111,10 @@ absl::StatusOr<std::optional<Guess>> FindMeaning(
       trial.ReleaseBehind(id);
       NODEWISE_RETURN_IF_ERROR(
           trial.Blame(guess.entry, guess.value, guess.layout, guess.distance));
-      NODEWISE_RETURN_IF_ERROR(
-          trial.ExplainFrom(Index(scene.index.NodeOf(entry)) + 1));
+      const uint32_t next = Index(scene.index.NodeOf(entry)) + 1;
+      for (uint32_t n = next; n <= Index(last); ++n) {
+        NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(NodeId{n}));
+      }
       if (is_right(trial)) return guess;
     }
   }
@@ -128,7 +130,7 @@ absl::StatusOr<std::optional<Guess>> FindIdleBefore(const WalkScene& scene,
   const EntryId made = scene.index.graph().EntryOf(suspect, 0);
   if (walk.entry(made).is_explained()) return std::nullopt;
   return FindMeaning(scene, walk, IdleBefore(scene, walk, suspect, false),
-                     limit, [made](const GraphWalk& trial) {
+                     suspect, limit, [made](const GraphWalk& trial) {
                        return trial.entry(made).is_explained();
                      });
 }
@@ -169,7 +171,8 @@ absl::StatusOr<std::optional<Guess>> FindWrongOutput(const WalkScene& scene,
         std::optional<Guess> before,
         FindMeaning(scene, walk,
                     IdleBefore(scene, walk, scene.index.NodeOf(entry), true),
-                    limit, [&](const GraphWalk& trial) {
+                    scene.index.NodeOf(entry), limit,
+                    [&](const GraphWalk& trial) {
                       return IsInOrder(trial.entry(entry), outputs[i]);
                     }));
     if (before.has_value()) return before;
