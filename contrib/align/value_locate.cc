@@ -287,7 +287,16 @@ class ValueLocator {
     culprit->gave_up = budget_->gave_up();
     culprit->edits_tried = budget_->tried();
     std::vector<OperationId>& named = culprit->operations;
+    const auto is_said = [culprit](const FittingEdit& edit) {
+      return std::any_of(
+          culprit->explanations.begin(), culprit->explanations.end(),
+          [&edit](const Explanation& said) {
+            return said.operation == edit.operation && said.what == edit.what;
+          });
+    };
     for (const FittingEdit& edit : edits) {
+      // Several values of an attribute may mean the same.
+      if (is_said(edit)) continue;
       culprit->explanations.push_back({edit.operation, edit.what});
       const bool is_new =
           std::find(named.begin(), named.end(), edit.operation) == named.end();

@@ -12,15 +12,21 @@
 namespace nodewise {
 namespace {
 
+// The row from `k` on with the largest element of column k.
+int64_t RowOfPivot(int64_t n, const double* a, int64_t k) {
+  int64_t best = k;
+  for (int64_t i = k + 1; i < n; ++i) {
+    if (std::fabs(a[i * n + k]) > std::fabs(a[best * n + k])) best = i;
+  }
+  return best;
+}
+
 // The determinant of the n x n matrix `a`, which is changed on the way: by
 // elimination with the largest element of each column.
 double Determinant(int64_t n, double* a) {
   double product = 1;
   for (int64_t k = 0; k < n; ++k) {
-    int64_t best = k;
-    for (int64_t i = k + 1; i < n; ++i) {
-      if (std::fabs(a[i * n + k]) > std::fabs(a[best * n + k])) best = i;
-    }
+    const int64_t best = RowOfPivot(n, a, k);
     if (best != k) {
       std::swap_ranges(a + k * n, a + (k + 1) * n, a + best * n);
       product = -product;
@@ -114,10 +120,7 @@ std::vector<double> Inverted(int64_t n, double* a) {
   double* const x = inverse.data();
   for (int64_t i = 0; i < n; ++i) x[i * n + i] = 1;
   for (int64_t k = 0; k < n; ++k) {
-    int64_t best = k;
-    for (int64_t i = k + 1; i < n; ++i) {
-      if (std::fabs(a[i * n + k]) > std::fabs(a[best * n + k])) best = i;
-    }
+    const int64_t best = RowOfPivot(n, a, k);
     if (best != k) {
       std::swap_ranges(a + k * n, a + (k + 1) * n, a + best * n);
       std::swap_ranges(x + k * n, x + (k + 1) * n, x + best * n);
