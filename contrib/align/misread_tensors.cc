@@ -98,8 +98,8 @@ absl::StatusOr<std::optional<Guess>> FindMeaning(
   for (const EntryId entry : entries) {
     for (const ValueId id : MeantBy(walk, entry)) {
       if (limit.IsOver()) return std::nullopt;
-      FollowedReference reference = walk.reference();
-      const auto value = reference.ValueOf(id);
+      GraphWalk trial = walk;
+      const auto value = trial.reference().ValueOf(id);
       const std::vector<int64_t>& shape = graph.entry(entry).shape;
       if (!value.ok() || Product((*value)->facts.shape) != Product(shape)) {
         continue;
@@ -107,7 +107,6 @@ absl::StatusOr<std::optional<Guess>> FindMeaning(
       const Guess guess{entry, id,
                         Layout::SameOrder((*value)->facts.shape, shape),
                         std::numeric_limits<double>::infinity(), 1};
-      GraphWalk trial = walk;
       trial.ReleaseBehind(id);
       NODEWISE_RETURN_IF_ERROR(
           trial.Blame(guess.entry, guess.value, guess.layout, guess.distance));

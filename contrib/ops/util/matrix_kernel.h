@@ -13,6 +13,10 @@ namespace nodewise::matrix_kernel {
 // be one strip, filled up to a multiple of this: slower to read repeatedly, but
 // the rows of a matrix are already in this form.
 inline constexpr int kStripColumns = 8;
+// Returns how many columns the strips have that so many need.
+constexpr int64_t FilledUp(int64_t columns) {
+  return (columns + kStripColumns - 1) / kStripColumns * kStripColumns;
+}
 
 // A packed block of either matrix is a row of strips. A strip of w lines has,
 // for each step of the sum, w numbers side by side; the last one is filled up.

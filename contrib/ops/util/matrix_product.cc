@@ -95,14 +95,6 @@ Tiling TilingFor(const ProductSizes& sizes, int workers) {
   return tiling;
 }
 
-void Apply(Terms terms, double* numbers, int64_t count) {
-  if (terms == Terms::kAbsolute) {
-    for (int64_t i = 0; i < count; ++i) numbers[i] = std::fabs(numbers[i]);
-  } else if (terms == Terms::kSquared) {
-    for (int64_t i = 0; i < count; ++i) numbers[i] *= numbers[i];
-  }
-}
-
 // One thread's memory, and how it makes a tile.
 class TileMaker {
  public:
@@ -144,12 +136,11 @@ class TileMaker {
  private:
   void AddSteps(const ProductTile& tile, int64_t step, int64_t steps,
                 PackStrips left, PackStrips right) {
-    const int64_t columns =
-        CeilDiv(tile.columns, kStripColumns) * kStripColumns;
+    const int64_t columns = matrix_kernel::FilledUp(tile.columns);
     const int64_t strip = is_thin_ ? columns : kStripColumns;
     right({tile.item, tile.column, tile.columns, step, steps, strip,
            right_.get()});
-    Apply(terms_, right_.get(), columns * steps);
+    ApplyTerms(terms_, right_.get(), columns * steps);
     for (int64_t row = 0; row < tile.rows; row += chunk_) {
       const int64_t rows = std::min(chunk_, tile.rows - row);
       double* const packed = PackedLeft(tile, row, rows, step, steps, left);
@@ -168,7 +159,7 @@ class TileMaker {
       if (has_left_) return to;
     }
     left({tile.item, tile.row + row, rows, step, steps, strip, to});
-    Apply(terms_, to, CeilDiv(rows, strip) * strip * steps);
+    ApplyTerms(terms_, to, CeilDiv(rows, strip) * strip * steps);
     return to;
   }
 
@@ -290,6 +281,14 @@ void PackAs(const Factor& factor, const Strips& strips) {
 }
 
 }  // namespace
+
+void ApplyTerms(Terms terms, double* numbers, int64_t count) {
+  if (terms == Terms::kAbsolute) {
+    for (int64_t i = 0; i < count; ++i) numbers[i] = std::fabs(numbers[i]);
+  } else if (terms == Terms::kSquared) {
+    for (int64_t i = 0; i < count; ++i) numbers[i] *= numbers[i];
+  }
+}
 
 void MultiplyMatrices(const ProductSizes& sizes, Terms terms, PackStrips left,
                       PackStrips right, StoreTile store) {

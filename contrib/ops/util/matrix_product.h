@@ -13,6 +13,8 @@ namespace nodewise {
 
 // What is summed up: the products, or what the bounds need of them.
 enum class Terms { kPlain, kAbsolute, kSquared };
+// Makes of each factor what its products are then summed up as.
+void ApplyTerms(Terms terms, double* numbers, int64_t count);
 
 struct ProductSizes {
   int64_t items = 1;  // Products of these sizes, each on its own.

@@ -11,6 +11,7 @@
 namespace nodewise {
 namespace {
 
+using matrix_kernel::FilledUp;
 using matrix_kernel::kStripColumns;
 
 constexpr double kNanosecondsPerSummed = 0.3;
@@ -22,17 +23,13 @@ struct StripOfElements {
   std::vector<size_t> places;
 };
 
-int64_t RoundUp(int64_t lines) {
-  return (lines + kStripColumns - 1) / kStripColumns * kStripColumns;
-}
-
 // Packing a column costs most where few are packed at a time, until a strip no
 // longer fits into the second cache.
 int64_t StripWidth(const ProductSizes& sizes) {
   constexpr int64_t kMostPacked = 16'384;
   constexpr int64_t kMostLines = 64;
   const int64_t lines = kMostPacked / std::max<int64_t>(sizes.depth, 1);
-  return RoundUp(std::clamp<int64_t>(lines, 1, kMostLines));
+  return FilledUp(std::clamp<int64_t>(lines, 1, kMostLines));
 }
 
 std::vector<StripOfElements> StripsOf(const ProductSizes& sizes,
@@ -73,7 +70,7 @@ class StripSummer {
     const int64_t depth = sizes_.depth;
     const int64_t lines =
         std::min<int64_t>(width_, sizes_.columns - strip.column);
-    const int64_t packed = RoundUp(lines);
+    const int64_t packed = FilledUp(lines);
     right({strip.item, strip.column, lines, 0, depth, packed, packed_.data()});
     std::fill(is_turned_.begin(), is_turned_.end(), false);
     int64_t packed_row = -1;

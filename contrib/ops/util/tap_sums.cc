@@ -11,6 +11,7 @@
 namespace nodewise {
 namespace {
 
+using matrix_kernel::FilledUp;
 using matrix_kernel::kStripColumns;
 
 // With so few rows the matrix product is slower in any case; with more where a
@@ -24,10 +25,6 @@ constexpr int64_t kColumnsAtOnce = 128;
 constexpr int64_t kManyItems = 8;
 constexpr double kNanosecondsPerTerm = 0.1;
 constexpr int64_t kOutside = -1;
-
-int64_t RoundUp(int64_t columns) {
-  return (columns + kStripColumns - 1) / kStripColumns * kStripColumns;
-}
 
 int64_t FloorDiv(int64_t a, int64_t b) {
   return a >= 0 ? a / b : -((-a + b - 1) / b);
@@ -96,7 +93,7 @@ class TapPlan {
   }
   // A row of outputs is made in parts of so many columns.
   int64_t part_columns() const {
-    return std::min(RoundUp(last_.output), kColumnsAtOnce);
+    return std::min(FilledUp(last_.output), kColumnsAtOnce);
   }
   int64_t parts_of_row() const {
     return (last_.output + part_columns() - 1) / part_columns();
@@ -130,14 +127,6 @@ class TapPlan {
   int64_t outer_taps_ = 1;
   std::vector<int64_t> rows_;
 };
-
-void Apply(Terms terms, double* numbers, int64_t count) {
-  if (terms == Terms::kAbsolute) {
-    for (int64_t i = 0; i < count; ++i) numbers[i] = std::fabs(numbers[i]);
-  } else if (terms == Terms::kSquared) {
-    for (int64_t i = 0; i < count; ++i) numbers[i] *= numbers[i];
-  }
-}
 
 // The channels of an item, line by line.
 class KeptItem {
@@ -180,7 +169,7 @@ class KeptItem {
     for (int64_t line = 0; line < last.stride; ++line) {
       KeepLine(inputs, line, to + line * last.length);
     }
-    Apply(terms_, to, size);
+    ApplyTerms(terms_, to, size);
   }
 
   // Number j of the line is input (first + j) * stride + line.
@@ -228,7 +217,7 @@ class PartMaker {
     FindLines(row, column, kept);
     matrix_kernel::BestLevel().sum_taps(
         {sizes.depth, lines_.data(), weights.data(), sizes.rows,
-         RoundUp(columns), made_.data(), width});
+         FilledUp(columns), made_.data(), width});
     store({item, 0, sizes.rows, row * plan_.last().output + column, columns,
            made_.data(), width});
   }
@@ -264,7 +253,7 @@ std::vector<double> WeightsOf(const ProductSizes& sizes, int64_t item,
   for (int64_t row = 0; row < sizes.rows; ++row) {
     pack({item, row, 1, 0, sizes.depth, 1, weights.data() + row * sizes.depth});
   }
-  Apply(terms, weights.data(), sizes.rows * sizes.depth);
+  ApplyTerms(terms, weights.data(), sizes.rows * sizes.depth);
   return weights;
 }
 
