@@ -76,6 +76,7 @@ extern const CommandRow kDumpCommand;
 extern const CommandRow kCompareCommand;
 extern const CommandRow kLocateCommand;
 extern const CommandRow kAlignCommand;
+extern const CommandRow kAutotestCommand;
 extern const CommandRow kReproCommand;
 extern const CommandRow kInspectCommand;
 extern const CommandRow kVerifyCommand;

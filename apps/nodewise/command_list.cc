@@ -10,6 +10,7 @@ absl::Span<const CommandRow> Commands() {
       kDemoCommand,    kRunCommand,     kProfileCommand, kDumpCommand,
       kCompareCommand, kLocateCommand,  kAlignCommand,   kReproCommand,
       kVerifyCommand,  kInspectCommand, kConvertCommand, kExtractCommand,
+      kAutotestCommand,
   };
   return rows;
 }

@@ -4,9 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "contrib/locate/exact_tensors.h"
 #include "fmt/format.h"
 #include "nodewise/interp/carried_bounds.h"
+#include "nodewise/interp/exact_tensors.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/conv_transpose.h"
@@ -62,7 +62,7 @@ class ExactChecker {
                      ExactCheck* check) {
     NODEWISE_ASSIGN_OR_RETURN(const Region region, RegionOfNode(operators));
     NODEWISE_ASSIGN_OR_RETURN(const ExactTensors exact,
-                              DrawExactTensors(region, seed));
+                              DrawExactTensors(region.network, seed));
     RunOptions options;
     NODEWISE_ASSIGN_OR_RETURN(options.patches, PatchesOf(exact.inputs));
     options.stop = StopRule{index_.KeyOf(node_), "the node", std::nullopt};

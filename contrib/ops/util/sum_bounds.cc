@@ -48,6 +48,9 @@ class SumRule {
     if (sum.absolute <= largest_) {
       bound.proved =
           sum.terms * ((u_ + kOwnRoundoff) * sum.absolute + tiny_) + rounding;
+    } else if (std::isfinite(sum.absolute)) {
+      // In some order it overflows on its way, to an infinity or to NaN.
+      bound.proved = std::numeric_limits<double>::infinity();
     }
     if (norm + std::fabs(sum.result) <= largest_) {
       bound.expected =

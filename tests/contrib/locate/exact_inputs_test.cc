@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "contrib/locate/exact_tensors.h"
 #include "nodewise/graph/storage_plan.h"
+#include "nodewise/interp/exact_tensors.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/planter/planter.h"
 #include "nodewise/runner/runner_list.h"
@@ -146,7 +146,7 @@ TEST(ExactInputsTest, SumsStayBelowWhatTheirTypeCounts) {
   const ValueId x = b.In("x", {3, 4000}, kBfloat16);
   const ValueId w = b.In("w", {4000, 5}, kBfloat16);
   b.Out(b.Op("MatMul", {x, w}));
-  const auto exact = DrawExactTensors(RegionOfNetwork(b), 1);
+  const auto exact = DrawExactTensors(RegionOfNetwork(b).network, 1);
   ASSERT_THAT(exact, IsOk());
   const std::vector<double> a = ToDoubles(exact->inputs[0]);
   const std::vector<double> c = ToDoubles(exact->inputs[1]);
@@ -168,7 +168,7 @@ TEST(ExactInputsTest, NumbersThatAreNotWholeAreNotExact) {
   NetBuilder b;
   const ValueId x = b.In("x", {4});
   b.Out(b.Op("Mul", {x, b.Const("half", Floats({0.5F}))}));
-  EXPECT_THAT(DrawExactTensors(RegionOfNetwork(b), 1),
+  EXPECT_THAT(DrawExactTensors(RegionOfNetwork(b).network, 1),
               FailsWith(absl::StatusCode::kUnimplemented,
                         HasSubstr("numbers that are not whole")));
 }
@@ -178,7 +178,7 @@ TEST(ExactInputsTest, ADifferenceCountsAsBothSides) {
   const ValueId x = b.In("x", {64}, kBfloat16);
   const ValueId y = b.In("y", {64}, kBfloat16);
   b.Out(b.Op("Sub", {x, y}));
-  const auto exact = DrawExactTensors(RegionOfNetwork(b), 1);
+  const auto exact = DrawExactTensors(RegionOfNetwork(b).network, 1);
   ASSERT_THAT(exact, IsOk());
   const std::vector<double> a = ToDoubles(exact->inputs[0]);
   const std::vector<double> c = ToDoubles(exact->inputs[1]);

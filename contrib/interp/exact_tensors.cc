@@ -1,4 +1,4 @@
-#include "contrib/locate/exact_tensors.h"
+#include "nodewise/interp/exact_tensors.h"
 
 #include <algorithm>
 #include <cmath>
@@ -136,7 +136,7 @@ absl::StatusOr<NDArray> Negated(const NDArray& tensor) {
   return negated;
 }
 
-// Runs a region on drawn inputs, and sees to it that all sums are exact. Beside
+// Runs a network on drawn inputs, and sees to it that all sums are exact. Beside
 // each value goes how large it and all that it is a sum of may be: what comes
 // out if nothing has a sign. So kernels may also multiply and add up in another
 // order across operations, as they do where factors go into weights.
@@ -212,11 +212,15 @@ class ExactRun {
 };
 
 absl::StatusOr<ExactTensors> TryDraw(const Network& network, const Draw& draw,
-                                     uint64_t seed) {
+                                     uint64_t seed,
+                                     absl::Span<const NDArray> given) {
   ExactTensors exact;
-  for (const ValueId id : network.inputs()) {
-    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
-                              DrawTensor(network.value(id), draw, seed));
+  for (size_t i = 0; i < network.inputs().size(); ++i) {
+    NDArray tensor = i < given.size() ? given[i] : NDArray();
+    if (!tensor.defined()) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          tensor, DrawTensor(network.value(network.inputs()[i]), draw, seed));
+    }
     exact.inputs.push_back(std::move(tensor));
   }
   NODEWISE_ASSIGN_OR_RETURN(exact.expected,
@@ -226,12 +230,14 @@ absl::StatusOr<ExactTensors> TryDraw(const Network& network, const Draw& draw,
 
 }  // namespace
 
-absl::StatusOr<ExactTensors> DrawExactTensors(const Region& region,
-                                              uint64_t seed) {
-  NODEWISE_RETURN_IF_ERROR(CheckKinds(region.network));
+bool MayBeExact(const Network& network) { return CheckKinds(network).ok(); }
+
+absl::StatusOr<ExactTensors> DrawExactTensors(
+    const Network& network, uint64_t seed, absl::Span<const NDArray> given) {
+  NODEWISE_RETURN_IF_ERROR(CheckKinds(network));
   absl::Status last;
   for (const Draw& draw : kDraws) {
-    auto exact = TryDraw(region.network, draw, seed);
+    auto exact = TryDraw(network, draw, seed, given);
     if (!absl::IsOutOfRange(exact.status())) return exact;
     last = exact.status();
   }

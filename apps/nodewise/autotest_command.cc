@@ -1,0 +1,354 @@
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/finding_folder.h"
+#include "apps/nodewise/foreign_target.h"
+#include "apps/nodewise/progress.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/autotest/autotest_run.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/runner/onednn_kernels.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr uint64_t kMostRuns = 1'000'000'000;
+constexpr uint64_t kMostSetsOfOne = 4096;
+constexpr uint64_t kMostSeconds = 7 * 86'400;
+constexpr uint64_t kUsualRuns = 1000;
+constexpr uint64_t kUsualSets = 16;
+constexpr int64_t kUsualLimitMs = 10'000;
+constexpr const char* kCompiler = "cc -O2";
+
+// A folder for what is compiled meanwhile, gone with this.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string path =
+        std::filesystem::temp_directory_path() / "nodewise_autotest_XXXXXX";
+    if (mkdtemp(path.data()) != nullptr) path_ = path;
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class TestOperators : public Command {
+ public:
+  void AddOptions(OptionList* options) override {
+    options->AddTexts("--op", "NAME",
+                      "an operator to test; may be given again (all)", &names_);
+    options->AddText("--candidate", "NAME",
+                     "what is tested: onednn, c (the C that is emitted, "
+                     "compiled), graph (the reference's own kernels as a "
+                     "graph), ort, or exec:COMMAND (onednn)",
+                     &candidate_);
+    options->AddNumber("--runs", "N", "how many sets of values (1000)",
+                       {&runs_, 1, kMostRuns});
+    options->AddNumber("--time", "SECONDS",
+                       "stops after so long, and runs without another limit "
+                       "unless --runs is given, too",
+                       {&seconds_, 1, kMostSeconds});
+    options->AddNumber("--seed", "N",
+                       "draws the same cases again (one drawn anew, and shown)",
+                       {&seed_});
+    options->AddNumber("--sets", "N",
+                       "how many sets of values for one configuration (16)",
+                       {&sets_, 1, kMostSetsOfOne});
+    options->AddText("--shard", "I/N",
+                     "runs part I of N, from 1 on; all parts together are the "
+                     "whole run",
+                     &shard_);
+    options->AddNumber("--limit", "MS",
+                       "how long a case may take in this process (10000)",
+                       {&limit_ms_, 1, 86'400'000});
+    options->AddText("-o,--output", "DIR",
+                     "writes a folder for each finding into this new folder",
+                     &folder_);
+    AddForeignOptions(options, &foreign_);
+  }
+
+  absl::StatusOr<Outcome> Run() override {
+    NODEWISE_RETURN_IF_ERROR(ReadShard());
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<const OperatorDef*> rows,
+                              Rows());
+    NODEWISE_ASSIGN_OR_RETURN(const std::unique_ptr<Candidate> candidate,
+                              MakeCandidate());
+    if (!folder_.empty()) {
+      NODEWISE_RETURN_IF_ERROR(MakeFindingsFolder(folder_));
+    }
+    KeepFreedMemory();
+    options_.seed = seed_.value_or(std::random_device()());
+    options_.runs = runs_.value_or(seconds_.has_value() ? kMostRuns
+                                                         : kUsualRuns);
+    options_.sets = sets_.value_or(kUsualSets);
+    options_.seconds = static_cast<double>(seconds_.value_or(0));
+    AutotestResult result;
+    {
+      Progress progress("testing");
+      options_.progress = [&](uint64_t runs, size_t) {
+        progress.Update(runs, options_.runs / options_.shards);
+      };
+      result = RunAutotest(rows, *candidate, options_);
+    }
+    Outcome outcome;
+    Show(result, *candidate, &outcome);
+    NODEWISE_RETURN_IF_ERROR(WriteFolders(result, &outcome));
+    return outcome;
+  }
+
+ private:
+  absl::Status ReadShard() {
+    if (shard_.empty()) return absl::OkStatus();
+    const size_t slash = shard_.find('/');
+    const auto number = [](std::string_view text) -> uint64_t {
+      uint64_t value = 0;
+      const auto end =
+          std::from_chars(text.data(), text.data() + text.size(), value);
+      return end.ec == std::errc() && end.ptr == text.data() + text.size()
+                 ? value
+                 : 0;
+    };
+    const uint64_t part =
+        slash == std::string::npos ? 0 : number(shard_.substr(0, slash));
+    const uint64_t parts =
+        slash == std::string::npos ? 0 : number(shard_.substr(slash + 1));
+    if (part == 0 || parts < part) {
+      return absl::InvalidArgumentError(
+          fmt::format("--shard: found \"{}\", expected I/N, such as 1/4",
+                      Printable(shard_)));
+    }
+    options_.shard = part - 1;
+    options_.shards = parts;
+    return absl::OkStatus();
+  }
+
+  // The rows of the operators, in the order of names and versions.
+  absl::StatusOr<std::vector<const OperatorDef*>> Rows() const {
+    std::vector<const OperatorDef*> rows;
+    std::vector<std::string> known;
+    std::vector<std::string> missing = names_;
+    for (const OperatorDef* row : AllOperators().rows()) {
+      if (!IsDrawn(*row)) continue;
+      known.emplace_back(row->name);
+      const bool is_named =
+          std::find(names_.begin(), names_.end(), row->name) != names_.end();
+      if (!names_.empty() && !is_named) continue;
+      std::erase(missing, row->name);
+      rows.push_back(row);
+    }
+    if (missing.empty()) return rows;
+    return absl::InvalidArgumentError(
+        fmt::format("--op: found \"{}\", expected the name of an operator of "
+                    "ONNX{}",
+                    Printable(missing[0]), DidYouMean(missing[0], known)));
+  }
+
+  // Bodies, and operators that are known only to be refused, have no space.
+  static bool IsDrawn(const OperatorDef& row) {
+    if (row.evaluate == nullptr || row.domain == "nodewise") return false;
+    return std::none_of(row.fields.begin(), row.fields.end(),
+                        [](const AttrField& field) { return field.is_graph; });
+  }
+
+  absl::StatusOr<std::unique_ptr<Candidate>> MakeCandidate() {
+    const int64_t limit = static_cast<int64_t>(
+        limit_ms_.value_or(static_cast<uint64_t>(kUsualLimitMs)));
+    if (candidate_.empty() || candidate_ == "onednn") {
+      LowerOptions lowering = LoweringFor(AllOperators());
+      return GuardedCandidate(
+          LoweredCandidate("onednn", std::move(lowering),
+                           [] {
+                             return MakeRef<LoweredLibrary>(
+                                 AllOperators(), std::vector{OneDnnKernels()});
+                           }),
+          limit);
+    }
+    if (candidate_ == "graph") {
+      return GuardedCandidate(
+          LoweredCandidate("graph",
+                           LoweringFor(AllOperators(), Backend::kReference),
+                           [] {
+                             return BuiltInFunctions(AllOperators(),
+                                                     Backend::kReference);
+                           }),
+          limit);
+    }
+    if (candidate_ == "c") {
+      if (scratch_.path().empty()) {
+        return absl::UnavailableError(
+            "--candidate c: there can be no folder for temporary files");
+      }
+      // Compiling counts, too.
+      constexpr int64_t kCompileMs = 600'000;
+      return GuardedCandidate(
+          EmittedCandidate(AllOperators(), kCompiler, scratch_.path()),
+          limit + kCompileMs);
+    }
+    if (candidate_ != "ort" && !candidate_.starts_with("exec:")) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--candidate: found \"{}\", expected onednn, c, graph, ort or "
+          "exec:COMMAND",
+          Printable(candidate_)));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        ForeignTarget program,
+        ProgramNamed("--candidate", candidate_, foreign_));
+    return ForeignCandidate(candidate_, std::move(program.command),
+                            program.limits);
+  }
+
+  static std::string Counted(uint64_t count) {
+    return count == 0 ? "" : fmt::format("{}", count);
+  }
+
+  void Show(const AutotestResult& result, const Candidate& candidate,
+            Outcome* outcome) const {
+    outcome->text = fmt::format(
+        "candidate: {}\nseed: {} (--seed {} draws the same cases again)\n"
+        "runs: {}\n\n",
+        candidate.name(), options_.seed, options_.seed, result.runs);
+    outcome->json.Add("candidate", candidate.name());
+    outcome->json.Add("seed", options_.seed);
+    outcome->json.Add("runs", result.runs);
+    ShowOperators(result, outcome);
+    ShowFindings(result, outcome);
+    if (!result.findings.empty()) outcome->status = Outcome::Status::kDiffers;
+  }
+
+  static void ShowOperators(const AutotestResult& result, Outcome* outcome) {
+    TextTable table;
+    table.AddRow({"Operator", "Cases", "Agrees", "Inconclusive", "Wrong",
+                  "Refuses", "Reference refuses", "No case, or why refused"});
+    outcome->json.BeginArray("operators");
+    for (const auto& entry : result.operators) {
+      const std::string& name = entry.first;
+      const OperatorCount& count = entry.second;
+      const auto of = [&count](CaseOutcome one) {
+        return count.outcomes[static_cast<size_t>(one)];
+      };
+      uint64_t wrong = 0;
+      for (size_t i = 0; i < kCaseOutcomes; ++i) {
+        const auto each = static_cast<CaseOutcome>(i);
+        if (IsFinding(each)) wrong += of(each);
+      }
+      std::string why = count.why_no_case.empty() || count.configurations > 0
+                            ? count.why_refused
+                            : count.why_no_case;
+      why = why.substr(0, why.find('\n'));
+      if (why.size() > 60) why = why.substr(0, 57) + "...";
+      table.AddRow({name, Counted(count.configurations),
+                    Counted(of(CaseOutcome::kAgrees)),
+                    Counted(of(CaseOutcome::kInconclusive)), Counted(wrong),
+                    Counted(of(CaseOutcome::kCandidateRefuses)),
+                    Counted(of(CaseOutcome::kReferenceRefuses)), why});
+      outcome->json.BeginObject();
+      outcome->json.Add("operator", name);
+      outcome->json.Add("configurations", count.configurations);
+      outcome->json.Add("refused_draws", count.refused_draws);
+      for (size_t i = 0; i < kCaseOutcomes; ++i) {
+        std::string key(NameOf(static_cast<CaseOutcome>(i)));
+        std::replace(key.begin(), key.end(), ' ', '_');
+        outcome->json.Add(key, count.outcomes[i]);
+      }
+      outcome->json.EndObject();
+    }
+    outcome->json.EndArray();
+    outcome->text += table.ToString(0, 0);
+  }
+
+  static void ShowFindings(const AutotestResult& result, Outcome* outcome) {
+    outcome->json.BeginArray("findings");
+    for (const AutotestFinding& finding : result.findings) {
+      outcome->text += fmt::format(
+          "\n{}: {}\n  {}{}\n  found in configuration {}, set {}; {} times; "
+          "{} simpler cases tried\n",
+          NameOf(finding.verdict.outcome), ToString(finding.made.configuration),
+          finding.verdict.reason,
+          finding.is_flaky ? " (not each time)" : "", finding.configuration,
+          finding.set_number, finding.times, finding.tries);
+      outcome->text += DescribeTensors(finding);
+      outcome->json.BeginObject();
+      outcome->json.Add("outcome", NameOf(finding.verdict.outcome));
+      outcome->json.Add("case", ToString(finding.made.configuration));
+      outcome->json.Add("reason", finding.verdict.reason);
+      outcome->json.Add("cause", finding.cause);
+      outcome->json.Add("times", static_cast<uint64_t>(finding.times));
+      outcome->json.Add("is_flaky", finding.is_flaky);
+      outcome->json.EndObject();
+    }
+    outcome->json.EndArray();
+    if (result.not_looked_at > 0) {
+      outcome->text += fmt::format(
+          "\n{} more configurations fail that were not looked at.\n",
+          result.not_looked_at);
+    }
+    outcome->text +=
+        result.findings.empty() ? "\nnothing found\n" : "";
+  }
+
+  absl::Status WriteFolders(const AutotestResult& result,
+                            Outcome* outcome) const {
+    if (folder_.empty()) return absl::OkStatus();
+    for (size_t i = 0; i < result.findings.size(); ++i) {
+      const std::string path = fmt::format(
+          "{}/{:03}_{}", folder_, i + 1,
+          result.findings[i].made.configuration.def->name);
+      NODEWISE_RETURN_IF_ERROR(WriteFindingFolder(
+          result.findings[i], candidate_.empty() ? "onednn" : candidate_,
+          path));
+      outcome->text += fmt::format("written: {}\n", Printable(path));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<std::string> names_;
+  std::string candidate_;
+  std::optional<uint64_t> runs_;
+  std::optional<uint64_t> seconds_;
+  std::optional<uint64_t> seed_;
+  std::optional<uint64_t> sets_;
+  std::optional<uint64_t> limit_ms_;
+  std::string shard_;
+  std::string folder_;
+  ForeignOptions foreign_;
+  AutotestOptions options_;
+  ScratchFolder scratch_;
+};
+
+}  // namespace
+
+const CommandRow kAutotestCommand = {
+    "autotest", "tests operators on random cases against the reference",
+    "examples:\n"
+    "  nodewise autotest --op Conv --candidate onednn --runs 10000\n"
+    "  nodewise autotest --candidate ort --time 600 -o findings\n"
+    "  nodewise autotest --candidate c --seed 7 --shard 2/4 --runs 100000\n"
+    "\nExit status: 0 if nothing was found, 1 if something was, 2 if it did "
+    "not run.\n",
+    [] { return std::unique_ptr<Command>(new TestOperators); }};
+
+}  // namespace nodewise

@@ -1,0 +1,251 @@
+#include "nodewise/autotest/autotest_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "contrib/autotest/shrink_case.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRepeats = 3;  // Of a finding, to see whether it is flaky.
+
+std::string NameOf(const OperatorDef& def) {
+  return fmt::format("{} {}", def.name, def.since);
+}
+
+// The streams of a configuration and its sets.
+Choices ChoicesOf(uint64_t seed, uint64_t number, uint64_t attempt) {
+  return Choices(
+      RandomSource(seed, fmt::format("case {}.{}", number, attempt)));
+}
+Choices ChoicesOfSet(uint64_t seed, uint64_t number, uint64_t set) {
+  return Choices(
+      RandomSource(seed, fmt::format("case {} set {}", number, set)));
+}
+
+// A configuration and its sets on their way through the candidate.
+struct PreparedCase {
+  const OperatorDef* def = nullptr;
+  uint64_t number = 0;
+  std::vector<uint64_t> choices;
+  OperatorCase made;
+  std::unique_ptr<CaseReference> reference;
+  std::vector<ValueSet> sets;
+  std::vector<std::vector<uint64_t>> set_choices;
+  std::vector<CandidateOutputs> expected;
+  std::vector<std::vector<NDArray>> inputs;
+};
+
+// What a finding is about: the operator, how it fails, which attributes it
+// needs, and what the wrong elements have in common.
+std::string CauseOf(const FailingCase& failing) {
+  std::vector<std::string> parts = {
+      std::string(failing.made.configuration.def->name),
+      std::string(NameOf(failing.verdict.outcome)),
+      fmt::format("output {}", failing.verdict.output)};
+  for (const NamedAttr& attr : failing.made.configuration.attributes) {
+    parts.push_back(attr.name);
+  }
+  const auto& comparison = failing.verdict.comparison;
+  if (comparison.has_value()) {
+    parts.push_back(comparison->type.substr(0, comparison->type.find(' ')));
+    if (comparison->metrics.non_finite() > 0) parts.emplace_back("not finite");
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+class AutotestRun {
+ public:
+  AutotestRun(absl::Span<const OperatorDef* const> rows, Candidate& candidate,
+              const AutotestOptions& options)
+      : rows_(rows), candidate_(candidate), options_(options) {}
+
+  AutotestResult Run() {
+    const auto start = Clock::now();
+    const auto is_over = [&] {
+      return options_.seconds > 0 &&
+             std::chrono::duration<double>(Clock::now() - start).count() >=
+                 options_.seconds;
+    };
+    const uint64_t sets = std::max<uint64_t>(options_.sets, 1);
+    std::vector<PreparedCase> batch;
+    for (uint64_t number = options_.shard; number * sets < options_.runs;
+         number += options_.shards) {
+      if (is_over()) break;
+      Prepare(number, std::min(sets, options_.runs - number * sets), &batch);
+      if (batch.size() >= candidate_.jobs_at_once()) Flush(&batch);
+    }
+    Flush(&batch);
+    return std::move(result_);
+  }
+
+ private:
+  void Prepare(uint64_t number, uint64_t sets,
+               std::vector<PreparedCase>* batch) {
+    PreparedCase prepared;
+    prepared.number = number;
+    prepared.def = rows_[number % rows_.size()];
+    OperatorCount& count = result_.operators[NameOf(*prepared.def)];
+    auto made = DrawNumber(rows_, options_.seed, number, &prepared.choices,
+                           &count.refused_draws);
+    if (!made.ok()) {
+      count.why_no_case = std::string(made.status().message());
+      return;
+    }
+    ++count.configurations;
+    prepared.made = *std::move(made);
+    prepared.reference =
+        std::make_unique<CaseReference>(*prepared.made.network);
+    for (uint64_t set = 0; set < sets; ++set) {
+      Choices choices = ChoicesOfSet(options_.seed, number, set);
+      auto values = DrawSet(prepared.made, &choices);
+      if (!values.ok()) {
+        count.why_no_case = std::string(values.status().message());
+        return;
+      }
+      prepared.expected.push_back(prepared.reference->Run(values->inputs));
+      ++result_.runs;
+      if (!prepared.expected.back().ok()) {
+        // A candidate may do anything with what its operator does not take.
+        ++count.outcomes[static_cast<size_t>(CaseOutcome::kReferenceRefuses)];
+        prepared.expected.pop_back();
+        continue;
+      }
+      prepared.inputs.push_back(values->inputs);
+      prepared.sets.push_back(*std::move(values));
+      prepared.set_choices.push_back(ValuesOf(choices.made()));
+    }
+    if (!prepared.sets.empty()) batch->push_back(std::move(prepared));
+  }
+
+  void Flush(std::vector<PreparedCase>* batch) {
+    if (batch->empty()) return;
+    std::vector<CandidateJob> jobs;
+    for (const PreparedCase& each : *batch) {
+      jobs.push_back({each.made.network.get(), each.inputs});
+    }
+    size_t at = 0;
+    candidate_.Run(jobs, [&](CandidateAnswer answer) {
+      Take(&(*batch)[at++], std::move(answer));
+    });
+    batch->clear();
+    if (options_.progress != nullptr) {
+      options_.progress(result_.runs, result_.findings.size());
+    }
+  }
+
+  void Take(PreparedCase* prepared, CandidateAnswer answer) {
+    OperatorCount& count = result_.operators[NameOf(*prepared->def)];
+    bool has_found = false;
+    for (size_t set = 0; set < prepared->sets.size(); ++set) {
+      const CaseVerdict verdict = prepared->reference->Judge(
+          prepared->sets[set], prepared->expected[set], answer.sets[set]);
+      ++count.outcomes[static_cast<size_t>(verdict.outcome)];
+      if (verdict.outcome == CaseOutcome::kCandidateRefuses) {
+        count.why_refused = verdict.reason;
+      }
+      if (!IsFinding(verdict.outcome) || has_found) continue;
+      // The other sets of a configuration say the same, most of the time.
+      has_found = true;
+      AddFinding(prepared, set, std::move(answer.sets[set]), verdict);
+    }
+  }
+
+  void AddFinding(PreparedCase* prepared, size_t set, CandidateOutputs actual,
+                  const CaseVerdict& verdict) {
+    size_t& looked_at = looked_at_[std::string(prepared->def->name)];
+    if (looked_at >= options_.most_findings) {
+      ++result_.not_looked_at;
+      return;
+    }
+    ++looked_at;
+    FailingCase failing{prepared->choices, prepared->set_choices[set],
+                        prepared->made,    prepared->sets[set],
+                        prepared->expected[set], std::move(actual), verdict};
+    const size_t tries = ShrinkCase(*prepared->def, candidate_,
+                                    options_.most_tries, &failing);
+    AutotestFinding finding;
+    finding.made = failing.made;
+    finding.set = failing.set;
+    finding.verdict = failing.verdict;
+    finding.cause = CauseOf(failing);
+    for (AutotestFinding& known : result_.findings) {
+      if (known.cause != finding.cause) continue;
+      ++known.times;
+      return;
+    }
+    finding.expected = failing.expected;
+    finding.actual = failing.actual;
+    finding.configuration = prepared->number;
+    finding.set_number = set;
+    finding.tries = tries;
+    finding.is_flaky = IsFlaky(failing);
+    result_.findings.push_back(std::move(finding));
+  }
+
+  bool IsFlaky(const FailingCase& failing) {
+    const std::vector<std::vector<NDArray>> sets(kRepeats, failing.set.inputs);
+    const CandidateJob job{failing.made.network.get(), sets};
+    const CaseReference reference(*failing.made.network);
+    for (const CandidateAnswer& answer : RunJobs(candidate_, {&job, 1})) {
+      for (const CandidateOutputs& outputs : answer.sets) {
+        const CaseVerdict again =
+            reference.Judge(failing.set, failing.expected, outputs);
+        if (again.outcome != failing.verdict.outcome) return true;
+      }
+    }
+    return false;
+  }
+
+  const absl::Span<const OperatorDef* const> rows_;
+  Candidate& candidate_;
+  const AutotestOptions& options_;
+  AutotestResult result_;
+  std::map<std::string, size_t> looked_at_;  // By operator.
+};
+
+}  // namespace
+
+uint64_t AutotestResult::CountOf(CaseOutcome outcome) const {
+  uint64_t all = 0;
+  for (const auto& [name, count] : operators) {
+    all += count.outcomes[static_cast<size_t>(outcome)];
+  }
+  return all;
+}
+
+AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
+                           Candidate& candidate,
+                           const AutotestOptions& options) {
+  return AutotestRun(rows, candidate, options).Run();
+}
+
+absl::StatusOr<OperatorCase> DrawNumber(
+    absl::Span<const OperatorDef* const> rows, uint64_t seed, uint64_t number,
+    std::vector<uint64_t>* choices, uint64_t* refused) {
+  const OperatorDef& def = *rows[number % rows.size()];
+  absl::Status last;
+  for (uint64_t attempt = 0; attempt < kMostRefusedDraws; ++attempt) {
+    Choices drawn = ChoicesOf(seed, number, attempt);
+    auto made = DrawCase(def, &drawn);
+    if (made.ok()) {
+      *choices = ValuesOf(drawn.made());
+      return made;
+    }
+    ++*refused;
+    last = made.status();
+  }
+  return absl::NotFoundError(
+      fmt::format("none of {} draws is a legal case; the last reason: {}",
+                  kMostRefusedDraws, MessageOf(last)));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,177 @@
+#include "nodewise/autotest/case_verdict.h"
+
+#include <cstring>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/interp/bounded_run.h"
+#include "nodewise/interp/exact_tensors.h"
+#include "nodewise/ndarray/record.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/conv.h"
+#include "nodewise/ops/conv_transpose.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr CompareOptions kBitForBit = {{Rule::Kind::kTolerance, {0, 0}}};
+constexpr std::string_view kNames[] = {
+    "agrees",       "inconclusive",      "reference refuses",
+    "both refuse",  "candidate refuses", "mismatch",
+    "wrong type",   "crash",             "hang"};
+
+bool HasEqualBytes(const NDArray& a, const NDArray& b) {
+  return a.bytes() == b.bytes() &&
+         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+CaseVerdict WrongType(size_t output, std::string reason) {
+  return {CaseOutcome::kWrongType, output, std::move(reason)};
+}
+
+// Returns whether the kernel's algorithm itself may be inexact, as Winograd's
+// is.
+bool MayRoundExactSums(const Network& network) {
+  for (const OperationId id : network.order()) {
+    const OpAttrs& attrs = network.operation(id).attrs;
+    if (attrs.As<ops::Conv>() != nullptr ||
+        attrs.As<ops::ConvTranspose>() != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+CaseVerdict VerdictOf(size_t output, TensorComparison comparison) {
+  CaseVerdict verdict;
+  verdict.output = output;
+  switch (WeighedVerdict(comparison)) {
+    case Verdict::kPass:
+    case Verdict::kWarning:
+      verdict.outcome = CaseOutcome::kAgrees;
+      break;
+    case Verdict::kInconclusive:
+      verdict.outcome = CaseOutcome::kInconclusive;
+      break;
+    case Verdict::kError:
+      verdict.outcome = CaseOutcome::kMismatch;
+      break;
+  }
+  verdict.reason = comparison.judgement.reason;
+  verdict.comparison = std::move(comparison);
+  return verdict;
+}
+
+CaseVerdict CouldNotJudge(size_t output, const absl::Status& status) {
+  return {CaseOutcome::kInconclusive, output,
+          std::string(status.message())};
+}
+
+}  // namespace
+
+std::string_view NameOf(CaseOutcome outcome) {
+  return kNames[static_cast<size_t>(outcome)];
+}
+
+absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
+  const Choices::Group group(choices);
+  ValueSet set;
+  const bool wants_exact = choices->UpTo(1) == 1;
+  // In a third of the sets some floats are special.
+  const uint64_t kind = choices->UpTo(3 * (kSpecialKinds - 1));
+  const auto special = kind < kSpecialKinds ? static_cast<SpecialKind>(kind)
+                                            : SpecialKind::kNone;
+  if (wants_exact && MayBeExact(*made.network)) {
+    std::vector<NDArray> given;
+    for (const CaseInput& input : made.configuration.inputs) {
+      if (!input.is_given || input.is_constant) continue;
+      // Places and counts have a range of their own.
+      NDArray& place = given.emplace_back(input.fixed);
+      if (place.defined() || (!input.domain.is_whole && input.domain.least <= -3 &&
+                              input.domain.most >= 3)) {
+        continue;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(
+          place, DrawTensor(input.dtype, input.shape, input.domain, choices));
+    }
+    auto exact = DrawExactTensors(*made.network, choices->Bits(), given);
+    if (exact.ok()) return ValueSet{std::move(exact->inputs), true};
+  }
+  NODEWISE_ASSIGN_OR_RETURN(set.inputs,
+                            DrawInputs(made.configuration, choices, special));
+  return set;
+}
+
+CaseReference::CaseReference(const Network& network)
+    : network_(network), interpreter_(network) {}
+
+CandidateOutputs CaseReference::Run(const std::vector<NDArray>& inputs) const {
+  return interpreter_.Run(inputs);
+}
+
+CaseVerdict CaseReference::Judge(const ValueSet& set,
+                                 const CandidateOutputs& expected,
+                                 const CandidateOutputs& actual) const {
+  if (!expected.ok()) {
+    return {actual.ok() ? CaseOutcome::kReferenceRefuses
+                        : CaseOutcome::kBothRefuse,
+            0, std::string(expected.status().message())};
+  }
+  if (!actual.ok()) {
+    const absl::StatusCode code = actual.status().code();
+    return {code == absl::StatusCode::kAborted ? CaseOutcome::kCrash
+            : code == absl::StatusCode::kDeadlineExceeded
+                ? CaseOutcome::kHang
+                : CaseOutcome::kCandidateRefuses,
+            0, std::string(actual.status().message())};
+  }
+  return JudgeOutputs(set, *expected, *actual);
+}
+
+CaseVerdict CaseReference::JudgeOutputs(
+    const ValueSet& set, const std::vector<NDArray>& expected,
+    const std::vector<NDArray>& actual) const {
+  if (actual.size() != expected.size()) {
+    return WrongType(0, fmt::format("{} outputs, expected {}", actual.size(),
+                                    expected.size()));
+  }
+  bool is_equal = true;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!actual[i].defined()) return WrongType(i, "no tensor");
+    const TensorType type = TensorType::Of(*expected[i]);
+    const TensorType found = TensorType::Of(*actual[i]);
+    if (!(type == found)) {
+      return WrongType(i, fmt::format("is {}, expected {}", ToString(found),
+                                      ToString(type)));
+    }
+    is_equal = is_equal && HasEqualBytes(expected[i], actual[i]);
+  }
+  if (is_equal) return {};
+  const auto run = RunWithLazyBounds(network_, set.inputs);
+  if (!run.ok()) return CouldNotJudge(0, run.status());
+  CaseVerdict worst;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const TensorKey key{"y", static_cast<uint32_t>(i), TensorRole::kOutput,
+                        "reference"};
+    TensorItem item{key};
+    item.tensor = expected[i].tensor();
+    item.bound_source = &(*run)->bounds(i);
+    auto compared = CompareTensors(item, *actual[i]);
+    if (!compared.ok()) return CouldNotJudge(i, compared.status());
+    CaseVerdict verdict = VerdictOf(i, *std::move(compared));
+    if (verdict.outcome < CaseOutcome::kMismatch && set.is_exact &&
+        !MayRoundExactSums(network_)) {
+      item.bound_source = nullptr;
+      compared = CompareTensors(item, *actual[i], kBitForBit);
+      if (compared.ok() && compared->is_wrong()) {
+        verdict = VerdictOf(i, *std::move(compared));
+        verdict.reason = "other bits than every order of the sums gives";
+      }
+    }
+    if (verdict.outcome > worst.outcome) worst = std::move(verdict);
+  }
+  return worst;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,200 @@
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "nodewise/autotest/configuration.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+namespace {
+
+constexpr DLDataType kFloats[] = {kFloat32, kFloat16, kFloat64,
+                                  kBfloat16};
+constexpr DLDataType kIntegers[] = {kInt64,  kInt32,  kInt8,   kUint8,
+                                    kInt16,  kUint16, kUint32, kUint64};
+constexpr DLDataType kNumbers[] = {
+    kFloat32, kFloat16, kFloat64, kBfloat16, kInt64,  kInt32,
+    kInt8,    kUint8,   kInt16,   kUint16,   kUint32, kUint64};
+// Sides beside the small ones: around the widths of vectors and tiles.
+constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16,
+                                  17, 31, 32, 33, 63, 64, 65};
+constexpr int64_t kSmallSide = 4;
+
+int NewestOf(const OperatorDef& def) {
+  return def.domain.empty() ? std::min(kNewestOpset, def.until - 1) : def.since;
+}
+
+}  // namespace
+
+ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, Choices* choices)
+    : choices_(choices) {
+  configuration_.def = &def;
+  const int newest = std::max(NewestOf(def), def.since);
+  configuration_.opset = newest - static_cast<int>(choices->UpTo(
+                                      static_cast<uint64_t>(newest - def.since)));
+  configuration_.outputs.assign(def.min_outputs(), true);
+}
+
+int64_t ConfigurationDraw::Between(int64_t least, int64_t most) {
+  if (most <= least) return least;
+  return least + static_cast<int64_t>(
+                     choices_->UpTo(static_cast<uint64_t>(most - least)));
+}
+
+bool ConfigurationDraw::Often(int percent) {
+  return choices_->UpTo(99) >= static_cast<uint64_t>(100 - percent);
+}
+
+DLDataType ConfigurationDraw::Type(absl::Span<const DLDataType> types) {
+  if (types.size() == 1 || !Often()) return types[0];
+  return types[choices_->UpTo(types.size() - 1)];
+}
+
+DLDataType ConfigurationDraw::Float() { return Type(kFloats); }
+DLDataType ConfigurationDraw::Integer() { return Type(kIntegers); }
+DLDataType ConfigurationDraw::Number() { return Type(kNumbers); }
+
+int64_t ConfigurationDraw::Side(int64_t most, bool may_be_empty) {
+  const bool is_tail = Often(30);
+  int64_t side = is_tail ? kTailSides[choices_->UpTo(std::size(kTailSides) - 1)]
+                         : Between(1, kSmallSide);
+  if (may_be_empty && Often(2)) side = 0;
+  return std::min(side, std::max<int64_t>(most, 1));
+}
+
+std::vector<int64_t> ConfigurationDraw::Sides(int64_t least_rank,
+                                              int64_t most_rank,
+                                              bool may_be_empty) {
+  const Choices::Group group(choices_);
+  std::vector<int64_t> sides(
+      static_cast<size_t>(Between(least_rank, most_rank)));
+  int64_t room = kMostElements;
+  for (int64_t& side : sides) {
+    side = Side(room, may_be_empty);
+    room /= std::max<int64_t>(side, 1);
+  }
+  return sides;
+}
+
+std::vector<int64_t> ConfigurationDraw::PartOf(
+    const std::vector<int64_t>& shape) {
+  const Choices::Group group(choices_);
+  std::vector<int64_t> part = shape;
+  if (Often(25)) {
+    part.erase(part.begin(),
+               part.begin() + Between(0, static_cast<int64_t>(part.size())));
+  }
+  for (int64_t& side : part) {
+    if (Often(20)) side = 1;
+  }
+  return part;
+}
+
+int64_t ConfigurationDraw::Axis(size_t rank) {
+  return Between(0, std::max<int64_t>(static_cast<int64_t>(rank), 1) - 1);
+}
+
+int64_t ConfigurationDraw::SignedAxis(size_t rank) {
+  const int64_t axis = Axis(rank);
+  const auto count = std::max<int64_t>(static_cast<int64_t>(rank), 1);
+  return Often(30) ? axis - count : axis;
+}
+
+std::vector<int64_t> ConfigurationDraw::Axes(size_t rank, bool may_be_none) {
+  const Choices::Group group(choices_);
+  std::vector<int64_t> axes;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (Often(40)) axes.push_back(static_cast<int64_t>(axis));
+  }
+  if (axes.empty() && !may_be_none && rank > 0) axes.push_back(Axis(rank));
+  return axes;
+}
+
+std::vector<int64_t> ConfigurationDraw::Order(size_t count) {
+  const Choices::Group group(choices_);
+  std::vector<int64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = 0; i + 1 < count; ++i) {
+    std::swap(order[i], order[i + choices_->UpTo(count - 1 - i)]);
+  }
+  return order;
+}
+
+void ConfigurationDraw::Input(DLDataType dtype, std::vector<int64_t> shape,
+                              InputDomain domain) {
+  configuration_.inputs.push_back({true, dtype, std::move(shape), domain});
+}
+
+void ConfigurationDraw::AddConstant(DLDataType dtype,
+                                    std::vector<int64_t> shape,
+                                    const InputDomain& domain) {
+  auto drawn = DrawTensor(dtype, shape, domain, choices_);
+  status_.Update(drawn.status());
+  configuration_.inputs.push_back({true, dtype, std::move(shape), domain,
+                                   drawn.ok() ? *std::move(drawn) : NDArray(),
+                                   true});
+}
+
+void ConfigurationDraw::Weight(DLDataType dtype, std::vector<int64_t> shape,
+                               InputDomain domain) {
+  if (Often()) {
+    AddConstant(dtype, std::move(shape), domain);
+  } else {
+    Input(dtype, std::move(shape), domain);
+  }
+}
+
+void ConfigurationDraw::Fixed(NDArray contents, bool is_constant) {
+  const auto shape = contents.shape();
+  configuration_.inputs.push_back({true,
+                                   contents.dtype(),
+                                   {shape.begin(), shape.end()},
+                                   {},
+                                   contents,
+                                   is_constant});
+}
+
+void ConfigurationDraw::Ints(const std::vector<int64_t>& numbers) {
+  const int64_t shape[] = {static_cast<int64_t>(numbers.size())};
+  auto tensor = NDArray::Empty(shape, kInt64, kCpu);
+  status_.Update(tensor.status());
+  if (!tensor.ok()) return;
+  std::copy(numbers.begin(), numbers.end(), tensor->As<int64_t>());
+  Fixed(*std::move(tensor));
+}
+
+void ConfigurationDraw::Int(int64_t number) {
+  auto tensor = NDArray::Empty({}, kInt64, kCpu);
+  status_.Update(tensor.status());
+  if (!tensor.ok()) return;
+  *tensor->As<int64_t>() = number;
+  Fixed(*std::move(tensor));
+}
+
+void ConfigurationDraw::NoInput() {
+  configuration_.inputs.push_back({false, {}, {}});
+}
+
+void ConfigurationDraw::Attr(std::string name, AttrValue value) {
+  configuration_.attributes.push_back({std::move(name), std::move(value)});
+}
+
+void ConfigurationDraw::Outputs(size_t count) {
+  configuration_.outputs.assign(count, true);
+}
+
+void ConfigurationDraw::WantOutputs(std::vector<bool> wanted) {
+  configuration_.outputs = std::move(wanted);
+}
+
+absl::StatusOr<Configuration> ConfigurationDraw::Take() {
+  if (!status_.ok()) return status_;
+  while (!configuration_.inputs.empty() &&
+         !configuration_.inputs.back().is_given) {
+    configuration_.inputs.pop_back();
+  }
+  return std::move(configuration_);
+}
+
+}  // namespace nodewise

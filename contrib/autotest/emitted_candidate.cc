@@ -1,0 +1,143 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "contrib/autotest/run_executor.h"
+#include "fmt/format.h"
+#include "nodewise/emit_c/emit_c.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/module/module.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Adds the nodes of a graph to those of another, which computes both then.
+void Append(const Graph& graph, Graph* all) {
+  const auto nodes = static_cast<uint32_t>(all->nodes.size());
+  const auto entries = static_cast<uint32_t>(all->entries.size());
+  for (GraphNode node : graph.nodes) {
+    for (EntryRef& input : node.inputs) input.node += nodes;
+    for (uint32_t& dependency : node.control_deps) dependency += nodes;
+    all->nodes.push_back(std::move(node));
+  }
+  for (const uint32_t node : graph.arg_nodes) {
+    all->arg_nodes.push_back(nodes + node);
+  }
+  for (EntryRef head : graph.heads) {
+    head.node += nodes;
+    all->heads.push_back(head);
+  }
+  for (GraphEntry entry : graph.entries) {
+    entry.storage_id = static_cast<int32_t>(all->entries.size());
+    all->entries.push_back(std::move(entry));
+  }
+  if (all->node_row_ptr.empty()) all->node_row_ptr.push_back(0);
+  for (size_t i = 1; i < graph.node_row_ptr.size(); ++i) {
+    all->node_row_ptr.push_back(entries + graph.node_row_ptr[i]);
+  }
+}
+
+class EmittedNetworks : public Candidate {
+ public:
+  EmittedNetworks(const OpSet& ops, std::string compiler, std::string folder)
+      : ops_(ops), compiler_(std::move(compiler)), folder_(std::move(folder)) {}
+
+  const std::string& name() const override { return name_; }
+  // A compiler takes as long to begin as for some tens of small functions.
+  size_t jobs_at_once() const override { return 128; }
+
+  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    std::vector<absl::StatusOr<Lowered>> lowered;
+    for (const CandidateJob& job : jobs) {
+      lowered.push_back(LowerForC(*job.network));
+    }
+    const auto library = Compile(&lowered);
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      const absl::Status status =
+          lowered[i].ok() ? library.status() : lowered[i].status();
+      take(status.ok() ? RunOne(jobs[i], *lowered[i], *library)
+                       : AllFail(jobs[i], status));
+    }
+  }
+
+ private:
+  // Fails if there is no C for some of it.
+  absl::StatusOr<Lowered> LowerForC(const Network& network) const {
+    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered, Lower(network, "case"));
+    NODEWISE_RETURN_IF_ERROR(EmitC(lowered.graph, ops_).status());
+    return lowered;
+  }
+
+  // Makes one library of all, and names its functions in the graphs.
+  absl::StatusOr<Ref<Library>> Compile(
+      std::vector<absl::StatusOr<Lowered>>* lowered) const {
+    Graph all;
+    for (const auto& one : *lowered) {
+      if (one.ok()) Append(one->graph, &all);
+    }
+    if (all.nodes.empty()) return absl::UnimplementedError("no C");
+    SetBuiltInFunctions(&all);
+    NODEWISE_ASSIGN_OR_RETURN(const EmittedC c, EmitC(all, ops_));
+    size_t node = 0;
+    for (auto& one : *lowered) {
+      if (!one.ok()) continue;
+      ClearBuiltInFunctions(&one->graph);
+      for (GraphNode& own : one->graph.nodes) {
+        own.function = c.graph.nodes[node++].function;
+      }
+    }
+    return Load(c.source);
+  }
+
+  absl::StatusOr<Ref<Library>> Load(const std::string& source) const {
+    static int number = 0;
+    const std::string stem =
+        fmt::format("{}/cases_{}_{}", folder_, getpid(), number++);
+    std::ofstream(stem + ".c") << source;
+    const std::string command = fmt::format(
+        "{0} -shared -fPIC '{1}.c' -o '{1}.so' -lm", compiler_, stem);
+    const int status = std::system(command.c_str());
+    absl::StatusOr<Ref<Module>> module = absl::InternalError(
+        fmt::format("{}: failed, expected a library", command));
+    if (status == 0) module = LoadModule(stem + ".so");
+    std::error_code ignored;
+    fs::remove(stem + ".so", ignored);
+    // What does not compile is a finding, and stays.
+    if (status == 0) fs::remove(stem + ".c", ignored);
+    NODEWISE_RETURN_IF_ERROR(module.status());
+    return LibraryOf(*std::move(module));
+  }
+
+  static CandidateAnswer RunOne(const CandidateJob& job,
+                                const Lowered& lowered,
+                                const Ref<Library>& library) {
+    auto executor = GraphExecutor::Create(lowered.graph, library);
+    absl::Status status = executor.status();
+    if (status.ok()) {
+      status = (*executor)->LoadParams(Params{lowered.params}).status();
+    }
+    return status.ok() ? RunSets(job, executor->get()) : AllFail(job, status);
+  }
+
+  const OpSet& ops_;
+  const std::string compiler_;
+  const std::string folder_;
+  const std::string name_ = "c";
+};
+
+}  // namespace
+
+std::unique_ptr<Candidate> EmittedCandidate(const OpSet& ops,
+                                            std::string compiler,
+                                            std::string folder) {
+  return std::make_unique<EmittedNetworks>(ops, std::move(compiler),
+                                           std::move(folder));
+}
+
+}  // namespace nodewise

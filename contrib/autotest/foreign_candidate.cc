@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "contrib/autotest/run_executor.h"
+#include "fmt/format.h"
+#include "nodewise/runner/runner.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// One set of one job.
+struct Task {
+  size_t job = 0;
+  size_t set = 0;
+};
+
+class ForeignNetworks : public Candidate {
+ public:
+  ForeignNetworks(std::string name, ForeignCommand command,
+                  ForeignLimits limits)
+      : name_(std::move(name)),
+        command_(std::move(command)),
+        limits_(limits) {}
+
+  const std::string& name() const override { return name_; }
+  // A program takes a second to begin, and milliseconds for a small network.
+  size_t jobs_at_once() const override { return 64; }
+
+  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    std::vector<CandidateAnswer> answers;
+    // A model has one version of each domain.
+    std::map<std::vector<std::pair<std::string, int>>, std::vector<Task>>
+        by_opsets;
+    for (size_t job = 0; job < jobs.size(); ++job) {
+      answers.push_back(AllFail(jobs[job], absl::UnknownError("not run")));
+      for (size_t set = 0; set < jobs[job].sets.size(); ++set) {
+        by_opsets[jobs[job].network->data().opsets].push_back({job, set});
+      }
+    }
+    for (const auto& [opsets, tasks] : by_opsets) {
+      RunTasks(jobs, tasks, &answers);
+    }
+    for (CandidateAnswer& answer : answers) take(std::move(answer));
+  }
+
+ private:
+  void RunTasks(absl::Span<const CandidateJob> jobs,
+                absl::Span<const Task> tasks,
+                std::vector<CandidateAnswer>* answers) const {
+    const absl::Status status = RunTogether(jobs, tasks, answers);
+    if (status.ok()) return;
+    if (tasks.size() == 1) {
+      (*answers)[tasks[0].job].sets[tasks[0].set] = status;
+      return;
+    }
+    if (tasks.front().job == tasks.back().job) {
+      // Most of what fails fails for whatever numbers it is given.
+      RunTasks(jobs, tasks.first(1), answers);
+      if (!Answer(tasks[0], answers).ok()) {
+        for (const Task& task : tasks.subspan(1)) {
+          Answer(task, answers) = Answer(tasks[0], answers).status();
+        }
+        return;
+      }
+      return RunHalves(jobs, tasks.subspan(1), 0, answers);
+    }
+    // Between two jobs, near the middle.
+    size_t middle = tasks.size() / 2;
+    while (middle < tasks.size() &&
+           tasks[middle].job == tasks[middle - 1].job) {
+      ++middle;
+    }
+    if (middle == tasks.size()) {
+      middle = tasks.size() / 2;
+      while (tasks[middle].job == tasks[middle - 1].job) --middle;
+    }
+    RunHalves(jobs, tasks, middle, answers);
+  }
+
+  static CandidateOutputs& Answer(const Task& task,
+                                  std::vector<CandidateAnswer>* answers) {
+    return (*answers)[task.job].sets[task.set];
+  }
+
+  void RunHalves(absl::Span<const CandidateJob> jobs,
+                 absl::Span<const Task> tasks, size_t middle,
+                 std::vector<CandidateAnswer>* answers) const {
+    if (middle > 0) RunTasks(jobs, tasks.first(middle), answers);
+    if (middle < tasks.size()) RunTasks(jobs, tasks.subspan(middle), answers);
+  }
+
+  // Gives the program one model of all; fails if it does.
+  absl::Status RunTogether(absl::Span<const CandidateJob> jobs,
+                           absl::Span<const Task> tasks,
+                           std::vector<CandidateAnswer>* answers) const {
+    std::vector<const Network*> networks;
+    for (const Task& task : tasks) networks.push_back(jobs[task.job].network);
+    NODEWISE_ASSIGN_OR_RETURN(Network joined, JoinNetworks(networks));
+    std::vector<NamedTensor> inputs;
+    size_t at = 0;
+    for (const Task& task : tasks) {
+      for (const NDArray& tensor : jobs[task.job].sets[task.set]) {
+        inputs.push_back({joined.value(joined.inputs()[at++]).name, tensor});
+      }
+    }
+    ForeignTarget target{name_, command_,
+                         std::make_shared<const Network>(std::move(joined))};
+    target.limits = limits_;
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                              MakeForeignRunner(std::move(target)));
+    NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(inputs));
+    at = 0;
+    for (const Task& task : tasks) {
+      std::vector<NDArray> outputs;
+      for (size_t i = 0; i < jobs[task.job].network->outputs().size(); ++i) {
+        outputs.push_back(std::move(result.outputs[at++].tensor));
+      }
+      Answer(task, answers) = std::move(outputs);
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string name_;
+  const ForeignCommand command_;
+  const ForeignLimits limits_;
+};
+
+}  // namespace
+
+std::unique_ptr<Candidate> ForeignCandidate(std::string name,
+                                            ForeignCommand command,
+                                            ForeignLimits limits) {
+  return std::make_unique<ForeignNetworks>(std::move(name), std::move(command),
+                                           limits);
+}
+
+absl::StatusOr<Network> JoinNetworks(
+    absl::Span<const Network* const> networks) {
+  Network joined("cases");
+  std::vector<ValueId> outputs;
+  for (size_t i = 0; i < networks.size(); ++i) {
+    const Network& network = *networks[i];
+    if (i == 0) {
+      for (const auto& [domain, version] : network.data().opsets) {
+        NODEWISE_RETURN_IF_ERROR(joined.SetOpset(domain, version));
+      }
+    }
+    const std::string prefix = fmt::format("c{}_", i);
+    std::vector<ValueId> values(network.data().values.size(), kNoValue);
+    const auto of = [&](ValueId id) {
+      return id == kNoValue ? kNoValue : values[Index(id)];
+    };
+    for (const ValueId id : network.inputs()) {
+      const NetworkValue& value = network.value(id);
+      NODEWISE_ASSIGN_OR_RETURN(
+          values[Index(id)], joined.AddInput(prefix + value.name, value.type));
+    }
+    for (const auto& value : network.data().values) {
+      if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant) {
+        continue;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(
+          values[Index(value->id)],
+          joined.AddConstant(prefix + value->name, value->data));
+    }
+    for (const OperationId id : network.order()) {
+      const Operation& operation = network.operation(id);
+      NewOperation copy{operation.attrs, {}, prefix + operation.name};
+      for (const ValueId input : operation.inputs) {
+        copy.inputs.push_back(of(input));
+      }
+      for (const ValueId output : operation.outputs) {
+        copy.outputs.push_back(
+            output == kNoValue ? "" : prefix + network.value(output).name);
+      }
+      NODEWISE_ASSIGN_OR_RETURN(const OperationId made,
+                                joined.AddOperation(std::move(copy)));
+      for (size_t k = 0; k < operation.outputs.size(); ++k) {
+        if (operation.outputs[k] == kNoValue) continue;
+        values[Index(operation.outputs[k])] = joined.operation(made).outputs[k];
+      }
+    }
+    for (const ValueId output : network.outputs()) outputs.push_back(of(output));
+  }
+  NODEWISE_RETURN_IF_ERROR(joined.SetOutputs(std::move(outputs)));
+  return joined;
+}
+
+}  // namespace nodewise

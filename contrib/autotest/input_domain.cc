@@ -1,0 +1,160 @@
+#include "nodewise/autotest/input_domain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// The largest finite number of a type, and the smallest above zero.
+struct FloatLimits {
+  double largest = 0;
+  double smallest = 0;
+};
+
+FloatLimits LimitsOf(DLDataType dtype) {
+  if (dtype == kFloat64) {
+    return {std::numeric_limits<double>::max(),
+            std::numeric_limits<double>::denorm_min()};
+  }
+  if (dtype == kFloat16) return {65504, std::ldexp(1.0, -24)};
+  if (dtype == kBfloat16) return {std::ldexp(255.0, 120), std::ldexp(1.0, -133)};
+  return {std::numeric_limits<float>::max(),
+          std::numeric_limits<float>::denorm_min()};
+}
+
+// Draws numbers of one kind.
+class NumberDraw {
+ public:
+  NumberDraw(DLDataType dtype, const InputDomain& domain, ContentKind kind,
+             SpecialKind special, uint64_t seed)
+      : dtype_(dtype),
+        domain_(domain),
+        kind_(kind),
+        special_(special),
+        random_(seed) {
+    is_whole_ = domain.is_whole || !IsFloat(dtype);
+    if (IsUnsigned(dtype) || IsBool(dtype)) {
+      domain_.least = std::max(domain_.least, 0.0);
+      domain_.most = std::max(domain_.most, domain_.least);
+    }
+    if (!domain_.may_be_special || !IsFloat(dtype)) {
+      special_ = SpecialKind::kNone;
+    }
+    first_ = std::ceil(domain_.least);
+    places_ = std::max(1.0, std::floor(domain_.most) - first_ + 1);
+  }
+
+  double At(int64_t place) {
+    if (special_ != SpecialKind::kNone && Below(4) == 0) return Special();
+    switch (kind_) {
+      case ContentKind::kZeros:
+        return Nearest(0);
+      case ContentKind::kOnes:
+        return Nearest(1);
+      case ContentKind::kCounting:
+        return Counting(place);
+      case ContentKind::kWhole:
+        return Whole();
+      case ContentKind::kSparse:
+        return Below(8) == 0 ? Uniform() : Nearest(0);
+      case ContentKind::kHalves:
+        return is_whole_ ? Whole() : Nearest(Whole() + (Below(2) != 0 ? 0.5 : 0));
+      case ContentKind::kUniform:
+        break;
+    }
+    return Uniform();
+  }
+
+ private:
+  uint64_t Below(uint64_t count) { return random_.Next() % count; }
+
+  double Nearest(double x) const {
+    return std::clamp(x, domain_.least, domain_.most);
+  }
+
+  double Counting(int64_t place) const {
+    if (is_whole_) return first_ + std::fmod(static_cast<double>(place), places_);
+    // Steps that every float type has.
+    return Nearest(domain_.least +
+                   std::fmod(static_cast<double>(place) / 16,
+                             std::max(domain_.most - domain_.least, 1e-9)));
+  }
+
+  double Whole() {
+    const double most = std::min(places_, 7.0);
+    // Around zero, if zero is in the domain.
+    const double low = std::clamp(-std::floor(most / 2), first_,
+                                  first_ + places_ - most);
+    return low + static_cast<double>(Below(static_cast<uint64_t>(most)));
+  }
+
+  double Uniform() {
+    if (is_whole_) {
+      return first_ + std::floor(Unit() * places_);
+    }
+    return domain_.least + Unit() * (domain_.most - domain_.least);
+  }
+
+  // In [0, 1).
+  double Unit() { return static_cast<double>(random_.Next() >> 11) * 0x1p-53; }
+
+  double Special() {
+    const FloatLimits limits = LimitsOf(dtype_);
+    const double sign = Below(2) == 0 ? 1 : -1;
+    switch (special_) {
+      case SpecialKind::kNone:
+        return 0;
+      case SpecialKind::kMinusZeros:
+        return -0.0;
+      case SpecialKind::kTiny:
+        return sign * limits.smallest * static_cast<double>(1 + Below(16));
+      case SpecialKind::kInfinities:
+        return sign * std::numeric_limits<double>::infinity();
+      case SpecialKind::kNans:
+        return std::numeric_limits<double>::quiet_NaN();
+      case SpecialKind::kHuge:
+        return sign * limits.largest / static_cast<double>(uint64_t{1} << Below(8));
+    }
+    return 0;
+  }
+
+  const DLDataType dtype_;
+  InputDomain domain_;
+  const ContentKind kind_;
+  SpecialKind special_;
+  RandomSource random_;
+  bool is_whole_ = false;
+  double first_ = 0;   // The least whole number.
+  double places_ = 1;  // How many whole numbers there are.
+};
+
+}  // namespace
+
+absl::StatusOr<NDArray> DrawTensor(DLDataType dtype,
+                                   absl::Span<const int64_t> shape,
+                                   const InputDomain& domain,
+                                   Choices* choices, SpecialKind special) {
+  const Choices::Group group(choices);
+  const auto kind = static_cast<ContentKind>(choices->UpTo(kContentKinds - 1));
+  const uint64_t seed = choices->Bits();
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                            NDArray::Empty(shape, dtype, kCpu));
+  NumberDraw draw(dtype, domain, kind, special, seed);
+  constexpr int64_t kBlock = 256;
+  double block[kBlock];
+  const int64_t count = CountOf(tensor);
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, count);
+    for (int64_t i = begin; i < end; ++i) block[i - begin] = draw.At(i);
+    StoreDoubles(block, begin, end, tensor);
+  }
+  return tensor;
+}
+
+}  // namespace nodewise

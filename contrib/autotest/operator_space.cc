@@ -1,0 +1,52 @@
+#include "nodewise/autotest/operator_space.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "contrib/autotest/space_families.h"
+#include "fmt/format.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr absl::Span<const OperatorSpace> (*kFamilies[])() = {
+    &WindowSpaces, &ProductSpaces, &ShapeSpaces};
+
+void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
+  for (const auto family : kFamilies) {
+    for (const OperatorSpace& space : family()) {
+      if (space.name == def.name) return space.draw(draw);
+    }
+  }
+  DrawFromSignature(draw);
+}
+
+}  // namespace
+
+absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
+                                      Choices* choices) {
+  ConfigurationDraw draw(def, choices);
+  Draw(def, draw);
+  if (choices->is_exhausted()) {
+    return absl::ResourceExhaustedError(
+        fmt::format("the space of {} makes more than {} choices for one case",
+                    def.name, Choices::kMost));
+  }
+  OperatorCase made;
+  NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Take());
+  NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOf(made.configuration));
+  made.network = std::make_shared<const Network>(std::move(network));
+  return made;
+}
+
+std::vector<std::string_view> OperatorsWithSpaces() {
+  std::vector<std::string_view> names;
+  for (const auto family : kFamilies) {
+    for (const OperatorSpace& space : family()) names.push_back(space.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,225 @@
+#include "contrib/autotest/shrink_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "contrib/autotest/simpler_choices.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Tensors of more elements are not made simpler one by one.
+constexpr size_t kMostSingleElements = 64;
+constexpr size_t kMostTriesAtOnce = 64;
+
+bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
+  if (a.outcome != b.outcome) return false;
+  const auto has_non_finite = [](const CaseVerdict& verdict) {
+    return verdict.comparison.has_value() &&
+           verdict.comparison->metrics.non_finite() > 0;
+  };
+  return has_non_finite(a) == has_non_finite(b);
+}
+
+class Shrinker {
+ public:
+  Shrinker(const OperatorDef& def, Candidate& candidate, size_t most,
+           FailingCase* best)
+      : def_(def), candidate_(candidate), most_(most), best_(*best) {}
+
+  size_t Run() {
+    // Some are left for the elements.
+    limit_ = most_ - most_ / 4;
+    bool has_changed = true;
+    while (has_changed && tries_ < limit_) {
+      has_changed = ShrinkConfiguration();
+      has_changed = ShrinkSet() || has_changed;
+    }
+    limit_ = most_;
+    while (tries_ < limit_ && ShrinkElements()) {
+    }
+    return tries_;
+  }
+
+ private:
+  using Build = std::function<absl::StatusOr<FailingCase>()>;
+
+  // Tries cases in their order, a batch at a time, until one fails alike, which
+  // becomes the best one.
+  bool TryEach(const std::vector<Build>& builds) {
+    const size_t at_once =
+        std::min(kMostTriesAtOnce, candidate_.jobs_at_once());
+    std::vector<FailingCase> batch;
+    for (const Build& build : builds) {
+      if (tries_ >= limit_) return false;
+      auto made = build();
+      if (!made.ok()) continue;
+      ++tries_;
+      batch.push_back(*std::move(made));
+      if (batch.size() < at_once) continue;
+      if (TakeFirst(&batch)) return true;
+      batch.clear();
+    }
+    return !batch.empty() && TakeFirst(&batch);
+  }
+
+  bool TakeFirst(std::vector<FailingCase>* batch) {
+    std::vector<std::vector<std::vector<NDArray>>> sets;
+    for (const FailingCase& each : *batch) sets.push_back({each.set.inputs});
+    std::vector<CandidateJob> jobs;
+    for (size_t i = 0; i < batch->size(); ++i) {
+      jobs.push_back({(*batch)[i].made.network.get(), sets[i]});
+    }
+    std::vector<CandidateAnswer> answers = RunJobs(candidate_, jobs);
+    for (size_t i = 0; i < batch->size(); ++i) {
+      FailingCase& each = (*batch)[i];
+      each.actual = std::move(answers[i].sets[0]);
+      each.verdict = CaseReference(*each.made.network)
+                         .Judge(each.set, each.expected, each.actual);
+      if (!FailsAlike(each.verdict, best_.verdict)) continue;
+      best_ = std::move(each);
+      return true;
+    }
+    return false;
+  }
+
+  static absl::Status Expect(FailingCase* each) {
+    each->expected = CaseReference(*each->made.network).Run(each->set.inputs);
+    return each->expected.status();
+  }
+
+  // Draws again from other choices; none of a case that is no simpler.
+  absl::StatusOr<FailingCase> Redraw(const std::vector<uint64_t>& configuration,
+                                     const std::vector<uint64_t>& set) const {
+    FailingCase made;
+    Choices first(configuration);
+    NODEWISE_ASSIGN_OR_RETURN(made.made, DrawCase(def_, &first));
+    Choices second(set);
+    NODEWISE_ASSIGN_OR_RETURN(made.set, DrawSet(made.made, &second));
+    made.configuration_choices = ValuesOf(first.made());
+    made.set_choices = ValuesOf(second.made());
+    const auto is_simpler = [](const std::vector<uint64_t>& a,
+                               const std::vector<uint64_t>& b) {
+      return a.size() != b.size() ? a.size() < b.size() : a < b;
+    };
+    if (!is_simpler(made.configuration_choices, best_.configuration_choices) &&
+        !(made.configuration_choices == best_.configuration_choices &&
+          is_simpler(made.set_choices, best_.set_choices))) {
+      return absl::AlreadyExistsError("no simpler");
+    }
+    NODEWISE_RETURN_IF_ERROR(Expect(&made));
+    return made;
+  }
+
+  bool ShrinkConfiguration() {
+    bool has_changed = false;
+    bool goes_on = true;
+    while (goes_on && tries_ < limit_) {
+      Choices choices(best_.configuration_choices);
+      if (!DrawCase(def_, &choices).ok()) return has_changed;
+      std::vector<Build> builds;
+      for (std::vector<uint64_t>& simpler :
+           SimplerThan(choices.made(), choices.groups(), most_)) {
+        builds.push_back([this, values = std::move(simpler)] {
+          return Redraw(values, best_.set_choices);
+        });
+      }
+      goes_on = TryEach(builds);
+      has_changed = has_changed || goes_on;
+    }
+    return has_changed;
+  }
+
+  bool ShrinkSet() {
+    bool has_changed = false;
+    bool goes_on = true;
+    while (goes_on && tries_ < limit_) {
+      Choices choices(best_.set_choices);
+      if (!DrawSet(best_.made, &choices).ok()) return has_changed;
+      std::vector<Build> builds;
+      for (std::vector<uint64_t>& simpler :
+           SimplerThan(choices.made(), choices.groups(), most_)) {
+        builds.push_back([this, values = std::move(simpler)] {
+          return Redraw(best_.configuration_choices, values);
+        });
+      }
+      goes_on = TryEach(builds);
+      has_changed = has_changed || goes_on;
+    }
+    return has_changed;
+  }
+
+  // Replaces one input by numbers that are simpler.
+  absl::StatusOr<FailingCase> WithNumbers(size_t input,
+                                          std::vector<double> numbers) const {
+    FailingCase made = best_;
+    const NDArray& before = made.set.inputs[input];
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray tensor, NDArray::Empty(before.shape(), before.dtype(), kCpu));
+    StoreDoubles(numbers.data(), 0, CountOf(tensor), tensor);
+    made.set.inputs[input] = std::move(tensor);
+    NODEWISE_RETURN_IF_ERROR(Expect(&made));
+    return made;
+  }
+
+  bool ShrinkElements() {
+    std::vector<Build> builds;
+    size_t given = 0;
+    for (const CaseInput& input : best_.made.configuration.inputs) {
+      if (!input.is_given || input.is_constant) continue;
+      if (!input.fixed.defined()) AddSimplerNumbers(given, &builds);
+      ++given;
+    }
+    return TryEach(builds);
+  }
+
+  void AddSimplerNumbers(size_t input, std::vector<Build>* builds) const {
+    const std::vector<double> numbers = ToDoubles(best_.set.inputs[input]);
+    const auto add = [&](std::vector<double> simpler) {
+      if (simpler == numbers) return;
+      builds->push_back([this, input, simpler = std::move(simpler)] {
+        return WithNumbers(input, simpler);
+      });
+    };
+    add(std::vector<double>(numbers.size(), 0));
+    for (size_t length = numbers.size() / 2; length > 0; length /= 2) {
+      if (length == 1 && numbers.size() > kMostSingleElements) break;
+      for (size_t begin = 0; begin < numbers.size(); begin += length) {
+        std::vector<double> zeros = numbers;
+        const size_t end = std::min(begin + length, zeros.size());
+        std::fill(zeros.begin() + static_cast<ptrdiff_t>(begin),
+                  zeros.begin() + static_cast<ptrdiff_t>(end), 0.0);
+        add(std::move(zeros));
+      }
+    }
+    std::vector<double> ones = numbers;
+    std::vector<double> whole = numbers;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      // What is no number, or a sign, may be what the failure is about.
+      if (numbers[i] > 0 && std::isfinite(numbers[i])) ones[i] = 1;
+      if (std::fabs(numbers[i]) >= 1) whole[i] = std::trunc(numbers[i]);
+    }
+    add(std::move(ones));
+    add(std::move(whole));
+  }
+
+  const OperatorDef& def_;
+  Candidate& candidate_;
+  const size_t most_;
+  FailingCase& best_;
+  size_t tries_ = 0;
+  size_t limit_ = 0;  // Of tries, at this stage.
+};
+
+}  // namespace
+
+size_t ShrinkCase(const OperatorDef& def, Candidate& candidate, size_t most,
+                  FailingCase* failing) {
+  return Shrinker(def, candidate, most, failing).Run();
+}
+
+}  // namespace nodewise

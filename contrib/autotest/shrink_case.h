@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "nodewise/autotest/candidate.h"
+#include "nodewise/autotest/case_verdict.h"
+#include "nodewise/autotest/operator_space.h"
+
+namespace nodewise {
+
+// A case that fails, and what it was drawn with.
+struct FailingCase {
+  std::vector<uint64_t> configuration_choices;
+  std::vector<uint64_t> set_choices;
+  OperatorCase made;
+  ValueSet set;
+  CandidateOutputs expected = std::vector<NDArray>();
+  CandidateOutputs actual = std::vector<NDArray>();
+  CaseVerdict verdict;
+};
+
+// Makes a case simpler as long as it fails in the same way: a configuration
+// with fewer and smaller parts, values of a simpler kind, elements that are
+// zero, one or whole. Returns how many cases were tried, no more than `most`
+// and a batch.
+size_t ShrinkCase(const OperatorDef& def, Candidate& candidate, size_t most,
+                  FailingCase* failing);
+
+}  // namespace nodewise

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/autotest/candidate.h"
+#include "nodewise/autotest/case_verdict.h"
+#include "nodewise/autotest/operator_space.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// Runs one candidate on random cases against the reference.
+
+struct AutotestOptions {
+  uint64_t seed = 1;
+  uint64_t runs = 1000;  // Sets of values, in all shards together.
+  // Of one configuration: making one costs more than running it.
+  uint64_t sets = 16;
+  // Stops after the first of both; 0: no limit of time.
+  double seconds = 0;
+  // Configuration c is this shard's if c % shards == shard.
+  uint64_t shard = 0;
+  uint64_t shards = 1;
+  // So many findings of one operator are shrunk; others are only counted.
+  size_t most_findings = 3;
+  // How many simpler cases are tried for one finding.
+  size_t most_tries = 2000;
+  // Called after each batch; may be null.
+  std::function<void(uint64_t runs, size_t findings)> progress = nullptr;
+};
+
+// A case that speaks against the candidate, as simple as it could be made.
+struct AutotestFinding {
+  OperatorCase made;
+  ValueSet set;
+  CaseVerdict verdict;
+  CandidateOutputs expected = std::vector<NDArray>();
+  CandidateOutputs actual = std::vector<NDArray>();
+  uint64_t configuration = 0;  // Its number, and that of its set.
+  uint64_t set_number = 0;
+  size_t tries = 0;           // How many simpler cases were tried.
+  size_t times = 1;           // How many findings have this cause.
+  bool is_flaky = false;      // It is not there each time.
+  // What stands for the cause: operator, outcome, attributes, shape of failure.
+  std::string cause;
+};
+
+struct OperatorCount {
+  uint64_t configurations = 0;
+  uint64_t refused_draws = 0;  // By the operator's own rules.
+  uint64_t outcomes[kCaseOutcomes] = {};
+  std::string why_refused;  // The last reason of the candidate.
+  std::string why_no_case;  // Why nothing could be drawn.
+};
+
+struct AutotestResult {
+  std::map<std::string, OperatorCount> operators;  // By "Conv 11".
+  std::vector<AutotestFinding> findings;
+  uint64_t runs = 0;
+  // Configurations with findings beyond AutotestOptions::most_findings.
+  uint64_t not_looked_at = 0;
+
+  uint64_t CountOf(CaseOutcome outcome) const;
+};
+
+// `rows` are the operators to test, in the order in which they take turns; all
+// must outlive the call. The same seed gives the same cases in the same order
+// everywhere.
+AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
+                           Candidate& candidate,
+                           const AutotestOptions& options = {});
+
+// Draws configuration `number` of a run with this seed: of one of the rows.
+// Fails with kNotFound, giving the last reason, if none of kMostRefusedDraws is
+// accepted. `choices` gets what it was drawn with.
+absl::StatusOr<OperatorCase> DrawNumber(
+    absl::Span<const OperatorDef* const> rows, uint64_t seed, uint64_t number,
+    std::vector<uint64_t>* choices, uint64_t* refused);
+
+}  // namespace nodewise

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/autotest/candidate.h"
+#include "nodewise/autotest/choices.h"
+#include "nodewise/autotest/operator_space.h"
+#include "nodewise/compare/compare.h"
+#include "nodewise/interp/interpreter.h"
+
+namespace nodewise {
+
+// What came out of one set of values; each is worse than those before it.
+enum class CaseOutcome {
+  kAgrees,
+  kInconclusive,      // A correct kernel may differ as much, or nobody knows.
+  kReferenceRefuses,  // The reference does not take these values.
+  kBothRefuse,
+  kCandidateRefuses,  // It does not have this, or fails on it.
+  kMismatch,          // No correct kernel makes these numbers.
+  kWrongType,         // Outputs of another number, shape or type.
+  kCrash,
+  kHang,
+};
+inline constexpr size_t kCaseOutcomes = 9;
+// Returns "agrees", "mismatch", ...: stable, for documents.
+std::string_view NameOf(CaseOutcome outcome);
+// Returns whether it speaks against the candidate.
+inline bool IsFinding(CaseOutcome outcome) {
+  return outcome >= CaseOutcome::kMismatch;
+}
+
+struct CaseVerdict {
+  CaseOutcome outcome = CaseOutcome::kAgrees;
+  size_t output = 0;   // Which output decided.
+  std::string reason;  // "3.1 x the proved bound"
+  // If outputs were compared.
+  std::optional<TensorComparison> comparison = std::nullopt;
+};
+
+// Inputs for a case.
+struct ValueSet {
+  std::vector<NDArray> inputs;
+  // Every order of every sum gives the same bits with them, so that the outputs
+  // are right bit for bit or wrong.
+  bool is_exact = false;
+};
+
+// Draws one. Where an operator has exact inputs, half of all sets are such.
+absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices);
+
+// The reference of one network.
+class CaseReference {
+ public:
+  // REQUIRES: the network outlives this.
+  explicit CaseReference(const Network& network);
+
+  // Computes the outputs. Fails if the operator does not take these values.
+  CandidateOutputs Run(const std::vector<NDArray>& inputs) const;
+
+  // Judges what the candidate made. `expected` comes from Run().
+  CaseVerdict Judge(const ValueSet& set, const CandidateOutputs& expected,
+                    const CandidateOutputs& actual) const;
+
+ private:
+  CaseVerdict JudgeOutputs(const ValueSet& set,
+                           const std::vector<NDArray>& expected,
+                           const std::vector<NDArray>& actual) const;
+
+  const Network& network_;
+  const Interpreter interpreter_;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "nodewise/random/random.h"
+
+namespace nodewise {
+
+// One decision of a test case: a number from 0 to `most`. 0 is the simplest.
+struct Choice {
+  uint64_t value = 0;
+  uint64_t most = 0;
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+// Choices that belong together, such as all of one input: [begin, end).
+struct ChoiceSpan {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// All that is left to chance in a test case is a sequence of choices. Whoever
+// plays the sequence back gets the same case, and whoever leaves some out, or
+// makes some smaller, gets a simpler one: so everything shrinks that is drawn
+// from here, without code of its own for that.
+class Choices {
+ public:
+  // More choices than these have no end; from then on all are 0.
+  static constexpr size_t kMost = 1 << 16;
+
+  // Draws.
+  explicit Choices(const RandomSource& random) : random_(random) {}
+  // Plays back: a number beyond what is allowed at its place becomes the
+  // largest that is, and behind the last one all are 0.
+  explicit Choices(std::vector<uint64_t> values)
+      : random_(0), is_replay_(true), values_(std::move(values)) {}
+
+  // Returns a number from 0 to `most`.
+  uint64_t UpTo(uint64_t most);
+  // Returns a number of 64 random bits, one choice.
+  uint64_t Bits() { return UpTo(UINT64_MAX); }
+
+  // What is chosen while it lives belongs together.
+  class Group {
+   public:
+    explicit Group(Choices* choices);
+    ~Group();
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+
+   private:
+    Choices& choices_;
+    const size_t begin_;
+  };
+
+  absl::Span<const Choice> made() const { return made_; }
+  // Inner groups come before outer ones; empty ones are left out.
+  absl::Span<const ChoiceSpan> groups() const { return groups_; }
+  // Returns whether more was asked for than there may be.
+  bool is_exhausted() const { return is_exhausted_; }
+
+ private:
+  RandomSource random_;
+  bool is_replay_ = false;
+  bool is_exhausted_ = false;
+  std::vector<uint64_t> values_;
+  std::vector<Choice> made_;
+  std::vector<ChoiceSpan> groups_;
+};
+
+// Returns the numbers alone, to play them back.
+std::vector<uint64_t> ValuesOf(absl::Span<const Choice> choices);
+
+}  // namespace nodewise

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/autotest/choices.h"
+#include "nodewise/autotest/input_domain.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// One input of a test case.
+struct CaseInput {
+  bool is_given = true;
+  DLDataType dtype{};
+  std::vector<int64_t> shape;
+  InputDomain domain = {};
+  // Contents that belong to the configuration, such as the shape that a Reshape
+  // is told; undefined: drawn anew for each set of values.
+  NDArray fixed = {};
+  // The network holds it as a constant. Then it is fixed.
+  bool is_constant = false;
+};
+
+// A use of one operator, with everything but the numbers of its inputs.
+struct Configuration {
+  const OperatorDef* def = nullptr;
+  int opset = 0;  // Of the operator's domain.
+  std::vector<NamedAttr> attributes;
+  std::vector<CaseInput> inputs;
+  std::vector<bool> outputs;  // Which outputs are wanted; at least one is.
+};
+
+// Returns the configuration as a network of one operation: its inputs are those
+// that are no constants, "x0", "x2", ... by their places, its outputs "y0", ...
+// Fails as MakeAttrs() and Network::AddOperation() do.
+absl::StatusOr<Network> NetworkOf(const Configuration& configuration);
+
+// Draws the inputs of NetworkOf() in their order.
+absl::StatusOr<std::vector<NDArray>> DrawInputs(
+    const Configuration& configuration, Choices* choices,
+    SpecialKind special = SpecialKind::kNone);
+
+// Returns "Conv 11 (strides=[2, 2]) float32[1, 3, 8, 8], float32[4, 3, 3, 3]".
+std::string ToString(const Configuration& configuration);
+
+// What the space of an operator draws from: every decision of a configuration.
+// Whatever is named first is the simplest, and what shrinking tends to.
+class ConfigurationDraw {
+ public:
+  // No tensor of a case has more elements than this, unless its space says so.
+  static constexpr int64_t kMostElements = 2048;
+
+  ConfigurationDraw(const OperatorDef& def, Choices* choices);
+
+  const OperatorDef& def() const { return *configuration_.def; }
+  // The version of the operator's domain: any in which this row holds.
+  int opset() const { return configuration_.opset; }
+
+  // --- Decisions.
+  // From `least`, the simplest, to `most`, both included.
+  int64_t Between(int64_t least, int64_t most);
+  // True in so many of 100 cases; false is simplest.
+  bool Often(int percent = 50);
+  template <typename T>
+  T One(std::initializer_list<T> options) {
+    return options.begin()[choices_->UpTo(options.size() - 1)];
+  }
+  template <typename T>
+  T One(const std::vector<T>& options) {
+    return options[choices_->UpTo(options.size() - 1)];
+  }
+  // One of these types; the first one in half of the cases.
+  DLDataType Type(absl::Span<const DLDataType> types);
+  DLDataType Float();    // float32, float16, float64 or bfloat16.
+  DLDataType Integer();  // Of 8 to 64 bits, signed or not.
+  DLDataType Number();   // Either.
+  // A side: 1 to 4 most of the time, else one around the widths of vectors (up
+  // to 65), rarely 0 if `may_be_empty`; at most `most`.
+  int64_t Side(int64_t most = kMostElements, bool may_be_empty = false);
+  // A shape, whose elements are no more than kMostElements.
+  std::vector<int64_t> Sides(int64_t least_rank, int64_t most_rank,
+                             bool may_be_empty = true);
+  // A shape that broadcasts to this one: sides left out at the front, or 1.
+  std::vector<int64_t> PartOf(const std::vector<int64_t>& shape);
+  // A place from 0 to rank - 1; rank 0 is taken for 1.
+  int64_t Axis(size_t rank);
+  // The same, or the negative number that means it.
+  int64_t SignedAxis(size_t rank);
+  // Some of all axes, in ascending order.
+  std::vector<int64_t> Axes(size_t rank, bool may_be_none = false);
+  // An order of the numbers below `count`; the ascending one is simplest.
+  std::vector<int64_t> Order(size_t count);
+  Choices* choices() { return choices_; }
+
+  // --- What comes out. Inputs are added in their order.
+  void Input(DLDataType dtype, std::vector<int64_t> shape,
+             InputDomain domain = {});
+  // The network holds it as a constant in some cases (weights, scales).
+  void Weight(DLDataType dtype, std::vector<int64_t> shape,
+              InputDomain domain = {});
+  // Contents that the configuration decides on. A constant, unless it may also
+  // be an input that holds this.
+  void Fixed(NDArray contents, bool is_constant = true);
+  void Ints(const std::vector<int64_t>& numbers);  // int64, of rank 1.
+  void Int(int64_t number);                        // int64, of rank 0.
+  void NoInput();
+  void Attr(std::string name, AttrValue value);
+  // How many outputs are wanted, beginning with the first; 1 if nobody says.
+  void Outputs(size_t count);
+  void WantOutputs(std::vector<bool> wanted);
+
+  // What has been drawn. Errors are those of drawing constants.
+  absl::StatusOr<Configuration> Take();
+
+ private:
+  void AddConstant(DLDataType dtype, std::vector<int64_t> shape,
+                   const InputDomain& domain);
+
+  Choices* const choices_;
+  Configuration configuration_;
+  absl::Status status_;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/autotest/choices.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+
+// The numbers that an input may hold, and tensors of such numbers.
+struct InputDomain {
+  // Both included. Numbers beyond the range of a type are cut to it.
+  double least = -4;
+  double most = 4;
+  // Floats may also be NaN, infinite, huge, tiny, and minus zero.
+  bool may_be_special = true;
+  bool is_whole = false;  // Floats hold whole numbers alone.
+
+  // Whole numbers from `least` to `most`: places, counts, classes.
+  static InputDomain Whole(int64_t least, int64_t most) {
+    return {static_cast<double>(least), static_cast<double>(most), false, true};
+  }
+  // Floats in a range that nothing may leave.
+  static InputDomain Within(double least, double most) {
+    return {least, most, false, false};
+  }
+};
+
+// What kind of contents a tensor has, the simplest first.
+enum class ContentKind {
+  kZeros,
+  kOnes,
+  kCounting,  // Different numbers, as far as the domain has them.
+  kWhole,     // Small whole numbers, with many that are equal.
+  kUniform,   // Any numbers of the domain.
+  kSparse,    // Most are zero.
+  kHalves,    // Whole numbers and those halfway between: ties in roundings.
+};
+inline constexpr int kContentKinds = 7;
+
+// Floats that kernels forget, of which a set of inputs has one kind at most: of
+// an infinity and a number that overflows, say, nobody knows what sums give.
+enum class SpecialKind {
+  kNone,
+  kMinusZeros,
+  kTiny,  // Subnormal.
+  kInfinities,
+  kNans,
+  kHuge,
+};
+inline constexpr int kSpecialKinds = 6;
+
+// Draws a tensor. Takes two choices, whatever its size: a kind and a seed; with
+// a special kind a quarter of its elements is such, where the domain allows it.
+// Fails with kUnimplemented for types that nothing calculates with.
+absl::StatusOr<NDArray> DrawTensor(DLDataType dtype,
+                                   absl::Span<const int64_t> shape,
+                                   const InputDomain& domain, Choices* choices,
+                                   SpecialKind special = SpecialKind::kNone);
+
+}  // namespace nodewise

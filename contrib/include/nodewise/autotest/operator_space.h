@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/autotest/configuration.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// Which uses of an operator there are to draw from. What comes out need not be
+// legal: the operator's own rules sort that out.
+struct OperatorSpace {
+  std::string_view name;  // "Conv"
+  void (*draw)(ConfigurationDraw& draw);
+};
+
+// A configuration that the operator's rules accept, as a network.
+struct OperatorCase {
+  Configuration configuration;
+  std::shared_ptr<const Network> network;
+};
+
+// Draws a configuration once. Operators without a space of their own get one
+// from their signature: inputs of one type and of shapes that broadcast, and
+// attributes near their defaults. Fails with kInvalidArgument for what the
+// operator's rules refuse, and with kResourceExhausted for a space that never
+// comes to an end.
+absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
+                                      Choices* choices);
+
+// How many draws are refused before an operator counts as one that nothing can
+// be drawn for.
+inline constexpr int kMostRefusedDraws = 200;
+
+// Returns the spaces of single operators, for listings.
+std::vector<std::string_view> OperatorsWithSpaces();
+
+}  // namespace nodewise

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+
+// What a network is given, and what it has to make of that, bit for bit.
+struct ExactTensors {
+  std::vector<NDArray> inputs;
+  std::vector<NDArray> expected;
+};
+
+// Draws inputs of zeros and small whole numbers for a network with which every
+// order of every sum in it gives the same: all that is added up is whole, and
+// the sum of what is added up without its sign is below the first whole number
+// whose neighbour the type does not have. Takes numbers as large, and as few
+// zeros, as that allows. `given` holds inputs that are not drawn, by their
+// places; undefined or missing: they are. Fails with kUnimplemented, saying
+// why, for a network that does more than move, choose, add and multiply
+// numbers, or has too long sums for its type.
+absl::StatusOr<ExactTensors> DrawExactTensors(
+    const Network& network, uint64_t seed,
+    absl::Span<const NDArray> given = {});
+
+// Returns whether there may be such inputs for the network: it does nothing
+// that rounds whatever it is given.
+bool MayBeExact(const Network& network);
+
+}  // namespace nodewise
