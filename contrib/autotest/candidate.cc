@@ -1,5 +1,6 @@
 #include "nodewise/autotest/candidate.h"
 
+#include <cstring>
 #include <utility>
 
 #include "contrib/autotest/run_executor.h"
@@ -100,6 +101,11 @@ CandidateOutputs RunExecutor(GraphExecutor* executor,
     NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), output.CopyToHost());
   }
   return outputs;
+}
+
+bool HasEqualBytes(const NDArray& a, const NDArray& b) {
+  return a.bytes() == b.bytes() &&
+         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
 std::unique_ptr<Candidate> CallableCandidate(std::string name,

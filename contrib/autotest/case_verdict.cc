@@ -1,8 +1,8 @@
 #include "nodewise/autotest/case_verdict.h"
 
-#include <cstring>
 #include <utility>
 
+#include "contrib/autotest/run_executor.h"
 #include "fmt/format.h"
 #include "nodewise/interp/bounded_run.h"
 #include "nodewise/interp/exact_tensors.h"
@@ -20,11 +20,6 @@ constexpr std::string_view kNames[] = {
     "agrees",       "inconclusive",      "reference refuses",
     "both refuse",  "candidate refuses", "mismatch",
     "wrong type",   "crash",             "hang"};
-
-bool HasEqualBytes(const NDArray& a, const NDArray& b) {
-  return a.bytes() == b.bytes() &&
-         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
-}
 
 CaseVerdict WrongType(size_t output, std::string reason) {
   return {CaseOutcome::kWrongType, output, std::move(reason)};

@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/autotest/generator.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr int64_t kMostGeneratedElements = int64_t{1} << 24;
+
+class TensorNode : public GeneratorNode {
+ public:
+  TensorNode(std::vector<generator> sides, TensorOptions options, bool is_rank)
+      : GeneratorNode(std::move(sides)),
+        options_(std::move(options)),
+        is_rank_(is_rank) {}
+  double Size() const override {
+    return std::numeric_limits<double>::infinity();
+  }
+
+ protected:
+  absl::StatusOr<GeneratedValue> CalcValue(CaseDraw& draw) override {
+    NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue type,
+                              options_.dtype.value(draw));
+    const auto* const dtype = type.As<DLDataType>();
+    if (dtype == nullptr) {
+      return absl::InvalidArgumentError(
+          fmt::format("random_tensor: found {}, expected an element type",
+                      ToString(type)));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Sides(draw));
+    const SpecialKind special =
+        options_.may_be_special
+            ? static_cast<SpecialKind>(draw.choices()->UpTo(kSpecialKinds - 1))
+            : SpecialKind::kNone;
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray tensor,
+        DrawTensor(*dtype, shape, options_.domain, draw.choices(), special));
+    return GeneratedValue{std::move(tensor)};
+  }
+
+ private:
+  absl::StatusOr<std::vector<int64_t>> Sides(CaseDraw& draw) const {
+    std::vector<int64_t> shape;
+    if (is_rank_) {
+      NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, Side(children()[0], draw));
+      for (int64_t i = 0; i < std::min<int64_t>(rank, kMostDims); ++i) {
+        shape.push_back(1 + static_cast<int64_t>(draw.choices()->UpTo(4)));
+      }
+      return shape;
+    }
+    int64_t count = 1;
+    for (const generator& side : children()) {
+      NODEWISE_ASSIGN_OR_RETURN(shape.emplace_back(), Side(side, draw));
+      if (shape.back() > kMostGeneratedElements / std::max<int64_t>(count, 1)) {
+        return absl::ResourceExhaustedError(
+            fmt::format("random_tensor: has more than {} elements",
+                        kMostGeneratedElements));
+      }
+      count *= shape.back();
+    }
+    return shape;
+  }
+
+  static absl::StatusOr<int64_t> Side(const generator& from, CaseDraw& draw) {
+    NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue value,
+                              from.to(Annotation::kInt).value(draw));
+    const auto side = value.AsInt();
+    if (side.has_value() && *side >= 0) return *side;
+    return absl::InvalidArgumentError(fmt::format(
+        "random_tensor: found {} as a side, expected a whole number of 0 or "
+        "more",
+        ToString(value)));
+  }
+
+  const TensorOptions options_;
+  const bool is_rank_;
+};
+
+}  // namespace
+
+generator random_tensor(std::vector<generator> sides, TensorOptions options) {
+  return generator(std::make_shared<TensorNode>(std::move(sides),
+                                           std::move(options), false));
+}
+generator random_tensor_of_rank(generator rank, TensorOptions options) {
+  return generator(std::make_shared<TensorNode>(
+      std::vector<generator>{std::move(rank)}, std::move(options), true));
+}
+
+}  // namespace nodewise

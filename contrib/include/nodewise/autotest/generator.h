@@ -1,0 +1,173 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/autotest/choices.h"
+#include "nodewise/autotest/input_domain.h"
+#include "nodewise/device/device.h"
+#include "nodewise/ndarray/ndarray.h"
+
+namespace nodewise {
+
+// Generators: values of a test that are drawn anew for each case. They are
+// composed before anything is drawn, and evaluated when somebody asks for their
+// value, once in each case: who uses one in two places gets one value.
+//
+//   const generator m = random(1, 6);
+//   const generator k = random(1, 6);
+//   const generator x = random_tensor({m, k});
+//   const generator y = random_tensor({k, m * 2 + 1});
+
+// That an argument is not given at all.
+struct Nothing {
+  friend bool operator==(Nothing, Nothing) { return true; }
+};
+
+struct GeneratedValue;
+using GeneratedTuple = std::vector<GeneratedValue>;
+
+struct GeneratedValue {
+  std::variant<Nothing, bool, int64_t, double, std::string, DLDataType,
+               DLDevice, NDArray, GeneratedTuple>
+      held;
+
+  template <typename T>
+  const T* As() const {
+    return std::get_if<T>(&held);
+  }
+  bool is_nothing() const { return As<Nothing>() != nullptr; }
+  // Return the value as a number of that kind; none if it is no number.
+  std::optional<int64_t> AsInt() const;
+  std::optional<double> AsDouble() const;
+};
+// Returns what programs show: "3", "[1, 2]", "float32[2, 3]".
+std::string ToString(const GeneratedValue& value);
+
+// What type of value somebody wants of a generator.
+enum class Annotation { kAny, kInt, kFloat, kBool };
+
+class GeneratorNode;
+
+// What one case draws from.
+class CaseDraw {
+ public:
+  explicit CaseDraw(Choices* choices);
+
+  Choices* choices() { return choices_; }
+  uint64_t id() const { return id_; }  // No two cases have the same.
+
+ private:
+  friend class GeneratorNode;
+  Choices* const choices_;
+  const uint64_t id_;
+  int depth_ = 0;
+};
+
+// A handle; copies are the same generator.
+class generator {  // NOLINT(readability-identifier-naming): as in its model
+ public:
+  // Constants.
+  generator(int value);                // NOLINT: converts
+  generator(int64_t value);            // NOLINT: converts
+  generator(double value);             // NOLINT: converts
+  generator(bool value);               // NOLINT: converts
+  generator(const char* value);        // NOLINT: converts
+  generator(DLDataType value);         // NOLINT: converts
+  generator(NDArray value);            // NOLINT: converts
+  generator(Nothing value);            // NOLINT: converts
+  explicit generator(GeneratedValue value);
+  explicit generator(std::shared_ptr<GeneratorNode> node)
+      : node_(std::move(node)) {}
+
+  // Returns the value that it has in this case. Fails with kInvalidArgument for
+  // a space that is empty or contradicts itself, and with kResourceExhausted
+  // for a generator that never comes to an end.
+  absl::StatusOr<GeneratedValue> value(CaseDraw& draw) const;
+  // Decides which type it makes, where it can make several.
+  const generator& to(Annotation annotation) const;
+  // Returns how many values it can make; infinity for floats and tensors.
+  double size() const;
+  const GeneratorNode* node() const { return node_.get(); }
+
+ private:
+  std::shared_ptr<GeneratorNode> node_;
+};
+
+// What every generator derives from. One of your own overrides CalcValue() and
+// Size(), and To() if it can make several types.
+class GeneratorNode {
+ public:
+  explicit GeneratorNode(std::vector<generator> children = {})
+      : children_(std::move(children)) {}
+  virtual ~GeneratorNode() = default;
+  GeneratorNode(const GeneratorNode&) = delete;
+  GeneratorNode& operator=(const GeneratorNode&) = delete;
+
+  absl::StatusOr<GeneratedValue> Value(CaseDraw& draw);
+  virtual double Size() const = 0;
+  // Returns the value if it is the same in every case, else null.
+  virtual const GeneratedValue* Known() const { return nullptr; }
+  virtual void To(Annotation /*annotation*/) {}
+
+ protected:
+  virtual absl::StatusOr<GeneratedValue> CalcValue(CaseDraw& draw) = 0;
+  const std::vector<generator>& children() const { return children_; }
+
+ private:
+  const std::vector<generator> children_;
+  uint64_t case_id_ = 0;  // Whose value this is; 0: of none.
+  GeneratedValue value_;
+};
+
+// NOLINTBEGIN(readability-identifier-naming): as in their model
+
+// A number from `low` up to, but not including, `high`; whole unless one of the
+// two is not, or somebody wants a float.
+generator random(generator low, generator high);
+generator random_bool();
+// One of several, each as likely unless `odds` says otherwise: one number for
+// each.
+generator oneof(std::vector<generator> options, std::vector<double> odds = {});
+generator nothing();
+// In a third of the cases nothing.
+generator random_or_nothing(generator low, generator high);
+generator constant(GeneratedValue value);
+generator tuple(std::vector<generator> elements);
+// A tuple of so many draws of one kind, each drawn by itself.
+generator tuple_of(generator count, generator low, generator high);
+// An element type out of these.
+generator random_dtype(std::vector<DLDataType> types);
+// Where something runs. Whatever type is wanted, it makes a device.
+generator random_device(std::vector<DLDevice> devices = {kCpu});
+
+struct TensorOptions {
+  generator dtype = DLDataType{kDLFloat, 32, 1};
+  InputDomain domain = {};
+  // Some floats are NaN, infinite, huge, tiny or minus zero in some cases.
+  bool may_be_special = false;
+};
+// A tensor with these sides.
+generator random_tensor(std::vector<generator> sides,
+                        TensorOptions options = {});
+// A tensor of so many sides, each from 1 to 5.
+generator random_tensor_of_rank(generator rank, TensorOptions options = {});
+// NOLINTEND(readability-identifier-naming)
+
+// Of numbers: whole if both are; a division by zero is an error. `|` is one of
+// both.
+generator operator+(generator a, generator b);
+generator operator-(generator a, generator b);
+generator operator*(generator a, generator b);
+generator operator/(generator a, generator b);
+generator operator%(generator a, generator b);
+generator operator|(generator a, generator b);
+
+}  // namespace nodewise
