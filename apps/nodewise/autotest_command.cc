@@ -64,7 +64,8 @@ class TestOperators : public Command {
     options->AddText("--candidate", "NAME",
                      "what is tested: onednn, c (the C that is emitted, "
                      "compiled), graph (the reference's own kernels as a "
-                     "graph), ort, or exec:COMMAND (onednn)",
+                     "graph), ort, onnx (the evaluator of ONNX's own Python "
+                     "package), or exec:COMMAND (onednn)",
                      &candidate_);
     options->AddNumber("--runs", "N", "how many sets of values (1000)",
                        {&runs_, 1, kMostRuns});
@@ -208,10 +209,11 @@ class TestOperators : public Command {
           EmittedCandidate(AllOperators(), kCompiler, scratch_.path()),
           limit + kCompileMs);
     }
-    if (candidate_ != "ort" && !candidate_.starts_with("exec:")) {
+    if (candidate_ != "ort" && candidate_ != "onnx" &&
+        !candidate_.starts_with("exec:")) {
       return absl::InvalidArgumentError(fmt::format(
-          "--candidate: found \"{}\", expected onednn, c, graph, ort or "
-          "exec:COMMAND",
+          "--candidate: found \"{}\", expected onednn, c, graph, ort, onnx "
+          "or exec:COMMAND",
           Printable(candidate_)));
     }
     NODEWISE_ASSIGN_OR_RETURN(
@@ -259,7 +261,7 @@ class TestOperators : public Command {
                             ? count.why_refused
                             : count.why_no_case;
       why = why.substr(0, why.find('\n'));
-      if (why.size() > 60) why = why.substr(0, 57) + "...";
+      
       table.AddRow({name, Counted(count.configurations),
                     Counted(of(CaseOutcome::kAgrees)),
                     Counted(of(CaseOutcome::kInconclusive)), Counted(wrong),

@@ -21,20 +21,19 @@ constexpr uint64_t kMostLimitS = 86'400;
 constexpr const char* kPythonVariable = "NODEWISE_PYTHON";
 // Beside the folder that the program is in, in the build and where it is
 // installed.
-constexpr const char* kAdapter =
-    "../share/nodewise/adapters/onnxruntime_adapter.py";
+constexpr const char* kAdapters = "../share/nodewise/adapters";
 
 bool IsOrt(const std::string& target) { return target.starts_with(kOrt); }
 
-absl::StatusOr<std::string> FindAdapter() {
+absl::StatusOr<std::string> FindAdapter(const char* file) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::string path = (self.parent_path() / kAdapter).lexically_normal();
+  std::string path =
+      (self.parent_path() / kAdapters / file).lexically_normal();
   const absl::Status status = CheckReadable(path);
   if (status.ok()) return path;
   return absl::NotFoundError(fmt::format(
-      "ort: {}, expected the adapter for onnxruntime there (install nodewise "
-      "with its share folder)",
+      "{}, expected an adapter there (install nodewise with its share folder)",
       MessageOf(status)));
 }
 
@@ -61,7 +60,7 @@ absl::Status CheckOnlyOrt(const ForeignOptions& options,
 }
 
 absl::StatusOr<ForeignCommand> OrtCommand(const ForeignOptions& options) {
-  NODEWISE_ASSIGN_OR_RETURN(std::string adapter, FindAdapter());
+  NODEWISE_ASSIGN_OR_RETURN(std::string adapter, FindAdapter("onnxruntime_adapter.py"));
   ForeignCommand command;
   command.name = "onnxruntime";
   // -I: the packages of this Python, and nothing of the folder that it is
@@ -73,6 +72,16 @@ absl::StatusOr<ForeignCommand> OrtCommand(const ForeignOptions& options) {
     if (value.empty()) continue;
     command.arguments.push_back(fmt::format("{}={}", name, value));
   }
+  return command;
+}
+
+// The evaluator of ONNX's own Python package.
+absl::StatusOr<ForeignCommand> EvaluatorCommand(const ForeignOptions& options) {
+  NODEWISE_ASSIGN_OR_RETURN(std::string adapter,
+                            FindAdapter("onnx_evaluator_adapter.py"));
+  ForeignCommand command;
+  command.name = "onnx";
+  command.arguments = {PythonOf(options), "-I", std::move(adapter)};
   return command;
 }
 
@@ -224,10 +233,14 @@ absl::StatusOr<ForeignTarget> ProgramNamed(const std::string& option,
                               ParseForeignCommand(text.substr(kExec.size())));
     return target;
   }
+  if (text == "onnx") {
+    NODEWISE_ASSIGN_OR_RETURN(target.command, EvaluatorCommand(options));
+    return target;
+  }
   if (text != "ort") {
     return absl::InvalidArgumentError(
-        fmt::format("{}: found \"{}\", expected ort or exec:COMMAND", option,
-                    Printable(text)));
+        fmt::format("{}: found \"{}\", expected ort, onnx or exec:COMMAND",
+                    option, Printable(text)));
   }
   ForeignOptions ort = options;
   ort.model.clear();

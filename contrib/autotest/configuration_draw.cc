@@ -19,7 +19,7 @@ constexpr DLDataType kNumbers[] = {
 // Sides beside the small ones: around the widths of vectors and tiles.
 constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16,
                                   17, 31, 32, 33, 63, 64, 65};
-constexpr int64_t kSmallSide = 4;
+constexpr uint64_t kSmallSides = 4;
 
 int NewestOf(const OperatorDef& def) {
   return def.domain.empty() ? std::min(kNewestOpset, def.until - 1) : def.since;
@@ -55,11 +55,17 @@ DLDataType ConfigurationDraw::Float() { return Type(kFloats); }
 DLDataType ConfigurationDraw::Integer() { return Type(kIntegers); }
 DLDataType ConfigurationDraw::Number() { return Type(kNumbers); }
 
+// One choice, and a smaller one is never a longer side, but for empty ones.
 int64_t ConfigurationDraw::Side(int64_t most, bool may_be_empty) {
-  const bool is_tail = Often(30);
-  int64_t side = is_tail ? kTailSides[choices_->UpTo(std::size(kTailSides) - 1)]
-                         : Between(1, kSmallSide);
-  if (may_be_empty && Often(2)) side = 0;
+  constexpr uint64_t kSmallShare = 70;
+  constexpr uint64_t kEmptyShare = 2;
+  const uint64_t place = choices_->UpTo(may_be_empty ? 99 : 99 - kEmptyShare);
+  if (place > 99 - kEmptyShare) return 0;
+  const int64_t side =
+      place < kSmallShare
+          ? 1 + static_cast<int64_t>(place * kSmallSides / kSmallShare)
+          : kTailSides[(place - kSmallShare) * std::size(kTailSides) /
+                       (100 - kEmptyShare - kSmallShare)];
   return std::min(side, std::max<int64_t>(most, 1));
 }
 
