@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "contrib/autotest/run_executor.h"
+#include "nodewise/onednn/onednn.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -40,6 +41,8 @@ class LoweredNetworks : public Candidate {
 
   const std::string& name() const override { return name_; }
   void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    // Cases are small: threads would wait for each other.
+    const OneDnnThreads one(1);
     for (const CandidateJob& job : jobs) {
       auto executor = ExecutorOf(*job.network);
       take(executor.ok() ? RunSets(job, executor->get())

@@ -40,34 +40,65 @@ class Shrinker {
       has_changed = ShrinkSet() || has_changed;
     }
     limit_ = most_;
-    while (tries_ < limit_ && ShrinkElements()) {
-    }
+    ShrinkElements();
     return tries_;
   }
 
  private:
   using Build = std::function<absl::StatusOr<FailingCase>()>;
 
-  // Tries cases in their order, a batch at a time, until one fails alike, which
-  // becomes the best one.
-  bool TryEach(const std::vector<Build>& builds) {
+  // Tries cases in their order from `begin` on, a batch at a time, until one
+  // fails alike, which becomes the best one. Returns its place, or how many
+  // there are if none does.
+  size_t TryFrom(size_t begin, const std::vector<Build>& builds) {
     const size_t at_once =
         std::min(kMostTriesAtOnce, candidate_.jobs_at_once());
     std::vector<FailingCase> batch;
-    for (const Build& build : builds) {
-      if (tries_ >= limit_) return false;
-      auto made = build();
-      if (!made.ok()) continue;
-      ++tries_;
-      batch.push_back(*std::move(made));
-      if (batch.size() < at_once) continue;
-      if (TakeFirst(&batch)) return true;
+    std::vector<size_t> places;
+    for (size_t i = begin; i < builds.size() && tries_ < limit_; ++i) {
+      auto made = builds[i]();
+      if (made.ok()) {
+        ++tries_;
+        batch.push_back(*std::move(made));
+        places.push_back(i);
+      }
+      const bool is_last = i + 1 == builds.size() || tries_ >= limit_;
+      if (batch.size() < at_once && !is_last) continue;
+      const size_t first = TakeFirst(&batch);
+      if (first < places.size()) return places[first];
       batch.clear();
+      places.clear();
     }
-    return !batch.empty() && TakeFirst(&batch);
+    return builds.size();
   }
 
-  bool TakeFirst(std::vector<FailingCase>* batch) {
+  // Makes the best case simpler in the ways that `ways` returns for it, until
+  // none of them helps. After a success the ways behind are tried first: those
+  // before have not helped just now.
+  bool ShrinkBy(const std::function<std::vector<Build>()>& ways) {
+    bool has_changed = false;
+    size_t begin = 0;
+    size_t failed = 0;  // Since the last success.
+    while (tries_ < limit_) {
+      const std::vector<Build> builds = ways();
+      if (failed >= builds.size()) break;
+      const size_t place = TryFrom(begin, builds);
+      failed += place - std::min(begin, place);
+      if (place < builds.size()) {
+        has_changed = true;
+        failed = 0;
+        begin = place;
+      } else if (begin == 0) {
+        break;
+      } else {
+        begin = 0;
+      }
+    }
+    return has_changed;
+  }
+
+  size_t TakeFirst(std::vector<FailingCase>* batch) {
+    if (batch->empty()) return 0;
     std::vector<std::vector<std::vector<NDArray>>> sets;
     for (const FailingCase& each : *batch) sets.push_back({each.set.inputs});
     std::vector<CandidateJob> jobs;
@@ -82,9 +113,9 @@ class Shrinker {
                          .Judge(each.set, each.expected, each.actual);
       if (!FailsAlike(each.verdict, best_.verdict)) continue;
       best_ = std::move(each);
-      return true;
+      return i;
     }
-    return false;
+    return batch->size();
   }
 
   static absl::Status Expect(FailingCase* each) {
@@ -116,11 +147,9 @@ class Shrinker {
   }
 
   bool ShrinkConfiguration() {
-    bool has_changed = false;
-    bool goes_on = true;
-    while (goes_on && tries_ < limit_) {
+    return ShrinkBy([this] {
       Choices choices(best_.configuration_choices);
-      if (!DrawCase(def_, &choices).ok()) return has_changed;
+      (void)DrawCase(def_, &choices);
       std::vector<Build> builds;
       for (std::vector<uint64_t>& simpler :
            SimplerThan(choices.made(), choices.groups(), most_)) {
@@ -128,18 +157,14 @@ class Shrinker {
           return Redraw(values, best_.set_choices);
         });
       }
-      goes_on = TryEach(builds);
-      has_changed = has_changed || goes_on;
-    }
-    return has_changed;
+      return builds;
+    });
   }
 
   bool ShrinkSet() {
-    bool has_changed = false;
-    bool goes_on = true;
-    while (goes_on && tries_ < limit_) {
+    return ShrinkBy([this] {
       Choices choices(best_.set_choices);
-      if (!DrawSet(best_.made, &choices).ok()) return has_changed;
+      (void)DrawSet(best_.made, &choices);
       std::vector<Build> builds;
       for (std::vector<uint64_t>& simpler :
            SimplerThan(choices.made(), choices.groups(), most_)) {
@@ -147,10 +172,8 @@ class Shrinker {
           return Redraw(best_.configuration_choices, values);
         });
       }
-      goes_on = TryEach(builds);
-      has_changed = has_changed || goes_on;
-    }
-    return has_changed;
+      return builds;
+    });
   }
 
   // Replaces one input by numbers that are simpler.
@@ -167,14 +190,16 @@ class Shrinker {
   }
 
   bool ShrinkElements() {
-    std::vector<Build> builds;
-    size_t given = 0;
-    for (const CaseInput& input : best_.made.configuration.inputs) {
-      if (!input.is_given || input.is_constant) continue;
-      if (!input.fixed.defined()) AddSimplerNumbers(given, &builds);
-      ++given;
-    }
-    return TryEach(builds);
+    return ShrinkBy([this] {
+      std::vector<Build> builds;
+      size_t given = 0;
+      for (const CaseInput& input : best_.made.configuration.inputs) {
+        if (!input.is_given || input.is_constant) continue;
+        if (!input.fixed.defined()) AddSimplerNumbers(given, &builds);
+        ++given;
+      }
+      return builds;
+    });
   }
 
   void AddSimplerNumbers(size_t input, std::vector<Build>* builds) const {

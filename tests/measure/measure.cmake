@@ -35,3 +35,12 @@ target_link_libraries(nodewise_measure_locate PRIVATE
   absl::strings fmt::fmt Threads::Threads)
 nodewise_precompile(nodewise_measure_locate)
 nodewise_compile_together(nodewise_measure_locate)
+
+# nodewise_planted_operators says which faults of operators random cases find.
+add_executable(nodewise_planted_operators measure/planted_operators.cc)
+target_include_directories(nodewise_planted_operators PRIVATE
+  ${PROJECT_SOURCE_DIR})
+target_link_libraries(nodewise_planted_operators PRIVATE
+  nodewise_autotest nodewise_kernels nodewise_runtime nodewise_options
+  absl::strings fmt::fmt Threads::Threads)
+nodewise_precompile(nodewise_planted_operators)
