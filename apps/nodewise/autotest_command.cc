@@ -89,6 +89,10 @@ class TestOperators : public Command {
     options->AddText("-o,--output", "DIR",
                      "writes a folder for each finding into this new folder",
                      &folder_);
+    options->AddText("--case", "FOLDER",
+                     "runs this case alone: a folder of -o, or of ONNX's own "
+                     "tests",
+                     &case_);
     AddForeignOptions(options, &foreign_);
   }
 
@@ -98,6 +102,7 @@ class TestOperators : public Command {
                               Rows());
     NODEWISE_ASSIGN_OR_RETURN(const std::unique_ptr<Candidate> candidate,
                               MakeCandidate());
+    if (!case_.empty()) return RunCase(*candidate);
     if (!folder_.empty()) {
       NODEWISE_RETURN_IF_ERROR(MakeFindingsFolder(folder_));
     }
@@ -122,6 +127,27 @@ class TestOperators : public Command {
   }
 
  private:
+  absl::StatusOr<Outcome> RunCase(Candidate& candidate) const {
+    NODEWISE_ASSIGN_OR_RETURN(const AutotestFinding finding,
+                              JudgeFolder(case_, candidate));
+    Outcome outcome;
+    const CaseOutcome found = finding.verdict.outcome;
+    outcome.text = fmt::format("candidate: {}\n{}{}\n{}", candidate.name(),
+                               NameOf(found),
+                               finding.verdict.reason.empty()
+                                   ? ""
+                                   : ": " + finding.verdict.reason,
+                               DescribeTensors(finding));
+    outcome.json.Add("candidate", candidate.name());
+    outcome.json.Add("outcome", NameOf(found));
+    outcome.json.Add("reason", finding.verdict.reason);
+    if (IsFinding(found)) outcome.status = Outcome::Status::kDiffers;
+    if (found == CaseOutcome::kCandidateRefuses) {
+      outcome.AddError(finding.actual.status());
+    }
+    return outcome;
+  }
+
   absl::Status ReadShard() {
     if (shard_.empty()) return absl::OkStatus();
     const size_t slash = shard_.find('/');
@@ -336,6 +362,7 @@ class TestOperators : public Command {
   std::optional<uint64_t> limit_ms_;
   std::string shard_;
   std::string folder_;
+  std::string case_;
   ForeignOptions foreign_;
   AutotestOptions options_;
   ScratchFolder scratch_;

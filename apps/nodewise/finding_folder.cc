@@ -9,6 +9,8 @@
 #include "fmt/ranges.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/onnx/onnx_model.h"
+#include "nodewise/op/evaluate.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -75,29 +77,147 @@ absl::Status MakeFindingsFolder(const std::string& folder) {
       fmt::format("{}: cannot be made: {}", folder, error.message()));
 }
 
-absl::Status WriteFindingFolder(const AutotestFinding& finding,
-                                const std::string& candidate,
-                                const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  const std::vector<NDArray> none;
-  NODEWISE_RETURN_IF_ERROR(WriteOnnxCase(
-      folder, *finding.made.network, finding.set.inputs,
-      finding.expected.ok() ? *finding.expected : none));
+namespace {
+
+// Programs that show the finding without nodewise: how they make a runner of
+// the model.
+struct OtherRuntime {
+  std::string_view candidate;
+  std::string_view import;
+  std::string_view run;
+};
+constexpr OtherRuntime kOtherRuntimes[] = {
+    {"ort", "import onnxruntime",
+     "options = onnxruntime.SessionOptions()\n"
+     "options.graph_optimization_level = (\n"
+     "    onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)\n"
+     "session = onnxruntime.InferenceSession(\n"
+     "    str(HERE / \"model.onnx\"), options,\n"
+     "    providers=[\"CPUExecutionProvider\"])\n"
+     "made = session.run(None, inputs)\n"
+     "print(\"onnxruntime\", onnxruntime.__version__)\n"},
+    {"onnx", "from onnx import reference",
+     "evaluator = reference.ReferenceEvaluator(str(HERE / \"model.onnx\"))\n"
+     "made = evaluator.run(None, inputs)\n"
+     "print(\"onnx\", onnx.__version__)\n"},
+};
+
+constexpr std::string_view kProgramHead = R"(import pathlib
+
+import numpy
+import onnx
+from onnx import numpy_helper
+{}
+
+HERE = pathlib.Path(__file__).resolve().parent
+model = onnx.load(HERE / "model.onnx")
+
+
+def tensors(kind):
+    files = sorted((HERE / "test_data_set_0").glob(kind + "_*.pb"),
+                   key=lambda file: int(file.stem.split("_")[1]))
+    return [numpy_helper.to_array(onnx.load_tensor(file)) for file in files]
+
+
+inputs = dict(zip([info.name for info in model.graph.input],
+                  tensors("input")))
+)";
+constexpr std::string_view kProgramEnd = R"(
+for name, array in inputs.items():
+    print("input", name, array.dtype, array.tolist())
+for info, right, found in zip(model.graph.output, tensors("output"), made):
+    print("output", info.name)
+    print("  expected", numpy.asarray(right).tolist())
+    print("  found   ", numpy.asarray(found).tolist())
+)";
+
+// Returns the text of repro.py; empty for what only nodewise runs.
+std::string ProgramText(const std::string& candidate) {
+  for (const OtherRuntime& runtime : kOtherRuntimes) {
+    if (runtime.candidate != candidate) continue;
+    std::string head(kProgramHead);
+    head.replace(head.find("{}"), 2, runtime.import);
+    return head + std::string(runtime.run) + std::string(kProgramEnd);
+  }
+  return "";
+}
+
+absl::Status WriteText(const std::string& path, const std::string& text) {
+  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  NODEWISE_RETURN_IF_ERROR(file.Write(text));
+  return file.Commit();
+}
+
+std::string PageText(const AutotestFinding& finding,
+                     const std::string& candidate, bool has_program) {
   std::string page = fmt::format(
       "# {}: {}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
       "correct implementation makes: {}.\n\n"
       "```\n{}\n{}```\n\n"
       "`model.onnx` is the operation alone, `test_data_set_0` its inputs and "
-      "the right outputs, in the layout of ONNX's own tests.\n",
+      "the right outputs, in the layout of ONNX's own tests.\n\n"
+      "```\nnodewise autotest --case . --candidate {}\n```\n\n"
+      "runs it again, and ends with status 1 as long as it is wrong.\n",
       finding.made.configuration.def->name, NameOf(finding.verdict.outcome),
       candidate, finding.verdict.reason, ToString(finding.made.configuration),
-      DescribeTensors(finding));
+      DescribeTensors(finding), candidate);
+  if (has_program) {
+    page += "`python3 repro.py` shows both outputs without nodewise.\n";
+  }
   if (finding.is_flaky) page += "\nIt does not fail each time.\n";
-  NODEWISE_ASSIGN_OR_RETURN(OutputFile file,
-                            OutputFile::Create(folder + "/README.md"));
-  NODEWISE_RETURN_IF_ERROR(file.Write(page));
-  return file.Commit();
+  return page;
+}
+
+}  // namespace
+
+absl::Status WriteFindingFolder(const AutotestFinding& finding,
+                                const std::string& candidate,
+                                const std::string& folder) {
+  const std::vector<NDArray> none;
+  NODEWISE_RETURN_IF_ERROR(WriteOnnxCase(
+      folder, *finding.made.network, finding.set.inputs,
+      finding.expected.ok() ? *finding.expected : none));
+  const std::string program = ProgramText(candidate);
+  if (!program.empty()) {
+    NODEWISE_RETURN_IF_ERROR(WriteText(folder + "/repro.py", program));
+  }
+  return WriteText(folder + "/README.md",
+                   PageText(finding, candidate, !program.empty()));
+}
+
+absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
+                                            Candidate& candidate) {
+  DiagnosticList diagnostics;
+  auto network =
+      ImportOnnx(folder + "/model.onnx", AllOperators(), {}, &diagnostics);
+  NODEWISE_RETURN_IF_ERROR(network.status());
+  AutotestFinding finding;
+  finding.made.network =
+      std::make_shared<const Network>(*std::move(network));
+  const Network& read = *finding.made.network;
+  for (size_t i = 0; i < read.inputs().size(); ++i) {
+    const std::string path =
+        fmt::format("{}/test_data_set_0/input_{}.pb", folder, i);
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
+                              ReadTensorFile(path));
+    const NetworkValue& input = read.value(read.inputs()[i]);
+    if (tensors.size() != 1 ||
+        !IsOfType(tensors[0].tensor, input.type)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: does not hold one tensor of the type {} of input {}",
+                      path, ToString(input.type), input.name));
+    }
+    finding.set.inputs.push_back(tensors[0].tensor);
+  }
+  const CaseReference reference(read);
+  finding.expected = reference.Run(finding.set.inputs);
+  NODEWISE_RETURN_IF_ERROR(finding.expected.status());
+  const std::vector<std::vector<NDArray>> sets = {finding.set.inputs};
+  const CandidateJob job{&read, sets};
+  finding.actual = RunJobs(candidate, {&job, 1})[0].sets[0];
+  finding.verdict =
+      reference.Judge(finding.set, finding.expected, finding.actual);
+  return finding;
 }
 
 }  // namespace nodewise

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "nodewise/autotest/autotest_run.h"
 
 namespace nodewise {
@@ -17,9 +18,15 @@ std::string DescribeTensors(const AutotestFinding& finding);
 absl::Status MakeFindingsFolder(const std::string& folder);
 
 // Writes a finding as a folder of its own: a model of one operation with ONNX's
-// test data, what the candidate made, and a page that says what is wrong.
+// test data, a page that says what is wrong, and a program that shows it.
 absl::Status WriteFindingFolder(const AutotestFinding& finding,
                                 const std::string& candidate,
                                 const std::string& folder);
+
+// Reads such a folder, or another of ONNX's layout with one set of inputs, and
+// has a candidate compute it again. Fails as importing the model does, and for
+// inputs that do not fit it.
+absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
+                                            Candidate& candidate);
 
 }  // namespace nodewise

@@ -7,7 +7,7 @@ from support import NODEWISE, Scratch, document, nodewise
 
 
 VERBS = ("demo", "run", "profile", "dump", "compare", "locate", "align", "repro",
-         "inspect", "verify", "convert", "extract")
+         "inspect", "verify", "convert", "extract", "autotest")
 
 
 class Help(unittest.TestCase):

@@ -1,0 +1,103 @@
+"""`nodewise autotest`: random cases of operators against the reference."""
+
+import sys
+import unittest
+
+from support import Scratch, document, nodewise
+
+# A program that runs models, and adds 1 to the first element of all outputs:
+# docs/formats/foreign_runner.md.
+WRONG = """
+import json, pathlib, struct, sys
+request = json.load(open(sys.argv[1]))
+size = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
+outputs = []
+inputs = {item["name"]: item for item in request["inputs"]}
+for number, name in enumerate(request["outputs"]):
+    # Of a Neg: each output belongs to the input of the same number.
+    item = inputs[name.replace("_y0", "_x0")]
+    data = pathlib.Path(item["file"]).read_bytes()
+    width = len(data) // max(1, __import__("math").prod(item["shape"]))
+    parts = [bytearray(data[i:i + width]) for i in range(0, len(data), width)]
+    for part in parts:
+        part[-1] ^= 0x80
+    if parts and item["dtype"] == "float32":
+        parts[0][:] = struct.pack("<f", struct.unpack("<f", parts[0])[0] + 1)
+    file = f"{number}.bin"
+    pathlib.Path(request["output_folder"], file).write_bytes(b"".join(parts))
+    outputs.append({"name": name, "dtype": item["dtype"],
+                    "shape": item["shape"], "file": file})
+json.dump({"version": 1, "runtime": "wrong", "outputs": outputs,
+           "durations_ns": [1]}, open(request["answer"], "w"))
+"""
+
+
+class Autotest(Scratch):
+    def setUp(self):
+        super().setUp()
+        self.program = self.folder / "wrong.py"
+        self.program.write_text(WRONG)
+        self.wrong = f"exec:{sys.executable} {self.program}"
+
+    def test_a_sound_candidate_is_not_accused(self):
+        result = nodewise("autotest", "--op", "Relu", "--op", "Concat",
+                          "--candidate", "graph", "--runs", "200", "--seed",
+                          "1")
+        self.assertEqual(result.code, 0, result.out + result.err)
+        self.assertIn("nothing found", result.out)
+        self.assertIn("--seed 1 draws the same cases again", result.out)
+
+    def test_the_seed_is_shown_when_it_is_drawn(self):
+        result = nodewise("autotest", "--op", "Relu", "--runs", "16")
+        self.assertRegex(result.out, r"seed: \d+ \(--seed \d+ draws")
+
+    def test_the_same_seed_says_the_same(self):
+        runs = [nodewise("autotest", "--op", "Add", "--runs", "64", "--seed",
+                         "9", "--json", "--candidate", "graph")
+                for _ in range(2)]
+        self.assertEqual(runs[0], runs[1])
+
+    def test_a_wrong_program_is_found_and_shrunk(self):
+        result = nodewise("autotest", "--op", "Neg", "--candidate", self.wrong,
+                          "--runs", "32", "--seed", "2", "--json")
+        self.assertEqual(result.code, 1, result.out + result.err)
+        findings = document(result)["findings"]
+        self.assertEqual(findings[0]["outcome"], "mismatch")
+        self.assertRegex(findings[0]["case"], r"^Neg \d+ \(\) float32\[")
+
+    def test_a_finding_is_written_and_fails_again_elsewhere(self):
+        folder = self.folder / "findings"
+        result = nodewise("autotest", "--op", "Neg", "--candidate", self.wrong,
+                          "--runs", "32", "--seed", "2", "-o", folder)
+        self.assertEqual(result.code, 1, result.out + result.err)
+        moved = self.folder / "moved"
+        (folder / "001_Neg").rename(moved)
+        for file in ("README.md", "model.onnx", "test_data_set_0/input_0.pb",
+                     "test_data_set_0/output_0.pb"):
+            self.assertTrue((moved / file).is_file(), file)
+        again = nodewise("autotest", "--case", moved, "--candidate", "graph")
+        self.assertEqual(again.code, 0, again.out + again.err)
+        self.assertIn("agrees", again.out)
+
+    def test_bad_use_is_named(self):
+        for arguments, words in (
+                (["--op", "Cnov"], "did you mean Conv?"),
+                (["--candidate", "tvm"], "expected onednn, c, graph, ort"),
+                (["--shard", "5/4"], "expected I/N, such as 1/4"),
+                (["--shard", "x"], "expected I/N, such as 1/4"),
+                (["--runs", "0"], "from 1 to"),
+                (["--case", "nowhere"], "nowhere/model.onnx")):
+            with self.subTest(arguments=arguments):
+                result = nodewise("autotest", *arguments)
+                self.assertEqual(result.code, 2, result.out)
+                self.assertIn(words, result.err)
+
+    def test_a_program_that_ends_at_once_refuses(self):
+        result = nodewise("autotest", "--op", "Neg", "--candidate",
+                          "exec:/bin/false", "--runs", "16", "--seed", "2")
+        self.assertEqual(result.code, 0, result.out + result.err)
+        self.assertIn("ended with status 1", result.out)
+
+
+if __name__ == "__main__":
+    unittest.main()
