@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -23,66 +24,92 @@ struct TensorHead {
 constexpr uint32_t kMostOutputs = 1 << 16;
 constexpr uint32_t kMostSentRank = 64;
 constexpr int64_t kMostSentElements = int64_t{1} << 28;
+constexpr uint64_t kMostSentBytes = uint64_t{1} << 30;
 
-absl::Status Send(const CandidateOutputs& outputs, PipeWriter& to) {
-  if (!outputs.ok()) {
-    const std::string message(outputs.status().message());
-    const SetHead head{static_cast<uint32_t>(outputs.status().code()),
-                       static_cast<uint32_t>(message.size())};
-    NODEWISE_RETURN_IF_ERROR(to.Write(&head, sizeof head));
-    return to.Write(message.data(), message.size());
+// What a child has to say about one job, as bytes: a system call for each number
+// would take longer than the job.
+class Writer {
+ public:
+  void Add(const void* data, size_t bytes) {
+    bytes_.append(static_cast<const char*>(data), bytes);
   }
-  const SetHead head{0, static_cast<uint32_t>(outputs->size())};
-  NODEWISE_RETURN_IF_ERROR(to.Write(&head, sizeof head));
-  for (const NDArray& tensor : *outputs) {
-    const TensorHead of{tensor.dtype(),
-                        static_cast<uint32_t>(tensor.shape().size())};
-    NODEWISE_RETURN_IF_ERROR(to.Write(&of, sizeof of));
-    NODEWISE_RETURN_IF_ERROR(
-        to.Write(tensor.shape().data(), of.rank * sizeof(int64_t)));
-    NODEWISE_RETURN_IF_ERROR(to.Write(tensor.data(), tensor.bytes()));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<NDArray> ReceiveTensor(PipeReader& from) {
-  TensorHead head;
-  NODEWISE_RETURN_IF_ERROR(from.Read(&head, sizeof head));
-  if (head.rank > kMostSentRank) return absl::DataLossError("no tensor");
-  std::vector<int64_t> shape(head.rank);
-  NODEWISE_RETURN_IF_ERROR(
-      from.Read(shape.data(), shape.size() * sizeof(int64_t)));
-  int64_t count = 1;
-  for (const int64_t side : shape) {
-    if (side < 0 || side > kMostSentElements / std::max<int64_t>(count, 1)) {
-      return absl::DataLossError("no tensor");
+  void Add(const CandidateOutputs& outputs) {
+    if (!outputs.ok()) {
+      const std::string message(outputs.status().message());
+      const SetHead head{static_cast<uint32_t>(outputs.status().code()),
+                         static_cast<uint32_t>(message.size())};
+      Add(&head, sizeof head);
+      return Add(message.data(), message.size());
     }
-    count *= side;
+    const SetHead head{0, static_cast<uint32_t>(outputs->size())};
+    Add(&head, sizeof head);
+    for (const NDArray& tensor : *outputs) {
+      const TensorHead of{tensor.dtype(),
+                          static_cast<uint32_t>(tensor.shape().size())};
+      Add(&of, sizeof of);
+      Add(tensor.shape().data(), of.rank * sizeof(int64_t));
+      Add(tensor.data(), tensor.bytes());
+    }
   }
-  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
-                            NDArray::Empty(shape, head.dtype, kCpu));
-  NODEWISE_RETURN_IF_ERROR(from.Read(tensor.data(), tensor.bytes()));
-  return tensor;
-}
+  const std::string& bytes() const { return bytes_; }
 
-// Takes what Send() has sent. Fails if the child ends before all is there.
-absl::Status Receive(PipeReader& from, CandidateOutputs* outputs) {
-  SetHead head;
-  NODEWISE_RETURN_IF_ERROR(from.Read(&head, sizeof head));
-  if (head.count > kMostOutputs) return absl::DataLossError("no outputs");
-  if (head.code != 0) {
-    std::string message(head.count, '\0');
-    NODEWISE_RETURN_IF_ERROR(from.Read(message.data(), message.size()));
-    *outputs = absl::Status(static_cast<absl::StatusCode>(head.code), message);
+ private:
+  std::string bytes_;
+};
+
+// Takes apart what a Writer has written, in a child that may have gone wild.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  absl::Status Take(void* to, size_t bytes) {
+    if (bytes > bytes_.size()) return absl::DataLossError("cut short");
+    if (bytes > 0) std::memcpy(to, bytes_.data(), bytes);
+    bytes_.remove_prefix(bytes);
     return absl::OkStatus();
   }
-  std::vector<NDArray> tensors;
-  for (uint32_t i = 0; i < head.count; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(tensors.emplace_back(), ReceiveTensor(from));
+  absl::Status Take(CandidateOutputs* outputs) {
+    SetHead head;
+    NODEWISE_RETURN_IF_ERROR(Take(&head, sizeof head));
+    if (head.count > kMostOutputs) return absl::DataLossError("no outputs");
+    if (head.code != 0) {
+      std::string message(head.count, '\0');
+      NODEWISE_RETURN_IF_ERROR(Take(message.data(), message.size()));
+      *outputs =
+          absl::Status(static_cast<absl::StatusCode>(head.code), message);
+      return absl::OkStatus();
+    }
+    std::vector<NDArray> tensors;
+    for (uint32_t i = 0; i < head.count; ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(tensors.emplace_back(), TakeTensor());
+    }
+    *outputs = std::move(tensors);
+    return absl::OkStatus();
   }
-  *outputs = std::move(tensors);
-  return absl::OkStatus();
-}
+
+ private:
+  absl::StatusOr<NDArray> TakeTensor() {
+    TensorHead head;
+    NODEWISE_RETURN_IF_ERROR(Take(&head, sizeof head));
+    if (head.rank > kMostSentRank) return absl::DataLossError("no tensor");
+    std::vector<int64_t> shape(head.rank);
+    NODEWISE_RETURN_IF_ERROR(
+        Take(shape.data(), shape.size() * sizeof(int64_t)));
+    int64_t count = 1;
+    for (const int64_t side : shape) {
+      if (side < 0 || side > kMostSentElements / std::max<int64_t>(count, 1)) {
+        return absl::DataLossError("no tensor");
+      }
+      count *= side;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                              NDArray::Empty(shape, head.dtype, kCpu));
+    NODEWISE_RETURN_IF_ERROR(Take(tensor.data(), tensor.bytes()));
+    return tensor;
+  }
+
+  std::string_view bytes_;
+};
 
 class GuardedNetworks : public Candidate {
  public:
@@ -135,16 +162,24 @@ class GuardedNetworks : public Candidate {
     const auto work = [&](PipeWriter& to) -> absl::Status {
       absl::Status status;
       inner_->Run(jobs, [&](const CandidateAnswer& answer) {
-        for (const CandidateOutputs& set : answer.sets) {
-          if (status.ok()) status = Send(set, to);
-        }
+        Writer writer;
+        for (const CandidateOutputs& set : answer.sets) writer.Add(set);
+        const uint64_t size = writer.bytes().size();
+        status.Update(to.Write(&size, sizeof size));
+        if (status.ok()) status = to.Write(writer.bytes().data(), size);
       });
       return status;
     };
     const auto take = [&](PipeReader& from) -> absl::Status {
       while (*done < jobs.size()) {
+        uint64_t size = 0;
+        NODEWISE_RETURN_IF_ERROR(from.Read(&size, sizeof size));
+        if (size > kMostSentBytes) return absl::DataLossError("too much");
+        std::string bytes(size, '\0');
+        NODEWISE_RETURN_IF_ERROR(from.Read(bytes.data(), size));
+        Reader reader(bytes);
         for (CandidateOutputs& set : answers[*done].sets) {
-          NODEWISE_RETURN_IF_ERROR(Receive(from, &set));
+          NODEWISE_RETURN_IF_ERROR(reader.Take(&set));
         }
         ++*done;
       }
