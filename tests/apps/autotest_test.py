@@ -81,7 +81,7 @@ class Autotest(Scratch):
 
     def test_bad_use_is_named(self):
         for arguments, words in (
-                (["--op", "Cnov"], "did you mean Conv?"),
+                (["--op", "Convv"], "did you mean Conv?"),
                 (["--candidate", "tvm"], "expected onednn, c, graph, ort"),
                 (["--shard", "5/4"], "expected I/N, such as 1/4"),
                 (["--shard", "x"], "expected I/N, such as 1/4"),
