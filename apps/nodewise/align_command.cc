@@ -19,7 +19,6 @@
 namespace nodewise {
 namespace {
 
-constexpr uint64_t kMostSets = 100;
 constexpr size_t kNamedOperations = 3;
 // Between more operations than these one knows little of where a node is.
 constexpr size_t kMostBetween = 6;
@@ -35,10 +34,7 @@ class AlignWithModel : public Command {
                            &model_);
     AddDeviceOption(options, &load_.target);
     AddInputOptions(options, &inputs_);
-    options->AddNumber("--sets", "N",
-                       "how many sets of inputs both run with: the given one, "
-                       "and others drawn like it (2)",
-                       {&sets_, 1, kMostSets});
+    AddSetsOption(options, &sets_);
     AddModelOptions(options, &load_.model);
     AddOpaqueOption(options, &load_.model);
     options->AddFlag("--all", "every line of lists that are cut otherwise",
@@ -56,6 +52,7 @@ class AlignWithModel : public Command {
                               Model(loaded, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
+    ShowPairs(model, &outcome);
     ShowOpaque(model.opaque, &outcome);
     KeepFreedMemory();
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,

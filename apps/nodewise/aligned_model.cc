@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "fmt/format.h"
 #include "nodewise/align/build_network.h"
 #include "nodewise/align/similar_inputs.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/runner_list.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -24,7 +26,32 @@ std::vector<NamedTensor> InputsOfModel(const LoadedTarget& target,
   return inputs;
 }
 
+absl::Status PairAll(const LoadedTarget& target, const Network& network,
+                     ModelOfTarget* model) {
+  const InputList& compiled = target.target->inputs();
+  const auto list = ListInputs(network);
+  auto pairs = PairInputs(compiled, *list);
+  if (!pairs.ok()) return At(model->path, pairs.status());
+  model->inputs = *std::move(pairs);
+  std::vector<std::string> needed;
+  for (size_t i = 0; i < compiled.size(); ++i) {
+    if (compiled.IsNeeded(i)) needed.push_back(compiled.Name(i));
+  }
+  for (const size_t i : PairsByPlace(compiled, *list, model->inputs)) {
+    model->notes.push_back(fmt::format(
+        "input {} is taken for {} of {}, by its place and its type: none there "
+        "has its name",
+        Printable(needed[i]), Printable(list->Name(model->inputs[i])),
+        model->path));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+void ShowPairs(const ModelOfTarget& model, Outcome* outcome) {
+  for (const std::string& note : model.notes) outcome->notes.push_back(note);
+}
 
 absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
                                           const std::string& path,
@@ -42,9 +69,7 @@ absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
   for (const Diagnostic& diagnostic : diagnostics.items()) {
     outcome->notes.push_back(diagnostic.ToString());
   }
-  const auto pairs = PairInputs(target.target->inputs(), *ListInputs(*network));
-  if (!pairs.ok()) return At(path, pairs.status());
-  model.inputs = *pairs;
+  NODEWISE_RETURN_IF_ERROR(PairAll(target, *network, &model));
   std::vector<VmInputType> given;
   for (const NamedTensor& input :
        InputsOfModel(target, *network, model.inputs)) {
@@ -65,11 +90,18 @@ absl::StatusOr<ModelOfTarget> BuildAsModel(const LoadedTarget& target,
   ModelOfTarget model;
   model.path = build.target->name();
   NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOfBuild(build.target));
-  const auto pairs = PairInputs(target.target->inputs(), *ListInputs(network));
-  if (!pairs.ok()) return At(model.path, pairs.status());
-  model.inputs = *pairs;
+  NODEWISE_RETURN_IF_ERROR(PairAll(target, network, &model));
   model.network = std::make_shared<const Network>(std::move(network));
   return model;
+}
+
+void AddSetsOption(OptionList* options, std::optional<uint64_t>* sets) {
+  constexpr uint64_t kMostSets = 100;
+  options->AddNumber("--sets", "N",
+                     "how many sets of inputs a compiled network and its model "
+                     "both run with: the given one, and others drawn like it "
+                     "(2)",
+                     {sets, 1, kMostSets});
 }
 
 std::string NameOfSet(const SetsOfInputs& sets, size_t set) {
@@ -89,15 +121,16 @@ absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
       MakerOf("interpreter", {model.path, nullptr, model.network}));
   NODEWISE_ASSIGN_OR_RETURN(const auto compiled_runner, compiled());
   NODEWISE_ASSIGN_OR_RETURN(const auto network_runner, network());
-  std::vector<NamedTensor> inputs =
+  const std::vector<NamedTensor> given =
       InputsOfModel(target, *model.network, model.inputs);
+  std::vector<NamedTensor> inputs = given;
   std::vector<RecordedPair> pairs;
   for (uint64_t set = 0; set < sets.sets + (sets.has_special ? 1 : 0); ++set) {
     if (set == sets.sets) {
       NODEWISE_ASSIGN_OR_RETURN(inputs,
                                 WithSpecialNumbers(inputs, sets.seed + set));
     } else if (set > 0) {
-      NODEWISE_ASSIGN_OR_RETURN(inputs, DrawSimilar(inputs, sets.seed + set));
+      NODEWISE_ASSIGN_OR_RETURN(inputs, DrawSimilar(given, sets.seed + set));
     }
     NODEWISE_ASSIGN_OR_RETURN(
         RecordedPair pair,

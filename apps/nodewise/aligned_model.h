@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,13 @@ struct ModelOfTarget {
   std::string path;
   std::shared_ptr<const Network> network;
   std::vector<size_t> inputs;  // PairInputs().
+  // What to say of inputs that no name has paired.
+  std::vector<std::string> notes;
   OpaqueReport opaque;
 };
+
+// Says how inputs were paired that have no names in common.
+void ShowPairs(const ModelOfTarget& model, Outcome* outcome);
 
 // Reads the model, with the sizes that the inputs of the target have. All its
 // faults go into the outcome, which is then kError. Fails as PairInputs().
@@ -46,6 +52,8 @@ struct SetsOfInputs {
   // One more has NaN, infinities and zeros in some places.
   bool has_special = false;
 };
+
+void AddSetsOption(OptionList* options, std::optional<uint64_t>* sets);
 
 // Returns what the set of this number is, in words.
 std::string NameOfSet(const SetsOfInputs& sets, size_t set);

@@ -20,17 +20,26 @@ constexpr std::string_view kDiffers = "differs";
 constexpr std::string_view kTarget = "target";
 constexpr std::string_view kReference = "reference";
 
+// The keys of all nodes of a build that may be wrong.
+std::vector<std::string> KeysOf(const ValueCulprit& culprit,
+                                const LoadedTarget& loaded) {
+  const GraphIndex& index = loaded.target->index();
+  std::vector<std::string> keys = {index.KeyOf(culprit.node)};
+  for (const NodeId node : culprit.parts) keys.push_back(index.KeyOf(node));
+  return keys;
+}
+
 // The keys of the nodes of a build that differ from another one's.
 absl::StatusOr<std::set<std::string>> DifferingNodes(const LoadedTarget& loaded,
                                                      const LoadedTarget& other,
-                                                     uint64_t seed) {
+                                                     const SetsOfInputs& sets) {
   NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget source,
                             BuildAsModel(loaded, other));
   NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
-                            LocateBeside(loaded, source, {kInputSets, seed}));
+                            LocateBeside(loaded, source, sets));
   std::set<std::string> nodes;
   for (const ValueCulprit& culprit : result.culprits) {
-    nodes.insert(loaded.target->index().KeyOf(culprit.node));
+    for (const std::string& key : KeysOf(culprit, loaded)) nodes.insert(key);
   }
   return nodes;
 }
@@ -39,15 +48,17 @@ absl::StatusOr<std::set<std::string>> DifferingNodes(const LoadedTarget& loaded,
 absl::StatusOr<std::vector<std::string>> KindsByThird(
     const LoadedTarget& loaded, const LoadedTarget& reference,
     const LoadedTarget& third, const Network& reference_network,
-    const ValueLocateResult& result, uint64_t seed) {
+    const ValueLocateResult& result, const SetsOfInputs& sets) {
   NODEWISE_ASSIGN_OR_RETURN(const auto in_target,
-                            DifferingNodes(loaded, third, seed));
+                            DifferingNodes(loaded, third, sets));
   NODEWISE_ASSIGN_OR_RETURN(const auto in_reference,
-                            DifferingNodes(reference, third, seed));
+                            DifferingNodes(reference, third, sets));
   std::vector<std::string> kinds;
   for (const ValueCulprit& culprit : result.culprits) {
-    bool is_target =
-        in_target.count(loaded.target->index().KeyOf(culprit.node)) > 0;
+    const std::vector<std::string> keys = KeysOf(culprit, loaded);
+    bool is_target = std::any_of(
+        keys.begin(), keys.end(),
+        [&](const std::string& key) { return in_target.count(key) > 0; });
     bool is_reference = std::any_of(
         culprit.operations.begin(), culprit.operations.end(),
         [&](OperationId id) {
@@ -117,14 +128,15 @@ absl::Status LocateBetweenBuilds(const LoadedTarget& loaded,
     if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
   }
   KeepFreedMemory();
-  const uint64_t seed = inputs.seed.value_or(1);
+  const SetsOfInputs sets{choice.sets, inputs.seed.value_or(1)};
   const bool is_swapped = choice.trust == kTarget;
   const LoadedTarget& judged = is_swapped ? reference : loaded;
   NODEWISE_ASSIGN_OR_RETURN(
       const ModelOfTarget source,
       BuildAsModel(judged, is_swapped ? loaded : reference));
   NODEWISE_ASSIGN_OR_RETURN(const ValueLocateResult result,
-                            LocateBeside(judged, source, {kInputSets, seed}));
+                            LocateBeside(judged, source, sets));
+  ShowPairs(source, outcome);
   ReportWords words;
   words.model = source.path;
   words.side = is_swapped ? kReference : kTarget;
@@ -132,7 +144,7 @@ absl::Status LocateBetweenBuilds(const LoadedTarget& loaded,
   if (third.has_value()) {
     NODEWISE_ASSIGN_OR_RETURN(
         words.kinds,
-        KindsByThird(loaded, reference, *third, *source.network, result, seed));
+        KindsByThird(loaded, reference, *third, *source.network, result, sets));
   } else if (choice.trust.empty()) {
     words.kinds.assign(result.culprits.size(), std::string(kDiffers));
     if (!result.culprits.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@ namespace nodewise {
 struct BuildChoice {
   std::string trust;  // "target" or "reference", or empty.
   std::string third;  // A third build, which decides, or empty.
+  uint64_t sets = 1;  // Of inputs.
 
   bool any() const { return !trust.empty() || !third.empty(); }
   // Fails with kInvalidArgument for what makes no sense.

@@ -14,6 +14,7 @@ namespace nodewise {
 // with a model's.
 void AddSpecialInputs(OptionList* options, bool* has_special);
 absl::Status SpecialInputsMeanNothing();
+absl::Status SetsMeanNothing();  // The same of --sets.
 
 // Returns whether no node of the target says what it computes, as those of
 // other compilers do not: then a model is its reference by the values alone.

@@ -47,7 +47,13 @@ class ValueReport {
     outcome->text += "\n";
     outcome->json.BeginArray("culprits");
     for (size_t i = 0; i < result_.culprits.size(); ++i) {
-      AddCulprit(result_.culprits[i], KindOf(i), outcome);
+      AddCulprit(result_.culprits[i], KindOf(i), i < words_.most_shown,
+                 outcome);
+    }
+    if (result_.culprits.size() > words_.most_shown) {
+      outcome->text += fmt::format(
+          "{} more (--json has them)\n\n",
+          CountOf(result_.culprits.size() - words_.most_shown, "culprit"));
     }
     outcome->json.EndArray();
     if (!words_.side.empty()) outcome->json.Add("side", words_.side);
@@ -86,20 +92,16 @@ class ValueReport {
                                         : network_.value(culprit.expected).name;
   }
 
-  void AddCulprit(const ValueCulprit& culprit, const std::string& kind,
-                  Outcome* outcome) const {
-    const std::string key = index_.KeyOf(culprit.node);
-    const std::string expected = ExpectedName(culprit);
+  std::string TextOf(const ValueCulprit& culprit, const std::string& kind,
+                     const std::string& reason) const {
     TextTable table;
-    outcome->text +=
-        fmt::format("culprit: {}{}, {}\n", Printable(key), words_.owner, kind);
     if (!culprit.operations.empty()) {
       table.AddRow({words_.side.empty() ? "operations" : "stands for",
                     ListOf(NamesOf(culprit.operations))});
     }
-    const std::string reason = ReasonOf(culprit, kind);
     table.AddRow({"reason", reason});
     AddMapText(culprit, &table);
+    AddDoubts(culprit, &table);
     for (const Explanation& explanation : Shown(culprit)) {
       table.AddRow(
           {"explained by", network_.operation(explanation.operation).name +
@@ -115,7 +117,17 @@ class ValueReport {
     if (!culprit.sets.empty() && culprit.sets.size() < words_.sets.size()) {
       table.AddRow({"shown by", SetsOf(culprit) + " alone"});
     }
-    outcome->text += table.ToString(2, 0) + "\n";
+    return fmt::format("culprit: {}{}, {}\n{}\n",
+                       Printable(index_.KeyOf(culprit.node)), words_.owner,
+                       kind, table.ToString(2, 0));
+  }
+
+  void AddCulprit(const ValueCulprit& culprit, const std::string& kind,
+                  bool is_shown, Outcome* outcome) const {
+    const std::string key = index_.KeyOf(culprit.node);
+    const std::string expected = ExpectedName(culprit);
+    const std::string reason = ReasonOf(culprit, kind);
+    if (is_shown) outcome->text += TextOf(culprit, kind, reason);
     JsonWriter& json = outcome->json;
     json.BeginObject();
     json.Add("node", key);
@@ -125,6 +137,8 @@ class ValueReport {
     json.Add("source_nodes", NamesOf(culprit.operations));
     json.Add("source_tensors", OutputsIn(culprit.operations));
     json.Add("region", NamesOf(culprit.region));
+    json.Add("parts", KeysOf(culprit.parts));
+    json.Add("alike", ValueNames(culprit.alike));
     json.BeginArray("explanations");
     for (const Explanation& explanation : culprit.explanations) {
       json.BeginObject();
@@ -145,6 +159,36 @@ class ValueReport {
     json.Add("share_explained", culprit.share_explained);
     json.EndObject();
     json.EndObject();
+  }
+
+  std::vector<std::string> KeysOf(const std::vector<NodeId>& nodes) const {
+    std::vector<std::string> keys;
+    for (const NodeId node : nodes) keys.push_back(index_.KeyOf(node));
+    return keys;
+  }
+
+  std::vector<std::string> ValueNames(const std::vector<ValueId>& ids) const {
+    std::vector<std::string> names;
+    for (const ValueId id : ids) names.push_back(network_.value(id).name);
+    return names;
+  }
+
+  // What the values cannot decide.
+  void AddDoubts(const ValueCulprit& culprit, TextTable* table) const {
+    constexpr size_t kMostNames = 4;
+    if (!culprit.parts.empty()) {
+      table->AddRow(
+          {"made by", fmt::format("{} as well, and any of them may be wrong: "
+                                  "what they make is no tensor of {}",
+                                  ListOf(KeysOf(culprit.parts), kMostNames),
+                                  words_.model)});
+    }
+    if (!culprit.alike.empty()) {
+      table->AddRow(
+          {"or", fmt::format("{}: made of the same numbers, so that their "
+                             "values do not say which one is meant",
+                             ListOf(ValueNames(culprit.alike), kMostNames))});
+    }
   }
 
   // What the node reads of others, each once.
@@ -308,6 +352,18 @@ class ValueReport {
 std::string ReasonFor(const ValueCulprit& culprit, const Network& network) {
   if (culprit.expected == kNoValue) return "holds no tensor of the model";
   const std::string& expected = network.value(culprit.expected).name;
+  if (!culprit.output_shape.empty()) {
+    const auto sizes = network.value(culprit.expected).type.sizes();
+    return fmt::format("is the output {} in the shape ({}), expected ({})",
+                       expected, fmt::join(culprit.output_shape, ", "),
+                       fmt::join(sizes.value_or(std::vector<int64_t>()), ", "));
+  }
+  if (culprit.is_exchanged) {
+    return fmt::format(
+        "holds another tensor instead of {}: two are exchanged, here or where "
+        "they are read",
+        expected);
+  }
   if (!culprit.differs_in_finite) return InSpecialNumbers(expected);
   return std::isfinite(culprit.distance)
              ? fmt::format("is off by {:.2g} of its size from {}",

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,8 @@ struct ReportWords {
   std::vector<std::string> kinds;
   // What each set of inputs is; nothing is said of them without.
   std::vector<std::string> sets;
+  // How many culprits the text shows; the document has them all.
+  size_t most_shown = SIZE_MAX;
 };
 
 // Returns in words what is wrong with a culprit that is broken.

@@ -248,6 +248,20 @@ absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
   return pairs;
 }
 
+std::vector<size_t> PairsByPlace(const InputList& compiled,
+                                 const InputList& network,
+                                 absl::Span<const size_t> pairs) {
+  const std::vector<size_t> needed = NeededOf(compiled);
+  std::vector<size_t> by_place;
+  for (size_t i = 0; i < pairs.size() && i < needed.size(); ++i) {
+    const std::vector<std::string> name = {network.Name(pairs[i])};
+    if (PlaceOfName(name, compiled.Name(needed[i])) == name.size()) {
+      by_place.push_back(i);
+    }
+  }
+  return by_place;
+}
+
 absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
                                         absl::Span<const size_t> pairs,
                                         absl::Span<const NamedTensor> inputs) {
@@ -276,7 +290,11 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
       [unneeded = UnneededKeys(compiled->inputs())](const std::string& node) {
         return unneeded.count(node) == 0;
       };
-  NODEWISE_RETURN_IF_ERROR(compiled->Run(compiled_inputs, options).status());
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result,
+                            compiled->Run(compiled_inputs, options));
+  for (NamedTensor& output : result.outputs) {
+    recorded.outputs.push_back(std::move(output.tensor));
+  }
   return recorded;
 }
 

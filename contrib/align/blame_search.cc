@@ -104,7 +104,10 @@ class BlameSearcher {
       // It stays unexplained if a later one is right.
       passed_over_.insert(scene_.index.NodeOf(entry));
     }
-    if (best_.has_value()) NODEWISE_RETURN_IF_ERROR(GoOn());
+    if (best_.has_value()) {
+      NODEWISE_RETURN_IF_ERROR(GoOn());
+      NODEWISE_RETURN_IF_ERROR(FindAlike());
+    }
     return BlameFound{std::move(best_), gave_up_};
   }
 
@@ -176,7 +179,7 @@ class BlameSearcher {
   std::vector<ValueId> ValuesFor(EntryId entry) const {
     std::vector<ValueId> values;
     const auto add = [&](ValueId id) {
-      if (id != kNoValue && !walk_.IsPinned(id) &&
+      if (id != kNoValue && walk_.MayBeMeant(id) &&
           std::find(values.begin(), values.end(), id) == values.end()) {
         values.push_back(id);
       }
@@ -185,8 +188,12 @@ class BlameSearcher {
     if (nearest.has_value()) add(nearest->value);
     add(OutputAt(entry));
     const NodeId node = scene_.index.NodeOf(entry);
-    for (const ValueId id : walk_.ReachableFrom(walk_.SourcesOf(node))) {
-      add(id);
+    const std::vector<ValueId> sources = walk_.SourcesOf(node);
+    for (const ValueId id : walk_.ReachableFrom(sources)) {
+      // A branch that is alike to one that the node reads is not made of it.
+      const bool is_read =
+          std::find(sources.begin(), sources.end(), id) != sources.end();
+      if (!is_read || walk_.SharedWith(id).empty()) add(id);
     }
     return values;
   }
@@ -210,18 +217,38 @@ class BlameSearcher {
     return absl::OkStatus();
   }
 
+  // Tensors that are held together with the one that was found.
+  absl::Status FindAlike() {
+    const std::vector<ValueId> shared = walk_.SharedWith(best_->value);
+    const Guess found = *best_;
+    std::vector<ValueId> alike;
+    for (const ValueId id : shared) {
+      best_.reset();
+      NODEWISE_RETURN_IF_ERROR(Try({found.entry, id, found.layout}));
+      if (best_.has_value() && best_->share >= found.share) {
+        alike.push_back(id);
+      }
+    }
+    best_ = found;
+    best_->alike = std::move(alike);
+    return absl::OkStatus();
+  }
+
   // What an operation makes of the wrong numbers may be these again (a Relu of
   // what is positive), and then the nodes behind are right with its result just
-  // as well. The later tensor is taken: whatever is wrong is before it.
+  // as well. The later tensor is taken: whatever is wrong is before it. Many
+  // operations make zeros of zeros, so that of one number alone only those are
+  // gone through that read nothing else.
   absl::Status GoOn() {
     constexpr int kMostSteps = 4;
     for (int step = 0; step < kMostSteps; ++step) {
       const ValueId from = best_->value;
       NODEWISE_ASSIGN_OR_RETURN(const auto matcher, walk_.Read(best_->entry));
       if (!matcher.has_value()) return absl::OkStatus();
+      const bool is_one_number = matcher->IsOneNumber();
       for (const ValueId id : walk_.ReachableFrom({from})) {
         if (best_->value != from) break;
-        if (IsMadeOf(id, from)) {
+        if (IsMadeOf(id, from, is_one_number)) {
           NODEWISE_RETURN_IF_ERROR(TryInstead(*matcher, id));
         }
       }
@@ -230,14 +257,15 @@ class BlameSearcher {
     return absl::OkStatus();
   }
 
-  bool IsMadeOf(ValueId id, ValueId from) const {
+  bool IsMadeOf(ValueId id, ValueId from, bool of_that_alone) const {
     const NetworkValue& value = scene_.network.value(id);
-    if (value.kind != NetworkValue::Kind::kOutput || walk_.IsPinned(id)) {
+    if (value.kind != NetworkValue::Kind::kOutput || !walk_.MayBeMeant(id)) {
       return false;
     }
     const std::vector<ValueId>& inputs =
         scene_.network.operation(value.producer).inputs;
-    return std::find(inputs.begin(), inputs.end(), from) != inputs.end();
+    return std::find(inputs.begin(), inputs.end(), from) != inputs.end() &&
+           (!of_that_alone || inputs.size() == 1);
   }
 
   // Takes this tensor if it explains as much. One that is only in another order
@@ -251,12 +279,16 @@ class BlameSearcher {
       return absl::OkStatus();
     }
     const double share = best_->share;
+    const size_t idle = best_->idle;
     const std::optional<Guess> before = std::exchange(best_, std::nullopt);
     for (const Layout& layout : matcher.LikelyLayouts(
              (*next)->facts, (*next)->tensors, kMostLayouts)) {
       NODEWISE_RETURN_IF_ERROR(Try({before->entry, id, layout}));
     }
-    if (!best_.has_value() || best_->share < share) best_ = before;
+    // Whoever only hands on what it reads then did something before.
+    if (!best_.has_value() || best_->share < share || best_->idle > idle) {
+      best_ = before;
+    }
     return absl::OkStatus();
   }
 
@@ -285,7 +317,9 @@ class BlameSearcher {
       NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(node));
       ++looked;
       const EntryId first = graph_.EntryOf(node, 0);
-      if (trial.entry(first).is_explained()) ++explained;
+      if (!trial.entry(first).is_explained()) continue;
+      ++explained;
+      if (trial.IsIdle(first)) ++guess.idle;
     }
     looked += static_cast<double>(passed_over_.size());
     guess.share = looked == 0 ? 0 : explained / looked;

@@ -18,6 +18,13 @@ struct Guess {
   double distance = 0;
   // The share of the next nodes that are explained then.
   double share = 0;
+  // Of these, how many hold nothing but what they read.
+  size_t idle = 0;
+  // Tensors of the network that are made of the same numbers, of which it may
+  // be meant to be any just as well.
+  std::vector<ValueId> alike = {};
+  // It is an output whose shape is another one than the network's.
+  bool has_output_shape = false;
 };
 
 // Returns the first node that is not fine, though all that it has read is.

@@ -67,7 +67,18 @@ void FollowedReference::Pin(ValueId id, std::vector<NDArray> tensors) {
   NODEWISE_CHECK(tensors.size() == sets_);
   pinned_[Index(id)] = true;
   computed_[Index(id)] = Keep(std::move(tensors));
-  // What was computed from it is stale, up to the next values that are pinned.
+  ForgetBehind(id);
+}
+
+void FollowedReference::Unpin(ValueId id) {
+  if (!pinned_[Index(id)]) return;
+  pinned_[Index(id)] = false;
+  computed_[Index(id)] = nullptr;
+  ForgetBehind(id);
+}
+
+// What was computed from it is stale, up to the next values that are pinned.
+void FollowedReference::ForgetBehind(ValueId id) {
   std::vector<ValueId> changed = {id};
   while (!changed.empty()) {
     const ValueId next = changed.back();

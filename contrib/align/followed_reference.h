@@ -41,6 +41,8 @@ class FollowedReference {
   // Puts these in the place of a value, by set. What depends on it is computed
   // again when somebody asks. REQUIRES: tensors of the value's type.
   void Pin(ValueId id, std::vector<NDArray> tensors);
+  // Computes the value again instead.
+  void Unpin(ValueId id);
   // Forgets what the values that depend on this one were pinned to.
   void ReleaseBehind(ValueId id);
   bool IsPinned(ValueId id) const { return pinned_[Index(id)]; }
@@ -58,6 +60,8 @@ class FollowedReference {
                                                          uint64_t seed) const;
 
  private:
+  void ForgetBehind(ValueId id);
+
   struct Kept {
     TensorFacts facts;
     NDArray constant;  // Of the network; else undefined.

@@ -36,6 +36,7 @@ GraphWalk::GraphWalk(const WalkScene& scene, FollowedReference reference)
     : scene_(scene),
       precision_(std::make_shared<GraphPrecision>(
           scene.index, scene.network, scene.pairs, scene.alignment)),
+      alike_(std::make_shared<const AlikeValues>(scene.network)),
       reference_(std::move(reference)),
       entries_(scene.index.graph().entries.size()),
       is_changed_(scene.network.data().values.size()),
@@ -228,7 +229,13 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
                                      const std::vector<ValueId>& sources) {
   WalkedEntry& walked = entries_[Index(entry)];
   if (walked.is_blamed || walked.is_accepted) return absl::OkStatus();
-  walked = WalkedEntry();
+  const std::vector<HeldTensor> before =
+      std::exchange(walked, WalkedEntry()).tensors;
+  // What it was taken for when other numbers were known before it is to be
+  // computed of these.
+  for (const HeldTensor& tensor : before) {
+    if (is_changed_[Index(tensor.value)]) Forsake(tensor.value);
+  }
   walked.sources = sources;
   const std::vector<ValueId> candidates = CandidatesFor(entry, sources);
   const bool is_float = IsFloat(scene_.index.graph().entry(entry).dtype);
@@ -393,28 +400,28 @@ void GraphWalk::GiveUp(EntryId entry) {
   entries_[Index(entry)].is_blamed = true;
 }
 
-std::vector<bool> GraphWalk::EntriesBehindUnknown() const {
-  const Graph& graph = scene_.index.graph();
-  std::vector<bool> behind(entries_.size());
-  for (uint32_t e = 0; e < entries_.size(); ++e) {
-    const WalkedEntry& walked = entries_[e];
-    if (walked.is_explained()) continue;
-    if (walked.is_blamed) behind[e] = true;
-    const NodeId node = scene_.index.NodeOf(EntryId{e});
-    for (const EntryRef& input : graph.node(node).inputs) {
-      if (behind[Index(graph.EntryOf(input))]) behind[e] = true;
-    }
-  }
-  return behind;
-}
-
 absl::Status GraphWalk::Blame(EntryId entry, ValueId value,
                               const Layout& layout, double distance) {
+  NODEWISE_RETURN_IF_ERROR(MakeFree(entry, value));
   WalkedEntry& walked = entries_[Index(entry)];
-  walked.Explain({{value, layout}});
+  std::vector<HeldTensor> held = {{value, layout}};
+  // What is made in the same way a second time may have been made once.
+  for (const ValueId other : alike_->With(value)) {
+    if (!IsPinned(other)) held.push_back({other, layout});
+  }
+  walked.Explain(std::move(held));
   walked.is_blamed = true;
+  walked.nearest.reset();
   walked.distance = distance;
-  NODEWISE_RETURN_IF_ERROR(PinTo(entry, {value, layout, distance, false}));
+  for (const HeldTensor& tensor : walked.tensors) {
+    NODEWISE_RETURN_IF_ERROR(
+        PinTo(entry, {tensor.value, layout, distance, false}));
+    MarkChanged(tensor.value);
+  }
+  return absl::OkStatus();
+}
+
+void GraphWalk::MarkChanged(ValueId value) {
   std::vector<ValueId> changed = {value};
   while (!changed.empty()) {
     const ValueId next = changed.back();
@@ -428,49 +435,6 @@ absl::Status GraphWalk::Blame(EntryId entry, ValueId value,
       }
     }
   }
-  return absl::OkStatus();
-}
-
-// What is added to a part of an operation comes later, and so does its fault.
-bool GraphWalk::IsSoundPart(EntryId id) const {
-  const AlignedEntry& entry = scene_.alignment.entries[Index(id)];
-  if (entry.matches.empty()) return false;
-  const EntryMatch& nearest = entry.matches.front();
-  const DLDataType compiled = scene_.index.graph().entry(id).dtype;
-  const DLDataType source = scene_.network.value(nearest.value).type.dtype;
-  return nearest.without_input.has_value() &&
-         !is_changed_[Index(nearest.value)] &&
-         nearest.distance <= CleanDistance(source, compiled);
-}
-
-std::vector<bool> GraphWalk::FineEntries() const {
-  const Graph& graph = scene_.index.graph();
-  std::vector<bool> fine(entries_.size(), true);
-  std::set<EntryId> heads;
-  for (const EntryRef& head : graph.heads) heads.insert(graph.EntryOf(head));
-  const std::vector<bool> behind = EntriesBehindUnknown();
-  std::vector<bool> is_node_fine(graph.nodes.size(), true);
-  for (size_t n = graph.nodes.size(); n > 0; --n) {
-    const NodeId node{static_cast<uint32_t>(n - 1)};
-    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
-      const EntryId id = graph.EntryOf(node, output);
-      const WalkedEntry& walked = entries_[Index(id)];
-      if (!scene_.alignment.entries[Index(id)].varies ||
-          walked.is_explained() || behind[Index(id)] || IsSoundPart(id)) {
-        continue;
-      }
-      const absl::Span<const NodeId> readers = scene_.index.ReadersOf(id);
-      // One that nobody reads may be a second output that is not wanted.
-      const bool is_last = heads.count(id) > 0;
-      fine[Index(id)] =
-          !is_last &&
-          std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
-            return is_node_fine[Index(reader)];
-          });
-      if (!fine[Index(id)]) is_node_fine[n - 1] = false;
-    }
-  }
-  return fine;
 }
 
 }  // namespace nodewise

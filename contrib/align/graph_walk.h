@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "contrib/align/alike_values.h"
 #include "contrib/align/followed_reference.h"
 #include "contrib/align/precision.h"
 #include "contrib/align/tensor_match.h"
@@ -44,6 +46,11 @@ struct WalkedEntry {
   std::vector<ValueId> sources;
 
   bool is_explained() const { return !tensors.empty(); }
+  bool Holds(ValueId id) const {
+    return std::any_of(
+        tensors.begin(), tensors.end(),
+        [id](const HeldTensor& tensor) { return tensor.value == id; });
+  }
   // Says that it holds these, and that its readers depend on no others.
   void Explain(std::vector<HeldTensor> held) {
     tensors = std::move(held);
@@ -66,7 +73,10 @@ class GraphWalk {
   absl::Status ExplainFrom(uint32_t node);
   absl::Status ExplainNode(NodeId node);
 
-  // Says that the entry should be this tensor in this layout, whatever it is.
+  // Says that the entry should be this tensor in this layout, whatever it is,
+  // and every other one that is made alike and that nobody holds. What it held
+  // before, it holds no more; and another entry that holds the tensor beside
+  // one that is made of the same numbers keeps that one.
   absl::Status Blame(EntryId entry, ValueId value, const Layout& layout,
                      double distance);
 
@@ -92,6 +102,19 @@ class GraphWalk {
   FollowedReference& reference() { return reference_; }
   const FollowedReference& reference() const { return reference_; }
   bool IsPinned(ValueId id) const { return reference_.IsPinned(id); }
+  // Returns the tensors that are held together with this one wherever it is
+  // held, though neither is made of the other: branches of the network that
+  // compute the same. Which of them an entry is, its numbers do not say. Empty
+  // for what some entry holds that holds no such tensor.
+  std::vector<ValueId> SharedWith(ValueId id) const;
+  // Returns whether an entry that is not explained may be meant to hold it:
+  // nobody does, or whoever does holds another tensor as well that is not made
+  // of it. What a node has changed by mistake may be such a tensor, too.
+  bool MayBeMeant(ValueId id) const;
+  // Returns whether the entry holds nothing but what its node has read.
+  bool IsIdle(EntryId id) const;
+  // Returns the entries that hold it.
+  std::vector<EntryId> HoldersOf(ValueId id) const;
   // Returns whether something of the wrong size was blamed, so that tensors may
   // have other shapes than the network says.
   bool HasOtherShapes() const { return has_other_shapes_; }
@@ -99,6 +122,8 @@ class GraphWalk {
   // not depend on inputs, or is only something on the way to entries that are
   // fine.
   std::vector<bool> FineEntries() const;
+  // Returns whether it holds what an operation makes without an optional input.
+  bool IsSoundPart(EntryId id) const;
   // Returns what a node reads, as tensors of the network.
   std::vector<ValueId> SourcesOf(NodeId node) const;
   // Returns the tensors that the network makes of some, the nearest first, as
@@ -133,12 +158,18 @@ class GraphWalk {
       const std::vector<ValueId>& sources);
   std::vector<ValueId> CandidatesFor(EntryId entry,
                                      const std::vector<ValueId>& sources) const;
-  bool IsSoundPart(EntryId id) const;
   absl::Status PinTo(EntryId entry, const EntryMatch& match);
+  // Takes what this entry holds away from it, and the value from whoever holds
+  // it beside others.
+  absl::Status MakeFree(EntryId entry, ValueId value);
+  // Unpins what nobody holds any more.
+  void Forsake(ValueId id);
+  void MarkChanged(ValueId value);
 
   WalkScene scene_;
   // Shared by copies: it does not depend on what was found before.
   std::shared_ptr<GraphPrecision> precision_;
+  std::shared_ptr<const AlikeValues> alike_;  // Likewise.
   FollowedReference reference_;
   std::vector<WalkedEntry> entries_;
   bool has_other_shapes_ = false;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "contrib/align/blame_search.h"
@@ -16,17 +17,23 @@ namespace nodewise {
 // compute something, or to move it otherwise. Then the node that reads the
 // result looks wrong. Returns the guess about such a node before the suspect
 // with which the suspect is right. Fails as GraphWalk.
-absl::StatusOr<std::optional<Guess>> FindIdleBefore(const WalkScene& scene,
-                                                    const GraphWalk& walk,
-                                                    NodeId suspect,
-                                                    const TimeLimit& limit);
+absl::StatusOr<std::optional<Guess>> FindMovedBefore(const WalkScene& scene,
+                                                     const GraphWalk& walk,
+                                                     NodeId suspect,
+                                                     const TimeLimit& limit);
 
 // Returns a guess about the first output of the graph that holds something else
-// than the network's output of its place, or that in another order, though
+// than the network's output of its place, or that in another order or shape,
+// but for blocks (parts of a network have outputs in such layouts), though
 // nobody was blamed for it: about its node, or one before it that has moved
 // what it read. `share` is 1. Fails as GraphWalk.
 absl::StatusOr<std::optional<Guess>> FindWrongOutput(const WalkScene& scene,
                                                      GraphWalk& walk,
                                                      const TimeLimit& limit);
+
+// Returns a guess about each output of the graph that no input changes and that
+// is not the network's output of its place. Fails as GraphWalk.
+absl::StatusOr<std::vector<Guess>> FindWrongConstants(const WalkScene& scene,
+                                                      GraphWalk& walk);
 
 }  // namespace nodewise

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
+#include "contrib/align/constant_edits.h"
 #include "contrib/align/operation_edits.h"
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
@@ -148,9 +148,13 @@ class EditSearch {
   void Try(const Operation& operation, const OperationEdit& edit,
            const FollowedReference& reference) {
     auto made = Compute(edit);
-    if (made.has_value()) {
-      Judge(operation, edit.what, *std::move(made), reference);
-    }
+    if (!made.has_value()) return;
+    const size_t before = edits_.size();
+    Judge(operation, edit.what, *std::move(made), reference);
+    const bool is_dropped =
+        std::find(edit.slots.begin(), edit.slots.end(),
+                  OperationEdit::kDropped) != edit.slots.end();
+    if (edits_.size() > before) edits_.back().is_input_dropped = is_dropped;
   }
 
   void Judge(const Operation& operation, const std::string& what,
@@ -262,13 +266,36 @@ class EditSearch {
   static NDArray Scaled(const NDArray& tensor, double factor) {
     const auto copy = tensor.CopyToHost();
     if (!copy.ok()) return tensor;
-    ChangeFloats(*copy, [factor](auto* begin, auto* end) {
-      using T = std::decay_t<decltype(*begin)>;
-      std::transform(begin, end, begin, [factor](T x) {
+    (void)WithFloat(copy->dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      T* const begin = copy->As<T>();
+      std::transform(begin, begin + CountOf(*copy), begin, [factor](T x) {
         return FromDouble<T>(ToDouble(x) * factor);
       });
+      return absl::OkStatus();
     });
     return *copy;
+  }
+
+  // The number with as few digits as explain as much: what people write is
+  // round, and what is fitted is so but for rounding.
+  template <typename OutcomeOf>
+  double Rounded(double number, const OutcomeOf& outcome_of) {
+    constexpr double kNear = 1e-3;
+    if (number == 0) return number;
+    const double size = std::floor(std::log10(std::fabs(number)));
+    for (const int digits : {1, 2, 3, 4}) {
+      const double unit = std::pow(10, size - digits + 1);
+      const double round = std::round(number / unit) * unit;
+      if (std::fabs(round - number) > kNear * std::fabs(number)) continue;
+      const auto made = outcome_of(round);
+      if (made != nullptr &&
+          question_.found.DistanceIn(question_.layout, made->tensors) <=
+              question_.clean) {
+        return round;
+      }
+    }
+    return number;
   }
 
   // Gauss and Newton, from a number on: what is wanted changes nearly linearly
@@ -301,8 +328,9 @@ class EditSearch {
       const double distance =
           question_.found.DistanceIn(question_.layout, here->tensors);
       if (step > 0 && distance <= question_.clean) {
+        const double round = Rounded(number, outcome_of);
         edits_.push_back({operation.id,
-                          fmt::format(fmt::runtime(format), number), distance,
+                          fmt::format(fmt::runtime(format), round), distance,
                           kind});
         return true;
       }
@@ -314,107 +342,32 @@ class EditSearch {
     return false;
   }
 
-  // Constants that it reads: left out of the sum, negative, or with their
-  // elements in another order.
+  // Constants that it reads, changed.
   void TryNumbers(const Operation& operation,
                   const FollowedReference& reference) {
     std::vector<size_t> slots(operation.inputs.size());
     for (size_t i = 0; i < slots.size(); ++i) slots[i] = i;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] == nullptr ||
-          network_.value(operation.inputs[i]).kind !=
-              NetworkValue::Kind::kConstant ||
-          !IsFloat(inputs_[i]->facts.dtype)) {
+      if (inputs_[i] == nullptr || network_.value(operation.inputs[i]).kind !=
+                                       NetworkValue::Kind::kConstant) {
         continue;
       }
       const auto kept = inputs_[i];
-      const auto try_with = [&](const NDArray& tensor, std::string what) {
-        if (!budget_.Take()) return;
+      const std::string& name = network_.value(operation.inputs[i]).name;
+      VisitConstantEdits(kept->tensors[0], [&](const NDArray& tensor,
+                                               const std::string& what) {
+        if (!budget_.Take()) return false;
         auto changed = std::make_shared<FollowedReference::Value>(*kept);
         for (NDArray& one : changed->tensors) one = tensor;
         inputs_[i] = changed;
         Try(operation,
-            {fmt::format("{} {}", network_.value(operation.inputs[i]).name,
-                         what),
-             operation.attrs, slots},
+            {fmt::format("{} {}", name, what), operation.attrs, slots},
             reference);
         inputs_[i] = kept;
-      };
-      for (const auto& [change, what] : kChanges) {
-        const auto tensor = kept->tensors[0].CopyToHost();
-        if (!tensor.ok()) continue;
-        change(*tensor);
-        try_with(*tensor, what);
-      }
-      VisitOtherOrders(kept->tensors[0], try_with);
+        return true;
+      });
     }
   }
-
-  // Sides of one length exchanged, and sides read backwards.
-  template <typename TryWith>
-  static void VisitOtherOrders(const NDArray& tensor, const TryWith& try_with) {
-    const absl::Span<const int64_t> shape = tensor.shape();
-    std::vector<int64_t> steps(shape.size(), 1);
-    for (size_t i = shape.size(); i > 1; --i) {
-      steps[i - 2] = steps[i - 1] * shape[i - 1];
-    }
-    const auto try_loops = [&](Layout layout, std::string what) {
-      const auto changed =
-          UndoLayout(layout, tensor, tensor.shape(), tensor.dtype());
-      if (changed.ok()) try_with(*changed, std::move(what));
-    };
-    for (size_t i = 0; i < shape.size(); ++i) {
-      for (size_t j = i + 1; j < shape.size(); ++j) {
-        if (shape[i] != shape[j] || shape[i] == 1) continue;
-        Layout layout;
-        for (size_t k = 0; k < shape.size(); ++k) {
-          const size_t from = k == i ? j : k == j ? i : k;
-          layout.loops.push_back({shape[k], steps[from]});
-        }
-        try_loops(std::move(layout),
-                  fmt::format("with sides {} and {} exchanged", i, j));
-      }
-    }
-  }
-
-  template <typename Change>
-  static void ChangeFloats(const NDArray& tensor, const Change& change) {
-    (void)WithFloat(tensor.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      change(tensor.As<T>(), tensor.As<T>() + CountOf(tensor));
-      return absl::OkStatus();
-    });
-  }
-  static void SetZero(const NDArray& tensor) {
-    ChangeFloats(tensor, [](auto* begin, auto* end) {
-      std::fill(begin, end, std::decay_t<decltype(*begin)>{});
-    });
-  }
-  static void RollForward(const NDArray& tensor) {
-    ChangeFloats(tensor, [](auto* begin, auto* end) {
-      if (begin != end) std::rotate(begin, end - 1, end);
-    });
-  }
-  static void RollBackward(const NDArray& tensor) {
-    ChangeFloats(tensor, [](auto* begin, auto* end) {
-      if (begin != end) std::rotate(begin, begin + 1, end);
-    });
-  }
-  static void Reverse(const NDArray& tensor) {
-    ChangeFloats(tensor,
-                 [](auto* begin, auto* end) { std::reverse(begin, end); });
-  }
-
-  struct Change {
-    void (*change)(const NDArray& tensor);
-    const char* what;
-  };
-  static constexpr Change kChanges[] = {
-      {&SetZero, "taken for zeros"},
-      {&RollForward, "moved on by one element"},
-      {&RollBackward, "moved back by one element"},
-      {&Reverse, "read backwards"},
-  };
 
   const RegionQuestion& question_;
   const Network& network_;

@@ -28,6 +28,7 @@ struct FittingEdit {
   std::string what;     // "alpha 0.2 instead of 0.7", "without bias"
   double distance = 0;  // What is left.
   Kind kind = Kind::kChange;
+  bool is_input_dropped = false;  // An optional one.
 };
 
 // How much may still be tried for one culprit. A plain value.

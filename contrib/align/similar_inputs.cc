@@ -1,8 +1,10 @@
 #include "nodewise/align/similar_inputs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -18,17 +20,55 @@ namespace {
 constexpr int64_t kMostChoices = int64_t{1} << 31;
 constexpr int64_t kOneSpecialIn = 64;
 
-// Whether there are so many different numbers that others drawn among them are
-// like new ones.
-bool HasManyNumbers(const NDArray& tensor) {
-  constexpr size_t kMany = 64;
+// With so many different numbers, others drawn among them are like new ones.
+constexpr size_t kMany = 64;
+
+// The different numbers, of which no more than that many.
+std::set<double> NumbersIn(const NDArray& tensor) {
   std::set<double> seen;
   std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
   LoadDoubles(tensor, 0, CountOf(tensor), numbers.data());
   for (const double number : numbers) {
-    if (seen.insert(number).second && seen.size() == kMany) return true;
+    seen.insert(number);
+    if (seen.size() == kMany) break;
   }
-  return false;
+  return seen;
+}
+
+// Where floats are drawn: around the middle, as far as the reach.
+struct Range {
+  double middle = 0;
+  double reach = 0;
+};
+
+// One number alone may be anything of its sign and about its size; several may
+// be what lies between them. Zeros and another whole number are a mask, and
+// chosen among.
+std::optional<Range> RangeToDrawIn(const NDArray& tensor) {
+  constexpr double kNeighbourhood = 0.5;
+  const TensorStats stats = StatsOf(*tensor);
+  if (!IsFloat(tensor.dtype()) || stats.nans + stats.infinities > 0) {
+    return std::nullopt;
+  }
+  if (stats.min == stats.max) {
+    // Nobody knows of a zero how large its like are.
+    if (stats.min == 0) return Range{kNeighbourhood, kNeighbourhood};
+    return Range{stats.min, kNeighbourhood * std::fabs(stats.min)};
+  }
+  const std::set<double> numbers = NumbersIn(tensor);
+  const auto is_whole = [](double number) {
+    return number == std::nearbyint(number);
+  };
+  const bool is_mask = numbers.size() == 2 && numbers.count(0) > 0 &&
+                       std::all_of(numbers.begin(), numbers.end(), is_whole);
+  if (is_mask || numbers.size() >= kMany) return std::nullopt;
+  const double middle = stats.min / 2 + stats.max / 2;
+  double reach = stats.max / 2 - stats.min / 2;
+  // Numbers that are nearly one have the neighbourhood of one.
+  if (stats.min > 0 || stats.max < 0) {
+    reach = std::max(reach, kNeighbourhood * std::fabs(middle));
+  }
+  return Range{middle, reach};
 }
 
 absl::StatusOr<NDArray> DrawSimilarTensor(const NDArray& like,
@@ -36,15 +76,12 @@ absl::StatusOr<NDArray> DrawSimilarTensor(const NDArray& like,
   NODEWISE_ASSIGN_OR_RETURN(NDArray drawn, like.CopyToHost());
   const int64_t count = CountOf(drawn);
   if (count == 0) return drawn;
-  const TensorStats stats = StatsOf(*drawn);
-  if (IsFloat(drawn.dtype()) && stats.nans + stats.infinities == 0 &&
-      stats.min < stats.max && !HasManyNumbers(drawn)) {
-    const double middle = stats.min / 2 + stats.max / 2;
-    const double reach = stats.max / 2 - stats.min / 2;
+  if (const auto range = RangeToDrawIn(drawn); range.has_value()) {
     NODEWISE_RETURN_IF_ERROR(WithFloat(drawn.dtype(), [&](auto zero) {
       using T = decltype(zero);
       for (int64_t i = 0; i < count; ++i) {
-        drawn.As<T>()[i] = FromDouble<T>(middle + reach * source->Symmetric());
+        drawn.As<T>()[i] =
+            FromDouble<T>(range->middle + range->reach * source->Symmetric());
       }
       return absl::OkStatus();
     }));

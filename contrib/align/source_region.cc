@@ -53,6 +53,12 @@ class RegionWriter {
         CleanDistance(network_.value(expected).type.dtype, type.dtype);
     NODEWISE_ASSIGN_OR_RETURN(
         ValueId output, AddLayout(layout, own, type.shape, operators_, &made_));
+    // Blocks are a layout of an output, another shape or order is none.
+    const bool is_in_blocks = layout.is_usual() && !layout.is_same_order();
+    if (!is_in_blocks && layout.other_shape.empty()) {
+      region.in_own_layout = made_;
+      NODEWISE_RETURN_IF_ERROR(region.in_own_layout.SetOutputs({output}));
+    }
     NODEWISE_ASSIGN_OR_RETURN(output, Cast(output, type.dtype));
     NODEWISE_RETURN_IF_ERROR(made_.SetOutputs({output}));
     if (!layout.paddings.empty()) {

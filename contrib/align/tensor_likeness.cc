@@ -59,8 +59,9 @@ std::vector<Layout> TensorMatcher::LikelyLayouts(
     const double form = layout.is_usual()        ? kUsual
                         : layout.is_same_order() ? kSameOrder
                                                  : 0;
-    scored.emplace_back(form + LikenessIn(layout, numbers, numbers_[0]),
-                        layout);
+    // Numbers with the other sign are as much alike.
+    const double likeness = LikenessIn(layout, numbers, numbers_[0]);
+    scored.emplace_back(form + std::fabs(likeness), layout);
     return true;
   });
   std::stable_sort(

@@ -248,6 +248,15 @@ std::optional<TensorMatch> TensorMatcher::MatchIn(
 
 bool TensorMatcher::HasManyNumbers() const { return AreMany(numbers_[0]); }
 
+bool TensorMatcher::IsOneNumber() const {
+  return std::all_of(
+      numbers_.begin(), numbers_.end(), [&](const std::vector<double>& set) {
+        return std::all_of(set.begin(), set.end(), [&](double number) {
+          return number == numbers_[0][0];
+        });
+      });
+}
+
 std::optional<TensorMatch> TensorMatcher::MatchQuantised(
     const TensorFacts& source, absl::Span<const NDArray> tensors) const {
   // What was made of eight bits is that coarse, in whatever integers it is.

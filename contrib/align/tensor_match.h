@@ -89,6 +89,8 @@ class TensorMatcher {
   // Returns whether there are many different numbers: a tensor of few has the
   // numbers of many others.
   bool HasManyNumbers() const;
+  // Returns whether all elements are one number, with all sets of inputs.
+  bool IsOneNumber() const;
 
   // Returns the layouts in which the compiled tensor may be meant to hold the
   // source, though its numbers are wrong: the likeliest first, by how alike the

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "contrib/align/blame_search.h"
+#include "contrib/align/culprit_names.h"
 #include "contrib/align/error_ledger.h"
+#include "contrib/align/exchanged_tensors.h"
 #include "contrib/align/graph_walk.h"
 #include "contrib/align/misread_tensors.h"
+#include "contrib/align/operation_region.h"
 #include "contrib/align/region_edits.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -17,31 +19,10 @@ namespace nodewise {
 namespace {
 
 constexpr size_t kMostCulprits = 16;
-// Operations of a culprit: more names are no answer.
-constexpr size_t kMostNamed = 4;
+// A guess with which so many of the next nodes are right says something.
+constexpr double kMostAreRight = 0.5;
 
-// The operations that make `value` of what is pinned, in the network's order.
-std::vector<OperationId> RegionOf(const Network& network, const GraphWalk& walk,
-                                  ValueId value) {
-  std::set<OperationId> region;
-  std::vector<ValueId> waiting = {value};
-  while (!waiting.empty()) {
-    const NetworkValue& next = network.value(waiting.back());
-    waiting.pop_back();
-    if (next.kind != NetworkValue::Kind::kOutput ||
-        !region.insert(next.producer).second) {
-      continue;
-    }
-    for (const ValueId input : network.operation(next.producer).inputs) {
-      if (input != kNoValue && !walk.IsPinned(input)) waiting.push_back(input);
-    }
-  }
-  std::vector<OperationId> ordered;
-  for (const OperationId id : network.order()) {
-    if (region.count(id) > 0) ordered.push_back(id);
-  }
-  return ordered;
-}
+bool LacksInput(const FittingEdit& edit) { return edit.is_input_dropped; }
 
 class ValueLocator {
  public:
@@ -73,6 +54,7 @@ class ValueLocator {
       }
       NODEWISE_RETURN_IF_ERROR(Examine(*suspect));
     }
+    NODEWISE_RETURN_IF_ERROR(AddWrongConstants());
     FillEntries();
     NODEWISE_RETURN_IF_ERROR(FillLedger(scene_, &result_.entries));
     return std::move(result_);
@@ -104,9 +86,13 @@ class ValueLocator {
       return walk_.ExplainFrom(Index(suspect) + 1);
     }
     NODEWISE_ASSIGN_OR_RETURN(
-        const std::optional<Guess> idle,
-        FindIdleBefore(scene_, walk_, suspect, GuessLimit()));
-    if (idle.has_value()) return FollowMisread(*idle);
+        const std::optional<Guess> moved,
+        FindMovedBefore(scene_, walk_, suspect, GuessLimit()));
+    if (moved.has_value()) return FollowMisread(*moved);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::vector<Guess> exchanged,
+        FindExchangedBefore(scene_, walk_, suspect, GuessLimit()));
+    if (!exchanged.empty()) return FollowExchanged(exchanged);
     NODEWISE_ASSIGN_OR_RETURN(
         BlameFound found, SearchBlame(scene_, walk_, suspect, GuessLimit()));
     // Changes have a time of their own.
@@ -122,7 +108,12 @@ class ValueLocator {
     // of it. Otherwise both may be wrong.
     if (!is_suspect && edits.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(const auto alone, ExplainAlone(suspect));
-      if (alone.has_value()) {
+      // What lacks an optional input is a part, if a later node has it all.
+      const bool is_part =
+          alone.has_value() && guess.has_value() &&
+          guess->share >= kMostAreRight &&
+          std::any_of(alone->second.begin(), alone->second.end(), &LacksInput);
+      if (alone.has_value() && !is_part) {
         guess = alone->first;
         edits = alone->second;
       }
@@ -132,46 +123,128 @@ class ValueLocator {
       return walk_.ExplainFrom(Index(suspect) + 1);
     }
     NODEWISE_ASSIGN_OR_RETURN(const bool is_right, AcceptIfClean(*guess));
-    return is_right ? absl::OkStatus() : Follow(suspect, *guess, edits);
+    return is_right ? absl::OkStatus() : Follow(*guess, edits);
   }
 
   // Takes the guess about its own node for right.
   absl::Status FollowWithEdits(const Guess& guess) {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<FittingEdit> edits,
                               EditsFor(guess, 1));
-    return Follow(NodeOf(guess), guess, edits);
+    return Follow(guess, edits);
   }
 
   // The same for one whose tensor had been taken for another one, and what is
   // behind it with it.
   absl::Status FollowMisread(const Guess& guess) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<FittingEdit> edits,
-                              EditsFor(guess, 1));
+    with_moves_ = true;
+    const auto edits = EditsFor(guess, 1);
+    NODEWISE_RETURN_IF_ERROR(edits.status());
     walk_.ReleaseBehind(guess.value);
-    return Follow(NodeOf(guess), guess, edits);
+    const absl::Status status = Follow(guess, *edits);
+    with_moves_ = false;
+    return status;
+  }
+
+  // The same for one such tensor, or two that are exchanged.
+  absl::Status FollowExchanged(const std::vector<Guess>& guesses) {
+    for (const Guess& guess : guesses) walk_.ReleaseBehind(guess.value);
+    for (const Guess& guess : guesses) {
+      NODEWISE_RETURN_IF_ERROR(FollowMisread(guess));
+      result_.culprits.back().is_exchanged = guesses.size() > 1;
+    }
+    return absl::OkStatus();
   }
 
   // Takes the guess for right, and looks at what lies behind it.
-  absl::Status Follow(NodeId suspect, const Guess& guess,
+  absl::Status Follow(const Guess& guess,
                       const std::vector<FittingEdit>& edits) {
     ValueCulprit culprit;
-    culprit.node = suspect;
+    culprit.node = NodeOf(guess);
     culprit.entry = guess.entry;
     culprit.expected = guess.value;
-    culprit.region = RegionOf(scene_.network, walk_, guess.value);
+    culprit.parts = PartsBefore(guess.entry);
+    culprit.region = Region(guess);
+    if (guess.has_output_shape) {
+      culprit.output_shape = scene_.index.graph().entry(guess.entry).shape;
+    }
     culprit.share_explained = guess.share;
     culprit.distance = std::numeric_limits<double>::infinity();
     const auto& nearest = walk_.entry(guess.entry).nearest;
     if (nearest.has_value() && nearest->value == guess.value) {
       culprit.distance = nearest->distance;
     }
-    AddExplanations(edits, &culprit);
+    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
+    culprit.gave_up = budget_->gave_up();
+    culprit.edits_tried = budget_->tried();
+    NameOperations(scene_.network, edits,
+                   found.has_value() && found->IsOneNumber(), &culprit);
     NODEWISE_ASSIGN_OR_RETURN(const double distance, DistanceOf(guess));
     NODEWISE_RETURN_IF_ERROR(AddSets(guess, &culprit));
     NODEWISE_RETURN_IF_ERROR(
         walk_.Blame(guess.entry, guess.value, guess.layout, distance));
-    result_.culprits.push_back(std::move(culprit));
+    culprit.alike = guess.alike;
+    for (const HeldTensor& held : walk_.entry(guess.entry).tensors) {
+      if (held.value != guess.value) culprit.alike.push_back(held.value);
+    }
+    NameAlike(scene_.network, &culprit);
+    Add(std::move(culprit));
     return walk_.ExplainFrom(Index(NodeOf(guess)) + 1);
+  }
+
+  // Outputs that no input changes were not looked at by anybody.
+  absl::Status AddWrongConstants() {
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> wrong,
+                              FindWrongConstants(scene_, walk_));
+    for (const Guess& guess : wrong) {
+      ValueCulprit culprit;
+      culprit.node = NodeOf(guess);
+      culprit.entry = guess.entry;
+      culprit.expected = guess.value;
+      culprit.distance = guess.distance;
+      culprit.share_explained = guess.share;
+      culprit.region = Region(guess);
+      culprit.operations = Likeliest(scene_.network, culprit.region);
+      for (size_t set = 0; set < scene_.pairs.size(); ++set) {
+        culprit.sets.push_back(set);
+      }
+      Add(std::move(culprit));
+    }
+    return absl::OkStatus();
+  }
+
+  // A node with several outputs is one culprit.
+  void Add(ValueCulprit culprit) {
+    for (ValueCulprit& other : result_.culprits) {
+      if (other.node == culprit.node) return Join(std::move(culprit), &other);
+    }
+    result_.culprits.push_back(std::move(culprit));
+  }
+
+  // The nodes without a tensor of the network that the entry is made by.
+  std::vector<NodeId> PartsBefore(EntryId entry) const {
+    constexpr size_t kMostParts = 16;
+    const Graph& graph = scene_.index.graph();
+    std::vector<NodeId> nodes = {scene_.index.NodeOf(entry)};
+    for (size_t i = 0; i < nodes.size() && nodes.size() <= kMostParts; ++i) {
+      for (const EntryRef& ref : graph.node(nodes[i]).inputs) {
+        const EntryId read = graph.EntryOf(ref);
+        const NodeId maker = scene_.index.NodeOf(read);
+        if (scene_.alignment.entries[Index(read)].varies &&
+            graph.IsFunction(maker) && !walk_.entry(read).is_explained() &&
+            !walk_.entry(read).is_blamed && !walk_.IsSoundPart(read)) {
+          if (std::find(nodes.begin(), nodes.end(), maker) == nodes.end()) {
+            nodes.push_back(maker);
+          }
+        }
+      }
+    }
+    nodes.erase(nodes.begin());
+    std::sort(nodes.begin(), nodes.end());
+    return nodes;
+  }
+
+  std::vector<OperationId> Region(const Guess& guess) const {
+    return RegionOf(scene_, walk_, guess.value, NodeOf(guess), with_moves_);
   }
 
   // Returns how far the entry is from what it should hold.
@@ -232,9 +305,13 @@ class ValueLocator {
                                 NearGuesses(entry));
       size_t left = guesses.size();
       for (const Guess& guess : guesses) {
+        // The nearest ones are likelier, and have half of what there is.
         NODEWISE_ASSIGN_OR_RETURN(std::vector<FittingEdit> edits,
-                                  EditsFor(guess, left--));
-        if (!edits.empty()) return std::pair(guess, std::move(edits));
+                                  EditsFor(guess, std::min<size_t>(left--, 2)));
+        if (edits.empty()) continue;
+        Guess found = guess;
+        found.alike = walk_.SharedWith(guess.value);
+        return std::pair(std::move(found), std::move(edits));
       }
     }
     return std::nullopt;
@@ -249,13 +326,14 @@ class ValueLocator {
     NODEWISE_ASSIGN_OR_RETURN(
         std::vector<Guess> guesses,
         GuessesFor(scene_, walk_, entry, kMostTensors, GuessLimit()));
+    std::stable_sort(guesses.begin(), guesses.end(),
+                     [this](const Guess& a, const Guess& b) {
+                       return Region(a).size() < Region(b).size();
+                     });
     size_t of_size = 0;
     size_t of_other_size = 0;
     std::erase_if(guesses, [&](const Guess& guess) {
-      if (RegionOf(scene_.network, walk_, guess.value).size() >
-          kMostOperations) {
-        return true;
-      }
+      if (Region(guess).size() > kMostOperations) return true;
       const bool is_of_size = guess.layout.other_shape.empty();
       return ++(is_of_size ? of_size : of_other_size) > kMostOfASort;
     });
@@ -271,61 +349,20 @@ class ValueLocator {
     NODEWISE_ASSIGN_OR_RETURN(const double clean,
                               walk_.CleanDistanceOf(guess.entry, guess.value));
     EditBudget part = budget_->Part(parts);
+    const std::vector<OperationId> region = Region(guess);
+    // What another node has found of it is not what this one has made.
+    GraphWalk inside = walk_;
+    for (const OperationId id : region) {
+      for (const ValueId made : scene_.network.operation(id).outputs) {
+        if (made != kNoValue) inside.reference().Unpin(made);
+      }
+    }
     auto edits = FindEdits(
-        {walk_, *found, guess.value, guess.layout,
-         RegionOf(scene_.network, walk_, guess.value), operators_, clean},
+        {inside, *found, guess.value, guess.layout, region, operators_, clean},
         &part);
     budget_->Spend(part);
     if (part.gave_up()) budget_->GiveUp();
     return edits;
-  }
-
-  // Names the operations that the changes are of; without any, those of the
-  // region that are likeliest to be wrong in a way that no change explains.
-  void AddExplanations(const std::vector<FittingEdit>& edits,
-                       ValueCulprit* culprit) const {
-    culprit->gave_up = budget_->gave_up();
-    culprit->edits_tried = budget_->tried();
-    std::vector<OperationId>& named = culprit->operations;
-    const auto is_said = [culprit](const FittingEdit& edit) {
-      return std::any_of(
-          culprit->explanations.begin(), culprit->explanations.end(),
-          [&edit](const Explanation& said) {
-            return said.operation == edit.operation && said.what == edit.what;
-          });
-    };
-    for (const FittingEdit& edit : edits) {
-      // Several values of an attribute may mean the same.
-      if (is_said(edit)) continue;
-      culprit->explanations.push_back({edit.operation, edit.what});
-      const bool is_new =
-          std::find(named.begin(), named.end(), edit.operation) == named.end();
-      if (is_new && named.size() < kMostNamed) named.push_back(edit.operation);
-    }
-    if (culprit->operations.empty()) {
-      culprit->operations = Likeliest(culprit->region);
-    }
-  }
-
-  // Those with the most numbers of their own, of which any may be wrong; of two
-  // with as many the first one.
-  std::vector<OperationId> Likeliest(std::vector<OperationId> region) const {
-    const auto numbers_of = [this](OperationId id) {
-      int64_t most = 0;
-      for (const ValueId input : scene_.network.operation(id).inputs) {
-        if (input == kNoValue) continue;
-        const NetworkValue& value = scene_.network.value(input);
-        const bool is_constant = value.kind == NetworkValue::Kind::kConstant;
-        if (is_constant) most = std::max(most, CountOf(value.data));
-      }
-      return most;
-    };
-    std::stable_sort(region.begin(), region.end(),
-                     [&](OperationId a, OperationId b) {
-                       return numbers_of(a) > numbers_of(b);
-                     });
-    if (region.size() > kMostNamed) region.resize(kMostNamed);
-    return region;
   }
 
   // Nothing tells which tensor it should have made: the nearest one that there
@@ -351,11 +388,11 @@ class ValueLocator {
                    });
       if (!fits) continue;
       culprit.expected = id;
-      culprit.region = RegionOf(scene_.network, walk_, id);
-      culprit.operations = Likeliest(culprit.region);
+      culprit.region = RegionOf(scene_, walk_, id, suspect);
+      culprit.operations = Likeliest(scene_.network, culprit.region);
       break;
     }
-    result_.culprits.push_back(std::move(culprit));
+    Add(std::move(culprit));
   }
 
   // Returns the first output of the node that is not fine.
@@ -403,6 +440,7 @@ class ValueLocator {
   const OpSet& operators_;
   const SearchLimits& limits_;
   std::optional<EditBudget> budget_;  // Of the culprit that is looked at.
+  bool with_moves_ = false;           // RegionOf().
   ValueLocateResult result_;
 };
 

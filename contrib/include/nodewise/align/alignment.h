@@ -37,6 +37,8 @@ struct RecordedPair {
   std::vector<PairedInput> inputs;
   std::unique_ptr<TensorSpool> compiled;  // Keys of entries.
   std::unique_ptr<TensorSpool> network;   // Names of values.
+  // Of the compiled graph, in its order; empty where they come from a dump.
+  std::vector<NDArray> outputs;
 };
 
 // Returns for each input of a compiled graph that a run needs the input of the
@@ -47,6 +49,11 @@ struct RecordedPair {
 // input, if there is none.
 absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
                                                const InputList& network);
+
+// Returns which of these pairs go by their place in the list alone.
+std::vector<size_t> PairsByPlace(const InputList& compiled,
+                                 const InputList& network,
+                                 absl::Span<const size_t> pairs);
 
 // Runs both sides once. `inputs` are the network's, by its names; `pairs` comes
 // from PairInputs(). The runners have the capability kTensors. Fails as they

@@ -13,7 +13,10 @@ namespace nodewise {
 // as well: chosen among the elements there, so that numbers inside of the
 // network are about as large as they were, which matters where it is quantised.
 // Where only a few different floats are there, they are drawn uniformly between
-// the least and the largest one.
+// the least and the largest one; or around them by half of their size if they
+// are one number or nearly so, and from 0 to 1 for zeros. Zeros and
+// another whole number are taken for a mask, and chosen among as all that is no
+// float.
 // Whatever tensors have in common with the first inputs alone, by chance, they
 // have not with these. Each input is drawn from a stream of its name. Fails as
 // NDArray::Empty(). REQUIRES: compact tensors in host memory.

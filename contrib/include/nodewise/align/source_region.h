@@ -47,7 +47,8 @@ struct SourceRegion {
   // The output has elements that mean nothing, which are 0 here: by element;
   // empty if there are none.
   std::vector<bool> is_padding;
-  // The output as the network has it, in its own shape and order.
+  // The output as the network has it, in its own shape and order; in the
+  // entry's if it is not blocks alone in which that differs.
   Network in_own_layout;
   // How far the entry may be off if it is right: a share of its largest number.
   double clean_distance = 0;

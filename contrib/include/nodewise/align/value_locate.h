@@ -60,6 +60,9 @@ struct Explanation {
 struct ValueCulprit {
   NodeId node{};
   EntryId entry{};
+  // Others that hold no tensor of the network and that the entry is made by:
+  // any of them may be wrong instead of the node. In the order of the graph.
+  std::vector<NodeId> parts;
   // The tensor that the entry should hold; kNoValue if nobody can say.
   ValueId expected = kNoValue;
   double distance = 0;  // Infinite if it is far away.
@@ -78,6 +81,14 @@ struct ValueCulprit {
   // The share of the next nodes that are right if the entry should have held
   // that tensor: the evidence for it. 0 where explanations alone are.
   double share_explained = 0;
+  // Tensors that are made of the same numbers in the same way, of which the
+  // entry may be meant to hold any: the values do not say which.
+  std::vector<ValueId> alike;
+  // The entry holds what another one should, and that one what it should.
+  bool is_exchanged = false;
+  // The shape of an output that should have the network's and has not; empty
+  // for all else.
+  std::vector<int64_t> output_shape;
   // The sets of inputs with which the entry is wrong, by number. Empty if that
   // is not known.
   std::vector<size_t> sets;
