@@ -100,6 +100,7 @@ class LocateCulprit : public Command {
                      &referee_);
     AddBuildChoice(options, &choice_);
     AddSpecialInputs(options, &has_special_);
+    AddSetsOption(options, &sets_);
   }
 
   absl::StatusOr<Outcome> Run() override {
@@ -174,10 +175,10 @@ class LocateCulprit : public Command {
                                     Outcome* outcome) const {
     if (IsModel(reference_) && SaysNothing(loaded)) {
       NODEWISE_RETURN_IF_ERROR(CheckByValue(true));
-      NODEWISE_RETURN_IF_ERROR(
-          LocateByValueIn(loaded, reference_, load_.model,
-                          {kInputSets, inputs_.seed.value_or(1), has_special_},
-                          repro_, outcome));
+      NODEWISE_RETURN_IF_ERROR(LocateByValueIn(
+          loaded, reference_, load_.model,
+          {sets_.value_or(kInputSets), inputs_.seed.value_or(1), has_special_},
+          repro_, outcome));
       return true;
     }
     if (has_special_) return SpecialInputsMeanNothing();
@@ -188,11 +189,14 @@ class LocateCulprit : public Command {
       if (outcome->status != Outcome::Status::kOk) return true;
       if (method_ != kBisect && SaysNothing(loaded) && SaysNothing(reference)) {
         NODEWISE_RETURN_IF_ERROR(CheckByValue(false));
-        NODEWISE_RETURN_IF_ERROR(LocateBetweenBuilds(loaded, reference, choice_,
+        BuildChoice choice = choice_;
+        choice.sets = sets_.value_or(kInputSets);
+        NODEWISE_RETURN_IF_ERROR(LocateBetweenBuilds(loaded, reference, choice,
                                                      load_, inputs_, outcome));
         return true;
       }
       if (choice_.any()) return choice_.WhereItMeansNothing();
+      if (sets_.has_value()) return SetsMeanNothing();
       ShowDifferences(*loaded.target, *reference.target, outcome);
       if (outcome->status != Outcome::Status::kOk) return true;
       if (method_ == kBisect) {
@@ -201,6 +205,7 @@ class LocateCulprit : public Command {
         return true;
       }
     }
+    if (sets_.has_value()) return SetsMeanNothing();
     if (method_ != kBisect) return false;
     NODEWISE_RETURN_IF_ERROR(
         BisectTarget(loaded, options.node_limit_ms, outcome));
@@ -452,6 +457,7 @@ class LocateCulprit : public Command {
   ForeignOptions foreign_;
   BuildChoice choice_;
   bool has_special_ = false;
+  std::optional<uint64_t> sets_;
 };
 
 }  // namespace

@@ -17,8 +17,9 @@ absl::StatusOr<Graph> ReadGraph(const std::string& folder) {
   auto text = GraphText::FromFile(path);
   if (absl::IsNotFound(text.status())) {
     return absl::NotFoundError(fmt::format(
-        "{}: has no {}, expected a dump with the graph that ran (as nodewise "
-        "dump writes it)",
+        "{}: has no {}, expected a dump with the graph that ran, as nodewise "
+        "dump writes it where there is one (libraries of today's TVM have none: "
+        "nodewise locate takes these themselves, with --reference MODEL.onnx)",
         folder, kSourceGraphFile));
   }
   NODEWISE_RETURN_IF_ERROR(text.status());

@@ -181,7 +181,8 @@ class Emitted(Scratch):
         result = nodewise("locate", net, "--reference", other,
                           "--random-inputs", "1")
         self.assertEqual(result.code, 1, result)
-        self.assertIn("is it the model of this network", result.err)
+        self.assertIn("the model of this network, with the weights",
+                      result.err)
 
 
 if __name__ == "__main__":

@@ -165,6 +165,16 @@ class Compiled(Scratch):
         self.assertEqual(result.code, 2)
         self.assertIn("--special-inputs: means nothing here", result.err)
 
+    def test_number_of_sets_is_chosen(self):
+        for options in (["--sets", "1"], ["--sets", "3"]):
+            found = self.locate("mutant-pool-avg", *options)
+            self.assertEqual([c["input_sets"] for c in found["culprits"]],
+                             [list(range(int(options[1])))])
+        result = nodewise("locate", self.model, "--random-inputs", "1",
+                          "--sets", "3")
+        self.assertEqual(result.code, 2)
+        self.assertIn("--sets: means nothing here", result.err)
+
     def test_options_that_need_more_than_values_are_refused(self):
         result = nodewise("locate", str(MUTANTS / "good-opt3/factory.so"),
                           "--reference", self.model, *self.inputs,
