@@ -113,6 +113,7 @@ class ValueLocator {
           alone.has_value() && guess.has_value() &&
           guess->share >= kMostAreRight &&
           std::any_of(alone->second.begin(), alone->second.end(), &LacksInput);
+      if (is_part) sound_parts_.push_back(suspect);
       if (alone.has_value() && !is_part) {
         guess = alone->first;
         edits = alone->second;
@@ -231,7 +232,9 @@ class ValueLocator {
         const NodeId maker = scene_.index.NodeOf(read);
         if (scene_.alignment.entries[Index(read)].varies &&
             graph.IsFunction(maker) && !walk_.entry(read).is_explained() &&
-            !walk_.entry(read).is_blamed && !walk_.IsSoundPart(read)) {
+            !walk_.entry(read).is_blamed && !walk_.IsSoundPart(read) &&
+            std::find(sound_parts_.begin(), sound_parts_.end(), maker) ==
+                sound_parts_.end()) {
           if (std::find(nodes.begin(), nodes.end(), maker) == nodes.end()) {
             nodes.push_back(maker);
           }
@@ -321,7 +324,7 @@ class ValueLocator {
   // its size and of another one.
   absl::StatusOr<std::vector<Guess>> NearGuesses(EntryId entry) const {
     constexpr size_t kMostTensors = 4;
-    constexpr size_t kMostOperations = 4;
+    constexpr size_t kMostOperations = 8;
     constexpr size_t kMostOfASort = 4;
     NODEWISE_ASSIGN_OR_RETURN(
         std::vector<Guess> guesses,
@@ -440,6 +443,7 @@ class ValueLocator {
   const OpSet& operators_;
   const SearchLimits& limits_;
   std::optional<EditBudget> budget_;  // Of the culprit that is looked at.
+  std::vector<NodeId> sound_parts_;   // Right, though nobody knew them.
   bool with_moves_ = false;           // RegionOf().
   ValueLocateResult result_;
 };

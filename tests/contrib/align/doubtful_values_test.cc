@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/align/build_network.h"
 #include "nodewise/align/similar_inputs.h"
 #include "tests/contrib/align/align_support.h"
 #include "tests/support/matchers.h"
@@ -232,6 +233,75 @@ TEST(ExchangedTest, NodeThatMakesAnotherTensorOfTheModelIsNamed) {
   EXPECT_THAT(examined.Operations(0), ElementsAre("first"));
 }
 
+Network Bent(float slope) {
+  NetBuilder n;
+  const ValueId x = n.In("x", {1, 4, 6, 6});
+  const ValueId w = n.Const("w", Drawn("w", {4, 4, 3, 3}));
+  const ValueId c = n.Op("Conv", {x, w}, kPads, {"c"}, "conv")[0];
+  const ValueId r =
+      n.Op("LeakyRelu", {c}, {{"alpha", slope}}, {"r"}, "bend")[0];
+  n.Out(n.Op("GlobalAveragePool", {r}, {}, {"y"}, "mean"));
+  return std::move(n.net);
+}
+
+TEST(PartsTest, NodesThatOneOfAFusedBuildStandsForAreNamedTogether) {
+  Lowered lowered = Lower(Bent(0.2F), "net", {}).value();
+  const auto fused =
+      GraphTarget::FromArtefact(
+          "net",
+          {std::move(lowered.graph), BuiltInFunctions(AllOperators()),
+           Params{std::move(lowered.params)}},
+          {kCpu})
+          .value();
+  const auto network = NetworkOfBuild(fused);
+  ASSERT_THAT(network, IsOk());
+  const Examined examined = ExamineBeside(
+      *network, Bent(0.35F), {{"x", Drawn("x", {1, 4, 6, 6})}}, kPlain);
+  ASSERT_EQ(examined.result.culprits.size(), 1U);
+  EXPECT_EQ(examined.NodeOf(0), "bend");
+  const std::vector<NodeId>& parts = examined.result.culprits[0].parts;
+  ASSERT_EQ(parts.size(), 1U);
+  EXPECT_EQ(examined.target->index().KeyOf(parts[0]), "conv");
+}
+
+Network Largest(int64_t are_largest) {
+  NetBuilder n;
+  const ValueId x = n.In("x", {4, 8});
+  const ValueId k = n.Const("k", MakeTensor<int64_t>({1}, {3}, kInt64));
+  const auto top =
+      n.Op("TopK", {x, k}, {{"largest", are_largest}}, {"v", "i"}, "top");
+  const ValueId f =
+      n.Op("Cast", {top[1]}, {{"to", int64_t{1}}}, {"f"}, "cast")[0];
+  n.Out(n.Op("Mul", {top[0], f}, {}, {"y"}, "product"));
+  return std::move(n.net);
+}
+
+TEST(PartsTest, NodeWithTwoWrongOutputsIsNamedOnce) {
+  const Examined examined = ExamineBeside(Largest(1), Largest(0),
+                                          {{"x", Drawn("x", {4, 8})}}, kPlain);
+  ASSERT_EQ(examined.result.culprits.size(), 1U);
+  EXPECT_EQ(examined.NodeOf(0), "top");
+}
+
+Network TwoInputs(const std::string& first, const std::string& second) {
+  NetBuilder n;
+  const ValueId a = n.In(first, {2});
+  const ValueId b = n.In(second, {2});
+  n.Out(n.Op("Add", {a, b}, {}, {"y"}, "sum"));
+  return std::move(n.net);
+}
+
+TEST(PairsTest, InputsThatHaveNoNameInCommonArePairedByTheirPlace) {
+  const Network build = TwoInputs("in_0", "p1");
+  const Network source = TwoInputs("in.0", "mask");
+  const auto compiled = ListInputs(build);
+  const auto model = ListInputs(source);
+  const auto pairs = PairInputs(*compiled, *model);
+  ASSERT_THAT(pairs, IsOk());
+  EXPECT_THAT(*pairs, ElementsAre(0, 1));
+  EXPECT_THAT(PairsByPlace(*compiled, *model, *pairs), ElementsAre(1));
+}
+
 // A matrix is transposed and bent by what may be one node; and an output that
 // does not depend on inputs.
 struct Ends {
@@ -276,11 +346,14 @@ TEST(TurnedTest, WrongOrderInAFusedNodeIsNotItsReader) {
 TEST(TurnedTest, OutputOfAnotherShapeIsNoLayout) {
   EXPECT_THAT(ExamineTurned({.has_product = false}, 5).result.culprits,
               IsEmpty());
-  const Examined examined =
-      ExamineTurned({.perm = {0, 1}, .has_product = false}, 5);
-  ASSERT_EQ(examined.result.culprits.size(), 1U);
-  EXPECT_THAT(examined.Operations(0), Contains("turn"));
-  EXPECT_THAT(examined.result.culprits[0].output_shape, ElementsAre(6, 5));
+  const Ends wrong = {.perm = {0, 1}, .has_product = false};
+  const Examined plain = ExamineTurned(wrong, 5);
+  ASSERT_EQ(plain.result.culprits.size(), 1U);
+  EXPECT_EQ(plain.NodeOf(0), "turn");
+  EXPECT_THAT(plain.Operations(0), ElementsAre("turn"));
+  const Examined fused = ExamineTurned(wrong, 5, {});
+  ASSERT_EQ(fused.result.culprits.size(), 1U);
+  EXPECT_THAT(fused.Operations(0), Contains("turn"));
 }
 
 TEST(TurnedTest, OutputThatNoInputChangesIsCompared) {
