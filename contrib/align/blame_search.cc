@@ -310,6 +310,7 @@ class BlameSearcher {
     NODEWISE_RETURN_IF_ERROR(
         trial.Blame(guess.entry, guess.value, guess.layout,
                     std::numeric_limits<double>::infinity()));
+    NODEWISE_RETURN_IF_ERROR(BlameOthers(guess, &trial));
     const std::vector<NodeId> followers =
         FollowersOf(scene_.index, guess.entry);
     double explained = OutputAt(guess.entry) == guess.value ? 1 : 0;
@@ -326,6 +327,35 @@ class BlameSearcher {
     guess.share = looked == 0 ? 0 : explained / looked;
     if (guess.share > (best_.has_value() ? best_->share : 0)) {
       best_ = std::move(guess);
+    }
+    return absl::OkStatus();
+  }
+
+  // A node that makes all outputs of one operation may make more than one of
+  // them wrong.
+  absl::Status BlameOthers(const Guess& guess, GraphWalk* trial) const {
+    const NodeId node = scene_.index.NodeOf(guess.entry);
+    const NetworkValue& value = scene_.network.value(guess.value);
+    const uint32_t count = graph_.OutputsOf(node);
+    if (count < 2 || value.kind != NetworkValue::Kind::kOutput ||
+        value.slot != scene_.index.OutputOf(guess.entry)) {
+      return absl::OkStatus();
+    }
+    const std::vector<ValueId>& outputs =
+        scene_.network.operation(value.producer).outputs;
+    for (uint32_t output = 0; output < count && count == outputs.size();
+         ++output) {
+      const EntryId other = graph_.EntryOf(node, output);
+      const ValueId id = outputs[output];
+      if (fine_[Index(other)] || other == guess.entry || id == kNoValue ||
+          !trial->MayBeMeant(id) ||
+          scene_.network.value(id).type.sizes() != graph_.entry(other).shape) {
+        continue;
+      }
+      const std::vector<int64_t>& shape = graph_.entry(other).shape;
+      NODEWISE_RETURN_IF_ERROR(
+          trial->Blame(other, id, Layout::SameOrder(shape, shape),
+                       std::numeric_limits<double>::infinity()));
     }
     return absl::OkStatus();
   }
