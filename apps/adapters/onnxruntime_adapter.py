@@ -32,10 +32,19 @@ LEVELS = {
 
 # How numpy holds the types that it does not have, and ONNX's numbers for them.
 BITS_OF = {"bfloat16": ("uint16", 16), "float8_e4m3fn": ("uint8", 17),
-           "float8_e5m2": ("uint8", 19), "int4": ("int8", 22),
-           "uint4": ("uint8", 21)}
+           "float8_e4m3fnuz": ("uint8", 18), "float8_e5m2": ("uint8", 19),
+           "float8_e5m2fnuz": ("uint8", 20), "float8_e8m0fnu": ("uint8", 24),
+           "float4_e2m1fn": ("uint8", 23), "int4": ("int8", 22),
+           "uint4": ("uint8", 21), "int2": ("int8", 26),
+           "uint2": ("uint8", 25)}
 # Those that onnxruntime takes and returns only as bits.
-ONLY_BITS = {"bfloat16", "float8_e4m3fn", "float8_e5m2"}
+ONLY_BITS = {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+             "float8_e5m2fnuz", "float8_e8m0fnu"}
+# onnxruntime's names of those that are called otherwise here.
+NAMES = {"float": "float32", "double": "float64",
+         "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
+         "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz",
+         "float8e8m0": "float8_e8m0fnu", "float4e2m1": "float4_e2m1fn"}
 
 
 def parse_arguments():
@@ -97,10 +106,8 @@ def write_output(name, value, number, folder):
     if value is None or not value.has_value() or not value.is_tensor():
         return {"name": name, "absent": "onnxruntime did not make a tensor"}
     dtype = value.data_type().removeprefix("tensor(").removesuffix(")")
-    dtype = {"float": "float32", "double": "float64",
-             "float8e4m3fn": "float8_e4m3fn",
-             "float8e5m2": "float8_e5m2"}.get(dtype, dtype)
-    if dtype in ("int4", "uint4", "string"):
+    dtype = NAMES.get(dtype, dtype)
+    if dtype == "string" or (dtype in BITS_OF and dtype not in ONLY_BITS):
         return {"name": name,
                 "absent": f"onnxruntime's Python package has no {dtype}"}
     values = (bits_of(value, BITS_OF[dtype][0]) if dtype in ONLY_BITS

@@ -84,10 +84,6 @@ void SummariseRaw(const uint8_t* data, size_t count, size_t element_bytes,
   }
 }
 
-// 4-bit integers are shown as numbers, though nothing calculates with them.
-template <typename E>
-constexpr bool kIsShownAsNumber = E::kHasNumbers || E::kDType.bits == 4;
-
 }  // namespace
 
 TensorSummary SummariseTensor(const DLTensor& tensor, size_t num_first) {
@@ -97,7 +93,7 @@ TensorSummary SummariseTensor(const DLTensor& tensor, size_t num_first) {
       static_cast<size_t>(NumElements(ShapeOf(tensor)).value_or(0));
   VisitElementType(tensor.dtype, [&](auto element) {
     using E = decltype(element);
-    if constexpr (kIsShownAsNumber<E>) {
+    if constexpr (E::kHasNumbers) {
       Summarise<typename E::Stored>(data, elements * tensor.dtype.lanes,
                                     num_first, &summary);
     }

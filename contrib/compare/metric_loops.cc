@@ -40,6 +40,10 @@ static_assert(kBlock * sizeof(float) % kLanesBytes == 0);
 template <typename T>
 requires std::is_integral_v<T>
 inline float NumberOf(T x) { return static_cast<float>(x); }
+template <ShortFloatElement T>
+inline float NumberOf(T x) {
+  return T::kValues[x.bits];
+}
 inline float NumberOf(Bool x) { return static_cast<float>(x.bits != 0); }
 inline float NumberOf(Bfloat x) {
   return std::bit_cast<float>(uint32_t{x.bits} << 16);

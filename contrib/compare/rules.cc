@@ -36,7 +36,11 @@ constexpr TypeTolerance kTypeTolerances[] = {
     {kDLComplex, 128, 0x1p-52, {1e-7, 1e-7}},
     {kDLComplex, 64, 0x1p-23, {1e-5, 1e-4}},
     {kDTypeE4M3, 8, 0x1p-3, {0x1p-9, 0.125}},
+    {kDTypeE4M3Fnuz, 8, 0x1p-3, {0x1p-10, 0.125}},
     {kDTypeE5M2, 8, 0x1p-2, {0x1p-16, 0.25}},
+    {kDTypeE5M2Fnuz, 8, 0x1p-2, {0x1p-17, 0.25}},
+    {kDTypeE8M0, 8, 1, {0, 1}},
+    {kDTypeE2M1, 4, 0x1p-1, {0.5, 0.5}},
 };
 
 const TypeTolerance* RowOf(DLDataType dtype) {

@@ -73,7 +73,7 @@ ElementFormat FormatOf(DLDataType dtype) {
   VisitElementType(dtype, [&format](auto element) {
     using E = decltype(element);
     using T = typename E::Stored;
-    if constexpr (std::is_arithmetic_v<T> && E::kHasNumbers) {
+    if constexpr (std::is_arithmetic_v<T> && E::kIsCalculated) {
       format = FormatOf<T>();
     } else if constexpr (E::Is(kBool)) {
       format = FormatOf<uint8_t>();

@@ -56,14 +56,19 @@ class LoweredLibrary::Choices {
 // A kernel as the executor calls it: with all tensors in one list.
 class LoweredLibrary::BoundKernel {
  public:
-  BoundKernel(std::unique_ptr<RegionKernel> kernel,
-              const KernelRequest& request, const KernelChoice& choice,
-              std::shared_ptr<Choices> choices)
+  BoundKernel(std::unique_ptr<RegionKernel> kernel, const Region& region,
+              const KernelChoice& choice, std::shared_ptr<Choices> choices)
       : kernel_(std::move(kernel)),
-        num_inputs_(request.arguments.size() - request.num_outputs),
-        count_(request.arguments.size()),
+        num_inputs_(region.network.inputs().size()),
+        count_(num_inputs_ + region.outputs.size()),
         node_(choice.node),
         choices_(std::move(choices)) {
+    for (const ValueId input : region.network.inputs()) {
+      dtypes_.push_back(region.network.value(input).type.dtype);
+    }
+    for (const TensorType& output : region.outputs) {
+      dtypes_.push_back(output.dtype);
+    }
     choices_->Add(choice, kernel_.get());
   }
   BoundKernel(const BoundKernel&) = delete;
@@ -80,8 +85,11 @@ class LoweredLibrary::BoundKernel {
     for (int i = 0; i < args.size(); ++i) {
       NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i));
       NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const tensor, arg.AsTensor());
+      DLTensor own = *tensor;
+      const DLDataType known = dtypes_[static_cast<size_t>(i)];
+      if (IsSameType(own.dtype, known)) own.dtype = known;
       // Borrowed memory is nobody's own: no kernel writes over an input.
-      tensors.push_back(NDArray::Borrow(*tensor, nullptr));
+      tensors.push_back(NDArray::Borrow(own, nullptr));
     }
     const auto all = absl::MakeConstSpan(tensors);
     NODEWISE_RETURN_IF_ERROR(
@@ -91,6 +99,8 @@ class LoweredLibrary::BoundKernel {
 
  private:
   const std::unique_ptr<RegionKernel> kernel_;
+  // As networks number them; functions are shown older numbers of some.
+  std::vector<DLDataType> dtypes_;
   const size_t num_inputs_;
   const size_t count_;
   const std::string node_;
@@ -113,7 +123,7 @@ absl::StatusOr<PackedFunc> LoweredLibrary::Bind(const KernelRequest& request) {
   NODEWISE_ASSIGN_OR_RETURN(auto kernel, Make(region, &choice));
   // A function that is copied shares its kernel.
   const auto bound = std::make_shared<const BoundKernel>(
-      std::move(kernel), request, choice, choices_);
+      std::move(kernel), region, choice, choices_);
   return PackedFunc::FromBody(
       [bound](const PackedArgs& args) { return (*bound)(args); });
 }

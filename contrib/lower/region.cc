@@ -58,10 +58,20 @@ absl::Status ReadCovers(Attributes attrs, Region* region) {
   return absl::OkStatus();
 }
 
+// Returns a tensor's type with the number that networks have for it: functions
+// are shown older numbers of bool and the 8-bit floats.
+TensorType TypeOf(const DLTensor& tensor, const NetworkValue& value) {
+  TensorType type = TensorType::Of(tensor);
+  if (value.type.has_dtype() && IsSameType(type.dtype, value.type.dtype)) {
+    type.dtype = value.type.dtype;
+  }
+  return type;
+}
+
 // Checks a tensor of the node against the value that it is.
 absl::Status CheckTensor(const char* role, const NetworkValue& value,
                          const DLTensor& tensor) {
-  const TensorType type = TensorType::Of(tensor);
+  const TensorType type = TypeOf(tensor, value);
   if (AreCompatible(type, value.type)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("{} {}: is {}, expected {}", role, value.name, ToString(type),
@@ -93,7 +103,7 @@ absl::Status CheckTensors(const KernelRequest& request, Region* region) {
     const DLTensor& tensor = *request.arguments[at++];
     NODEWISE_RETURN_IF_ERROR(
         CheckTensor("output", network.value(output), tensor));
-    region->outputs.push_back(TensorType::Of(tensor));
+    region->outputs.push_back(TypeOf(tensor, network.value(output)));
   }
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/packed_elements.h"
 
 namespace nodewise {
 namespace {
@@ -145,7 +146,8 @@ absl::Status WriteTensor(const NDArray& tensor, proto::Tensor* to) {
   }
   for (const int64_t dim : host.shape()) to->add_dims(dim);
   to->set_data_type(static_cast<int32_t>(*number));
-  to->set_raw_data(host.data(), host.bytes());
+  NODEWISE_ASSIGN_OR_RETURN(std::string data, OnnxDataOf(host));
+  to->set_raw_data(std::move(data));
   return absl::OkStatus();
 }
 

@@ -32,6 +32,35 @@ FloatFormat FormatOf(DLDataType dtype) {
   return format;
 }
 
+template <typename E>
+struct IsConvertedElement
+    : std::bool_constant<E::kHasNumbers && !E::kIsCalculated> {};
+using ConvertedElements = ElementsWhere<IsConvertedElement>;
+
+// Integers of less than a byte: the ends of their range.
+template <typename E, typename T = typename E::Stored>
+constexpr T LeastOfBits() {
+  return std::is_signed_v<T> ? static_cast<T>(-(1 << (E::kDType.bits - 1))) : 0;
+}
+template <typename E, typename T = typename E::Stored>
+constexpr T LargestOfBits() {
+  return static_cast<T>(LeastOfBits<E>() + (1 << E::kDType.bits) - 1);
+}
+
+// As FromDouble() does, but that integers end with the range of their bits.
+template <typename E>
+void StoreConverted(const double* from, int64_t begin, int64_t end,
+                    const NDArray& tensor) {
+  using T = typename E::Stored;
+  T* const to = tensor.As<T>();
+  for (int64_t i = begin; i < end; ++i) {
+    to[i] = FromDouble<T>(from[i - begin]);
+    if constexpr (std::is_integral_v<T>) {
+      to[i] = std::clamp(to[i], LeastOfBits<E>(), LargestOfBits<E>());
+    }
+  }
+}
+
 template <typename List>
 bool IsScalarOf(List list, DLDataType dtype) {
   return dtype.lanes == 1 && VisitOneOf(list, dtype, [](auto) {});
@@ -58,6 +87,9 @@ bool IsFloat(DLDataType dtype) { return IsScalarOf(FloatElements(), dtype); }
 bool IsBool(DLDataType dtype) { return dtype == kBool; }
 bool IsInteger(DLDataType dtype) {
   return IsScalarOf(IntegerElements(), dtype);
+}
+bool IsConverted(DLDataType dtype) {
+  return IsScalarOf(ConvertedElements(), dtype);
 }
 bool IsUnsigned(DLDataType dtype) {
   return IsInteger(dtype) && dtype.code == kDLUInt;
@@ -134,6 +166,12 @@ void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end,
 
 void StoreDoubles(const double* from, int64_t begin, int64_t end,
                   const NDArray& tensor) {
+  if (IsConverted(tensor.dtype())) {
+    VisitOneOf(ConvertedElements(), tensor.dtype(), [&](auto element) {
+      StoreConverted<decltype(element)>(from, begin, end, tensor);
+    });
+    return;
+  }
   (void)WithType(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const to = tensor.As<T>();

@@ -1,13 +1,15 @@
 #include "nodewise/ops/cast.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/converted_elements.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/open_results.h"
 
 namespace nodewise {
 
-using ops::RoundMode;
 template <>
 struct Words<RoundMode> {
   static constexpr std::pair<RoundMode, std::string_view> kAll[] = {
@@ -43,14 +45,17 @@ void LoadOddDoubles(const NDArray& x, int64_t begin, int64_t end, double* to) {
 }
 
 // Casts from floats to integers truncate; for numbers out of range the standard
-// leaves the result open, and the nearest integer in range is taken. Integers
-// drop upper bits.
-void CastRange(const NDArray& x, const NDArray& y, int64_t begin, int64_t end) {
-  const bool from_integer = IsInteger(x.dtype());
-  if (from_integer && !IsFloat(y.dtype())) {
+// leaves the result open, and the nearest integer in range is taken, but that
+// ONNX's own cases of integers of 2 and 4 bits drop upper bits. Integers drop
+// upper bits.
+void CastRange(const NDArray& x, const NDArray& y, int64_t begin, int64_t end,
+               ShortRounding rounding) {
+  const bool is_short = IsShortFloat(y.dtype());
+  const bool from_integer = IsInteger(x.dtype()) || IsShortInteger(x.dtype());
+  if (from_integer && !is_short && !IsFloat(y.dtype())) {
     int64_t integers[kWideBlock];
-    LoadWide(x, begin, end, integers);
-    StoreWide(integers, begin, end, y);
+    LoadIntegers(x, begin, end, integers);
+    StoreIntegers(integers, begin, end, y);
     return;
   }
   double doubles[kWideBlock];
@@ -59,10 +64,30 @@ void CastRange(const NDArray& x, const NDArray& y, int64_t begin, int64_t end) {
   } else {
     LoadDoubles(x, begin, end, doubles);
   }
-  StoreDoubles(doubles, begin, end, y);
+  if (is_short) {
+    StoreShortFloats(doubles, begin, end, y, rounding);
+  } else if (IsShortInteger(y.dtype())) {
+    int64_t integers[kWideBlock];
+    std::transform(doubles, doubles + (end - begin), integers,
+                   &FromDouble<int64_t>);
+    StoreIntegers(integers, begin, end, y);
+  } else {
+    StoreDoubles(doubles, begin, end, y);
+  }
 }
 
-absl::Status CastTo(EvalArgs& args, DLDataType to) {
+// What becomes of numbers below 0, and of -0, where there is no sign is not
+// specified.
+void AllowAnyForSigned(EvalArgs& args) {
+  if (args.bounds(0) == nullptr) return;
+  const std::vector<double> x = ToDoubles(args.in(0));
+  AllowAny(args, 0, [&x](int64_t i) {
+    return std::signbit(x[static_cast<size_t>(i)]) &&
+           !std::isnan(x[static_cast<size_t>(i)]);
+  });
+}
+
+absl::Status CastTo(EvalArgs& args, DLDataType to, ShortRounding rounding) {
   if (args.dtype(0) == to) {
     args.SetOutput(0, args.in(0));
     return absl::OkStatus();
@@ -70,14 +95,16 @@ absl::Status CastTo(EvalArgs& args, DLDataType to) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                             args.MakeOutput(0, args.shape(0), to));
   for (const DLDataType type : {args.dtype(0), to}) {
+    if (IsConverted(type)) continue;
     NODEWISE_RETURN_IF_ERROR(
         WithWide(type, [](auto) { return absl::OkStatus(); }));
   }
   ParallelFor(CountOf(y), 2, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; at += kWideBlock) {
-      CastRange(args.in(0), y, at, std::min(at + kWideBlock, end));
+      CastRange(args.in(0), y, at, std::min(at + kWideBlock, end), rounding);
     }
   });
+  if (to.code == kDTypeE8M0) AllowAnyForSigned(args);
   return absl::OkStatus();
 }
 
@@ -105,7 +132,9 @@ struct Cast : ops::Cast {
                      Field<&Cast::round_mode>("round_mode"));
   }
   OutputInfos Infer(const Inputs& in) const { return CastInfos(in, to); }
-  absl::Status Evaluate(EvalArgs& args) const { return CastTo(args, to); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    return CastTo(args, to, {saturate, round_mode});
+  }
 };
 
 struct CastLike : ops::CastLike {
@@ -117,9 +146,15 @@ struct CastLike : ops::CastLike {
     return CastInfos(in, in.type(1).dtype);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    return CastTo(args, args.dtype(1));
+    return CastTo(args, args.dtype(1), {saturate, round_mode});
   }
 };
+
+// Returns how many bits ONNX stores an element in.
+int OnnxBitsOf(DLDataType dtype) {
+  return IsConverted(dtype) ? dtype.bits
+                            : static_cast<int>(8 * ElementBytes(dtype));
+}
 
 struct BitCast : ops::BitCast {
   static constexpr auto Fields() {
@@ -127,7 +162,7 @@ struct BitCast : ops::BitCast {
   }
   absl::Status Check(const Inputs& in) const {
     const DLDataType from = in.type(0).dtype;
-    if (!in.type(0).has_dtype() || ElementBytes(from) == ElementBytes(to)) {
+    if (!in.type(0).has_dtype() || OnnxBitsOf(from) == OnnxBitsOf(to)) {
       return absl::OkStatus();
     }
     return InputError(
@@ -138,6 +173,12 @@ struct BitCast : ops::BitCast {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(0, args.shape(0), to));
     if (y.bytes() != 0) std::memcpy(y.data(), args.in(0).data(), y.bytes());
+    if (!IsShortInteger(to)) return absl::OkStatus();
+    // In memory the bits above the element's are those of its sign, or 0.
+    for (int64_t i = 0; i < CountOf(y); ++i) {
+      const int64_t bits = y.As<uint8_t>()[i];
+      StoreIntegers(&bits, i, i + 1, y);
+    }
     return absl::OkStatus();
   }
 };

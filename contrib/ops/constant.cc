@@ -79,10 +79,12 @@ struct ConstantOfShape : ops::ConstantOfShape {
   }
 
   absl::Status Check(const Inputs& in) const {
+    const auto is_number = [](DLDataType dtype) {
+      const auto known = [](auto) { return absl::OkStatus(); };
+      return IsConverted(dtype) || WithType(dtype, known).ok();
+    };
     if (value.has_value() && (!value->defined() || CountOf(*value) != 1 ||
-                              !WithType(value->dtype(), [](auto) {
-                                 return absl::OkStatus();
-                               }).ok())) {
+                              !is_number(value->dtype()))) {
       return AttributeError("value", "is not one number");
     }
     return All(RequireType(in, 0, kInt64), RequireRank(in, 0, 1));

@@ -1,6 +1,7 @@
 #include "nodewise/ops/logic.h"
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/converted_elements.h"
 #include "contrib/ops/util/elementwise.h"
 
 namespace nodewise {
@@ -93,10 +94,14 @@ struct IsAtMost {
   }
 };
 
-// Tests each float.
+// Tests each float; short ones with a sign too.
 template <typename Class>
 struct FloatTest {
-  absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
+  absl::Status Check(const Inputs& in) const {
+    const DLDataType dtype = in.type(0).dtype;
+    const bool is_short = IsShortFloat(dtype) && dtype.code != kDTypeE8M0;
+    return is_short ? absl::OkStatus() : RequireFloat(in, 0);
+  }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in, 0, kBool); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,

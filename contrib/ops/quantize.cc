@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/converted_elements.h"
 #include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "fmt/format.h"
@@ -51,8 +52,8 @@ constexpr AttrField TypeField(std::string_view name) {
 
 // Calls f(data, scale, zero_point) of doubles for each element.
 template <typename F>
-absl::Status MapScaled(const ScaleAttributes& attributes, EvalArgs& args,
-                       const NDArray& y, F f) {
+absl::Status MapScaled(const ScaleAttributes& attributes, const EvalArgs& args,
+                       const NDArray& y, ShortRounding rounding, F f) {
   const std::vector<double> scales = ToDoubles(args.in(1));
   std::vector<double> zeros(scales.size(), 0);
   if (args.has(2)) zeros = ToDoubles(args.in(2));
@@ -60,13 +61,22 @@ absl::Status MapScaled(const ScaleAttributes& attributes, EvalArgs& args,
     return InputError(2, fmt::format("has {} elements, expected {}",
                                      zeros.size(), scales.size()));
   }
-  return MapScaleRuns(attributes, args, y, [&](const ScaleRun& run, double* x) {
+  const auto map = [&](const ScaleRun& run, double* x) {
     for (int64_t i = 0; i < run.n; ++i) {
       const auto k = static_cast<size_t>(run.scale + i * run.step);
       x[i] = f(x[i], scales[k], zeros[k]);
     }
-  });
+  };
+  return MapScaleRuns(attributes, args, y, map, rounding);
 }
+template <typename F>
+absl::Status MapScaled(const ScaleAttributes& attributes, const EvalArgs& args,
+                       const NDArray& y, F f) {
+  return MapScaled(attributes, args, y, ShortRounding(), f);
+}
+
+constexpr const char* kQuantizedTypes =
+    "an integer of 2 to 16 bits or a float of 4 or 8 bits with a sign";
 
 // Returns the quantized type: the zero point's, else the attribute's.
 absl::StatusOr<DLDataType> QuantizedType(const Inputs& in,
@@ -79,11 +89,24 @@ absl::StatusOr<DLDataType> QuantizedType(const Inputs& in,
                                       ToString(*told), ToString(zero)));
   }
   const DLDataType dtype = told.value_or(has_zero ? zero : kUint8);
-  if (dtype.bits == 0 || RangeOf(dtype).has_value()) return dtype;
-  return AttributeError("output_dtype",
-                        fmt::format("is {}, expected an integer of 8 or 16 "
-                                    "bits",
-                                    ToString(dtype)));
+  if (dtype.bits == 0 || IsQuantized(dtype)) return dtype;
+  return AttributeError(
+      "output_dtype",
+      fmt::format("is {}, expected {}", ToString(dtype), kQuantizedTypes));
+}
+
+absl::Status RequireLowPrecision(const Inputs& in, size_t i) {
+  const DLDataType dtype = in.type(i).dtype;
+  if (!in.has(i) || dtype.bits == 0 || IsQuantized(dtype)) {
+    return absl::OkStatus();
+  }
+  return InputError(i,
+                    std::string(MessageOf(RefuseType(dtype, kQuantizedTypes))));
+}
+
+// Scales may be powers of two in 8 bits.
+bool IsPowerScale(const Inputs& in) {
+  return in.type(1).dtype.code == kDTypeE8M0;
 }
 
 // Divides in the type of the scale or the one that the operator names.
@@ -91,16 +114,18 @@ struct Quantizer {
   DLDataType precision{};
   QuantRange range;
 
+  double Quotient(double x, double scale) const {
+    return RoundedTo(precision,
+                     RoundedTo(precision, x) / RoundedTo(precision, scale));
+  }
   double operator()(double x, double scale, double zero) const {
-    const double divisor = RoundedTo(precision, scale);
-    const double quotient =
-        RoundedTo(precision, RoundedTo(precision, x) / divisor);
-    return Saturated(std::nearbyint(quotient) + zero, range);
+    return Saturated(std::nearbyint(Quotient(x, scale)) + zero, range);
   }
 };
 
-// Axes came with opset 13, 16-bit types, blocks and output_dtype with 21,
-// precision with 23.
+// Axes came with opset 13, floats of 8 bits with 19, integers of 4 and 16 bits,
+// blocks and output_dtype with 21, precision and floats of 4 bits with 23,
+// integers of 2 bits with 25, scales in powers of two with 28.
 struct QuantizeLinear : ops::QuantizeLinear {
   static constexpr auto Fields() {
     return FieldList(Field<&QuantizeLinear::axis>("axis"),
@@ -118,8 +143,8 @@ struct QuantizeLinear : ops::QuantizeLinear {
     if (precision.has_value() && !IsFloat(*precision)) {
       return AttributeError("precision", "is no float");
     }
-    return All(RequireNumber(in, 1), RequireQuantized(in, 2),
-               CheckScale({axis, block_size}, in),
+    if (!IsPowerScale(in)) NODEWISE_RETURN_IF_ERROR(RequireNumber(in, 1));
+    return All(RequireLowPrecision(in, 2), CheckScale({axis, block_size}, in),
                QuantizedType(in, output_dtype).status());
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
@@ -131,9 +156,25 @@ struct QuantizeLinear : ops::QuantizeLinear {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const DLDataType type =
         precision.value_or(IsFloat(args.dtype(1)) ? args.dtype(1) : kFloat32);
-    const Quantizer quantize{type, *RangeOf(y.dtype())};
+    if (IsShortFloat(y.dtype())) {
+      NODEWISE_RETURN_IF_ERROR(ToShortFloats(args, y, {type, {}}));
+    } else {
+      const Quantizer quantize{type, *RangeOf(y.dtype())};
+      NODEWISE_RETURN_IF_ERROR(
+          MapScaled({axis, block_size}, args, y, quantize));
+    }
     BoundByOneStep(y, args.bounds(0));
-    return MapScaled({axis, block_size}, args, y, quantize);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status ToShortFloats(const EvalArgs& args, const NDArray& y,
+                             const Quantizer& quantize) const {
+    const ShortRounding rounding{.saturates = saturate};
+    return MapScaled({axis, block_size}, args, y, rounding,
+                     [&quantize](double x, double scale, double zero) {
+                       return quantize.Quotient(x, scale) + zero;
+                     });
   }
 };
 
@@ -149,13 +190,19 @@ struct DequantizeLinear : ops::DequantizeLinear {
   absl::Status Check(const Inputs& in) const {
     const DLDataType x = in.type(0).dtype;
     if (!(x == kInt32)) {
-      NODEWISE_RETURN_IF_ERROR(RequireQuantized(in, 0));
+      NODEWISE_RETURN_IF_ERROR(RequireLowPrecision(in, 0));
     }
     if (x.bits != 0) {
       NODEWISE_RETURN_IF_ERROR(RequireType(in, 2, x));
     }
     if (output_dtype.has_value() && !IsFloat(*output_dtype)) {
       return AttributeError("output_dtype", "is no float");
+    }
+    if (IsPowerScale(in)) {
+      if (output_dtype.has_value()) return CheckScale({axis, block_size}, in);
+      return AttributeError("output_dtype",
+                            "is not given, expected a float, which the scale "
+                            "is not");
     }
     return All(RequireFloat(in, 1), CheckScale({axis, block_size}, in));
   }
@@ -178,9 +225,13 @@ struct FakeQuantize : ops::FakeQuantize {
   }
 
   absl::Status Check(const Inputs& in) const {
+    NODEWISE_ASSIGN_OR_RETURN(const DLDataType between,
+                              QuantizedType(in, output_dtype));
+    if (IsShortFloat(between)) {
+      return AttributeError("output_dtype", "is a float, expected an integer");
+    }
     return All(RequireFloat(in, 0), RequireFloat(in, 1),
-               RequireQuantized(in, 2), CheckScale({axis, block_size}, in),
-               QuantizedType(in, output_dtype).status());
+               CheckScale({axis, block_size}, in));
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {

@@ -141,6 +141,10 @@ absl::StatusOr<ops::FakeQuantize> FakeQuantizeOf(const Network& network,
   const auto& op = *quantize.attrs.As<ops::QuantizeLinear>();
   ops::FakeQuantize fake{op.axis, op.block_size, std::nullopt};
   const DLDataType between = TypeOfValue(network, quantize.outputs[0]);
+  if (between.bits != 0 && between.code != kDLInt && between.code != kDLUInt) {
+    return Refuse(fmt::format("its result is {}, expected an integer",
+                              ToString(between)));
+  }
   const DLDataType told =
       zero == kNoValue ? kUint8 : TypeOfValue(network, zero);
   if (between.bits != 0 && !(between == told)) fake.output_dtype = between;

@@ -34,21 +34,6 @@ uint64_t HashOf(std::string_view text) {
   return hash;
 }
 
-// Rounds to the nearest float that has this many explicit mantissa bits and
-// this exponent bias. REQUIRES: |value| <= 1, where no type has infinities.
-uint8_t ToFloat8(double value, int mantissa_bits, int bias) {
-  const double magnitude = std::fabs(value);
-  const int exponent =
-      magnitude == 0 ? 1 - bias : std::max(std::ilogb(magnitude), 1 - bias);
-  // For a normal number this holds the leading 1, which adds one to the
-  // exponent field, as does a carry from rounding.
-  const double significand =
-      std::nearbyint(std::ldexp(magnitude, mantissa_bits - exponent));
-  const int code =
-      ((exponent + bias - 1) << mantissa_bits) + static_cast<int>(significand);
-  return static_cast<uint8_t>(code | (std::signbit(value) ? 0x80 : 0));
-}
-
 // Return a number in [-1, 1) as an element of one float type; where it rounds
 // to 1, the next number below is taken. A float is rounded from 24 bits, which
 // it holds, so that the 16-bit types are not rounded twice.
@@ -77,16 +62,13 @@ Bfloat FloatOf(double value) {
   return {bits == 0x3F80 ? uint16_t{0x3F7F} : bits};
 }
 
-template <>
-Float8E4M3 FloatOf(double value) {
-  const uint8_t bits = ToFloat8(value, 3, 7);
-  return {bits == 0x38 ? uint8_t{0x37} : bits};
-}
-
-template <>
-Float8E5M2 FloatOf(double value) {
-  const uint8_t bits = ToFloat8(value, 2, 15);
-  return {bits == 0x3C ? uint8_t{0x3B} : bits};
+// Powers of two alone take the number's size.
+template <ShortFloatElement T>
+T FloatOf(double value) {
+  constexpr ShortRounding kNearest{.powers = RoundMode::kNearest};
+  const T rounded{EncodeShortFloat(T::kFormat, value, kNearest)};
+  return DecodeElement(rounded) == 1 ? T{static_cast<uint8_t>(rounded.bits - 1)}
+                                     : rounded;
 }
 
 using Fill = void (*)(RandomSource& source, const NDArray& tensor);
@@ -105,8 +87,8 @@ struct Range {
   int64_t most;
 };
 
-// Returns the part of the range that the type holds; 4-bit integers and bool
-// are narrower.
+// Returns the part of the range that the type holds; integers of 2 and 4 bits
+// and bool are narrower.
 Range IntRange(DLDataType dtype) {
   const int bits = std::min<int>(dtype.bits, 32);
   const bool is_signed = dtype.code == kDLInt;
@@ -196,7 +178,7 @@ absl::StatusOr<NDArray> RandomTensor(RandomSource& source,
   const Fill fill = FindFill(dtype);
   if (fill == nullptr) {
     return absl::UnimplementedError(
-        fmt::format("random tensor: type is {}, expected a float of 8 to "
+        fmt::format("random tensor: type is {}, expected a float of 4 to "
                     "64 bits, an integer or bool",
                     ToString(dtype)));
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr double kLargestInteger = 8;
 
 template <typename E>
-struct IsNumber : std::bool_constant<E::kHasNumbers &&
+struct IsNumber : std::bool_constant<E::kIsCalculated &&
                                      DecodableElement<typename E::Stored>> {};
 using NumberElements = ElementsWhere<IsNumber>;
 

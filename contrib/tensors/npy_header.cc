@@ -41,9 +41,12 @@ constexpr TypeName kTypes[] = {
 
 // Types that are written under a name that is not read back as the type.
 constexpr TypeName kWrittenAs[] = {
-    {"i1", {kDLInt, 1, 1}},     {"i1", {kDLInt, 4, 1}},
-    {"u1", {kDLUInt, 4, 1}},    {"V1", {kDTypeE4M3, 8, 1}},
-    {"V1", {kDTypeE5M2, 8, 1}}, {"b1", kFfiBool},
+    {"i1", {kDLInt, 1, 1}},         {"i1", {kDLInt, 4, 1}},
+    {"u1", {kDLUInt, 4, 1}},        {"i1", {kDLInt, 2, 1}},
+    {"u1", {kDLUInt, 2, 1}},        {"V1", {kDTypeE4M3, 8, 1}},
+    {"V1", {kDTypeE4M3Fnuz, 8, 1}}, {"V1", {kDTypeE5M2, 8, 1}},
+    {"V1", {kDTypeE5M2Fnuz, 8, 1}}, {"V1", {kDTypeE8M0, 8, 1}},
+    {"V1", {kDTypeE2M1, 4, 1}},     {"b1", kFfiBool},
 };
 
 template <typename E>
@@ -76,7 +79,8 @@ constexpr RefusedType kRefused[] = {
     {"M", "dates"},
     {"m", "time spans"},
     {"V1",
-     "8-bit floats, which numpy does not tell apart; store them as .params"},
+     "floats of 8 bits or less, which numpy does not tell apart; store them as "
+     ".params or .pb"},
     {"V", "raw bytes"},
     {"f16", "long double"},
     {"c32", "complex long double"},
@@ -341,7 +345,7 @@ absl::StatusOr<std::string> MakeNpyHeader(absl::Span<const int64_t> shape,
   for (const TypeName& row : kWrittenAs) {
     if (row.dtype == scalar) type = &row;
   }
-  // Vectors of bool and of 4-bit integers are packed, numpy's are not.
+  // Vectors of bool and of types of 2 and 4 bits are packed, numpy's are not.
   if (type == nullptr || (dtype.lanes > 1 && dtype.bits < 8)) {
     return absl::UnimplementedError(
         fmt::format("type {} is none that numpy has (store it as .params)",

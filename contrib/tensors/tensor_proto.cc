@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/packed_elements.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
@@ -56,17 +57,18 @@ absl::Status WrongSize(const char* list, size_t found, int64_t expected,
 // Requires exactly one list, the right one, of the right size; or raw data
 // alone.
 absl::Status CheckData(const TensorFields& fields, DLDataType dtype,
-                       int64_t elements, size_t bytes) {
+                       int64_t elements) {
   const std::vector<DataList> lists = ListsOf(fields);
   if (lists.size() + (fields.has_raw ? 1 : 0) > 1) {
     return absl::DataLossError(
         fmt::format("has both {} and {}, expected its data once", lists[0].name,
                     fields.has_raw ? "raw_data" : lists[1].name));
   }
+  const size_t stored = OnnxBytes(dtype, elements);
   if (fields.has_raw) {
-    if (fields.raw.size() == bytes) return absl::OkStatus();
-    return WrongSize("raw_data", fields.raw.size(), static_cast<int64_t>(bytes),
-                     "bytes", fields, dtype);
+    if (fields.raw.size() == stored) return absl::OkStatus();
+    return WrongSize("raw_data", fields.raw.size(),
+                     static_cast<int64_t>(stored), "bytes", fields, dtype);
   }
   const char* const list = ListFor(dtype);
   if (!lists.empty() && lists[0].name != std::string_view(list)) {
@@ -75,8 +77,12 @@ absl::Status CheckData(const TensorFields& fields, DLDataType dtype,
                     lists[0].name, list, ToString(dtype)));
   }
   const size_t found = lists.empty() ? 0 : lists[0].size;
-  if (found == static_cast<size_t>(elements)) return absl::OkStatus();
-  return WrongSize(list, found, elements, "elements", fields, dtype);
+  // Each number of this list is a byte of packed elements.
+  const bool is_packed = IsPackedByOnnx(dtype);
+  const auto expected = is_packed ? static_cast<int64_t>(stored) : elements;
+  if (found == static_cast<size_t>(expected)) return absl::OkStatus();
+  return WrongSize(list, found, expected, is_packed ? "bytes" : "elements",
+                   fields, dtype);
 }
 
 template <typename To, typename From>
@@ -105,8 +111,25 @@ absl::Status CheckBools(const NDArray& tensor) {
       "element {} is {}, expected 0 or 1 for bool", wrong - data, *wrong));
 }
 
+absl::Status UnpackInt32s(absl::Span<const int32_t> from, const NDArray& to) {
+  std::vector<uint8_t> bytes;
+  bytes.reserve(from.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    // Some writers give packed bytes a sign.
+    if (from[i] < INT8_MIN || from[i] > UINT8_MAX) {
+      return absl::DataLossError(fmt::format(
+          "int32_data: number {} is {}, expected a byte of packed elements", i,
+          from[i]));
+    }
+    bytes.push_back(static_cast<uint8_t>(from[i]));
+  }
+  UnpackElements(bytes, to);
+  return absl::OkStatus();
+}
+
 // This list holds integers as they are, short floats and bool as their bits.
 absl::Status CopyInt32s(absl::Span<const int32_t> from, const NDArray& to) {
+  if (IsPackedByOnnx(to.dtype())) return UnpackInt32s(from, to);
   absl::Status status;
   VisitElementType(to.dtype(), [&](auto element) {
     using T = typename decltype(element)::Stored;
@@ -122,6 +145,10 @@ absl::Status CopyInt32s(absl::Span<const int32_t> from, const NDArray& to) {
 
 absl::Status CopyData(const TensorFields& fields, const NDArray& to) {
   const DLDataType dtype = to.dtype();
+  if (fields.has_raw && IsPackedByOnnx(dtype)) {
+    UnpackElements(fields.raw, to);
+    return absl::OkStatus();
+  }
   if (fields.has_raw) {
     return CopyFromBytes(fields.raw.data(), fields.raw.size(), *to);
   }
@@ -184,10 +211,10 @@ absl::StatusOr<NDArray> MakeTensor(const TensorFields& fields,
                             DTypeFromOnnx(fields.data_type));
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, DataBytes(fields.dims, dtype));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t elements, NumElements(fields.dims));
-  NODEWISE_RETURN_IF_ERROR(CheckData(fields, dtype, elements, bytes));
+  NODEWISE_RETURN_IF_ERROR(CheckData(fields, dtype, elements));
   NDArray tensor;
   if (owner != nullptr && fields.has_raw && bytes > 0 &&
-      IsAligned(fields.raw.data(), dtype)) {
+      !IsPackedByOnnx(dtype) && IsAligned(fields.raw.data(), dtype)) {
     tensor = Borrowed(fields, dtype, owner);
   } else {
     NODEWISE_ASSIGN_OR_RETURN(tensor, NDArray::Empty(fields.dims, dtype, kCpu));

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/packed_elements.h"
 #include "nodewise/tensors/tensor_proto.h"
 #include "nodewise/tensors/tensor_type.h"
 
@@ -253,7 +254,9 @@ absl::StatusOr<std::string> WriteTensorProto(const NamedTensor& tensor) {
   PutTag(kDataType, kVarint, &bytes);
   PutVarint(static_cast<uint64_t>(*number), &bytes);
   if (!tensor.name.empty()) PutBytes(kName, tensor.name, &bytes);
-  PutBytes(kRawData, {host.As<char>(), host.bytes()}, &bytes);
+  const auto data = OnnxDataOf(host);
+  if (!data.ok()) return At("tensor " + tensor.name, data.status());
+  PutBytes(kRawData, *data, &bytes);
   return bytes;
 }
 

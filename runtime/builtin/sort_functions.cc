@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<Key>> KeysOf(const DLTensor& tensor, int64_t start,
   VisitElementType(tensor.dtype, [&](auto element) {
     using E = decltype(element);
     using T = typename E::Stored;
-    if constexpr (E::kHasNumbers && !std::is_same_v<T, uint64_t> &&
+    if constexpr (E::kIsCalculated && !std::is_same_v<T, uint64_t> &&
                   E::kDType.code != kDTypeBool) {
       keys.reserve(static_cast<size_t>(count));
       for (int64_t i = 0; i < count; ++i) {

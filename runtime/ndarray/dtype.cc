@@ -14,13 +14,18 @@ struct CodeName {
   std::string_view name;
   uint8_t code;
   uint8_t default_bits;
+  bool says_bits = false;  // Its name ends with them already.
 };
 
 // Longer names come before names that they begin with; of two names for one
 // type, the last is the one to write.
 constexpr CodeName kCodes[] = {
-    {"float8_e4m3fn", kDTypeE4M3, 8},
-    {"float8_e5m2", kDTypeE5M2, 8},
+    {"float8_e4m3fnuz", kDTypeE4M3Fnuz, 8, true},
+    {"float8_e4m3fn", kDTypeE4M3, 8, true},
+    {"float8_e5m2fnuz", kDTypeE5M2Fnuz, 8, true},
+    {"float8_e5m2", kDTypeE5M2, 8, true},
+    {"float8_e8m0fnu", kDTypeE8M0, 8, true},
+    {"float4_e2m1fn", kDTypeE2M1, 4, true},
     {"e4m3_float", kDTypeE4M3, 8},
     {"e5m2_float", kDTypeE5M2, 8},
     {"bfloat", kDLBfloat, 16},
@@ -115,12 +120,16 @@ std::string ToString(DLDataType dtype) {
     text = "bool8";
   } else {
     text = fmt::format("custom[{}]", dtype.code);
+    bool says_bits = false;
     for (const CodeName& row : kCodes) {
-      if (row.code == dtype.code) text = std::string(row.name);
+      if (row.code != dtype.code) continue;
+      text = std::string(row.name);
+      // The last name is written.
+      says_bits = row.code == kDLOpaqueHandle
+                      ? dtype.bits == 64
+                      : row.says_bits && row.default_bits == dtype.bits;
     }
-    if (dtype.code != kDLOpaqueHandle || dtype.bits != 64) {
-      text += std::to_string(dtype.bits);
-    }
+    if (!says_bits) text += std::to_string(dtype.bits);
   }
   if (dtype.lanes != 1) text += "x" + std::to_string(dtype.lanes);
   return text;
@@ -152,7 +161,11 @@ absl::Status CheckDType(DLDataType dtype) {
   switch (dtype.code) {
     case kDLInt:
     case kDLUInt:
-      fine = fine && power_of_two && (bits == 1 || bits == 4 || bits % 8 == 0);
+      // TVM has no integers of 2 bits; ONNX has.
+      fine = fine && power_of_two && (bits <= 4 || bits % 8 == 0);
+      break;
+    case kDTypeE2M1:
+      fine = fine && bits == 4;
       break;
     default:
       fine = fine && bits > 0 && bits % 8 == 0;

@@ -1,23 +1,23 @@
 #include "nodewise/ndarray/elements.h"
 
-#include <cmath>
-#include <limits>
+#include <array>
+
+#include "runtime/ndarray/short_float_values.h"
 
 namespace nodewise {
 
-float DecodeElement(Float8E4M3 x) {
-  const int exponent = x.bits >> 3 & 0xF;
-  const int fraction = x.bits & 7;
-  float magnitude = 0;
-  if ((x.bits & 0x7F) == 0x7F) {
-    magnitude = std::numeric_limits<float>::quiet_NaN();
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(fraction), -9);
-  } else {
-    magnitude = std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
-  }
-  return std::copysign(magnitude, (x.bits & 0x80) != 0 ? -1.0F : 1.0F);
-}
+constinit const std::array<float, 256> Float8E4M3::kValues =
+    ShortFloatValues(kFormat);
+constinit const std::array<float, 256> Float8E4M3Fnuz::kValues =
+    ShortFloatValues(kFormat);
+constinit const std::array<float, 256> Float8E5M2::kValues =
+    ShortFloatValues(kFormat);
+constinit const std::array<float, 256> Float8E5M2Fnuz::kValues =
+    ShortFloatValues(kFormat);
+constinit const std::array<float, 256> Float8E8M0::kValues =
+    ShortFloatValues(kFormat);
+constinit const std::array<float, 256> Float4E2M1::kValues =
+    ShortFloatValues(kFormat);
 
 bool DecodeToDoubles(DLDataType dtype, const void* elements, size_t count,
                      double* to) {

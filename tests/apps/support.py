@@ -27,7 +27,7 @@ Result = collections.namedtuple("Result", "code out err")
 
 # TVM's numbers for types, and how struct packs one element.
 DTYPES = {
-    "int8": (0, 8, "b"), "int16": (0, 16, "h"), "int32": (0, 32, "i"),
+    "int1": (0, 1, "b"), "int8": (0, 8, "b"), "int16": (0, 16, "h"), "int32": (0, 32, "i"),
     "int64": (0, 64, "q"), "bool": (1, 1, "?"), "uint8": (1, 8, "B"),
     "uint16": (1, 16, "H"), "uint32": (1, 32, "I"), "uint64": (1, 64, "Q"),
     "float16": (2, 16, "e"), "float32": (2, 32, "f"),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "contrib/ops/util/converted_elements.h"
 #include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -58,7 +59,10 @@ std::optional<QuantRange> RangeOf(DLDataType dtype) {
   if (dtype == kUint8) return QuantRange{0, 255};
   if (dtype == kInt16) return QuantRange{-32768, 32767};
   if (dtype == kUint16) return QuantRange{0, 65535};
-  return std::nullopt;
+  if (!IsShortInteger(dtype)) return std::nullopt;
+  const double values = 1 << dtype.bits;
+  const double low = dtype.code == kDLInt ? -values / 2 : 0;
+  return QuantRange{low, low + values - 1};
 }
 
 DynamicScale DynamicScale::Of(float low, float high) {
@@ -71,12 +75,19 @@ DynamicScale DynamicScale::Of(float low, float high) {
 }
 
 absl::Status RequireQuantized(const Inputs& in, size_t i) {
+  const DLDataType dtype = in.type(i).dtype;
   if (!in.has(i) || !in.type(i).has_dtype() ||
-      RangeOf(in.type(i).dtype).has_value()) {
+      (RangeOf(dtype).has_value() && !IsShortInteger(dtype))) {
     return absl::OkStatus();
   }
-  return InputError(i, std::string(MessageOf(RefuseType(
-                           in.type(i).dtype, "an integer of 8 or 16 bits"))));
+  return InputError(
+      i,
+      std::string(MessageOf(RefuseType(dtype, "an integer of 8 or 16 bits"))));
+}
+
+bool IsQuantized(DLDataType dtype) {
+  return RangeOf(dtype).has_value() ||
+         (IsShortFloat(dtype) && dtype.code != kDTypeE8M0);
 }
 
 absl::Status CheckScale(const ScaleAttributes& attributes, const Inputs& in) {
@@ -142,7 +153,8 @@ absl::Status ForEachScaleRun(const ScaleAttributes& attributes,
 
 absl::Status MapScaleRuns(
     const ScaleAttributes& attributes, const EvalArgs& args, const NDArray& y,
-    absl::FunctionRef<void(const ScaleRun& run, double* x)> f) {
+    absl::FunctionRef<void(const ScaleRun& run, double* x)> f,
+    ShortRounding rounding) {
   NODEWISE_ASSIGN_OR_RETURN(
       const ScalePlan plan,
       PlanScale(attributes, args.shape(0), args.shape(1)));
@@ -155,7 +167,11 @@ absl::Status MapScaleRuns(
       VisitScaleRuns(plan, at, next, [&](const ScaleRun& run) {
         f(run, block + (run.begin - at));
       });
-      StoreDoubles(block, at, next, y);
+      if (IsShortFloat(y.dtype())) {
+        StoreShortFloats(block, at, next, y, rounding);
+      } else {
+        StoreDoubles(block, at, next, y);
+      }
     }
   });
   return absl::OkStatus();
@@ -164,6 +180,11 @@ absl::Status MapScaleRuns(
 void BoundByOneStep(const NDArray& y, Bounds* bounds) {
   if (bounds == nullptr) return;
   bounds->proved.assign(static_cast<size_t>(CountOf(y)), 1);
+  if (IsShortFloat(y.dtype())) {
+    for (size_t i = 0; i < bounds->proved.size(); ++i) {
+      bounds->proved[i] = ShortStep(y.dtype(), y.As<uint8_t>()[i]);
+    }
+  }
   bounds->expected = bounds->proved;
 }
 

@@ -8,17 +8,22 @@
 
 #include "absl/functional/function_ref.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "nodewise/ndarray/short_float.h"
 
 namespace nodewise {
 
-// The range of an integer type of 8 or 16 bits.
+// The range of an integer type of 2 to 16 bits.
 struct QuantRange {
   double low = 0;
   double high = 0;
 };
 // Returns none for any other type.
 std::optional<QuantRange> RangeOf(DLDataType dtype);
+// Requires an integer of 8 or 16 bits, which operators calculate with.
 absl::Status RequireQuantized(const Inputs& in, size_t i);
+// Returns whether QuantizeLinear makes the type: one of those, an integer of 2
+// or 4 bits, or a float of 4 or 8 with a sign.
+bool IsQuantized(DLDataType dtype);
 
 // Rounds to the nearest integer, ties to even, and clamps to the range; NaN
 // gives 0.
@@ -66,10 +71,12 @@ absl::Status ForEachScaleRun(const ScaleAttributes& attributes,
                              const EvalArgs& args,
                              absl::FunctionRef<void(const ScaleRun& run)> f);
 // y = f(x) of input 0, calculated in double: f(run, x) replaces the run's
-// elements, which it gets as doubles, by the results.
+// elements, which it gets as doubles, by the results. Short floats are rounded
+// as told.
 absl::Status MapScaleRuns(
     const ScaleAttributes& attributes, const EvalArgs& args, const NDArray& y,
-    absl::FunctionRef<void(const ScaleRun& run, double* x)> f);
+    absl::FunctionRef<void(const ScaleRun& run, double* x)> f,
+    ShortRounding rounding = {});
 
 // A correct kernel may be one step off in every element.
 void BoundByOneStep(const NDArray& y, Bounds* bounds);

@@ -33,7 +33,7 @@ TEST(OpDefTest, EveryWrongAttributeIsInTheError) {
                              {"times", std::string("2")},
                              {"is_exact", int64_t{2}},
                              {"rounding", std::string("up")},
-                             {"to", int64_t{17}}}),
+                             {"to", int64_t{27}}}),
       FailsWith(
           StatusCode::kInvalidArgument,
           AllOf(HasSubstr("attribute factr: Scale has none of that name; did "
@@ -42,7 +42,7 @@ TEST(OpDefTest, EveryWrongAttributeIsInTheError) {
                 HasSubstr("attribute is_exact: is 2, expected 0 or 1"),
                 HasSubstr("attribute rounding: is \"up\", expected one of "
                           "\"even\", \"down\""),
-                HasSubstr("attribute to: element type float8e4m3fn (17) is "
+                HasSubstr("attribute to: element type float6e2m3 (27) is "
                           "not supported"),
                 HasSubstr("attribute factor: is missing"))));
 }

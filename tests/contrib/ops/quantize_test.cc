@@ -56,6 +56,70 @@ TEST(QuantizeLinearTest, ScalesThatDoNotFitAreRefused) {
                    .ok());
 }
 
+constexpr DLDataType kInt4{kDLInt, 4, 1};
+constexpr DLDataType kE4M3{kDTypeE4M3, 8, 1};
+constexpr DLDataType kE8M0{kDTypeE8M0, 8, 1};
+constexpr DLDataType kE2M1{kDTypeE2M1, 4, 1};
+
+TEST(QuantizeLinearTest, ShortIntegersEndWithTheirRange) {
+  const auto zero = MakeTensor<int8_t>({}, {1}, kInt4);
+  EXPECT_THAT(ElementsOf<int8_t>({"QuantizeLinear", 25},
+                                 {Floats({1, 5, 100, -100}), Float(2), zero}),
+              ElementsAre(1, 3, 7, -8));
+  const OpSetup to_uint2{"QuantizeLinear", 25, {Attr("output_dtype", 25)}};
+  EXPECT_THAT(ElementsOf<uint8_t>(to_uint2, {Floats({-4, 2, 9}), Float(2)}),
+              ElementsAre(0, 1, 3));
+}
+
+TEST(QuantizeLinearTest, ShortFloatsAreRoundedToTheirNeighbours) {
+  const auto zero = MakeTensor<uint8_t>({}, {0}, kE4M3);
+  const NDArray x = Floats({2, 35, 2000, NAN});
+  const auto y = EvaluateAll({"QuantizeLinear", 25}, {x, Float(2), zero}, true);
+  ASSERT_THAT(y, IsOk());
+  EXPECT_THAT(ValuesOf<uint8_t>(y->outputs[0]),
+              ElementsAre(0x38, 0x59, 0x7E, 0x7F));
+  // The steps at 1, at 18 and at 448.
+  EXPECT_THAT(y->bounds[0].proved, ElementsAre(0.125, 2, 32, 0));
+  const OpSetup open{"QuantizeLinear", 25, {Attr("saturate", 0)}};
+  EXPECT_THAT(ElementsOf<uint8_t>(open, {x, Float(2), zero}),
+              ElementsAre(0x38, 0x59, 0x7F, 0x7F));
+  const OpSetup to_e2m1{"QuantizeLinear", 25, {Attr("output_dtype", 23)}};
+  EXPECT_THAT(ElementsOf<uint8_t>(to_e2m1, {Floats({3, -9}), Float(2)}),
+              ElementsAre(0x3, 0xE));
+}
+
+TEST(QuantizeLinearTest, ScalesMayBePowersOfTwo) {
+  const auto scale = MakeTensor<uint8_t>({1, 2}, {128, 126}, kE8M0);
+  const OpSetup blocks{
+      "QuantizeLinear", 28, {Attr("block_size", 2), Attr("output_dtype", 23)}};
+  EXPECT_THAT(ElementsOf<uint8_t>(
+                  blocks, {MakeTensor<float>({1, 4}, {2, 4, 1, 3}), scale}),
+              ElementsAre(0x2, 0x4, 0x4, 0x7));
+  const OpSetup back{
+      "DequantizeLinear", 28, {Attr("block_size", 2), Attr("output_dtype", 1)}};
+  const auto y = MakeTensor<uint8_t>({1, 4}, {0x2, 0x4, 0x4, 0x7}, kE2M1);
+  EXPECT_THAT(ElementsOf(back, {y, scale}), ElementsAre(2, 4, 1, 3));
+  const OpSetup untold{"DequantizeLinear", 28, {Attr("block_size", 2)}};
+  EXPECT_THAT(EvaluateOne(untold, {y, scale}),
+              FailsWith(kInvalid, HasSubstr("output_dtype")));
+}
+
+TEST(QuantizeLinearTest, PowersOfTwoAreNoResult) {
+  EXPECT_THAT(EvaluateOne({"QuantizeLinear", 28, {Attr("output_dtype", 24)}},
+                          {Floats({1}), Float(1)}),
+              FailsWith(kInvalid, HasSubstr("float8_e8m0fnu")));
+}
+
+TEST(DequantizeLinearTest, ShortNumbersAreScaled) {
+  const auto x = MakeTensor<int8_t>({3}, {-8, 0, 7}, kInt4);
+  const auto zero = MakeTensor<int8_t>({}, {1}, kInt4);
+  EXPECT_THAT(ElementsOf({"DequantizeLinear", 25}, {x, Float(0.5F), zero}),
+              ElementsAre(-4.5F, -0.5F, 3));
+  const auto floats = MakeTensor<uint8_t>({2}, {0x38, 0xB8}, kE4M3);
+  EXPECT_THAT(ElementsOf({"DequantizeLinear", 25}, {floats, Float(0.5F)}),
+              ElementsAre(0.5F, -0.5F));
+}
+
 // OV-37.
 TEST(DequantizeLinearTest, TheZeroPointIsTakenAwayFirst) {
   EXPECT_THAT(ElementsOf({"DequantizeLinear", 13},

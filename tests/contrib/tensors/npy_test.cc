@@ -183,7 +183,7 @@ TEST(NpyTest, TypesThatNoTensorHasAreRefusedByName) {
       {"'|S3'", "these are byte strings"},
       {"'<M8[ns]'", "these are dates"},
       {"'<m8[ns]'", "these are time spans"},
-      {"'|V1'", "8-bit floats, which numpy does not tell apart"},
+      {"'|V1'", "floats of 8 bits or less, which numpy does not tell apart"},
       {"'>V2'", "these are raw bytes"},
       {"'|V12'", "array has type '|V12'"},
       {"'<f16'", "these are long double"},

@@ -41,6 +41,13 @@ TEST(DTypeTest, EverySpellingOfTvmIsReadAndWrittenBack) {
       {"bfloat", {kDLBfloat, 16, 1}, "bfloat16"},
       {"bfloat16", {kDLBfloat, 16, 1}, "bfloat16"},
       {"e4m3_float8", {kDTypeE4M3, 8, 1}, "e4m3_float8"},
+      {"float8_e4m3fnuz", {kDTypeE4M3Fnuz, 8, 1}, "float8_e4m3fnuz"},
+      {"float8_e5m2fnuz", {kDTypeE5M2Fnuz, 8, 1}, "float8_e5m2fnuz"},
+      {"float8_e8m0fnu", {kDTypeE8M0, 8, 1}, "float8_e8m0fnu"},
+      {"float8_e8m0fnux4", {kDTypeE8M0, 8, 4}, "float8_e8m0fnux4"},
+      {"float4_e2m1fn", {kDTypeE2M1, 4, 1}, "float4_e2m1fn"},
+      {"int2", {kDLInt, 2, 1}, "int2"},
+      {"uint2", {kDLUInt, 2, 1}, "uint2"},
       {"e5m2_float", {kDTypeE5M2, 8, 1}, "e5m2_float8"},
       {"float8_e4m3fn", {kDTypeE4M3, 8, 1}, "e4m3_float8"},
       {"float8_e5m2", {kDTypeE5M2, 8, 1}, "e5m2_float8"},
@@ -129,19 +136,30 @@ TEST(DTypeTest, TypesAreTheSameByEitherNumber) {
   EXPECT_FALSE(IsSameType(e4m3, {kDTypeE5M2, 8, 1}));
 }
 
-TEST(DTypeTest, TensorMayHaveTheWidthsOfTvmAlone) {
+TEST(DTypeTest, TensorMayHaveTheWidthsOfTvmAndOnnxAlone) {
   const struct {
     DLDataType dtype;
     bool fine;
   } rows[] = {
-      {kFloat32, true},          {kBool, true},
-      {{kDLInt, 1, 1}, true},    {{kDLInt, 2, 1}, false},
-      {{kDLInt, 4, 1}, true},    {{kDLInt, 7, 1}, false},
-      {{kDLInt, 8, 1}, true},    {{kDLInt, 24, 1}, false},
-      {{kDLUInt, 128, 1}, true}, {{kDLInt, 0, 1}, false},
-      {{kDLFloat, 4, 1}, false}, {{kDLFloat, 8, 1}, true},
-      {{kDLFloat, 0, 1}, false}, {{kDLFloat, 32, 0}, false},
-      {{kDLFloat, 32, 4}, true}, {{kDLOpaqueHandle, 0, 0}, false},
+      {kFloat32, true},
+      {kBool, true},
+      {{kDLInt, 1, 1}, true},
+      {{kDLInt, 2, 1}, true},
+      {{kDLInt, 4, 1}, true},
+      {{kDLInt, 7, 1}, false},
+      {{kDLInt, 8, 1}, true},
+      {{kDLInt, 24, 1}, false},
+      {{kDLUInt, 128, 1}, true},
+      {{kDLInt, 0, 1}, false},
+      {{kDLFloat, 4, 1}, false},
+      {{kDTypeE2M1, 4, 1}, true},
+      {{kDTypeE2M1, 8, 1}, false},
+      {{kDTypeE8M0, 8, 1}, true},
+      {{kDLFloat, 8, 1}, true},
+      {{kDLFloat, 0, 1}, false},
+      {{kDLFloat, 32, 0}, false},
+      {{kDLFloat, 32, 4}, true},
+      {{kDLOpaqueHandle, 0, 0}, false},
   };
   for (const auto& row : rows) {
     EXPECT_EQ(CheckDType(row.dtype).ok(), row.fine) << ToString(row.dtype);

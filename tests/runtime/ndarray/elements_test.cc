@@ -46,6 +46,18 @@ double E4M3Value(uint32_t bits) {
   return FloatValue(bits, 4, 3);
 }
 
+// The value of a float all of whose exponents mean numbers.
+double NumberValue(uint32_t bits, int exponent_bits, int fraction_bits,
+                   int bias) {
+  const double sign = bits >> (exponent_bits + fraction_bits) & 1 ? -1 : 1;
+  const int exponent =
+      static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
+  const int fraction = static_cast<int>(bits) & ((1 << fraction_bits) - 1);
+  const double part = std::ldexp(fraction, -fraction_bits);
+  return exponent == 0 ? sign * std::ldexp(part, 1 - bias)
+                       : sign * std::ldexp(1 + part, exponent - bias);
+}
+
 double UnsignedValue(uint32_t bits) { return bits; }
 
 double SignedValue(uint32_t bits, uint32_t limit) {
@@ -58,10 +70,26 @@ constexpr Definition kByteTypes[] = {
     {{kDLInt, 1, 1}, [](uint32_t bits) { return SignedValue(bits, 256); }},
     {{kDLInt, 4, 1}, [](uint32_t bits) { return SignedValue(bits, 256); }},
     {{kDLInt, 8, 1}, [](uint32_t bits) { return SignedValue(bits, 256); }},
+    {{kDLInt, 2, 1}, [](uint32_t bits) { return SignedValue(bits, 256); }},
+    {{kDLUInt, 2, 1}, &UnsignedValue},
     {{kDLUInt, 4, 1}, &UnsignedValue},
     {{kDLUInt, 8, 1}, &UnsignedValue},
     {{kDTypeE4M3, 8, 1}, &E4M3Value},
+    {{kDTypeE4M3Fnuz, 8, 1},
+     [](uint32_t bits) {
+       return bits == 0x80 ? kNan : NumberValue(bits, 4, 3, 8);
+     }},
     {{kDTypeE5M2, 8, 1}, [](uint32_t bits) { return FloatValue(bits, 5, 2); }},
+    {{kDTypeE5M2Fnuz, 8, 1},
+     [](uint32_t bits) {
+       return bits == 0x80 ? kNan : NumberValue(bits, 5, 2, 16);
+     }},
+    {{kDTypeE8M0, 8, 1},
+     [](uint32_t bits) {
+       return bits == 0xFF ? kNan : std::ldexp(1, static_cast<int>(bits) - 127);
+     }},
+    {{kDTypeE2M1, 4, 1},
+     [](uint32_t bits) { return NumberValue(bits & 15, 2, 1, 1); }},
 };
 
 constexpr Definition kWordTypes[] = {

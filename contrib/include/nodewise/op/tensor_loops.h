@@ -56,6 +56,8 @@ T FromDouble(double x) {
     return {DoubleToBfloat(x)};
   } else if constexpr (std::is_same_v<T, Bool>) {
     return {static_cast<uint8_t>(x != 0 ? 1 : 0)};
+  } else if constexpr (ShortFloatElement<T>) {
+    return {EncodeShortFloat(T::kFormat, x)};
   } else if constexpr (std::is_integral_v<T>) {
     if (std::isnan(x)) return 0;
     constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
@@ -75,10 +77,11 @@ inline constexpr bool kIsFloatType = requires(T x) {
 };
 template <typename E>
 struct IsFloatElement
-    : std::bool_constant<E::kHasNumbers && kIsFloatType<typename E::Stored>> {};
+    : std::bool_constant<E::kIsCalculated && kIsFloatType<typename E::Stored>> {
+};
 template <typename E>
 struct IsIntegerElement
-    : std::bool_constant<E::kHasNumbers &&
+    : std::bool_constant<E::kIsCalculated &&
                          std::is_integral_v<typename E::Stored>> {};
 using FloatElements = ElementsWhere<IsFloatElement>;
 using IntegerElements = ElementsWhere<IsIntegerElement>;
@@ -86,6 +89,9 @@ bool IsFloat(DLDataType dtype);    // 16 to 64 bits, or bfloat16.
 bool IsInteger(DLDataType dtype);  // Signed or not, 8 to 64 bits; not bool.
 bool IsBool(DLDataType dtype);
 bool IsUnsigned(DLDataType dtype);
+// A type that operators make of other numbers and back, and that none
+// calculates with: an integer of 2 or 4 bits, a float of 4 or 8.
+bool IsConverted(DLDataType dtype);
 
 // Half the distance between two neighbouring numbers of the type near `x`: how
 // far one correct rounding may be off. 0 for integers.
@@ -184,7 +190,8 @@ absl::Span<const int64_t> Sizes(const NDArray& tensor);
 void ParallelFor(int64_t count, double work,
                  absl::FunctionRef<void(int64_t begin, int64_t end)> f);
 
-// All elements as doubles, and back with one rounding each (FromDouble).
+// All elements as doubles, and back with one rounding each (FromDouble). What
+// IsConverted() can be read and written too.
 std::vector<double> ToDoubles(const NDArray& tensor);
 void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end, double* to);
 void StoreDoubles(const double* from, int64_t begin, int64_t end,

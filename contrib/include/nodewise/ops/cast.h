@@ -3,17 +3,16 @@
 // Changes of the element type. Each class is its operator's primary attributes.
 
 #include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/short_float.h"
 
 namespace nodewise::ops {
-
-// How 8-bit floats without a sign are rounded; these are not supported yet.
-enum class RoundMode { kUp, kDown, kNearest };
 
 // The numbers in another type; floats are cut off to integers.
 struct Cast {
   DLDataType to{};  // Required.
   // For 8-bit floats: numbers that are too large become the largest.
   bool saturate = true;
+  // For 8-bit floats that are powers of two.
   RoundMode round_mode = RoundMode::kUp;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Floats to integers by a scale and a zero point, and back. Each class is its
+// Floats to shorter numbers by a scale and a zero point, and back. Each class is its
 // operator's primary attributes.
 //
 // There is one scale (and zero point) for all elements, one for each index
@@ -20,7 +20,7 @@ struct QuantizeLinear {
   int64_t block_size = 0;
   std::optional<DLDataType> output_dtype;  // None: the zero point's, or uint8.
   std::optional<DLDataType> precision;     // The division's. None: the scale's.
-  bool saturate = true;                    // For fp8, which is refused.
+  bool saturate = true;                    // For floats of 8 bits.
 };
 
 // y = (x - x_zero_point) * x_scale.

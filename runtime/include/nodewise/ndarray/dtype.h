@@ -15,7 +15,11 @@ namespace nodewise {
 // ClassicType().
 inline constexpr uint8_t kDTypeBool = 6;
 inline constexpr uint8_t kDTypeE4M3 = 10;
+inline constexpr uint8_t kDTypeE4M3Fnuz = 11;
 inline constexpr uint8_t kDTypeE5M2 = 12;
+inline constexpr uint8_t kDTypeE5M2Fnuz = 13;
+inline constexpr uint8_t kDTypeE8M0 = 14;
+inline constexpr uint8_t kDTypeE2M1 = 17;
 
 inline bool operator==(DLDataType a, DLDataType b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
@@ -47,12 +51,12 @@ absl::StatusOr<DLDataType> ParseDType(std::string_view text);
 std::string ToString(DLDataType dtype);
 
 // Returns the bytes of one element with all its lanes, as TVM stores it: whole
-// bytes, so bool and the 4-bit types take one each. 0 for "handle" without
-// bits.
+// bytes, so bool and types of 2 and 4 bits take one each. 0 for "handle"
+// without bits.
 size_t ElementBytes(DLDataType dtype);
 
 // Returns OK for types that a tensor may have: 1 or more lanes, and a width
-// that TVM accepts for the code.
+// that TVM accepts for the code, or ONNX does.
 absl::Status CheckDType(DLDataType dtype);
 
 // Returns how many elements a shape has. Fails with kInvalidArgument for a

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include "dlpack/dlpack.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 
 // Every element type there is, named once: ElementTypes. Code that handles
 // elements by their type is written once, as a visitor, or asks for doubles:
@@ -29,13 +31,44 @@ struct Bfloat {
 struct Bool {
   uint8_t bits;
 };
-// 4 bits of exponent and 3 of fraction, no infinities, one NaN of either sign.
+// The floats of a byte or less, by what DLPack and ONNX call them. `kValues`
+// has the number of each of the 256 patterns.
 struct Float8E4M3 {
+  static constexpr ShortFloat kFormat{8, 4, 3, 7, ShortSpecials::kLastIsNan};
+  static const std::array<float, 256> kValues;
   uint8_t bits;
 };
-// The upper half of a Half.
-struct Float8E5M2 {
+struct Float8E4M3Fnuz {
+  static constexpr ShortFloat kFormat{8, 4, 3, 8, ShortSpecials::kOneNan};
+  static const std::array<float, 256> kValues;
   uint8_t bits;
+};
+struct Float8E5M2 {
+  static constexpr ShortFloat kFormat{8, 5, 2, 15, ShortSpecials::kIeee};
+  static const std::array<float, 256> kValues;
+  uint8_t bits;
+};
+struct Float8E5M2Fnuz {
+  static constexpr ShortFloat kFormat{8, 5, 2, 16, ShortSpecials::kOneNan};
+  static const std::array<float, 256> kValues;
+  uint8_t bits;
+};
+struct Float8E8M0 {
+  static constexpr ShortFloat kFormat{8, 8, 0, 127, ShortSpecials::kPowers};
+  static const std::array<float, 256> kValues;
+  uint8_t bits;
+};
+// The upper four bits mean nothing.
+struct Float4E2M1 {
+  static constexpr ShortFloat kFormat{4, 2, 1, 1, ShortSpecials::kNone};
+  static const std::array<float, 256> kValues;
+  uint8_t bits;
+};
+
+template <typename T>
+concept ShortFloatElement = requires {
+  T::kFormat;
+  T::kValues;
 };
 
 template <typename T>
@@ -53,9 +86,9 @@ constexpr T DecodeElement(T x) { return x; }
 inline float DecodeElement(Half x) { return HalfToFloat(x.bits); }
 inline float DecodeElement(Bfloat x) { return BfloatToFloat(x.bits); }
 constexpr bool DecodeElement(Bool x) { return x.bits != 0; }
-float DecodeElement(Float8E4M3 x);
-inline float DecodeElement(Float8E5M2 x) {
-  return HalfToFloat(static_cast<uint16_t>(x.bits << 8));
+template <ShortFloatElement T>
+float DecodeElement(T x) {
+  return T::kValues[x.bits];
 }
 
 template <typename T>
@@ -74,8 +107,9 @@ T LoadElement(const void* array, size_t index) {
 
 // What is done with the elements of a type.
 enum class ElementUse {
-  kNumbers,  // Statistics and operators calculate with them.
-  kStorage,  // They are stored, moved and shown.
+  kNumbers,    // Statistics and operators calculate with them.
+  kConverted,  // Statistics do; operators make them of other numbers and back.
+  kStorage,    // They are stored, moved and shown.
 };
 
 // One element type: its C++ type and its numbers in DLDataType.
@@ -84,7 +118,8 @@ template <typename T, uint8_t code, uint8_t bits,
 struct Element {
   using Stored = T;
   static constexpr DLDataType kDType{code, bits, 1};
-  static constexpr bool kHasNumbers = use == ElementUse::kNumbers;
+  static constexpr bool kHasNumbers = use != ElementUse::kStorage;
+  static constexpr bool kIsCalculated = use == ElementUse::kNumbers;
 
   static constexpr bool Is(DLDataType dtype) {
     return dtype.code == code && dtype.bits == bits;
@@ -133,10 +168,16 @@ using ElementTypes = ElementList<
     Element<int16_t, kDLInt, 16>, Element<uint16_t, kDLUInt, 16>,
     Element<uint32_t, kDLUInt, 32>, Element<uint64_t, kDLUInt, 64>,
     Element<int8_t, kDLInt, 1, ElementUse::kStorage>,
-    Element<int8_t, kDLInt, 4, ElementUse::kStorage>,
-    Element<uint8_t, kDLUInt, 4, ElementUse::kStorage>,
-    Element<Float8E4M3, kDTypeE4M3, 8, ElementUse::kStorage>,
-    Element<Float8E5M2, kDTypeE5M2, 8, ElementUse::kStorage>,
+    Element<int8_t, kDLInt, 2, ElementUse::kConverted>,
+    Element<uint8_t, kDLUInt, 2, ElementUse::kConverted>,
+    Element<int8_t, kDLInt, 4, ElementUse::kConverted>,
+    Element<uint8_t, kDLUInt, 4, ElementUse::kConverted>,
+    Element<Float8E4M3, kDTypeE4M3, 8, ElementUse::kConverted>,
+    Element<Float8E4M3Fnuz, kDTypeE4M3Fnuz, 8, ElementUse::kConverted>,
+    Element<Float8E5M2, kDTypeE5M2, 8, ElementUse::kConverted>,
+    Element<Float8E5M2Fnuz, kDTypeE5M2Fnuz, 8, ElementUse::kConverted>,
+    Element<Float8E8M0, kDTypeE8M0, 8, ElementUse::kConverted>,
+    Element<Float4E2M1, kDTypeE2M1, 4, ElementUse::kConverted>,
     Element<Complex<float>, kDLComplex, 64, ElementUse::kStorage>,
     Element<Complex<double>, kDLComplex, 128, ElementUse::kStorage>>;
 

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+// Floats of 8 bits and less, each in a byte of its own: what their patterns
+// mean, and how a number is rounded to one.
+namespace nodewise {
+
+// Which patterns are no ordinary numbers.
+enum class ShortSpecials : uint8_t {
+  kIeee,       // The last exponent is that of infinity and of NaN.
+  kLastIsNan,  // The last pattern of either sign is NaN; there is no infinity.
+  kOneNan,     // What would be -0 is the only NaN; there is no infinity.
+  kPowers,     // Powers of two alone: no sign, no zero; the last is NaN.
+  kNone,       // All are numbers.
+};
+
+struct ShortFloat {
+  uint8_t bits;
+  uint8_t exponent_bits;
+  uint8_t fraction_bits;
+  uint8_t bias;
+  ShortSpecials specials;
+};
+
+// Where a number between two powers of two goes.
+enum class RoundMode { kUp, kDown, kNearest };
+
+// How a number becomes a short float.
+struct ShortRounding {
+  // Numbers that are too large, infinity too, become the largest; else infinity
+  // or, in a format without it, NaN. Formats without NaN always do so.
+  bool saturates = true;
+  RoundMode powers = RoundMode::kUp;  // For formats of powers alone.
+};
+
+// Returns the pattern of the nearest number, of the even one if two are as
+// near, by the tables of ONNX's Cast (docs/formats/onnx_import.md). NaN is NaN,
+// and 0 where there is none. Of negative numbers, formats without a sign take
+// the size.
+uint8_t EncodeShortFloat(const ShortFloat& format, double x,
+                         ShortRounding rounding = {});
+
+}  // namespace nodewise
