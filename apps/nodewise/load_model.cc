@@ -41,6 +41,7 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
                                   DiagnosticList* diagnostics) {
   ImportOptions import;
   import.keep_opaque = true;
+  import.random_seed = options.seed.value_or(kUsualSeed);
   import.opaque_types = options.opaque_types;
   for (const std::string& text : options.dims) {
     NODEWISE_ASSIGN_OR_RETURN(auto dim, ParseDim(text));

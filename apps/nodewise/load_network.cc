@@ -7,12 +7,42 @@
 #include "apps/nodewise/loaded_target.h"
 #include "fmt/format.h"
 #include "nodewise/lower/lower.h"
+#include "nodewise/op/random_seed.h"
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
 namespace {
+
+size_t CountRandom(const Network& network) {
+  size_t count = 0;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (DrawsRandomNumbers(operation.def(), operation.inputs.size())) {
+      ++count;
+    }
+    for (const AttrField& field : operation.def().fields) {
+      if (!field.is_graph) continue;
+      const auto value = field.get(operation.attrs.get());
+      if (!value.has_value()) continue;
+      count += CountRandom(*std::get<Subgraph>(*value).body);
+    }
+  }
+  return count;
+}
+
+void ShowSeed(const Network& network, const ModelOptions& options,
+              Outcome* outcome) {
+  const size_t count = CountRandom(network);
+  if (count == 0) return;
+  outcome->notes.push_back(fmt::format(
+      "{} random numbers: those without a seed of their own draw from seed {} "
+      "(--seed)",
+      count == 1 ? "1 operation draws"
+                 : fmt::format("{} operations draw", count),
+      options.seed.value_or(kUsualSeed)));
+}
 
 // Reads the model, with the sizes that the inputs at hand have. None if it has
 // faults, which are in the outcome then.
@@ -30,6 +60,7 @@ absl::StatusOr<std::optional<Network>> ReadNetwork(const LoadOptions& options,
   for (const Diagnostic& diagnostic : diagnostics.items()) {
     outcome->notes.push_back(diagnostic.ToString());
   }
+  ShowSeed(*network, options.model, outcome);
   SetFrozen(options.model, input_files);
   auto files = InputFilesOf(inputs);
   if (files.ok()) {

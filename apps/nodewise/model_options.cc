@@ -16,6 +16,10 @@ void AddModelOptions(OptionList* options, ModelOptions* model) {
                     "of an ONNX model: an input that is always this tensor; "
                     "may be given again",
                     &model->freeze);
+  options->AddNumber("--seed", "N",
+                     "of an ONNX model: what random operators draw from that "
+                     "have no seed of their own (1)",
+                     {&model->seed});
 }
 
 void AddReferenceOption(OptionList* options, LoweringOptions* lowering) {
@@ -86,6 +90,7 @@ absl::Status CheckNoModelOptions(const ModelOptions& options,
                                  const std::string& target) {
   return CheckNoneGiven({{!options.dims.empty(), "--dim"},
                          {!options.freeze.empty(), "--freeze"},
+                         {options.seed.has_value(), "--seed"},
                          {!options.opaque.empty(), "--opaque"}},
                         target);
 }

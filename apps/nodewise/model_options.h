@@ -24,6 +24,8 @@ namespace nodewise {
 struct ModelOptions {
   std::vector<std::string> dims;    // NAME=N
   std::vector<std::string> freeze;  // NAME=FILE
+  // What is drawn from where the model has random operators without a seed.
+  std::optional<uint64_t> seed = {};
   // What runs opaque operations: ort or exec:COMMAND; "": nothing does.
   std::string opaque = {};
   std::string opaque_python = {};  // The Python of ort.
@@ -32,9 +34,13 @@ struct ModelOptions {
   std::vector<std::pair<std::string, TensorType>> opaque_types = {};
 
   bool any() const {
-    return !dims.empty() || !freeze.empty() || !opaque.empty();
+    return !dims.empty() || !freeze.empty() || seed.has_value() ||
+           !opaque.empty();
   }
 };
+
+// The seed where `--seed` is not given.
+inline constexpr uint64_t kUsualSeed = 1;
 
 void AddModelOptions(OptionList* options, ModelOptions* model);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nodewise/op/evaluate.h"
+#include "nodewise/op/random_seed.h"
 #include "nodewise/ops/opaque.h"
 
 namespace nodewise {
@@ -111,7 +112,9 @@ bool ConstantFolder::Affords(const Network& network,
     if (read > kMostInputElements) return false;
     reads_any = true;
   }
-  // Without inputs it may draw random numbers.
+  if (DrawsRandomNumbers(operation.def(), operation.inputs.size())) {
+    return false;
+  }
   if (!reads_any || HasBody(operation.attrs)) return false;
   int64_t written = 0;
   for (const ValueId id : operation.outputs) {

@@ -215,6 +215,7 @@ class GraphImporter {
                      const std::string& where);
   bool ReadAttributes(const proto::Node& node, NodeParts* parts, Scope* scope);
   bool MoveAttribute(const MovedAttribute& moved, NodeParts* parts);
+  void AddSeed(NodeParts* parts) const;
   bool AddMoved(NodeParts* parts);
   bool AddBodies(NodeParts* parts, Scope* scope);
   static void PadInputs(NodeParts* parts, bool has_captures);

@@ -5,6 +5,7 @@
 
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
+#include "nodewise/op/random_seed.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -149,6 +150,7 @@ void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
   const bool has_inputs = ReadInputs(node, parts, scope);
   bool has_attrs = ReadAttributes(node, parts, scope);
   if (parts->def != nullptr) has_attrs = AddMoved(parts) && has_attrs;
+  AddSeed(parts);
   has_attrs = AddBodies(parts, scope) && has_attrs;
   if (parts->def == nullptr || !has_attrs) {
     return BreakOutputs(node, parts->where, scope);
@@ -239,6 +241,20 @@ bool GraphImporter::ReadAttributes(const proto::Node& node, NodeParts* parts,
     parts->attrs.push_back({given.name(), *std::move(value)});
   }
   return is_whole;
+}
+
+// What draws random numbers gets a seed of its own if it has none.
+void GraphImporter::AddSeed(NodeParts* parts) const {
+  const auto& seed = state_.options.random_seed;
+  if (parts->def == nullptr || !seed.has_value() ||
+      !DrawsRandomNumbers(*parts->def, parts->inputs.size())) {
+    return;
+  }
+  const bool has_seed =
+      std::any_of(parts->attrs.begin(), parts->attrs.end(),
+                  [](const NamedAttr& attr) { return attr.name == "seed"; });
+  if (has_seed) return;
+  parts->attrs.push_back(SeedOfNode(*parts->def, *seed, parts->name));
 }
 
 // Attributes that are inputs in newer versions become inputs.

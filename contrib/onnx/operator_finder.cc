@@ -29,30 +29,15 @@ struct Unsupported {
 constexpr char kSequences[] = "works on sequences of tensors";
 constexpr char kOptionals[] = "works on optional values";
 constexpr char kStrings[] = "works on strings";
-constexpr char kRandom[] = "draws numbers at random";
 constexpr Unsupported kUnsupported[] = {
-    {"Bernoulli", kRandom},
-    {"ConcatFromSequence", kSequences},
-    {"Multinomial", kRandom},
-    {"Optional", kOptionals},
-    {"OptionalGetElement", kOptionals},
-    {"OptionalHasElement", kOptionals},
-    {"RandomNormal", kRandom},
-    {"RandomNormalLike", kRandom},
-    {"RandomUniform", kRandom},
-    {"RandomUniformLike", kRandom},
-    {"RegexFullMatch", kStrings},
-    {"SequenceAt", kSequences},
-    {"SequenceConstruct", kSequences},
-    {"SequenceEmpty", kSequences},
-    {"SequenceErase", kSequences},
-    {"SequenceInsert", kSequences},
-    {"SequenceLength", kSequences},
-    {"SequenceMap", kSequences},
-    {"SplitToSequence", kSequences},
-    {"StringConcat", kStrings},
-    {"StringNormalizer", kStrings},
-    {"StringSplit", kStrings},
+    {"ConcatFromSequence", kSequences}, {"Optional", kOptionals},
+    {"OptionalGetElement", kOptionals}, {"OptionalHasElement", kOptionals},
+    {"RegexFullMatch", kStrings},       {"SequenceAt", kSequences},
+    {"SequenceConstruct", kSequences},  {"SequenceEmpty", kSequences},
+    {"SequenceErase", kSequences},      {"SequenceInsert", kSequences},
+    {"SequenceLength", kSequences},     {"SequenceMap", kSequences},
+    {"SplitToSequence", kSequences},    {"StringConcat", kStrings},
+    {"StringNormalizer", kStrings},     {"StringSplit", kStrings},
 };
 
 // Returns why an operator of ONNX's own domain is not supported, or null.

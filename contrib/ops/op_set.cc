@@ -22,7 +22,7 @@ constexpr absl::Span<const OperatorDef> (*kFamilies[])() = {
     &ScanOperators,           &AttentionOperators,  &LinearAttentionOperators,
     &CausalConvOperators,     &LossOperators,       &SignalOperators,
     &WindowFunctionOperators, &NgramOperators,      &OpaqueOperators,
-    &TreeEnsembleOperators,   &RefusedOperators,
+    &TreeEnsembleOperators,   &RandomOperators,     &RefusedOperators,
 };
 
 // Returns the rows of all families. Each ends where the next row of the same

@@ -1,8 +1,10 @@
 #include "nodewise/ops/reshape.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/random_numbers.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
@@ -267,6 +269,36 @@ absl::Status PassThrough(EvalArgs& args, DLDataType mask_type) {
   });
 }
 
+void SetNoBounds(const NDArray& output, Bounds* bounds) {
+  if (bounds == nullptr) return;
+  bounds->proved.assign(static_cast<size_t>(CountOf(output)),
+                        std::numeric_limits<double>::quiet_NaN());
+  bounds->expected = bounds->proved;
+}
+
+// Drops elements with a probability of `ratio` and scales up the others. No
+// bounds are known, since other kernels drop others.
+absl::Status DropAtRandom(EvalArgs& args, double ratio,
+                          std::optional<int64_t> seed) {
+  RandomNumbers numbers(static_cast<uint64_t>(seed.value_or(0)),
+                        seed.has_value() ? "Dropout" : "Dropout without seed");
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+  std::vector<double> values = ToDoubles(args.in(0));
+  std::vector<double> keeps(values.size());
+  const double scale = 1 / (1 - ratio);
+  for (size_t i = 0; i < values.size(); ++i) {
+    keeps[i] = numbers.Uniform() >= ratio ? 1 : 0;
+    values[i] = keeps[i] != 0 ? values[i] * scale : 0;
+  }
+  StoreDoubles(values.data(), 0, CountOf(y), y);
+  SetNoBounds(y, args.bounds(0));
+  if (!args.wants(1)) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray mask, args.MakeOutput(1));
+  StoreDoubles(keeps.data(), 0, CountOf(mask), mask);
+  SetNoBounds(mask, args.bounds(1));
+  return absl::OkStatus();
+}
+
 absl::Status RefuseTraining() {
   return absl::UnimplementedError(
       "is in training mode, which is random (export the network for "
@@ -320,13 +352,18 @@ struct Dropout : ops::Dropout {
     return infos;
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    const auto is_set = [&](size_t i, bool otherwise) {
+    const auto number = [&](size_t i, double otherwise) {
       if (!args.has(i)) return otherwise;
       const std::vector<double> value = ToDoubles(args.in(i));
-      return !value.empty() && value[0] != 0;
+      return value.empty() ? otherwise : value[0];
     };
-    if (is_set(2, false) && is_set(1, true)) return RefuseTraining();
-    return PassThrough(args, kBool);
+    const double ratio = number(1, 0.5);
+    if (number(2, 0) == 0 || ratio == 0) return PassThrough(args, kBool);
+    if (!(ratio > 0 && ratio < 1)) {
+      return InputError(
+          1, fmt::format("is {}, expected a number from 0 up to 1", ratio));
+    }
+    return DropAtRandom(args, ratio, seed);
   }
 };
 

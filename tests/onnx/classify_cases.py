@@ -19,10 +19,7 @@ SUITES = ("node", "pytorch-converted", "pytorch-operator", "simple")
 
 ELEMENT_CLASSES = {
     "STRING": "string", "COMPLEX64": "complex", "COMPLEX128": "complex",
-    "FLOAT8E4M3FN": "fp8", "FLOAT8E4M3FNUZ": "fp8", "FLOAT8E5M2": "fp8",
-    "FLOAT8E5M2FNUZ": "fp8", "FLOAT8E8M0": "fp8", "FLOAT4E2M1": "fp4",
     "FLOAT6E2M3": "fp6", "FLOAT6E3M2": "fp6",
-    "UINT4": "int4", "INT4": "int4", "UINT2": "int2", "INT2": "int2",
 }
 DOMAIN_CLASSES = {
     "ai.onnx.ml": "ai.onnx.ml", "ai.onnx.preview": "preview",
@@ -31,8 +28,6 @@ DOMAIN_CLASSES = {
 # LabelEncoder is for strings in all cases, which is a class of its own.
 KNOWN_OF_DOMAIN = {"ArrayFeatureExtractor", "Binarizer", "LabelEncoder",
                    "TreeEnsemble"}
-RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike",
-          "RandomUniform", "RandomUniformLike"}
 
 
 def nodes_of(graph):
@@ -67,8 +62,6 @@ def classes_of_node(node):
     if node.domain in DOMAIN_CLASSES and (
             node.op_type not in KNOWN_OF_DOMAIN):
         yield DOMAIN_CLASSES[node.domain]
-    if node.op_type in RANDOM:
-        yield "random"
     if node.op_type == "ImageDecoder":
         yield "image"
     if node.op_type.startswith("Sequence") or node.op_type in (
@@ -86,29 +79,6 @@ def classes_of_node(node):
             yield from classes_of_element(attribute.i)
 
 
-def drops_at_random(model, folder):
-    """A Dropout that is told to drop: what is left cannot be foretold."""
-    names = [x.name for x in model.graph.input]
-    for node in nodes_of(model.graph):
-        if node.op_type != "Dropout" or len(node.input) < 3:
-            continue
-        values = {}
-        for name in node.input[1:]:
-            if name not in names:
-                continue
-            path = folder / "test_data_set_0" / f"input_{names.index(name)}.pb"
-            tensor = onnx.TensorProto.FromString(path.read_bytes())
-            values[name] = onnx.numpy_helper.to_array(tensor).item()
-        for each in nodes_of(model.graph):
-            if each.op_type == "Constant":
-                values[each.output[0]] = onnx.numpy_helper.to_array(
-                    each.attribute[0].t).item()
-        ratio = values.get(node.input[1], 0.5)
-        if values.get(node.input[2], False) and ratio != 0:
-            return True
-    return False
-
-
 def class_of(folder):
     """The first reason that applies, or None."""
     model = onnx.load(folder / "model.onnx")
@@ -120,11 +90,8 @@ def class_of(folder):
         found.update(classes_of_element(tensor.data_type))
     for node in nodes_of(graph):
         found.update(classes_of_node(node))
-    if drops_at_random(model, folder):
-        found.add("random")
     order = ["ai.onnx.ml", "training", "preview", "map", "optional",
-             "sequence", "string", "complex", "fp8", "fp6", "fp4", "int4", "int2",
-             "image", "random"]
+             "sequence", "string", "complex", "fp6", "image"]
     return next((name for name in order if name in found), None)
 
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,9 @@ struct ImportOptions {
   std::vector<NamedTensor> freeze = {};
   // Compute what depends on constants alone and is needed for shapes.
   bool fold_shapes = true;
+  // Nodes that draw random numbers and have no attribute `seed` get one that is
+  // made of this number and their name; none: they stay without.
+  std::optional<uint64_t> random_seed = {};
   // Make opaque operations (ops::Opaque) of nodes whose operators are not
   // known, as far as their inputs and outputs are tensors. Their outputs have
   // the types that the model states.

@@ -40,8 +40,8 @@ struct Dropout7 {
   float ratio = 0.5f;
 };
 
-// y = x unless input 2 says that the network is trained, which is refused; the
-// mask is all true.
+// y = x, and the mask is all true, unless input 2 says that the network is
+// trained: then elements are dropped at random (nodewise/ops/random.h).
 struct Dropout {
   std::optional<int64_t> seed;
 };
