@@ -6,6 +6,7 @@
 #include "contrib/emit_c/rows.h"
 #include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
+#include "nodewise/ops/dropout.h"
 #include "nodewise/ops/pad.h"
 #include "nodewise/ops/reshape.h"
 #include "nodewise/ops/slice.h"

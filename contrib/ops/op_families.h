@@ -20,6 +20,7 @@ absl::Span<const OperatorDef> LayerNormOperators();
 absl::Span<const OperatorDef> SoftmaxOperators();
 absl::Span<const OperatorDef> ReduceOperators();
 absl::Span<const OperatorDef> AxisOperators();
+absl::Span<const OperatorDef> DropoutOperators();
 absl::Span<const OperatorDef> ReshapeOperators();
 absl::Span<const OperatorDef> SliceOperators();
 absl::Span<const OperatorDef> PadOperators();

@@ -22,7 +22,8 @@ constexpr absl::Span<const OperatorDef> (*kFamilies[])() = {
     &ScanOperators,           &AttentionOperators,  &LinearAttentionOperators,
     &CausalConvOperators,     &LossOperators,       &SignalOperators,
     &WindowFunctionOperators, &NgramOperators,      &OpaqueOperators,
-    &TreeEnsembleOperators,   &RandomOperators,     &RefusedOperators,
+    &TreeEnsembleOperators,   &RandomOperators,     &DropoutOperators,
+    &RefusedOperators,
 };
 
 // Returns the rows of all families. Each ends where the next row of the same

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/random_numbers.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -31,13 +33,20 @@ absl::Status RequireFloatType(DLDataType dtype) {
       std::string(MessageOf(RefuseType(dtype, "a float of 16 to 64 bits"))));
 }
 
-// Sets each element of output 0 to what `draw` returns, in their order.
+// Sets elements [begin, end) to what `draw` returns, in their order.
+template <typename F>
+void DrawRange(const NDArray& y, int64_t begin, int64_t end, F& draw) {
+  double block[kWideBlock];
+  for (int64_t at = begin; at < end; at += kWideBlock) {
+    const int64_t next = std::min(at + kWideBlock, end);
+    std::generate(block, block + (next - at), std::ref(draw));
+    StoreDoubles(block, at, next, y);
+  }
+}
 template <typename F>
 absl::Status Draw(EvalArgs& args, F draw) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-  std::vector<double> numbers(static_cast<size_t>(CountOf(y)));
-  std::generate(numbers.begin(), numbers.end(), draw);
-  StoreDoubles(numbers.data(), 0, CountOf(y), y);
+  DrawRange(y, 0, CountOf(y), draw);
   return absl::OkStatus();
 }
 
@@ -214,9 +223,8 @@ struct Multinomial : ops::Multinomial {
     for (int64_t row = 0; row < y.shape()[0]; ++row) {
       const RowSampler sampler(
           absl::MakeConstSpan(x).subspan(row * classes, classes));
-      std::vector<double> drawn(static_cast<size_t>(sample_size));
-      for (double& index : drawn) index = sampler.Draw(numbers.Uniform());
-      StoreDoubles(drawn.data(), row * sample_size, (row + 1) * sample_size, y);
+      const auto draw = [&] { return sampler.Draw(numbers.Uniform()); };
+      DrawRange(y, row * sample_size, (row + 1) * sample_size, draw);
     }
     return absl::OkStatus();
   }

@@ -13,6 +13,7 @@
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/batch_norm.h"
 #include "nodewise/ops/cast.h"
+#include "nodewise/ops/dropout.h"
 #include "nodewise/ops/gemm.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/reshape.h"

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes cases of Cast between short element types and others, in the layout of
 ONNX's own cases: all numbers of float16, all of the short types, and random
-float32 numbers.
+float32 numbers; and of QuantizeLinear and DequantizeLinear, by ONNX's own
+evaluator.
 
     build/onnx_today_venv/bin/python tests/onnx/short_cases.py FOLDER ml_dtypes
     build/venv/bin/python tests/onnx/short_cases.py FOLDER onnxruntime
@@ -21,6 +22,7 @@ import sys
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx.reference
 from onnx import TensorProto, helper, numpy_helper
 
 SEED = 20260925
@@ -122,15 +124,19 @@ class Folder:
             unsigned = {1: np.uint8, 4: np.uint32}[expected.dtype.itemsize]
             expected = expected.view(unsigned).astype(
                 helper.tensor_dtype_to_np_dtype(kind))
+        self.write(name, model, [x], [expected])
+
+    def write(self, name, model, inputs, outputs):
         case = self.path / "node" / f"test_{name}"
         data = case / "test_data_set_0"
         data.mkdir(parents=True)
         (case / "model.onnx").write_bytes(model.SerializeToString())
         (case / "tolerance.json").write_text(
-            json.dumps([{"rtol": 0, "atol": 0}]))
-        for file, tensor in (("input_0.pb", x), ("output_0.pb", expected)):
-            (data / file).write_bytes(
-                numpy_helper.from_array(tensor).SerializeToString())
+            json.dumps([{"rtol": 0, "atol": 0}] * len(outputs)))
+        for kind, tensors in (("input", inputs), ("output", outputs)):
+            for i, tensor in enumerate(tensors):
+                (data / f"{kind}_{i}.pb").write_bytes(
+                    numpy_helper.from_array(tensor).SerializeToString())
 
     def computed(self, model, x):
         import onnxruntime
@@ -185,5 +191,65 @@ def put_all(folder):
                        y[~np.isnan(y)])
 
 
+def scaled_case(folder, name, number, random):
+    """x -> QuantizeLinear -> q -> DequantizeLinear -> y, by tensor, axis or
+    block, with zero points for integers."""
+    kind = (FLOATS | INTEGERS)[name]
+    dtype = [np.float32, np.float16][number % 2]
+    sides = [int(side) for side in random.integers(1, 7, 3)]
+    attributes = {"axis": int(random.integers(-3, 3))}
+    where = ["tensor", "axis", "block"][number % 3]
+    if where == "tensor":
+        scales = []
+    elif where == "axis":
+        scales = [sides[attributes["axis"]]]
+    else:
+        size = int(random.integers(1, sides[attributes["axis"]] + 1))
+        attributes["block_size"] = size
+        scales = list(sides)
+        scales[attributes["axis"]] = -(-sides[attributes["axis"]] // size)
+    largest = float(ml_dtypes.iinfo(kind).max if name in INTEGERS
+                    else ml_dtypes.finfo(kind).max)
+    x = (random.standard_normal(sides) * largest).astype(dtype)
+    scale = np.asarray(random.uniform(0.3, 1.5, scales)).astype(dtype)
+    inputs = {"x": x, "scale": scale}
+    given = ["scale"]
+    if name in INTEGERS:
+        info = ml_dtypes.iinfo(kind)
+        inputs["zero"] = np.asarray(random.integers(
+            info.min, info.max + 1, scales)).astype(kind)
+        given.append("zero")
+    to = {} if name in INTEGERS else {
+        "output_dtype": getattr(TensorProto, name)}
+    if name.startswith("FLOAT8") and number % 4 == 0:
+        to["saturate"] = 0
+    nodes = [helper.make_node("QuantizeLinear", ["x", *given], ["q"],
+                              **attributes, **to),
+             helper.make_node("DequantizeLinear", ["q", *given], ["y"],
+                              **attributes)]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "scaled",
+        [info(key, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+         for key, value in inputs.items()],
+        [info("q", getattr(TensorProto, name), sides),
+         info("y", helper.np_dtype_to_tensor_dtype(x.dtype), sides)])
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
+    outputs = onnx.reference.ReferenceEvaluator(model).run(None, inputs)
+    folder.write(f"scaled_{name}_{number}", model, list(inputs.values()),
+                 outputs)
+
+
+def put_scaled(folder):
+    random = np.random.default_rng(SEED + 1)
+    with np.errstate(all="ignore"):
+        for name in FLOATS | INTEGERS:
+            for number in range(60):
+                scaled_case(folder, name, number, random)
+
+
 if __name__ == "__main__":
+    if sys.argv[2] == "ml_dtypes":
+        put_scaled(Folder(*sys.argv[1:3]))
     put_all(Folder(*sys.argv[1:3]))

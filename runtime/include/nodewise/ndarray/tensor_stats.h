@@ -24,8 +24,8 @@ struct TensorStats {
   double l2 = 0;
 };
 
-// Returns true for floats of 16 to 64 bits, integers of 8 to 64 bits and bool;
-// false for types without arithmetic, such as 8-bit floats.
+// Returns true for floats of 4 to 64 bits, integers of 2 to 64 bits and bool;
+// false for types without arithmetic, such as complex numbers.
 bool HasNumbers(DLDataType dtype);
 
 // Returns the statistics of a tensor. Any thread may call. Equal bytes give

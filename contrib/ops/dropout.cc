@@ -1,0 +1,149 @@
+#include "nodewise/ops/dropout.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/util/random_numbers.h"
+#include "contrib/ops/util/tensor_moves.h"
+#include "fmt/format.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Input 0, and a mask of ones of this type.
+absl::Status PassThrough(EvalArgs& args, DLDataType mask_type) {
+  args.SetOutput(0, args.in(0));
+  if (!args.wants(1)) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray mask,
+                            args.MakeOutput(1, args.shape(0), mask_type));
+  return WithType(mask_type, [&](auto zero) {
+    using T = decltype(zero);
+    std::fill_n(mask.As<T>(), CountOf(mask), FromDouble<T>(1));
+    return absl::OkStatus();
+  });
+}
+
+void SetNoBounds(const NDArray& output, Bounds* bounds) {
+  if (bounds == nullptr) return;
+  bounds->proved.assign(static_cast<size_t>(CountOf(output)),
+                        std::numeric_limits<double>::quiet_NaN());
+  bounds->expected = bounds->proved;
+}
+
+// Drops elements with a probability of `ratio` and scales up the others. No
+// bounds are known, since other kernels drop others.
+absl::Status DropAtRandom(EvalArgs& args, double ratio,
+                          std::optional<int64_t> seed) {
+  RandomNumbers numbers(static_cast<uint64_t>(seed.value_or(0)),
+                        seed.has_value() ? "Dropout" : "Dropout without seed");
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+  std::vector<double> values = ToDoubles(args.in(0));
+  std::vector<double> keeps(values.size());
+  const double scale = 1 / (1 - ratio);
+  for (size_t i = 0; i < values.size(); ++i) {
+    keeps[i] = numbers.Uniform() >= ratio ? 1 : 0;
+    values[i] = keeps[i] != 0 ? values[i] * scale : 0;
+  }
+  StoreDoubles(values.data(), 0, CountOf(y), y);
+  SetNoBounds(y, args.bounds(0));
+  if (!args.wants(1)) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray mask, args.MakeOutput(1));
+  StoreDoubles(keeps.data(), 0, CountOf(mask), mask);
+  SetNoBounds(mask, args.bounds(1));
+  return absl::OkStatus();
+}
+
+absl::Status RefuseTraining() {
+  return absl::UnimplementedError(
+      "is in training mode, which is random (export the network for "
+      "inference)");
+}
+
+// Until opset 7 an attribute said what the network is used for.
+struct Dropout6 : ops::Dropout6 {
+  static constexpr auto Fields() {
+    return FieldList(Field<&Dropout6::is_test>("is_test"),
+                     Field<&Dropout6::ratio>("ratio"));
+  }
+
+  absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
+  OutputInfos Infer(const Inputs& in, size_t count) const {
+    return OutputInfos(count, in.type(0));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    if (!is_test && ratio != 0) return RefuseTraining();
+    return PassThrough(args, args.dtype(0));
+  }
+};
+
+// Until opset 10 the mask was of the data's type.
+struct Dropout7 : ops::Dropout7 {
+  static constexpr auto Fields() {
+    return FieldList(Field<&Dropout7::ratio>("ratio"));
+  }
+
+  absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
+  OutputInfos Infer(const Inputs& in, size_t count) const {
+    return OutputInfos(count, in.type(0));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    return PassThrough(args, args.dtype(0));
+  }
+};
+
+// Until opset 12 the ratio was an attribute.
+struct Dropout : ops::Dropout {
+  static constexpr auto Fields() {
+    return FieldList(Field<&Dropout::seed>("seed"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    return All(RequireFloat(in, 0), RequireFloat(in, 1), RequireBool(in, 2));
+  }
+  OutputInfos Infer(const Inputs& in, size_t count) const {
+    OutputInfos infos(count, in.type(0));
+    if (count > 1) infos[1].type.dtype = kBool;
+    return infos;
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const auto number = [&](size_t i, double otherwise) {
+      if (!args.has(i)) return otherwise;
+      const std::vector<double> value = ToDoubles(args.in(i));
+      return value.empty() ? otherwise : value[0];
+    };
+    const double ratio = number(1, 0.5);
+    if (number(2, 0) == 0 || ratio == 0) return PassThrough(args, kBool);
+    if (!(ratio > 0 && ratio < 1)) {
+      return InputError(
+          1, fmt::format("is {}, expected a number from 0 up to 1", ratio));
+    }
+    return DropAtRandom(args, ratio, seed);
+  }
+};
+
+constexpr OperatorDef kDropoutRows[] = {
+    Row<ops::Dropout6, Dropout6>({.name = "Dropout",
+                                  .since = 6,
+                                  .inputs = {"data"},
+                                  .outputs = {"output", Optional("mask")}}),
+    Row<ops::Dropout7, Dropout7>({.name = "Dropout",
+                                  .since = 7,
+                                  .inputs = {"data"},
+                                  .outputs = {"output", Optional("mask")}}),
+    Row<ops::Dropout, Dropout>(
+        {.name = "Dropout",
+         .since = 10,
+         .inputs = {"data", Optional("ratio"), Optional("training_mode")},
+         .outputs = {"output", Optional("mask")},
+         .moved = {{"ratio", 1, 12}}}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> DropoutOperators() { return kDropoutRows; }
+
+}  // namespace nodewise
