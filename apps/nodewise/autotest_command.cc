@@ -179,7 +179,7 @@ class TestOperators : public Command {
     std::vector<std::string> known;
     std::vector<std::string> missing = names_;
     for (const OperatorDef* row : AllOperators().rows()) {
-      if (!IsDrawn(*row)) continue;
+      if (!HasSpace(*row)) continue;
       known.emplace_back(row->name);
       const bool is_named =
           std::find(names_.begin(), names_.end(), row->name) != names_.end();
@@ -192,13 +192,6 @@ class TestOperators : public Command {
         fmt::format("--op: found \"{}\", expected the name of an operator of "
                     "ONNX{}",
                     Printable(missing[0]), DidYouMean(missing[0], known)));
-  }
-
-  // Bodies, and operators that are known only to be refused, have no space.
-  static bool IsDrawn(const OperatorDef& row) {
-    if (row.evaluate == nullptr || row.domain == "nodewise") return false;
-    return std::none_of(row.fields.begin(), row.fields.end(),
-                        [](const AttrField& field) { return field.is_graph; });
   }
 
   absl::StatusOr<std::unique_ptr<Candidate>> MakeCandidate() {

@@ -9,16 +9,19 @@
 namespace nodewise {
 namespace {
 
-constexpr DLDataType kFloats[] = {kFloat32, kFloat16, kFloat64,
-                                  kBfloat16};
-constexpr DLDataType kIntegers[] = {kInt64,  kInt32,  kInt8,   kUint8,
-                                    kInt16,  kUint16, kUint32, kUint64};
-constexpr DLDataType kNumbers[] = {
-    kFloat32, kFloat16, kFloat64, kBfloat16, kInt64,  kInt32,
-    kInt8,    kUint8,   kInt16,   kUint16,   kUint32, kUint64};
+constexpr DLDataType kFloats[] = {kFloat32, kFloat16, kFloat64, kBfloat16};
+constexpr DLDataType kIntegers[] = {kInt64, kInt32,  kInt8,   kUint8,
+                                    kInt16, kUint16, kUint32, kUint64};
+constexpr DLDataType kNumbers[] = {kFloat32, kFloat16, kFloat64, kBfloat16,
+                                   kInt64,   kInt32,   kInt8,    kUint8,
+                                   kInt16,   kUint16,  kUint32,  kUint64};
+constexpr DLDataType kAll[] = {kFloat32, kFloat16, kFloat64, kBfloat16, kInt64,
+                               kInt32,   kInt8,    kUint8,   kBool,     kInt16,
+                               kUint16,  kUint32,  kUint64};
+constexpr int kGivenPercent = 15;  // Of shapes that only a run tells.
 // Sides beside the small ones: around the widths of vectors and tiles.
-constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16,
-                                  17, 31, 32, 33, 63, 64, 65};
+constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16, 17,
+                                  31, 32, 33, 63, 64, 65};
 constexpr uint64_t kSmallSides = 4;
 
 int NewestOf(const OperatorDef& def) {
@@ -31,8 +34,9 @@ ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, Choices* choices)
     : choices_(choices) {
   configuration_.def = &def;
   const int newest = std::max(NewestOf(def), def.since);
-  configuration_.opset = newest - static_cast<int>(choices->UpTo(
-                                      static_cast<uint64_t>(newest - def.since)));
+  configuration_.opset =
+      newest - static_cast<int>(
+                   choices->UpTo(static_cast<uint64_t>(newest - def.since)));
   configuration_.outputs.assign(def.min_outputs(), true);
 }
 
@@ -54,6 +58,18 @@ DLDataType ConfigurationDraw::Type(absl::Span<const DLDataType> types) {
 DLDataType ConfigurationDraw::Float() { return Type(kFloats); }
 DLDataType ConfigurationDraw::Integer() { return Type(kIntegers); }
 DLDataType ConfigurationDraw::Number() { return Type(kNumbers); }
+DLDataType ConfigurationDraw::Any() { return Type(kAll); }
+
+DLDataType ConfigurationDraw::Legal() {
+  const OpAttrs defaults = OpAttrs::Defaults(def());
+  std::vector<InputInfo> infos(std::max<size_t>(def().min_inputs(), 1));
+  std::vector<DLDataType> legal;
+  for (const DLDataType dtype : kAll) {
+    for (InputInfo& info : infos) info = {true, TensorType(dtype)};
+    if (def().check(defaults.get(), Inputs(infos)).ok()) legal.push_back(dtype);
+  }
+  return legal.empty() ? Any() : Type(legal);
+}
 
 // One choice, and a smaller one is never a longer side, but for empty ones.
 int64_t ConfigurationDraw::Side(int64_t most, bool may_be_empty) {
@@ -117,6 +133,35 @@ std::vector<int64_t> ConfigurationDraw::Axes(size_t rank, bool may_be_none) {
   return axes;
 }
 
+std::vector<int64_t> ConfigurationDraw::SignedAxes(size_t rank,
+                                                   bool may_be_none,
+                                                   int negative_since) {
+  std::vector<int64_t> axes = Axes(rank, may_be_none);
+  const Choices::Group group(choices_);
+  if (Often(20)) std::reverse(axes.begin(), axes.end());
+  for (int64_t& axis : axes) {
+    if (opset() >= negative_since && Often(25)) {
+      axis -= static_cast<int64_t>(rank);
+    }
+  }
+  return axes;
+}
+
+std::vector<int64_t> ConfigurationDraw::Distinct(int64_t count,
+                                                 int64_t how_many) {
+  const Choices::Group group(choices_);
+  const int64_t first = Between(0, count - 1);
+  int64_t step = Between(1, count);
+  // Then no number comes twice before all have come.
+  while (std::gcd(step, count) != 1) ++step;
+  std::vector<int64_t> numbers(
+      static_cast<size_t>(std::max<int64_t>(std::min(count, how_many), 0)));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = (first + static_cast<int64_t>(i) * step) % count;
+  }
+  return numbers;
+}
+
 std::vector<int64_t> ConfigurationDraw::Order(size_t count) {
   const Choices::Group group(choices_);
   std::vector<int64_t> order(count);
@@ -144,7 +189,7 @@ void ConfigurationDraw::AddConstant(DLDataType dtype,
 
 void ConfigurationDraw::Weight(DLDataType dtype, std::vector<int64_t> shape,
                                InputDomain domain) {
-  if (Often()) {
+  if (IsAttribute() || Often()) {
     AddConstant(dtype, std::move(shape), domain);
   } else {
     Input(dtype, std::move(shape), domain);
@@ -161,13 +206,26 @@ void ConfigurationDraw::Fixed(NDArray contents, bool is_constant) {
                                    is_constant});
 }
 
+void ConfigurationDraw::Numbers(DLDataType dtype,
+                                const std::vector<int64_t>& shape,
+                                const std::vector<double>& numbers,
+                                bool is_constant) {
+  auto tensor = NDArray::Empty(shape, dtype, kCpu);
+  status_.Update(tensor.status());
+  if (!tensor.ok()) return;
+  StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()),
+               *tensor);
+  Fixed(*std::move(tensor), is_constant || IsAttribute());
+}
+
 void ConfigurationDraw::Ints(const std::vector<int64_t>& numbers) {
   const int64_t shape[] = {static_cast<int64_t>(numbers.size())};
   auto tensor = NDArray::Empty(shape, kInt64, kCpu);
   status_.Update(tensor.status());
   if (!tensor.ok()) return;
+  // Not by way of doubles: the largest integers are no doubles.
   std::copy(numbers.begin(), numbers.end(), tensor->As<int64_t>());
-  Fixed(*std::move(tensor));
+  Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
 }
 
 void ConfigurationDraw::Int(int64_t number) {
@@ -175,7 +233,15 @@ void ConfigurationDraw::Int(int64_t number) {
   status_.Update(tensor.status());
   if (!tensor.ok()) return;
   *tensor->As<int64_t>() = number;
-  Fixed(*std::move(tensor));
+  Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
+}
+
+bool ConfigurationDraw::IsAttribute() const {
+  return std::any_of(def().moved.begin(), def().moved.end(),
+                     [this](const MovedAttribute& moved) {
+                       return moved.input == configuration_.inputs.size() &&
+                              opset() < moved.until;
+                     });
 }
 
 void ConfigurationDraw::NoInput() {
@@ -184,6 +250,10 @@ void ConfigurationDraw::NoInput() {
 
 void ConfigurationDraw::Attr(std::string name, AttrValue value) {
   configuration_.attributes.push_back({std::move(name), std::move(value)});
+}
+
+void ConfigurationDraw::TypeAttr(std::string name, DLDataType dtype) {
+  Attr(std::move(name), OnnxNumberOf(dtype).value_or(0));
 }
 
 void ConfigurationDraw::Outputs(size_t count) {

@@ -23,7 +23,8 @@ FloatLimits LimitsOf(DLDataType dtype) {
             std::numeric_limits<double>::denorm_min()};
   }
   if (dtype == kFloat16) return {65504, std::ldexp(1.0, -24)};
-  if (dtype == kBfloat16) return {std::ldexp(255.0, 120), std::ldexp(1.0, -133)};
+  if (dtype == kBfloat16)
+    return {std::ldexp(255.0, 120), std::ldexp(1.0, -133)};
   return {std::numeric_limits<float>::max(),
           std::numeric_limits<float>::denorm_min()};
 }
@@ -43,7 +44,9 @@ class NumberDraw {
       domain_.least = std::max(domain_.least, 0.0);
       domain_.most = std::max(domain_.most, domain_.least);
     }
-    if (!domain_.may_be_special || !IsFloat(dtype)) {
+    const bool is_nan = special == SpecialKind::kNans;
+    if (!domain_.may_be_special || !IsFloat(dtype) ||
+        (is_nan && !domain.may_be_nan)) {
       special_ = SpecialKind::kNone;
     }
     first_ = std::ceil(domain_.least);
@@ -64,7 +67,8 @@ class NumberDraw {
       case ContentKind::kSparse:
         return Below(8) == 0 ? Uniform() : Nearest(0);
       case ContentKind::kHalves:
-        return is_whole_ ? Whole() : Nearest(Whole() + (Below(2) != 0 ? 0.5 : 0));
+        return is_whole_ ? Whole()
+                         : Nearest(Whole() + (Below(2) != 0 ? 0.5 : 0));
       case ContentKind::kUniform:
         break;
     }
@@ -79,7 +83,8 @@ class NumberDraw {
   }
 
   double Counting(int64_t place) const {
-    if (is_whole_) return first_ + std::fmod(static_cast<double>(place), places_);
+    if (is_whole_)
+      return first_ + std::fmod(static_cast<double>(place), places_);
     // Steps that every float type has.
     return Nearest(domain_.least +
                    std::fmod(static_cast<double>(place) / 16,
@@ -89,8 +94,8 @@ class NumberDraw {
   double Whole() {
     const double most = std::min(places_, 7.0);
     // Around zero, if zero is in the domain.
-    const double low = std::clamp(-std::floor(most / 2), first_,
-                                  first_ + places_ - most);
+    const double low =
+        std::clamp(-std::floor(most / 2), first_, first_ + places_ - most);
     return low + static_cast<double>(Below(static_cast<uint64_t>(most)));
   }
 
@@ -119,7 +124,8 @@ class NumberDraw {
       case SpecialKind::kNans:
         return std::numeric_limits<double>::quiet_NaN();
       case SpecialKind::kHuge:
-        return sign * limits.largest / static_cast<double>(uint64_t{1} << Below(8));
+        return sign * limits.largest /
+               static_cast<double>(uint64_t{1} << Below(8));
     }
     return 0;
   }
@@ -138,13 +144,12 @@ class NumberDraw {
 
 absl::StatusOr<NDArray> DrawTensor(DLDataType dtype,
                                    absl::Span<const int64_t> shape,
-                                   const InputDomain& domain,
-                                   Choices* choices, SpecialKind special) {
+                                   const InputDomain& domain, Choices* choices,
+                                   SpecialKind special) {
   const Choices::Group group(choices);
   const auto kind = static_cast<ContentKind>(choices->UpTo(kContentKinds - 1));
   const uint64_t seed = choices->Bits();
-  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
-                            NDArray::Empty(shape, dtype, kCpu));
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, NDArray::Empty(shape, dtype, kCpu));
   NumberDraw draw(dtype, domain, kind, special, seed);
   constexpr int64_t kBlock = 256;
   double block[kBlock];

@@ -11,7 +11,10 @@ namespace nodewise {
 namespace {
 
 constexpr absl::Span<const OperatorSpace> (*kFamilies[])() = {
-    &WindowSpaces, &ProductSpaces, &ShapeSpaces};
+    &AttentionSpaces, &FillSpaces,   &ImageSpaces,     &IndexSpaces,
+    &MathSpaces,      &NormSpaces,   &PointwiseSpaces, &ProductSpaces,
+    &QuantizedSpaces, &ReduceSpaces, &SequenceSpaces,  &ShapeSpaces,
+    &WindowSpaces};
 
 void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
   for (const auto family : kFamilies) {
@@ -23,6 +26,18 @@ void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
 }
 
 }  // namespace
+
+bool HasSpace(const OperatorDef& def) {
+  if (def.evaluate == nullptr || def.domain.starts_with("nodewise")) {
+    return false;
+  }
+  if (std::any_of(def.fields.begin(), def.fields.end(),
+                  [](const AttrField& field) { return field.is_graph; })) {
+    return false;
+  }
+  const OpAttrs defaults = OpAttrs::Defaults(def);
+  return !absl::IsUnimplemented(def.check(defaults.get(), Inputs({})));
+}
 
 absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
                                       Choices* choices) {

@@ -41,14 +41,16 @@ void DrawMatMul(ConfigurationDraw& draw) {
 }
 
 void DrawGemm(ConfigurationDraw& draw) {
-  const DLDataType dtype = draw.Float();
+  const DLDataType dtype = draw.Often(15) && draw.opset() >= 9
+                               ? draw.One({kInt32, kInt64})
+                               : draw.Float();
   const int64_t m = draw.Side(kMostSide, true);
   const int64_t k = draw.Side(kMostSide, true);
   const int64_t n = draw.Side(kMostSide, true);
   const bool turns_a = draw.Often();
   const bool turns_b = draw.Often();
-  if (turns_a) draw.Attr("transA", 1);
-  if (turns_b) draw.Attr("transB", 1);
+  if (turns_a || draw.Often(20)) draw.Attr("transA", turns_a ? 1 : 0);
+  if (turns_b || draw.Often(20)) draw.Attr("transB", turns_b ? 1 : 0);
   if (draw.Often(30)) {
     draw.Attr("alpha", draw.One<float>({1, 2, 0.5, -1, 0, 0.3F}));
   }
@@ -57,8 +59,14 @@ void DrawGemm(ConfigurationDraw& draw) {
   }
   draw.Input(dtype, turns_a ? Ints{k, m} : Ints{m, k});
   draw.Weight(dtype, turns_b ? Ints{n, k} : Ints{k, n});
-  if (draw.opset() < 11 || draw.Often(70)) {
-    draw.Weight(dtype, draw.opset() < 7 ? Ints{m, n} : draw.PartOf({m, n}));
+  if (draw.def().since < 7) {
+    const bool broadcasts = draw.Often();
+    if (broadcasts || draw.Often()) {
+      draw.Attr("broadcast", broadcasts ? 1 : 0);
+    }
+    draw.Weight(dtype, broadcasts ? draw.PartOf({m, n}) : Ints{m, n});
+  } else if (draw.opset() < 11 || draw.Often(70)) {
+    draw.Weight(dtype, draw.PartOf({m, n}));
   }
 }
 

@@ -10,9 +10,6 @@
 namespace nodewise {
 namespace {
 
-constexpr DLDataType kEveryType[] = {
-    kFloat32, kFloat16, kFloat64, kBfloat16, kInt64,  kInt32, kInt8,
-    kUint8,   kBool,    kInt16,   kUint16,   kUint32, kUint64};
 constexpr float kFactors[] = {1, 0, -1, 0.5, 2, 0.25, -0.125, 3, 1e-3F};
 constexpr int64_t kMostVariadic = 4;
 constexpr int64_t kMostRank = 4;
@@ -25,7 +22,8 @@ struct OtherValue {
     return x == 0 || x == 1 ? draw.Between(0, 1) : draw.Between(x - 2, x + 2);
   }
   AttrValue operator()(float /*x*/) const {
-    return draw.One(std::vector<float>(std::begin(kFactors), std::end(kFactors)));
+    return draw.One(
+        std::vector<float>(std::begin(kFactors), std::end(kFactors)));
   }
   template <typename T>
   AttrValue operator()(const T& x) const {
@@ -50,7 +48,7 @@ void DrawAttributes(ConfigurationDraw& draw) {
 }  // namespace
 
 void DrawFromSignature(ConfigurationDraw& draw) {
-  const DLDataType dtype = draw.Type(kEveryType);
+  const DLDataType dtype = draw.Legal();
   const std::vector<int64_t> shape = draw.Sides(0, kMostRank);
   const bool broadcasts = draw.Often(60);
   const auto add = [&] {

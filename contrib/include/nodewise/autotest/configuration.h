@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -59,6 +62,7 @@ class ConfigurationDraw {
   ConfigurationDraw(const OperatorDef& def, Choices* choices);
 
   const OperatorDef& def() const { return *configuration_.def; }
+  bool Is(std::string_view name) const { return def().name == name; }
   // The version of the operator's domain: any in which this row holds.
   int opset() const { return configuration_.opset; }
 
@@ -80,6 +84,10 @@ class ConfigurationDraw {
   DLDataType Float();    // float32, float16, float64 or bfloat16.
   DLDataType Integer();  // Of 8 to 64 bits, signed or not.
   DLDataType Number();   // Either.
+  DLDataType Any();      // A number or bool.
+  // A type that the operator's rules accept for all inputs at once; float32 in
+  // half of the cases, if it is one.
+  DLDataType Legal();
   // A side: 1 to 4 most of the time, else one around the widths of vectors (up
   // to 65), rarely 0 if `may_be_empty`; at most `most`.
   int64_t Side(int64_t most = kMostElements, bool may_be_empty = false);
@@ -94,6 +102,12 @@ class ConfigurationDraw {
   int64_t SignedAxis(size_t rank);
   // Some of all axes, in ascending order.
   std::vector<int64_t> Axes(size_t rank, bool may_be_none = false);
+  // The same in any order, and with negative numbers for some from this opset
+  // on (11 brought them for most operators).
+  std::vector<int64_t> SignedAxes(size_t rank, bool may_be_none = false,
+                                  int negative_since = 11);
+  // So many different numbers below `count`, at most all of them.
+  std::vector<int64_t> Distinct(int64_t count, int64_t how_many);
   // An order of the numbers below `count`; the ascending one is simplest.
   std::vector<int64_t> Order(size_t count);
   Choices* choices() { return choices_; }
@@ -107,10 +121,26 @@ class ConfigurationDraw {
   // Contents that the configuration decides on. A constant, unless it may also
   // be an input that holds this.
   void Fixed(NDArray contents, bool is_constant = true);
-  void Ints(const std::vector<int64_t>& numbers);  // int64, of rank 1.
-  void Int(int64_t number);                        // int64, of rank 0.
+  void Numbers(DLDataType dtype, const std::vector<int64_t>& shape,
+               const std::vector<double>& numbers, bool is_constant = true);
+  // int64, of rank 1. What decides the shapes of outputs is a constant most of
+  // the time, since few candidates take shapes that only a run tells.
+  void Ints(const std::vector<int64_t>& numbers);
+  void Int(int64_t number);  // int64, of rank 0.
   void NoInput();
   void Attr(std::string name, AttrValue value);
+  // The number of a type in ONNX.
+  void TypeAttr(std::string name, DLDataType dtype);
+  // Leaves the attribute out, or takes one of these.
+  template <typename T>
+  void MaybeAttr(std::string name, std::initializer_list<T> options) {
+    if (Often()) Attr(std::move(name), AttrValue(One(options)));
+  }
+  void MaybeWord(std::string name, std::initializer_list<const char*> words) {
+    if (Often()) Attr(std::move(name), std::string(One(words)));
+  }
+  // Leaves it out, or sets it to 0 or 1.
+  void Flag(std::string name) { MaybeAttr<int64_t>(std::move(name), {0, 1}); }
   // How many outputs are wanted, beginning with the first; 1 if nobody says.
   void Outputs(size_t count);
   void WantOutputs(std::vector<bool> wanted);
@@ -121,6 +151,8 @@ class ConfigurationDraw {
  private:
   void AddConstant(DLDataType dtype, std::vector<int64_t> shape,
                    const InputDomain& domain);
+  // The next input is an attribute at this opset.
+  bool IsAttribute() const;
 
   Choices* const choices_;
   Configuration configuration_;

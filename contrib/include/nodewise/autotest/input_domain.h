@@ -16,14 +16,19 @@ struct InputDomain {
   double most = 4;
   // Floats may also be NaN, infinite, huge, tiny, and minus zero.
   bool may_be_special = true;
-  bool is_whole = false;  // Floats hold whole numbers alone.
+  bool is_whole = false;   // Floats hold whole numbers alone.
+  bool may_be_nan = true;  // If they may be special at all.
 
   // Whole numbers from `least` to `most`: places, counts, classes.
-  static InputDomain Whole(int64_t least, int64_t most) {
+  static constexpr InputDomain Whole(int64_t least, int64_t most) {
     return {static_cast<double>(least), static_cast<double>(most), false, true};
   }
+  // Any floats but NaN, for operators that do not say what comes of it.
+  static constexpr InputDomain WithoutNan() {
+    return {-4, 4, true, false, false};
+  }
   // Floats in a range that nothing may leave.
-  static InputDomain Within(double least, double most) {
+  static constexpr InputDomain Within(double least, double most) {
     return {least, most, false, false};
   }
 };

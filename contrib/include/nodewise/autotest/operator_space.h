@@ -26,6 +26,10 @@ struct OperatorCase {
   std::shared_ptr<const Network> network;
 };
 
+// Returns whether there is anything to draw: operators with bodies, those of
+// nodewise itself and those that are known only to be refused have no space.
+bool HasSpace(const OperatorDef& def);
+
 // Draws a configuration once. Operators without a space of their own get one
 // from their signature: inputs of one type and of shapes that broadcast, and
 // attributes near their defaults. Fails with kInvalidArgument for what the
