@@ -150,12 +150,19 @@ Text CastOf(const ElementCode& code) {
   return CastText(code.in[0].name, code.in[0].dtype, code.out);
 }
 
-// min may be above max.
+// min may be above max. Limits that are not given are the ends of the type,
+// which show where an element is infinite.
 Text ClipOf(const ElementCode& code) {
   std::string x = code.in[0].name;
-  if (code.has(1))
-    x = fmt::format("({0} < {1} ? {1} : {0})", x, code.in[1].name);
-  if (code.has(2)) x = fmt::format("{0} > {1} ? {1} : {0}", x, code.in[2].name);
+  const double largest = LargestOf(code.out);
+  const auto limit = [&](size_t i, double end) {
+    if (code.has(i)) return code.in[i].name;
+    return IsFloat(code.out) ? DoubleText(end) : std::string();
+  };
+  const std::string low = limit(1, -largest);
+  const std::string high = limit(2, largest);
+  if (!low.empty()) x = fmt::format("({0} < {1} ? {1} : {0})", x, low);
+  if (!high.empty()) x = fmt::format("{0} > {1} ? {1} : {0}", x, high);
   return x;
 }
 

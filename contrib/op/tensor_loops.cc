@@ -99,10 +99,20 @@ HalfUlps::HalfUlps(DLDataType dtype) {
   if (!IsFloat(dtype)) return;
   const FloatFormat format = FormatOf(dtype);
   roundoff_ = format.roundoff;
-  least_normal_ = format.least_normal;
+  // Times the roundoff, the least double is not 0.
+  least_normal_ =
+      std::max(format.least_normal,
+               std::numeric_limits<double>::denorm_min() / format.roundoff);
 }
 
 double HalfUlp(DLDataType dtype, double x) { return HalfUlps(dtype)(x); }
+
+double LargestOf(DLDataType dtype) {
+  if (dtype == kFloat32) return std::numeric_limits<float>::max();
+  if (dtype == kFloat16) return 65504;
+  if (dtype == kBfloat16) return BfloatToFloat(0x7F7F);
+  return std::numeric_limits<double>::max();
+}
 
 double UnitRoundoff(DLDataType dtype) {
   return IsFloat(dtype) ? FormatOf(dtype).roundoff : 0;

@@ -328,9 +328,8 @@ struct Clip : ops::Clip {
   static Limits<T> LimitsOf(const EvalArgs& args) {
     Limits<T> limits{std::numeric_limits<T>::lowest(),
                      std::numeric_limits<T>::max()};
-    if constexpr (std::is_same_v<T, double>) {
-      if (args.dtype(0) == kFloat16) limits.high = 65504;
-      if (args.dtype(0) == kBfloat16) limits.high = BfloatToFloat(0x7F7F);
+    if constexpr (std::is_floating_point_v<T>) {
+      limits.high = static_cast<T>(LargestOf(args.dtype(0)));
       limits.low = -limits.high;
     }
     SetLimit(args, 1, &limits.low);

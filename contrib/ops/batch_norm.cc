@@ -60,18 +60,28 @@ std::vector<ChannelRule> ChannelRules(const EvalArgs& args, float epsilon) {
 }
 
 // Kernels may multiply x by the factor and add the rest, so numbers of that
-// size are rounded.
+// size are rounded, and may overflow.
 void BoundChannel(const std::vector<double>& x, const ChannelRule& rule,
                   DLDataType dtype, size_t first, Bounds* bounds) {
   constexpr double kProved = 8;
   constexpr double kExpected = 4;
   const double u = UnitRoundoff(dtype);
+  const double tiny = HalfUlp(dtype, 0);
+  const OverflowRule overflows(dtype);
   for (size_t i = 0; i < x.size(); ++i) {
     const double size = std::fabs(x[i] * rule.factor) +
                         std::fabs(rule.mean * rule.factor) +
                         std::fabs(rule.bias);
-    bounds->proved[first + i] = kProved * u * size + HalfUlp(dtype, 0);
-    bounds->expected[first + i] = kExpected * u * size + HalfUlp(dtype, 0);
+    if (overflows(size) || overflows(std::fabs(rule.factor))) {
+      bounds->proved[first + i] = std::numeric_limits<double>::infinity();
+      bounds->expected[first + i] = bounds->proved[first + i];
+      continue;
+    }
+    // The factor itself, and what it is multiplied by, may be subnormal.
+    const double lost = tiny * (4 + std::fabs(x[i]) + std::fabs(rule.mean) +
+                                std::fabs(rule.factor));
+    bounds->proved[first + i] = kProved * u * size + lost;
+    bounds->expected[first + i] = kExpected * u * size + lost;
   }
 }
 

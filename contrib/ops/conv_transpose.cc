@@ -1,6 +1,10 @@
 #include "nodewise/ops/conv_transpose.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "contrib/ops/util/conv.h"
+#include "contrib/ops/util/open_results.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
@@ -241,7 +245,14 @@ absl::Status ConvTranspose::Evaluate(EvalArgs& args) const {
       terms = static_cast<double>(products.sizes.depth);
     }
   }
-  return StoreConv(args, products, 2, terms);
+  NODEWISE_RETURN_IF_ERROR(StoreConv(args, products, 2, terms));
+  // Kernels that put zeros into the gaps multiply weights by them, which shows
+  // where weights are infinite; others do not.
+  if (!std::all_of(weights.begin(), weights.end(),
+                   [](double weight) { return std::isfinite(weight); })) {
+    AllowAnyForNan(args);
+  }
+  return absl::OkStatus();
 }
 
 constexpr OperatorDef kConvTransposes[] = {

@@ -1,5 +1,6 @@
 #include "nodewise/ops/gemm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "contrib/ops/util/matmul_parts.h"
@@ -34,6 +35,10 @@ struct Gemm : ops::Gemm {
   // The two scalings round once more each.
   static double TermsOf(const MatrixOperands& operands) {
     return static_cast<double>(operands.sizes.depth) + 3;
+  }
+  // The product is that much larger before it is scaled.
+  double LargerByAlpha() const {
+    return alpha == 0 ? 1 : std::max(1.0, 1 / std::fabs(double{alpha}));
   }
   absl::Status EvaluateFloats(EvalArgs& args, const NDArray& out) const;
   void FillBounds(const EvalArgs& args, const MatrixOperands& operands,
@@ -221,7 +226,7 @@ void Gemm::FillBounds(const EvalArgs& args, const MatrixOperands& operands,
   };
   fill(Terms::kAbsolute, &bounds->proved);
   fill(Terms::kSquared, &bounds->expected);
-  BoundSums(out, TermsOf(operands), bounds);
+  BoundSums(out, TermsOf(operands), bounds, LargerByAlpha());
 }
 
 absl::Status Gemm::BoundsAt(const EvalArgs& args, const NDArray& output,
@@ -241,7 +246,7 @@ absl::Status Gemm::BoundsAt(const EvalArgs& args, const NDArray& output,
     }
     return absl::OkStatus();
   }));
-  BoundSumsAt(output, elements, TermsOf(operands), bounds);
+  BoundSumsAt(output, elements, TermsOf(operands), bounds, LargerByAlpha());
   return absl::OkStatus();
 }
 

@@ -75,6 +75,7 @@ struct GlobalAveragePool : ops::GlobalAveragePool {
         sum.squares += value * value;
       }
       const auto count = static_cast<double>(size);
+      sum.on_the_way = sum.absolute;
       sum.result /= count;
       sum.absolute /= count;
       sum.squares /= count * count;
@@ -122,7 +123,7 @@ absl::Status EvaluateGlobalLp(double p, EvalArgs& args) {
                                  : std::pow(sum, 1 / p);
     // The relative error of a sum of terms of one sign, and of the powers.
     const double terms = static_cast<double>(size) + 8 + 8 * p;
-    return SumOfTerms{terms, norm, norm * norm / terms, norm};
+    return SumOfTerms{terms, norm, norm * norm / terms, norm, sum};
   });
 }
 

@@ -1,5 +1,7 @@
 #include "nodewise/ops/layer_norm.h"
 
+#include <limits>
+
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/norm_rows.h"
@@ -10,6 +12,9 @@
 
 namespace nodewise {
 namespace {
+
+// The bound of what may overflow.
+constexpr double kAnything = std::numeric_limits<double>::infinity();
 
 // Scale and bias may be repeated over X, but not the other way round.
 absl::Status CheckSpread(const Inputs& in, size_t i) {
@@ -319,9 +324,13 @@ struct LpNormalization : ops::LpNormalization {
           };
           Rewrite(plan, slice, x, y, normal);
           if (bounds == nullptr) return;
+          const OverflowRule overflows(dtype);
           BoundRewritten(plan, slice, x, bounds,
                          [&](double value, int64_t j, double roundings) {
                            const double result = normal(value, j);
+                           const double sum =
+                               squares ? norms[j] * norms[j] : norms[j];
+                           if (overflows(sum)) return kAnything;
                            return 1.01 * UnitRoundoff(dtype) * (roundings + 4) *
                                       std::fabs(result) +
                                   2 * HalfUlp(dtype, result);
@@ -384,14 +393,18 @@ struct MeanVarianceNormalization : ops::MeanVarianceNormalization {
     if (bounds == nullptr) return;
     // The variance is a difference of mean squares.
     const double u = UnitRoundoff(dtype);
+    const double tiny = HalfUlp(dtype, 0);
+    const OverflowRule overflows(dtype);
     BoundRewritten(
         plan, slice, x, bounds, [&](double value, int64_t j, double roundings) {
           const double variance = deviations[j] * deviations[j];
           const double squares = variance + means[j] * means[j];
-          const double of_mean = u * (roundings + 1) * std::sqrt(squares);
-          const double relative =
-              (2 * u * (roundings + 4) * squares + of_mean * of_mean) /
-              variance;
+          if (overflows(n * squares)) return kAnything;
+          const double of_mean =
+              u * (roundings + 1) * std::sqrt(squares) + 2 * tiny;
+          const double relative = (2 * u * (roundings + 4) * squares +
+                                   of_mean * of_mean + (roundings + 4) * tiny) /
+                                  variance;
           if (!(relative < 0.5)) {
             return std::numeric_limits<double>::quiet_NaN();
           }

@@ -158,11 +158,12 @@ struct LocalResponseNorm : ops::LRN {
       }
       const int64_t at = begin + c * run;
       StoreDoubles(results.data(), at, at + run, y);
-      if (bounds != nullptr) FillBounds(results, at, y.dtype(), bounds);
+      if (bounds != nullptr) FillBounds(results, sums, at, y.dtype(), bounds);
     }
   }
-  void FillBounds(const std::vector<double>& results, int64_t at,
-                  DLDataType dtype, Bounds* bounds) const {
+  void FillBounds(const std::vector<double>& results,
+                  const std::vector<double>& sums, int64_t at, DLDataType dtype,
+                  Bounds* bounds) const {
     // All terms have one sign unless alpha or bias is negative.
     constexpr double kFunctionRoundings = 24;
     const auto terms = static_cast<double>(size);
@@ -170,8 +171,15 @@ struct LocalResponseNorm : ops::LRN {
                          ? UnitRoundoff(dtype)
                          : std::numeric_limits<double>::quiet_NaN();
     const double power = std::fabs(beta);
+    const OverflowRule overflows(dtype);
+    const double alone = std::max(1.0, std::fabs(double{alpha}));
     for (size_t i = 0; i < results.size(); ++i) {
       const size_t out = static_cast<size_t>(at) + i;
+      if (overflows(alone * sums[i])) {
+        bounds->proved[out] = std::numeric_limits<double>::infinity();
+        bounds->expected[out] = bounds->proved[out];
+        continue;
+      }
       const double y = 1.01 * u * std::fabs(results[i]);
       const double rounding = 2 * HalfUlp(dtype, results[i]);
       bounds->proved[out] =

@@ -249,20 +249,21 @@ absl::Status AveragePool::Evaluate(EvalArgs& args) const {
                             args.MakeOutput(0, plan.output(), args.dtype(0)));
   Bounds* const bounds = ResizedBounds(args);
   return MapPlanes(args.in(0), out, [&](const auto* x, auto* y) {
-    plan.ForEachWindow([&](int64_t plane, int64_t place,
-                           PoolPlan::Placed& window) {
-      const WindowSums sums = SumsOf(x + plane * plan.plane_size(), window);
-      const auto taps = static_cast<double>(window.taps());
-      const double count = count_include_pad ? window.padded() : taps;
-      const auto at = static_cast<size_t>(plane * plan.places() + place);
-      SetRounded(sums.plain / count, &y[at]);
-      if (bounds == nullptr) return;
-      const SumBound bound = BoundSum(
-          out.dtype(), {taps + 1, sums.absolute / count,
-                        sums.squares / (count * count), sums.plain / count});
-      bounds->proved[at] = bound.proved;
-      bounds->expected[at] = bound.expected;
-    });
+    plan.ForEachWindow(
+        [&](int64_t plane, int64_t place, PoolPlan::Placed& window) {
+          const WindowSums sums = SumsOf(x + plane * plan.plane_size(), window);
+          const auto taps = static_cast<double>(window.taps());
+          const double count = count_include_pad ? window.padded() : taps;
+          const auto at = static_cast<size_t>(plane * plan.places() + place);
+          SetRounded(sums.plain / count, &y[at]);
+          if (bounds == nullptr) return;
+          const SumBound bound =
+              BoundSum(out.dtype(), {taps + 1, sums.absolute / count,
+                                     sums.squares / (count * count),
+                                     sums.plain / count, sums.absolute});
+          bounds->proved[at] = bound.proved;
+          bounds->expected[at] = bound.expected;
+        });
   });
 }
 
@@ -282,27 +283,27 @@ absl::Status EvaluateLpPool(const WindowAttributes& attributes, double p,
                             args.MakeOutput(0, plan.output(), args.dtype(0)));
   Bounds* const bounds = ResizedBounds(args);
   return MapPlanes(args.in(0), out, [&](const auto* x, auto* y) {
-    plan.ForEachWindow(
-        [&](int64_t plane, int64_t place, PoolPlan::Placed& window) {
-          const auto* const from = x + plane * plan.plane_size();
-          double sum = 0;
-          window.ForEachRow([&](int64_t element, int64_t count, int64_t step) {
-            for (int64_t i = 0; i < count; ++i, element += step) {
-              sum += PowerOf(ToDouble(from[element]), p);
-            }
-          });
-          const double norm = p == 2   ? std::sqrt(sum)
-                              : p == 1 ? sum
-                                       : std::pow(sum, 1 / p);
-          const auto at = static_cast<size_t>(plane * plan.places() + place);
-          SetRounded(norm, &y[at]);
-          if (bounds == nullptr) return;
-          const double terms = static_cast<double>(window.taps()) + 8 + 8 * p;
-          const SumBound bound =
-              BoundSum(out.dtype(), {terms, norm, norm * norm / terms, norm});
-          bounds->proved[at] = bound.proved;
-          bounds->expected[at] = bound.expected;
-        });
+    plan.ForEachWindow([&](int64_t plane, int64_t place,
+                           PoolPlan::Placed& window) {
+      const auto* const from = x + plane * plan.plane_size();
+      double sum = 0;
+      window.ForEachRow([&](int64_t element, int64_t count, int64_t step) {
+        for (int64_t i = 0; i < count; ++i, element += step) {
+          sum += PowerOf(ToDouble(from[element]), p);
+        }
+      });
+      const double norm = p == 2   ? std::sqrt(sum)
+                          : p == 1 ? sum
+                                   : std::pow(sum, 1 / p);
+      const auto at = static_cast<size_t>(plane * plan.places() + place);
+      SetRounded(norm, &y[at]);
+      if (bounds == nullptr) return;
+      const double terms = static_cast<double>(window.taps()) + 8 + 8 * p;
+      const SumBound bound =
+          BoundSum(out.dtype(), {terms, norm, norm * norm / terms, norm, sum});
+      bounds->proved[at] = bound.proved;
+      bounds->expected[at] = bound.expected;
+    });
   });
 }
 

@@ -52,11 +52,13 @@ double MeanSize(const double* x, int64_t n) {
 // The kernel may calculate the variance as the difference of the mean square
 // and the squared mean.
 RowError ErrorOf(const Moments& moments, const NormRows& rule, double roundings,
-                 double mean_size, double u) {
+                 double mean_size, DLDataType dtype) {
+  const double u = UnitRoundoff(dtype);
+  const double tiny = HalfUlp(dtype, 0);  // Squares, too, may be subnormal.
   RowError error;
-  if (rule.is_centred) error.mean = u * (roundings + 1) * mean_size;
-  error.variance =
-      2 * u * (roundings + 4) * moments.squares + error.mean * error.mean;
+  if (rule.is_centred) error.mean = u * (roundings + 1) * mean_size + 2 * tiny;
+  error.variance = 2 * u * (roundings + 4) * moments.squares +
+                   error.mean * error.mean + (roundings + 4) * tiny;
   const double relative = error.variance * moments.inverse * moments.inverse;
   error.inverse = relative < 0.5 ? relative + 4 * u
                                  : std::numeric_limits<double>::quiet_NaN();
@@ -72,6 +74,7 @@ struct RowErrors {
 double BoundAt(double x, double scale, double bias, double y,
                const Moments& moments, const RowError& error,
                DLDataType dtype) {
+  if (std::isinf(error.mean)) return error.mean;
   const double u = UnitRoundoff(dtype);
   const double deviation = std::fabs(x - moments.mean);
   const double parts = std::fabs(x) + std::fabs(moments.mean);
@@ -182,12 +185,17 @@ class RowWorker {
     }
   }
   RowErrors ErrorsOf(const Moments& moments) const {
-    const double u = UnitRoundoff(y_.dtype());
+    const DLDataType dtype = y_.dtype();
     const auto n = static_cast<double>(rule_.run);
     const double mean_size = MeanSize(x_.data(), rule_.run);
-    return {ErrorOf(moments, rule_, n, mean_size, u),
+    const OverflowRule overflows(dtype);
+    if (overflows(n * moments.squares) || overflows(n * mean_size)) {
+      constexpr double kAny = std::numeric_limits<double>::infinity();
+      return {{kAny, kAny, kAny}, {kAny, kAny, kAny}};
+    }
+    return {ErrorOf(moments, rule_, n, mean_size, dtype),
             ErrorOf(moments, rule_, std::min(n, kExpectedFactor * std::sqrt(n)),
-                    mean_size, u)};
+                    mean_size, dtype)};
   }
   // Of element `i` of the row that has been read, which is not normalized yet.
   SumBound BoundOf(int64_t i, int64_t first, const Moments& moments,

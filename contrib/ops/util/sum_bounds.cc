@@ -15,25 +15,13 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 // Elements that are loaded together: few enough to stay in the cache.
 constexpr int64_t kLoaded = 512;
 
-double LargestOf(float) { return std::numeric_limits<float>::max(); }
-double LargestOf(double) { return std::numeric_limits<double>::max(); }
-double LargestOf(Half) { return 65504; }
-double LargestOf(Bfloat) { return BfloatToFloat(0x7F7F); }
-
-double LargestOf(DLDataType dtype) {
-  double largest = std::numeric_limits<double>::max();
-  VisitOneOf(FloatElements(), dtype, [&largest](auto element) {
-    largest = LargestOf(typename decltype(element)::Stored());
-  });
-  return largest;
-}
-
 // What the bounds of all sums of one type have in common.
 class SumRule {
  public:
   explicit SumRule(DLDataType dtype)
       : u_(UnitRoundoff(dtype)),
         largest_(LargestOf(dtype)),
+        overflows_(dtype),
         tiny_(HalfUlp(dtype, 0)),
         half_ulp_(dtype) {}
 
@@ -45,10 +33,11 @@ class SumRule {
     const double norm = std::sqrt(sum.squares);
     const double rounding = half_ulp_(sum.result);
     SumBound bound{kNan, kNan};
-    if (sum.absolute <= largest_) {
+    const double way = std::max(sum.absolute, sum.on_the_way);
+    if (way <= largest_) {
       bound.proved =
           sum.terms * ((u_ + kOwnRoundoff) * sum.absolute + tiny_) + rounding;
-    } else if (std::isfinite(sum.absolute)) {
+    } else if (overflows_(way)) {
       // In some order it overflows on its way, to an infinity or to NaN.
       bound.proved = std::numeric_limits<double>::infinity();
     }
@@ -64,6 +53,7 @@ class SumRule {
  private:
   const double u_;
   const double largest_;
+  const OverflowRule overflows_;
   const double tiny_;  // A product that underflows is off by this.
   const HalfUlps half_ulp_;
 };
@@ -74,7 +64,11 @@ SumBound BoundSum(DLDataType dtype, const SumOfTerms& sum) {
   return SumRule(dtype).BoundOf(sum);
 }
 
-void BoundSums(const NDArray& output, double terms, Bounds* bounds) {
+OverflowRule::OverflowRule(DLDataType dtype)
+    : largest_(LargestOf(dtype)), is_widest_(dtype == kFloat64) {}
+
+void BoundSums(const NDArray& output, double terms, Bounds* bounds,
+               double way) {
   const SumRule rule(output.dtype());
   ParallelFor(CountOf(output), 6, [&](int64_t begin, int64_t end) {
     std::array<double, kLoaded> values;
@@ -84,8 +78,9 @@ void BoundSums(const NDArray& output, double terms, Bounds* bounds) {
       double* const proved = bounds->proved.data() + first;
       double* const expected = bounds->expected.data() + first;
       for (int64_t i = 0; i < count; ++i) {
-        const SumBound bound = rule.BoundOf(
-            {terms, proved[i], expected[i], values[static_cast<size_t>(i)]});
+        const SumBound bound =
+            rule.BoundOf({terms, proved[i], expected[i],
+                          values[static_cast<size_t>(i)], way * proved[i]});
         proved[i] = bound.proved;
         expected[i] = bound.expected;
       }
@@ -94,13 +89,14 @@ void BoundSums(const NDArray& output, double terms, Bounds* bounds) {
 }
 
 void BoundSumsAt(const NDArray& output, absl::Span<const int64_t> elements,
-                 double terms, Bounds* bounds) {
+                 double terms, Bounds* bounds, double way) {
   const SumRule rule(output.dtype());
   for (size_t i = 0; i < elements.size(); ++i) {
     double result = 0;
     LoadDoubles(output, elements[i], elements[i] + 1, &result);
     const SumBound bound =
-        rule.BoundOf({terms, bounds->proved[i], bounds->expected[i], result});
+        rule.BoundOf({terms, bounds->proved[i], bounds->expected[i], result,
+                      way * bounds->proved[i]});
     bounds->proved[i] = bound.proved;
     bounds->expected[i] = bound.expected;
   }

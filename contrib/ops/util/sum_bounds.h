@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -17,6 +19,9 @@ struct SumOfTerms {
   double absolute = 0;  // The sum of their absolute values.
   double squares = 0;   // The sum of their squares.
   double result = 0;
+  // The size of what a kernel may meet before it is made smaller, such as the
+  // sum that a mean divides.
+  double on_the_way = 0;
 };
 struct SumBound {
   double proved;
@@ -29,11 +34,30 @@ SumBound BoundSum(DLDataType dtype, const SumOfTerms& sum);
 
 // Replaces the sums of absolute values in `bounds->proved` and the sums of
 // squares in `bounds->expected` by the bounds of all elements of an output.
-void BoundSums(const NDArray& output, double terms, Bounds* bounds);
+// Kernels may meet sums that are `way` times as large.
+void BoundSums(const NDArray& output, double terms, Bounds* bounds,
+               double way = 1);
 
 // As BoundSums(), of some elements of the output.
 void BoundSumsAt(const NDArray& output, absl::Span<const int64_t> elements,
-                 double terms, Bounds* bounds);
+                 double terms, Bounds* bounds, double way = 1);
+
+// Tells whether a kernel that meets numbers of a size overflows, although all
+// that it is given is finite. Where kernels calculate with doubles nobody can
+// tell an overflow of the reference from an infinity that was given.
+class OverflowRule {
+ public:
+  explicit OverflowRule(DLDataType dtype);
+
+  bool operator()(double size) const {
+    return size > largest_ && (is_widest_ || size < kInfinity);
+  }
+
+ private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double largest_;
+  const bool is_widest_;
+};
 
 // Returns OperatorDef::least_bound of sums of at least so many terms.
 double LeastBoundOfSum(double terms);

@@ -133,11 +133,11 @@ TEST(ProductBoundsTest, HoldForConvInEveryOrder) {
   ExpectBoundsHold("Conv", std::move(tally));
 }
 
-TEST(ProductBoundsTest, AreNotGivenWhereAKernelMayOverflow) {
+TEST(ProductBoundsTest, AllowAnythingWhereAKernelMayOverflow) {
   const auto result = EvaluateAll(
       {"MatMul"}, {Floats({3e38f, 3e38f, -3e38f}), Floats({1, 1, 1})}, true);
   ASSERT_THAT(result, IsOk());
-  EXPECT_TRUE(std::isnan(result->bounds[0].proved[0]));
+  EXPECT_TRUE(std::isinf(result->bounds[0].proved[0]));
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ bool IsUnsigned(DLDataType dtype);
 bool IsConverted(DLDataType dtype);
 
 // Half the distance between two neighbouring numbers of the type near `x`: how
-// far one correct rounding may be off. 0 for integers.
+// far one correct rounding may be off; of subnormal doubles the whole distance,
+// since half of it is none. 0 for integers.
 double HalfUlp(DLDataType dtype, double x);
 // The same for many numbers of one type, in loops that compilers vectorize.
 class HalfUlps {
@@ -117,6 +118,8 @@ class HalfUlps {
 };
 // The unit roundoff: 2^-24 for float32. 0 for integers.
 double UnitRoundoff(DLDataType dtype);
+// The largest finite number of a float type; that of double for all others.
+double LargestOf(DLDataType dtype);
 
 absl::Status RefuseType(DLDataType dtype, const char* expected);
 

@@ -1,0 +1,107 @@
+// Bounds where correct kernels meet infinities or subnormal numbers on their
+// way, which the reference does not. Random tests of operators found these.
+
+#include <cmath>
+#include <limits>
+
+#include "tests/contrib/ops/eval_support.h"
+
+namespace nodewise {
+namespace {
+
+constexpr float kHuge = std::numeric_limits<float>::max();
+constexpr float kTiny = std::numeric_limits<float>::denorm_min();
+
+struct Case {
+  OpSetup operation;
+  std::vector<NDArray> inputs;
+};
+
+NDArray Tensor(const Ints& shape, const Numbers& numbers) {
+  return MakeTensor<float>(shape, numbers);
+}
+
+std::vector<Case> Overflowing() {
+  return {
+      // The sum, before it is divided.
+      {{"GlobalAveragePool"}, {Tensor({1, 1, 3}, {kHuge, kHuge, -kHuge})}},
+      {{"AveragePool", kNewestOpset, {{"kernel_shape", Ints{2}}}},
+       {Tensor({1, 1, 2}, {kHuge, kHuge / 2})}},
+      // Squares.
+      {{"GlobalLpPool"}, {Tensor({1, 1, 2}, {1e30F, 1})}},
+      {{"LpPool", kNewestOpset, {{"kernel_shape", Ints{2}}}},
+       {Tensor({1, 1, 2}, {1e30F, 1})}},
+      {{"LRN", kNewestOpset, {Attr("size", 1)}}, {Tensor({1, 1, 1}, {1e30F})}},
+      {{"LayerNormalization"},
+       {Tensor({1, 2}, {1e30F, 1}), Tensor({2}, {1, 1})}},
+      {{"LpNormalization"}, {Tensor({1, 2}, {1e30F, 1})}},
+      {{"MeanVarianceNormalization", kNewestOpset, {{"axes", Ints{1}}}},
+       {Tensor({1, 2}, {1e30F, 1})}},
+      // The product, before it is scaled.
+      {{"Gemm", kNewestOpset, {Real("alpha", 0.25F)}},
+       {Tensor({1, 1}, {kHuge}), Tensor({1, 1}, {2})}},
+      // The scale over the deviation.
+      {{"BatchNormalization", 9},
+       {Tensor({1, 1}, {0}), Tensor({1}, {kHuge}), Tensor({1}, {0}),
+        Tensor({1}, {0}), Tensor({1}, {0.25F})}},
+  };
+}
+
+TEST(OverflowBoundsTest, WhatMayOverflowOnTheWayMayBeAnything) {
+  for (const Case& one : Overflowing()) {
+    const auto made = EvaluateAll(one.operation, one.inputs, true);
+    ASSERT_TRUE(made.ok()) << one.operation.name << ": " << made.status();
+    EXPECT_EQ(made->bounds[0].proved[0], kInf) << one.operation.name;
+  }
+}
+
+TEST(OverflowBoundsTest, InfinitiesThatAreGivenAreNoOverflow) {
+  const auto made =
+      EvaluateAll({"GlobalAveragePool"}, {Tensor({1, 1, 2}, {kInf, 1})}, true);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_NE(made->bounds[0].proved[0], kInf);
+}
+
+// (-1.8e308 * 1e307) + (2e306 * 2e307): the second product is finite in a
+// fused multiply-add alone.
+TEST(OverflowBoundsTest, DoublesOverflowToo) {
+  const auto made = EvaluateAll(
+      {"MatMul"},
+      {MakeTensor<double>({1, 2}, {-1.7976931348623157e+308, 2e306}),
+       MakeTensor<double>({2, 1}, {1e307, 2e307})},
+      true);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->bounds[0].proved[0], kInf);
+}
+
+TEST(OverflowBoundsTest, ProductsOfDoublesThatUnderflowAreNotExact) {
+  const double tiny = std::numeric_limits<double>::denorm_min();
+  const auto made = EvaluateAll({"MatMul"},
+                                {MakeTensor<double>({1, 2}, {0.5, 0.5}),
+                                 MakeTensor<double>({2, 1}, {tiny, tiny})},
+                                true);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_GE(made->bounds[0].proved[0], tiny);
+}
+
+// The mean of 13 and 0 times the least number is 6 or 7 times it in float32.
+TEST(OverflowBoundsTest, SubnormalMeansAreRounded) {
+  const auto made =
+      EvaluateAll({"LayerNormalization"},
+                  {Tensor({1, 2}, {13 * kTiny, 0}), Tensor({2}, {0, 1})}, true);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const double rounded = 0.5 * kTiny / std::sqrt(1e-5);
+  EXPECT_GE(made->bounds[0].proved[1], rounded);
+  EXPECT_LE(made->bounds[0].proved[1], 100 * rounded);
+}
+
+TEST(OverflowBoundsTest, GapsOfTransposedConvolutionsMayMeetInfiniteWeights) {
+  const auto made = EvaluateAll(
+      {"ConvTranspose"},
+      {Tensor({1, 1, 2}, {0, 0}), Tensor({1, 1, 2}, {-kInf, 0})}, true);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->bounds[0].proved[2], kInf);
+}
+
+}  // namespace
+}  // namespace nodewise
