@@ -34,7 +34,8 @@ void DrawDft(ConfigurationDraw& draw) {
   const bool is_usual = axis == (is_input ? rank - 2 : 1) && draw.Often();
   if (draw.Often(20)) axis -= rank;
   if (!is_input && !is_usual) draw.Attr("axis", axis);
-  draw.Input(draw.Float(), shape);
+  // What comes of infinities depends on the algorithm.
+  draw.Input(draw.Float(), shape, InputDomain::Within(-4, 4));
   const DLDataType of_length = draw.One({kInt64, kInt32});
   if (draw.Often(40)) {
     const int64_t length = std::max<int64_t>(side + draw.Between(0, 6) - 2, 1);
@@ -53,12 +54,13 @@ void DrawStft(ConfigurationDraw& draw) {
   const bool is_onesided = draw.Often(70);
   if (!is_onesided || draw.Often()) draw.Attr("onesided", is_onesided ? 1 : 0);
   const int64_t parts = !is_onesided && draw.Often() ? 2 : 1;
-  draw.Input(dtype, {draw.Between(1, 2), frame + draw.Between(0, 40), parts});
+  draw.Input(dtype, {draw.Between(1, 2), frame + draw.Between(0, 40), parts},
+             InputDomain::Within(-4, 4));
   draw.Numbers(draw.One({kInt64, kInt32}), {},
                {static_cast<double>(draw.Between(1, 9))});
   const bool has_window = draw.Often();
   if (has_window) {
-    draw.Weight(dtype, {frame});
+    draw.Weight(dtype, {frame}, InputDomain::Within(-1, 1));
   } else {
     draw.NoInput();
   }
@@ -79,7 +81,8 @@ void DrawEinsum(ConfigurationDraw& draw) {
   const Ints more = has_ellipsis ? draw.Sides(0, 2, false) : Ints{};
   std::string equation;
   std::vector<bool> is_used(sides.size());
-  for (int64_t term = draw.Between(1, 3); term > 0; --term) {
+  const int64_t count = draw.Between(1, 3);
+  for (int64_t term = count; term > 0; --term) {
     const Choices::Group group(draw.choices());
     if (!equation.empty()) equation += draw.Often(20) ? ", " : ",";
     Ints shape;
@@ -94,7 +97,9 @@ void DrawEinsum(ConfigurationDraw& draw) {
       shape.push_back(sides[letter]);
       is_used[letter] = true;
     }
-    draw.Input(dtype, shape);
+    // Of three terms any two may be multiplied first.
+    draw.Input(dtype, shape,
+               count > 2 ? InputDomain::Within(-4, 4) : InputDomain());
   }
   if (draw.Often(75)) {
     equation += "->";
@@ -115,7 +120,7 @@ void DrawSquare(ConfigurationDraw& draw) {
   for (int64_t& side : shape) side = std::min<int64_t>(side, 4);
   const int64_t side = draw.Between(1, 6);
   shape.insert(shape.end(), {side, side});
-  draw.Input(dtype, shape);
+  draw.Input(dtype, shape, InputDomain::Within(-4, 4));
 }
 
 // Pools of n-grams of lengths 1, 2 and 3, over few words.

@@ -132,6 +132,12 @@ void DrawGelu(ConfigurationDraw& draw) {
   draw.Input(draw.Float(), draw.Sides(0, 4));
 }
 
+// Nothing is divided by an alpha of 0.
+void DrawCelu(ConfigurationDraw& draw) {
+  draw.MaybeAttr<float>("alpha", {1, 0.5F, 2, -1});
+  draw.Input(draw.Float(), draw.Sides(0, 4));
+}
+
 // What may be cast to a type: for numbers out of range ONNX says nothing,
 // unless both are integers.
 InputDomain CastDomain(DLDataType from, DLDataType to) {
@@ -192,17 +198,18 @@ void DrawDropout(ConfigurationDraw& draw) {
 constexpr OperatorSpace kPointwiseSpaces[] = {
     {"Add", &DrawPair},        {"And", &DrawPair},
     {"BitCast", &DrawBitCast}, {"BitShift", &DrawBitShift},
-    {"Cast", &DrawCast},       {"CastLike", &DrawCast},
-    {"Clip", &DrawClip},       {"Div", &DrawPair},
-    {"Dropout", &DrawDropout}, {"Equal", &DrawPair},
-    {"Gelu", &DrawGelu},       {"Greater", &DrawPair},
-    {"Less", &DrawPair},       {"Max", &DrawAlike},
-    {"Mean", &DrawAlike},      {"Min", &DrawAlike},
-    {"Mod", &DrawPair},        {"Mul", &DrawPair},
-    {"Or", &DrawPair},         {"PRelu", &DrawPRelu},
-    {"Pow", &DrawPair},        {"Sub", &DrawPair},
-    {"Sum", &DrawAlike},       {"SwiGLU", &DrawAlike},
-    {"Where", &DrawWhere},     {"Xor", &DrawPair},
+    {"Celu", &DrawCelu},       {"Cast", &DrawCast},
+    {"CastLike", &DrawCast},   {"Clip", &DrawClip},
+    {"Div", &DrawPair},        {"Dropout", &DrawDropout},
+    {"Equal", &DrawPair},      {"Gelu", &DrawGelu},
+    {"Greater", &DrawPair},    {"Less", &DrawPair},
+    {"Max", &DrawAlike},       {"Mean", &DrawAlike},
+    {"Min", &DrawAlike},       {"Mod", &DrawPair},
+    {"Mul", &DrawPair},        {"Or", &DrawPair},
+    {"PRelu", &DrawPRelu},     {"Pow", &DrawPair},
+    {"Sub", &DrawPair},        {"Sum", &DrawAlike},
+    {"SwiGLU", &DrawAlike},    {"Where", &DrawWhere},
+    {"Xor", &DrawPair},
 };
 
 }  // namespace

@@ -54,7 +54,8 @@ void DrawSoftmax(ConfigurationDraw& draw) {
                       : draw.opset() >= 11 ? draw.SignedAxis(shape.size())
                                            : draw.Axis(shape.size()));
   }
-  draw.Input(draw.Float(), shape);
+  draw.Input(draw.Float(), shape,
+             draw.Is("Hardmax") ? InputDomain::WithoutNan() : InputDomain());
 }
 
 void DrawTopK(ConfigurationDraw& draw) {

@@ -163,8 +163,10 @@ void DrawDeformConv(ConfigurationDraw& draw) {
     taps *= window.kernel[s];
   }
   const int64_t batch = draw.Between(1, 2);
-  draw.Input(dtype, JoinedSides({batch, group * in}, window.input));
-  draw.Weight(dtype, JoinedSides({outputs, in}, window.kernel));
+  // Neighbours that do not count may be multiplied by 0, or left out.
+  const InputDomain finite = InputDomain::Within(-4, 4);
+  draw.Input(dtype, JoinedSides({batch, group * in}, window.input), finite);
+  draw.Weight(dtype, JoinedSides({outputs, in}, window.kernel), finite);
   draw.Input(
       dtype,
       JoinedSides({batch, offset_group * taps * static_cast<int64_t>(spatial)},

@@ -1,6 +1,8 @@
 #include "nodewise/ops/activation.h"
 
 #include <array>
+#include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "contrib/ops/op_families.h"
@@ -25,6 +27,13 @@ double SigmoidOf(double x) {
 }
 double SoftplusOf(double x) {
   return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+}
+
+// The scale of the bounds of x times a factor: by the formulas an infinity
+// times a factor of 0 is NaN, where others take the limit, as is done here.
+double OpenAtEnds(double x, double y, double scale) {
+  return std::isinf(x) && y == 0 ? std::numeric_limits<double>::infinity()
+                                 : scale;
 }
 
 struct Relu : ops::Relu, NumberMap<Relu> {
@@ -124,7 +133,9 @@ struct HardSwish : ops::HardSwish, FloatMap<HardSwish> {
     if (x <= -3) return std::isinf(x) ? -0.0 : x * 0;
     return x >= 3 ? x : x * (x / 6 + 0.5);
   }
-  static double Scale(double x, double) { return std::min(std::fabs(x), 3.0); }
+  static double Scale(double x, double y) {
+    return OpenAtEnds(x, y, std::min(std::fabs(x), 3.0));
+  }
 };
 
 struct Gelu : ops::Gelu, FloatMap<Gelu> {
@@ -141,7 +152,9 @@ struct Gelu : ops::Gelu, FloatMap<Gelu> {
         std::sqrt(2 * std::numbers::inv_pi) * (x + 0.044715 * x * x * x);
     return x * SigmoidOf(2 * inner);
   }
-  static double Scale(double x, double) { return std::min(std::fabs(x), 16.0); }
+  static double Scale(double x, double y) {
+    return OpenAtEnds(x, y, std::min(std::fabs(x), 16.0));
+  }
 };
 
 struct Swish : ops::Swish, FloatMap<Swish> {
@@ -153,7 +166,8 @@ struct Swish : ops::Swish, FloatMap<Swish> {
     return sigmoid == 0 ? -0.0 : x * sigmoid;
   }
   double Scale(double x, double y) const {
-    return std::fabs(y) * (1 + std::min(std::fabs(alpha * x), 1000.0));
+    return OpenAtEnds(
+        x, y, std::fabs(y) * (1 + std::min(std::fabs(alpha * x), 1000.0)));
   }
 };
 
@@ -219,7 +233,8 @@ struct Mish : ops::Mish, FloatMap<Mish> {
     return gate == 0 ? -0.0 : x * gate;
   }
   static double Scale(double x, double y) {
-    return std::max(std::min(std::fabs(x), 100.0), std::fabs(y));
+    return OpenAtEnds(x, y,
+                      std::max(std::min(std::fabs(x), 100.0), std::fabs(y)));
   }
 };
 

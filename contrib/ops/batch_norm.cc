@@ -45,7 +45,8 @@ absl::StatusOr<OutputInfos> InferOldBatchNorm(const Inputs& in,
 
 struct ChannelRule {
   double mean;
-  double factor;  // scale / sqrt(var + epsilon)
+  double factor;   // scale / sqrt(var + epsilon)
+  double inverse;  // 1 / sqrt(var + epsilon)
   double bias;
 };
 std::vector<ChannelRule> ChannelRules(const EvalArgs& args, float epsilon) {
@@ -54,7 +55,8 @@ std::vector<ChannelRule> ChannelRules(const EvalArgs& args, float epsilon) {
   const auto& [scale, bias, mean, variance] = lists;
   std::vector<ChannelRule> rules(scale.size());
   for (size_t c = 0; c < rules.size(); ++c) {
-    rules[c] = {mean[c], scale[c] / std::sqrt(variance[c] + epsilon), bias[c]};
+    const double deviation = std::sqrt(variance[c] + epsilon);
+    rules[c] = {mean[c], scale[c] / deviation, 1 / deviation, bias[c]};
   }
   return rules;
 }
@@ -72,14 +74,15 @@ void BoundChannel(const std::vector<double>& x, const ChannelRule& rule,
     const double size = std::fabs(x[i] * rule.factor) +
                         std::fabs(rule.mean * rule.factor) +
                         std::fabs(rule.bias);
-    if (overflows(size) || overflows(std::fabs(rule.factor))) {
+    const double distance = std::fabs(x[i]) + std::fabs(rule.mean);
+    if (overflows(size) || overflows(std::fabs(rule.factor)) ||
+        overflows(distance) || overflows(distance * rule.inverse)) {
       bounds->proved[first + i] = std::numeric_limits<double>::infinity();
       bounds->expected[first + i] = bounds->proved[first + i];
       continue;
     }
     // The factor itself, and what it is multiplied by, may be subnormal.
-    const double lost = tiny * (4 + std::fabs(x[i]) + std::fabs(rule.mean) +
-                                std::fabs(rule.factor));
+    const double lost = tiny * (4 + distance + std::fabs(rule.factor));
     bounds->proved[first + i] = kProved * u * size + lost;
     bounds->expected[first + i] = kExpected * u * size + lost;
   }

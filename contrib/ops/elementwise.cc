@@ -78,9 +78,11 @@ void FillScaledBounds(const NDArray& x, const NDArray& y, Bounds* bounds,
   bounds->proved.resize(out.size());
   const HalfUlps half_ulp(y.dtype());
   for (size_t i = 0; i < out.size(); ++i) {
+    const double size = scale(in[i], out[i]);
     bounds->proved[i] =
-        kScaledUlps * 2 *
-        half_ulp(std::max(std::fabs(out[i]), scale(in[i], out[i])));
+        std::isinf(size) && std::isfinite(out[i])
+            ? size
+            : kScaledUlps * 2 * half_ulp(std::max(std::fabs(out[i]), size));
   }
   bounds->expected = bounds->proved;
 }

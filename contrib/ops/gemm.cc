@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "contrib/ops/util/matmul_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
@@ -40,6 +41,8 @@ struct Gemm : ops::Gemm {
   double LargerByAlpha() const {
     return alpha == 0 ? 1 : std::max(1.0, 1 / std::fabs(double{alpha}));
   }
+  void OpenUnscaled(const EvalArgs& args, const MatrixOperands& operands,
+                    Bounds* bounds) const;
   absl::Status EvaluateFloats(EvalArgs& args, const NDArray& out) const;
   void FillBounds(const EvalArgs& args, const MatrixOperands& operands,
                   const NDArray& out, Bounds* bounds) const;
@@ -200,6 +203,25 @@ absl::Status Gemm::EvaluateFloats(EvalArgs& args, const NDArray& out) const {
   return absl::OkStatus();
 }
 
+// Where alpha is 0, kernels that multiply nonetheless may meet an infinity
+// times 0, whatever comes of the others.
+void Gemm::OpenUnscaled(const EvalArgs& args, const MatrixOperands& operands,
+                        Bounds* bounds) const {
+  if (alpha != 0) return;
+  double size = static_cast<double>(operands.sizes.depth);
+  for (const size_t i : {0, 1}) {
+    double largest = 0;
+    for (const double x : ToDoubles(args.in(i))) {
+      largest = std::max(largest, std::fabs(x));
+    }
+    size *= largest;
+  }
+  if (size <= LargestOf(args.dtype(0))) return;
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  std::fill(bounds->proved.begin(), bounds->proved.end(), kAny);
+  bounds->expected = bounds->proved;
+}
+
 void Gemm::FillBounds(const EvalArgs& args, const MatrixOperands& operands,
                       const NDArray& out, Bounds* bounds) const {
   const int64_t columns = operands.sizes.columns;
@@ -227,6 +249,7 @@ void Gemm::FillBounds(const EvalArgs& args, const MatrixOperands& operands,
   fill(Terms::kAbsolute, &bounds->proved);
   fill(Terms::kSquared, &bounds->expected);
   BoundSums(out, TermsOf(operands), bounds, LargerByAlpha());
+  OpenUnscaled(args, operands, bounds);
 }
 
 absl::Status Gemm::BoundsAt(const EvalArgs& args, const NDArray& output,
@@ -247,6 +270,7 @@ absl::Status Gemm::BoundsAt(const EvalArgs& args, const NDArray& output,
     return absl::OkStatus();
   }));
   BoundSumsAt(output, elements, TermsOf(operands), bounds, LargerByAlpha());
+  OpenUnscaled(args, operands, bounds);
   return absl::OkStatus();
 }
 

@@ -61,6 +61,16 @@ TEST(EmitCTest, FusedElementsAreComputedInOneLoop) {
                                      Not(HasSubstr("malloc(64)"))));
 }
 
+// An infinite element shows the difference.
+TEST(EmitCTest, ClipWithoutLimitsHasTheEndsOfItsType) {
+  NetBuilder b;
+  b.Out(b.Op("Clip", {b.In("x", {2})}));
+  const auto emitted = Emitted(b.net);
+  ASSERT_THAT(emitted, IsOk());
+  EXPECT_THAT(emitted->source, AllOf(HasSubstr("< -3.4028234663852886e+38"),
+                                     HasSubstr("> 3.4028234663852886e+38")));
+}
+
 TEST(EmitCTest, ANameStaysInsideItsComment) {
   const auto emitted = EmittedNeg("*/ int x; /* ?\?/\n\\ \"$(rm)\" \xc3\xa9");
   ASSERT_THAT(emitted, IsOk());

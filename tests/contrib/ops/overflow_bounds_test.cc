@@ -40,6 +40,13 @@ std::vector<Case> Overflowing() {
       // The product, before it is scaled.
       {{"Gemm", kNewestOpset, {Real("alpha", 0.25F)}},
        {Tensor({1, 1}, {kHuge}), Tensor({1, 1}, {2})}},
+      // The product that is scaled by nothing.
+      {{"Gemm", kNewestOpset, {Real("alpha", 0)}},
+       {Tensor({1, 1}, {kHuge}), Tensor({1, 1}, {2})}},
+      // The distance from the mean over the deviation, times a scale of 0.
+      {{"BatchNormalization", 9},
+       {Tensor({1, 1}, {0}), Tensor({1}, {0}), Tensor({1}, {0}),
+        Tensor({1}, {kHuge}), Tensor({1}, {0.25F})}},
       // The scale over the deviation.
       {{"BatchNormalization", 9},
        {Tensor({1, 1}, {0}), Tensor({1}, {kHuge}), Tensor({1}, {0}),
@@ -60,6 +67,16 @@ TEST(OverflowBoundsTest, InfinitiesThatAreGivenAreNoOverflow) {
       EvaluateAll({"GlobalAveragePool"}, {Tensor({1, 1, 2}, {kInf, 1})}, true);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_NE(made->bounds[0].proved[0], kInf);
+}
+
+// By the formulas it is an infinity times 0.
+TEST(OverflowBoundsTest, GatesMayMeetAnInfinity) {
+  for (const char* name : {"Gelu", "HardSwish", "Mish", "Swish"}) {
+    const auto made = EvaluateAll({name}, {Tensor({2}, {-kInf, 1})}, true);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->bounds[0].proved[0], kInf) << name;
+    EXPECT_LT(made->bounds[0].proved[1], 1e-5) << name;
+  }
 }
 
 // (-1.8e308 * 1e307) + (2e306 * 2e307): the second product is finite in a
