@@ -1,0 +1,43 @@
+# Random tests of operators against the reference.
+add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
+  autotest/attention_spaces.cc
+  autotest/autotest_run.cc
+  autotest/candidate.cc
+  autotest/case_verdict.cc
+  autotest/choices.cc
+  autotest/configuration.cc
+  autotest/configuration_draw.cc
+  autotest/dual_attributes.cc
+  autotest/dual_case.cc
+  autotest/dual_object.cc
+  autotest/emitted_candidate.cc
+  autotest/fill_spaces.cc
+  autotest/foreign_candidate.cc
+  autotest/generator.cc
+  autotest/guarded_candidate.cc
+  autotest/image_spaces.cc
+  autotest/index_spaces.cc
+  autotest/input_domain.cc
+  autotest/math_spaces.cc
+  autotest/norm_spaces.cc
+  autotest/number_generators.cc
+  autotest/operator_space.cc
+  autotest/pointwise_spaces.cc
+  autotest/product_spaces.cc
+  autotest/quantized_spaces.cc
+  autotest/reduce_spaces.cc
+  autotest/sequence_spaces.cc
+  autotest/shape_spaces.cc
+  autotest/shrink_case.cc
+  autotest/signature_space.cc
+  autotest/simpler_choices.cc
+  autotest/tensor_generator.cc
+  autotest/window_draw.cc
+  autotest/window_spaces.cc
+)
+target_link_libraries(nodewise_autotest
+  PUBLIC nodewise_kernels nodewise_locate
+  PRIVATE nodewise_options nodewise_no_loops absl::strings fmt::fmt)
+target_include_directories(nodewise_autotest PRIVATE ${PROJECT_SOURCE_DIR})
+nodewise_precompile(nodewise_autotest)
+nodewise_compile_together(nodewise_autotest)
