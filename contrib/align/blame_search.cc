@@ -11,9 +11,8 @@
 namespace nodewise {
 namespace {
 
-// A compiler takes one operation apart into fewer nodes than this, and a build
-// that fuses more has fewer of them in one node.
-constexpr size_t kMostEntries = 12;
+// A compiler takes one operation apart into fewer nodes than this.
+constexpr size_t kMostEntries = 6;
 constexpr size_t kMostValues = 32;
 constexpr size_t kMostWrongSizes = 8;
 constexpr size_t kMostLayouts = 3;
