@@ -18,7 +18,8 @@ absl::StatusOr<Graph> ReadGraph(const std::string& folder) {
   if (absl::IsNotFound(text.status())) {
     return absl::NotFoundError(fmt::format(
         "{}: has no {}, expected a dump with the graph that ran, as nodewise "
-        "dump writes it where there is one (libraries of today's TVM have none: "
+        "dump writes it where there is one (libraries of today's TVM have "
+        "none: "
         "nodewise locate takes these themselves, with --reference MODEL.onnx)",
         folder, kSourceGraphFile));
   }
