@@ -17,10 +17,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -330,9 +333,30 @@ bool RunningChild::HasEnded() const {
   return rc == 0 ? info.si_pid == pid_ : errno == ECHILD;
 }
 
+int64_t RunningChild::WaitedForProcessorMs() const {
+  int64_t longest_ns = 0;
+  std::error_code error;
+  const std::filesystem::directory_iterator threads(
+      fmt::format("/proc/{}/task", pid_), error);
+  if (error) return 0;
+  // The processor time of the thread, how long it waited, how often it ran.
+  for (auto each = begin(threads); each != end(threads);
+       each.increment(error)) {
+    std::ifstream file(each->path() / "schedstat");
+    int64_t ran_ns = 0;
+    int64_t waited_ns = 0;
+    if (file >> ran_ns >> waited_ns) {
+      longest_ns = std::max(longest_ns, waited_ns);
+    }
+    if (error) break;
+  }
+  return longest_ns / 1'000'000;
+}
+
 // Returns false if that took too long.
 bool RunningChild::WaitForEnd(int64_t limit_ms) const {
-  const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
+  auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
+  int64_t waited_before = limit_ms > 0 ? WaitedForProcessorMs() : 0;
   for (int64_t pause_us = 50;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
@@ -346,7 +370,11 @@ bool RunningChild::WaitForEnd(int64_t limit_ms) const {
       std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
       pause_us = std::min<int64_t>(pause_us * 2, 2000);
     }
-    if (left.count() <= 0) return false;
+    if (left.count() > 0) continue;
+    const int64_t waited = limit_ms > 0 ? WaitedForProcessorMs() : 0;
+    if (waited <= waited_before) return false;
+    end += std::chrono::milliseconds(waited - waited_before);
+    waited_before = waited;
   }
 }
 

@@ -55,9 +55,13 @@ class RunningChild {
   int descriptor() const { return descriptor_; }
   // Returns whether it has ended and can be collected.
   bool HasEnded() const;
+  // Returns how long the thread of the child that had to wait most for a
+  // processor has done so; 0 where the system does not say. Limits do not count
+  // it: a machine that is busy is no reason to call a child hung.
+  int64_t WaitedForProcessorMs() const;
   // Waits for its end and returns how it ended; after `limit_ms`, which is at
-  // most kMostTimeLimitMs, it and the processes of its group are killed
-  // (kTimeout). Called once.
+  // most kMostTimeLimitMs, and what it waited for a processor meanwhile, it and
+  // the processes of its group are killed (kTimeout). Called once.
   ChildEnd Wait(int64_t limit_ms);
 
  private:

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -54,7 +55,10 @@ class Reader : public PipeReader {
   // Waits until there is something to read. Returns false if there never will
   // be, or there was nothing for too long.
   bool WaitForBytes() {
-    const auto end = Clock::now() + std::chrono::milliseconds(limit_ms_);
+    auto end = Clock::now() + std::chrono::milliseconds(limit_ms_);
+    // Asked for when the child has been silent for a while: a look at it takes
+    // longer than most messages.
+    std::optional<int64_t> waited_before;
     while (state_ == State::kOpen) {
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
@@ -65,7 +69,7 @@ class Reader : public PipeReader {
           state_ = State::kEnded;
           break;
         case Polled::kNothing:
-          if (left.count() <= 0) state_ = State::kSilent;
+          if (left.count() <= 0) GiveMoreTime(&end, &waited_before);
           break;
       }
     }
@@ -90,6 +94,23 @@ class Reader : public PipeReader {
 
  private:
   enum class Polled { kBytes, kEnd, kNothing };
+
+  // Moves the end on by what the child has waited for a processor; it is silent
+  // if that is nothing. What it waited before the message is not known, and may
+  // be given once.
+  void GiveMoreTime(Clock::time_point* end,
+                    std::optional<int64_t>* waited_before) {
+    const int64_t waited = child_.WaitedForProcessorMs();
+    const int64_t more = std::min(
+        waited - waited_before->value_or(0),
+        waited_before->has_value() ? kMostTimeLimitMs : limit_ms_);
+    *waited_before = waited;
+    if (more <= 0) {
+      state_ = State::kSilent;
+    } else {
+      *end += std::chrono::milliseconds(more);
+    }
+  }
 
   Polled Poll(int64_t wait_ms) {
     if (child_.descriptor() < 0) wait_ms = std::min(wait_ms, kLookMs);

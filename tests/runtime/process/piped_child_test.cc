@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -94,6 +98,59 @@ TEST(PipedChildTest, OnlySilenceIsTooLong) {
   ASSERT_THAT(silent.end, IsOk());
   EXPECT_EQ(silent.end->kind, ChildEnd::Kind::kTimeout);
   EXPECT_EQ(silent.text, "well");
+}
+
+// Keeps one processor busy beside whatever else runs there.
+class BusyProcess {
+ public:
+  explicit BusyProcess(int processor) : pid_(fork()) {
+    if (pid_ != 0) return;
+    StayOn(processor);
+    for (;;) {
+    }
+  }
+  BusyProcess(const BusyProcess&) = delete;
+  BusyProcess& operator=(const BusyProcess&) = delete;
+  ~BusyProcess() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  static void StayOn(int processor) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+
+ private:
+  const pid_t pid_;
+};
+
+TEST(PipedChildTest, WaitingForAProcessorIsNoSilence) {
+  if (!std::ifstream("/proc/self/schedstat").good()) {
+    GTEST_SKIP() << "the system does not say how long threads wait";
+  }
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  int processor = 0;
+  while (!CPU_ISSET(processor, &allowed)) ++processor;
+  const BusyProcess first(processor);
+  const BusyProcess second(processor);
+  const BusyProcess third(processor);
+  // Alone it would need 400 ms, but it gets a quarter of the processor.
+  const Heard heard = Hear(
+      [&](PipeWriter& writer) {
+        BusyProcess::StayOn(processor);
+        const std::clock_t begin = std::clock();
+        while (std::clock() - begin < CLOCKS_PER_SEC * 4 / 10) {
+        }
+        return Say(writer, "done");
+      },
+      1000);
+  ASSERT_THAT(heard.end, IsOk());
+  EXPECT_EQ(heard.end->kind, ChildEnd::Kind::kReturned);
+  EXPECT_EQ(heard.text, "done");
 }
 
 TEST(PipedChildTest, MoreThanThePipeHoldsIsHeard) {
