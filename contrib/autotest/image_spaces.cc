@@ -15,17 +15,23 @@ using Ints = std::vector<int64_t>;
 constexpr std::initializer_list<double> kScales = {1,   2,     1.5, 3,
                                                    0.5, 0.625, 2.5, 0.75};
 
+// Neighbours of weight 0 count nothing, or make NaN of an infinity.
+constexpr InputDomain kFiniteDomain = InputDomain::Within(-4, 4);
+
 // Scales of Upsample are 1 or more.
 void DrawScaled(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  draw.MaybeWord("mode", {"nearest", "linear"});
+  const bool is_linear = draw.Often();
+  if (is_linear || draw.Often()) {
+    draw.Attr("mode", std::string(is_linear ? "linear" : "nearest"));
+  }
   const bool only_grows = draw.Is("Upsample");
   std::vector<double> scales;
   for (size_t i = 0; i < shape.size(); ++i) {
     const double scale = draw.Often() ? draw.One(kScales) : 1;
     scales.push_back(only_grows && scale < 1 ? 2 * scale + 1 : scale);
   }
-  draw.Input(draw.Float(), shape);
+  draw.Input(draw.Float(), shape, is_linear ? kFiniteDomain : InputDomain());
   draw.Numbers(kFloat32, {static_cast<int64_t>(scales.size())}, scales,
                !draw.Often(15));
 }
@@ -43,28 +49,29 @@ std::string DrawCoordinates(ConfigurationDraw& draw) {
   return word;
 }
 
-// Attributes of how elements between others are made.
-void DrawInterpolation(ConfigurationDraw& draw) {
+// Draws how elements between others are made, and what they are made of.
+InputDomain DrawInterpolation(ConfigurationDraw& draw) {
   const std::string mode =
       draw.One<std::string>({"nearest", "linear", "cubic"});
   if (mode != "nearest" || draw.Often()) draw.Attr("mode", mode);
   if (mode == "nearest") {
     draw.MaybeWord("nearest_mode", {"round_prefer_floor", "round_prefer_ceil",
                                     "floor", "ceil"});
-    return;
+    return {};
   }
   if (mode == "cubic") {
     draw.MaybeAttr<float>("cubic_coeff_a", {-0.75F, -0.5F});
   }
   draw.Flag("exclude_outside");
   if (draw.opset() >= 18) draw.Flag("antialias");
+  return kFiniteDomain;
 }
 
 // From opset 13 on what is not used is left out; before it is empty.
 void DrawResize11(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   const bool crops = DrawCoordinates(draw) == "tf_crop_and_resize";
-  DrawInterpolation(draw);
+  const InputDomain domain = DrawInterpolation(draw);
   if (crops) draw.MaybeAttr<float>("extrapolation_value", {0, 1.5F});
   Ints axes;
   for (size_t i = 0; i < shape.size(); ++i)
@@ -96,7 +103,7 @@ void DrawResize11(ConfigurationDraw& draw) {
     box[i] = draw.One({0.25, 0.0, -0.25});
     box[i + axes.size()] = draw.One({1.0, 0.75, 1.25});
   }
-  draw.Input(draw.Float(), shape);
+  draw.Input(draw.Float(), shape, domain);
   const bool writes_empty = draw.opset() < 13;
   if (crops || draw.Often(10)) {
     draw.Numbers(kFloat32, {2 * count}, box);
@@ -149,7 +156,7 @@ void DrawGridSample(ConfigurationDraw& draw) {
     room = std::max<int64_t>(room / std::max(x.back(), grid.back()), 1);
   }
   grid.push_back(static_cast<int64_t>(spatial));
-  draw.Input(dtype, x);
+  draw.Input(dtype, x, kFiniteDomain);
   draw.Input(dtype, grid, InputDomain::Within(-1.5, 1.5));
 }
 
@@ -213,7 +220,7 @@ void DrawRoi(ConfigurationDraw& draw) {
       numbers.push_back(number);
     }
   }
-  draw.Input(dtype, shape);
+  draw.Input(dtype, shape, is_max ? InputDomain::WithoutNan() : kFiniteDomain);
   draw.Numbers(dtype, {count, is_max ? 5 : 4}, numbers, draw.Often());
   if (!is_max) {
     draw.Input(kInt64, {count}, InputDomain::Whole(0, shape[0] - 1));

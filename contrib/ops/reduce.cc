@@ -322,8 +322,10 @@ void BoundProducts(const Part<double>& part, DLDataType dtype,
   for (int64_t j = 0; j < part.slice.n; ++j) {
     const auto out = static_cast<size_t>(part.slice.out + j);
     const bool is_safe = large[j] < -lowest && small[j] > lowest;
-    const double size = is_safe ? std::fabs(results[j])
-                                : std::numeric_limits<double>::quiet_NaN();
+    const bool overflows = large[j] >= -lowest && std::isfinite(large[j]);
+    const double size = is_safe     ? std::fabs(results[j])
+                        : overflows ? std::numeric_limits<double>::infinity()
+                                    : std::numeric_limits<double>::quiet_NaN();
     bounds->proved[out] = 1.01 * u * part.terms() * size;
     bounds->expected[out] =
         kExpectedFactor * u * std::sqrt(part.terms()) * size;

@@ -40,6 +40,8 @@ std::vector<Case> Overflowing() {
       // The product, before it is scaled.
       {{"Gemm", kNewestOpset, {Real("alpha", 0.25F)}},
        {Tensor({1, 1}, {kHuge}), Tensor({1, 1}, {2})}},
+      // The product of some, times 0.
+      {{"ReduceProd"}, {Tensor({3}, {kHuge, 0, kHuge})}},
       // The product that is scaled by nothing.
       {{"Gemm", kNewestOpset, {Real("alpha", 0)}},
        {Tensor({1, 1}, {kHuge}), Tensor({1, 1}, {2})}},
