@@ -47,9 +47,10 @@ absl::Status WriteFold(OperationCode& operation, const Fold& fold,
     code.Line("double peak = -INFINITY;");
     if (!loops.takes_nothing()) {
       loops.OpenTaken(&code);
+      // Sides of 1 have no loop, and no block of their own for a second x.
       code.Line(
-          fmt::format("const double x = (double){}[{}];", x.name, loops.At(0)));
-      code.Line("if (x > peak) peak = x;");
+          fmt::format("const double p = (double){}[{}];", x.name, loops.At(0)));
+      code.Line("if (p > peak) peak = p;");
       loops.CloseTaken(&code);
     }
     code.Line("if (isinf(peak)) peak = 0;");

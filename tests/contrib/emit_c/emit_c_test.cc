@@ -71,6 +71,18 @@ TEST(EmitCTest, ClipWithoutLimitsHasTheEndsOfItsType) {
                                      HasSubstr("> 3.4028234663852886e+38")));
 }
 
+// C has one scope for all of it where there are no loops.
+TEST(EmitCTest, AReductionOfOneElementNamesItOnce) {
+  NetBuilder b;
+  b.Out(b.Op("ReduceLogSumExp", {b.In("x", {1})}));
+  const auto emitted = Emitted(b.net);
+  ASSERT_THAT(emitted, IsOk());
+  const size_t first = emitted->source.find("const double x =");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(emitted->source.find("const double x =", first + 1),
+            std::string::npos);
+}
+
 TEST(EmitCTest, ANameStaysInsideItsComment) {
   const auto emitted = EmittedNeg("*/ int x; /* ?\?/\n\\ \"$(rm)\" \xc3\xa9");
   ASSERT_THAT(emitted, IsOk());
