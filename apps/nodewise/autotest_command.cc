@@ -34,6 +34,8 @@ constexpr uint64_t kMostSeconds = 7 * 86'400;
 constexpr uint64_t kUsualRuns = 1000;
 constexpr uint64_t kUsualSets = 16;
 constexpr int64_t kUsualLimitMs = 10'000;
+// Of a limited time, for one finding.
+constexpr double kShrinkingShare = 0.2;
 constexpr const char* kCompiler = "cc -O2";
 
 // A folder for what is compiled meanwhile, gone with this.
@@ -112,6 +114,10 @@ class TestOperators : public Command {
                                                          : kUsualRuns);
     options_.sets = sets_.value_or(kUsualSets);
     options_.seconds = static_cast<double>(seconds_.value_or(0));
+    if (seconds_.has_value()) {
+      options_.most_shrinking_seconds =
+          std::clamp(options_.seconds * kShrinkingShare, 5.0, 60.0);
+    }
     AutotestResult result;
     {
       Progress progress("testing");

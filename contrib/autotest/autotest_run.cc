@@ -171,7 +171,8 @@ class AutotestRun {
                         prepared->made,    prepared->sets[set],
                         prepared->expected[set], std::move(actual), verdict};
     const size_t tries = ShrinkCase(*prepared->def, candidate_,
-                                    options_.most_tries, &failing);
+                                    options_.most_tries,
+                                    options_.most_shrinking_seconds, &failing);
     AutotestFinding finding;
     finding.made = failing.made;
     finding.set = failing.set;

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -58,6 +59,11 @@ class EmittedNetworks : public Candidate {
       lowered.push_back(LowerForC(*job.network));
     }
     const auto library = Compile(&lowered);
+    if (!library.ok() && jobs.size() > 1 && HasC(lowered)) {
+      // One of them does not compile, which is not the fault of the others.
+      Run(jobs.first(jobs.size() / 2), take);
+      return Run(jobs.subspan(jobs.size() / 2), take);
+    }
     for (size_t i = 0; i < jobs.size(); ++i) {
       const absl::Status status =
           lowered[i].ok() ? library.status() : lowered[i].status();
@@ -67,6 +73,11 @@ class EmittedNetworks : public Candidate {
   }
 
  private:
+  static bool HasC(const std::vector<absl::StatusOr<Lowered>>& lowered) {
+    return std::any_of(lowered.begin(), lowered.end(),
+                       [](const auto& one) { return one.ok(); });
+  }
+
   // Fails if there is no C for some of it.
   absl::StatusOr<Lowered> LowerForC(const Network& network) const {
     NODEWISE_ASSIGN_OR_RETURN(Lowered lowered, Lower(network, "case"));
@@ -103,7 +114,8 @@ class EmittedNetworks : public Candidate {
     const std::string command = fmt::format(
         "{0} -shared -fPIC '{1}.c' -o '{1}.so' -lm", compiler_, stem);
     const int status = std::system(command.c_str());
-    absl::StatusOr<Ref<Module>> module = absl::InternalError(
+    // C that does not compile is as bad as code that crashes.
+    absl::StatusOr<Ref<Module>> module = absl::AbortedError(
         fmt::format("{}: failed, expected a library", command));
     if (status == 0) module = LoadModule(stem + ".so");
     std::error_code ignored;

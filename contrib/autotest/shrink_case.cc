@@ -1,6 +1,7 @@
 #include "contrib/autotest/shrink_case.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -28,14 +29,19 @@ bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
 class Shrinker {
  public:
   Shrinker(const OperatorDef& def, Candidate& candidate, size_t most,
-           FailingCase* best)
-      : def_(def), candidate_(candidate), most_(most), best_(*best) {}
+           double seconds, FailingCase* best)
+      : def_(def),
+        candidate_(candidate),
+        most_(most),
+        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                std::chrono::duration<double>(seconds))),
+        best_(*best) {}
 
   size_t Run() {
     // Some are left for the elements.
     limit_ = most_ - most_ / 4;
     bool has_changed = true;
-    while (has_changed && tries_ < limit_) {
+    while (has_changed && MayTry()) {
       has_changed = ShrinkConfiguration();
       has_changed = ShrinkSet() || has_changed;
     }
@@ -45,7 +51,10 @@ class Shrinker {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   using Build = std::function<absl::StatusOr<FailingCase>()>;
+
+  bool MayTry() const { return tries_ < limit_ && Clock::now() < end_; }
 
   // Tries cases in their order from `begin` on, a batch at a time, until one
   // fails alike, which becomes the best one. Returns its place, or how many
@@ -55,14 +64,14 @@ class Shrinker {
         std::min(kMostTriesAtOnce, candidate_.jobs_at_once());
     std::vector<FailingCase> batch;
     std::vector<size_t> places;
-    for (size_t i = begin; i < builds.size() && tries_ < limit_; ++i) {
+    for (size_t i = begin; i < builds.size() && MayTry(); ++i) {
       auto made = builds[i]();
       if (made.ok()) {
         ++tries_;
         batch.push_back(*std::move(made));
         places.push_back(i);
       }
-      const bool is_last = i + 1 == builds.size() || tries_ >= limit_;
+      const bool is_last = i + 1 == builds.size() || !MayTry();
       if (batch.size() < at_once && !is_last) continue;
       const size_t first = TakeFirst(&batch);
       if (first < places.size()) return places[first];
@@ -79,7 +88,7 @@ class Shrinker {
     bool has_changed = false;
     size_t begin = 0;
     size_t failed = 0;  // Since the last success.
-    while (tries_ < limit_) {
+    while (MayTry()) {
       const std::vector<Build> builds = ways();
       if (failed >= builds.size()) break;
       const size_t place = TryFrom(begin, builds);
@@ -235,6 +244,7 @@ class Shrinker {
   const OperatorDef& def_;
   Candidate& candidate_;
   const size_t most_;
+  const Clock::time_point end_;
   FailingCase& best_;
   size_t tries_ = 0;
   size_t limit_ = 0;  // Of tries, at this stage.
@@ -243,8 +253,8 @@ class Shrinker {
 }  // namespace
 
 size_t ShrinkCase(const OperatorDef& def, Candidate& candidate, size_t most,
-                  FailingCase* failing) {
-  return Shrinker(def, candidate, most, failing).Run();
+                  double seconds, FailingCase* failing) {
+  return Shrinker(def, candidate, most, seconds, failing).Run();
 }
 
 }  // namespace nodewise

@@ -23,9 +23,9 @@ struct FailingCase {
 
 // Makes a case simpler as long as it fails in the same way: a configuration
 // with fewer and smaller parts, values of a simpler kind, elements that are
-// zero, one or whole. Returns how many cases were tried, no more than `most`
-// and a batch.
+// zero, one or whole. Stops after `seconds`, or `most` cases and a batch.
+// Returns how many cases were tried.
 size_t ShrinkCase(const OperatorDef& def, Candidate& candidate, size_t most,
-                  FailingCase* failing);
+                  double seconds, FailingCase* failing);
 
 }  // namespace nodewise

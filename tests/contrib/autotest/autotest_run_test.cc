@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -219,6 +220,26 @@ TEST(AutotestRunTest, EmittedCAgrees) {
                   Runs(640));
   EXPECT_TRUE(result.findings.empty());
   EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 300U);
+}
+
+TEST(AutotestRunTest, WhatDoesNotCompileIsFoundAlone) {
+  const std::string folder = testing::TempDir() + "/picky_autotest";
+  std::filesystem::create_directories(folder);
+  const std::string compiler = folder + "/cc.sh";
+  std::ofstream(compiler) << "#!/bin/sh\n"
+                             "for file; do case $file in *.c)\n"
+                             "grep -q tanh \"$file\" && exit 1;; esac; done\n"
+                             "exec cc \"$@\"\n";
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  const auto emitted = EmittedCandidate(AllOperators(), compiler, folder);
+  AutotestOptions options = Runs(96);
+  options.most_tries = 0;
+  const AutotestResult result =
+      RunAutotest(RowsOf({"Neg", "Tanh", "Transpose"}), *emitted, options);
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].made.configuration.def->name, "Tanh");
+  EXPECT_THAT(result.findings[0].verdict.reason, HasSubstr("expected a library"));
+  EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 0U);
 }
 
 TEST(JoinNetworksTest, NetworksKeepTheirResults) {

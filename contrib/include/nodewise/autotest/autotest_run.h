@@ -30,6 +30,8 @@ struct AutotestOptions {
   size_t most_findings = 3;
   // How many simpler cases are tried for one finding.
   size_t most_tries = 2000;
+  // How long that may take.
+  double most_shrinking_seconds = 30;
   // Called after each batch; may be null.
   std::function<void(uint64_t runs, size_t findings)> progress = nullptr;
 };
