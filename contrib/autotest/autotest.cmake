@@ -25,6 +25,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/pointwise_spaces.cc
   autotest/product_spaces.cc
   autotest/quantized_spaces.cc
+  autotest/random_spaces.cc
   autotest/reduce_spaces.cc
   autotest/sequence_spaces.cc
   autotest/shape_spaces.cc

@@ -13,8 +13,8 @@ namespace {
 constexpr absl::Span<const OperatorSpace> (*kFamilies[])() = {
     &AttentionSpaces, &FillSpaces,   &ImageSpaces,     &IndexSpaces,
     &MathSpaces,      &NormSpaces,   &PointwiseSpaces, &ProductSpaces,
-    &QuantizedSpaces, &ReduceSpaces, &SequenceSpaces,  &ShapeSpaces,
-    &WindowSpaces};
+    &QuantizedSpaces, &RandomSpaces, &ReduceSpaces,    &SequenceSpaces,
+    &ShapeSpaces,     &WindowSpaces};
 
 void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
   for (const auto family : kFamilies) {

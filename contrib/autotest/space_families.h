@@ -15,6 +15,7 @@ absl::Span<const OperatorSpace> NormSpaces();   // Normalization and losses
 absl::Span<const OperatorSpace> PointwiseSpaces();  // Add, Cast, Where
 absl::Span<const OperatorSpace> ProductSpaces();    // MatMul, Gemm
 absl::Span<const OperatorSpace> QuantizedSpaces();  // But not convolutions.
+absl::Span<const OperatorSpace> RandomSpaces();     // RandomNormal, Bernoulli
 absl::Span<const OperatorSpace> ReduceSpaces();     // ReduceSum, Softmax, TopK
 absl::Span<const OperatorSpace> SequenceSpaces();   // LSTM, GRU
 absl::Span<const OperatorSpace> ShapeSpaces();      // Reshape, Slice, Pad
