@@ -286,7 +286,6 @@ class TestOperators : public Command {
                             ? count.why_refused
                             : count.why_no_case;
       why = why.substr(0, why.find('\n'));
-      
       table.AddRow({name, Counted(count.configurations),
                     Counted(of(CaseOutcome::kAgrees)),
                     Counted(of(CaseOutcome::kInconclusive)), Counted(wrong),

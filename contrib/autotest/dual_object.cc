@@ -59,7 +59,10 @@ Tried Simplest(const OpSet& ops, Candidate& tested, const Program& program,
       if (++tries > options.most_tries) return best;
       Tried tried =
           Try(ops, tested, program, options, Choices(std::move(values)));
-      if (!Differs(tried) || !IsSimpler(tried.made, best.made)) continue;
+      if (!Differs(tried) ||
+          !IsSimpler(ValuesOf(tried.made), ValuesOf(best.made))) {
+        continue;
+      }
       best = std::move(tried);
       has_changed = true;
       break;

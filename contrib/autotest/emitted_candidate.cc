@@ -9,7 +9,6 @@
 #include "contrib/autotest/run_executor.h"
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
-#include "nodewise/graph/own_attributes.h"
 #include "nodewise/module/module.h"
 #include "nodewise/support/status_macros.h"
 
@@ -17,32 +16,6 @@ namespace nodewise {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Adds the nodes of a graph to those of another, which computes both then.
-void Append(const Graph& graph, Graph* all) {
-  const auto nodes = static_cast<uint32_t>(all->nodes.size());
-  const auto entries = static_cast<uint32_t>(all->entries.size());
-  for (GraphNode node : graph.nodes) {
-    for (EntryRef& input : node.inputs) input.node += nodes;
-    for (uint32_t& dependency : node.control_deps) dependency += nodes;
-    all->nodes.push_back(std::move(node));
-  }
-  for (const uint32_t node : graph.arg_nodes) {
-    all->arg_nodes.push_back(nodes + node);
-  }
-  for (EntryRef head : graph.heads) {
-    head.node += nodes;
-    all->heads.push_back(head);
-  }
-  for (GraphEntry entry : graph.entries) {
-    entry.storage_id = static_cast<int32_t>(all->entries.size());
-    all->entries.push_back(std::move(entry));
-  }
-  if (all->node_row_ptr.empty()) all->node_row_ptr.push_back(0);
-  for (size_t i = 1; i < graph.node_row_ptr.size(); ++i) {
-    all->node_row_ptr.push_back(entries + graph.node_row_ptr[i]);
-  }
-}
 
 class EmittedNetworks : public Candidate {
  public:
@@ -88,22 +61,14 @@ class EmittedNetworks : public Candidate {
   // Makes one library of all, and names its functions in the graphs.
   absl::StatusOr<Ref<Library>> Compile(
       std::vector<absl::StatusOr<Lowered>>* lowered) const {
-    Graph all;
-    for (const auto& one : *lowered) {
-      if (one.ok()) Append(one->graph, &all);
-    }
-    if (all.nodes.empty()) return absl::UnimplementedError("no C");
-    SetBuiltInFunctions(&all);
-    NODEWISE_ASSIGN_OR_RETURN(const EmittedC c, EmitC(all, ops_));
-    size_t node = 0;
+    std::vector<Graph*> graphs;
     for (auto& one : *lowered) {
-      if (!one.ok()) continue;
-      ClearBuiltInFunctions(&one->graph);
-      for (GraphNode& own : one->graph.nodes) {
-        own.function = c.graph.nodes[node++].function;
-      }
+      if (one.ok()) graphs.push_back(&one->graph);
     }
-    return Load(c.source);
+    if (graphs.empty()) return absl::UnimplementedError("no C");
+    NODEWISE_ASSIGN_OR_RETURN(const std::string source,
+                              EmitTogether(absl::MakeSpan(graphs), ops_));
+    return Load(source);
   }
 
   absl::StatusOr<Ref<Library>> Load(const std::string& source) const {

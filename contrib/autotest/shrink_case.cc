@@ -142,13 +142,9 @@ class Shrinker {
     NODEWISE_ASSIGN_OR_RETURN(made.set, DrawSet(made.made, &second));
     made.configuration_choices = ValuesOf(first.made());
     made.set_choices = ValuesOf(second.made());
-    const auto is_simpler = [](const std::vector<uint64_t>& a,
-                               const std::vector<uint64_t>& b) {
-      return a.size() != b.size() ? a.size() < b.size() : a < b;
-    };
-    if (!is_simpler(made.configuration_choices, best_.configuration_choices) &&
+    if (!IsSimpler(made.configuration_choices, best_.configuration_choices) &&
         !(made.configuration_choices == best_.configuration_choices &&
-          is_simpler(made.set_choices, best_.set_choices))) {
+          IsSimpler(made.set_choices, best_.set_choices))) {
       return absl::AlreadyExistsError("no simpler");
     }
     NODEWISE_RETURN_IF_ERROR(Expect(&made));

@@ -55,11 +55,9 @@ std::vector<Values> SimplerThan(absl::Span<const Choice> made,
   return simpler;
 }
 
-bool IsSimpler(absl::Span<const Choice> a, absl::Span<const Choice> b) {
+bool IsSimpler(absl::Span<const uint64_t> a, absl::Span<const uint64_t> b) {
   if (a.size() != b.size()) return a.size() < b.size();
-  return std::lexicographical_compare(
-      a.begin(), a.end(), b.begin(), b.end(),
-      [](const Choice& x, const Choice& y) { return x.value < y.value; });
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
 }
 
 }  // namespace nodewise

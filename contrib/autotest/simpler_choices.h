@@ -17,6 +17,6 @@ std::vector<std::vector<uint64_t>> SimplerThan(
 
 // Returns whether a sequence is simpler: shorter, or of equal length and
 // smaller at the first place where they differ.
-bool IsSimpler(absl::Span<const Choice> a, absl::Span<const Choice> b);
+bool IsSimpler(absl::Span<const uint64_t> a, absl::Span<const uint64_t> b);
 
 }  // namespace nodewise

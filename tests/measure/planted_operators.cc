@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/autotest/run_executor.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/autotest_run.h"
 #include "nodewise/graph/graph_executor.h"
@@ -118,20 +119,6 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> Plant(
   return executor;
 }
 
-absl::StatusOr<std::vector<NDArray>> RunOn(GraphExecutor* executor,
-                                           const std::vector<NDArray>& inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
-  }
-  NODEWISE_RETURN_IF_ERROR(executor->Run());
-  std::vector<NDArray> outputs;
-  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
-    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), output.CopyToHost());
-  }
-  return outputs;
-}
-
 // Tries one configuration with its sets.
 void TryConfiguration(const OperatorCase& made, FaultKind kind, uint64_t seed,
                       uint64_t number, PairResult* result) {
@@ -149,7 +136,7 @@ void TryConfiguration(const OperatorCase& made, FaultKind kind, uint64_t seed,
       executor = *std::move(planted);
       ++result->planted;
     }
-    const auto actual = RunOn(executor.get(), values->inputs);
+    const auto actual = RunExecutor(executor.get(), values->inputs);
     if (!actual.ok()) continue;
     const auto effect = EffectOf(*made.network, values->inputs, *actual);
     if (effect.ok()) {

@@ -7,7 +7,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
-#include "nodewise/graph/own_attributes.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/onnx/lowered_case.h"
@@ -18,32 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kNetworksAtOnce = 150;
-
-// Adds the nodes of a graph to those of another, which computes both then.
-void Append(const Graph& graph, Graph* all) {
-  const auto nodes = static_cast<uint32_t>(all->nodes.size());
-  const auto entries = static_cast<uint32_t>(all->entries.size());
-  for (GraphNode node : graph.nodes) {
-    for (EntryRef& input : node.inputs) input.node += nodes;
-    for (uint32_t& dependency : node.control_deps) dependency += nodes;
-    all->nodes.push_back(std::move(node));
-  }
-  for (const uint32_t node : graph.arg_nodes) {
-    all->arg_nodes.push_back(nodes + node);
-  }
-  for (EntryRef head : graph.heads) {
-    head.node += nodes;
-    all->heads.push_back(head);
-  }
-  for (GraphEntry entry : graph.entries) {
-    entry.storage_id = static_cast<int32_t>(all->entries.size());
-    all->entries.push_back(std::move(entry));
-  }
-  if (all->node_row_ptr.empty()) all->node_row_ptr.push_back(0);
-  for (size_t i = 1; i < graph.node_row_ptr.size(); ++i) {
-    all->node_row_ptr.push_back(entries + graph.node_row_ptr[i]);
-  }
-}
 
 }  // namespace
 
@@ -79,20 +52,16 @@ absl::Status EmittedCases::Compile(const std::string& compiler) {
 
 absl::Status EmittedCases::CompileBatch(const std::vector<Place*>& batch,
                                         const std::string& compiler) {
-  Graph all;
-  for (const Place* place : batch) Append(place->graph, &all);
-  SetBuiltInFunctions(&all);
-  NODEWISE_ASSIGN_OR_RETURN(const EmittedC emitted, EmitC(all, AllOperators()));
-  size_t node = 0;
+  std::vector<Graph*> graphs;
   for (Place* place : batch) {
-    ClearBuiltInFunctions(&place->graph);
+    graphs.push_back(&place->graph);
     place->library = libraries_.size();
-    for (GraphNode& own : place->graph.nodes) {
-      own.function = emitted.graph.nodes[node++].function;
-    }
   }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::string source,
+      EmitTogether(absl::MakeSpan(graphs), AllOperators()));
   const std::string stem = fmt::format("{}/lib{}", folder_, libraries_.size());
-  std::ofstream(stem + ".c") << emitted.source;
+  std::ofstream(stem + ".c") << source;
   const std::string command = fmt::format(
       "{0} -std=c99 -pedantic -Wall -Wextra -Werror -O1 -shared -fPIC "
       "'{1}.c' -o '{1}.so' -lm",

@@ -88,9 +88,9 @@ TEST(SimplerChoicesTest, ZerosHaveNothingSimplerBesideThem) {
 }
 
 TEST(SimplerChoicesTest, ShorterIsSimplerThanSmaller) {
-  const Choice one[] = {{9, 9}};
-  const Choice two[] = {{0, 9}, {1, 9}};
-  const Choice other[] = {{0, 9}, {2, 9}};
+  const uint64_t one[] = {9};
+  const uint64_t two[] = {0, 1};
+  const uint64_t other[] = {0, 2};
   EXPECT_TRUE(IsSimpler(one, two));
   EXPECT_TRUE(IsSimpler(two, other));
   EXPECT_FALSE(IsSimpler(other, other));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/op/op_def.h"
 
@@ -26,6 +27,12 @@ struct EmittedC {
 // operators that they use. Fails with kUnimplemented, naming every operation
 // that there is no C for and why, or as RegionOf() does.
 absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops);
+
+// Writes the functions of many such graphs as one file, since a C compiler takes
+// longer to begin than for most graphs, and makes each graph name its own
+// functions there. Fails as EmitC(); then the graphs are as they were.
+absl::StatusOr<std::string> EmitTogether(absl::Span<Graph* const> graphs,
+                                         const OpSet& ops);
 
 // How to compile the file, for texts: names nothing of the model.
 inline constexpr std::string_view kHowToCompileC =
