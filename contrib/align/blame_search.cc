@@ -16,28 +16,39 @@ constexpr size_t kMostEntries = 6;
 constexpr size_t kMostValues = 32;
 constexpr size_t kMostWrongSizes = 8;
 constexpr size_t kMostLayouts = 3;
-// So many of the nodes behind the entry are looked at.
-constexpr size_t kMostFollowers = 8;
+// Of the nodes behind the entry so many are looked at that are explained, or
+// that are not. One operation may be this many nodes.
+constexpr size_t kMostExplained = 8;
+constexpr size_t kMostUnexplained = 12;
 
-// The next function nodes that depend on the entry, in the graph's order.
-std::vector<NodeId> FollowersOf(const GraphIndex& index, EntryId entry) {
-  const Graph& graph = index.graph();
-  std::set<NodeId> waiting;
-  const auto add = [&](EntryId made) {
-    for (const NodeId reader : index.ReadersOf(made)) waiting.insert(reader);
-  };
-  add(entry);
-  std::vector<NodeId> followers;
-  while (!waiting.empty() && followers.size() < kMostFollowers) {
-    const NodeId node = *waiting.begin();
-    waiting.erase(waiting.begin());
-    followers.push_back(node);
-    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
-      add(graph.EntryOf(node, output));
+// The function nodes that depend on an entry, in the graph's order.
+class Followers {
+ public:
+  Followers(const GraphIndex& index, EntryId entry) : index_(index) {
+    AddReadersOf(entry);
+  }
+
+  std::optional<NodeId> Next() {
+    if (waiting_.empty()) return std::nullopt;
+    const NodeId node = *waiting_.begin();
+    waiting_.erase(waiting_.begin());
+    for (uint32_t output = 0; output < index_.graph().OutputsOf(node);
+         ++output) {
+      AddReadersOf(index_.graph().EntryOf(node, output));
+    }
+    return node;
+  }
+
+ private:
+  void AddReadersOf(EntryId entry) {
+    for (const NodeId reader : index_.ReadersOf(entry)) {
+      waiting_.insert(reader);
     }
   }
-  return followers;
-}
+
+  const GraphIndex& index_;
+  std::set<NodeId> waiting_;
+};
 
 class BlameSearcher {
  public:
@@ -101,8 +112,7 @@ class BlameSearcher {
     for (const EntryId entry : SuspectEntries(suspect)) {
       NODEWISE_RETURN_IF_ERROR(TryEntry(entry));
       if (IsSettled() || IsTimeOver()) break;
-      // It stays unexplained if a later one is right.
-      passed_over_.insert(scene_.index.NodeOf(entry));
+      tried_.push_back(entry);
     }
     if (best_.has_value()) {
       NODEWISE_RETURN_IF_ERROR(GoOn());
@@ -310,24 +320,65 @@ class BlameSearcher {
         trial.Blame(guess.entry, guess.value, guess.layout,
                     std::numeric_limits<double>::infinity()));
     NODEWISE_RETURN_IF_ERROR(BlameOthers(guess, &trial));
-    const std::vector<NodeId> followers =
-        FollowersOf(scene_.index, guess.entry);
-    double explained = OutputAt(guess.entry) == guess.value ? 1 : 0;
-    double looked = OutputAt(guess.entry) == kNoValue ? 0 : 1;
-    for (const NodeId node : followers) {
-      NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(node));
+    NODEWISE_ASSIGN_OR_RETURN(const Explained behind,
+                              ExplainFollowers(guess.entry, &trial));
+    guess.idle = behind.idle;
+    size_t explained = behind.right;
+    size_t looked = behind.right + behind.wrong + PassedOverBefore(guess.entry);
+    if (OutputAt(guess.entry) != kNoValue) {
       ++looked;
-      const EntryId first = graph_.EntryOf(node, 0);
-      if (!trial.entry(first).is_explained()) continue;
-      ++explained;
-      if (trial.IsIdle(first)) ++guess.idle;
+      if (OutputAt(guess.entry) == guess.value) ++explained;
     }
-    looked += static_cast<double>(passed_over_.size());
-    guess.share = looked == 0 ? 0 : explained / looked;
+    guess.share = looked == 0 ? 0
+                              : static_cast<double>(explained) /
+                                    static_cast<double>(looked);
     if (guess.share > (best_.has_value() ? best_->share : 0)) {
       best_ = std::move(guess);
     }
     return absl::OkStatus();
+  }
+
+  // Nodes that are on the way to those that are right are neither.
+  struct Explained {
+    size_t right = 0;
+    size_t wrong = 0;
+    size_t idle = 0;  // Of the right ones.
+  };
+
+  absl::StatusOr<Explained> ExplainFollowers(EntryId entry,
+                                             GraphWalk* trial) const {
+    Explained explained;
+    std::vector<NodeId> open;
+    Followers followers(scene_.index, entry);
+    while (explained.right < kMostExplained && open.size() < kMostUnexplained) {
+      const std::optional<NodeId> node = followers.Next();
+      if (!node.has_value()) break;
+      NODEWISE_RETURN_IF_ERROR(trial->ExplainNode(*node));
+      const EntryId first = graph_.EntryOf(*node, 0);
+      if (!trial->entry(first).is_explained()) {
+        open.push_back(*node);
+        continue;
+      }
+      ++explained.right;
+      if (trial->IsIdle(first)) ++explained.idle;
+    }
+    if (explained.right == 0) return Explained{0, open.size(), 0};
+    const std::vector<bool> fine = trial->FineEntries();
+    for (const NodeId node : open) {
+      if (!fine[Index(graph_.EntryOf(node, 0))]) ++explained.wrong;
+    }
+    return explained;
+  }
+
+  // The nodes of those that were tried before stay unexplained if the entry is
+  // the one that is wrong.
+  size_t PassedOverBefore(EntryId entry) const {
+    std::set<NodeId> nodes;
+    for (const EntryId before : tried_) {
+      if (before == entry) break;
+      nodes.insert(scene_.index.NodeOf(before));
+    }
+    return nodes.size();
   }
 
   // A node that makes all outputs of one operation may make more than one of
@@ -366,7 +417,7 @@ class BlameSearcher {
   const TimeLimit limit_;
   bool gave_up_ = false;
   std::optional<Guess> best_;
-  std::set<NodeId> passed_over_;  // Before the entry that is tried.
+  std::vector<EntryId> tried_;  // Entries of which no guess explains all.
 };
 
 }  // namespace
@@ -388,6 +439,7 @@ absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
                                                   const GraphWalk& walk) {
   // Those behind it are so much nearer if it is what it seems to be.
   constexpr double kTimesNearer = 4;
+  constexpr size_t kMostLookedAt = 8;
   const Graph& graph = scene.index.graph();
   const std::vector<bool> fine = walk.FineEntries();
   for (uint32_t e = 0; e < graph.entries.size(); ++e) {
@@ -403,9 +455,12 @@ absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
         trial.Blame(guess.entry, guess.value, guess.layout, guess.distance));
     double before = 0;
     double after = 0;
-    for (const NodeId node : FollowersOf(scene.index, EntryId{e})) {
-      NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(node));
-      const EntryId first = graph.EntryOf(node, 0);
+    Followers followers(scene.index, EntryId{e});
+    for (size_t i = 0; i < kMostLookedAt; ++i) {
+      const std::optional<NodeId> node = followers.Next();
+      if (!node.has_value()) break;
+      NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(*node));
+      const EntryId first = graph.EntryOf(*node, 0);
       if (!walk.entry(first).is_explained()) continue;
       before = std::max(before, walk.entry(first).distance);
       after = std::max(after, trial.entry(first).is_explained()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -101,6 +102,14 @@ double StepOf(absl::Span<const std::vector<double>> numbers) {
     step = size / times;
   }
   return step;
+}
+
+double LargestIn(const TensorFacts& facts) {
+  double largest = 0;
+  for (const TensorStats& stats : facts.stats) {
+    largest = std::max({largest, std::fabs(stats.min), std::fabs(stats.max)});
+  }
+  return largest;
 }
 
 }  // namespace
@@ -206,7 +215,8 @@ GraphPrecision::GraphPrecision(const GraphIndex& index, const Network& network,
       pairs_(pairs),
       alignment_(alignment),
       known_(index.graph().entries.size()),
-      inherited_(index.graph().entries.size()) {
+      inherited_(index.graph().entries.size()),
+      is_left_(index.graph().entries.size()) {
   for (const auto& value : network.data().values) {
     if (value.has_value() && value->kind == NetworkValue::Kind::kConstant &&
         ElementBytes(value->data.dtype()) == 1 &&
@@ -214,6 +224,12 @@ GraphPrecision::GraphPrecision(const GraphIndex& index, const Network& network,
       has_short_weights_ = true;
     }
   }
+}
+
+std::optional<RecordedTensor> GraphPrecision::Compiled(EntryId entry) const {
+  return RecordedTensor::Find(
+      SpoolsOf(pairs_, &RecordedPair::compiled),
+      {index_.KeyOf(index_.NodeOf(entry)), index_.OutputOf(entry)});
 }
 
 absl::StatusOr<double> GraphPrecision::ReadBy(NodeId node) {
@@ -239,9 +255,7 @@ absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
   known = 0;
   const AlignedEntry& aligned = alignment_.entries[Index(entry)];
   const NodeId node = index_.NodeOf(entry);
-  const TensorKey key{index_.KeyOf(node), index_.OutputOf(entry)};
-  const auto recorded =
-      RecordedTensor::Find(SpoolsOf(pairs_, &RecordedPair::compiled), key);
+  const auto recorded = Compiled(entry);
   if (!aligned.varies) return *(known = OfConstant(entry));
   if (!index_.graph().IsFunction(node)) {
     // An input: it has the same numbers on both sides, and yet says in which
@@ -259,8 +273,7 @@ absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
   NODEWISE_ASSIGN_OR_RETURN(double largest, ReadBy(node));
   if (recorded.has_value()) {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded->Load());
-    largest = std::max(largest, RoundoffOfNumbers(recorded->facts().dtype,
-                                                  NumbersOf(tensors)));
+    largest = std::max(largest, OfNumbers(entry, NumbersOf(tensors)));
   }
   known_[Index(entry)] = largest;
   return largest;
@@ -282,16 +295,49 @@ absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff, Inherited(read));
     largest = std::max({largest, roundoff, OfQuantised(read)});
   }
-  const TensorKey key{index_.KeyOf(node), index_.OutputOf(entry)};
-  const auto recorded =
-      RecordedTensor::Find(SpoolsOf(pairs_, &RecordedPair::compiled), key);
+  const auto recorded = Compiled(entry);
   if (recorded.has_value() && graph.IsFunction(node)) {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded->Load());
-    largest = std::max(largest, RoundoffOfNumbers(recorded->facts().dtype,
-                                                  FirstNumbersOf(tensors)));
+    largest = std::max(largest, OfNumbers(entry, FirstNumbersOf(tensors)));
   }
   inherited_[Index(entry)] = largest;
   return largest;
+}
+
+bool GraphPrecision::IsWhatCancelledLeft(EntryId entry) {
+  std::optional<bool>& known = is_left_[Index(entry)];
+  if (known.has_value()) return *known;
+  known = false;
+  constexpr double kMostLeft = 1.0 / 4096;
+  const Graph& graph = index_.graph();
+  const NodeId maker = index_.NodeOf(entry);
+  const auto made = Compiled(entry);
+  if (!made.has_value() || !graph.IsFunction(maker)) return false;
+  double smallest = std::numeric_limits<double>::infinity();
+  bool is_of_those_alone = alignment_.entries[Index(entry)].matches.empty();
+  bool reads_any = false;
+  for (const EntryRef& input : graph.node(maker).inputs) {
+    const EntryId id = graph.EntryOf(input);
+    const auto read = Compiled(id);
+    if (!read.has_value() || !IsFloat(read->facts().dtype)) continue;
+    const double largest = LargestIn(read->facts());
+    // A factor may be small.
+    if (largest > 0) smallest = std::min(smallest, largest);
+    if (!alignment_.entries[Index(id)].varies) continue;
+    reads_any = true;
+    is_of_those_alone = is_of_those_alone && IsWhatCancelledLeft(id);
+  }
+  is_left_[Index(entry)] =
+      reads_any &&
+      (is_of_those_alone || LargestIn(made->facts()) <= kMostLeft * smallest);
+  return *is_left_[Index(entry)];
+}
+
+double GraphPrecision::OfNumbers(
+    EntryId entry, absl::Span<const std::vector<double>> numbers) {
+  const DLDataType dtype = index_.graph().entry(entry).dtype;
+  if (IsFloat(dtype) && IsWhatCancelledLeft(entry)) return UnitRoundoff(dtype);
+  return RoundoffOfNumbers(dtype, numbers);
 }
 
 double GraphPrecision::OfQuantised(EntryId entry) const {
@@ -304,10 +350,7 @@ double GraphPrecision::OfQuantised(EntryId entry) const {
       RecordedTensor::Find(SpoolsOf(pairs_, &RecordedPair::network),
                            {network_.value(aligned.matches[0].value).name});
   if (!source.has_value()) return 0;
-  double largest = 0;
-  for (const TensorStats& stats : source->facts().stats) {
-    largest = std::max({largest, std::fabs(stats.min), std::fabs(stats.max)});
-  }
+  const double largest = LargestIn(source->facts());
   const double scale = aligned.matches[0].layout.quantisation->scale;
   return largest > 0 ? scale / 2 / largest : 0;
 }

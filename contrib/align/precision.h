@@ -69,6 +69,16 @@ class GraphPrecision {
   absl::StatusOr<double> OfMatched(const RecordedTensor& compiled,
                                    const EntryMatch& match) const;
   double OfConstant(EntryId entry) const;
+  // How coarse the numbers of an entry are: as they look, unless they are
+  // what sums have left that cancelled. These are a few of the last bits, and
+  // so numbers of shorter types, though nothing was rounded to these.
+  double OfNumbers(EntryId entry,
+                   absl::Span<const std::vector<double>> numbers);
+  // Returns whether the entry is that, or no tensor of the network and made of
+  // nothing else.
+  bool IsWhatCancelledLeft(EntryId entry);
+  // Returns what was recorded of the entry.
+  std::optional<RecordedTensor> Compiled(EntryId entry) const;
   // Half a step of an entry that was found to be quantised; 0 of others.
   double OfQuantised(EntryId entry) const;
   bool IsWeight(EntryId entry) const;
@@ -81,6 +91,7 @@ class GraphPrecision {
   bool has_short_weights_ = false;
   std::vector<std::optional<double>> known_;      // By entry.
   std::vector<std::optional<double>> inherited_;  // By entry.
+  std::vector<std::optional<bool>> is_left_;      // By entry.
 };
 
 }  // namespace nodewise
