@@ -39,7 +39,7 @@ struct PreparedCase {
   OperatorCase made;
   std::unique_ptr<CaseReference> reference;
   std::vector<ValueSet> sets;
-  std::vector<std::vector<uint64_t>> set_choices;
+  std::vector<uint64_t> set_numbers;
   std::vector<CandidateOutputs> expected;
   std::vector<std::vector<NDArray>> inputs;
 };
@@ -121,7 +121,7 @@ class AutotestRun {
       }
       prepared.inputs.push_back(values->inputs);
       prepared.sets.push_back(*std::move(values));
-      prepared.set_choices.push_back(ValuesOf(choices.made()));
+      prepared.set_numbers.push_back(set);
     }
     if (!prepared.sets.empty()) batch->push_back(std::move(prepared));
   }
@@ -167,7 +167,7 @@ class AutotestRun {
       return;
     }
     ++looked_at;
-    FailingCase failing{prepared->choices, prepared->set_choices[set],
+    FailingCase failing{prepared->choices, ChoicesMadeFor(*prepared, set),
                         prepared->made,    prepared->sets[set],
                         prepared->expected[set], std::move(actual), verdict};
     const size_t tries = ShrinkCase(*prepared->def, candidate_,
@@ -186,10 +186,19 @@ class AutotestRun {
     finding.expected = failing.expected;
     finding.actual = failing.actual;
     finding.configuration = prepared->number;
-    finding.set_number = set;
+    finding.set_number = prepared->set_numbers[set];
     finding.tries = tries;
     finding.is_flaky = IsFlaky(failing);
     result_.findings.push_back(std::move(finding));
+  }
+
+  // The choices that a set was drawn with: few are ever asked for.
+  std::vector<uint64_t> ChoicesMadeFor(const PreparedCase& prepared,
+                                       size_t set) const {
+    Choices choices = ChoicesOfSet(options_.seed, prepared.number,
+                                   prepared.set_numbers[set]);
+    (void)DrawSet(prepared.made, &choices);
+    return ValuesOf(choices.made());
   }
 
   bool IsFlaky(const FailingCase& failing) {

@@ -40,6 +40,8 @@ class LoweredNetworks : public Candidate {
         make_library_(std::move(make_library)) {}
 
   const std::string& name() const override { return name_; }
+  // Nothing is gained by more, and memory of many has to be fetched again.
+  size_t jobs_at_once() const override { return 1; }
   void Run(absl::Span<const CandidateJob> jobs, Take take) override {
     // Cases are small: threads would wait for each other.
     const OneDnnThreads one(1);

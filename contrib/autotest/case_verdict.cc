@@ -77,7 +77,7 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
   const uint64_t kind = choices->UpTo(3 * (kSpecialKinds - 1));
   const auto special = kind < kSpecialKinds ? static_cast<SpecialKind>(kind)
                                             : SpecialKind::kNone;
-  if (wants_exact && MayBeExact(*made.network)) {
+  if (wants_exact && made.exact != nullptr) {
     std::vector<NDArray> given;
     for (const CaseInput& input : made.configuration.inputs) {
       if (!input.is_given || input.is_constant) continue;
@@ -90,8 +90,8 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
       NODEWISE_ASSIGN_OR_RETURN(
           place, DrawTensor(input.dtype, input.shape, input.domain, choices));
     }
-    auto exact = DrawExactTensors(*made.network, choices->Bits(), given);
-    if (exact.ok()) return ValueSet{std::move(exact->inputs), true};
+    auto exact = made.exact->Draw(choices->Bits(), given);
+    if (exact.ok()) return ValueSet{*std::move(exact), true};
   }
   NODEWISE_ASSIGN_OR_RETURN(set.inputs,
                             DrawInputs(made.configuration, choices, special));

@@ -117,7 +117,10 @@ class GuardedNetworks : public Candidate {
       : inner_(std::move(inner)), limit_ms_(limit_ms) {}
 
   const std::string& name() const override { return inner_->name(); }
-  size_t jobs_at_once() const override { return inner_->jobs_at_once(); }
+  size_t jobs_at_once() const override {
+    // A child for each would take longer than it runs.
+    return std::max(inner_->jobs_at_once(), Candidate::jobs_at_once());
+  }
 
   void Run(absl::Span<const CandidateJob> jobs, Take take) override {
     std::vector<CandidateAnswer> answers;

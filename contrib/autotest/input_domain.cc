@@ -51,52 +51,77 @@ class NumberDraw {
     }
     first_ = std::ceil(domain_.least);
     places_ = std::max(1.0, std::floor(domain_.most) - first_ + 1);
+    // Around zero, if zero is in the domain.
+    const double few = std::min(places_, 7.0);
+    whole_numbers_ = static_cast<uint64_t>(few);
+    least_whole_ =
+        std::clamp(-std::floor(few / 2), first_, first_ + places_ - few);
   }
 
-  double At(int64_t place) {
-    if (special_ != SpecialKind::kNone && Below(4) == 0) return Special();
+  // The numbers at some places.
+  void Fill(int64_t begin, int64_t end, double* numbers) {
     switch (kind_) {
       case ContentKind::kZeros:
-        return Nearest(0);
+        return Each(begin, end, numbers, [&](int64_t) { return Nearest(0); });
       case ContentKind::kOnes:
-        return Nearest(1);
+        return Each(begin, end, numbers, [&](int64_t) { return Nearest(1); });
       case ContentKind::kCounting:
-        return Counting(place);
+        return Each(begin, end, numbers,
+                    [&](int64_t place) { return Counting(place); });
       case ContentKind::kWhole:
-        return Whole();
+        return Each(begin, end, numbers, [&](int64_t) { return Whole(); });
       case ContentKind::kSparse:
-        return Below(8) == 0 ? Uniform() : Nearest(0);
+        return Each(begin, end, numbers, [&](int64_t) {
+          return Below(8) == 0 ? Uniform() : Nearest(0);
+        });
       case ContentKind::kHalves:
-        return is_whole_ ? Whole()
-                         : Nearest(Whole() + (Below(2) != 0 ? 0.5 : 0));
+        if (is_whole_) {
+          return Each(begin, end, numbers, [&](int64_t) { return Whole(); });
+        }
+        return Each(begin, end, numbers, [&](int64_t) {
+          return Nearest(Whole() + (Below(2) != 0 ? 0.5 : 0));
+        });
       case ContentKind::kUniform:
-        break;
+        return Each(begin, end, numbers, [&](int64_t) { return Uniform(); });
     }
-    return Uniform();
   }
 
  private:
-  uint64_t Below(uint64_t count) { return random_.Next() % count; }
+  template <typename Draw>
+  void Each(int64_t begin, int64_t end, double* numbers, Draw draw) {
+    if (special_ == SpecialKind::kNone) {
+      for (int64_t i = begin; i < end; ++i) *numbers++ = draw(i);
+      return;
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      *numbers++ = Below(4) == 0 ? Special() : draw(i);
+    }
+  }
+
+  // `count` is at most 2^32; the bias is at most 2^-32.
+  uint64_t Below(uint64_t count) {
+    return (random_.Next() >> 32) * count >> 32;
+  }
 
   double Nearest(double x) const {
     return std::clamp(x, domain_.least, domain_.most);
   }
 
   double Counting(int64_t place) const {
-    if (is_whole_)
-      return first_ + std::fmod(static_cast<double>(place), places_);
+    if (is_whole_) return first_ + Rest(static_cast<double>(place), places_);
     // Steps that every float type has.
     return Nearest(domain_.least +
-                   std::fmod(static_cast<double>(place) / 16,
-                             std::max(domain_.most - domain_.least, 1e-9)));
+                   Rest(static_cast<double>(place) / 16,
+                        std::max(domain_.most - domain_.least, 1e-9)));
+  }
+
+  // What is left of the number.
+  static double Rest(double number, double divisor) {
+    return number - divisor * std::floor(number / divisor);
   }
 
   double Whole() {
-    const double most = std::min(places_, 7.0);
-    // Around zero, if zero is in the domain.
-    const double low =
-        std::clamp(-std::floor(most / 2), first_, first_ + places_ - most);
-    return low + static_cast<double>(Below(static_cast<uint64_t>(most)));
+    return least_whole_ + static_cast<double>(Below(whole_numbers_));
   }
 
   double Uniform() {
@@ -138,6 +163,9 @@ class NumberDraw {
   bool is_whole_ = false;
   double first_ = 0;   // The least whole number.
   double places_ = 1;  // How many whole numbers there are.
+  // The small ones among them.
+  double least_whole_ = 0;
+  uint64_t whole_numbers_ = 1;
 };
 
 }  // namespace
@@ -156,7 +184,7 @@ absl::StatusOr<NDArray> DrawTensor(DLDataType dtype,
   const int64_t count = CountOf(tensor);
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, count);
-    for (int64_t i = begin; i < end; ++i) block[i - begin] = draw.At(i);
+    draw.Fill(begin, end, block);
     StoreDoubles(block, begin, end, tensor);
   }
   return tensor;

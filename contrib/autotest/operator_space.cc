@@ -52,6 +52,9 @@ absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
   NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Take());
   NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOf(made.configuration));
   made.network = std::make_shared<const Network>(std::move(network));
+  if (MayBeExact(*made.network)) {
+    made.exact = std::make_shared<ExactSource>(*made.network);
+  }
   return made;
 }
 

@@ -68,16 +68,19 @@ absl::Status CheckKinds(const Network& network) {
   return absl::OkStatus();
 }
 
-// Numbers that stand for places, or for true and false, stay 0 or 1.
-absl::StatusOr<NDArray> DrawTensor(const NetworkValue& value, const Draw& draw,
-                                   uint64_t seed) {
+absl::StatusOr<NDArray> TensorFor(const NetworkValue& value) {
   const auto sizes = value.type.sizes();
   if (!sizes.has_value() || !value.type.has_dtype()) {
     return absl::UnimplementedError(
         fmt::format("{}: its type is not known", value.name));
   }
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
-                            NDArray::Empty(*sizes, value.type.dtype, kCpu));
+  return NDArray::Empty(*sizes, value.type.dtype, kCpu);
+}
+
+// Numbers that stand for places, or for true and false, stay 0 or 1.
+absl::StatusOr<NDArray> DrawTensor(const NetworkValue& value, const Draw& draw,
+                                   uint64_t seed) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, TensorFor(value));
   RandomSource random(seed, value.name);
   const bool is_float = IsFloat(value.type.dtype);
   std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
@@ -136,10 +139,10 @@ absl::StatusOr<NDArray> Negated(const NDArray& tensor) {
   return negated;
 }
 
-// Runs a network on drawn inputs, and sees to it that all sums are exact. Beside
-// each value goes how large it and all that it is a sum of may be: what comes
-// out if nothing has a sign. So kernels may also multiply and add up in another
-// order across operations, as they do where factors go into weights.
+// Runs a network on drawn inputs, and sees to it that all sums are exact.
+// Beside each value goes how large it and all that it is a sum of may be: what
+// comes out if nothing has a sign. So kernels may also multiply and add up in
+// another order across operations, as they do where factors go into weights.
 class ExactRun {
  public:
   explicit ExactRun(const Network& network) : network_(network) {}
@@ -211,18 +214,26 @@ class ExactRun {
   std::map<ValueId, NDArray> sizes_;
 };
 
-absl::StatusOr<ExactTensors> TryDraw(const Network& network, const Draw& draw,
-                                     uint64_t seed,
-                                     absl::Span<const NDArray> given) {
-  ExactTensors exact;
+absl::StatusOr<std::vector<NDArray>> DrawAll(const Network& network,
+                                             const Draw& draw, uint64_t seed,
+                                             absl::Span<const NDArray> given) {
+  std::vector<NDArray> inputs;
   for (size_t i = 0; i < network.inputs().size(); ++i) {
     NDArray tensor = i < given.size() ? given[i] : NDArray();
     if (!tensor.defined()) {
       NODEWISE_ASSIGN_OR_RETURN(
           tensor, DrawTensor(network.value(network.inputs()[i]), draw, seed));
     }
-    exact.inputs.push_back(std::move(tensor));
+    inputs.push_back(std::move(tensor));
   }
+  return inputs;
+}
+
+absl::StatusOr<ExactTensors> TryDraw(const Network& network, const Draw& draw,
+                                     uint64_t seed,
+                                     absl::Span<const NDArray> given) {
+  ExactTensors exact;
+  NODEWISE_ASSIGN_OR_RETURN(exact.inputs, DrawAll(network, draw, seed, given));
   NODEWISE_ASSIGN_OR_RETURN(exact.expected,
                             ExactRun(network).Run(exact.inputs));
   return exact;
@@ -232,8 +243,9 @@ absl::StatusOr<ExactTensors> TryDraw(const Network& network, const Draw& draw,
 
 bool MayBeExact(const Network& network) { return CheckKinds(network).ok(); }
 
-absl::StatusOr<ExactTensors> DrawExactTensors(
-    const Network& network, uint64_t seed, absl::Span<const NDArray> given) {
+absl::StatusOr<ExactTensors> DrawExactTensors(const Network& network,
+                                              uint64_t seed,
+                                              absl::Span<const NDArray> given) {
   NODEWISE_RETURN_IF_ERROR(CheckKinds(network));
   absl::Status last;
   for (const Draw& draw : kDraws) {
@@ -242,6 +254,51 @@ absl::StatusOr<ExactTensors> DrawExactTensors(
     last = exact.status();
   }
   return absl::UnimplementedError(std::string(MessageOf(last)));
+}
+
+// Whether an input of a network of one operation may say which elements of
+// others are meant, so that some numbers are none that it takes.
+bool ExactSource::MayBePlaces(const NetworkValue& value) const {
+  if (IsFloat(value.type.dtype)) return false;
+  const Operation& operation = network_.operation(network_.order()[0]);
+  if (!IsSum(operation)) return true;
+  // A reduction is told its axes.
+  return operation.inputs.size() > 1 && operation.kind().starts_with("Reduce");
+}
+
+// Whatever one operation adds up of such numbers is no larger than what it adds
+// up of the largest. Of several, one may choose between the results of others.
+bool ExactSource::AreAlwaysExact() {
+  if (network_.order().size() != 1 || !CheckKinds(network_).ok()) return false;
+  std::vector<NDArray> inputs;
+  for (const ValueId id : network_.inputs()) {
+    const NetworkValue& value = network_.value(id);
+    auto tensor = TensorFor(value);
+    if (!tensor.ok() || MayBePlaces(value)) return false;
+    const double number =
+        IsFloat(value.type.dtype) ? static_cast<double>(kDraws[0].largest) : 1;
+    const std::vector<double> largest(static_cast<size_t>(CountOf(*tensor)),
+                                      number);
+    StoreDoubles(largest.data(), 0, CountOf(*tensor), *tensor);
+    inputs.push_back(*std::move(tensor));
+  }
+  return ExactRun(network_).Run(inputs).ok();
+}
+
+absl::StatusOr<std::vector<NDArray>> ExactSource::Draw(
+    uint64_t seed, absl::Span<const NDArray> given) {
+  const bool are_all_drawn =
+      std::none_of(given.begin(), given.end(),
+                   [](const NDArray& tensor) { return tensor.defined(); });
+  if (are_all_drawn && !are_always_exact_.has_value()) {
+    are_always_exact_ = AreAlwaysExact();
+  }
+  if (are_all_drawn && *are_always_exact_) {
+    return DrawAll(network_, kDraws[0], seed, {});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(ExactTensors exact,
+                            DrawExactTensors(network_, seed, given));
+  return std::move(exact.inputs);
 }
 
 }  // namespace nodewise

@@ -1,14 +1,12 @@
 #include "nodewise/random/random.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <type_traits>
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/half.h"
-#include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -147,29 +145,8 @@ RandomSource::RandomSource(uint64_t seed, std::string_view stream) {
   for (uint64_t& word : state_) word = SplitMix(&mixer);
 }
 
-uint64_t RandomSource::Next() {
-  const uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
-  const uint64_t shifted = state_[1] << 17;
-  state_[2] ^= state_[0];
-  state_[3] ^= state_[1];
-  state_[1] ^= state_[2];
-  state_[0] ^= state_[3];
-  state_[2] ^= shifted;
-  state_[3] = std::rotl(state_[3], 45);
-  return result;
-}
-
 double RandomSource::Symmetric() {
   return static_cast<double>(Next() >> 11) * 0x1p-52 - 1.0;
-}
-
-int64_t RandomSource::Between(int64_t least, int64_t most) {
-  NODEWISE_CHECK(least <= most);
-  const uint64_t count =
-      static_cast<uint64_t>(most) - static_cast<uint64_t>(least) + 1;
-  NODEWISE_CHECK(count > 0 && count <= uint64_t{1} << 32);
-  // One draw for each number, in exchange for a bias of at most 2^-32.
-  return least + static_cast<int64_t>((Next() >> 32) * count >> 32);
 }
 
 absl::StatusOr<NDArray> RandomTensor(RandomSource& source,

@@ -53,6 +53,7 @@ target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
 # its peer is.
 if(TARGET nodewise_contrib AND USE_ONNX)
   target_sources(nodewise_bench PRIVATE
+    bench/autotest_bench.cc
     bench/compare_bench.cc
     bench/interpreter_bench.cc
     bench/locate_bench.cc
@@ -60,7 +61,8 @@ if(TARGET nodewise_contrib AND USE_ONNX)
     bench/onednn_bench.cc
     bench/quiet_turns.cc
   )
-  target_link_libraries(nodewise_bench PRIVATE nodewise_contrib)
+  target_link_libraries(nodewise_bench PRIVATE nodewise_contrib
+    nodewise_autotest)
   target_compile_definitions(nodewise_bench PRIVATE
     NODEWISE_BENCH_CONTRIB=1
     NODEWISE_BUILD_DIR="${PROJECT_BINARY_DIR}"

@@ -47,6 +47,10 @@ constexpr BenchRow kBenches[] = {
     {"contrib/locate_polygraphy", &BenchLocatePolygraphy},
     {"contrib/recursive_memory", &BenchRecursiveMemory},
 #endif
+    {"contrib/autotest_built_in", &BenchAutotestBuiltIn},
+#if NODEWISE_USE_ONEDNN
+    {"contrib/autotest_onednn", &BenchAutotestOneDnn},
+#endif
     {"contrib/compare_float32", &BenchCompareFloat32},
     {"contrib/compare_float16", &BenchCompareFloat16},
     {"contrib/compare_bfloat16", &BenchCompareBfloat16},

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/autotest/configuration.h"
+#include "nodewise/interp/exact_tensors.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/op_def.h"
 
@@ -24,6 +25,8 @@ struct OperatorSpace {
 struct OperatorCase {
   Configuration configuration;
   std::shared_ptr<const Network> network;
+  // For this network, where there may be such; copies draw from the same.
+  std::shared_ptr<ExactSource> exact = nullptr;
 };
 
 // Returns whether there is anything to draw: operators with bodies, those of

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,26 @@ struct ExactTensors {
 absl::StatusOr<ExactTensors> DrawExactTensors(
     const Network& network, uint64_t seed,
     absl::Span<const NDArray> given = {});
+
+// Draws many such inputs for one network, without their outputs. Where those
+// with the largest numbers that may be drawn are exact, all are, and none is
+// tried. Not thread-safe.
+class ExactSource {
+ public:
+  // REQUIRES: the network outlives this.
+  explicit ExactSource(const Network& network) : network_(network) {}
+
+  // Draws and fails as DrawExactTensors().
+  absl::StatusOr<std::vector<NDArray>> Draw(
+      uint64_t seed, absl::Span<const NDArray> given = {});
+
+ private:
+  bool AreAlwaysExact();
+  bool MayBePlaces(const NetworkValue& value) const;
+
+  const Network& network_;
+  std::optional<bool> are_always_exact_;
+};
 
 // Returns whether there may be such inputs for the network: it does nothing
 // that rounds whatever it is given.

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/check.h"
 
 namespace nodewise {
 
@@ -20,12 +22,29 @@ class RandomSource {
   explicit RandomSource(uint64_t seed, std::string_view stream = {});
 
   // 64 random bits.
-  uint64_t Next();
+  uint64_t Next() {
+    const uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
+    const uint64_t shifted = state_[1] << 17;
+    state_[2] ^= state_[0];
+    state_[3] ^= state_[1];
+    state_[1] ^= state_[2];
+    state_[0] ^= state_[3];
+    state_[2] ^= shifted;
+    state_[3] = std::rotl(state_[3], 45);
+    return result;
+  }
   // Uniform in [-1, 1), in steps of 2^-52.
   double Symmetric();
   // Uniform from `least` up to and including `most`. REQUIRES: least <= most <
   // least + 2^32.
-  int64_t Between(int64_t least, int64_t most);
+  int64_t Between(int64_t least, int64_t most) {
+    NODEWISE_CHECK(least <= most);
+    const uint64_t count =
+        static_cast<uint64_t>(most) - static_cast<uint64_t>(least) + 1;
+    NODEWISE_CHECK(count > 0 && count <= uint64_t{1} << 32);
+    // One draw for each number, in exchange for a bias of at most 2^-32.
+    return least + static_cast<int64_t>((Next() >> 32) * count >> 32);
+  }
 
  private:
   uint64_t state_[4];
