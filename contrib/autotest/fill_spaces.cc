@@ -80,10 +80,12 @@ void DrawNonZero(ConfigurationDraw& draw) {
 
 // What windows of a size, and types, have in common.
 void DrawWindowFunction(ConfigurationDraw& draw) {
-  draw.Flag("periodic");
+  const int64_t size = draw.Side(65);
+  // The formulas divide by the size without one.
+  if (size > 1) draw.Flag("periodic");
   if (draw.Often()) draw.TypeAttr("output_datatype", draw.Float());
-  draw.Numbers(draw.One({kInt64, kInt32}), {},
-               {static_cast<double>(draw.Side(65))}, !draw.Often(15));
+  draw.Numbers(draw.One({kInt64, kInt32}), {}, {static_cast<double>(size)},
+               !draw.Often(15));
 }
 
 void DrawMelWeights(ConfigurationDraw& draw) {

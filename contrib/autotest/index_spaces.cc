@@ -89,6 +89,13 @@ std::string DrawReduction(ConfigurationDraw& draw) {
   return word;
 }
 
+// Which of NaN and another number is larger is not said.
+InputDomain DomainOf(const std::string& reduction) {
+  InputDomain domain;
+  domain.may_be_nan = reduction != "max" && reduction != "min";
+  return domain;
+}
+
 // Without a reduction no element may be named twice: which update wins is open.
 void DrawScatterElements(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
@@ -96,7 +103,7 @@ void DrawScatterElements(ConfigurationDraw& draw) {
   const std::string reduction = DrawReduction(draw);
   const DLDataType dtype = reduction == "none" ? draw.Any() : draw.Number();
   const Ints indices = Within(draw, shape);
-  draw.Input(dtype, shape);
+  draw.Input(dtype, shape, DomainOf(reduction));
   const DLDataType of_index = draw.One({kInt64, kInt32});
   if (reduction != "none") {
     draw.Input(of_index, indices, PlacesIn(draw, shape[axis]));
@@ -113,7 +120,7 @@ void DrawScatterElements(ConfigurationDraw& draw) {
     }
     draw.Numbers(of_index, indices, numbers, draw.Often());
   }
-  draw.Input(dtype, indices);
+  draw.Input(dtype, indices, DomainOf(reduction));
 }
 
 void DrawScatterNd(ConfigurationDraw& draw) {
@@ -140,9 +147,9 @@ void DrawScatterNd(ConfigurationDraw& draw) {
   const auto updated = static_cast<int64_t>(chosen.size());
   Ints updates = {updated};
   updates.insert(updates.end(), shape.begin() + depth, shape.end());
-  draw.Input(dtype, shape);
+  draw.Input(dtype, shape, DomainOf(reduction));
   draw.Numbers(kInt64, {updated, depth}, numbers, draw.Often());
-  draw.Input(dtype, updates);
+  draw.Input(dtype, updates, DomainOf(reduction));
 }
 
 void DrawTensorScatter(ConfigurationDraw& draw) {

@@ -43,6 +43,16 @@ void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
     names.push_back(draw.One(all));
   }
   draw.Attr("activations", names);
+  // What these two take for alpha and beta otherwise is not said.
+  const bool needs_all =
+      std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return name == "Affine" || name == "ScaledTanh";
+      });
+  if (needs_all) {
+    draw.Attr("activation_alpha", std::vector<float>(names.size(), 0.25F));
+    draw.Attr("activation_beta", std::vector<float>(names.size(), 0.5F));
+    return;
+  }
   if (draw.Often()) {
     draw.Attr("activation_alpha",
               draw.One<std::vector<float>>({{0.25F}, {0.5F, 0.125F}}));

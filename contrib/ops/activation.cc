@@ -242,6 +242,10 @@ struct Softsign : ops::Softsign, FloatMap<Softsign> {
   static double Of(double x) {
     return std::isinf(x) ? std::copysign(1, x) : x / (1 + std::fabs(x));
   }
+  // By the formula it is infinity over infinity.
+  static double Scale(double x, double y) {
+    return std::isinf(x) ? std::fabs(x) : std::fabs(y);
+  }
 };
 
 struct Shrink : ops::Shrink, NumberMap<Shrink> {

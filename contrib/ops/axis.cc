@@ -1,6 +1,8 @@
 #include "nodewise/ops/axis.h"
 
 #include <climits>
+#include <cmath>
+#include <limits>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
@@ -142,6 +144,31 @@ struct CumulativeProduct {
   }
 };
 
+// What a shorter type makes of a product that grows factor by factor.
+class ProductWay {
+ public:
+  explicit ProductWay(DLDataType dtype)
+      : overflows_(dtype),
+        tiny_(HalfUlp(dtype, 0)),
+        least_normal_(tiny_ / UnitRoundoff(dtype)) {}
+
+  // Returns what may be lost of the next product: anything, behind one that
+  // the type does not hold.
+  double LostAt(double product) {
+    const bool was_held = is_held_;
+    const double size = std::fabs(product);
+    is_held_ = is_held_ && !overflows_(size) &&
+               (size == 0 || size >= least_normal_);
+    return was_held ? tiny_ : std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  const OverflowRule overflows_;
+  const double tiny_;
+  const double least_normal_;
+  bool is_held_ = true;
+};
+
 // CumSum and CumProd. The axis is input 1, one number.
 template <typename Class, typename Operation>
 struct Cumulative : Class {
@@ -233,6 +260,7 @@ struct Cumulative : Class {
     ForEachLine(lines, [&](int64_t first) {
       SumOfTerms sum;
       sum.result = Operation::kStart;
+      ProductWay way(dtype);
       for (int64_t i = 0; i < lines.size; ++i) {
         const auto at = static_cast<size_t>(first + At(i, lines));
         if (exclusive) SetBound(sum, dtype, at, bounds);
@@ -240,6 +268,7 @@ struct Cumulative : Class {
         sum.absolute += std::fabs(x[at]);
         sum.squares += x[at] * x[at];
         sum.result = Operation::Next(sum.result, x[at]);
+        if (Operation::kStart == 1) sum.lost = way.LostAt(sum.result);
         if (!exclusive) SetBound(sum, dtype, at, bounds);
       }
     });
@@ -250,8 +279,8 @@ struct Cumulative : Class {
     SumBound bound = BoundSum(dtype, sum);
     if (Operation::kStart == 1) {
       const double u = UnitRoundoff(dtype) * std::fabs(sum.result);
-      bound = {1.01 * sum.terms * u,
-               kExpectedFactor * std::sqrt(sum.terms) * u};
+      bound = {1.01 * sum.terms * u + sum.lost,
+               kExpectedFactor * std::sqrt(sum.terms) * u + sum.lost};
     }
     if (!IsFloat(dtype)) bound = {0, 0};
     bounds->proved[at] = bound.proved;

@@ -76,7 +76,8 @@ void BoundChannel(const std::vector<double>& x, const ChannelRule& rule,
                         std::fabs(rule.bias);
     const double distance = std::fabs(x[i]) + std::fabs(rule.mean);
     if (overflows(size) || overflows(std::fabs(rule.factor)) ||
-        overflows(distance) || overflows(distance * rule.inverse)) {
+        overflows(distance) || overflows(distance * rule.inverse) ||
+        !std::isfinite(rule.mean * rule.factor)) {
       bounds->proved[first + i] = std::numeric_limits<double>::infinity();
       bounds->expected[first + i] = bounds->proved[first + i];
       continue;

@@ -1,5 +1,6 @@
 #include "nodewise/ops/det.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -177,13 +178,20 @@ struct Inverse : ops::Inverse {
       if (bounds == nullptr) continue;
       // To first order the inverse changes by |x| |error of a| |x|.
       const auto ax = AbsoluteProduct(n, a, x.data());
+      // Elimination may let errors grow by 2^n: nothing useful is proved. Of
+      // what is singular there is no inverse.
+      const bool is_singular =
+          std::any_of(x.begin(), x.end(),
+                      [](double value) { return !std::isfinite(value); });
+      const double proved = is_singular
+                                ? std::numeric_limits<double>::infinity()
+                                : std::numeric_limits<double>::quiet_NaN();
       for (const double size : AbsoluteProduct(n, x.data(), ax.data())) {
         const double value = x[bounds->expected.size() - at];
         bounds->expected.push_back(kExpectedFactor * static_cast<double>(n) *
                                        UnitRoundoff(out.dtype()) * size +
                                    HalfUlp(out.dtype(), value));
-        // Elimination may let errors grow by 2^n: nothing useful is proved.
-        bounds->proved.push_back(std::numeric_limits<double>::quiet_NaN());
+        bounds->proved.push_back(proved);
       }
     }
     StoreDoubles(results.data(), 0, CountOf(out), out);

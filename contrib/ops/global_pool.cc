@@ -112,7 +112,8 @@ struct GlobalMaxPool : ops::GlobalMaxPool {
 };
 
 absl::Status EvaluateGlobalLp(double p, EvalArgs& args) {
-  return ReducePlanes(args, [p](const auto* x, int64_t size) {
+  return ReducePlanes(args, [p, dtype = args.dtype(0)](const auto* x,
+                                                       int64_t size) {
     double sum = 0;
     for (int64_t i = 0; i < size; ++i) {
       const double value = std::fabs(ToDouble(x[i]));
@@ -123,7 +124,9 @@ absl::Status EvaluateGlobalLp(double p, EvalArgs& args) {
                                  : std::pow(sum, 1 / p);
     // The relative error of a sum of terms of one sign, and of the powers.
     const double terms = static_cast<double>(size) + 8 + 8 * p;
-    return SumOfTerms{terms, norm, norm * norm / terms, norm, sum};
+    const double lost =
+        LostInPowers(dtype, static_cast<double>(size), p, sum);
+    return SumOfTerms{terms, norm, norm * norm / terms, norm, sum, lost};
   });
 }
 

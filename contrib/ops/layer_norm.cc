@@ -167,6 +167,7 @@ struct LayerNormalization : ops::LayerNormalization {
   absl::StatusOr<NormRows> RuleOf(const EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
     rule.epsilon = epsilon;
+    rule.stash_type = stash_type;
     return rule;
   }
   absl::Status MakeStatistics(EvalArgs& args, int64_t rows, size_t output,
@@ -222,6 +223,7 @@ struct RMSNormalization : ops::RMSNormalization {
   absl::StatusOr<NormRows> RuleOf(const EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
     rule.epsilon = epsilon;
+    rule.stash_type = StashType(stash_type);
     rule.is_centred = false;
     return rule;
   }
@@ -325,13 +327,20 @@ struct LpNormalization : ops::LpNormalization {
           Rewrite(plan, slice, x, y, normal);
           if (bounds == nullptr) return;
           const OverflowRule overflows(dtype);
+          const auto n = static_cast<double>(plan.terms);
           BoundRewritten(plan, slice, x, bounds,
                          [&](double value, int64_t j, double roundings) {
                            const double result = normal(value, j);
                            const double sum =
                                squares ? norms[j] * norms[j] : norms[j];
                            if (overflows(sum)) return kAnything;
-                           return 1.01 * UnitRoundoff(dtype) * (roundings + 4) *
+                           // Squares may be subnormal, or nothing.
+                           const double lost =
+                               squares ? 2 * n * HalfUlp(dtype, 0) / sum : 0;
+                           if (lost >= 1) return kAnything;
+                           return (1.01 * UnitRoundoff(dtype) *
+                                       (roundings + 4) +
+                                   lost / (1 - lost)) *
                                       std::fabs(result) +
                                   2 * HalfUlp(dtype, result);
                          });

@@ -83,6 +83,7 @@ struct GroupNorm : Class {
     rule.period = num_groups;
     rule.scale = ToDoubles(args.in(1));
     rule.bias = ToDoubles(args.in(2));
+    if constexpr (kByChannel) rule.stash_type = StashType(this->stash_type);
     return NormalizeRows(args, rule, args.dtype(0));
   }
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {

@@ -300,7 +300,8 @@ absl::Status EvaluateLpPool(const WindowAttributes& attributes, double p,
       if (bounds == nullptr) return;
       const double terms = static_cast<double>(window.taps()) + 8 + 8 * p;
       const SumBound bound =
-          BoundSum(out.dtype(), {terms, norm, norm * norm / terms, norm, sum});
+          BoundSum(out.dtype(), {terms, norm, norm * norm / terms, norm, sum,
+                                 LostInPowers(out.dtype(), terms, p, sum)});
       bounds->proved[at] = bound.proved;
       bounds->expected[at] = bound.expected;
     });

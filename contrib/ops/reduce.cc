@@ -199,6 +199,9 @@ struct LogSum : SumKind {
     IntegersByDouble<LogSum>(part, y);
   }
   static double Error(double error, double sum, double, DLDataType dtype) {
+    if (OverflowRule(dtype)(std::fabs(sum))) {
+      return std::numeric_limits<double>::infinity();
+    }
     const double relative = error / sum;
     return OfLogarithm(relative) + 8 * HalfUlp(dtype, std::log(sum));
   }

@@ -60,6 +60,11 @@ RowError ErrorOf(const Moments& moments, const NormRows& rule, double roundings,
   error.variance = 2 * u * (roundings + 4) * moments.squares +
                    error.mean * error.mean + (roundings + 4) * tiny;
   const double relative = error.variance * moments.inverse * moments.inverse;
+  if (relative >= 1) {
+    // What is left under the root may be nothing at all.
+    constexpr double kAny = std::numeric_limits<double>::infinity();
+    return {kAny, kAny, kAny};
+  }
   error.inverse = relative < 0.5 ? relative + 4 * u
                                  : std::numeric_limits<double>::quiet_NaN();
   return error;
@@ -75,6 +80,10 @@ double BoundAt(double x, double scale, double bias, double y,
                const Moments& moments, const RowError& error,
                DLDataType dtype) {
   if (std::isinf(error.mean)) return error.mean;
+  // Kernels may make one factor of the scale and the deviation.
+  if (OverflowRule(dtype)(std::fabs(scale) * moments.inverse)) {
+    return std::numeric_limits<double>::infinity();
+  }
   const double u = UnitRoundoff(dtype);
   const double deviation = std::fabs(x - moments.mean);
   const double parts = std::fabs(x) + std::fabs(moments.mean);
@@ -184,8 +193,14 @@ class RowWorker {
       bounds_->expected[out] = bound.expected;
     }
   }
+  // The type that is rounded to.
+  DLDataType Rounded() const {
+    const bool is_coarser =
+        UnitRoundoff(rule_.stash_type) > UnitRoundoff(y_.dtype());
+    return is_coarser ? rule_.stash_type : y_.dtype();
+  }
   RowErrors ErrorsOf(const Moments& moments) const {
-    const DLDataType dtype = y_.dtype();
+    const DLDataType dtype = Rounded();
     const auto n = static_cast<double>(rule_.run);
     const double mean_size = MeanSize(x_.data(), rule_.run);
     const OverflowRule overflows(dtype);
@@ -205,7 +220,7 @@ class RowWorker {
     const double scale = rule_.scale[static_cast<size_t>(part)];
     const double bias = BiasAt(part);
     const double y = (x - moments.mean) * moments.inverse * scale + bias;
-    const DLDataType dtype = y_.dtype();
+    const DLDataType dtype = Rounded();
     return {BoundAt(x, scale, bias, y, moments, errors.proved, dtype),
             BoundAt(x, scale, bias, y, moments, errors.expected, dtype)};
   }
@@ -219,6 +234,11 @@ class RowWorker {
 };
 
 }  // namespace
+
+DLDataType StashType(int64_t number) {
+  const auto dtype = DTypeFromOnnx(number);
+  return dtype.ok() && IsFloat(*dtype) ? *dtype : kFloat64;
+}
 
 void RowStatistics::Resize(int64_t rows) {
   const auto count = static_cast<size_t>(rows);

@@ -17,6 +17,8 @@ struct NormRows {
   int64_t pieces = 1;  // A row's pieces; piece 0 of all rows comes first.
   double epsilon = 1e-5;
   bool is_centred = true;  // False: the mean is left as it is.
+  // What the statistics are calculated in, if it is coarser than the elements.
+  DLDataType stash_type{kDLFloat, 64, 1};
   // A row has this many parts of equal length, each with a scale and a bias of
   // its own; they repeat after `period` rows.
   int64_t parts = 1;
@@ -24,6 +26,10 @@ struct NormRows {
   std::vector<double> scale;
   std::vector<double> bias;  // Empty: 0.
 };
+
+// Returns the type that ONNX gives the number to, as an attribute `stash_type`
+// has it; the widest for what is no float.
+DLDataType StashType(int64_t number);
 
 // How far a kernel's statistics may be off.
 struct RowError {

@@ -36,7 +36,8 @@ class SumRule {
     const double way = std::max(sum.absolute, sum.on_the_way);
     if (way <= largest_) {
       bound.proved =
-          sum.terms * ((u_ + kOwnRoundoff) * sum.absolute + tiny_) + rounding;
+          sum.terms * ((u_ + kOwnRoundoff) * sum.absolute + tiny_) + rounding +
+          sum.lost;
     } else if (overflows_(way)) {
       // In some order it overflows on its way, to an infinity or to NaN.
       bound.proved = std::numeric_limits<double>::infinity();
@@ -45,7 +46,7 @@ class SumRule {
       bound.expected =
           std::sqrt(sum.terms) *
               (kExpectedFactor * u_ * (norm + std::fabs(sum.result)) + tiny_) +
-          rounding;
+          rounding + sum.lost;
     }
     return bound;
   }
@@ -62,6 +63,14 @@ class SumRule {
 
 SumBound BoundSum(DLDataType dtype, const SumOfTerms& sum) {
   return SumRule(dtype).BoundOf(sum);
+}
+
+double LostInPowers(DLDataType dtype, double terms, double p, double sum) {
+  if (p == 1) return 0;
+  const double lost = 2 * terms * HalfUlp(dtype, 0);
+  const double norm = std::pow(sum, 1 / p);
+  const double least = std::pow(std::max(sum - lost, 0.0), 1 / p);
+  return std::max(std::pow(sum + lost, 1 / p) - norm, norm - least);
 }
 
 OverflowRule::OverflowRule(DLDataType dtype)

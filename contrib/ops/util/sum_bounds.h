@@ -22,6 +22,8 @@ struct SumOfTerms {
   // The size of what a kernel may meet before it is made smaller, such as the
   // sum that a mean divides.
   double on_the_way = 0;
+  // What may be lost beside roundings.
+  double lost = 0;
 };
 struct SumBound {
   double proved;
@@ -58,6 +60,10 @@ class OverflowRule {
   const double largest_;
   const bool is_widest_;
 };
+
+// Returns how far (sum of so many terms |x|^p)^(1/p) may be off because the
+// terms underflow.
+double LostInPowers(DLDataType dtype, double terms, double p, double sum);
 
 // Returns OperatorDef::least_bound of sums of at least so many terms.
 double LeastBoundOfSum(double terms);

@@ -49,6 +49,22 @@ std::vector<Case> Overflowing() {
       {{"BatchNormalization", 9},
        {Tensor({1, 1}, {0}), Tensor({1}, {0}), Tensor({1}, {0}),
         Tensor({1}, {kHuge}), Tensor({1}, {0.25F})}},
+      // The scale over the deviation, and what is added to it.
+      {{"BatchNormalization", 9},
+       {Tensor({1, 1}, {0}), Tensor({1}, {-kInf}), Tensor({1}, {-kInf}),
+        Tensor({1}, {-kInf}), Tensor({1}, {0.25F})}},
+      {{"InstanceNormalization"},
+       {Tensor({1, 1, 1}, {0}), Tensor({1}, {kHuge}), Tensor({1}, {0})}},
+      // A variance that is too small for the type.
+      {{"InstanceNormalization", kNewestOpset, {Real("epsilon", 0)}},
+       {Tensor({1, 1, 2}, {4 * kTiny, 0}), Tensor({1}, {1}), Tensor({1}, {0})}},
+      {{"LpNormalization"}, {Tensor({1, 1}, {4 * kTiny})}},
+      // The sum, before its logarithm.
+      {{"ReduceLogSum"}, {Tensor({2}, {kHuge, kHuge})}},
+      // Infinity over infinity.
+      {{"Softsign"}, {Tensor({1}, {kInf})}},
+      // What has no inverse.
+      {{"Inverse", 1, {}, 1, "com.microsoft"}, {Tensor({2, 2}, {0, 0, 0, 1})}},
       // The scale over the deviation.
       {{"BatchNormalization", 9},
        {Tensor({1, 1}, {0}), Tensor({1}, {kHuge}), Tensor({1}, {0}),
@@ -69,6 +85,42 @@ TEST(OverflowBoundsTest, InfinitiesThatAreGivenAreNoOverflow) {
       EvaluateAll({"GlobalAveragePool"}, {Tensor({1, 1, 2}, {kInf, 1})}, true);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_NE(made->bounds[0].proved[0], kInf);
+}
+
+TEST(OverflowBoundsTest, ProductsThatOverflowOnTheirWayMayBecomeNan) {
+  const auto made = EvaluateAll(
+      {"CumProd"},
+      {Tensor({4}, {2, kHuge, 0, 1}), MakeTensor<int64_t>({}, {0}, kInt64)},
+      true);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_LT(made->bounds[0].proved[0], 1e-6);
+  EXPECT_EQ(made->bounds[0].proved[2], kInf);
+}
+
+TEST(OverflowBoundsTest, PowersThatUnderflowAreLost) {
+  for (const OpSetup& one :
+       {OpSetup{"GlobalLpPool"},
+        OpSetup{"LpPool", kNewestOpset, {{"kernel_shape", Ints{1}}}}}) {
+    const auto made =
+        EvaluateAll(one, {Tensor({1, 1, 1}, {16 * kTiny})}, true);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_GE(made->bounds[0].proved[0], 16 * kTiny) << one.name;
+    EXPECT_LT(made->bounds[0].proved[0], 1e-20) << one.name;
+  }
+}
+
+// Statistics of doubles are floats where `stash_type` says so.
+TEST(OverflowBoundsTest, StatisticsAreRoundedToTheirOwnType) {
+  const NDArray x = MakeTensor<double>({1, 2}, {0, -3});
+  const NDArray scale = MakeTensor<double>({2}, {1, 1});
+  for (const bool is_float : {true, false}) {
+    const auto made = EvaluateAll(
+        {"LayerNormalization", kNewestOpset,
+         {Attr("stash_type", is_float ? 1 : 11)}},
+        {x, scale}, true);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->bounds[0].proved[1] > 1e-8, is_float);
+  }
 }
 
 // By the formulas it is an infinity times 0.

@@ -25,8 +25,8 @@ struct LayerNormalization {
 struct RMSNormalization {
   int64_t axis = -1;
   float epsilon = 1e-5f;
-  // What a kernel calculates in, by ONNX's number; ignored, since here it is
-  // double always.
+  // What a kernel calculates in, by ONNX's number. Here it is double always,
+  // and the bounds know what a kernel may do.
   int64_t stash_type = 1;
 };
 

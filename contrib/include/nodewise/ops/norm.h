@@ -27,8 +27,8 @@ struct GroupNormalization18 {
 struct GroupNormalization {
   float epsilon = 1e-5f;
   int64_t num_groups = 0;  // Required.
-  int64_t stash_type =
-      1;  // ONNX's number of the type that kernels calculate in; ignored.
+  // ONNX's number of the type that kernels calculate in; the bounds know it.
+  int64_t stash_type = 1;
 };
 
 // y = x / (bias + alpha / size * s)^beta, where s is the sum of the squares of
