@@ -1,0 +1,92 @@
+# What `./dev measure` does; read by `dev`.
+
+verb_measure() {
+  local limit=() status=0
+  case "${1-}" in
+    "") ;;
+    --time)
+      [[ ${2-} =~ ^[0-9]+$ ]] || fail "measure: --time needs a number"
+      limit=(--time "$2")
+      ;;
+    *) fail "measure: unknown argument '$1'" ;;
+  esac
+  mkdir -p build
+  # A ratio above its limit is no reason not to measure the rest. As a command
+  # of its own it stops at its first error all the same.
+  {
+    when_and_where
+    ./dev bench --check
+  } | tee build/measure.txt || status=$?
+  measure_repros "${limit[@]}" | tee build/measure_repros.txt || status=$?
+  measure_align | tee build/measure_align.txt || status=$?
+  measure_autotest | tee build/measure_autotest.txt || status=$?
+  measure_locate "${limit[@]}" | tee build/measure_locate.txt
+  return "$status"
+}
+
+# Writes culprits as folders, moves them and runs their commands. That takes a
+# minute, so it comes before what takes hours.
+measure_repros() {
+  local commit status=0
+  need_build
+  need_onnx
+  build_preset test nodewise
+  mkdir -p build/measure
+  commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+  when_and_where
+  NODEWISE_BUILD=build python3 tests/measure/repro_measure.py --cases 50 \
+    --seed 1 --results "build/measure/repros_$commit.jsonl" "$@" || status=$?
+  # Out of time: the next time goes on.
+  ((status == 3)) || return "$status"
+}
+
+# Has today's TVM compile models with faults of a new seed, and looks for them
+# beside the sound model; and real models, which must be known again.
+measure_align() {
+  local status=0
+  need_build
+  need_tvm
+  build_preset test nodewise
+  if [[ ! -e build/tvm_venv/is_complete ]]; then
+    say skipped "faults that TVM compiles: TVM is not installed"
+    return
+  fi
+  when_and_where
+  NODEWISE_BUILD=build python3 tests/tvm/judge_faulty_models.py --faults 20 ||
+    status=$?
+  NODEWISE_BUILD=build python3 tests/tvm/align_light_models.py || status=$?
+  return "$status"
+}
+
+# A million random sets of numbers for our own kernels, by a new seed.
+measure_autotest() {
+  local candidate runs status=0 seed
+  need_build
+  build_preset test nodewise
+  seed=$((RANDOM * 32768 + RANDOM))
+  when_and_where
+  for candidate in graph:400000 onednn:400000 c:200000; do
+    runs=${candidate#*:}
+    build/bin/nodewise autotest --candidate "${candidate%:*}" --seed "$seed" \
+      --runs "$runs" || status=$?
+  done
+  return "$status"
+}
+
+# How many faults and clean runs there are is what docs/measured.md speaks of.
+measure_locate() {
+  local models=build/measure/models python=() commit
+  need_build
+  need_onnx
+  build_preset test nodewise_measure_locate
+  if [[ -e build/venv/is_complete ]]; then
+    build/venv/bin/python tests/measure/make_models.py "$models" 1 2 3
+    python=(--python "$PWD/build/venv/bin/python")
+  fi
+  # Results of another state of the sources say nothing about this one.
+  commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+  when_and_where
+  build/bin/nodewise_measure_locate --faults 1300 --clean 10000 \
+    --models "$models" "${python[@]}" --jobs "$(nproc)" \
+    --results "build/measure/results_$commit.jsonl" "$@"
+}
