@@ -181,10 +181,11 @@ void IntegersByDouble(const Part<T>& part, T* y) {
   for (int64_t j = 0; j < part.slice.n; ++j) y[j] = FromDouble<T>(results[j]);
 }
 
-// -log(1 - r) is not above r / (1 - r).
-double OfLogarithm(double relative) {
+// -log(1 - r) is not above r / (1 - r). The sum itself may overflow.
+double OfLogarithm(double relative, double sum, DLDataType dtype) {
+  if (OverflowRule(dtype)(std::fabs(sum))) return HUGE_VAL;
   if (!(relative < 0.5)) return std::numeric_limits<double>::quiet_NaN();
-  return relative / (1 - relative);
+  return relative / (1 - relative) + 8 * HalfUlp(dtype, std::log(sum));
 }
 
 struct LogSum : SumKind {
@@ -199,11 +200,7 @@ struct LogSum : SumKind {
     IntegersByDouble<LogSum>(part, y);
   }
   static double Error(double error, double sum, double, DLDataType dtype) {
-    if (OverflowRule(dtype)(std::fabs(sum))) {
-      return std::numeric_limits<double>::infinity();
-    }
-    const double relative = error / sum;
-    return OfLogarithm(relative) + 8 * HalfUlp(dtype, std::log(sum));
+    return OfLogarithm(error / sum, sum, dtype);
   }
 };
 
@@ -259,8 +256,7 @@ struct LogSumExp : SumKind {
   // Terms that matter are e^-20 or more; the rounding of such an argument and
   // of the exponential itself is another 24 roundings of the sum.
   static double Error(double error, double sum, double, DLDataType dtype) {
-    const double relative = error / sum + 24 * UnitRoundoff(dtype);
-    return OfLogarithm(relative) + 8 * HalfUlp(dtype, std::log(sum));
+    return OfLogarithm(error / sum + 24 * UnitRoundoff(dtype), sum, dtype);
   }
 };
 
