@@ -5,6 +5,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/candidate.cc
   autotest/case_verdict.cc
   autotest/choices.cc
+  autotest/classic_spaces.cc
   autotest/configuration.cc
   autotest/configuration_draw.cc
   autotest/dual_attributes.cc

@@ -11,10 +11,10 @@ namespace nodewise {
 namespace {
 
 constexpr absl::Span<const OperatorSpace> (*kFamilies[])() = {
-    &AttentionSpaces, &FillSpaces,   &ImageSpaces,     &IndexSpaces,
-    &MathSpaces,      &NormSpaces,   &PointwiseSpaces, &ProductSpaces,
-    &QuantizedSpaces, &RandomSpaces, &ReduceSpaces,    &SequenceSpaces,
-    &ShapeSpaces,     &WindowSpaces};
+    &AttentionSpaces, &ClassicSpaces,   &FillSpaces,   &ImageSpaces,
+    &IndexSpaces,     &MathSpaces,      &NormSpaces,   &PointwiseSpaces,
+    &ProductSpaces,   &QuantizedSpaces, &RandomSpaces, &ReduceSpaces,
+    &SequenceSpaces,  &ShapeSpaces,     &WindowSpaces};
 
 void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
   for (const auto family : kFamilies) {

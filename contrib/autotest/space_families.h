@@ -7,7 +7,8 @@ namespace nodewise {
 
 // One function for each file of spaces.
 absl::Span<const OperatorSpace> AttentionSpaces();
-absl::Span<const OperatorSpace> FillSpaces();   // Constant, Range, EyeLike
+absl::Span<const OperatorSpace> ClassicSpaces();  // Those of ai.onnx.ml
+absl::Span<const OperatorSpace> FillSpaces();     // Constant, Range, EyeLike
 absl::Span<const OperatorSpace> ImageSpaces();  // Resize, GridSample, RoiAlign
 absl::Span<const OperatorSpace> IndexSpaces();  // Gather, Scatter, OneHot
 absl::Span<const OperatorSpace> MathSpaces();   // Einsum, DFT, trees

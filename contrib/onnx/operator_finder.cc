@@ -14,10 +14,13 @@ struct Deprecation {
   std::string_view name;
   int since;
   const char* successor;
+  std::string_view domain = "";
 };
 constexpr Deprecation kDeprecations[] = {
     {"GroupNormalization", 18, "that of opset 21"},
     {"Scatter", 11, "ScatterElements"},
+    {"TreeEnsembleClassifier", 5, "TreeEnsemble", kClassicDomain},
+    {"TreeEnsembleRegressor", 5, "TreeEnsemble", kClassicDomain},
     {"Upsample", 10, "Resize"},
 };
 
@@ -25,25 +28,41 @@ constexpr Deprecation kDeprecations[] = {
 struct Unsupported {
   std::string_view name;
   const char* reason;
+  std::string_view domain = "";
 };
 constexpr char kSequences[] = "works on sequences of tensors";
 constexpr char kOptionals[] = "works on optional values";
 constexpr char kStrings[] = "works on strings";
+constexpr char kMaps[] = "works on maps";
 constexpr Unsupported kUnsupported[] = {
-    {"ConcatFromSequence", kSequences}, {"Optional", kOptionals},
-    {"OptionalGetElement", kOptionals}, {"OptionalHasElement", kOptionals},
-    {"RegexFullMatch", kStrings},       {"SequenceAt", kSequences},
-    {"SequenceConstruct", kSequences},  {"SequenceEmpty", kSequences},
-    {"SequenceErase", kSequences},      {"SequenceInsert", kSequences},
-    {"SequenceLength", kSequences},     {"SequenceMap", kSequences},
-    {"SplitToSequence", kSequences},    {"StringConcat", kStrings},
-    {"StringNormalizer", kStrings},     {"StringSplit", kStrings},
+    {"ConcatFromSequence", kSequences},
+    {"Optional", kOptionals},
+    {"OptionalGetElement", kOptionals},
+    {"OptionalHasElement", kOptionals},
+    {"RegexFullMatch", kStrings},
+    {"SequenceAt", kSequences},
+    {"SequenceConstruct", kSequences},
+    {"SequenceEmpty", kSequences},
+    {"SequenceErase", kSequences},
+    {"SequenceInsert", kSequences},
+    {"SequenceLength", kSequences},
+    {"SequenceMap", kSequences},
+    {"SplitToSequence", kSequences},
+    {"StringConcat", kStrings},
+    {"StringNormalizer", kStrings},
+    {"StringSplit", kStrings},
+    {"CastMap", kMaps, kClassicDomain},
+    {"CategoryMapper", kStrings, kClassicDomain},
+    {"DictVectorizer", kMaps, kClassicDomain},
+    // Before version 2.
+    {"LabelEncoder", kStrings, kClassicDomain},
+    {"ZipMap", kMaps, kClassicDomain},
 };
 
-// Returns why an operator of ONNX's own domain is not supported, or null.
-const char* WhyUnsupported(std::string_view name) {
+// Returns why an operator is not supported, or null.
+const char* WhyUnsupported(std::string_view domain, std::string_view name) {
   for (const Unsupported& one : kUnsupported) {
-    if (one.name == name) return one.reason;
+    if (one.domain == domain && one.name == name) return one.reason;
   }
   return nullptr;
 }
@@ -103,7 +122,7 @@ void GraphImporter::WarnIfNewer(const OperatorDef& row, int opset) {
 void GraphImporter::WarnIfDeprecated(const OperatorDef& row, int opset,
                                      const NodeParts& parts) {
   for (const Deprecation& one : kDeprecations) {
-    if (!row.domain.empty() || row.name != one.name || opset < one.since ||
+    if (row.domain != one.domain || row.name != one.name || opset < one.since ||
         row.since > one.since) {
       continue;
     }
@@ -127,8 +146,7 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
     if (oldest == nullptr || row->since < oldest->since) oldest = row;
   }
   if (has_domain && !use.is_imported) return ReportNotImported(node, *parts);
-  const char* const reason =
-      domain.empty() ? WhyUnsupported(node.op_type()) : nullptr;
+  const char* const reason = WhyUnsupported(domain, node.op_type());
   const std::vector<std::string> contrib = ContribNames(domain);
   const bool is_contrib = std::find(contrib.begin(), contrib.end(),
                                     node.op_type()) != contrib.end();
@@ -147,12 +165,12 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
     return say(fmt::format("is of domain {}", Shortened(domain)),
                "ai.onnx, or a function of the model");
   }
-  if (oldest != nullptr) {
-    return say("is not known", fmt::format("opset {} or more", oldest->since));
-  }
   if (reason != nullptr) {
     return say(fmt::format("is not supported: it {}", reason),
                "operators that calculate with tensors of numbers");
+  }
+  if (oldest != nullptr) {
+    return say("is not known", fmt::format("opset {} or more", oldest->since));
   }
   if (is_contrib) {
     return say("is not known in an opset of ai.onnx this old", "11 or more");

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nodewise/ndarray/ndarray.h"
+
+// Operators of ai.onnx.ml that lay out the inputs of classical models. Strings
+// among their attributes are refused.
+
+namespace nodewise::ops {
+
+// y = the value that stands beside the key x, or the default. Exactly one list
+// of keys and one of values is given. Bits of keys are compared, and of keys
+// that are equal the first one counts.
+struct LabelEncoder2 {
+  float default_float = -0.0F;
+  int64_t default_int64 = -1;
+  std::string default_string = "_Unused";
+  std::vector<float> keys_floats;
+  std::vector<int64_t> keys_int64s;
+  std::vector<std::string> keys_strings;
+  std::vector<float> values_floats;
+  std::vector<int64_t> values_int64s;
+  std::vector<std::string> values_strings;
+};
+// Keys and values may be of other types too. Every NaN is the same key, and of
+// keys that are equal the last one counts.
+struct LabelEncoder : LabelEncoder2 {
+  std::optional<NDArray> default_tensor;
+  std::optional<NDArray> keys_tensor;
+  std::optional<NDArray> values_tensor;
+};
+
+// y[..., i] = 1 where x, made an integer, is category i, else 0.
+struct OneHotEncoder {
+  std::vector<int64_t> cats_int64s;
+  std::vector<std::string> cats_strings;
+  bool zeros = true;  // Else what is no category is an error.
+};
+
+// Rows of all inputs side by side, as float32. What a row has less than
+// `inputdimensions` says is 0, what it has more is left out.
+struct FeatureVectorizer {
+  std::vector<int64_t> inputdimensions;  // Empty: as many as there are.
+};
+
+}  // namespace nodewise::ops

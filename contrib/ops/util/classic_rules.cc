@@ -1,0 +1,38 @@
+#include "contrib/ops/util/classic_rules.h"
+
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+absl::Status RefuseStrings(const char* attribute,
+                           const std::vector<std::string>& given) {
+  if (given.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(fmt::format(
+      "attribute {}: is given, and strings are refused, expected numbers",
+      attribute));
+}
+
+absl::Status RequireClassic(const Inputs& in, size_t i) {
+  const DLDataType dtype = in.type(i).dtype;
+  if (!in.has(i) || dtype.bits == 0 || dtype == kFloat32 || dtype == kFloat64 ||
+      dtype == kInt32 || dtype == kInt64) {
+    return absl::OkStatus();
+  }
+  return InputError(i, std::string(MessageOf(RefuseType(
+                           dtype, "float32, float64, int32 or int64"))));
+}
+
+FeatureRows RowsOf(absl::Span<const int64_t> shape) {
+  return shape.size() == 1 ? FeatureRows{1, shape[0]}
+                           : FeatureRows{shape[0], shape[1]};
+}
+
+Dim CountRows(const Inputs& in, size_t i) {
+  const TensorType& type = in.type(i);
+  if (type.has_rank() && type.rank() == 1) return Dim(1);
+  return SideOf(in, i, 0);
+}
+
+}  // namespace nodewise
