@@ -46,6 +46,7 @@ absl::Span<const OperatorDef> WindowFunctionOperators();
 absl::Span<const OperatorDef> NgramOperators();
 absl::Span<const OperatorDef> OpaqueOperators();
 absl::Span<const OperatorDef> TreeEnsembleOperators();
+absl::Span<const OperatorDef> TreeListOperators();
 absl::Span<const OperatorDef> EncoderOperators();
 absl::Span<const OperatorDef> RandomOperators();
 absl::Span<const OperatorDef> RefusedOperators();

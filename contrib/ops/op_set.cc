@@ -23,7 +23,7 @@ constexpr absl::Span<const OperatorDef> (*kFamilies[])() = {
     &CausalConvOperators,     &LossOperators,       &SignalOperators,
     &WindowFunctionOperators, &NgramOperators,      &OpaqueOperators,
     &TreeEnsembleOperators,   &RandomOperators,     &DropoutOperators,
-    &EncoderOperators,        &RefusedOperators,
+    &TreeListOperators,       &EncoderOperators,    &RefusedOperators,
 };
 
 // Returns the rows of all families. Each ends where the next row of the same

@@ -1,10 +1,9 @@
 #include "nodewise/ops/tree_ensemble.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/forest.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/shape_rules.h"
@@ -36,7 +35,6 @@ absl::Status CheckRange(const char* attribute, const Ints& values,
   return absl::OkStatus();
 }
 
-enum Aggregate : int64_t { kMean, kSumOfAll, kLeast, kLargest };
 constexpr double kMember = 6;
 
 struct TreeEnsemble : ops::TreeEnsemble {
@@ -126,7 +124,8 @@ absl::Status TreeEnsemble::Check(const Inputs& in) const {
         "post_transform",
         fmt::format("is {}, expected 0, none", post_transform));
   }
-  if (aggregate_function < kMean || aggregate_function > kLargest) {
+  constexpr auto kLast = static_cast<int64_t>(TreeAggregate::kLargest);
+  if (aggregate_function < 0 || aggregate_function > kLast) {
     return AttributeError(
         "aggregate_function",
         fmt::format("is {}, expected 0 to 3", aggregate_function));
@@ -138,88 +137,52 @@ absl::Status TreeEnsemble::Check(const Inputs& in) const {
   return All(RequireFloat(in, 0), RequireRank(in, 0, 2), CheckNodes());
 }
 
-// The trees, with their tensors as doubles.
-class Walker {
- public:
-  explicit Walker(const ops::TreeEnsemble& op)
-      : op_(op),
-        modes_(ToDoubles(op.nodes_modes)),
-        splits_(ToDoubles(op.nodes_splits)),
-        sets_(modes_.size()) {
-    if (!op.membership_values.has_value()) return;
-    const std::vector<double> values = ToDoubles(*op.membership_values);
-    size_t at = 0;
-    for (size_t node = 0; node < modes_.size(); ++node) {
-      if (modes_[node] != kMember) continue;
-      for (; at < values.size() && !std::isnan(values[at]); ++at) {
-        sets_[node].push_back(values[at]);
-      }
-      ++at;
+// Returns the sets of the nodes that ask for a member, by node.
+std::vector<std::vector<double>> SetsOf(const ops::TreeEnsemble& op,
+                                        absl::Span<const double> modes) {
+  std::vector<std::vector<double>> sets(modes.size());
+  if (!op.membership_values.has_value()) return sets;
+  const std::vector<double> values = ToDoubles(*op.membership_values);
+  size_t at = 0;
+  for (size_t node = 0; node < modes.size(); ++node) {
+    if (modes[node] != kMember) continue;
+    for (; at < values.size() && !std::isnan(values[at]); ++at) {
+      sets[node].push_back(values[at]);
     }
+    ++at;
   }
+  return sets;
+}
 
-  // Returns the leaf that this row comes to.
-  absl::StatusOr<size_t> Leaf(int64_t root, absl::Span<const double> x) const {
-    auto node = static_cast<size_t>(root);
-    for (size_t steps = 0; steps < modes_.size(); ++steps) {
-      const bool holds =
-          Holds(node, x[static_cast<size_t>(op_.nodes_featureids[node])]);
-      const Ints& next = holds ? op_.nodes_truenodeids : op_.nodes_falsenodeids;
-      const Ints& are_leaves =
-          holds ? op_.nodes_trueleafs : op_.nodes_falseleafs;
-      const bool is_leaf = are_leaves[node] != 0;
-      node = static_cast<size_t>(next[node]);
-      if (is_leaf) return node;
-    }
-    return absl::InvalidArgumentError(fmt::format(
-        "the tree of root {} leads in a circle, expected a leaf", root));
+// REQUIRES: the attributes have been checked.
+Forest ForestOf(const ops::TreeEnsemble& op) {
+  Forest forest;
+  const std::vector<double> modes = ToDoubles(op.nodes_modes);
+  const std::vector<double> splits = ToDoubles(op.nodes_splits);
+  forest.sets = SetsOf(op, modes);
+  for (size_t i = 0; i < modes.size(); ++i) {
+    Forest::Node node;
+    node.feature = static_cast<size_t>(op.nodes_featureids[i]);
+    node.mode = static_cast<BranchMode>(modes[i]);
+    node.split = splits[i];
+    node.if_true = {op.nodes_trueleafs[i] != 0,
+                    static_cast<size_t>(op.nodes_truenodeids[i])};
+    node.if_false = {op.nodes_falseleafs[i] != 0,
+                     static_cast<size_t>(op.nodes_falsenodeids[i])};
+    const Ints& missing = op.nodes_missing_value_tracks_true;
+    node.missing_goes_true = !missing.empty() && missing[i] != 0;
+    forest.nodes.push_back(node);
   }
-
- private:
-  bool Holds(size_t node, double x) const {
-    const Ints& missing = op_.nodes_missing_value_tracks_true;
-    if (std::isnan(x) && !missing.empty() && missing[node] != 0) return true;
-    const double split = splits_[node];
-    switch (static_cast<int>(modes_[node])) {
-      case 0:
-        return x <= split;
-      case 1:
-        return x < split;
-      case 2:
-        return x >= split;
-      case 3:
-        return x > split;
-      case 4:
-        return x == split;
-      case 5:
-        return x != split;
-      default:
-        return std::find(sets_[node].begin(), sets_[node].end(), x) !=
-               sets_[node].end();
-    }
+  const std::vector<double> weights = ToDoubles(op.leaf_weights);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    forest.leaves.push_back(
+        {{static_cast<size_t>(op.leaf_targetids[i]), weights[i]}});
   }
-
-  const ops::TreeEnsemble& op_;
-  std::vector<double> modes_;
-  std::vector<double> splits_;
-  std::vector<std::vector<double>> sets_;  // By node.
-};
-
-// One element of the output.
-struct Score {
-  SumOfTerms sum;
-  double least = 0;
-  double largest = 0;
-
-  void Add(double weight) {
-    least = sum.terms == 0 ? weight : std::min(least, weight);
-    largest = sum.terms == 0 ? weight : std::max(largest, weight);
-    sum.terms += 1;
-    sum.absolute += std::fabs(weight);
-    sum.squares += weight * weight;
-    sum.result += weight;
+  for (const int64_t root : op.tree_roots) {
+    forest.roots.push_back({false, static_cast<size_t>(root)});
   }
-};
+  return forest;
+}
 
 absl::Status TreeEnsemble::Evaluate(EvalArgs& args) const {
   const auto shape = args.shape(0);
@@ -228,33 +191,24 @@ absl::Status TreeEnsemble::Evaluate(EvalArgs& args) const {
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray y,
       args.MakeOutput(0, {shape[0], *n_targets}, args.dtype(0)));
-  const Walker walker(*this);
+  const Forest forest = ForestOf(*this);
   const std::vector<double> x = ToDoubles(args.in(0));
-  const std::vector<double> weights = ToDoubles(leaf_weights);
-  const auto trees = static_cast<double>(tree_roots.size());
   Bounds* const bounds = args.bounds(0);
   std::vector<double> results;
   for (int64_t row = 0; row < shape[0]; ++row) {
-    std::vector<Score> scores(static_cast<size_t>(*n_targets));
     const absl::Span<const double> features(x.data() + row * shape[1],
                                             static_cast<size_t>(shape[1]));
-    for (const int64_t root : tree_roots) {
-      NODEWISE_ASSIGN_OR_RETURN(const size_t leaf, walker.Leaf(root, features));
-      scores[static_cast<size_t>(leaf_targetids[leaf])].Add(weights[leaf]);
-    }
-    for (const Score& score : scores) {
-      const bool is_sum = aggregate_function <= kSumOfAll;
-      const double divisor = aggregate_function == kMean ? trees : 1;
-      results.push_back(is_sum ? score.sum.result / divisor
-                        : aggregate_function == kLeast ? score.least
-                                                       : score.largest);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::vector<TargetScore> scores,
+        ScoresOf(forest, features, static_cast<size_t>(*n_targets)));
+    for (const TargetScore& score : scores) {
+      const TreeResult result =
+          Aggregated(score, static_cast<TreeAggregate>(aggregate_function),
+                     tree_roots.size(), y.dtype());
+      results.push_back(result.value);
       if (bounds == nullptr) continue;
-      const SumBound bound = BoundSum(y.dtype(), score.sum);
-      // A mean is rounded once more.
-      const double rounding = HalfUlp(y.dtype(), results.back());
-      bounds->proved.push_back(is_sum ? bound.proved / divisor + rounding : 0);
-      bounds->expected.push_back(is_sum ? bound.expected / divisor + rounding
-                                        : 0);
+      bounds->proved.push_back(result.bound.proved);
+      bounds->expected.push_back(result.bound.expected);
     }
   }
   StoreDoubles(results.data(), 0, CountOf(y), y);

@@ -19,7 +19,7 @@ struct TreeEnsemble {
   // The sets of the nodes of mode 6, one after the other, each with a NaN
   // behind it.
   std::optional<NDArray> membership_values;
-  std::optional<int64_t> n_targets;  // Needed.
+  std::optional<int64_t> n_targets;       // Needed.
   std::vector<int64_t> nodes_falseleafs;  // 1: a leaf comes next.
   std::vector<int64_t> nodes_falsenodeids;
   std::vector<int64_t> nodes_featureids;
