@@ -48,6 +48,7 @@ absl::Span<const OperatorDef> OpaqueOperators();
 absl::Span<const OperatorDef> TreeEnsembleOperators();
 absl::Span<const OperatorDef> TreeListOperators();
 absl::Span<const OperatorDef> EncoderOperators();
+absl::Span<const OperatorDef> LinearModelOperators();
 absl::Span<const OperatorDef> RandomOperators();
 absl::Span<const OperatorDef> RefusedOperators();
 

@@ -23,7 +23,8 @@ constexpr absl::Span<const OperatorDef> (*kFamilies[])() = {
     &CausalConvOperators,     &LossOperators,       &SignalOperators,
     &WindowFunctionOperators, &NgramOperators,      &OpaqueOperators,
     &TreeEnsembleOperators,   &RandomOperators,     &DropoutOperators,
-    &TreeListOperators,       &EncoderOperators,    &RefusedOperators,
+    &TreeListOperators,       &EncoderOperators,    &LinearModelOperators,
+    &RefusedOperators,
 };
 
 // Returns the rows of all families. Each ends where the next row of the same

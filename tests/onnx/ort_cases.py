@@ -23,6 +23,7 @@ import ort_classic  # noqa: F401
 import ort_contrib
 import ort_control  # noqa: F401 (fills the table)
 import ort_layers  # noqa: F401
+import ort_models  # noqa: F401
 import ort_networks
 import ort_networks_more  # noqa: F401 (adds to ort_networks)
 import ort_packed  # noqa: F401

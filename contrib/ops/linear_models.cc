@@ -1,0 +1,459 @@
+#include "nodewise/ops/linear_models.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "contrib/ops/op_families.h"
+#include "contrib/ops/util/class_scores.h"
+#include "contrib/ops/util/classic_rules.h"
+#include "contrib/ops/util/support_vectors.h"
+#include "fmt/format.h"
+#include "nodewise/op/op_row.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+using ops::SvmKernel;
+template <>
+struct Words<SvmKernel> {
+  static constexpr std::pair<SvmKernel, std::string_view> kAll[] = {
+      {SvmKernel::kLinear, "LINEAR"},
+      {SvmKernel::kPoly, "POLY"},
+      {SvmKernel::kRbf, "RBF"},
+      {SvmKernel::kSigmoid, "SIGMOID"}};
+};
+
+namespace {
+
+absl::Status WrongCount(const char* attribute, size_t found,
+                        const std::string& expected) {
+  return AttributeError(
+      attribute, fmt::format("has {} elements, expected {}", found, expected));
+}
+
+// Rows of so many features, where that is known.
+absl::Status CheckFeatures(const Inputs& in, size_t features) {
+  NODEWISE_RETURN_IF_ERROR(
+      All(RequireClassic(in, 0), RequireRank(in, 0, 1, 2)));
+  const TensorType& type = in.type(0);
+  if (!type.has_rank()) return absl::OkStatus();
+  const Dim& given = type.shape->back();
+  if (!given.is_known() || given.size() == static_cast<int64_t>(features)) {
+    return absl::OkStatus();
+  }
+  return InputError(0, fmt::format("has {} features, expected {} as the "
+                                   "attributes have",
+                                   given.size(), features));
+}
+
+// The features of all rows, made float32 first.
+class Rows {
+ public:
+  explicit Rows(const EvalArgs& args)
+      : size_(RowsOf(args.shape(0))), x_(ToDoubles(args.in(0))) {
+    for (double& x : x_) x = static_cast<double>(static_cast<float>(x));
+  }
+  int64_t count() const { return size_.rows; }
+  absl::Span<const double> operator[](int64_t row) const {
+    return {x_.data() + row * size_.features,
+            static_cast<size_t>(size_.features)};
+  }
+
+ private:
+  FeatureRows size_;
+  std::vector<double> x_;
+};
+
+absl::Span<const float> Line(const std::vector<float>& matrix, size_t line,
+                             size_t length) {
+  return absl::MakeConstSpan(matrix).subspan(line * length, length);
+}
+
+struct LinearClassifier : ops::LinearClassifier {
+  static constexpr auto Fields() {
+    using Class = ops::LinearClassifier;
+    return FieldList(Field<&Class::classlabels_ints>("classlabels_ints"),
+                     Field<&Class::classlabels_strings>("classlabels_strings"),
+                     RequiredField<&Class::coefficients>("coefficients"),
+                     Field<&Class::intercepts>("intercepts"),
+                     Field<&Class::multi_class>("multi_class"),
+                     Field<&Class::post_transform>("post_transform"));
+  }
+  absl::Status Check(const Inputs& in) const;
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    const size_t scores = HasOtherClass() ? 2 : Classes();
+    return InferClasses(CountRows(in, 0), static_cast<int64_t>(scores));
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    const Dim rows = CountRows(in, 0);
+    return rows.is_known() ? 2.0 * static_cast<double>(rows.size()) *
+                                 static_cast<double>(coefficients.size())
+                           : 0;
+  }
+  absl::Status Evaluate(EvalArgs& args) const;
+
+ private:
+  size_t Classes() const {
+    return intercepts.empty() ? classlabels_ints.size() : intercepts.size();
+  }
+  size_t Features() const { return coefficients.size() / Classes(); }
+  // One score of two classes.
+  bool HasOtherClass() const {
+    return Classes() == 1 && classlabels_ints.size() == 2;
+  }
+};
+
+absl::Status LinearClassifier::Check(const Inputs& in) const {
+  NODEWISE_RETURN_IF_ERROR(
+      RefuseStrings("classlabels_strings", classlabels_strings));
+  const size_t classes = Classes();
+  if (classes == 0) {
+    return AttributeError("intercepts", "is missing, as classlabels_ints is");
+  }
+  if (classes > 1 && classlabels_ints.size() != classes) {
+    return WrongCount(
+        "classlabels_ints", classlabels_ints.size(),
+        fmt::format("{}, one for each of the intercepts", classes));
+  }
+  if (coefficients.size() % classes != 0) {
+    return WrongCount("coefficients", coefficients.size(),
+                      fmt::format("a multiple of {}, the scores", classes));
+  }
+  return CheckFeatures(in, Features());
+}
+
+absl::Status LinearClassifier::Evaluate(EvalArgs& args) const {
+  const Rows x(args);
+  std::vector<Scores> all;
+  std::vector<Winner> winners;
+  for (int64_t row = 0; row < x.count(); ++row) {
+    Scores& scores = all.emplace_back();
+    for (size_t i = 0; i < Classes(); ++i) {
+      const double intercept =
+          intercepts.empty() ? 0 : static_cast<double>(intercepts[i]);
+      scores.push_back(
+          DotProduct(x[row], Line(coefficients, i, Features()), intercept));
+    }
+    winners.push_back(Classes() == 1 ? Above(0, scores[0]) : Largest(scores));
+    if (HasOtherClass()) {
+      TransformToTwo(post_transform, OtherClass::kComplement, &scores);
+    } else {
+      Transform(post_transform, &scores);
+    }
+  }
+  const std::vector<int64_t> usual = {0, 1};
+  const bool has_labels = Classes() > 1 || HasOtherClass();
+  NODEWISE_RETURN_IF_ERROR(
+      StoreLabels(args, 0, winners, has_labels ? classlabels_ints : usual));
+  return StoreScores(args, 1, all);
+}
+
+constexpr auto VectorFields() {
+  using Class = ops::SupportVectors;
+  return FieldList(Field<&Class::coefficients>("coefficients"),
+                   Field<&Class::kernel_params>("kernel_params"),
+                   Field<&Class::kernel_type>("kernel_type"),
+                   Field<&Class::post_transform>("post_transform"),
+                   Field<&Class::rho>("rho"),
+                   Field<&Class::support_vectors>("support_vectors"));
+}
+template <typename... Fields>
+constexpr auto VectorFieldsAnd(Fields... fields) {
+  return std::apply([&](auto... own) { return FieldList(own..., fields...); },
+                    VectorFields());
+}
+
+// What both machines have; `vectors` of them.
+absl::Status CheckVectors(const ops::SupportVectors& op, int64_t vectors) {
+  if (vectors < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("has {} support vectors, expected 0 or more", vectors));
+  }
+  if (!op.kernel_params.empty() && op.kernel_params.size() != 3) {
+    return WrongCount("kernel_params", op.kernel_params.size(), "3 or none");
+  }
+  if (op.coefficients.empty()) {
+    return AttributeError("coefficients", "is missing, expected numbers");
+  }
+  if (op.rho.empty()) {
+    return AttributeError("rho", "is missing, expected numbers");
+  }
+  const size_t size = op.support_vectors.size();
+  if (vectors > 0 && size % static_cast<size_t>(vectors) != 0) {
+    return WrongCount("support_vectors", size,
+                      fmt::format("a multiple of {}, the vectors", vectors));
+  }
+  return absl::OkStatus();
+}
+
+// The kernel of a row with each vector.
+Scores KernelsOf(const ops::SupportVectors& op, absl::Span<const double> x,
+                 size_t vectors) {
+  Scores kernels;
+  for (size_t i = 0; i < vectors; ++i) {
+    kernels.push_back(KernelOf(op, x, Line(op.support_vectors, i, x.size())));
+  }
+  return kernels;
+}
+
+struct SVMRegressor : ops::SVMRegressor {
+  static constexpr auto Fields() {
+    using Class = ops::SVMRegressor;
+    return VectorFieldsAnd(Field<&Class::n_supports>("n_supports"),
+                           Field<&Class::one_class>("one_class"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(CheckVectors(*this, n_supports));
+    if (n_supports == 0) return CheckFeatures(in, coefficients.size());
+    if (coefficients.size() != static_cast<size_t>(n_supports)) {
+      return WrongCount("coefficients", coefficients.size(),
+                        fmt::format("{}, one for each vector", n_supports));
+    }
+    return CheckFeatures(
+        in, support_vectors.size() / static_cast<size_t>(n_supports));
+  }
+  OutputInfos Infer(const Inputs& in) const {
+    return {TensorType(kFloat32, Shape{CountRows(in, 0), 1})};
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const Rows x(args);
+    std::vector<Scores> all;
+    for (int64_t row = 0; row < x.count(); ++row) {
+      const auto addend = static_cast<double>(rho[0]);
+      Approximate y =
+          n_supports == 0
+              ? DotProduct(x[row], coefficients, addend)
+              : WeightedSum(
+                    KernelsOf(*this, x[row], static_cast<size_t>(n_supports)),
+                    coefficients, addend);
+      if (one_class) {
+        const Winner sign = Above(0, y);
+        const double open = sign.is_open ? 2 : 0;
+        y = {sign.index == 1 ? 1.0 : -1.0, open, open};
+      }
+      all.push_back({y});
+    }
+    return StoreScores(args, 0, all);
+  }
+};
+
+struct SVMClassifier : ops::SVMClassifier {
+  static constexpr auto Fields() {
+    using Class = ops::SVMClassifier;
+    return VectorFieldsAnd(
+        Field<&Class::classlabels_ints>("classlabels_ints"),
+        Field<&Class::classlabels_strings>("classlabels_strings"),
+        Field<&Class::prob_a>("prob_a"), Field<&Class::prob_b>("prob_b"),
+        Field<&Class::vectors_per_class>("vectors_per_class"));
+  }
+  absl::Status Check(const Inputs& in) const;
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    const bool has_pairs = Vectors() > 0 && prob_a.empty() && Classes() > 2;
+    return InferClasses(CountRows(in, 0),
+                        static_cast<int64_t>(has_pairs ? Pairs() : Classes()));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const Rows x(args);
+    std::vector<Scores> all;
+    std::vector<Winner> winners;
+    for (int64_t row = 0; row < x.count(); ++row) {
+      Scores& scores = all.emplace_back();
+      winners.push_back(Vectors() > 0 ? Vote(x[row], &scores)
+                                      : Linear(x[row], &scores));
+    }
+    NODEWISE_RETURN_IF_ERROR(StoreLabels(args, 0, winners, classlabels_ints));
+    return StoreScores(args, 1, all);
+  }
+
+ private:
+  size_t Classes() const { return classlabels_ints.size(); }
+  size_t Pairs() const { return Classes() * (Classes() - 1) / 2; }
+  int64_t Vectors() const {
+    int64_t count = 0;
+    for (const int64_t each : vectors_per_class) count += each;
+    return count;
+  }
+  absl::Status CheckPairs() const;
+  Winner Linear(absl::Span<const double> x, Scores* scores) const;
+  Winner Vote(absl::Span<const double> x, Scores* scores) const;
+  Scores PairScores(absl::Span<const double> x) const;
+  void FinishPairs(Scores* scores) const;
+};
+
+absl::Status SVMClassifier::Check(const Inputs& in) const {
+  NODEWISE_RETURN_IF_ERROR(
+      RefuseStrings("classlabels_strings", classlabels_strings));
+  if (Classes() < 2) {
+    return WrongCount("classlabels_ints", Classes(), "2 or more");
+  }
+  constexpr int64_t kMost = int64_t{1} << 31;
+  for (const int64_t each : vectors_per_class) {
+    if (each >= 0 && each < kMost) continue;
+    return AttributeError("vectors_per_class",
+                          fmt::format("has {}, expected 0 or more", each));
+  }
+  NODEWISE_RETURN_IF_ERROR(CheckVectors(*this, Vectors()));
+  if (Vectors() > 0) {
+    NODEWISE_RETURN_IF_ERROR(CheckPairs());
+    return CheckFeatures(
+        in, support_vectors.size() / static_cast<size_t>(Vectors()));
+  }
+  if (coefficients.size() % Classes() != 0) {
+    return WrongCount("coefficients", coefficients.size(),
+                      fmt::format("a multiple of {}, the classes", Classes()));
+  }
+  return CheckFeatures(in, coefficients.size() / Classes());
+}
+
+absl::Status SVMClassifier::CheckPairs() const {
+  // So that the numbers below cannot overflow.
+  if (Vectors() > static_cast<int64_t>(coefficients.size())) {
+    return WrongCount("coefficients", coefficients.size(),
+                      fmt::format("{} or more, the vectors", Vectors()));
+  }
+  if (vectors_per_class.size() != Classes()) {
+    return WrongCount("vectors_per_class", vectors_per_class.size(),
+                      fmt::format("{}, one for each class", Classes()));
+  }
+  const size_t weights = (Classes() - 1) * static_cast<size_t>(Vectors());
+  if (coefficients.size() < weights) {
+    return WrongCount("coefficients", coefficients.size(),
+                      fmt::format("{} or more", weights));
+  }
+  if (rho.size() < Pairs()) {
+    return WrongCount("rho", rho.size(),
+                      fmt::format("{}, one for each pair", Pairs()));
+  }
+  if (prob_a.size() != prob_b.size() ||
+      (!prob_a.empty() && prob_a.size() < Pairs())) {
+    return WrongCount("prob_a", prob_a.size(),
+                      fmt::format("{} as prob_b, or none", Pairs()));
+  }
+  return absl::OkStatus();
+}
+
+// A linear score for each class, all with the first of rho.
+Winner SVMClassifier::Linear(absl::Span<const double> x, Scores* scores) const {
+  for (size_t i = 0; i < Classes(); ++i) {
+    scores->push_back(DotProduct(x, Line(coefficients, i, x.size()),
+                                 static_cast<double>(rho[0])));
+  }
+  Winner winner = Largest(*scores);
+  if (Classes() == 2) {
+    // Of two classes the second one wins wherever the larger score is high
+    // enough.
+    const bool all_positive =
+        std::all_of(coefficients.begin(), coefficients.end(),
+                    [](float weight) { return weight >= 0; });
+    const Winner high = Above(all_positive ? 0.5 : 0, (*scores)[winner.index]);
+    winner = {high.index == 1 ? size_t{1} : winner.index,
+              high.is_open || (high.index == 0 && winner.is_open)};
+  }
+  Transform(post_transform, scores);
+  return winner;
+}
+
+// What the classifier of each pair of classes says.
+Scores SVMClassifier::PairScores(absl::Span<const double> x) const {
+  const auto vectors = static_cast<size_t>(Vectors());
+  const Scores kernels = KernelsOf(*this, x, vectors);
+  std::vector<size_t> begins = {0};
+  for (const int64_t each : vectors_per_class) {
+    begins.push_back(begins.back() + static_cast<size_t>(each));
+  }
+  Scores pairs;
+  for (size_t i = 0; i + 1 < Classes(); ++i) {
+    for (size_t j = i + 1; j < Classes(); ++j) {
+      Scores terms;
+      std::vector<float> weights;
+      const auto add = [&](size_t of, size_t line) {
+        for (size_t k = begins[of]; k < begins[of + 1]; ++k) {
+          terms.push_back(kernels[k]);
+          weights.push_back(coefficients[line * vectors + k]);
+        }
+      };
+      add(i, j - 1);
+      add(j, i);
+      pairs.push_back(
+          WeightedSum(terms, weights, static_cast<double>(rho[pairs.size()])));
+    }
+  }
+  return pairs;
+}
+
+Winner SVMClassifier::Vote(absl::Span<const double> x, Scores* scores) const {
+  *scores = PairScores(x);
+  std::vector<int> votes(Classes(), 0);
+  Winner winner;
+  size_t pair = 0;
+  for (size_t i = 0; i + 1 < Classes(); ++i) {
+    for (size_t j = i + 1; j < Classes(); ++j, ++pair) {
+      const Winner first = Above(0, (*scores)[pair]);
+      ++votes[first.index == 1 ? i : j];
+      winner.is_open = winner.is_open || first.is_open;
+    }
+  }
+  winner.index = static_cast<size_t>(
+      std::max_element(votes.begin(), votes.end()) - votes.begin());
+  FinishPairs(scores);
+  return winner;
+}
+
+void SVMClassifier::FinishPairs(Scores* scores) const {
+  if (prob_a.empty()) {
+    if (Classes() > 2) return Transform(post_transform, scores);
+    return TransformToTwo(post_transform,
+                          post_transform == PostTransform::kNone
+                              ? OtherClass::kNegative
+                              : OtherClass::kComplement,
+                          scores);
+  }
+  constexpr double kLeast = 1e-7;
+  std::vector<double> pairs(Classes() * Classes(), 0);
+  size_t pair = 0;
+  for (size_t i = 0; i + 1 < Classes(); ++i) {
+    for (size_t j = i + 1; j < Classes(); ++j, ++pair) {
+      const double logit =
+          (*scores)[pair].value * static_cast<double>(prob_a[pair]) +
+          static_cast<double>(prob_b[pair]);
+      const double p =
+          std::clamp(1 / (1 + std::exp(logit)), kLeast, 1 - kLeast);
+      pairs[i * Classes() + j] = p;
+      pairs[j * Classes() + i] = 1 - p;
+    }
+  }
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  scores->clear();
+  for (const double p : ProbabilitiesOf(pairs, Classes())) {
+    scores->push_back({p, unknown, unknown});
+  }
+  Transform(post_transform, scores);
+}
+
+constexpr OperatorDef kLinearModels[] = {
+    Row<ops::LinearClassifier, LinearClassifier>({.name = "LinearClassifier",
+                                                  .domain = "ai.onnx.ml",
+                                                  .inputs = {"X"},
+                                                  .outputs = {"Y", "Z"},
+                                                  .bound = kSum}),
+    Row<ops::SVMClassifier, SVMClassifier>({.name = "SVMClassifier",
+                                            .domain = "ai.onnx.ml",
+                                            .inputs = {"X"},
+                                            .outputs = {"Y", "Z"},
+                                            .bound = kSum}),
+    Row<ops::SVMRegressor, SVMRegressor>({.name = "SVMRegressor",
+                                          .domain = "ai.onnx.ml",
+                                          .inputs = {"X"},
+                                          .outputs = {"Y"},
+                                          .bound = kSum}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> LinearModelOperators() { return kLinearModels; }
+
+}  // namespace nodewise
