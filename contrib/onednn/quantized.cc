@@ -68,6 +68,11 @@ absl::Status CheckTypes(const Call& call, const Slots& slots) {
                               call.NameOf(slots.b),
                               ToString(call.dtype(slots.b))));
   }
+  if (!(call.dtype(slots.a) == kUint8) && !(call.dtype(slots.a) == kInt8)) {
+    return Refuse(fmt::format("{}: is of type {}, expected int8 or uint8",
+                              call.NameOf(slots.a),
+                              ToString(call.dtype(slots.a))));
+  }
   if (!(call.dtype(slots.a) == kUint8) && !HasVnni()) {
     return Refuse(fmt::format(
         "{}: is of type {}, expected uint8: without VNNI oneDNN halves the "

@@ -162,6 +162,34 @@ TEST(QLinearTest, MatrixProducts) {
               ElementsAre(105, 45, 76, 109));
 }
 
+TEST(QLinearTest, FloatsOf8BitsAreRoundedOnce) {
+  // 1, 2, 3 and 4, less 1 each; by 1, -1 and 2, 0.5.
+  const auto a = MakeTensor<uint8_t>({2, 2}, {0x38, 0x40, 0x44, 0x48}, kE4M3);
+  const auto b = MakeTensor<uint8_t>({2, 2}, {0x38, 0xB8, 0x40, 0x30}, kE4M3);
+  const auto one = MakeTensor<uint8_t>({}, {0x38}, kE4M3);
+  const auto none = MakeTensor<uint8_t>({}, {0}, kE4M3);
+  const std::vector<NDArray> inputs = {a,
+                                       Float(2),
+                                       one,
+                                       b,
+                                       Floats({1, 100}),
+                                       MakeTensor<uint8_t>({2}, {0, 0}, kE4M3),
+                                       Float(4),
+                                       none};
+  const auto y = EvaluateAll({"QLinearMatMul", 21}, inputs, true);
+  ASSERT_THAT(y, IsOk());
+  // 1, 25, 4 and -25 before they are rounded: 25 is halfway from 24 to 26.
+  EXPECT_TRUE(y->outputs[0].dtype() == kE4M3);
+  EXPECT_THAT(ValuesOf<uint8_t>(y->outputs[0]),
+              ElementsAre(0x38, 0x5C, 0x48, 0xDC));
+  EXPECT_GE(y->bounds[0].proved[0], 0.125);
+  std::vector<NDArray> wrong = inputs;
+  wrong[7] = MakeTensor<uint8_t>({}, {127}, kE8M0);
+  EXPECT_THAT(
+      EvaluateOne({"QLinearMatMul", 21}, wrong),
+      FailsWith(kInvalid, HasSubstr("input 7: is of type float8_e8m0")));
+}
+
 TEST(QLinearTest, ConvolutionsByChannel) {
   EXPECT_THAT(
       ElementsOf<uint8_t>(

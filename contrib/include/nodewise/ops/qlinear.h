@@ -12,7 +12,8 @@ namespace nodewise::ops {
 struct QLinearConv : ConvAttributes {};
 
 // The product of MatMulInteger, multiplied by a_scale * b_scale / y_scale,
-// rounded and moved by y_zero_point.
+// rounded and moved by y_zero_point. Floats of 8 bits are multiplied as they
+// are, and rounded to such only once.
 struct QLinearMatMul {};
 
 }  // namespace nodewise::ops
