@@ -180,6 +180,27 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        z = CastAs(#2, scales) if !zero_points and $bits=2
        y = Sub(x, z)
        y = Mul(y, s))"},
+    // (x - zero_points) scales of integers or floats of 4 or 8 bits, with a
+    // scale for each block along an axis, or for all of it where block_size is
+    // 0. Scales of one element stand for all of a side.
+    {.name = "DequantizeElements",
+     .domain = kHelperDomain,
+     .opset = 11,
+     .inputs = {"scales", "x", Optional("zero_points")},
+     .outputs = {"y"},
+     .attributes = {{"axis", int64_t{-1}}, {"block_size", int64_t{0}}},
+     .body = R"(
+       x = CastAs(x, scales)
+       n = Shape(x)
+       n = Gather(n, #$axis)
+       block = Range(#0, n, #1)
+       block = Div(block, #$block_size)
+       s = Gather<axis=$axis>(scales, block) if $block_size
+       s = Identity(scales) if !$block_size
+       z = CastAs(zero_points, scales) if zero_points
+       z = Gather<axis=$axis>(z, block) if zero_points and $block_size
+       x = Sub(x, z) if zero_points
+       y = Mul(x, s))"},
     {.name = "MatMulNBits",
      .opset = 11,
      .inputs = {"A", "B", "scales", Optional("zero_points"), Optional("g_idx"),
@@ -216,13 +237,29 @@ constexpr ContribFunction kQuantizedFunctions[] = {
                     {"block_size", int64_t{128}},
                     {"bits", int64_t{4}}},
      .body = R"(
-       Y = Refuse() if !last(quantize_axis, data)
-       Y = Refuse() if last(gather_axis, data)
+       Y = Refuse() if !last(quantize_axis, data) and type(data)=uint8
+       Y = Refuse() if last(gather_axis, data) and type(data)=uint8
+       data = CastAs(data, scales) if type(data)=int4
+       data = CastAs(data, scales) if type(data)=uint4
+       zeros = Identity(zero_points) if zero_points and type(data)=uint8
+       zeros = CastAs(zero_points, scales) if zero_points and !type(data)=uint8
        x = Gather<axis=$gather_axis>(data, indices)
        s = Gather<axis=$gather_axis>(scales, indices)
-       z = Gather<axis=$gather_axis>(zero_points, indices) if zero_points
+       z = Gather<axis=$gather_axis>(zeros, indices) if zero_points
        output = nodewise.DequantizeBlocks<bits=$bits, block_size=$block_size>(
-           s, x, z))"},
+           s, x, z) if type(data)=uint8
+       output = nodewise.DequantizeElements<axis=-1, block_size=$block_size>(
+           s, x, z) if !type(data)=uint8
+       all = nodewise.DequantizeElements<axis=$quantize_axis,
+           block_size=$block_size>(scales, data,
+           zeros) if !type(data)=uint8
+       any = Gather<axis=$gather_axis>(all, indices) if !type(data)=uint8
+       output = Identity(any) if last(gather_axis, data) and
+           !type(data)=uint8
+       output = Identity(any) if !last(quantize_axis, data) and
+           !type(data)=uint8
+       output = Identity(any) if !type(data)=uint8 and !type(data)=int4 and
+           !type(data)=uint4)"},
     {.name = "NhwcConv",
      .opset = 11,
      .inputs = {"X", "W", Optional("B")},

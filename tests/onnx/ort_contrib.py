@@ -28,10 +28,10 @@ class ContribDraw(Draw):
         self.op = op
 
     def put(self, inputs, tolerance, outputs=1, domain=DOMAIN, version=1,
-            **attrs):
+            constant=(), **attrs):
         return ort_case.single(
             f"{self.op}_{self.number:04d}_{self.opset}", self.op, self.opset,
-            inputs, attrs, outputs, tolerance, domain=domain, version=version)
+            inputs, attrs, outputs, tolerance, constant, domain, version)
 
     def maybe(self, make):
         return make() if self.often() else None

@@ -247,6 +247,42 @@ TEST(OnnxContribTest, AZeroPointThatIsLeftOutIsZeroInTheTypeOfTheInput) {
   EXPECT_THAT(ValuesOf<int8_t>(y[0]), ElementsAre(-2, 8));
 }
 
+TEST(OnnxContribTest, BlocksOfShortIntegersAndFloatsLieAlongAnyAxis) {
+  constexpr int kOnnxInt4 = 22;
+  constexpr int kOnnxE4M3 = 17;
+  const NDArray places = MakeTensor<int64_t>({2}, {1, -2});
+  const auto run = [&](int type, int64_t block_size, const NDArray& data,
+                       const NDArray& scales) {
+    ContribModel gather(21, "GatherBlockQuantized",
+                        {{3, 2}, {2}, {scales.shape()[0], scales.shape()[1]}},
+                        {"y"}, type);
+    gather.builder()
+        .model()
+        .mutable_graph()
+        ->mutable_input(1)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->set_elem_type(kOnnxInt64);
+    AddAttribute("quantize_axis", 2, &gather.node()).set_i(0);
+    AddAttribute("gather_axis", 2, &gather.node()).set_i(-1);
+    AddAttribute("block_size", 2, &gather.node()).set_i(block_size);
+    return ValuesOf(gather.Run({data, places, scales})[0]);
+  };
+  // Two scales for each column, the first one for two rows.
+  EXPECT_THAT(
+      run(kOnnxInt4, 2,
+          MakeTensor<int8_t>({3, 2}, {1, -2, 3, 4, 5, -6}, {kDLInt, 4, 1}),
+          MakeTensor<float>({2, 2}, {1, 10, 2, 20})),
+      ElementsAre(-20, 1, 40, 3, -120, 10));
+  // One scale for all: 1, 2 and -1 as bytes.
+  EXPECT_THAT(
+      run(kOnnxE4M3, 0,
+          MakeTensor<uint8_t>({3, 2}, {0x38, 0x40, 0x38, 0x40, 0xB8, 0x40},
+                              {kDTypeE4M3, 8, 1}),
+          MakeTensor<float>({1, 1}, {3})),
+      ElementsAre(6, 3, 6, 3, 6, -3));
+}
+
 TEST(OnnxContribTest, WhatDoesNotFitIsNamed) {
   ContribModel gemm(13, "FusedGemm", {{1, 1}, {1, 1}});
   AddAttribute("activation", 3, &gemm.node()).set_s("Fancy");
@@ -259,7 +295,9 @@ TEST(OnnxContribTest, WhatDoesNotFitIsNamed) {
   ContribModel other(13, "QuickGelu", {{1}});
   AddAttribute("beta", 1, &other.node()).set_f(1);
   EXPECT_THAT(other.Error(), HasSubstr("attribute beta is unknown"));
-  ContribModel gather(13, "GatherBlockQuantized", {{1, 1}, {1}, {1, 1}});
+  constexpr int kOnnxUint8 = 2;
+  ContribModel gather(13, "GatherBlockQuantized", {{1, 1}, {1}, {1, 1}}, {"y"},
+                      kOnnxUint8);
   AddAttribute("quantize_axis", 2, &gather.node()).set_i(0);
   EXPECT_THAT(gather.Error(), HasSubstr("attribute quantize_axis: is not known "
                                         "for such an input"));
