@@ -60,13 +60,19 @@ def onnx_node(op, inputs, outputs, *attributes, name="", domain=""):
 
 
 def attribute(name, value):
-    """A number, a text, a list of numbers, or a graph as bytes."""
+    """A number, a text, a list of such, or a graph as bytes."""
     if isinstance(value, bytes):
         return message((1, name), (6, value), (20, 5))
     if isinstance(value, list):
-        return message((1, name), (8, value), (20, 7))
+        field_of_list, kind = {float: (7, 6), str: (9, 8)}.get(
+            type(value[0]) if value else int, (8, 7))
+        return message((1, name), (field_of_list, value), (20, kind))
     number, kind = {float: (2, 1), int: (3, 2), str: (4, 3)}[type(value)]
     return message((1, name), (number, value), (20, kind))
+
+
+def tensor_attribute(name, tensor):
+    return message((1, name), (5, tensor), (20, 4))
 
 
 def onnx_graph(nodes, inputs, outputs, constants=()):

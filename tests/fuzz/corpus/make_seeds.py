@@ -18,7 +18,8 @@ sys.path.insert(0, str(FOLDER.parents[1] / "support"))
 
 from onnx_bytes import (BOOL, FLOAT, INT32, INT64, attribute,  # noqa: E402
                         floats, ints, message, onnx_graph, onnx_model,
-                        onnx_node, proto_tensor, value_info, varint)
+                        onnx_node, proto_tensor, tensor_attribute, value_info,
+                        varint)
 
 CPU, CUDA = 1, 2
 
@@ -358,6 +359,135 @@ def module_blob_seeds():
 # --- ONNX -------------------------------------------------------------------
 
 
+CLASSIC = "ai.onnx.ml"
+
+
+def classic_model(nodes, outputs, constants=(), version=3):
+    """A model of operators of ai.onnx.ml, with an input `x` of two rows."""
+    return onnx_model(onnx_graph(
+        nodes, [value_info("x", dims=[2, 2])],
+        [value_info(*each) for each in outputs], constants)) + message(
+            (8, message((1, CLASSIC), (2, version))))
+
+
+def classic_node(op, inputs, outputs, **attrs):
+    return onnx_node(op, inputs, outputs,
+                     *(attribute(name, value) for name, value in attrs.items()),
+                     domain=CLASSIC)
+
+
+def tree_nodes(votes, targets):
+    """x[0] <= 1 leads to one leaf, else to another; and a leaf alone."""
+    return {"nodes_treeids": [0, 0, 0, 1], "nodes_nodeids": [0, 1, 2, 0],
+            "nodes_featureids": [0, 0, 0, 0],
+            "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF", "LEAF"],
+            "nodes_values": [1.0, 0.0, 0.0, 0.0],
+            "nodes_truenodeids": [1, 0, 0, 0],
+            "nodes_falsenodeids": [2, 0, 0, 0],
+            "nodes_missing_value_tracks_true": [1, 0, 0, 0],
+            f"{votes}_treeids": [0, 0, 1], f"{votes}_nodeids": [1, 2, 0],
+            f"{votes}_ids": targets, f"{votes}_weights": [1.0, 2.0, -0.5]}
+
+
+def trees_of_today():
+    def numbers(name, kind, *data):
+        return tensor_attribute(name, proto_tensor("", [1], kind, *data))
+    one = (9, struct.pack("<f", 1))
+    return onnx_node(
+        "TreeEnsemble", ["x"], ["z"],
+        *(attribute(name, value) for name, value in {
+            "n_targets": 1, "tree_roots": [0], "nodes_featureids": [0],
+            "nodes_trueleafs": [1], "nodes_truenodeids": [0],
+            "nodes_falseleafs": [1], "nodes_falsenodeids": [0],
+            "leaf_targetids": [0], "aggregate_function": 1}.items()),
+        numbers("nodes_modes", 2, (9, b"\0")), numbers("nodes_splits", 1, one),
+        numbers("leaf_weights", 1, one), domain=CLASSIC)
+
+
+def classic_seeds():
+    # Known before the model runs, so that they are evaluated where it is read.
+    constant = proto_tensor("k", [2, 2], FLOAT,
+                            (9, struct.pack("<4f", 1, 2, 3, -1)))
+    labels = [("l", INT64), ("y",)]
+    machine = {"coefficients": [1.0, -1.0], "support_vectors": [1.0, 2.0] * 2,
+               "rho": [0.5], "kernel_type": "RBF",
+               "kernel_params": [0.5, 0.0, 3.0]}
+    return {
+        "trees": classic_model(
+            [classic_node("TreeEnsembleClassifier", ["k"], ["l", "y"],
+                          classlabels_int64s=[3, 4], base_values=[0.25],
+                          post_transform="LOGISTIC",
+                          **tree_nodes("class", [0, 0, 0])),
+             classic_node("TreeEnsembleRegressor", ["x"], ["z"], n_targets=2,
+                          aggregate_function="AVERAGE",
+                          **tree_nodes("target", [0, 1, 1]))],
+            [*labels, ("z",)], [constant]),
+        "trees_today": classic_model([trees_of_today()], [("z",)], version=5),
+        "machines": classic_model(
+            [classic_node("SVMClassifier", ["k"], ["l", "y"],
+                          classlabels_ints=[3, 4], vectors_per_class=[1, 1],
+                          prob_a=[-1.0], prob_b=[0.0],
+                          post_transform="SOFTMAX_ZERO", **machine),
+             classic_node("SVMRegressor", ["x"], ["z"], n_supports=2,
+                          one_class=1, **machine)],
+            [*labels, ("z",)], [constant]),
+        "linear": classic_model(
+            [classic_node("LinearClassifier", ["k"], ["l", "y"],
+                          coefficients=[1.0, 0.5, -1.0, 2.0],
+                          intercepts=[0.5, 0.0], classlabels_ints=[3, 4],
+                          post_transform="PROBIT"),
+             classic_node("FeatureVectorizer", ["y", "x"], ["z"],
+                          inputdimensions=[1, 3])],
+            [*labels, ("z",)], [constant], 1),
+        "labels": classic_model(
+            [onnx_node("LabelEncoder", ["k"], ["l"],
+                       attribute("keys_floats", [1.0, 2.0]),
+                       tensor_attribute("values_tensor", ints("", 5, 6)),
+                       tensor_attribute("default_tensor", ints("", -7)),
+                       domain=CLASSIC),
+             classic_node("OneHotEncoder", ["l"], ["y"],
+                          cats_int64s=[5, -7, 6], zeros=0),
+             classic_node("Scaler", ["x"], ["z"], offset=[1.0], scale=[2.0])],
+            [*labels, ("z",)], [constant], 4),
+    }
+
+
+def short_seeds():
+    """Products and rows of short integers and floats."""
+    def byte_float(name, *values):
+        return proto_tensor(name, [1, len(values)], 17, (5, list(values)))
+    places = ints("i", 0, -1)
+    gather = [onnx_node("GatherBlockQuantized", [data, "i", f"s{data}"], [y],
+                        attribute("gather_axis", axis),
+                        attribute("block_size", size), domain="com.microsoft")
+              for data, y, axis, size in (("a", "y", 0, 16), ("b", "z", 1, 0),
+                                          ("c", "t", 0, 16))]
+    return {
+        "blocks": onnx_model(onnx_graph(
+            gather, [value_info("sa", dims=[1, 1])],
+            [value_info("y"), value_info("z"), value_info("t")],
+            [places, floats("s", 1.0), floats("one", 1.0),
+             proto_tensor("a", [1, 2], 22, (5, [0xE1])),
+             byte_float("b", 0x38, 0x40),
+             proto_tensor("c", [1, 2], 23, (5, [0x25])),
+             proto_tensor("sb", [1, 1], FLOAT, (9, struct.pack("<f", 2))),
+             proto_tensor("sc", [1, 1], FLOAT, (9, struct.pack("<f", 2)))]),
+            opset=23, ir_version=11) + message(
+                (8, message((1, "com.microsoft"), (2, 1)))),
+        "float8_product": onnx_model(onnx_graph(
+            [onnx_node("QLinearMatMul",
+                       ["a", "s", "z", "b", "s", "z", "s", "z"], ["y"]),
+             onnx_node("QLinearMatMul",
+                       ["x", "s", "z", "b", "s", "z", "s", "z"], ["t"])],
+            [value_info("x", 17, [3, 1])],
+            [value_info("y", 17), value_info("t", 17)],
+            [proto_tensor("s", [], FLOAT, (9, struct.pack("<f", 2))),
+             proto_tensor("z", [], 17, (5, [0x30])),
+             proto_tensor("a", [1, 1], 17, (5, [0x38])),
+             byte_float("b", 0x38, 0xC0)]), opset=21, ir_version=10),
+    }
+
+
 def onnx_seeds():
     x, y = value_info("x", dims=[2, "n"]), value_info("y")
     relu = onnx_node("Relu", ["x"], ["y"])
@@ -470,7 +600,8 @@ def main():
                         ("params", params_seeds()),
                         ("dump", dump_seeds()),
                         ("module_blob", module_blob_seeds()),
-                        ("onnx", onnx_seeds()),
+                        ("onnx", {**onnx_seeds(), **classic_seeds(),
+                                  **short_seeds()}),
                         ("tensor_proto", tensor_proto_seeds())):
         folder = FOLDER / name
         folder.mkdir(exist_ok=True)
