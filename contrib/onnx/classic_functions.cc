@@ -58,7 +58,9 @@ constexpr ContribFunction kClassicFunctions[] = {
        w = Reshape($coefficients, [$targets, -1])
        w = Transpose<perm=[1, 0]>(w)
        Y = MatMul(x, w)
-       Y = Add(Y, $intercepts) if $intercepts)"},
+       Y = Add(Y, $intercepts) if $intercepts
+       Y = Softmax<axis=-1>(Y) if $post_transform=SOFTMAX and $targets!=1
+       Y = Sigmoid(Y) if $post_transform=LOGISTIC and $targets!=1)"},
     {.name = "Normalizer",
      .domain = kClassicDomain,
      .opset = 11,

@@ -59,6 +59,8 @@ def LinearRegressor(d):
         attrs["targets"] = targets
     if d.often():
         attrs["intercepts"] = numbers(d, targets)
+    if d.often(0.3):
+        attrs["post_transform"] = d.one(["NONE", "SOFTMAX", "LOGISTIC"])
     return d.put([x], ort_case.sums(x.shape[-1], powers=32.0), domain=DOMAIN,
                  **attrs)
 

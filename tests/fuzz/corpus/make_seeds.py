@@ -439,6 +439,16 @@ def classic_seeds():
              classic_node("FeatureVectorizer", ["y", "x"], ["z"],
                           inputdimensions=[1, 3])],
             [*labels, ("z",)], [constant], 1),
+        "rows": classic_model(
+            [classic_node("Normalizer", ["x"], ["a"], norm="L2"),
+             classic_node("Imputer", ["a"], ["b"], imputed_value_floats=[1.0],
+                          replaced_value_float=0.0),
+             classic_node("Binarizer", ["b"], ["y"], threshold=0.5),
+             classic_node("ArrayFeatureExtractor", ["k", "l"], ["t"]),
+             classic_node("LinearRegressor", ["t"], ["z"], targets=2,
+                          coefficients=[1.0, 2.0], intercepts=[0.5, 1.0],
+                          post_transform="SOFTMAX")],
+            [("y",), ("z",)], [constant, ints("l", 1)], 1),
         "labels": classic_model(
             [onnx_node("LabelEncoder", ["k"], ["l"],
                        attribute("keys_floats", [1.0, 2.0]),
