@@ -139,15 +139,17 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
   const OperatorDef* oldest = nullptr;
   const bool has_bodies = domain == kContribDomain || domain == kClassicDomain;
   bool has_domain = domain.empty() || has_bodies;
+  const std::vector<std::string> contrib = ContribNames(domain);
+  std::vector<std::string> known = contrib;
   for (const OperatorDef* row : state_.ops.rows()) {
     if (row->domain != domain || domain == kOpaqueDomain) continue;
     has_domain = true;
+    known.emplace_back(row->name);
     if (row->name != node.op_type()) continue;
     if (oldest == nullptr || row->since < oldest->since) oldest = row;
   }
   if (has_domain && !use.is_imported) return ReportNotImported(node, *parts);
   const char* const reason = WhyUnsupported(domain, node.op_type());
-  const std::vector<std::string> contrib = ContribNames(domain);
   const bool is_contrib = std::find(contrib.begin(), contrib.end(),
                                     node.op_type()) != contrib.end();
   const bool is_refused =
@@ -177,7 +179,7 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
   }
   say("is not known",
       has_bodies ? fmt::format("an operator of {} that is known{}", domain,
-                               DidYouMean(node.op_type(), contrib))
+                               DidYouMean(node.op_type(), known))
                  : KnownOnnx(node.op_type()));
 }
 

@@ -312,13 +312,18 @@ TEST(OnnxContribTest, WhatDoesNotFitIsNamed) {
               HasSubstr("is not known in an opset of ai.onnx this old"));
 }
 
-TEST(OnnxContribTest, ClassicalModelsNeedNotNameTheMainDomain) {
-  ContribModel model(13, "Binarizer", {{3}});
-  auto& imports = *model.builder().model().mutable_opset_import();
+// Makes it a model of classical operators alone.
+void MakeClassic(ContribModel* model, int version) {
+  auto& imports = *model->builder().model().mutable_opset_import();
   imports.Clear();
   imports.Add()->set_domain("ai.onnx.ml");
-  imports[0].set_version(1);
-  model.node().set_domain("ai.onnx.ml");
+  imports[0].set_version(version);
+  model->node().set_domain("ai.onnx.ml");
+}
+
+TEST(OnnxContribTest, ClassicalModelsNeedNotNameTheMainDomain) {
+  ContribModel model(13, "Binarizer", {{3}});
+  MakeClassic(&model, 1);
   AddAttribute("threshold", 1, &model.node()).set_f(1);
   EXPECT_THAT(ValuesOf(model.Run({Floats({0, 1, 2})})[0]),
               ElementsAre(0, 0, 1));
@@ -326,6 +331,48 @@ TEST(OnnxContribTest, ClassicalModelsNeedNotNameTheMainDomain) {
   model.node().clear_attribute();
   EXPECT_THAT(model.Error(), HasSubstr("an operator of ai.onnx.ml that is "
                                        "known; did you mean Binarizer?"));
+}
+
+TEST(OnnxContribTest, ClassicalOperatorsOnStringsAndMapsAreNamed) {
+  const auto error = [](const char* op, int version) {
+    ContribModel model(13, op, {{3}});
+    MakeClassic(&model, version);
+    return model.Error();
+  };
+  const char* const strings = "is not supported: it works on strings";
+  EXPECT_THAT(error("CategoryMapper", 1), HasSubstr(strings));
+  EXPECT_THAT(error("LabelEncoder", 1), HasSubstr(strings));
+  EXPECT_THAT(error("ZipMap", 1),
+              HasSubstr("is not supported: it works on maps"));
+  EXPECT_THAT(error("SVMRegresor", 1), HasSubstr("did you mean SVMRegressor?"));
+}
+
+TEST(OnnxContribTest, TreesAsListsAreDeprecatedFromVersion5On) {
+  ContribModel model(13, "TreeEnsembleRegressor", {{1, 1}});
+  AddAttribute("n_targets", 2, &model.node()).set_i(1);
+  for (const char* const name :
+       {"nodes_treeids", "nodes_nodeids", "nodes_featureids",
+        "nodes_truenodeids", "nodes_falsenodeids", "target_treeids",
+        "target_nodeids", "target_ids"}) {
+    AddAttribute(name, 7, &model.node()).add_ints(0);
+  }
+  AddAttribute("nodes_values", 6, &model.node()).add_floats(0);
+  AddAttribute("target_weights", 6, &model.node()).add_floats(2.5F);
+  AddAttribute("nodes_modes", 8, &model.node()).add_strings("LEAF");
+  for (const int version : {3, 5}) {
+    MakeClassic(&model, version);
+    DiagnosticList diagnostics;
+    EXPECT_THAT(model.Import(&diagnostics), IsOk());
+    const std::string said =
+        diagnostics.items().empty() ? "" : diagnostics.items()[0].ToString();
+    EXPECT_EQ(
+        said.find("is deprecated from opset 5 on, expected TreeEnsemble") !=
+            std::string::npos,
+        version == 5)
+        << said;
+  }
+  EXPECT_THAT(ValuesOf(model.Run({MakeTensor<float>({1, 1}, {7})})[0]),
+              ElementsAre(2.5F));
 }
 
 TEST(OnnxContribTest, AFunctionOfTheModelComesFirst) {
