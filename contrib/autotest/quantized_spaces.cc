@@ -106,7 +106,49 @@ void DrawDynamicQuantize(ConfigurationDraw& draw) {
   draw.Input(kFloat32, draw.Sides(1, 4, false), InputDomain::Within(-4, 4));
 }
 
+// Floats of 8 bits, or now and then integers: quarters, as far as the type has
+// them.
+void DrawBytes(ConfigurationDraw& draw, DLDataType dtype, const Ints& shape) {
+  const Choices::Group group(draw.choices());
+  auto tensor = NDArray::Empty(shape, dtype, kCpu);
+  if (!tensor.ok()) return;
+  std::vector<double> numbers;
+  for (int64_t i = CountOf(*tensor); i > 0; --i) {
+    numbers.push_back(static_cast<double>(draw.Between(0, 32) - 16) / 4);
+  }
+  StoreDoubles(numbers.data(), 0, CountOf(*tensor), *tensor);
+  draw.Fixed(*std::move(tensor), draw.Often());
+}
+
+void DrawFloatMatMul(ConfigurationDraw& draw) {
+  constexpr int64_t kMost = 5;
+  const auto draw_type = [&draw] {
+    return draw.One({DLDataType{kDTypeE4M3, 8, 1}, DLDataType{kDTypeE5M2, 8, 1},
+                     DLDataType{kDTypeE4M3Fnuz, 8, 1},
+                     DLDataType{kDTypeE5M2Fnuz, 8, 1}, kInt8});
+  };
+  const DLDataType of_a = draw_type();
+  const DLDataType of_b = draw_type();
+  const int64_t m = draw.Side(kMost);
+  const int64_t k = draw.Side(kMost);
+  const int64_t n = draw.Side(kMost);
+  const Ints rows = draw.Often(30) ? Ints{m} : Ints{};
+  const Ints columns = draw.Often(30) ? Ints{n} : Ints{};
+  DrawBytes(draw, of_a, {m, k});
+  draw.Weight(kFloat32, rows, kScaleDomain);
+  DrawBytes(draw, of_a, rows);
+  DrawBytes(draw, of_b, {k, n});
+  draw.Weight(kFloat32, columns, kScaleDomain);
+  DrawBytes(draw, of_b, columns);
+  draw.Weight(kFloat32, {}, InputDomain::Within(0.25, 8));
+  DrawBytes(draw, draw_type(), {});
+}
+
 void DrawIntegerMatMul(ConfigurationDraw& draw) {
+  if (draw.Is("QLinearMatMul") && draw.opset() >= kBlocksSince &&
+      draw.Often(20)) {
+    return DrawFloatMatMul(draw);
+  }
   constexpr int64_t kMost = 33;
   const DLDataType of_a = draw.One({kUint8, kInt8});
   const DLDataType of_b = draw.One({kUint8, kInt8});

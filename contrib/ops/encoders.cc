@@ -94,14 +94,14 @@ absl::StatusOr<LabelTable> TableOf(const ops::LabelEncoder2& op) {
 
 // Puts in what tensors say, which only version 4 has.
 absl::Status AddTensors(const ops::LabelEncoder& op, LabelTable* table) {
-  const std::pair<const char*, NDArray LabelTable::*> kParts[] = {
+  const std::pair<const char*, NDArray LabelTable::*> parts[] = {
       {"keys_tensor", &LabelTable::keys},
       {"values_tensor", &LabelTable::values},
       {"default_tensor", &LabelTable::fallback}};
   const std::optional<NDArray>* const given[] = {
       &op.keys_tensor, &op.values_tensor, &op.default_tensor};
-  for (size_t i = 0; i < std::size(kParts); ++i) {
-    const auto& [name, part] = kParts[i];
+  for (size_t i = 0; i < std::size(parts); ++i) {
+    const auto& [name, part] = parts[i];
     if (!given[i]->has_value()) continue;
     if ((table->*part).defined()) {
       return AttributeError(name, "is given beside another list");
