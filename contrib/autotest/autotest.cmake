@@ -38,7 +38,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/window_spaces.cc
 )
 target_link_libraries(nodewise_autotest
-  PUBLIC nodewise_kernels nodewise_locate
+  PUBLIC nodewise_kernels nodewise_locate nodewise_gradient
   PRIVATE nodewise_options nodewise_no_loops absl::strings fmt::fmt)
 target_include_directories(nodewise_autotest PRIVATE ${PROJECT_SOURCE_DIR})
 nodewise_precompile(nodewise_autotest)

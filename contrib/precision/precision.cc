@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "contrib/precision/lowering_plan.h"
-#include "contrib/precision/raise_opset.h"
+#include "nodewise/precision/raise_opset.h"
 #include "contrib/precision/type_trial.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"

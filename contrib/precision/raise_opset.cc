@@ -1,4 +1,4 @@
-#include "contrib/precision/raise_opset.h"
+#include "nodewise/precision/raise_opset.h"
 
 #include <algorithm>
 #include <numeric>
@@ -110,8 +110,22 @@ absl::StatusOr<Values> ConvertGemm(const OldOperation& old, NetworkCopy& copy) {
 template <typename Old>
 absl::StatusOr<Values> ConvertBatchNorm(const OldOperation& old,
                                         NetworkCopy& copy) {
-  if (!old.As<Old>().spatial) {
-    return HasNoEqual("attribute spatial is 0, which later opsets do not have");
+  // From this opset on an attribute says whether it trains, and the outputs of
+  // training are others.
+  constexpr int kSaysWhether = 14;
+  if constexpr (!std::is_same_v<Old, ops::BatchNormalization9>) {
+    if (!old.As<Old>().spatial) {
+      return HasNoEqual(
+          "attribute spatial is 0, which later opsets do not have");
+    }
+  }
+  if (copy.made().opset() >= kSaysWhether) {
+    if (old.operation.outputs.size() > 1) {
+      return HasNoEqual("has outputs of training that later opsets do not");
+    }
+    ops::BatchNormalization norm;
+    static_cast<ops::BatchNormAttributes&>(norm) = old.As<Old>();
+    return Replace(old, norm, old.inputs, copy);
   }
   ops::BatchNormalization9 norm;
   static_cast<ops::BatchNormAttributes&>(norm) = old.As<Old>();
@@ -237,6 +251,8 @@ constexpr OldOperator kOldOperators[] = {
      &ConvertBatchNorm<ops::BatchNormalization1>},
     {&kTypeTag<ops::BatchNormalization7>,
      &ConvertBatchNorm<ops::BatchNormalization7>},
+    {&kTypeTag<ops::BatchNormalization9>,
+     &ConvertBatchNorm<ops::BatchNormalization9>},
     {&kTypeTag<ops::Gemm1>, &ConvertGemm},
     {&kTypeTag<ops::Resize10>, &ConvertResize},
     {&kTypeTag<ops::Max>, &Keep<ops::Max>},

@@ -1,4 +1,4 @@
-#include "contrib/precision/raise_opset.h"
+#include "nodewise/precision/raise_opset.h"
 
 #include "tests/contrib/precision/precision_support.h"
 
@@ -29,12 +29,12 @@ struct OldNet : NetBuilder {
   const int opset;
 };
 
-// Expects the same outputs, with the same names, in opset 13.
-Network ExpectSameIn13(const Network& net, const Sample& sample) {
-  auto raised = InOpset(net, 13);
+// Expects the same outputs, with the same names, in another opset.
+Network ExpectSameIn(int opset, const Network& net, const Sample& sample) {
+  auto raised = InOpset(net, opset);
   EXPECT_THAT(raised, IsOk());
   if (!raised.ok()) return Network();
-  EXPECT_EQ(raised->opset(), 13);
+  EXPECT_EQ(raised->opset(), opset);
   for (const Finding& finding : Verify(raised->data(), {})) {
     if (finding.severity == Severity::kError) ADD_FAILURE() << finding.found;
   }
@@ -49,6 +49,10 @@ Network ExpectSameIn13(const Network& net, const Sample& sample) {
               net.value(net.outputs()[i]).name);
   }
   return *std::move(raised);
+}
+
+Network ExpectSameIn13(const Network& net, const Sample& sample) {
+  return ExpectSameIn(13, net, sample);
 }
 
 struct SoftmaxCase {
@@ -122,13 +126,16 @@ TEST(RaiseOpsetTest, WhatHasOnlyBecomeMoreGeneralStays) {
 }
 
 TEST(RaiseOpsetTest, ANormalisationByChannelIsThatOfLaterOpsets) {
-  OldNet b(7);
-  std::vector<ValueId> inputs = {b.In("x", {1, 2, 3})};
-  for (const char* const name : {"scale", "bias", "mean", "var"}) {
-    inputs.push_back(b.Const(name, MakeTensor<float>({2}, {0.5F, 1.25F})));
+  for (const int opset : {7, 9, 13}) {
+    OldNet b(opset);
+    std::vector<ValueId> inputs = {b.In("x", {1, 2, 3})};
+    for (const char* const name : {"scale", "bias", "mean", "var"}) {
+      inputs.push_back(b.Const(name, MakeTensor<float>({2}, {0.5F, 1.25F})));
+    }
+    b.Out(b.Add("BatchNormalization", inputs));
+    ExpectSameIn13(b.net, {RandomFloats("x", {1, 2, 3})});
+    ExpectSameIn(16, b.net, {RandomFloats("x", {1, 2, 3})});
   }
-  b.Out(b.Add("BatchNormalization", inputs));
-  ExpectSameIn13(b.net, {RandomFloats("x", {1, 2, 3})});
 }
 
 TEST(RaiseOpsetTest, TheNearestElementStaysTheSame) {

@@ -1,0 +1,88 @@
+#include "contrib/gradient/rules.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/logic.h"
+#include "nodewise/ops/variadic.h"
+
+// Calculations with several numbers, and choices between them.
+
+namespace nodewise::gradient {
+namespace {
+
+using Terms = std::vector<Term>;
+
+void PowRule(Rule& r) {
+  const Term x = r.x();
+  const Term y = CastTo(r.x(1), x.dtype());
+  Writer& w = r.writer();
+  r.Give(0, r.dy() * y * w.Add(ops::Pow{}, {x, y - 1}));
+  r.Give(1, r.dy() * r.y() * w.Add(ops::Log{}, {x}));
+}
+
+// The sum is of as many shares as there are inputs.
+void ShareEvenly(Rule& r, double share) {
+  for (size_t i = 0; i < r.num_inputs(); ++i) r.Give(i, r.dy() * share);
+}
+
+// The first input that is the extreme one gets all.
+void ExtremeRule(Rule& r) {
+  Term left = r.dy();
+  for (size_t i = 0; i < r.num_inputs(); ++i) {
+    const Term is_it = r.writer().Add(ops::Equal{}, {r.x(i), r.y()});
+    r.Give(i, Choose(is_it, left, 0.0));
+    left = Choose(is_it, 0.0, left);
+  }
+}
+
+Terms DefineClip(Rule& r) {
+  Term y = r.x();
+  if (r.has(1)) y = r.writer().Add(ops::Max{}, {y, r.x(1)});
+  if (r.has(2)) y = r.writer().Add(ops::Min{}, {y, r.x(2)});
+  // Without limits it is the input itself.
+  return {r.has(1) || r.has(2) ? y : y * r.writer().Number(1, y.dtype())};
+}
+
+void PReluRule(Rule& r) {
+  const Term is_below = Less(r.x(), 0);
+  r.Give(0, Choose(is_below, r.dy() * r.x(1), r.dy()));
+  r.Give(1, Choose(is_below, r.dy() * r.x(), 0.0));
+}
+
+constexpr Row kArithmeticRows[] = {
+    RuleOf<ops::Add>([](Rule& r) { ShareEvenly(r, 1); }),
+    DefinitionOf<ops::Clip>(&DefineClip),
+    RuleOf<ops::Div>([](Rule& r) {
+      r.Give(0, r.dy() / r.x(1));
+      r.Give(1, -(r.dy() * r.y() / r.x(1)));
+    }),
+    RuleOf<ops::Max>(&ExtremeRule),
+    RuleOf<ops::Mean>([](Rule& r) {
+      ShareEvenly(r, 1.0 / static_cast<double>(r.num_inputs()));
+    }),
+    RuleOf<ops::Min>(&ExtremeRule),
+    RuleOf<ops::Mod>([](Rule& r) {
+      r.Give(0, r.dy());
+      r.Give(1, -(r.dy() * ((r.x() - r.y()) / r.x(1))));
+    }),
+    RuleOf<ops::Mul>([](Rule& r) {
+      r.Give(0, r.dy() * r.x(1));
+      r.Give(1, r.dy() * r.x());
+    }),
+    RuleOf<ops::PRelu>(&PReluRule),
+    RuleOf<ops::Pow>(&PowRule),
+    RuleOf<ops::Sub>([](Rule& r) {
+      r.Give(0, r.dy());
+      r.Give(1, -r.dy());
+    }),
+    RuleOf<ops::Sum>([](Rule& r) { ShareEvenly(r, 1); }),
+    RuleOf<ops::Where>([](Rule& r) {
+      r.Give(1, Choose(r.x(), r.dy(), 0.0));
+      r.Give(2, Choose(r.x(), 0.0, r.dy()));
+    }),
+};
+
+}  // namespace
+
+absl::Span<const Row> ArithmeticRows() { return kArithmeticRows; }
+
+}  // namespace nodewise::gradient

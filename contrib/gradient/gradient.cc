@@ -1,0 +1,251 @@
+#include "nodewise/gradient/gradient.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "contrib/gradient/rules.h"
+#include "fmt/format.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/variadic.h"
+#include "nodewise/precision/raise_opset.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+using gradient::FindRow;
+using gradient::Row;
+using gradient::Rule;
+using gradient::Term;
+using gradient::Writer;
+
+// From here on there is a sum of scattered elements, which rules need.
+constexpr int kLeastOpset = 16;
+// Definitions may use operators that are defined.
+constexpr int kMostRounds = 8;
+
+bool IsFloatValue(const Network& network, ValueId id) {
+  return id != kNoValue && IsFloat(network.value(id).type.dtype);
+}
+
+class GradientMaker {
+ public:
+  explicit GradientMaker(Network network)
+      : network_(std::move(network)), writer_(&network_) {}
+
+  absl::StatusOr<GradientNetwork> Make(absl::Span<const size_t> inputs) {
+    NODEWISE_RETURN_IF_ERROR(Expand(inputs));
+    GradientNetwork made;
+    NODEWISE_RETURN_IF_ERROR(AddCotangents(&made));
+    forward_ = network_.data().values.size();
+    const std::vector<OperationId> order(network_.order().begin(),
+                                         network_.order().end());
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      NODEWISE_RETURN_IF_ERROR(GoBack(network_.operation(*id)));
+    }
+    NODEWISE_RETURN_IF_ERROR(SetGradients(inputs));
+    network_.RemoveUnused();
+    made.inputs.assign(inputs.begin(), inputs.end());
+    made.network = std::move(network_);
+    return made;
+  }
+
+ private:
+  // Notes what depends on the inputs through floats.
+  void FindPath(absl::Span<const size_t> inputs) {
+    path_.clear();
+    for (const size_t input : inputs) path_.insert(network_.inputs()[input]);
+    for (const OperationId id : network_.order()) {
+      const Operation& operation = network_.operation(id);
+      if (!ReadsPath(operation) || IsZero(operation)) continue;
+      for (const ValueId output : operation.outputs) {
+        if (IsFloatValue(network_, output)) path_.insert(output);
+      }
+    }
+  }
+  bool ReadsPath(const Operation& operation) const {
+    return std::any_of(operation.inputs.begin(), operation.inputs.end(),
+                       [this](ValueId id) { return path_.contains(id); });
+  }
+  static bool IsZero(const Operation& operation) {
+    const Row* const row = FindRow(operation.def().type);
+    return row != nullptr && row->kind == GradientKind::kZero;
+  }
+
+  // Writes what is defined by simpler operators in these.
+  absl::Status Expand(absl::Span<const size_t> inputs) {
+    for (int round = 0; round < kMostRounds; ++round) {
+      FindPath(inputs);
+      bool is_done = true;
+      const std::vector<OperationId> order(network_.order().begin(),
+                                           network_.order().end());
+      for (const OperationId id : order) {
+        const Operation operation = network_.operation(id);
+        const Row* const row = FindRow(operation.def().type);
+        if (row == nullptr || row->define == nullptr) continue;
+        if (!ReadsPath(operation)) continue;
+        is_done = false;
+        NODEWISE_RETURN_IF_ERROR(Define(operation, *row));
+      }
+      if (is_done) return absl::OkStatus();
+    }
+    return absl::InternalError("definitions of operators have no end");
+  }
+
+  absl::Status Define(const Operation& operation, const Row& row) {
+    Rule rule(operation, {}, &writer_);
+    const std::vector<Term> outputs = row.define(rule);
+    NODEWISE_RETURN_IF_ERROR(writer_.status());
+    std::vector<ValueId> from;
+    std::vector<ValueId> to;
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      const ValueId output = operation.outputs[i];
+      if (output == kNoValue) continue;
+      NODEWISE_CHECK(i < outputs.size());
+      from.push_back(output);
+      to.push_back(CastTo(outputs[i], network_.value(output).type.dtype).id());
+    }
+    NODEWISE_RETURN_IF_ERROR(writer_.status());
+    NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses(from, to));
+    return network_.Remove(operation.id);
+  }
+
+  absl::Status AddCotangents(GradientNetwork* made) {
+    const std::vector<ValueId> outputs(network_.outputs().begin(),
+                                       network_.outputs().end());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!IsFloatValue(network_, outputs[i])) continue;
+      made->outputs.push_back(i);
+      NODEWISE_ASSIGN_OR_RETURN(
+          const ValueId cotangent,
+          network_.AddInput(FreeName("cotangent_" + output_names_[i]),
+                            network_.value(outputs[i]).type));
+      reaching_[outputs[i]].push_back(writer_.Of(cotangent));
+    }
+    if (!made->outputs.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "no output is a float, so that there is no gradient");
+  }
+
+  // Returns the sum of all that reaches a value; an empty term if nothing does.
+  Term Reaching(ValueId id) {
+    const auto found = reaching_.find(id);
+    if (found == reaching_.end()) return {};
+    std::vector<Term>& terms = found->second;
+    if (terms.size() > 1) terms = {writer_.Add(ops::Sum{}, terms)};
+    return terms[0];
+  }
+
+  // By value: the rule's operations change the network.
+  absl::Status GoBack(const Operation operation) {
+    if (!ReadsPath(operation) || IsZero(operation)) return absl::OkStatus();
+    std::vector<Term> cotangents;
+    bool is_reached = false;
+    for (const ValueId output : operation.outputs) {
+      cotangents.push_back(output == kNoValue ? Term() : Reaching(output));
+      is_reached = is_reached || cotangents.back().is_given();
+    }
+    if (!is_reached) return absl::OkStatus();
+    const Row* const row = FindRow(operation.def().type);
+    if (row == nullptr) {
+      return absl::UnimplementedError(
+          fmt::format("operation {}: {} has no gradient yet",
+                      Shortened(operation.name), operation.kind()));
+    }
+    Rule rule(operation, std::move(cotangents), &writer_);
+    row->rule(rule);
+    NODEWISE_RETURN_IF_ERROR(writer_.status());
+    for (const auto& [slot, term] : rule.given()) {
+      const ValueId input = operation.inputs[slot];
+      if (path_.contains(input)) reaching_[input].push_back(term);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SetGradients(absl::Span<const size_t> inputs) {
+    std::vector<ValueId> outputs;
+    for (const size_t input : inputs) {
+      const ValueId id = network_.inputs()[input];
+      Term gradient = Reaching(id);
+      if (!gradient.is_given()) {
+        const Term x = writer_.Of(id);
+        gradient = writer_.Filled(0, x.dtype(), x.sizes());
+      }
+      // What is made elsewhere, or stands for two inputs, keeps its name.
+      if (gradient.is_given() && (Index(gradient.id()) < forward_ ||
+                                  std::find(outputs.begin(), outputs.end(),
+                                            gradient.id()) != outputs.end())) {
+        gradient = writer_.Add(ops::Identity{}, {gradient});
+      }
+      NODEWISE_RETURN_IF_ERROR(writer_.status());
+      NODEWISE_RETURN_IF_ERROR(network_.Rename(
+          gradient.id(), FreeName("gradient_" + network_.value(id).name)));
+      outputs.push_back(gradient.id());
+    }
+    return network_.SetOutputs(std::move(outputs));
+  }
+
+  std::string FreeName(const std::string& wanted) const {
+    std::string name = wanted;
+    for (int i = 2; network_.FindValue(name).ok(); ++i) {
+      name = fmt::format("{}_{}", wanted, i);
+    }
+    return name;
+  }
+
+  Network network_;
+  Writer writer_;
+  // Before anything is replaced by what defines it.
+  const std::vector<std::string> output_names_ = [this] {
+    std::vector<std::string> names;
+    for (const ValueId id : network_.outputs()) {
+      names.push_back(network_.value(id).name);
+    }
+    return names;
+  }();
+  size_t forward_ = 0;  // Values below are not of the gradient.
+  std::set<ValueId> path_;
+  std::map<ValueId, std::vector<Term>> reaching_;
+};
+
+}  // namespace
+
+absl::StatusOr<GradientNetwork> GradientOf(const Network& network,
+                                           absl::Span<const size_t> inputs) {
+  for (const size_t input : inputs) {
+    if (input < network.inputs().size() &&
+        IsFloatValue(network, network.inputs()[input])) {
+      continue;
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "input {}: expected the number of an input that is a float", input));
+  }
+  if (inputs.empty()) {
+    return absl::InvalidArgumentError(
+        "no input is to be differentiated, expected at least one");
+  }
+  if (network.opset() >= kLeastOpset)
+    return GradientMaker(network).Make(inputs);
+  NODEWISE_ASSIGN_OR_RETURN(Network raised, InOpset(network, kLeastOpset));
+  return GradientMaker(std::move(raised)).Make(inputs);
+}
+
+std::vector<size_t> FloatInputs(const Network& network) {
+  std::vector<size_t> inputs;
+  for (size_t i = 0; i < network.inputs().size(); ++i) {
+    if (IsFloatValue(network, network.inputs()[i])) inputs.push_back(i);
+  }
+  return inputs;
+}
+
+std::optional<GradientKind> GradientKindOf(const OperatorDef& def) {
+  const Row* const row = FindRow(def.type);
+  if (row == nullptr) return std::nullopt;
+  return row->kind;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,54 @@
+#include "contrib/gradient/rules.h"
+#include "nodewise/ops/constant.h"
+#include "nodewise/ops/gather.h"
+#include "nodewise/ops/quantize.h"
+#include "nodewise/ops/random.h"
+#include "nodewise/ops/scatter.h"
+
+// Operators that write by index, and those that make numbers of none.
+
+namespace nodewise::gradient {
+namespace {
+
+// The result, with zeros where updates were written.
+Term Unwritten(Rule& r, const OpAttrs& attrs, bool is_added) {
+  if (is_added) return r.dy();
+  const Term zeros = r.writer().Filled(0, r.x(2).dtype(), r.x(2).sizes());
+  return r.writer().AddLike(attrs, {r.dy(), r.x(1), zeros})[0];
+}
+
+// Where several updates go to one place, only additions say what comes of it.
+void ScatterElementsRule(Rule& r) {
+  const auto& op = r.As<ops::ScatterElements>();
+  const bool is_added = op.reduction == ops::ScatterReduction::kAdd;
+  if (!is_added && op.reduction != ops::ScatterReduction::kNone) {
+    return r.Refuse("with this reduction");
+  }
+  r.Give(0, Unwritten(r, r.operation().attrs, is_added));
+  r.Give(2, r.writer().Add(ops::GatherElements{op.axis}, {r.dy(), r.x(1)}));
+}
+
+void ScatterNdRule(Rule& r) {
+  const auto& op = r.As<ops::ScatterND>();
+  const bool is_added = op.reduction == ops::ScatterReduction::kAdd;
+  if (!is_added && op.reduction != ops::ScatterReduction::kNone) {
+    return r.Refuse("with this reduction");
+  }
+  r.Give(0, Unwritten(r, r.operation().attrs, is_added));
+  r.Give(2, r.writer().Add(ops::GatherND{}, {r.dy(), r.x(1)}));
+}
+
+constexpr Row kIndexRows[] = {
+    ZeroOf<ops::EyeLike>(),
+    ZeroOf<ops::RandomNormalLike>(),
+    ZeroOf<ops::RandomUniformLike>(),
+    ZeroOf<ops::Bernoulli>(),
+    RuleOf<ops::ScatterElements>(&ScatterElementsRule),
+    RuleOf<ops::ScatterND>(&ScatterNdRule),
+};
+
+}  // namespace
+
+absl::Span<const Row> IndexRows() { return kIndexRows; }
+
+}  // namespace nodewise::gradient

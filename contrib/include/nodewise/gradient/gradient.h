@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// A network that computes what reaches some inputs of another one if all of its
+// outputs are weighted: the products of the weights (cotangents) with the
+// network's Jacobian. It consists of ONNX's own operators, so whatever runs
+// networks runs gradients, and the reference says how far they may be off.
+struct GradientNetwork {
+  // Its inputs are those of the other network, then the cotangents, each named
+  // "cotangent_NAME" after its output and of its type. Its outputs are named
+  // "gradient_NAME" after the inputs that they are for.
+  Network network;
+  // By cotangent: which output of the other network it weighs. Outputs that are
+  // no floats have none.
+  std::vector<size_t> outputs;
+  // By output: which input of the other network it is for.
+  std::vector<size_t> inputs;
+};
+
+// Returns the gradient for these inputs of the network, which must be floats.
+// Where nothing that can be differentiated reads an input, its gradient is a
+// constant of zeros. At kinks a gradient is one of the two that meet there; of
+// equal elements the first one is the largest. Networks below opset 16 are
+// raised to it.
+//
+// Fails with kUnimplemented, naming the operation, for an operator that has no
+// rule, or not for this use of it; with kFailedPrecondition if sizes are not
+// known; with kInvalidArgument for an input that is no float, or a network
+// without a float among its outputs.
+absl::StatusOr<GradientNetwork> GradientOf(const Network& network,
+                                           absl::Span<const size_t> inputs);
+
+// Returns the inputs that are floats, in their order.
+std::vector<size_t> FloatInputs(const Network& network);
+
+// How the gradient of an operator is found.
+enum class GradientKind {
+  kRule,        // It is written down.
+  kDefinition,  // From what the operator is in simpler operators.
+  kZero,        // It is zero wherever it is not infinite.
+};
+// Returns none for an operator that has no gradient yet, and for one that needs
+// none, since it reads or makes no floats. Versions of an operator whose
+// attributes are others than today's have none of their own; where they can be
+// raised to opset 16, that is not needed.
+std::optional<GradientKind> GradientKindOf(const OperatorDef& def);
+
+}  // namespace nodewise

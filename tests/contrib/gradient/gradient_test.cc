@@ -1,0 +1,183 @@
+#include "nodewise/gradient/gradient.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/activation.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/axis.h"
+#include "nodewise/ops/cast.h"
+#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/matmul.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/ops/variadic.h"
+#include "tests/support/matchers.h"
+
+namespace nodewise {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using InputNumbers = std::vector<size_t>;
+
+NDArray Numbers(const std::vector<int64_t>& shape,
+                const std::vector<double>& numbers) {
+  NDArray tensor = *NDArray::Empty(shape, kFloat64, kCpu);
+  StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()), tensor);
+  return tensor;
+}
+
+// A network under construction, in doubles.
+struct Net {
+  Network net{"net"};
+
+  ValueId In(const std::string& name, const Shape& shape) {
+    return *net.AddInput(name, TensorType(kFloat64, shape));
+  }
+  template <typename Class>
+  ValueId Add(const Class& op, std::vector<ValueId> inputs) {
+    return *net.Add(AllOperators(), op, std::move(inputs));
+  }
+  void Out(std::vector<ValueId> outputs) {
+    EXPECT_THAT(net.SetOutputs(std::move(outputs)), IsOk());
+  }
+};
+
+TEST(GradientTest, ItsInputsAreThoseOfTheNetworkAndACotangentEach) {
+  Net b;
+  const ValueId x = b.In("x", {2});
+  const ValueId y = b.Add(ops::Relu{}, {x});
+  ASSERT_THAT(b.net.Rename(y, "y"), IsOk());
+  b.Out({y});
+  const auto made = GradientOf(b.net, InputNumbers{0});
+  ASSERT_THAT(made, IsOk());
+  const Network& net = made->network;
+  ASSERT_EQ(net.inputs().size(), 2U);
+  EXPECT_EQ(net.value(net.inputs()[1]).name, "cotangent_y");
+  EXPECT_EQ(net.value(net.outputs()[0]).name, "gradient_x");
+  const auto run =
+      Interpret(net, {Numbers({2}, {-1, 2}), Numbers({2}, {3, 5})});
+  ASSERT_THAT(run, IsOk());
+  EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(0, 5));
+}
+
+TEST(GradientTest, WhatReachesAValueOnSeveralWaysIsAddedUp) {
+  Net b;
+  const ValueId x = b.In("x", {2});
+  const ValueId square = b.Add(ops::Mul{}, {x, x});
+  b.Out({b.Add(ops::Add{}, {square, x}), square, x});
+  const auto made = GradientOf(b.net, InputNumbers{0});
+  ASSERT_THAT(made, IsOk());
+  const auto run =
+      Interpret(made->network, {Numbers({2}, {3, 4}), Numbers({2}, {1, 1}),
+                                Numbers({2}, {10, 10}), Numbers({2}, {5, 7})});
+  ASSERT_THAT(run, IsOk());
+  // 2 x + 1 + 10 * 2 x + the last cotangent.
+  EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(72, 96));
+}
+
+TEST(GradientTest, BroadcastingIsUndone) {
+  Net b;
+  const ValueId x = b.In("x", {3, 1});
+  const ValueId y = b.In("y", {2});
+  b.Out({b.Add(ops::Add{}, {x, y})});
+  const auto made = GradientOf(b.net, InputNumbers{0, 1});
+  ASSERT_THAT(made, IsOk());
+  const auto run = Interpret(made->network,
+                             {Numbers({3, 1}, {1, 2, 3}), Numbers({2}, {1, 2}),
+                              Numbers({3, 2}, {1, 2, 3, 4, 5, 6})});
+  ASSERT_THAT(run, IsOk());
+  EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(3, 7, 11));
+  EXPECT_THAT((*run)[0].shape(), ElementsAre(3, 1));
+  EXPECT_THAT(ToDoubles((*run)[1]), ElementsAre(9, 12));
+}
+
+TEST(GradientTest, OfEqualElementsTheFirstIsTheLargest) {
+  Net b;
+  const ValueId x = b.In("x", {2});
+  const ValueId y = b.In("y", {2});
+  b.Out({b.Add(ops::Max{}, {x, y})});
+  const auto made = GradientOf(b.net, InputNumbers{0, 1});
+  ASSERT_THAT(made, IsOk());
+  const auto run = Interpret(
+      made->network,
+      {Numbers({2}, {1, 2}), Numbers({2}, {1, 3}), Numbers({2}, {5, 7})});
+  ASSERT_THAT(run, IsOk());
+  EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(5, 0));
+  EXPECT_THAT(ToDoubles((*run)[1]), ElementsAre(0, 7));
+}
+
+TEST(GradientTest, WhatNothingDifferentiableReadsHasZeros) {
+  Net b;
+  const ValueId x = b.In("x", {2});
+  const ValueId y = b.In("y", {2});
+  b.Out({b.Add(ops::Add{}, {x, b.Add(ops::Floor{}, {y})})});
+  const auto made = GradientOf(b.net, InputNumbers{1});
+  ASSERT_THAT(made, IsOk());
+  const auto run = Interpret(
+      made->network,
+      {Numbers({2}, {1, 2}), Numbers({2}, {1, 3}), Numbers({2}, {5, 7})});
+  ASSERT_THAT(run, IsOk());
+  EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(0, 0));
+}
+
+TEST(GradientTest, OfSeveralLayersItIsThatOfTheWhole) {
+  Net b;
+  const ValueId x = b.In("x", {1, 2});
+  const ValueId w = b.In("w", {2, 2});
+  b.Out({b.Add(ops::Relu{}, {b.Add(ops::MatMul{}, {x, w})})});
+  const auto made = GradientOf(b.net, InputNumbers{0, 1});
+  ASSERT_THAT(made, IsOk());
+  const auto run = Interpret(
+      made->network, {Numbers({1, 2}, {1, 2}), Numbers({2, 2}, {1, -1, 1, -1}),
+                      Numbers({1, 2}, {1, 1})});
+  ASSERT_THAT(run, IsOk());
+  EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(1, 1));
+  EXPECT_THAT(ToDoubles((*run)[1]), ElementsAre(1, 0, 2, 0));
+}
+
+TEST(GradientTest, AnOperatorWithoutARuleIsNamed) {
+  Net b;
+  const ValueId x = b.In("x", {2});
+  const ValueId axis = *b.net.AddConstant("axis", [] {
+    NDArray zero = *NDArray::Empty({}, kInt64, kCpu);
+    *zero.As<int64_t>() = 0;
+    return zero;
+  }());
+  ASSERT_THAT(b.net.SetOpset("", 26), IsOk());
+  b.Out({b.Add(ops::CumProd{}, {x, axis})});
+  EXPECT_THAT(GradientOf(b.net, InputNumbers{0}),
+              FailsWith(absl::StatusCode::kUnimplemented,
+                        HasSubstr("CumProd has no gradient yet")));
+}
+
+TEST(GradientTest, OpenSizesAreAnErrorThatSaysWhatToDo) {
+  Net b;
+  const ValueId x = b.In("x", {Dim::Named("n")});
+  b.Out({b.Add(ops::Tanh{}, {x})});
+  EXPECT_THAT(GradientOf(b.net, InputNumbers{0}),
+              FailsWith(absl::StatusCode::kFailedPrecondition,
+                        HasSubstr("bind them first")));
+}
+
+TEST(GradientTest, OnlyFloatsHaveOne) {
+  Net b;
+  const ValueId x = *b.net.AddInput("x", TensorType(kInt64, {2}));
+  b.Out({b.Add(ops::Cast{kFloat64}, {x})});
+  EXPECT_THAT(FloatInputs(b.net), ElementsAre());
+  EXPECT_THAT(
+      GradientOf(b.net, InputNumbers{0}),
+      FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("float")));
+  EXPECT_THAT(
+      GradientOf(b.net, {}),
+      FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("at least one")));
+}
+
+}  // namespace
+}  // namespace nodewise
