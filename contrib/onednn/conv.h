@@ -20,6 +20,10 @@ absl::Status PlaceConv(const Call& call, const ops::ConvAttributes& op,
                        size_t weights, ConvSpec* spec);
 // The sizes of [out, in, ...] as oneDNN has them with groups.
 Sizes GroupedSizes(const Sizes& weights, int64_t group);
+// Fills in all of a transposed convolution but source and output; `weights` is
+// how they lie.
+absl::Status PlaceConvTranspose(const Call& call, ConvSpec* spec,
+                                Desc* weights);
 // A description in which oneDNN chooses the order.
 Desc AnyOrder(const Sizes& sizes, DataType type);
 

@@ -54,12 +54,9 @@ absl::Status PlaceSide(const ops::ConvTranspose& op, const Window& window,
 
 }  // namespace
 
-absl::Status BuildConvTranspose(ProgramBuilder& program) {
-  const Call& call = program.call();
+absl::Status PlaceConvTranspose(const Call& call, ConvSpec* spec,
+                                Desc* weights) {
   const auto& op = *call.op().As<ops::ConvTranspose>();
-  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
-  NODEWISE_RETURN_IF_ERROR(CheckConvRanks(call, 1));
-  NODEWISE_RETURN_IF_ERROR(call.RequirePlain(1));
   const Sizes& w = call.sizes(1);
   const size_t spatial = w.size() - 2;
   NODEWISE_ASSIGN_OR_RETURN(const Window window,
@@ -70,19 +67,30 @@ absl::Status BuildConvTranspose(ProgramBuilder& program) {
                                            op.pads,
                                            false},
                                           static_cast<int>(spatial)));
-  ConvSpec spec;
-  spec.is_transposed = true;
-  spec.has_groups = op.group > 1;
+  spec->is_transposed = true;
+  spec->has_groups = op.group > 1;
   for (size_t s = 0; s < spatial; ++s) {
-    NODEWISE_RETURN_IF_ERROR(PlaceSide(op, window, s, call, &spec));
+    NODEWISE_RETURN_IF_ERROR(PlaceSide(op, window, s, call, spec));
   }
-  const Desc weights = SwappedWeights(w, op.group);
+  *weights = SwappedWeights(w, op.group);
   Sizes sizes = w;
   std::swap(sizes[0], sizes[1]);
   sizes[0] *= op.group;
   sizes[1] /= op.group;
-  spec.weights = AnyOrder(GroupedSizes(sizes, op.group), DataType::f32);
-  return AddConv(program, std::move(spec), weights, op.group);
+  spec->weights = AnyOrder(GroupedSizes(sizes, op.group), DataType::f32);
+  return absl::OkStatus();
+}
+
+absl::Status BuildConvTranspose(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
+  NODEWISE_RETURN_IF_ERROR(CheckConvRanks(call, 1));
+  NODEWISE_RETURN_IF_ERROR(call.RequirePlain(1));
+  ConvSpec spec;
+  Desc weights;
+  NODEWISE_RETURN_IF_ERROR(PlaceConvTranspose(call, &spec, &weights));
+  return AddConv(program, std::move(spec), weights,
+                 call.op().As<ops::ConvTranspose>()->group);
 }
 
 }  // namespace nodewise::onednn

@@ -22,6 +22,9 @@ function(nodewise_add_onednn target)
   message(STATUS "nodewise: oneDNN ${major} in ${${target}_LIBRARY}")
   add_library(${target} STATIC EXCLUDE_FROM_ALL
     onednn/activation.cc
+    onednn/backward.cc
+    onednn/backward_plans.cc
+    onednn/backward_run.cc
     onednn/call.cc
     onednn/conv.cc
     onednn/conv_transpose.cc

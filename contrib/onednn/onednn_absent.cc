@@ -1,6 +1,7 @@
 // What a build without oneDNN has instead of it.
 
 #include "nodewise/onednn/onednn.h"
+#include "nodewise/onednn/onednn_backward.h"
 
 namespace nodewise {
 namespace {
@@ -18,6 +19,14 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeOneDnnKernel(
 }
 
 std::vector<std::string_view> OneDnnOperators() { return {}; }
+
+absl::StatusOr<std::vector<NDArray>> RunOneDnnBackward(
+    const OneDnnBackwardCall&) {
+  return absl::UnimplementedError(kWhy);
+}
+
+std::vector<std::string_view> OneDnnBackwardOperators() { return {}; }
+
 int OneDnnMostWeight() { return 127; }
 std::string OneDnnVersion() { return ""; }
 

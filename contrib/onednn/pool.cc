@@ -17,8 +17,8 @@ absl::Status CheckRank(const Call& call) {
   return Refuse(fmt::format("has {} sides, expected 3 to 5", rank));
 }
 
-// Places the windows; `reaches_beyond` tells whether the last of them ends
-// beyond the padding that the operator has.
+}  // namespace
+
 absl::Status PlacePool(const Call& call, const ops::PoolAttributes& op,
                        PoolSpec* spec, bool* reaches_beyond) {
   const Sizes& x = call.sizes(0);
@@ -48,6 +48,8 @@ absl::Status PlacePool(const Call& call, const ops::PoolAttributes& op,
   spec->strides = window.strides;
   return absl::OkStatus();
 }
+
+namespace {
 
 // With AVX-512, oneDNN 3.2 reads other elements of an operand of the output's
 // size than it should behind a pool of plain tensors, even some beyond its end.
