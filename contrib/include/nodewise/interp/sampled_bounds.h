@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/evaluate.h"
+
+namespace nodewise {
+
+// Returns bounds on the error of a network as a whole, one for each output, for
+// networks of any operations: it is run several times, each time with whatever
+// its operations make moved by as much as a correct kernel may be off, and by a
+// rounding unless they only move or choose numbers: all upwards, all downwards,
+// or each to its own side. What comes out moves by so much, and a bound is a
+// multiple of that. It is no proof, and holds for all usual kernels; both
+// bounds are the same. NaN where an operation's own bound is not known, or one
+// of the runs makes no finite number.
+//
+// `InterpretCarryingBounds()` proves bounds, for networks in which elements are
+// computed each by itself. Fails as Interpreter::Run().
+absl::StatusOr<std::vector<Bounds>> SampledBounds(
+    const Network& network, const std::vector<NDArray>& inputs);
+
+}  // namespace nodewise

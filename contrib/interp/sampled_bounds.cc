@@ -1,0 +1,135 @@
+#include "nodewise/interp/sampled_bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_set>
+#include <utility>
+
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/random/random.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Runs, of which the first two move all to one side.
+constexpr int kSamples = 8;
+// Of the largest distance that was seen. Errors that are all on the worst side
+// are rarer than the samples, and each is far below its own bound.
+constexpr double kFactor = 4;
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// The numbers of all float inputs, and zero. What an operation makes of these
+// alone it has only moved or chosen, and not rounded.
+std::unordered_set<double> NumbersIn(const Tensors& inputs) {
+  std::unordered_set<double> numbers = {0};
+  for (const NDArray& input : inputs) {
+    if (!input.defined() || !IsFloat(input.dtype())) continue;
+    for (const double number : ToDoubles(input)) numbers.insert(number);
+  }
+  return numbers;
+}
+
+// Evaluates as the reference, and moves what comes out.
+class MovingEvaluator : public Evaluator {
+ public:
+  explicit MovingEvaluator(int sample)
+      : sample_(sample), random_(static_cast<uint64_t>(sample), "moved") {}
+
+  bool knows_all() const { return knows_all_; }
+
+  absl::StatusOr<Evaluated> Evaluate(
+      OperationCall call, const EvalArgs::Options& options) const override {
+    EvalArgs::Options with = options;
+    with.with_bounds = true;
+    // The operation may write over its inputs.
+    const std::unordered_set<double> known = NumbersIn(call.inputs);
+    NODEWISE_ASSIGN_OR_RETURN(
+        Evaluated made, ReferenceEvaluator().Evaluate(std::move(call), with));
+    for (size_t i = 0; i < made.outputs.size(); ++i) {
+      NDArray& tensor = made.outputs[i];
+      if (!tensor.defined() || !IsFloat(tensor.dtype())) continue;
+      if (i >= made.bounds.size()) continue;
+      NODEWISE_RETURN_IF_ERROR(Move(made.bounds[i].proved, known, &tensor));
+    }
+    return made;
+  }
+
+ private:
+  absl::Status Move(const std::vector<double>& bounds,
+                    const std::unordered_set<double>& known,
+                    NDArray* tensor) const {
+    std::vector<double> numbers = ToDoubles(*tensor);
+    if (bounds.size() != numbers.size()) {
+      knows_all_ = knows_all_ && numbers.empty();
+      return absl::OkStatus();
+    }
+    const bool is_moved = std::all_of(
+        numbers.begin(), numbers.end(),
+        [&known](double x) { return std::isnan(x) || known.contains(x); });
+    if (is_moved) return absl::OkStatus();
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      if (!std::isfinite(numbers[i])) continue;
+      if (!std::isfinite(bounds[i])) {
+        knows_all_ = false;
+        continue;
+      }
+      // A step to the neighbour at least, or a rounding would undo it. Kernels
+      // of several operations need not round what is correctly rounded here.
+      const double step =
+          std::max(bounds[i], 2 * HalfUlp(tensor->dtype(), numbers[i]));
+      numbers[i] += Sign() * step;
+    }
+    // The tensor may share memory with an input.
+    NODEWISE_ASSIGN_OR_RETURN(
+        *tensor, NDArray::Empty(tensor->shape(), tensor->dtype(), kCpu));
+    StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()),
+                 *tensor);
+    return absl::OkStatus();
+  }
+
+  double Sign() const {
+    if (sample_ < 2) return sample_ == 0 ? 1 : -1;
+    return random_.Next() % 2 == 0 ? 1 : -1;
+  }
+
+  const int sample_;
+  mutable RandomSource random_;
+  mutable bool knows_all_ = true;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Bounds>> SampledBounds(
+    const Network& network, const std::vector<NDArray>& inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> right,
+                            Interpret(network, inputs));
+  std::vector<Bounds> bounds(right.size());
+  for (size_t i = 0; i < right.size(); ++i) {
+    bounds[i].proved.resize(static_cast<size_t>(CountOf(right[i])));
+  }
+  for (int sample = 0; sample < kSamples; ++sample) {
+    const MovingEvaluator evaluator(sample);
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> moved,
+                              Interpreter(network, evaluator).Run(inputs));
+    for (size_t i = 0; i < right.size(); ++i) {
+      if (!IsFloat(right[i].dtype())) continue;
+      const std::vector<double> a = ToDoubles(right[i]);
+      const std::vector<double> b = ToDoubles(moved[i]);
+      for (size_t k = 0; k < bounds[i].proved.size(); ++k) {
+        double& bound = bounds[i].proved[k];
+        const bool is_known = evaluator.knows_all() && k < b.size();
+        const double apart =
+            is_known ? kFactor * std::fabs(b[k] - a[k]) : kUnknown;
+        if (!(apart <= bound)) bound = std::isfinite(apart) ? apart : kUnknown;
+      }
+    }
+  }
+  for (Bounds& each : bounds) each.expected = each.proved;
+  return bounds;
+}
+
+}  // namespace nodewise
