@@ -38,8 +38,7 @@ Terms DefineClip(Rule& r) {
   Term y = r.x();
   if (r.has(1)) y = r.writer().Add(ops::Max{}, {y, r.x(1)});
   if (r.has(2)) y = r.writer().Add(ops::Min{}, {y, r.x(2)});
-  // Without limits it is the input itself.
-  return {r.has(1) || r.has(2) ? y : y * r.writer().Number(1, y.dtype())};
+  return {y};
 }
 
 void PReluRule(Rule& r) {

@@ -8,6 +8,7 @@ add_library(nodewise_gradient STATIC EXCLUDE_FROM_ALL
   gradient/norm_rules.cc
   gradient/product_rules.cc
   gradient/reduce_rules.cc
+  gradient/resize_rules.cc
   gradient/rules.cc
   gradient/window_rules.cc
   gradient/writer.cc

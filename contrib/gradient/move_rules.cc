@@ -5,7 +5,6 @@
 #include "nodewise/ops/gather.h"
 #include "nodewise/ops/pad.h"
 #include "nodewise/ops/reshape.h"
-#include "nodewise/ops/resize.h"
 #include "nodewise/ops/slice.h"
 
 // Operators that move elements.
@@ -103,16 +102,6 @@ void PadRule(Rule& r) {
          ReshapeTo(SumOver(zeros, Counting(0, r.dy().rank())), r.x(2).sizes()));
 }
 
-void ResizeRule(Rule& r) {
-  const auto& op = r.As<ops::Resize>();
-  if (op.mode != ops::Interpolation::kNearest ||
-      op.coordinate_transformation_mode ==
-          ops::CoordinateRule::kTfCropAndResize) {
-    return r.Refuse("unless it takes the nearest element, without a crop");
-  }
-  MoveRule(r);
-}
-
 constexpr Row kMoveRows[] = {
     RuleOf<ops::CenterCropPad>(&MoveRule),
     RuleOf<ops::Concat>(&ConcatRule),
@@ -125,7 +114,6 @@ constexpr Row kMoveRows[] = {
     RuleOf<ops::Identity>([](Rule& r) { r.Give(0, r.dy()); }),
     RuleOf<ops::Pad>(&PadRule),
     RuleOf<ops::Reshape>(&ReshapeRule),
-    RuleOf<ops::Resize>(&ResizeRule),
     RuleOf<ops::ReverseSequence>(&MoveRule),
     RuleOf<ops::Slice>(&MoveRule),
     RuleOf<ops::SpaceToDepth>(&MoveRule),

@@ -41,7 +41,7 @@ void Rule::Refuse(std::string_view what) const {
 const Row* FindRow(const void* type) {
   for (const auto rows :
        {FunctionRows(), ArithmeticRows(), ProductRows(), WindowRows(),
-        NormRows(), ReduceRows(), MoveRows(), IndexRows()}) {
+        NormRows(), ReduceRows(), MoveRows(), IndexRows(), ResizeRows()}) {
     for (const Row& row : rows) {
       if (row.type == type) return &row;
     }

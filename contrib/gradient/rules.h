@@ -96,6 +96,7 @@ absl::Span<const Row> NormRows();
 absl::Span<const Row> ReduceRows();
 absl::Span<const Row> MoveRows();
 absl::Span<const Row> IndexRows();
+absl::Span<const Row> ResizeRows();
 
 // Returns the row of a class, or null.
 const Row* FindRow(const void* type);
