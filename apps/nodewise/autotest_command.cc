@@ -69,6 +69,10 @@ class TestOperators : public Command {
                      "graph), ort, onnx (the evaluator of ONNX's own Python "
                      "package), or exec:COMMAND (onednn)",
                      &candidate_);
+    options->AddText("--with", "WHAT",
+                     "forward (the operators), backward (the gradients of those "
+                     "that have one) or both (forward)",
+                     &with_);
     options->AddNumber("--runs", "N", "how many sets of values (1000)",
                        {&runs_, 1, kMostRuns});
     options->AddNumber("--time", "SECONDS",
@@ -100,6 +104,7 @@ class TestOperators : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(ReadShard());
+    NODEWISE_RETURN_IF_ERROR(ReadWith());
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<const OperatorDef*> rows,
                               Rows());
     NODEWISE_ASSIGN_OR_RETURN(const std::unique_ptr<Candidate> candidate,
@@ -179,6 +184,22 @@ class TestOperators : public Command {
     return absl::OkStatus();
   }
 
+  absl::Status ReadWith() {
+    constexpr std::pair<std::string_view, AutotestWith> kWords[] = {
+        {"", AutotestWith::kForward},
+        {"forward", AutotestWith::kForward},
+        {"backward", AutotestWith::kBackward},
+        {"both", AutotestWith::kBoth}};
+    for (const auto& [word, with] : kWords) {
+      if (with_ != word) continue;
+      options_.with = with;
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        fmt::format("--with: found \"{}\", expected forward, backward or both",
+                    Printable(with_)));
+  }
+
   // The rows of the operators, in the order of names and versions.
   absl::StatusOr<std::vector<const OperatorDef*>> Rows() const {
     std::vector<const OperatorDef*> rows;
@@ -191,7 +212,15 @@ class TestOperators : public Command {
           std::find(names_.begin(), names_.end(), row->name) != names_.end();
       if (!names_.empty() && !is_named) continue;
       std::erase(missing, row->name);
+      if (options_.with == AutotestWith::kBackward && !HasBackwardSpace(*row)) {
+        continue;
+      }
       rows.push_back(row);
+    }
+    if (missing.empty() && rows.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("--with backward: {} has no gradient",
+                      Printable(names_[0])));
     }
     if (missing.empty()) return rows;
     return absl::InvalidArgumentError(
@@ -206,11 +235,14 @@ class TestOperators : public Command {
     if (candidate_.empty() || candidate_ == "onednn") {
       LowerOptions lowering = LoweringFor(AllOperators());
       return GuardedCandidate(
-          LoweredCandidate("onednn", std::move(lowering),
-                           [] {
-                             return MakeRef<LoweredLibrary>(
-                                 AllOperators(), std::vector{OneDnnKernels()});
-                           }),
+          BackwardCandidate(
+              LoweredCandidate("onednn", std::move(lowering),
+                               [] {
+                                 return MakeRef<LoweredLibrary>(
+                                     AllOperators(),
+                                     std::vector{OneDnnKernels()});
+                               }),
+              OneDnnBackward()),
           limit);
     }
     if (candidate_ == "graph") {
@@ -310,16 +342,18 @@ class TestOperators : public Command {
     outcome->json.BeginArray("findings");
     for (const AutotestFinding& finding : result.findings) {
       outcome->text += fmt::format(
-          "\n{}: {}\n  {}{}\n  found in configuration {}, set {}; {} times; "
+          "\n{}: {}{}\n  {}{}\n  found in configuration {}, set {}; {} times; "
           "{} simpler cases tried\n",
-          NameOf(finding.verdict.outcome), ToString(finding.made.configuration),
-          finding.verdict.reason,
+          NameOf(finding.verdict.outcome),
+          finding.made.backward != nullptr ? "gradient of " : "",
+          ToString(finding.made.configuration), finding.verdict.reason,
           finding.is_flaky ? " (not each time)" : "", finding.configuration,
           finding.set_number, finding.times, finding.tries);
       outcome->text += DescribeTensors(finding);
       outcome->json.BeginObject();
       outcome->json.Add("outcome", NameOf(finding.verdict.outcome));
       outcome->json.Add("case", ToString(finding.made.configuration));
+      outcome->json.Add("is_backward", finding.made.backward != nullptr);
       outcome->json.Add("reason", finding.verdict.reason);
       outcome->json.Add("cause", finding.cause);
       outcome->json.Add("times", static_cast<uint64_t>(finding.times));
@@ -353,6 +387,7 @@ class TestOperators : public Command {
 
   std::vector<std::string> names_;
   std::string candidate_;
+  std::string with_;
   std::optional<uint64_t> runs_;
   std::optional<uint64_t> seconds_;
   std::optional<uint64_t> seed_;

@@ -60,13 +60,60 @@ std::string DescribeTensors(const AutotestFinding& finding) {
       return;
     }
     if (finding.verdict.output >= outputs->size()) return;
-    text += Line(fmt::format("{} y{}", what, finding.verdict.output),
-                 (*outputs)[finding.verdict.output]);
+    text += Line(
+        fmt::format("{} {}", what,
+                    network.value(network.outputs()[finding.verdict.output])
+                        .name),
+        (*outputs)[finding.verdict.output]);
   };
   add("expected", finding.expected);
   add("found", finding.actual);
   return text;
 }
+
+namespace {
+
+constexpr const char* kForwardFile = "/forward.onnx";
+
+// What a folder says its model is the gradient of: none, unless there is such a
+// file and its inputs and outputs have the names of a gradient's.
+absl::StatusOr<std::shared_ptr<const BackwardCase>> ReadForward(
+    const std::string& folder, const Network& gradient) {
+  const std::string path = folder + kForwardFile;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return nullptr;
+  DiagnosticList diagnostics;
+  auto forward = ImportOnnx(path, AllOperators(), {}, &diagnostics);
+  NODEWISE_RETURN_IF_ERROR(forward.status());
+  BackwardCase made{*std::move(forward), {}, {}};
+  const auto has_name = [&](absl::Span<const ValueId> all,
+                            const std::string& name) {
+    return std::any_of(all.begin(), all.end(), [&](ValueId id) {
+      return gradient.value(id).name == name;
+    });
+  };
+  const Network& read = made.forward;
+  for (size_t i = 0; i < read.outputs().size(); ++i) {
+    const std::string& name = read.value(read.outputs()[i]).name;
+    if (has_name(gradient.inputs(), "cotangent_" + name)) {
+      made.outputs.push_back(i);
+    }
+  }
+  for (size_t i = 0; i < read.inputs().size(); ++i) {
+    const std::string& name = read.value(read.inputs()[i]).name;
+    if (has_name(gradient.outputs(), "gradient_" + name)) {
+      made.inputs.push_back(i);
+    }
+  }
+  if (read.inputs().size() + made.outputs.size() != gradient.inputs().size() ||
+      made.inputs.size() != gradient.outputs().size()) {
+    return absl::InvalidArgumentError(
+        path + ": model.onnx beside it is not its gradient");
+  }
+  return std::make_shared<const BackwardCase>(std::move(made));
+}
+
+}  // namespace
 
 absl::Status MakeFindingsFolder(const std::string& folder) {
   NODEWISE_RETURN_IF_ERROR(CheckReproFolder(folder));
@@ -150,17 +197,21 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
 
 std::string PageText(const AutotestFinding& finding,
                      const std::string& candidate, bool has_program) {
+  const bool is_backward = finding.made.backward != nullptr;
   std::string page = fmt::format(
-      "# {}: {}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
+      "# {}: {}{}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
       "correct implementation makes: {}.\n\n"
       "```\n{}\n{}```\n\n"
-      "`model.onnx` is the operation alone, `test_data_set_0` its inputs and "
+      "`model.onnx` is {}, `test_data_set_0` its inputs and "
       "the right outputs, in the layout of ONNX's own tests.\n\n"
       "```\nnodewise autotest --case . --candidate {}\n```\n\n"
       "runs it again, and ends with status 1 as long as it is wrong.\n",
-      finding.made.configuration.def->name, NameOf(finding.verdict.outcome),
-      candidate, finding.verdict.reason, ToString(finding.made.configuration),
-      DescribeTensors(finding), candidate);
+      is_backward ? "gradient of " : "", finding.made.configuration.def->name,
+      NameOf(finding.verdict.outcome), candidate, finding.verdict.reason,
+      ToString(finding.made.configuration), DescribeTensors(finding),
+      is_backward ? "the gradient of the operation in `forward.onnx`"
+                  : "the operation alone",
+      candidate);
   if (has_program) {
     page += "`python3 repro.py` shows both outputs without nodewise.\n";
   }
@@ -177,6 +228,11 @@ absl::Status WriteFindingFolder(const AutotestFinding& finding,
   NODEWISE_RETURN_IF_ERROR(WriteOnnxCase(
       folder, *finding.made.network, finding.set.inputs,
       finding.expected.ok() ? *finding.expected : none));
+  if (finding.made.backward != nullptr) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string forward,
+                              ExportOnnx(finding.made.backward->forward));
+    NODEWISE_RETURN_IF_ERROR(WriteText(folder + kForwardFile, forward));
+  }
   const std::string program = ProgramText(candidate);
   if (!program.empty()) {
     NODEWISE_RETURN_IF_ERROR(WriteText(folder + "/repro.py", program));
@@ -195,6 +251,7 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
   finding.made.network =
       std::make_shared<const Network>(*std::move(network));
   const Network& read = *finding.made.network;
+  NODEWISE_ASSIGN_OR_RETURN(finding.made.backward, ReadForward(folder, read));
   for (size_t i = 0; i < read.inputs().size(); ++i) {
     const std::string path =
         fmt::format("{}/test_data_set_0/input_{}.pb", folder, i);
@@ -209,11 +266,11 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
     }
     finding.set.inputs.push_back(tensors[0].tensor);
   }
-  const CaseReference reference(read);
+  const CaseReference reference(read, finding.made.backward != nullptr);
   finding.expected = reference.Run(finding.set.inputs);
   NODEWISE_RETURN_IF_ERROR(finding.expected.status());
   const std::vector<std::vector<NDArray>> sets = {finding.set.inputs};
-  const CandidateJob job{&read, sets};
+  const CandidateJob job{&read, sets, finding.made.backward.get()};
   finding.actual = RunJobs(candidate, {&job, 1})[0].sets[0];
   finding.verdict =
       reference.Judge(finding.set, finding.expected, finding.actual);

@@ -2,6 +2,7 @@
 add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/attention_spaces.cc
   autotest/autotest_run.cc
+  autotest/backward.cc
   autotest/candidate.cc
   autotest/case_verdict.cc
   autotest/choices.cc
@@ -10,6 +11,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/configuration_draw.cc
   autotest/dual_attributes.cc
   autotest/dual_case.cc
+  autotest/dual_gradient.cc
   autotest/dual_object.cc
   autotest/emitted_candidate.cc
   autotest/fill_spaces.cc
@@ -22,6 +24,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/math_spaces.cc
   autotest/norm_spaces.cc
   autotest/number_generators.cc
+  autotest/onednn_gradient.cc
   autotest/operator_space.cc
   autotest/pointwise_spaces.cc
   autotest/product_spaces.cc

@@ -17,8 +17,27 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRepeats = 3;  // Of a finding, to see whether it is flaky.
 
-std::string NameOf(const OperatorDef& def) {
-  return fmt::format("{} {}", def.name, def.since);
+// An operator, or its gradient, as one that takes its turn.
+struct Turn {
+  const OperatorDef* def = nullptr;
+  bool is_backward = false;
+};
+
+std::string NameOf(const Turn& turn) {
+  return fmt::format("{} {}{}", turn.def->name, turn.def->since,
+                     turn.is_backward ? " backward" : "");
+}
+
+std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
+                          AutotestWith with) {
+  std::vector<Turn> turns;
+  for (const OperatorDef* row : rows) {
+    if (with != AutotestWith::kBackward) turns.push_back({row, false});
+    if (with != AutotestWith::kForward && HasBackwardSpace(*row)) {
+      turns.push_back({row, true});
+    }
+  }
+  return turns;
 }
 
 // The streams of a configuration and its sets.
@@ -33,7 +52,7 @@ Choices ChoicesOfSet(uint64_t seed, uint64_t number, uint64_t set) {
 
 // A configuration and its sets on their way through the candidate.
 struct PreparedCase {
-  const OperatorDef* def = nullptr;
+  Turn turn;
   uint64_t number = 0;
   std::vector<uint64_t> choices;
   OperatorCase made;
@@ -49,6 +68,7 @@ struct PreparedCase {
 std::string CauseOf(const FailingCase& failing) {
   std::vector<std::string> parts = {
       std::string(failing.made.configuration.def->name),
+      failing.made.backward != nullptr ? "backward" : "forward",
       std::string(NameOf(failing.verdict.outcome)),
       fmt::format("output {}", failing.verdict.output)};
   for (const NamedAttr& attr : failing.made.configuration.attributes) {
@@ -62,11 +82,33 @@ std::string CauseOf(const FailingCase& failing) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+absl::StatusOr<OperatorCase> DrawTurn(const Turn& turn, uint64_t seed,
+                                      uint64_t number,
+                                      std::vector<uint64_t>* choices,
+                                      uint64_t* refused) {
+  absl::Status last;
+  for (uint64_t attempt = 0; attempt < kMostRefusedDraws; ++attempt) {
+    Choices drawn = ChoicesOf(seed, number, attempt);
+    auto made = DrawCase(*turn.def, turn.is_backward, &drawn);
+    if (made.ok()) {
+      *choices = ValuesOf(drawn.made());
+      return made;
+    }
+    ++*refused;
+    last = made.status();
+  }
+  return absl::NotFoundError(
+      fmt::format("none of {} draws is a legal case; the last reason: {}",
+                  kMostRefusedDraws, MessageOf(last)));
+}
+
 class AutotestRun {
  public:
   AutotestRun(absl::Span<const OperatorDef* const> rows, Candidate& candidate,
               const AutotestOptions& options)
-      : rows_(rows), candidate_(candidate), options_(options) {}
+      : turns_(TurnsOf(rows, options.with)),
+        candidate_(candidate),
+        options_(options) {}
 
   AutotestResult Run() {
     const auto start = Clock::now();
@@ -77,6 +119,7 @@ class AutotestRun {
     };
     const uint64_t sets = std::max<uint64_t>(options_.sets, 1);
     std::vector<PreparedCase> batch;
+    if (turns_.empty()) return std::move(result_);
     for (uint64_t number = options_.shard; number * sets < options_.runs;
          number += options_.shards) {
       if (is_over()) break;
@@ -92,18 +135,18 @@ class AutotestRun {
                std::vector<PreparedCase>* batch) {
     PreparedCase prepared;
     prepared.number = number;
-    prepared.def = rows_[number % rows_.size()];
-    OperatorCount& count = result_.operators[NameOf(*prepared.def)];
-    auto made = DrawNumber(rows_, options_.seed, number, &prepared.choices,
-                           &count.refused_draws);
+    prepared.turn = turns_[number % turns_.size()];
+    OperatorCount& count = result_.operators[NameOf(prepared.turn)];
+    auto made = DrawTurn(prepared.turn, options_.seed, number,
+                         &prepared.choices, &count.refused_draws);
     if (!made.ok()) {
       count.why_no_case = std::string(made.status().message());
       return;
     }
     ++count.configurations;
     prepared.made = *std::move(made);
-    prepared.reference =
-        std::make_unique<CaseReference>(*prepared.made.network);
+    prepared.reference = std::make_unique<CaseReference>(
+        *prepared.made.network, prepared.turn.is_backward);
     for (uint64_t set = 0; set < sets; ++set) {
       Choices choices = ChoicesOfSet(options_.seed, number, set);
       auto values = DrawSet(prepared.made, &choices);
@@ -130,7 +173,8 @@ class AutotestRun {
     if (batch->empty()) return;
     std::vector<CandidateJob> jobs;
     for (const PreparedCase& each : *batch) {
-      jobs.push_back({each.made.network.get(), each.inputs});
+      jobs.push_back(
+          {each.made.network.get(), each.inputs, each.made.backward.get()});
     }
     size_t at = 0;
     candidate_.Run(jobs, [&](CandidateAnswer answer) {
@@ -143,7 +187,7 @@ class AutotestRun {
   }
 
   void Take(PreparedCase* prepared, CandidateAnswer answer) {
-    OperatorCount& count = result_.operators[NameOf(*prepared->def)];
+    OperatorCount& count = result_.operators[NameOf(prepared->turn)];
     bool has_found = false;
     for (size_t set = 0; set < prepared->sets.size(); ++set) {
       const CaseVerdict verdict = prepared->reference->Judge(
@@ -161,18 +205,22 @@ class AutotestRun {
 
   void AddFinding(PreparedCase* prepared, size_t set, CandidateOutputs actual,
                   const CaseVerdict& verdict) {
-    size_t& looked_at = looked_at_[std::string(prepared->def->name)];
+    size_t& looked_at = looked_at_[std::string(prepared->turn.def->name)];
     if (looked_at >= options_.most_findings) {
       ++result_.not_looked_at;
       return;
     }
     ++looked_at;
-    FailingCase failing{prepared->choices, ChoicesMadeFor(*prepared, set),
-                        prepared->made,    prepared->sets[set],
-                        prepared->expected[set], std::move(actual), verdict};
-    const size_t tries = ShrinkCase(*prepared->def, candidate_,
-                                    options_.most_tries,
-                                    options_.most_shrinking_seconds, &failing);
+    FailingCase failing{prepared->choices,
+                        ChoicesMadeFor(*prepared, set),
+                        prepared->made,
+                        prepared->sets[set],
+                        prepared->expected[set],
+                        std::move(actual),
+                        verdict};
+    const size_t tries =
+        ShrinkCase(*prepared->turn.def, candidate_, options_.most_tries,
+                   options_.most_shrinking_seconds, &failing);
     AutotestFinding finding;
     finding.made = failing.made;
     finding.set = failing.set;
@@ -203,8 +251,10 @@ class AutotestRun {
 
   bool IsFlaky(const FailingCase& failing) {
     const std::vector<std::vector<NDArray>> sets(kRepeats, failing.set.inputs);
-    const CandidateJob job{failing.made.network.get(), sets};
-    const CaseReference reference(*failing.made.network);
+    const CandidateJob job{failing.made.network.get(), sets,
+                           failing.made.backward.get()};
+    const CaseReference reference(*failing.made.network,
+                                  failing.made.backward != nullptr);
     for (const CandidateAnswer& answer : RunJobs(candidate_, {&job, 1})) {
       for (const CandidateOutputs& outputs : answer.sets) {
         const CaseVerdict again =
@@ -215,7 +265,7 @@ class AutotestRun {
     return false;
   }
 
-  const absl::Span<const OperatorDef* const> rows_;
+  const std::vector<Turn> turns_;
   Candidate& candidate_;
   const AutotestOptions& options_;
   AutotestResult result_;
@@ -241,21 +291,8 @@ AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
 absl::StatusOr<OperatorCase> DrawNumber(
     absl::Span<const OperatorDef* const> rows, uint64_t seed, uint64_t number,
     std::vector<uint64_t>* choices, uint64_t* refused) {
-  const OperatorDef& def = *rows[number % rows.size()];
-  absl::Status last;
-  for (uint64_t attempt = 0; attempt < kMostRefusedDraws; ++attempt) {
-    Choices drawn = ChoicesOf(seed, number, attempt);
-    auto made = DrawCase(def, &drawn);
-    if (made.ok()) {
-      *choices = ValuesOf(drawn.made());
-      return made;
-    }
-    ++*refused;
-    last = made.status();
-  }
-  return absl::NotFoundError(
-      fmt::format("none of {} draws is a legal case; the last reason: {}",
-                  kMostRefusedDraws, MessageOf(last)));
+  return DrawTurn({rows[number % rows.size()], false}, seed, number, choices,
+                  refused);
 }
 
 }  // namespace nodewise

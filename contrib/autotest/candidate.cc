@@ -31,6 +31,40 @@ class Callable : public Candidate {
   const NetworkFunction function_;
 };
 
+class WithBackward : public Candidate {
+ public:
+  WithBackward(std::unique_ptr<Candidate> inner, BackwardFunction backward)
+      : inner_(std::move(inner)), backward_(std::move(backward)) {}
+
+  const std::string& name() const override { return inner_->name(); }
+  size_t jobs_at_once() const override { return inner_->jobs_at_once(); }
+  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      CandidateAnswer answer = RunBackward(jobs[i]);
+      if (answer.sets.empty()) {
+        inner_->Run(jobs.subspan(i, 1), take);
+      } else {
+        take(std::move(answer));
+      }
+    }
+  }
+
+ private:
+  // Returns no sets for what it has no gradient for.
+  CandidateAnswer RunBackward(const CandidateJob& job) const {
+    CandidateAnswer answer;
+    if (job.backward == nullptr) return answer;
+    for (const std::vector<NDArray>& set : job.sets) {
+      answer.sets.push_back(backward_(*job.backward, set));
+      if (absl::IsUnimplemented(answer.sets.back().status())) return {};
+    }
+    return answer;
+  }
+
+  const std::unique_ptr<Candidate> inner_;
+  const BackwardFunction backward_;
+};
+
 class LoweredNetworks : public Candidate {
  public:
   LoweredNetworks(std::string name, LowerOptions options,
@@ -114,8 +148,17 @@ bool HasEqualBytes(const NDArray& a, const NDArray& b) {
 }
 
 std::unique_ptr<Candidate> CallableCandidate(std::string name,
-                                             NetworkFunction function) {
-  return std::make_unique<Callable>(std::move(name), std::move(function));
+                                             NetworkFunction function,
+                                             BackwardFunction backward) {
+  auto callable =
+      std::make_unique<Callable>(std::move(name), std::move(function));
+  if (backward == nullptr) return callable;
+  return BackwardCandidate(std::move(callable), std::move(backward));
+}
+
+std::unique_ptr<Candidate> BackwardCandidate(std::unique_ptr<Candidate> inner,
+                                             BackwardFunction backward) {
+  return std::make_unique<WithBackward>(std::move(inner), std::move(backward));
 }
 
 std::unique_ptr<Candidate> LoweredCandidate(

@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "nodewise/interp/bounded_run.h"
 #include "nodewise/interp/exact_tensors.h"
+#include "nodewise/interp/sampled_bounds.h"
 #include "nodewise/ndarray/record.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
@@ -16,10 +17,15 @@ namespace nodewise {
 namespace {
 
 constexpr CompareOptions kBitForBit = {{Rule::Kind::kTolerance, {0, 0}}};
-constexpr std::string_view kNames[] = {
-    "agrees",       "inconclusive",      "reference refuses",
-    "both refuse",  "candidate refuses", "mismatch",
-    "wrong type",   "crash",             "hang"};
+constexpr std::string_view kNames[] = {"agrees",
+                                       "inconclusive",
+                                       "reference refuses",
+                                       "both refuse",
+                                       "candidate refuses",
+                                       "mismatch",
+                                       "wrong type",
+                                       "crash",
+                                       "hang"};
 
 CaseVerdict WrongType(size_t output, std::string reason) {
   return {CaseOutcome::kWrongType, output, std::move(reason)};
@@ -58,9 +64,21 @@ CaseVerdict VerdictOf(size_t output, TensorComparison comparison) {
   return verdict;
 }
 
+// Draws the cotangents of a gradient, which come after all other inputs.
+absl::Status DrawCotangents(const OperatorCase& made, Choices* choices,
+                            std::vector<NDArray>* inputs) {
+  const Network& network = *made.network;
+  for (size_t i = inputs->size(); i < network.inputs().size(); ++i) {
+    const TensorType& type = network.value(network.inputs()[i]).type;
+    NODEWISE_ASSIGN_OR_RETURN(
+        inputs->emplace_back(),
+        DrawTensor(type.dtype, *type.sizes(), {}, choices));
+  }
+  return absl::OkStatus();
+}
+
 CaseVerdict CouldNotJudge(size_t output, const absl::Status& status) {
-  return {CaseOutcome::kInconclusive, output,
-          std::string(status.message())};
+  return {CaseOutcome::kInconclusive, output, std::string(status.message())};
 }
 
 }  // namespace
@@ -75,16 +93,19 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
   const bool wants_exact = choices->UpTo(1) == 1;
   // In a third of the sets some floats are special.
   const uint64_t kind = choices->UpTo(3 * (kSpecialKinds - 1));
-  const auto special = kind < kSpecialKinds ? static_cast<SpecialKind>(kind)
-                                            : SpecialKind::kNone;
+  // Nobody says what a gradient makes of infinities.
+  const auto special = kind < kSpecialKinds && made.backward == nullptr
+                           ? static_cast<SpecialKind>(kind)
+                           : SpecialKind::kNone;
   if (wants_exact && made.exact != nullptr) {
     std::vector<NDArray> given;
     for (const CaseInput& input : made.configuration.inputs) {
       if (!input.is_given || input.is_constant) continue;
       // Places and counts have a range of their own.
       NDArray& place = given.emplace_back(input.fixed);
-      if (place.defined() || (!input.domain.is_whole && input.domain.least <= -3 &&
-                              input.domain.most >= 3)) {
+      if (place.defined() ||
+          (!input.domain.is_whole && input.domain.least <= -3 &&
+           input.domain.most >= 3)) {
         continue;
       }
       NODEWISE_ASSIGN_OR_RETURN(
@@ -95,11 +116,12 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
   }
   NODEWISE_ASSIGN_OR_RETURN(set.inputs,
                             DrawInputs(made.configuration, choices, special));
+  NODEWISE_RETURN_IF_ERROR(DrawCotangents(made, choices, &set.inputs));
   return set;
 }
 
-CaseReference::CaseReference(const Network& network)
-    : network_(network), interpreter_(network) {}
+CaseReference::CaseReference(const Network& network, bool is_gradient)
+    : network_(network), is_gradient_(is_gradient), interpreter_(network) {}
 
 CandidateOutputs CaseReference::Run(const std::vector<NDArray>& inputs) const {
   return interpreter_.Run(inputs);
@@ -109,9 +131,9 @@ CaseVerdict CaseReference::Judge(const ValueSet& set,
                                  const CandidateOutputs& expected,
                                  const CandidateOutputs& actual) const {
   if (!expected.ok()) {
-    return {actual.ok() ? CaseOutcome::kReferenceRefuses
-                        : CaseOutcome::kBothRefuse,
-            0, std::string(expected.status().message())};
+    return {
+        actual.ok() ? CaseOutcome::kReferenceRefuses : CaseOutcome::kBothRefuse,
+        0, std::string(expected.status().message())};
   }
   if (!actual.ok()) {
     const absl::StatusCode code = actual.status().code();
@@ -122,6 +144,31 @@ CaseVerdict CaseReference::Judge(const ValueSet& set,
             0, std::string(actual.status().message())};
   }
   return JudgeOutputs(set, *expected, *actual);
+}
+
+absl::StatusOr<CaseVerdict> CaseReference::ByBounds(
+    const ValueSet& set, size_t output, TensorItem item, const DLTensor& actual,
+    std::vector<Bounds>* sampled) const {
+  NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
+                            CompareTensors(item, actual));
+  CaseVerdict proved = VerdictOf(output, std::move(compared));
+  const bool is_wrong = proved.outcome == CaseOutcome::kMismatch;
+  if (proved.outcome == CaseOutcome::kAgrees || network_.order().size() < 2 ||
+      (is_wrong && !is_gradient_)) {
+    return proved;
+  }
+  if (sampled->empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(*sampled, SampledBounds(network_, set.inputs));
+  }
+  item.bound_source = nullptr;
+  item.proved_bounds = (*sampled)[output].proved;
+  item.expected_bounds = (*sampled)[output].expected;
+  NODEWISE_ASSIGN_OR_RETURN(compared, CompareTensors(item, actual));
+  CaseVerdict verdict = VerdictOf(output, std::move(compared));
+  if (!is_wrong || verdict.outcome == CaseOutcome::kMismatch) return verdict;
+  proved.outcome = CaseOutcome::kInconclusive;
+  proved.reason += "; another formula may differ as much";
+  return proved;
 }
 
 CaseVerdict CaseReference::JudgeOutputs(
@@ -145,6 +192,7 @@ CaseVerdict CaseReference::JudgeOutputs(
   if (is_equal) return {};
   const auto run = RunWithLazyBounds(network_, set.inputs);
   if (!run.ok()) return CouldNotJudge(0, run.status());
+  std::vector<Bounds> sampled;
   CaseVerdict worst;
   for (size_t i = 0; i < expected.size(); ++i) {
     const TensorKey key{"y", static_cast<uint32_t>(i), TensorRole::kOutput,
@@ -152,13 +200,13 @@ CaseVerdict CaseReference::JudgeOutputs(
     TensorItem item{key};
     item.tensor = expected[i].tensor();
     item.bound_source = &(*run)->bounds(i);
-    auto compared = CompareTensors(item, *actual[i]);
-    if (!compared.ok()) return CouldNotJudge(i, compared.status());
-    CaseVerdict verdict = VerdictOf(i, *std::move(compared));
+    auto by_bounds = ByBounds(set, i, item, *actual[i], &sampled);
+    if (!by_bounds.ok()) return CouldNotJudge(i, by_bounds.status());
+    CaseVerdict verdict = *std::move(by_bounds);
     if (verdict.outcome < CaseOutcome::kMismatch && set.is_exact &&
         !MayRoundExactSums(network_)) {
       item.bound_source = nullptr;
-      compared = CompareTensors(item, *actual[i], kBitForBit);
+      auto compared = CompareTensors(item, *actual[i], kBitForBit);
       if (compared.ok() && compared->is_wrong()) {
         verdict = VerdictOf(i, *std::move(compared));
         verdict.reason = "other bits than every order of the sums gives";

@@ -310,7 +310,7 @@ absl::Status DualCase::Compare() {
     if (!Wants(execution)) continue;
     NODEWISE_RETURN_IF_ERROR(CompareGraph(execution));
   }
-  return absl::OkStatus();
+  return options_.with_gradients ? CompareGradients() : absl::OkStatus();
 }
 
 absl::Status DualCase::CompareCalls() const {
@@ -321,7 +321,7 @@ absl::Status DualCase::CompareCalls() const {
   return absl::OkStatus();
 }
 
-absl::Status DualCase::CompareGraph(DualExecution execution) {
+absl::Status DualCase::SetAllOutputs() {
   std::vector<ValueId> outputs;
   for (const DualObject& tensor : dual_objects_to_test_) {
     const ValueId value = tensor.state_->value;
@@ -329,8 +329,12 @@ absl::Status DualCase::CompareGraph(DualExecution execution) {
       outputs.push_back(value);
     }
   }
-  if (outputs.empty()) return absl::OkStatus();
-  NODEWISE_RETURN_IF_ERROR(network_.SetOutputs(std::move(outputs)));
+  return network_.SetOutputs(std::move(outputs));
+}
+
+absl::Status DualCase::CompareGraph(DualExecution execution) {
+  NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
+  if (network_.outputs().empty()) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> copies,
                             CopiesOf(inputs_));
   const std::vector<std::vector<NDArray>> sets = {copies};
@@ -352,8 +356,8 @@ absl::Status DualCase::CompareGraph(DualExecution execution) {
 absl::Status DualCase::JudgeOn(const Network& network,
                                const std::vector<NDArray>& inputs,
                                const CandidateOutputs& made,
-                               std::string_view how) const {
-  const CaseReference reference(network);
+                               std::string_view how, bool is_gradient) const {
+  const CaseReference reference(network, is_gradient);
   const CandidateOutputs expected = reference.Run(inputs);
   NODEWISE_RETURN_IF_ERROR(expected.status());
   const CaseVerdict verdict = reference.Judge({inputs, false}, expected, made);

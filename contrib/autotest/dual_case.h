@@ -78,11 +78,14 @@ class DualCase {
   absl::StatusOr<DoneCall> RunTested(OperationId id,
                                      const std::vector<DualObject>& inputs);
   absl::Status CompareCalls() const;
+  // Makes all that comes out of calls the outputs of the network.
+  absl::Status SetAllOutputs();
   absl::Status CompareGraph(DualExecution execution);
+  absl::Status CompareGradients();
   absl::Status JudgeOn(const Network& network,
                        const std::vector<NDArray>& inputs,
                        const CandidateOutputs& made,
-                       std::string_view how) const;
+                       std::string_view how, bool is_gradient = false) const;
   bool Wants(DualExecution execution) const;
   DualObject Fail(const absl::Status& status);
   DualObject Made(DualObject::State state);

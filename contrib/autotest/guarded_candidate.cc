@@ -151,7 +151,8 @@ class GuardedNetworks : public Candidate {
   // Runs one job with a child for each set.
   void RunAlone(const CandidateJob& job, CandidateAnswer* answer) {
     for (size_t set = 0; set < job.sets.size(); ++set) {
-      const CandidateJob alone{job.network, job.sets.subspan(set, 1)};
+      const CandidateJob alone{job.network, job.sets.subspan(set, 1),
+                               job.backward};
       CandidateAnswer one = AllFail(alone, absl::UnknownError("not run"));
       size_t done = 0;
       const absl::Status status = RunChild({&alone, 1}, &one, &done);

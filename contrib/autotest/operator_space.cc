@@ -5,6 +5,7 @@
 
 #include "contrib/autotest/space_families.h"
 #include "fmt/format.h"
+#include "nodewise/autotest/backward.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -52,10 +53,15 @@ absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
   NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Take());
   NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOf(made.configuration));
   made.network = std::make_shared<const Network>(std::move(network));
-  if (MayBeExact(*made.network)) {
-    made.exact = std::make_shared<ExactSource>(*made.network);
-  }
+  made.exact = ExactSource::Of(*made.network);
   return made;
+}
+
+absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, bool is_backward,
+                                      Choices* choices) {
+  NODEWISE_ASSIGN_OR_RETURN(OperatorCase made, DrawCase(def, choices));
+  if (!is_backward) return made;
+  return BackwardOf(made);
 }
 
 std::vector<std::string_view> OperatorsWithSpaces() {

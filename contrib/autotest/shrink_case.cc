@@ -112,13 +112,15 @@ class Shrinker {
     for (const FailingCase& each : *batch) sets.push_back({each.set.inputs});
     std::vector<CandidateJob> jobs;
     for (size_t i = 0; i < batch->size(); ++i) {
-      jobs.push_back({(*batch)[i].made.network.get(), sets[i]});
+      jobs.push_back({(*batch)[i].made.network.get(), sets[i],
+                      (*batch)[i].made.backward.get()});
     }
     std::vector<CandidateAnswer> answers = RunJobs(candidate_, jobs);
     for (size_t i = 0; i < batch->size(); ++i) {
       FailingCase& each = (*batch)[i];
       each.actual = std::move(answers[i].sets[0]);
-      each.verdict = CaseReference(*each.made.network)
+      each.verdict = CaseReference(*each.made.network,
+                                   each.made.backward != nullptr)
                          .Judge(each.set, each.expected, each.actual);
       if (!FailsAlike(each.verdict, best_.verdict)) continue;
       best_ = std::move(each);
@@ -137,7 +139,8 @@ class Shrinker {
                                      const std::vector<uint64_t>& set) const {
     FailingCase made;
     Choices first(configuration);
-    NODEWISE_ASSIGN_OR_RETURN(made.made, DrawCase(def_, &first));
+    NODEWISE_ASSIGN_OR_RETURN(
+        made.made, DrawCase(def_, best_.made.backward != nullptr, &first));
     Choices second(set);
     NODEWISE_ASSIGN_OR_RETURN(made.set, DrawSet(made.made, &second));
     made.configuration_choices = ValuesOf(first.made());
@@ -202,6 +205,10 @@ class Shrinker {
         if (!input.is_given || input.is_constant) continue;
         if (!input.fixed.defined()) AddSimplerNumbers(given, &builds);
         ++given;
+      }
+      // Cotangents.
+      for (; given < best_.set.inputs.size(); ++given) {
+        AddSimplerNumbers(given, &builds);
       }
       return builds;
     });

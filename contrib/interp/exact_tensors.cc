@@ -256,6 +256,11 @@ absl::StatusOr<ExactTensors> DrawExactTensors(const Network& network,
   return absl::UnimplementedError(std::string(MessageOf(last)));
 }
 
+std::shared_ptr<ExactSource> ExactSource::Of(const Network& network) {
+  if (!MayBeExact(network)) return nullptr;
+  return std::shared_ptr<ExactSource>(new ExactSource(network));
+}
+
 // Whether an input of a network of one operation may say which elements of
 // others are meant, so that some numbers are none that it takes.
 bool ExactSource::MayBePlaces(const NetworkValue& value) const {
@@ -269,7 +274,7 @@ bool ExactSource::MayBePlaces(const NetworkValue& value) const {
 // Whatever one operation adds up of such numbers is no larger than what it adds
 // up of the largest. Of several, one may choose between the results of others.
 bool ExactSource::AreAlwaysExact() {
-  if (network_.order().size() != 1 || !CheckKinds(network_).ok()) return false;
+  if (network_.order().size() != 1) return false;
   std::vector<NDArray> inputs;
   for (const ValueId id : network_.inputs()) {
     const NetworkValue& value = network_.value(id);

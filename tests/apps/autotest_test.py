@@ -47,6 +47,47 @@ class Autotest(Scratch):
         self.assertIn("nothing found", result.out)
         self.assertIn("--seed 1 draws the same cases again", result.out)
 
+    def test_gradients_are_tested_where_they_are_asked_for(self):
+        result = nodewise("autotest", "--op", "MatMul", "--candidate", "c",
+                          "--with", "backward", "--runs", "64", "--seed", "1",
+                          "--json")
+        self.assertEqual(result.code, 0, result.out + result.err)
+        operators = document(result)["operators"]
+        self.assertEqual([row["operator"] for row in operators],
+                         ["MatMul 1 backward"])
+        self.assertGreater(operators[0]["agrees"], 0)
+        both = nodewise("autotest", "--op", "Mul", "--op", "Floor",
+                        "--candidate", "graph", "--with", "both", "--runs",
+                        "160", "--seed", "1", "--json")
+        names = [row["operator"] for row in document(both)["operators"]]
+        self.assertIn("Mul 7", names)
+        self.assertIn("Mul 7 backward", names)
+        self.assertNotIn("Floor 1 backward", names)
+
+    def test_a_wrong_gradient_is_written_with_what_it_is_of(self):
+        folder = self.folder / "findings"
+        # The gradient of a Neg is a Neg of the cotangent alone.
+        self.program.write_text(WRONG.replace(
+            'name.replace("_y0", "_x0")',
+            'name.replace("_gradient_x0", "_cotangent_y0")'))
+        result = nodewise("autotest", "--op", "Neg", "--candidate", self.wrong,
+                          "--with", "backward", "--runs", "32", "--seed", "2",
+                          "-o", folder)
+        self.assertEqual(result.code, 1, result.out + result.err)
+        self.assertIn("gradient of Neg", result.out)
+        self.assertTrue((folder / "001_Neg" / "forward.onnx").is_file())
+        again = nodewise("autotest", "--case", folder / "001_Neg",
+                         "--candidate", "onednn")
+        self.assertEqual(again.code, 0, again.out + again.err)
+
+    def test_an_operator_without_a_gradient_is_an_error(self):
+        result = nodewise("autotest", "--op", "Floor", "--with", "backward")
+        self.assertEqual(result.code, 2)
+        self.assertIn("Floor has no gradient", result.err)
+        result = nodewise("autotest", "--op", "Relu", "--with", "backwards")
+        self.assertEqual(result.code, 2)
+        self.assertIn("expected forward, backward or both", result.err)
+
     def test_the_seed_is_shown_when_it_is_drawn(self):
         result = nodewise("autotest", "--op", "Relu", "--runs", "16")
         self.assertRegex(result.out, r"seed: \d+ \(--seed \d+ draws")

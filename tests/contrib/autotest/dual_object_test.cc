@@ -237,5 +237,44 @@ TEST(DualObjectTest, TheSameSeedDrawsTheSameCases) {
   EXPECT_GE(shapes[0].size(), 20U);
 }
 
+TEST(DualObjectTest, GradientsAgreeIfTheyAreAskedFor) {
+  DualOptions options = SeededOptions();
+  options.with_gradients = true;
+  const auto program = [](DualObject& onnx) {
+    const generator channels = random(1, 4);
+    const DualObject conv = onnx["ConvTranspose"].Module(
+        {{"strides", tuple_of(2, 1, 3)}},
+        {random_tensor({channels, random(1, 4), 2, 2})});
+    conv({random_tensor({1, channels, 3, random(2, 5)})})["Sigmoid"]();
+  };
+  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, options), IsOk());
+}
+
+TEST(DualObjectTest, AWrongGradientIsToldWithItsInput) {
+  DualOptions options = SeededOptions();
+  options.with_gradients = true;
+  const auto wrong = CallableCandidate(
+      "wrong",
+      [](const Network& network, const std::vector<NDArray>& inputs) {
+        return CandidateOutputs(Interpret(network, inputs));
+      },
+      [](const BackwardCase& backward,
+         const std::vector<NDArray>& inputs) -> CandidateOutputs {
+        std::vector<NDArray> gradients;
+        for (const size_t input : backward.inputs) {
+          auto copy = inputs[input].CopyToHost();
+          if (!copy.ok()) return copy.status();
+          gradients.push_back(*std::move(copy));
+        }
+        return gradients;
+      });
+  EXPECT_THAT(autotest(AllOperators(), *wrong, &MatMul, options),
+              FailsWith(absl::StatusCode::kInternal,
+                        AllOf(HasSubstr("gradient_x"),
+                              HasSubstr("as a gradient"))));
+  options.with_gradients = false;
+  EXPECT_THAT(autotest(AllOperators(), *wrong, &MatMul, options), IsOk());
+}
+
 }  // namespace
 }  // namespace nodewise

@@ -16,6 +16,9 @@ namespace nodewise {
 
 // Runs one candidate on random cases against the reference.
 
+// What is tested of each operator.
+enum class AutotestWith { kForward, kBackward, kBoth };
+
 struct AutotestOptions {
   uint64_t seed = 1;
   uint64_t runs = 1000;  // Sets of values, in all shards together.
@@ -26,6 +29,9 @@ struct AutotestOptions {
   // Configuration c is this shard's if c % shards == shard.
   uint64_t shard = 0;
   uint64_t shards = 1;
+  // Backward are the gradients of operators that have one; with both, an
+  // operator takes two turns.
+  AutotestWith with = AutotestWith::kForward;
   // So many findings of one operator are shrunk; others are only counted.
   size_t most_findings = 3;
   // How many simpler cases are tried for one finding.
@@ -61,7 +67,8 @@ struct OperatorCount {
 };
 
 struct AutotestResult {
-  std::map<std::string, OperatorCount> operators;  // By "Conv 11".
+  // By "Conv 11", or "Conv 11 backward".
+  std::map<std::string, OperatorCount> operators;
   std::vector<AutotestFinding> findings;
   uint64_t runs = 0;
   // Configurations with findings beyond AutotestOptions::most_findings.

@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/autotest/backward.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/module/module.h"
@@ -23,6 +24,9 @@ namespace nodewise {
 struct CandidateJob {
   const Network* network = nullptr;
   absl::Span<const std::vector<NDArray>> sets;
+  // If the network is a gradient: of what. A candidate that knows gradients of
+  // its own may compute these in place of the network. Else null.
+  const BackwardCase* backward = nullptr;
 };
 
 // What came out of one set: the outputs of the network in their order, or why
@@ -54,8 +58,21 @@ class Candidate {
 // Computes one network on one set.
 using NetworkFunction = std::function<CandidateOutputs(
     const Network& network, const std::vector<NDArray>& inputs)>;
-std::unique_ptr<Candidate> CallableCandidate(std::string name,
-                                             NetworkFunction function);
+// Computes the gradient of a network on one set: inputs, then cotangents. Fails
+// with kUnimplemented for what it has no gradient of its own for.
+using BackwardFunction = std::function<CandidateOutputs(
+    const BackwardCase& backward, const std::vector<NDArray>& inputs)>;
+std::unique_ptr<Candidate> CallableCandidate(
+    std::string name, NetworkFunction function,
+    BackwardFunction backward = nullptr);
+
+// Has a function compute the gradients that it knows, and another candidate all
+// else.
+std::unique_ptr<Candidate> BackwardCandidate(std::unique_ptr<Candidate> inner,
+                                             BackwardFunction backward);
+
+// The gradients of single operations that oneDNN has backward primitives for.
+BackwardFunction OneDnnBackward();
 
 // Runs lowered networks with the functions of a library that is made for each:
 // what `nodewise run` does.

@@ -58,8 +58,10 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices);
 // The reference of one network.
 class CaseReference {
  public:
-  // REQUIRES: the network outlives this.
-  explicit CaseReference(const Network& network);
+  // A gradient may be computed by another formula than that of its network, so
+  // that nothing is proved of its roundings. REQUIRES: the network outlives
+  // this.
+  explicit CaseReference(const Network& network, bool is_gradient = false);
 
   // Computes the outputs. Fails if the operator does not take these values.
   CandidateOutputs Run(const std::vector<NDArray>& inputs) const;
@@ -73,7 +75,14 @@ class CaseReference {
                            const std::vector<NDArray>& expected,
                            const std::vector<NDArray>& actual) const;
 
+  // Judges by the bounds that are proved, or else by those that `sampled` gets
+  // when they are asked for.
+  absl::StatusOr<CaseVerdict> ByBounds(const ValueSet& set, size_t output,
+                                       TensorItem item, const DLTensor& actual,
+                                       std::vector<Bounds>* sampled) const;
+
   const Network& network_;
+  const bool is_gradient_;
   const Interpreter interpreter_;
 };
 

@@ -102,6 +102,11 @@ struct DualOptions {
   std::optional<Tolerance> tolerance = std::nullopt;
   std::vector<DualExecution> executions = {DualExecution::kEager,
                                            DualExecution::kGraph};
+  // Also compares, of all calls as one network, what reaches its inputs that are
+  // floats from random cotangents of everything that comes out. The tested side
+  // computes the gradient as a network, unless it has gradients of its own
+  // (BackwardFunction). An operator that has no gradient is an error.
+  bool with_gradients = false;
   // None: $NODEWISE_SEED, or one drawn anew.
   std::optional<uint64_t> seed = std::nullopt;
   int opset = kNewestOpset;

@@ -21,12 +21,17 @@ struct OperatorSpace {
   void (*draw)(ConfigurationDraw& draw);
 };
 
-// A configuration that the operator's rules accept, as a network.
+struct BackwardCase;  // nodewise/autotest/backward.h
+
+// A configuration that the operator's rules accept, as a network, or as the
+// gradient of one.
 struct OperatorCase {
   Configuration configuration;
   std::shared_ptr<const Network> network;
   // For this network, where there may be such; copies draw from the same.
   std::shared_ptr<ExactSource> exact = nullptr;
+  // None unless the network is a gradient.
+  std::shared_ptr<const BackwardCase> backward = nullptr;
 };
 
 // Returns whether there is anything to draw: operators with bodies, those of
@@ -39,6 +44,9 @@ bool HasSpace(const OperatorDef& def);
 // operator's rules refuse, and with kResourceExhausted for a space that never
 // comes to an end.
 absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
+                                      Choices* choices);
+// The same, or its gradient (BackwardOf()).
+absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, bool is_backward,
                                       Choices* choices);
 
 // How many draws are refused before an operator counts as one that nothing can

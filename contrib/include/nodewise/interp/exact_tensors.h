@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -34,14 +35,16 @@ absl::StatusOr<ExactTensors> DrawExactTensors(
 // tried. Not thread-safe.
 class ExactSource {
  public:
-  // REQUIRES: the network outlives this.
-  explicit ExactSource(const Network& network) : network_(network) {}
+  // Returns null if there are no such inputs for the network, which outlives
+  // what is returned.
+  static std::shared_ptr<ExactSource> Of(const Network& network);
 
   // Draws and fails as DrawExactTensors().
   absl::StatusOr<std::vector<NDArray>> Draw(
       uint64_t seed, absl::Span<const NDArray> given = {});
 
  private:
+  explicit ExactSource(const Network& network) : network_(network) {}
   bool AreAlwaysExact();
   bool MayBePlaces(const NetworkValue& value) const;
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/autotest/operator_space.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/op/op_def.h"
+
+namespace nodewise {
+
+// What a case differentiates; its network is the gradient of `forward`, as
+// GradientOf() makes it.
+struct BackwardCase {
+  Network forward;
+  // By cotangent: the output that it weighs.
+  std::vector<size_t> outputs;
+  // By output of the gradient: the input that it is for.
+  std::vector<size_t> inputs;
+};
+
+// Returns whether gradients of the operator can be drawn.
+bool HasBackwardSpace(const OperatorDef& def);
+
+// Returns the gradient of a case for all its inputs that are floats and not
+// decided on by the configuration. What the configuration has decided on is a
+// constant in it, since it may decide on shapes. Fails with kUnimplemented for
+// a use of the operator that has no gradient, and with kInvalidArgument for one
+// without such inputs or without a float among its outputs.
+absl::StatusOr<OperatorCase> BackwardOf(const OperatorCase& made);
+
+}  // namespace nodewise
