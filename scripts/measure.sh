@@ -19,6 +19,7 @@ verb_measure() {
   } | tee build/measure.txt || status=$?
   measure_repros "${limit[@]}" | tee build/measure_repros.txt || status=$?
   measure_align | tee build/measure_align.txt || status=$?
+  measure_gradients | tee build/measure_gradients.txt || status=$?
   measure_autotest | tee build/measure_autotest.txt || status=$?
   measure_locate "${limit[@]}" | tee build/measure_locate.txt
   return "$status"
@@ -56,6 +57,18 @@ measure_align() {
     status=$?
   NODEWISE_BUILD=build python3 tests/tvm/align_light_models.py || status=$?
   return "$status"
+}
+
+# Compares gradients of drawn operators with those of Debian's PyTorch.
+measure_gradients() {
+  local status=0
+  need_build
+  build_preset test nodewise_gradient_cases
+  when_and_where
+  build/bin/nodewise_gradient_cases 40 |
+    /usr/bin/python3 tests/measure/torch_gradients.py || status=$?
+  # Skipped where there is no torch.
+  ((status == 77)) || return "$status"
 }
 
 # A million random sets of numbers for our own kernels, by a new seed.

@@ -239,8 +239,11 @@ absl::Status NormGradients(BackwardRun& run, const PlannedBackward& plan,
   run.Read(DNNL_ARG_SRC, source);
   run.Read(DNNL_ARG_DIFF_DST, run.Cotangent(data));
   run.Read(DNNL_ARG_SCALE, run.Input(1, list));
-  // It is not used, but asked for.
-  run.Read(DNNL_ARG_SHIFT, run.Input(has_shift ? 2 : 1, list));
+  const bool is_batch_norm =
+      run.call().op().As<ops::BatchNormalization>() != nullptr;
+  if (NormBackwardReadsShift(is_batch_norm)) {
+    run.Read(DNNL_ARG_SHIFT, run.Input(has_shift ? 2 : 1, list));
+  }
   run.Make(DNNL_ARG_DIFF_SRC);
   run.Make(DNNL_ARG_DIFF_SCALE);
   run.Make(DNNL_ARG_DIFF_SHIFT);

@@ -207,6 +207,10 @@ absl::StatusOr<PlannedBackward> PlanLayerNormBackward(const Desc& data,
   });
 }
 
+bool NormBackwardReadsShift(bool is_batch_norm) {
+  return !is_batch_norm || DNNL_VERSION_MAJOR < 3;
+}
+
 absl::StatusOr<PlannedBackward> PlanLrnBackward(const Desc& data,
                                                 const LrnSpec& spec) {
   constexpr auto kAcross = Algorithm::lrn_across_channels;

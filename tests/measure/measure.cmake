@@ -44,3 +44,14 @@ target_link_libraries(nodewise_planted_operators PRIVATE
   nodewise_autotest nodewise_kernels nodewise_runtime nodewise_options
   absl::strings fmt::fmt Threads::Threads)
 nodewise_precompile(nodewise_planted_operators)
+
+# nodewise_gradient_cases writes gradients for torch_gradients.py.
+add_executable(nodewise_gradient_cases EXCLUDE_FROM_ALL
+  measure/gradient_cases.cc)
+target_include_directories(nodewise_gradient_cases PRIVATE
+  ${PROJECT_SOURCE_DIR})
+target_link_libraries(nodewise_gradient_cases PRIVATE
+  nodewise_autotest nodewise_gradient nodewise_kernels nodewise_runtime
+  nodewise_options nlohmann_json::nlohmann_json absl::strings fmt::fmt
+  Threads::Threads)
+nodewise_precompile(nodewise_gradient_cases)

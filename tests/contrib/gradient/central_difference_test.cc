@@ -20,7 +20,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "tests/contrib/gradient/double_case.h"
 
 namespace nodewise {
 namespace {
@@ -57,51 +57,6 @@ using Tensors = std::vector<NDArray>;
 
 std::string NameOf(const OperatorDef& def) {
   return fmt::format("{} {}", def.name, def.since);
-}
-
-// Numbers of an interval, all different and none of them special.
-struct Interval {
-  double least;
-  double most;
-};
-// The first in which the operator makes finite numbers is taken.
-constexpr Interval kIntervals[] = {{-4, 4}, {-0.9, 0.9}, {0.2, 0.9}, {1.1, 3}};
-
-NDArray Drawn(const CaseInput& input, Interval interval, RandomSource* random) {
-  NDArray tensor = *NDArray::Empty(input.shape, kFloat64, kCpu);
-  const double least = std::max(interval.least, input.domain.least);
-  const double most = std::min(interval.most, input.domain.most);
-  for (int64_t i = 0; i < CountOf(tensor); ++i) {
-    const double unit = static_cast<double>(random->Next() >> 11) * 0x1p-53;
-    tensor.As<double>()[i] =
-        least < most ? least + unit * (most - least) : input.domain.least;
-  }
-  return tensor;
-}
-
-NDArray InDouble(const NDArray& tensor) {
-  NDArray copy = *NDArray::Empty(tensor.shape(), kFloat64, kCpu);
-  const std::vector<double> numbers = ToDoubles(tensor);
-  StoreDoubles(numbers.data(), 0, CountOf(copy), copy);
-  return copy;
-}
-
-// The configuration with doubles in place of all other floats, and with
-// everything that decides on shapes as a constant. Some operators take scales
-// in float32 alone.
-Configuration InDouble(Configuration made, bool with_fixed) {
-  for (CaseInput& input : made.inputs) {
-    if (!input.is_given) continue;
-    if (input.fixed.defined()) input.is_constant = true;
-    if (!IsFloat(input.dtype)) continue;
-    if (input.is_constant && !with_fixed) continue;
-    input.dtype = kFloat64;
-    if (input.fixed.defined()) input.fixed = InDouble(input.fixed);
-  }
-  for (NamedAttr& attr : made.attributes) {
-    if (attr.name == "to") attr.value = int64_t{11};
-  }
-  return made;
 }
 
 double Dot(const NDArray& a, const NDArray& b) {
@@ -223,67 +178,25 @@ struct Tally {
   std::vector<std::string> wrong;
 };
 
-// Which inputs to differentiate: floats that nobody has decided on.
-std::vector<size_t> Wanted(const Configuration& made, const Network& network) {
-  std::vector<size_t> wanted;
-  size_t at = 0;
-  for (const CaseInput& input : made.inputs) {
-    if (!input.is_given || input.is_constant) continue;
-    const bool is_float =
-        network.value(network.inputs()[at]).type.dtype == kFloat64;
-    if (is_float && !input.fixed.defined() && !input.domain.is_whole) {
-      wanted.push_back(at);
-    }
-    ++at;
-  }
-  return wanted;
-}
-
 void JudgeDraw(const OperatorDef& def, uint64_t number, Tally* tally) {
-  Choices choices(RandomSource(number, def.name));
-  auto drawn = DrawCase(def, &choices);
-  if (!drawn.ok()) return;
-  Configuration made = InDouble(drawn->configuration, true);
-  auto network = NetworkOf(made);
-  if (!network.ok()) {
-    made = InDouble(drawn->configuration, false);
-    network = NetworkOf(made);
-  }
-  if (!network.ok()) return;
-  const std::vector<size_t> wanted = Wanted(made, *network);
-  bool has_float = false;
-  for (const ValueId id : network->outputs()) {
-    has_float |= network->value(id).type.dtype == kFloat64;
-  }
-  if (wanted.empty() || !has_float) return;
-  const auto gradient = GradientOf(*network, wanted);
+  const auto one = DrawDoubleCase(def, number);
+  if (!one.ok()) return;
+  const auto gradient = GradientOf(one->network, one->wanted);
   if (!gradient.ok()) {
     ++tally->refused;
     tally->why_refused = std::string(gradient.status().message());
     return;
   }
   RandomSource random(number, "numbers");
-  Point point(*network, *gradient, &random);
+  Point point(one->network, *gradient, &random);
   for (const Interval& interval : kIntervals) {
-    Tensors inputs;
-    for (const CaseInput& input : made.inputs) {
-      if (!input.is_given || input.is_constant) continue;
-      if (input.fixed.defined()) {
-        inputs.push_back(input.fixed);
-      } else if (IsFloat(input.dtype) && !input.domain.is_whole) {
-        inputs.push_back(Drawn(input, interval, &random));
-      } else {
-        Choices numbers(RandomSource(number, "others"));
-        inputs.push_back(
-            *DrawTensor(input.dtype, input.shape, input.domain, &numbers));
-      }
-    }
-    const auto differs = point.Differs(inputs);
+    const auto differs =
+        point.Differs(DrawDoubleInputs(*one, number, interval, &random));
     if (!differs.has_value()) continue;
     ++tally->judged;
     if (!differs->empty()) {
-      tally->wrong.push_back(
-          fmt::format("draw {}: {}: {}", number, ToString(made), *differs));
+      tally->wrong.push_back(fmt::format("draw {}: {}: {}", number,
+                                         ToString(one->made), *differs));
     }
     return;
   }
