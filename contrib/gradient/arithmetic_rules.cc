@@ -24,14 +24,23 @@ void ShareEvenly(Rule& r, double share) {
   for (size_t i = 0; i < r.num_inputs(); ++i) r.Give(i, r.dy() * share);
 }
 
-// The first input that is the extreme one gets all.
-void ExtremeRule(Rule& r) {
-  Term left = r.dy();
-  for (size_t i = 0; i < r.num_inputs(); ++i) {
-    const Term is_it = r.writer().Add(ops::Equal{}, {r.x(i), r.y()});
-    r.Give(i, Choose(is_it, left, 0.0));
-    left = Choose(is_it, 0.0, left);
+// The first input that is the extreme one gets all. Inputs are compared with
+// each other and not with the result, which a runtime may have rounded.
+template <typename Class, typename Beats>
+void FoldedExtremeRule(Rule& r) {
+  Writer& w = r.writer();
+  std::vector<Term> wins = {Term()};
+  Term best = r.x();
+  for (size_t i = 1; i < r.num_inputs(); ++i) {
+    wins.push_back(w.Add(Beats{}, {r.x(i), best}));
+    best = w.Add(Class{}, {best, r.x(i)});
   }
+  Term left = r.dy();
+  for (size_t i = r.num_inputs() - 1; i > 0; --i) {
+    r.Give(i, Choose(wins[i], left, 0.0));
+    left = Choose(wins[i], 0.0, left);
+  }
+  r.Give(0, left);
 }
 
 Terms DefineClip(Rule& r) {
@@ -54,11 +63,11 @@ constexpr Row kArithmeticRows[] = {
       r.Give(0, r.dy() / r.x(1));
       r.Give(1, -(r.dy() * r.y() / r.x(1)));
     }),
-    RuleOf<ops::Max>(&ExtremeRule),
+    RuleOf<ops::Max>(&FoldedExtremeRule<ops::Max, ops::Greater>),
     RuleOf<ops::Mean>([](Rule& r) {
       ShareEvenly(r, 1.0 / static_cast<double>(r.num_inputs()));
     }),
-    RuleOf<ops::Min>(&ExtremeRule),
+    RuleOf<ops::Min>(&FoldedExtremeRule<ops::Min, ops::Less>),
     RuleOf<ops::Mod>([](Rule& r) {
       r.Give(0, r.dy());
       r.Give(1, -(r.dy() * ((r.x() - r.y()) / r.x(1))));

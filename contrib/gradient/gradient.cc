@@ -45,7 +45,7 @@ class GradientMaker {
     const std::vector<OperationId> order(network_.order().begin(),
                                          network_.order().end());
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      NODEWISE_RETURN_IF_ERROR(GoBack(network_.operation(*id)));
+      NODEWISE_RETURN_IF_ERROR(GoBack(*id));
     }
     NODEWISE_RETURN_IF_ERROR(SetGradients(inputs));
     network_.RemoveUnused();
@@ -140,8 +140,9 @@ class GradientMaker {
     return terms[0];
   }
 
-  // By value: the rule's operations change the network.
-  absl::Status GoBack(const Operation operation) {
+  absl::Status GoBack(OperationId id) {
+    // A copy: what the rule adds moves the network's operations.
+    const Operation operation = network_.operation(id);
     if (!ReadsPath(operation) || IsZero(operation)) return absl::OkStatus();
     std::vector<Term> cotangents;
     bool is_reached = false;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -71,6 +72,19 @@ TEST(BackwardTest, ASoundGradientIsNotAccused) {
                   *sound, OptionsWith(AutotestWith::kBackward, 1000));
   EXPECT_TRUE(result.findings.empty());
   EXPECT_EQ(result.CountOf(CaseOutcome::kAgrees), 1000U);
+}
+
+TEST(BackwardTest, NobodyCanTellWhereAGradientIsNotFinite) {
+  const auto other = WithGradients([](std::vector<NDArray>& gradients) {
+    std::vector<double> numbers = ToDoubles(gradients[0]);
+    for (double& x : numbers) x = std::isfinite(x) ? x : 0;
+    StoreDoubles(numbers.data(), 0, CountOf(gradients[0]), gradients[0]);
+  });
+  const AutotestResult result =
+      RunAutotest(OperatorsNamed({"Log"}), *other,
+                  OptionsWith(AutotestWith::kBackward, 500));
+  EXPECT_TRUE(result.findings.empty());
+  EXPECT_GT(result.CountOf(CaseOutcome::kInconclusive), 0U);
 }
 
 TEST(BackwardTest, AWrongGradientIsFoundAndShrunk) {

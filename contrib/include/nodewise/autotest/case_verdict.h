@@ -59,7 +59,8 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices);
 class CaseReference {
  public:
   // A gradient may be computed by another formula than that of its network, so
-  // that nothing is proved of its roundings. REQUIRES: the network outlives
+  // that nothing is proved of its roundings, and nothing said where it is not
+  // finite. REQUIRES: the network outlives
   // this.
   explicit CaseReference(const Network& network, bool is_gradient = false);
 
