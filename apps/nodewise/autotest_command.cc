@@ -16,6 +16,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/autotest/autotest_run.h"
+#include "nodewise/autotest/network_draw.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/built_in_functions.h"
@@ -33,6 +34,9 @@ constexpr uint64_t kMostSetsOfOne = 4096;
 constexpr uint64_t kMostSeconds = 7 * 86'400;
 constexpr uint64_t kUsualRuns = 1000;
 constexpr uint64_t kUsualSets = 16;
+constexpr uint64_t kUsualSetsOfNetworks = 4;
+// Findings of networks are of any operator.
+constexpr size_t kMostNetworks = 100;
 constexpr int64_t kUsualLimitMs = 10'000;
 // Of a limited time, for one finding.
 constexpr double kShrinkingShare = 0.2;
@@ -63,6 +67,10 @@ class TestOperators : public Command {
   void AddOptions(OptionList* options) override {
     options->AddTexts("--op", "NAME",
                       "an operator to test; may be given again (all)", &names_);
+    options->AddFlag("--networks",
+                     "whole networks of these operators instead of one "
+                     "operation at a time",
+                     &networks_);
     options->AddText("--candidate", "NAME",
                      "what is tested: onednn, c (the C that is emitted, "
                      "compiled), graph (the reference's own kernels as a "
@@ -79,7 +87,8 @@ class TestOperators : public Command {
                        "draws the same cases again (one drawn anew, and shown)",
                        {&seed_});
     options->AddNumber("--sets", "N",
-                       "how many sets of values for one configuration (16)",
+                       "how many sets of values for one configuration (16; "
+                       "of --networks 4)",
                        {&sets_, 1, kMostSetsOfOne});
     options->AddText("--shard", "I/N",
                      "runs part I of N, from 1 on; all parts together are the "
@@ -112,7 +121,9 @@ class TestOperators : public Command {
     options_.seed = seed_.value_or(std::random_device()());
     options_.runs = runs_.value_or(seconds_.has_value() ? kMostRuns
                                                          : kUsualRuns);
-    options_.sets = sets_.value_or(kUsualSets);
+    options_.sets =
+        sets_.value_or(networks_ ? kUsualSetsOfNetworks : kUsualSets);
+    if (networks_) options_.most_findings = kMostNetworks;
     options_.seconds = static_cast<double>(seconds_.value_or(0));
     if (seconds_.has_value()) {
       options_.most_shrinking_seconds =
@@ -124,7 +135,11 @@ class TestOperators : public Command {
       options_.progress = [&](uint64_t runs, size_t) {
         progress.Update(runs, options_.runs / options_.shards);
       };
-      result = RunAutotest(rows, *candidate, options_);
+      std::unique_ptr<CaseSource> source = OperatorSource(rows);
+      if (networks_) {
+        source = NetworkSource(ScopeOf(rows, *candidate, options_.seed));
+      }
+      result = RunAutotest(*source, *candidate, options_);
     }
     Outcome outcome;
     Show(result, *candidate, &outcome);
@@ -207,9 +222,12 @@ class TestOperators : public Command {
       LowerOptions lowering = LoweringFor(AllOperators());
       return GuardedCandidate(
           LoweredCandidate("onednn", std::move(lowering),
-                           [] {
-                             return MakeRef<LoweredLibrary>(
-                                 AllOperators(), std::vector{OneDnnKernels()});
+                           [has_others = networks_] {
+                             return has_others
+                                        ? BuiltInFunctions(AllOperators())
+                                        : MakeRef<LoweredLibrary>(
+                                              AllOperators(),
+                                              std::vector{OneDnnKernels()});
                            }),
           limit);
     }
@@ -312,14 +330,14 @@ class TestOperators : public Command {
       outcome->text += fmt::format(
           "\n{}: {}\n  {}{}\n  found in configuration {}, set {}; {} times; "
           "{} simpler cases tried\n",
-          NameOf(finding.verdict.outcome), ToString(finding.made.configuration),
+          NameOf(finding.verdict.outcome), ToString(finding.made),
           finding.verdict.reason,
           finding.is_flaky ? " (not each time)" : "", finding.configuration,
           finding.set_number, finding.times, finding.tries);
       outcome->text += DescribeTensors(finding);
       outcome->json.BeginObject();
       outcome->json.Add("outcome", NameOf(finding.verdict.outcome));
-      outcome->json.Add("case", ToString(finding.made.configuration));
+      outcome->json.Add("case", ToString(finding.made));
       outcome->json.Add("reason", finding.verdict.reason);
       outcome->json.Add("cause", finding.cause);
       outcome->json.Add("times", static_cast<uint64_t>(finding.times));
@@ -342,7 +360,7 @@ class TestOperators : public Command {
     for (size_t i = 0; i < result.findings.size(); ++i) {
       const std::string path = fmt::format(
           "{}/{:03}_{}", folder_, i + 1,
-          result.findings[i].made.configuration.def->name);
+          TitleOf(result.findings[i].made));
       NODEWISE_RETURN_IF_ERROR(WriteFindingFolder(
           result.findings[i], candidate_.empty() ? "onednn" : candidate_,
           path));
@@ -353,6 +371,7 @@ class TestOperators : public Command {
 
   std::vector<std::string> names_;
   std::string candidate_;
+  bool networks_ = false;
   std::optional<uint64_t> runs_;
   std::optional<uint64_t> seconds_;
   std::optional<uint64_t> seed_;

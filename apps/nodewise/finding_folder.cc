@@ -154,13 +154,15 @@ std::string PageText(const AutotestFinding& finding,
       "# {}: {}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
       "correct implementation makes: {}.\n\n"
       "```\n{}\n{}```\n\n"
-      "`model.onnx` is the operation alone, `test_data_set_0` its inputs and "
+      "`model.onnx` is the {} alone, `test_data_set_0` its inputs and "
       "the right outputs, in the layout of ONNX's own tests.\n\n"
       "```\nnodewise autotest --case . --candidate {}\n```\n\n"
       "runs it again, and ends with status 1 as long as it is wrong.\n",
-      finding.made.configuration.def->name, NameOf(finding.verdict.outcome),
-      candidate, finding.verdict.reason, ToString(finding.made.configuration),
-      DescribeTensors(finding), candidate);
+      TitleOf(finding.made), NameOf(finding.verdict.outcome),
+      candidate, finding.verdict.reason, ToString(finding.made),
+      DescribeTensors(finding),
+      finding.made.configuration.is_network() ? "network" : "operation",
+      candidate);
   if (has_program) {
     page += "`python3 repro.py` shows both outputs without nodewise.\n";
   }

@@ -17,9 +17,25 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRepeats = 3;  // Of a finding, to see whether it is flaky.
 
-std::string NameOf(const OperatorDef& def) {
-  return fmt::format("{} {}", def.name, def.since);
-}
+class Operators : public CaseSource {
+ public:
+  explicit Operators(absl::Span<const OperatorDef* const> rows) : rows_(rows) {}
+
+  std::string NameOf(uint64_t number) const override {
+    return fmt::format("{} {}", Of(number).name, Of(number).since);
+  }
+  absl::StatusOr<OperatorCase> Draw(uint64_t number,
+                                    Choices* choices) const override {
+    return DrawCase(Of(number), choices);
+  }
+
+ private:
+  const OperatorDef& Of(uint64_t number) const {
+    return *rows_[number % rows_.size()];
+  }
+
+  const absl::Span<const OperatorDef* const> rows_;
+};
 
 // The streams of a configuration and its sets.
 Choices ChoicesOf(uint64_t seed, uint64_t number, uint64_t attempt) {
@@ -33,7 +49,7 @@ Choices ChoicesOfSet(uint64_t seed, uint64_t number, uint64_t set) {
 
 // A configuration and its sets on their way through the candidate.
 struct PreparedCase {
-  const OperatorDef* def = nullptr;
+  std::string name;  // Under which it is counted.
   uint64_t number = 0;
   std::vector<uint64_t> choices;
   OperatorCase made;
@@ -48,7 +64,7 @@ struct PreparedCase {
 // needs, and what the wrong elements have in common.
 std::string CauseOf(const FailingCase& failing) {
   std::vector<std::string> parts = {
-      std::string(failing.made.configuration.def->name),
+      std::string(TitleOf(failing.made)),
       std::string(NameOf(failing.verdict.outcome)),
       fmt::format("output {}", failing.verdict.output)};
   for (const NamedAttr& attr : failing.made.configuration.attributes) {
@@ -64,9 +80,9 @@ std::string CauseOf(const FailingCase& failing) {
 
 class AutotestRun {
  public:
-  AutotestRun(absl::Span<const OperatorDef* const> rows, Candidate& candidate,
+  AutotestRun(const CaseSource& source, Candidate& candidate,
               const AutotestOptions& options)
-      : rows_(rows), candidate_(candidate), options_(options) {}
+      : source_(source), candidate_(candidate), options_(options) {}
 
   AutotestResult Run() {
     const auto start = Clock::now();
@@ -92,9 +108,9 @@ class AutotestRun {
                std::vector<PreparedCase>* batch) {
     PreparedCase prepared;
     prepared.number = number;
-    prepared.def = rows_[number % rows_.size()];
-    OperatorCount& count = result_.operators[NameOf(*prepared.def)];
-    auto made = DrawNumber(rows_, options_.seed, number, &prepared.choices,
+    prepared.name = source_.NameOf(number);
+    OperatorCount& count = result_.operators[prepared.name];
+    auto made = DrawNumber(source_, options_.seed, number, &prepared.choices,
                            &count.refused_draws);
     if (!made.ok()) {
       count.why_no_case = std::string(made.status().message());
@@ -103,7 +119,7 @@ class AutotestRun {
     ++count.configurations;
     prepared.made = *std::move(made);
     prepared.reference =
-        std::make_unique<CaseReference>(*prepared.made.network);
+        std::make_unique<CaseReference>(prepared.made);
     for (uint64_t set = 0; set < sets; ++set) {
       Choices choices = ChoicesOfSet(options_.seed, number, set);
       auto values = DrawSet(prepared.made, &choices);
@@ -143,7 +159,7 @@ class AutotestRun {
   }
 
   void Take(PreparedCase* prepared, CandidateAnswer answer) {
-    OperatorCount& count = result_.operators[NameOf(*prepared->def)];
+    OperatorCount& count = result_.operators[prepared->name];
     bool has_found = false;
     for (size_t set = 0; set < prepared->sets.size(); ++set) {
       const CaseVerdict verdict = prepared->reference->Judge(
@@ -161,7 +177,7 @@ class AutotestRun {
 
   void AddFinding(PreparedCase* prepared, size_t set, CandidateOutputs actual,
                   const CaseVerdict& verdict) {
-    size_t& looked_at = looked_at_[std::string(prepared->def->name)];
+    size_t& looked_at = looked_at_[TitleOf(prepared->made)];
     if (looked_at >= options_.most_findings) {
       ++result_.not_looked_at;
       return;
@@ -170,8 +186,10 @@ class AutotestRun {
     FailingCase failing{prepared->choices, prepared->set_choices[set],
                         prepared->made,    prepared->sets[set],
                         prepared->expected[set], std::move(actual), verdict};
-    const size_t tries = ShrinkCase(*prepared->def, candidate_,
-                                    options_.most_tries,
+    const auto draw = [this, number = prepared->number](Choices* choices) {
+      return source_.Draw(number, choices);
+    };
+    const size_t tries = ShrinkCase(draw, candidate_, options_.most_tries,
                                     options_.most_shrinking_seconds, &failing);
     AutotestFinding finding;
     finding.made = failing.made;
@@ -195,7 +213,7 @@ class AutotestRun {
   bool IsFlaky(const FailingCase& failing) {
     const std::vector<std::vector<NDArray>> sets(kRepeats, failing.set.inputs);
     const CandidateJob job{failing.made.network.get(), sets};
-    const CaseReference reference(*failing.made.network);
+    const CaseReference reference(failing.made);
     for (const CandidateAnswer& answer : RunJobs(candidate_, {&job, 1})) {
       for (const CandidateOutputs& outputs : answer.sets) {
         const CaseVerdict again =
@@ -206,7 +224,7 @@ class AutotestRun {
     return false;
   }
 
-  const absl::Span<const OperatorDef* const> rows_;
+  const CaseSource& source_;
   Candidate& candidate_;
   const AutotestOptions& options_;
   AutotestResult result_;
@@ -223,20 +241,36 @@ uint64_t AutotestResult::CountOf(CaseOutcome outcome) const {
   return all;
 }
 
+std::unique_ptr<CaseSource> OperatorSource(
+    absl::Span<const OperatorDef* const> rows) {
+  return std::make_unique<Operators>(rows);
+}
+
+AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
+                           const AutotestOptions& options) {
+  return AutotestRun(source, candidate, options).Run();
+}
+
 AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
                            Candidate& candidate,
                            const AutotestOptions& options) {
-  return AutotestRun(rows, candidate, options).Run();
+  return RunAutotest(Operators(rows), candidate, options);
 }
 
 absl::StatusOr<OperatorCase> DrawNumber(
     absl::Span<const OperatorDef* const> rows, uint64_t seed, uint64_t number,
     std::vector<uint64_t>* choices, uint64_t* refused) {
-  const OperatorDef& def = *rows[number % rows.size()];
+  return DrawNumber(Operators(rows), seed, number, choices, refused);
+}
+
+absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source,
+                                        uint64_t seed, uint64_t number,
+                                        std::vector<uint64_t>* choices,
+                                        uint64_t* refused) {
   absl::Status last;
   for (uint64_t attempt = 0; attempt < kMostRefusedDraws; ++attempt) {
     Choices drawn = ChoicesOf(seed, number, attempt);
-    auto made = DrawCase(def, &drawn);
+    auto made = source.Draw(number, &drawn);
     if (made.ok()) {
       *choices = ValuesOf(drawn.made());
       return made;

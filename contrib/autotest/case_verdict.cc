@@ -1,5 +1,6 @@
 #include "nodewise/autotest/case_verdict.h"
 
+#include <cmath>
 #include <utility>
 
 #include "contrib/autotest/run_executor.h"
@@ -58,6 +59,19 @@ CaseVerdict VerdictOf(size_t output, TensorComparison comparison) {
   return verdict;
 }
 
+absl::Status CheckDemand(const InputDomain& domain, const NDArray& tensor) {
+  if (domain.may_be_nan || !tensor.defined() || !IsFloat(tensor.dtype())) {
+    return absl::OkStatus();
+  }
+  for (const double x : ToDoubles(tensor)) {
+    if (std::isnan(x)) {
+      return absl::OutOfRangeError(
+          "an operator reads NaN that says nothing of NaN");
+    }
+  }
+  return absl::OkStatus();
+}
+
 CaseVerdict CouldNotJudge(size_t output, const absl::Status& status) {
   return {CaseOutcome::kInconclusive, output,
           std::string(status.message())};
@@ -74,7 +88,9 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
   ValueSet set;
   const bool wants_exact = choices->UpTo(1) == 1;
   // In a third of the sets some floats are special.
-  const uint64_t kind = choices->UpTo(3 * (kSpecialKinds - 1));
+  // In whole networks they spread.
+  const uint64_t share = made.configuration.is_network() ? 12 : 3;
+  const uint64_t kind = choices->UpTo(share * (kSpecialKinds - 1));
   const auto special = kind < kSpecialKinds ? static_cast<SpecialKind>(kind)
                                             : SpecialKind::kNone;
   if (wants_exact && MayBeExact(*made.network)) {
@@ -101,8 +117,33 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
 CaseReference::CaseReference(const Network& network)
     : network_(network), interpreter_(network) {}
 
+CaseReference::CaseReference(const OperatorCase& made)
+    : CaseReference(*made.network) {
+  for (const ValueDemand& demand : made.configuration.demands) {
+    // Not all are left in a network that has become simpler.
+    const auto id = network_.FindValue(demand.value);
+    if (id.ok()) demands_[*id] = demand.domain;
+  }
+}
+
 CandidateOutputs CaseReference::Run(const std::vector<NDArray>& inputs) const {
-  return interpreter_.Run(inputs);
+  if (demands_.empty()) return interpreter_.Run(inputs);
+  for (size_t i = 0; i < network_.inputs().size(); ++i) {
+    const auto demand = demands_.find(network_.inputs()[i]);
+    if (demand == demands_.end()) continue;
+    NODEWISE_RETURN_IF_ERROR(CheckDemand(demand->second, inputs[i]));
+  }
+  InterpretOptions options;
+  options.observe = [this](const OperationRun& run) -> absl::StatusOr<bool> {
+    for (size_t i = 0; i < run.operation.outputs.size(); ++i) {
+      const auto demand = demands_.find(run.operation.outputs[i]);
+      if (demand == demands_.end()) continue;
+      NODEWISE_RETURN_IF_ERROR(
+          CheckDemand(demand->second, run.result.outputs[i]));
+    }
+    return false;
+  };
+  return interpreter_.Run(inputs, options);
 }
 
 CaseVerdict CaseReference::Judge(const ValueSet& set,

@@ -5,6 +5,7 @@
 
 #include "contrib/autotest/space_families.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -27,6 +28,22 @@ void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
 
 }  // namespace
 
+std::string TitleOf(const OperatorCase& made) {
+  return made.configuration.is_network()
+             ? "network"
+             : std::string(made.configuration.def->name);
+}
+
+std::string ToString(const OperatorCase& made) {
+  if (!made.configuration.is_network()) return ToString(made.configuration);
+  std::vector<std::string> kinds;
+  for (const OperationId id : made.network->order()) {
+    kinds.emplace_back(made.network->operation(id).kind());
+  }
+  return fmt::format("network {}: {}", made.configuration.opset,
+                     fmt::join(kinds, ", "));
+}
+
 bool HasSpace(const OperatorDef& def) {
   if (def.evaluate == nullptr || def.domain.starts_with("nodewise")) {
     return false;
@@ -42,11 +59,15 @@ bool HasSpace(const OperatorDef& def) {
 absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
                                       Choices* choices) {
   ConfigurationDraw draw(def, choices);
-  Draw(def, draw);
-  if (choices->is_exhausted()) {
+  return DrawCase(draw);
+}
+
+absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw) {
+  Draw(draw.def(), draw);
+  if (draw.choices()->is_exhausted()) {
     return absl::ResourceExhaustedError(
         fmt::format("the space of {} makes more than {} choices for one case",
-                    def.name, Choices::kMost));
+                    draw.def().name, Choices::kMost));
   }
   OperatorCase made;
   NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Take());

@@ -28,9 +28,9 @@ bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
 
 class Shrinker {
  public:
-  Shrinker(const OperatorDef& def, Candidate& candidate, size_t most,
+  Shrinker(const DrawOfCase& draw, Candidate& candidate, size_t most,
            double seconds, FailingCase* best)
-      : def_(def),
+      : draw_(draw),
         candidate_(candidate),
         most_(most),
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -118,7 +118,7 @@ class Shrinker {
     for (size_t i = 0; i < batch->size(); ++i) {
       FailingCase& each = (*batch)[i];
       each.actual = std::move(answers[i].sets[0]);
-      each.verdict = CaseReference(*each.made.network)
+      each.verdict = CaseReference(each.made)
                          .Judge(each.set, each.expected, each.actual);
       if (!FailsAlike(each.verdict, best_.verdict)) continue;
       best_ = std::move(each);
@@ -128,7 +128,7 @@ class Shrinker {
   }
 
   static absl::Status Expect(FailingCase* each) {
-    each->expected = CaseReference(*each->made.network).Run(each->set.inputs);
+    each->expected = CaseReference(each->made).Run(each->set.inputs);
     return each->expected.status();
   }
 
@@ -137,7 +137,7 @@ class Shrinker {
                                      const std::vector<uint64_t>& set) const {
     FailingCase made;
     Choices first(configuration);
-    NODEWISE_ASSIGN_OR_RETURN(made.made, DrawCase(def_, &first));
+    NODEWISE_ASSIGN_OR_RETURN(made.made, draw_(&first));
     Choices second(set);
     NODEWISE_ASSIGN_OR_RETURN(made.set, DrawSet(made.made, &second));
     made.configuration_choices = ValuesOf(first.made());
@@ -154,7 +154,7 @@ class Shrinker {
   bool ShrinkConfiguration() {
     return ShrinkBy([this] {
       Choices choices(best_.configuration_choices);
-      (void)DrawCase(def_, &choices);
+      (void)draw_(&choices);
       std::vector<Build> builds;
       for (std::vector<uint64_t>& simpler :
            SimplerThan(choices.made(), choices.groups(), most_)) {
@@ -237,7 +237,7 @@ class Shrinker {
     add(std::move(whole));
   }
 
-  const OperatorDef& def_;
+  const DrawOfCase& draw_;
   Candidate& candidate_;
   const size_t most_;
   const Clock::time_point end_;
@@ -248,9 +248,9 @@ class Shrinker {
 
 }  // namespace
 
-size_t ShrinkCase(const OperatorDef& def, Candidate& candidate, size_t most,
+size_t ShrinkCase(const DrawOfCase& draw, Candidate& candidate, size_t most,
                   double seconds, FailingCase* failing) {
-  return Shrinker(def, candidate, most, seconds, failing).Run();
+  return Shrinker(draw, candidate, most, seconds, failing).Run();
 }
 
 }  // namespace nodewise

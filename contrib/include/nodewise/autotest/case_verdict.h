@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,8 +61,10 @@ class CaseReference {
  public:
   // REQUIRES: the network outlives this.
   explicit CaseReference(const Network& network);
+  // The same of a case, whose demands it checks, too.
+  explicit CaseReference(const OperatorCase& made);
 
-  // Computes the outputs. Fails if the operator does not take these values.
+  // Computes the outputs. Fails if an operator does not take these values.
   CandidateOutputs Run(const std::vector<NDArray>& inputs) const;
 
   // Judges what the candidate made. `expected` comes from Run().
@@ -75,6 +78,7 @@ class CaseReference {
 
   const Network& network_;
   const Interpreter interpreter_;
+  std::map<ValueId, InputDomain> demands_;
 };
 
 }  // namespace nodewise

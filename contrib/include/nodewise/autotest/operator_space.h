@@ -20,11 +20,18 @@ struct OperatorSpace {
   void (*draw)(ConfigurationDraw& draw);
 };
 
-// A configuration that the operator's rules accept, as a network.
+// A configuration that the operator's rules accept, as a network; or a whole
+// network.
 struct OperatorCase {
   Configuration configuration;
   std::shared_ptr<const Network> network;
 };
+
+// Returns what a case is called: "Conv", or "network".
+std::string TitleOf(const OperatorCase& made);
+// Returns "Conv 11 (strides=[2, 2]) float32[1, 3, 8, 8], ...", or of a network
+// its operations: "network 21: Conv, Relu, Add".
+std::string ToString(const OperatorCase& made);
 
 // Returns whether there is anything to draw: operators with bodies, those of
 // nodewise itself and those that are known only to be refused have no space.
@@ -37,6 +44,8 @@ bool HasSpace(const OperatorDef& def);
 // comes to an end.
 absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
                                       Choices* choices);
+// The same with decisions that have a version, and tensors to prefer, already.
+absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw);
 
 // How many draws are refused before an operator counts as one that nothing can
 // be drawn for.
