@@ -7,6 +7,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/choices.cc
   autotest/configuration.cc
   autotest/configuration_draw.cc
+  autotest/cut_case.cc
   autotest/dual_attributes.cc
   autotest/dual_case.cc
   autotest/dual_object.cc

@@ -177,15 +177,15 @@ class AutotestRun {
 
   void AddFinding(PreparedCase* prepared, size_t set, CandidateOutputs actual,
                   const CaseVerdict& verdict) {
-    size_t& looked_at = looked_at_[TitleOf(prepared->made)];
+    FailingCase failing{prepared->choices, prepared->set_choices[set],
+                        prepared->made,    prepared->sets[set],
+                        prepared->expected[set], std::move(actual), verdict};
+    size_t& looked_at = looked_at_[RoughCause(failing)];
     if (looked_at >= options_.most_findings) {
       ++result_.not_looked_at;
       return;
     }
     ++looked_at;
-    FailingCase failing{prepared->choices, prepared->set_choices[set],
-                        prepared->made,    prepared->sets[set],
-                        prepared->expected[set], std::move(actual), verdict};
     const auto draw = [this, number = prepared->number](Choices* choices) {
       return source_.Draw(number, choices);
     };
@@ -210,6 +210,14 @@ class AutotestRun {
     result_.findings.push_back(std::move(finding));
   }
 
+  // Of operators their name, of networks those of the part that fails.
+  std::string RoughCause(const FailingCase& failing) {
+    FailingCase part = failing;
+    CutCase(candidate_, options_.most_tries, options_.most_shrinking_seconds,
+            &part);
+    return TitleOf(part.made);
+  }
+
   bool IsFlaky(const FailingCase& failing) {
     const std::vector<std::vector<NDArray>> sets(kRepeats, failing.set.inputs);
     const CandidateJob job{failing.made.network.get(), sets};
@@ -228,7 +236,7 @@ class AutotestRun {
   Candidate& candidate_;
   const AutotestOptions& options_;
   AutotestResult result_;
-  std::map<std::string, size_t> looked_at_;  // By operator.
+  std::map<std::string, size_t> looked_at_;  // By rough cause.
 };
 
 }  // namespace

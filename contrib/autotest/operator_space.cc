@@ -28,20 +28,32 @@ void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
 
 }  // namespace
 
+namespace {
+
+std::vector<std::string> KindsOf(const Network& network) {
+  std::vector<std::string> kinds;
+  for (const OperationId id : network.order()) {
+    kinds.emplace_back(network.operation(id).kind());
+  }
+  return kinds;
+}
+
+}  // namespace
+
 std::string TitleOf(const OperatorCase& made) {
-  return made.configuration.is_network()
-             ? "network"
-             : std::string(made.configuration.def->name);
+  constexpr size_t kMostNamed = 3;
+  if (!made.configuration.is_network()) {
+    return std::string(made.configuration.def->name);
+  }
+  const std::vector<std::string> kinds = KindsOf(*made.network);
+  return kinds.size() > kMostNamed ? "network"
+                                   : fmt::format("{}", fmt::join(kinds, "_"));
 }
 
 std::string ToString(const OperatorCase& made) {
   if (!made.configuration.is_network()) return ToString(made.configuration);
-  std::vector<std::string> kinds;
-  for (const OperationId id : made.network->order()) {
-    kinds.emplace_back(made.network->operation(id).kind());
-  }
   return fmt::format("network {}: {}", made.configuration.opset,
-                     fmt::join(kinds, ", "));
+                     fmt::join(KindsOf(*made.network), ", "));
 }
 
 bool HasSpace(const OperatorDef& def) {

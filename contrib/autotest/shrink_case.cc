@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "contrib/autotest/cut_case.h"
 #include "contrib/autotest/simpler_choices.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -28,14 +29,20 @@ bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
 
 class Shrinker {
  public:
-  Shrinker(const DrawOfCase& draw, Candidate& candidate, size_t most,
+  Shrinker(DrawOfCase draw, Candidate& candidate, size_t most,
            double seconds, FailingCase* best)
-      : draw_(draw),
+      : draw_(std::move(draw)),
         candidate_(candidate),
         most_(most),
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                 std::chrono::duration<double>(seconds))),
         best_(*best) {}
+
+  void Cut() {
+    limit_ = most_;
+    if (!best_.made.configuration.is_network()) return;
+    ShrinkBy([this] { return CutsOf(best_); });
+  }
 
   size_t Run() {
     // Some are left for the elements.
@@ -45,14 +52,14 @@ class Shrinker {
       has_changed = ShrinkConfiguration();
       has_changed = ShrinkSet() || has_changed;
     }
-    limit_ = most_;
+    Cut();
     ShrinkElements();
     return tries_;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Build = std::function<absl::StatusOr<FailingCase>()>;
+  using Build = CaseBuild;
 
   bool MayTry() const { return tries_ < limit_ && Clock::now() < end_; }
 
@@ -237,7 +244,7 @@ class Shrinker {
     add(std::move(whole));
   }
 
-  const DrawOfCase& draw_;
+  const DrawOfCase draw_;
   Candidate& candidate_;
   const size_t most_;
   const Clock::time_point end_;
@@ -247,6 +254,11 @@ class Shrinker {
 };
 
 }  // namespace
+
+void CutCase(Candidate& candidate, size_t most, double seconds,
+             FailingCase* failing) {
+  Shrinker(nullptr, candidate, most, seconds, failing).Cut();
+}
 
 size_t ShrinkCase(const DrawOfCase& draw, Candidate& candidate, size_t most,
                   double seconds, FailingCase* failing) {

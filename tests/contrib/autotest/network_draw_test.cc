@@ -8,7 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "contrib/autotest/run_executor.h"
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/lower/lower.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/planter/planter.h"
 #include "nodewise/runner/built_in_functions.h"
 #include "tests/support/matchers.h"
 
@@ -53,6 +60,124 @@ TEST(NetworkDrawTest, LoweredNetworksAgree) {
       RunAutotest(*NetworkSource(ScopeOf(rows)), *graph, options);
   EXPECT_TRUE(result.findings.empty());
   EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 1800U);
+}
+
+AutotestOptions NetworkRuns(uint64_t runs) {
+  AutotestOptions options;
+  options.seed = 3;
+  options.runs = runs;
+  options.sets = 4;
+  options.most_shrinking_seconds = 5;
+  return options;
+}
+
+// Every Relu that follows a Neg or an Add alone adds 1, as a fault in a fused
+// kernel would.
+CandidateOutputs WithFusedFault(const Network& network,
+                                const std::vector<NDArray>& inputs) {
+  InterpretOptions options;
+  InterpretOptions spoiling;
+  spoiling.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
+    const NDArray& made = run.result.outputs[0];
+    if (run.operation.kind() != "Relu" || made.dtype() != kFloat32) {
+      return false;
+    }
+    const NetworkValue& read = network.value(run.operation.inputs[0]);
+    if (read.kind != NetworkValue::Kind::kOutput || read.uses.size() != 1) {
+      return false;
+    }
+    const auto kind = network.operation(read.producer).kind();
+    if (kind != "Neg" && kind != "Add") return false;
+    std::vector<double> numbers = ToDoubles(made);
+    for (double& x : numbers) x += 1;
+    auto spoilt = NDArray::Empty(made.shape(), kFloat32, kCpu);
+    if (!spoilt.ok()) return spoilt.status();
+    StoreDoubles(numbers.data(), 0, CountOf(*spoilt), *spoilt);
+    options.replaced[run.operation.outputs[0]] = *spoilt;
+    return false;
+  };
+  const auto sound = Interpret(network, inputs, spoiling);
+  if (!sound.ok()) return sound.status();
+  return Interpret(network, inputs, options);
+}
+
+TEST(NetworkDrawTest, AFaultOfTwoOperationsIsShrunkToThem) {
+  std::vector<const OperatorDef*> rows;
+  for (const char* name : {"Relu", "Neg", "Add", "Mul", "Transpose", "MatMul"}) {
+    rows.push_back(AllOperators().Find("", name, kNewestOpset));
+  }
+  const auto faulty = CallableCandidate("faulty", &WithFusedFault);
+  const AutotestResult result =
+      RunAutotest(*NetworkSource(ScopeOf(rows)), *faulty, NetworkRuns(400));
+  ASSERT_FALSE(result.findings.empty());
+  for (const AutotestFinding& finding : result.findings) {
+    EXPECT_THAT(TitleOf(finding.made), testing::AnyOf("Neg_Relu", "Add_Relu"));
+    for (const NDArray& input : finding.set.inputs) {
+      EXPECT_THAT(input.shape(), testing::Each(testing::Le(3)));
+    }
+  }
+}
+
+// Lowers a network, and spoils a node of the graph.
+CandidateOutputs WithPlantedFault(const Network& network,
+                                  const std::vector<NDArray>& inputs) {
+  auto lowered = Lower(network, "case", {});
+  if (!lowered.ok()) return lowered.status();
+  auto planted = PlantScale(
+      std::move(lowered->graph),
+      BuiltInFunctions(AllOperators(), Backend::kReference), /*seed=*/1);
+  if (!planted.ok()) return absl::UnimplementedError("nothing to spoil");
+  auto executor =
+      GraphExecutor::Create(std::move(planted->graph), planted->library);
+  if (!executor.ok()) return executor.status();
+  const auto loaded = (*executor)->LoadParams(Params{lowered->params});
+  if (!loaded.ok()) return loaded.status();
+  return RunExecutor(executor->get(), inputs);
+}
+
+TEST(NetworkDrawTest, APlantedFaultIsFoundAndShrunk) {
+  const std::vector<const OperatorDef*> rows = AllRows();
+  const auto faulty = CallableCandidate("planted", &WithPlantedFault);
+  AutotestOptions options = NetworkRuns(80);
+  options.most_tries = 300;
+  const AutotestResult result =
+      RunAutotest(*NetworkSource(ScopeOf(rows)), *faulty, options);
+  ASSERT_FALSE(result.findings.empty());
+  for (const AutotestFinding& finding : result.findings) {
+    EXPECT_LE(finding.made.network->order().size(), 3U)
+        << ToString(finding.made);
+  }
+}
+
+std::multiset<std::string> SeenBy(AutotestOptions options) {
+  std::multiset<std::string> seen;
+  const auto recorder = CallableCandidate(
+      "recorder",
+      [&seen](const Network& network,
+              const std::vector<NDArray>& inputs) -> CandidateOutputs {
+        std::string text = NetworkToText(network.data());
+        for (const NDArray& input : inputs) {
+          for (const double x : ToDoubles(input)) text += std::to_string(x);
+        }
+        seen.insert(text);
+        return Interpret(network, inputs);
+      });
+  const std::vector<const OperatorDef*> rows = AllRows();
+  RunAutotest(*NetworkSource(ScopeOf(rows)), *recorder, options);
+  return seen;
+}
+
+TEST(NetworkDrawTest, ShardsTogetherAreTheWholeRun) {
+  const std::multiset<std::string> whole = SeenBy(NetworkRuns(200));
+  EXPECT_EQ(SeenBy(NetworkRuns(200)), whole);
+  std::multiset<std::string> all;
+  for (uint64_t shard = 0; shard < 3; ++shard) {
+    AutotestOptions options = NetworkRuns(200);
+    options.shard = shard;
+    options.shards = 3;
+    all.merge(SeenBy(options));
+  }
+  EXPECT_EQ(all, whole);
 }
 
 }  // namespace

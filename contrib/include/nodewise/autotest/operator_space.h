@@ -27,7 +27,8 @@ struct OperatorCase {
   std::shared_ptr<const Network> network;
 };
 
-// Returns what a case is called: "Conv", or "network".
+// Returns what a case is called: "Conv", of a network of up to three operations
+// "MatMul_Add", else "network".
 std::string TitleOf(const OperatorCase& made);
 // Returns "Conv 11 (strides=[2, 2]) float32[1, 3, 8, 8], ...", or of a network
 // its operations: "network 21: Conv, Relu, Add".
