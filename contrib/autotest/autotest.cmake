@@ -21,8 +21,10 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/input_domain.cc
   autotest/math_spaces.cc
   autotest/network_adapt.cc
+  autotest/network_bodies.cc
   autotest/network_builder.cc
   autotest/network_draw.cc
+  autotest/network_patterns.cc
   autotest/network_scope.cc
   autotest/norm_spaces.cc
   autotest/number_generators.cc

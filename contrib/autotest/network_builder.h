@@ -44,7 +44,7 @@ class NetworkBuilder {
   Network& network() { return network_; }
   const std::vector<PoolTensor>& pool() const { return pool_; }
   // True in so many of 100 cases; false is simplest.
-  bool Often(int percent);
+  bool Often(int percent = 50);
   int64_t Between(int64_t least, int64_t most);
   template <typename T>
   T One(std::initializer_list<T> options) {
@@ -116,5 +116,16 @@ class NetworkBuilder {
   int inputs_made_ = 0;
   int values_made_ = 0;
 };
+
+// --- The steps of which networks are made. What fails may leave some of its
+// operations.
+
+// One operation of any operator; its outputs may have sizes that only a run
+// tells.
+absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open);
+// Several that compilers compute together (network_patterns.cc).
+absl::Status AddPattern(NetworkBuilder& builder);
+// One with a body (network_bodies.cc).
+absl::Status AddControlFlow(NetworkBuilder& builder);
 
 }  // namespace nodewise

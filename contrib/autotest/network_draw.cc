@@ -13,6 +13,9 @@ namespace {
 
 constexpr int kMostSteps = 8;
 constexpr int kGoesOn = 85;  // Of 100 steps.
+// Of 100 steps; the others are control flow.
+constexpr uint64_t kOperators = 72;
+constexpr uint64_t kPatterns = 22;
 // Draws of one step that an operator's rules refuse.
 constexpr int kMostRefused = 4;
 // How often a network may have sizes that only a run tells, which few candidates
@@ -43,7 +46,21 @@ bool HasKnownSizes(const Network& network) {
   });
 }
 
-// Adds one operation of any operator.
+class Networks : public CaseSource {
+ public:
+  explicit Networks(NetworkScope scope) : scope_(std::move(scope)) {}
+
+  std::string NameOf(uint64_t) const override { return "networks"; }
+  absl::StatusOr<OperatorCase> Draw(uint64_t, Choices* choices) const override {
+    return DrawNetwork(scope_, choices);
+  }
+
+ private:
+  const NetworkScope scope_;
+};
+
+}  // namespace
+
 absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open) {
   const BuilderOptions& options = builder.options();
   const OperatorDef& def =
@@ -74,21 +91,6 @@ absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open) {
   return last;
 }
 
-class Networks : public CaseSource {
- public:
-  explicit Networks(NetworkScope scope) : scope_(std::move(scope)) {}
-
-  std::string NameOf(uint64_t) const override { return "networks"; }
-  absl::StatusOr<OperatorCase> Draw(uint64_t, Choices* choices) const override {
-    return DrawNetwork(scope_, choices);
-  }
-
- private:
-  const NetworkScope scope_;
-};
-
-}  // namespace
-
 absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
                                          Choices* choices) {
   if (scope.opsets.empty()) return absl::InvalidArgumentError("no opset");
@@ -100,8 +102,15 @@ absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
   for (int step = 0; step < kMostSteps; ++step) {
     const Choices::Group group(choices);
     if (step > 0 && !builder.Often(kGoesOn)) break;
-    // What is refused leaves the network as it is, but for inputs.
-    (void)AddOperator(builder, may_be_open);
+    // What is refused is left out, as far as it is not there already.
+    const uint64_t kind = choices->UpTo(99);
+    if (kind < kOperators) {
+      (void)AddOperator(builder, may_be_open);
+    } else if (kind < kOperators + kPatterns) {
+      (void)AddPattern(builder);
+    } else {
+      (void)AddControlFlow(builder);
+    }
   }
   return builder.Finish();
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
+#include "fmt/format.h"
 #include "nodewise/autotest/network_draw.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
@@ -18,7 +20,7 @@ constexpr int kOpsets[] = {21, kNewestOpset, kNewestOpset, kNewestOpset, 24, 23,
                            15, 14,           13,           12,           11, 10,
                            9,  8,            7};
 // First draws of each operator, of which one must be taken.
-constexpr uint64_t kTries = 4;
+constexpr uint64_t kTries = 3;
 
 // A case with its inputs, to be asked about.
 struct Question {
@@ -73,6 +75,33 @@ std::vector<int> OpsetsTaken(Candidate& candidate) {
   return opsets;
 }
 
+// Returns the newest of these opsets in which the row holds; 0 if there is none.
+int OpsetFor(const OperatorDef& row, const std::vector<int>& opsets) {
+  if (!row.domain.empty()) return row.since;
+  int newest = 0;
+  for (const int opset : opsets) {
+    if (row.since <= opset && opset < row.until) {
+      newest = std::max(newest, opset);
+    }
+  }
+  return newest;
+}
+
+// Draws until the operator's own rules accept one.
+void AddQuestion(const OperatorDef& row, int opset, Choices* choices,
+                 std::vector<Question>* questions) {
+  for (int draws = 0; draws < kMostRefusedDraws; ++draws) {
+    ConfigurationDraw draw(row, opset, choices);
+    auto made = DrawCase(draw);
+    if (!made.ok()) continue;
+    Choices simple((std::vector<uint64_t>()));
+    auto inputs = DrawInputs(made->configuration, &simple);
+    if (!inputs.ok()) continue;
+    questions->push_back({*std::move(made), {*std::move(inputs)}});
+    return;
+  }
+}
+
 }  // namespace
 
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
@@ -82,29 +111,29 @@ NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
 
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
                      Candidate& candidate, uint64_t seed) {
-  std::vector<Question> questions;
-  std::vector<size_t> row_of;
-  for (uint64_t number = 0; number < kTries * rows.size(); ++number) {
-    std::vector<uint64_t> choices;
-    uint64_t refused = 0;
-    auto made = DrawNumber(rows, seed, number, &choices, &refused);
-    if (!made.ok()) continue;
-    Choices simple((std::vector<uint64_t>()));
-    auto inputs = DrawInputs(made->configuration, &simple);
-    if (!inputs.ok()) continue;
-    questions.push_back({*std::move(made), {*std::move(inputs)}});
-    row_of.push_back(number % rows.size());
-  }
-  const std::vector<bool> refused = Refused(questions, candidate);
-  std::vector<bool> is_taken(rows.size());
-  for (size_t i = 0; i < questions.size(); ++i) {
-    if (!refused[i]) is_taken[row_of[i]] = true;
-  }
   NetworkScope scope;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (is_taken[i]) scope.rows.push_back(rows[i]);
-  }
   scope.opsets = OpsetsTaken(candidate);
+  std::vector<const OperatorDef*> open(rows.begin(), rows.end());
+  std::set<const OperatorDef*> taken;
+  for (uint64_t attempt = 0; attempt < kTries && !open.empty(); ++attempt) {
+    std::vector<Question> questions;
+    for (const OperatorDef* row : open) {
+      const int opset = OpsetFor(*row, scope.opsets);
+      if (opset == 0) continue;
+      Choices choices(RandomSource(
+          seed, fmt::format("{} {} {}", row->name, row->since, attempt)));
+      AddQuestion(*row, opset, &choices, &questions);
+    }
+    const std::vector<bool> refused = Refused(questions, candidate);
+    for (size_t i = 0; i < questions.size(); ++i) {
+      if (!refused[i]) taken.insert(questions[i].made.configuration.def);
+    }
+    std::erase_if(open, [&](const OperatorDef* row) {
+      return taken.count(row) > 0 || OpsetFor(*row, scope.opsets) == 0;
+    });
+  }
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(scope.rows),
+               [&](const OperatorDef* row) { return taken.count(row) > 0; });
   return scope;
 }
 

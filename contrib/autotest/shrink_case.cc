@@ -17,6 +17,8 @@ namespace {
 // Tensors of more elements are not made simpler one by one.
 constexpr size_t kMostSingleElements = 64;
 constexpr size_t kMostTriesAtOnce = 64;
+// Of the time; what follows says most about the cause.
+constexpr double kShareOfChoices = 0.6;
 
 bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
   if (a.outcome != b.outcome) return false;
@@ -34,8 +36,8 @@ class Shrinker {
       : draw_(std::move(draw)),
         candidate_(candidate),
         most_(most),
-        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                std::chrono::duration<double>(seconds))),
+        end_(After(seconds)),
+        choices_end_(After(seconds * kShareOfChoices)),
         best_(*best) {}
 
   void Cut() {
@@ -47,11 +49,14 @@ class Shrinker {
   size_t Run() {
     // Some are left for the elements.
     limit_ = most_ - most_ / 4;
+    chooses_ = true;
     bool has_changed = true;
     while (has_changed && MayTry()) {
       has_changed = ShrinkConfiguration();
       has_changed = ShrinkSet() || has_changed;
     }
+    chooses_ = false;
+    limit_ = most_;
     Cut();
     ShrinkElements();
     return tries_;
@@ -61,7 +66,15 @@ class Shrinker {
   using Clock = std::chrono::steady_clock;
   using Build = CaseBuild;
 
-  bool MayTry() const { return tries_ < limit_ && Clock::now() < end_; }
+  static Clock::time_point After(double seconds) {
+    return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                              std::chrono::duration<double>(seconds));
+  }
+
+  bool MayTry() const {
+    return tries_ < limit_ &&
+           Clock::now() < (chooses_ ? choices_end_ : end_);
+  }
 
   // Tries cases in their order from `begin` on, a batch at a time, until one
   // fails alike, which becomes the best one. Returns its place, or how many
@@ -248,6 +261,8 @@ class Shrinker {
   Candidate& candidate_;
   const size_t most_;
   const Clock::time_point end_;
+  const Clock::time_point choices_end_;
+  bool chooses_ = false;  // Other choices are tried, not cuts and elements.
   FailingCase& best_;
   size_t tries_ = 0;
   size_t limit_ = 0;  // Of tries, at this stage.

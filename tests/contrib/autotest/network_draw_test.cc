@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -45,6 +46,35 @@ TEST(NetworkDrawTest, EveryOperatorIsReached) {
     }
   }
   EXPECT_THAT(missing, testing::IsEmpty());
+}
+
+TEST(NetworkDrawTest, ControlFlowAndPatternsAreReached) {
+  const std::vector<const OperatorDef*> rows = AllRows();
+  const auto source = NetworkSource(ScopeOf(rows));
+  std::map<std::string, int> counts;
+  int with_shared = 0;
+  for (uint64_t number = 0; number < 1000; ++number) {
+    std::vector<uint64_t> choices;
+    uint64_t refused = 0;
+    const auto made = DrawNumber(*source, 1, number, &choices, &refused);
+    ASSERT_THAT(made, IsOk());
+    bool is_shared = false;
+    for (const OperationId id : made->network->order()) {
+      const Operation& operation = made->network->operation(id);
+      ++counts[std::string(operation.kind())];
+      for (const ValueId output : operation.outputs) {
+        is_shared = is_shared ||
+                    (output != kNoValue &&
+                     made->network->value(output).uses.size() > 1);
+      }
+    }
+    if (is_shared) ++with_shared;
+  }
+  for (const char* kind : {"If", "Loop", "Scan", "Conv", "BatchNormalization",
+                           "Softmax", "Erf", "QuantizeLinear"}) {
+    EXPECT_GT(counts[kind], 10) << kind;
+  }
+  EXPECT_GT(with_shared, 200);
 }
 
 TEST(NetworkDrawTest, LoweredNetworksAgree) {
