@@ -166,6 +166,9 @@ std::string PageText(const AutotestFinding& finding,
   if (has_program) {
     page += "`python3 repro.py` shows both outputs without nodewise.\n";
   }
+  if (!finding.attribution.empty()) {
+    page += fmt::format("\nThe finding {}.\n", finding.attribution);
+  }
   if (finding.is_flaky) page += "\nIt does not fail each time.\n";
   return page;
 }

@@ -15,6 +15,9 @@
 #include "nodewise/ir/network_text.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/activation.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/conv.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/planter/planter.h"
 #include "nodewise/runner/built_in_functions.h"
@@ -208,6 +211,61 @@ TEST(NetworkDrawTest, ShardsTogetherAreTheWholeRun) {
     all.merge(SeenBy(options));
   }
   EXPECT_EQ(all, whole);
+}
+
+// y = Relu(Conv(x)) + x, and a Softmax of it.
+std::shared_ptr<const Network> SmallModel() {
+  Network net("small");
+  const auto x =
+      net.AddInput("x", TensorType(kFloat32, {1, 2, Dim::Named("h"), 8}))
+          .value();
+  auto weights = NDArray::Empty({2, 2, 3, 3}, kFloat32, kCpu).value();
+  const std::vector<double> ones(36, 0.5);
+  StoreDoubles(ones.data(), 0, 36, weights);
+  const auto w = net.AddConstant("w", weights).value();
+  const OpSet& ops = AllOperators();
+  ops::Conv conv;
+  conv.pads = {1, 1, 1, 1};
+  const auto y = net.Add(ops, conv, {x, w}).value();
+  const auto relu = net.Add(ops, ops::Relu{}, {y}).value();
+  const auto sum = net.Add(ops, ops::Add{}, {relu, x}).value();
+  EXPECT_THAT(net.SetOutputs({sum}), IsOk());
+  return std::make_shared<const Network>(std::move(net));
+}
+
+TEST(NetworkMutationTest, PartsOfAModelAreChangedAndAgree) {
+  const auto source = MutationSource({SmallModel()});
+  std::set<std::string> kinds;
+  std::set<std::string> texts;
+  for (uint64_t number = 0; number < 300; ++number) {
+    std::vector<uint64_t> choices;
+    uint64_t refused = 0;
+    const auto made = DrawNumber(*source, 1, number, &choices, &refused);
+    ASSERT_THAT(made, IsOk());
+    for (const OperationId id : made->network->order()) {
+      kinds.emplace(made->network->operation(id).kind());
+    }
+    texts.insert(NetworkToText(made->network->data()));
+  }
+  EXPECT_GT(kinds.size(), 8U);
+  EXPECT_GT(texts.size(), 200U);
+  const auto graph = LoweredCandidate(
+      "graph", LoweringFor(AllOperators(), Backend::kReference),
+      [] { return BuiltInFunctions(AllOperators(), Backend::kReference); });
+  const AutotestResult result =
+      RunAutotest(*source, *graph, NetworkRuns(400));
+  EXPECT_TRUE(result.findings.empty());
+  EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 350U);
+}
+
+TEST(NetworkMutationTest, AFaultInAPartIsShrunkToIt) {
+  const auto faulty = CallableCandidate("faulty", &WithFusedFault);
+  const AutotestResult result = RunAutotest(
+      *MutationSource({SmallModel()}), *faulty, NetworkRuns(4000));
+  ASSERT_FALSE(result.findings.empty());
+  for (const AutotestFinding& finding : result.findings) {
+    EXPECT_THAT(TitleOf(finding.made), testing::AnyOf("Neg_Relu", "Add_Relu"));
+  }
 }
 
 }  // namespace

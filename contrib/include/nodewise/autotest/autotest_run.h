@@ -51,6 +51,8 @@ struct AutotestFinding {
   bool is_flaky = false;      // It is not there each time.
   // What stands for the cause: operator, outcome, attributes, shape of failure.
   std::string cause;
+  // Without what of the candidate it goes away; empty if nobody asked.
+  std::string attribution = {};
 };
 
 struct OperatorCount {

@@ -67,7 +67,8 @@ std::unique_ptr<Candidate> LoweredCandidate(
 // "cc -O2" say. `folder` is where the files lie meanwhile.
 std::unique_ptr<Candidate> EmittedCandidate(const OpSet& ops,
                                             std::string compiler,
-                                            std::string folder);
+                                            std::string folder,
+                                            LowerOptions lowering = {});
 
 // Gives another program one model of many networks that have nothing in common.
 // What it cannot load or run is halved until what it cannot is alone.

@@ -10,6 +10,7 @@
 #include "nodewise/autotest/candidate.h"
 #include "nodewise/autotest/choices.h"
 #include "nodewise/autotest/operator_space.h"
+#include "nodewise/ir/network.h"
 
 namespace nodewise {
 
@@ -37,5 +38,12 @@ absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
 
 // Random networks for RunAutotest().
 std::unique_ptr<CaseSource> NetworkSource(NetworkScope scope);
+
+// Connected parts of real models, of up to 8 operations, with other sizes,
+// operations exchanged, inserted, left out and done twice, other attributes and
+// more outputs. Models take turns, and are counted under their names. Null if
+// no model has an operation.
+std::unique_ptr<CaseSource> MutationSource(
+    std::vector<std::shared_ptr<const Network>> models);
 
 }  // namespace nodewise
