@@ -116,6 +116,10 @@ class TestOperators : public Command {
 
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(ReadShard());
+    if (networks_ && !mutated_.empty()) {
+      return absl::InvalidArgumentError(
+          "--networks and --mutate: expected one of them, not both");
+    }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<const OperatorDef*> rows,
                               Rows());
     NODEWISE_ASSIGN_OR_RETURN(const std::unique_ptr<Candidate> candidate,

@@ -167,7 +167,7 @@ std::string PageText(const AutotestFinding& finding,
     page += "`python3 repro.py` shows both outputs without nodewise.\n";
   }
   if (!finding.attribution.empty()) {
-    page += fmt::format("\nThe finding {}.\n", finding.attribution);
+    page += fmt::format("\nThe finding: {}.\n", finding.attribution);
   }
   if (finding.is_flaky) page += "\nIt does not fail each time.\n";
   return page;
