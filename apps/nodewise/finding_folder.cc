@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/nodewise/compiled_finding.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/ndarray/elements.h"
@@ -149,7 +150,8 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
 }
 
 std::string PageText(const AutotestFinding& finding,
-                     const std::string& candidate, bool has_program) {
+                     const std::string& candidate, bool has_program,
+                     bool has_c) {
   std::string page = fmt::format(
       "# {}: {}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
       "correct implementation makes: {}.\n\n"
@@ -165,6 +167,12 @@ std::string PageText(const AutotestFinding& finding,
       candidate);
   if (has_program) {
     page += "`python3 repro.py` shows both outputs without nodewise.\n";
+  }
+  if (has_c) {
+    page +=
+        "`repro.cc` needs the installed runtime library alone: `net` is the "
+        "network as C.\n\n```\ncmake -B build . && cmake --build build && "
+        "build/repro .\n```\n\nshows what differs.\n";
   }
   if (!finding.attribution.empty()) {
     page += fmt::format("\nThe finding: {}.\n", finding.attribution);
@@ -182,12 +190,18 @@ absl::Status WriteFindingFolder(const AutotestFinding& finding,
   NODEWISE_RETURN_IF_ERROR(WriteOnnxCase(
       folder, *finding.made.network, finding.set.inputs,
       finding.expected.ok() ? *finding.expected : none));
+  bool has_c = false;
+  if (candidate == "c") {
+    const absl::Status written = WriteCompiledFinding(finding, folder);
+    if (!written.ok() && !absl::IsUnimplemented(written)) return written;
+    has_c = written.ok();
+  }
   const std::string program = ProgramText(candidate);
   if (!program.empty()) {
     NODEWISE_RETURN_IF_ERROR(WriteText(folder + "/repro.py", program));
   }
   return WriteText(folder + "/README.md",
-                   PageText(finding, candidate, !program.empty()));
+                   PageText(finding, candidate, !program.empty(), has_c));
 }
 
 absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
