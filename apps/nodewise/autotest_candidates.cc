@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/passes/quantization.h"
 #include "nodewise/runner/built_in_functions.h"
 #include "nodewise/runner/onednn_kernels.h"
 #include "nodewise/support/words.h"
@@ -169,9 +170,7 @@ std::vector<CandidateVariant> OrtVariants(const CandidateOptions& options) {
   return variants;
 }
 
-}  // namespace
-
-Made MakeAutotestCandidate(const CandidateOptions& options) {
+Made MakePlain(const CandidateOptions& options) {
   if (options.name.empty() || options.name == "onednn") {
     return OneDnn(options, LoweringFor(AllOperators()));
   }
@@ -190,7 +189,7 @@ Made MakeAutotestCandidate(const CandidateOptions& options) {
   return Program(options);
 }
 
-std::vector<CandidateVariant> VariantsOf(const CandidateOptions& options) {
+std::vector<CandidateVariant> PlainVariantsOf(const CandidateOptions& options) {
   if (options.name == "ort") return OrtVariants(options);
   if (options.name == "graph") {
     return LoweringVariants(
@@ -219,6 +218,38 @@ std::vector<CandidateVariant> VariantsOf(const CandidateOptions& options) {
                             options,
                             LoweringFor(AllOperators(), Backend::kReference));
                       }});
+  return variants;
+}
+
+}  // namespace
+
+Made MakeAutotestCandidate(const CandidateOptions& options) {
+  if (options.passes.empty()) return MakePlain(options);
+  std::vector<Pass> passes;
+  for (const std::string& name : options.passes) {
+    if (name != "merge" && name != "split") {
+      return absl::InvalidArgumentError(
+          fmt::format("--pass: found \"{}\", expected merge or split",
+                      Printable(name)));
+    }
+    passes.push_back(name == "merge" ? MergeQuantizationPass()
+                                     : SplitQuantizationPass());
+  }
+  NODEWISE_ASSIGN_OR_RETURN(auto inner, MakePlain(options));
+  return RewrittenCandidate(std::move(inner), std::move(passes));
+}
+
+std::vector<CandidateVariant> VariantsOf(const CandidateOptions& options) {
+  std::vector<CandidateVariant> variants;
+  for (size_t i = 0; i < options.passes.size(); ++i) {
+    CandidateOptions less = options;
+    less.passes.erase(less.passes.begin() + static_cast<ptrdiff_t>(i));
+    variants.push_back({fmt::format("pass {}", options.passes[i]),
+                        [less] { return MakeAutotestCandidate(less); }});
+  }
+  for (CandidateVariant& plain : PlainVariantsOf(options)) {
+    variants.push_back(std::move(plain));
+  }
   return variants;
 }
 

@@ -22,6 +22,9 @@ struct CandidateOptions {
   // Of whole networks a candidate may have the reference compute what its own
   // kernels do not.
   bool networks = false;
+  // Of the kinds that run in this process: what their networks are rewritten by
+  // first, "merge" and "split".
+  std::vector<std::string> passes;
   std::string scratch;  // A folder for what is compiled meanwhile.
 };
 

@@ -74,6 +74,10 @@ class TestOperators : public Command {
                      "changed parts of this ONNX model, or of those in this "
                      "folder, instead",
                      &mutated_);
+    options->AddTexts("--pass", "NAME",
+                      "rewrites each network first: merge (quantised "
+                      "operations) or split; may be given again (none)",
+                      &passes_);
     options->AddFlag("--attribute",
                      "judges each finding again with one thing of the "
                      "candidate switched off at a time",
@@ -237,6 +241,7 @@ class TestOperators : public Command {
     options.limit_ms = static_cast<int64_t>(
         limit_ms_.value_or(static_cast<uint64_t>(kUsualLimitMs)));
     options.networks = DrawsNetworks() || !case_.empty();
+    options.passes = passes_;
     options.scratch = scratch_.path();
     return options;
   }
@@ -358,7 +363,8 @@ class TestOperators : public Command {
           "{}/{:03}_{}", folder_, i + 1,
           TitleOf(result.findings[i].made));
       NODEWISE_RETURN_IF_ERROR(WriteFindingFolder(
-          result.findings[i], candidate_.empty() ? "onednn" : candidate_,
+          result.findings[i],
+          {candidate_.empty() ? "onednn" : candidate_, foreign_.ort_level},
           path));
       outcome->text += fmt::format("written: {}\n", Printable(path));
     }
@@ -369,6 +375,7 @@ class TestOperators : public Command {
   std::string candidate_;
   bool networks_ = false;
   std::string mutated_;
+  std::vector<std::string> passes_;
   bool attributes_ = false;
   std::optional<uint64_t> runs_;
   std::optional<uint64_t> seconds_;

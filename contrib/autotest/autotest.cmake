@@ -35,6 +35,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/quantized_spaces.cc
   autotest/random_spaces.cc
   autotest/reduce_spaces.cc
+  autotest/rewritten_candidate.cc
   autotest/sequence_spaces.cc
   autotest/shape_spaces.cc
   autotest/shrink_case.cc

@@ -233,6 +233,7 @@ class BoundsCarrier {
   void AddFoldedRounding(ValueId sums) {
     const Operation& producer =
         network_.operation(network_.value(sums).producer);
+    if (producer.inputs[1] == kNoValue) return;
     const auto weights = known_.find(producer.inputs[1]);
     const NDArray w = weights != known_.end()
                           ? weights->second.tensor

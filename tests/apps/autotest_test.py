@@ -91,6 +91,12 @@ class Autotest(Scratch):
         self.assertEqual(row["configurations"], 50)
         self.assertGreater(row["agrees"], 180)
 
+    def test_networks_that_passes_rewrite_agree(self):
+        result = nodewise("autotest", "--networks", "--pass", "merge",
+                          "--pass", "split", "--candidate", "graph", "--runs",
+                          "200", "--seed", "2")
+        self.assertEqual(result.code, 0, result.out + result.err)
+
     def test_a_model_is_mutated(self):
         folder = self.folder / "findings"
         nodewise("autotest", "--op", "Neg", "--candidate", self.wrong,
@@ -128,6 +134,7 @@ class Autotest(Scratch):
                 (["--shard", "x"], "expected I/N, such as 1/4"),
                 (["--runs", "0"], "from 1 to"),
                 (["--case", "nowhere"], "nowhere/model.onnx"),
+                (["--pass", "fold"], "expected merge or split"),
                 (["--mutate", "nowhere.onnx"], "nowhere.onnx"),
                 (["--networks", "--mutate", "a.onnx"], "not both")):
             with self.subTest(arguments=arguments):

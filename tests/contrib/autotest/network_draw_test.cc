@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "contrib/autotest/run_executor.h"
@@ -18,6 +21,7 @@
 #include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/conv.h"
+#include "nodewise/ops/elementary.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/planter/planter.h"
 #include "nodewise/runner/built_in_functions.h"
@@ -95,6 +99,51 @@ TEST(NetworkDrawTest, LoweredNetworksAgree) {
   EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 1800U);
 }
 
+// 1 / -x of 0, which is infinite in either direction for who drops the sign.
+TEST(NetworkVerdictTest, WhatHangsOnTheSignOfAZeroIsInconclusive) {
+  Network net("net");
+  const auto x = net.AddInput("x", TensorType(kFloat32, {1})).value();
+  const OpSet& ops = AllOperators();
+  const auto negative = net.Add(ops, ops::Neg{}, {x}).value();
+  const auto y = net.Add(ops, ops::Reciprocal{}, {negative}).value();
+  ASSERT_THAT(net.SetOutputs({y}), IsOk());
+  const auto tensor = [](float number) {
+    const NDArray one = NDArray::Empty({1}, kFloat32, kCpu).value();
+    *one.As<float>() = number;
+    return one;
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  const CaseReference reference(net);
+  for (const auto& [input, found, outcome] :
+       {std::tuple(0.0F, infinity, CaseOutcome::kInconclusive),
+        std::tuple(2.0F, 0.5F, CaseOutcome::kMismatch)}) {
+    const ValueSet set{{tensor(input)}};
+    const CandidateOutputs expected = reference.Run(set.inputs);
+    EXPECT_EQ(reference.Judge(set, expected,
+                              std::vector<NDArray>{tensor(found)})
+                  .outcome,
+              outcome);
+  }
+}
+
+// An operator that says nothing of NaN does not get one from what is before it.
+TEST(NetworkVerdictTest, WhatAnOperatorLeavesOpenIsNotAsked) {
+  Network net("net");
+  const auto x = net.AddInput("x", TensorType(kFloat32, {1})).value();
+  const OpSet& ops = AllOperators();
+  const auto root = net.Add(ops, ops::Sqrt{}, {x}, "root").value();
+  const auto y = net.Add(ops, ops::Neg{}, {root}).value();
+  ASSERT_THAT(net.SetOutputs({y}), IsOk());
+  OperatorCase made;
+  made.configuration.demands = {
+      {net.value(root).name, InputDomain::WithoutNan()}};
+  made.network = std::make_shared<const Network>(std::move(net));
+  const NDArray minus = NDArray::Empty({1}, kFloat32, kCpu).value();
+  *minus.As<float>() = -1;
+  EXPECT_FALSE(CaseReference(made).Run({minus}).ok());
+  EXPECT_THAT(CaseReference(*made.network).Run({minus}), IsOk());
+}
+
 AutotestOptions NetworkRuns(uint64_t runs) {
   AutotestOptions options;
   options.seed = 3;
@@ -166,6 +215,43 @@ CandidateOutputs WithPlantedFault(const Network& network,
   const auto loaded = (*executor)->LoadParams(Params{lowered->params});
   if (!loaded.ok()) return loaded.status();
   return RunExecutor(executor->get(), inputs);
+}
+
+// A pass that takes every Neg for an Abs.
+TEST(NetworkDrawTest, AFaultyPassIsFoundAndShrunk) {
+  std::vector<const OperatorDef*> rows;
+  for (const char* name : {"Relu", "Neg", "Add", "Transpose"}) {
+    rows.push_back(AllOperators().Find("", name, kNewestOpset));
+  }
+  const Pass faulty{"faulty", [](Network& network) -> absl::Status {
+    const std::vector<OperationId> order(network.order().begin(),
+                                         network.order().end());
+    for (const OperationId id : order) {
+      const Operation& operation = network.operation(id);
+      if (operation.kind() != "Neg") continue;
+      const ValueId old = operation.outputs[0];
+      const auto made =
+          network.Add(AllOperators(), ops::Abs{}, operation.inputs);
+      if (!made.ok()) return made.status();
+      const absl::Status replaced = network.ReplaceUses({old}, {*made});
+      if (!replaced.ok()) return replaced;
+    }
+    network.RemoveUnused();
+    return absl::OkStatus();
+  }};
+  const auto rewritten = RewrittenCandidate(
+      CallableCandidate("sound",
+                        [](const Network& network,
+                           const std::vector<NDArray>& inputs) {
+                          return Interpret(network, inputs);
+                        }),
+      {faulty});
+  const AutotestResult result =
+      RunAutotest(*NetworkSource(ScopeOf(rows)), *rewritten, NetworkRuns(200));
+  ASSERT_FALSE(result.findings.empty());
+  for (const AutotestFinding& finding : result.findings) {
+    EXPECT_EQ(TitleOf(finding.made), "Neg");
+  }
 }
 
 TEST(NetworkDrawTest, APlantedFaultIsFoundAndShrunk) {

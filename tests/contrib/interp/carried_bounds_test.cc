@@ -162,6 +162,20 @@ TEST(CarriedBoundsTest, ATransposeMovesBounds) {
   }
 }
 
+// What is before a normalization need not have weights.
+TEST(CarriedBoundsTest, ANormalizationMayFollowAnInputThatIsLeftOut) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 1, 2});
+  const ValueId most = b.Const("most", MakeTensor<float>({}, {1}));
+  const ValueId cut = b.Op("Clip", {x, kNoValue, most})[0];
+  const ValueId one = b.Const("one", Floats({1}));
+  const ValueId zero = b.Const("zero", Floats({0}));
+  b.Out(b.Op("BatchNormalization", {cut, one, zero, zero, one}));
+  EXPECT_THAT(InterpretCarryingBounds(
+                  b.net, {MakeTensor<float>({1, 1, 2}, {0.5F, 3})}),
+              IsOk());
+}
+
 // A flat product, of which a part is cut out: bounds go where the elements go.
 TEST(CarriedBoundsTest, ReshapesAndSlicesMoveBounds) {
   const NetBuilder b = AfterProduct([](NetBuilder* net, ValueId y) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/ir/pass.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -81,6 +82,11 @@ std::unique_ptr<Candidate> ForeignCandidate(std::string name,
 // `limit_ms`. For candidates that run in this process.
 std::unique_ptr<Candidate> GuardedCandidate(std::unique_ptr<Candidate> inner,
                                             int64_t limit_ms);
+
+// Gives another candidate each network as these passes leave it. A pass that
+// fails, or leaves faults, counts as one that has crashed.
+std::unique_ptr<Candidate> RewrittenCandidate(std::unique_ptr<Candidate> inner,
+                                              std::vector<Pass> passes);
 
 // Runs the jobs and returns their answers.
 std::vector<CandidateAnswer> RunJobs(Candidate& candidate,
