@@ -2,7 +2,7 @@
 (docs/formats/foreign_runner.md).
 
 usage: python3 -I onnxruntime_adapter.py [--provider NAME] [--level LEVEL]
-       [--threads N] REQUEST
+       [--threads N] [--without OPTIMIZER]... REQUEST
 """
 
 import argparse
@@ -52,6 +52,7 @@ def parse_arguments():
     parser.add_argument("--provider", default="")
     parser.add_argument("--level", choices=LEVELS, default="all")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--without", action="append", default=[])
     parser.add_argument("request")
     return parser.parse_args()
 
@@ -76,7 +77,8 @@ def session_of(model, options):
     if options.threads > 0:
         settings.intra_op_num_threads = options.threads
     return onnxruntime.InferenceSession(
-        model, settings, providers=provider_of(options.provider))
+        model, settings, providers=provider_of(options.provider),
+        disabled_optimizers=options.without)
 
 
 def read_input(item):

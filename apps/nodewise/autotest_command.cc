@@ -9,17 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "apps/nodewise/autotest_candidates.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/finding_folder.h"
 #include "apps/nodewise/foreign_target.h"
+#include "apps/nodewise/model_list.h"
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/autotest/autotest_run.h"
+#include "nodewise/autotest/network_draw.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/built_in_functions.h"
-#include "nodewise/runner/onednn_kernels.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -33,10 +34,12 @@ constexpr uint64_t kMostSetsOfOne = 4096;
 constexpr uint64_t kMostSeconds = 7 * 86'400;
 constexpr uint64_t kUsualRuns = 1000;
 constexpr uint64_t kUsualSets = 16;
+constexpr uint64_t kUsualSetsOfNetworks = 4;
+// Findings of networks are of any operator.
+constexpr size_t kMostNetworks = 100;
 constexpr int64_t kUsualLimitMs = 10'000;
 // Of a limited time, for one finding.
 constexpr double kShrinkingShare = 0.2;
-constexpr const char* kCompiler = "cc -O2";
 
 // A folder for what is compiled meanwhile, gone with this.
 class ScratchFolder {
@@ -63,6 +66,22 @@ class TestOperators : public Command {
   void AddOptions(OptionList* options) override {
     options->AddTexts("--op", "NAME",
                       "an operator to test; may be given again (all)", &names_);
+    options->AddFlag("--networks",
+                     "whole networks of these operators instead of one "
+                     "operation at a time",
+                     &networks_);
+    options->AddText("--mutate", "PATH",
+                     "changed parts of this ONNX model, or of those in this "
+                     "folder, instead",
+                     &mutated_);
+    options->AddTexts("--pass", "NAME",
+                      "rewrites each network first: merge (quantised "
+                      "operations) or split; may be given again (none)",
+                      &passes_);
+    options->AddFlag("--attribute",
+                     "judges each finding again with one thing of the "
+                     "candidate switched off at a time",
+                     &attributes_);
     options->AddText("--candidate", "NAME",
                      "what is tested: onednn, c (the C that is emitted, "
                      "compiled), graph (the reference's own kernels as a "
@@ -83,7 +102,8 @@ class TestOperators : public Command {
                        "draws the same cases again (one drawn anew, and shown)",
                        {&seed_});
     options->AddNumber("--sets", "N",
-                       "how many sets of values for one configuration (16)",
+                       "how many sets of values for one configuration (16; "
+                       "of --networks 4)",
                        {&sets_, 1, kMostSetsOfOne});
     options->AddText("--shard", "I/N",
                      "runs part I of N, from 1 on; all parts together are the "
@@ -105,10 +125,14 @@ class TestOperators : public Command {
   absl::StatusOr<Outcome> Run() override {
     NODEWISE_RETURN_IF_ERROR(ReadShard());
     NODEWISE_RETURN_IF_ERROR(ReadWith());
+    if (networks_ && !mutated_.empty()) {
+      return absl::InvalidArgumentError(
+          "--networks and --mutate: expected one of them, not both");
+    }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<const OperatorDef*> rows,
                               Rows());
     NODEWISE_ASSIGN_OR_RETURN(const std::unique_ptr<Candidate> candidate,
-                              MakeCandidate());
+                              MakeAutotestCandidate(ForCandidate()));
     if (!case_.empty()) return RunCase(*candidate);
     if (!folder_.empty()) {
       NODEWISE_RETURN_IF_ERROR(MakeFindingsFolder(folder_));
@@ -117,7 +141,9 @@ class TestOperators : public Command {
     options_.seed = seed_.value_or(std::random_device()());
     options_.runs = runs_.value_or(seconds_.has_value() ? kMostRuns
                                                          : kUsualRuns);
-    options_.sets = sets_.value_or(kUsualSets);
+    options_.sets =
+        sets_.value_or(DrawsNetworks() ? kUsualSetsOfNetworks : kUsualSets);
+    if (DrawsNetworks()) options_.most_findings = kMostNetworks;
     options_.seconds = static_cast<double>(seconds_.value_or(0));
     if (seconds_.has_value()) {
       options_.most_shrinking_seconds =
@@ -129,7 +155,15 @@ class TestOperators : public Command {
       options_.progress = [&](uint64_t runs, size_t) {
         progress.Update(runs, options_.runs / options_.shards);
       };
-      result = RunAutotest(rows, *candidate, options_);
+      NODEWISE_ASSIGN_OR_RETURN(const auto source,
+                                MakeSource(rows, *candidate));
+      result = RunAutotest(*source, *candidate, options_);
+    }
+    if (attributes_) {
+      const auto variants = VariantsOf(ForCandidate());
+      for (AutotestFinding& finding : result.findings) {
+        finding.attribution = Attribute(finding, variants);
+      }
     }
     Outcome outcome;
     Show(result, *candidate, &outcome);
@@ -229,55 +263,31 @@ class TestOperators : public Command {
                     Printable(missing[0]), DidYouMean(missing[0], known)));
   }
 
-  absl::StatusOr<std::unique_ptr<Candidate>> MakeCandidate() {
-    const int64_t limit = static_cast<int64_t>(
+  CandidateOptions ForCandidate() const {
+    CandidateOptions options;
+    options.name = candidate_;
+    options.foreign = foreign_;
+    options.limit_ms = static_cast<int64_t>(
         limit_ms_.value_or(static_cast<uint64_t>(kUsualLimitMs)));
-    if (candidate_.empty() || candidate_ == "onednn") {
-      LowerOptions lowering = LoweringFor(AllOperators());
-      return GuardedCandidate(
-          BackwardCandidate(
-              LoweredCandidate("onednn", std::move(lowering),
-                               [] {
-                                 return MakeRef<LoweredLibrary>(
-                                     AllOperators(),
-                                     std::vector{OneDnnKernels()});
-                               }),
-              OneDnnBackward()),
-          limit);
+    options.networks = DrawsNetworks() || !case_.empty();
+    options.passes = passes_;
+    options.scratch = scratch_.path();
+    return options;
+  }
+
+  bool DrawsNetworks() const { return networks_ || !mutated_.empty(); }
+
+  absl::StatusOr<std::unique_ptr<CaseSource>> MakeSource(
+      absl::Span<const OperatorDef* const> rows, Candidate& candidate) const {
+    if (!mutated_.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(auto models, LoadModelsOf(mutated_));
+      auto source = MutationSource(std::move(models));
+      if (source != nullptr) return source;
+      return absl::InvalidArgumentError(
+          fmt::format("--mutate: {}: no model has an operation", mutated_));
     }
-    if (candidate_ == "graph") {
-      return GuardedCandidate(
-          LoweredCandidate("graph",
-                           LoweringFor(AllOperators(), Backend::kReference),
-                           [] {
-                             return BuiltInFunctions(AllOperators(),
-                                                     Backend::kReference);
-                           }),
-          limit);
-    }
-    if (candidate_ == "c") {
-      if (scratch_.path().empty()) {
-        return absl::UnavailableError(
-            "--candidate c: there can be no folder for temporary files");
-      }
-      // Compiling counts, too.
-      constexpr int64_t kCompileMs = 600'000;
-      return GuardedCandidate(
-          EmittedCandidate(AllOperators(), kCompiler, scratch_.path()),
-          limit + kCompileMs);
-    }
-    if (candidate_ != "ort" && candidate_ != "onnx" &&
-        !candidate_.starts_with("exec:")) {
-      return absl::InvalidArgumentError(fmt::format(
-          "--candidate: found \"{}\", expected onednn, c, graph, ort, onnx "
-          "or exec:COMMAND",
-          Printable(candidate_)));
-    }
-    NODEWISE_ASSIGN_OR_RETURN(
-        ForeignTarget program,
-        ProgramNamed("--candidate", candidate_, foreign_));
-    return ForeignCandidate(candidate_, std::move(program.command),
-                            program.limits);
+    if (!networks_) return OperatorSource(rows, options_.with);
+    return NetworkSource(ScopeOf(rows, candidate, options_.seed));
   }
 
   static std::string Counted(uint64_t count) {
@@ -346,16 +356,22 @@ class TestOperators : public Command {
           "{} simpler cases tried\n",
           NameOf(finding.verdict.outcome),
           finding.made.backward != nullptr ? "gradient of " : "",
-          ToString(finding.made.configuration), finding.verdict.reason,
+          ToString(finding.made), finding.verdict.reason,
           finding.is_flaky ? " (not each time)" : "", finding.configuration,
           finding.set_number, finding.times, finding.tries);
+      if (!finding.attribution.empty()) {
+        outcome->text += fmt::format("  {}\n", finding.attribution);
+      }
       outcome->text += DescribeTensors(finding);
       outcome->json.BeginObject();
       outcome->json.Add("outcome", NameOf(finding.verdict.outcome));
-      outcome->json.Add("case", ToString(finding.made.configuration));
+      outcome->json.Add("case", ToString(finding.made));
       outcome->json.Add("is_backward", finding.made.backward != nullptr);
       outcome->json.Add("reason", finding.verdict.reason);
       outcome->json.Add("cause", finding.cause);
+      if (!finding.attribution.empty()) {
+        outcome->json.Add("attribution", finding.attribution);
+      }
       outcome->json.Add("times", static_cast<uint64_t>(finding.times));
       outcome->json.Add("is_flaky", finding.is_flaky);
       outcome->json.EndObject();
@@ -376,9 +392,10 @@ class TestOperators : public Command {
     for (size_t i = 0; i < result.findings.size(); ++i) {
       const std::string path = fmt::format(
           "{}/{:03}_{}", folder_, i + 1,
-          result.findings[i].made.configuration.def->name);
+          TitleOf(result.findings[i].made));
       NODEWISE_RETURN_IF_ERROR(WriteFindingFolder(
-          result.findings[i], candidate_.empty() ? "onednn" : candidate_,
+          result.findings[i],
+          {candidate_.empty() ? "onednn" : candidate_, foreign_.ort_level},
           path));
       outcome->text += fmt::format("written: {}\n", Printable(path));
     }
@@ -388,6 +405,10 @@ class TestOperators : public Command {
   std::vector<std::string> names_;
   std::string candidate_;
   std::string with_;
+  bool networks_ = false;
+  std::string mutated_;
+  std::vector<std::string> passes_;
+  bool attributes_ = false;
   std::optional<uint64_t> runs_;
   std::optional<uint64_t> seconds_;
   std::optional<uint64_t> seed_;
@@ -404,11 +425,14 @@ class TestOperators : public Command {
 }  // namespace
 
 const CommandRow kAutotestCommand = {
-    "autotest", "tests operators on random cases against the reference",
+    "autotest", "tests operators and networks on random cases against the reference",
     "examples:\n"
     "  nodewise autotest --op Conv --candidate onednn --runs 10000\n"
     "  nodewise autotest --candidate ort --time 600 -o findings\n"
     "  nodewise autotest --candidate c --seed 7 --shard 2/4 --runs 100000\n"
+    "  nodewise autotest --networks --candidate ort --ort-level all "
+    "--attribute\n"
+    "  nodewise autotest --mutate models --candidate c --runs 10000\n"
     "\nExit status: 0 if nothing was found, 1 if something was, 2 if it did "
     "not run.\n",
     [] { return std::unique_ptr<Command>(new TestOperators); }};

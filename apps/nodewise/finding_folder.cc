@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/nodewise/compiled_finding.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/ndarray/elements.h"
@@ -137,7 +138,7 @@ constexpr OtherRuntime kOtherRuntimes[] = {
     {"ort", "import onnxruntime",
      "options = onnxruntime.SessionOptions()\n"
      "options.graph_optimization_level = (\n"
-     "    onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)\n"
+     "    onnxruntime.GraphOptimizationLevel.{level})\n"
      "session = onnxruntime.InferenceSession(\n"
      "    str(HERE / \"model.onnx\"), options,\n"
      "    providers=[\"CPUExecutionProvider\"])\n"
@@ -178,13 +179,26 @@ for info, right, found in zip(model.graph.output, tensors("output"), made):
     print("  found   ", numpy.asarray(found).tolist())
 )";
 
+// onnxruntime's name of a level; the usual one is none.
+std::string_view NameOfLevel(const std::string& level) {
+  if (level == "basic") return "ORT_ENABLE_BASIC";
+  if (level == "extended") return "ORT_ENABLE_EXTENDED";
+  return level == "all" ? "ORT_ENABLE_ALL" : "ORT_DISABLE_ALL";
+}
+
 // Returns the text of repro.py; empty for what only nodewise runs.
-std::string ProgramText(const std::string& candidate) {
+std::string ProgramText(const TestedCandidate& candidate) {
+  constexpr std::string_view kLevel = "{level}";
   for (const OtherRuntime& runtime : kOtherRuntimes) {
-    if (runtime.candidate != candidate) continue;
+    if (runtime.candidate != candidate.name) continue;
     std::string head(kProgramHead);
     head.replace(head.find("{}"), 2, runtime.import);
-    return head + std::string(runtime.run) + std::string(kProgramEnd);
+    std::string run(runtime.run);
+    const size_t level = run.find(kLevel);
+    if (level != std::string::npos) {
+      run.replace(level, kLevel.size(), NameOfLevel(candidate.ort_level));
+    }
+    return head + run + std::string(kProgramEnd);
   }
   return "";
 }
@@ -196,7 +210,8 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
 }
 
 std::string PageText(const AutotestFinding& finding,
-                     const std::string& candidate, bool has_program) {
+                     const TestedCandidate& candidate, bool has_program,
+                     bool has_c) {
   const bool is_backward = finding.made.backward != nullptr;
   std::string page = fmt::format(
       "# {}: {}{}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
@@ -204,16 +219,27 @@ std::string PageText(const AutotestFinding& finding,
       "```\n{}\n{}```\n\n"
       "`model.onnx` is {}, `test_data_set_0` its inputs and "
       "the right outputs, in the layout of ONNX's own tests.\n\n"
-      "```\nnodewise autotest --case . --candidate {}\n```\n\n"
+      "```\nnodewise autotest --case . --candidate {}{}\n```\n\n"
       "runs it again, and ends with status 1 as long as it is wrong.\n",
-      is_backward ? "gradient of " : "", finding.made.configuration.def->name,
-      NameOf(finding.verdict.outcome), candidate, finding.verdict.reason,
-      ToString(finding.made.configuration), DescribeTensors(finding),
+      is_backward ? "gradient of " : "", TitleOf(finding.made),
+      NameOf(finding.verdict.outcome), candidate.name, finding.verdict.reason,
+      ToString(finding.made), DescribeTensors(finding),
       is_backward ? "the gradient of the operation in `forward.onnx`"
-                  : "the operation alone",
-      candidate);
+      : finding.made.configuration.is_network() ? "the network alone"
+                                                : "the operation alone",
+      candidate.name,
+      candidate.ort_level.empty() ? "" : " --ort-level " + candidate.ort_level);
   if (has_program) {
     page += "`python3 repro.py` shows both outputs without nodewise.\n";
+  }
+  if (has_c) {
+    page +=
+        "`repro.cc` needs the installed runtime library alone: `net` is the "
+        "network as C.\n\n```\ncmake -B build . && cmake --build build && "
+        "build/repro .\n```\n\nshows what differs.\n";
+  }
+  if (!finding.attribution.empty()) {
+    page += fmt::format("\nThe finding: {}.\n", finding.attribution);
   }
   if (finding.is_flaky) page += "\nIt does not fail each time.\n";
   return page;
@@ -222,7 +248,7 @@ std::string PageText(const AutotestFinding& finding,
 }  // namespace
 
 absl::Status WriteFindingFolder(const AutotestFinding& finding,
-                                const std::string& candidate,
+                                const TestedCandidate& candidate,
                                 const std::string& folder) {
   const std::vector<NDArray> none;
   NODEWISE_RETURN_IF_ERROR(WriteOnnxCase(
@@ -233,12 +259,18 @@ absl::Status WriteFindingFolder(const AutotestFinding& finding,
                               ExportOnnx(finding.made.backward->forward));
     NODEWISE_RETURN_IF_ERROR(WriteText(folder + kForwardFile, forward));
   }
+  bool has_c = false;
+  if (candidate.name == "c") {
+    const absl::Status written = WriteCompiledFinding(finding, folder);
+    if (!written.ok() && !absl::IsUnimplemented(written)) return written;
+    has_c = written.ok();
+  }
   const std::string program = ProgramText(candidate);
   if (!program.empty()) {
     NODEWISE_RETURN_IF_ERROR(WriteText(folder + "/repro.py", program));
   }
   return WriteText(folder + "/README.md",
-                   PageText(finding, candidate, !program.empty()));
+                   PageText(finding, candidate, !program.empty(), has_c));
 }
 
 absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,

@@ -17,10 +17,15 @@ std::string DescribeTensors(const AutotestFinding& finding);
 // Makes the folder for the findings of a run, which must be new or empty.
 absl::Status MakeFindingsFolder(const std::string& folder);
 
-// Writes a finding as a folder of its own: a model of one operation with ONNX's
-// test data, a page that says what is wrong, and a program that shows it.
+// What was tested, as options say it.
+struct TestedCandidate {
+  std::string name;       // "onednn"
+  std::string ort_level;  // Empty: the usual one.
+};
+
+// Writes a finding as a folder of its own: a model with ONNX's test data, a page that says what is wrong, and a program that shows it.
 absl::Status WriteFindingFolder(const AutotestFinding& finding,
-                                const std::string& candidate,
+                                const TestedCandidate& candidate,
                                 const std::string& folder);
 
 // Reads such a folder, or another of ONNX's layout with one set of inputs, and

@@ -9,6 +9,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/classic_spaces.cc
   autotest/configuration.cc
   autotest/configuration_draw.cc
+  autotest/cut_case.cc
   autotest/dual_attributes.cc
   autotest/dual_case.cc
   autotest/dual_gradient.cc
@@ -22,6 +23,13 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/index_spaces.cc
   autotest/input_domain.cc
   autotest/math_spaces.cc
+  autotest/network_adapt.cc
+  autotest/network_bodies.cc
+  autotest/network_builder.cc
+  autotest/network_draw.cc
+  autotest/network_mutation.cc
+  autotest/network_patterns.cc
+  autotest/network_scope.cc
   autotest/norm_spaces.cc
   autotest/number_generators.cc
   autotest/onednn_gradient.cc
@@ -31,6 +39,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/quantized_spaces.cc
   autotest/random_spaces.cc
   autotest/reduce_spaces.cc
+  autotest/rewritten_candidate.cc
   autotest/sequence_spaces.cc
   autotest/shape_spaces.cc
   autotest/shrink_case.cc

@@ -23,11 +23,6 @@ struct Turn {
   bool is_backward = false;
 };
 
-std::string NameOf(const Turn& turn) {
-  return fmt::format("{} {}{}", turn.def->name, turn.def->since,
-                     turn.is_backward ? " backward" : "");
-}
-
 std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
                           AutotestWith with) {
   std::vector<Turn> turns;
@@ -39,6 +34,30 @@ std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
   }
   return turns;
 }
+
+class Operators : public CaseSource {
+ public:
+  Operators(absl::Span<const OperatorDef* const> rows, AutotestWith with)
+      : turns_(TurnsOf(rows, with)) {}
+
+  bool is_empty() const override { return turns_.empty(); }
+  std::string NameOf(uint64_t number) const override {
+    const Turn& turn = Of(number);
+    return fmt::format("{} {}{}", turn.def->name, turn.def->since,
+                       turn.is_backward ? " backward" : "");
+  }
+  absl::StatusOr<OperatorCase> Draw(uint64_t number,
+                                    Choices* choices) const override {
+    return DrawCase(*Of(number).def, Of(number).is_backward, choices);
+  }
+
+ private:
+  const Turn& Of(uint64_t number) const {
+    return turns_[number % turns_.size()];
+  }
+
+  const std::vector<Turn> turns_;
+};
 
 // The streams of a configuration and its sets.
 Choices ChoicesOf(uint64_t seed, uint64_t number, uint64_t attempt) {
@@ -52,7 +71,7 @@ Choices ChoicesOfSet(uint64_t seed, uint64_t number, uint64_t set) {
 
 // A configuration and its sets on their way through the candidate.
 struct PreparedCase {
-  Turn turn;
+  std::string name;  // Under which it is counted.
   uint64_t number = 0;
   std::vector<uint64_t> choices;
   OperatorCase made;
@@ -67,7 +86,7 @@ struct PreparedCase {
 // needs, and what the wrong elements have in common.
 std::string CauseOf(const FailingCase& failing) {
   std::vector<std::string> parts = {
-      std::string(failing.made.configuration.def->name),
+      std::string(TitleOf(failing.made)),
       failing.made.backward != nullptr ? "backward" : "forward",
       std::string(NameOf(failing.verdict.outcome)),
       fmt::format("output {}", failing.verdict.output)};
@@ -82,33 +101,11 @@ std::string CauseOf(const FailingCase& failing) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-absl::StatusOr<OperatorCase> DrawTurn(const Turn& turn, uint64_t seed,
-                                      uint64_t number,
-                                      std::vector<uint64_t>* choices,
-                                      uint64_t* refused) {
-  absl::Status last;
-  for (uint64_t attempt = 0; attempt < kMostRefusedDraws; ++attempt) {
-    Choices drawn = ChoicesOf(seed, number, attempt);
-    auto made = DrawCase(*turn.def, turn.is_backward, &drawn);
-    if (made.ok()) {
-      *choices = ValuesOf(drawn.made());
-      return made;
-    }
-    ++*refused;
-    last = made.status();
-  }
-  return absl::NotFoundError(
-      fmt::format("none of {} draws is a legal case; the last reason: {}",
-                  kMostRefusedDraws, MessageOf(last)));
-}
-
 class AutotestRun {
  public:
-  AutotestRun(absl::Span<const OperatorDef* const> rows, Candidate& candidate,
+  AutotestRun(const CaseSource& source, Candidate& candidate,
               const AutotestOptions& options)
-      : turns_(TurnsOf(rows, options.with)),
-        candidate_(candidate),
-        options_(options) {}
+      : source_(source), candidate_(candidate), options_(options) {}
 
   AutotestResult Run() {
     const auto start = Clock::now();
@@ -119,7 +116,7 @@ class AutotestRun {
     };
     const uint64_t sets = std::max<uint64_t>(options_.sets, 1);
     std::vector<PreparedCase> batch;
-    if (turns_.empty()) return std::move(result_);
+    if (source_.is_empty()) return std::move(result_);
     for (uint64_t number = options_.shard; number * sets < options_.runs;
          number += options_.shards) {
       if (is_over()) break;
@@ -135,18 +132,18 @@ class AutotestRun {
                std::vector<PreparedCase>* batch) {
     PreparedCase prepared;
     prepared.number = number;
-    prepared.turn = turns_[number % turns_.size()];
-    OperatorCount& count = result_.operators[NameOf(prepared.turn)];
-    auto made = DrawTurn(prepared.turn, options_.seed, number,
-                         &prepared.choices, &count.refused_draws);
+    prepared.name = source_.NameOf(number);
+    OperatorCount& count = result_.operators[prepared.name];
+    auto made = DrawNumber(source_, options_.seed, number, &prepared.choices,
+                           &count.refused_draws);
     if (!made.ok()) {
       count.why_no_case = std::string(made.status().message());
       return;
     }
     ++count.configurations;
     prepared.made = *std::move(made);
-    prepared.reference = std::make_unique<CaseReference>(
-        *prepared.made.network, prepared.turn.is_backward);
+    prepared.reference =
+        std::make_unique<CaseReference>(prepared.made);
     for (uint64_t set = 0; set < sets; ++set) {
       Choices choices = ChoicesOfSet(options_.seed, number, set);
       auto values = DrawSet(prepared.made, &choices);
@@ -187,7 +184,7 @@ class AutotestRun {
   }
 
   void Take(PreparedCase* prepared, CandidateAnswer answer) {
-    OperatorCount& count = result_.operators[NameOf(prepared->turn)];
+    OperatorCount& count = result_.operators[prepared->name];
     bool has_found = false;
     for (size_t set = 0; set < prepared->sets.size(); ++set) {
       const CaseVerdict verdict = prepared->reference->Judge(
@@ -205,22 +202,20 @@ class AutotestRun {
 
   void AddFinding(PreparedCase* prepared, size_t set, CandidateOutputs actual,
                   const CaseVerdict& verdict) {
-    size_t& looked_at = looked_at_[std::string(prepared->turn.def->name)];
+    FailingCase failing{prepared->choices, ChoicesMadeFor(*prepared, set),
+                        prepared->made,    prepared->sets[set],
+                        prepared->expected[set], std::move(actual), verdict};
+    size_t& looked_at = looked_at_[RoughCause(failing)];
     if (looked_at >= options_.most_findings) {
       ++result_.not_looked_at;
       return;
     }
     ++looked_at;
-    FailingCase failing{prepared->choices,
-                        ChoicesMadeFor(*prepared, set),
-                        prepared->made,
-                        prepared->sets[set],
-                        prepared->expected[set],
-                        std::move(actual),
-                        verdict};
-    const size_t tries =
-        ShrinkCase(*prepared->turn.def, candidate_, options_.most_tries,
-                   options_.most_shrinking_seconds, &failing);
+    const auto draw = [this, number = prepared->number](Choices* choices) {
+      return source_.Draw(number, choices);
+    };
+    const size_t tries = ShrinkCase(draw, candidate_, options_.most_tries,
+                                    options_.most_shrinking_seconds, &failing);
     AutotestFinding finding;
     finding.made = failing.made;
     finding.set = failing.set;
@@ -249,12 +244,19 @@ class AutotestRun {
     return ValuesOf(choices.made());
   }
 
+  // Of operators their name, of networks those of the part that fails.
+  std::string RoughCause(const FailingCase& failing) {
+    FailingCase part = failing;
+    CutCase(candidate_, options_.most_tries, options_.most_shrinking_seconds,
+            &part);
+    return TitleOf(part.made);
+  }
+
   bool IsFlaky(const FailingCase& failing) {
     const std::vector<std::vector<NDArray>> sets(kRepeats, failing.set.inputs);
     const CandidateJob job{failing.made.network.get(), sets,
                            failing.made.backward.get()};
-    const CaseReference reference(*failing.made.network,
-                                  failing.made.backward != nullptr);
+    const CaseReference reference(failing.made);
     for (const CandidateAnswer& answer : RunJobs(candidate_, {&job, 1})) {
       for (const CandidateOutputs& outputs : answer.sets) {
         const CaseVerdict again =
@@ -265,11 +267,11 @@ class AutotestRun {
     return false;
   }
 
-  const std::vector<Turn> turns_;
+  const CaseSource& source_;
   Candidate& candidate_;
   const AutotestOptions& options_;
   AutotestResult result_;
-  std::map<std::string, size_t> looked_at_;  // By operator.
+  std::map<std::string, size_t> looked_at_;  // By rough cause.
 };
 
 }  // namespace
@@ -282,17 +284,47 @@ uint64_t AutotestResult::CountOf(CaseOutcome outcome) const {
   return all;
 }
 
+std::unique_ptr<CaseSource> OperatorSource(
+    absl::Span<const OperatorDef* const> rows, AutotestWith with) {
+  return std::make_unique<Operators>(rows, with);
+}
+
+AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
+                           const AutotestOptions& options) {
+  return AutotestRun(source, candidate, options).Run();
+}
+
 AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
                            Candidate& candidate,
                            const AutotestOptions& options) {
-  return AutotestRun(rows, candidate, options).Run();
+  return RunAutotest(Operators(rows, options.with), candidate, options);
 }
 
 absl::StatusOr<OperatorCase> DrawNumber(
     absl::Span<const OperatorDef* const> rows, uint64_t seed, uint64_t number,
     std::vector<uint64_t>* choices, uint64_t* refused) {
-  return DrawTurn({rows[number % rows.size()], false}, seed, number, choices,
-                  refused);
+  return DrawNumber(Operators(rows, AutotestWith::kForward), seed, number,
+                    choices, refused);
+}
+
+absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source,
+                                        uint64_t seed, uint64_t number,
+                                        std::vector<uint64_t>* choices,
+                                        uint64_t* refused) {
+  absl::Status last;
+  for (uint64_t attempt = 0; attempt < kMostRefusedDraws; ++attempt) {
+    Choices drawn = ChoicesOf(seed, number, attempt);
+    auto made = source.Draw(number, &drawn);
+    if (made.ok()) {
+      *choices = ValuesOf(drawn.made());
+      return made;
+    }
+    ++*refused;
+    last = made.status();
+  }
+  return absl::NotFoundError(
+      fmt::format("none of {} draws is a legal case; the last reason: {}",
+                  kMostRefusedDraws, MessageOf(last)));
 }
 
 }  // namespace nodewise

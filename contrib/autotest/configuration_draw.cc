@@ -23,6 +23,10 @@ constexpr int kGivenPercent = 15;  // Of shapes that only a run tells.
 constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16, 17,
                                   31, 32, 33, 63, 64, 65};
 constexpr uint64_t kSmallSides = 4;
+// How often what is drawn is as what is there already.
+constexpr int kPreferredTypes = 85;
+constexpr int kPreferredShapes = 75;
+constexpr int kPreferredSides = 50;
 
 int NewestOf(const OperatorDef& def) {
   return def.domain.empty() ? std::min(kNewestOpset, def.until - 1) : def.since;
@@ -40,6 +44,25 @@ ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, Choices* choices)
   configuration_.outputs.assign(def.min_outputs(), true);
 }
 
+ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, int opset,
+                                     Choices* choices)
+    : choices_(choices) {
+  configuration_.def = &def;
+  configuration_.opset = opset;
+  configuration_.outputs.assign(def.min_outputs(), true);
+}
+
+void ConfigurationDraw::Prefer(DLDataType dtype, std::vector<int64_t> shape) {
+  prefers_ = true;
+  preferred_type_ = dtype;
+  preferred_shape_ = std::move(shape);
+}
+
+// No choice is made where there is nothing to prefer.
+bool ConfigurationDraw::TakesPreferred(int percent) {
+  return prefers_ && Often(percent);
+}
+
 int64_t ConfigurationDraw::Between(int64_t least, int64_t most) {
   if (most <= least) return least;
   return least + static_cast<int64_t>(
@@ -51,6 +74,11 @@ bool ConfigurationDraw::Often(int percent) {
 }
 
 DLDataType ConfigurationDraw::Type(absl::Span<const DLDataType> types) {
+  const bool has_preferred =
+      std::any_of(types.begin(), types.end(), [this](DLDataType type) {
+        return TensorType(type) == TensorType(preferred_type_);
+      });
+  if (has_preferred && TakesPreferred(kPreferredTypes)) return preferred_type_;
   if (types.size() == 1 || !Often()) return types[0];
   return types[choices_->UpTo(types.size() - 1)];
 }
@@ -75,6 +103,10 @@ DLDataType ConfigurationDraw::Legal() {
 int64_t ConfigurationDraw::Side(int64_t most, bool may_be_empty) {
   constexpr uint64_t kSmallShare = 70;
   constexpr uint64_t kEmptyShare = 2;
+  if (!preferred_shape_.empty() && TakesPreferred(kPreferredSides)) {
+    const int64_t side = One(preferred_shape_);
+    if (side <= most && (side > 0 || may_be_empty)) return side;
+  }
   const uint64_t place = choices_->UpTo(may_be_empty ? 99 : 99 - kEmptyShare);
   if (place > 99 - kEmptyShare) return 0;
   const int64_t side =
@@ -89,6 +121,13 @@ std::vector<int64_t> ConfigurationDraw::Sides(int64_t least_rank,
                                               int64_t most_rank,
                                               bool may_be_empty) {
   const Choices::Group group(choices_);
+  const auto rank = static_cast<int64_t>(preferred_shape_.size());
+  const bool is_empty =
+      std::count(preferred_shape_.begin(), preferred_shape_.end(), 0) > 0;
+  if (rank >= least_rank && rank <= most_rank && (may_be_empty || !is_empty) &&
+      TakesPreferred(kPreferredShapes)) {
+    return preferred_shape_;
+  }
   std::vector<int64_t> sides(
       static_cast<size_t>(Between(least_rank, most_rank)));
   int64_t room = kMostElements;
@@ -179,7 +218,11 @@ void ConfigurationDraw::Input(DLDataType dtype, std::vector<int64_t> shape,
 
 void ConfigurationDraw::AddConstant(DLDataType dtype,
                                     std::vector<int64_t> shape,
-                                    const InputDomain& domain) {
+                                    const InputDomain& usual) {
+  InputDomain domain = usual;
+  if (prefers_whole_ && domain.least <= -1 && domain.most >= 1) {
+    domain.is_whole = true;
+  }
   auto drawn = DrawTensor(dtype, shape, domain, choices_);
   status_.Update(drawn.status());
   configuration_.inputs.push_back({true, dtype, std::move(shape), domain,

@@ -19,8 +19,12 @@ namespace fs = std::filesystem;
 
 class EmittedNetworks : public Candidate {
  public:
-  EmittedNetworks(const OpSet& ops, std::string compiler, std::string folder)
-      : ops_(ops), compiler_(std::move(compiler)), folder_(std::move(folder)) {}
+  EmittedNetworks(const OpSet& ops, std::string compiler, std::string folder,
+                  LowerOptions lowering)
+      : ops_(ops),
+        compiler_(std::move(compiler)),
+        folder_(std::move(folder)),
+        lowering_(std::move(lowering)) {}
 
   const std::string& name() const override { return name_; }
   // A compiler takes as long to begin as for some tens of small functions.
@@ -53,7 +57,7 @@ class EmittedNetworks : public Candidate {
 
   // Fails if there is no C for some of it.
   absl::StatusOr<Lowered> LowerForC(const Network& network) const {
-    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered, Lower(network, "case"));
+    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered, Lower(network, "case", lowering_));
     NODEWISE_RETURN_IF_ERROR(EmitC(lowered.graph, ops_).status());
     return lowered;
   }
@@ -105,6 +109,7 @@ class EmittedNetworks : public Candidate {
   const OpSet& ops_;
   const std::string compiler_;
   const std::string folder_;
+  const LowerOptions lowering_;
   const std::string name_ = "c";
 };
 
@@ -112,9 +117,11 @@ class EmittedNetworks : public Candidate {
 
 std::unique_ptr<Candidate> EmittedCandidate(const OpSet& ops,
                                             std::string compiler,
-                                            std::string folder) {
+                                            std::string folder,
+                                            LowerOptions lowering) {
   return std::make_unique<EmittedNetworks>(ops, std::move(compiler),
-                                           std::move(folder));
+                                           std::move(folder),
+                                           std::move(lowering));
 }
 
 }  // namespace nodewise

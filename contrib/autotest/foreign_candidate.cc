@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <cctype>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "contrib/autotest/run_executor.h"
@@ -49,11 +52,20 @@ class ForeignNetworks : public Candidate {
   void RunTasks(absl::Span<const CandidateJob> jobs,
                 absl::Span<const Task> tasks,
                 std::vector<CandidateAnswer>* answers) const {
+    if (tasks.empty()) return;
     const absl::Status status = RunTogether(jobs, tasks, answers);
     if (status.ok()) return;
     if (tasks.size() == 1) {
       (*answers)[tasks[0].job].sets[tasks[0].set] = status;
       return;
+    }
+    const auto named = TaskNamed(status, tasks.size());
+    if (named.has_value()) {
+      // Programs say what they do not take, most of the time.
+      RunTasks(jobs, tasks.subspan(*named, 1), answers);
+      if (!Answer(tasks[*named], answers).ok()) {
+        return RunWithout(jobs, tasks, *named, answers);
+      }
     }
     if (tasks.front().job == tasks.back().job) {
       // Most of what fails fails for whatever numbers it is given.
@@ -77,6 +89,53 @@ class ForeignNetworks : public Candidate {
       while (tasks[middle].job == tasks[middle - 1].job) --middle;
     }
     RunHalves(jobs, tasks, middle, answers);
+  }
+
+  // Returns the task whose names, "c12_...", a message has, if it is one alone.
+  static std::optional<size_t> TaskNamed(const absl::Status& status,
+                                         size_t count) {
+    const std::string text(status.message());
+    std::optional<size_t> named;
+    for (size_t i = 0; i + 2 < text.size(); ++i) {
+      const bool begins = i == 0 || !std::isalnum(Character(text[i - 1]));
+      if (text[i] != 'c' || !begins) continue;
+      size_t number = 0;
+      size_t end = i + 1;
+      while (end < text.size() && std::isdigit(Character(text[end])) &&
+             number < count) {
+        number = 10 * number + static_cast<size_t>(text[end++] - '0');
+      }
+      if (end == i + 1 || end >= text.size() || text[end] != '_') continue;
+      if (number >= count || named.value_or(number) != number) {
+        return std::nullopt;
+      }
+      named = number;
+    }
+    return named;
+  }
+  static unsigned char Character(char c) { return static_cast<unsigned char>(c); }
+
+  // Runs all tasks but one and those of its job behind it, which fail as it
+  // does, most of the time.
+  void RunWithout(absl::Span<const CandidateJob> jobs,
+                  absl::Span<const Task> tasks, size_t without,
+                  std::vector<CandidateAnswer>* answers) const {
+    const CandidateOutputs refused = Answer(tasks[without], answers);
+    std::vector<Task> others;
+    std::vector<Task> alike;
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      if (i == without) continue;
+      (tasks[i].job == tasks[without].job ? alike : others).push_back(tasks[i]);
+    }
+    if (!alike.empty()) {
+      RunTasks(jobs, absl::MakeConstSpan(alike).first(1), answers);
+      if (Answer(alike[0], answers).ok()) {
+        RunTasks(jobs, absl::MakeConstSpan(alike).subspan(1), answers);
+      } else {
+        for (const Task& task : alike) Answer(task, answers) = refused;
+      }
+    }
+    RunTasks(jobs, others, answers);
   }
 
   static CandidateOutputs& Answer(const Task& task,

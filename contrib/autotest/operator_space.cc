@@ -6,6 +6,7 @@
 #include "contrib/autotest/space_families.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/backward.h"
+#include "fmt/ranges.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -28,6 +29,34 @@ void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
 
 }  // namespace
 
+namespace {
+
+std::vector<std::string> KindsOf(const Network& network) {
+  std::vector<std::string> kinds;
+  for (const OperationId id : network.order()) {
+    kinds.emplace_back(network.operation(id).kind());
+  }
+  return kinds;
+}
+
+}  // namespace
+
+std::string TitleOf(const OperatorCase& made) {
+  constexpr size_t kMostNamed = 3;
+  if (!made.configuration.is_network()) {
+    return std::string(made.configuration.def->name);
+  }
+  const std::vector<std::string> kinds = KindsOf(*made.network);
+  return kinds.size() > kMostNamed ? "network"
+                                   : fmt::format("{}", fmt::join(kinds, "_"));
+}
+
+std::string ToString(const OperatorCase& made) {
+  if (!made.configuration.is_network()) return ToString(made.configuration);
+  return fmt::format("network {}: {}", made.configuration.opset,
+                     fmt::join(KindsOf(*made.network), ", "));
+}
+
 bool HasSpace(const OperatorDef& def) {
   if (def.evaluate == nullptr || def.domain.starts_with("nodewise")) {
     return false;
@@ -43,11 +72,15 @@ bool HasSpace(const OperatorDef& def) {
 absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
                                       Choices* choices) {
   ConfigurationDraw draw(def, choices);
-  Draw(def, draw);
-  if (choices->is_exhausted()) {
+  return DrawCase(draw);
+}
+
+absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw) {
+  Draw(draw.def(), draw);
+  if (draw.choices()->is_exhausted()) {
     return absl::ResourceExhaustedError(
         fmt::format("the space of {} makes more than {} choices for one case",
-                    def.name, Choices::kMost));
+                    draw.def().name, Choices::kMost));
   }
   OperatorCase made;
   NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Take());

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "contrib/autotest/cut_case.h"
 #include "contrib/autotest/simpler_choices.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -16,6 +17,8 @@ namespace {
 // Tensors of more elements are not made simpler one by one.
 constexpr size_t kMostSingleElements = 64;
 constexpr size_t kMostTriesAtOnce = 64;
+// Of the time; what follows says most about the cause.
+constexpr double kShareOfChoices = 0.6;
 
 bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
   if (a.outcome != b.outcome) return false;
@@ -28,33 +31,50 @@ bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
 
 class Shrinker {
  public:
-  Shrinker(const OperatorDef& def, Candidate& candidate, size_t most,
+  Shrinker(DrawOfCase draw, Candidate& candidate, size_t most,
            double seconds, FailingCase* best)
-      : def_(def),
+      : draw_(std::move(draw)),
         candidate_(candidate),
         most_(most),
-        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                std::chrono::duration<double>(seconds))),
+        end_(After(seconds)),
+        choices_end_(After(seconds * kShareOfChoices)),
         best_(*best) {}
+
+  void Cut() {
+    limit_ = most_;
+    if (!best_.made.configuration.is_network()) return;
+    ShrinkBy([this] { return CutsOf(best_); });
+  }
 
   size_t Run() {
     // Some are left for the elements.
     limit_ = most_ - most_ / 4;
+    chooses_ = true;
     bool has_changed = true;
     while (has_changed && MayTry()) {
       has_changed = ShrinkConfiguration();
       has_changed = ShrinkSet() || has_changed;
     }
+    chooses_ = false;
     limit_ = most_;
+    Cut();
     ShrinkElements();
     return tries_;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Build = std::function<absl::StatusOr<FailingCase>()>;
+  using Build = CaseBuild;
 
-  bool MayTry() const { return tries_ < limit_ && Clock::now() < end_; }
+  static Clock::time_point After(double seconds) {
+    return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                              std::chrono::duration<double>(seconds));
+  }
+
+  bool MayTry() const {
+    return tries_ < limit_ &&
+           Clock::now() < (chooses_ ? choices_end_ : end_);
+  }
 
   // Tries cases in their order from `begin` on, a batch at a time, until one
   // fails alike, which becomes the best one. Returns its place, or how many
@@ -119,8 +139,7 @@ class Shrinker {
     for (size_t i = 0; i < batch->size(); ++i) {
       FailingCase& each = (*batch)[i];
       each.actual = std::move(answers[i].sets[0]);
-      each.verdict = CaseReference(*each.made.network,
-                                   each.made.backward != nullptr)
+      each.verdict = CaseReference(each.made)
                          .Judge(each.set, each.expected, each.actual);
       if (!FailsAlike(each.verdict, best_.verdict)) continue;
       best_ = std::move(each);
@@ -130,7 +149,7 @@ class Shrinker {
   }
 
   static absl::Status Expect(FailingCase* each) {
-    each->expected = CaseReference(*each->made.network).Run(each->set.inputs);
+    each->expected = CaseReference(each->made).Run(each->set.inputs);
     return each->expected.status();
   }
 
@@ -139,8 +158,7 @@ class Shrinker {
                                      const std::vector<uint64_t>& set) const {
     FailingCase made;
     Choices first(configuration);
-    NODEWISE_ASSIGN_OR_RETURN(
-        made.made, DrawCase(def_, best_.made.backward != nullptr, &first));
+    NODEWISE_ASSIGN_OR_RETURN(made.made, draw_(&first));
     Choices second(set);
     NODEWISE_ASSIGN_OR_RETURN(made.set, DrawSet(made.made, &second));
     made.configuration_choices = ValuesOf(first.made());
@@ -157,7 +175,7 @@ class Shrinker {
   bool ShrinkConfiguration() {
     return ShrinkBy([this] {
       Choices choices(best_.configuration_choices);
-      (void)DrawCase(def_, &choices);
+      (void)draw_(&choices);
       std::vector<Build> builds;
       for (std::vector<uint64_t>& simpler :
            SimplerThan(choices.made(), choices.groups(), most_)) {
@@ -244,10 +262,12 @@ class Shrinker {
     add(std::move(whole));
   }
 
-  const OperatorDef& def_;
+  const DrawOfCase draw_;
   Candidate& candidate_;
   const size_t most_;
   const Clock::time_point end_;
+  const Clock::time_point choices_end_;
+  bool chooses_ = false;  // Other choices are tried, not cuts and elements.
   FailingCase& best_;
   size_t tries_ = 0;
   size_t limit_ = 0;  // Of tries, at this stage.
@@ -255,9 +275,14 @@ class Shrinker {
 
 }  // namespace
 
-size_t ShrinkCase(const OperatorDef& def, Candidate& candidate, size_t most,
+void CutCase(Candidate& candidate, size_t most, double seconds,
+             FailingCase* failing) {
+  Shrinker(nullptr, candidate, most, seconds, failing).Cut();
+}
+
+size_t ShrinkCase(const DrawOfCase& draw, Candidate& candidate, size_t most,
                   double seconds, FailingCase* failing) {
-  return Shrinker(def, candidate, most, seconds, failing).Run();
+  return Shrinker(draw, candidate, most, seconds, failing).Run();
 }
 
 }  // namespace nodewise

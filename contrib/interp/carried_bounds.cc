@@ -5,7 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <utility>
+
+#include "absl/container/inlined_vector.h"
 
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/elementwise.h"
@@ -17,6 +20,8 @@ namespace nodewise {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+// What a correct kernel may make is anything, infinities and NaN too.
+constexpr double kOpen = std::numeric_limits<double>::infinity();
 
 // Every further input with an error doubles the number of evaluations.
 constexpr size_t kMostInexactInputs = 5;
@@ -31,6 +36,40 @@ Bounds UnknownBounds(size_t count) {
   bounds.proved.assign(count, kUnknown);
   bounds.expected = bounds.proved;
   return bounds;
+}
+
+// Operators of which each element of an output is one of the first input, or
+// nothing of it; those with this list read further inputs for the places alone.
+constexpr std::string_view kMovers[] = {
+    "DepthToSpace", "Expand",       "Flatten", "Gather",    "Identity",
+    "Reshape",      "Slice",        "Split",   "Squeeze",   "Tile",
+    "Transpose",    "SpaceToDepth", "Unsqueeze"};
+
+bool IsMover(const Operation& operation) {
+  return operation.def().domain.empty() &&
+         std::find(std::begin(kMovers), std::end(kMovers), operation.kind()) !=
+             std::end(kMovers);
+}
+
+// Others whose results are numbers that they have read, or exact in any type.
+constexpr std::string_view kChoosers[] = {
+    "Abs",  "Ceil", "Clip",    "Concat",    "Floor",     "GatherElements",
+    "Max",  "Min",  "MaxPool", "ReduceMax", "ReduceMin", "GatherND",
+    "Neg",  "Pad",  "Relu",    "Round",     "Sign",      "ScatterElements",
+    "TopK", "Trilu", "Where",  "ScatterND"};
+
+// Nothing is rounded where the result is in the type of what it was made of.
+bool HasNothingToRound(const Operation& operation, const Tensors& inputs,
+                       DLDataType output) {
+  const bool is_chooser =
+      operation.def().domain.empty() &&
+      std::find(std::begin(kChoosers), std::end(kChoosers),
+                operation.kind()) != std::end(kChoosers);
+  if (!is_chooser && !IsMover(operation)) return false;
+  return std::all_of(inputs.begin(), inputs.end(), [&](const NDArray& input) {
+    return !input.defined() || !IsFloat(input.dtype()) ||
+           TensorType(input.dtype()) == TensorType(output);
+  });
 }
 
 bool HasPole(const Operation& operation, size_t slot) {
@@ -84,7 +123,12 @@ class BoundsCarrier {
     NODEWISE_RETURN_IF_ERROR(Widen(operation));
     if (IsMove(operation)) return absl::OkStatus();
     for (const ValueId id : operation.outputs) {
-      if (id != kNoValue && !IsOutput(id)) AddRounding(&known_[id]);
+      if (id == kNoValue || IsOutput(id) || !known_[id].tensor.defined() ||
+          HasNothingToRound(operation, TensorsOf(operation),
+                            known_[id].tensor.dtype())) {
+        continue;
+      }
+      AddRounding(&known_[id]);
     }
     return absl::OkStatus();
   }
@@ -144,9 +188,12 @@ class BoundsCarrier {
     if (MayBeFolded(operation)) AddFoldedRounding(operation.inputs[0]);
     std::vector<InexactInput> inexact = InexactInputsOf(operation);
     if (inexact.empty()) return absl::OkStatus();
-    if (IsMove(operation)) return MoveBounds(operation);
+    if (IsMover(operation) && inexact.size() == 1 &&
+        inexact[0].slots == std::vector<size_t>{0}) {
+      return MoveBounds(operation);
+    }
     if (!IsElementwise(operation) || inexact.size() > kMostInexactInputs) {
-      ForgetBounds(operation);
+      ForgetBounds(operation, inexact);
       return absl::OkStatus();
     }
     BoundedTensor& output = known_.at(operation.outputs[0]);
@@ -155,7 +202,7 @@ class BoundsCarrier {
       // Which element of the output depends on which of the input is known only
       // where they are as many.
       if (input.values.size() == middle.size()) continue;
-      ForgetBounds(operation);
+      ForgetBounds(operation, inexact);
       return absl::OkStatus();
     }
     NODEWISE_ASSIGN_OR_RETURN(
@@ -186,6 +233,7 @@ class BoundsCarrier {
   void AddFoldedRounding(ValueId sums) {
     const Operation& producer =
         network_.operation(network_.value(sums).producer);
+    if (producer.inputs[1] == kNoValue) return;
     const auto weights = known_.find(producer.inputs[1]);
     const NDArray w = weights != known_.end()
                           ? weights->second.tensor
@@ -203,16 +251,24 @@ class BoundsCarrier {
   // What moves elements moves their bounds.
   absl::Status MoveBounds(const Operation& operation) {
     const Bounds& from = known_.at(operation.inputs[0]).bounds;
-    BoundedTensor& output = known_.at(operation.outputs[0]);
+    const absl::InlinedVector<bool, 4> wanted(operation.outputs.size(), true);
     for (const BoundList list : {&Bounds::proved, &Bounds::expected}) {
+      Tensors inputs = TensorsOf(operation);
       NODEWISE_ASSIGN_OR_RETURN(
           const NDArray bounds,
-          NDArray::Empty(known_.at(operation.inputs[0]).tensor.shape(),
-                         kFloat64, kCpu));
+          NDArray::Empty(inputs[0].shape(), kFloat64, kCpu));
       std::copy((from.*list).begin(), (from.*list).end(), bounds.As<double>());
-      NODEWISE_ASSIGN_OR_RETURN(const Evaluated moved,
-                                Evaluate(operation.attrs, {bounds}, {true}));
-      output.bounds.*list = ToDoubles(moved.outputs[0]);
+      inputs[0] = bounds;
+      NODEWISE_ASSIGN_OR_RETURN(
+          const Evaluated moved,
+          Evaluate(operation.attrs, std::move(inputs), wanted));
+      for (size_t i = 0; i < operation.outputs.size(); ++i) {
+        const auto output = known_.find(operation.outputs[i]);
+        if (operation.outputs[i] == kNoValue || output == known_.end()) {
+          continue;
+        }
+        output->second.bounds.*list = ToDoubles(moved.outputs[i]);
+      }
     }
     return absl::OkStatus();
   }
@@ -235,12 +291,27 @@ class BoundsCarrier {
     return inputs;
   }
 
-  void ForgetBounds(const Operation& operation) {
+  // What was made of a number that may be anything may be anything, too.
+  void ForgetBounds(const Operation& operation,
+                    const std::vector<InexactInput>& inexact) {
+    const bool is_open = std::any_of(
+        inexact.begin(), inexact.end(), [](const InexactInput& input) {
+          const std::vector<double>& proved = input.bounds->proved;
+          return std::any_of(proved.begin(), proved.end(),
+                             [](double bound) { return std::isinf(bound); });
+        });
     for (const ValueId id : operation.outputs) {
       const auto known = known_.find(id);
       if (id == kNoValue || known == known_.end()) continue;
-      known->second.bounds =
+      Bounds& bounds = known->second.bounds;
+      Bounds left =
           UnknownBounds(static_cast<size_t>(CountOf(known->second.tensor)));
+      for (size_t i = 0; i < left.proved.size(); ++i) {
+        const bool was_open =
+            i < bounds.proved.size() && std::isinf(bounds.proved[i]);
+        if (is_open || was_open) left.proved[i] = kOpen;
+      }
+      bounds = std::move(left);
     }
   }
 
@@ -260,6 +331,9 @@ class BoundsCarrier {
             ends[i][end], Moved(read, inexact[i], end == 0 ? -1 : 1, list));
       }
     }
+    const bool has_pole =
+        std::any_of(inexact.begin(), inexact.end(),
+                    [](const InexactInput& input) { return input.has_pole; });
     for (uint32_t corner = 0; corner < 1U << inexact.size(); ++corner) {
       Tensors inputs = given;
       for (size_t i = 0; i < inexact.size(); ++i) {
@@ -276,11 +350,16 @@ class BoundsCarrier {
         // Equal infinities are not apart.
         const double apart = std::fabs(found[i] - middle[i]);
         bounds[i] += found[i] == middle[i] ? 0 : apart;
+        // An infinity that might be no number.
+        if (!has_pole && std::isnan(found[i]) && std::isinf(middle[i])) {
+          bounds[i] = kOpen;
+        }
       }
       for (const InexactInput& input : inexact) {
         const double* const read = (input.bounds->*list).data();
         for (size_t i = 0; i < bounds.size(); ++i) {
-          bounds[i] = std::isnan(read[i]) ? kUnknown : bounds[i];
+          if (std::isnan(read[i])) bounds[i] = kUnknown;
+          if (std::isinf(read[i])) bounds[i] = kOpen;
         }
       }
       MakeLarger(bounds, &largest);

@@ -32,11 +32,13 @@ struct Draw {
 constexpr Draw kDraws[] = {{3, 1}, {1, 1},  {1, 2}, {1, 4},
                            {1, 8}, {1, 16}, {1, 32}};
 
-bool IsSum(const Operation& operation) {
-  return operation.def().domain.empty() &&
-         std::find(std::begin(kSumKinds), std::end(kSumKinds),
-                   operation.kind()) != std::end(kSumKinds);
+bool IsSum(const OperatorDef& def) {
+  return def.domain.empty() &&
+         std::find(std::begin(kSumKinds), std::end(kSumKinds), def.name) !=
+             std::end(kSumKinds);
 }
+
+bool IsSum(const Operation& operation) { return IsSum(operation.def()); }
 
 absl::Status NotExact(const Operation& operation, std::string_view why) {
   return absl::UnimplementedError(
@@ -56,9 +58,7 @@ bool HasWholeFactors(const Operation& operation) {
 absl::Status CheckKinds(const Network& network) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
-    const bool only_moves =
-        operation.def().bound.kind == ErrorBound::Kind::kExact;
-    if (!only_moves && !IsSum(operation)) {
+    if (!MayBeExact(operation.def())) {
       return NotExact(operation, "rounds whatever it is given");
     }
     if (!HasWholeFactors(operation)) {
@@ -243,9 +243,12 @@ absl::StatusOr<ExactTensors> TryDraw(const Network& network, const Draw& draw,
 
 bool MayBeExact(const Network& network) { return CheckKinds(network).ok(); }
 
-absl::StatusOr<ExactTensors> DrawExactTensors(const Network& network,
-                                              uint64_t seed,
-                                              absl::Span<const NDArray> given) {
+bool MayBeExact(const OperatorDef& def) {
+  return def.bound.kind == ErrorBound::Kind::kExact || IsSum(def);
+}
+
+absl::StatusOr<ExactTensors> DrawExactTensors(
+    const Network& network, uint64_t seed, absl::Span<const NDArray> given) {
   NODEWISE_RETURN_IF_ERROR(CheckKinds(network));
   absl::Status last;
   for (const Draw& draw : kDraws) {

@@ -1,7 +1,10 @@
 """`nodewise autotest`: random cases of operators against the reference."""
 
+import os
+import shutil
 import sys
 import unittest
+import unittest.mock
 
 from support import Scratch, document, nodewise
 
@@ -120,6 +123,50 @@ class Autotest(Scratch):
         self.assertEqual(again.code, 0, again.out + again.err)
         self.assertIn("agrees", again.out)
 
+    def test_networks_are_drawn_and_agree(self):
+        result = nodewise("autotest", "--networks", "--candidate", "graph",
+                          "--runs", "200", "--seed", "1", "--json")
+        self.assertEqual(result.code, 0, result.out + result.err)
+        row, = document(result)["operators"]
+        self.assertEqual(row["operator"], "networks")
+        self.assertEqual(row["configurations"], 50)
+        self.assertGreater(row["agrees"], 180)
+
+    def test_networks_that_passes_rewrite_agree(self):
+        result = nodewise("autotest", "--networks", "--pass", "merge",
+                          "--pass", "split", "--candidate", "graph", "--runs",
+                          "200", "--seed", "2")
+        self.assertEqual(result.code, 0, result.out + result.err)
+
+    def test_a_model_is_mutated(self):
+        folder = self.folder / "findings"
+        nodewise("autotest", "--op", "Neg", "--candidate", self.wrong,
+                 "--runs", "32", "--seed", "2", "-o", folder)
+        for path in (folder, folder / "001_Neg" / "model.onnx"):
+            result = nodewise("autotest", "--mutate", path, "--candidate",
+                              "graph", "--runs", "100", "--seed", "1")
+            self.assertEqual(result.code, 0, result.out + result.err)
+            self.assertIn("model.onnx", result.out)
+
+    def test_a_network_is_cut_to_what_fails_and_attributed(self):
+        # A C compiler that takes one function for another.
+        compiler = self.folder / "cc"
+        compiler.write_text(f"#!/bin/sh\nexec {shutil.which('cc')} "
+                            "-Dtanh=sin \"$@\"\n")
+        compiler.chmod(0o755)
+        path = f"{self.folder}:{os.environ['PATH']}"
+        folder = self.folder / "findings"
+        with unittest.mock.patch.dict(os.environ, PATH=path):
+            result = nodewise("autotest", "--networks", "--op", "Neg", "--op",
+                              "Tanh", "--op", "Add", "--candidate", "c",
+                              "--runs", "256", "--seed", "2", "--attribute",
+                              "-o", folder)
+        self.assertEqual(result.code, 1, result.out + result.err)
+        self.assertIn("written: " + str(folder / "001_Tanh"), result.out)
+        self.assertIn("stays, whatever is switched off (fusing", result.out)
+        page = (folder / "001_Tanh" / "README.md").read_text()
+        self.assertIn("The finding: stays, whatever", page)
+
     def test_bad_use_is_named(self):
         for arguments, words in (
                 (["--op", "Convv"], "did you mean Conv?"),
@@ -127,7 +174,10 @@ class Autotest(Scratch):
                 (["--shard", "5/4"], "expected I/N, such as 1/4"),
                 (["--shard", "x"], "expected I/N, such as 1/4"),
                 (["--runs", "0"], "from 1 to"),
-                (["--case", "nowhere"], "nowhere/model.onnx")):
+                (["--case", "nowhere"], "nowhere/model.onnx"),
+                (["--pass", "fold"], "expected merge or split"),
+                (["--mutate", "nowhere.onnx"], "nowhere.onnx"),
+                (["--networks", "--mutate", "a.onnx"], "not both")):
             with self.subTest(arguments=arguments):
                 result = nodewise("autotest", *arguments)
                 self.assertEqual(result.code, 2, result.out)

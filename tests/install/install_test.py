@@ -115,6 +115,34 @@ class InstallTest(unittest.TestCase):
         self.assertIn("0 elements are wrong",
                       run(repro / "build/repro", repro))
 
+    def test_program_of_a_finding_in_c_shows_it(self):
+        # A C compiler that takes one function for another.
+        wrong = self.folder / "wrong" / "cc"
+        wrong.parent.mkdir()
+        wrong.write_text(f"#!/bin/sh\nexec {shutil.which('cc')} -Dtanh=sin "
+                         "\"$@\"\n")
+        wrong.chmod(0o755)
+        findings = self.folder / "findings"
+        subprocess.run(
+            [self.prefix / "bin/nodewise", "autotest", "--op", "Tanh",
+             "--candidate", "c", "--runs", "160", "--seed", "1", "-o",
+             findings], check=False, capture_output=True,
+            env={**os.environ,
+                 "PATH": f"{wrong.parent}:{os.environ['PATH']}"})
+        finding = findings / "001_Tanh"
+        for compiler, status in ((wrong, 1), (shutil.which("cc"), 0)):
+            build = finding / f"build{status}"
+            (finding / "net/lib.so").unlink(missing_ok=True)
+            run("cmake", "-S", finding, "-B", build, "-G", "Ninja",
+                f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                f"-DCMAKE_C_COMPILER={compiler}")
+            run("cmake", "--build", build)
+            shown = subprocess.run([build / "repro", finding], text=True,
+                                   capture_output=True, check=False)
+            self.assertEqual(shown.returncode, status, shown)
+            self.assertEqual("output 0, element" in shown.stdout,
+                             status == 1)
+
     def test_tvms_name_is_a_link_to_the_library(self):
         # TV-24
         link = self.library_folder() / "libtvm_runtime.so"

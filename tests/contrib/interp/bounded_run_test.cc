@@ -184,16 +184,16 @@ Fused UnknownBeside() {
   Fused f{"unknown beside", {}, {}};
   const ValueId w = Given(&f, "w", {9, 12});
   const ValueId y = f.net.Op("MatMul", {Given(&f, "x", {5, 9}), w})[0];
-  const ValueId x = f.net.Op("Relu", {Given(&f, "other", {5, 9})})[0];
+  const ValueId x = f.net.Op("Sigmoid", {Given(&f, "other", {5, 9})})[0];
   f.net.Out(f.net.Op("Add", {y, f.net.Op("MatMul", {x, w})[0]}));
   return f;
 }
 
 Fused UnknownBefore() {
   Fused f{"unknown before", {}, {}};
-  const ValueId x = f.net.Op("Relu", {Given(&f, "x", {5, 9})})[0];
+  const ValueId x = f.net.Op("Sigmoid", {Given(&f, "x", {5, 9})})[0];
   const ValueId y = f.net.Op("MatMul", {x, Given(&f, "w", {9, 12})})[0];
-  f.net.Out(f.net.Op("Relu", {y}));
+  f.net.Out(f.net.Op("Sigmoid", {y}));
   return f;
 }
 

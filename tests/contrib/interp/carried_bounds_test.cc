@@ -21,6 +21,10 @@ NDArray RandomFloats(const std::string& stream, std::vector<int64_t> shape) {
   return RandomTensor(source, shape, kFloat32).value();
 }
 
+NDArray Int64s(const std::vector<int64_t>& numbers) {
+  return MakeTensor<int64_t>({static_cast<int64_t>(numbers.size())}, numbers);
+}
+
 // A product of matrices, of 16 terms each, and what `follow` adds behind it.
 template <typename Follow>
 NetBuilder AfterProduct(Follow follow) {
@@ -156,6 +160,60 @@ TEST(CarriedBoundsTest, ATransposeMovesBounds) {
                 own.expected[row * 8 + column]);
     }
   }
+}
+
+// What is before a normalization need not have weights.
+TEST(CarriedBoundsTest, ANormalizationMayFollowAnInputThatIsLeftOut) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 1, 2});
+  const ValueId most = b.Const("most", MakeTensor<float>({}, {1}));
+  const ValueId cut = b.Op("Clip", {x, kNoValue, most})[0];
+  const ValueId one = b.Const("one", Floats({1}));
+  const ValueId zero = b.Const("zero", Floats({0}));
+  b.Out(b.Op("BatchNormalization", {cut, one, zero, zero, one}));
+  EXPECT_THAT(InterpretCarryingBounds(
+                  b.net, {MakeTensor<float>({1, 1, 2}, {0.5F, 3})}),
+              IsOk());
+}
+
+// A flat product, of which a part is cut out: bounds go where the elements go.
+TEST(CarriedBoundsTest, ReshapesAndSlicesMoveBounds) {
+  const NetBuilder b = AfterProduct([](NetBuilder* net, ValueId y) {
+    const ValueId flat = net->Op("Reshape", {y, net->Const("to", Int64s({32}))})[0];
+    return net->Op("Slice", {flat, net->Const("begin", Int64s({8})),
+                             net->Const("end", Int64s({16}))})[0];
+  });
+  const Bounds own = BoundsOfProduct();
+  const Bounds moved = Carry(b)[0].bounds;
+  ASSERT_EQ(moved.proved.size(), 8U);
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_GE(moved.proved[i], own.proved[8 + i]);
+    EXPECT_LE(moved.proved[i], 2 * own.proved[8 + i]);
+  }
+}
+
+// Nothing is rounded before the product, so its own bounds are known.
+TEST(CarriedBoundsTest, WhatOnlyChoosesIsExact) {
+  NetBuilder b;
+  const ValueId x = b.Op("Relu", {b.In("x", {4, 16})})[0];
+  b.Out(b.Op("MatMul", {x, b.In("w", {16, 8})}));
+  const Bounds bounds = Carry(b)[0].bounds;
+  for (const double bound : bounds.proved) EXPECT_TRUE(std::isfinite(bound));
+}
+
+// The mean overflows or not, by the order of its sum; so does what is made of
+// it, whatever that is.
+TEST(CarriedBoundsTest, WhatMayBeAnythingStaysSo) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 1, 4});
+  const ValueId mean = b.Op("GlobalAveragePool", {x})[0];
+  const ValueId flat = b.Op("Reshape", {mean, b.Const("to", Int64s({1, 1}))})[0];
+  b.Out({flat, b.Op("Softmax", {flat})[0]});
+  const auto carried = InterpretCarryingBounds(
+      b.net, {MakeTensor<float>({1, 1, 4}, {3e38F, 3e38F, -3e38F, -3e38F})});
+  ASSERT_THAT(carried, IsOk());
+  EXPECT_TRUE(std::isinf((*carried)[0].bounds.proved[0]));
+  EXPECT_TRUE(std::isinf((*carried)[1].bounds.proved[0]));
 }
 
 // The factors are 1 and the means 0, so that only the weights' rounding and the

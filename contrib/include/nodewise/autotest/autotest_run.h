@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,8 @@ struct AutotestFinding {
   bool is_flaky = false;      // It is not there each time.
   // What stands for the cause: operator, outcome, attributes, shape of failure.
   std::string cause;
+  // Without what of the candidate it goes away; empty if nobody asked.
+  std::string attribution = {};
 };
 
 struct OperatorCount {
@@ -77,6 +80,30 @@ struct AutotestResult {
   uint64_t CountOf(CaseOutcome outcome) const;
 };
 
+// Where the cases of a run come from. The same number gives the same case.
+class CaseSource {
+ public:
+  virtual ~CaseSource() = default;
+
+  // Returns whether there is nothing to draw.
+  virtual bool is_empty() const { return false; }
+  // Under what a case is counted: "Conv 11".
+  virtual std::string NameOf(uint64_t number) const = 0;
+  // Draws it once; what comes out may be refused.
+  virtual absl::StatusOr<OperatorCase> Draw(uint64_t number,
+                                            Choices* choices) const = 0;
+};
+
+// Cases of operators, in the order in which they take turns; all must outlive
+// it.
+std::unique_ptr<CaseSource> OperatorSource(
+    absl::Span<const OperatorDef* const> rows,
+    AutotestWith with = AutotestWith::kForward);
+
+// The same seed gives the same cases in the same order everywhere.
+AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
+                           const AutotestOptions& options = {});
+
 // `rows` are the operators to test, in the order in which they take turns; all
 // must outlive the call. The same seed gives the same cases in the same order
 // everywhere.
@@ -84,9 +111,13 @@ AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
                            Candidate& candidate,
                            const AutotestOptions& options = {});
 
-// Draws configuration `number` of a run with this seed: of one of the rows.
+// Draws configuration `number` of a run with this seed.
 // Fails with kNotFound, giving the last reason, if none of kMostRefusedDraws is
 // accepted. `choices` gets what it was drawn with.
+absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source,
+                                        uint64_t seed, uint64_t number,
+                                        std::vector<uint64_t>* choices,
+                                        uint64_t* refused);
 absl::StatusOr<OperatorCase> DrawNumber(
     absl::Span<const OperatorDef* const> rows, uint64_t seed, uint64_t number,
     std::vector<uint64_t>* choices, uint64_t* refused);

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "nodewise/autotest/backward.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/ir/pass.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -84,7 +85,8 @@ std::unique_ptr<Candidate> LoweredCandidate(
 // "cc -O2" say. `folder` is where the files lie meanwhile.
 std::unique_ptr<Candidate> EmittedCandidate(const OpSet& ops,
                                             std::string compiler,
-                                            std::string folder);
+                                            std::string folder,
+                                            LowerOptions lowering = {});
 
 // Gives another program one model of many networks that have nothing in common.
 // What it cannot load or run is halved until what it cannot is alone.
@@ -97,6 +99,11 @@ std::unique_ptr<Candidate> ForeignCandidate(std::string name,
 // `limit_ms`. For candidates that run in this process.
 std::unique_ptr<Candidate> GuardedCandidate(std::unique_ptr<Candidate> inner,
                                             int64_t limit_ms);
+
+// Gives another candidate each network as these passes leave it. A pass that
+// fails, or leaves faults, counts as one that has crashed.
+std::unique_ptr<Candidate> RewrittenCandidate(std::unique_ptr<Candidate> inner,
+                                              std::vector<Pass> passes);
 
 // Runs the jobs and returns their answers.
 std::vector<CandidateAnswer> RunJobs(Candidate& candidate,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "nodewise/autotest/operator_space.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/tensors/bound_source.h"
 
 namespace nodewise {
 
@@ -60,11 +62,12 @@ class CaseReference {
  public:
   // A gradient may be computed by another formula than that of its network, so
   // that nothing is proved of its roundings, and nothing said where it is not
-  // finite. REQUIRES: the network outlives
-  // this.
+  // finite. REQUIRES: the network outlives this.
   explicit CaseReference(const Network& network, bool is_gradient = false);
+  // The same of a case, whose demands it checks, too.
+  explicit CaseReference(const OperatorCase& made);
 
-  // Computes the outputs. Fails if the operator does not take these values.
+  // Computes the outputs. Fails if an operator does not take these values.
   CandidateOutputs Run(const std::vector<NDArray>& inputs) const;
 
   // Judges what the candidate made. `expected` comes from Run().
@@ -81,10 +84,15 @@ class CaseReference {
   absl::StatusOr<CaseVerdict> ByBounds(const ValueSet& set, size_t output,
                                        TensorItem item, const DLTensor& actual,
                                        std::vector<Bounds>* sampled) const;
+  // Of several operations: makes a mismatch inconclusive that may be none.
+  void Excuse(const ValueSet& set, const NDArray& expected,
+              const NDArray& actual, BoundSource& bounds,
+              CaseVerdict* verdict) const;
 
   const Network& network_;
   const bool is_gradient_;
   const Interpreter interpreter_;
+  std::map<ValueId, InputDomain> demands_;
 };
 
 }  // namespace nodewise

@@ -30,13 +30,24 @@ struct CaseInput {
   bool is_constant = false;
 };
 
-// A use of one operator, with everything but the numbers of its inputs.
+// What the numbers of a value must be, since an operator reads it that says
+// nothing of others.
+struct ValueDemand {
+  std::string value;  // Its name.
+  InputDomain domain;
+};
+
+// A use of one operator, with everything but the numbers of its inputs. Or a
+// whole network: then there is no operator, `inputs` are those of the network.
 struct Configuration {
   const OperatorDef* def = nullptr;
   int opset = 0;  // Of the operator's domain.
   std::vector<NamedAttr> attributes;
   std::vector<CaseInput> inputs;
   std::vector<bool> outputs;  // Which outputs are wanted; at least one is.
+  std::vector<ValueDemand> demands;
+
+  bool is_network() const { return def == nullptr; }
 };
 
 // Returns the configuration as a network of one operation: its inputs are those
@@ -60,6 +71,14 @@ class ConfigurationDraw {
   static constexpr int64_t kMostElements = 2048;
 
   ConfigurationDraw(const OperatorDef& def, Choices* choices);
+  // At this version of the operator's domain.
+  ConfigurationDraw(const OperatorDef& def, int opset, Choices* choices);
+
+  // Types, shapes and sides are those of a tensor that is there already, most
+  // of the time, wherever they fit.
+  void Prefer(DLDataType dtype, std::vector<int64_t> shape);
+  // Constants hold whole numbers, where nothing else is said.
+  void PreferWhole() { prefers_whole_ = true; }
 
   const OperatorDef& def() const { return *configuration_.def; }
   bool Is(std::string_view name) const { return def().name == name; }
@@ -153,8 +172,13 @@ class ConfigurationDraw {
                    const InputDomain& domain);
   // The next input is an attribute at this opset.
   bool IsAttribute() const;
+  bool TakesPreferred(int percent);
 
   Choices* const choices_;
+  bool prefers_ = false;
+  DLDataType preferred_type_{};
+  std::vector<int64_t> preferred_shape_;
+  bool prefers_whole_ = false;
   Configuration configuration_;
   absl::Status status_;
 };

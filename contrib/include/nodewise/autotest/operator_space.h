@@ -24,7 +24,7 @@ struct OperatorSpace {
 struct BackwardCase;  // nodewise/autotest/backward.h
 
 // A configuration that the operator's rules accept, as a network, or as the
-// gradient of one.
+// gradient of one; or a whole network.
 struct OperatorCase {
   Configuration configuration;
   std::shared_ptr<const Network> network;
@@ -33,6 +33,13 @@ struct OperatorCase {
   // None unless the network is a gradient.
   std::shared_ptr<const BackwardCase> backward = nullptr;
 };
+
+// Returns what a case is called: "Conv", of a network of up to three operations
+// "MatMul_Add", else "network".
+std::string TitleOf(const OperatorCase& made);
+// Returns "Conv 11 (strides=[2, 2]) float32[1, 3, 8, 8], ...", or of a network
+// its operations: "network 21: Conv, Relu, Add".
+std::string ToString(const OperatorCase& made);
 
 // Returns whether there is anything to draw: operators with bodies, those of
 // nodewise itself and those that are known only to be refused have no space.
@@ -48,6 +55,8 @@ absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
 // The same, or its gradient (BackwardOf()).
 absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, bool is_backward,
                                       Choices* choices);
+// The same with decisions that have a version, and tensors to prefer, already.
+absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw);
 
 // How many draws are refused before an operator counts as one that nothing can
 // be drawn for.

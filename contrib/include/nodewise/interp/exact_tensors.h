@@ -55,5 +55,7 @@ class ExactSource {
 // Returns whether there may be such inputs for the network: it does nothing
 // that rounds whatever it is given.
 bool MayBeExact(const Network& network);
+// The same of an operator, whatever its attributes are.
+bool MayBeExact(const OperatorDef& def);
 
 }  // namespace nodewise

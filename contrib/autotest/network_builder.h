@@ -1,0 +1,131 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/autotest/choices.h"
+#include "nodewise/autotest/operator_space.h"
+#include "nodewise/ir/network.h"
+
+namespace nodewise {
+
+// A tensor of a network that is being drawn.
+struct PoolTensor {
+  ValueId id = kNoValue;
+  DLDataType dtype{};
+  std::vector<int64_t> shape;
+};
+
+// What all networks of one case, those in bodies too, have in common.
+struct BuilderOptions {
+  int opset = kNewestOpset;
+  // The operators to draw from, all of this opset.
+  std::vector<const OperatorDef*> rows;
+  bool is_exact = false;  // Whole numbers wherever that is possible.
+  // A body: it has no inputs but those that it begins with, and nobody checks
+  // what its operators read.
+  bool is_body = false;
+};
+
+// Grows a network operation by operation. What an operator wants to read is a
+// tensor that is there already, made to fit if necessary, or else a new input;
+// every decision is a choice, and 0 is the new input.
+class NetworkBuilder {
+ public:
+  NetworkBuilder(BuilderOptions options, Choices* choices);
+
+  Choices* choices() { return choices_; }
+  const BuilderOptions& options() const { return options_; }
+  Network& network() { return network_; }
+  const std::vector<PoolTensor>& pool() const { return pool_; }
+  // True in so many of 100 cases; false is simplest.
+  bool Often(int percent = 50);
+  int64_t Between(int64_t least, int64_t most);
+  template <typename T>
+  T One(std::initializer_list<T> options) {
+    return options.begin()[choices_->UpTo(options.size() - 1)];
+  }
+
+  // Returns a tensor of the pool, the newest ones more likely; none if it is
+  // empty.
+  std::optional<PoolTensor> Any();
+
+  // --- What operations read. Of a body, inputs are constants.
+  absl::StatusOr<ValueId> AddInput(const CaseInput& input);
+  absl::StatusOr<ValueId> AddConstant(const NDArray& data);
+  // int64, of rank 1.
+  absl::StatusOr<ValueId> AddInts(const std::vector<int64_t>& numbers);
+  // One number, or a tensor of equal ones.
+  absl::StatusOr<ValueId> AddNumber(DLDataType dtype, double number,
+                                    const std::vector<int64_t>& shape = {});
+  // An input of a body.
+  absl::StatusOr<ValueId> AddBodyInput(DLDataType dtype,
+                                       const std::vector<int64_t>& shape);
+  // Returns something that fits the input: of the pool, or new.
+  absl::StatusOr<ValueId> Feed(const CaseInput& input);
+  // Makes a tensor of this type and shape out of another. Fails where there is
+  // no honest way.
+  absl::StatusOr<ValueId> Adapt(const PoolTensor& from, DLDataType dtype,
+                                const std::vector<int64_t>& shape,
+                                const InputDomain& domain);
+
+  // --- Operations.
+  // Adds one of the network's opset; its outputs join the pool.
+  absl::StatusOr<std::vector<ValueId>> AddAll(
+      std::string_view kind, const std::vector<NamedAttr>& attributes,
+      std::vector<ValueId> inputs, size_t outputs = 1);
+  // The same of one output.
+  absl::StatusOr<ValueId> Add(std::string_view kind,
+                              const std::vector<NamedAttr>& attributes,
+                              std::vector<ValueId> inputs);
+  // Adds a case of an operator, whose inputs are fed.
+  absl::Status AddCase(const OperatorCase& made);
+  PoolTensor TensorOf(ValueId id) const;
+  size_t operations() const { return network_.order().size(); }
+
+  // Makes outputs of all that nothing reads, and of some of the rest.
+  absl::StatusOr<OperatorCase> Finish();
+
+ private:
+  absl::StatusOr<ValueId> Cast(PoolTensor* from, DLDataType dtype);
+  absl::StatusOr<ValueId> Reshaped(const PoolTensor& from,
+                                   const std::vector<int64_t>& shape);
+  absl::StatusOr<ValueId> ReshapedFlat(const PoolTensor& from,
+                                       const std::vector<int64_t>& shape);
+  absl::StatusOr<ValueId> CutAndPadded(const PoolTensor& from,
+                                       const std::vector<int64_t>& shape);
+  absl::StatusOr<ValueId> Within(const PoolTensor& from,
+                                 const InputDomain& domain);
+  absl::StatusOr<std::vector<ValueId>> AddOperation(
+      OpAttrs attrs, std::vector<ValueId> inputs,
+      const std::vector<bool>& outputs);
+  absl::Status Demand(ValueId id, const InputDomain& domain);
+  void Join(ValueId id);
+
+  const BuilderOptions options_;
+  Choices* const choices_;
+  Network network_;
+  std::vector<PoolTensor> pool_;
+  std::map<ValueId, CaseInput> inputs_;
+  std::vector<ValueDemand> demands_;
+  int inputs_made_ = 0;
+  int values_made_ = 0;
+};
+
+// --- The steps of which networks are made. What fails may leave some of its
+// operations.
+
+// One operation of any operator; its outputs may have sizes that only a run
+// tells.
+absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open);
+// Several that compilers compute together (network_patterns.cc).
+absl::Status AddPattern(NetworkBuilder& builder);
+// One with a body (network_bodies.cc).
+absl::Status AddControlFlow(NetworkBuilder& builder);
+
+}  // namespace nodewise

@@ -1,0 +1,140 @@
+// Which operators and versions networks are drawn from.
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/autotest/network_draw.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
+
+namespace nodewise {
+namespace {
+
+// The simplest first; the newest one counts more, since most versions of
+// operators are in it.
+constexpr int kOpsets[] = {21, kNewestOpset, kNewestOpset, kNewestOpset, 24, 23,
+                           22, 20,           19,           18,           17, 16,
+                           15, 14,           13,           12,           11, 10,
+                           9,  8,            7};
+// First draws of each operator, of which one must be taken.
+constexpr uint64_t kTries = 3;
+
+// A case with its inputs, to be asked about.
+struct Question {
+  OperatorCase made;
+  std::vector<std::vector<NDArray>> sets;
+};
+
+// Returns for each question whether the candidate refuses it.
+std::vector<bool> Refused(const std::vector<Question>& questions,
+                          Candidate& candidate) {
+  std::vector<bool> refused;
+  for (size_t begin = 0; begin < questions.size();
+       begin += candidate.jobs_at_once()) {
+    std::vector<CandidateJob> jobs;
+    const size_t end =
+        std::min(begin + candidate.jobs_at_once(), questions.size());
+    for (size_t i = begin; i < end; ++i) {
+      jobs.push_back({questions[i].made.network.get(), questions[i].sets});
+    }
+    for (const CandidateAnswer& answer : RunJobs(candidate, jobs)) {
+      const absl::Status& status = answer.sets[0].status();
+      // What crashes is not refused.
+      refused.push_back(!status.ok() && !absl::IsAborted(status) &&
+                        !absl::IsDeadlineExceeded(status));
+    }
+  }
+  return refused;
+}
+
+std::vector<int> OpsetsTaken(Candidate& candidate) {
+  std::vector<Question> questions;
+  for (const int opset : kOpsets) {
+    Question& question = questions.emplace_back();
+    Configuration& configuration = question.made.configuration;
+    configuration.def = AllOperators().Find("", "Relu", opset);
+    configuration.opset = opset;
+    configuration.inputs = {{true, kFloat32, {2}}};
+    configuration.outputs = {true};
+    Choices choices((std::vector<uint64_t>()));
+    auto network = NetworkOf(configuration);
+    auto inputs = DrawInputs(configuration, &choices);
+    if (!network.ok() || !inputs.ok()) return {};
+    question.made.network =
+        std::make_shared<const Network>(*std::move(network));
+    question.sets = {*std::move(inputs)};
+  }
+  const std::vector<bool> refused = Refused(questions, candidate);
+  std::vector<int> opsets;
+  for (size_t i = 0; i < std::size(kOpsets); ++i) {
+    if (!refused[i]) opsets.push_back(kOpsets[i]);
+  }
+  return opsets;
+}
+
+// Returns the newest of these opsets in which the row holds; 0 if there is none.
+int OpsetFor(const OperatorDef& row, const std::vector<int>& opsets) {
+  if (!row.domain.empty()) return row.since;
+  int newest = 0;
+  for (const int opset : opsets) {
+    if (row.since <= opset && opset < row.until) {
+      newest = std::max(newest, opset);
+    }
+  }
+  return newest;
+}
+
+// Draws until the operator's own rules accept one.
+void AddQuestion(const OperatorDef& row, int opset, Choices* choices,
+                 std::vector<Question>* questions) {
+  for (int draws = 0; draws < kMostRefusedDraws; ++draws) {
+    ConfigurationDraw draw(row, opset, choices);
+    auto made = DrawCase(draw);
+    if (!made.ok()) continue;
+    Choices simple((std::vector<uint64_t>()));
+    auto inputs = DrawInputs(made->configuration, &simple);
+    if (!inputs.ok()) continue;
+    questions->push_back({*std::move(made), {*std::move(inputs)}});
+    return;
+  }
+}
+
+}  // namespace
+
+NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
+  return {{rows.begin(), rows.end()},
+          {std::begin(kOpsets), std::end(kOpsets)}};
+}
+
+NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
+                     Candidate& candidate, uint64_t seed) {
+  NetworkScope scope;
+  scope.opsets = OpsetsTaken(candidate);
+  std::vector<const OperatorDef*> open(rows.begin(), rows.end());
+  std::set<const OperatorDef*> taken;
+  for (uint64_t attempt = 0; attempt < kTries && !open.empty(); ++attempt) {
+    std::vector<Question> questions;
+    for (const OperatorDef* row : open) {
+      const int opset = OpsetFor(*row, scope.opsets);
+      if (opset == 0) continue;
+      Choices choices(RandomSource(
+          seed, fmt::format("{} {} {}", row->name, row->since, attempt)));
+      AddQuestion(*row, opset, &choices, &questions);
+    }
+    const std::vector<bool> refused = Refused(questions, candidate);
+    for (size_t i = 0; i < questions.size(); ++i) {
+      if (!refused[i]) taken.insert(questions[i].made.configuration.def);
+    }
+    std::erase_if(open, [&](const OperatorDef* row) {
+      return taken.count(row) > 0 || OpsetFor(*row, scope.opsets) == 0;
+    });
+  }
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(scope.rows),
+               [&](const OperatorDef* row) { return taken.count(row) > 0; });
+  return scope;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/autotest/autotest_run.h"
+#include "nodewise/autotest/candidate.h"
+#include "nodewise/autotest/choices.h"
+#include "nodewise/autotest/operator_space.h"
+#include "nodewise/ir/network.h"
+
+namespace nodewise {
+
+// What networks are drawn from.
+struct NetworkScope {
+  std::vector<const OperatorDef*> rows;
+  // Versions of the standard operators, the simplest first.
+  std::vector<int> opsets;
+};
+
+// Returns all opsets with these rows, which must outlive the scope.
+NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows);
+
+// The same without operators of which the candidate refuses some first draws,
+// and without opsets in which it refuses a Relu: of a network it would refuse
+// the whole. The same seed asks the same.
+NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
+                     Candidate& candidate, uint64_t seed);
+
+// Draws a whole network: 1 to 8 operations or patterns of these operators,
+// which read what the others make, and the operations that make tensors fit.
+// Most have known sizes everywhere.
+absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
+                                         Choices* choices);
+
+// Random networks for RunAutotest().
+std::unique_ptr<CaseSource> NetworkSource(NetworkScope scope);
+
+// Connected parts of real models, of up to 8 operations, with other sizes,
+// operations exchanged, inserted, left out and done twice, other attributes and
+// more outputs. Models take turns, and are counted under their names. Null if
+// no model has an operation.
+std::unique_ptr<CaseSource> MutationSource(
+    std::vector<std::shared_ptr<const Network>> models);
+
+}  // namespace nodewise
