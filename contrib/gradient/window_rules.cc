@@ -203,6 +203,22 @@ Term WindowSum(Term x, const Class& op, const Sizes& output, Window* window) {
   return ReshapeTo(sum, output);
 }
 
+// How many elements of one side count in the window at `place`.
+double CountAt(const Window& window, size_t side, int64_t size, int64_t place,
+               bool counts_pads) {
+  const int64_t before = window.pads[side];
+  const int64_t behind = window.pads[window.kernel.size() + side];
+  const int64_t least = counts_pads ? -before : 0;
+  const int64_t most = size + (counts_pads ? behind : 0);
+  double count = 0;
+  for (int64_t k = 0; k < window.kernel[side]; ++k) {
+    const int64_t at =
+        place * window.strides[side] - before + k * window.dilations[side];
+    if (at >= least && at < most) ++count;
+  }
+  return count;
+}
+
 // How many elements count in each window, as a tensor of one plane.
 std::vector<double> CountsOf(const Window& window, const Sizes& spatial,
                              const Sizes& places, bool counts_pads) {
@@ -211,16 +227,8 @@ std::vector<double> CountsOf(const Window& window, const Sizes& spatial,
     std::vector<double> longer;
     for (const double outer : counts) {
       for (int64_t place = 0; place < places[s]; ++place) {
-        const int64_t begin = place * window.strides[s] - window.pads[s];
-        const int64_t least = counts_pads ? -window.pads[s] : 0;
-        const int64_t most =
-            spatial[s] + (counts_pads ? window.pads[spatial.size() + s] : 0);
-        double count = 0;
-        for (int64_t k = 0; k < window.kernel[s]; ++k) {
-          const int64_t at = begin + k * window.dilations[s];
-          if (at >= least && at < most) ++count;
-        }
-        longer.push_back(outer * count);
+        longer.push_back(outer *
+                         CountAt(window, s, spatial[s], place, counts_pads));
       }
     }
     counts = std::move(longer);

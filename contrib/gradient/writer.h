@@ -46,7 +46,7 @@ class Writer {
 
   const absl::Status& status() const { return status_; }
   Network& network() { return network_; }
-  void Fail(absl::Status status) { status_.Update(status); }
+  void Fail(const absl::Status& status) { status_.Update(status); }
   Term Of(ValueId id) { return {this, status_.ok() ? id : kNoValue}; }
 
   // An operation with one output.

@@ -182,7 +182,7 @@ TEST(BackwardTest, SampledBoundsAllowWhatOtherOrdersMake) {
   const auto bounds = SampledBounds(network, {large, small});
   ASSERT_THAT(bounds, IsOk());
   EXPECT_GE((*bounds)[0].proved[0], 1);
-  EXPECT_LE((*bounds)[0].proved[0], 32);
+  EXPECT_LE((*bounds)[0].proved[0], 64);
 }
 
 }  // namespace

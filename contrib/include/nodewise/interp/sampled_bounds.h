@@ -13,9 +13,9 @@ namespace nodewise {
 // networks of any operations: it is run several times, each time with whatever
 // its operations make moved by as much as a correct kernel may be off, and by a
 // rounding unless they only move or choose numbers: all upwards, all downwards,
-// or each to its own side. What comes out moves by so much, and a bound is a
-// multiple of that. It is no proof, and holds for all usual kernels; both
-// bounds are the same. NaN where an operation's own bound is not known, or one
+// or each to its own side. What comes out moves by so much, and a bound is
+// about ten times a usual distance. It is no proof, and holds for all usual
+// kernels; both bounds are the same. NaN where an operation's own bound is not known, or one
 // of the runs makes no finite number.
 //
 // `InterpretCarryingBounds()` proves bounds, for networks in which elements are
