@@ -43,6 +43,7 @@ class Autotest(Scratch):
         self.wrong = f"exec:{sys.executable} {self.program}"
 
     def test_a_sound_candidate_is_not_accused(self):
+        # OF-01
         result = nodewise("autotest", "--op", "Relu", "--op", "Concat",
                           "--candidate", "graph", "--runs", "200", "--seed",
                           "1")
@@ -102,6 +103,7 @@ class Autotest(Scratch):
         self.assertEqual(runs[0], runs[1])
 
     def test_a_wrong_program_is_found_and_shrunk(self):
+        # OF-01
         result = nodewise("autotest", "--op", "Neg", "--candidate", self.wrong,
                           "--runs", "32", "--seed", "2", "--json")
         self.assertEqual(result.code, 1, result.out + result.err)
@@ -110,6 +112,7 @@ class Autotest(Scratch):
         self.assertRegex(findings[0]["case"], r"^Neg \d+ \(\) float32\[")
 
     def test_a_finding_is_written_and_fails_again_elsewhere(self):
+        # OF-45
         folder = self.folder / "findings"
         result = nodewise("autotest", "--op", "Neg", "--candidate", self.wrong,
                           "--runs", "32", "--seed", "2", "-o", folder)
@@ -184,6 +187,7 @@ class Autotest(Scratch):
                 self.assertIn(words, result.err)
 
     def test_a_program_that_ends_at_once_refuses(self):
+        # OFc-02
         result = nodewise("autotest", "--op", "Neg", "--candidate",
                           "exec:/bin/false", "--runs", "16", "--seed", "2")
         self.assertEqual(result.code, 0, result.out + result.err)

@@ -200,6 +200,7 @@ class InPlace(WithNetwork):
         self.fail(f"the best of 5 is not within 5 %: {rests}")
 
     def test_each_run_is_timed_and_has_a_plain_one_beside_it(self):
+        # OFc-08
         found = self.profile("--runs", 4)
         self.assertEqual(len(found["debug_runs_ns"]), 4)
         self.assertEqual(len(found["plain_runs_ns"]), 4)
@@ -260,6 +261,7 @@ class Isolated(WithNetwork):
             self.assertEqual(figures["min_us"], min(figures["repeats_us"]))
 
     def test_number_counts_the_calls_of_each(self):
+        # OFc-08
         calls = []
         log = self.folder / "calls"
         net = self.chain("counted")

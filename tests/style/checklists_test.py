@@ -12,7 +12,7 @@ TESTS = ROOT / "tests"
 PAGE = ROOT / "docs/checklists.md"
 MOST_TESTS = 4
 
-ID = r"(?:TV|OV|GL)-\d\d"
+ID = r"(?:TV|OV|GL|OF|OFc)-\d\d"
 ROW = re.compile(rf"^\| ({ID}) \| (.*?) \| (.*?) \|$", re.M)
 # `tests/style/layers_test.py::LayersTest.test_name`
 REFERENCE = re.compile(r"`(tests/[\w/]+\.(?:cc|py)::\w+\.\w+)`")
@@ -118,7 +118,9 @@ class PageTest(unittest.TestCase):
             [row.id for row in self.rows],
             [f"TV-{n:02}" for n in range(1, 49)]
             + [f"OV-{n:02}" for n in range(1, 41)]
-            + [f"GL-{n:02}" for n in range(1, 45)])
+            + [f"GL-{n:02}" for n in range(1, 45)]
+            + [f"OF-{n:02}" for n in range(1, 47) if n != 5]
+            + [f"OFc-{n:02}" for n in range(1, 9)])
 
     def test_every_line_that_begins_with_a_number_is_a_row(self):
         self.assertEqual(len(re.findall(rf"^\W*{ID}", self.page, re.M)),

@@ -54,6 +54,7 @@ AutotestOptions Runs(uint64_t runs) {
   return options;
 }
 
+// OF-01, OF-13
 TEST(AutotestRunTest, ASoundCandidateIsNotAccused) {
   const auto sound = Changed([](const Network&, std::vector<NDArray>&) {});
   const AutotestResult result = RunAutotest(
@@ -65,6 +66,7 @@ TEST(AutotestRunTest, ASoundCandidateIsNotAccused) {
             2000U);
 }
 
+// OF-06
 TEST(AutotestRunTest, AWrongTailIsFoundAndShrunk) {
   const auto faulty = Changed([](const Network&, std::vector<NDArray>& out) {
     if (out[0].dtype() != kFloat32 || CountOf(out[0]) % 8 != 1) return;
@@ -79,6 +81,7 @@ TEST(AutotestRunTest, AWrongTailIsFoundAndShrunk) {
   EXPECT_THAT(ToDoubles(finding.set.inputs[0]), Each(0));
 }
 
+// OF-12
 TEST(AutotestRunTest, AnAttributeThatIsIgnoredIsFoundAndShrunk) {
   // It computes as if there were no dilations.
   const auto faulty = CallableCandidate(
@@ -201,6 +204,7 @@ TEST(AutotestRunTest, ShardsTogetherAreTheWholeRun) {
   EXPECT_EQ(all, Recorder(Runs(300)).seen());
 }
 
+// OF-46
 TEST(AutotestRunTest, LoweredNetworksAgree) {
   const auto graph = LoweredCandidate(
       "graph", LoweringFor(AllOperators(), Backend::kReference),
@@ -211,6 +215,7 @@ TEST(AutotestRunTest, LoweredNetworksAgree) {
   EXPECT_EQ(result.CountOf(CaseOutcome::kCandidateRefuses), 0U);
 }
 
+// OF-01
 TEST(AutotestRunTest, EmittedCAgrees) {
   const std::string folder = testing::TempDir() + "/emitted_autotest";
   std::filesystem::create_directories(folder);
@@ -222,6 +227,7 @@ TEST(AutotestRunTest, EmittedCAgrees) {
   EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 300U);
 }
 
+// OFc-02
 TEST(AutotestRunTest, WhatDoesNotCompileIsFoundAlone) {
   const std::string folder = testing::TempDir() + "/picky_autotest";
   std::filesystem::create_directories(folder);
@@ -240,6 +246,28 @@ TEST(AutotestRunTest, WhatDoesNotCompileIsFoundAlone) {
   EXPECT_EQ(result.findings[0].made.configuration.def->name, "Tanh");
   EXPECT_THAT(result.findings[0].verdict.reason, HasSubstr("expected a library"));
   EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 0U);
+}
+
+// OFc-02, OFc-03
+TEST(CaseVerdictTest, WhoRefusesIsTold) {
+  std::vector<uint64_t> values;
+  uint64_t refused = 0;
+  const OperatorCase made =
+      DrawNumber(RowsOf({"Relu"}), 1, 0, &values, &refused).value();
+  const CaseReference reference(*made.network);
+  const auto judged = [&reference](const CandidateOutputs& expected,
+                                   const CandidateOutputs& actual) {
+    return NameOf(reference.Judge({}, expected, actual).outcome);
+  };
+  const CandidateOutputs some = std::vector<NDArray>();
+  const CandidateOutputs none = absl::UnimplementedError("not here");
+  EXPECT_EQ(judged(some, some), "agrees");
+  EXPECT_EQ(judged(none, some), "reference refuses");
+  EXPECT_EQ(judged(none, none), "both refuse");
+  EXPECT_EQ(judged(some, none), "candidate refuses");
+  EXPECT_EQ(judged(some, absl::InternalError("failed")), "candidate refuses");
+  EXPECT_EQ(judged(some, absl::AbortedError("ended")), "crash");
+  EXPECT_EQ(judged(some, absl::DeadlineExceededError("late")), "hang");
 }
 
 TEST(JoinNetworksTest, NetworksKeepTheirResults) {

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
@@ -63,17 +68,77 @@ void MatMul(DualObject& onnx) {
   onnx["MatMul"]({random_tensor({m, k}), random_tensor({k, n})});
 }
 
+// The shapes that the cases of a program draw.
+std::vector<std::string> ShapesDrawn(const DualOptions& options) {
+  std::vector<std::string> shapes;
+  const auto program = [&shapes](DualObject& onnx) {
+    const DualObject y = onnx["Relu"]({random_tensor_of_rank(random(1, 5))});
+    shapes.push_back(ToString(y["shape"].reference()));
+  };
+  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, options), IsOk());
+  return shapes;
+}
+
+// OF-03, OF-09, OF-34 to OF-36, OF-39
+TEST(DualObjectTest, BothSidesGetTheSameTensors) {
+  std::vector<NDArray> got;
+  const auto recorder = CallableCandidate(
+      "recorder",
+      [&got](const Network& network, const std::vector<NDArray>& inputs) {
+        got = inputs;
+        return CandidateOutputs(Interpret(network, inputs));
+      });
+  const auto program = [&got](DualObject& onnx) {
+    EXPECT_EQ(onnx.name(), "onnx");
+    TensorOptions options;
+    options.dtype = random_dtype({kFloat32, kFloat64, kInt64, kInt8});
+    const DualObject y =
+        onnx["Identity"]({random_tensor({2, random(1, 4)}, options)});
+    EXPECT_EQ(y.name(), "y0");
+    const auto* const reference = y.reference().As<NDArray>();
+    const auto* const tested = y.tested().As<NDArray>();
+    ASSERT_NE(reference, nullptr);
+    ASSERT_NE(tested, nullptr);
+    ASSERT_EQ(got.size(), 1U);
+    for (const NDArray& tensor : {got[0], *tested}) {
+      EXPECT_EQ(ToString(TensorType::Of(*tensor)),
+                ToString(TensorType::Of(**reference)));
+      EXPECT_EQ(ToDoubles(tensor), ToDoubles(*reference));
+    }
+  };
+  EXPECT_THAT(autotest(AllOperators(), *recorder, program, SeededOptions()),
+              IsOk());
+}
+
+// OF-13, OF-44, OFc-01
+TEST(DualObjectTest, AProgramRunsInSoManyCases) {
+  int cases = 0;
+  const auto program = [&cases](DualObject& onnx) {
+    ++cases;
+    onnx["Neg"]({random_tensor({2})});
+  };
+  DualOptions options = SeededOptions();
+  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, options), IsOk());
+  EXPECT_EQ(cases, 20);
+  cases = 0;
+  options.n = 7;
+  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, options), IsOk());
+  EXPECT_EQ(cases, 7);
+}
+
+// OF-02, OF-11, OF-12, OF-33
 TEST(DualObjectTest, MatMulWithSharedSizesAgrees) {
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), &MatMul, SeededOptions()), IsOk());
 }
 
+// OF-02, OF-08, OF-10, OF-14, OF-37, OF-43
 TEST(DualObjectTest, TransposedConvolutionAgrees) {
   const auto program = [](DualObject& onnx) {
     const generator channels = random(1, 6);
     const generator kernel = random(1, 4);
     const DualObject conv = onnx["ConvTranspose"].Module(
         {{"strides", tuple_of(2, 1, 4)},
-         {"pads", tuple({0, 0, 0, 0}) | nothing()},
+         {"pads", tuple_of(4, 0, 2) | nothing()},
          {"dilations", tuple_of(2, 1, 3)}},
         {random_tensor({channels, random(1, 6), kernel, kernel})});
     const DualObject y =
@@ -83,6 +148,7 @@ TEST(DualObjectTest, TransposedConvolutionAgrees) {
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()), IsOk());
 }
 
+// OF-46
 TEST(DualObjectTest, EveryExecutionAgrees) {
   DualOptions options = SeededOptions();
   options.executions = {DualExecution::kEager, DualExecution::kGraph,
@@ -95,6 +161,7 @@ TEST(DualObjectTest, EveryExecutionAgrees) {
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, options), IsOk());
 }
 
+// OF-34, OF-38
 TEST(DualObjectTest, AttributesOfTensorsAreDualObjects) {
   DualOptions options = SeededOptions();
   options.n = 1;
@@ -107,6 +174,7 @@ TEST(DualObjectTest, AttributesOfTensorsAreDualObjects) {
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, options), IsOk());
 }
 
+// OF-25, OF-42
 TEST(DualObjectTest, WholeAttributesGetWholeNumbers) {
   const auto program = [](DualObject& onnx) {
     onnx["Softmax"]({random_tensor({2, 3, 4})}, {{"axis", random(-3, 3)}});
@@ -115,6 +183,7 @@ TEST(DualObjectTest, WholeAttributesGetWholeNumbers) {
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()), IsOk());
 }
 
+// OF-02, OF-06, OF-45
 TEST(DualObjectTest, AFaultShowsTheSimplestProgramAndTheSeed) {
   const absl::Status found = autotest(
       AllOperators(), *Faulty("MatMul", &AddToFirst), &MatMul, SeededOptions());
@@ -127,6 +196,7 @@ TEST(DualObjectTest, AFaultShowsTheSimplestProgramAndTheSeed) {
                      HasSubstr("NODEWISE_SEED=5"))));
 }
 
+// OF-04, OF-37, OF-39
 TEST(DualObjectTest, AFaultBetweenTwoCallsIsNamed) {
   const auto program = [](DualObject& onnx) {
     const DualObject y = onnx["Neg"]({random_tensor({4})});
@@ -141,6 +211,57 @@ TEST(DualObjectTest, AFaultBetweenTwoCallsIsNamed) {
                        HasSubstr("y1 of faulty (called by itself)")));
 }
 
+// OF-04, OF-37, OF-44, OF-46
+TEST(DualObjectTest, AFaultInsideOfANetworkIsNamed) {
+  const auto program = [](DualObject& onnx) {
+    const DualObject y = onnx["Neg"]({random_tensor({4})});
+    const DualObject z = onnx["Exp"]({y});
+    onnx["Abs"]({z});
+  };
+  const auto faulty = CallableCandidate(
+      "faulty",
+      [](const Network& network,
+         const std::vector<NDArray>& inputs) -> CandidateOutputs {
+        auto outputs = Interpret(network, inputs);
+        if (outputs.ok()) AddToFirst((*outputs)[1]);
+        return outputs;
+      });
+  DualOptions options = SeededOptions();
+  options.executions = {DualExecution::kGraph};
+  EXPECT_THAT(autotest(AllOperators(), *faulty, program, options),
+              FailsWith(absl::StatusCode::kInternal,
+                        HasSubstr("y1 of faulty (as one network)")));
+}
+
+// OF-04, OF-39
+TEST(DualObjectTest, AFaultInALaterOutputIsNamed) {
+  const auto program = [](DualObject& onnx) {
+    onnx["Split"].Call({random_tensor({4, 2})}, {{"num_outputs", 2}}, 2);
+  };
+  EXPECT_THAT(autotest(AllOperators(), *Faulty("Split", &AddToFirst), program,
+                       SeededOptions()),
+              FailsWith(absl::StatusCode::kInternal,
+                        HasSubstr("y0_1 of faulty (called by itself)")));
+}
+
+// OF-23
+TEST(DualObjectTest, NothingLeavesAnArgumentOut) {
+  const auto program = [](DualObject& onnx) {
+    const DualObject y =
+        onnx["Clip"]({random_tensor({1}), nothing(), random_tensor({})});
+    onnx["LeakyRelu"]({y}, {{"alpha", nothing()}});
+  };
+  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()),
+              IsOk());
+  EXPECT_THAT(
+      autotest(AllOperators(), *Faulty("Clip", &AddToFirst), program,
+               SeededOptions()),
+      FailsWith(absl::StatusCode::kInternal,
+                AllOf(HasSubstr("[\"Clip\"].Call({x0, nothing(), x1}, {}, 1)"),
+                      HasSubstr("[\"LeakyRelu\"].Call({y0}, {}, 1)"))));
+}
+
+// OF-44
 TEST(DualObjectTest, AToleranceMayAllowIt) {
   DualOptions options = SeededOptions();
   options.tolerance = Tolerance{1.5, 0};
@@ -148,6 +269,7 @@ TEST(DualObjectTest, AToleranceMayAllowIt) {
                      options), IsOk());
 }
 
+// OF-07
 TEST(DualObjectTest, ACandidateThatLiesAboutShapesIsNamed) {
   const auto liar = CallableCandidate(
       "liar", [](const Network& network, const std::vector<NDArray>& inputs)
@@ -162,6 +284,29 @@ TEST(DualObjectTest, ACandidateThatLiesAboutShapesIsNamed) {
                        HasSubstr("wrong type: is float64[1], expected")));
 }
 
+// OF-07
+TEST(DualObjectTest, ShapesAreComparedWhateverTheTolerance) {
+  const auto flat = CallableCandidate(
+      "flat",
+      [](const Network& network,
+         const std::vector<NDArray>& inputs) -> CandidateOutputs {
+        auto outputs = Interpret(network, inputs);
+        outputs->back() = outputs->back().View({6}, kFloat32).value();
+        return outputs;
+      });
+  const auto program = [](DualObject& onnx) {
+    onnx["Relu"]({random_tensor({2, 3})});
+  };
+  DualOptions options = SeededOptions();
+  options.tolerance = Tolerance{100, 0};
+  EXPECT_THAT(
+      autotest(AllOperators(), *flat, program, options),
+      FailsWith(
+          absl::StatusCode::kInternal,
+          HasSubstr("wrong type: is float32[6], expected float32[2, 3]")));
+}
+
+// OF-09
 TEST(DualObjectTest, ACandidateThatWritesToItsInputsIsNamed) {
   const auto scribbler = CallableCandidate(
       "scribbler", [](const Network& network,
@@ -198,6 +343,7 @@ TEST(DualObjectTest, ACrashAndAHangAreNamed) {
               FailsWith(absl::StatusCode::kInternal, HasSubstr("hang: ")));
 }
 
+// OF-41
 TEST(DualObjectTest, AnUnknownAttributeIsAnError) {
   const auto program = [](DualObject& onnx) {
     onnx["LeakyRelu"]({random_tensor({2})}, {{"alhpa", 1.0}});
@@ -208,6 +354,7 @@ TEST(DualObjectTest, AnUnknownAttributeIsAnError) {
                              HasSubstr("alpha"))));
 }
 
+// OF-40
 TEST(DualObjectTest, AnUnknownOperatorIsAnError) {
   const auto program = [](DualObject& onnx) { onnx["Cnov"](); };
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()),
@@ -215,6 +362,31 @@ TEST(DualObjectTest, AnUnknownOperatorIsAnError) {
                        HasSubstr("there is no operator Cnov")));
 }
 
+// OF-40, OF-41
+TEST(DualObjectTest, WhatIsNotMeantForItIsRefused) {
+  using Use = std::function<void(DualObject&, const DualObject&)>;
+  const std::pair<Use, const char*> misuses[] = {
+      {[](DualObject& onnx, const DualObject&) { onnx["Neg"]({random(1, 4)}); },
+       "as an input, expected a tensor"},
+      {[](DualObject& onnx, const DualObject& y) { onnx["Neg"]({y["shape"]}); },
+       "y0.shape is no tensor, and cannot be an input"},
+      {[](DualObject&, const DualObject& y) { y(); },
+       "y0 cannot be called: it is no operator"},
+      {[](DualObject&, const DualObject& y) { y.Module({}); },
+       "y0 is no operator, and cannot become a module"},
+      {[](DualObject&, const DualObject& y) { y["shape"]["Relu"]; },
+       "y0.shape has no attribute Relu"}};
+  for (const auto& [use, words] : misuses) {
+    const auto program = [&misuse = use](DualObject& onnx) {
+      misuse(onnx, onnx["Relu"]({random_tensor({2})}));
+    };
+    EXPECT_THAT(
+        autotest(AllOperators(), *OneDnn(), program, SeededOptions()),
+        FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+  }
+}
+
+// OF-41, OFc-01
 TEST(DualObjectTest, AProgramThatIsNeverLegalIsAnError) {
   const auto program = [](DualObject& onnx) {
     onnx["MatMul"]({random_tensor({2, 3}), random_tensor({4, 2})});
@@ -224,17 +396,22 @@ TEST(DualObjectTest, AProgramThatIsNeverLegalIsAnError) {
                        HasSubstr("none of 20 draws is legal")));
 }
 
+// OF-45, OFc-03
+TEST(DualObjectTest, TheSeedMayComeFromTheEnvironment) {
+  constexpr const char* kName = "NODEWISE_SEED";
+  const char* const given = std::getenv(kName);
+  const std::string kept = given == nullptr ? "" : given;
+  setenv(kName, std::to_string(kSeed).c_str(), 1);
+  EXPECT_EQ(ShapesDrawn({}), ShapesDrawn(SeededOptions()));
+  unsetenv(kName);
+  if (!kept.empty()) setenv(kName, kept.c_str(), 1);
+}
+
+// OF-45
 TEST(DualObjectTest, TheSameSeedDrawsTheSameCases) {
-  std::vector<std::string> shapes[2];
-  for (auto& seen : shapes) {
-    const auto program = [&](DualObject& onnx) {
-      const DualObject y = onnx["Relu"]({random_tensor_of_rank(random(1, 5))});
-      seen.push_back(ToString(y["shape"].reference()));
-    };
-    EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()), IsOk());
-  }
-  EXPECT_EQ(shapes[0], shapes[1]);
-  EXPECT_GE(shapes[0].size(), 20U);
+  const std::vector<std::string> shapes = ShapesDrawn(SeededOptions());
+  EXPECT_EQ(shapes, ShapesDrawn(SeededOptions()));
+  EXPECT_GE(shapes.size(), 20U);
 }
 
 TEST(DualObjectTest, GradientsAgreeIfTheyAreAskedFor) {

@@ -20,6 +20,7 @@
 namespace nodewise {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr uint64_t kDraws = 400;  // Of each row.
@@ -190,6 +191,7 @@ const Exception* FindException(std::string_view row,
   return nullptr;
 }
 
+// OF-08
 TEST(OperatorSpaceTest, AThirdOfAllDrawsOfEachRowIsLegal) {
   std::vector<std::string> bad;
   for (const auto& [name, reach] : AllReaches()) {
@@ -199,6 +201,7 @@ TEST(OperatorSpaceTest, AThirdOfAllDrawsOfEachRowIsLegal) {
   EXPECT_THAT(bad, IsEmpty());
 }
 
+// OF-08
 TEST(OperatorSpaceTest, EachAttributeHasSeveralValuesAndIsLeftOut) {
   std::vector<std::string> bad;
   for (const OperatorDef* row : RowsWithSpaces()) {
@@ -222,6 +225,7 @@ TEST(OperatorSpaceTest, EachAttributeHasSeveralValuesAndIsLeftOut) {
   EXPECT_THAT(bad, IsEmpty());
 }
 
+// OF-08
 TEST(OperatorSpaceTest, EachOptionalInputIsGivenAndLeftOut) {
   std::vector<std::string> bad;
   for (const OperatorDef* row : RowsWithSpaces()) {
@@ -276,6 +280,31 @@ TEST(OperatorSpaceTest, EachVersionOfARowIsDrawn) {
     }
   }
   EXPECT_THAT(bad, IsEmpty());
+}
+
+// OFc-06
+TEST(OperatorSpaceTest, TypesComeInGroups) {
+  const OperatorDef& def = *AllOperators().Find("", "Identity", kNewestOpset);
+  std::set<std::string> floats;
+  std::set<std::string> integers;
+  std::set<std::string> numbers;
+  std::set<std::string> all;
+  for (uint64_t i = 0; i < kDraws; ++i) {
+    Choices choices(RandomSource(i, def.name));
+    ConfigurationDraw draw(def, &choices);
+    floats.insert(ToString(draw.Float()));
+    integers.insert(ToString(draw.Integer()));
+    numbers.insert(ToString(draw.Number()));
+    all.insert(ToString(draw.Any()));
+  }
+  EXPECT_THAT(floats, ElementsAre("bfloat16", "float16", "float32", "float64"));
+  EXPECT_THAT(integers, ElementsAre("int16", "int32", "int64", "int8", "uint16",
+                                    "uint32", "uint64", "uint8"));
+  std::set<std::string> both = floats;
+  both.insert(integers.begin(), integers.end());
+  EXPECT_EQ(numbers, both);
+  both.insert("bool");
+  EXPECT_EQ(all, both);
 }
 
 TEST(OperatorSpaceTest, TheReferenceTakesTheValuesThatAreDrawn) {

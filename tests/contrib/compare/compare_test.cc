@@ -92,6 +92,7 @@ TEST(CompareTest, PlaceAndSizeOfTheWorstErrorAreTold) {
   EXPECT_EQ(compared->judgement.would_pass, "4 times the proved bound");
 }
 
+// OFc-07
 TEST(CompareTest, LargeIntegersDifferThoughTheirDoublesDoNot) {
   constexpr int64_t kLarge = int64_t{1} << 60;
   const auto compared =

@@ -62,6 +62,7 @@ TEST(RulesTest, AscendJudgesLongFloatsByThousandthsAndTenThousandths) {
   EXPECT_EQ(Ascend(kFloat32, OffBy(0, 9, 9)), Verdict::kPass);
 }
 
+// OFc-07
 TEST(RulesTest, IntegersMustBeEqual) {
   Metrics metrics;
   metrics.elements = 10;
@@ -76,6 +77,7 @@ TEST(RulesTest, IntegersMustBeEqual) {
   }
 }
 
+// OFc-01, OFc-07
 TEST(RulesTest, WithoutBoundsTypesJudgeAndTheReasonSaysSo) {
   Metrics metrics;
   metrics.elements = 10;
