@@ -14,8 +14,8 @@ namespace {
 constexpr int kMostSteps = 8;
 constexpr int kGoesOn = 85;  // Of 100 steps.
 // Of 100 steps; the others are control flow.
-constexpr uint64_t kOperators = 72;
-constexpr uint64_t kPatterns = 22;
+constexpr uint64_t kOperatorSteps = 72;
+constexpr uint64_t kPatternSteps = 22;
 // Draws of one step that an operator's rules refuse.
 constexpr int kMostRefused = 4;
 // How often a network may have sizes that only a run tells, which few candidates
@@ -104,9 +104,9 @@ absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
     if (step > 0 && !builder.Often(kGoesOn)) break;
     // What is refused is left out, as far as it is not there already.
     const uint64_t kind = choices->UpTo(99);
-    if (kind < kOperators) {
+    if (kind < kOperatorSteps) {
       (void)AddOperator(builder, may_be_open);
-    } else if (kind < kOperators + kPatterns) {
+    } else if (kind < kOperatorSteps + kPatternSteps) {
       (void)AddPattern(builder);
     } else {
       (void)AddControlFlow(builder);

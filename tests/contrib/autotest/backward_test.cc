@@ -64,6 +64,7 @@ std::unique_ptr<Candidate> WithGradients(
       });
 }
 
+// OF-05
 TEST(BackwardTest, ASoundGradientIsNotAccused) {
   const auto sound = WithGradients([](std::vector<NDArray>&) {});
   const AutotestResult result =

@@ -414,6 +414,7 @@ TEST(DualObjectTest, TheSameSeedDrawsTheSameCases) {
   EXPECT_GE(shapes.size(), 20U);
 }
 
+// OF-05
 TEST(DualObjectTest, GradientsAgreeIfTheyAreAskedFor) {
   DualOptions options = SeededOptions();
   options.with_gradients = true;
@@ -427,6 +428,7 @@ TEST(DualObjectTest, GradientsAgreeIfTheyAreAskedFor) {
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, options), IsOk());
 }
 
+// OF-05, OF-44
 TEST(DualObjectTest, AWrongGradientIsToldWithItsInput) {
   DualOptions options = SeededOptions();
   options.with_gradients = true;

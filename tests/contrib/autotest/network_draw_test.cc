@@ -84,6 +84,7 @@ TEST(NetworkDrawTest, ControlFlowAndPatternsAreReached) {
   EXPECT_GT(with_shared, 200);
 }
 
+// OF-46
 TEST(NetworkDrawTest, LoweredNetworksAgree) {
   const std::vector<const OperatorDef*> rows = AllRows();
   const auto graph = LoweredCandidate(
