@@ -69,13 +69,14 @@ struct CaseCost {
 };
 
 CaseCost CostOf(std::string_view name, std::unique_ptr<Candidate> candidate,
-                uint64_t seed) {
+                AutotestWith with, uint64_t seed) {
   const OperatorDef* row = AllOperators().Find("", name, kNewestOpset);
   NODEWISE_CHECK(row != nullptr);
   TimedCandidate timed(std::move(candidate));
   AutotestOptions options;
   options.seed = seed;
   options.runs = kRuns;
+  options.with = with;
   const double start = ProcessorNanoseconds();
   const AutotestResult result = RunAutotest({&row, 1}, timed, options);
   const double spent = ProcessorNanoseconds() - start;
@@ -93,7 +94,8 @@ std::unique_ptr<Candidate> BuiltIn() {
 // The median costs of all operators of the loop, as geometric means.
 bool BenchAgainstLoop(const std::string& name,
                       std::unique_ptr<Candidate> (*candidate)(), double limit,
-                      bool counts_candidate) {
+                      bool counts_candidate,
+                      AutotestWith with = AutotestWith::kForward) {
   if (!RunProgram({std::string(kPython), "-c", "import torch, numpy"})) {
     std::printf(
         "%s: skipped: %s has no torch (apt-get install python3-torch)\n",
@@ -106,6 +108,8 @@ bool BenchAgainstLoop(const std::string& name,
   double log_ours = 0;
   double log_candidate = 0;
   double log_theirs = 0;
+  const char* way =
+      with == AutotestWith::kBackward ? "backward" : "forward";
   const std::string listed = loop.AskText("");
   const std::vector<std::string> operators = absl::StrSplit(listed, ' ');
   for (const std::string& op : operators) {
@@ -113,10 +117,10 @@ bool BenchAgainstLoop(const std::string& name,
     std::vector<double> own;
     std::vector<double> theirs;
     for (int round = 0; round < kRounds; ++round) {
-      const CaseCost cost = CostOf(op, candidate(), 1 + round);
+      const CaseCost cost = CostOf(op, candidate(), with, 1 + round);
       ours.push_back(cost.whole - (counts_candidate ? 0 : cost.candidate));
       own.push_back(cost.candidate);
-      theirs.push_back(loop.Ask(fmt::format("{} forward {}", op, kLoopCases)));
+      theirs.push_back(loop.Ask(fmt::format("{} {} {}", op, way, kLoopCases)));
     }
     log_ratio += std::log(Quantile(ours, 0.5) / Quantile(theirs, 0.5));
     log_ours += std::log(Quantile(ours, 0.5));
@@ -138,6 +142,10 @@ bool BenchAgainstLoop(const std::string& name,
 
 bool BenchAutotestBuiltIn(const std::string& name) {
   return BenchAgainstLoop(name, &BuiltIn, 0.1, false);
+}
+
+bool BenchAutotestGradients(const std::string& name) {
+  return BenchAgainstLoop(name, &BuiltIn, 0.1, false, AutotestWith::kBackward);
 }
 
 #if NODEWISE_USE_ONEDNN

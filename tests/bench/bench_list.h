@@ -70,9 +70,10 @@ bool BenchCompareInt8(const std::string& name);
 bool BenchCompareNumpy(const std::string& name);
 // Random tests of operators against a loop of torch and numpy, in processor time
 // for one set of values: with kernels of this process, whose own time is not
-// counted, and with oneDNN's, which are created for each configuration. Skipped
-// where Debian's torch is not installed.
+// counted, gradients too; and with oneDNN's, which are created for each
+// configuration. Skipped where Debian's torch is not installed.
 bool BenchAutotestBuiltIn(const std::string& name);
+bool BenchAutotestGradients(const std::string& name);
 bool BenchAutotestOneDnn(const std::string& name);
 // Runs a network in the VM of today's TVM and here, in turns.
 bool BenchModernChain(const std::string& name);

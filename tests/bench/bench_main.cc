@@ -48,6 +48,7 @@ constexpr BenchRow kBenches[] = {
     {"contrib/recursive_memory", &BenchRecursiveMemory},
 #endif
     {"contrib/autotest_built_in", &BenchAutotestBuiltIn},
+    {"contrib/autotest_gradients", &BenchAutotestGradients},
 #if NODEWISE_USE_ONEDNN
     {"contrib/autotest_onednn", &BenchAutotestOneDnn},
 #endif
