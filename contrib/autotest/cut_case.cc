@@ -130,6 +130,8 @@ std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
   const Network& network = *failing.made.network;
   const size_t count = network.order().size();
   std::vector<CaseBuild> builds;
+  // A part of a gradient is no gradient of the operation.
+  if (failing.made.backward != nullptr) return builds;
   if (count < 2 && network.outputs().size() < 2) return builds;
   const auto run = std::make_shared<const RecordedRun>(
       RecordedRun{failing, TensorsOf(failing)});
