@@ -47,7 +47,7 @@ def main():
     model = onnx.load(request["model"])
     arrays = {item["name"]: read_input(item) for item in request["inputs"]}
     module = from_onnx(model, keep_params_in_input=False)
-    parameters = [v.name_hint for v in module["main"].params]
+    parameters = [v.name for v in module["main"].params]
     machine = relax.VirtualMachine(tvm_side.build(module, way == "fused"),
                                    tvm.cpu())
     # TVM leaves out inputs that nobody reads, and cleans the others' names.
