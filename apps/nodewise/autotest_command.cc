@@ -425,7 +425,7 @@ class TestOperators : public Command {
 }  // namespace
 
 const CommandRow kAutotestCommand = {
-    "autotest", "tests operators and networks on random cases against the reference",
+    "autotest", "tests operators and networks on random cases",
     "examples:\n"
     "  nodewise autotest --op Conv --candidate onednn --runs 10000\n"
     "  nodewise autotest --candidate ort --time 600 -o findings\n"
