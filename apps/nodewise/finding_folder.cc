@@ -214,7 +214,7 @@ std::string PageText(const AutotestFinding& finding,
                      bool has_c) {
   const bool is_backward = finding.made.backward != nullptr;
   std::string page = fmt::format(
-      "# {}: {}{}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
+      "# {}{}: {}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
       "correct implementation makes: {}.\n\n"
       "```\n{}\n{}```\n\n"
       "`model.onnx` is {}, `test_data_set_0` its inputs and "

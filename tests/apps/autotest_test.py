@@ -122,6 +122,8 @@ class Autotest(Scratch):
         for file in ("README.md", "model.onnx", "test_data_set_0/input_0.pb",
                      "test_data_set_0/output_0.pb"):
             self.assertTrue((moved / file).is_file(), file)
+        self.assertRegex((moved / "README.md").read_text(),
+                         r"^# Neg: mismatch\n")
         again = nodewise("autotest", "--case", moved, "--candidate", "graph")
         self.assertEqual(again.code, 0, again.out + again.err)
         self.assertIn("agrees", again.out)
@@ -168,6 +170,7 @@ class Autotest(Scratch):
         self.assertIn("written: " + str(folder / "001_Tanh"), result.out)
         self.assertIn("stays, whatever is switched off (fusing", result.out)
         page = (folder / "001_Tanh" / "README.md").read_text()
+        self.assertRegex(page, r"^# Tanh: mismatch\n")
         self.assertIn("The finding: stays, whatever", page)
 
     def test_bad_use_is_named(self):
