@@ -24,7 +24,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 NDArray SineRow(int64_t count, float step) {
-  NDArray tensor = NDArray::Empty({{count}}, kFloat32, kCpu).value();
+  const int64_t shape[] = {count};
+  NDArray tensor = NDArray::Empty(shape, kFloat32, kCpu).value();
   for (int64_t i = 0; i < count; ++i) {
     tensor.As<float>()[i] = std::sin(step * static_cast<float>(i + 1));
   }
