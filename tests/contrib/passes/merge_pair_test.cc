@@ -24,7 +24,7 @@ NDArray One(DLDataType dtype, double value) {
 // x -> QuantizeLinear "q" -> DequantizeLinear "y" -> the output.
 Network QuantizedOnce(const std::string& type, const Scaling& scaling,
                       const ops::QuantizeLinear& op = {}) {
-  NetworkBuilder net;
+  QuantizedBuilder net;
   const ValueId x = net.Input("x", type);
   const ValueId q = net.AddScaled(op, x, scaling, "q");
   return net.Finish({net.Dequantize(q, scaling, "y")});
@@ -101,7 +101,7 @@ TEST(MergePairTest, FakeQuantizeOfEveryStepIsTheSame) {
 }
 
 TEST(MergePairTest, FakeQuantizeKeepsAxesAndBlocks) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId x = builder.Input("x", "float32[2, 4]");
   const Scaling by_block{MakeTensor<float>({2, 2}, {1, 2, 3, 4}), NDArray(),
                          -1};
@@ -118,7 +118,7 @@ TEST(MergePairTest, FakeQuantizeKeepsAxesAndBlocks) {
 }
 
 TEST(MergePairTest, MissingZeroPointEqualsZeros) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId x = builder.Input("x", "float32[2]");
   const ValueId q = builder.Quantize(x, {Float(1), NDArray()}, "q");
   Network net =
@@ -127,7 +127,7 @@ TEST(MergePairTest, MissingZeroPointEqualsZeros) {
 }
 
 TEST(MergePairTest, ScaleMayBeGivenAtRunTime) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId x = builder.Input("x", "float32[...]");
   const ValueId scale = builder.Input("scale", "float32[...]");
   const ValueId q = builder.Add(ops::QuantizeLinear{}, {x, scale}, "q");
@@ -137,14 +137,14 @@ TEST(MergePairTest, ScaleMayBeGivenAtRunTime) {
 }
 
 TEST(MergePairTest, OtherReadersOfTheIntegersAreAReason) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId x = builder.Input("x", "float32[2]");
   const ValueId q = builder.Quantize(x, {}, "q");
   const ValueId a = builder.Dequantize(q, {}, "a");
   const ValueId b = builder.Dequantize(q, {}, "b");
   EXPECT_EQ(ReasonOf(builder.Finish({a, b})),
             "its result is read in 2 places, expected one");
-  NetworkBuilder other;
+  QuantizedBuilder other;
   const ValueId y = other.Quantize(other.Input("x", "float32[2]"), {}, "q");
   EXPECT_EQ(ReasonOf(other.Finish({y, other.Dequantize(y, {}, "a")})),
             "its result is an output of the network");
@@ -152,7 +152,7 @@ TEST(MergePairTest, OtherReadersOfTheIntegersAreAReason) {
 
 Network PairOf(const std::string& type, const Scaling& q, const Scaling& d,
                const ops::DequantizeLinear& op = {}) {
-  NetworkBuilder net;
+  QuantizedBuilder net;
   const ValueId integers = net.Quantize(net.Input("x", type), q, "q");
   return net.Finish({net.AddScaled(op, integers, d, "d")});
 }
@@ -201,7 +201,7 @@ TEST(MergePairTest, EmptyTensorsMergeToo) {
 // x -> DequantizeLinear "d" -> QuantizeLinear "q" -> DequantizeLinear "y".
 Network ThereAndBack(const std::string& type, const Scaling& scaling,
                      const Scaling& back) {
-  NetworkBuilder net;
+  QuantizedBuilder net;
   const ValueId floats = net.Dequantize(net.Input("x", type), scaling, "d");
   const ValueId q = net.Quantize(floats, back, "q");
   return net.Finish({net.Dequantize(q, {Float(1), NDArray()}, "y")});
@@ -296,14 +296,14 @@ TEST(MergePairTest, OtherScalesOrTypesAreLeft) {
 }
 
 TEST(MergePairTest, ResultThatIsAnOutputKeepsItsName) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId d = builder.Dequantize(builder.Input("x", "uint8[2]"), {}, "d");
   EXPECT_EQ(ReasonOf(builder.Finish({builder.Quantize(d, {}, "q")})),
             "its result is an output of the network");
 }
 
 TEST(MergePairTest, PairIsRemovedForOneReaderAndStaysForOthers) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId d = builder.Dequantize(builder.Input("x", "uint8[2]"), {}, "d");
   const ValueId relu = builder.Add(ops::Relu{}, {d}, "relu");
   const ValueId q = builder.Quantize(d, {}, "q");

@@ -40,7 +40,7 @@ TEST(MergeProductTest, MatMulBetweenIntegersBecomesQLinearMatMul) {
 
 TEST(MergeProductTest, MergedOperationTakesThePlaceInTheOrder) {
   ProductSetup setup;
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   Network net = setup.Finish(builder);
   const ValueId scale = net.AddConstant("scale", Float(1)).value();
   const ValueId last = net.Add(AllOperators(), ops::DequantizeLinear{},
@@ -52,7 +52,7 @@ TEST(MergeProductTest, MergedOperationTakesThePlaceInTheOrder) {
 }
 
 TEST(MergeProductTest, DequantizeThatOthersReadStaysForThem) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   Network net = ProductSetup().Finish(builder);
   const ValueId floats = net.FindValue("x_floats").value();
   const ValueId relu =
@@ -64,7 +64,7 @@ TEST(MergeProductTest, DequantizeThatOthersReadStaysForThem) {
 }
 
 TEST(MergeProductTest, DequantizeWhoseResultIsAnOutputStays) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   Network net = ProductSetup().Finish(builder);
   const ValueId floats = net.FindValue("x_floats").value();
   ASSERT_THAT(net.SetOutputs({net.outputs()[0], floats}), IsOk());
@@ -73,7 +73,7 @@ TEST(MergeProductTest, DequantizeWhoseResultIsAnOutputStays) {
 }
 
 TEST(MergeProductTest, OneDequantizeMayMakeBothFactors) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId x = builder.Input("x", "int8[2, 2]");
   const ValueId floats = builder.Dequantize(x, {}, "floats");
   const ValueId product =
@@ -84,7 +84,7 @@ TEST(MergeProductTest, OneDequantizeMayMakeBothFactors) {
 }
 
 TEST(MergeProductTest, ChainOfConvolutionsStaysInIntegers) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   ValueId x = builder.Input("x", "int8[1, 1, 8]");
   const Scaling signed_zero{Float(0.5F), SignedByte(3)};
   const NDArray weights = MakeTensor<int8_t>({1, 1, 3}, {1, -2, 3});
@@ -117,7 +117,7 @@ TEST(MergeProductTest, BiasOfTheRightScaleIsTakenAsItIs) {
   setup.w.axis = 0;
   setup.x.scale = Float(0.7F);
   setup.y.scale = Float(100);
-  setup.bias = [](NetworkBuilder& net) {
+  setup.bias = [](QuantizedBuilder& net) {
     const ValueId bias =
         net.Constant(MakeTensor<int32_t>({2}, {70'000'001, -7}));
     EXPECT_THAT(net.net.Rename(bias, "integers"), IsOk());
@@ -131,7 +131,7 @@ TEST(MergeProductTest, BiasOfTheRightScaleIsTakenAsItIs) {
 
 TEST(MergeProductTest, BiasOfFloatsIsMadeIntegers) {
   ProductSetup setup;
-  setup.bias = [](NetworkBuilder& net) {
+  setup.bias = [](QuantizedBuilder& net) {
     return net.Constant(Floats({0.75F, -25}));
   };
   Network net = setup.Make();
@@ -142,7 +142,7 @@ TEST(MergeProductTest, BiasOfFloatsIsMadeIntegers) {
 
 TEST(MergeProductTest, BiasOfAnotherScaleIsMadeIntegers) {
   ProductSetup setup;
-  setup.bias = [](NetworkBuilder& net) {
+  setup.bias = [](QuantizedBuilder& net) {
     const ValueId bias = net.Constant(MakeTensor<int8_t>({2}, {5, 6}));
     return net.Dequantize(bias, {Float(1), SignedByte(1), 0}, "b_floats");
   };
@@ -154,18 +154,18 @@ TEST(MergeProductTest, BiasOfAnotherScaleIsMadeIntegers) {
 
 TEST(MergeProductTest, BiasThatIsNoWholeNumberOfStepsIsLeftAlone) {
   ProductSetup setup;
-  setup.bias = [](NetworkBuilder& net) {
+  setup.bias = [](QuantizedBuilder& net) {
     return net.Constant(Floats({0.5F, 0.3F}));
   };
   EXPECT_THAT(ReasonOf(setup.Make()),
               HasSubstr("element 1 of the bias is 0.3"));
   for (const float bad : {NAN, INFINITY, 1e30F}) {
-    setup.bias = [&](NetworkBuilder& net) {
+    setup.bias = [&](QuantizedBuilder& net) {
       return net.Constant(Floats({0.5F, bad}));
     };
     EXPECT_THAT(ReasonOf(setup.Make()), HasSubstr("element 1 of the bias"));
   }
-  setup.bias = [](NetworkBuilder& net) {
+  setup.bias = [](QuantizedBuilder& net) {
     return net.Input("bias", "float32[2]");
   };
   EXPECT_THAT(ReasonOf(setup.Make()), HasSubstr("the bias is made in"));
@@ -176,7 +176,7 @@ TEST(MergeProductTest, BiasThatIsNoWholeNumberOfStepsIsLeftAlone) {
 Network WithActivation(const Scaling& y, std::vector<NDArray> bounds) {
   ProductSetup setup;
   setup.y = y;
-  setup.after = [&](NetworkBuilder& net, ValueId x) {
+  setup.after = [&](QuantizedBuilder& net, ValueId x) {
     if (bounds.empty()) return net.Add(ops::Relu{}, {x}, "activation");
     std::vector<ValueId> inputs = {x};
     for (const NDArray& bound : bounds) {
@@ -274,7 +274,7 @@ TEST(MergeProductTest, OtherTypesAreLeftAlone) {
 }
 
 TEST(MergeProductTest, ProductOfOtherFloatsIsLeftAlone) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   ops::DequantizeLinear op;
   op.output_dtype = DLDataType{kDLFloat, 16, 1};
   const ValueId x = builder.Input("x", "uint8[2, 2]");
@@ -297,7 +297,7 @@ TEST(MergeProductTest, AttributesThatChangeNothingAreNoReason) {
 }
 
 TEST(MergeProductTest, ResultThatOthersReadIsLeftAlone) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   Network net = ProductSetup().Finish(builder);
   const ValueId product = net.FindValue("product").value();
   ASSERT_THAT(net.SetOutputs({net.outputs()[0], product}), IsOk());
@@ -310,7 +310,7 @@ TEST(MergeProductTest, ResultThatOthersReadIsLeftAlone) {
 }
 
 TEST(MergeProductTest, ResultThatIsAScaleIsLeftAlone) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId floats =
       builder.Dequantize(builder.Input("x", "uint8[2]"), {}, "floats");
   const ValueId dot = builder.Add(ops::MatMul{}, {floats, floats}, "dot");
@@ -321,7 +321,7 @@ TEST(MergeProductTest, ResultThatIsAScaleIsLeftAlone) {
 }
 
 TEST(MergeProductTest, FactorOrResultInFloatsIsLeftAlone) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId x = builder.Input("x", "float32[2, 2]");
   const ValueId w = builder.Input("w", "int8[2, 2]");
   const ValueId floats = builder.Dequantize(w, {}, "floats");
@@ -331,7 +331,7 @@ TEST(MergeProductTest, FactorOrResultInFloatsIsLeftAlone) {
 }
 
 TEST(MergeProductTest, OperationsThatWaitAreLeftAlone) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   Network net = ProductSetup().Finish(builder);
   const auto find = [&](const char* name) {
     return net.FindOperation(name).value();
@@ -383,7 +383,7 @@ TEST(MergeProductTest, UnknownRankOfXIsNoReason) {
 }
 
 TEST(MergeProductTest, ScalesMayBeGivenAtRunTime) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId x = builder.Input("x", "uint8[2, 3]");
   const ValueId w = builder.Input("w", "int8[3, 2]");
   const ValueId scale = builder.Input("scale", "float32[]");
@@ -400,7 +400,7 @@ TEST(MergeProductTest, ScalesMayBeGivenAtRunTime) {
 }
 
 TEST(MergeProductTest, NetworkWithoutOutputsIsNotChanged) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   Network net = ProductSetup().Finish(builder);
   ASSERT_THAT(net.SetOutputs({}), IsOk());
   EXPECT_THAT(MergeQuantization(net).changes, IsEmpty());
@@ -408,7 +408,7 @@ TEST(MergeProductTest, NetworkWithoutOutputsIsNotChanged) {
 }
 
 TEST(MergeProductTest, NamesThatAreTakenAreNotUsed) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   builder.Input("product_x_zero_point", "float32[]");
   Network net = ProductSetup().Finish(builder);
   EXPECT_EQ(Merge(net).CountOf("QLinearConv"), 1u);

@@ -120,7 +120,7 @@ class NetworkDrawer {
   }
 
   RandomSource random_;
-  NetworkBuilder builder_;
+  QuantizedBuilder builder_;
   std::vector<ValueId> floats_;
   std::vector<ValueId> integers_;
   std::vector<ValueId> scales_;
@@ -203,7 +203,7 @@ TEST(QuantizationTest, WhatIsLeftAloneIsNamedWithTheReason) {
 }
 
 TEST(QuantizationTest, NetworkOfFloatsIsNotChanged) {
-  NetworkBuilder builder;
+  QuantizedBuilder builder;
   const ValueId x = builder.Input("x", "float32[2, 2]");
   builder.Add(ops::Relu{}, {x}, "unused");
   Network net = builder.Finish({builder.Add(ops::MatMul{}, {x, x}, "y")});

@@ -41,9 +41,9 @@ struct Scaling {
 };
 
 // Builds a network; everything that fails ends the test.
-class NetworkBuilder {
+class QuantizedBuilder {
  public:
-  explicit NetworkBuilder(int opset = 21) {
+  explicit QuantizedBuilder(int opset = 21) {
     EXPECT_THAT(net.SetOpset("", opset), IsOk());
   }
 
@@ -94,15 +94,15 @@ struct ProductSetup {
   ops::Conv conv = {};
   ops::DequantizeLinear dequantize = {};  // Of x.
   ops::QuantizeLinear quantize = {};
-  std::function<ValueId(NetworkBuilder&)> bias = nullptr;
+  std::function<ValueId(QuantizedBuilder&)> bias = nullptr;
   // Adds what stands between the product and QuantizeLinear.
-  std::function<ValueId(NetworkBuilder&, ValueId)> after = nullptr;
+  std::function<ValueId(QuantizedBuilder&, ValueId)> after = nullptr;
 
   Network Make() const {
-    NetworkBuilder net(opset);
+    QuantizedBuilder net(opset);
     return Finish(net);
   }
-  Network Finish(NetworkBuilder& net) const {
+  Network Finish(QuantizedBuilder& net) const {
     const ValueId x_in = net.Input("x", x_type);
     const ValueId w_in =
         w_type.empty() ? net.Constant(w_data) : net.Input("w", w_type);

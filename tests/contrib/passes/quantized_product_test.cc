@@ -130,7 +130,7 @@ class ProductDrawer {
     for (int64_t i = 0; i < CountOf(scale); ++i) {
       scale.As<float>()[i] *= *setup->x.scale.As<float>();
     }
-    setup->bias = [bias, scale](NetworkBuilder& net) {
+    setup->bias = [bias, scale](QuantizedBuilder& net) {
       return net.Dequantize(net.Constant(bias), {scale, NDArray(), 0}, "bias");
     };
   }

@@ -27,7 +27,7 @@ struct MergedSetup {
   std::string w_scale_type = {};
 
   Network Make() const {
-    NetworkBuilder net(opset);
+    QuantizedBuilder net(opset);
     const auto add = [&](const NDArray& data) { return net.Constant(data); };
     std::vector<ValueId> in = {net.Input("x", x_type), add(x_scale),
                                add(x_zero), add(w)};
@@ -91,7 +91,7 @@ TEST(SplitQuantizedTest, QLinearMatMulBecomesAMatMulOfFloats) {
 
 TEST(SplitQuantizedTest, FakeQuantizeBecomesBothOfItsParts) {
   for (const char* type : {"float32[2, 3]", "float16[...]"}) {
-    NetworkBuilder builder(23);
+    QuantizedBuilder builder(23);
     ASSERT_THAT(builder.net.SetOpset("nodewise", 1), IsOk());
     const ValueId x = builder.Input("x", type);
     const Scaling scaling{Floats({1, 2, 3}), NDArray(), -1};
@@ -155,7 +155,7 @@ TEST(SplitQuantizedTest, ChannelsNeedTheOpsetThatBroughtAxes) {
 TEST(SplitQuantizedTest, FakeQuantizeNeedsTheOpsetOfItsParts) {
   const auto reason = [](int opset, const Scaling& scaling,
                          const ops::FakeQuantize& op = {}) {
-    NetworkBuilder builder(opset);
+    QuantizedBuilder builder(opset);
     EXPECT_THAT(builder.net.SetOpset("nodewise", 1), IsOk());
     const ValueId x = builder.Input("x", "float32[2, 2]");
     return ReasonAgainstSplit(
