@@ -194,7 +194,7 @@ absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
   options.node_limit_ms = node_case.node_limit_ms;
   const auto failure =
       FailureOf(runner->Run(NamedInputs(node_case, inputs), options).status());
-  const std::string& node =
+  const std::string node =
       GraphIndex(node_case.graph).KeyOf(NodeId{node_case.graph.heads[0].node});
   return failure.has_value() && failure->node == node &&
          failure->kind == node_case.failure->kind &&
