@@ -80,10 +80,6 @@ double BoundAt(double x, double scale, double bias, double y,
                const Moments& moments, const RowError& error,
                DLDataType dtype) {
   if (std::isinf(error.mean)) return error.mean;
-  // Kernels may make one factor of the scale and the deviation.
-  if (OverflowRule(dtype)(std::fabs(scale) * moments.inverse)) {
-    return std::numeric_limits<double>::infinity();
-  }
   const double u = UnitRoundoff(dtype);
   const double deviation = std::fabs(x - moments.mean);
   const double parts = std::fabs(x) + std::fabs(moments.mean);
@@ -102,7 +98,8 @@ class RowWorker {
         rule_(rule),
         y_(y),
         bounds_(bounds),
-        statistics_(statistics) {
+        statistics_(statistics),
+        overflows_(Rounded()) {
     x_.resize(static_cast<size_t>(rule.run));
   }
 
@@ -203,8 +200,7 @@ class RowWorker {
     const DLDataType dtype = Rounded();
     const auto n = static_cast<double>(rule_.run);
     const double mean_size = MeanSize(x_.data(), rule_.run);
-    const OverflowRule overflows(dtype);
-    if (overflows(n * moments.squares) || overflows(n * mean_size)) {
+    if (overflows_(n * moments.squares) || overflows_(n * mean_size)) {
       constexpr double kAny = std::numeric_limits<double>::infinity();
       return {{kAny, kAny, kAny}, {kAny, kAny, kAny}};
     }
@@ -221,6 +217,11 @@ class RowWorker {
     const double bias = BiasAt(part);
     const double y = (x - moments.mean) * moments.inverse * scale + bias;
     const DLDataType dtype = Rounded();
+    // Kernels may make one factor of the scale and the deviation.
+    if (overflows_(std::fabs(scale) * moments.inverse)) {
+      constexpr double kAny = std::numeric_limits<double>::infinity();
+      return {kAny, kAny};
+    }
     return {BoundAt(x, scale, bias, y, moments, errors.proved, dtype),
             BoundAt(x, scale, bias, y, moments, errors.expected, dtype)};
   }
@@ -230,6 +231,7 @@ class RowWorker {
   const NDArray& y_;
   Bounds* bounds_;
   RowStatistics* statistics_;
+  const OverflowRule overflows_;
   std::vector<double> x_;
 };
 
