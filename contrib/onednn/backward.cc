@@ -25,6 +25,14 @@
 namespace nodewise::onednn {
 namespace {
 
+// The gradient of the data, from the cotangent and what has been read before.
+absl::Status GiveSourceGradient(BackwardRun& run, const PlannedBackward& plan) {
+  run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
+  run.Make(DNNL_ARG_DIFF_SRC);
+  run.Run(plan.backward);
+  return run.Give(0, DNNL_ARG_DIFF_SRC);
+}
+
 absl::Status ConvGradients(BackwardRun& run, ConvSpec spec,
                            const Desc& weights) {
   const Call& call = run.call();
@@ -32,11 +40,8 @@ absl::Status ConvGradients(BackwardRun& run, ConvSpec spec,
   spec.output = AnyOrder(call.output_sizes(), DataType::f32);
   if (run.wants(0)) {
     NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan, PlanConvSource(spec));
-    run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
     run.Read(DNNL_ARG_WEIGHTS, run.Input(1, weights));
-    run.Make(DNNL_ARG_DIFF_SRC);
-    run.Run(plan.backward);
-    NODEWISE_RETURN_IF_ERROR(run.Give(0, DNNL_ARG_DIFF_SRC));
+    NODEWISE_RETURN_IF_ERROR(GiveSourceGradient(run, plan));
   }
   const bool has_bias = call.has(2) && run.wants(2);
   if (!run.wants(1) && !has_bias) return absl::OkStatus();
@@ -84,11 +89,8 @@ absl::Status RunMatMul(BackwardRun& run) {
   if (run.wants(0)) {
     NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan,
                               PlanProductSource(source, weights, output));
-    run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
     run.Read(DNNL_ARG_WEIGHTS, run.Input(1, turned));
-    run.Make(DNNL_ARG_DIFF_SRC);
-    run.Run(plan.backward);
-    NODEWISE_RETURN_IF_ERROR(run.Give(0, DNNL_ARG_DIFF_SRC));
+    NODEWISE_RETURN_IF_ERROR(GiveSourceGradient(run, plan));
   }
   if (!run.wants(1)) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan,
@@ -114,10 +116,7 @@ absl::Status PoolGradient(BackwardRun& run, PoolSpec spec) {
     run.Run(plan.forward);
     run.Keep(DNNL_ARG_WORKSPACE);
   }
-  run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
-  run.Make(DNNL_ARG_DIFF_SRC);
-  run.Run(plan.backward);
-  return run.Give(0, DNNL_ARG_DIFF_SRC);
+  return GiveSourceGradient(run, plan);
 }
 
 absl::Status RunMaxPool(BackwardRun& run) {
@@ -190,10 +189,7 @@ absl::Status RunFunction(BackwardRun& run) {
   NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan,
                             PlanEltwiseBackward(*function, run.PlainOf(0)));
   run.Read(DNNL_ARG_SRC, run.Input(0));
-  run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
-  run.Make(DNNL_ARG_DIFF_SRC);
-  run.Run(plan.backward);
-  return run.Give(0, DNNL_ARG_DIFF_SRC);
+  return GiveSourceGradient(run, plan);
 }
 
 absl::Status SoftmaxGradient(BackwardRun& run, Algorithm algorithm,
@@ -207,10 +203,7 @@ absl::Status SoftmaxGradient(BackwardRun& run, Algorithm algorithm,
   run.Make(DNNL_ARG_DST);
   run.Run(plan.forward);
   run.Keep(DNNL_ARG_DST);
-  run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
-  run.Make(DNNL_ARG_DIFF_SRC);
-  run.Run(plan.backward);
-  return run.Give(0, DNNL_ARG_DIFF_SRC);
+  return GiveSourceGradient(run, plan);
 }
 
 // The gradients of data, scale and shift. `list` are the sizes of the last two.
@@ -303,10 +296,7 @@ absl::Status RunLrn(BackwardRun& run) {
   run.Run(plan.forward);
   if (has_workspace) run.Keep(DNNL_ARG_WORKSPACE);
   run.Read(DNNL_ARG_SRC, run.Input(0));
-  run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
-  run.Make(DNNL_ARG_DIFF_SRC);
-  run.Run(plan.backward);
-  return run.Give(0, DNNL_ARG_DIFF_SRC);
+  return GiveSourceGradient(run, plan);
 }
 
 struct BackwardRow {
