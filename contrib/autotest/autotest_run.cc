@@ -59,14 +59,16 @@ class Operators : public CaseSource {
   const std::vector<Turn> turns_;
 };
 
-// The streams of a configuration and its sets.
+// The streams of a configuration, and of its sets.
 Choices ChoicesOf(uint64_t seed, uint64_t number, uint64_t attempt) {
   return Choices(
       RandomSource(seed, fmt::format("case {}.{}", number, attempt)));
 }
-Choices ChoicesOfSet(uint64_t seed, uint64_t number, uint64_t set) {
-  return Choices(
-      RandomSource(seed, fmt::format("case {} set {}", number, set)));
+uint64_t SeedOfSets(uint64_t seed, uint64_t number) {
+  return RandomSource(seed, fmt::format("sets of case {}", number)).Next();
+}
+Choices ChoicesOfSet(uint64_t seed_of_sets, uint64_t set) {
+  return Choices(RandomSource(seed_of_sets + set));
 }
 
 // A configuration and its sets on their way through the candidate.
@@ -144,8 +146,12 @@ class AutotestRun {
     prepared.made = *std::move(made);
     prepared.reference =
         std::make_unique<CaseReference>(prepared.made);
+    prepared.expected.reserve(sets);
+    prepared.inputs.reserve(sets);
+    prepared.sets.reserve(sets);
+    const uint64_t seed_of_sets = SeedOfSets(options_.seed, number);
     for (uint64_t set = 0; set < sets; ++set) {
-      Choices choices = ChoicesOfSet(options_.seed, number, set);
+      Choices choices = ChoicesOfSet(seed_of_sets, set);
       auto values = DrawSet(prepared.made, &choices);
       if (!values.ok()) {
         count.why_no_case = std::string(values.status().message());
@@ -238,8 +244,9 @@ class AutotestRun {
   // The choices that a set was drawn with: few are ever asked for.
   std::vector<uint64_t> ChoicesMadeFor(const PreparedCase& prepared,
                                        size_t set) const {
-    Choices choices = ChoicesOfSet(options_.seed, prepared.number,
-                                   prepared.set_numbers[set]);
+    Choices choices =
+        ChoicesOfSet(SeedOfSets(options_.seed, prepared.number),
+                     prepared.set_numbers[set]);
     (void)DrawSet(prepared.made, &choices);
     return ValuesOf(choices.made());
   }

@@ -78,6 +78,7 @@ absl::StatusOr<std::vector<NDArray>> DrawInputs(
     const Configuration& configuration, Choices* choices,
     SpecialKind special) {
   std::vector<NDArray> inputs;
+  inputs.reserve(configuration.inputs.size());
   for (const CaseInput& input : configuration.inputs) {
     if (!input.is_given || input.is_constant) continue;
     if (input.fixed.defined()) {

@@ -38,7 +38,8 @@ class NumberDraw {
         domain_(domain),
         kind_(kind),
         special_(special),
-        random_(seed) {
+        random_(seed),
+        few_(RandomSource(seed, "few")) {
     is_whole_ = domain.is_whole || !IsFloat(dtype);
     if (IsUnsigned(dtype) || IsBool(dtype)) {
       domain_.least = std::max(domain_.least, 0.0);
@@ -53,75 +54,75 @@ class NumberDraw {
     places_ = std::max(1.0, std::floor(domain_.most) - first_ + 1);
     // Around zero, if zero is in the domain.
     const double few = std::min(places_, 7.0);
-    whole_numbers_ = static_cast<uint64_t>(few);
+    whole_numbers_ = static_cast<uint32_t>(few);
     least_whole_ =
         std::clamp(-std::floor(few / 2), first_, first_ + places_ - few);
   }
 
-  // The numbers at some places.
-  void Fill(int64_t begin, int64_t end, double* numbers) {
-    switch (kind_) {
-      case ContentKind::kZeros:
-        return Each(begin, end, numbers, [&](int64_t) { return Nearest(0); });
-      case ContentKind::kOnes:
-        return Each(begin, end, numbers, [&](int64_t) { return Nearest(1); });
-      case ContentKind::kCounting:
-        return Each(begin, end, numbers,
-                    [&](int64_t place) { return Counting(place); });
-      case ContentKind::kWhole:
-        return Each(begin, end, numbers, [&](int64_t) { return Whole(); });
-      case ContentKind::kSparse:
-        return Each(begin, end, numbers, [&](int64_t) {
-          return Below(8) == 0 ? Uniform() : Nearest(0);
-        });
-      case ContentKind::kHalves:
-        if (is_whole_) {
-          return Each(begin, end, numbers, [&](int64_t) { return Whole(); });
-        }
-        return Each(begin, end, numbers, [&](int64_t) {
-          return Nearest(Whole() + (Below(2) != 0 ? 0.5 : 0));
-        });
-      case ContentKind::kUniform:
-        return Each(begin, end, numbers, [&](int64_t) { return Uniform(); });
+  // The next numbers.
+  void Fill(int64_t count, double* numbers) {
+    FillOrdinary(count, numbers);
+    if (special_ == SpecialKind::kNone) return;
+    // One in four. Gaps are drawn and not each number, which nothing could
+    // predict.
+    const FloatLimits limits = LimitsOf(dtype_);
+    for (int64_t i = few_.Below(4); i < count; i += 1 + few_.Below(7)) {
+      numbers[i] = Special(limits);
     }
   }
 
  private:
-  template <typename Draw>
-  void Each(int64_t begin, int64_t end, double* numbers, Draw draw) {
-    if (special_ == SpecialKind::kNone) {
-      for (int64_t i = begin; i < end; ++i) *numbers++ = draw(i);
-      return;
-    }
-    for (int64_t i = begin; i < end; ++i) {
-      *numbers++ = Below(4) == 0 ? Special() : draw(i);
+  void FillOrdinary(int64_t count, double* numbers) {
+    switch (kind_) {
+      case ContentKind::kZeros:
+        std::fill(numbers, numbers + count, Nearest(0));
+        return;
+      case ContentKind::kOnes:
+        std::fill(numbers, numbers + count, Nearest(1));
+        return;
+      case ContentKind::kCounting:
+        return Each(count, numbers, [this] { return Counting(); });
+      case ContentKind::kWhole:
+        return Each(count, numbers, [this] { return Whole(); });
+      case ContentKind::kSparse:
+        std::fill(numbers, numbers + count, Nearest(0));
+        for (int64_t i = few_.Below(8); i < count; i += 1 + few_.Below(15)) {
+          numbers[i] = Uniform();
+        }
+        return;
+      case ContentKind::kHalves:
+        if (is_whole_) {
+          return Each(count, numbers, [this] { return Whole(); });
+        }
+        return Each(count, numbers, [this] {
+          return Nearest(Whole() + 0.5 * few_.Below(2));
+        });
+      case ContentKind::kUniform:
+        return Each(count, numbers, [this] { return Uniform(); });
     }
   }
 
-  // `count` is at most 2^32; the bias is at most 2^-32.
-  uint64_t Below(uint64_t count) {
-    return (random_.Next() >> 32) * count >> 32;
+  template <typename Draw>
+  static void Each(int64_t count, double* numbers, Draw draw) {
+    for (int64_t i = 0; i < count; ++i) numbers[i] = draw();
   }
 
   double Nearest(double x) const {
     return std::clamp(x, domain_.least, domain_.most);
   }
 
-  double Counting(int64_t place) const {
-    if (is_whole_) return first_ + Rest(static_cast<double>(place), places_);
-    // Steps that every float type has.
-    return Nearest(domain_.least +
-                   Rest(static_cast<double>(place) / 16,
-                        std::max(domain_.most - domain_.least, 1e-9)));
-  }
-
-  // What is left of the number.
-  static double Rest(double number, double divisor) {
-    return number - divisor * std::floor(number / divisor);
+  // Different numbers from the least one on, and again from there behind the
+  // last one.
+  double Counting() {
+    const double number = (is_whole_ ? first_ : domain_.least) + counted_;
+    const double end = is_whole_ ? places_ : domain_.most - domain_.least;
+    counted_ += is_whole_ ? 1 : 1.0 / 16;  // A step that every float type has.
+    if (counted_ >= end) counted_ = 0;
+    return Nearest(number);
   }
 
   double Whole() {
-    return least_whole_ + static_cast<double>(Below(whole_numbers_));
+    return least_whole_ + static_cast<double>(few_.Below(whole_numbers_));
   }
 
   double Uniform() {
@@ -134,23 +135,22 @@ class NumberDraw {
   // In [0, 1).
   double Unit() { return static_cast<double>(random_.Next() >> 11) * 0x1p-53; }
 
-  double Special() {
-    const FloatLimits limits = LimitsOf(dtype_);
-    const double sign = Below(2) == 0 ? 1 : -1;
+  double Special(const FloatLimits& limits) {
+    const double sign = few_.Below(2) == 0 ? 1 : -1;
     switch (special_) {
       case SpecialKind::kNone:
         return 0;
       case SpecialKind::kMinusZeros:
         return -0.0;
       case SpecialKind::kTiny:
-        return sign * limits.smallest * static_cast<double>(1 + Below(16));
+        return sign * limits.smallest * static_cast<double>(1 + few_.Below(16));
       case SpecialKind::kInfinities:
         return sign * std::numeric_limits<double>::infinity();
       case SpecialKind::kNans:
         return std::numeric_limits<double>::quiet_NaN();
       case SpecialKind::kHuge:
         return sign * limits.largest /
-               static_cast<double>(uint64_t{1} << Below(8));
+               static_cast<double>(uint64_t{1} << few_.Below(8));
     }
     return 0;
   }
@@ -160,12 +160,14 @@ class NumberDraw {
   const ContentKind kind_;
   SpecialKind special_;
   RandomSource random_;
+  SmallNumbers few_;
   bool is_whole_ = false;
   double first_ = 0;   // The least whole number.
   double places_ = 1;  // How many whole numbers there are.
+  double counted_ = 0;
   // The small ones among them.
   double least_whole_ = 0;
-  uint64_t whole_numbers_ = 1;
+  uint32_t whole_numbers_ = 1;
 };
 
 }  // namespace
@@ -184,7 +186,7 @@ absl::StatusOr<NDArray> DrawTensor(DLDataType dtype,
   const int64_t count = CountOf(tensor);
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, count);
-    draw.Fill(begin, end, block);
+    draw.Fill(end - begin, block);
     StoreDoubles(block, begin, end, tensor);
   }
   return tensor;

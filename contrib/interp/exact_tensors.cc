@@ -81,15 +81,16 @@ absl::StatusOr<NDArray> TensorFor(const NetworkValue& value) {
 absl::StatusOr<NDArray> DrawTensor(const NetworkValue& value, const Draw& draw,
                                    uint64_t seed) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, TensorFor(value));
-  RandomSource random(seed, value.name);
+  SmallNumbers random(RandomSource(seed, value.name));
   const bool is_float = IsFloat(value.type.dtype);
+  const int64_t least = is_float ? -draw.largest : 0;
+  const int64_t most = is_float ? draw.largest : 1;
+  const auto places = static_cast<uint32_t>(most - least + 1);
+  const auto every = static_cast<uint32_t>(draw.every);
   std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
   for (double& number : numbers) {
-    const int64_t least = is_float ? -draw.largest : 0;
-    const int64_t most = is_float ? draw.largest : 1;
-    if (random.Between(1, draw.every) == 1) {
-      number = static_cast<double>(random.Between(least, most));
-    }
+    if (every > 1 && random.Below(every) > 0) continue;
+    number = static_cast<double>(least + random.Below(places));
   }
   StoreDoubles(numbers.data(), 0, CountOf(tensor), tensor);
   return tensor;
@@ -109,6 +110,11 @@ bool IsWhole(const NDArray& tensor) {
   return std::all_of(numbers.begin(), numbers.end(), [](double x) {
     return x == std::trunc(x) && std::isfinite(x);
   });
+}
+
+// Whether its type has all whole numbers that are no larger.
+bool IsBelowFirstGap(const NDArray& tensor) {
+  return LargestOf(tensor) < 1 / UnitRoundoff(tensor.dtype());
 }
 
 // Returns max(|x|, y) of each element; `larger` may be undefined.
@@ -160,6 +166,20 @@ class ExactRun {
     return Interpret(network_, inputs, options);
   }
 
+  // Returns whether the only operation of a network makes exact sums of numbers
+  // that are nowhere larger than these, of which none is negative.
+  bool IsExactUpTo(const std::vector<NDArray>& largest) {
+    for (size_t i = 0; i < largest.size(); ++i) {
+      sizes_[network_.inputs()[i]] = largest[i];
+    }
+    const auto made = SizesMade(network_.operation(network_.order()[0]));
+    return made.ok() &&
+           std::all_of(made->begin(), made->end(), [](const NDArray& sums) {
+             return !sums.defined() || !IsFloat(sums.dtype()) ||
+                    (IsWhole(sums) && IsBelowFirstGap(sums));
+           });
+  }
+
  private:
   absl::Status Take(const OperationRun& run) {
     const Operation& operation = run.operation;
@@ -174,8 +194,7 @@ class ExactRun {
       if (!IsWhole(output) || !IsWhole(made[i])) {
         return NotExact(operation, "makes numbers that are not whole");
       }
-      const double first_gap = 1 / UnitRoundoff(output.dtype());
-      if (LargestOf(made[i]) < first_gap) continue;
+      if (IsBelowFirstGap(made[i])) continue;
       return absl::OutOfRangeError(
           fmt::format("{} ({}) adds up too much for its type", operation.name,
                       operation.kind()));
@@ -218,6 +237,7 @@ absl::StatusOr<std::vector<NDArray>> DrawAll(const Network& network,
                                              const Draw& draw, uint64_t seed,
                                              absl::Span<const NDArray> given) {
   std::vector<NDArray> inputs;
+  inputs.reserve(network.inputs().size());
   for (size_t i = 0; i < network.inputs().size(); ++i) {
     NDArray tensor = i < given.size() ? given[i] : NDArray();
     if (!tensor.defined()) {
@@ -290,7 +310,9 @@ bool ExactSource::AreAlwaysExact() {
     StoreDoubles(largest.data(), 0, CountOf(*tensor), *tensor);
     inputs.push_back(*std::move(tensor));
   }
-  return ExactRun(network_).Run(inputs).ok();
+  const bool is_sum = IsSum(network_.operation(network_.order()[0]));
+  return is_sum ? ExactRun(network_).IsExactUpTo(inputs)
+                : Interpret(network_, inputs).ok();
 }
 
 absl::StatusOr<std::vector<NDArray>> ExactSource::Draw(

@@ -31,6 +31,7 @@ absl::Status CheckInputs(const Network& network,
       return absl::InvalidArgumentError(
           fmt::format("input {}: is not given", value.name));
     }
+    if (IsOfType(inputs[i], value.type)) continue;
     const TensorType type = TensorType::Of(*inputs[i]);
     if (AreCompatible(type, value.type)) continue;
     return absl::InvalidArgumentError(

@@ -92,16 +92,23 @@ std::unique_ptr<GraphExecutor> Load(Graph graph, const std::string& path) {
   return *std::move(executor);
 }
 
-void* FromMalloc(size_t bytes) { return std::malloc(bytes); }
+struct MemorySource {
+  void* (*allocate)(size_t bytes);
+  void (*free)(void* data);
+};
+
+constexpr MemorySource kMalloc = {&std::malloc, &std::free};
 
 // Where madvise gives huge pages, touching fresh memory costs much less, and
 // the executor's has them: this is the stricter baseline.
-void* FromDevice(size_t bytes) {
-  return OpenCpuDevice()->Allocate(0, bytes, kTensorAlignment).value();
-}
+constexpr MemorySource kDevice = {
+    [](size_t bytes) {
+      return OpenCpuDevice()->Allocate(0, bytes, kTensorAlignment).value();
+    },
+    [](void* data) { OpenCpuDevice()->Free(0, data, 0); }};
 
-bool BenchLoad(const std::string& name, size_t bytes, void* (*allocate)(size_t),
-               double limit = kLimit) {
+bool BenchLoad(const std::string& name, size_t bytes,
+               const MemorySource& memory, double limit = kLimit) {
   AlwaysFreshPages();
   const ParamsOnDisk file(bytes);
   const std::string source(bytes, 'x');
@@ -113,9 +120,9 @@ bool BenchLoad(const std::string& name, size_t bytes, void* (*allocate)(size_t),
         [&] { executor = Load(std::move(graph), file.path()); });
   };
   const auto baseline = [&] {
-    std::unique_ptr<void, decltype(&std::free)> copy(nullptr, &std::free);
+    std::unique_ptr<void, decltype(memory.free)> copy(nullptr, memory.free);
     return NanosecondsOf([&] {
-      copy.reset(allocate(bytes));
+      copy.reset(memory.allocate(bytes));
       NODEWISE_CHECK(copy != nullptr);
       std::memcpy(copy.get(), source.data(), bytes);
       benchmark::DoNotOptimize(copy.get());
@@ -128,15 +135,15 @@ bool BenchLoad(const std::string& name, size_t bytes, void* (*allocate)(size_t),
 }  // namespace
 
 bool BenchLoad40(const std::string& name) {
-  return BenchLoad(name, 40 * kMib, &FromMalloc);
+  return BenchLoad(name, 40 * kMib, kMalloc);
 }
 
 bool BenchLoad160(const std::string& name) {
-  return BenchLoad(name, 160 * kMib, &FromMalloc);
+  return BenchLoad(name, 160 * kMib, kMalloc);
 }
 
 bool BenchLoadHugePages(const std::string& name) {
-  return BenchLoad(name, 160 * kMib, &FromDevice, kHugePagesLimit);
+  return BenchLoad(name, 160 * kMib, kDevice, kHugePagesLimit);
 }
 
 bool BenchLoadMemory(const std::string& name) {

@@ -18,7 +18,7 @@
 #include "tests/contrib/locate/spoiled_library.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"
-#include "tests/support/sanitized.h"
+#include "nodewise/support/sanitized.h"
 #include "tests/support/tensors.h"
 
 namespace nodewise {

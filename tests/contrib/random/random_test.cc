@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "nodewise/ndarray/half.h"
 #include "nodewise/support/status_macros.h"
@@ -15,8 +16,12 @@
 namespace nodewise {
 namespace {
 
+using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
+using testing::Ge;
 using testing::HasSubstr;
+using testing::Le;
 
 NDArray Draw(DLDataType dtype, int64_t count = 4096, uint64_t seed = 7) {
   RandomSource source(seed);
@@ -83,6 +88,22 @@ TEST(RandomSourceTest, BetweenHoldsForTheWidestRangeAtTheEnds) {
               INT64_MAX - 0xFFFFFFFF);
     EXPECT_LE(source.Between(INT64_MIN, INT64_MIN + 0xFFFFFFFF),
               INT64_MIN + 0xFFFFFFFF);
+  }
+}
+
+TEST(SmallNumbersTest, AllBelowTheLimitAreEquallyOften) {
+  for (const uint32_t limit : {1u, 2u, 7u, 32u, 256u}) {
+    SmallNumbers numbers(RandomSource(7, "small"));
+    std::vector<int> counts(limit);
+    constexpr int kEach = 4000;
+    for (uint32_t i = 0; i < limit * kEach; ++i) {
+      const uint32_t number = numbers.Below(limit);
+      ASSERT_LT(number, limit);
+      ++counts[number];
+    }
+    // Five standard deviations.
+    const double off = 5 * std::sqrt(kEach);
+    EXPECT_THAT(counts, Each(AllOf(Ge(kEach - off), Le(kEach + off)))) << limit;
   }
 }
 

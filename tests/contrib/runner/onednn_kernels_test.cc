@@ -13,7 +13,7 @@
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/contrib/lower/lower_support.h"
-#include "tests/support/sanitized.h"
+#include "nodewise/support/sanitized.h"
 
 namespace nodewise {
 namespace {

@@ -16,7 +16,7 @@
 #include "tests/runtime/dump/dump_support.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
-#include "tests/support/sanitized.h"
+#include "nodewise/support/sanitized.h"
 #include "tests/support/tensors.h"
 
 namespace nodewise {

@@ -10,7 +10,7 @@
 
 #include "nodewise/graph/graph_json.h"
 #include "tests/support/graph_builder.h"
-#include "tests/support/sanitized.h"
+#include "nodewise/support/sanitized.h"
 
 namespace nodewise {
 namespace {

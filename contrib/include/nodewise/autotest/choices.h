@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "nodewise/random/random.h"
 
@@ -68,8 +69,9 @@ class Choices {
   bool is_replay_ = false;
   bool is_exhausted_ = false;
   std::vector<uint64_t> values_;
-  std::vector<Choice> made_;
-  std::vector<ChoiceSpan> groups_;
+  // Sets of numbers are drawn by the thousand, with few choices each.
+  absl::InlinedVector<Choice, 24> made_;
+  absl::InlinedVector<ChoiceSpan, 12> groups_;
 };
 
 // Returns the numbers alone, to play them back.

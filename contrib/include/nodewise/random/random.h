@@ -50,6 +50,30 @@ class RandomSource {
   uint64_t state_[4];
 };
 
+// Numbers below small limits, four of them from each draw of a source.
+class SmallNumbers {
+ public:
+  explicit SmallNumbers(const RandomSource& source) : source_(source) {}
+
+  // Uniform from 0 up to, but not including, `count`, with a bias of at most
+  // count / 2^16. REQUIRES: 0 < count <= 2^8.
+  uint32_t Below(uint32_t count) {
+    if (left_ == 0) {
+      bits_ = source_.Next();
+      left_ = 4;
+    }
+    --left_;
+    const auto part = static_cast<uint32_t>(bits_ & 0xFFFF);
+    bits_ >>= 16;
+    return part * count >> 16;
+  }
+
+ private:
+  RandomSource source_;
+  uint64_t bits_ = 0;
+  int left_ = 0;
+};
+
 // Makes a tensor in host memory with values that suit most operators: floats
 // uniform in [-1, 1), integers from -10 to 11 as far as the type holds them,
 // bool 0 or 1. Each value (each part of a complex number, each lane of a vector
