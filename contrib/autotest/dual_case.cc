@@ -362,7 +362,11 @@ absl::Status DualCase::JudgeOn(const Network& network,
   NODEWISE_RETURN_IF_ERROR(expected.status());
   const CaseVerdict verdict = reference.Judge({inputs, false}, expected, made);
   const bool has_tolerance = options_.tolerance.has_value();
-  if (verdict.outcome == CaseOutcome::kCandidateRefuses) return made.status();
+  if (verdict.outcome == CaseOutcome::kCandidateRefuses) {
+    return {made.status().code(),
+            fmt::format("{} ({}): {}", tested_.name(), std::string(how),
+                        MessageOf(made.status()))};
+  }
   bool is_wrong = IsFinding(verdict.outcome);
   std::string reason = verdict.reason;
   if (has_tolerance && verdict.outcome <= CaseOutcome::kMismatch) {

@@ -49,22 +49,34 @@ class TensorNode : public GeneratorNode {
     std::vector<int64_t> shape;
     if (is_rank_) {
       NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, Side(children()[0], draw));
-      for (int64_t i = 0; i < std::min<int64_t>(rank, kMostDims); ++i) {
+      if (rank > kMostDims) {
+        return absl::InvalidArgumentError(
+            fmt::format("random_tensor_of_rank: found {}, expected {} at most",
+                        rank, kMostDims));
+      }
+      for (int64_t i = 0; i < rank; ++i) {
         shape.push_back(1 + static_cast<int64_t>(draw.choices()->UpTo(4)));
       }
-      return shape;
+    } else {
+      for (const generator& side : children()) {
+        NODEWISE_ASSIGN_OR_RETURN(shape.emplace_back(), Side(side, draw));
+      }
     }
+    NODEWISE_RETURN_IF_ERROR(CheckCount(shape));
+    return shape;
+  }
+
+  static absl::Status CheckCount(absl::Span<const int64_t> shape) {
     int64_t count = 1;
-    for (const generator& side : children()) {
-      NODEWISE_ASSIGN_OR_RETURN(shape.emplace_back(), Side(side, draw));
-      if (shape.back() > kMostGeneratedElements / std::max<int64_t>(count, 1)) {
+    for (const int64_t side : shape) {
+      if (side > kMostGeneratedElements / std::max<int64_t>(count, 1)) {
         return absl::ResourceExhaustedError(
             fmt::format("random_tensor: has more than {} elements",
                         kMostGeneratedElements));
       }
-      count *= shape.back();
+      count *= side;
     }
-    return shape;
+    return absl::OkStatus();
   }
 
   static absl::StatusOr<int64_t> Side(const generator& from, CaseDraw& draw) {

@@ -396,6 +396,23 @@ TEST(DualObjectTest, AProgramThatIsNeverLegalIsAnError) {
                        HasSubstr("none of 20 draws is legal")));
 }
 
+// OF-41
+TEST(DualObjectTest, ARefusalSaysInWhichExecutionItCame) {
+  const auto candidate = CallableCandidate(
+      "mine",
+      [](const Network& network,
+         const std::vector<NDArray>& inputs) -> CandidateOutputs {
+        if (network.order().size() == 1) return Interpret(network, inputs);
+        return absl::UnimplementedError("two at once");
+      });
+  const auto program = [](DualObject& onnx) {
+    onnx["Relu"]({random_tensor({2})})["Neg"]();
+  };
+  EXPECT_THAT(autotest(AllOperators(), *candidate, program, SeededOptions()),
+              FailsWith(absl::StatusCode::kUnimplemented,
+                        HasSubstr("mine (as one network): two at once")));
+}
+
 // OF-45, OFc-03
 TEST(DualObjectTest, TheSeedMayComeFromTheEnvironment) {
   constexpr const char* kName = "NODEWISE_SEED";

@@ -238,6 +238,16 @@ TEST_F(GeneratorTest, ATensorOfANegativeSideIsAnError) {
                         HasSubstr("elements")));
 }
 
+// OF-32, OFc-03
+TEST_F(GeneratorTest, ATensorOfTooManySidesIsAnError) {
+  EXPECT_THAT(ErrorOf(random_tensor_of_rank(64)),
+              FailsWith(absl::StatusCode::kResourceExhausted,
+                        HasSubstr("elements")));
+  EXPECT_THAT(ErrorOf(random_tensor_of_rank(65)),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("found 65, expected 64 at most")));
+}
+
 // Twice the number that another one makes.
 class TwiceNode : public GeneratorNode {
  public:
