@@ -41,6 +41,9 @@ struct Gemm : ops::Gemm {
   double LargerByAlpha() const {
     return alpha == 0 ? 1 : std::max(1.0, 1 / std::fabs(double{alpha}));
   }
+  // Returns whether something that is scaled by 0 is, or may become, infinite.
+  bool MeetsInfinityTimesZero(const EvalArgs& args,
+                              const MatrixOperands& operands) const;
   void OpenUnscaled(const EvalArgs& args, const MatrixOperands& operands,
                     Bounds* bounds) const;
   absl::Status EvaluateFloats(EvalArgs& args, const NDArray& out) const;
@@ -203,11 +206,14 @@ absl::Status Gemm::EvaluateFloats(EvalArgs& args, const NDArray& out) const {
   return absl::OkStatus();
 }
 
-// Where alpha is 0, kernels that multiply nonetheless may meet an infinity
-// times 0, whatever comes of the others.
-void Gemm::OpenUnscaled(const EvalArgs& args, const MatrixOperands& operands,
-                        Bounds* bounds) const {
-  if (alpha != 0) return;
+bool Gemm::MeetsInfinityTimesZero(const EvalArgs& args,
+                                  const MatrixOperands& operands) const {
+  if (beta == 0 && args.has(2)) {
+    for (const double x : ToDoubles(args.in(2))) {
+      if (!std::isfinite(x)) return true;
+    }
+  }
+  if (alpha != 0) return false;
   double size = static_cast<double>(operands.sizes.depth);
   for (const size_t i : {0, 1}) {
     double largest = 0;
@@ -216,7 +222,13 @@ void Gemm::OpenUnscaled(const EvalArgs& args, const MatrixOperands& operands,
     }
     size *= largest;
   }
-  if (size <= LargestOf(args.dtype(0))) return;
+  return !(size <= LargestOf(args.dtype(0)));
+}
+
+// What is scaled by 0 may be left out, or be multiplied nonetheless.
+void Gemm::OpenUnscaled(const EvalArgs& args, const MatrixOperands& operands,
+                        Bounds* bounds) const {
+  if (!MeetsInfinityTimesZero(args, operands)) return;
   constexpr double kAny = std::numeric_limits<double>::infinity();
   std::fill(bounds->proved.begin(), bounds->proved.end(), kAny);
   bounds->expected = bounds->proved;

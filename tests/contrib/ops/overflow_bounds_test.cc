@@ -45,6 +45,9 @@ std::vector<Case> Overflowing() {
       // The product that is scaled by nothing.
       {{"Gemm", kNewestOpset, {Real("alpha", 0)}},
        {Tensor({1, 1}, {kHuge}), Tensor({1, 1}, {2})}},
+      // What is added, and scaled by nothing: as in BLAS it may not be read.
+      {{"Gemm", kNewestOpset, {Real("beta", 0)}},
+       {Tensor({1, 1}, {1}), Tensor({1, 1}, {1}), Tensor({1, 1}, {kInf})}},
       // The distance from the mean over the deviation, times a scale of 0.
       {{"BatchNormalization", 9},
        {Tensor({1, 1}, {0}), Tensor({1}, {0}), Tensor({1}, {0}),
