@@ -257,6 +257,11 @@ class TestOperators : public Command {
                       Printable(names_[0])));
     }
     if (missing.empty()) return rows;
+    if (AllOperators().Find("", missing[0], kNewestOpset) != nullptr) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--op: {} has no cases of its own (--networks draws If, Loop, Scan)",
+          Printable(missing[0])));
+    }
     return absl::InvalidArgumentError(
         fmt::format("--op: found \"{}\", expected the name of an operator of "
                     "ONNX{}",
@@ -305,7 +310,35 @@ class TestOperators : public Command {
     outcome->json.Add("runs", result.runs);
     ShowOperators(result, outcome);
     ShowFindings(result, outcome);
-    if (!result.findings.empty()) outcome->status = Outcome::Status::kDiffers;
+    if (!result.findings.empty()) {
+      outcome->status = Outcome::Status::kDiffers;
+    } else if (const absl::Status status = CheckCompared(result, candidate);
+               !status.ok()) {
+      outcome->AddError(status);
+    } else {
+      outcome->text += "\nnothing found\n";
+    }
+  }
+
+  // A program that cannot even be started has no fault either.
+  absl::Status CheckCompared(const AutotestResult& result,
+                             const Candidate& candidate) const {
+    const uint64_t compared = result.CountOf(CaseOutcome::kAgrees) +
+                              result.CountOf(CaseOutcome::kInconclusive);
+    // A part of a small run may have no case.
+    if (compared > 0 || (result.runs == 0 && options_.shards > 1)) {
+      return absl::OkStatus();
+    }
+    std::string why;
+    for (const auto& [name, count] : result.operators) {
+      why = count.why_refused.empty() ? count.why_no_case : count.why_refused;
+      if (!why.empty()) break;
+    }
+    why = why.substr(0, why.find('\n'));
+    return absl::FailedPreconditionError(fmt::format(
+        "nothing was compared: {} refused {} of {} sets of numbers{}{}",
+        candidate.name(), result.CountOf(CaseOutcome::kCandidateRefuses),
+        result.runs, why.empty() ? "" : ", first: ", why));
   }
 
   static void ShowOperators(const AutotestResult& result, Outcome* outcome) {
@@ -382,8 +415,6 @@ class TestOperators : public Command {
           "\n{} more configurations fail that were not looked at.\n",
           result.not_looked_at);
     }
-    outcome->text +=
-        result.findings.empty() ? "\nnothing found\n" : "";
   }
 
   absl::Status WriteFolders(const AutotestResult& result,

@@ -189,12 +189,19 @@ class Autotest(Scratch):
                 self.assertEqual(result.code, 2, result.out)
                 self.assertIn(words, result.err)
 
-    def test_a_program_that_ends_at_once_refuses(self):
+    def test_a_program_that_refuses_everything_has_not_been_tested(self):
         # OFc-02
-        result = nodewise("autotest", "--op", "Neg", "--candidate",
-                          "exec:/bin/false", "--runs", "16", "--seed", "2")
-        self.assertEqual(result.code, 0, result.out + result.err)
-        self.assertIn("ended with status 1", result.out)
+        for program, why in (("/bin/false", "ended with status 1"),
+                             ("/nonexistent", "is no file that can be run")):
+            with self.subTest(program=program):
+                result = nodewise("autotest", "--op", "Neg", "--candidate",
+                                  f"exec:{program}", "--runs", "16", "--seed",
+                                  "2")
+                self.assertEqual(result.code, 2, result.out + result.err)
+                self.assertIn(why, result.out)
+                self.assertIn(f"nothing was compared: exec:{program} refused "
+                              "16 of 16 sets of numbers", result.err)
+                self.assertNotIn("nothing found", result.out)
 
 
 if __name__ == "__main__":
