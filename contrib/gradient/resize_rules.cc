@@ -21,29 +21,36 @@ absl::StatusOr<NDArray> ListOf(double number, DLDataType dtype) {
 }
 
 // What a Resize does along one side, as a matrix: what it makes of the rows of
-// the identity. `scale` is 0 where sizes are given.
+// the identity, one by one, since a second side might be moved as well.
+// `scale` is 0 where sizes are given.
 absl::StatusOr<std::vector<double>> MatrixOf(ops::Resize op, int64_t from,
                                              int64_t to, double scale) {
   op.axes = Sizes{0};
   const OpAttrs attrs =
       OpAttrs::Of(AllOperators().FindType(&kTypeTag<ops::Resize>), op);
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray identity,
-                            NDArray::Empty({from, from}, kFloat64, kCpu));
-  for (int64_t i = 0; i < from * from; ++i) {
-    identity.As<double>()[i] = i % (from + 1) == 0 ? 1 : 0;
-  }
-  Tensors inputs = {identity, NDArray()};
+  Tensors inputs(4);
   if (scale != 0) {
-    NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(), ListOf(scale, kFloat32));
+    NODEWISE_ASSIGN_OR_RETURN(inputs[2], ListOf(scale, kFloat32));
   } else {
-    inputs.emplace_back();
-    NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(),
+    NODEWISE_ASSIGN_OR_RETURN(inputs[3],
                               ListOf(static_cast<double>(to), kInt64));
   }
-  const bool wanted[] = {true};
-  NODEWISE_ASSIGN_OR_RETURN(const Evaluated made,
-                            Evaluate(attrs, std::move(inputs), wanted));
-  return ToDoubles(made.outputs[0]);
+  std::vector<double> matrix(static_cast<size_t>(to * from));
+  for (int64_t column = 0; column < from; ++column) {
+    NODEWISE_ASSIGN_OR_RETURN(inputs[0],
+                              NDArray::Empty({from}, kFloat64, kCpu));
+    for (int64_t i = 0; i < from; ++i) {
+      inputs[0].As<double>()[i] = i == column ? 1 : 0;
+    }
+    const bool wanted[] = {true};
+    NODEWISE_ASSIGN_OR_RETURN(const Evaluated made,
+                              Evaluate(attrs, inputs, wanted));
+    for (int64_t row = 0; row < to; ++row) {
+      matrix[static_cast<size_t>(row * from + column)] =
+          made.outputs[0].As<double>()[row];
+    }
+  }
+  return matrix;
 }
 
 // The scales by side; 0 where sizes are given instead.
@@ -68,6 +75,12 @@ std::vector<double> ScalesOf(Rule& r, const ops::Resize& op, size_t rank) {
   return scales;
 }
 
+// Returns whether a side that keeps its size keeps its elements, too.
+bool KeepsElements(const ops::Resize& op) {
+  return op.coordinate_transformation_mode !=
+         ops::CoordinateRule::kTfHalfPixelForNn;
+}
+
 // One side after the other is multiplied by its matrix.
 std::vector<Term> DefineResize(Rule& r) {
   const auto& op = r.As<ops::Resize>();
@@ -86,7 +99,9 @@ std::vector<Term> DefineResize(Rule& r) {
     if (!r.writer().status().ok()) return {y};
     Sizes sizes = y.sizes();
     const int64_t from = sizes[side];
-    if (scales[side] == 1 || (scales[side] == 0 && from == to[side])) continue;
+    const bool is_same =
+        scales[side] == 1 || (scales[side] == 0 && from == to[side]);
+    if (is_same && KeepsElements(op)) continue;
     const auto matrix = MatrixOf(op, from, to[side], scales[side]);
     r.writer().Fail(matrix.status());
     if (!matrix.ok()) return {y};
